@@ -1,0 +1,24 @@
+//! Compiles the `.proto` files in Rust, so that no `protoc` has to be installed.
+
+use std::path::PathBuf;
+
+use prost::Message as _;
+
+const FILES: [&str; 4] =
+    ["openskill/v1/result.proto", "openskill/v1/skill.proto", "openskill/v1/admin.proto", "openskill/v1/worker.proto"];
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    for file in FILES {
+        println!("cargo:rerun-if-changed={file}");
+    }
+    let out = PathBuf::from(std::env::var("OUT_DIR")?);
+    let compiled = protox::compile(FILES, ["."])?;
+    // Reflection serves this set, comments left out.
+    let mut reflected = compiled.clone();
+    for file in &mut reflected.file {
+        file.source_code_info = None;
+    }
+    std::fs::write(out.join("openskill.v1.descriptors.bin"), reflected.encode_to_vec())?;
+    tonic_prost_build::configure().bytes(".").build_transport(false).compile_fds(compiled)?;
+    Ok(())
+}

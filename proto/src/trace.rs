@@ -1,0 +1,202 @@
+//! Trace ids: the caller's own `X-Trace-Id`, and W3C trace context beside it.
+//!
+//! A malformed id is replaced, never passed on.
+
+use sha2::{Digest as _, Sha256};
+
+use crate::limits::{MAX_TRACE_ID_BYTES, MAX_TRACESTATE_BYTES};
+
+/// The ids a call runs under.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Trace {
+    /// The `X-Trace-Id`: as the caller gave it, or made here.
+    pub id: String,
+    /// Where the call stands in its OpenTelemetry trace.
+    pub context: TraceContext,
+    /// Whether the caller sent a valid `traceparent`, so that `context` is a span of the caller.
+    pub has_parent: bool,
+    /// The caller's `tracestate`; empty without a valid `traceparent`.
+    pub state: String,
+    /// Whether an `X-Trace-Id` came that could not be used.
+    pub replaced: bool,
+}
+
+/// A W3C trace context: which trace, which span in it, and whether it is sampled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TraceContext {
+    /// The trace; never all zero.
+    pub trace_id: [u8; 16],
+    /// The span that calls; never all zero.
+    pub span_id: [u8; 8],
+    /// W3C trace flags; bit 0 is "sampled".
+    pub flags: u8,
+}
+
+impl Trace {
+    /// Reads the three headers of a request.
+    ///
+    /// Without a `traceparent` the trace is found by the id the caller knows: an `X-Trace-Id` of 32 hex digits is
+    /// the OpenTelemetry trace id, any other gives the first 16 bytes of its SHA-256.
+    pub fn from_headers(trace_id: Option<&[u8]>, traceparent: Option<&[u8]>, tracestate: Option<&[u8]>) -> Self {
+        let given = trace_id.and_then(valid_trace_id);
+        let parent = traceparent.and_then(|value| TraceContext::parse(std::str::from_utf8(value).ok()?));
+        let context = parent.unwrap_or_else(|| TraceContext {
+            trace_id: given.map_or_else(random_id, derive_trace_id),
+            span_id: random_id(),
+            flags: 1,
+        });
+        Self {
+            id: given.map_or_else(|| hex(&context.trace_id), str::to_owned),
+            context,
+            has_parent: parent.is_some(),
+            state: parent.and(tracestate).and_then(valid_tracestate).unwrap_or_default().to_owned(),
+            replaced: trace_id.is_some() && given.is_none(),
+        }
+    }
+}
+
+impl TraceContext {
+    /// Reads a `traceparent`. Versions above 00 are read as far as 00 goes, as W3C asks.
+    pub fn parse(value: &str) -> Option<Self> {
+        let mut parts = value.trim().split('-');
+        let (version, trace, span, flags) = (parts.next()?, parts.next()?, parts.next()?, parts.next()?);
+        let version = unhex::<1>(version)?[0];
+        if version == 0xff || (version == 0 && parts.next().is_some()) {
+            return None;
+        }
+        let context = Self { trace_id: unhex(trace)?, span_id: unhex(span)?, flags: unhex::<1>(flags)?[0] };
+        (context.trace_id != [0; 16] && context.span_id != [0; 8]).then_some(context)
+    }
+
+    /// Writes a `traceparent`, version 00.
+    pub fn to_traceparent(&self) -> String {
+        // Only the flag that version 00 defines is passed on.
+        format!("00-{}-{}-{:02x}", hex(&self.trace_id), hex(&self.span_id), self.flags & 1)
+    }
+}
+
+/// The OpenTelemetry trace id for an `X-Trace-Id`, so that anyone can look a trace up by the id they sent.
+pub fn derive_trace_id(id: &str) -> [u8; 16] {
+    if let Some(bytes) = unhex::<16>(&id.to_ascii_lowercase()).filter(|bytes| *bytes != [0; 16]) {
+        return bytes;
+    }
+    let digest = Sha256::digest(id.as_bytes());
+    let mut trace_id = [0; 16];
+    trace_id.copy_from_slice(&digest[..16]);
+    trace_id
+}
+
+/// Lower-case hexadecimal.
+pub fn hex(bytes: &[u8]) -> String {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    bytes
+        .iter()
+        .flat_map(|byte| [DIGITS[usize::from(byte >> 4)] as char, DIGITS[usize::from(byte & 15)] as char])
+        .collect()
+}
+
+/// Random bytes for an id; never all zero.
+pub fn random_id<const N: usize>() -> [u8; N] {
+    loop {
+        let id: [u8; N] = rand::random();
+        if id != [0; N] {
+            return id;
+        }
+    }
+}
+
+fn valid_trace_id(value: &[u8]) -> Option<&str> {
+    let fits = !value.is_empty() && value.len() <= MAX_TRACE_ID_BYTES && value.iter().all(u8::is_ascii_graphic);
+    fits.then(|| std::str::from_utf8(value).ok()).flatten()
+}
+
+fn valid_tracestate(value: &[u8]) -> Option<&str> {
+    let fits = value.len() <= MAX_TRACESTATE_BYTES && value.iter().all(|byte| (0x20..0x7f).contains(byte));
+    fits.then(|| std::str::from_utf8(value).ok()).flatten()
+}
+
+/// Exactly `N` bytes of lower-case hexadecimal.
+fn unhex<const N: usize>(text: &str) -> Option<[u8; N]> {
+    let digit = |byte: u8| match byte {
+        b'0'..=b'9' => Some(byte - b'0'),
+        b'a'..=b'f' => Some(byte - b'a' + 10),
+        _ => None,
+    };
+    let text = text.as_bytes();
+    if text.len() != 2 * N {
+        return None;
+    }
+    let mut bytes = [0; N];
+    for (byte, pair) in bytes.iter_mut().zip(text.chunks_exact(2)) {
+        *byte = digit(pair[0])? << 4 | digit(pair[1])?;
+    }
+    Some(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PARENT: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+
+    #[test]
+    fn a_traceparent_reads_back_as_it_was_written() {
+        let context = TraceContext::parse(PARENT).expect("valid");
+        assert_eq!(context.to_traceparent(), PARENT);
+    }
+
+    #[test]
+    fn a_malformed_traceparent_is_refused() {
+        for text in [
+            "",
+            "00-00000000000000000000000000000000-00f067aa0ba902b7-01",
+            "00-4bf92f3577b34da6a3ce929d0e0e4736-0000000000000000-01",
+            "ff-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
+            "00-4BF92F3577B34DA6A3CE929D0E0E4736-00f067aa0ba902b7-01",
+            "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01-extra",
+            "00-4bf92f3577b34da6a3ce929d0e0e473-00f067aa0ba902b7-01",
+            "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7",
+        ] {
+            assert_eq!(TraceContext::parse(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_later_version_is_read_as_far_as_version_zero_goes() {
+        let later = format!("cc{}-what-the-future-will-be-like", &PARENT[2..]);
+        assert!(TraceContext::parse(&later).is_some());
+    }
+
+    #[test]
+    fn a_given_id_comes_back_unchanged_and_finds_its_trace() {
+        let trace = Trace::from_headers(Some(b"demo-123"), None, None);
+        assert_eq!(trace.id, "demo-123");
+        assert_eq!(trace.context.trace_id, derive_trace_id("demo-123"));
+        let hex_id = "4bf92f3577b34da6a3ce929d0e0e4736";
+        let trace = Trace::from_headers(Some(hex_id.as_bytes()), None, None);
+        assert_eq!(hex(&trace.context.trace_id), hex_id);
+    }
+
+    #[test]
+    fn a_malformed_id_is_replaced_and_said_to_be() {
+        for bad in [&b""[..], b"two words", b"tab\there", "snow\u{2603}".as_bytes(), &[b'x'; 129]] {
+            let trace = Trace::from_headers(Some(bad), None, None);
+            assert!(trace.replaced);
+            assert_eq!(trace.id.len(), 32);
+        }
+    }
+
+    #[test]
+    fn the_callers_context_wins_over_the_callers_id() {
+        let trace = Trace::from_headers(Some(b"demo-123"), Some(PARENT.as_bytes()), Some(b"vendor=1"));
+        assert_eq!(trace.id, "demo-123");
+        assert_eq!(trace.context.to_traceparent(), PARENT);
+        assert!(trace.has_parent);
+        assert_eq!(trace.state, "vendor=1");
+    }
+
+    #[test]
+    fn a_state_without_a_parent_is_dropped() {
+        assert_eq!(Trace::from_headers(None, None, Some(b"vendor=1")).state, "");
+    }
+}
