@@ -4,6 +4,7 @@
 //!
 //! - [`v1`]: the generated messages, clients and servers of package `openskill.v1`
 //! - [`error`]: what each error code means for caller, circuit and status: one table
+//! - [`json`]: what both sides ask of JSON text before they parse it
 //! - [`trace`]: trace ids and W3C trace context
 //! - [`deadline`]: time-outs as they travel in headers
 //! - [`metadata`]: header and metadata names
@@ -11,6 +12,7 @@
 
 pub mod deadline;
 pub mod error;
+pub mod json;
 pub mod limits;
 pub mod metadata;
 pub mod trace;

@@ -1,0 +1,33 @@
+#!/bin/sh
+# Runs inside the build stage of deploy/Dockerfile, at the root of the source tree.
+#
+#   build-binary.sh OUT      puts the binary at OUT
+#
+# A prebuilt dist/openskill wins and needs no Rust. Without one, cargo builds it.
+# Debug information is dropped; function names stay, so that a backtrace can be read.
+set -eu
+
+out=$1
+prebuilt=dist/openskill
+
+# put BINARY: where there is no strip, or nothing to strip, a plain copy.
+put() {
+    mkdir -p "$(dirname "$out")"
+    strip --strip-debug -o "$out" "$1" 2>/dev/null || cp "$1" "$out"
+    chmod 0755 "$out"
+}
+
+if [ -f "$prebuilt" ]; then
+    echo "using the prebuilt $prebuilt"
+    put "$prebuilt"
+elif command -v cargo >/dev/null; then
+    # Not in the source tree, and gone afterwards: gigabytes that would stay in the layer for nothing.
+    CARGO_TARGET_DIR=$(mktemp -d)
+    export CARGO_TARGET_DIR
+    cargo build --release --locked -p openskill
+    put "$CARGO_TARGET_DIR/release/openskill"
+    rm -rf "$CARGO_TARGET_DIR"
+else
+    echo "there is no $prebuilt in the build context and no cargo in BUILD_IMAGE: one of them is needed" >&2
+    exit 1
+fi

@@ -1,0 +1,182 @@
+#!/usr/bin/env bash
+# Builds and runs openskill with Docker Compose, v2 (`docker compose`) or v1 (`docker-compose`).
+#
+#   deploy/compose.sh up         builds the image if needed, starts it, waits until it is ready
+#   deploy/compose.sh build      builds the image
+#   deploy/compose.sh scale N    changes the number of workers of a running stack
+#   deploy/compose.sh down       stops and removes the containers (down --volumes: the data too)
+#
+# Environment:
+#   WORKERS            workers to start (default: as many as there are now, else 2)
+#   OPENSKILL_BINARY   a prebuilt binary to put into the image; without one, cargo builds it there
+#   OPENSKILL_PORT     port on 127.0.0.1 (default 8000)
+#   OPENSKILL_TAG      tag of the image openskill (default dev)
+#   BUILD_IMAGE, RUNTIME_IMAGE   base images (defaults rust:1.95-bookworm, debian:bookworm-slim)
+#   COMPOSE_PROJECT_NAME         project name (default openskill)
+#
+# Exit codes: 0 done, 1 failed, 2 wrong usage, 3 not available here (no engine, no compose, no base image).
+set -euo pipefail
+
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+root=$(dirname "$here")
+staged=$root/dist/openskill
+readonly READY_WITHIN_S=60
+
+export COMPOSE_PROJECT_NAME=${COMPOSE_PROJECT_NAME:-openskill}
+export OPENSKILL_TAG=${OPENSKILL_TAG:-dev}
+export OPENSKILL_PORT=${OPENSKILL_PORT:-8000}
+export RUNTIME_IMAGE=${RUNTIME_IMAGE:-debian:bookworm-slim}
+
+say() { printf 'compose.sh: %s\n' "$*"; }
+die() {
+    local code=$1
+    shift
+    printf 'compose.sh: %s\n' "$@" >&2
+    exit "$code"
+}
+usage() {
+    printf 'usage: %s up | down [--volumes] | build | scale N\n' "${0##*/}" >&2
+    exit 2
+}
+
+# bounded SECONDS COMMAND...: where there is no timeout command, without the bound.
+bounded() {
+    if command -v timeout >/dev/null; then timeout "$@"; else "${@:2}"; fi
+}
+
+# --- What it needs ---------------------------------------------------------------------------
+
+require_docker() {
+    command -v docker >/dev/null ||
+        die 3 "there is no docker command here." \
+            "Install Docker Engine (Debian, Ubuntu: apt-get install docker.io) or Docker Desktop."
+    local answer
+    answer=$(bounded 20 docker version --format '{{.Server.Version}}' 2>&1) || {
+        case $answer in
+            *"permission denied"*) die 3 "you may not use the Docker engine. Run this with sudo, or join the group docker." ;;
+            *) die 3 "the Docker engine does not answer. Start it (Linux: systemctl start docker)." "docker says: $answer" ;;
+        esac
+    }
+    if docker compose version >/dev/null 2>&1; then
+        compose_command=(docker compose)
+    elif command -v docker-compose >/dev/null; then
+        compose_command=(docker-compose)
+    else
+        die 3 "Docker is here, Compose is not." \
+            "Install the plugin (docker-compose-plugin or docker-compose-v2), or docker-compose 1.27 or later" \
+            "(Debian 12: apt-get install docker-compose)."
+    fi
+}
+
+compose() { "${compose_command[@]}" -f "$here/docker-compose.yml" "$@"; }
+
+have_image() { docker image inspect "$1" >/dev/null 2>&1; }
+
+# require_image IMAGE ADVICE: it is here, or it can be pulled.
+require_image() {
+    have_image "$1" && return
+    say "pulling $1"
+    local answer
+    answer=$(docker pull "$1" 2>&1) || die 3 "the base image $1 is not here and cannot be pulled." "$2" "docker says: $answer"
+}
+
+# --- Build -----------------------------------------------------------------------------------
+
+# Puts OPENSKILL_BINARY where the Dockerfile looks for it. Taken away again at the end, so that a
+# later build from source does not find an old binary.
+stage_binary() {
+    [ -n "${OPENSKILL_BINARY:-}" ] || return 0
+    if [ ! -f "$OPENSKILL_BINARY" ] || [ ! -x "$OPENSKILL_BINARY" ]; then
+        die 2 "OPENSKILL_BINARY=$OPENSKILL_BINARY is not an executable file."
+    fi
+    [ ! -e "$staged" ] || die 2 "dist/openskill is there already. Remove it, or leave OPENSKILL_BINARY unset to use it."
+    trap unstage_binary EXIT
+    trap 'exit 130' INT
+    trap 'exit 143' TERM HUP
+    mkdir -p "$root/dist"
+    strip --strip-debug -o "$staged" "$OPENSKILL_BINARY" 2>/dev/null || cp "$OPENSKILL_BINARY" "$staged"
+    chmod 0755 "$staged"
+}
+
+unstage_binary() {
+    rm -f "$staged"
+    rmdir "$root/dist" 2>/dev/null || true
+}
+
+build() {
+    require_image "$RUNTIME_IMAGE" "Make one here:  sudo $here/make-base-image.sh $RUNTIME_IMAGE"
+    stage_binary
+    local build_image=${BUILD_IMAGE:-rust:1.95-bookworm}
+    if [ -f "$staged" ]; then
+        say "building openskill:$OPENSKILL_TAG with the binary ${OPENSKILL_BINARY:-dist/openskill}"
+        build_image=$RUNTIME_IMAGE # the build stage only copies, so it needs no Rust
+    else
+        require_image "$build_image" "Or build the binary yourself and name it: OPENSKILL_BINARY=target/release/openskill $0 build"
+        say "building openskill:$OPENSKILL_TAG from source, which takes minutes"
+    fi
+    # For this command only: Compose would take a changed build argument for a reason to restart everything.
+    # One service is enough, the other has the same image.
+    BUILD_IMAGE=$build_image compose build gateway
+}
+
+# --- Run -------------------------------------------------------------------------------------
+
+check_count() {
+    [[ $1 =~ ^[1-9][0-9]{0,3}$ ]] || die 2 "the number of workers must be 1 or more, not '$1'."
+}
+
+count_workers() { compose ps -q worker 2>/dev/null | wc -l | tr -d ' '; }
+
+up() {
+    local workers=${WORKERS:-}
+    if [ -z "$workers" ]; then
+        workers=$(count_workers)
+        [ "$workers" -gt 0 ] || workers=2
+    fi
+    check_count "$workers"
+    if [ -n "${OPENSKILL_BINARY:-}" ] || ! have_image "openskill:$OPENSKILL_TAG"; then
+        build
+    else
+        say "using the image openskill:$OPENSKILL_TAG as it is ('build' makes a new one)"
+    fi
+    compose up -d --no-build --scale "worker=$workers"
+    wait_until_ready
+    say "ready with $workers worker(s): http://$(compose port gateway 8000)"
+}
+
+wait_until_ready() {
+    local deadline=$((SECONDS + READY_WITHIN_S)) gateway
+    gateway=$(compose ps -q gateway)
+    while [ "$SECONDS" -lt "$deadline" ]; do
+        bounded 5 docker exec "$gateway" openskill health --url http://127.0.0.1:8000 >/dev/null 2>&1 && return
+        sleep 0.5
+    done
+    compose ps >&2 || true
+    compose logs --no-color --tail=30 >&2 || true
+    die 1 "the gateway was not ready within $READY_WITHIN_S s. Its last words are above; the containers are left as they are."
+}
+
+scale() {
+    check_count "$1"
+    [ "$(count_workers)" -gt 0 ] || die 1 "nothing runs here. Start it:  WORKERS=$1 $0 up"
+    compose up -d --no-build --no-deps --no-recreate --scale "worker=$1" worker
+    say "$(count_workers) worker(s)"
+}
+
+case ${1:-} in
+    up | build)
+        [ $# -eq 1 ] || usage
+        require_docker
+        "$1"
+        ;;
+    scale)
+        [ $# -eq 2 ] || usage
+        require_docker
+        scale "$2"
+        ;;
+    down)
+        require_docker
+        compose down "${@:2}"
+        ;;
+    *) usage ;;
+esac

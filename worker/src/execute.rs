@@ -1,0 +1,129 @@
+//! One call on a worker, from admission to result.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use openskill_proto::limits::MAX_TIMEOUT_MS;
+use openskill_proto::trace::TraceContext;
+use openskill_proto::v1::{Blame, ErrorCode, ExecuteRequest, ExecuteResult, SkillError};
+use tonic::Status;
+use tracing::Instrument as _;
+
+use crate::admission::Ticket;
+use crate::events::EventSink;
+use crate::normalize::{failed, normalize};
+use crate::registry::Entry;
+use crate::runner::{Invocation, RawOutput, Runner};
+use crate::worker::Worker;
+
+/// Runs a call. A status means that the skill was not started; see `worker.proto`.
+pub(crate) async fn execute(
+    worker: &Worker,
+    request: ExecuteRequest,
+    traceparent: String,
+    events: EventSink,
+) -> Result<ExecuteResult, Status> {
+    let received = Instant::now();
+    if worker.is_draining() {
+        return Err(Status::unavailable("the worker is draining"));
+    }
+    if request.timeout_ms == 0 || request.timeout_ms > MAX_TIMEOUT_MS {
+        return Err(Status::invalid_argument(format!("timeout_ms must be 1 to {MAX_TIMEOUT_MS}")));
+    }
+    let Some(entry) = worker.registry.get(&request.skill_id) else {
+        return Err(Status::not_found("this worker has no such skill"));
+    };
+    let Some(ticket) = worker.admission.enter() else {
+        return Err(Status::resource_exhausted("the worker is full"));
+    };
+    let deadline = received + Duration::from_millis(request.timeout_ms.into());
+    let mut result = match &entry.runner {
+        Ok(runner) => {
+            let call = Call { request, traceparent, events, deadline, ticket };
+            run(worker, &entry, Arc::clone(runner), call).await
+        }
+        Err(reason) => {
+            let error = SkillError::new(ErrorCode::Unavailable, format!("the skill can't run: {reason}"));
+            failed(error.with_blame(Blame::Worker))
+        }
+    };
+    result.runner.clone_from(&entry.manifest.runner);
+    result.version = if result.version.is_empty() { entry.manifest.version.clone() } else { result.version };
+    result.worker_id.clone_from(&worker.config.worker_id);
+    Ok(result)
+}
+
+/// A call that was let in.
+struct Call {
+    request: ExecuteRequest,
+    traceparent: String,
+    events: EventSink,
+    deadline: Instant,
+    ticket: Ticket,
+}
+
+async fn run(worker: &Worker, entry: &Entry, runner: Arc<dyn Runner>, call: Call) -> ExecuteResult {
+    let Call { request, traceparent, events, deadline, ticket } = call;
+    let until = deadline.into();
+    let Ok(slot) = tokio::time::timeout_at(until, worker.admission.slot(entry.limit.clone())).await else {
+        let error = SkillError::new(ErrorCode::Timeout, "the deadline passed while the call waited for a free place");
+        return failed(error.with_blame(Blame::Worker));
+    };
+    let span = span(&request, &traceparent);
+    let invocation = Invocation {
+        manifest: Arc::clone(&entry.manifest),
+        input: request.input_json,
+        call_id: request.call_id,
+        session_id: request.session_id,
+        trace_id: request.trace_id,
+        traceparent: child_context(&span, traceparent),
+        deadline,
+        events: events.clone(),
+        slot,
+    };
+    let trace_id = invocation.trace_id.clone();
+    let raw = match tokio::time::timeout_at(until, runner.run(invocation)).instrument(span).await {
+        Ok(raw) => raw,
+        Err(_) => {
+            let message = format!("the skill did not finish within {} ms and was ended", request.timeout_ms);
+            RawOutput::Failed(SkillError::new(ErrorCode::Timeout, message))
+        }
+    };
+    drop(ticket);
+    log_stderr(&raw, &trace_id, &entry.manifest.id);
+    let mut result = normalize(raw, &entry.manifest, worker.config.debug);
+    result.warnings.extend(events.warning());
+    result
+}
+
+/// A skill's stderr is for the log alone.
+fn log_stderr(raw: &RawOutput, trace_id: &str, skill_id: &str) {
+    if let RawOutput::Process { stderr, exit, .. } = raw
+        && !stderr.is_empty()
+    {
+        let stderr = String::from_utf8_lossy(stderr);
+        tracing::info!(trace_id, skill_id, ?exit, stderr = %stderr.trim_end(), "the skill wrote to stderr");
+    }
+}
+
+fn span(request: &ExecuteRequest, traceparent: &str) -> tracing::Span {
+    use tracing_opentelemetry::OpenTelemetrySpanExt as _;
+    let span = tracing::info_span!(
+        target: "openskill",
+        "execute",
+        otel.kind = "server",
+        skill_id = %request.skill_id,
+        call_id = %request.call_id,
+        trace_id = %request.trace_id,
+    );
+    if let Some(parent) = TraceContext::parse(traceparent) {
+        // Fails only where no exporter listens, and then there is nothing to link.
+        let _ = span.set_parent(crate::telemetry::remote_context(parent));
+    }
+    span
+}
+
+/// The context of the worker's own span if one is recorded, else the caller's.
+fn child_context(span: &tracing::Span, traceparent: String) -> String {
+    crate::telemetry::context_of(span).map_or(traceparent, |context| context.to_traceparent())
+}

@@ -1,0 +1,112 @@
+//! The worker: hosts runners, and normalizes what they return.
+//!
+//! ```text
+//! gateway ──gRPC──> server -> execute: admission -> registry -> runner -> normalize
+//!                                                                  │
+//!                                                       process (supervised) or function
+//! ```
+//!
+//! - [`config`]: settings, resolved
+//! - `server`: `WorkerService` over gRPC; `execute`: one call
+//! - [`manifest`], `registry`: what skills there are, kept up to date
+//! - [`runner`]: the contract every runner keeps; [`runners`]: the runners
+//! - [`process`]: skill processes, started clean and ended whole
+//! - `normalize`: from what a run gave to a result that keeps the contract
+//! - [`check`]: a manifest's examples, run
+//!
+//! What is absent: nothing here knows the gateway, reads the environment for settings, or writes to stdout.
+
+use std::sync::Arc;
+
+use tokio_util::sync::CancellationToken;
+
+pub mod check;
+pub mod config;
+pub mod events;
+pub mod listen;
+pub mod manifest;
+pub mod process;
+pub mod runner;
+pub mod runners;
+
+mod admission;
+mod execute;
+mod normalize;
+mod registry;
+mod server;
+mod shards;
+mod telemetry;
+mod worker;
+
+pub use config::Config;
+pub use runners::Functions;
+
+use process::Launcher;
+use process::strays::Strays;
+use registry::Registry;
+use runners::{InProcess, Python, Runners};
+use worker::Worker;
+
+/// Runs a worker until `shutdown`, then finishes the calls it has, for at most [`Config::drain_timeout`].
+///
+/// `listeners` has one for each shard. `functions` are what `inproc` skills may name.
+///
+/// # Errors
+/// The system lacks what isolation needs, or a shard could not start.
+pub async fn run(
+    config: Config,
+    functions: Functions,
+    listeners: Vec<listen::Listener>,
+    shutdown: CancellationToken,
+) -> std::io::Result<()> {
+    Strays::adopt_orphans()?;
+    let strays = Arc::new(Strays::default());
+    let worker = build(config, functions, Arc::clone(&strays));
+    tracing::info!(worker_id = %worker.config.worker_id, skills = worker.registry.describe().len(), "worker ready");
+    let shards = shards::start(&worker, listeners)?;
+    let reload = tokio::spawn(keep_up_to_date(Arc::clone(&worker), strays));
+    shutdown.cancelled().await;
+    worker.drain();
+    shards.drain(worker.config.drain_timeout).await;
+    reload.abort();
+    worker.launcher.finished().await;
+    Ok(())
+}
+
+fn build(config: Config, functions: Functions, strays: Arc<Strays>) -> Arc<Worker> {
+    let launcher = Launcher::new(config.supervisor.clone(), strays);
+    let runners = runners(&config, functions, &launcher);
+    let registry = Registry::load(config.skill_dirs.clone(), config.allowed_root.clone(), runners);
+    Worker::new(config, registry, launcher)
+}
+
+fn runners(config: &Config, functions: Functions, launcher: &Launcher) -> Runners {
+    let interpreter = runners::find_python(config.python.as_deref());
+    match &interpreter {
+        Ok(it) => tracing::info!(path = %it.path.display(), version = ?it.version, "python found"),
+        Err(error) => tracing::warn!(%error, "no python: cli:python skills are unavailable"),
+    }
+    let interpreter = interpreter.map_err(|error| error.to_string());
+    let python = Python::new(interpreter, launcher.clone(), config.allowed_root.clone());
+    Runners::new([
+        ("cli:python", Arc::new(python) as Arc<dyn runner::Runner>),
+        ("inproc", Arc::new(InProcess::new(functions))),
+    ])
+}
+
+/// Takes over changes on disk, and ends strays, for as long as the worker lives.
+async fn keep_up_to_date(worker: Arc<Worker>, strays: Arc<Strays>) {
+    let mut ticks = tokio::time::interval(worker.config.reload_interval);
+    ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    loop {
+        ticks.tick().await;
+        let (worker, strays) = (Arc::clone(&worker), Arc::clone(&strays));
+        let looked = tokio::task::spawn_blocking(move || {
+            worker.registry.reload();
+            strays.sweep()
+        });
+        if let Ok(found @ 1..) = looked.await {
+            tracing::warn!(found, "killed processes that had escaped their supervisor");
+        }
+    }
+}

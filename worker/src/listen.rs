@@ -1,0 +1,131 @@
+//! Where a worker listens: TCP, or a unix socket. One listener a shard.
+
+use std::net::{SocketAddr, TcpListener};
+use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use socket2::{Domain, Protocol, Socket, Type};
+
+/// Connections that may wait to be accepted.
+const BACKLOG: i32 = 1024;
+
+/// An address to listen at: `127.0.0.1:9000` or `unix:/path`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Address {
+    /// TCP.
+    Tcp(SocketAddr),
+    /// A unix socket.
+    Unix(PathBuf),
+}
+
+/// Why an address can't be read.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("'{0}' is no address to listen at: write HOST:PORT with a numeric host, or unix:/path")]
+pub struct AddressError(String);
+
+impl FromStr for Address {
+    type Err = AddressError;
+
+    fn from_str(text: &str) -> Result<Self, AddressError> {
+        match text.strip_prefix("unix:") {
+            Some(path) if path.starts_with('/') => Ok(Self::Unix(PathBuf::from(path))),
+            Some(_) => Err(AddressError(text.to_owned())),
+            None => text.parse().map(Self::Tcp).map_err(|_| AddressError(text.to_owned())),
+        }
+    }
+}
+
+impl std::fmt::Display for Address {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Tcp(address) => address.fmt(f),
+            Self::Unix(path) => write!(f, "unix:{}", path.display()),
+        }
+    }
+}
+
+/// A bound listener, not yet tied to a runtime.
+#[derive(Debug)]
+pub enum Listener {
+    /// TCP.
+    Tcp(TcpListener),
+    /// A unix socket.
+    Unix(UnixListener),
+}
+
+/// Binds one listener for each shard. TCP shards share the port by `SO_REUSEPORT`; unix shards share one socket.
+///
+/// A socket file that nobody answers at, left by a worker that was killed, is replaced. The new one is its owner's alone.
+///
+/// # Errors
+/// The address is in use, or may not be bound.
+pub fn bind(address: &Address, shards: usize) -> std::io::Result<Vec<Listener>> {
+    match address {
+        Address::Tcp(address) => bind_tcp(*address, shards),
+        Address::Unix(path) => bind_unix(path, shards),
+    }
+}
+
+fn bind_tcp(mut address: SocketAddr, shards: usize) -> std::io::Result<Vec<Listener>> {
+    let mut listeners = Vec::with_capacity(shards);
+    for _ in 0..shards {
+        let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
+        socket.set_reuse_address(true)?;
+        if shards > 1 {
+            socket.set_reuse_port(true)?;
+        }
+        socket.set_nonblocking(true)?;
+        socket.bind(&address.into())?;
+        socket.listen(BACKLOG)?;
+        let listener = TcpListener::from(socket);
+        // Port 0 means any free one; the other shards then need the one that was given.
+        address = listener.local_addr()?;
+        listeners.push(Listener::Tcp(listener));
+    }
+    Ok(listeners)
+}
+
+fn bind_unix(path: &Path, shards: usize) -> std::io::Result<Vec<Listener>> {
+    let is_socket = std::fs::symlink_metadata(path).is_ok_and(|it| it.file_type().is_socket());
+    if is_socket && UnixStream::connect(path).is_err() {
+        std::fs::remove_file(path)?;
+    }
+    let listener = UnixListener::bind(path)?;
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))?;
+    listener.set_nonblocking(true)?;
+    let mut listeners = Vec::with_capacity(shards);
+    for _ in 1..shards {
+        listeners.push(Listener::Unix(listener.try_clone()?));
+    }
+    listeners.push(Listener::Unix(listener));
+    Ok(listeners)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_read_back_as_they_were_written() {
+        for text in ["127.0.0.1:9000", "[::1]:9000", "unix:/run/openskill/w.sock"] {
+            assert_eq!(text.parse::<Address>().unwrap().to_string(), text);
+        }
+        for text in ["", "localhost", "9000", "unix:relative.sock", "http://127.0.0.1:1"] {
+            assert!(text.parse::<Address>().is_err(), "{text}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_dead_workers_socket_is_replaced_and_a_living_ones_is_not() {
+        let path = std::env::temp_dir().join(format!("openskill-listen-{}.sock", std::process::id()));
+        let address = Address::Unix(path.clone());
+        let first = bind(&address, 1).unwrap();
+        assert_eq!(bind(&address, 1).unwrap_err().kind(), std::io::ErrorKind::AddrInUse);
+        drop(first);
+        let again = bind(&address, 2).unwrap();
+        assert_eq!(again.len(), 2);
+        std::fs::remove_file(path).unwrap();
+    }
+}

@@ -1,0 +1,91 @@
+//! A manifest file as written: shapes only, no judgement but that of types and unknown keys.
+
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+use super::parameters::Parameters;
+
+pub(super) const DEFAULT_VERSION: &str = "0.0.0";
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Raw {
+    pub(super) id: String,
+    #[serde(default = "default_version")]
+    pub(super) version: String,
+    #[serde(default)]
+    pub(super) description: String,
+    #[serde(rename = "type")]
+    pub(super) kind: String,
+    #[serde(default)]
+    pub(super) runtime: String,
+    pub(super) entry: String,
+    pub(super) timeout_ms: Option<u32>,
+    pub(super) allowed_root: Option<String>,
+    pub(super) input_schema: Option<Value>,
+    pub(super) parameters: Option<Parameters>,
+    pub(super) output_schema: Option<Value>,
+    #[serde(default)]
+    pub(super) idempotent: bool,
+    #[serde(default)]
+    pub(super) destructive: bool,
+    pub(super) affinity: Option<Affinity>,
+    pub(super) concurrency: Option<usize>,
+    #[serde(default)]
+    pub(super) limits: Limits,
+    #[serde(default)]
+    pub(super) env: Vec<String>,
+    #[serde(default)]
+    pub(super) toolset: String,
+    #[serde(default)]
+    pub(super) examples: Vec<Example>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Affinity {
+    Session,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Example {
+    pub(super) name: String,
+    #[serde(default)]
+    pub(super) input: Map<String, Value>,
+    pub(super) data: Option<Value>,
+    pub(super) error: Option<String>,
+}
+
+/// What a skill's process may use. The system's own lower limits hold as well.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, serde::Serialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Limits {
+    /// Address space of one process, in MiB.
+    pub memory_mb: u64,
+    /// CPU time of one process, in seconds.
+    pub cpu_seconds: u64,
+    /// Open files of one process.
+    pub open_files: u64,
+    /// The largest file one process may write, in MiB.
+    pub file_size_mb: u64,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { memory_mb: 2048, cpu_seconds: 300, open_files: 256, file_size_mb: 256 }
+    }
+}
+
+fn default_version() -> String {
+    DEFAULT_VERSION.to_owned()
+}
+
+/// Reads YAML, of which JSON is a part. On failure: the line, from 1, and the reason.
+pub(super) fn read(text: &str) -> Result<Raw, (usize, String)> {
+    serde_saphyr::from_str(text).map_err(|error| {
+        let line = error.location().map_or(1, |location| location.line() as usize);
+        let shown = error.without_snippet().to_string();
+        (line.max(1), shown.lines().next().unwrap_or_default().to_owned())
+    })
+}

@@ -1,0 +1,73 @@
+use super::*;
+
+const MINIMAL: &str = "id: echo\ntype: cli\nruntime: python\nentry: echo.py\n";
+
+fn parse(text: &str) -> Result<Manifest, ManifestError> {
+    Manifest::parse(Path::new("/skills/echo.yaml"), text, Rules { allowed_root: Path::new("/") })
+}
+
+#[test]
+fn a_minimal_manifest_gets_safe_defaults() {
+    let manifest = parse(MINIMAL).unwrap();
+    assert_eq!(manifest.runner, "cli:python");
+    assert_eq!(manifest.entry, Entry::File(PathBuf::from("/skills/echo.py")));
+    assert!(!manifest.idempotent && !manifest.destructive);
+    assert_eq!(manifest.version, "0.0.0");
+}
+
+#[test]
+fn json_is_read_as_well() {
+    let manifest = parse(r#"{"id": "echo", "type": "cli", "runtime": "python", "entry": "echo.py"}"#).unwrap();
+    assert_eq!(manifest, parse(MINIMAL).unwrap());
+}
+
+#[test]
+fn the_short_form_becomes_a_schema() {
+    let text = format!(
+        "{MINIMAL}parameters:\n  task: {{type: string, required: true}}\n  steps: {{type: integer, default: 50}}\n"
+    );
+    let schema = parse(&text).unwrap().input_schema.unwrap();
+    assert_eq!(schema["required"], serde_json::json!(["task"]));
+    assert_eq!(schema["properties"]["steps"], serde_json::json!({"type": "integer", "default": 50}));
+    assert_eq!(schema["additionalProperties"], false);
+}
+
+#[test]
+fn each_mistake_is_reported_with_its_line_and_a_reason() {
+    for (text, line, word) in [
+        (format!("{MINIMAL}colour: red\n"), 5, "colour"),
+        (format!("{MINIMAL}timeout_ms: soon\n"), 5, "u32"),
+        (format!("{MINIMAL}timeout_ms: 0\n"), 5, "1 to"),
+        (MINIMAL.replace("echo.py", "../echo.py"), 4, "'..'"),
+        (MINIMAL.replace("echo.py", "/etc/passwd"), 4, "relative"),
+        (MINIMAL.replace("id: echo", "id: Echo!"), 1, "skill id"),
+        (format!("{MINIMAL}env: [PATH]\n"), 5, "PATH"),
+        (format!("{MINIMAL}env: [OPENSKILL_ALLOWED_ROOT]\n"), 5, "OPENSKILL_ALLOWED_ROOT"),
+        (format!("{MINIMAL}input_schema: {{type: array}}\n"), 5, "object"),
+        (format!("{MINIMAL}input_schema: {{type: object, properties: 5}}\n"), 5, "JSON Schema"),
+        (format!("{MINIMAL}input_schema: {{type: object, $ref: 'http://example.com/s'}}\n"), 5, "JSON Schema"),
+        (format!("{MINIMAL}examples: [{{name: x, error: NO_SUCH}}]\n"), 5, "NO_SUCH"),
+        ("id: [unclosed\n".to_owned(), 1, ""),
+    ] {
+        let error = parse(&text).unwrap_err();
+        assert!(error.reason.contains(word), "{text}\n{error}");
+        if !word.is_empty() {
+            assert_eq!(error.line, line, "{text}\n{error}");
+        }
+    }
+}
+
+#[test]
+fn a_root_outside_the_workers_is_refused() {
+    let rules = Rules { allowed_root: Path::new("/usr/bin") };
+    let file = Path::new("/skills/echo.yaml");
+    let error = Manifest::parse(file, &format!("{MINIMAL}allowed_root: /etc\n"), rules).unwrap_err();
+    assert!(error.reason.contains("outside"), "{error}");
+}
+
+#[test]
+fn a_script_without_a_manifest_is_served_without_a_schema() {
+    let manifest = Manifest::for_bare_script(Path::new("/skills/hello.py")).unwrap();
+    assert_eq!((manifest.id.as_str(), manifest.input_schema), ("hello", None));
+    assert!(Manifest::for_bare_script(Path::new("/skills/Not An Id.py")).is_err());
+}

@@ -1,0 +1,190 @@
+//! From what a run gave to a result that keeps the contract. Pure.
+//!
+//! The rule for a process: stdout holds exactly one JSON value. An object with a boolean `success` is a normalized
+//! result; any other value is the data. Exit code 0 means success; 1 an invalid argument, 2 bad JSON, 3 an internal
+//! fault. Where output and exit code disagree, or something was left running, the run failed: a caller must be able to
+//! trust a success.
+
+use openskill_proto::json;
+use openskill_proto::limits::MAX_JSON_DEPTH;
+use openskill_proto::v1::{ErrorCode, ExecuteResult, SkillError, skill_error::More};
+use serde_json::value::RawValue;
+
+use crate::manifest::Manifest;
+use crate::process::Exit;
+use crate::runner::RawOutput;
+
+mod report;
+
+use report::Report;
+
+/// The longest message and the longest text that are passed on. More is cut.
+const MAX_TEXT_BYTES: usize = 4096;
+
+/// The largest details that are passed on. Larger ones are dropped, with a warning.
+const MAX_DETAILS_BYTES: usize = 64 * 1024;
+
+/// Judges a run. `with_stderr` puts the end of stderr into the details of an error.
+pub(crate) fn normalize(raw: RawOutput, manifest: &Manifest, with_stderr: bool) -> ExecuteResult {
+    let mut result = match raw {
+        RawOutput::Value(text) => of_value(&text),
+        RawOutput::Failed(error) => failed(error),
+        RawOutput::Process { stdout, stderr, exit, leftovers } => {
+            let mut result = of_process(&stdout, exit, leftovers);
+            if let Some(error) = result.error.as_mut().filter(|_| with_stderr) {
+                add_stderr(error, &stderr);
+            }
+            result
+        }
+    };
+    if result.version.is_empty() {
+        result.version.clone_from(&manifest.version);
+    }
+    result.runner.clone_from(&manifest.runner);
+    result
+}
+
+/// A failure that is nobody's report: made here or by a runner.
+pub(crate) fn failed(error: SkillError) -> ExecuteResult {
+    ExecuteResult { success: false, error: Some(error), ..ExecuteResult::default() }
+}
+
+fn broke(message: String) -> ExecuteResult {
+    failed(SkillError::new(ErrorCode::ExecutionError, message))
+}
+
+fn succeeded(data: &RawValue) -> ExecuteResult {
+    let data_json = bytes::Bytes::copy_from_slice(data.get().as_bytes());
+    ExecuteResult { success: true, data_json, ..ExecuteResult::default() }
+}
+
+/// An in-process function's value is always data; a fault in it is the function's.
+fn of_value(text: &str) -> ExecuteResult {
+    match one_value(text) {
+        Ok(value) => succeeded(value),
+        Err(reason) => broke(format!("the function's answer {reason}")),
+    }
+}
+
+fn of_process(stdout: &[u8], exit: Exit, leftovers: u32) -> ExecuteResult {
+    if let Exit::Signal(signal) = exit {
+        return broke(format!("the skill was ended by {}", signal_name(signal)));
+    }
+    if leftovers > 0 {
+        return broke(format!(
+            "the skill left {leftovers} process(es) running when it ended; they were killed: \
+             a skill must wait for all it starts"
+        ));
+    }
+    let Exit::Code(code) = exit else { return broke("the skill ended in no known way".to_owned()) };
+    let Ok(text) = std::str::from_utf8(stdout) else {
+        return broke(format!("the skill's output is not UTF-8 (exit code {code})"));
+    };
+    if text.trim_ascii().is_empty() {
+        return broke(format!("the skill printed nothing on stdout (exit code {code})"));
+    }
+    match one_value(text) {
+        Ok(value) => match Report::read(value) {
+            Some(report) => of_report(&report, code),
+            None => of_bare_value(value, code),
+        },
+        Err(reason) => broke(format!("the skill's output {reason} (exit code {code})")),
+    }
+}
+
+/// Exactly one JSON value and nothing after it, or why not.
+fn one_value(text: &str) -> Result<&RawValue, String> {
+    if json::depth(text.as_bytes()) > MAX_JSON_DEPTH {
+        return Err(format!("nests deeper than {MAX_JSON_DEPTH} levels"));
+    }
+    let mut values = serde_json::Deserializer::from_str(text).into_iter::<&RawValue>();
+    match values.next() {
+        Some(Ok(value)) if text[values.byte_offset()..].trim_ascii().is_empty() => Ok(value),
+        Some(Ok(_)) => Err("holds more than one JSON value: a skill prints exactly one".to_owned()),
+        Some(Err(error)) => Err(format!("is not valid JSON: {error}")),
+        None => Err("is empty".to_owned()),
+    }
+}
+
+fn of_report(report: &Report<'_>, code: i32) -> ExecuteResult {
+    let mut result = if report.success {
+        if code != 0 {
+            return broke(format!("the skill reported success but its exit code was {code}"));
+        }
+        succeeded(report.data.unwrap_or(RawValue::NULL))
+    } else {
+        of_reported_error(report)
+    };
+    result.text = cut(report.text.as_deref().unwrap_or_default()).to_owned();
+    result.version = cut(report.version()).to_owned();
+    result.truncated = report.truncated();
+    result
+}
+
+fn of_reported_error(report: &Report<'_>) -> ExecuteResult {
+    let Some(reported) = &report.error else {
+        return broke("the skill reported a failure without an error that says why".to_owned());
+    };
+    let (code, unknown) = reported.code();
+    let mut error = SkillError::new(code, cut(&reported.message));
+    let mut warnings = Vec::new();
+    if let Some(name) = unknown {
+        warnings.push(format!("the skill gave the unknown error code '{}'", cut(&name)));
+    }
+    match reported.details {
+        Some(details) if details.get().len() > MAX_DETAILS_BYTES => {
+            warnings.push(format!("the error's details were over {MAX_DETAILS_BYTES} bytes and were dropped"));
+        }
+        Some(details) => error = error.with_details(details.get()),
+        None => {}
+    }
+    ExecuteResult { warnings, ..failed(error) }
+}
+
+fn of_bare_value(value: &RawValue, exit: i32) -> ExecuteResult {
+    let code = match exit {
+        0 => return succeeded(value),
+        1 => ErrorCode::InvalidArgument,
+        2 => ErrorCode::InvalidJson,
+        3 => ErrorCode::Internal,
+        _ => ErrorCode::ExecutionError,
+    };
+    let error = SkillError::new(code, format!("the skill ended with exit code {exit}"));
+    let details = format!("{{\"output\": {}}}", value.get());
+    failed(if details.len() > MAX_DETAILS_BYTES { error } else { error.with_details(details) })
+}
+
+/// Only for debugging: stderr may hold paths and secrets.
+fn add_stderr(error: &mut SkillError, stderr: &[u8]) {
+    if stderr.is_empty() {
+        return;
+    }
+    let mut details = match &error.more {
+        Some(More::DetailsJson(text)) => serde_json::from_str(text).unwrap_or_default(),
+        _ => serde_json::Map::new(),
+    };
+    details.insert("stderr".to_owned(), String::from_utf8_lossy(stderr).into());
+    error.more = Some(More::DetailsJson(serde_json::Value::Object(details).to_string()));
+}
+
+/// At most `MAX_TEXT_BYTES`, at a character's end.
+fn cut(text: &str) -> &str {
+    &text[..text.floor_char_boundary(MAX_TEXT_BYTES)]
+}
+
+fn signal_name(signal: i32) -> String {
+    let name = match signal {
+        6 => "SIGABRT",
+        9 => "SIGKILL (killed, or out of memory)",
+        11 => "SIGSEGV",
+        13 => "SIGPIPE",
+        15 => "SIGTERM",
+        24 => "SIGXCPU (over its CPU time)",
+        25 => "SIGXFSZ (wrote a file over the limit)",
+        _ => return format!("signal {signal}"),
+    };
+    name.to_owned()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,116 @@
+use std::path::Path;
+
+use super::*;
+
+fn judge(stdout: impl AsRef<[u8]>, exit: i32) -> ExecuteResult {
+    let raw = RawOutput::Process {
+        stdout: stdout.as_ref().to_vec(),
+        stderr: b"Traceback: secret".to_vec(),
+        exit: Exit::Code(exit),
+        leftovers: 0,
+    };
+    normalize(raw, &Manifest::for_bare_script(Path::new("/skills/hello.py")).unwrap(), false)
+}
+
+fn data(result: &ExecuteResult) -> &str {
+    assert!(result.success, "{result:?}");
+    assert!(result.error.is_none());
+    std::str::from_utf8(&result.data_json).unwrap()
+}
+
+fn error(result: &ExecuteResult) -> (ErrorCode, &str) {
+    assert!(!result.success && result.data_json.is_empty(), "{result:?}");
+    let error = result.error.as_ref().unwrap();
+    (error.code(), &error.message)
+}
+
+#[test]
+fn a_bare_value_becomes_the_data_unchanged() {
+    for value in [r#"{"a": 12345678901234567890123}"#, "[1,2]", "null", "\"text\"", "1.0"] {
+        assert_eq!(data(&judge(format!("\n{value}\n"), 0)), value);
+    }
+}
+
+#[test]
+fn a_report_gives_its_data_text_and_meta_but_not_its_ids() {
+    let result = judge(
+        r#"{"success": true, "skill_id": "forged", "trace_id": "forged", "data": {"x": 1}, "text": "done",
+            "meta": {"version": "9.9", "truncated": true}}"#,
+        0,
+    );
+    assert_eq!(data(&result), r#"{"x": 1}"#);
+    assert_eq!((result.text.as_str(), result.version.as_str(), result.truncated), ("done", "9.9", true));
+    assert!(!format!("{result:?}").contains("forged"));
+}
+
+#[test]
+fn a_reported_error_keeps_its_code_and_details() {
+    let result = judge(
+        r#"{"success": false, "error": {"code": "FORBIDDEN_PATH", "message": "no", "details": {"field": "p"}}}"#,
+        1,
+    );
+    assert_eq!(error(&result), (ErrorCode::ForbiddenPath, "no"));
+    assert_eq!(result.error.unwrap().more, Some(More::DetailsJson(r#"{"field": "p"}"#.to_owned())));
+}
+
+#[test]
+fn an_error_code_the_skill_may_not_use_is_replaced_and_said() {
+    for code in ["\"OVERLOADED\"", "\"E42\"", "42"] {
+        let result = judge(format!(r#"{{"success": false, "error": {{"code": {code}, "message": "no"}}}}"#), 1);
+        assert_eq!(error(&result), (ErrorCode::ExecutionError, "no"));
+        assert_eq!(result.warnings.len(), 1);
+    }
+    let result = judge(r#"{"success": false, "error": {"code": 1, "message": "no"}}"#, 1);
+    assert_eq!(error(&result), (ErrorCode::InvalidArgument, "no"));
+}
+
+#[test]
+fn exit_codes_mean_what_the_contract_says() {
+    for (exit, code) in [
+        (1, ErrorCode::InvalidArgument),
+        (2, ErrorCode::InvalidJson),
+        (3, ErrorCode::Internal),
+        (77, ErrorCode::ExecutionError),
+    ] {
+        assert_eq!(error(&judge(r#"{"x": 1}"#, exit)).0, code);
+    }
+}
+
+#[test]
+fn a_success_that_its_exit_code_denies_is_a_failure() {
+    assert_eq!(error(&judge(r#"{"success": true, "data": 1}"#, 1)).0, ErrorCode::ExecutionError);
+}
+
+#[test]
+fn output_that_is_not_one_json_value_is_refused_and_says_why() {
+    for (stdout, word) in [
+        (&b""[..], "nothing"),
+        (b"  \n", "nothing"),
+        (b"{} {}", "more than one"),
+        (b"{}\nDone.", "more than one"),
+        (b"{\"a\": 1", "not valid JSON"),
+        (b"{\"a\": NaN}", "not valid JSON"),
+        (b"\xff\xfe", "UTF-8"),
+        (&[b'['; 2000], "deeper"),
+    ] {
+        let result = judge(stdout, 0);
+        let (code, message) = error(&result);
+        assert_eq!(code, ErrorCode::ExecutionError);
+        assert!(message.contains(word), "{message}");
+    }
+}
+
+#[test]
+fn a_traceback_alone_blames_the_skill_and_stays_in_the_log() {
+    let result = judge("", 1);
+    assert_eq!(error(&result).0, ErrorCode::ExecutionError);
+    assert!(!format!("{result:?}").contains("secret"));
+}
+
+#[test]
+fn what_is_left_running_makes_a_failure_of_a_success() {
+    let raw = RawOutput::Process { stdout: b"{}".to_vec(), stderr: vec![], exit: Exit::Code(0), leftovers: 2 };
+    let manifest = Manifest::for_bare_script(Path::new("/skills/hello.py")).unwrap();
+    let result = normalize(raw, &manifest, true);
+    assert!(error(&result).1.contains("2 process"));
+}

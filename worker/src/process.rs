@@ -1,0 +1,34 @@
+//! Skill processes: started clean, bounded, and ended whole.
+//!
+//! Every run has a small supervisor process of its own (`openskill supervise`), a child of the worker and the parent
+//! of the skill. The supervisor adopts whatever the skill leaves behind, also a daemon that forked twice and called
+//! `setsid`, because it is a *subreaper* (prctl(2)). So "the process tree of this call" is exact: it is what descends
+//! from the supervisor.
+//!
+//! ```text
+//! worker ──control socket──> supervisor ──> skill ──> its children
+//!    │                           │ adopts orphans, kills and reaps all of them when
+//!    │                           │ the skill ends, or the control socket closes
+//!    └── pipes: stdin, stdout, stderr, events ──> skill
+//! ```
+//!
+//! The socket closes when the call is dropped (deadline, cancellation) and when the worker dies, whatever killed it.
+//! Should a skill kill its supervisor, its orphans come to the worker, a subreaper too, and [`strays`] ends them.
+//!
+//! - [`launch`]: the worker's side: start a supervisor, hand it descriptors, hear how it ended
+//! - [`supervise`]: the supervisor itself
+//! - [`run`]: one whole run: input in, output out, within bounds
+//! - [`tree`]: who descends from whom
+//! - [`strays`]: children the worker did not start
+
+pub(crate) mod launch;
+pub(crate) mod run;
+pub mod strays;
+pub mod supervise;
+mod tree;
+mod wire;
+
+pub(crate) use launch::Launcher;
+pub(crate) use run::{RunError, run};
+pub use wire::Exit;
+pub(crate) use wire::{Command, ProcessLimits};

@@ -1,0 +1,174 @@
+//! The worker's side of a supervisor: start it, hand it the descriptors, hear how the run ended.
+
+use std::io::IoSlice;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::UnixStream as StdUnixStream;
+use std::path::PathBuf;
+use std::process::Stdio;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
+use rustix::pipe::{PipeFlags, pipe_with};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::UnixStream;
+use tokio::net::unix::pipe;
+use tokio::process::Child;
+use tokio_util::task::TaskTracker;
+
+use super::strays::Strays;
+use super::wire::{Command, MAX_MESSAGE_BYTES, Report};
+
+/// How long a supervisor may take to end its skill before it is itself killed and its orphans are swept up.
+const PATIENCE: Duration = Duration::from_millis(500);
+
+/// Starts supervisors, and sees to it that none outlives its run.
+#[derive(Debug, Clone)]
+pub(crate) struct Launcher {
+    supervisor: PathBuf,
+    strays: Arc<Strays>,
+    endings: TaskTracker,
+}
+
+/// The worker's ends of a skill's descriptors.
+pub(crate) struct Pipes {
+    pub(crate) stdin: pipe::Sender,
+    pub(crate) stdout: pipe::Receiver,
+    pub(crate) stderr: pipe::Receiver,
+    pub(crate) events: pipe::Receiver,
+}
+
+/// A run. Dropping it ends the skill's whole process tree, in a task of its own that holds on to `G` until it is done.
+pub(crate) struct Running<G: Send + 'static> {
+    live: Option<Live<G>>,
+    launcher: Launcher,
+}
+
+struct Live<G> {
+    control: UnixStream,
+    child: Child,
+    pid: u32,
+    guard: G,
+}
+
+/// Why there is no report.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum LaunchError {
+    /// The supervisor or its pipes could not be made.
+    #[error("the supervisor could not be started: {0}")]
+    Supervisor(#[source] std::io::Error),
+    /// The supervisor died: somebody killed it.
+    #[error("the supervisor was lost")]
+    Lost,
+}
+
+impl Launcher {
+    pub(crate) fn new(supervisor: PathBuf, strays: Arc<Strays>) -> Self {
+        Self { supervisor, strays, endings: TaskTracker::new() }
+    }
+
+    /// Waits until every dropped run is over and nothing of it is left.
+    pub(crate) async fn finished(&self) {
+        self.endings.close();
+        self.endings.wait().await;
+    }
+
+    /// Starts `command`. `guard` is let go when the process tree is gone.
+    pub(crate) fn launch<G: Send>(&self, command: &Command, guard: G) -> Result<(Running<G>, Pipes), LaunchError> {
+        self.try_launch(command, guard).map_err(LaunchError::Supervisor)
+    }
+
+    fn try_launch<G: Send>(&self, command: &Command, guard: G) -> std::io::Result<(Running<G>, Pipes)> {
+        let (stdin_theirs, stdin) = pipe_with(PipeFlags::CLOEXEC)?;
+        let (stdout, stdout_theirs) = pipe_with(PipeFlags::CLOEXEC)?;
+        let (stderr, stderr_theirs) = pipe_with(PipeFlags::CLOEXEC)?;
+        let (events, events_theirs) = pipe_with(PipeFlags::CLOEXEC)?;
+        let (control, control_theirs) = StdUnixStream::pair()?;
+        // Sent before the supervisor starts: the socket keeps it.
+        send(&control, command, [&stdin_theirs, &stdout_theirs, &stderr_theirs, &events_theirs])?;
+        let child = self.strays.start(|| {
+            let child = tokio::process::Command::new(&self.supervisor)
+                .arg(super::supervise::ARGUMENT)
+                .env_clear()
+                .stdin(Stdio::from(OwnedFd::from(control_theirs)))
+                .stdout(Stdio::null())
+                .stderr(Stdio::null())
+                .spawn()?;
+            let pid = child.id();
+            Ok((child, pid))
+        })?;
+        let pid = child.id().unwrap_or_default();
+        control.set_nonblocking(true)?;
+        let live = Live { control: UnixStream::from_std(control)?, child, pid, guard };
+        let pipes = Pipes {
+            stdin: pipe::Sender::from_owned_fd(stdin)?,
+            stdout: pipe::Receiver::from_owned_fd(stdout)?,
+            stderr: pipe::Receiver::from_owned_fd(stderr)?,
+            events: pipe::Receiver::from_owned_fd(events)?,
+        };
+        Ok((Running { live: Some(live), launcher: self.clone() }, pipes))
+    }
+}
+
+impl<G: Send + 'static> Running<G> {
+    /// How the run ended. When this is known, nothing of the process tree is left.
+    pub(crate) async fn report(&mut self) -> Result<Report, LaunchError> {
+        let Some(live) = &mut self.live else { return Err(LaunchError::Lost) };
+        let mut text = Vec::new();
+        let limit = MAX_MESSAGE_BYTES as u64;
+        let read = (&mut live.control).take(limit).read_to_end(&mut text).await;
+        read.ok().and_then(|_| serde_json::from_slice(&text).ok()).ok_or(LaunchError::Lost)
+    }
+}
+
+impl<G: Send + 'static> Drop for Running<G> {
+    fn drop(&mut self) {
+        if let Some(live) = self.live.take() {
+            self.launcher.endings.spawn(end(live, Arc::clone(&self.launcher.strays)));
+        }
+    }
+}
+
+/// Hangs up, which tells the supervisor to end its tree, and waits for it.
+async fn end<G>(mut live: Live<G>, strays: Arc<Strays>) {
+    let _ = live.control.shutdown().await;
+    let in_time = tokio::time::timeout(PATIENCE, live.child.wait()).await;
+    let clean = matches!(in_time, Ok(Ok(status)) if status.success());
+    if in_time.is_err() {
+        let _ = live.child.kill().await;
+    }
+    strays.ended(live.pid);
+    if !clean {
+        // Killed by its skill, or stopped: what it watched over has come to this process.
+        sweep_up(&strays).await;
+    }
+    drop(live.guard);
+}
+
+/// Until no stray is found twice in a row: a killed one's children arrive only after it.
+async fn sweep_up(strays: &Strays) {
+    let mut clear = 0;
+    for _ in 0..100 {
+        clear = if strays.sweep() == 0 { clear + 1 } else { 0 };
+        if clear == 2 {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+fn send<F: AsFd>(control: &StdUnixStream, command: &Command, descriptors: [&F; 4]) -> std::io::Result<()> {
+    let text = serde_json::to_vec(command)?;
+    if text.len() > MAX_MESSAGE_BYTES {
+        return Err(std::io::Error::from(std::io::ErrorKind::ArgumentListTooLong));
+    }
+    let length = (text.len() as u32).to_be_bytes();
+    let descriptors = descriptors.map(AsFd::as_fd);
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(4))];
+    let mut ancillary = SendAncillaryBuffer::new(&mut space);
+    ancillary.push(SendAncillaryMessage::ScmRights(&descriptors));
+    let parts = [IoSlice::new(&length), IoSlice::new(&text)];
+    let sent = sendmsg(control, &parts, &mut ancillary, SendFlags::DONTWAIT | SendFlags::NOSIGNAL)?;
+    if sent == length.len() + text.len() { Ok(()) } else { Err(std::io::Error::from(std::io::ErrorKind::WriteZero)) }
+}

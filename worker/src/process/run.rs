@@ -1,0 +1,112 @@
+//! One whole run of a process: arguments in, output and events out, all of it bounded.
+
+use futures_util::FutureExt as _;
+use openskill_proto::limits::{MAX_EVENT_BYTES, MAX_OUTPUT_BYTES, MAX_STDERR_BYTES};
+use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::net::unix::pipe;
+
+use super::launch::{LaunchError, Launcher, Pipes};
+use super::wire::{Command, Exit, Report};
+use crate::events::EventSink;
+
+/// What a process gave.
+#[derive(Debug)]
+pub(crate) struct Finished {
+    pub(crate) stdout: Vec<u8>,
+    /// The end of it.
+    pub(crate) stderr: Vec<u8>,
+    pub(crate) exit: Exit,
+    pub(crate) leftovers: u32,
+}
+
+/// Why it gave nothing.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum RunError {
+    #[error("could not be started: {}", std::io::Error::from_raw_os_error(*errno))]
+    NotStarted { errno: i32 },
+    #[error("printed more than {MAX_OUTPUT_BYTES} bytes")]
+    OutputTooLarge,
+    #[error(transparent)]
+    Launch(#[from] LaunchError),
+}
+
+/// Runs `command` with `input` on its stdin. Dropping the future ends the process tree; `guard` is let go after that.
+pub(crate) async fn run<G: Send + 'static>(
+    launcher: &Launcher,
+    command: &Command,
+    input: &[&[u8]],
+    events: &EventSink,
+    guard: G,
+) -> Result<Finished, RunError> {
+    let (mut running, pipes) = launcher.launch(command, guard)?;
+    let Pipes { stdin, mut stdout, stderr, events: event_pipe } = pipes;
+    let output = async {
+        let mut bytes = Vec::new();
+        let limit = MAX_OUTPUT_BYTES as u64 + 1;
+        let _ = (&mut stdout).take(limit).read_to_end(&mut bytes).await;
+        if bytes.len() > MAX_OUTPUT_BYTES { Err(RunError::OutputTooLarge) } else { Ok(bytes) }
+    };
+    let report = async { running.report().await.map_err(RunError::from) };
+    // All pipes end at the latest when the supervisor has ended the tree, so nothing here waits for longer than the run.
+    let (stdout, report, stderr, (), ()) = tokio::try_join!(
+        output,
+        report,
+        tail(stderr).map(Ok),
+        write(stdin, input).map(Ok),
+        forward(event_pipe, events).map(Ok),
+    )?;
+    match report {
+        Report::NotStarted { errno } => Err(RunError::NotStarted { errno }),
+        Report::Ended { exit, leftovers } => Ok(Finished { stdout, stderr, exit, leftovers }),
+    }
+}
+
+/// A skill need not read its input: a closed pipe is no failure.
+async fn write(mut stdin: pipe::Sender, input: &[&[u8]]) {
+    for part in input {
+        if stdin.write_all(part).await.is_err() {
+            return;
+        }
+    }
+}
+
+/// The last bytes of a stream, at most `MAX_STDERR_BYTES`.
+async fn tail(mut stream: impl AsyncRead + Unpin) -> Vec<u8> {
+    let mut kept = Vec::new();
+    let mut chunk = [0; 8192];
+    while let Ok(count @ 1..) = stream.read(&mut chunk).await {
+        kept.extend_from_slice(&chunk[..count]);
+        if kept.len() > 2 * MAX_STDERR_BYTES {
+            kept.drain(..kept.len() - MAX_STDERR_BYTES);
+        }
+    }
+    kept.drain(..kept.len().saturating_sub(MAX_STDERR_BYTES));
+    kept
+}
+
+/// Hands on each line of the events descriptor. A line that is too long is passed over, with the rest of it.
+async fn forward(stream: pipe::Receiver, events: &EventSink) {
+    let mut reader = BufReader::new(stream);
+    let mut line = Vec::new();
+    let mut overlong = false;
+    loop {
+        let room = (MAX_EVENT_BYTES - line.len()) as u64;
+        match (&mut reader).take(room).read_until(b'\n', &mut line).await {
+            Ok(0) | Err(_) => return,
+            Ok(_) if line.ends_with(b"\n") => {
+                if !overlong {
+                    events.line(&line).await;
+                }
+                overlong = false;
+                line.clear();
+            }
+            Ok(_) if line.len() >= MAX_EVENT_BYTES => {
+                events.drop_one();
+                overlong = true;
+                line.clear();
+            }
+            // The end came before a newline: half a line is no event. The next read says so.
+            Ok(_) => {}
+        }
+    }
+}

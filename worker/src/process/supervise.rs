@@ -1,0 +1,237 @@
+//! The supervisor: the parent of one skill process, and the end of all that descends from it.
+//!
+//! The one place in openskill with unsafe code: descriptors that come by number, and what a child does before it becomes
+//! the skill.
+//!
+//! A single thread, no runtime, no allocation worth naming: it is started for every run.
+
+#![allow(unsafe_code)]
+
+use std::io::{IoSliceMut, Read as _, Write as _};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
+use std::process::{ExitCode, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use openskill_proto::metadata::ENV_EVENTS_FD;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::{FdFlags, fcntl_getfd, fcntl_setfd};
+use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
+use rustix::process::{
+    Pid, PidfdFlags, Resource, Rlimit, Signal, WaitOptions, getpid, pidfd_open, set_child_subreaper,
+    set_parent_process_death_signal, setrlimit, setsid, wait,
+};
+
+use super::tree;
+use super::wire::{Command, DESCRIPTORS, Exit, MAX_MESSAGE_BYTES, ProcessLimits, Report};
+
+/// How long what the skill left behind may take to end by itself: Python's own helpers do, a moment after it.
+const GRACE: Duration = Duration::from_millis(200);
+
+/// Between two looks at what is left.
+const STEP: Duration = Duration::from_millis(2);
+
+/// After this long without an end, what is left can't be killed (it hangs in the kernel): report and go.
+const GIVE_UP: Duration = Duration::from_secs(5);
+
+/// The one argument that makes the openskill binary a supervisor.
+pub const ARGUMENT: &str = "supervise";
+
+/// Runs the supervisor: `openskill supervise`, with the control socket as standard input.
+pub fn main() -> ExitCode {
+    // SAFETY: this is the first thing the process does, and nothing else uses descriptor 0.
+    let control = UnixStream::from(unsafe { OwnedFd::from_raw_fd(0) });
+    match supervise(control) {
+        Ok(()) => ExitCode::SUCCESS,
+        // The worker hears of it by the control socket's end without a report.
+        Err(_) => ExitCode::FAILURE,
+    }
+}
+
+fn supervise(mut control: UnixStream) -> std::io::Result<()> {
+    // The terminal's signals are for the worker, which ends its calls in order.
+    let _ = setsid();
+    set_child_subreaper(Some(getpid()))?;
+    rustix::thread::set_no_new_privs(true)?;
+    let (command, descriptors) = receive(&mut control)?;
+    close_on_exec()?;
+    let child = match start(&command, descriptors) {
+        Ok(child) => child,
+        Err(error) => return report(&mut control, &Report::NotStarted { errno: error.raw_os_error().unwrap_or(0) }),
+    };
+    let (exit, leftovers) = attend(&control, child)?;
+    report(&mut control, &Report::Ended { exit, leftovers })
+}
+
+fn receive(control: &mut UnixStream) -> std::io::Result<(Command, [OwnedFd; DESCRIPTORS])> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS))];
+    let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+    let mut length = [0_u8; 4];
+    let received =
+        recvmsg(&control, &mut [IoSliceMut::new(&mut length)], &mut ancillary, RecvFlags::CMSG_CLOEXEC)?.bytes;
+    let mut descriptors = Vec::with_capacity(DESCRIPTORS);
+    for message in ancillary.drain() {
+        if let RecvAncillaryMessage::ScmRights(rights) = message {
+            descriptors.extend(rights);
+        }
+    }
+    control.read_exact(&mut length[received..])?;
+    let length = u32::from_be_bytes(length) as usize;
+    let invalid = || std::io::Error::from(std::io::ErrorKind::InvalidData);
+    if length > MAX_MESSAGE_BYTES {
+        return Err(invalid());
+    }
+    let mut text = vec![0; length];
+    control.read_exact(&mut text)?;
+    let command = serde_json::from_slice(&text)?;
+    Ok((command, descriptors.try_into().map_err(|_| invalid())?))
+}
+
+/// Whatever this process inherited ends here: a skill gets its four descriptors and no other.
+fn close_on_exec() -> std::io::Result<()> {
+    let open: Vec<i32> = std::fs::read_dir("/proc/self/fd")?
+        .flatten()
+        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+        .filter(|fd| *fd > 2)
+        .collect();
+    for fd in open {
+        // SAFETY: the number was open a moment ago; at worst, for the listing's own, the call fails.
+        let fd = unsafe { std::os::fd::BorrowedFd::borrow_raw(fd) };
+        if let Ok(flags) = fcntl_getfd(fd) {
+            let _ = fcntl_setfd(fd, flags | FdFlags::CLOEXEC);
+        }
+    }
+    Ok(())
+}
+
+fn start(command: &Command, descriptors: [OwnedFd; DESCRIPTORS]) -> std::io::Result<Pid> {
+    let [stdin, stdout, stderr, events] = descriptors;
+    fcntl_setfd(&events, FdFlags::empty())?;
+    let limits = command.limits;
+    let mut process = std::process::Command::new(&command.program);
+    process
+        .args(&command.args)
+        .env_clear()
+        .envs(&command.env)
+        .env(ENV_EVENTS_FD, events.as_raw_fd().to_string())
+        .current_dir(&command.cwd)
+        .stdin(Stdio::from(stdin))
+        .stdout(Stdio::from(stdout))
+        .stderr(Stdio::from(stderr));
+    // SAFETY: only system calls; no allocation, no lock.
+    unsafe {
+        process.pre_exec(move || {
+            setsid()?;
+            // Should the supervisor be killed, the skill goes at once; its children are the worker's then.
+            set_parent_process_death_signal(Some(Signal::KILL))?;
+            apply(limits)
+        });
+    }
+    // The child is waited for below, together with whatever it leaves.
+    let child = process.spawn()?;
+    Pid::from_raw(child.id() as i32).ok_or_else(|| std::io::Error::from(std::io::ErrorKind::NotFound))
+}
+
+fn apply(limits: ProcessLimits) -> std::io::Result<()> {
+    let wanted = [
+        (Resource::As, limits.address_space_bytes),
+        (Resource::Cpu, limits.cpu_seconds),
+        (Resource::Nofile, limits.open_files),
+        (Resource::Fsize, limits.file_size_bytes),
+        (Resource::Core, 0),
+    ];
+    for (resource, wanted) in wanted {
+        let most = rustix::process::getrlimit(resource).maximum.map_or(wanted, |most| most.min(wanted));
+        setrlimit(resource, Rlimit { current: Some(most), maximum: Some(most) })?;
+    }
+    Ok(())
+}
+
+/// Waits until the skill has ended, or the worker hung up, and then until nothing of it is left.
+fn attend(control: &UnixStream, child: Pid) -> std::io::Result<(Exit, u32)> {
+    let ended = pidfd_open(child, PidfdFlags::empty())?;
+    let hung_up = loop {
+        let mut waited = [PollFd::new(&control, PollFlags::IN), PollFd::new(&ended, PollFlags::IN)];
+        match poll(&mut waited, None) {
+            Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+            Ok(_) if !waited[0].revents().is_empty() => break true,
+            Ok(_) if !waited[1].revents().is_empty() => break false,
+            Ok(_) => {}
+        }
+    };
+    let mut end = End { child, exit: None, killed: Vec::new() };
+    let patience = if hung_up { Duration::ZERO } else { GRACE };
+    end.of_all(control, patience);
+    Ok((end.exit.unwrap_or(Exit::Signal(9)), end.killed.len() as u32))
+}
+
+/// The end of a process tree, as it comes.
+struct End {
+    child: Pid,
+    exit: Option<Exit>,
+    killed: Vec<i32>,
+}
+
+impl End {
+    /// Reaps what ends by itself within `patience`, then kills and reaps the rest, again and again until none is left:
+    /// what forks while it is being killed is found at the next look.
+    fn of_all(&mut self, control: &UnixStream, patience: Duration) {
+        let begun = Instant::now();
+        while self.reap() && begun.elapsed() < GIVE_UP {
+            if begun.elapsed() >= patience || hung_up(control) {
+                self.kill();
+            }
+            pause(STEP);
+        }
+    }
+
+    /// Waits for all that have ended. Whether any child is left.
+    fn reap(&mut self) -> bool {
+        loop {
+            match wait(WaitOptions::NOHANG) {
+                Ok(Some((pid, status))) if pid == self.child => {
+                    let status = ExitStatus::from_raw(status.as_raw());
+                    self.exit = Some(match status.code() {
+                        Some(code) => Exit::Code(code),
+                        None => Exit::Signal(status.signal().unwrap_or(0)),
+                    });
+                }
+                Ok(Some(_)) | Err(rustix::io::Errno::INTR) => {}
+                Ok(None) => return true,
+                Err(_) => return false,
+            }
+        }
+    }
+
+    fn kill(&mut self) {
+        for process in tree::descendants(getpid().as_raw_nonzero().get()) {
+            if process.zombie {
+                continue;
+            }
+            tree::kill(process.pid);
+            if process.pid != self.child.as_raw_nonzero().get() && !self.killed.contains(&process.pid) {
+                self.killed.push(process.pid);
+            }
+        }
+    }
+}
+
+fn hung_up(control: &UnixStream) -> bool {
+    let mut waited = [PollFd::new(&control, PollFlags::IN)];
+    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+    poll(&mut waited, Some(&now)).is_ok() && !waited[0].revents().is_empty()
+}
+
+fn pause(step: Duration) {
+    let timeout = Timespec { tv_sec: 0, tv_nsec: step.subsec_nanos().into() };
+    let _ = poll(&mut [], Some(&timeout));
+}
+
+fn report(control: &mut UnixStream, report: &Report) -> std::io::Result<()> {
+    // A worker that hung up does not listen any more; that is no failure.
+    let _ = control.write_all(&serde_json::to_vec(report)?);
+    Ok(())
+}

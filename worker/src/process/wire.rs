@@ -1,0 +1,62 @@
+//! What worker and supervisor say to each other over the control socket.
+//!
+//! Worker to supervisor, once: four bytes of length (big endian) with four descriptors attached (stdin, stdout,
+//! stderr, events), then a [`Command`] as JSON. Nothing of it shows in the process list.
+//! Supervisor to worker, once: a [`Report`] as JSON, then the end.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+/// How many descriptors go with a command.
+pub(crate) const DESCRIPTORS: usize = 4;
+
+/// The longest command or report. Above what a clean environment and a few arguments can need, and below what the
+/// socket's buffer takes at once, so that sending it never waits.
+pub(crate) const MAX_MESSAGE_BYTES: usize = 64 * 1024;
+
+/// What to run.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Command {
+    pub(crate) program: PathBuf,
+    pub(crate) args: Vec<String>,
+    /// The whole environment, but for the number of the events descriptor.
+    pub(crate) env: BTreeMap<String, String>,
+    pub(crate) cwd: PathBuf,
+    pub(crate) limits: ProcessLimits,
+}
+
+/// Resource limits (setrlimit(2)) of each process of the skill, in the units of the system.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+pub(crate) struct ProcessLimits {
+    pub(crate) address_space_bytes: u64,
+    pub(crate) cpu_seconds: u64,
+    pub(crate) open_files: u64,
+    pub(crate) file_size_bytes: u64,
+}
+
+/// How it went.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Report {
+    /// The program could not be started: an errno.
+    NotStarted { errno: i32 },
+    /// The program ended, and everything it left behind is gone.
+    Ended {
+        /// How the program itself ended.
+        exit: Exit,
+        /// How many processes it had left running, which had to be killed.
+        leftovers: u32,
+    },
+}
+
+/// How a process ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Exit {
+    /// It returned this code.
+    Code(i32),
+    /// This signal killed it.
+    Signal(i32),
+}

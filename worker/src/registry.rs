@@ -1,0 +1,150 @@
+//! The skills a worker has: read from its folders, kept up to date while it runs.
+//!
+//! Readers take a snapshot; a change on disk makes a new one. Nothing here is on the path of a call but
+//! [`Registry::get`], which is a look-up in the snapshot.
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use arc_swap::ArcSwap;
+use openskill_proto::v1;
+use tokio::sync::{Semaphore, watch};
+
+use crate::manifest::{Manifest, ManifestError, Rules};
+use crate::runner::Runner;
+use crate::runners::Runners;
+
+mod scan;
+
+/// A skill and what runs it.
+pub(crate) struct Entry {
+    pub(crate) manifest: Arc<Manifest>,
+    /// The runner, or why there is none.
+    pub(crate) runner: Result<Arc<dyn Runner>, String>,
+    /// The skill's own limit on calls at once.
+    pub(crate) limit: Option<Arc<Semaphore>>,
+}
+
+/// Skills by id.
+pub(crate) type Snapshot = HashMap<String, Arc<Entry>>;
+
+/// The registry. Shared by all shards.
+pub(crate) struct Registry {
+    folders: Vec<PathBuf>,
+    allowed_root: PathBuf,
+    runners: Runners,
+    current: ArcSwap<Snapshot>,
+    seen: Mutex<scan::Seen>,
+    changes: watch::Sender<u64>,
+}
+
+impl Registry {
+    /// Reads the folders for the first time.
+    pub(crate) fn load(folders: Vec<PathBuf>, allowed_root: PathBuf, runners: Runners) -> Self {
+        let registry = Self {
+            folders,
+            allowed_root,
+            runners,
+            current: ArcSwap::default(),
+            seen: Mutex::default(),
+            changes: watch::Sender::new(0),
+        };
+        registry.reload();
+        registry
+    }
+
+    /// The skill of this id.
+    pub(crate) fn get(&self, id: &str) -> Option<Arc<Entry>> {
+        self.current.load().get(id).cloned()
+    }
+
+    /// All skills as callers see them, sorted by id.
+    pub(crate) fn describe(&self) -> Vec<v1::Skill> {
+        let mut skills: Vec<_> = self.current.load().values().map(|entry| entry.describe()).collect();
+        skills.sort_by(|one, other| one.id.cmp(&other.id));
+        skills
+    }
+
+    /// Marks each new snapshot.
+    pub(crate) fn changes(&self) -> watch::Receiver<u64> {
+        self.changes.subscribe()
+    }
+
+    /// Looks at the folders again and takes over what changed. Reads files: not for a runtime's thread.
+    pub(crate) fn reload(&self) {
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = scan::look(&self.folders);
+        if *seen == now {
+            return;
+        }
+        let rules = Rules { allowed_root: &self.allowed_root };
+        let (manifests, errors) = scan::read(&now, rules);
+        report(&errors);
+        self.current.store(Arc::new(self.take_over(manifests)));
+        *seen = now;
+        self.changes.send_modify(|change| *change += 1);
+    }
+
+    fn take_over(&self, manifests: BTreeMap<String, Manifest>) -> Snapshot {
+        let before = self.current.load();
+        let entries = manifests.into_iter().map(|(id, manifest)| {
+            // A limit that did not change keeps its count of running calls.
+            let kept = before.get(&id).filter(|entry| entry.manifest.concurrency == manifest.concurrency);
+            let limit = match kept {
+                Some(entry) => entry.limit.clone(),
+                None => manifest.concurrency.map(|limit| Arc::new(Semaphore::new(limit))),
+            };
+            let runner = self.runners.admit(&manifest);
+            (id, Arc::new(Entry { manifest: Arc::new(manifest), runner, limit }))
+        });
+        entries.collect()
+    }
+}
+
+impl Entry {
+    fn describe(&self) -> v1::Skill {
+        let manifest = &self.manifest;
+        let text = |schema: &Option<serde_json::Value>| schema.as_ref().map(ToString::to_string).unwrap_or_default();
+        let status = match self.runner {
+            Ok(_) => v1::SkillStatus::Available,
+            Err(_) => v1::SkillStatus::Unavailable,
+        };
+        v1::Skill {
+            id: manifest.id.clone(),
+            version: manifest.version.clone(),
+            description: manifest.description.clone(),
+            runner: manifest.runner.clone(),
+            input_schema_json: text(&manifest.input_schema),
+            output_schema_json: text(&manifest.output_schema),
+            timeout_ms: manifest.timeout_ms.unwrap_or_default(),
+            idempotent: manifest.idempotent,
+            destructive: manifest.destructive,
+            toolset: manifest.toolset.clone(),
+            status: status.into(),
+            status_reason: self.runner.as_ref().err().cloned().unwrap_or_default(),
+            workers: 0,
+            session_affinity: manifest.session_affinity,
+            example_inputs_json: manifest
+                .examples
+                .iter()
+                .filter(|example| example.error.is_none())
+                .map(|example| example.input.to_string())
+                .collect(),
+        }
+    }
+}
+
+fn report(errors: &[ManifestError]) {
+    for error in errors {
+        tracing::error!(file = %error.file.display(), line = error.line, reason = %error.reason, "bad manifest");
+    }
+}
+
+/// Every manifest of these folders, and every one that can't be used.
+pub(crate) fn read_folders(
+    folders: &[PathBuf],
+    allowed_root: &Path,
+) -> (BTreeMap<String, Manifest>, Vec<ManifestError>) {
+    scan::read(&scan::look(folders), Rules { allowed_root })
+}

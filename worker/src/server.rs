@@ -1,0 +1,122 @@
+//! The worker's face: `WorkerService` over gRPC.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::stream::{self, BoxStream, StreamExt as _};
+use openskill_proto::limits::{MAX_HEADER_BYTES, MAX_REQUEST_BYTES, MAX_RESULT_BYTES};
+use openskill_proto::metadata::TRACEPARENT;
+use openskill_proto::v1::worker_service_server::{WorkerService, WorkerServiceServer};
+use openskill_proto::v1::{DescribeRequest, ExecuteEvent, ExecuteRequest, ExecuteResult, WorkerState, execute_event};
+use tokio::sync::mpsc;
+use tonic::transport::server::Router;
+use tonic::{Request, Response, Status};
+
+use crate::events::EventSink;
+use crate::execute::execute;
+use crate::worker::Worker;
+
+/// Streams one connection may have open: a gateway uses one connection a shard.
+const MAX_STREAMS: u32 = 4096;
+
+/// How many events may wait for a slow gateway before the skill has to.
+const EVENT_BUFFER: usize = 32;
+
+/// The service with all its bounds.
+pub(crate) fn router(worker: Arc<Worker>) -> Router {
+    let service = WorkerServiceServer::new(Service { worker })
+        .max_decoding_message_size(MAX_REQUEST_BYTES + 64 * 1024)
+        .max_encoding_message_size(2 * MAX_RESULT_BYTES);
+    tonic::transport::Server::builder()
+        .max_concurrent_streams(MAX_STREAMS)
+        .initial_stream_window_size(1 << 20)
+        .initial_connection_window_size(1 << 24)
+        .http2_keepalive_interval(Some(Duration::from_secs(10)))
+        .http2_keepalive_timeout(Some(Duration::from_secs(10)))
+        .http2_max_header_list_size(MAX_HEADER_BYTES)
+        .http2_max_pending_accept_reset_streams(Some(256))
+        .tcp_nodelay(true)
+        .add_service(service)
+}
+
+struct Service {
+    worker: Arc<Worker>,
+}
+
+#[tonic::async_trait]
+impl WorkerService for Service {
+    type DescribeStream = BoxStream<'static, Result<WorkerState, Status>>;
+    type ExecuteStreamStream = BoxStream<'static, Result<ExecuteEvent, Status>>;
+
+    async fn describe(&self, _: Request<DescribeRequest>) -> Result<Response<Self::DescribeStream>, Status> {
+        Ok(Response::new(states(Arc::clone(&self.worker)).boxed()))
+    }
+
+    async fn execute(&self, request: Request<ExecuteRequest>) -> Result<Response<ExecuteResult>, Status> {
+        let traceparent = traceparent(&request);
+        execute(&self.worker, request.into_inner(), traceparent, EventSink::default()).await.map(Response::new)
+    }
+
+    async fn execute_stream(
+        &self,
+        request: Request<ExecuteRequest>,
+    ) -> Result<Response<Self::ExecuteStreamStream>, Status> {
+        let traceparent = traceparent(&request);
+        let (sender, receiver) = mpsc::channel(EVENT_BUFFER);
+        let worker = Arc::clone(&self.worker);
+        let run = async move {
+            let sink = EventSink::new(sender);
+            execute(&worker, request.into_inner(), traceparent, sink).await
+        };
+        Ok(Response::new(events(Box::pin(run), receiver).boxed()))
+    }
+}
+
+/// The state now, and again after each change; the last one says draining.
+fn states(worker: Arc<Worker>) -> impl futures_util::Stream<Item = Result<WorkerState, Status>> {
+    let (changes, draining) = (worker.registry.changes(), worker.draining());
+    stream::unfold((worker, changes, draining, true), |(worker, mut changes, mut draining, first)| async move {
+        if !first {
+            tokio::select! {
+                changed = changes.changed() => changed.ok()?,
+                drains = draining.changed() => drains.ok()?,
+            }
+        }
+        changes.mark_unchanged();
+        draining.mark_unchanged();
+        let state = worker.state();
+        Some((Ok(state), (worker, changes, draining, false)))
+    })
+}
+
+type Run = Pin<Box<dyn Future<Output = Result<ExecuteResult, Status>> + Send>>;
+
+/// The run's events, then its result. The run is driven by the stream itself: whoever drops the stream ends the run.
+fn events(
+    run: Run,
+    receiver: mpsc::Receiver<execute_event::Event>,
+) -> impl futures_util::Stream<Item = Result<ExecuteEvent, Status>> {
+    let event = |event| Ok(ExecuteEvent { event: Some(event) });
+    stream::unfold(Some((run, receiver, None)), move |state| async move {
+        let (mut run, mut receiver, mut ended) = state?;
+        if ended.is_none() {
+            tokio::select! {
+                biased;
+                Some(next) = receiver.recv() => return Some((event(next), Some((run, receiver, None)))),
+                result = &mut run => ended = Some(result),
+            }
+        }
+        // What was sent before the end comes before it.
+        if let Ok(next) = receiver.try_recv() {
+            return Some((event(next), Some((run, receiver, ended))));
+        }
+        let last = ended?.map(|result| ExecuteEvent { event: Some(execute_event::Event::Result(result)) });
+        Some((last, None))
+    })
+}
+
+fn traceparent<T>(request: &Request<T>) -> String {
+    let value = request.metadata().get(TRACEPARENT).and_then(|value| value.to_str().ok());
+    value.unwrap_or_default().to_owned()
+}

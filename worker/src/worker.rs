@@ -1,0 +1,52 @@
+//! What all shards of a worker share.
+
+use std::sync::Arc;
+
+use openskill_proto::v1::WorkerState;
+use tokio::sync::watch;
+
+use crate::admission::Admission;
+use crate::config::Config;
+use crate::process::Launcher;
+use crate::registry::Registry;
+
+/// A worker.
+pub(crate) struct Worker {
+    pub(crate) config: Config,
+    pub(crate) registry: Registry,
+    pub(crate) admission: Admission,
+    pub(crate) launcher: Launcher,
+    draining: watch::Sender<bool>,
+}
+
+impl Worker {
+    pub(crate) fn new(config: Config, registry: Registry, launcher: Launcher) -> Arc<Self> {
+        let admission = Admission::new(config.concurrency, config.queue);
+        Arc::new(Self { config, registry, admission, launcher, draining: watch::Sender::new(false) })
+    }
+
+    pub(crate) fn is_draining(&self) -> bool {
+        *self.draining.borrow()
+    }
+
+    /// Takes nothing new from now on, and tells the gateways.
+    pub(crate) fn drain(&self) {
+        self.draining.send_replace(true);
+    }
+
+    pub(crate) fn draining(&self) -> watch::Receiver<bool> {
+        self.draining.subscribe()
+    }
+
+    /// The worker as gateways see it.
+    pub(crate) fn state(&self) -> WorkerState {
+        WorkerState {
+            worker_id: self.config.worker_id.clone(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            skills: self.registry.describe(),
+            capacity: self.config.concurrency as u32,
+            in_flight: self.admission.in_flight() as u32,
+            draining: self.is_draining(),
+        }
+    }
+}
