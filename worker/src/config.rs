@@ -22,8 +22,6 @@ pub struct Config {
     pub python: Option<PathBuf>,
     /// The openskill binary, which supervises skill processes (`openskill supervise`).
     pub supervisor: PathBuf,
-    /// How many threads serve, each with a runtime of its own. At least 1.
-    pub shards: usize,
     /// How often the skill folders are looked at for changes.
     pub reload_interval: Duration,
     /// Puts the end of a failing skill's stderr into `error.details`. For development: it may hold paths and secrets.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use openskill_proto::limits::MAX_TIMEOUT_MS;
-use openskill_proto::trace::TraceContext;
+use openskill_proto::trace::{TraceContext, spans};
 use openskill_proto::v1::{Blame, ErrorCode, ExecuteRequest, ExecuteResult, SkillError};
 use tonic::Status;
 use tracing::Instrument as _;
@@ -107,9 +107,8 @@ fn log_stderr(raw: &RawOutput, trace_id: &str, skill_id: &str) {
 }
 
 fn span(request: &ExecuteRequest, traceparent: &str) -> tracing::Span {
-    use tracing_opentelemetry::OpenTelemetrySpanExt as _;
     let span = tracing::info_span!(
-        target: "openskill",
+        target: "otel",
         "execute",
         otel.kind = "server",
         skill_id = %request.skill_id,
@@ -117,13 +116,12 @@ fn span(request: &ExecuteRequest, traceparent: &str) -> tracing::Span {
         trace_id = %request.trace_id,
     );
     if let Some(parent) = TraceContext::parse(traceparent) {
-        // Fails only where no exporter listens, and then there is nothing to link.
-        let _ = span.set_parent(crate::telemetry::remote_context(parent));
+        spans::set_parent(&span, parent);
     }
     span
 }
 
 /// The context of the worker's own span if one is recorded, else the caller's.
 fn child_context(span: &tracing::Span, traceparent: String) -> String {
-    crate::telemetry::context_of(span).map_or(traceparent, |context| context.to_traceparent())
+    spans::context_of(span).map_or(traceparent, |context| context.to_traceparent())
 }

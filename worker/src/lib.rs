@@ -35,7 +35,6 @@ mod normalize;
 mod registry;
 mod server;
 mod shards;
-mod telemetry;
 mod worker;
 
 pub use config::Config;

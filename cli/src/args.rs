@@ -1,0 +1,187 @@
+//! What can be typed.
+
+use std::path::PathBuf;
+
+use clap::{Args as ClapArgs, Parser, Subcommand};
+
+use crate::settings::names;
+
+/// Run tools for AI agents: a gateway, its workers, and a command line for both.
+#[derive(Debug, Parser)]
+#[command(name = "openskill", version, about, arg_required_else_help = true)]
+#[command(after_help = "Settings come from flags, the environment, .env, openskill.toml, then defaults: \
+    `openskill config` shows what is in force.\n\
+    Exit codes: 0 done, 1 the call failed, 2 usage, 3 no gateway, 4 bad setting, 5 system.")]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Start a gateway and its workers here, and keep them running
+    Up(Up),
+    /// Start a gateway alone
+    Gateway(Gateway),
+    /// Start a worker alone
+    Worker(Worker),
+    /// List the skills that can be called
+    Skills(Skills),
+    /// Call a skill: `openskill invoke echo text=hello`
+    Invoke(Invoke),
+    /// Check a skill's manifest and run its examples, without a gateway
+    Check(Check),
+    /// Whether the gateway is ready: exit code 0 or 3
+    Health(Client),
+    /// Show the settings in force and where each comes from
+    Config(Config),
+    /// Print a shell's completions: `source <(openskill completions bash)`
+    Completions {
+        /// The shell
+        shell: clap_complete::Shell,
+    },
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Up {
+    /// How many worker processes
+    #[arg(long, short = 'n', default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=256))]
+    pub(crate) workers: u16,
+    /// Where the gateway listens, HOST:PORT
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) listen: Option<String>,
+    #[command(flatten)]
+    pub(crate) skills: SkillFolders,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Gateway {
+    /// Where to listen, HOST:PORT
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) listen: Option<String>,
+    /// Where workers are: http://host:port, unix:/path, unix:/folder/*.sock, dns://name:port; several with commas
+    #[arg(long, value_name = "SOURCES")]
+    pub(crate) workers: Option<String>,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Worker {
+    /// Where to listen: HOST:PORT or unix:/path
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) listen: Option<String>,
+    /// What the worker calls itself
+    #[arg(long)]
+    pub(crate) id: Option<String>,
+    /// Drain and stop when the process that started this one ends
+    #[arg(long, hide = true)]
+    pub(crate) exit_with_parent: bool,
+    #[command(flatten)]
+    pub(crate) skills: SkillFolders,
+}
+
+#[derive(Debug, Default, ClapArgs)]
+pub(crate) struct SkillFolders {
+    /// Folders of manifests and scripts; several with colons
+    #[arg(long, value_name = "FOLDERS")]
+    pub(crate) skills_dir: Option<String>,
+    /// The only folder skills may touch
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) allowed_root: Option<PathBuf>,
+}
+
+#[derive(Debug, Default, ClapArgs)]
+pub(crate) struct Client {
+    /// The gateway
+    #[arg(long, value_name = "URL")]
+    pub(crate) url: Option<String>,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Skills {
+    #[command(flatten)]
+    pub(crate) client: Client,
+    /// Only this toolset
+    #[arg(long, default_value = "")]
+    pub(crate) toolset: String,
+    /// Print JSON, schemas included
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Invoke {
+    /// The skill
+    pub(crate) skill_id: String,
+    /// Arguments: KEY=VALUE, read as the skill's schema says; KEY:=JSON for any JSON value
+    #[arg(value_name = "KEY=VALUE", conflicts_with = "json")]
+    pub(crate) arguments: Vec<String>,
+    /// All arguments as one JSON object; `-` reads it from stdin
+    #[arg(long, value_name = "OBJECT")]
+    pub(crate) json: Option<String>,
+    /// Show events as they come, one JSON object a line; the result is the last
+    #[arg(long)]
+    pub(crate) stream: bool,
+    /// Print the whole result, not only its data
+    #[arg(long)]
+    pub(crate) full: bool,
+    /// The X-Trace-Id to send
+    #[arg(long, value_name = "ID")]
+    pub(crate) trace_id: Option<String>,
+    /// The conversation this call belongs to
+    #[arg(long, value_name = "ID", default_value = "")]
+    pub(crate) session: String,
+    /// The longest the call may take, in milliseconds
+    #[arg(long, value_name = "MS", default_value_t = 0)]
+    pub(crate) timeout_ms: u32,
+    #[command(flatten)]
+    pub(crate) client: Client,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Check {
+    /// The skill
+    pub(crate) skill_id: String,
+    #[command(flatten)]
+    pub(crate) skills: SkillFolders,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Config {
+    /// Print the reference of all settings, as Markdown
+    #[arg(long)]
+    pub(crate) reference: bool,
+}
+
+/// Flags as settings: the name of the setting and its value.
+pub(crate) type Overrides = Vec<(&'static str, String)>;
+
+impl SkillFolders {
+    fn overrides(&self) -> Overrides {
+        let root = self.allowed_root.as_ref().map(|root| root.to_string_lossy().into_owned());
+        given([(names::CLI_DIR, self.skills_dir.clone()), (names::ALLOWED_ROOT, root)])
+    }
+}
+
+impl Command {
+    /// The flags that are settings.
+    pub(crate) fn overrides(&self) -> Overrides {
+        let client = |client: &Client| given([(names::HTTP_BASE_URL, client.url.clone())]);
+        match self {
+            Self::Up(it) => [given([(names::LISTEN, it.listen.clone())]), it.skills.overrides()].concat(),
+            Self::Gateway(it) => given([(names::LISTEN, it.listen.clone()), (names::WORKERS, it.workers.clone())]),
+            Self::Worker(it) => {
+                let own = given([(names::WORKER_LISTEN, it.listen.clone()), (names::WORKER_ID, it.id.clone())]);
+                [own, it.skills.overrides()].concat()
+            }
+            Self::Check(it) => it.skills.overrides(),
+            Self::Skills(it) => client(&it.client),
+            Self::Invoke(it) => client(&it.client),
+            Self::Health(it) => client(it),
+            Self::Config(_) | Self::Completions { .. } => Vec::new(),
+        }
+    }
+}
+
+fn given(flags: impl IntoIterator<Item = (&'static str, Option<String>)>) -> Overrides {
+    flags.into_iter().filter_map(|(name, value)| Some((name, value?))).collect()
+}

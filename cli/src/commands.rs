@@ -1,0 +1,66 @@
+//! From what was typed to what is done.
+
+use std::io::Write as _;
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::Instant;
+
+use clap::CommandFactory as _;
+
+use crate::args::{Args, Command};
+use crate::exit::Failure;
+use crate::serve;
+use crate::settings::{Raw, Settings};
+
+mod check;
+mod client;
+mod config;
+mod health;
+mod invoke;
+mod skills;
+
+/// Does what was typed. `started` is when the process began.
+pub(crate) fn run(args: Args, started: Instant) -> Result<ExitCode, Failure> {
+    let command = args.command;
+    if let Command::Completions { shell } = command {
+        let mut text = Vec::new();
+        clap_complete::generate(shell, &mut Args::command(), "openskill", &mut text);
+        say(&String::from_utf8_lossy(&text));
+        return Ok(ExitCode::SUCCESS);
+    }
+    let raw = Raw::read(&command.overrides(), |name| std::env::var(name).ok(), Path::new("."))?;
+    if let Command::Config(config) = &command {
+        return config::run(config, &raw);
+    }
+    let settings = Settings::resolve(&raw)?;
+    match command {
+        Command::Up(args) => serve::up::run(&args, &settings, &raw, started),
+        Command::Gateway(_) => serve::gateway::run(&settings),
+        Command::Worker(args) => serve::worker::run(&args, &settings, &raw),
+        Command::Check(args) => check::run(&args, &settings, &raw),
+        Command::Skills(args) => block_on(skills::run(&args, &settings)),
+        Command::Invoke(args) => block_on(invoke::run(&args, &settings)),
+        Command::Health(_) => block_on(health::run(&settings)),
+        Command::Config(_) | Command::Completions { .. } => Ok(ExitCode::SUCCESS),
+    }
+}
+
+/// Runs a command that ends by itself.
+fn block_on(work: impl Future<Output = Result<ExitCode, Failure>>) -> Result<ExitCode, Failure> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(Failure::system("starting a runtime"))?;
+    runtime.block_on(work)
+}
+
+/// Writes to stdout. A reader that went away (`| head`) is no failure.
+pub(crate) fn say(text: &str) {
+    let mut out = std::io::stdout().lock();
+    let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+}
+
+/// Writes to stderr.
+pub(crate) fn complain(text: &str) {
+    let _ = std::io::stderr().lock().write_all(text.as_bytes());
+}

@@ -1,0 +1,42 @@
+//! `openskill check`.
+
+use std::process::ExitCode;
+
+use openskill_worker::check::CheckError;
+
+use super::{block_on, complain, say};
+use crate::args::Check;
+use crate::exit::{FAILED, Failure};
+use crate::serve;
+use crate::settings::{Raw, Settings};
+
+pub(super) fn run(args: &Check, settings: &Settings, raw: &Raw) -> Result<ExitCode, Failure> {
+    let config = serve::worker_config(settings, raw)?;
+    block_on(async {
+        let findings = match openskill_worker::check::check(config, &args.skill_id).await {
+            Ok(findings) => findings,
+            Err(error @ CheckError::NotFound { .. }) => return Err(Failure::Usage(error.to_string())),
+            Err(error @ CheckError::BadManifest(_)) => {
+                complain(&format!("{error}\n"));
+                return Ok(ExitCode::from(FAILED));
+            }
+        };
+        let manifest = &findings.manifest;
+        say(&format!("{} {} ({})\n", manifest.id, manifest.version, manifest.runner));
+        say("  ok    manifest\n");
+        let mut failed = 0;
+        for (name, outcome) in &findings.examples {
+            match outcome {
+                Ok(()) => say(&format!("  ok    example: {name}\n")),
+                Err(reason) => {
+                    failed += 1;
+                    say(&format!("  FAIL  example: {name}\n        {reason}\n"));
+                }
+            }
+        }
+        if findings.examples.is_empty() {
+            say("  note  no examples: nothing was run\n");
+        }
+        Ok(if failed == 0 { ExitCode::SUCCESS } else { ExitCode::from(FAILED) })
+    })
+}

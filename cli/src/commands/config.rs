@@ -1,0 +1,44 @@
+//! `openskill config`.
+
+use std::process::ExitCode;
+
+use super::say;
+use crate::args::Config;
+use crate::exit::Failure;
+use crate::settings::names::ALL;
+use crate::settings::{Raw, Settings, reference};
+
+pub(super) fn run(args: &Config, raw: &Raw) -> Result<ExitCode, Failure> {
+    if args.reference {
+        say(&reference());
+        return Ok(ExitCode::SUCCESS);
+    }
+    let width = ALL.iter().map(|setting| setting.name.len()).max().unwrap_or_default();
+    for setting in ALL {
+        let value = raw.value(setting.name);
+        let shown = if value.is_empty() { "-".to_owned() } else { mask(value) };
+        say(&format!("{:width$}  {:12}  {shown}\n", setting.name, raw.origin(setting.name).to_string()));
+    }
+    // Shown first, so that a value that can't be used can be found; then said.
+    Settings::resolve(raw)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Hides the user part of a URL, which may be a password.
+fn mask(value: &str) -> String {
+    match (value.find("://"), value.find('@')) {
+        (Some(scheme), Some(at)) if scheme < at => format!("{}***{}", &value[..scheme + 3], &value[at..]),
+        _ => value.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::mask;
+
+    #[test]
+    fn a_password_in_a_url_is_not_shown() {
+        assert_eq!(mask("http://user:secret@host:1"), "http://***@host:1");
+        assert_eq!(mask("http://host:1"), "http://host:1");
+    }
+}

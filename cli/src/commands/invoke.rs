@@ -1,0 +1,187 @@
+//! `openskill invoke`.
+//!
+//! The data goes to stdout, everything about the call to stderr, so that the output can be piped on.
+
+use std::io::{IsTerminal as _, Read as _};
+use std::process::ExitCode;
+
+use openskill_proto::metadata::TRACE_ID;
+use openskill_proto::v1::invoke_request::Arguments;
+use openskill_proto::v1::skill_service_client::SkillServiceClient;
+use openskill_proto::v1::{GetSkillRequest, InvokeEvent, InvokeRequest, SkillResult, invoke_event::Event};
+use openskill_proto::v1::{skill_error, skill_result};
+use serde_json::{Map, Value};
+use tonic::transport::Channel;
+use tonic::{Code, Request};
+
+use super::{client, complain, say};
+use crate::args::Invoke;
+use crate::exit::{FAILED, Failure};
+use crate::settings::Settings;
+
+pub(super) async fn run(args: &Invoke, settings: &Settings) -> Result<ExitCode, Failure> {
+    let mut client = client::skills(settings).await?;
+    let input_json = match &args.json {
+        Some(text) => read_json(text)?,
+        None => Value::Object(arguments(args, settings, &mut client).await?).to_string(),
+    };
+    let mut request = Request::new(InvokeRequest {
+        skill_id: args.skill_id.clone(),
+        arguments: Some(Arguments::InputJson(input_json)),
+        session_id: args.session.clone(),
+        timeout_ms: args.timeout_ms,
+        ..InvokeRequest::default()
+    });
+    if let Some(id) = &args.trace_id {
+        let value = id.parse().map_err(|_| Failure::Usage("--trace-id must be visible ASCII characters".to_owned()))?;
+        request.metadata_mut().insert(TRACE_ID, value);
+    }
+    let result = call(args, settings, &mut client, request).await?;
+    Ok(show(args, &result))
+}
+
+fn read_json(text: &str) -> Result<String, Failure> {
+    if text != "-" {
+        return Ok(text.to_owned());
+    }
+    let mut input = String::new();
+    std::io::stdin().read_to_string(&mut input).map_err(Failure::system("reading stdin"))?;
+    Ok(input)
+}
+
+async fn call(
+    args: &Invoke,
+    settings: &Settings,
+    client: &mut SkillServiceClient<Channel>,
+    request: Request<InvokeRequest>,
+) -> Result<SkillResult, Failure> {
+    let refused = client::refused(settings);
+    let shows_progress = std::io::stderr().is_terminal();
+    if !args.stream && !shows_progress {
+        return client.invoke(request).await.map(tonic::Response::into_inner).map_err(refused);
+    }
+    let mut events = client.invoke_stream(request).await.map_err(&refused)?.into_inner();
+    while let Some(event) = events.message().await.map_err(&refused)? {
+        if args.stream {
+            say(&openskill_gateway::event_json_line(&event));
+        } else {
+            progress(&event);
+        }
+        if let Some(Event::Result(result)) = event.event {
+            return Ok(result);
+        }
+    }
+    Err(Failure::Gateway { url: settings.base_url.clone(), reason: "ended the stream without a result".to_owned() })
+}
+
+/// One line that is written over; a terminal shows how far the skill is.
+fn progress(event: &InvokeEvent) {
+    const CLEAR: &str = "\r\x1b[K";
+    match &event.event {
+        Some(Event::Progress(it)) if it.fraction >= 0.0 => {
+            complain(&format!("{CLEAR}{:3.0}% {}", it.fraction * 100.0, plain(&it.message)));
+        }
+        Some(Event::Progress(it)) => complain(&format!("{CLEAR}{}", plain(&it.message))),
+        Some(Event::Result(_)) => complain(CLEAR),
+        _ => {}
+    }
+}
+
+/// Text of a skill without what would steer the terminal.
+fn plain(text: &str) -> String {
+    text.chars().filter(|it| !it.is_control()).take(100).collect()
+}
+
+fn show(args: &Invoke, result: &SkillResult) -> ExitCode {
+    let meta = result.meta.clone().unwrap_or_default();
+    if args.stream {
+    } else if args.full {
+        say(&pretty(&openskill_gateway::result_json(result)));
+    } else if let Some(skill_result::Output::DataJson(data)) = &result.output {
+        say(&pretty(data));
+    }
+    for warning in &meta.warnings {
+        complain(&format!("warning: {}\n", plain(warning)));
+    }
+    match &result.error {
+        None => ExitCode::SUCCESS,
+        Some(error) => {
+            complain(&format!("{}: {}\n", error.code().as_str_name(), plain_lines(&error.message)));
+            if let Some(skill_error::More::DetailsJson(details)) = &error.more {
+                complain(&format!("details: {}\n", plain_lines(details)));
+            }
+            ExitCode::from(FAILED)
+        }
+    }
+}
+
+fn plain_lines(text: &str) -> String {
+    text.chars().filter(|it| *it == '\n' || !it.is_control()).collect()
+}
+
+fn pretty(json: &str) -> String {
+    match serde_json::from_str::<Value>(json) {
+        Ok(value) => format!("{}\n", serde_json::to_string_pretty(&value).unwrap_or_default()),
+        Err(_) => format!("{json}\n"),
+    }
+}
+
+/// `key=value` pairs as one object. What a value means follows from the skill's schema.
+async fn arguments(
+    args: &Invoke,
+    settings: &Settings,
+    client: &mut SkillServiceClient<Channel>,
+) -> Result<Map<String, Value>, Failure> {
+    if args.arguments.is_empty() {
+        return Ok(Map::new());
+    }
+    let schema = match client.get_skill(GetSkillRequest { skill_id: args.skill_id.clone() }).await {
+        Ok(skill) => serde_json::from_str(&skill.into_inner().input_schema_json).unwrap_or_default(),
+        // The call itself gives the better answer.
+        Err(status) if status.code() == Code::NotFound => Value::Null,
+        Err(status) => return Err(client::refused(settings)(status)),
+    };
+    args.arguments.iter().map(|pair| argument(pair, &schema)).collect()
+}
+
+fn argument(pair: &str, schema: &Value) -> Result<(String, Value), Failure> {
+    let Some((key, value)) = pair.split_once('=') else {
+        return Err(Failure::Usage(format!("'{pair}' is no argument: write key=value, or key:=json")));
+    };
+    if let Some(key) = key.strip_suffix(':') {
+        let value = serde_json::from_str(value)
+            .map_err(|error| Failure::Usage(format!("the value of '{key}' is not JSON: {error}")))?;
+        return Ok((key.to_owned(), value));
+    }
+    let declared = &schema["properties"][key]["type"];
+    let is_text = declared == "string";
+    let value = match serde_json::from_str(value) {
+        Ok(json) if !is_text => json,
+        _ => Value::String(value.to_owned()),
+    };
+    Ok((key.to_owned(), value))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_value_is_read_as_the_schema_says() {
+        let schema = json!({"properties": {"text": {"type": "string"}, "limit": {"type": "integer"}}});
+        for (pair, expected) in [
+            ("text=5", json!("5")),
+            ("limit=5", json!(5)),
+            ("limit=five", json!("five")),
+            ("other=[1, 2]", json!([1, 2])),
+            ("other=a=b", json!("a=b")),
+            ("text:=5", json!(5)),
+        ] {
+            assert_eq!(argument(pair, &schema).unwrap().1, expected, "{pair}");
+        }
+        assert!(argument("novalue", &schema).is_err());
+        assert!(argument("key:={", &schema).is_err());
+    }
+}

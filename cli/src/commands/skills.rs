@@ -1,0 +1,55 @@
+//! `openskill skills`.
+
+use std::process::ExitCode;
+
+use openskill_proto::v1::{ListSkillsRequest, Skill, SkillStatus};
+
+use super::{client, say};
+use crate::args::Skills;
+use crate::exit::Failure;
+use crate::settings::Settings;
+
+/// The widest a description is shown.
+const DESCRIPTION: usize = 60;
+
+pub(super) async fn run(args: &Skills, settings: &Settings) -> Result<ExitCode, Failure> {
+    let mut client = client::skills(settings).await?;
+    let request = ListSkillsRequest { toolset: args.toolset.clone() };
+    let skills = client.list_skills(request).await.map_err(client::refused(settings))?.into_inner().skills;
+    if args.json {
+        let skills: Vec<_> = skills.iter().map(openskill_gateway::skill_json).collect();
+        say(&format!("{}\n", serde_json::to_string_pretty(&skills).unwrap_or_default()));
+    } else {
+        say(&table(&skills));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn table(skills: &[Skill]) -> String {
+    let head = ["ID", "VERSION", "RUNNER", "WORKERS", "STATUS", "DESCRIPTION"].map(str::to_owned);
+    let rows: Vec<[String; 6]> = std::iter::once(head).chain(skills.iter().map(row)).collect();
+    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or_default();
+    let widths = [0, 1, 2, 3, 4].map(width);
+    let mut text = String::new();
+    for row in &rows {
+        for (cell, width) in row.iter().zip(widths) {
+            text += &format!("{cell:width$}  ");
+        }
+        text += &row[5];
+        text.push('\n');
+    }
+    text
+}
+
+fn row(skill: &Skill) -> [String; 6] {
+    let available = skill.status() == SkillStatus::Available;
+    let (status, about) =
+        if available { ("available", &skill.description) } else { ("unavailable", &skill.status_reason) };
+    let line = about.split_whitespace().collect::<Vec<_>>().join(" ");
+    let short = match line.char_indices().nth(DESCRIPTION) {
+        Some((end, _)) => format!("{}…", line[..end].trim_end()),
+        None => line,
+    };
+    let version = skill.version.clone();
+    [skill.id.clone(), version, skill.runner.clone(), skill.workers.to_string(), status.to_owned(), short]
+}

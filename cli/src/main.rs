@@ -1,0 +1,34 @@
+//! `openskill`: the gateway, the workers and the command line in one binary.
+//!
+//! - [`args`]: what can be typed
+//! - [`settings`]: flags, environment, `.env`, `openskill.toml`, defaults: one table
+//! - [`telemetry`]: logs and traces of the process
+//! - [`serve`]: the long-running commands: `gateway`, `worker`, `up`
+//! - [`commands`]: the others
+//! - [`exit`]: what exit codes mean
+
+mod args;
+mod commands;
+mod exit;
+mod serve;
+mod settings;
+mod signals;
+mod telemetry;
+
+use std::process::ExitCode;
+use std::time::Instant;
+
+use clap::Parser as _;
+
+fn main() -> ExitCode {
+    let started = Instant::now();
+    // A supervisor is started for every run of a skill: it must not wait for anything below.
+    if std::env::args_os().nth(1).is_some_and(|first| first == openskill_worker::process::supervise::ARGUMENT) {
+        return openskill_worker::process::supervise::main();
+    }
+    let args = args::Args::parse();
+    match commands::run(args, started) {
+        Ok(code) => code,
+        Err(failure) => failure.report(),
+    }
+}

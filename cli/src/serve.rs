@@ -1,0 +1,75 @@
+//! The long-running commands.
+
+use std::future::Future;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use tokio_util::sync::CancellationToken;
+
+use crate::exit::{Failure, INTERRUPTED};
+use crate::settings::{Raw, Settings};
+use crate::signals::Signals;
+use crate::telemetry;
+
+pub(crate) mod gateway;
+pub(crate) mod up;
+pub(crate) mod worker;
+
+/// This very binary, also after it was replaced on disk.
+const OWN_BINARY: &str = "/proc/self/exe";
+
+/// Runs `work` on this thread with logs, traces and signals set up, and ends all of them in order.
+fn run<F>(settings: &Settings, role: &str, work: impl FnOnce(CancellationToken) -> F) -> Result<ExitCode, Failure>
+where
+    F: Future<Output = Result<(), Failure>>,
+{
+    let telemetry = telemetry::start(settings, role)?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(Failure::system("starting a runtime"))?;
+    let ended = runtime.block_on(async {
+        let signals = Signals::listen().map_err(Failure::system("listening for signals"))?;
+        let shutdown = CancellationToken::new();
+        match signals.guard(shutdown.clone(), work(shutdown)).await {
+            Some(ended) => ended.map(|()| ExitCode::SUCCESS),
+            None => Ok(ExitCode::from(INTERRUPTED)),
+        }
+    });
+    runtime.shutdown_background();
+    telemetry.finish();
+    ended
+}
+
+fn shards(settings: &Settings) -> usize {
+    settings.shards.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from))
+}
+
+/// The worker's settings out of all.
+pub(crate) fn worker_config(settings: &Settings, raw: &Raw) -> Result<openskill_worker::Config, Failure> {
+    let here = std::env::current_dir().map_err(Failure::system("looking up the current folder"))?;
+    Ok(openskill_worker::Config {
+        worker_id: settings.worker_id.clone(),
+        skill_dirs: settings.skill_dirs.iter().map(|folder| here.join(folder)).collect(),
+        allowed_root: settings.real_root(raw)?,
+        concurrency: settings.worker_concurrency,
+        queue: settings.worker_queue,
+        drain_timeout: settings.drain_timeout,
+        python: Some(settings.python.clone()),
+        supervisor: PathBuf::from(OWN_BINARY),
+        reload_interval: settings.reload,
+        debug: settings.debug,
+    })
+}
+
+/// The gateway's settings out of all.
+fn gateway_config(settings: &Settings) -> openskill_gateway::Config {
+    openskill_gateway::Config {
+        workers: settings.workers.clone(),
+        refresh_interval: settings.refresh,
+        default_timeout: settings.timeout,
+        max_in_flight: settings.max_in_flight,
+        max_connections: settings.max_connections,
+        drain_timeout: settings.drain_timeout,
+    }
+}

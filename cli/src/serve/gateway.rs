@@ -1,0 +1,25 @@
+//! `openskill gateway`.
+
+use std::process::ExitCode;
+
+use crate::exit::Failure;
+use crate::settings::Settings;
+
+pub(crate) fn run(settings: &Settings) -> Result<ExitCode, Failure> {
+    super::run(settings, "gateway", |shutdown| async move {
+        let listeners = bind(settings, super::shards(settings))?;
+        tracing::info!(address = %settings.listen, "the gateway listens");
+        let ready = |ready: openskill_gateway::Ready| {
+            tracing::info!(workers = ready.workers, skills = ready.skills, "the gateway is ready");
+        };
+        openskill_gateway::run(super::gateway_config(settings), listeners, 1, ready, shutdown)
+            .await
+            .map_err(Failure::system("running the gateway"))
+    })
+}
+
+/// Binds the gateway's port, or says who may have it.
+pub(super) fn bind(settings: &Settings, shards: usize) -> Result<Vec<std::net::TcpListener>, Failure> {
+    let what = format!("listening at {} (another address: --listen or OPENSKILL_LISTEN)", settings.listen);
+    openskill_gateway::listen::bind(settings.listen, shards).map_err(Failure::system(what))
+}

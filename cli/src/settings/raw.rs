@@ -1,0 +1,201 @@
+//! Settings as read, each with where it came from.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::path::Path;
+
+use super::names::{ALL, Setting, file_key};
+use super::{Problem, Problems};
+use crate::args::Overrides;
+
+/// Where a value came from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Origin {
+    Flag,
+    Environment,
+    DotEnv,
+    File,
+    Default,
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Flag => "flag",
+            Self::Environment => "environment",
+            Self::DotEnv => ".env",
+            Self::File => "openskill.toml",
+            Self::Default => "default",
+        })
+    }
+}
+
+/// Values by the names of their settings; every setting has one.
+#[derive(Debug)]
+pub(crate) struct Raw {
+    values: HashMap<&'static str, (String, Origin)>,
+}
+
+impl Raw {
+    /// Reads all sources. `folder` is where `.env` and `openskill.toml` are looked for.
+    pub(crate) fn read(
+        flags: &Overrides,
+        environment: impl Fn(&str) -> Option<String>,
+        folder: &Path,
+    ) -> Result<Self, Problems> {
+        let (dot_env, mut problems) = read_dot_env(&folder.join(".env"));
+        let (file, more) = read_file(&folder.join("openskill.toml"));
+        problems.extend(more);
+        if !problems.is_empty() {
+            return Err(Problems(problems));
+        }
+        let find = |setting: &Setting| {
+            let flag = flags.iter().find(|(name, _)| *name == setting.name).map(|(_, value)| value.clone());
+            let some = |value: Option<String>, origin| value.filter(|it| !it.is_empty()).map(|it| (it, origin));
+            some(flag, Origin::Flag)
+                .or_else(|| some(environment(setting.name), Origin::Environment))
+                .or_else(|| some(dot_env.get(setting.name).cloned(), Origin::DotEnv))
+                .or_else(|| some(file.get(setting.name).cloned(), Origin::File))
+                .unwrap_or_else(|| (setting.default.to_owned(), Origin::Default))
+        };
+        Ok(Self { values: ALL.iter().map(|setting| (setting.name, find(setting))).collect() })
+    }
+
+    pub(crate) fn value(&self, name: &str) -> &str {
+        self.values.get(name).map(|(value, _)| value.as_str()).unwrap_or_default()
+    }
+
+    pub(crate) fn origin(&self, name: &str) -> Origin {
+        self.values.get(name).map_or(Origin::Default, |(_, origin)| origin.clone())
+    }
+
+    /// Every setting that is not at its default, for processes started from here.
+    pub(crate) fn given(&self) -> impl Iterator<Item = (&'static str, &str)> {
+        let given = self.values.iter().filter(|(_, (_, origin))| *origin != Origin::Default);
+        given.map(|(name, (value, _))| (*name, value.as_str()))
+    }
+}
+
+type Found = (HashMap<String, String>, Vec<Problem>);
+
+/// `.env` may hold anything; only our settings are taken. A misspelt one of ours is a problem.
+fn read_dot_env(path: &Path) -> Found {
+    let mut found = Found::default();
+    let Ok(lines) = dotenvy::from_path_iter(path) else { return found };
+    for line in lines {
+        match line {
+            Ok((name, _)) if name.starts_with("OPENSKILL_") && !is_known(&name) => {
+                found.1.push(unknown(&name, &Origin::DotEnv));
+            }
+            Ok((name, value)) => {
+                found.0.insert(name, value);
+            }
+            Err(error) => found.1.push(unreadable(".env", &error.to_string())),
+        }
+    }
+    found
+}
+
+fn read_file(path: &Path) -> Found {
+    let mut found = Found::default();
+    let text = match std::fs::read_to_string(path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return found,
+        Err(error) => return (HashMap::new(), vec![unreadable("openskill.toml", &error.to_string())]),
+    };
+    let table: toml::Table = match text.parse() {
+        Ok(table) => table,
+        Err(error) => return (HashMap::new(), vec![unreadable("openskill.toml", &error.to_string())]),
+    };
+    for (key, value) in table {
+        match ALL.iter().find(|setting| file_key(setting.name) == key) {
+            Some(setting) => {
+                found.0.insert(setting.name.to_owned(), as_text(&value));
+            }
+            None => found.1.push(unknown(&key, &Origin::File)),
+        }
+    }
+    found
+}
+
+fn as_text(value: &toml::Value) -> String {
+    match value {
+        toml::Value::String(text) => text.clone(),
+        toml::Value::Array(items) => items.iter().map(as_text).collect::<Vec<_>>().join(","),
+        toml::Value::Integer(number) => number.to_string(),
+        toml::Value::Float(number) => number.to_string(),
+        // Settings know 0 and 1 as well as false and true. Anything else is refused where the setting is checked.
+        toml::Value::Boolean(flag) => flag.to_string(),
+        toml::Value::Datetime(time) => time.to_string(),
+        toml::Value::Table(_) => "a table".to_owned(),
+    }
+}
+
+fn is_known(name: &str) -> bool {
+    ALL.iter().any(|setting| setting.name == name)
+}
+
+fn unknown(name: &str, origin: &Origin) -> Problem {
+    let reason = "there is no such setting: `openskill config --reference` lists them".to_owned();
+    Problem { name: name.to_owned(), origin: origin.to_string(), reason }
+}
+
+fn unreadable(file: &str, reason: &str) -> Problem {
+    Problem { name: file.to_owned(), origin: "file".to_owned(), reason: reason.to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::names;
+    use super::*;
+
+    struct Folder(std::path::PathBuf);
+
+    impl Folder {
+        fn with(name: &str, files: &[(&str, &str)]) -> Self {
+            let path = std::env::temp_dir().join(format!("openskill-settings-{}-{name}", std::process::id()));
+            std::fs::create_dir_all(&path).unwrap();
+            for (file, text) in files {
+                std::fs::write(path.join(file), text).unwrap();
+            }
+            Self(path)
+        }
+    }
+
+    impl Drop for Folder {
+        fn drop(&mut self) {
+            let _ = std::fs::remove_dir_all(&self.0);
+        }
+    }
+
+    #[test]
+    fn a_flag_wins_over_the_environment_over_dot_env_over_the_file_over_the_default() {
+        let folder = Folder::with(
+            "order",
+            &[
+                (".env", "OPENSKILL_LOG=b\nOPENSKILL_PYTHON=b\nOTHER=x\n"),
+                ("openskill.toml", "log = 'c'\nshards = 3\n"),
+            ],
+        );
+        let environment = |name: &str| (name == names::PYTHON).then(|| "a".to_owned());
+        let flags = vec![(names::LISTEN, "flag".to_owned())];
+        let raw = Raw::read(&flags, environment, &folder.0).unwrap();
+        for (name, value, origin) in [
+            (names::LISTEN, "flag", Origin::Flag),
+            (names::PYTHON, "a", Origin::Environment),
+            (names::LOG, "b", Origin::DotEnv),
+            (names::SHARDS, "3", Origin::File),
+            (names::TIMEOUT_MS, "15000", Origin::Default),
+        ] {
+            assert_eq!((raw.value(name), raw.origin(name)), (value, origin), "{name}");
+        }
+    }
+
+    #[test]
+    fn every_misspelt_setting_is_named_with_its_file() {
+        let folder = Folder::with("typos", &[(".env", "OPENSKILL_TIMEOUT=1\n"), ("openskill.toml", "lisen = 'x'\n")]);
+        let problems = Raw::read(&Vec::new(), |_| None, &folder.0).unwrap_err();
+        let text = problems.to_string();
+        assert!(text.contains("OPENSKILL_TIMEOUT (.env)") && text.contains("lisen (openskill.toml)"), "{text}");
+    }
+}

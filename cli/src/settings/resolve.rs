@@ -1,0 +1,246 @@
+//! Settings in force: parsed, checked, and all problems told at once.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::time::Duration;
+
+use openskill_gateway::config::Source;
+use openskill_worker::listen::Address;
+
+use super::{Problem, Problems, Raw, names};
+
+/// How logs are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum LogFormat {
+    Text,
+    Json,
+}
+
+/// Every setting, valid.
+#[derive(Debug)]
+pub(crate) struct Settings {
+    pub(crate) base_url: String,
+    pub(crate) listen: SocketAddr,
+    pub(crate) workers: Vec<Source>,
+    pub(crate) worker_listen: Address,
+    pub(crate) worker_id: String,
+    pub(crate) skill_dirs: Vec<PathBuf>,
+    pub(crate) allowed_root: PathBuf,
+    pub(crate) timeout: Duration,
+    pub(crate) max_in_flight: usize,
+    pub(crate) max_connections: usize,
+    pub(crate) worker_concurrency: usize,
+    pub(crate) worker_queue: usize,
+    /// None means as many as fit the command.
+    pub(crate) shards: Option<usize>,
+    pub(crate) drain_timeout: Duration,
+    pub(crate) refresh: Duration,
+    pub(crate) reload: Duration,
+    pub(crate) python: PathBuf,
+    pub(crate) debug: bool,
+    pub(crate) log: String,
+    pub(crate) log_format: LogFormat,
+    /// None means that no traces are sent.
+    pub(crate) otlp_endpoint: Option<String>,
+    pub(crate) service_name: String,
+    pub(crate) sample_ratio: f64,
+}
+
+impl Settings {
+    /// Checks every value.
+    pub(crate) fn resolve(raw: &Raw) -> Result<Self, Problems> {
+        let mut reader = Reader { raw, problems: Vec::new() };
+        let settings = Self {
+            base_url: reader.url(names::HTTP_BASE_URL),
+            listen: reader
+                .parse(names::LISTEN, "HOST:PORT with a numeric host, such as 127.0.0.1:8000")
+                .unwrap_or_else(|| SocketAddr::from(([127, 0, 0, 1], 0))),
+            workers: reader.sources(names::WORKERS),
+            worker_listen: reader
+                .parse(names::WORKER_LISTEN, "HOST:PORT or unix:/path")
+                .unwrap_or_else(|| Address::Unix(PathBuf::new())),
+            worker_id: reader.worker_id(),
+            skill_dirs: reader.raw.value(names::CLI_DIR).split(':').map(PathBuf::from).collect(),
+            allowed_root: PathBuf::from(raw.value(names::ALLOWED_ROOT)),
+            timeout: reader.millis(names::TIMEOUT_MS, 1, 3_600_000),
+            max_in_flight: reader.number(names::MAX_IN_FLIGHT, 1, 1_000_000),
+            max_connections: reader.number(names::MAX_CONNECTIONS, 1, 1_000_000),
+            worker_concurrency: reader.number(names::WORKER_CONCURRENCY, 1, 10_000),
+            worker_queue: reader.number(names::WORKER_QUEUE, 0, 1_000_000),
+            shards: reader.optional(names::SHARDS, 1, 256),
+            drain_timeout: reader.millis(names::DRAIN_TIMEOUT_MS, 0, 3_600_000),
+            refresh: reader.millis(names::REFRESH_MS, 10, 3_600_000),
+            reload: reader.millis(names::RELOAD_MS, 10, 3_600_000),
+            python: PathBuf::from(raw.value(names::PYTHON)),
+            debug: reader.flag(names::DEBUG),
+            log: raw.value(names::LOG).to_owned(),
+            log_format: reader.one_of(names::LOG_FORMAT, &[("text", LogFormat::Text), ("json", LogFormat::Json)]),
+            otlp_endpoint: reader.otlp_endpoint(),
+            service_name: raw.value(names::SERVICE_NAME).to_owned(),
+            sample_ratio: reader.ratio(names::SAMPLER_ARG),
+        };
+        if reader.problems.is_empty() { Ok(settings) } else { Err(Problems(reader.problems)) }
+    }
+
+    /// The allowed root as it really is: absolute, existing. Asked for only by commands that run skills.
+    pub(crate) fn real_root(&self, raw: &Raw) -> Result<PathBuf, Problems> {
+        let fail = |reason: String| {
+            let (name, origin) = (names::ALLOWED_ROOT.to_owned(), raw.origin(names::ALLOWED_ROOT).to_string());
+            Problems(vec![Problem { name, origin, reason }])
+        };
+        let shown = self.allowed_root.display();
+        let root = self.allowed_root.canonicalize();
+        let root =
+            root.map_err(|error| fail(format!("'{shown}' can't be used: {error}; create it: mkdir -p {shown}")))?;
+        match root.parent() {
+            Some(_) if root.is_dir() => Ok(root),
+            _ => Err(fail(format!("'{shown}' must be a folder below '/'"))),
+        }
+    }
+}
+
+struct Reader<'a> {
+    raw: &'a Raw,
+    problems: Vec<Problem>,
+}
+
+impl Reader<'_> {
+    fn problem(&mut self, name: &str, reason: String) {
+        let origin = self.raw.origin(name).to_string();
+        self.problems.push(Problem { name: name.to_owned(), origin, reason });
+    }
+
+    fn parse<T: FromStr>(&mut self, name: &str, wanted: &str) -> Option<T> {
+        let value = self.raw.value(name);
+        let parsed = value.parse().ok();
+        if parsed.is_none() {
+            self.problem(name, format!("'{value}' is not {wanted}"));
+        }
+        parsed
+    }
+
+    fn number(&mut self, name: &str, least: usize, most: usize) -> usize {
+        let wanted = format!("a whole number from {least} to {most}");
+        match self.parse::<usize>(name, &wanted) {
+            Some(number) if (least..=most).contains(&number) => number,
+            Some(number) => {
+                self.problem(name, format!("{number} is not {wanted}"));
+                least
+            }
+            None => least,
+        }
+    }
+
+    fn optional(&mut self, name: &str, least: usize, most: usize) -> Option<usize> {
+        (!self.raw.value(name).is_empty()).then(|| self.number(name, least, most))
+    }
+
+    fn millis(&mut self, name: &str, least: usize, most: usize) -> Duration {
+        Duration::from_millis(self.number(name, least, most) as u64)
+    }
+
+    fn one_of<T: Copy>(&mut self, name: &str, choices: &[(&str, T)]) -> T {
+        let value = self.raw.value(name);
+        let chosen = choices.iter().find(|(text, _)| *text == value);
+        if chosen.is_none() {
+            let texts: Vec<_> = choices.iter().map(|(text, _)| *text).collect();
+            self.problem(name, format!("'{value}' is none of {}", texts.join(", ")));
+        }
+        chosen.unwrap_or(&choices[0]).1
+    }
+
+    fn flag(&mut self, name: &str) -> bool {
+        self.one_of(name, &[("0", false), ("1", true), ("false", false), ("true", true)])
+    }
+
+    fn ratio(&mut self, name: &str) -> f64 {
+        let wanted = "a number from 0 to 1";
+        let ratio = self.parse::<f64>(name, wanted).unwrap_or(1.0);
+        if !(0.0..=1.0).contains(&ratio) {
+            self.problem(name, format!("{ratio} is not {wanted}"));
+        }
+        ratio
+    }
+
+    fn url(&mut self, name: &str) -> String {
+        let value = self.raw.value(name).trim_end_matches('/').to_owned();
+        let valid = value
+            .parse::<tonic::transport::Uri>()
+            .is_ok_and(|it| it.scheme_str() == Some("http") && it.host().is_some());
+        if !valid {
+            self.problem(name, format!("'{value}' is no http:// URL"));
+        }
+        value
+    }
+
+    fn sources(&mut self, name: &str) -> Vec<Source> {
+        let mut sources = Vec::new();
+        for text in self.raw.value(name).split(',').map(str::trim).filter(|text| !text.is_empty()) {
+            match text.parse() {
+                Ok(source) => sources.push(source),
+                Err(error) => self.problem(name, format!("{error}")),
+            }
+        }
+        sources
+    }
+
+    fn worker_id(&mut self) -> String {
+        let value = self.raw.value(names::WORKER_ID);
+        if value.is_empty() {
+            let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+            return format!("{host}-{}", std::process::id());
+        }
+        if value.len() > 128 || !value.chars().all(|it| it.is_ascii_graphic()) {
+            self.problem(names::WORKER_ID, "must be at most 128 visible ASCII characters".to_owned());
+        }
+        value.to_owned()
+    }
+
+    fn otlp_endpoint(&mut self) -> Option<String> {
+        let value = self.raw.value(names::OTLP_ENDPOINT);
+        if value.is_empty() {
+            return None;
+        }
+        if self.raw.value(names::OTLP_PROTOCOL) != "grpc" {
+            self.problem(names::OTLP_PROTOCOL, "only grpc: point the endpoint at the collector's gRPC port".to_owned());
+        }
+        Some(self.url(names::OTLP_ENDPOINT))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    fn resolve(values: &[(&'static str, &str)]) -> Result<Settings, Problems> {
+        let flags = values.iter().map(|(name, value)| (*name, (*value).to_owned())).collect();
+        Settings::resolve(&Raw::read(&flags, |_| None, Path::new("/nonexistent"))?)
+    }
+
+    #[test]
+    fn the_defaults_are_valid() {
+        let settings = resolve(&[]).unwrap();
+        assert!(settings.listen.ip().is_loopback());
+        assert_eq!(settings.timeout, Duration::from_secs(15));
+        assert_eq!(settings.otlp_endpoint, None);
+    }
+
+    #[test]
+    fn every_problem_is_told_at_once_with_its_source() {
+        let problems = resolve(&[
+            (names::LISTEN, "localhost"),
+            (names::WORKERS, "http://a:1, ftp://b"),
+            (names::TIMEOUT_MS, "0"),
+            (names::DEBUG, "maybe"),
+            (names::SAMPLER_ARG, "2"),
+            (names::HTTP_BASE_URL, "https://x"),
+        ])
+        .unwrap_err();
+        let text = problems.to_string();
+        assert_eq!(problems.0.len(), 6, "{text}");
+        assert!(text.contains("OPENSKILL_WORKERS (flag): 'ftp://b'"), "{text}");
+    }
+}

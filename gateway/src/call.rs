@@ -1,0 +1,139 @@
+//! A call as every face hands it to `invoke`: checked, placed in its trace, with a deadline.
+
+use std::time::{Duration, Instant};
+
+use openskill_proto::limits::{MAX_ID_BYTES, MAX_TIMEOUT_MS};
+use openskill_proto::trace::{Trace, hex, random_id};
+use openskill_proto::v1::invoke_request::Arguments;
+use openskill_proto::v1::{ArgumentPolicy, Envelope, ErrorCode, InvokeRequest, SkillError};
+
+use crate::arguments::Input;
+
+/// One call.
+#[derive(Debug)]
+pub(crate) struct Call {
+    pub(crate) skill_id: String,
+    pub(crate) input: Input,
+    pub(crate) call_id: String,
+    pub(crate) session_id: String,
+    pub(crate) envelope: Envelope,
+    pub(crate) trace: Trace,
+    pub(crate) received: Instant,
+    /// What the caller allows: the least of its header and its field.
+    pub(crate) allowed: Option<Duration>,
+    /// What is wrong with the request, if anything. Kept, so that the answer can say which call it belongs to.
+    pub(crate) fault: Option<SkillError>,
+}
+
+impl Call {
+    /// Reads a request. `header` is the deadline that came beside it.
+    pub(crate) fn new(request: InvokeRequest, trace: Trace, header: Option<Duration>) -> Self {
+        let fault = find_fault(&request);
+        let field = (request.timeout_ms > 0).then(|| Duration::from_millis(request.timeout_ms.into()));
+        let envelope = request.envelope();
+        let call_id = match request.call_id {
+            id if id.is_empty() => format!("call-{}", hex(&random_id::<8>())),
+            id => id,
+        };
+        Self {
+            envelope,
+            skill_id: request.skill_id,
+            input: match request.arguments {
+                Some(Arguments::Input(fields)) => Input::Struct(fields),
+                Some(Arguments::InputJson(text) | Arguments::Call(text)) => Input::Json(text),
+                None => Input::Struct(prost_types::Struct::default()),
+            },
+            call_id,
+            session_id: request.session_id,
+            trace,
+            received: Instant::now(),
+            allowed: [header, field].into_iter().flatten().min(),
+            fault,
+        }
+    }
+
+    /// When the call ends at the latest.
+    pub(crate) fn deadline(&self, default: Duration, manifest_ms: u32) -> Instant {
+        let manifest = (manifest_ms > 0).then(|| Duration::from_millis(manifest_ms.into()));
+        let most = Duration::from_millis(MAX_TIMEOUT_MS.into());
+        // A skill may ask for more time than the default; a caller may only ask for less.
+        let granted = manifest.unwrap_or(default);
+        self.received + self.allowed.map_or(granted, |allowed| allowed.min(granted)).min(most)
+    }
+
+    /// Whether data goes back as a `Value`, as the arguments came.
+    pub(crate) fn wants_value(&self) -> bool {
+        matches!(self.input, Input::Struct(_))
+    }
+}
+
+fn find_fault(request: &InvokeRequest) -> Option<SkillError> {
+    let invalid = |message: String| Some(SkillError::new(ErrorCode::InvalidArgument, message));
+    let ids = [
+        ("call_id", &request.call_id),
+        ("session_id", &request.session_id),
+        ("idempotency_key", &request.idempotency_key),
+    ];
+    for (name, id) in ids {
+        if id.len() > MAX_ID_BYTES || id.chars().any(char::is_control) {
+            return invalid(format!("{name} must be at most {MAX_ID_BYTES} bytes without control characters"));
+        }
+    }
+    if matches!(request.arguments, Some(Arguments::Call(_))) {
+        return invalid("this version reads no raw text calls: send skill_id with input or input_json".to_owned());
+    }
+    if !request.idempotency_key.is_empty() {
+        return invalid("this version has no idempotency keys: leave idempotency_key empty".to_owned());
+    }
+    if request.argument_policy() == ArgumentPolicy::Strict {
+        return invalid("this version does not check arguments against schemas: leave argument_policy out".to_owned());
+    }
+    if request.skill_id.is_empty() {
+        return invalid("skill_id is missing".to_owned());
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DEFAULT: Duration = Duration::from_secs(15);
+
+    fn call(timeout_ms: u32, header: Option<Duration>) -> Call {
+        let request = InvokeRequest { skill_id: "echo".to_owned(), timeout_ms, ..InvokeRequest::default() };
+        Call::new(request, Trace::from_headers(None, None, None), header)
+    }
+
+    #[test]
+    fn the_least_deadline_holds() {
+        let after = |call: &Call, manifest| call.deadline(DEFAULT, manifest) - call.received;
+        assert_eq!(after(&call(0, None), 0), DEFAULT);
+        assert_eq!(after(&call(500, None), 0), Duration::from_millis(500));
+        assert_eq!(after(&call(500, Some(Duration::from_millis(200))), 0), Duration::from_millis(200));
+        assert_eq!(after(&call(60_000, None), 0), DEFAULT);
+        assert_eq!(after(&call(0, None), 1000), Duration::from_secs(1));
+        assert_eq!(after(&call(60_000, None), 30_000), Duration::from_secs(30));
+    }
+
+    #[test]
+    fn what_this_version_cannot_do_is_refused_and_not_ignored() {
+        let base = InvokeRequest { skill_id: "echo".to_owned(), ..InvokeRequest::default() };
+        let requests = [
+            InvokeRequest { idempotency_key: "k".to_owned(), ..base.clone() },
+            InvokeRequest { argument_policy: ArgumentPolicy::Strict.into(), ..base.clone() },
+            InvokeRequest { arguments: Some(Arguments::Call("{}".to_owned())), ..base.clone() },
+            InvokeRequest { skill_id: String::new(), ..base.clone() },
+            InvokeRequest { call_id: "x".repeat(129), ..base },
+        ];
+        for request in requests {
+            let call = Call::new(request.clone(), Trace::from_headers(None, None, None), None);
+            assert!(call.fault.is_some(), "{request:?}");
+        }
+    }
+
+    #[test]
+    fn a_call_without_an_id_gets_one() {
+        assert_ne!(call(0, None).call_id, call(0, None).call_id);
+    }
+}

@@ -1,0 +1,145 @@
+//! The skills that can be called: what all workers have, taken together.
+//!
+//! A snapshot is immutable. A call looks one skill up in the current one; each change of a worker makes a new one.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+use openskill_proto::v1::{CatalogChange, ChangeKind, Skill, SkillStatus};
+use tokio::sync::watch;
+
+use crate::workers::{Worker, Workers};
+
+/// A skill and the workers that can run it.
+#[derive(Debug)]
+pub(crate) struct Entry {
+    pub(crate) skill: Skill,
+    /// Empty if the skill is declared but can't run anywhere.
+    pub(crate) workers: Vec<Arc<Worker>>,
+}
+
+/// Skills by id.
+pub(crate) type Snapshot = BTreeMap<String, Arc<Entry>>;
+
+/// The catalog.
+#[derive(Debug)]
+pub(crate) struct Catalog {
+    current: ArcSwap<Snapshot>,
+    changes: watch::Sender<u64>,
+    /// Held while a snapshot is made, so that an older view of the workers never replaces a newer one.
+    building: std::sync::Mutex<()>,
+}
+
+impl Default for Catalog {
+    fn default() -> Self {
+        Self { current: ArcSwap::default(), changes: watch::Sender::new(0), building: std::sync::Mutex::default() }
+    }
+}
+
+impl Catalog {
+    pub(crate) fn get(&self, id: &str) -> Option<Arc<Entry>> {
+        self.current.load().get(id).cloned()
+    }
+
+    pub(crate) fn snapshot(&self) -> Arc<Snapshot> {
+        self.current.load_full()
+    }
+
+    /// Marks each new snapshot.
+    pub(crate) fn changes(&self) -> watch::Receiver<u64> {
+        self.changes.subscribe()
+    }
+
+    /// Makes a new snapshot of what the workers have now.
+    pub(crate) fn rebuild(&self, workers: &Workers) {
+        let _guard = self.building.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        self.current.store(Arc::new(merge(&workers.all())));
+        self.changes.send_modify(|change| *change += 1);
+    }
+}
+
+/// All workers' skills. Where definitions differ, as in a rolling update, the newest one that can run is shown; calls go
+/// to every worker that can run the skill.
+fn merge(workers: &[Arc<Worker>]) -> Snapshot {
+    let mut offers: HashMap<String, Vec<(Skill, Arc<Worker>)>> = HashMap::new();
+    for worker in workers {
+        for skill in worker.serving().iter().flat_map(|state| &state.skills) {
+            offers.entry(skill.id.clone()).or_default().push((skill.clone(), Arc::clone(worker)));
+        }
+    }
+    let merged = offers.into_iter().filter_map(|(id, offers)| Some((id, Arc::new(merge_one(offers)?))));
+    merged.collect()
+}
+
+fn merge_one(offers: Vec<(Skill, Arc<Worker>)>) -> Option<Entry> {
+    let runs = |skill: &Skill| skill.status() == SkillStatus::Available;
+    let best = offers.iter().max_by_key(|(skill, _)| (runs(skill), version_key(&skill.version)))?;
+    let mut skill = best.0.clone();
+    let workers: Vec<_> = offers.into_iter().filter(|(skill, _)| runs(skill)).map(|(_, worker)| worker).collect();
+    skill.workers = workers.len() as u32;
+    Some(Entry { skill, workers })
+}
+
+/// Versions in their numbers' order, so that 0.10.0 is newer than 0.9.0.
+fn version_key(version: &str) -> (Vec<u64>, String) {
+    let numbers = version.split(['.', '-', '+']).map_while(|part| part.parse().ok()).collect();
+    (numbers, version.to_owned())
+}
+
+/// What turns `before` into `after`, in the order of ids.
+pub(crate) fn difference(before: &Snapshot, after: &Snapshot) -> Vec<CatalogChange> {
+    let change = |kind: ChangeKind, skill: &Skill| CatalogChange {
+        kind: kind.into(),
+        skill: Some(skill.clone()),
+        snapshot_complete: false,
+    };
+    let gone = before.values().filter(|entry| !after.contains_key(&entry.skill.id));
+    let mut changes: Vec<_> = gone.map(|entry| change(ChangeKind::Removed, &entry.skill)).collect();
+    for (id, entry) in after {
+        match before.get(id) {
+            None => changes.push(change(ChangeKind::Added, &entry.skill)),
+            Some(old) if old.skill != entry.skill => changes.push(change(ChangeKind::Updated, &entry.skill)),
+            Some(_) => {}
+        }
+    }
+    changes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn skill(id: &str, version: &str) -> Skill {
+        let status = SkillStatus::Available.into();
+        Skill { id: id.to_owned(), version: version.to_owned(), status, ..Skill::default() }
+    }
+
+    fn snapshot(skills: &[Skill]) -> Snapshot {
+        let entry = |skill: &Skill| Arc::new(Entry { skill: skill.clone(), workers: Vec::new() });
+        skills.iter().map(|skill| (skill.id.clone(), entry(skill))).collect()
+    }
+
+    #[test]
+    fn versions_are_ordered_by_their_numbers() {
+        assert!(version_key("0.10.0") > version_key("0.9.0"));
+        assert!(version_key("1.0.0") > version_key("0.99"));
+    }
+
+    #[test]
+    fn a_difference_names_what_came_changed_and_went() {
+        let before = snapshot(&[skill("a", "1"), skill("b", "1"), skill("c", "1")]);
+        let after = snapshot(&[skill("b", "1"), skill("c", "2"), skill("d", "1")]);
+        let changes: Vec<_> =
+            difference(&before, &after).into_iter().map(|it| (it.kind(), it.skill.unwrap().id)).collect();
+        assert_eq!(
+            changes,
+            [
+                (ChangeKind::Removed, "a".to_owned()),
+                (ChangeKind::Updated, "c".to_owned()),
+                (ChangeKind::Added, "d".to_owned())
+            ]
+        );
+        assert!(difference(&after, &after).is_empty());
+    }
+}

@@ -1,0 +1,5 @@
+//! The gRPC face: `SkillService` and `AdminService`.
+
+pub(crate) mod admin;
+pub(crate) mod skills;
+mod status;

@@ -1,0 +1,118 @@
+//! `SkillService`.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::stream::{self, BoxStream, StreamExt as _};
+use openskill_proto::trace::Trace;
+use openskill_proto::v1::skill_service_server::SkillService;
+use openskill_proto::v1::{
+    CatalogChange, ErrorCode, ExportToolsRequest, ExportToolsResponse, GetSkillRequest, InvokeEvent, InvokeRequest,
+    ListSkillsRequest, ListSkillsResponse, Skill, SkillResult, WatchSkillsRequest,
+};
+use tonic::{Request, Response, Status, Streaming};
+
+use super::status;
+use crate::call::Call;
+use crate::catalog::{Snapshot, difference};
+use crate::gateway::Gateway;
+use crate::invoke::invoke;
+use crate::layers::deadline::Allowed;
+use crate::{outcome, stream as calls};
+
+/// The service on one shard.
+pub(crate) struct Skills {
+    pub(crate) gateway: Arc<Gateway>,
+    pub(crate) shard: usize,
+}
+
+#[tonic::async_trait]
+impl SkillService for Skills {
+    type InvokeStreamStream = BoxStream<'static, Result<InvokeEvent, Status>>;
+    type InvokeManyStream = BoxStream<'static, Result<InvokeEvent, Status>>;
+    type WatchSkillsStream = BoxStream<'static, Result<CatalogChange, Status>>;
+
+    async fn invoke(&self, request: Request<InvokeRequest>) -> Result<Response<SkillResult>, Status> {
+        let (trace, allowed) = context(&request);
+        let permit = self.gateway.admission.enter().ok_or_else(status::full)?;
+        let call = Call::new(request.into_inner(), trace, allowed);
+        let result = invoke(&self.gateway, self.shard, &call, None, permit).await;
+        match &result.error {
+            Some(error) if error.code() == ErrorCode::Overloaded => Err(status::of(error)),
+            _ if call.wants_value() => Ok(Response::new(outcome::with_values(result))),
+            _ => Ok(Response::new(result)),
+        }
+    }
+
+    async fn invoke_stream(
+        &self,
+        request: Request<InvokeRequest>,
+    ) -> Result<Response<Self::InvokeStreamStream>, Status> {
+        let (trace, allowed) = context(&request);
+        let permit = self.gateway.admission.enter().ok_or_else(status::full)?;
+        let call = Call::new(request.into_inner(), trace, allowed);
+        Ok(Response::new(calls::one(Arc::clone(&self.gateway), self.shard, call, permit).boxed()))
+    }
+
+    async fn invoke_many(
+        &self,
+        request: Request<Streaming<InvokeRequest>>,
+    ) -> Result<Response<Self::InvokeManyStream>, Status> {
+        let (trace, allowed) = context(&request);
+        let requests = request.into_inner();
+        let calls = requests.map(move |request| request.map(|request| Call::new(request, trace.clone(), allowed)));
+        Ok(Response::new(calls::many(Arc::clone(&self.gateway), self.shard, calls.boxed()).boxed()))
+    }
+
+    async fn list_skills(&self, request: Request<ListSkillsRequest>) -> Result<Response<ListSkillsResponse>, Status> {
+        let toolset = request.into_inner().toolset;
+        let snapshot = self.gateway.catalog.snapshot();
+        let wanted = snapshot.values().filter(|entry| toolset.is_empty() || entry.skill.toolset == toolset);
+        Ok(Response::new(ListSkillsResponse { skills: wanted.map(|entry| entry.skill.clone()).collect() }))
+    }
+
+    async fn get_skill(&self, request: Request<GetSkillRequest>) -> Result<Response<Skill>, Status> {
+        let entry = self.gateway.catalog.get(&request.into_inner().skill_id).ok_or_else(status::not_found)?;
+        Ok(Response::new(entry.skill.clone()))
+    }
+
+    async fn watch_skills(&self, _: Request<WatchSkillsRequest>) -> Result<Response<Self::WatchSkillsStream>, Status> {
+        Ok(Response::new(changes(Arc::clone(&self.gateway)).boxed()))
+    }
+
+    async fn export_tools(&self, _: Request<ExportToolsRequest>) -> Result<Response<ExportToolsResponse>, Status> {
+        Err(status::not_in_this_version("tool export"))
+    }
+}
+
+/// What the layers read from the headers.
+fn context<T>(request: &Request<T>) -> (Trace, Option<Duration>) {
+    let trace = request.extensions().get::<Trace>().cloned();
+    let allowed = request.extensions().get::<Allowed>().and_then(|allowed| allowed.0);
+    (trace.unwrap_or_else(|| Trace::from_headers(None, None, None)), allowed)
+}
+
+/// The catalog now, then each change. A watcher that is slow sees several changes as one.
+fn changes(gateway: Arc<Gateway>) -> impl futures_util::Stream<Item = Result<CatalogChange, Status>> {
+    let watch = gateway.catalog.changes();
+    let now = gateway.catalog.snapshot();
+    let mut first: VecDeque<_> = difference(&Snapshot::default(), &now).into();
+    match first.back_mut() {
+        Some(last) => last.snapshot_complete = true,
+        None => first.push_back(CatalogChange { snapshot_complete: true, ..CatalogChange::default() }),
+    }
+    stream::unfold((gateway, watch, now, first), |(gateway, mut watch, mut seen, mut pending)| async move {
+        while pending.is_empty() {
+            tokio::select! {
+                changed = watch.changed() => changed.ok()?,
+                () = gateway.draining.cancelled() => return None,
+            }
+            let now = gateway.catalog.snapshot();
+            pending.extend(difference(&seen, &now));
+            seen = now;
+        }
+        let next = pending.pop_front()?;
+        Some((Ok(next), (gateway, watch, seen, pending)))
+    })
+}

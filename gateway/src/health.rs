@@ -1,0 +1,49 @@
+//! `grpc.health.v1`: SERVING while calls can be served, for the server as a whole and for `SkillService`.
+
+use std::sync::Arc;
+
+use openskill_proto::v1::skill_service_server::SERVICE_NAME;
+use tonic::service::Routes;
+use tonic_health::ServingStatus;
+use tonic_health::pb::health_server::HealthServer;
+use tonic_health::server::{HealthReporter, HealthService};
+
+use crate::gateway::Gateway;
+
+/// The status that all shards serve.
+#[derive(Clone)]
+pub(crate) struct Health(HealthReporter);
+
+impl Health {
+    pub(crate) async fn new() -> Self {
+        let health = Self(HealthReporter::new());
+        health.set(false).await;
+        health
+    }
+
+    pub(crate) fn add_to(&self, routes: Routes) -> Routes {
+        routes.add_service(HealthServer::new(HealthService::from_health_reporter(self.0.clone())))
+    }
+
+    /// Follows the gateway for as long as it lives.
+    pub(crate) async fn follow(self, gateway: Arc<Gateway>) {
+        let mut changes = gateway.catalog.changes();
+        loop {
+            self.set(gateway.is_ready()).await;
+            tokio::select! {
+                changed = changes.changed() => {
+                    if changed.is_err() {
+                        return;
+                    }
+                }
+                () = gateway.draining.cancelled() => return self.set(false).await,
+            }
+        }
+    }
+
+    async fn set(&self, serving: bool) {
+        let status = if serving { ServingStatus::Serving } else { ServingStatus::NotServing };
+        self.0.set_service_status("", status).await;
+        self.0.set_service_status(SERVICE_NAME, status).await;
+    }
+}

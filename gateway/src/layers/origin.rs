@@ -1,0 +1,80 @@
+//! Refuses web pages of other sites.
+//!
+//! The gateway listens on loopback without a password, and so does every browser on the machine: a page of any site
+//! could send it calls (cross-site requests), or make its own name point here (DNS rebinding). Programs send no
+//! `Origin`; a browser does, and then it must be the gateway's own, under an address or `localhost`.
+
+use axum::extract::Request;
+use axum::middleware::Next;
+use axum::response::{IntoResponse as _, Response};
+use http::uri::Authority;
+use http::{HeaderMap, StatusCode, header};
+use openskill_proto::trace::Trace;
+use openskill_proto::v1::ErrorCode;
+
+use crate::rest::body;
+
+pub(crate) async fn origin(request: Request, next: Next) -> Response {
+    let authority = request.uri().authority().map(Authority::as_str);
+    if is_welcome(request.headers(), authority) {
+        return next.run(request).await;
+    }
+    let trace = request.extensions().get::<Trace>().map(|trace| trace.id.clone()).unwrap_or_default();
+    let message = "a web page of another site may not call this gateway";
+    body::refuse(StatusCode::FORBIDDEN, ErrorCode::PermissionDenied, message, &trace).into_response()
+}
+
+fn is_welcome(headers: &HeaderMap, authority: Option<&str>) -> bool {
+    let text = |name| headers.get(name).map(|value| value.to_str().unwrap_or("?"));
+    let site = text(header::HeaderName::from_static("sec-fetch-site"));
+    if site.is_some_and(|site| !["same-origin", "none"].contains(&site)) {
+        return false;
+    }
+    // HTTP/2 has the host in the URI, HTTP/1 in a header.
+    let host = text(header::HOST).or(authority).unwrap_or_default();
+    match text(header::ORIGIN) {
+        None => true,
+        Some(origin) => {
+            let own = origin.split_once("://").is_some_and(|(_, it)| it.eq_ignore_ascii_case(host));
+            own && is_literal(host)
+        }
+    }
+}
+
+/// An address or `localhost`: a name that nobody can point elsewhere.
+fn is_literal(host: &str) -> bool {
+    let Ok(authority) = host.parse::<Authority>() else { return false };
+    let host = authority.host().trim_start_matches('[').trim_end_matches(']');
+    host.eq_ignore_ascii_case("localhost") || host.parse::<std::net::IpAddr>().is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn welcome(host: &str, rest: &[(&'static str, &str)]) -> bool {
+        let mut headers = HeaderMap::new();
+        headers.insert(header::HOST, host.parse().unwrap());
+        for (name, value) in rest {
+            headers.insert(*name, value.parse().unwrap());
+        }
+        is_welcome(&headers, None)
+    }
+
+    #[test]
+    fn programs_and_the_gateways_own_pages_are_welcome() {
+        assert!(welcome("gateway.internal:8000", &[]));
+        assert!(welcome("127.0.0.1:8000", &[("origin", "http://127.0.0.1:8000"), ("sec-fetch-site", "same-origin")]));
+        assert!(welcome("localhost:8000", &[("origin", "http://localhost:8000")]));
+    }
+
+    #[test]
+    fn other_sites_pages_are_not() {
+        assert!(!welcome("127.0.0.1:8000", &[("origin", "http://evil.example")]));
+        assert!(!welcome("127.0.0.1:8000", &[("origin", "null")]));
+        assert!(!welcome("127.0.0.1:8000", &[("origin", "http://127.0.0.1:9999")]));
+        assert!(!welcome("127.0.0.1:8000", &[("sec-fetch-site", "cross-site")]));
+        // The name points here, but it is not ours.
+        assert!(!welcome("evil.example:8000", &[("origin", "http://evil.example:8000")]));
+    }
+}

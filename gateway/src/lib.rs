@@ -1,0 +1,109 @@
+//! The gateway: accepts calls, finds a worker for each, relays what comes back.
+//!
+//! ```text
+//! client -> server (gRPC | REST) -> layers: trace, origin, deadline
+//!        -> invoke: catalog -> arguments -> pick worker -> attempt(s) == wire ==> worker
+//!        <- outcome, relay <- events and result
+//! ```
+//!
+//! - [`config`]: settings, resolved
+//! - `server`: the stack and the bounds of a connection; `shards`: a thread a core
+//! - `grpc`, `rest`: the two faces; `stream`: calls in, events out, for both
+//! - `invoke`: the story of a call; `call`: its beginning; `outcome`: its end; `recorder`: its line in the log
+//! - `arguments`: what a caller wrote, checked; pure
+//! - `catalog`: which skills there are; `workers`: who runs them
+//!
+//! What is absent: the gateway never reads the disk on a call, never runs a skill, and knows no environment.
+
+use std::net::TcpListener;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio_util::sync::CancellationToken;
+
+pub mod config;
+pub mod listen;
+
+mod admission;
+mod arguments;
+mod call;
+mod catalog;
+mod gateway;
+mod grpc;
+mod health;
+mod invoke;
+mod layers;
+mod outcome;
+mod recorder;
+mod reflection;
+mod relay;
+mod render;
+mod rest;
+mod server;
+mod shards;
+mod stream;
+mod workers;
+
+pub use config::Config;
+pub use render::{event_line as event_json_line, result as result_json, skill as skill_json};
+
+use gateway::Gateway;
+use health::Health;
+
+/// How much longer a shutdown listens after health said NOT_SERVING, for load balancers to hear of it.
+const LAME_DUCK: Duration = Duration::from_millis(50);
+
+/// Runs a gateway until `shutdown`, then finishes the calls it has, for at most [`Config::drain_timeout`].
+///
+/// `listeners` has one for each shard. `ready` hears once that all of `want_workers` workers are up.
+///
+/// # Errors
+/// A shard could not start.
+pub async fn run(
+    config: Config,
+    listeners: Vec<TcpListener>,
+    want_workers: usize,
+    ready: impl FnOnce(Ready) + Send + 'static,
+    shutdown: CancellationToken,
+) -> std::io::Result<()> {
+    let draining = CancellationToken::new();
+    let gateway = Gateway::new(config, draining.clone());
+    let health = Health::new().await;
+    let shard_count = listeners.len();
+    let shards = shards::start(&gateway, &health, listeners)?;
+    let discovery = tokio::spawn(workers::discovery::run(Arc::clone(&gateway), shard_count));
+    let following = tokio::spawn(health.follow(Arc::clone(&gateway)));
+    let announcing = tokio::spawn(announce(Arc::clone(&gateway), want_workers, ready));
+    shutdown.cancelled().await;
+    draining.cancel();
+    tokio::time::sleep(LAME_DUCK).await;
+    shards.drain(gateway.config.drain_timeout).await;
+    for task in [discovery, following, announcing] {
+        task.abort();
+    }
+    Ok(())
+}
+
+/// What a gateway has when it is ready.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Ready {
+    /// Workers that are up.
+    pub workers: usize,
+    /// Skills that can be called.
+    pub skills: usize,
+}
+
+/// Waits until the wanted workers are up, and says so once.
+async fn announce(gateway: Arc<Gateway>, want_workers: usize, ready: impl FnOnce(Ready)) {
+    let mut changes = gateway.catalog.changes();
+    loop {
+        let workers = gateway.workers.all().iter().filter(|worker| worker.serving().is_some()).count();
+        if workers >= want_workers.max(1) {
+            let skills = gateway.catalog.snapshot().values().filter(|entry| !entry.workers.is_empty()).count();
+            return ready(Ready { workers, skills });
+        }
+        if changes.changed().await.is_err() {
+            return;
+        }
+    }
+}

@@ -1,0 +1,55 @@
+//! One log line a call, whatever its end. Target `openskill::call`.
+
+use openskill_proto::v1::SkillResult;
+
+use crate::call::Call;
+
+/// A call on its way to its line.
+pub(crate) struct Record<'a> {
+    call: &'a Call,
+    ended: bool,
+}
+
+impl<'a> Record<'a> {
+    pub(crate) fn begin(call: &'a Call) -> Self {
+        Self { call, ended: false }
+    }
+
+    pub(crate) fn end(mut self, result: &SkillResult) {
+        self.ended = true;
+        let meta = result.meta.as_ref();
+        let error = result.error.as_ref();
+        self.line(
+            meta.map_or("", |meta| &meta.runner),
+            meta.map_or("", |meta| &meta.worker_id),
+            result.success,
+            error.map_or("", |error| error.code().as_str_name()),
+            error.map_or("", |error| &error.message),
+        );
+    }
+
+    fn line(&self, runner_type: &str, worker_id: &str, success: bool, code: &str, message: &str) {
+        let latency_ms = self.call.received.elapsed().as_micros() as f64 / 1000.0;
+        tracing::info!(
+            target: "openskill::call",
+            trace_id = %self.call.trace.id,
+            skill_id = %self.call.skill_id,
+            call_id = %self.call.call_id,
+            runner_type,
+            worker_id,
+            latency_ms,
+            success,
+            error.code = code,
+            error.message = message,
+        );
+    }
+}
+
+impl Drop for Record<'_> {
+    /// The only place that sees a call whose client went away.
+    fn drop(&mut self) {
+        if !self.ended {
+            self.line("", "", false, "CANCELLED", "the caller went away");
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! Bodies: reading a bounded one, writing one for every refusal.
+
+use axum::body::{Body, to_bytes};
+use axum::extract::Request;
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
+use openskill_proto::limits::MAX_REQUEST_BYTES;
+use openskill_proto::trace::Trace;
+use openskill_proto::v1::{ErrorCode, SkillResult};
+
+use crate::render;
+
+/// A refusal, ready to be sent.
+pub(crate) type Refusal = (StatusCode, [(header::HeaderName, HeaderValue); 1], String);
+
+const JSON: (header::HeaderName, HeaderValue) = (header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+
+/// An answer for what is no call.
+pub(crate) fn refuse(status: StatusCode, code: ErrorCode, message: &str, trace_id: &str) -> Refusal {
+    (status, [JSON], render::refusal(code, message, trace_id))
+}
+
+/// JSON text as an answer.
+pub(super) fn json(text: String) -> Response {
+    ([JSON], text).into_response()
+}
+
+/// A result with the status its error has in the table.
+pub(super) fn result(result: &SkillResult) -> Response {
+    let status = result.error.as_ref().map_or(200, |error| error.code().meaning().http);
+    let text = if result.rendered_json.is_empty() { render::result(result) } else { result.rendered_json.clone() };
+    let mut response =
+        (StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR), [JSON], text).into_response();
+    let retry_after_ms = result.error.as_ref().map_or(0, |error| error.retry_after_ms);
+    if retry_after_ms > 0 {
+        response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(retry_after_ms.div_ceil(1000)));
+    }
+    response
+}
+
+/// The body of a call: JSON within the limit. Anything that `curl -d` sends counts as JSON; other types are refused.
+pub(super) async fn read(request: Request, trace_id: &str) -> Result<Bytes, Refusal> {
+    if !is_json(&request) {
+        let message = "the body must be JSON: send 'Content-Type: application/json'";
+        return Err(refuse(StatusCode::UNSUPPORTED_MEDIA_TYPE, ErrorCode::InvalidArgument, message, trace_id));
+    }
+    to_bytes(request.into_body(), MAX_REQUEST_BYTES).await.map_err(|error| {
+        let too_large = std::error::Error::source(&error).is_some_and(|it| it.is::<http_body_util::LengthLimitError>());
+        if too_large {
+            let message = format!("the body is over {MAX_REQUEST_BYTES} bytes");
+            refuse(StatusCode::PAYLOAD_TOO_LARGE, ErrorCode::InvalidArgument, &message, trace_id)
+        } else {
+            let message = "the body ended before its end";
+            refuse(StatusCode::BAD_REQUEST, ErrorCode::InvalidArgument, message, trace_id)
+        }
+    })
+}
+
+fn is_json(request: &Request) -> bool {
+    let Some(value) = request.headers().get(header::CONTENT_TYPE) else { return true };
+    let Ok(value) = value.to_str() else { return false };
+    let kind = value.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    kind == "application/json" || kind.ends_with("+json") || kind == "application/x-www-form-urlencoded"
+}
+
+/// For a path nobody serves: over gRPC a status, over REST a body.
+pub(super) async fn no_route(request: Request) -> Response {
+    if is_grpc(&request) {
+        return tonic::Status::unimplemented("there is no such method: reflection lists them").into_http::<Body>();
+    }
+    refuse(
+        StatusCode::NOT_FOUND,
+        ErrorCode::NotFound,
+        "there is nothing at this path: GET /docs shows what there is",
+        &trace_id(&request),
+    )
+    .into_response()
+}
+
+/// For a path that is served, but not like this.
+pub(super) async fn method_not_allowed(request: Request) -> Response {
+    let message = "this path does not take this method: GET /docs shows what it takes";
+    refuse(StatusCode::METHOD_NOT_ALLOWED, ErrorCode::InvalidArgument, message, &trace_id(&request)).into_response()
+}
+
+fn is_grpc(request: &Request) -> bool {
+    let kind = request.headers().get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
+    kind.is_some_and(|kind| kind.starts_with("application/grpc"))
+}
+
+/// The id the trace layer gave the request.
+pub(super) fn trace_id(request: &Request) -> String {
+    request.extensions().get::<Trace>().map(|trace| trace.id.clone()).unwrap_or_default()
+}

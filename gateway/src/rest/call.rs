@@ -1,0 +1,147 @@
+//! `POST /skills/{id}:invoke` and `POST /skills/{id}:stream`.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::extract::{Path, Request, State};
+use axum::http::StatusCode;
+use axum::response::sse::{Event, KeepAlive, Sse};
+use axum::response::{IntoResponse as _, Response};
+use futures_util::stream::{Stream, StreamExt as _};
+use openskill_proto::trace::Trace;
+use openskill_proto::v1::invoke_request::Arguments;
+use openskill_proto::v1::{ArgumentPolicy, Envelope, ErrorCode, InvokeRequest, SkillError};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::{Rest, body};
+use crate::call::Call;
+use crate::invoke::invoke;
+use crate::layers::deadline::Allowed;
+use crate::outcome::{self, Outcome};
+use crate::{render, stream};
+
+/// The body of a call: the arguments, and what `InvokeRequest` has beside them.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct CallBody<'a> {
+    #[serde(borrow)]
+    input: Option<&'a RawValue>,
+    #[serde(default)]
+    call_id: String,
+    #[serde(default)]
+    session_id: String,
+    #[serde(default)]
+    idempotency_key: String,
+    #[serde(default)]
+    argument_policy: Policy,
+    #[serde(default)]
+    timeout_ms: u32,
+    #[serde(default)]
+    envelope: Shape,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Policy {
+    #[default]
+    Repair,
+    Strict,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Shape {
+    #[default]
+    Normalized,
+    Status,
+}
+
+enum Verb {
+    Invoke,
+    Stream,
+}
+
+/// Tells the two apart by what stands behind the last colon.
+pub(super) async fn post(State(rest): State<Rest>, Path(target): Path<String>, request: Request) -> Response {
+    let trace = request.extensions().get::<Trace>().cloned();
+    let trace = trace.unwrap_or_else(|| Trace::from_headers(None, None, None));
+    let (skill_id, verb) = match target.rsplit_once(':') {
+        Some((id, "invoke")) => (id, Verb::Invoke),
+        Some((id, "stream")) => (id, Verb::Stream),
+        _ => {
+            let message = "POST to /skills/{id}:invoke or /skills/{id}:stream";
+            return body::refuse(StatusCode::NOT_FOUND, ErrorCode::NotFound, message, &trace.id).into_response();
+        }
+    };
+    let allowed = request.extensions().get::<Allowed>().and_then(|allowed| allowed.0);
+    let call = match body::read(request, &trace.id).await {
+        Ok(bytes) => read_call(skill_id, &bytes, trace, allowed),
+        Err(refusal) => return refusal.into_response(),
+    };
+    let Some(permit) = rest.gateway.admission.enter() else {
+        let error = SkillError::new(ErrorCode::Overloaded, "the gateway is full").with_retry_after_ms(1000);
+        return body::result(&outcome::result(&call, Outcome::failed(error)));
+    };
+    match verb {
+        Verb::Invoke => body::result(&invoke(&rest.gateway, rest.shard, &call, None, permit).await),
+        Verb::Stream => {
+            let events = stream::one(Arc::clone(&rest.gateway), rest.shard, call, permit);
+            Sse::new(as_sse(events)).keep_alive(KeepAlive::new().interval(Duration::from_secs(15))).into_response()
+        }
+    }
+}
+
+fn read_call(skill_id: &str, bytes: &[u8], trace: Trace, allowed: Option<Duration>) -> Call {
+    let read = parse(bytes);
+    let (request, fault) = match read {
+        Ok(body) => (to_request(skill_id, body), None),
+        Err(fault) => (InvokeRequest { skill_id: skill_id.to_owned(), ..InvokeRequest::default() }, Some(fault)),
+    };
+    let mut call = Call::new(request, trace, allowed);
+    call.fault = fault.or(call.fault);
+    call
+}
+
+fn parse(bytes: &[u8]) -> Result<CallBody<'_>, SkillError> {
+    let form = r#"send {"input": {...}}"#;
+    if openskill_proto::json::depth(bytes) > openskill_proto::limits::MAX_JSON_DEPTH + 1 {
+        return Err(SkillError::new(ErrorCode::InvalidJson, "the body nests too deep"));
+    }
+    serde_json::from_slice(bytes).map_err(|error| {
+        let code = if error.is_data() { ErrorCode::InvalidArgument } else { ErrorCode::InvalidJson };
+        SkillError::new(code, format!("the body can't be read: {error}; {form}"))
+    })
+}
+
+fn to_request(skill_id: &str, body: CallBody<'_>) -> InvokeRequest {
+    let policy = match body.argument_policy {
+        Policy::Repair => ArgumentPolicy::Repair,
+        Policy::Strict => ArgumentPolicy::Strict,
+    };
+    let envelope = match body.envelope {
+        Shape::Normalized => Envelope::Normalized,
+        Shape::Status => Envelope::Status,
+    };
+    InvokeRequest {
+        skill_id: skill_id.to_owned(),
+        arguments: Some(Arguments::InputJson(body.input.map_or("{}", RawValue::get).to_owned())),
+        call_id: body.call_id,
+        session_id: body.session_id,
+        idempotency_key: body.idempotency_key,
+        argument_policy: policy.into(),
+        timeout_ms: body.timeout_ms,
+        envelope: envelope.into(),
+    }
+}
+
+fn as_sse(
+    events: impl Stream<Item = Result<openskill_proto::v1::InvokeEvent, tonic::Status>>,
+) -> impl Stream<Item = Result<Event, Infallible>> {
+    events.filter_map(|event| async {
+        let event = event.ok()?;
+        let (name, data) = render::event(&event);
+        Some(Ok(Event::default().event(name).data(data)))
+    })
+}

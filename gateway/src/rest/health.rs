@@ -1,0 +1,32 @@
+//! `GET /healthz`: the process lives. `GET /readyz`: calls can be served.
+
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::{IntoResponse as _, Response};
+use serde_json::json;
+
+use super::{Rest, body};
+
+pub(super) async fn live() -> Response {
+    body::json(json!({ "status": "ok" }).to_string())
+}
+
+pub(super) async fn ready(State(rest): State<Rest>) -> Response {
+    let gateway = &rest.gateway;
+    let all = gateway.workers.all();
+    let up = all.iter().filter(|worker| worker.serving().is_some()).count();
+    let status = match (gateway.is_ready(), gateway.draining.is_cancelled()) {
+        (true, _) => "ready",
+        (false, true) => "draining",
+        (false, false) => "no worker is up",
+    };
+    let code = if gateway.is_ready() { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+    let skills = gateway.catalog.snapshot().len();
+    let text = json!({
+        "status": status,
+        "workers": { "up": up, "known": all.len() },
+        "skills": skills,
+        "in_flight": gateway.admission.in_flight(),
+    });
+    (code, body::json(text.to_string())).into_response()
+}

@@ -1,0 +1,129 @@
+//! One port for gRPC, reflection, health and REST: the stack, and every bound of a connection.
+
+use std::net::TcpListener;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::middleware::from_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::server::conn::auto;
+use hyper_util::server::graceful::GracefulShutdown;
+use hyper_util::service::TowerToHyperService;
+use openskill_proto::limits::{MAX_HEADER_BYTES, MAX_REQUEST_BYTES, MAX_RESULT_BYTES};
+use openskill_proto::v1::admin_service_server::AdminServiceServer;
+use openskill_proto::v1::skill_service_server::SkillServiceServer;
+use tokio::net::TcpStream;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio_util::sync::CancellationToken;
+use tonic::service::Routes;
+
+use crate::gateway::Gateway;
+use crate::grpc::{admin::Admin, skills::Skills};
+use crate::health::Health;
+use crate::layers::{deadline::deadline, origin::origin, trace::trace};
+use crate::reflection;
+use crate::rest::{self, Rest};
+
+/// Streams one connection may have open: the calls of one busy client.
+const MAX_STREAMS: u32 = 1024;
+
+/// How long a client may take to send the head of a request.
+const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// A silent client is asked this often whether it lives, and given up after the second.
+const KEEP_ALIVE: (Duration, Duration) = (Duration::from_secs(20), Duration::from_secs(10));
+
+/// Streams a client may reset before they were looked at (rapid reset, CVE-2023-44487).
+const MAX_PENDING_RESETS: usize = 64;
+
+/// What one connection may have waiting to be sent, for one stream.
+const MAX_SEND_BUFFER: usize = 256 * 1024;
+
+/// The whole face of the gateway. The layers, outermost first: trace, origin, deadline.
+pub(crate) fn stack(gateway: &Arc<Gateway>, shard: usize, health: &Health) -> std::io::Result<Router> {
+    let skills = SkillServiceServer::new(Skills { gateway: Arc::clone(gateway), shard })
+        .max_decoding_message_size(MAX_REQUEST_BYTES)
+        .max_encoding_message_size(3 * MAX_RESULT_BYTES);
+    let admin =
+        AdminServiceServer::new(Admin { gateway: Arc::clone(gateway) }).max_decoding_message_size(MAX_REQUEST_BYTES);
+    let grpc = health.add_to(Routes::default().add_service(skills).add_service(admin));
+    let grpc = reflection::add_to(grpc).map_err(std::io::Error::other)?;
+    let rest = Rest { gateway: Arc::clone(gateway), shard };
+    let routes = rest::routes(grpc.into_axum_router(), rest);
+    Ok(routes.layer(from_fn(deadline)).layer(from_fn(origin)).layer(from_fn(trace)))
+}
+
+/// Accepts until `stop`, then lets the connections finish what they have.
+pub(crate) async fn serve(
+    listener: TcpListener,
+    stack: Router,
+    connections: Arc<Semaphore>,
+    stop: CancellationToken,
+) -> std::io::Result<()> {
+    let listener = tokio::net::TcpListener::from_std(listener)?;
+    let graceful = GracefulShutdown::new();
+    let connection = connection();
+    loop {
+        let accepted = tokio::select! {
+            accepted = accept(&listener, &connections) => accepted,
+            () = stop.cancelled() => break,
+        };
+        let Some((stream, place)) = accepted else { continue };
+        let service = TowerToHyperService::new(stack.clone());
+        let served = connection.serve_connection(TokioIo::new(stream), service).into_owned();
+        let served = graceful.watch(served);
+        tokio::spawn(async move {
+            // A client's protocol errors are its own; it has heard of them.
+            let _ = served.await;
+            drop(place);
+        });
+    }
+    drop(listener);
+    graceful.shutdown().await;
+    Ok(())
+}
+
+/// The next connection, once there is a place for it. None if it failed before it was there.
+async fn accept(
+    listener: &tokio::net::TcpListener,
+    connections: &Arc<Semaphore>,
+) -> Option<(TcpStream, OwnedSemaphorePermit)> {
+    let place = Arc::clone(connections).acquire_owned().await.ok()?;
+    match listener.accept().await {
+        Ok((stream, _)) => {
+            let _ = stream.set_nodelay(true);
+            Some((stream, place))
+        }
+        Err(error) => {
+            // Out of descriptors, say: accepting again at once would only spin.
+            tracing::warn!(%error, "a connection could not be accepted");
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            None
+        }
+    }
+}
+
+fn connection() -> auto::Builder<TokioExecutor> {
+    let mut builder = auto::Builder::new(TokioExecutor::new());
+    builder
+        .http1()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEAD_TIMEOUT)
+        .max_headers(100)
+        .max_buf_size(64 * 1024)
+        .half_close(false);
+    builder
+        .http2()
+        .timer(TokioTimer::new())
+        .max_concurrent_streams(MAX_STREAMS)
+        .max_header_list_size(MAX_HEADER_BYTES)
+        .max_pending_accept_reset_streams(MAX_PENDING_RESETS)
+        .max_local_error_reset_streams(MAX_PENDING_RESETS)
+        .max_send_buf_size(MAX_SEND_BUFFER)
+        .initial_stream_window_size(256 * 1024)
+        .initial_connection_window_size(4 * 1024 * 1024)
+        .keep_alive_interval(KEEP_ALIVE.0)
+        .keep_alive_timeout(KEEP_ALIVE.1);
+    builder
+}

@@ -1,0 +1,123 @@
+//! Finding workers, and following what each says of itself.
+//!
+//! One task looks at the sources again and again and keeps a task for each worker found; that one listens to the
+//! worker's `Describe` stream for as long as the worker is a member. Each change makes a new catalog.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+use std::time::Duration;
+
+use openskill_proto::v1::DescribeRequest;
+use openskill_proto::v1::worker_service_client::WorkerServiceClient;
+use tokio::task::{AbortHandle, JoinSet};
+
+use super::Worker;
+use super::attempt::ORIGIN;
+use super::link::Via;
+use super::source::Endpoint;
+use crate::gateway::Gateway;
+
+/// Between two tries to reach a worker: at first, and at most.
+const BACK_OFF: (Duration, Duration) = (Duration::from_millis(25), Duration::from_millis(500));
+
+/// The largest state: what 20,000 skills with their schemas may need.
+const MAX_STATE_BYTES: usize = 256 * 1024 * 1024;
+
+/// Finds and follows workers until dropped.
+pub(crate) async fn run(gateway: Arc<Gateway>, shards: usize) {
+    let mut following = Following::default();
+    let mut last: HashMap<usize, BTreeSet<Endpoint>> = HashMap::new();
+    loop {
+        for (number, source) in gateway.config.workers.iter().enumerate() {
+            match source.resolve().await {
+                Ok(found) => {
+                    last.insert(number, found.into_iter().collect());
+                }
+                // What was known stays: a name server that is down for a moment takes no worker away.
+                Err(error) => tracing::debug!(?source, %error, "workers could not be looked up"),
+            }
+        }
+        following.update(&gateway, shards, last.values().flatten().cloned().collect());
+        tokio::time::sleep(gateway.config.refresh_interval).await;
+    }
+}
+
+/// The tasks that follow workers. Dropping it ends them.
+#[derive(Default)]
+struct Following {
+    tasks: JoinSet<()>,
+    by_endpoint: HashMap<Endpoint, AbortHandle>,
+}
+
+impl Following {
+    fn update(&mut self, gateway: &Arc<Gateway>, shards: usize, wanted: BTreeSet<Endpoint>) {
+        let known = gateway.workers.members.load();
+        if known.keys().eq(wanted.iter()) {
+            return;
+        }
+        let members: BTreeMap<_, _> = wanted
+            .into_iter()
+            .map(|endpoint| match known.get(&endpoint) {
+                Some(worker) => (endpoint, Arc::clone(worker)),
+                None => (endpoint.clone(), Arc::new(Worker::new(endpoint, shards))),
+            })
+            .collect();
+        self.by_endpoint.retain(|endpoint, task| {
+            let stays = members.contains_key(endpoint);
+            if !stays {
+                tracing::info!(%endpoint, "worker removed");
+                task.abort();
+            }
+            stays
+        });
+        for (endpoint, worker) in &members {
+            self.by_endpoint.entry(endpoint.clone()).or_insert_with(|| {
+                tracing::info!(%endpoint, "worker found");
+                self.tasks.spawn(follow(Arc::clone(gateway), Arc::clone(worker)))
+            });
+        }
+        gateway.workers.members.store(Arc::new(members));
+        gateway.catalog.rebuild(&gateway.workers);
+        while self.tasks.try_join_next().is_some() {}
+    }
+}
+
+/// Listens to one worker, and tries again when it is lost.
+async fn follow(gateway: Arc<Gateway>, worker: Arc<Worker>) {
+    let mut back_off = BACK_OFF.0;
+    loop {
+        let reason = match listen(&gateway, &worker).await {
+            Ok(()) => {
+                back_off = BACK_OFF.0;
+                "the connection ended".to_owned()
+            }
+            Err(status) => status.message().to_owned(),
+        };
+        if worker.state.swap(None).is_some() {
+            tracing::warn!(endpoint = %worker.endpoint, reason, "worker lost");
+            back_off = BACK_OFF.0;
+        }
+        worker.reason.store(Arc::new(reason));
+        gateway.catalog.rebuild(&gateway.workers);
+        tokio::time::sleep(back_off).await;
+        back_off = (back_off * 2).min(BACK_OFF.1);
+    }
+}
+
+async fn listen(gateway: &Gateway, worker: &Worker) -> Result<(), tonic::Status> {
+    let via = Via(Arc::clone(worker.control_link()));
+    let mut client = WorkerServiceClient::with_origin(via, ORIGIN.clone()).max_decoding_message_size(MAX_STATE_BYTES);
+    let mut states = client.describe(DescribeRequest {}).await?.into_inner();
+    while let Some(state) = states.message().await? {
+        tracing::info!(
+            endpoint = %worker.endpoint,
+            worker_id = %state.worker_id,
+            skills = state.skills.len(),
+            draining = state.draining,
+            "worker state"
+        );
+        worker.state.store(Some(Arc::new(state)));
+        gateway.catalog.rebuild(&gateway.workers);
+    }
+    Ok(())
+}

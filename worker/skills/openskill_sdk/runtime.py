@@ -1,0 +1,128 @@
+"""`run`: one call, from stdin to stdout.
+
+Exit codes: 0 success, 1 the call was refused, 2 stdin was not JSON, 3 the skill itself failed.
+"""
+
+import json
+import os
+import sys
+
+from .arguments import kind
+from .errors import SkillError, invalid
+
+MAX_OUTPUT_BYTES = 10_000_000
+
+
+class Result:
+    """A handler's answer with something to say about it: truncated means there was more than `data` shows."""
+
+    def __init__(self, data, truncated=False):
+        self.data = data
+        self.truncated = truncated
+
+
+def run(handler):
+    """Answers one call with `handler` and ends the process."""
+    out = _reserve_stdout()
+    try:
+        answer, code = _answer(handler, sys.stdin.buffer.read()), 0
+    except SkillError as error:
+        answer, code = _refusal(error), error.exit_code()
+    except (Exception, SystemExit) as error:
+        _report(error)
+        answer, code = _refusal(SkillError("INTERNAL", _outside_message(error))), 3
+    try:
+        with out:
+            out.write(answer)
+    except BrokenPipeError:
+        code = 3
+    sys.exit(code)
+
+
+def _answer(handler, raw):
+    value = handler(_read_input(raw))
+    result = value if isinstance(value, Result) else Result(value)
+    meta = {"truncated": True} if result.truncated else {}
+    answer = _encode({"success": True, "data": result.data, "error": None, "meta": meta})
+    if len(answer) > MAX_OUTPUT_BYTES:
+        raise SkillError("OUTPUT_TOO_LARGE", "the result is larger than 10 MB; ask for less at once",
+                         bytes=len(answer), limit=MAX_OUTPUT_BYTES)
+    return answer
+
+
+def _refusal(error):
+    fault = {"code": error.code, "message": error.message, "details": error.details}
+    return _encode({"success": False, "data": None, "error": fault})
+
+
+def _encode(value):
+    # Half of a surrogate pair is no text and no JSON: it becomes a question mark.
+    return (json.dumps(value, ensure_ascii=False, allow_nan=False) + "\n").encode("utf-8", "replace")
+
+
+def _read_input(raw):
+    try:
+        call = json.loads(raw.decode("utf-8-sig"), parse_constant=_no_constant, object_pairs_hook=_unique_keys)
+        if b"\\u" in raw:
+            json.dumps(call, ensure_ascii=False).encode("utf-8")
+    except UnicodeDecodeError:
+        raise SkillError("INVALID_JSON", "stdin is not UTF-8 text") from None
+    except UnicodeEncodeError:
+        raise SkillError("INVALID_JSON", "a string on stdin holds half of a surrogate pair") from None
+    except RecursionError:
+        raise SkillError("INVALID_JSON", "the JSON on stdin is nested too deeply") from None
+    except ValueError as error:
+        raise SkillError("INVALID_JSON", f"stdin is not a JSON value: {error}") from None
+    if not isinstance(call, dict) or not isinstance(call.get("input"), dict):
+        found = kind(call) if not isinstance(call, dict) else f"input of type {kind(call.get('input'))}"
+        raise invalid("input", f'stdin must be {{"input": {{...}}}}, not {found}')
+    return call["input"]
+
+
+def _no_constant(name):
+    raise ValueError(f"{name} is not a JSON number")
+
+
+def _unique_keys(pairs):
+    values = dict(pairs)
+    if len(values) != len(pairs):
+        keys = [key for key, _ in pairs]
+        twice = next(key for key in keys if keys.count(key) > 1)
+        raise ValueError(f"the key {twice!r} occurs twice in one object")
+    return values
+
+
+def _reserve_stdout():
+    """Takes stdout for the result alone: from here on, descriptor 1 and `print` lead to stderr."""
+    out = os.fdopen(os.dup(1), "wb")
+    try:
+        os.dup2(2, 1)
+    except OSError:  # there is no stderr
+        null = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(null, 1)
+        os.close(null)
+    sys.stdout = sys.stderr
+    return out
+
+
+def _outside_message(error):
+    """Says what kind of failure it was; the text of an exception may name paths of the host."""
+    reason = f"{type(error).__name__}: {error.strerror}" if isinstance(error, OSError) and error.strerror \
+        else type(error).__name__
+    return f"the skill failed unexpectedly ({reason})"
+
+
+def _report(error):
+    """One JSON line on stderr, with file names but without the folders they are in."""
+    import re
+    import traceback
+
+    frames = [f"{os.path.basename(frame.filename)}:{frame.lineno} in {frame.name}"
+              for frame in traceback.extract_tb(error.__traceback__)]
+    text = re.sub(r"/[^\s'\":,;()]*/(?=[^\s/])", "", str(error))[:2000]
+    line = {"level": "error", "message": "unexpected exception in the skill",
+            "exception": type(error).__name__, "text": text, "frames": frames[-20:]}
+    try:
+        print(json.dumps(line), file=sys.stderr, flush=True)
+    except (OSError, AttributeError, ValueError):
+        pass
