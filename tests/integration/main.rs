@@ -1,1 +1,17 @@
-//! x
+//! What users and operators see, driven over the wire against the built binary.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stderr, missing_docs)]
+
+mod bad_input;
+mod calls;
+mod command_line;
+mod conformance;
+mod hostile_skills;
+mod manifests;
+mod many;
+mod paths;
+mod shipped_skills;
+mod shutdown;
+mod structure;
+mod traces;
+mod workers;

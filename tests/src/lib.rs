@@ -1,1 +1,38 @@
-//! x
+//! The harness: starts the real binary on free ports, talks to it over the wire, and leaves nothing behind.
+//!
+//! - [`system`]: a running openskill
+//! - [`rest`]: HTTP requests, also broken ones
+//! - [`processes`]: what runs on the machine
+//! - [`folder`]: temporary folders
+//! - [`wait`]: waiting on conditions
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stderr, missing_docs)]
+
+pub mod folder;
+pub mod processes;
+pub mod rest;
+pub mod system;
+pub mod wait;
+
+use std::path::PathBuf;
+
+/// The checkout.
+pub fn repository() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_owned()
+}
+
+/// The binary under test: `OPENSKILL_BIN`, or the one cargo built beside this test.
+pub fn binary() -> PathBuf {
+    if let Some(path) = std::env::var_os("OPENSKILL_BIN") {
+        return repository().join(path);
+    }
+    let test = std::env::current_exe().unwrap();
+    let path = test.ancestors().nth(2).unwrap().join("openskill");
+    assert!(path.is_file(), "{} is not there: run `cargo build -p openskill` first", path.display());
+    path
+}
+
+/// Skills that misbehave.
+pub fn fixtures() -> PathBuf {
+    repository().join("tests/fixtures/skills")
+}

@@ -85,7 +85,7 @@ async fn run(worker: &Worker, entry: &Entry, runner: Arc<dyn Runner>, call: Call
     let raw = match tokio::time::timeout_at(until, runner.run(invocation)).instrument(span).await {
         Ok(raw) => raw,
         Err(_) => {
-            let message = format!("the skill did not finish within {} ms and was ended", request.timeout_ms);
+            let message = "the skill did not finish before the call's deadline and was ended";
             RawOutput::Failed(SkillError::new(ErrorCode::Timeout, message))
         }
     };

@@ -1,0 +1,244 @@
+//! Calls over gRPC and REST, and what comes back.
+
+use openskill_proto::v1::invoke_request::Arguments;
+use openskill_proto::v1::{
+    ChangeKind, Envelope, GetSkillRequest, InvokeRequest, ListSkillsRequest, WatchSkillsRequest, invoke_event::Event,
+    skill_result,
+};
+use openskill_tests::system::{Setup, code, data, request};
+use serde_json::{Value, json};
+use tonic_health::pb::health_client::HealthClient;
+
+#[tokio::test]
+async fn rest_answers_the_seeds_own_call_as_the_seed_says() {
+    let system = Setup::shipped().start().await;
+    // As curl sends it: no content type of its own choice.
+    let headers = [("x-trace-id", "demo-123"), ("content-type", "application/x-www-form-urlencoded")];
+    let answer = system.post("/skills/echo:invoke", &headers, r#"{"input":{"text":"hello"}}"#).await;
+    assert_eq!(answer.status, 200);
+    assert_eq!(answer.header("x-trace-id"), "demo-123");
+    let body = answer.json();
+    assert_eq!(body["success"], true);
+    assert_eq!(body["skill_id"], "echo");
+    assert_eq!(body["trace_id"], "demo-123");
+    assert_eq!(body["data"], json!({"echoed": "hello"}));
+    assert_eq!(body["error"], Value::Null);
+    assert!(body["meta"]["latency_ms"].as_f64().unwrap() > 0.0);
+    assert_eq!(body["meta"]["version"], "0.1.0");
+}
+
+#[tokio::test]
+async fn json_text_reaches_the_skill_and_comes_back_byte_for_byte() {
+    let system = Setup::up().start().await;
+    let text = "{ \"n\" : 12345678901234567890123, \"x\":1.50 }";
+    let result = system
+        .invoke(InvokeRequest {
+            skill_id: "in_echo".to_owned(),
+            arguments: Some(Arguments::InputJson(text.to_owned())),
+            ..InvokeRequest::default()
+        })
+        .await;
+    assert_eq!(result.output, Some(skill_result::Output::DataJson(text.to_owned())));
+    let result = system.invoke(request("gives_bare_value", json!({}))).await;
+    assert_eq!(result.output, Some(skill_result::Output::DataJson(r#"{"big": 12345678901234567890123}"#.to_owned())));
+}
+
+#[tokio::test]
+async fn a_struct_comes_back_as_a_value_and_its_whole_numbers_are_integers() {
+    use openskill_proto::v1::SkillResult;
+    let system = Setup::up().start().await;
+    // {"limit": 5} as a Struct, which knows doubles only.
+    let five = prost_struct("limit", 5.0);
+    let request =
+        InvokeRequest { skill_id: "reveals".to_owned(), arguments: Some(Arguments::Input(five)), ..Default::default() };
+    let result: SkillResult = system.invoke(request).await;
+    let Some(skill_result::Output::Data(value)) = result.output else { panic!("no value: {result:?}") };
+    let shown = format!("{value:?}");
+    assert!(shown.contains("limit") && shown.contains("NumberValue(5.0)"), "{shown}");
+}
+
+fn prost_struct(key: &str, number: f64) -> prost_types::Struct {
+    let value = prost_types::Value { kind: Some(prost_types::value::Kind::NumberValue(number)) };
+    prost_types::Struct { fields: [(key.to_owned(), value)].into() }
+}
+
+#[tokio::test]
+async fn a_stream_begins_with_accepted_and_ends_with_its_one_result() {
+    let system = Setup::up().start().await;
+    let request = InvokeRequest { call_id: "mine".to_owned(), ..request("reports_progress", json!({})) };
+    let mut events = system.skills().await.invoke_stream(request).await.unwrap().into_inner();
+    let mut seen = Vec::new();
+    while let Some(event) = events.message().await.unwrap() {
+        assert_eq!(event.call_id, "mine");
+        seen.push(event.event.unwrap());
+    }
+    assert!(matches!(seen.first(), Some(Event::Accepted(_))), "{seen:?}");
+    assert!(
+        seen.iter().any(|event| matches!(event, Event::Progress(it) if it.fraction == 0.5 && it.message == "half"))
+    );
+    assert!(seen.iter().any(|event| matches!(event, Event::Log(it) if it.level == "warning")));
+    assert!(seen.iter().any(|event| matches!(event, Event::Partial(it) if it.data_json == "{\"first\": 1}")));
+    let results = seen.iter().filter_map(|event| match event {
+        Event::Result(result) => Some(result),
+        _ => None,
+    });
+    let [result] = results.collect::<Vec<_>>()[..] else { panic!("not one result: {seen:?}") };
+    assert!(matches!(seen.last(), Some(Event::Result(_))));
+    assert_eq!(data(result), json!({"first": 1, "second": 2}));
+    assert_eq!(result.text, "all there");
+    assert!(result.meta.as_ref().unwrap().warnings[0].starts_with("2 events"), "{result:?}");
+}
+
+#[tokio::test]
+async fn server_sent_events_tell_the_same_story() {
+    let system = Setup::up().start().await;
+    let answer = system.post("/skills/reports_progress:stream", &[], "{}").await;
+    assert_eq!(answer.header("content-type"), "text/event-stream");
+    let text = String::from_utf8(answer.body.to_vec()).unwrap();
+    let names: Vec<_> = text.lines().filter_map(|line| line.strip_prefix("event: ")).collect();
+    assert_eq!(names, ["accepted", "progress", "log", "partial", "result"]);
+    assert!(text.contains(r#""data":{"first": 1, "second": 2}"#), "{text}");
+}
+
+#[tokio::test]
+async fn the_status_envelope_is_another_rendering_of_the_same_result() {
+    let system = Setup::up().start().await;
+    let body = r#"{"input": {"n": 1}, "envelope": "status"}"#;
+    let answer = system.post("/skills/in_echo:invoke", &[], body).await.json();
+    assert_eq!((&answer["status"], &answer["data"]), (&json!("success"), &json!({"n": 1})));
+    assert_eq!(answer["context"]["params_input"], json!({"n": 1}));
+    assert!(answer.get("error").is_none());
+    let request = InvokeRequest { envelope: Envelope::Status.into(), ..request("refuses", json!({})) };
+    let result = system.invoke(request).await;
+    let rendered: Value = serde_json::from_str(&result.rendered_json).unwrap();
+    assert_eq!((&rendered["status"], &rendered["error"]["type"]), (&json!("error"), &json!("param_error")));
+}
+
+#[tokio::test]
+async fn a_failing_skill_is_a_result_with_status_ok_over_grpc_and_the_tables_status_over_rest() {
+    let system = Setup::up().start().await;
+    let result = system.invoke(request("refuses", json!({}))).await;
+    assert_eq!((result.success, code(&result)), (false, "INVALID_ARGUMENT"));
+    assert!(result.output.is_none());
+    let answer = system.call("refuses", json!({})).await;
+    assert_eq!((answer.status, answer.code().as_str()), (400, "INVALID_ARGUMENT"));
+    assert_eq!(answer.json()["error"]["details"], json!({"field": "n"}));
+    assert_eq!(answer.json()["data"], Value::Null);
+}
+
+#[tokio::test]
+async fn the_callers_deadline_holds_in_every_form() {
+    let system = Setup::up().start().await;
+    for (headers, body) in [
+        (vec![("x-timeout-ms", "300")], json!({"input": {"seconds": 30}})),
+        (vec![("grpc-timeout", "300m")], json!({"input": {"seconds": 30}})),
+        (vec![], json!({"input": {"seconds": 30}, "timeout_ms": 300})),
+    ] {
+        let begun = std::time::Instant::now();
+        let answer = system.post("/skills/naps:invoke", &headers, body.to_string()).await;
+        assert_eq!((answer.status, answer.code().as_str()), (504, "TIMEOUT"), "{headers:?}");
+        assert!(begun.elapsed() < std::time::Duration::from_secs(10), "{headers:?}");
+    }
+    // A malformed one counts as none was given: the call may take its time.
+    let answer = system.post("/skills/naps:invoke", &[("x-timeout-ms", "soon")], r#"{"input":{"seconds":0.4}}"#).await;
+    assert_eq!(answer.status, 200);
+    let answer = system.call("short_deadline", json!({})).await;
+    assert_eq!(answer.code(), "TIMEOUT");
+}
+
+#[tokio::test]
+async fn the_catalog_lists_gets_and_watches() {
+    let system = Setup::shipped().start().await;
+    let mut client = system.skills().await;
+    let skills = client.list_skills(ListSkillsRequest::default()).await.unwrap().into_inner().skills;
+    let ids: Vec<_> = skills.iter().map(|skill| skill.id.as_str()).collect();
+    assert_eq!(ids, ["calculator", "echo", "file_search", "log_transform"]);
+    assert!(skills.iter().all(|skill| skill.workers == 2));
+    let skill = client.get_skill(GetSkillRequest { skill_id: "echo".to_owned() }).await.unwrap().into_inner();
+    let schema: Value = serde_json::from_str(&skill.input_schema_json).unwrap();
+    assert_eq!(schema["required"], json!(["text"]));
+    let status = client.get_skill(GetSkillRequest { skill_id: "nope".to_owned() }).await.unwrap_err();
+    assert_eq!(status.code(), tonic::Code::NotFound);
+    assert!(!status.details().is_empty(), "google.rpc details");
+    let none = ListSkillsRequest { toolset: "no such".to_owned() };
+    assert!(client.list_skills(none).await.unwrap().into_inner().skills.is_empty());
+
+    let mut watch = client.watch_skills(WatchSkillsRequest {}).await.unwrap().into_inner();
+    for id in ids {
+        let change = watch.message().await.unwrap().unwrap();
+        assert_eq!((change.kind(), change.skill.unwrap().id.as_str()), (ChangeKind::Added, id));
+        assert_eq!(change.snapshot_complete, id == "log_transform");
+    }
+    let list = system.get("/skills").await.json();
+    assert_eq!(list["skills"].as_array().unwrap().len(), 4);
+    assert_eq!(system.get("/skills/echo").await.json()["input_schema"], schema);
+    assert_eq!(system.get("/skills/nope").await.status, 404);
+}
+
+#[tokio::test]
+async fn health_and_readiness_say_whether_calls_are_served() {
+    let system = Setup::shipped().start().await;
+    let mut health = HealthClient::new(system.channel().await);
+    for service in ["", "openskill.v1.SkillService"] {
+        let request = tonic_health::pb::HealthCheckRequest { service: service.to_owned() };
+        let answer = health.check(request).await.unwrap().into_inner();
+        assert_eq!(answer.status, 1, "{service:?} is SERVING");
+    }
+    assert_eq!(system.get("/healthz").await.status, 200);
+    assert_eq!(system.get("/readyz").await.json()["workers"], json!({"up": 2, "known": 2}));
+}
+
+#[tokio::test]
+async fn reflection_shows_the_services_that_are_served_and_no_others() {
+    use tonic_reflection::pb::v1::server_reflection_client::ServerReflectionClient;
+    use tonic_reflection::pb::v1::server_reflection_request::MessageRequest;
+    use tonic_reflection::pb::v1::server_reflection_response::MessageResponse;
+    let system = Setup::shipped().start().await;
+    let request = tonic_reflection::pb::v1::ServerReflectionRequest {
+        host: String::new(),
+        message_request: Some(MessageRequest::ListServices(String::new())),
+    };
+    let mut client = ServerReflectionClient::new(system.channel().await);
+    let stream = client.server_reflection_info(tokio_stream::iter([request])).await.unwrap();
+    let answer = stream.into_inner().message().await.unwrap().unwrap();
+    let Some(MessageResponse::ListServicesResponse(list)) = answer.message_response else { panic!("{answer:?}") };
+    let mut names: Vec<_> = list.service.into_iter().map(|service| service.name).collect();
+    names.sort();
+    assert_eq!(
+        names,
+        [
+            "grpc.health.v1.Health",
+            "grpc.reflection.v1.ServerReflection",
+            "openskill.v1.AdminService",
+            "openskill.v1.SkillService"
+        ]
+    );
+}
+
+#[tokio::test]
+async fn swagger_ui_and_its_document_come_from_the_binary_alone() {
+    let system = Setup::shipped().start().await;
+    let page = system.get("/docs/").await;
+    let html = String::from_utf8_lossy(&page.body).into_owned();
+    assert!(html.contains("swagger-ui"), "{html}");
+    assert!(!html.contains("//cdn") && !html.contains("https://unpkg"), "{html}");
+    for file in ["swagger-ui-bundle.js", "swagger-ui.css", "swagger-initializer.js"] {
+        let answer = system.get(&format!("/docs/{file}")).await;
+        assert_eq!(answer.status, 200, "{file}");
+        assert!(!answer.body.is_empty());
+    }
+    let document = system.get("/openapi.json").await.json();
+    assert_eq!(document["openapi"], "3.1.0");
+    let call = &document["paths"]["/skills/calculator:invoke"]["post"];
+    assert_eq!(call["requestBody"]["content"]["application/json"]["schema"]["properties"]["input"]["type"], "object");
+}
+
+#[tokio::test]
+async fn other_faces_of_the_contract_say_that_this_version_lacks_them() {
+    let system = Setup::shipped().start().await;
+    let mut client = system.skills().await;
+    let status = client.export_tools(openskill_proto::v1::ExportToolsRequest::default()).await.unwrap_err();
+    assert_eq!(status.code(), tonic::Code::Unimplemented);
+    let keyed = InvokeRequest { idempotency_key: "k".to_owned(), ..request("echo", json!({"text": "x"})) };
+    assert_eq!(code(&system.invoke(keyed).await), "INVALID_ARGUMENT");
+}

@@ -1,0 +1,128 @@
+//! The command line: what it prints, and what its exit codes mean.
+
+use openskill_tests::system::{Setup, System};
+use openskill_tests::{binary, repository};
+use serde_json::{Value, json};
+use tokio::process::Command;
+
+struct Ran {
+    code: i32,
+    out: String,
+    err: String,
+}
+
+async fn run(arguments: &[&str], environment: &[(&str, &str)]) -> Ran {
+    let output = Command::new(binary())
+        .args(arguments)
+        .env_clear()
+        .env("PATH", std::env::var_os("PATH").unwrap_or_default())
+        .envs(environment.iter().copied())
+        .current_dir(repository())
+        .stdin(std::process::Stdio::null())
+        .output()
+        .await
+        .unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    Ran { code: output.status.code().unwrap(), out: text(output.stdout), err: text(output.stderr) }
+}
+
+async fn at(system: &System, arguments: &[&str]) -> Ran {
+    run(arguments, &[("OPENSKILL_HTTP_BASE_URL", &system.url())]).await
+}
+
+#[tokio::test]
+async fn invoke_reads_arguments_by_the_schema_and_prints_the_data() {
+    let system = Setup::shipped().start().await;
+    let ran = at(&system, &["invoke", "echo", "text=5"]).await;
+    assert_eq!((ran.code, ran.out.as_str()), (0, "{\n  \"echoed\": \"5\"\n}\n"));
+    let ran = at(&system, &["invoke", "calculator", "numbers=[1,2,6]", "ops=[\"mean\"]"]).await;
+    assert_eq!(serde_json::from_str::<Value>(&ran.out).unwrap()["results"]["mean"], 3);
+    let ran = at(&system, &["invoke", "echo", "--json", r#"{"text": "x"}"#, "--full", "--trace-id", "cli-1"]).await;
+    let full: Value = serde_json::from_str(&ran.out).unwrap();
+    assert_eq!((&full["trace_id"], &full["data"]), (&json!("cli-1"), &json!({"echoed": "x"})));
+    let ran = at(&system, &["invoke", "file_search", "query=openSkill", "--stream"]).await;
+    let lines: Vec<Value> = ran.out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(lines.first().unwrap()["event"], "accepted");
+    assert_eq!(lines.last().unwrap()["event"], "result");
+}
+
+#[tokio::test]
+async fn exit_codes_tell_what_kind_of_trouble_it_is() {
+    let system = Setup::shipped().start().await;
+    let ran = at(&system, &["invoke", "echo", "txt=hello"]).await;
+    assert_eq!(ran.code, 1);
+    assert!(ran.err.contains("INVALID_ARGUMENT") && ran.out.is_empty(), "{}", ran.err);
+    assert_eq!(at(&system, &["invoke", "nope"]).await.code, 1);
+    assert_eq!(at(&system, &["invoke", "echo", "novalue"]).await.code, 2);
+    assert_eq!(at(&system, &["no-such-command"]).await.code, 2);
+    assert_eq!(run(&["skills", "--url", "http://127.0.0.1:1"], &[]).await.code, 3);
+    assert_eq!(run(&["gateway", "--listen", "nowhere"], &[]).await.code, 4);
+    let taken = system.address.to_string();
+    let ran = run(&["gateway", "--listen", &taken], &[]).await;
+    assert_eq!(ran.code, 5);
+    assert!(ran.err.contains("--listen"), "{}", ran.err);
+    assert_eq!(run(&["up", "--listen", &taken], &[]).await.code, 5);
+}
+
+#[tokio::test]
+async fn skills_are_listed_as_a_table_or_as_json() {
+    let system = Setup::shipped().start().await;
+    let ran = at(&system, &["skills"]).await;
+    assert_eq!(ran.code, 0);
+    assert!(ran.out.starts_with("ID "), "{}", ran.out);
+    assert_eq!(ran.out.lines().count(), 5);
+    let list: Value = serde_json::from_str(&at(&system, &["skills", "--json"]).await.out).unwrap();
+    assert_eq!(list[0]["id"], "calculator");
+    assert_eq!(at(&system, &["health"]).await.out, "ready\n");
+}
+
+#[tokio::test]
+async fn config_shows_each_value_with_its_source_and_every_problem() {
+    let ran = run(&["config"], &[("OPENSKILL_TIMEOUT_MS", "500")]).await;
+    assert_eq!(ran.code, 0);
+    let line = ran.out.lines().find(|line| line.starts_with("OPENSKILL_TIMEOUT_MS")).unwrap();
+    assert_eq!(line.split_whitespace().collect::<Vec<_>>(), ["OPENSKILL_TIMEOUT_MS", "environment", "500"]);
+    let ran = run(&["config"], &[("OPENSKILL_TIMEOUT_MS", "soon"), ("OPENSKILL_DEBUG", "x")]).await;
+    assert_eq!(ran.code, 4);
+    assert!(
+        ran.err.contains("OPENSKILL_TIMEOUT_MS (environment)") && ran.err.contains("OPENSKILL_DEBUG"),
+        "{}",
+        ran.err
+    );
+}
+
+#[tokio::test]
+async fn the_reference_in_the_docs_is_the_one_the_binary_prints() {
+    let printed = run(&["config", "--reference"], &[]).await.out;
+    let page = std::fs::read_to_string(repository().join("docs/configuration.md")).unwrap();
+    assert!(page.contains(&printed), "docs/configuration.md is out of date: paste `openskill config --reference`");
+}
+
+#[tokio::test]
+async fn check_tells_a_bad_manifest_a_failing_example_and_a_missing_skill_apart() {
+    let folder = openskill_tests::folder::Folder::new();
+    let manifest = |id: &str, more: &str| format!("id: {id}\ntype: inproc\nentry: echo\n{more}");
+    folder.write("good.yaml", manifest("good", "examples: [{name: it echoes, input: {a: 1}, data: {a: 1}}]\n"));
+    folder.write("wrong.yaml", manifest("wrong", "examples: [{name: it echoes, input: {a: 1}, data: {a: 2}}]\n"));
+    folder.write("bad.yaml", manifest("bad", "colour: red\n"));
+    let skills = folder.path().display().to_string();
+    let check = async |id: &str| run(&["check", id, "--skills-dir", &skills], &[]).await;
+    let ran = check("good").await;
+    assert_eq!(ran.code, 0, "{}{}", ran.out, ran.err);
+    let ran = check("wrong").await;
+    assert_eq!(ran.code, 1);
+    assert!(ran.out.contains("FAIL  example: it echoes"), "{}", ran.out);
+    let ran = check("bad").await;
+    assert_eq!(ran.code, 1);
+    assert!(ran.err.contains("bad.yaml:4: ") && ran.err.contains("colour"), "{}", ran.err);
+    assert_eq!(check("missing").await.code, 2);
+}
+
+#[tokio::test]
+async fn completions_are_printed_for_every_shell() {
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        let ran = run(&["completions", shell], &[]).await;
+        assert_eq!(ran.code, 0);
+        assert!(ran.out.contains("openskill"), "{shell}");
+    }
+}

@@ -1,0 +1,180 @@
+//! Skills that misbehave: a clear error in time, nothing left running, and the next call is fine.
+
+use std::time::{Duration, Instant};
+
+use openskill_proto::v1::InvokeRequest;
+use openskill_tests::processes;
+use openskill_tests::system::{Setup, System, code, data, request};
+use serde_json::json;
+
+/// What a skill may take in these tests, and how much longer its end may take.
+const DEADLINE_MS: u32 = 3000;
+const SLACK: Duration = Duration::from_secs(1);
+
+/// Calls a misbehaving skill and checks all that must hold whatever it does.
+async fn survives(skill: &str, expected: &str, word: &str) {
+    let system = Setup::up().start().await;
+    let call_id = format!("hostile-{skill}-{}", std::process::id());
+    let call = InvokeRequest { call_id: call_id.clone(), timeout_ms: DEADLINE_MS, ..request(skill, json!({})) };
+    let begun = Instant::now();
+    let result = system.invoke(call).await;
+    let took = begun.elapsed();
+    let error = result.error.as_ref().unwrap_or_else(|| panic!("{skill} succeeded: {result:?}"));
+    assert_eq!(error.code().as_str_name(), expected, "{error:?}");
+    assert!(error.message.contains(word), "{error:?}");
+    assert!(took < Duration::from_millis(DEADLINE_MS.into()) + SLACK, "{skill} took {took:?}");
+    processes::gone(&call_id, SLACK).await;
+    next_call_is_fine(&system).await;
+}
+
+async fn next_call_is_fine(system: &System) {
+    let result = system.invoke(request("gives_bare_value", json!({}))).await;
+    assert!(result.success, "{result:?}");
+}
+
+#[tokio::test]
+async fn one_that_prints_nothing() {
+    survives("prints_nothing", "EXECUTION_ERROR", "nothing").await;
+}
+
+#[tokio::test]
+async fn one_that_prints_two_documents() {
+    survives("prints_twice", "EXECUTION_ERROR", "more than one").await;
+}
+
+#[tokio::test]
+async fn one_that_prints_fifty_megabytes() {
+    survives("prints_much", "OUTPUT_TOO_LARGE", "bytes").await;
+}
+
+#[tokio::test]
+async fn one_that_exits_one_with_valid_json() {
+    survives("exits_one", "EXECUTION_ERROR", "exit code was 1").await;
+}
+
+#[tokio::test]
+async fn one_that_dies_half_way() {
+    survives("dies_half_way", "EXECUTION_ERROR", "SIGKILL").await;
+}
+
+#[tokio::test]
+async fn one_that_writes_what_is_not_utf8() {
+    survives("writes_bytes", "EXECUTION_ERROR", "UTF-8").await;
+}
+
+#[tokio::test]
+async fn one_that_never_ends() {
+    survives("never_ends", "TIMEOUT", "deadline").await;
+}
+
+#[tokio::test]
+async fn one_that_ignores_every_polite_signal() {
+    survives("ignores_sigterm", "TIMEOUT", "deadline").await;
+}
+
+#[tokio::test]
+async fn one_that_leaves_a_daemon_which_holds_its_stdout() {
+    survives("leaves_daemon", "EXECUTION_ERROR", "1 process").await;
+}
+
+#[tokio::test]
+async fn one_whose_daemons_fork_on_while_it_hangs() {
+    survives("daemon_then_hangs", "TIMEOUT", "deadline").await;
+}
+
+#[tokio::test]
+async fn one_that_kills_what_watches_over_it() {
+    survives("kills_parent", "TOOL_INVOCATION_ERROR", "supervised").await;
+}
+
+#[tokio::test]
+async fn one_that_stops_what_watches_over_it() {
+    survives("stops_parent", "TIMEOUT", "deadline").await;
+}
+
+#[tokio::test]
+async fn one_that_raises_tells_the_log_and_not_the_caller() {
+    survives("raises", "EXECUTION_ERROR", "nothing on stdout").await;
+    let system = Setup::up().with("OPENSKILL_LOG_FORMAT", "json").start().await;
+    let result = system.invoke(request("raises", json!({}))).await;
+    assert!(!format!("{result:?}").contains("hunter2"));
+    system.process.log.line(&["the skill wrote to stderr", "hunter2"]).await;
+    let system = Setup::up().with("OPENSKILL_DEBUG", "1").start().await;
+    let result = system.invoke(request("raises", json!({}))).await;
+    assert!(format!("{result:?}").contains("RuntimeError"), "{result:?}");
+}
+
+#[tokio::test]
+async fn a_skill_sees_only_what_it_is_given() {
+    let system = Setup::up().with("SECRET_OF_THE_HOST", "x").with("SHOWN_TO_SKILL", "yes").start().await;
+    let call = InvokeRequest { session_id: "s1".to_owned(), ..request("reveals", json!({"a": 1})) };
+    let result = system.invoke(call).await;
+    assert_eq!(code(&result), "", "{result:?}");
+    let seen = data(&result);
+    let environment = seen["environment"].as_object().unwrap();
+    let mut names: Vec<_> = environment.keys().map(String::as_str).filter(|name| *name != "LC_CTYPE").collect();
+    names.sort_unstable();
+    assert_eq!(
+        names,
+        [
+            "LANG",
+            "OPENSKILL_ALLOWED_ROOT",
+            "OPENSKILL_CALL_ID",
+            "OPENSKILL_EVENTS_FD",
+            "OPENSKILL_SESSION_ID",
+            "OPENSKILL_SKILL_ID",
+            "OPENSKILL_TIMEOUT_MS",
+            "OPENSKILL_TRACE_ID",
+            "PATH",
+            "SHOWN_TO_SKILL",
+            "TRACEPARENT",
+        ]
+    );
+    assert_eq!(environment["OPENSKILL_SESSION_ID"], "s1");
+    let events: i64 = environment["OPENSKILL_EVENTS_FD"].as_str().unwrap().parse().unwrap();
+    assert_eq!(seen["descriptors"], json!([0, 1, 2, events]));
+    assert_eq!(seen["leads_session"], true);
+    assert_eq!(seen["no_new_privileges"], true);
+    assert_eq!(seen["core_limit"], 0);
+    assert_eq!(seen["open_files_limit"], 64);
+    assert_eq!(seen["input"], json!({"a": 1}));
+}
+
+#[tokio::test]
+async fn a_client_that_goes_away_ends_the_skill() {
+    let system = Setup::up().start().await;
+    let call_id = format!("cancelled-{}", std::process::id());
+    let call = InvokeRequest { call_id: call_id.clone(), ..request("daemon_then_hangs", json!({})) };
+    let mut client = system.skills().await;
+    let running = tokio::spawn(async move { client.invoke(call).await });
+    openskill_tests::wait::until_true("the skill runs", openskill_tests::system::PATIENCE, || {
+        processes::of_call(&call_id).len() >= 4
+    })
+    .await;
+    running.abort();
+    processes::gone(&call_id, Duration::from_secs(2)).await;
+    system.process.log.line(&["CANCELLED", &call_id]).await;
+    next_call_is_fine(&system).await;
+}
+
+#[tokio::test]
+async fn after_all_of_them_the_worker_has_no_more_open_than_before() {
+    let system = Setup::up().flag("--workers", 1).start().await;
+    let [worker] = system.worker_pids()[..] else { panic!("one worker") };
+    next_call_is_fine(&system).await;
+    let before = processes::descriptors(worker);
+    for skill in ["prints_nothing", "prints_much", "dies_half_way", "leaves_daemon", "kills_parent", "refuses"] {
+        for _ in 0..3 {
+            system.invoke(InvokeRequest { timeout_ms: DEADLINE_MS, ..request(skill, json!({})) }).await;
+        }
+    }
+    openskill_tests::wait::until_true("descriptors are back", openskill_tests::system::PATIENCE, || {
+        processes::descriptors(worker) <= before
+    })
+    .await;
+    let children = || processes::descendants(worker);
+    openskill_tests::wait::until_true("no process is left", openskill_tests::system::PATIENCE, || {
+        children().is_empty()
+    })
+    .await;
+}

@@ -1,0 +1,69 @@
+//! The skills that ship, against their own schemas and examples.
+
+use openskill_tests::system::{Setup, code, data, request};
+use serde_json::{Value, json};
+
+#[tokio::test]
+async fn every_example_of_every_shipped_skill_ends_as_its_manifest_says() {
+    for skill in ["echo", "calculator", "file_search", "log_transform"] {
+        let mut check = Setup::command(&["check", skill])
+            .with("OPENSKILL_CLI_DIR", openskill_tests::repository().join("worker/skills").display())
+            .data(&openskill_tests::repository().join("data"))
+            .spawn();
+        let status = check.ended().await;
+        let output = check.output.line(&["example"]).await;
+        assert!(status.success(), "{skill}: {output}\n{}{}", check.output.text(), check.log.text());
+    }
+}
+
+#[tokio::test]
+async fn what_skills_answer_fits_their_output_schemas() {
+    let system = Setup::shipped().start().await;
+    for (skill, input) in [
+        ("echo", json!({"text": "grüße 你好"})),
+        ("calculator", json!({"numbers": [3, 1, 2], "ops": ["mean", "median", "min", "max", "sum"]})),
+        ("calculator", json!({"numbers": [0.1, 0.2], "ops": ["sum"], "compare": {"a": 10, "b": 12}})),
+        ("file_search", json!({"query": "openSkill", "glob": "**/*.md", "limit": 5})),
+        ("file_search", json!({"query": "no such thing anywhere"})),
+        ("log_transform", json!({"input_path": "./data/logs/app.log", "limit": 50})),
+        ("log_transform", json!({"input_path": "data/logs/events.jsonl", "format": "jsonl", "limit": 3})),
+    ] {
+        let result = system.invoke(request(skill, input.clone())).await;
+        assert_eq!(code(&result), "", "{skill} {input}: {result:?}");
+        let described = system.get(&format!("/skills/{skill}")).await.json();
+        for (what, schema, value) in
+            [("input", &described["input_schema"], &input), ("output", &described["output_schema"], &data(&result))]
+        {
+            let validator = jsonschema::draft202012::new(schema).unwrap();
+            let errors: Vec<_> = validator.iter_errors(value).map(|error| error.to_string()).collect();
+            assert!(errors.is_empty(), "{skill} {what}: {errors:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn file_search_says_that_there_is_more_than_its_limit() {
+    let system = Setup::shipped().start().await;
+    let result = system.invoke(request("file_search", json!({"query": "openSkill", "limit": 1}))).await;
+    assert_eq!(data(&result)["matches"].as_array().unwrap().len(), 1);
+    assert!(result.meta.unwrap().truncated);
+}
+
+#[tokio::test]
+async fn calculator_compares_and_computes_exactly() {
+    let system = Setup::shipped().start().await;
+    let input = json!({"numbers": [0.1, 0.2], "ops": ["sum"], "compare": {"a": 10, "b": 12}});
+    let answer: Value = data(&system.invoke(request("calculator", input)).await);
+    assert_eq!(answer["results"]["sum"], 0.3);
+    assert_eq!((&answer["comparison"]["larger"], &answer["comparison"]["difference"]), (&json!("b"), &json!(2)));
+}
+
+#[test]
+fn the_skills_own_tests_pass() {
+    let output = std::process::Command::new("python3")
+        .args(["-m", "unittest", "discover", "-s", "worker/skills/tests"])
+        .current_dir(openskill_tests::repository())
+        .output()
+        .expect("python3 is installed");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}

@@ -1,0 +1,226 @@
+//! Workers come and go.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use openskill_proto::v1::{InvokeRequest, SkillResult, WorkerStatus};
+use openskill_tests::folder::Folder;
+use openskill_tests::processes;
+use openskill_tests::system::{PATIENCE, Process, Setup, System, code, data, request};
+use openskill_tests::wait::{until, until_true};
+use rustix::process::Signal;
+use serde_json::json;
+
+async fn up_count(system: &System) -> usize {
+    system.workers().await.iter().filter(|worker| worker.status() == WorkerStatus::Up).count()
+}
+
+async fn wait_for_workers(system: &System, wanted: usize, limit: Duration) {
+    let what = format!("{wanted} workers are up");
+    until(&what, limit, || async { (up_count(system).await == wanted).then_some(()) }).await;
+}
+
+#[tokio::test]
+async fn a_killed_worker_costs_only_the_calls_it_was_running_and_is_back_within_two_seconds() {
+    let system = Setup::up().start().await;
+    let stop = Arc::new(AtomicBool::new(false));
+    let finished = Arc::new(AtomicUsize::new(0));
+    let mut load = Vec::new();
+    for _ in 0..8 {
+        let (stop, finished) = (Arc::clone(&stop), Arc::clone(&finished));
+        let mut client = system.skills().await;
+        load.push(async move {
+            let mut results = Vec::new();
+            while !stop.load(Ordering::Relaxed) {
+                let call = request("in_wait", json!({"ms": 20}));
+                results.push(client.invoke(call).await.unwrap().into_inner());
+                finished.fetch_add(1, Ordering::Relaxed);
+            }
+            results
+        });
+    }
+    let load = tokio::spawn(futures_util::future::join_all(load));
+    until_true("calls run", PATIENCE, || finished.load(Ordering::Relaxed) > 50).await;
+    let victim = system.worker_pids()[0];
+    processes::send(victim, Signal::KILL);
+    let killed = Instant::now();
+    until_true("it is dead", PATIENCE, || !processes::is_alive(victim)).await;
+    until("both are up again", PATIENCE, || async {
+        let replaced = !system.worker_pids().contains(&victim) && system.worker_pids().len() == 2;
+        (replaced && up_count(&system).await == 2).then_some(())
+    })
+    .await;
+    let back = killed.elapsed();
+    let before = finished.load(Ordering::Relaxed);
+    until_true("calls go on", PATIENCE, || finished.load(Ordering::Relaxed) > before + 50).await;
+    stop.store(true, Ordering::Relaxed);
+    let results: Vec<SkillResult> = load.await.unwrap().into_iter().flatten().collect();
+    let failed: Vec<_> = results.iter().filter(|result| !result.success).collect();
+    // Eight callers had at most eight calls under way.
+    assert!(failed.len() <= 8, "{} failed: {:?}", failed.len(), failed.first());
+    assert!(failed.iter().all(|result| code(result) == "UNAVAILABLE"), "{:?}", failed.first());
+    assert!(back < Duration::from_secs(2), "back after {back:?}");
+}
+
+#[tokio::test]
+async fn an_idempotent_call_survives_its_worker_and_any_other_is_not_run_twice() {
+    let folder = Folder::new();
+    let system = Setup::up().start().await;
+    for (skill, survives) in [("naps_idempotent", true), ("naps", false)] {
+        let mark = folder.path().join(format!("{skill}.mark"));
+        let call_id = format!("{skill}-{}", std::process::id());
+        let input = json!({"seconds": 1.5, "mark": mark});
+        let call = InvokeRequest { call_id: call_id.clone(), ..request(skill, input) };
+        let mut client = system.skills().await;
+        let running = tokio::spawn(async move { client.invoke(call).await.unwrap().into_inner() });
+        until_true("the skill has started", PATIENCE, || mark.exists()).await;
+        let busy = until("one worker is busy", PATIENCE, || async {
+            system.workers().await.into_iter().find(|worker| worker.in_flight > 0)
+        })
+        .await;
+        let number: usize = busy.worker_id.trim_start_matches("worker-").parse().unwrap();
+        let victim = pid_of_worker(&system, number);
+        processes::send(victim, Signal::KILL);
+        let result = running.await.unwrap();
+        let starts = std::fs::read_to_string(&mark).unwrap().lines().count();
+        if survives {
+            assert_eq!(data(&result), json!({"slept": 1.5}));
+            assert_eq!((starts, result.meta.unwrap().attempts), (2, 2));
+        } else {
+            assert_eq!((code(&result), starts), ("UNAVAILABLE", 1), "{result:?}");
+        }
+        processes::gone(&call_id, Duration::from_secs(2)).await;
+        wait_for_workers(&system, 2, PATIENCE).await;
+    }
+}
+
+fn pid_of_worker(system: &System, number: usize) -> i32 {
+    processes::children(system.process.pid(), &format!("--id worker-{number} "))[0]
+}
+
+#[tokio::test]
+async fn calls_that_no_worker_can_take_are_told_so_at_once() {
+    let gateway = gateway("unix:/nonexistent/worker.sock").await;
+    let result = gateway.invoke(request("in_echo", json!({}))).await;
+    assert_eq!(code(&result), "UNAVAILABLE");
+    assert_eq!(gateway.get("/readyz").await.status, 503);
+    let workers = gateway.workers().await;
+    assert_eq!((workers.len(), workers[0].status()), (1, WorkerStatus::Down));
+    assert!(!workers[0].reason.is_empty());
+}
+
+/// A gateway alone, which need not have any worker.
+async fn gateway(workers: &str) -> System {
+    let port = free_port();
+    let address = format!("127.0.0.1:{port}");
+    let process = Setup::command(&["gateway", "--listen", &address, "--workers", workers]).spawn();
+    process.log.line(&["the gateway listens"]).await;
+    let system = System { address: address.parse().unwrap(), process };
+    until("the gateway answers", PATIENCE, || async { tokio::net::TcpStream::connect(system.address).await.ok() })
+        .await;
+    system
+}
+
+fn free_port() -> u16 {
+    std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
+async fn worker(listen: &str, id: &str) -> Process {
+    let skills = openskill_tests::fixtures().display().to_string();
+    let process = Setup::command(&["worker", "--listen", listen, "--id", id, "--skills-dir", &skills]).spawn();
+    process.log.line(&["worker ready", id]).await;
+    process
+}
+
+#[tokio::test]
+async fn workers_in_a_folder_are_found_and_let_go_while_running() {
+    let folder = Folder::new();
+    let gateway = gateway(&format!("unix:{}/*.sock", folder.path().display())).await;
+    let socket = |name: &str| format!("unix:{}/{name}.sock", folder.path().display());
+    let mut first = worker(&socket("one"), "one").await;
+    wait_for_workers(&gateway, 1, PATIENCE).await;
+    let _second = worker(&socket("two"), "two").await;
+    wait_for_workers(&gateway, 2, PATIENCE).await;
+    first.terminate();
+    assert!(first.ended().await.success());
+    wait_for_workers(&gateway, 1, PATIENCE).await;
+    std::fs::remove_file(folder.path().join("one.sock")).unwrap();
+    until("it is forgotten", PATIENCE, || async { (gateway.workers().await.len() == 1).then_some(()) }).await;
+    let result = gateway.invoke(request("in_echo", json!({"n": 1}))).await;
+    assert_eq!(result.meta.unwrap().worker_id, "two");
+}
+
+#[tokio::test]
+async fn workers_are_found_by_list_and_by_name() {
+    let (one, two) = (free_port(), free_port());
+    let _first = worker(&format!("127.0.0.1:{one}"), "one").await;
+    let _second = worker(&format!("127.0.0.1:{two}"), "two").await;
+    let listed = gateway(&format!("http://127.0.0.1:{one},http://127.0.0.1:{two}")).await;
+    wait_for_workers(&listed, 2, PATIENCE).await;
+    let named = gateway(&format!("dns://localhost:{one}")).await;
+    wait_for_workers(&named, 1, PATIENCE).await;
+    assert!(named.invoke(request("in_echo", json!({}))).await.success);
+}
+
+#[tokio::test]
+async fn a_worker_that_is_restarted_while_calls_run_fails_none_of_them() {
+    let folder = Folder::new();
+    let gateway = gateway(&format!("unix:{}/*.sock", folder.path().display())).await;
+    let socket = |name: &str| format!("unix:{}/{name}.sock", folder.path().display());
+    let mut first = worker(&socket("one"), "one").await;
+    let _second = worker(&socket("two"), "two").await;
+    wait_for_workers(&gateway, 2, PATIENCE).await;
+    let stop = Arc::new(AtomicBool::new(false));
+    let load = {
+        let stop = Arc::clone(&stop);
+        let mut client = gateway.skills().await;
+        tokio::spawn(async move {
+            let mut results = Vec::new();
+            while !stop.load(Ordering::Relaxed) {
+                results.push(client.invoke(request("in_wait", json!({"ms": 5}))).await.unwrap().into_inner());
+            }
+            results
+        })
+    };
+    for _ in 0..3 {
+        first.terminate();
+        assert!(first.ended().await.success());
+        first = worker(&socket("one"), "one").await;
+        wait_for_workers(&gateway, 2, PATIENCE).await;
+    }
+    stop.store(true, Ordering::Relaxed);
+    let results = load.await.unwrap();
+    assert!(results.len() > 10);
+    let failed: Vec<_> = results.iter().filter(|result| !result.success).collect();
+    assert!(failed.is_empty(), "{failed:?}");
+}
+
+#[tokio::test]
+async fn an_operator_can_take_a_worker_out_and_back_in() {
+    let system = Setup::up().start().await;
+    let mut admin = system.admin().await;
+    let drain = |resume| openskill_proto::v1::DrainRequest { worker_id: "worker-1".to_owned(), resume };
+    admin.drain(drain(false)).await.unwrap();
+    for _ in 0..20 {
+        let result = system.invoke(request("in_echo", json!({}))).await;
+        assert_eq!(result.meta.unwrap().worker_id, "worker-2");
+    }
+    admin.drain(drain(true)).await.unwrap();
+    assert_eq!(up_count(&system).await, 2);
+}
+
+#[tokio::test]
+async fn workers_end_with_a_gateway_that_was_killed() {
+    let system = Setup::up().start().await;
+    let call_id = format!("orphan-{}", std::process::id());
+    let call = InvokeRequest { call_id: call_id.clone(), timeout_ms: 60_000, ..request("never_ends", json!({})) };
+    let mut client = system.skills().await;
+    let running = tokio::spawn(async move { client.invoke(call).await });
+    until_true("the skill runs", PATIENCE, || !processes::of_call(&call_id).is_empty()).await;
+    let workers = system.worker_pids();
+    processes::send(system.process.pid(), Signal::KILL);
+    until_true("the workers end", PATIENCE, || workers.iter().all(|pid| !processes::is_alive(*pid))).await;
+    processes::gone(&call_id, Duration::from_secs(2)).await;
+    assert!(running.await.unwrap().is_err());
+}

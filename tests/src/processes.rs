@@ -1,0 +1,80 @@
+//! What runs on the machine, read from `/proc`.
+
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::wait::until_true;
+
+/// The processes, zombies left out, that were started for a call: its id is in their environment.
+pub fn of_call(call_id: &str) -> Vec<i32> {
+    with_environment(&format!("OPENSKILL_CALL_ID={call_id}"))
+}
+
+/// The processes whose environment has this entry.
+pub fn with_environment(entry: &str) -> Vec<i32> {
+    all().filter(|pid| environment(*pid).split(|byte| *byte == 0).any(|it| it == entry.as_bytes())).collect()
+}
+
+/// The children of a process whose command line holds `text`.
+pub fn children(parent: i32, text: &str) -> Vec<i32> {
+    all().filter(|pid| parent_of(*pid) == Some(parent) && command_line(*pid).contains(text)).collect()
+}
+
+/// Everything that descends from a process.
+pub fn descendants(root: i32) -> Vec<i32> {
+    let mut found = vec![root];
+    let mut next = 0;
+    while let Some(parent) = found.get(next).copied() {
+        found.extend(all().filter(|pid| parent_of(*pid) == Some(parent)));
+        next += 1;
+    }
+    found.remove(0);
+    found
+}
+
+/// Waits until nothing of a call is left.
+pub async fn gone(call_id: &str, within: Duration) {
+    until_true(&format!("the processes of {call_id} end"), within, || of_call(call_id).is_empty()).await;
+}
+
+pub fn send(pid: i32, signal: Signal) {
+    assert!(pid > 1, "{pid} is no single process of ours");
+    let _ = kill_process(Pid::from_raw(pid).unwrap(), signal);
+}
+
+pub fn is_alive(pid: i32) -> bool {
+    matches!(state(pid), Some(state) if state != "Z" && state != "X")
+}
+
+/// How many descriptors a process has open.
+pub fn descriptors(pid: i32) -> usize {
+    std::fs::read_dir(format!("/proc/{pid}/fd")).map(Iterator::count).unwrap_or_default()
+}
+
+fn all() -> impl Iterator<Item = i32> {
+    let entries = std::fs::read_dir("/proc").unwrap().flatten();
+    let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    pids.filter(|pid| is_alive(*pid))
+}
+
+fn environment(pid: i32) -> Vec<u8> {
+    std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default()
+}
+
+fn command_line(pid: i32) -> String {
+    String::from_utf8_lossy(&std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default()).replace('\0', " ")
+}
+
+fn parent_of(pid: i32) -> Option<i32> {
+    fields(pid)?.get(1)?.parse().ok()
+}
+
+fn state(pid: i32) -> Option<String> {
+    fields(pid)?.first().cloned()
+}
+
+fn fields(pid: i32) -> Option<Vec<String>> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    Some(stat[stat.rfind(')')? + 1..].split_whitespace().map(str::to_owned).collect())
+}

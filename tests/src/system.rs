@@ -1,0 +1,272 @@
+//! A running openskill.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::{ExitStatus, Stdio};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use http::Method;
+use openskill_proto::v1::admin_service_client::AdminServiceClient;
+use openskill_proto::v1::invoke_request::Arguments;
+use openskill_proto::v1::skill_service_client::SkillServiceClient;
+use openskill_proto::v1::{InvokeRequest, SkillResult, WorkerInfo, skill_result};
+use rustix::process::Signal;
+use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt as _, AsyncRead, BufReader};
+use tokio::process::{Child, Command};
+use tonic::transport::{Channel, Endpoint};
+
+use crate::folder::Folder;
+use crate::rest::{self, Answer};
+use crate::wait::until;
+use crate::{binary, fixtures, processes, repository};
+
+/// How long a loaded machine may take to start things.
+pub const PATIENCE: Duration = Duration::from_secs(30);
+
+/// What to start.
+pub struct Setup {
+    arguments: Vec<String>,
+    environment: Vec<(String, String)>,
+    data: Option<PathBuf>,
+}
+
+impl Setup {
+    /// `openskill up` with two workers and the skills that misbehave, in a folder of its own.
+    pub fn up() -> Self {
+        let skills = fixtures().display().to_string();
+        Self::command(&["up", "--listen", "127.0.0.1:0", "--skills-dir", &skills])
+    }
+
+    /// The same with the skills and the data that ship.
+    pub fn shipped() -> Self {
+        let skills = repository().join("worker/skills").display().to_string();
+        let mut setup = Self::command(&["up", "--listen", "127.0.0.1:0", "--skills-dir", &skills]);
+        setup.data = Some(repository().join("data"));
+        setup
+    }
+
+    pub fn command(arguments: &[&str]) -> Self {
+        Self { arguments: arguments.iter().map(|it| (*it).to_owned()).collect(), environment: Vec::new(), data: None }
+    }
+
+    #[must_use]
+    pub fn with(mut self, name: &str, value: impl ToString) -> Self {
+        self.environment.push((name.to_owned(), value.to_string()));
+        self
+    }
+
+    #[must_use]
+    pub fn flag(mut self, name: &str, value: impl ToString) -> Self {
+        self.arguments.extend([name.to_owned(), value.to_string()]);
+        self
+    }
+
+    /// Another folder as the allowed root.
+    #[must_use]
+    pub fn data(mut self, folder: &Path) -> Self {
+        self.data = Some(folder.to_owned());
+        self
+    }
+
+    /// Starts it and waits for nothing.
+    pub fn spawn(self) -> Process {
+        let folder = Folder::new();
+        let data = self.data.unwrap_or_else(|| folder.path().join("data"));
+        std::fs::create_dir_all(&data).unwrap();
+        let mut child = Command::new(binary())
+            .args(&self.arguments)
+            .current_dir(folder.path())
+            .env_clear()
+            .env("PATH", std::env::var_os("PATH").unwrap_or_default())
+            .env("OPENSKILL_ALLOWED_ROOT", data)
+            .env("OPENSKILL_RELOAD_MS", "50")
+            .env("OPENSKILL_REFRESH_MS", "50")
+            .envs(self.environment)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .kill_on_drop(true)
+            .spawn()
+            .unwrap();
+        let output = Output::default();
+        output.collect(child.stdout.take().unwrap());
+        let log = Output::default();
+        log.collect(child.stderr.take().unwrap());
+        Process { child, output, log, folder }
+    }
+
+    /// Starts it and waits until calls are served.
+    pub async fn start(self) -> System {
+        let mut process = self.spawn();
+        let address = process.wait_for_address().await;
+        System { address, process }
+    }
+}
+
+/// What a process wrote so far, line by line.
+#[derive(Debug, Clone, Default)]
+pub struct Output(Arc<Mutex<String>>);
+
+impl Output {
+    fn collect(&self, stream: impl AsyncRead + Unpin + Send + 'static) {
+        let text = Arc::clone(&self.0);
+        tokio::spawn(async move {
+            let mut lines = BufReader::new(stream).lines();
+            while let Ok(Some(line)) = lines.next_line().await {
+                let mut text = text.lock().unwrap();
+                text.push_str(&line);
+                text.push('\n');
+            }
+        });
+    }
+
+    pub fn text(&self) -> String {
+        self.0.lock().unwrap().clone()
+    }
+
+    /// Waits for a line that holds all of these.
+    pub async fn line(&self, parts: &[&str]) -> String {
+        until(&format!("a line with {parts:?} in\n{}", self.text()), PATIENCE, || async {
+            let text = self.text();
+            text.lines().find(|line| parts.iter().all(|part| line.contains(part))).map(str::to_owned)
+        })
+        .await
+    }
+}
+
+/// A process of the binary.
+#[derive(Debug)]
+pub struct Process {
+    child: Child,
+    pub output: Output,
+    pub log: Output,
+    pub folder: Folder,
+}
+
+impl Process {
+    pub fn pid(&self) -> i32 {
+        self.child.id().expect("it runs") as i32
+    }
+
+    async fn wait_for_address(&mut self) -> SocketAddr {
+        until("openskill is ready", PATIENCE, || {
+            let text = self.output.text();
+            let ended = self.child.try_wait().unwrap();
+            assert!(ended.is_none(), "it ended: {ended:?}\n{}", self.log.text());
+            let line = text.lines().find(|line| line.starts_with("openskill is ready"));
+            let address = line.map(|line| line.split("http://").nth(1).unwrap().split(',').next().unwrap());
+            std::future::ready(address.map(|address| address.parse().unwrap()))
+        })
+        .await
+    }
+
+    /// Sends SIGTERM.
+    pub fn terminate(&self) {
+        processes::send(self.pid(), Signal::TERM);
+    }
+
+    /// Waits for the end.
+    pub async fn ended(&mut self) -> ExitStatus {
+        tokio::time::timeout(PATIENCE, self.child.wait()).await.expect("it ends").unwrap()
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // Told to end, it ends its workers too; killed, they notice and end by themselves.
+        // After the end there is no process id any more, and 0 would stand for everybody.
+        if self.child.id().is_some() {
+            for pid in processes::descendants(self.pid()) {
+                processes::send(pid, Signal::TERM);
+            }
+            self.terminate();
+        }
+        for _ in 0..200 {
+            if !matches!(self.child.try_wait(), Ok(None)) {
+                break;
+            }
+            let _ = rustix::thread::nanosleep(&rustix::thread::Timespec { tv_sec: 0, tv_nsec: 10_000_000 });
+        }
+        if std::env::var_os("OPENSKILL_TEST_LOG").is_some() {
+            eprintln!("{}{}", self.output.text(), self.log.text());
+        }
+    }
+}
+
+/// A gateway that serves calls.
+#[derive(Debug)]
+pub struct System {
+    pub address: SocketAddr,
+    pub process: Process,
+}
+
+impl System {
+    pub fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    pub async fn channel(&self) -> Channel {
+        Endpoint::from_shared(self.url()).unwrap().connect().await.unwrap()
+    }
+
+    pub async fn skills(&self) -> SkillServiceClient<Channel> {
+        SkillServiceClient::new(self.channel().await).max_decoding_message_size(64 << 20)
+    }
+
+    pub async fn admin(&self) -> AdminServiceClient<Channel> {
+        AdminServiceClient::new(self.channel().await)
+    }
+
+    pub async fn workers(&self) -> Vec<WorkerInfo> {
+        let request = openskill_proto::v1::ListWorkersRequest {};
+        self.admin().await.list_workers(request).await.unwrap().into_inner().workers
+    }
+
+    /// The process ids of the workers of `up`.
+    pub fn worker_pids(&self) -> Vec<i32> {
+        processes::children(self.process.pid(), "--exit-with-parent")
+    }
+
+    pub async fn get(&self, path: &str) -> Answer {
+        rest::send(self.address, Method::GET, path, &[], "").await
+    }
+
+    pub async fn post(&self, path: &str, headers: &[(&str, &str)], body: impl Into<bytes::Bytes>) -> Answer {
+        rest::send(self.address, Method::POST, path, headers, body).await
+    }
+
+    /// Calls a skill over REST.
+    pub async fn call(&self, skill: &str, input: Value) -> Answer {
+        let headers = [("content-type", "application/json")];
+        self.post(&format!("/skills/{skill}:invoke"), &headers, json!({ "input": input }).to_string()).await
+    }
+
+    /// Calls a skill over gRPC.
+    pub async fn invoke(&self, request: InvokeRequest) -> SkillResult {
+        self.skills().await.invoke(request).await.unwrap().into_inner()
+    }
+}
+
+/// A request with JSON text.
+pub fn request(skill: &str, input: Value) -> InvokeRequest {
+    InvokeRequest {
+        skill_id: skill.to_owned(),
+        arguments: Some(Arguments::InputJson(input.to_string())),
+        ..InvokeRequest::default()
+    }
+}
+
+/// The data of a success.
+pub fn data(result: &SkillResult) -> Value {
+    match &result.output {
+        Some(skill_result::Output::DataJson(text)) => serde_json::from_str(text).unwrap(),
+        _ => panic!("no data: {result:?}"),
+    }
+}
+
+/// The name of a failure's code; empty for a success.
+pub fn code(result: &SkillResult) -> &'static str {
+    result.error.as_ref().map_or("", |error| error.code().as_str_name())
+}
