@@ -5,11 +5,13 @@
 mod bad_input;
 mod calls;
 mod command_line;
+mod compose;
 mod conformance;
 mod hostile_skills;
 mod manifests;
 mod many;
 mod paths;
+mod readme;
 mod shipped_skills;
 mod shutdown;
 mod structure;

@@ -73,20 +73,22 @@ impl WorkerService for Service {
     }
 }
 
-/// The state now, and again after each change; the last one says draining.
+/// The state now, and again after each change. The one that says draining is the last: an open stream would keep the
+/// connection, and so the shutdown.
 fn states(worker: Arc<Worker>) -> impl futures_util::Stream<Item = Result<WorkerState, Status>> {
-    let (changes, draining) = (worker.registry.changes(), worker.draining());
-    stream::unfold((worker, changes, draining, true), |(worker, mut changes, mut draining, first)| async move {
-        if !first {
-            tokio::select! {
-                changed = changes.changed() => changed.ok()?,
-                drains = draining.changed() => drains.ok()?,
-            }
+    let (mut changes, draining) = (worker.registry.changes(), worker.draining());
+    changes.mark_changed();
+    stream::unfold((worker, changes, draining, false), |(worker, mut changes, mut draining, last)| async move {
+        if last {
+            return None;
         }
-        changes.mark_unchanged();
-        draining.mark_unchanged();
+        tokio::select! {
+            changed = changes.changed() => changed.ok()?,
+            drains = draining.changed() => drains.ok()?,
+        }
         let state = worker.state();
-        Some((Ok(state), (worker, changes, draining, false)))
+        let last = state.draining;
+        Some((Ok(state), (worker, changes, draining, last)))
     })
 }
 

@@ -936,7 +936,6 @@ class LogTransform(SkillTest):
         for field, change in (
             ("format", {"format": "xml"}),
             ("output", {"output": "screen"}),
-            ("output_format", {"output_format": "csv"}),
             ("output_path", {"output_path": "data/out/x.jsonl"}),
             ("limit", {"limit": 10_001}),
             ("limit", {"limit": True}),

@@ -1,0 +1,57 @@
+# The things people do. `make help` lists them.
+
+PROFILE ?= release
+WORKERS ?= 2
+FOLDER  := $(if $(filter dev,$(PROFILE)),debug,$(PROFILE))
+BINARY  := target/$(FOLDER)/openskill
+VENV    := target/test-venv
+
+.PHONY: help up build test lint doc test-venv compose-up compose-down clean need-rust need-python
+
+help: ## Show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+up: build ## Build, start a gateway on 127.0.0.1:8000 and two workers (WORKERS=N), say what to try
+	@exec $(BINARY) up --workers $(WORKERS)
+
+build: need-rust need-python ## Build the binary (PROFILE=dev for a quick one)
+	@[ -x $(BINARY) ] || echo "building openskill: the first time takes a few minutes"
+	@cargo build --locked --quiet --profile $(PROFILE) -p openskill
+
+test: need-rust need-python lint test-venv ## Everything CI runs
+	cargo build --locked -p openskill
+	cargo test --locked --workspace --exclude openskill-tests
+	cargo test --locked -p openskill-tests
+	$(MAKE) doc
+
+lint: need-rust ## Formatting and lints, warnings denied
+	cargo fmt --all --check
+	cargo clippy --locked --workspace --all-targets -- -D warnings
+
+doc: need-rust ## Build the documentation of the code, warnings denied
+	RUSTDOCFLAGS="-D warnings" cargo doc --locked --no-deps --workspace --document-private-items
+
+test-venv: need-python ## What the tests of the docs need beside Rust: a stand-in for grpcurl
+	@[ -x $(VENV)/bin/python ] && cmp -s tests/readme/requirements.txt $(VENV)/installed.txt || { \
+		rm -rf $(VENV); \
+		python3 -m venv $(VENV) || { echo "python3 -m venv does not work: apt-get install python3-venv" >&2; exit 1; }; \
+		$(VENV)/bin/python -m pip install --quiet -r tests/readme/requirements.txt; \
+		cp tests/readme/requirements.txt $(VENV)/installed.txt; \
+	}
+
+compose-up: ## Start gateway and workers as containers (WORKERS=N)
+	@WORKERS=$(WORKERS) deploy/compose.sh up
+
+compose-down: ## Stop and remove the containers
+	@deploy/compose.sh down
+
+clean: ## Remove everything that was built
+	cargo clean
+
+need-rust:
+	@command -v cargo >/dev/null || { echo "Rust is missing: install it from https://rustup.rs (or: apt-get install rustup)" >&2; exit 1; }
+	@command -v cc >/dev/null || { echo "A C compiler is missing, Rust links with it: apt-get install build-essential" >&2; exit 1; }
+
+need-python:
+	@command -v python3 >/dev/null || { echo "Python 3 is missing, the shipped skills need it: apt-get install python3" >&2; exit 1; }
+	@python3 -c 'import sys; sys.exit(sys.version_info < (3, 9))' || { echo "Python 3.9 or newer is needed" >&2; exit 1; }

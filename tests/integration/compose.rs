@@ -1,0 +1,127 @@
+//! docker-compose, for real: brought up, called, scaled up and down without a failed call.
+//!
+//! No image is pulled: the base image is made here once, and kept. Without an engine the test says so and is skipped.
+
+use std::process::{Output, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use openskill_tests::rest;
+use openskill_tests::wait::until;
+use openskill_tests::{binary, repository};
+use serde_json::json;
+use tokio::process::Command;
+
+const NOT_AVAILABLE: i32 = 3;
+
+/// A project of its own, taken down at the end.
+struct Project {
+    name: String,
+    port: u16,
+}
+
+impl Project {
+    fn new() -> Self {
+        let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        Self { name: format!("openskilltest{}", std::process::id()), port }
+    }
+
+    async fn compose(&self, arguments: &[&str]) -> Output {
+        let output = Command::new(repository().join("deploy/compose.sh"))
+            .args(arguments)
+            .env("COMPOSE_PROJECT_NAME", &self.name)
+            .env("OPENSKILL_TAG", &self.name)
+            .env("OPENSKILL_PORT", self.port.to_string())
+            .env("OPENSKILL_BINARY", binary())
+            .env("WORKERS", "1")
+            .stdin(Stdio::null())
+            .output()
+            .await
+            .unwrap();
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success() || output.status.code() == Some(NOT_AVAILABLE), "{arguments:?}: {said}");
+        output
+    }
+
+    async fn echo(&self) -> rest::Answer {
+        let address = ([127, 0, 0, 1], self.port).into();
+        let body = json!({"input": {"text": "hello"}}).to_string();
+        rest::send(address, http::Method::POST, "/skills/echo:invoke", &[], body).await
+    }
+
+    async fn workers_up(&self) -> u64 {
+        let address = ([127, 0, 0, 1], self.port).into();
+        let answer = rest::send(address, http::Method::GET, "/readyz", &[], "").await;
+        answer.json()["workers"]["up"].as_u64().unwrap_or_default()
+    }
+
+    async fn wait_for(&self, workers: u64) {
+        let what = format!("{workers} workers are up");
+        until(&what, Duration::from_secs(60), || async { (self.workers_up().await == workers).then_some(()) }).await;
+    }
+}
+
+impl Drop for Project {
+    fn drop(&mut self) {
+        let down = std::process::Command::new(repository().join("deploy/compose.sh"))
+            .args(["down", "--volumes"])
+            .env("COMPOSE_PROJECT_NAME", &self.name)
+            .env("OPENSKILL_TAG", &self.name)
+            .output();
+        let _ = down;
+        let image = format!("openskill:{}", self.name);
+        let _ = std::process::Command::new("docker").args(["image", "rm", "-f", &image]).output();
+    }
+}
+
+/// Whether an engine is here; makes the base image if it is not.
+async fn engine() -> Result<(), String> {
+    let docker = Command::new("docker").arg("version").output().await.map_err(|error| error.to_string())?;
+    if !docker.status.success() {
+        return Err(String::from_utf8_lossy(&docker.stderr).trim().to_owned());
+    }
+    let script = repository().join("deploy/make-base-image.sh");
+    let made = Command::new(script).arg("debian:bookworm-slim").stdin(Stdio::null()).output().await.unwrap();
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    Ok(())
+}
+
+#[tokio::test]
+async fn compose_comes_up_scales_up_and_down_and_loses_no_call() {
+    if let Err(reason) = engine().await {
+        eprintln!(
+            "SKIPPED: no container engine here ({reason}); install one: apt-get install docker.io docker-compose"
+        );
+        return;
+    }
+    let project = Arc::new(Project::new());
+    if project.compose(&["up"]).await.status.code() == Some(NOT_AVAILABLE) {
+        eprintln!("SKIPPED: no compose here; install one: apt-get install docker-compose");
+        return;
+    }
+    project.wait_for(1).await;
+    let answer = project.echo().await;
+    assert_eq!(answer.json()["data"], json!({"echoed": "hello"}), "{answer:?}");
+
+    let stop = Arc::new(AtomicBool::new(false));
+    let load = {
+        let (project, stop) = (Arc::clone(&project), Arc::clone(&stop));
+        tokio::spawn(async move {
+            let mut answers = Vec::new();
+            while !stop.load(Ordering::Relaxed) {
+                answers.push(project.echo().await);
+            }
+            answers
+        })
+    };
+    project.compose(&["scale", "3"]).await;
+    project.wait_for(3).await;
+    project.compose(&["scale", "1"]).await;
+    project.wait_for(1).await;
+    stop.store(true, Ordering::Relaxed);
+    let answers = load.await.unwrap();
+    let failed: Vec<_> = answers.iter().filter(|answer| answer.status != 200).collect();
+    assert!(failed.is_empty(), "{} of {} failed: {:?}", failed.len(), answers.len(), failed.first());
+    assert!(answers.len() > 5, "{}", answers.len());
+}

@@ -1,0 +1,174 @@
+//! The commands in README.md and docs/ give the answers that stand below them.
+//!
+//! A `console` block is a conversation: a line that begins with `$ ` is a command (a backslash at its end continues
+//! it), and what follows is its answer. In an answer `…` stands for anything, and white space does not count.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use openskill_tests::folder::Folder;
+use openskill_tests::system::{Setup, System};
+use openskill_tests::{binary, repository};
+use tokio::process::Command;
+
+struct Exchange {
+    line: usize,
+    command: String,
+    answer: String,
+}
+
+/// The conversations of a page.
+fn exchanges(page: &str) -> Vec<Exchange> {
+    let text = std::fs::read_to_string(repository().join(page)).unwrap();
+    let (mut found, mut inside, mut continues): (Vec<Exchange>, _, _) = (Vec::new(), false, false);
+    for (number, line) in text.lines().enumerate() {
+        if line.starts_with("```") {
+            inside = line == "```console";
+        } else if inside && continues {
+            let exchange = found.last_mut().unwrap();
+            exchange.command.push_str(line.trim_end_matches('\\'));
+            continues = line.ends_with('\\');
+        } else if inside && let Some(command) = line.strip_prefix("$ ") {
+            continues = command.ends_with('\\');
+            let command = command.trim_end_matches('\\').to_owned();
+            found.push(Exchange { line: number + 1, command, answer: String::new() });
+        } else if inside {
+            found.last_mut().expect("an answer has its command").answer.push_str(line);
+        }
+    }
+    found
+}
+
+/// Whether `got` is `wanted`, where `…` stands for anything.
+fn matches(wanted: &str, got: &str) -> bool {
+    let squeeze = |text: &str| text.split_whitespace().collect::<String>();
+    let (wanted, got) = (squeeze(wanted), squeeze(got));
+    let parts: Vec<&str> = wanted.split('…').collect();
+    let (first, last) = (parts[0], parts[parts.len() - 1]);
+    if parts.len() == 1 {
+        return wanted == got;
+    }
+    let Some(rest) = got.strip_prefix(first).and_then(|rest| rest.strip_suffix(last)) else { return false };
+    let mut rest = rest;
+    parts[1..parts.len() - 1].iter().all(|part| match rest.find(part) {
+        Some(at) => {
+            rest = &rest[at + part.len()..];
+            true
+        }
+        None => false,
+    })
+}
+
+/// A folder with `openskill` and `grpcurl` in it, to stand first on the path.
+fn tools() -> Folder {
+    let folder = Folder::new();
+    std::os::unix::fs::symlink(binary(), folder.path().join("openskill")).unwrap();
+    if !on_path("grpcurl") {
+        let python = repository().join("target/test-venv/bin/python");
+        assert!(python.exists(), "no grpcurl, and no stand-in for it: run `make test-venv` first");
+        let script = repository().join("tests/readme/grpcurl.py");
+        let shim =
+            folder.write("grpcurl", format!("#!/bin/sh\nexec {} {} \"$@\"\n", python.display(), script.display()));
+        std::fs::set_permissions(shim, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    }
+    folder
+}
+
+fn on_path(program: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).any(|folder| folder.join(program).is_file())
+}
+
+async fn run(system: &System, tools: &Path, folder: &Path, command: &str) -> String {
+    let path = format!("{}:{}", tools.display(), std::env::var("PATH").unwrap_or_default());
+    let mut shell = Command::new("bash");
+    shell
+        .args(["-c", &command.replace("127.0.0.1:8000", &system.address.to_string())])
+        .env("PATH", path)
+        .env("OPENSKILL_HTTP_BASE_URL", system.url())
+        .current_dir(folder)
+        .stdin(std::process::Stdio::null())
+        .kill_on_drop(true);
+    let output = tokio::time::timeout(Duration::from_secs(60), shell.output()).await.expect("it ends").unwrap();
+    let text = [output.stdout, output.stderr].concat();
+    String::from_utf8_lossy(&text).replace(&system.address.to_string(), "127.0.0.1:8000")
+}
+
+/// A copy of what the commands may touch, so that a page can add skills and data of its own.
+fn workplace() -> Folder {
+    let folder = Folder::new();
+    let copied = std::process::Command::new("cp")
+        .arg("-r")
+        .args(["data", "worker"].map(|it| repository().join(it)))
+        .arg(folder.path())
+        .status()
+        .unwrap();
+    assert!(copied.success());
+    folder
+}
+
+async fn holds(page: &str) {
+    let exchanges = exchanges(page);
+    assert!(!exchanges.is_empty(), "{page} has no console block");
+    let (tools, workplace) = (tools(), workplace());
+    let skills: PathBuf = workplace.path().join("worker/skills");
+    let skills = skills.display().to_string();
+    let system = Setup::command(&["up", "--listen", "127.0.0.1:0", "--skills-dir", &skills])
+        .data(&workplace.path().join("data"))
+        .start()
+        .await;
+    for Exchange { line, command, answer } in exchanges {
+        // What starts or builds the system, or needs a container engine, has tests of its own.
+        if ["make ", "git clone", "cd ", "export PATH", "deploy/"].iter().any(|it| command.starts_with(it)) {
+            continue;
+        }
+        let got = run(&system, tools.path(), workplace.path(), &command).await;
+        assert!(matches(&answer, &got), "{page}:{line}\n$ {command}\nwanted:\n{answer}\ngot:\n{got}");
+    }
+}
+
+#[test]
+fn an_ellipsis_stands_for_anything_and_nothing_else_does() {
+    for (wanted, got, same) in [
+        ("a b", "ab", true),
+        ("a…c", "a b c", true),
+        ("a…c…e", "abcde", true),
+        ("a…c…e", "abde", false),
+        ("a", "ab", false),
+        ("…", "", true),
+        ("{\"ms\":…,\"x\":1}", "{\"ms\": 17.2, \"x\": 1}", true),
+        ("{\"ms\":…,\"x\":1}", "{\"ms\": 17.2, \"x\": 2}", false),
+    ] {
+        assert_eq!(matches(wanted, got), same, "{wanted} {got}");
+    }
+}
+
+#[tokio::test]
+async fn the_readme_holds() {
+    holds("README.md").await;
+}
+
+#[tokio::test]
+async fn the_page_on_writing_skills_holds() {
+    holds("docs/skills.md").await;
+}
+
+#[tokio::test]
+async fn the_page_on_calling_holds() {
+    holds("docs/calling.md").await;
+}
+
+#[test]
+fn links_between_pages_lead_somewhere() {
+    let mut pages = vec![repository().join("README.md"), repository().join("CHANGELOG.md")];
+    pages.extend(std::fs::read_dir(repository().join("docs")).unwrap().flatten().map(|entry| entry.path()));
+    for page in pages.iter().filter(|page| page.extension().is_some_and(|it| it == "md")) {
+        let text = std::fs::read_to_string(page).unwrap();
+        for target in text.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
+            let file = target.split('#').next().unwrap();
+            if !file.is_empty() && !file.contains("://") {
+                assert!(page.parent().unwrap().join(file).exists(), "{}: {target}", page.display());
+            }
+        }
+    }
+}
