@@ -1,7 +1,7 @@
 //! The commands in README.md and docs/ give the answers that stand below them.
 //!
 //! A `console` block is a conversation: a line that begins with `$ ` is a command (a backslash at its end continues
-//! it), and what follows is its answer. In an answer `…` stands for anything, and white space does not count.
+//! it, and so does a here-document up to `END`), and what follows is its answer. In an answer `…` stands for anything, and white space does not count.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -17,6 +17,13 @@ struct Exchange {
     answer: String,
 }
 
+impl Exchange {
+    /// Whether the command goes on: after a backslash, and in a here-document until its END.
+    fn is_open(&self) -> bool {
+        self.command.ends_with('\\') || (self.command.contains("<<'END'") && !self.command.ends_with("\nEND"))
+    }
+}
+
 /// The conversations of a page.
 fn exchanges(page: &str) -> Vec<Exchange> {
     let text = std::fs::read_to_string(repository().join(page)).unwrap();
@@ -26,12 +33,13 @@ fn exchanges(page: &str) -> Vec<Exchange> {
             inside = line == "```console";
         } else if inside && continues {
             let exchange = found.last_mut().unwrap();
-            exchange.command.push_str(line.trim_end_matches('\\'));
-            continues = line.ends_with('\\');
+            exchange.command.push('\n');
+            exchange.command.push_str(line);
+            continues = exchange.is_open();
         } else if inside && let Some(command) = line.strip_prefix("$ ") {
-            continues = command.ends_with('\\');
-            let command = command.trim_end_matches('\\').to_owned();
-            found.push(Exchange { line: number + 1, command, answer: String::new() });
+            let exchange = Exchange { line: number + 1, command: command.to_owned(), answer: String::new() };
+            continues = exchange.is_open();
+            found.push(exchange);
         } else if inside {
             found.last_mut().expect("an answer has its command").answer.push_str(line);
         }
@@ -83,15 +91,14 @@ async fn run(system: &System, tools: &Path, folder: &Path, command: &str) -> Str
     let path = format!("{}:{}", tools.display(), std::env::var("PATH").unwrap_or_default());
     let mut shell = Command::new("bash");
     shell
-        .args(["-c", &command.replace("127.0.0.1:8000", &system.address.to_string())])
+        .args(["-c", &format!("exec 2>&1\n{}", command.replace("127.0.0.1:8000", &system.address.to_string()))])
         .env("PATH", path)
         .env("OPENSKILL_HTTP_BASE_URL", system.url())
         .current_dir(folder)
         .stdin(std::process::Stdio::null())
         .kill_on_drop(true);
     let output = tokio::time::timeout(Duration::from_secs(60), shell.output()).await.expect("it ends").unwrap();
-    let text = [output.stdout, output.stderr].concat();
-    String::from_utf8_lossy(&text).replace(&system.address.to_string(), "127.0.0.1:8000")
+    String::from_utf8_lossy(&output.stdout).replace(&system.address.to_string(), "127.0.0.1:8000")
 }
 
 /// A copy of what the commands may touch, so that a page can add skills and data of its own.
