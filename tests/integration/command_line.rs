@@ -3,6 +3,7 @@
 use openskill_tests::system::{Setup, System};
 use openskill_tests::{binary, repository};
 use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::process::Command;
 
 struct Ran {
@@ -116,6 +117,40 @@ async fn check_tells_a_bad_manifest_a_failing_example_and_a_missing_skill_apart(
     assert_eq!(ran.code, 1);
     assert!(ran.err.contains("bad.yaml:4: ") && ran.err.contains("colour"), "{}", ran.err);
     assert_eq!(check("missing").await.code, 2);
+}
+
+#[tokio::test]
+async fn make_up_builds_starts_and_says_what_to_try_next() {
+    let mut make = Command::new("make")
+        .args(["up", "PROFILE=dev", "WORKERS=1"])
+        .env("OPENSKILL_LISTEN", "127.0.0.1:0")
+        .current_dir(repository())
+        .stdin(std::process::Stdio::null())
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::null())
+        .process_group(0)
+        .kill_on_drop(true)
+        .spawn()
+        .unwrap();
+    let group = make.id().unwrap() as i32;
+    let mut lines = BufReader::new(make.stdout.take().unwrap()).lines();
+    let mut said = Vec::new();
+    let listen = async {
+        while let Some(line) = lines.next_line().await.unwrap() {
+            said.push(line);
+            if said.last().unwrap().contains("Stop: Ctrl-C") {
+                break;
+            }
+        }
+    };
+    tokio::time::timeout(std::time::Duration::from_secs(300), listen).await.expect("it gets ready");
+    let said = said.join("\n");
+    assert!(said.contains("openskill is ready in") && said.contains("1 workers, 4 skills"), "{said}");
+    assert!(said.contains("/skills/echo:invoke") && said.contains("grpcurl -plaintext"), "{said}");
+    // Ctrl-C in a terminal goes to the whole group.
+    rustix::process::kill_process_group(rustix::process::Pid::from_raw(group).unwrap(), rustix::process::Signal::INT)
+        .unwrap();
+    tokio::time::timeout(openskill_tests::system::PATIENCE, make.wait()).await.expect("it ends").unwrap();
 }
 
 #[tokio::test]

@@ -72,6 +72,8 @@ impl Drop for Project {
         let _ = down;
         let image = format!("openskill:{}", self.name);
         let _ = std::process::Command::new("docker").args(["image", "rm", "-f", &image]).output();
+        let stage = ["image", "prune", "-f", "--filter", "label=openskill.stage=build"];
+        let _ = std::process::Command::new("docker").args(stage).output();
     }
 }
 
