@@ -1,6 +1,5 @@
 //! From what was typed to what is done.
 
-use std::io::Write as _;
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::Instant;
@@ -11,6 +10,7 @@ use crate::args::{Args, Command};
 use crate::exit::Failure;
 use crate::serve;
 use crate::settings::{Raw, Settings};
+use crate::terminal::say;
 
 mod check;
 mod client;
@@ -52,15 +52,4 @@ fn block_on(work: impl Future<Output = Result<ExitCode, Failure>>) -> Result<Exi
         .build()
         .map_err(Failure::system("starting a runtime"))?;
     runtime.block_on(work)
-}
-
-/// Writes to stdout. A reader that went away (`| head`) is no failure.
-pub(crate) fn say(text: &str) {
-    let mut out = std::io::stdout().lock();
-    let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
-}
-
-/// Writes to stderr.
-pub(crate) fn complain(text: &str) {
-    let _ = std::io::stderr().lock().write_all(text.as_bytes());
 }

@@ -56,7 +56,7 @@ impl Failure {
 
     /// Says it on stderr and gives the exit code.
     pub(crate) fn report(&self) -> ExitCode {
-        crate::commands::complain(&format!("openskill: {self}\n"));
+        crate::terminal::complain(&format!("openskill: {self}\n"));
         ExitCode::from(match self {
             Self::Usage(_) => 2,
             Self::Gateway { .. } => 3,

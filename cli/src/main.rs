@@ -5,7 +5,7 @@
 //! - [`telemetry`]: logs and traces of the process
 //! - [`serve`]: the long-running commands: `gateway`, `worker`, `up`
 //! - [`commands`]: the others
-//! - [`exit`]: what exit codes mean
+//! - [`exit`]: what exit codes mean; [`terminal`]: what is written for people
 
 mod args;
 mod commands;
@@ -14,6 +14,7 @@ mod serve;
 mod settings;
 mod signals;
 mod telemetry;
+mod terminal;
 
 use std::process::ExitCode;
 use std::time::Instant;

@@ -4,11 +4,12 @@ use std::process::ExitCode;
 
 use openskill_worker::check::CheckError;
 
-use super::{block_on, complain, say};
+use super::block_on;
 use crate::args::Check;
 use crate::exit::{FAILED, Failure};
 use crate::serve;
 use crate::settings::{Raw, Settings};
+use crate::terminal::{complain, say};
 
 pub(super) fn run(args: &Check, settings: &Settings, raw: &Raw) -> Result<ExitCode, Failure> {
     let config = serve::worker_config(settings, raw)?;

@@ -2,11 +2,11 @@
 
 use std::process::ExitCode;
 
-use super::say;
 use crate::args::Config;
 use crate::exit::Failure;
 use crate::settings::names::ALL;
 use crate::settings::{Raw, Settings, reference};
+use crate::terminal::say;
 
 pub(super) fn run(args: &Config, raw: &Raw) -> Result<ExitCode, Failure> {
     if args.reference {

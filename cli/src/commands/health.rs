@@ -6,9 +6,10 @@ use tonic_health::pb::HealthCheckRequest;
 use tonic_health::pb::health_check_response::ServingStatus;
 use tonic_health::pb::health_client::HealthClient;
 
-use super::{client, say};
+use super::client;
 use crate::exit::Failure;
 use crate::settings::Settings;
+use crate::terminal::say;
 
 pub(super) async fn run(settings: &Settings) -> Result<ExitCode, Failure> {
     let mut health = HealthClient::new(client::connect(settings).await?);

@@ -14,10 +14,11 @@ use serde_json::{Map, Value};
 use tonic::transport::Channel;
 use tonic::{Code, Request};
 
-use super::{client, complain, say};
+use super::client;
 use crate::args::Invoke;
 use crate::exit::{FAILED, Failure};
 use crate::settings::Settings;
+use crate::terminal::{complain, plain, say};
 
 pub(super) async fn run(args: &Invoke, settings: &Settings) -> Result<ExitCode, Failure> {
     let mut client = client::skills(settings).await?;
@@ -79,17 +80,17 @@ fn progress(event: &InvokeEvent) {
     const CLEAR: &str = "\r\x1b[K";
     match &event.event {
         Some(Event::Progress(it)) if it.fraction >= 0.0 => {
-            complain(&format!("{CLEAR}{:3.0}% {}", it.fraction * 100.0, plain(&it.message)));
+            complain(&format!("{CLEAR}{:3.0}% {}", it.fraction * 100.0, short(&it.message)));
         }
-        Some(Event::Progress(it)) => complain(&format!("{CLEAR}{}", plain(&it.message))),
+        Some(Event::Progress(it)) => complain(&format!("{CLEAR}{}", short(&it.message))),
         Some(Event::Result(_)) => complain(CLEAR),
         _ => {}
     }
 }
 
-/// Text of a skill without what would steer the terminal.
-fn plain(text: &str) -> String {
-    text.chars().filter(|it| !it.is_control()).take(100).collect()
+/// A skill's message, short enough for a line that is written over.
+fn short(text: &str) -> String {
+    plain(text).replace('\n', " ").chars().take(100).collect()
 }
 
 fn show(args: &Invoke, result: &SkillResult) -> ExitCode {
@@ -106,17 +107,13 @@ fn show(args: &Invoke, result: &SkillResult) -> ExitCode {
     match &result.error {
         None => ExitCode::SUCCESS,
         Some(error) => {
-            complain(&format!("{}: {}\n", error.code().as_str_name(), plain_lines(&error.message)));
+            complain(&format!("{}: {}\n", error.code().as_str_name(), plain(&error.message)));
             if let Some(skill_error::More::DetailsJson(details)) = &error.more {
-                complain(&format!("details: {}\n", plain_lines(details)));
+                complain(&format!("details: {}\n", plain(details)));
             }
             ExitCode::from(FAILED)
         }
     }
-}
-
-fn plain_lines(text: &str) -> String {
-    text.chars().filter(|it| *it == '\n' || !it.is_control()).collect()
 }
 
 fn pretty(json: &str) -> String {

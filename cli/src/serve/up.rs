@@ -14,9 +14,9 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use crate::args::Up;
-use crate::commands::say;
 use crate::exit::Failure;
 use crate::settings::{Raw, Settings, names};
+use crate::terminal::say;
 
 /// Between the end of a worker and its next start: at first, and at most. One that lived for the most starts afresh.
 const BACK_OFF: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(5));

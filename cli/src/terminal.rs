@@ -1,0 +1,19 @@
+//! What is written for people: stdout has what was asked for, stderr all else.
+
+use std::io::Write as _;
+
+/// Writes to stdout. A reader that went away (`| head`) is no failure.
+pub(crate) fn say(text: &str) {
+    let mut out = std::io::stdout().lock();
+    let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+}
+
+/// Writes to stderr.
+pub(crate) fn complain(text: &str) {
+    let _ = std::io::stderr().lock().write_all(text.as_bytes());
+}
+
+/// Text of others, a skill's say, without what would steer a terminal. Line ends stay.
+pub(crate) fn plain(text: &str) -> String {
+    text.chars().filter(|it| *it == '\n' || !it.is_control()).collect()
+}
