@@ -9,7 +9,7 @@
 //! - [`config`]: settings, resolved
 //! - `server`: `WorkerService` over gRPC; `execute`: one call
 //! - [`manifest`], `registry`: what skills there are, kept up to date
-//! - [`runner`]: the contract every runner keeps; [`runners`]: the runners
+//! - [`runner`]: the contract every runner keeps; [`mod@runners`]: the runners
 //! - [`process`]: skill processes, started clean and ended whole
 //! - `normalize`: from what a run gave to a result that keeps the contract
 //! - [`check`]: a manifest's examples, run

@@ -17,7 +17,7 @@
 //!
 //! - [`launch`]: the worker's side: start a supervisor, hand it descriptors, hear how it ended
 //! - [`supervise`]: the supervisor itself
-//! - [`run`]: one whole run: input in, output out, within bounds
+//! - [`mod@run`]: one whole run: input in, output out, within bounds
 //! - [`tree`]: who descends from whom
 //! - [`strays`]: children the worker did not start
 
