@@ -72,9 +72,9 @@ pub(crate) struct Worker {
     /// What the worker calls itself
     #[arg(long)]
     pub(crate) id: Option<String>,
-    /// Drain and stop when the process that started this one ends
-    #[arg(long, hide = true)]
-    pub(crate) exit_with_parent: bool,
+    /// Drain and stop when this process, the parent, ends
+    #[arg(long, hide = true, value_name = "PID")]
+    pub(crate) exit_with_parent: Option<i32>,
     #[command(flatten)]
     pub(crate) skills: SkillFolders,
 }

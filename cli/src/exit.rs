@@ -56,7 +56,7 @@ impl Failure {
 
     /// Says it on stderr and gives the exit code.
     pub(crate) fn report(&self) -> ExitCode {
-        crate::terminal::complain(&format!("openskill: {self}\n"));
+        crate::terminal::complain(&format!("openskill: {}\n", crate::terminal::plain(&self.to_string())));
         ExitCode::from(match self {
             Self::Usage(_) => 2,
             Self::Gateway { .. } => 3,

@@ -5,11 +5,12 @@
 //! - [`telemetry`]: logs and traces of the process
 //! - [`serve`]: the long-running commands: `gateway`, `worker`, `up`
 //! - [`commands`]: the others
-//! - [`exit`]: what exit codes mean; [`terminal`]: what is written for people
+//! - [`exit`]: what exit codes mean; [`terminal`], [`pretty`]: what is written for people
 
 mod args;
 mod commands;
 mod exit;
+mod pretty;
 mod serve;
 mod settings;
 mod signals;

@@ -2,10 +2,10 @@
 
 use std::io::Write as _;
 
-/// Writes to stdout. A reader that went away (`| head`) is no failure.
+/// Writes to stdout, without what would steer a terminal. A reader that went away (`| head`) is no failure.
 pub(crate) fn say(text: &str) {
     let mut out = std::io::stdout().lock();
-    let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+    let _ = out.write_all(plain(text).as_bytes()).and_then(|()| out.flush());
 }
 
 /// Writes to stderr.
@@ -13,7 +13,7 @@ pub(crate) fn complain(text: &str) {
     let _ = std::io::stderr().lock().write_all(text.as_bytes());
 }
 
-/// Text of others, a skill's say, without what would steer a terminal. Line ends stay.
+/// Text of others, a skill's say, without what would steer a terminal. Line ends and tabs stay.
 pub(crate) fn plain(text: &str) -> String {
-    text.chars().filter(|it| *it == '\n' || !it.is_control()).collect()
+    text.chars().filter(|it| matches!(it, '\n' | '\t') || !it.is_control()).collect()
 }

@@ -3,7 +3,7 @@
 //! Text is checked and passed on byte for byte; only a `Struct` has to be written anew.
 
 use openskill_proto::json;
-use openskill_proto::limits::MAX_JSON_DEPTH;
+use openskill_proto::limits::{MAX_JSON_DEPTH, MAX_REQUEST_BYTES};
 use openskill_proto::v1::{ErrorCode, SkillError};
 use serde_json::value::RawValue;
 
@@ -28,6 +28,10 @@ pub(crate) fn prepare(input: &Input) -> Result<String, SkillError> {
             Err(error) => return invalid(ErrorCode::InvalidArgument, error.to_string()),
         },
     };
+    if text.len() > MAX_REQUEST_BYTES {
+        // A Struct may grow when it is written as JSON.
+        return invalid(ErrorCode::InvalidArgument, format!("the input is over {MAX_REQUEST_BYTES} bytes as JSON"));
+    }
     if json::depth(text.as_bytes()) > MAX_JSON_DEPTH {
         return invalid(ErrorCode::InvalidJson, format!("the input nests deeper than {MAX_JSON_DEPTH} levels"));
     }

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use openskill_proto::limits::{MAX_ID_BYTES, MAX_TIMEOUT_MS};
+use openskill_proto::limits::{MAX_ID_BYTES, MAX_SKILL_ID_BYTES, MAX_TIMEOUT_MS};
 use openskill_proto::trace::{Trace, hex, random_id};
 use openskill_proto::v1::invoke_request::Arguments;
 use openskill_proto::v1::{ArgumentPolicy, Envelope, ErrorCode, InvokeRequest, SkillError};
@@ -33,11 +33,11 @@ impl Call {
         let envelope = request.envelope();
         let call_id = match request.call_id {
             id if id.is_empty() => format!("call-{}", hex(&random_id::<8>())),
-            id => id,
+            id => shown(id, MAX_ID_BYTES),
         };
         Self {
             envelope,
-            skill_id: request.skill_id,
+            skill_id: shown(request.skill_id, MAX_SKILL_ID_BYTES),
             input: match request.arguments {
                 Some(Arguments::Input(fields)) => Input::Struct(fields),
                 Some(Arguments::InputJson(text) | Arguments::Call(text)) => Input::Json(text),
@@ -67,6 +67,13 @@ impl Call {
     }
 }
 
+/// An id as it may be shown and logged, also if it is refused.
+fn shown(mut id: String, most: usize) -> String {
+    id.truncate(id.floor_char_boundary(most));
+    id.retain(|it| !it.is_control());
+    id
+}
+
 fn find_fault(request: &InvokeRequest) -> Option<SkillError> {
     let invalid = |message: String| Some(SkillError::new(ErrorCode::InvalidArgument, message));
     let ids = [
@@ -90,6 +97,9 @@ fn find_fault(request: &InvokeRequest) -> Option<SkillError> {
     }
     if request.skill_id.is_empty() {
         return invalid("skill_id is missing".to_owned());
+    }
+    if request.skill_id.len() > MAX_SKILL_ID_BYTES || request.skill_id.chars().any(char::is_control) {
+        return Some(SkillError::new(ErrorCode::NotFound, "there is no such skill, nor can there be"));
     }
     None
 }

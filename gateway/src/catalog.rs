@@ -76,15 +76,19 @@ fn merge_one(offers: Vec<(Skill, Arc<Worker>)>) -> Option<Entry> {
     let runs = |skill: &Skill| skill.status() == SkillStatus::Available;
     let best = offers.iter().max_by_key(|(skill, _)| (runs(skill), version_key(&skill.version)))?;
     let mut skill = best.0.clone();
+    // A call may go to any of them, so what is promised of one has to hold for all.
+    skill.idempotent = offers.iter().all(|(skill, _)| skill.idempotent);
+    skill.destructive = offers.iter().any(|(skill, _)| skill.destructive);
     let workers: Vec<_> = offers.into_iter().filter(|(skill, _)| runs(skill)).map(|(_, worker)| worker).collect();
     skill.workers = workers.len() as u32;
     Some(Entry { skill, workers })
 }
 
-/// Versions in their numbers' order, so that 0.10.0 is newer than 0.9.0.
-fn version_key(version: &str) -> (Vec<u64>, String) {
+/// Versions in their numbers' order, so that 0.10.0 is newer than 0.9.0, and a pre-release older than its release.
+fn version_key(version: &str) -> (Vec<u64>, bool, String) {
+    let released = version.split_once('-').is_none();
     let numbers = version.split(['.', '-', '+']).map_while(|part| part.parse().ok()).collect();
-    (numbers, version.to_owned())
+    (numbers, released, version.to_owned())
 }
 
 /// What turns `before` into `after`, in the order of ids.
@@ -124,6 +128,7 @@ mod tests {
     fn versions_are_ordered_by_their_numbers() {
         assert!(version_key("0.10.0") > version_key("0.9.0"));
         assert!(version_key("1.0.0") > version_key("0.99"));
+        assert!(version_key("1.0.0") > version_key("1.0.0-rc1"));
     }
 
     #[test]

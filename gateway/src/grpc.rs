@@ -2,4 +2,4 @@
 
 pub(crate) mod admin;
 pub(crate) mod skills;
-mod status;
+pub(crate) mod status;

@@ -34,13 +34,21 @@ pub(crate) async fn invoke(
 ) -> SkillResult {
     let record = Record::begin(call);
     let span = tracing::info_span!(target: "otel", "invoke", otel.kind = "server",
-        skill_id = %call.skill_id, call_id = %call.call_id, trace_id = %call.trace.id);
+        skill_id = call.skill_id, call_id = call.call_id, trace_id = call.trace.id);
     spans::place(&span, &call.trace);
     let outcome = match run(gateway, shard, call, listener, &span).instrument(span.clone()).await {
         Ok(outcome) => outcome,
         Err(error) => Outcome::failed(error),
     };
     let result = outcome::result(call, outcome);
+    record.end(&result);
+    result
+}
+
+/// The result of a call that was not let in.
+pub(crate) fn turn_away(call: &Call, error: SkillError) -> SkillResult {
+    let record = Record::begin(call);
+    let result = outcome::result(call, Outcome::failed(error));
     record.end(&result);
     result
 }
@@ -52,10 +60,6 @@ async fn run(
     listener: Option<&Listener>,
     span: &tracing::Span,
 ) -> Result<Outcome, SkillError> {
-    if let Some(listener) = listener {
-        let version = gateway.catalog.get(&call.skill_id).map(|entry| entry.skill.version.clone());
-        listener.accepted(&call.trace.id, &version.unwrap_or_default()).await;
-    }
     if let Some(fault) = &call.fault {
         return Err(fault.clone());
     }
@@ -112,7 +116,12 @@ async fn try_workers(
 ) -> Outcome {
     let mut tried = Vec::new();
     let mut last = SkillError::new(ErrorCode::Unavailable, "no worker takes this call now").with_retry_after_ms(500);
-    while *attempts < MAX_ATTEMPTS && Instant::now() < attempt.deadline {
+    while *attempts < MAX_ATTEMPTS {
+        if Instant::now() >= attempt.deadline {
+            last = SkillError::new(ErrorCode::Timeout, "the deadline passed before a worker took the call");
+            last = last.with_blame(Blame::Gateway);
+            break;
+        }
         let Some(worker) = pick(&entry.workers, &tried) else { break };
         *attempts += 1;
         match attempt.run(&worker, shard, listener).await {
@@ -120,7 +129,7 @@ async fn try_workers(
             Err(AttemptError::NotStarted { reason, full }) => {
                 tracing::info!(endpoint = %worker.endpoint, reason, "not started, trying another worker");
                 if full {
-                    last = SkillError::new(ErrorCode::Overloaded, "all workers are full").with_retry_after_ms(1000);
+                    last = SkillError::new(ErrorCode::Overloaded, "the workers are full").with_retry_after_ms(1000);
                 }
             }
             Err(AttemptError::Lost { reason }) => {

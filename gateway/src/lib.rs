@@ -77,7 +77,7 @@ pub async fn run(
     shutdown.cancelled().await;
     draining.cancel();
     tokio::time::sleep(LAME_DUCK).await;
-    shards.drain(gateway.config.drain_timeout).await;
+    shards.drain(&gateway, gateway.config.drain_timeout).await;
     for task in [discovery, following, announcing] {
         task.abort();
     }

@@ -2,11 +2,18 @@
 
 use std::time::Instant;
 
-use openskill_proto::v1::{Envelope, ExecuteResult, Meta, SkillError, SkillResult, skill_error, skill_result};
+use openskill_proto::limits::MAX_RESULT_BYTES;
+use openskill_proto::v1::skill_error::More;
+use openskill_proto::v1::skill_result::Output;
+use openskill_proto::v1::{Envelope, ErrorCode, ExecuteResult, Meta, SkillError, SkillResult};
+use prost::Message as _;
 
 use crate::arguments::structs;
 use crate::call::Call;
 use crate::render;
+
+/// The largest answer that is sent. Above any result as text, which may stand in it twice (data and rendered_json).
+pub(crate) const MAX_ANSWER_BYTES: usize = 3 * MAX_RESULT_BYTES;
 
 /// How a call ended, whoever ended it.
 #[derive(Debug)]
@@ -25,7 +32,7 @@ impl Outcome {
     }
 }
 
-/// The result of `call`, in JSON form: `data_json` and `details_json`.
+/// The result of `call`, in the form its caller used.
 pub(crate) fn result(call: &Call, outcome: Outcome) -> SkillResult {
     let Outcome { result, attempts } = outcome;
     let latency_ms = micros_as_ms(call.received);
@@ -43,7 +50,7 @@ pub(crate) fn result(call: &Call, outcome: Outcome) -> SkillResult {
         success: result.success,
         skill_id: call.skill_id.clone(),
         trace_id: call.trace.id.clone(),
-        output: data.map(skill_result::Output::DataJson),
+        output: data.map(Output::DataJson),
         error: result.error,
         meta: Some(Meta {
             latency_ms,
@@ -61,20 +68,36 @@ pub(crate) fn result(call: &Call, outcome: Outcome) -> SkillResult {
     if call.envelope == Envelope::Status {
         result.rendered_json = render::status_envelope(&result, &call.input);
     }
+    if call.wants_value() { with_values(result) } else { result }
+}
+
+/// Data and details as `Value` and `Struct`. A result that has no such form, or too large a one, becomes a failure: a
+/// success without its data would be a lie.
+fn with_values(mut result: SkillResult) -> SkillResult {
+    if let Some(error) = &mut result.error
+        && let Some(More::DetailsJson(text)) = &error.more
+    {
+        error.more = structs::struct_from_json(text).ok().map(More::Details);
+    }
+    if let Some(Output::DataJson(text)) = &result.output {
+        match structs::from_json(text) {
+            Ok(value) => result.output = Some(Output::Data(value)),
+            Err(error) => {
+                let message = format!("the skill's answer has no form as a Value ({error}): send input_json");
+                return failed(result, SkillError::new(ErrorCode::ExecutionError, message));
+            }
+        }
+    }
+    if result.encoded_len() > MAX_ANSWER_BYTES {
+        let message = "the skill's answer is too large as a Value: send input_json";
+        return failed(result, SkillError::new(ErrorCode::OutputTooLarge, message));
+    }
     result
 }
 
-/// The same result with data and details as `Value` and `Struct`, for callers who sent a `Struct`.
-pub(crate) fn with_values(mut result: SkillResult) -> SkillResult {
-    if let Some(skill_result::Output::DataJson(text)) = &result.output {
-        result.output = Some(skill_result::Output::Data(structs::from_json(text)));
-    }
-    if let Some(error) = &mut result.error
-        && let Some(skill_error::More::DetailsJson(text)) = &error.more
-    {
-        error.more = Some(skill_error::More::Details(structs::struct_from_json(text)));
-    }
-    result
+fn failed(result: SkillResult, error: SkillError) -> SkillResult {
+    let text = error.message.clone();
+    SkillResult { success: false, output: None, error: Some(error), text, rendered_json: String::new(), ..result }
 }
 
 /// Milliseconds since `begun`, to the microsecond.

@@ -32,9 +32,10 @@ impl<'a> Record<'a> {
         let latency_ms = self.call.received.elapsed().as_micros() as f64 / 1000.0;
         tracing::info!(
             target: "openskill::call",
-            trace_id = %self.call.trace.id,
-            skill_id = %self.call.skill_id,
-            call_id = %self.call.call_id,
+            // As strings, which the log escapes: they are the caller's.
+            trace_id = self.call.trace.id,
+            skill_id = self.call.skill_id,
+            call_id = self.call.call_id,
             runner_type,
             worker_id,
             latency_ms,
@@ -46,10 +47,10 @@ impl<'a> Record<'a> {
 }
 
 impl Drop for Record<'_> {
-    /// The only place that sees a call whose client went away.
+    /// The only place that sees a call that was dropped: its client went away, or the gateway's drain was over.
     fn drop(&mut self) {
         if !self.ended {
-            self.line("", "", false, "CANCELLED", "the caller went away");
+            self.line("", "", false, "CANCELLED", "the call was dropped before its end");
         }
     }
 }

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
-use axum::middleware::from_fn;
+use axum::middleware::{from_fn, from_fn_with_state};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use hyper_util::server::graceful::GracefulShutdown;
 use hyper_util::service::TowerToHyperService;
-use openskill_proto::limits::{MAX_HEADER_BYTES, MAX_REQUEST_BYTES, MAX_RESULT_BYTES};
+use openskill_proto::limits::{MAX_HEADER_BYTES, MAX_REQUEST_BYTES};
 use openskill_proto::v1::admin_service_server::AdminServiceServer;
 use openskill_proto::v1::skill_service_server::SkillServiceServer;
 use tokio::net::TcpStream;
@@ -21,7 +21,11 @@ use tonic::service::Routes;
 use crate::gateway::Gateway;
 use crate::grpc::{admin::Admin, skills::Skills};
 use crate::health::Health;
-use crate::layers::{deadline::deadline, origin::origin, trace::trace};
+use crate::layers::body_timeout::body_timeout;
+use crate::layers::deadline::deadline;
+use crate::layers::origin::{Listener, origin};
+use crate::layers::trace::trace;
+use crate::outcome::MAX_ANSWER_BYTES;
 use crate::reflection;
 use crate::rest::{self, Rest};
 
@@ -40,18 +44,19 @@ const MAX_PENDING_RESETS: usize = 64;
 /// What one connection may have waiting to be sent, for one stream.
 const MAX_SEND_BUFFER: usize = 256 * 1024;
 
-/// The whole face of the gateway. The layers, outermost first: trace, origin, deadline.
-pub(crate) fn stack(gateway: &Arc<Gateway>, shard: usize, health: &Health) -> std::io::Result<Router> {
+/// The whole face of the gateway. The layers, outermost first: trace, origin, deadline, body time-out.
+pub(crate) fn stack(gateway: &Arc<Gateway>, shard: usize, health: &Health, loopback: bool) -> std::io::Result<Router> {
     let skills = SkillServiceServer::new(Skills { gateway: Arc::clone(gateway), shard })
         .max_decoding_message_size(MAX_REQUEST_BYTES)
-        .max_encoding_message_size(3 * MAX_RESULT_BYTES);
+        .max_encoding_message_size(MAX_ANSWER_BYTES + 64 * 1024);
     let admin =
         AdminServiceServer::new(Admin { gateway: Arc::clone(gateway) }).max_decoding_message_size(MAX_REQUEST_BYTES);
     let grpc = health.add_to(Routes::default().add_service(skills).add_service(admin));
     let grpc = reflection::add_to(grpc).map_err(std::io::Error::other)?;
     let rest = Rest { gateway: Arc::clone(gateway), shard };
     let routes = rest::routes(grpc.into_axum_router(), rest);
-    Ok(routes.layer(from_fn(deadline)).layer(from_fn(origin)).layer(from_fn(trace)))
+    let origin = from_fn_with_state(Listener { loopback }, origin);
+    Ok(routes.layer(from_fn(body_timeout)).layer(from_fn(deadline)).layer(origin).layer(from_fn(trace)))
 }
 
 /// Accepts until `stop`, then lets the connections finish what they have.
@@ -71,12 +76,14 @@ pub(crate) async fn serve(
         };
         let Some((stream, place)) = accepted else { continue };
         let service = TowerToHyperService::new(stack.clone());
-        let served = connection.serve_connection(TokioIo::new(stream), service).into_owned();
-        let served = graceful.watch(served);
+        let (connection, watcher) = (connection.clone(), graceful.watcher());
         tokio::spawn(async move {
-            // A client's protocol errors are its own; it has heard of them.
-            let _ = served.await;
-            drop(place);
+            let _place = place;
+            if tokio::time::timeout(HEAD_TIMEOUT, speaks(&stream)).await.is_ok_and(|spoke| spoke) {
+                let served = connection.serve_connection(TokioIo::new(stream), service).into_owned();
+                // A client's protocol errors are its own; it has heard of them.
+                let _ = watcher.watch(served).await;
+            }
         });
     }
     drop(listener);
@@ -104,6 +111,22 @@ async fn accept(
     }
 }
 
+/// Waits until the client has sent enough to tell its protocol. False if it closed.
+async fn speaks(stream: &TcpStream) -> bool {
+    const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+    let mut head = [0; PREFACE.len()];
+    loop {
+        match stream.peek(&mut head).await {
+            Ok(0) | Err(_) => return false,
+            // A part of HTTP/2's preface: the rest is on its way.
+            Ok(count) if count < PREFACE.len() && PREFACE.starts_with(&head[..count]) => {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+            Ok(_) => return true,
+        }
+    }
+}
+
 fn connection() -> auto::Builder<TokioExecutor> {
     let mut builder = auto::Builder::new(TokioExecutor::new());
     builder
@@ -111,7 +134,7 @@ fn connection() -> auto::Builder<TokioExecutor> {
         .timer(TokioTimer::new())
         .header_read_timeout(HEAD_TIMEOUT)
         .max_headers(100)
-        .max_buf_size(64 * 1024)
+        .max_buf_size(MAX_HEADER_BYTES as usize)
         .half_close(false);
     builder
         .http2()

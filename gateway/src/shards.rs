@@ -12,6 +12,9 @@ use crate::gateway::Gateway;
 use crate::health::Health;
 use crate::server;
 
+/// How long connections stay after the last call, for its answer to get out.
+const LINGER: Duration = Duration::from_secs(1);
+
 /// The running shards.
 pub(crate) struct Shards {
     shards: Vec<(JoinHandle<()>, oneshot::Receiver<()>)>,
@@ -22,12 +25,14 @@ pub(crate) struct Shards {
 /// Starts a shard for each listener.
 pub(crate) fn start(gateway: &Arc<Gateway>, health: &Health, listeners: Vec<TcpListener>) -> std::io::Result<Shards> {
     let (stop, abandon) = (CancellationToken::new(), CancellationToken::new());
-    let connections = Arc::new(Semaphore::new(gateway.config.max_connections));
+    // A budget for each: a shard that waits for a connection must not keep another from taking one.
+    let budget = (gateway.config.max_connections / listeners.len().max(1)).max(1);
     let mut shards = Vec::with_capacity(listeners.len());
     for (number, listener) in listeners.into_iter().enumerate() {
-        let stack = server::stack(gateway, number, health)?;
+        let loopback = listener.local_addr()?.ip().is_loopback();
+        let stack = server::stack(gateway, number, health, loopback)?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        let (stop, abandon, connections) = (stop.clone(), abandon.clone(), Arc::clone(&connections));
+        let (stop, abandon, connections) = (stop.clone(), abandon.clone(), Arc::new(Semaphore::new(budget)));
         let (ended, end) = oneshot::channel();
         let thread = std::thread::Builder::new().name(format!("gateway-{number}")).spawn(move || {
             runtime.block_on(async {
@@ -48,18 +53,36 @@ pub(crate) fn start(gateway: &Arc<Gateway>, health: &Health, listeners: Vec<TcpL
 }
 
 impl Shards {
-    /// Stops accepting, waits for the calls under way, and after `limit` drops those that are left.
-    pub(crate) async fn drain(self, limit: Duration) {
+    /// Stops accepting, waits for the calls under way, and drops what is left: calls after `limit`, and streams that
+    /// have no call (a client that watches our health, say) soon after the last call.
+    pub(crate) async fn drain(self, gateway: &Gateway, limit: Duration) {
         self.stop.cancel();
         let (threads, ends): (Vec<_>, Vec<_>) = self.shards.into_iter().unzip();
         let mut all = std::pin::pin!(futures_util::future::join_all(ends));
-        if tokio::time::timeout(limit, &mut all).await.is_err() {
-            tracing::warn!(limit_ms = limit.as_millis() as u64, "connections were still busy and are closed");
+        let done = tokio::select! {
+            _ = &mut all => true,
+            () = tokio::time::sleep(limit) => {
+                tracing::warn!(limit_ms = limit.as_millis() as u64, "calls were still running and are ended");
+                false
+            }
+            () = no_calls_for(gateway, LINGER) => false,
+        };
+        if !done {
             self.abandon.cancel();
             all.await;
         }
         for thread in threads {
             let _ = thread.join();
         }
+    }
+}
+
+/// Waits until there was no call for a while, so that the last answers are out.
+async fn no_calls_for(gateway: &Gateway, quiet: Duration) {
+    let step = quiet / 10;
+    let mut quiet_steps = 0;
+    while quiet_steps < 10 {
+        tokio::time::sleep(step).await;
+        quiet_steps = if gateway.admission.in_flight() == 0 { quiet_steps + 1 } else { 0 };
     }
 }

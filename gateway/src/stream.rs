@@ -1,26 +1,31 @@
 //! Calls in, events out: what `InvokeStream`, `InvokeMany` and server-sent events have in common.
 //!
-//! The stream drives the calls itself, so whoever drops it (a client that went away) ends them all.
+//! Each call is a task that belongs to the stream: whoever drops the stream (a client that went away) ends them all. A
+//! client that stops reading holds up its own events and nothing else: the calls' deadlines go on, and a result that is
+//! not taken in time is dropped.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use futures_util::future::BoxFuture;
-use futures_util::stream::{self, BoxStream, FuturesUnordered, Stream, StreamExt as _};
+use futures_util::stream::{self, BoxStream, Stream, StreamExt as _};
 use openskill_proto::limits::MAX_CALLS_PER_STREAM;
 use openskill_proto::v1::{ErrorCode, InvokeEvent, SkillError, invoke_event::Event};
 use tokio::sync::mpsc;
+use tokio::task::JoinSet;
 use tonic::Status;
 
 use crate::admission::Permit;
 use crate::call::Call;
 use crate::gateway::Gateway;
-use crate::invoke::invoke;
-use crate::outcome::{self, Outcome};
-use crate::recorder::Record;
+use crate::grpc::status;
+use crate::invoke::{invoke, turn_away};
 use crate::relay::Listener;
 
 /// How many events may wait for a slow client before the skills have to.
 const EVENT_BUFFER: usize = 64;
+
+/// How long a client may take to make room for an event that every call has: its first and its last.
+const DELIVERY: Duration = Duration::from_secs(10);
 
 /// The calls of a stream, as they arrive.
 pub(crate) type Calls = BoxStream<'static, Result<Call, Status>>;
@@ -30,12 +35,15 @@ struct State {
     shard: usize,
     /// None when no more will come.
     calls: Option<Calls>,
-    running: FuturesUnordered<BoxFuture<'static, ()>>,
+    running: JoinSet<Result<(), NotTaken>>,
     sender: mpsc::Sender<InvokeEvent>,
     events: mpsc::Receiver<InvokeEvent>,
-    /// What broke the stream of calls; said when the calls that had come are done.
+    /// Why the stream ends before its time; said when the calls that were accepted are done.
     broken: Option<Status>,
 }
+
+/// The client did not take an event in time.
+struct NotTaken;
 
 /// One call that has its place already.
 pub(crate) fn one(
@@ -44,8 +52,8 @@ pub(crate) fn one(
     call: Call,
     permit: Permit,
 ) -> impl Stream<Item = Result<InvokeEvent, Status>> {
-    let state = State::new(gateway, shard, None);
-    state.running.push(run(Arc::clone(&state.gateway), shard, call, Some(permit), state.sender.clone()));
+    let mut state = State::new(gateway, shard, None);
+    state.start(call, Some(permit));
     stream::unfold(state, State::step)
 }
 
@@ -61,7 +69,11 @@ pub(crate) fn many(
 impl State {
     fn new(gateway: Arc<Gateway>, shard: usize, calls: Option<Calls>) -> Self {
         let (sender, events) = mpsc::channel(EVENT_BUFFER);
-        Self { gateway, shard, calls, running: FuturesUnordered::new(), sender, events, broken: None }
+        Self { gateway, shard, calls, running: JoinSet::new(), sender, events, broken: None }
+    }
+
+    fn start(&mut self, call: Call, permit: Option<Permit>) {
+        self.running.spawn(run(Arc::clone(&self.gateway), self.shard, call, permit, self.sender.clone()));
     }
 
     async fn step(mut self) -> Option<(Result<InvokeEvent, Status>, Self)> {
@@ -78,26 +90,29 @@ impl State {
             tokio::select! {
                 biased;
                 Some(event) = self.events.recv() => return Some((Ok(event), self)),
-                Some(()) = self.running.next() => {}
-                next = next(&mut self.calls), if has_room && self.calls.is_some() => self.take(next),
-                // Calls that were taken finish; a drain takes no more.
-                () = self.gateway.draining.cancelled(), if self.calls.is_some() => self.calls = None,
+                Some(ended) = self.running.join_next() => {
+                    if matches!(ended, Ok(Err(NotTaken))) {
+                        self.end(Status::deadline_exceeded("the client did not read its events in time"));
+                    }
+                }
+                // Calls that were accepted finish; those that were not are for another gateway.
+                () = self.gateway.draining.cancelled(), if self.calls.is_some() => self.end(status::draining()),
+                next = next(&mut self.calls), if has_room && self.calls.is_some() => match next {
+                    Some(Ok(call)) => {
+                        let permit = self.gateway.admission.enter();
+                        self.start(call, permit);
+                    }
+                    Some(Err(status)) => self.end(status),
+                    None => self.calls = None,
+                },
             }
         }
     }
 
-    fn take(&mut self, next: Option<Result<Call, Status>>) {
-        match next {
-            Some(Ok(call)) => {
-                let permit = self.gateway.admission.enter();
-                self.running.push(run(Arc::clone(&self.gateway), self.shard, call, permit, self.sender.clone()));
-            }
-            Some(Err(status)) => {
-                self.broken = Some(status);
-                self.calls = None;
-            }
-            None => self.calls = None,
-        }
+    /// Takes no more calls.
+    fn end(&mut self, reason: Status) {
+        self.calls = None;
+        self.broken.get_or_insert(reason);
     }
 }
 
@@ -108,27 +123,25 @@ async fn next(calls: &mut Option<Calls>) -> Option<Result<Call, Status>> {
     }
 }
 
-fn run(
+async fn run(
     gateway: Arc<Gateway>,
     shard: usize,
     call: Call,
     permit: Option<Permit>,
     sender: mpsc::Sender<InvokeEvent>,
-) -> BoxFuture<'static, ()> {
-    Box::pin(async move {
-        let listener = Listener::new(call.call_id.clone(), sender);
-        let result = match permit {
-            Some(permit) => invoke(&gateway, shard, &call, Some(&listener), permit).await,
-            None => {
-                let record = Record::begin(&call);
-                listener.accepted(&call.trace.id, "").await;
-                let error = SkillError::new(ErrorCode::Overloaded, "the gateway is full").with_retry_after_ms(1000);
-                let result = outcome::result(&call, Outcome::failed(error));
-                record.end(&result);
-                result
-            }
-        };
-        let result = if call.wants_value() { outcome::with_values(result) } else { result };
-        listener.send(Event::Result(result)).await;
-    })
+) -> Result<(), NotTaken> {
+    let listener = Listener::new(call.call_id.clone(), sender);
+    let version = gateway.catalog.get(&call.skill_id).map(|entry| entry.skill.version.clone()).unwrap_or_default();
+    in_time(listener.accepted(&call.trace.id, &version)).await?;
+    let result = match permit {
+        Some(permit) => invoke(&gateway, shard, &call, Some(&listener), permit).await,
+        None => {
+            turn_away(&call, SkillError::new(ErrorCode::Overloaded, "the gateway is full").with_retry_after_ms(1000))
+        }
+    };
+    in_time(listener.send(Event::Result(result))).await
+}
+
+async fn in_time(sent: impl Future<Output = ()>) -> Result<(), NotTaken> {
+    tokio::time::timeout(DELIVERY, sent).await.map_err(|_| NotTaken)
 }

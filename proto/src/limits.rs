@@ -30,6 +30,9 @@ pub const MAX_TRACESTATE_BYTES: usize = 512;
 /// The longest call id, session id and idempotency key.
 pub const MAX_ID_BYTES: usize = 128;
 
+/// The longest skill id.
+pub const MAX_SKILL_ID_BYTES: usize = 64;
+
 /// How many skills one worker may offer.
 pub const MAX_SKILLS: usize = 20_000;
 

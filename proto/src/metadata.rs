@@ -15,6 +15,10 @@ pub const GRPC_TIMEOUT: &str = "grpc-timeout";
 /// The deadline over REST, in milliseconds.
 pub const TIMEOUT_MS: &str = "x-timeout-ms";
 
+/// In the metadata of a worker's status: the worker says that it did not start the skill. Without it a status may come
+/// from anything between gateway and worker, and says nothing of what the worker did.
+pub const NOT_STARTED: &str = "openskill-not-started";
+
 /// `google.rpc.ErrorInfo.domain` of every status the gateway makes.
 pub const ERROR_DOMAIN: &str = "openskill.dev";
 
@@ -23,6 +27,9 @@ pub const ENV_TRACE_ID: &str = "OPENSKILL_TRACE_ID";
 
 /// In a skill's environment: the W3C trace context of the call.
 pub const ENV_TRACEPARENT: &str = "TRACEPARENT";
+
+/// In a skill's environment: the W3C vendor state of the call, if there is any.
+pub const ENV_TRACESTATE: &str = "TRACESTATE";
 
 /// In a skill's environment: the only folder it may touch.
 pub const ENV_ALLOWED_ROOT: &str = "OPENSKILL_ALLOWED_ROOT";

@@ -31,6 +31,7 @@ async fn rest_answers_every_bad_request_with_a_typed_body() {
         ("a wrong content type", path, ("content-type", "text/xml"), "{}", 415, "INVALID_ARGUMENT"),
         ("an unknown skill", "/skills/nope:invoke", json_type, "{}", 404, "NOT_FOUND"),
         ("an impossible skill", "/skills/%00..%2f:invoke", json_type, "{}", 404, "NOT_FOUND"),
+        ("a path that is no UTF-8", "/skills/%ff:invoke", json_type, "{}", 404, "NOT_FOUND"),
         ("an unknown verb", "/skills/in_echo:explode", json_type, "{}", 404, "NOT_FOUND"),
         ("an unknown path", "/nope", json_type, "{}", 404, "NOT_FOUND"),
         ("deep nesting", path, json_type, &deep, 400, "INVALID_JSON"),
@@ -40,6 +41,11 @@ async fn rest_answers_every_bad_request_with_a_typed_body() {
         assert_eq!(answer.json()["success"], false, "{what}");
         assert!(!answer.json()["error"]["message"].as_str().unwrap().is_empty(), "{what}");
         assert!(!answer.header("x-trace-id").is_empty(), "{what}");
+    }
+    for (path, status) in [("/skills/%ff", 404), ("/skills?toolset=a&toolset=b", 400), ("/skills/nope", 404)] {
+        let answer = system.get(path).await;
+        assert_eq!(answer.status, status, "{path}");
+        assert_eq!(answer.json()["success"], false, "{path}");
     }
     let answer = rest::send(system.address, Method::DELETE, "/skills/in_echo", &[], "").await;
     assert_eq!((answer.status, answer.code().as_str()), (405, "INVALID_ARGUMENT"));
@@ -94,10 +100,10 @@ async fn grpc_answers_what_only_the_program_can_mend_with_a_status() {
     let (mut sender, connection) = hyper::client::conn::http2::handshake(executor, io).await.unwrap();
     tokio::spawn(connection);
     for (path, body, expected) in [
-        ("/openskill.v1.SkillService/Explode", &[0_u8, 0, 0, 0, 0][..], 12),
-        ("/no.such.Service/Method", &[0, 0, 0, 0, 0], 12),
-        // Five bytes of nonsense where a message should be.
-        ("/openskill.v1.SkillService/Invoke", &[0, 0, 0, 0, 2, 0xff, 0xff], 13),
+        ("/openskill.v1.SkillService/Explode", &[0_u8, 0, 0, 0, 0][..], "12"),
+        ("/no.such.Service/Method", &[0, 0, 0, 0, 0], "12"),
+        // Nonsense where a message should be: tonic's own word for it is INTERNAL.
+        ("/openskill.v1.SkillService/Invoke", &[0, 0, 0, 0, 2, 0xff, 0xff], "13"),
     ] {
         let request = http::Request::post(format!("http://{}{path}", system.address))
             .header("content-type", "application/grpc")
@@ -109,7 +115,7 @@ async fn grpc_answers_what_only_the_program_can_mend_with_a_status() {
         let collected = response.into_body().collect().await.unwrap();
         let trailers = collected.trailers().cloned().unwrap_or_default();
         let status = headers.get("grpc-status").or(trailers.get("grpc-status")).unwrap().to_str().unwrap().to_owned();
-        assert!([expected.to_string(), "3".to_owned()].contains(&status), "{path}: {status}");
+        assert_eq!(status, expected, "{path}");
     }
     still_fine(&system).await;
 }
@@ -125,6 +131,32 @@ async fn a_bad_trace_id_is_replaced_and_the_answer_says_so() {
         assert_eq!(body["trace_id"].as_str().unwrap().len(), 32);
         assert!(body["meta"]["warnings"][0].as_str().unwrap().contains("X-Trace-Id"), "{body}");
     }
+}
+
+#[tokio::test]
+async fn what_a_caller_sends_can_not_forge_a_line_of_the_log() {
+    let system = Setup::up().start().await;
+    let forged = "x%0a2026-01-01T00:00:00Z%20INFO%20openskill::call:%20forged";
+    system.post(&format!("/skills/{forged}:invoke"), &[], "{}").await;
+    system.invoke(InvokeRequest { call_id: "x\nforged".to_owned(), ..request("in_echo", json!({})) }).await;
+    system.post("/skills/in_echo:invoke", &[("x-trace-id", "the-last")], "{}").await;
+    system.process.log.line(&["the-last"]).await;
+    let log = system.process.log.text();
+    assert!(log.lines().all(|line| line.starts_with("20") && line.contains('Z')), "{log}");
+    assert_eq!(log.lines().filter(|line| line.contains("openskill::call")).count(), 3, "{log}");
+}
+
+#[tokio::test]
+async fn arguments_that_grow_over_the_limit_as_json_are_refused_and_blame_the_caller() {
+    let system = Setup::up().start().await;
+    let text = prost_types::Value { kind: Some(prost_types::value::Kind::StringValue("\u{1}".repeat(1 << 20))) };
+    let call = InvokeRequest {
+        skill_id: "in_echo".to_owned(),
+        arguments: Some(Arguments::Input(prost_types::Struct { fields: [("text".to_owned(), text)].into() })),
+        ..InvokeRequest::default()
+    };
+    let result = system.invoke(call).await;
+    assert_eq!(code(&result), "INVALID_ARGUMENT", "{:?}", result.error);
 }
 
 #[tokio::test]

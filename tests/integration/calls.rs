@@ -63,6 +63,21 @@ fn prost_struct(key: &str, number: f64) -> prost_types::Struct {
 }
 
 #[tokio::test]
+async fn an_answer_without_a_form_as_a_value_is_a_failure_and_not_a_success_without_data() {
+    let system = Setup::up().start().await;
+    let as_struct = |skill: &str| InvokeRequest {
+        skill_id: skill.to_owned(),
+        arguments: Some(Arguments::Input(prost_types::Struct::default())),
+        ..InvokeRequest::default()
+    };
+    assert_eq!(code(&system.invoke(as_struct("half_a_character")).await), "EXECUTION_ERROR");
+    assert_eq!(code(&system.invoke(as_struct("many_numbers")).await), "OUTPUT_TOO_LARGE");
+    for skill in ["half_a_character", "many_numbers"] {
+        assert!(system.invoke(request(skill, json!({}))).await.success, "{skill} as text");
+    }
+}
+
+#[tokio::test]
 async fn a_stream_begins_with_accepted_and_ends_with_its_one_result() {
     let system = Setup::up().start().await;
     let request = InvokeRequest { call_id: "mine".to_owned(), ..request("reports_progress", json!({})) };
@@ -142,6 +157,9 @@ async fn the_callers_deadline_holds_in_every_form() {
     // A malformed one counts as none was given: the call may take its time.
     let answer = system.post("/skills/naps:invoke", &[("x-timeout-ms", "soon")], r#"{"input":{"seconds":0.4}}"#).await;
     assert_eq!(answer.status, 200);
+    // One that is over already leaves no time for any worker.
+    let answer = system.post("/skills/in_echo:invoke", &[("grpc-timeout", "0m")], "{}").await;
+    assert_eq!(answer.code(), "TIMEOUT");
     let answer = system.call("short_deadline", json!({})).await;
     assert_eq!(answer.code(), "TIMEOUT");
 }

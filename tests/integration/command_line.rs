@@ -150,7 +150,8 @@ async fn make_up_builds_starts_and_says_what_to_try_next() {
     // Ctrl-C in a terminal goes to the whole group.
     rustix::process::kill_process_group(rustix::process::Pid::from_raw(group).unwrap(), rustix::process::Signal::INT)
         .unwrap();
-    tokio::time::timeout(openskill_tests::system::PATIENCE, make.wait()).await.expect("it ends").unwrap();
+    let status = tokio::time::timeout(openskill_tests::system::PATIENCE, make.wait()).await.expect("it ends").unwrap();
+    assert!(status.success(), "{status}");
 }
 
 #[tokio::test]

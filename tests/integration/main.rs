@@ -14,6 +14,7 @@ mod paths;
 mod readme;
 mod shipped_skills;
 mod shutdown;
+mod slow_clients;
 mod structure;
 mod traces;
 mod workers;

@@ -28,18 +28,59 @@ async fn calls_under_way_finish_and_then_it_ends_with_zero() {
 }
 
 #[tokio::test]
-async fn a_watcher_and_an_idle_stream_do_not_hold_it_up() {
+async fn streams_without_a_call_do_not_hold_it_up() {
+    use tonic_reflection::pb::v1::server_reflection_client::ServerReflectionClient;
     let mut system = Setup::up().start().await;
     let mut client = system.skills().await;
-    let watch = client.watch_skills(openskill_proto::v1::WatchSkillsRequest {}).await.unwrap();
+    let mut watch = client.watch_skills(openskill_proto::v1::WatchSkillsRequest {}).await.unwrap().into_inner();
     let (_open, calls) = tokio::sync::mpsc::channel::<InvokeRequest>(1);
-    let stream = tokio_stream::wrappers::ReceiverStream::new(calls);
-    let many = client.invoke_many(stream).await.unwrap();
+    let many = client.invoke_many(tokio_stream::wrappers::ReceiverStream::new(calls)).await.unwrap();
+    let mut health = tonic_health::pb::health_client::HealthClient::new(system.channel().await);
+    let health_watch = health.watch(tonic_health::pb::HealthCheckRequest::default()).await.unwrap();
+    let (_idle, questions) = tokio::sync::mpsc::channel(1);
+    let mut reflection = ServerReflectionClient::new(system.channel().await);
+    let questions = tokio_stream::wrappers::ReceiverStream::new(questions);
+    let answers = reflection.server_reflection_info(questions).await.unwrap();
     let begun = std::time::Instant::now();
     system.process.terminate();
+    // The watch ends by itself; the stream of calls says that it was cut short.
+    while let Ok(Some(_)) = watch.message().await {}
+    assert_eq!(many.into_inner().message().await.unwrap_err().code(), tonic::Code::Unavailable);
     assert_eq!(system.process.ended().await.code(), Some(0));
-    assert!(begun.elapsed() < Duration::from_secs(8), "{:?}", begun.elapsed());
-    drop((watch, many));
+    assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
+    drop((health_watch, answers));
+}
+
+#[tokio::test]
+async fn of_many_calls_each_accepted_one_has_its_result_and_the_rest_is_said_to_be_left() {
+    use openskill_proto::v1::invoke_event::Event;
+    let mut system = Setup::up().start().await;
+    let call =
+        |number: u32| InvokeRequest { call_id: format!("call-{number}"), ..request("in_wait", json!({"ms": 100})) };
+    let mut client = system.skills().await;
+    let mut events = client.invoke_many(tokio_stream::iter((0..5000).map(call))).await.unwrap().into_inner();
+    let (mut accepted, mut results) = (0, 0);
+    let status = loop {
+        match events.message().await {
+            Ok(Some(event)) => match event.event {
+                Some(Event::Accepted(_)) => accepted += 1,
+                Some(Event::Result(result)) => {
+                    assert!(result.success, "{result:?}");
+                    results += 1;
+                    if results == 20 {
+                        system.process.terminate();
+                    }
+                }
+                _ => {}
+            },
+            Ok(None) => panic!("{accepted} of 5000 calls, and the stream says that all is well"),
+            Err(status) => break status,
+        }
+    };
+    assert_eq!(status.code(), tonic::Code::Unavailable, "{status:?}");
+    assert_eq!(accepted, results);
+    assert!(results < 5000);
+    assert_eq!(system.process.ended().await.code(), Some(0));
 }
 
 #[tokio::test]

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::config::Config;
 use crate::events::EventSink;
-use crate::execute::execute;
+use crate::execute::{Place, execute};
 use crate::manifest::{Example, Manifest, ManifestError};
 use crate::process::strays::Strays;
 use crate::runners::Functions;
@@ -66,7 +66,7 @@ pub async fn check(config: Config, skill_id: &str) -> Result<Findings, CheckErro
             timeout_ms: manifest.timeout_ms.unwrap_or(Duration::from_secs(15).as_millis() as u32),
             ..ExecuteRequest::default()
         };
-        let outcome = match execute(&worker, request, String::new(), EventSink::default()).await {
+        let outcome = match execute(&worker, request, Place::default(), EventSink::default()).await {
             Ok(result) => judge(&manifest, example, &result),
             Err(status) => Err(status.message().to_owned()),
         };

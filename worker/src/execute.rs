@@ -4,9 +4,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use openskill_proto::limits::MAX_TIMEOUT_MS;
+use openskill_proto::metadata::NOT_STARTED;
 use openskill_proto::trace::{TraceContext, spans};
 use openskill_proto::v1::{Blame, ErrorCode, ExecuteRequest, ExecuteResult, SkillError};
 use tonic::Status;
+use tonic::metadata::MetadataValue;
 use tracing::Instrument as _;
 
 use crate::admission::Ticket;
@@ -16,30 +18,38 @@ use crate::registry::Entry;
 use crate::runner::{Invocation, RawOutput, Runner};
 use crate::worker::Worker;
 
+/// Where a call stands in its OpenTelemetry trace, as its headers say.
+#[derive(Debug, Default)]
+pub(crate) struct Place {
+    pub(crate) traceparent: String,
+    pub(crate) tracestate: String,
+}
+
 /// Runs a call. A status means that the skill was not started; see `worker.proto`.
 pub(crate) async fn execute(
     worker: &Worker,
     request: ExecuteRequest,
-    traceparent: String,
+    place: Place,
     events: EventSink,
 ) -> Result<ExecuteResult, Status> {
     let received = Instant::now();
     if worker.is_draining() {
-        return Err(Status::unavailable("the worker is draining"));
+        return Err(not_started(Status::unavailable("the worker is draining")));
     }
     if request.timeout_ms == 0 || request.timeout_ms > MAX_TIMEOUT_MS {
-        return Err(Status::invalid_argument(format!("timeout_ms must be 1 to {MAX_TIMEOUT_MS}")));
+        let message = format!("timeout_ms must be 1 to {MAX_TIMEOUT_MS}");
+        return Err(not_started(Status::invalid_argument(message)));
     }
     let Some(entry) = worker.registry.get(&request.skill_id) else {
-        return Err(Status::not_found("this worker has no such skill"));
+        return Err(not_started(Status::not_found("this worker has no such skill")));
     };
     let Some(ticket) = worker.admission.enter() else {
-        return Err(Status::resource_exhausted("the worker is full"));
+        return Err(not_started(Status::resource_exhausted("the worker is full")));
     };
     let deadline = received + Duration::from_millis(request.timeout_ms.into());
     let mut result = match &entry.runner {
         Ok(runner) => {
-            let call = Call { request, traceparent, events, deadline, ticket };
+            let call = Call { request, place, events, deadline, ticket };
             run(worker, &entry, Arc::clone(runner), call).await
         }
         Err(reason) => {
@@ -53,30 +63,37 @@ pub(crate) async fn execute(
     Ok(result)
 }
 
+/// Marks a refusal as the worker's own, so that the call may go elsewhere.
+fn not_started(mut status: Status) -> Status {
+    status.metadata_mut().insert(NOT_STARTED, MetadataValue::from_static("1"));
+    status
+}
+
 /// A call that was let in.
 struct Call {
     request: ExecuteRequest,
-    traceparent: String,
+    place: Place,
     events: EventSink,
     deadline: Instant,
     ticket: Ticket,
 }
 
 async fn run(worker: &Worker, entry: &Entry, runner: Arc<dyn Runner>, call: Call) -> ExecuteResult {
-    let Call { request, traceparent, events, deadline, ticket } = call;
+    let Call { request, place, events, deadline, ticket } = call;
     let until = deadline.into();
     let Ok(slot) = tokio::time::timeout_at(until, worker.admission.slot(entry.limit.clone())).await else {
         let error = SkillError::new(ErrorCode::Timeout, "the deadline passed while the call waited for a free place");
         return failed(error.with_blame(Blame::Worker));
     };
-    let span = span(&request, &traceparent);
+    let span = span(&request, &place.traceparent);
     let invocation = Invocation {
         manifest: Arc::clone(&entry.manifest),
         input: request.input_json,
         call_id: request.call_id,
         session_id: request.session_id,
         trace_id: request.trace_id,
-        traceparent: child_context(&span, traceparent),
+        traceparent: child_context(&span, place.traceparent),
+        tracestate: place.tracestate,
         deadline,
         events: events.clone(),
         slot,
@@ -102,7 +119,7 @@ fn log_stderr(raw: &RawOutput, trace_id: &str, skill_id: &str) {
         && !stderr.is_empty()
     {
         let stderr = String::from_utf8_lossy(stderr);
-        tracing::info!(trace_id, skill_id, ?exit, stderr = %stderr.trim_end(), "the skill wrote to stderr");
+        tracing::info!(trace_id, skill_id, ?exit, stderr = stderr.trim_end(), "the skill wrote to stderr");
     }
 }
 
@@ -111,9 +128,9 @@ fn span(request: &ExecuteRequest, traceparent: &str) -> tracing::Span {
         target: "otel",
         "execute",
         otel.kind = "server",
-        skill_id = %request.skill_id,
-        call_id = %request.call_id,
-        trace_id = %request.trace_id,
+        skill_id = request.skill_id,
+        call_id = request.call_id,
+        trace_id = request.trace_id,
     );
     if let Some(parent) = TraceContext::parse(traceparent) {
         spans::set_parent(&span, parent);

@@ -60,6 +60,8 @@ pub struct Invocation {
     pub trace_id: String,
     /// The W3C trace context to hand to the skill.
     pub traceparent: String,
+    /// The W3C vendor state to hand to the skill; may be empty.
+    pub tracestate: String,
     /// When the run is dropped.
     pub deadline: Instant,
     /// Where events go.

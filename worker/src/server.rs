@@ -1,20 +1,20 @@
 //! The worker's face: `WorkerService` over gRPC.
 
-use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::stream::{self, BoxStream, StreamExt as _};
 use openskill_proto::limits::{MAX_HEADER_BYTES, MAX_REQUEST_BYTES, MAX_RESULT_BYTES};
-use openskill_proto::metadata::TRACEPARENT;
+use openskill_proto::metadata::{TRACEPARENT, TRACESTATE};
 use openskill_proto::v1::worker_service_server::{WorkerService, WorkerServiceServer};
 use openskill_proto::v1::{DescribeRequest, ExecuteEvent, ExecuteRequest, ExecuteResult, WorkerState, execute_event};
 use tokio::sync::mpsc;
+use tokio_util::task::AbortOnDropHandle;
 use tonic::transport::server::Router;
 use tonic::{Request, Response, Status};
 
 use crate::events::EventSink;
-use crate::execute::execute;
+use crate::execute::{Place, execute};
 use crate::worker::Worker;
 
 /// Streams one connection may have open: a gateway uses one connection a shard.
@@ -54,22 +54,22 @@ impl WorkerService for Service {
     }
 
     async fn execute(&self, request: Request<ExecuteRequest>) -> Result<Response<ExecuteResult>, Status> {
-        let traceparent = traceparent(&request);
-        execute(&self.worker, request.into_inner(), traceparent, EventSink::default()).await.map(Response::new)
+        let place = place(&request);
+        execute(&self.worker, request.into_inner(), place, EventSink::default()).await.map(Response::new)
     }
 
     async fn execute_stream(
         &self,
         request: Request<ExecuteRequest>,
     ) -> Result<Response<Self::ExecuteStreamStream>, Status> {
-        let traceparent = traceparent(&request);
+        let place = place(&request);
         let (sender, receiver) = mpsc::channel(EVENT_BUFFER);
         let worker = Arc::clone(&self.worker);
-        let run = async move {
-            let sink = EventSink::new(sender);
-            execute(&worker, request.into_inner(), traceparent, sink).await
-        };
-        Ok(Response::new(events(Box::pin(run), receiver).boxed()))
+        // A task, so that the run goes on, and meets its deadline, while nobody reads the stream.
+        let run = AbortOnDropHandle::new(tokio::spawn(async move {
+            execute(&worker, request.into_inner(), place, EventSink::new(sender)).await
+        }));
+        Ok(Response::new(events(run, receiver).boxed()))
     }
 }
 
@@ -92,33 +92,27 @@ fn states(worker: Arc<Worker>) -> impl futures_util::Stream<Item = Result<Worker
     })
 }
 
-type Run = Pin<Box<dyn Future<Output = Result<ExecuteResult, Status>> + Send>>;
+type Run = AbortOnDropHandle<Result<ExecuteResult, Status>>;
 
-/// The run's events, then its result. The run is driven by the stream itself: whoever drops the stream ends the run.
+/// The run's events, then its result. Whoever drops the stream ends the run.
 fn events(
     run: Run,
     receiver: mpsc::Receiver<execute_event::Event>,
 ) -> impl futures_util::Stream<Item = Result<ExecuteEvent, Status>> {
-    let event = |event| Ok(ExecuteEvent { event: Some(event) });
-    stream::unfold(Some((run, receiver, None)), move |state| async move {
-        let (mut run, mut receiver, mut ended) = state?;
-        if ended.is_none() {
-            tokio::select! {
-                biased;
-                Some(next) = receiver.recv() => return Some((event(next), Some((run, receiver, None)))),
-                result = &mut run => ended = Some(result),
-            }
+    stream::unfold(Some((run, receiver)), |state| async move {
+        let (run, mut receiver) = state?;
+        // The channel ends with the run, which holds its other side.
+        if let Some(event) = receiver.recv().await {
+            return Some((Ok(ExecuteEvent { event: Some(event) }), Some((run, receiver))));
         }
-        // What was sent before the end comes before it.
-        if let Ok(next) = receiver.try_recv() {
-            return Some((event(next), Some((run, receiver, ended))));
-        }
-        let last = ended?.map(|result| ExecuteEvent { event: Some(execute_event::Event::Result(result)) });
+        let ended = run.await.unwrap_or_else(|_| Err(Status::internal("the run panicked")));
+        let last = ended.map(|result| ExecuteEvent { event: Some(execute_event::Event::Result(result)) });
         Some((last, None))
     })
 }
 
-fn traceparent<T>(request: &Request<T>) -> String {
-    let value = request.metadata().get(TRACEPARENT).and_then(|value| value.to_str().ok());
-    value.unwrap_or_default().to_owned()
+fn place<T>(request: &Request<T>) -> Place {
+    let header =
+        |name| request.metadata().get(name).and_then(|value| value.to_str().ok()).unwrap_or_default().to_owned();
+    Place { traceparent: header(TRACEPARENT), tracestate: header(TRACESTATE) }
 }

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use crate::args::Config;
 use crate::exit::Failure;
 use crate::settings::names::ALL;
-use crate::settings::{Raw, Settings, reference};
+use crate::settings::{Raw, Settings, mask, reference};
 use crate::terminal::say;
 
 pub(super) fn run(args: &Config, raw: &Raw) -> Result<ExitCode, Failure> {
@@ -22,23 +22,4 @@ pub(super) fn run(args: &Config, raw: &Raw) -> Result<ExitCode, Failure> {
     // Shown first, so that a value that can't be used can be found; then said.
     Settings::resolve(raw)?;
     Ok(ExitCode::SUCCESS)
-}
-
-/// Hides the user part of a URL, which may be a password.
-fn mask(value: &str) -> String {
-    match (value.find("://"), value.find('@')) {
-        (Some(scheme), Some(at)) if scheme < at => format!("{}***{}", &value[..scheme + 3], &value[at..]),
-        _ => value.to_owned(),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::mask;
-
-    #[test]
-    fn a_password_in_a_url_is_not_shown() {
-        assert_eq!(mask("http://user:secret@host:1"), "http://***@host:1");
-        assert_eq!(mask("http://host:1"), "http://host:1");
-    }
 }

@@ -2,6 +2,7 @@
 //!
 //! The data goes to stdout, everything about the call to stderr, so that the output can be piped on.
 
+use std::collections::BTreeMap;
 use std::io::{IsTerminal as _, Read as _};
 use std::process::ExitCode;
 
@@ -10,13 +11,15 @@ use openskill_proto::v1::invoke_request::Arguments;
 use openskill_proto::v1::skill_service_client::SkillServiceClient;
 use openskill_proto::v1::{GetSkillRequest, InvokeEvent, InvokeRequest, SkillResult, invoke_event::Event};
 use openskill_proto::v1::{skill_error, skill_result};
-use serde_json::{Map, Value};
+use serde_json::Value;
+use serde_json::value::RawValue;
 use tonic::transport::Channel;
 use tonic::{Code, Request};
 
 use super::client;
 use crate::args::Invoke;
 use crate::exit::{FAILED, Failure};
+use crate::pretty::pretty;
 use crate::settings::Settings;
 use crate::terminal::{complain, plain, say};
 
@@ -24,7 +27,7 @@ pub(super) async fn run(args: &Invoke, settings: &Settings) -> Result<ExitCode, 
     let mut client = client::skills(settings).await?;
     let input_json = match &args.json {
         Some(text) => read_json(text)?,
-        None => Value::Object(arguments(args, settings, &mut client).await?).to_string(),
+        None => arguments(args, settings, &mut client).await?,
     };
     let mut request = Request::new(InvokeRequest {
         skill_id: args.skill_id.clone(),
@@ -116,21 +119,14 @@ fn show(args: &Invoke, result: &SkillResult) -> ExitCode {
     }
 }
 
-fn pretty(json: &str) -> String {
-    match serde_json::from_str::<Value>(json) {
-        Ok(value) => format!("{}\n", serde_json::to_string_pretty(&value).unwrap_or_default()),
-        Err(_) => format!("{json}\n"),
-    }
-}
-
 /// `key=value` pairs as one object. What a value means follows from the skill's schema.
 async fn arguments(
     args: &Invoke,
     settings: &Settings,
     client: &mut SkillServiceClient<Channel>,
-) -> Result<Map<String, Value>, Failure> {
+) -> Result<String, Failure> {
     if args.arguments.is_empty() {
-        return Ok(Map::new());
+        return Ok("{}".to_owned());
     }
     let schema = match client.get_skill(GetSkillRequest { skill_id: args.skill_id.clone() }).await {
         Ok(skill) => serde_json::from_str(&skill.into_inner().input_schema_json).unwrap_or_default(),
@@ -138,25 +134,28 @@ async fn arguments(
         Err(status) if status.code() == Code::NotFound => Value::Null,
         Err(status) => return Err(client::refused(settings)(status)),
     };
-    args.arguments.iter().map(|pair| argument(pair, &schema)).collect()
+    let object: BTreeMap<_, _> =
+        args.arguments.iter().map(|pair| argument(pair, &schema)).collect::<Result<_, Failure>>()?;
+    serde_json::to_string(&object).map_err(|error| Failure::Usage(error.to_string()))
 }
 
-fn argument(pair: &str, schema: &Value) -> Result<(String, Value), Failure> {
+/// A key and its value as JSON text, so that a number stays as it was typed.
+fn argument<'a>(pair: &'a str, schema: &Value) -> Result<(&'a str, Box<RawValue>), Failure> {
     let Some((key, value)) = pair.split_once('=') else {
         return Err(Failure::Usage(format!("'{pair}' is no argument: write key=value, or key:=json")));
     };
     if let Some(key) = key.strip_suffix(':') {
-        let value = serde_json::from_str(value)
+        let value = RawValue::from_string(value.to_owned())
             .map_err(|error| Failure::Usage(format!("the value of '{key}' is not JSON: {error}")))?;
-        return Ok((key.to_owned(), value));
+        return Ok((key, value));
     }
     let declared = &schema["properties"][key]["type"];
     let is_text = declared == "string";
-    let value = match serde_json::from_str(value) {
+    let value = match RawValue::from_string(value.to_owned()) {
         Ok(json) if !is_text => json,
-        _ => Value::String(value.to_owned()),
+        _ => serde_json::value::to_raw_value(value).map_err(|error| Failure::Usage(error.to_string()))?,
     };
-    Ok((key.to_owned(), value))
+    Ok((key, value))
 }
 
 #[cfg(test)]
@@ -176,8 +175,11 @@ mod tests {
             ("other=a=b", json!("a=b")),
             ("text:=5", json!(5)),
         ] {
-            assert_eq!(argument(pair, &schema).unwrap().1, expected, "{pair}");
+            let value: Value = serde_json::from_str(argument(pair, &schema).unwrap().1.get()).unwrap();
+            assert_eq!(value, expected, "{pair}");
         }
+        let long = "123456789012345678901234567890";
+        assert_eq!(argument(&format!("n={long}"), &schema).unwrap().1.get(), long);
         assert!(argument("novalue", &schema).is_err());
         assert!(argument("key:={", &schema).is_err());
     }

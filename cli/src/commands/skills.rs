@@ -8,7 +8,7 @@ use super::client;
 use crate::args::Skills;
 use crate::exit::Failure;
 use crate::settings::Settings;
-use crate::terminal::{plain, say};
+use crate::terminal::say;
 
 /// The widest a description is shown.
 const DESCRIPTION: usize = 60;
@@ -46,7 +46,7 @@ fn row(skill: &Skill) -> [String; 6] {
     let available = skill.status() == SkillStatus::Available;
     let (status, about) =
         if available { ("available", &skill.description) } else { ("unavailable", &skill.status_reason) };
-    let line = plain(about).split_whitespace().collect::<Vec<_>>().join(" ");
+    let line = about.split_whitespace().collect::<Vec<_>>().join(" ");
     let short = match line.char_indices().nth(DESCRIPTION) {
         Some((end, _)) => format!("{}…", line[..end].trim_end()),
         None => line,

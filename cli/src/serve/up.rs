@@ -54,7 +54,7 @@ fn command(id: &str, socket: &Path, settings: &Settings, raw: &Raw) -> Command {
     let mut command = Command::new(super::OWN_BINARY);
     command
         .arg0("openskill")
-        .args(["worker", "--exit-with-parent", "--id", id, "--listen"])
+        .args(["worker", "--exit-with-parent", &std::process::id().to_string(), "--id", id, "--listen"])
         .arg(format!("unix:{}", socket.display()))
         // Flags of `up` reach the workers as environment.
         .envs(raw.given())

@@ -3,18 +3,18 @@
 use std::process::ExitCode;
 
 use openskill_worker::Functions;
-use rustix::process::{DumpableBehavior, Signal, getppid, set_dumpable_behavior, set_parent_process_death_signal};
+use rustix::process::{DumpableBehavior, Pid, Signal, getppid, set_dumpable_behavior, set_parent_process_death_signal};
 
 use crate::args::Worker;
 use crate::exit::Failure;
 use crate::settings::{Raw, Settings};
 
 pub(crate) fn run(args: &Worker, settings: &Settings, raw: &Raw) -> Result<ExitCode, Failure> {
-    let parent = getppid();
-    if args.exit_with_parent {
+    if let Some(parent) = args.exit_with_parent {
         let failed = |error: rustix::io::Errno| Failure::system("watching the parent process")(error.into());
         set_parent_process_death_signal(Some(Signal::TERM)).map_err(failed)?;
-        if getppid() != parent {
+        // It may have ended before the line above.
+        if getppid().map(Pid::as_raw_pid) != Some(parent) {
             return Ok(ExitCode::SUCCESS);
         }
     }

@@ -1,6 +1,7 @@
 //! Settings as read, each with where it came from.
 
 use std::collections::HashMap;
+use std::ffi::OsString;
 use std::fmt;
 use std::path::Path;
 
@@ -40,12 +41,24 @@ impl Raw {
     /// Reads all sources. `folder` is where `.env` and `openskill.toml` are looked for.
     pub(crate) fn read(
         flags: &Overrides,
-        environment: impl Fn(&str) -> Option<String>,
+        environment: impl Fn(&str) -> Option<OsString>,
         folder: &Path,
     ) -> Result<Self, Problems> {
         let (dot_env, mut problems) = read_dot_env(&folder.join(".env"));
         let (file, more) = read_file(&folder.join("openskill.toml"));
         problems.extend(more);
+        let mut environment_values = HashMap::new();
+        for setting in ALL {
+            match environment(setting.name).map(OsString::into_string) {
+                Some(Ok(value)) => drop(environment_values.insert(setting.name, value)),
+                Some(Err(_)) => problems.push(Problem {
+                    name: setting.name.to_owned(),
+                    origin: Origin::Environment.to_string(),
+                    reason: "is not UTF-8".to_owned(),
+                }),
+                None => {}
+            }
+        }
         if !problems.is_empty() {
             return Err(Problems(problems));
         }
@@ -53,7 +66,7 @@ impl Raw {
             let flag = flags.iter().find(|(name, _)| *name == setting.name).map(|(_, value)| value.clone());
             let some = |value: Option<String>, origin| value.filter(|it| !it.is_empty()).map(|it| (it, origin));
             some(flag, Origin::Flag)
-                .or_else(|| some(environment(setting.name), Origin::Environment))
+                .or_else(|| some(environment_values.get(setting.name).cloned(), Origin::Environment))
                 .or_else(|| some(dot_env.get(setting.name).cloned(), Origin::DotEnv))
                 .or_else(|| some(file.get(setting.name).cloned(), Origin::File))
                 .unwrap_or_else(|| (setting.default.to_owned(), Origin::Default))
@@ -81,7 +94,11 @@ type Found = (HashMap<String, String>, Vec<Problem>);
 /// `.env` may hold anything; only our settings are taken. A misspelt one of ours is a problem.
 fn read_dot_env(path: &Path) -> Found {
     let mut found = Found::default();
-    let Ok(lines) = dotenvy::from_path_iter(path) else { return found };
+    let lines = match dotenvy::from_path_iter(path) {
+        Ok(lines) => lines,
+        Err(error) if error.not_found() => return found,
+        Err(error) => return (HashMap::new(), vec![unreadable(".env", &error.to_string())]),
+    };
     for line in lines {
         match line {
             Ok((name, _)) if name.starts_with("OPENSKILL_") && !is_known(&name) => {
@@ -177,7 +194,7 @@ mod tests {
                 ("openskill.toml", "log = 'c'\nshards = 3\n"),
             ],
         );
-        let environment = |name: &str| (name == names::PYTHON).then(|| "a".to_owned());
+        let environment = |name: &str| (name == names::PYTHON).then(|| "a".into());
         let flags = vec![(names::LISTEN, "flag".to_owned())];
         let raw = Raw::read(&flags, environment, &folder.0).unwrap();
         for (name, value, origin) in [

@@ -5,10 +5,10 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
-use openskill_gateway::config::Source;
+use openskill_gateway::config::{Source, SourceError};
 use openskill_worker::listen::Address;
 
-use super::{Problem, Problems, Raw, names};
+use super::{Problem, Problems, Raw, mask, names};
 
 /// How logs are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -169,7 +169,7 @@ impl Reader<'_> {
             .parse::<tonic::transport::Uri>()
             .is_ok_and(|it| it.scheme_str() == Some("http") && it.host().is_some());
         if !valid {
-            self.problem(name, format!("'{value}' is no http:// URL"));
+            self.problem(name, format!("'{}' is no http:// URL", mask(&value)));
         }
         value
     }
@@ -179,7 +179,7 @@ impl Reader<'_> {
         for text in self.raw.value(name).split(',').map(str::trim).filter(|text| !text.is_empty()) {
             match text.parse() {
                 Ok(source) => sources.push(source),
-                Err(error) => self.problem(name, format!("{error}")),
+                Err(_) => self.problem(name, SourceError(mask(text)).to_string()),
             }
         }
         sources

@@ -32,17 +32,19 @@ fn to_value(value: &Value) -> Result<Json, NotFinite> {
     })
 }
 
-/// A Value of JSON text that is valid. Integers above 2^53 lose digits: callers who need them use JSON text.
-pub(crate) fn from_json(text: &str) -> Value {
-    from_value(serde_json::from_str(text).unwrap_or_default())
+/// A Value of JSON text. Integers above 2^53 lose digits: callers who need them use JSON text.
+///
+/// Fails where text may say more than a Value can: half a surrogate pair, a number out of range.
+pub(crate) fn from_json(text: &str) -> serde_json::Result<Value> {
+    serde_json::from_str(text).map(from_value)
 }
 
 /// A Struct of the JSON text of an object.
-pub(crate) fn struct_from_json(text: &str) -> Struct {
-    match from_json(text).kind {
+pub(crate) fn struct_from_json(text: &str) -> serde_json::Result<Struct> {
+    Ok(match from_json(text)?.kind {
         Some(Kind::StructValue(fields)) => fields,
         _ => Struct::default(),
-    }
+    })
 }
 
 fn from_value(value: Json) -> Value {
@@ -66,7 +68,7 @@ mod tests {
     #[test]
     fn json_reads_back_as_it_was_but_for_the_order_of_keys() {
         let text = r#"{"a":[1,2.5,null,true,"x"],"b":{"c":-3}}"#;
-        assert_eq!(to_json(&struct_from_json(text)).unwrap(), text);
+        assert_eq!(to_json(&struct_from_json(text).unwrap()).unwrap(), text);
     }
 
     #[test]

@@ -9,17 +9,18 @@ use openskill_proto::trace::Trace;
 use openskill_proto::v1::skill_service_server::SkillService;
 use openskill_proto::v1::{
     CatalogChange, ErrorCode, ExportToolsRequest, ExportToolsResponse, GetSkillRequest, InvokeEvent, InvokeRequest,
-    ListSkillsRequest, ListSkillsResponse, Skill, SkillResult, WatchSkillsRequest,
+    ListSkillsRequest, ListSkillsResponse, Skill, SkillError, SkillResult, WatchSkillsRequest,
 };
 use tonic::{Request, Response, Status, Streaming};
 
 use super::status;
+use crate::admission::Permit;
 use crate::call::Call;
 use crate::catalog::{Snapshot, difference};
 use crate::gateway::Gateway;
-use crate::invoke::invoke;
+use crate::invoke::{invoke, turn_away};
 use crate::layers::deadline::Allowed;
-use crate::{outcome, stream as calls};
+use crate::stream as calls;
 
 /// The service on one shard.
 pub(crate) struct Skills {
@@ -34,13 +35,10 @@ impl SkillService for Skills {
     type WatchSkillsStream = BoxStream<'static, Result<CatalogChange, Status>>;
 
     async fn invoke(&self, request: Request<InvokeRequest>) -> Result<Response<SkillResult>, Status> {
-        let (trace, allowed) = context(&request);
-        let permit = self.gateway.admission.enter().ok_or_else(status::full)?;
-        let call = Call::new(request.into_inner(), trace, allowed);
+        let (call, permit) = self.let_in(request)?;
         let result = invoke(&self.gateway, self.shard, &call, None, permit).await;
         match &result.error {
             Some(error) if error.code() == ErrorCode::Overloaded => Err(status::of(error)),
-            _ if call.wants_value() => Ok(Response::new(outcome::with_values(result))),
             _ => Ok(Response::new(result)),
         }
     }
@@ -49,9 +47,7 @@ impl SkillService for Skills {
         &self,
         request: Request<InvokeRequest>,
     ) -> Result<Response<Self::InvokeStreamStream>, Status> {
-        let (trace, allowed) = context(&request);
-        let permit = self.gateway.admission.enter().ok_or_else(status::full)?;
-        let call = Call::new(request.into_inner(), trace, allowed);
+        let (call, permit) = self.let_in(request)?;
         Ok(Response::new(calls::one(Arc::clone(&self.gateway), self.shard, call, permit).boxed()))
     }
 
@@ -83,6 +79,22 @@ impl SkillService for Skills {
 
     async fn export_tools(&self, _: Request<ExportToolsRequest>) -> Result<Response<ExportToolsResponse>, Status> {
         Err(status::not_in_this_version("tool export"))
+    }
+}
+
+impl Skills {
+    /// A place for one call, or the status that there is none.
+    fn let_in(&self, request: Request<InvokeRequest>) -> Result<(Call, Permit), Status> {
+        let (trace, allowed) = context(&request);
+        let call = Call::new(request.into_inner(), trace, allowed);
+        match self.gateway.admission.enter() {
+            Some(permit) => Ok((call, permit)),
+            None => {
+                let full = SkillError::new(ErrorCode::Overloaded, "the gateway is full").with_retry_after_ms(1000);
+                turn_away(&call, full.clone());
+                Err(status::of(&full))
+            }
+        }
     }
 }
 

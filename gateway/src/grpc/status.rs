@@ -9,7 +9,7 @@ use tonic::Status;
 use tonic_types::{ErrorDetails, StatusExt as _};
 
 /// A status that says what the error says.
-pub(super) fn of(error: &SkillError) -> Status {
+pub(crate) fn of(error: &SkillError) -> Status {
     let code = error.code();
     let mut details = ErrorDetails::new();
     details.set_error_info(code.as_str_name(), ERROR_DOMAIN, HashMap::new());
@@ -19,9 +19,10 @@ pub(super) fn of(error: &SkillError) -> Status {
     Status::with_error_details(code.meaning().grpc, error.message.clone(), details)
 }
 
-/// The gateway has no place left.
-pub(super) fn full() -> Status {
-    of(&SkillError::new(ErrorCode::Overloaded, "the gateway is full").with_retry_after_ms(1000))
+/// The gateway is being shut down.
+pub(crate) fn draining() -> Status {
+    let message = "the gateway is shutting down: calls that have no result were not all run, send them again elsewhere";
+    of(&SkillError::new(ErrorCode::Unavailable, message).with_retry_after_ms(1000))
 }
 
 /// There is no such skill.

@@ -1,10 +1,11 @@
 //! Refuses web pages of other sites.
 //!
 //! The gateway listens on loopback without a password, and so does every browser on the machine: a page of any site
-//! could send it calls (cross-site requests), or make its own name point here (DNS rebinding). Programs send no
-//! `Origin`; a browser does, and then it must be the gateway's own, under an address or `localhost`.
+//! could send it calls (cross-site requests), or make its own name point here (DNS rebinding). So a request with an
+//! `Origin`, which only browsers send, must come from the gateway's own pages, under an address or `localhost`; and on a
+//! loopback listener no request may name another host.
 
-use axum::extract::Request;
+use axum::extract::{Request, State};
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
 use http::uri::Authority;
@@ -14,9 +15,16 @@ use openskill_proto::v1::ErrorCode;
 
 use crate::rest::body;
 
-pub(crate) async fn origin(request: Request, next: Next) -> Response {
+/// What is known of the listener.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Listener {
+    /// It listens on a loopback address.
+    pub(crate) loopback: bool,
+}
+
+pub(crate) async fn origin(State(listener): State<Listener>, request: Request, next: Next) -> Response {
     let authority = request.uri().authority().map(Authority::as_str);
-    if is_welcome(request.headers(), authority) {
+    if is_welcome(request.headers(), authority, listener) {
         return next.run(request).await;
     }
     let trace = request.extensions().get::<Trace>().map(|trace| trace.id.clone()).unwrap_or_default();
@@ -24,7 +32,7 @@ pub(crate) async fn origin(request: Request, next: Next) -> Response {
     body::refuse(StatusCode::FORBIDDEN, ErrorCode::PermissionDenied, message, &trace).into_response()
 }
 
-fn is_welcome(headers: &HeaderMap, authority: Option<&str>) -> bool {
+fn is_welcome(headers: &HeaderMap, authority: Option<&str>, listener: Listener) -> bool {
     let text = |name| headers.get(name).map(|value| value.to_str().unwrap_or("?"));
     let site = text(header::HeaderName::from_static("sec-fetch-site"));
     if site.is_some_and(|site| !["same-origin", "none"].contains(&site)) {
@@ -33,7 +41,8 @@ fn is_welcome(headers: &HeaderMap, authority: Option<&str>) -> bool {
     // HTTP/2 has the host in the URI, HTTP/1 in a header.
     let host = text(header::HOST).or(authority).unwrap_or_default();
     match text(header::ORIGIN) {
-        None => true,
+        // gRPC over a unix socket or a proxy may name no host at all.
+        None => !listener.loopback || host.is_empty() || is_literal(host),
         Some(origin) => {
             let own = origin.split_once("://").is_some_and(|(_, it)| it.eq_ignore_ascii_case(host));
             own && is_literal(host)
@@ -53,17 +62,22 @@ mod tests {
     use super::*;
 
     fn welcome(host: &str, rest: &[(&'static str, &str)]) -> bool {
+        welcome_at(host, rest, true)
+    }
+
+    fn welcome_at(host: &str, rest: &[(&'static str, &str)], loopback: bool) -> bool {
         let mut headers = HeaderMap::new();
         headers.insert(header::HOST, host.parse().unwrap());
         for (name, value) in rest {
             headers.insert(*name, value.parse().unwrap());
         }
-        is_welcome(&headers, None)
+        is_welcome(&headers, None, Listener { loopback })
     }
 
     #[test]
     fn programs_and_the_gateways_own_pages_are_welcome() {
-        assert!(welcome("gateway.internal:8000", &[]));
+        assert!(welcome("127.0.0.1:8000", &[]) && welcome("localhost:8000", &[]) && welcome("[::1]:8000", &[]));
+        assert!(welcome_at("gateway.internal:8000", &[], false));
         assert!(welcome("127.0.0.1:8000", &[("origin", "http://127.0.0.1:8000"), ("sec-fetch-site", "same-origin")]));
         assert!(welcome("localhost:8000", &[("origin", "http://localhost:8000")]));
     }
@@ -74,7 +88,8 @@ mod tests {
         assert!(!welcome("127.0.0.1:8000", &[("origin", "null")]));
         assert!(!welcome("127.0.0.1:8000", &[("origin", "http://127.0.0.1:9999")]));
         assert!(!welcome("127.0.0.1:8000", &[("sec-fetch-site", "cross-site")]));
-        // The name points here, but it is not ours.
+        // The names point here, but they are not ours.
+        assert!(!welcome("evil.example:8000", &[]));
         assert!(!welcome("evil.example:8000", &[("origin", "http://evil.example:8000")]));
     }
 }

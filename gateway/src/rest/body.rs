@@ -5,11 +5,16 @@ use axum::extract::Request;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
+use http_body::Body as _;
+use http_body_util::BodyExt as _;
 use openskill_proto::limits::MAX_REQUEST_BYTES;
 use openskill_proto::trace::Trace;
 use openskill_proto::v1::{ErrorCode, SkillResult};
 
 use crate::render;
+
+/// How much of a body that is too large is still read, and thrown away.
+const MAX_DISCARDED_BYTES: usize = 8 * MAX_REQUEST_BYTES;
 
 /// A refusal, ready to be sent.
 pub(crate) type Refusal = (StatusCode, [(header::HeaderName, HeaderValue); 1], String);
@@ -45,16 +50,40 @@ pub(super) async fn read(request: Request, trace_id: &str) -> Result<Bytes, Refu
         let message = "the body must be JSON: send 'Content-Type: application/json'";
         return Err(refuse(StatusCode::UNSUPPORTED_MEDIA_TYPE, ErrorCode::InvalidArgument, message, trace_id));
     }
-    to_bytes(request.into_body(), MAX_REQUEST_BYTES).await.map_err(|error| {
-        let too_large = std::error::Error::source(&error).is_some_and(|it| it.is::<http_body_util::LengthLimitError>());
-        if too_large {
-            let message = format!("the body is over {MAX_REQUEST_BYTES} bytes");
-            refuse(StatusCode::PAYLOAD_TOO_LARGE, ErrorCode::InvalidArgument, &message, trace_id)
+    let expects = request.headers().contains_key(header::EXPECT);
+    let body = request.into_body();
+    if body.size_hint().lower() > MAX_REQUEST_BYTES as u64 {
+        if !expects {
+            discard(body).await;
+        }
+        return Err(too_large(trace_id));
+    }
+    to_bytes(body, MAX_REQUEST_BYTES).await.map_err(|error| {
+        let limit = std::error::Error::source(&error).is_some_and(|it| it.is::<http_body_util::LengthLimitError>());
+        let message = "the body ended before its end, or took too long";
+        if limit {
+            too_large(trace_id)
         } else {
-            let message = "the body ended before its end";
             refuse(StatusCode::BAD_REQUEST, ErrorCode::InvalidArgument, message, trace_id)
         }
     })
+}
+
+fn too_large(trace_id: &str) -> Refusal {
+    let message = format!("the body is over {MAX_REQUEST_BYTES} bytes");
+    refuse(StatusCode::PAYLOAD_TOO_LARGE, ErrorCode::InvalidArgument, &message, trace_id)
+}
+
+/// Reads on for a while without keeping anything: a client that is cut off while it still sends may lose the answer.
+async fn discard(mut body: Body) {
+    let mut left = MAX_DISCARDED_BYTES;
+    while let Some(Ok(frame)) = body.frame().await {
+        let length = frame.data_ref().map_or(0, Bytes::len);
+        if length > left {
+            return;
+        }
+        left -= length;
+    }
 }
 
 fn is_json(request: &Request) -> bool {

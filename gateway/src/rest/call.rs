@@ -4,6 +4,7 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
+use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, Request, State};
 use axum::http::StatusCode;
 use axum::response::sse::{Event, KeepAlive, Sse};
@@ -17,9 +18,8 @@ use serde_json::value::RawValue;
 
 use super::{Rest, body};
 use crate::call::Call;
-use crate::invoke::invoke;
+use crate::invoke::{invoke, turn_away};
 use crate::layers::deadline::Allowed;
-use crate::outcome::{self, Outcome};
 use crate::{render, stream};
 
 /// The body of a call: the arguments, and what `InvokeRequest` has beside them.
@@ -58,15 +58,19 @@ enum Shape {
     Status,
 }
 
+/// What stands behind `/skills/`; it may be no UTF-8.
+type Target = Result<Path<String>, PathRejection>;
+
 enum Verb {
     Invoke,
     Stream,
 }
 
 /// Tells the two apart by what stands behind the last colon.
-pub(super) async fn post(State(rest): State<Rest>, Path(target): Path<String>, request: Request) -> Response {
+pub(super) async fn post(State(rest): State<Rest>, target: Target, request: Request) -> Response {
     let trace = request.extensions().get::<Trace>().cloned();
     let trace = trace.unwrap_or_else(|| Trace::from_headers(None, None, None));
+    let target = target.as_ref().map_or("", |Path(target)| target.as_str());
     let (skill_id, verb) = match target.rsplit_once(':') {
         Some((id, "invoke")) => (id, Verb::Invoke),
         Some((id, "stream")) => (id, Verb::Stream),
@@ -82,7 +86,7 @@ pub(super) async fn post(State(rest): State<Rest>, Path(target): Path<String>, r
     };
     let Some(permit) = rest.gateway.admission.enter() else {
         let error = SkillError::new(ErrorCode::Overloaded, "the gateway is full").with_retry_after_ms(1000);
-        return body::result(&outcome::result(&call, Outcome::failed(error)));
+        return body::result(&turn_away(&call, error));
     };
     match verb {
         Verb::Invoke => body::result(&invoke(&rest.gateway, rest.shard, &call, None, permit).await),

@@ -1,5 +1,6 @@
 //! `GET /skills` and `GET /skills/{id}`.
 
+use axum::extract::rejection::{PathRejection, QueryRejection};
 use axum::extract::{Path, Query, Request, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse as _, Response};
@@ -16,15 +17,27 @@ pub(super) struct Wanted {
     toolset: String,
 }
 
-pub(super) async fn list(State(rest): State<Rest>, Query(wanted): Query<Wanted>) -> Response {
+pub(super) async fn list(
+    State(rest): State<Rest>,
+    wanted: Result<Query<Wanted>, QueryRejection>,
+    request: Request,
+) -> Response {
+    let Ok(Query(wanted)) = wanted else {
+        let (status, message) = (StatusCode::BAD_REQUEST, "the query can't be read: it may hold one toolset=NAME");
+        return body::refuse(status, ErrorCode::InvalidArgument, message, &body::trace_id(&request)).into_response();
+    };
     let snapshot = rest.gateway.catalog.snapshot();
     let chosen = snapshot.values().filter(|it| wanted.toolset.is_empty() || it.skill.toolset == wanted.toolset);
     let skills: Vec<Value> = chosen.map(|entry| render::skill(&entry.skill)).collect();
     body::json(json!({ "skills": skills }).to_string())
 }
 
-pub(super) async fn one(State(rest): State<Rest>, Path(id): Path<String>, request: Request) -> Response {
-    match rest.gateway.catalog.get(&id) {
+pub(super) async fn one(
+    State(rest): State<Rest>,
+    id: Result<Path<String>, PathRejection>,
+    request: Request,
+) -> Response {
+    match id.ok().and_then(|Path(id)| rest.gateway.catalog.get(&id)) {
         Some(entry) => body::json(render::skill(&entry.skill).to_string()),
         None => {
             let message = "there is no such skill: GET /skills lists them";

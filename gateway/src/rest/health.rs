@@ -21,7 +21,7 @@ pub(super) async fn ready(State(rest): State<Rest>) -> Response {
         (false, false) => "no worker is up",
     };
     let code = if gateway.is_ready() { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
-    let skills = gateway.catalog.snapshot().len();
+    let skills = gateway.catalog.snapshot().values().filter(|entry| !entry.workers.is_empty()).count();
     let text = json!({
         "status": status,
         "workers": { "up": up, "known": all.len() },

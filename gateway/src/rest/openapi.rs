@@ -41,6 +41,13 @@ fn call(skill: &Skill, verb: &str, streamed: bool) -> Value {
     if input == json!({}) {
         input = json!({ "type": "object" });
     }
+    let mut output = schema(&skill.output_schema_json);
+    for (schema, which) in [(&mut input, "input"), (&mut output, "output")] {
+        // References in a skill's schema are relative to that schema, not to this document.
+        if let Some(schema) = schema.as_object_mut() {
+            schema.entry("$id").or_insert_with(|| format!("/skills/{}/{verb}/{which}", skill.id).into());
+        }
+    }
     let examples: Map<String, Value> = skill
         .example_inputs_json
         .iter()
@@ -57,7 +64,7 @@ fn call(skill: &Skill, verb: &str, streamed: bool) -> Value {
             "required": true,
             "content": { "application/json": { "schema": request(&input), "examples": examples } },
         },
-        "responses": responses(&schema(&skill.output_schema_json), streamed),
+        "responses": responses(&output, streamed),
     })
 }
 

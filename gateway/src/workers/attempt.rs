@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use http::Uri;
 use openskill_proto::limits::MAX_RESULT_BYTES;
-use openskill_proto::metadata::{TRACEPARENT, TRACESTATE};
+use openskill_proto::metadata::{NOT_STARTED, TRACEPARENT, TRACESTATE};
 use openskill_proto::v1::worker_service_client::WorkerServiceClient;
 use openskill_proto::v1::{ExecuteRequest, ExecuteResult, execute_event};
 use tonic::{Code, Request, Status};
@@ -109,15 +109,9 @@ fn before_start(status: &Status) -> AttemptError {
     match status.source().and_then(|source| source.downcast_ref::<LinkError>()) {
         Some(LinkError::NotSent(_)) => AttemptError::NotStarted { reason, full: false },
         Some(LinkError::Lost(_)) => AttemptError::Lost { reason },
-        // A status that the worker sent as such has no source. A connection lost in mid-answer has one.
-        None if status.source().is_none() && is_refusal(status.code()) => {
+        None if status.metadata().contains_key(NOT_STARTED) => {
             AttemptError::NotStarted { reason, full: status.code() == Code::ResourceExhausted }
         }
         None => AttemptError::Lost { reason },
     }
-}
-
-/// The statuses by which `WorkerService` says that it started nothing.
-fn is_refusal(code: Code) -> bool {
-    matches!(code, Code::ResourceExhausted | Code::Unavailable | Code::NotFound | Code::InvalidArgument)
 }

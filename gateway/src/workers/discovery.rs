@@ -93,12 +93,17 @@ async fn follow(gateway: Arc<Gateway>, worker: Arc<Worker>) {
             }
             Err(status) => status.message().to_owned(),
         };
-        if worker.state.swap(None).is_some() {
-            tracing::warn!(endpoint = %worker.endpoint, reason, "worker lost");
+        let before = worker.state.swap(None);
+        worker.reason.store(Arc::new(reason.clone()));
+        if let Some(state) = before {
+            if state.draining {
+                tracing::info!(endpoint = %worker.endpoint, "worker drained");
+            } else {
+                tracing::warn!(endpoint = %worker.endpoint, reason, "worker lost");
+            }
             back_off = BACK_OFF.0;
+            gateway.catalog.rebuild(&gateway.workers);
         }
-        worker.reason.store(Arc::new(reason));
-        gateway.catalog.rebuild(&gateway.workers);
         tokio::time::sleep(back_off).await;
         back_off = (back_off * 2).min(BACK_OFF.1);
     }

@@ -7,7 +7,7 @@ use std::error::Error as _;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use hyper::body::Incoming;
 use hyper::client::conn::http2::SendRequest;
@@ -29,8 +29,8 @@ const KEEP_ALIVE: (Duration, Duration) = (Duration::from_secs(5), Duration::from
 pub(crate) struct Link {
     endpoint: Endpoint,
     current: Mutex<Option<SendRequest<Body>>>,
-    /// Held while connecting, so that many calls at once make one connection.
-    connecting: tokio::sync::Mutex<()>,
+    /// Held while connecting, so that many calls at once make one connection. Holds the last failure and its time.
+    connecting: tokio::sync::Mutex<Option<(Instant, String)>>,
 }
 
 /// Why there is no answer.
@@ -53,17 +53,25 @@ impl Link {
         if let Some(sender) = self.open() {
             return Ok(sender);
         }
-        let _guard = self.connecting.lock().await;
+        let asked = Instant::now();
+        let mut last_failure = self.connecting.lock().await;
         if let Some(sender) = self.open() {
             return Ok(sender);
         }
-        let not_sent = |reason: String| LinkError::NotSent(format!("{}: {reason}", self.endpoint));
-        let sender = match tokio::time::timeout(CONNECT_TIMEOUT, self.connect()).await {
-            Ok(connected) => connected.map_err(|error| not_sent(error.to_string()))?,
-            Err(_) => return Err(not_sent(format!("no connection within {} s", CONNECT_TIMEOUT.as_secs()))),
+        // Who waited while a try failed takes its failure: in turn, they would wait for ever longer.
+        if let Some((_, reason)) = last_failure.as_ref().filter(|(at, _)| *at >= asked) {
+            return Err(LinkError::NotSent(reason.clone()));
+        }
+        let failure = match tokio::time::timeout(CONNECT_TIMEOUT, self.connect()).await {
+            Ok(Ok(sender)) => {
+                *self.current.lock().unwrap_or_else(PoisonError::into_inner) = Some(sender.clone());
+                return Ok(sender);
+            }
+            Ok(Err(error)) => format!("{}: {error}", self.endpoint),
+            Err(_) => format!("{}: no connection within {} s", self.endpoint, CONNECT_TIMEOUT.as_secs()),
         };
-        *self.current.lock().unwrap_or_else(PoisonError::into_inner) = Some(sender.clone());
-        Ok(sender)
+        *last_failure = Some((Instant::now(), failure.clone()));
+        Err(LinkError::NotSent(failure))
     }
 
     fn open(&self) -> Option<SendRequest<Body>> {

@@ -7,12 +7,11 @@ use super::Worker;
 /// The least busy worker that was not tried yet and still takes calls.
 pub(crate) fn pick(workers: &[Arc<Worker>], tried: &[Arc<Worker>]) -> Option<Arc<Worker>> {
     let fresh = |worker: &&Arc<Worker>| !tried.iter().any(|it| Arc::ptr_eq(it, worker)) && worker.serving().is_some();
-    let candidates: Vec<_> = workers.iter().filter(fresh).collect();
-    let least = candidates.iter().map(|worker| worker.in_flight()).min()?;
-    let equals: Vec<_> = candidates.into_iter().filter(|worker| worker.in_flight() <= least).collect();
-    // Counts move while they are read; the first is as good as any then.
-    let chosen = equals.get(rand::random_range(0..equals.len().max(1)))?;
-    Some(Arc::clone(chosen))
+    // Each count is read once: other shards change them meanwhile.
+    let candidates: Vec<_> = workers.iter().filter(fresh).map(|worker| (worker.in_flight(), worker)).collect();
+    let least = candidates.iter().map(|(count, _)| *count).min()?;
+    let equals: Vec<_> = candidates.into_iter().filter(|(count, _)| *count == least).collect();
+    equals.get(rand::random_range(0..equals.len())).map(|(_, worker)| Arc::clone(worker))
 }
 
 #[cfg(test)]

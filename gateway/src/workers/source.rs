@@ -25,7 +25,7 @@ pub enum Source {
 /// Why a source can't be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("'{0}' names no workers: write http://host:port, unix:/path, unix:/folder/*.sock or dns://name:port")]
-pub struct SourceError(String);
+pub struct SourceError(pub String);
 
 impl FromStr for Source {
     type Err = SourceError;

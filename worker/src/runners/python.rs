@@ -10,7 +10,7 @@ use std::time::Instant;
 
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
-use openskill_proto::metadata::{ENV_ALLOWED_ROOT, ENV_TRACE_ID, ENV_TRACEPARENT};
+use openskill_proto::metadata::{ENV_ALLOWED_ROOT, ENV_TRACE_ID, ENV_TRACEPARENT, ENV_TRACESTATE};
 use openskill_proto::v1::{ErrorCode, SkillError};
 
 use crate::manifest::{Entry, Limits, Manifest};
@@ -107,7 +107,8 @@ impl Python {
             ("OPENSKILL_TIMEOUT_MS", left_ms.to_string()),
         ];
         let named = manifest.env.iter().filter_map(|name| Some((name.clone(), std::env::var(name).ok()?)));
-        named.chain(own.into_iter().map(|(name, value)| (name.to_owned(), value))).collect()
+        let state = (!invocation.tracestate.is_empty()).then(|| (ENV_TRACESTATE, invocation.tracestate.clone()));
+        named.chain(own.into_iter().chain(state).map(|(name, value)| (name.to_owned(), value))).collect()
     }
 }
 

@@ -1,0 +1,79 @@
+//! JSON text set out for people, without reading its values: numbers stay as they were written.
+
+/// Indents valid JSON by two spaces a level. Control characters that JSON allows in a string, and terminals obey, are
+/// escaped. Text that is no JSON comes back odd, but comes back.
+pub(crate) fn pretty(json: &str) -> String {
+    let mut out = String::with_capacity(json.len() * 2);
+    let mut depth = 0_usize;
+    let mut characters = json.chars().peekable();
+    while let Some(character) = characters.next() {
+        match character {
+            '"' => {
+                out.push('"');
+                string(&mut characters, &mut out);
+            }
+            '{' | '[' => {
+                while characters.next_if(|next| next.is_ascii_whitespace()).is_some() {}
+                out.push(character);
+                if let Some(end) = characters.next_if(|next| matches!(next, '}' | ']')) {
+                    out.push(end);
+                } else {
+                    depth += 1;
+                    new_line(&mut out, depth);
+                }
+            }
+            '}' | ']' => {
+                depth = depth.saturating_sub(1);
+                new_line(&mut out, depth);
+                out.push(character);
+            }
+            ',' => {
+                out.push(',');
+                new_line(&mut out, depth);
+            }
+            ':' => out.push_str(": "),
+            _ if character.is_ascii_whitespace() => {}
+            _ => out.push(character),
+        }
+    }
+    out.push('\n');
+    out
+}
+
+/// The rest of a string, with its end.
+fn string(characters: &mut impl Iterator<Item = char>, out: &mut String) {
+    while let Some(character) = characters.next() {
+        match character {
+            '\\' => {
+                out.push('\\');
+                out.extend(characters.next());
+            }
+            '"' => return out.push('"'),
+            _ if character.is_control() => out.push_str(&format!("\\u{:04x}", u32::from(character))),
+            _ => out.push(character),
+        }
+    }
+}
+
+fn new_line(out: &mut String, depth: usize) {
+    out.push('\n');
+    out.extend(std::iter::repeat_n("  ", depth));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::pretty;
+
+    #[test]
+    fn values_are_set_out_and_not_changed() {
+        let text = r#"{"a":[1,2.50,{}],"b" : [ ],"n":123456789012345678901234567890,"s":"x: {\"y\", }"}"#;
+        let expected = "{\n  \"a\": [\n    1,\n    2.50,\n    {}\n  ],\n  \"b\": [],\n  \"n\": 123456789012345678901234567890,\n  \
+                        \"s\": \"x: {\\\"y\\\", }\"\n}\n";
+        assert_eq!(pretty(text), expected);
+    }
+
+    #[test]
+    fn what_steers_a_terminal_is_escaped() {
+        assert_eq!(pretty("\"a\u{9b}31m\u{7f}\""), "\"a\\u009b31m\\u007f\"\n");
+    }
+}

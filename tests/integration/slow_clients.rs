@@ -1,0 +1,116 @@
+//! Clients that do not read, do not send, or send forever: they hold up themselves and nobody else.
+
+use std::time::Duration;
+
+use http_body_util::{BodyExt as _, Full};
+use openskill_tests::processes;
+use openskill_tests::system::{PATIENCE, Setup, System, request};
+use openskill_tests::wait::{until, until_true};
+use serde_json::json;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+
+async fn in_flight(system: &System) -> u64 {
+    system.get("/readyz").await.json()["in_flight"].as_u64().unwrap()
+}
+
+/// A connection whose windows stay shut: the server can send heads, and no byte of a body.
+async fn connection_without_windows(system: &System) -> hyper::client::conn::http2::SendRequest<Full<bytes::Bytes>> {
+    let stream = TcpStream::connect(system.address).await.unwrap();
+    let io = hyper_util::rt::TokioIo::new(stream);
+    let executor = hyper_util::rt::TokioExecutor::new();
+    let (sender, connection) =
+        hyper::client::conn::http2::Builder::new(executor).initial_stream_window_size(0).handshake(io).await.unwrap();
+    tokio::spawn(connection);
+    sender
+}
+
+#[tokio::test]
+async fn one_that_never_reads_can_not_stretch_a_deadline_or_keep_a_place() {
+    let system = Setup::up().start().await;
+    let mut sender = connection_without_windows(&system).await;
+    let mut open = Vec::new();
+    for (number, skill) in ["never_ends", "floods_events", "daemon_then_hangs"].into_iter().enumerate() {
+        let call_id = format!("unread-{number}-{}", std::process::id());
+        let body = json!({"input": {}, "timeout_ms": 1500, "call_id": call_id}).to_string();
+        let uri = format!("http://{}/skills/{skill}:stream", system.address);
+        let request = http::Request::post(uri).body(Full::new(body.into())).unwrap();
+        open.push((call_id, sender.send_request(request).await.unwrap()));
+    }
+    until_true("the skills run", PATIENCE, || open.iter().all(|(id, _)| !processes::of_call(id).is_empty())).await;
+    for (call_id, _) in &open {
+        processes::gone(call_id, Duration::from_secs(4)).await;
+    }
+    until("no place is taken", PATIENCE, || async { (in_flight(&system).await == 0).then_some(()) }).await;
+    assert!(system.invoke(request("in_echo", json!({}))).await.success);
+}
+
+#[tokio::test]
+async fn one_that_says_nothing_is_shown_the_door() {
+    let system = Setup::up().with("OPENSKILL_MAX_CONNECTIONS", 4).start().await;
+    let mut silent = Vec::new();
+    for opening in [&b""[..], b"PRI * HT", b"GET /skills HTT", b""] {
+        let mut stream = TcpStream::connect(system.address).await.unwrap();
+        stream.write_all(opening).await.unwrap();
+        silent.push(stream);
+    }
+    // All places are taken until they are given up.
+    for mut stream in silent {
+        let mut rest = Vec::new();
+        let closed = tokio::time::timeout(PATIENCE, stream.read_to_end(&mut rest)).await;
+        assert!(closed.is_ok(), "it is still open");
+    }
+    assert!(system.invoke(request("in_echo", json!({}))).await.success);
+}
+
+#[tokio::test]
+async fn several_shards_share_the_work_and_lose_no_call() {
+    let system = Setup::up().with("OPENSKILL_SHARDS", 4).flag("--workers", 1).start().await;
+    let mut running = Vec::new();
+    for _ in 0..16 {
+        // A connection each, so that the kernel spreads them over the shards.
+        let mut client = system.skills().await;
+        running.push(tokio::spawn(async move {
+            let mut failed = Vec::new();
+            for number in 0..150 {
+                let result = client.invoke(request("in_echo", json!({"n": number}))).await.unwrap().into_inner();
+                failed.extend((!result.success).then_some(result));
+            }
+            failed
+        }));
+    }
+    for failed in running {
+        let failed = failed.await.unwrap();
+        assert!(failed.is_empty(), "{} failed: {:?}", failed.len(), failed.first());
+    }
+}
+
+#[tokio::test]
+async fn a_body_that_is_too_large_is_answered_also_to_one_who_sends_it_slowly() {
+    let system = Setup::up().start().await;
+    let mut stream = TcpStream::connect(system.address).await.unwrap();
+    let head = "POST /skills/in_echo:invoke HTTP/1.1\r\nhost: 127.0.0.1\r\nexpect: 100-continue\r\ncontent-length: 99999999\r\n\r\n";
+    stream.write_all(head.as_bytes()).await.unwrap();
+    let mut answer = [0; 12];
+    stream.read_exact(&mut answer).await.unwrap();
+    assert_eq!(&answer, b"HTTP/1.1 413", "and no 100-continue before it");
+}
+
+#[tokio::test]
+async fn an_answer_is_whole_for_one_that_reads_late() {
+    let system = Setup::up().start().await;
+    let stream = TcpStream::connect(system.address).await.unwrap();
+    let executor = hyper_util::rt::TokioExecutor::new();
+    let io = hyper_util::rt::TokioIo::new(stream);
+    let (mut sender, connection) = hyper::client::conn::http2::handshake(executor, io).await.unwrap();
+    tokio::spawn(connection);
+    let uri = format!("http://{}/skills/many_numbers:invoke", system.address);
+    let response = sender
+        .send_request(http::Request::post(uri).body(Full::new(bytes::Bytes::from_static(b"{}"))).unwrap())
+        .await
+        .unwrap();
+    until("the call is over", PATIENCE, || async { (in_flight(&system).await == 0).then_some(()) }).await;
+    let body: bytes::Bytes = response.into_body().collect().await.unwrap().to_bytes();
+    let value: serde_json::Value = serde_json::from_slice(&body).unwrap();
+    assert_eq!(value["data"].as_array().unwrap().len(), 3_300_000);
+}
