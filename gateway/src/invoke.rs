@@ -83,8 +83,13 @@ async fn run(
     match tokio::time::timeout_at(until.into(), try_workers(&entry, &attempt, shard, listener, &mut attempts)).await {
         Ok(outcome) => Ok(Outcome { attempts, ..outcome }),
         Err(_) => {
-            let error = SkillError::new(ErrorCode::Timeout, "the worker did not answer in time");
-            Ok(Outcome { attempts, ..Outcome::failed(error.with_blame(Blame::Worker)) })
+            let error = if listener.is_some_and(Listener::is_held_up) {
+                let message = "the deadline passed while the client did not read the call's events";
+                SkillError::new(ErrorCode::Timeout, message).with_blame(Blame::Caller)
+            } else {
+                SkillError::new(ErrorCode::Timeout, "the worker did not answer in time").with_blame(Blame::Worker)
+            };
+            Ok(Outcome { attempts, ..Outcome::failed(error) })
         }
     }
 }

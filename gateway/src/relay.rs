@@ -1,5 +1,8 @@
 //! From what a worker says to what the caller hears.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use openskill_proto::v1::{Accepted, InvokeEvent, execute_event, invoke_event::Event};
 use tokio::sync::mpsc;
 
@@ -8,11 +11,13 @@ use tokio::sync::mpsc;
 pub(crate) struct Listener {
     call_id: String,
     events: mpsc::Sender<InvokeEvent>,
+    /// An event waits for the client to make room for it.
+    waits: Arc<AtomicBool>,
 }
 
 impl Listener {
     pub(crate) fn new(call_id: String, events: mpsc::Sender<InvokeEvent>) -> Self {
-        Self { call_id, events }
+        Self { call_id, events, waits: Arc::default() }
     }
 
     pub(crate) async fn accepted(&self, trace_id: &str, version: &str) {
@@ -31,7 +36,14 @@ impl Listener {
     }
 
     pub(crate) async fn send(&self, event: Event) {
+        self.waits.store(true, Ordering::Relaxed);
         // A listener that went away is about to drop the whole call.
         let _ = self.events.send(InvokeEvent { call_id: self.call_id.clone(), event: Some(event) }).await;
+        self.waits.store(false, Ordering::Relaxed);
+    }
+
+    /// Whether the call is held up by a client that does not read.
+    pub(crate) fn is_held_up(&self) -> bool {
+        self.waits.load(Ordering::Relaxed)
     }
 }

@@ -36,6 +36,9 @@ pub const MAX_SKILL_ID_BYTES: usize = 64;
 /// How many skills one worker may offer.
 pub const MAX_SKILLS: usize = 20_000;
 
+/// The largest state of a worker: all its skills with their schemas.
+pub const MAX_STATE_BYTES: usize = 64 * 1024 * 1024;
+
 /// How many calls of one `InvokeMany` stream run at a time; past that, reading pauses.
 pub const MAX_CALLS_PER_STREAM: usize = 64;
 

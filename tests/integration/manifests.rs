@@ -32,8 +32,14 @@ async fn a_change_on_disk_is_taken_over_without_a_restart() {
 
     folder.write("skills/one.py", "print('{\"version\": 2}')");
     folder.write("skills/one.yaml", MANIFEST.replace("1.0.0", "2.0.0"));
-    let change = watch.message().await.unwrap().unwrap();
-    assert_eq!((change.kind(), change.skill.unwrap().version.as_str()), (ChangeKind::Updated, "2.0.0"));
+    // A file that is read while it is being written shows as an update of its own.
+    loop {
+        let change = watch.message().await.unwrap().unwrap();
+        assert_eq!(change.kind(), ChangeKind::Updated);
+        if change.skill.unwrap().version == "2.0.0" {
+            break;
+        }
+    }
     assert_eq!(data(&system.invoke(request("one", json!({}))).await), json!({"version": 2}));
 
     folder.write("skills/two.py", "print('{\"two\": true}')");
@@ -55,6 +61,35 @@ async fn a_bad_manifest_is_reported_with_file_line_and_reason_and_the_others_loa
     assert!(line.contains("line=5") && line.contains("colour"), "{line}");
     assert!(system.invoke(request("in_echo", json!({}))).await.success);
     assert_eq!(code(&system.invoke(request("broken", json!({}))).await), "NOT_FOUND");
+}
+
+#[tokio::test]
+async fn a_manifest_that_is_broken_for_a_moment_takes_nothing_away_and_bares_no_script() {
+    let folder = Folder::new();
+    let manifest = MANIFEST.replace("entry: one.py", "entry: hidden.py");
+    let skills = skills_with(&folder, &[("hidden.py", SCRIPT), ("one.yaml", &manifest)]);
+    let system = up(&skills).start().await;
+    folder.write("skills/one.yaml", &manifest[..20]);
+    system.process.log.line(&["bad manifest", "one.yaml"]).await;
+    assert!(system.invoke(request("one", json!({}))).await.success);
+    assert_eq!(code(&system.invoke(request("hidden", json!({}))).await), "NOT_FOUND");
+    folder.write("skills/one.yaml", manifest.replace("1.0.0", "3.0.0"));
+    until("the mended manifest is taken over", PATIENCE, || async {
+        (system.get("/skills/one").await.json()["version"] == "3.0.0").then_some(())
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_script_below_the_folder_is_found_when_it_comes() {
+    let folder = Folder::new();
+    let manifest = MANIFEST.replace("entry: one.py", "entry: below/one.py");
+    let skills = skills_with(&folder, &[("one.yaml", &manifest)]);
+    let system = up(&skills).start().await;
+    assert_eq!(code(&system.invoke(request("one", json!({}))).await), "UNAVAILABLE");
+    folder.write("skills/below/one.py", SCRIPT);
+    until("it can run", PATIENCE, || async { system.invoke(request("one", json!({}))).await.success.then_some(()) })
+        .await;
 }
 
 #[tokio::test]

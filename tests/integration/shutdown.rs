@@ -98,6 +98,34 @@ async fn a_call_longer_than_the_drain_is_ended_and_so_is_its_skill() {
 }
 
 #[tokio::test]
+async fn a_worker_alone_ends_what_is_over_its_drain_also_if_it_can_not_be_told() {
+    use openskill_proto::v1::ExecuteRequest;
+    use openskill_proto::v1::worker_service_client::WorkerServiceClient;
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let (listen, skills) = (format!("127.0.0.1:{port}"), openskill_tests::fixtures().display().to_string());
+    let mut worker = Setup::command(&["worker", "--listen", &listen, "--skills-dir", &skills])
+        .with("OPENSKILL_DRAIN_TIMEOUT_MS", 300)
+        .spawn();
+    worker.log.line(&["worker ready"]).await;
+    let call_id = format!("alone-{}", std::process::id());
+    let call = ExecuteRequest {
+        skill_id: "stops_parent".to_owned(),
+        call_id: call_id.clone(),
+        input_json: "{}".into(),
+        timeout_ms: 60_000,
+        ..ExecuteRequest::default()
+    };
+    let channel = tonic::transport::Endpoint::from_shared(format!("http://{listen}")).unwrap();
+    let channel = openskill_tests::wait::until("it listens", PATIENCE, || async { channel.connect().await.ok() }).await;
+    let running = tokio::spawn(async move { WorkerServiceClient::new(channel).execute(call).await });
+    until_true("the skill runs", PATIENCE, || !processes::of_call(&call_id).is_empty()).await;
+    worker.terminate();
+    assert_eq!(worker.ended().await.code(), Some(0));
+    processes::gone(&call_id, Duration::from_secs(1)).await;
+    let _ = running.await;
+}
+
+#[tokio::test]
 async fn a_second_signal_stops_at_once() {
     let mut system = Setup::up().start().await;
     let call_id = format!("impatient-{}", std::process::id());
@@ -109,5 +137,6 @@ async fn a_second_signal_stops_at_once() {
     system.process.log.line(&["shutting down"]).await;
     system.process.terminate();
     assert_eq!(system.process.ended().await.code(), Some(130));
+    processes::gone(&call_id, PATIENCE).await;
     let _ = running.await;
 }

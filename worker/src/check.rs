@@ -29,6 +29,9 @@ pub enum CheckError {
     /// The manifest, or another that takes its place, can't be used.
     #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))]
     BadManifest(Vec<ManifestError>),
+    /// The system lacks what isolation needs.
+    #[error("skills can't be isolated here: {0}")]
+    System(#[source] std::io::Error),
     /// There is no such skill.
     #[error("no skill '{skill_id}' in {}", folders.iter().map(|it| it.display().to_string()).collect::<Vec<_>>().join(", "))]
     NotFound {
@@ -55,7 +58,8 @@ pub async fn check(config: Config, skill_id: &str) -> Result<Findings, CheckErro
             CheckError::BadManifest(of_skill)
         });
     };
-    let worker = crate::build(config, Functions::default(), Arc::new(Strays::default()));
+    let strays = Strays::adopt().map_err(CheckError::System)?;
+    let worker = crate::build(config, Functions::default(), Arc::new(strays));
     let mut examples = Vec::with_capacity(manifest.examples.len());
     for (number, example) in manifest.examples.iter().enumerate() {
         let request = ExecuteRequest {

@@ -99,11 +99,14 @@ async fn run(worker: &Worker, entry: &Entry, runner: Arc<dyn Runner>, call: Call
         slot,
     };
     let trace_id = invocation.trace_id.clone();
-    let raw = match tokio::time::timeout_at(until, runner.run(invocation)).instrument(span).await {
-        Ok(raw) => raw,
-        Err(_) => {
-            let message = "the skill did not finish before the call's deadline and was ended";
-            RawOutput::Failed(SkillError::new(ErrorCode::Timeout, message))
+    let run = tokio::time::timeout_at(until, runner.run(invocation)).instrument(span);
+    let failed = |code, message| RawOutput::Failed(SkillError::new(code, message));
+    let raw = tokio::select! {
+        ended = run => ended.unwrap_or_else(|_| {
+            failed(ErrorCode::Timeout, "the skill did not finish before the call's deadline and was ended")
+        }),
+        () = worker.abandoned.cancelled() => {
+            failed(ErrorCode::Unavailable, "the worker stopped before the skill finished, and ended it")
         }
     };
     drop(ticket);

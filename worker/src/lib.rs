@@ -58,15 +58,14 @@ pub async fn run(
     listeners: Vec<listen::Listener>,
     shutdown: CancellationToken,
 ) -> std::io::Result<()> {
-    Strays::adopt_orphans()?;
-    let strays = Arc::new(Strays::default());
+    let strays = Arc::new(Strays::adopt()?);
     let worker = build(config, functions, Arc::clone(&strays));
     tracing::info!(worker_id = %worker.config.worker_id, skills = worker.registry.describe().len(), "worker ready");
     let shards = shards::start(&worker, listeners)?;
     let reload = tokio::spawn(keep_up_to_date(Arc::clone(&worker), strays));
     shutdown.cancelled().await;
     worker.drain();
-    shards.drain(worker.config.drain_timeout).await;
+    shards.drain(&worker, worker.config.drain_timeout).await;
     reload.abort();
     worker.launcher.finished().await;
     Ok(())
@@ -85,7 +84,7 @@ fn runners(config: &Config, functions: Functions, launcher: &Launcher) -> Runner
         Ok(it) => tracing::info!(path = %it.path.display(), version = ?it.version, "python found"),
         Err(error) => tracing::warn!(%error, "no python: cli:python skills are unavailable"),
     }
-    let interpreter = interpreter.map_err(|error| error.to_string());
+    let interpreter = interpreter.map_err(|_| ());
     let python = Python::new(interpreter, launcher.clone(), config.allowed_root.clone());
     Runners::new([
         ("cli:python", Arc::new(python) as Arc<dyn runner::Runner>),
@@ -100,11 +99,10 @@ async fn keep_up_to_date(worker: Arc<Worker>, strays: Arc<Strays>) {
     loop {
         ticks.tick().await;
         let (worker, strays) = (Arc::clone(&worker), Arc::clone(&strays));
-        let looked = tokio::task::spawn_blocking(move || {
-            worker.registry.reload();
-            strays.sweep()
-        });
-        if let Ok(found @ 1..) = looked.await {
+        if let Err(error) = tokio::task::spawn_blocking(move || worker.registry.reload()).await {
+            tracing::error!(%error, "the skill folders could not be reloaded");
+        }
+        if let Ok(found @ 1..) = tokio::task::spawn_blocking(move || strays.sweep()).await {
             tracing::warn!(found, "killed processes that had escaped their supervisor");
         }
     }

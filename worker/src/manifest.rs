@@ -99,6 +99,13 @@ pub struct Rules<'a> {
 /// The largest manifest file that is read.
 pub const MAX_MANIFEST_BYTES: u64 = 1024 * 1024;
 
+/// The most calls of one skill at once that a manifest may ask for.
+const MAX_CONCURRENCY: usize = 10_000;
+
+/// The largest free text of a manifest, and all its examples together. YAML's aliases make much of little.
+const MAX_TEXT_BYTES: usize = 16 * 1024;
+const MAX_EXAMPLES_BYTES: usize = 128 * 1024;
+
 /// Variables that openskill sets itself and no manifest may pass on.
 const RESERVED_ENV: [&str; 4] = ["PATH", "LANG", "TRACEPARENT", "LD_PRELOAD"];
 
@@ -144,6 +151,13 @@ impl Manifest {
         })
     }
 
+    /// About how many bytes the skill takes in a worker's state.
+    pub(crate) fn description_size(&self) -> usize {
+        let schema = |schema: &Option<Value>| schema.as_ref().map_or(0, |it| it.to_string().len());
+        let examples: usize = self.examples.iter().map(|it| it.input.to_string().len()).sum();
+        256 + self.description.len() + schema(&self.input_schema) + schema(&self.output_schema) + examples
+    }
+
     fn resolve(raw: raw::Raw, file: &Path, rules: Rules<'_>) -> Result<Self, (&'static str, String)> {
         if !valid_id(&raw.id) {
             return Err(("id", format!("'{}' is no skill id: {ID_RULE}", raw.id)));
@@ -155,9 +169,10 @@ impl Manifest {
         if timeout_ms.is_some_and(|ms| ms == 0 || ms > MAX_TIMEOUT_MS) {
             return Err(("timeout_ms", format!("must be 1 to {MAX_TIMEOUT_MS}")));
         }
-        if raw.concurrency == Some(0) {
-            return Err(("concurrency", "must be at least 1".to_owned()));
+        if raw.concurrency.is_some_and(|limit| limit == 0 || limit > MAX_CONCURRENCY) {
+            return Err(("concurrency", format!("must be 1 to {MAX_CONCURRENCY}")));
         }
+        check_sizes(&raw)?;
         let input_schema = match (raw.input_schema, raw.parameters) {
             (Some(_), Some(_)) => return Err(("parameters", "give input_schema or parameters, not both".to_owned())),
             (None, Some(parameters)) => Some(parameters::to_schema(&parameters)),
@@ -222,6 +237,28 @@ fn resolve_root(root: &str, rules: Rules<'_>) -> Result<PathBuf, (&'static str, 
         return Err(("allowed_root", format!("'{root}' is outside the worker's allowed root")));
     }
     Ok(resolved)
+}
+
+fn check_sizes(raw: &raw::Raw) -> Result<(), (&'static str, String)> {
+    let texts = [("description", &raw.description), ("version", &raw.version), ("toolset", &raw.toolset)];
+    for (field, text) in texts {
+        if text.len() > MAX_TEXT_BYTES || text.chars().any(|it| it.is_control() && it != '\n') {
+            return Err((field, format!("must be at most {MAX_TEXT_BYTES} bytes without control characters")));
+        }
+    }
+    let examples: usize = raw
+        .examples
+        .iter()
+        .map(|it| {
+            it.name.len()
+                + Value::Object(it.input.clone()).to_string().len()
+                + it.data.to_owned().map_or(0, |data| data.to_string().len())
+        })
+        .sum();
+    if examples > MAX_EXAMPLES_BYTES {
+        return Err(("examples", format!("must be at most {MAX_EXAMPLES_BYTES} bytes together")));
+    }
+    Ok(())
 }
 
 fn check_env(names: Vec<String>) -> Result<Vec<String>, (&'static str, String)> {

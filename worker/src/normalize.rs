@@ -7,7 +7,7 @@
 
 use openskill_proto::json;
 use openskill_proto::limits::MAX_JSON_DEPTH;
-use openskill_proto::v1::{ErrorCode, ExecuteResult, SkillError, skill_error::More};
+use openskill_proto::v1::{Blame, ErrorCode, ExecuteResult, SkillError, skill_error::More};
 use serde_json::value::RawValue;
 
 use crate::manifest::Manifest;
@@ -16,7 +16,7 @@ use crate::runner::RawOutput;
 
 mod report;
 
-use report::Report;
+use report::{Answer, Report, ReportedError};
 
 /// The longest message and the longest text that are passed on. More is cut.
 const MAX_TEXT_BYTES: usize = 4096;
@@ -84,9 +84,10 @@ fn of_process(stdout: &[u8], exit: Exit, leftovers: u32) -> ExecuteResult {
         return broke(format!("the skill printed nothing on stdout (exit code {code})"));
     }
     match one_value(text) {
-        Ok(value) => match Report::read(value) {
-            Some(report) => of_report(&report, code),
-            None => of_bare_value(value, code),
+        Ok(value) => match Answer::read(value) {
+            Answer::Report(report) => of_report(&report, code),
+            Answer::Bare => of_bare_value(value, code),
+            Answer::Broken(reason) => broke(format!("the skill's output {reason} (exit code {code})")),
         },
         Err(reason) => broke(format!("the skill's output {reason} (exit code {code})")),
     }
@@ -107,26 +108,24 @@ fn one_value(text: &str) -> Result<&RawValue, String> {
 }
 
 fn of_report(report: &Report<'_>, code: i32) -> ExecuteResult {
-    let mut result = if report.success {
-        if code != 0 {
-            return broke(format!("the skill reported success but its exit code was {code}"));
-        }
-        succeeded(report.data.unwrap_or(RawValue::NULL))
-    } else {
-        of_reported_error(report)
+    let mut result = match &report.outcome {
+        Ok(_) if code != 0 => return broke(format!("the skill reported success but its exit code was {code}")),
+        Ok(data) => succeeded(data.unwrap_or(RawValue::NULL)),
+        Err(reported) => of_reported_error(reported),
     };
-    result.text = cut(report.text.as_deref().unwrap_or_default()).to_owned();
-    result.version = cut(report.version()).to_owned();
-    result.truncated = report.truncated();
+    result.text = cut(&report.text).to_owned();
+    result.version = cut(&report.version).to_owned();
+    result.truncated = report.truncated;
     result
 }
 
-fn of_reported_error(report: &Report<'_>) -> ExecuteResult {
-    let Some(reported) = &report.error else {
-        return broke("the skill reported a failure without an error that says why".to_owned());
-    };
+fn of_reported_error(reported: &ReportedError<'_>) -> ExecuteResult {
     let (code, unknown) = reported.code();
     let mut error = SkillError::new(code, cut(&reported.message));
+    if matches!(error.blame(), Blame::Worker | Blame::Gateway) {
+        // It ran well enough to say so: the fault is not its host's.
+        error = error.with_blame(Blame::Skill);
+    }
     let mut warnings = Vec::new();
     if let Some(name) = unknown {
         warnings.push(format!("the skill gave the unknown error code '{}'", cut(&name)));

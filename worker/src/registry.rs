@@ -35,7 +35,7 @@ pub(crate) struct Registry {
     allowed_root: PathBuf,
     runners: Runners,
     current: ArcSwap<Snapshot>,
-    seen: Mutex<scan::Seen>,
+    memory: Mutex<scan::Memory>,
     changes: watch::Sender<u64>,
 }
 
@@ -47,7 +47,7 @@ impl Registry {
             allowed_root,
             runners,
             current: ArcSwap::default(),
-            seen: Mutex::default(),
+            memory: Mutex::default(),
             changes: watch::Sender::new(0),
         };
         registry.reload();
@@ -73,16 +73,23 @@ impl Registry {
 
     /// Looks at the folders again and takes over what changed. Reads files: not for a runtime's thread.
     pub(crate) fn reload(&self) {
-        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        let now = scan::look(&self.folders);
-        if *seen == now {
+        let mut memory = self.memory.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = scan::look(&self.folders, &memory);
+        if memory.seen == now {
             return;
         }
         let rules = Rules { allowed_root: &self.allowed_root };
-        let (manifests, errors) = scan::read(&now, rules);
+        let (manifests, errors) = scan::read(&now, rules, &mut memory);
         report(&errors);
+        memory.named = scan::named(&manifests, &self.folders);
+        memory.seen = scan::look(&self.folders, &memory);
+        let at_top =
+            |it: &&(PathBuf, _)| it.0.parent().is_some_and(|parent| self.folders.iter().any(|it| it == parent));
+        if memory.seen.iter().filter(at_top).ne(now.iter().filter(at_top)) {
+            // What was read may be half of a change: the next look reads it again.
+            memory.seen.clear();
+        }
         self.current.store(Arc::new(self.take_over(manifests)));
-        *seen = now;
         self.changes.send_modify(|change| *change += 1);
     }
 
@@ -146,5 +153,6 @@ pub(crate) fn read_folders(
     folders: &[PathBuf],
     allowed_root: &Path,
 ) -> (BTreeMap<String, Manifest>, Vec<ManifestError>) {
-    scan::read(&scan::look(folders), Rules { allowed_root })
+    let mut memory = scan::Memory::default();
+    scan::read(&scan::look(folders, &memory), Rules { allowed_root }, &mut memory)
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::stream::{self, BoxStream, StreamExt as _};
-use openskill_proto::limits::{MAX_HEADER_BYTES, MAX_REQUEST_BYTES, MAX_RESULT_BYTES};
+use openskill_proto::limits::{MAX_HEADER_BYTES, MAX_REQUEST_BYTES, MAX_STATE_BYTES};
 use openskill_proto::metadata::{TRACEPARENT, TRACESTATE};
 use openskill_proto::v1::worker_service_server::{WorkerService, WorkerServiceServer};
 use openskill_proto::v1::{DescribeRequest, ExecuteEvent, ExecuteRequest, ExecuteResult, WorkerState, execute_event};
@@ -27,7 +27,7 @@ const EVENT_BUFFER: usize = 32;
 pub(crate) fn router(worker: Arc<Worker>) -> Router {
     let service = WorkerServiceServer::new(Service { worker })
         .max_decoding_message_size(MAX_REQUEST_BYTES + 64 * 1024)
-        .max_encoding_message_size(2 * MAX_RESULT_BYTES);
+        .max_encoding_message_size(MAX_STATE_BYTES);
     tonic::transport::Server::builder()
         .max_concurrent_streams(MAX_STREAMS)
         .initial_stream_window_size(1 << 20)

@@ -11,6 +11,9 @@ use tokio_util::sync::CancellationToken;
 use crate::listen::Listener;
 use crate::worker::Worker;
 
+/// How long the answers of ended calls may take to get out.
+const LAST_WORDS: Duration = Duration::from_secs(1);
+
 /// The running shards.
 pub(crate) struct Shards {
     shards: Vec<(JoinHandle<()>, oneshot::Receiver<()>)>,
@@ -47,15 +50,18 @@ pub(crate) fn start(worker: &Arc<Worker>, listeners: Vec<Listener>) -> std::io::
 }
 
 impl Shards {
-    /// Stops accepting, waits for the calls under way, and after `limit` drops those that are left.
-    pub(crate) async fn drain(self, limit: Duration) {
+    /// Stops accepting, waits for the calls under way, and after `limit` ends those that are left.
+    pub(crate) async fn drain(self, worker: &Worker, limit: Duration) {
         self.stop.cancel();
         let (threads, ends): (Vec<_>, Vec<_>) = self.shards.into_iter().unzip();
         let mut all = std::pin::pin!(futures_util::future::join_all(ends));
         if tokio::time::timeout(limit, &mut all).await.is_err() {
             tracing::warn!(limit_ms = limit.as_millis() as u64, "calls were still running and are ended");
-            self.abandon.cancel();
-            all.await;
+            worker.abandoned.cancel();
+            if tokio::time::timeout(LAST_WORDS, &mut all).await.is_err() {
+                self.abandon.cancel();
+                all.await;
+            }
         }
         for thread in threads {
             let _ = thread.join();

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use openskill_proto::v1::WorkerState;
 use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
 
 use crate::admission::Admission;
 use crate::config::Config;
@@ -17,12 +18,15 @@ pub(crate) struct Worker {
     pub(crate) admission: Admission,
     pub(crate) launcher: Launcher,
     draining: watch::Sender<bool>,
+    /// Cancelled when the drain is over: calls that still run are ended.
+    pub(crate) abandoned: CancellationToken,
 }
 
 impl Worker {
     pub(crate) fn new(config: Config, registry: Registry, launcher: Launcher) -> Arc<Self> {
         let admission = Admission::new(config.concurrency, config.queue);
-        Arc::new(Self { config, registry, admission, launcher, draining: watch::Sender::new(false) })
+        let (draining, abandoned) = (watch::Sender::new(false), CancellationToken::new());
+        Arc::new(Self { config, registry, admission, launcher, draining, abandoned })
     }
 
     pub(crate) fn is_draining(&self) -> bool {

@@ -17,6 +17,9 @@ pub(super) fn run(args: &Check, settings: &Settings, raw: &Raw) -> Result<ExitCo
         let findings = match openskill_worker::check::check(config, &args.skill_id).await {
             Ok(findings) => findings,
             Err(error @ CheckError::NotFound { .. }) => return Err(Failure::Usage(error.to_string())),
+            Err(CheckError::System(source)) => {
+                return Err(Failure::System { what: "isolating skills".to_owned(), source });
+            }
             Err(error @ CheckError::BadManifest(_)) => {
                 complain(&format!("{error}\n"));
                 return Ok(ExitCode::from(FAILED));

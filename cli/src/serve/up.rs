@@ -5,13 +5,16 @@
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{ExitCode, Stdio};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use openskill_gateway::config::Source;
+use openskill_worker::process::strays::{Strays, is_stopped};
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::process::{Child, Command};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::AbortOnDropHandle;
 
 use crate::args::Up;
 use crate::exit::Failure;
@@ -20,6 +23,10 @@ use crate::terminal::say;
 
 /// Between the end of a worker and its next start: at first, and at most. One that lived for the most starts afresh.
 const BACK_OFF: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(5));
+
+/// How often workers and strays are looked at, and after how many looks a stopped worker is given up.
+const LOOK: Duration = Duration::from_millis(500);
+const STUCK_AFTER: u32 = 3;
 
 /// How much longer than its own drain a worker is waited for.
 const SLACK: Duration = Duration::from_secs(2);
@@ -33,10 +40,15 @@ pub(crate) fn run(args: &Up, settings: &Settings, raw: &Raw, started: Instant) -
         let folder = SocketFolder::make()?;
         let sockets: Vec<PathBuf> = (1..=args.workers).map(|it| folder.0.join(format!("worker-{it}.sock"))).collect();
         let stop_workers = CancellationToken::new();
+        // A skill that kills its worker and its supervisor makes its orphans ours.
+        let strays = Strays::adopt().map_err(Failure::system("becoming the parent of orphans"))?;
+        let strays = Arc::new(strays);
+        let sweeping = AbortOnDropHandle::new(tokio::spawn(sweep(Arc::clone(&strays))));
         let mut workers = JoinSet::new();
         for (number, socket) in sockets.iter().enumerate() {
             let command = command(&format!("worker-{}", number + 1), socket, settings, raw);
-            workers.spawn(keep(command, number + 1, settings.drain_timeout, stop_workers.clone()));
+            let keeper = Keeper { number: number + 1, drain: settings.drain_timeout, strays: Arc::clone(&strays) };
+            workers.spawn(keeper.keep(command, stop_workers.clone()));
         }
         let config = openskill_gateway::Config {
             workers: sockets.into_iter().map(Source::Unix).collect(),
@@ -46,6 +58,8 @@ pub(crate) fn run(args: &Up, settings: &Settings, raw: &Raw, started: Instant) -
         let ended = openskill_gateway::run(config, listeners, args.workers.into(), ready, shutdown).await;
         stop_workers.cancel();
         while workers.join_next().await.is_some() {}
+        drop(sweeping);
+        let _ = tokio::task::spawn_blocking(move || strays.sweep()).await;
         ended.map_err(Failure::system("running the gateway"))
     })
 }
@@ -65,27 +79,70 @@ fn command(id: &str, socket: &Path, settings: &Settings, raw: &Raw) -> Command {
     command
 }
 
-/// Keeps one worker running until `stop`, then drains it.
-async fn keep(mut command: Command, number: usize, drain: Duration, stop: CancellationToken) {
-    let mut back_off = BACK_OFF.0;
-    loop {
-        let begun = Instant::now();
-        match command.spawn() {
-            Ok(mut child) => {
-                tokio::select! {
-                    status = child.wait() => {
-                        let status = status.map(|it| it.to_string()).unwrap_or_default();
-                        tracing::warn!(worker = number, %status, "a worker ended and is started again");
+/// What keeps one worker running.
+struct Keeper {
+    number: usize,
+    drain: Duration,
+    strays: Arc<Strays>,
+}
+
+impl Keeper {
+    /// Starts the worker again and again until `stop`, then drains it.
+    async fn keep(self, mut command: Command, stop: CancellationToken) {
+        let mut back_off = BACK_OFF.0;
+        loop {
+            let begun = Instant::now();
+            let started = self.strays.start(|| {
+                let child = command.spawn()?;
+                let pid = child.id();
+                Ok((child, pid))
+            });
+            match started {
+                Ok(mut child) => {
+                    let pid = child.id().unwrap_or_default();
+                    tokio::select! {
+                        status = ended_or_stuck(&mut child) => {
+                            self.strays.ended(pid);
+                            tracing::warn!(worker = self.number, status, "a worker ended and is started again");
+                        }
+                        () = stop.cancelled() => return end(child, self.drain + SLACK).await,
                     }
-                    () = stop.cancelled() => return end(child, drain + SLACK).await,
                 }
+                Err(error) => tracing::error!(worker = self.number, %error, "a worker could not be started"),
             }
-            Err(error) => tracing::error!(worker = number, %error, "a worker could not be started"),
+            back_off = if begun.elapsed() > BACK_OFF.1 { BACK_OFF.0 } else { (back_off * 2).min(BACK_OFF.1) };
+            tokio::select! {
+                () = tokio::time::sleep(back_off) => {}
+                () = stop.cancelled() => return,
+            }
         }
-        back_off = if begun.elapsed() > BACK_OFF.1 { BACK_OFF.0 } else { (back_off * 2).min(BACK_OFF.1) };
+    }
+}
+
+/// Waits for a worker's end. One that stays stopped (SIGSTOP) serves nobody and watches over nothing: it is killed.
+async fn ended_or_stuck(child: &mut Child) -> String {
+    let pid = child.id().unwrap_or_default();
+    let mut stopped = 0;
+    loop {
         tokio::select! {
-            () = tokio::time::sleep(back_off) => {}
-            () = stop.cancelled() => return,
+            status = child.wait() => return status.map(|it| it.to_string()).unwrap_or_default(),
+            () = tokio::time::sleep(LOOK) => {}
+        }
+        stopped = if is_stopped(pid) { stopped + 1 } else { 0 };
+        if stopped == STUCK_AFTER {
+            tracing::warn!(pid, "a worker was stopped and is killed");
+            let _ = child.start_kill();
+        }
+    }
+}
+
+/// Ends what skills left behind that killed their worker.
+async fn sweep(strays: Arc<Strays>) {
+    loop {
+        tokio::time::sleep(LOOK).await;
+        let strays = Arc::clone(&strays);
+        if let Ok(found @ 1..) = tokio::task::spawn_blocking(move || strays.sweep()).await {
+            tracing::warn!(found, "killed processes that had escaped their worker");
         }
     }
 }

@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
+use openskill_proto::limits::MAX_STATE_BYTES;
 use openskill_proto::v1::DescribeRequest;
 use openskill_proto::v1::worker_service_client::WorkerServiceClient;
 use tokio::task::{AbortHandle, JoinSet};
@@ -19,9 +20,6 @@ use crate::gateway::Gateway;
 
 /// Between two tries to reach a worker: at first, and at most.
 const BACK_OFF: (Duration, Duration) = (Duration::from_millis(25), Duration::from_millis(500));
-
-/// The largest state: what 20,000 skills with their schemas may need.
-const MAX_STATE_BYTES: usize = 256 * 1024 * 1024;
 
 /// Finds and follows workers until dropped.
 pub(crate) async fn run(gateway: Arc<Gateway>, shards: usize) {

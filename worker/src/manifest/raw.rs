@@ -83,7 +83,9 @@ fn default_version() -> String {
 
 /// Reads YAML, of which JSON is a part. On failure: the line, from 1, and the reason.
 pub(super) fn read(text: &str) -> Result<Raw, (usize, String)> {
-    serde_saphyr::from_str(text).map_err(|error| {
+    // YAML 1.2: `on` and `no` are texts. An older reading would silently change a schema's values.
+    let options = serde_saphyr::options! { strict_booleans: true };
+    serde_saphyr::from_str_with_options(text, options).map_err(|error| {
         let line = error.location().map_or(1, |location| location.line() as usize);
         let shown = error.without_snippet().to_string();
         (line.max(1), shown.lines().next().unwrap_or_default().to_owned())

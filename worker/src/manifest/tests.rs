@@ -41,6 +41,8 @@ fn each_mistake_is_reported_with_its_line_and_a_reason() {
         (MINIMAL.replace("echo.py", "../echo.py"), 4, "'..'"),
         (MINIMAL.replace("echo.py", "/etc/passwd"), 4, "relative"),
         (MINIMAL.replace("id: echo", "id: Echo!"), 1, "skill id"),
+        (format!("{MINIMAL}concurrency: 9223372036854775807\n"), 5, "1 to 10000"),
+        (format!("{MINIMAL}description: \"{}\"\n", "x".repeat(20_000)), 5, "16384"),
         (format!("{MINIMAL}env: [PATH]\n"), 5, "PATH"),
         (format!("{MINIMAL}env: [OPENSKILL_ALLOWED_ROOT]\n"), 5, "OPENSKILL_ALLOWED_ROOT"),
         (format!("{MINIMAL}input_schema: {{type: array}}\n"), 5, "object"),
@@ -70,4 +72,24 @@ fn a_script_without_a_manifest_is_served_without_a_schema() {
     let manifest = Manifest::for_bare_script(Path::new("/skills/hello.py")).unwrap();
     assert_eq!((manifest.id.as_str(), manifest.input_schema), ("hello", None));
     assert!(Manifest::for_bare_script(Path::new("/skills/Not An Id.py")).is_err());
+}
+
+#[test]
+fn words_that_older_yaml_took_for_booleans_are_texts() {
+    let text = format!(
+        "{MINIMAL}input_schema: {{type: object, required: [n], properties: {{n: {{enum: [on, off, yes]}}}}}}\n"
+    );
+    let schema = parse(&text).unwrap().input_schema.unwrap();
+    assert_eq!(schema["properties"]["n"]["enum"], serde_json::json!(["on", "off", "yes"]));
+    assert_eq!(schema["required"], serde_json::json!(["n"]));
+}
+
+#[test]
+fn aliases_can_not_make_much_of_little() {
+    let mut text = format!("{MINIMAL}examples:\n  - name: x\n    input:\n      a: &a [{}]\n", "1,".repeat(500));
+    for (name, of) in [("b", "a"), ("c", "b")] {
+        text += &format!("      {name}: &{name} [{}]\n", format!("*{of},").repeat(20));
+    }
+    let error = parse(&text).unwrap_err();
+    assert!(error.reason.contains("131072"), "{error}");
 }

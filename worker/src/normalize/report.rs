@@ -1,58 +1,86 @@
-//! A normalized result as a skill prints it. Read leniently: what is not needed may be missing or wrong.
+//! A normalized result as a skill prints it. What decides between success and failure is read strictly, the rest
+//! leniently: a failure must never pass for a success because one of its fields is odd.
+
+use std::borrow::Cow;
+use std::fmt;
 
 use openskill_proto::v1::ErrorCode;
-use serde::Deserialize;
+use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-/// An object with a boolean `success`. `skill_id` and `trace_id` in it are not looked at: the host knows them.
-#[derive(Deserialize)]
-pub(super) struct Report<'a> {
-    pub(super) success: bool,
-    #[serde(borrow)]
-    pub(super) data: Option<&'a RawValue>,
-    #[serde(borrow)]
-    pub(super) error: Option<ReportedError<'a>>,
-    pub(super) text: Option<String>,
-    meta: Option<Value>,
+/// What an answer is.
+pub(super) enum Answer<'a> {
+    /// No object with a boolean `success`: the value is the data.
+    Bare,
+    /// A normalized result.
+    Report(Report<'a>),
+    /// Meant as a normalized result, but it can't be told what it says.
+    Broken(&'static str),
 }
 
-#[derive(Deserialize)]
+/// A normalized result. `skill_id` and `trace_id` in it are not looked at: the host knows them.
+pub(super) struct Report<'a> {
+    /// The data of a success, or the error of a failure.
+    pub(super) outcome: Result<Option<&'a RawValue>, ReportedError<'a>>,
+    pub(super) text: String,
+    pub(super) version: String,
+    pub(super) truncated: bool,
+}
+
 pub(super) struct ReportedError<'a> {
-    #[serde(default)]
     code: Value,
-    #[serde(default)]
     pub(super) message: String,
-    #[serde(borrow)]
+    /// An object.
     pub(super) details: Option<&'a RawValue>,
 }
 
-impl<'a> Report<'a> {
-    /// None if the value is no report, and so is the data itself.
-    pub(super) fn read(value: &'a RawValue) -> Option<Self> {
-        let mut report: Self =
-            value.get().starts_with('{').then(|| serde_json::from_str(value.get()).ok()).flatten()?;
-        // Details are an object, by the contract.
-        if let Some(error) = &mut report.error {
-            error.details = error.details.filter(|details| details.get().starts_with('{'));
+impl<'a> Answer<'a> {
+    pub(super) fn read(value: &'a RawValue) -> Self {
+        if !value.get().starts_with('{') {
+            return Self::Bare;
         }
-        Some(report)
-    }
-
-    pub(super) fn truncated(&self) -> bool {
-        self.meta("truncated").and_then(Value::as_bool).unwrap_or_default()
-    }
-
-    pub(super) fn version(&self) -> &str {
-        self.meta("version").and_then(Value::as_str).unwrap_or_default()
-    }
-
-    fn meta(&self, key: &str) -> Option<&Value> {
-        self.meta.as_ref()?.get(key)
+        let Ok(fields) = serde_json::from_str::<Fields<'a>>(value.get()) else {
+            return Self::Broken("is an object whose keys can't be read");
+        };
+        let success = match fields.success[..] {
+            [] => return Self::Bare,
+            [one] => match one.get() {
+                "true" => true,
+                "false" => false,
+                _ => return Self::Bare,
+            },
+            _ => return Self::Broken("says 'success' more than once"),
+        };
+        let error = fields.error.filter(|error| error.get() != "null");
+        let outcome = match (success, error) {
+            (true, None) => Ok(fields.data),
+            (true, Some(_)) => return Self::Broken("reports both a success and an error"),
+            (false, None) => return Self::Broken("reports a failure without an error that says why"),
+            (false, Some(error)) => Err(ReportedError::read(error)),
+        };
+        let meta: Value = fields.meta.and_then(|meta| serde_json::from_str(meta.get()).ok()).unwrap_or_default();
+        Self::Report(Report {
+            outcome,
+            text: fields.text.and_then(text).unwrap_or_default(),
+            version: meta["version"].as_str().unwrap_or_default().to_owned(),
+            truncated: meta["truncated"].as_bool().unwrap_or_default(),
+        })
     }
 }
 
-impl ReportedError<'_> {
+impl<'a> ReportedError<'a> {
+    /// An object as the contract has it; a string is taken for the message.
+    fn read(error: &'a RawValue) -> Self {
+        let fields = serde_json::from_str::<Fields<'a>>(error.get()).unwrap_or_default();
+        let message = text(error).or_else(|| fields.message.and_then(text));
+        Self {
+            code: fields.code.and_then(|code| serde_json::from_str(code.get()).ok()).unwrap_or_default(),
+            message: message.unwrap_or_else(|| "the skill failed and gave no readable message".to_owned()),
+            details: fields.details.filter(|details| details.get().starts_with('{')),
+        }
+    }
+
     /// The code, and the name it was given by if that is none a skill may use. A number means an exit code.
     pub(super) fn code(&self) -> (ErrorCode, Option<String>) {
         match &self.code {
@@ -68,5 +96,57 @@ impl ReportedError<'_> {
             },
             _ => (ErrorCode::ExecutionError, None),
         }
+    }
+}
+
+fn text(value: &RawValue) -> Option<String> {
+    serde_json::from_str(value.get()).ok()
+}
+
+/// The fields that matter of a result or an error, each unread; of a field that comes twice, the last.
+#[derive(Default)]
+struct Fields<'a> {
+    success: Vec<&'a RawValue>,
+    data: Option<&'a RawValue>,
+    error: Option<&'a RawValue>,
+    text: Option<&'a RawValue>,
+    meta: Option<&'a RawValue>,
+    code: Option<&'a RawValue>,
+    message: Option<&'a RawValue>,
+    details: Option<&'a RawValue>,
+}
+
+impl<'de> Deserialize<'de> for Fields<'de> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Collect;
+
+        impl<'de> Visitor<'de> for Collect {
+            type Value = Fields<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<Fields<'de>, M::Error> {
+                let mut fields = Fields::default();
+                while let Some(key) = map.next_key::<Cow<'de, str>>()? {
+                    let value = map.next_value()?;
+                    match key.as_ref() {
+                        "success" => fields.success.push(value),
+                        "data" => fields.data = Some(value),
+                        "error" => fields.error = Some(value),
+                        "text" => fields.text = Some(value),
+                        "meta" => fields.meta = Some(value),
+                        "code" => fields.code = Some(value),
+                        "message" => fields.message = Some(value),
+                        "details" => fields.details = Some(value),
+                        _ => {}
+                    }
+                }
+                Ok(fields)
+            }
+        }
+
+        deserializer.deserialize_map(Collect)
     }
 }

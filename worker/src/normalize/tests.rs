@@ -114,3 +114,38 @@ fn what_is_left_running_makes_a_failure_of_a_success() {
     let result = normalize(raw, &manifest, true);
     assert!(error(&result).1.contains("2 process"));
 }
+
+#[test]
+fn a_failure_with_an_odd_field_stays_a_failure() {
+    for (stdout, code, message) in [
+        (r#"{"success":false,"error":"disk is full"}"#, ErrorCode::ExecutionError, "disk is full"),
+        (r#"{"success":false,"error":{"code":"INTERNAL","message":null}}"#, ErrorCode::Internal, "no readable message"),
+        (r#"{"success":false,"error":{"code":"INTERNAL","message":"no"},"text":5}"#, ErrorCode::Internal, "no"),
+        (r#"{"success":false,"error":{"message":"no"},"text":"\ud800"}"#, ErrorCode::ExecutionError, "no"),
+        (r#"{"success":false,"error":{"message":"no"},"meta":[]}"#, ErrorCode::ExecutionError, "no"),
+        (r#"{"success":false,"error":7}"#, ErrorCode::ExecutionError, "no readable message"),
+        (r#"{"success":false}"#, ErrorCode::ExecutionError, "without an error"),
+        (r#"{"success":false,"error":null}"#, ErrorCode::ExecutionError, "without an error"),
+        (r#"{"success":true,"success":false,"error":{"message":"no"}}"#, ErrorCode::ExecutionError, "more than once"),
+        (r#"{"success":true,"error":{"code":"INTERNAL","message":"no"}}"#, ErrorCode::ExecutionError, "both"),
+        (r#"{"success":false,"\ud800":1,"error":{"message":"no"}}"#, ErrorCode::ExecutionError, "can't be read"),
+    ] {
+        let result = judge(stdout, 0);
+        let (got, said) = error(&result);
+        assert_eq!(got, code, "{stdout}");
+        assert!(said.contains(message), "{stdout}: {said}");
+    }
+}
+
+#[test]
+fn a_success_that_is_no_boolean_makes_a_bare_value() {
+    for stdout in [r#"{"success":"false"}"#, r#"{"success":1}"#, r#"{"x":{"success":false}}"#] {
+        assert_eq!(data(&judge(stdout, 0)), stdout);
+    }
+}
+
+#[test]
+fn a_skill_can_not_blame_its_host() {
+    let result = judge(r#"{"success": false, "error": {"code": "TOOL_INVOCATION_ERROR", "message": "no"}}"#, 1);
+    assert_eq!(result.error.unwrap().blame(), Blame::Skill);
+}

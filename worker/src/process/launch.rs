@@ -18,10 +18,15 @@ use tokio::process::Child;
 use tokio_util::task::TaskTracker;
 
 use super::strays::Strays;
+use super::tree::{self, Snapshot};
 use super::wire::{Command, MAX_MESSAGE_BYTES, Report};
 
 /// How long a supervisor may take to end its skill before it is itself killed and its orphans are swept up.
 const PATIENCE: Duration = Duration::from_millis(500);
+
+/// How often, and how far apart, what is left is looked for again.
+const TRIES: usize = 100;
+const STEP: Duration = Duration::from_millis(10);
 
 /// Starts supervisors, and sees to it that none outlives its run.
 #[derive(Debug, Clone)]
@@ -87,6 +92,15 @@ impl Launcher {
         let (control, control_theirs) = StdUnixStream::pair()?;
         // Sent before the supervisor starts: the socket keeps it.
         send(&control, command, [&stdin_theirs, &stdout_theirs, &stderr_theirs, &events_theirs])?;
+        control.set_nonblocking(true)?;
+        let control = UnixStream::from_std(control)?;
+        let pipes = Pipes {
+            stdin: pipe::Sender::from_owned_fd(stdin)?,
+            stdout: pipe::Receiver::from_owned_fd(stdout)?,
+            stderr: pipe::Receiver::from_owned_fd(stderr)?,
+            events: pipe::Receiver::from_owned_fd(events)?,
+        };
+        // Last, so that nothing can fail between the start and the value whose drop ends it.
         let child = self.strays.start(|| {
             let child = tokio::process::Command::new(&self.supervisor)
                 .arg(super::supervise::ARGUMENT)
@@ -99,15 +113,7 @@ impl Launcher {
             Ok((child, pid))
         })?;
         let pid = child.id().unwrap_or_default();
-        control.set_nonblocking(true)?;
-        let live = Live { control: UnixStream::from_std(control)?, child, pid, guard };
-        let pipes = Pipes {
-            stdin: pipe::Sender::from_owned_fd(stdin)?,
-            stdout: pipe::Receiver::from_owned_fd(stdout)?,
-            stderr: pipe::Receiver::from_owned_fd(stderr)?,
-            events: pipe::Receiver::from_owned_fd(events)?,
-        };
-        Ok((Running { live: Some(live), launcher: self.clone() }, pipes))
+        Ok((Running { live: Some(Live { control, child, pid, guard }), launcher: self.clone() }, pipes))
     }
 }
 
@@ -136,25 +142,42 @@ async fn end<G>(mut live: Live<G>, strays: Arc<Strays>) {
     let in_time = tokio::time::timeout(PATIENCE, live.child.wait()).await;
     let clean = matches!(in_time, Ok(Ok(status)) if status.success());
     if in_time.is_err() {
-        let _ = live.child.kill().await;
+        // Stopped, or held by a tracer among its own descendants: all of them have to go.
+        kill_tree(&mut live.child, live.pid).await;
     }
     strays.ended(live.pid);
     if !clean {
-        // Killed by its skill, or stopped: what it watched over has come to this process.
+        // Killed by its skill, or by us: what it watched over has come to this process.
         sweep_up(&strays).await;
     }
     drop(live.guard);
 }
 
+async fn kill_tree(child: &mut Child, pid: u32) {
+    for _ in 0..TRIES {
+        let looked = tokio::task::spawn_blocking(move || {
+            let descendants = Snapshot::take().descendants(pid as i32);
+            descendants.iter().for_each(|process| tree::kill(process.pid));
+        });
+        let _ = looked.await;
+        let _ = child.start_kill();
+        if tokio::time::timeout(STEP, child.wait()).await.is_ok() {
+            return;
+        }
+    }
+}
+
 /// Until no stray is found twice in a row: a killed one's children arrive only after it.
-async fn sweep_up(strays: &Strays) {
+async fn sweep_up(strays: &Arc<Strays>) {
     let mut clear = 0;
-    for _ in 0..100 {
-        clear = if strays.sweep() == 0 { clear + 1 } else { 0 };
+    for _ in 0..TRIES {
+        let strays = Arc::clone(strays);
+        let found = tokio::task::spawn_blocking(move || strays.sweep()).await.unwrap_or_default();
+        clear = if found == 0 { clear + 1 } else { 0 };
         if clear == 2 {
             return;
         }
-        tokio::time::sleep(Duration::from_millis(5)).await;
+        tokio::time::sleep(STEP).await;
     }
 }
 

@@ -1,5 +1,7 @@
 //! One whole run of a process: arguments in, output and events out, all of it bounded.
 
+use std::time::Duration;
+
 use futures_util::FutureExt as _;
 use openskill_proto::limits::{MAX_EVENT_BYTES, MAX_OUTPUT_BYTES, MAX_STDERR_BYTES};
 use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
@@ -8,6 +10,9 @@ use tokio::net::unix::pipe;
 use super::launch::{LaunchError, Launcher, Pipes};
 use super::wire::{Command, Exit, Report};
 use crate::events::EventSink;
+
+/// How long the pipes may stay open after the process tree is gone.
+const PIPES_GRACE: Duration = Duration::from_secs(1);
 
 /// What a process gave.
 #[derive(Debug)]
@@ -26,6 +31,8 @@ pub(crate) enum RunError {
     NotStarted { errno: i32 },
     #[error("printed more than {MAX_OUTPUT_BYTES} bytes")]
     OutputTooLarge,
+    #[error("ended, but a process outside of it holds its output open")]
+    StillOpen,
     #[error(transparent)]
     Launch(#[from] LaunchError),
 }
@@ -46,15 +53,24 @@ pub(crate) async fn run<G: Send + 'static>(
         let _ = (&mut stdout).take(limit).read_to_end(&mut bytes).await;
         if bytes.len() > MAX_OUTPUT_BYTES { Err(RunError::OutputTooLarge) } else { Ok(bytes) }
     };
-    let report = async { running.report().await.map_err(RunError::from) };
-    // All pipes end at the latest when the supervisor has ended the tree, so nothing here waits for longer than the run.
-    let (stdout, report, stderr, (), ()) = tokio::try_join!(
-        output,
-        report,
-        tail(stderr).map(Ok),
-        write(stdin, input).map(Ok),
-        forward(event_pipe, events).map(Ok),
-    )?;
+    let pipes = async {
+        let rest = (tail(stderr).map(Ok), write(stdin, input).map(Ok), forward(event_pipe, events).map(Ok));
+        let (stdout, stderr, (), ()) = tokio::try_join!(output, rest.0, rest.1, rest.2)?;
+        Ok::<_, RunError>((stdout, stderr))
+    };
+    let mut pipes = std::pin::pin!(pipes);
+    let (report, (stdout, stderr)) = tokio::select! {
+        biased;
+        ended = &mut pipes => {
+            let ended = ended?;
+            (running.report().await?, ended)
+        }
+        report = running.report() => {
+            // The tree is gone, and its ends of the pipes with it, but for one that was handed to somebody else.
+            let rest = tokio::time::timeout(PIPES_GRACE, pipes).await;
+            (report?, rest.map_err(|_| RunError::StillOpen)??)
+        }
+    };
     match report {
         Report::NotStarted { errno } => Err(RunError::NotStarted { errno }),
         Report::Ended { exit, leftovers } => Ok(Finished { stdout, stderr, exit, leftovers }),

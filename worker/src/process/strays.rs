@@ -1,26 +1,31 @@
-//! Children this process did not start: orphans that came to it because their supervisor was killed, or because it is
-//! process 1 of a container. Whatever is not known by its id is a stray, is killed, and is waited for.
+//! Children this process did not start: orphans that came to it because their supervisor or their worker was killed, or
+//! because it is process 1 of a container. Whatever is not known is a stray, is killed with all its descendants, and is
+//! waited for.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use rustix::process::{Pid, WaitOptions, getpid, set_child_subreaper, waitpid};
 
-use super::tree;
+use super::tree::{self, Snapshot};
 
 /// The children that are known, and the end of all others.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Strays {
-    known: Mutex<HashSet<i32>>,
+    /// How many of our children have, or had until a moment ago, this process id: ids are used again.
+    known: Mutex<HashMap<i32, u32>>,
 }
 
 impl Strays {
-    /// Makes this process the one to which orphans of its descendants come.
+    /// Makes this process the one to which orphans of its descendants come. The children it has already, from before
+    /// it became this program, are not its business.
     ///
     /// # Errors
     /// The system has no subreapers.
-    pub fn adopt_orphans() -> std::io::Result<()> {
-        Ok(set_child_subreaper(Some(getpid()))?)
+    pub fn adopt() -> std::io::Result<Self> {
+        let before = Snapshot::take().children(own_pid()).map(|child| (child.pid, 1)).collect();
+        set_child_subreaper(Some(getpid()))?;
+        Ok(Self { known: Mutex::new(before) })
     }
 
     /// Starts a child and knows it. `start` gives its process id beside whatever it made.
@@ -31,26 +36,35 @@ impl Strays {
         // Held while the child starts, so that no sweep finds it unknown.
         let mut known = self.lock();
         let (child, pid) = start()?;
-        known.extend(pid.map(|pid| pid as i32));
+        if let Some(pid) = pid {
+            *known.entry(pid as i32).or_default() += 1;
+        }
         Ok(child)
     }
 
     /// Forgets a child that has ended and was waited for.
     pub fn ended(&self, pid: u32) {
-        self.lock().remove(&(pid as i32));
+        let mut known = self.lock();
+        if let Some(count) = known.get_mut(&(pid as i32)) {
+            *count -= 1;
+            if *count == 0 {
+                known.remove(&(pid as i32));
+            }
+        }
     }
 
-    /// Kills every stray with all its descendants, and reaps those that are dead. How many were alive.
+    /// Kills every stray with all its descendants, and reaps those that are dead. How many were alive. Reads all of
+    /// `/proc` once: not for a thread that serves.
     pub fn sweep(&self) -> usize {
+        let snapshot = Snapshot::take();
+        // After the snapshot: a child that was just being started in it is known by now.
         let known = self.lock();
+        let strays: Vec<_> = snapshot.children(own_pid()).filter(|child| !known.contains_key(&child.pid)).collect();
         let mut alive = 0;
-        for stray in tree::children(getpid().as_raw_nonzero().get()) {
-            if known.contains(&stray.pid) {
-                continue;
-            }
+        for stray in strays {
             if !stray.zombie {
                 alive += 1;
-                tree::descendants(stray.pid).iter().for_each(|process| tree::kill(process.pid));
+                snapshot.descendants(stray.pid).iter().for_each(|process| tree::kill(process.pid));
                 tree::kill(stray.pid);
             }
             let _ = waitpid(Pid::from_raw(stray.pid), WaitOptions::NOHANG);
@@ -58,7 +72,16 @@ impl Strays {
         alive
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashSet<i32>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<i32, u32>> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Whether a process is stopped (SIGSTOP), so that it can neither serve nor notice anything.
+pub fn is_stopped(pid: u32) -> bool {
+    tree::state(pid as i32).is_some_and(|state| state == 'T')
+}
+
+fn own_pid() -> i32 {
+    getpid().as_raw_nonzero().get()
 }

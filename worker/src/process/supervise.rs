@@ -20,11 +20,11 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::{FdFlags, fcntl_getfd, fcntl_setfd};
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
 use rustix::process::{
-    Pid, PidfdFlags, Resource, Rlimit, Signal, WaitOptions, getpid, pidfd_open, set_child_subreaper,
-    set_parent_process_death_signal, setrlimit, setsid, wait,
+    DumpableBehavior, Pid, PidfdFlags, Resource, Rlimit, Signal, WaitOptions, getpid, pidfd_open, set_child_subreaper,
+    set_dumpable_behavior, set_parent_process_death_signal, setrlimit, setsid, wait,
 };
 
-use super::tree;
+use super::tree::{self, Snapshot};
 use super::wire::{Command, DESCRIPTORS, Exit, MAX_MESSAGE_BYTES, ProcessLimits, Report};
 
 /// How long what the skill left behind may take to end by itself: Python's own helpers do, a moment after it.
@@ -51,6 +51,8 @@ pub fn main() -> ExitCode {
 }
 
 fn supervise(mut control: UnixStream) -> std::io::Result<()> {
+    // Its skill runs under the same user, and must not trace it.
+    let _ = set_dumpable_behavior(DumpableBehavior::NotDumpable);
     // The terminal's signals are for the worker, which ends its calls in order.
     let _ = setsid();
     set_child_subreaper(Some(getpid()))?;
@@ -61,8 +63,10 @@ fn supervise(mut control: UnixStream) -> std::io::Result<()> {
         Ok(child) => child,
         Err(error) => return report(&mut control, &Report::NotStarted { errno: error.raw_os_error().unwrap_or(0) }),
     };
-    let (exit, leftovers) = attend(&control, child)?;
-    report(&mut control, &Report::Ended { exit, leftovers })
+    let (exit, leftovers, all_gone) = attend(&control, child)?;
+    report(&mut control, &Report::Ended { exit, leftovers })?;
+    // What is left comes to the worker, which has to look for it.
+    if all_gone { Ok(()) } else { Err(std::io::Error::from(std::io::ErrorKind::TimedOut)) }
 }
 
 fn receive(control: &mut UnixStream) -> std::io::Result<(Command, [OwnedFd; DESCRIPTORS])> {
@@ -150,7 +154,7 @@ fn apply(limits: ProcessLimits) -> std::io::Result<()> {
 }
 
 /// Waits until the skill has ended, or the worker hung up, and then until nothing of it is left.
-fn attend(control: &UnixStream, child: Pid) -> std::io::Result<(Exit, u32)> {
+fn attend(control: &UnixStream, child: Pid) -> std::io::Result<(Exit, u32, bool)> {
     let ended = pidfd_open(child, PidfdFlags::empty())?;
     let hung_up = loop {
         let mut waited = [PollFd::new(&control, PollFlags::IN), PollFd::new(&ended, PollFlags::IN)];
@@ -164,8 +168,8 @@ fn attend(control: &UnixStream, child: Pid) -> std::io::Result<(Exit, u32)> {
     };
     let mut end = End { child, exit: None, killed: Vec::new() };
     let patience = if hung_up { Duration::ZERO } else { GRACE };
-    end.of_all(control, patience);
-    Ok((end.exit.unwrap_or(Exit::Signal(9)), end.killed.len() as u32))
+    let all_gone = end.of_all(control, patience);
+    Ok((end.exit.unwrap_or(Exit::Signal(9)), end.killed.len() as u32, all_gone))
 }
 
 /// The end of a process tree, as it comes.
@@ -177,20 +181,24 @@ struct End {
 
 impl End {
     /// Reaps what ends by itself within `patience`, then kills and reaps the rest, again and again until none is left:
-    /// what forks while it is being killed is found at the next look.
-    fn of_all(&mut self, control: &UnixStream, patience: Duration) {
+    /// what forks while it is being killed is found at the next look. Whether all are gone.
+    fn of_all(&mut self, control: &UnixStream, patience: Duration) -> bool {
         let begun = Instant::now();
-        while self.reap() && begun.elapsed() < GIVE_UP {
+        while self.reap() {
+            if begun.elapsed() >= GIVE_UP {
+                return false;
+            }
             if begun.elapsed() >= patience || hung_up(control) {
                 self.kill();
             }
             pause(STEP);
         }
+        true
     }
 
-    /// Waits for all that have ended. Whether any child is left.
+    /// Waits for those that have ended, a bounded number of them: more may end as fast. Whether any child is left.
     fn reap(&mut self) -> bool {
-        loop {
+        for _ in 0..1000 {
             match wait(WaitOptions::NOHANG) {
                 Ok(Some((pid, status))) if pid == self.child => {
                     let status = ExitStatus::from_raw(status.as_raw());
@@ -204,10 +212,11 @@ impl End {
                 Err(_) => return false,
             }
         }
+        true
     }
 
     fn kill(&mut self) {
-        for process in tree::descendants(getpid().as_raw_nonzero().get()) {
+        for process in Snapshot::take().descendants(getpid().as_raw_nonzero().get()) {
             if process.zombie {
                 continue;
             }

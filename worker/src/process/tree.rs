@@ -11,25 +11,40 @@ pub(crate) struct Process {
     pub(crate) zombie: bool,
 }
 
-/// Every descendant of `root`, parents before children. What starts during the reading may be missed: ask again.
-pub(crate) fn descendants(root: i32) -> Vec<Process> {
-    let mut children: HashMap<i32, Vec<Process>> = HashMap::new();
-    for (pid, parent, zombie) in processes() {
-        children.entry(parent).or_default().push(Process { pid, zombie });
-    }
-    let mut found: Vec<Process> = children.remove(&root).unwrap_or_default();
-    let mut next = 0;
-    while let Some(process) = found.get(next).copied() {
-        found.extend(children.remove(&process.pid).unwrap_or_default());
-        next += 1;
-    }
-    found
+/// All processes at one moment, by parent. What starts during the reading may be missed: take another.
+#[derive(Debug)]
+pub(crate) struct Snapshot {
+    children: HashMap<i32, Vec<Process>>,
 }
 
-/// The children of `parent` alone.
-pub(crate) fn children(parent: i32) -> Vec<Process> {
-    let of_parent = processes().filter(|(_, its_parent, _)| *its_parent == parent);
-    of_parent.map(|(pid, _, zombie)| Process { pid, zombie }).collect()
+impl Snapshot {
+    pub(crate) fn take() -> Self {
+        let mut children: HashMap<i32, Vec<Process>> = HashMap::new();
+        for entry in std::fs::read_dir("/proc").into_iter().flatten().flatten() {
+            let pid = entry.file_name().to_str().and_then(|name| name.parse().ok());
+            if let Some(pid) = pid
+                && let Some((state, parent)) = stat(pid)
+            {
+                children.entry(parent).or_default().push(Process { pid, zombie: matches!(state, 'Z' | 'X') });
+            }
+        }
+        Self { children }
+    }
+
+    pub(crate) fn children(&self, parent: i32) -> impl Iterator<Item = Process> {
+        self.children.get(&parent).into_iter().flatten().copied()
+    }
+
+    /// Every descendant of `root`, parents before children.
+    pub(crate) fn descendants(&self, root: i32) -> Vec<Process> {
+        let mut found: Vec<Process> = self.children(root).collect();
+        let mut next = 0;
+        while let Some(process) = found.get(next).copied() {
+            found.extend(self.children(process.pid));
+            next += 1;
+        }
+        found
+    }
 }
 
 /// Sends SIGKILL. A process that is gone already is what was wanted.
@@ -39,21 +54,20 @@ pub(crate) fn kill(pid: i32) {
     }
 }
 
-fn processes() -> impl Iterator<Item = (i32, i32, bool)> {
-    let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
-    entries.filter_map(|entry| {
-        let pid: i32 = entry.file_name().to_str()?.parse().ok()?;
-        let stat = std::fs::read_to_string(entry.path().join("stat")).ok()?;
-        let (parent, zombie) = parse_stat(&stat)?;
-        Some((pid, parent, zombie))
-    })
+/// The state letter of a process.
+pub(crate) fn state(pid: i32) -> Option<char> {
+    stat(pid).map(|(state, _)| state)
 }
 
-/// Parent and state out of `/proc/<pid>/stat`. The name stands in parentheses and may hold anything, also those.
-fn parse_stat(stat: &str) -> Option<(i32, bool)> {
+fn stat(pid: i32) -> Option<(char, i32)> {
+    parse_stat(&std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
+}
+
+/// State and parent out of `/proc/<pid>/stat`. The name stands in parentheses and may hold anything, also those.
+fn parse_stat(stat: &str) -> Option<(char, i32)> {
     let mut after_name = stat.get(stat.rfind(')')? + 1..)?.split_ascii_whitespace();
-    let state = after_name.next()?;
-    Some((after_name.next()?.parse().ok()?, matches!(state, "Z" | "X")))
+    let state = after_name.next()?.chars().next()?;
+    Some((state, after_name.next()?.parse().ok()?))
 }
 
 #[cfg(test)]
@@ -62,8 +76,8 @@ mod tests {
 
     #[test]
     fn a_name_full_of_parentheses_does_not_mislead() {
-        assert_eq!(parse_stat("12 (a) R 1 (b)) S 34 12 12 0"), Some((34, false)));
-        assert_eq!(parse_stat("12 (sh) Z 7 12"), Some((7, true)));
+        assert_eq!(parse_stat("12 (a) R 1 (b)) S 34 12 12 0"), Some(('S', 34)));
+        assert_eq!(parse_stat("12 (sh) Z 7 12"), Some(('Z', 7)));
         assert_eq!(parse_stat("nonsense"), None);
     }
 
@@ -71,7 +85,7 @@ mod tests {
     fn a_child_is_found_under_its_parent() {
         let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
         let own = std::process::id() as i32;
-        assert!(descendants(own).iter().any(|process| process.pid == child.id() as i32));
+        assert!(Snapshot::take().descendants(own).iter().any(|process| process.pid == child.id() as i32));
         child.kill().unwrap();
         child.wait().unwrap();
     }

@@ -1,15 +1,16 @@
 //! Looking at skill folders: which files there are, and what they say.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-use openskill_proto::limits::MAX_SKILLS;
+use openskill_proto::limits::{MAX_SKILLS, MAX_STATE_BYTES};
 
-use crate::manifest::{MAX_MANIFEST_BYTES, Manifest, ManifestError, Manifests, Rules};
+use crate::manifest::{Entry, MAX_MANIFEST_BYTES, Manifest, ManifestError, Manifests, Rules};
 
-/// The files that matter, in the order of their folders and then names, each with what tells a change.
-pub(super) type Seen = Vec<(PathBuf, Stamp)>;
+/// The files that matter, in the order of their folders and then names, each with what tells a change; none for a file
+/// that a manifest names and that is not there.
+pub(super) type Seen = Vec<(PathBuf, Option<Stamp>)>;
 
 /// Time of change, size, inode: one of them differs when a file was written or replaced.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -19,33 +20,67 @@ pub(super) struct Stamp {
     inode: u64,
 }
 
-/// The manifests and scripts of the folders. A folder that can't be read is as good as empty, until it can.
-pub(super) fn look(folders: &[PathBuf]) -> Seen {
-    folders.iter().flat_map(|folder| look_at(folder)).collect()
+/// What the registry remembers from one look to the next.
+#[derive(Debug, Default)]
+pub(super) struct Memory {
+    pub(super) seen: Seen,
+    /// Files and folders outside the top level that manifests name.
+    pub(super) named: Vec<PathBuf>,
+    /// The last good manifest of each file: a file that is being written is broken for a moment.
+    good: HashMap<PathBuf, Manifest>,
 }
 
-fn look_at(folder: &Path) -> Seen {
-    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
-    let mut files: Seen = entries
-        .filter(|entry| matters(&entry.path()))
-        .filter_map(|entry| {
-            let metadata = std::fs::metadata(entry.path()).ok().filter(std::fs::Metadata::is_file)?;
-            let changed_ns = i128::from(metadata.ctime()) * 1_000_000_000 + i128::from(metadata.ctime_nsec());
-            Some((entry.path(), Stamp { changed_ns, size: metadata.size(), inode: metadata.ino() }))
-        })
-        .collect();
+/// The manifests and scripts of the folders, and what manifests name beside them. A folder that can't be read for
+/// another reason than that it is not there keeps what was seen in it.
+pub(super) fn look(folders: &[PathBuf], before: &Memory) -> Seen {
+    let mut seen = Seen::new();
+    for folder in folders {
+        match look_at(folder) {
+            Ok(files) => seen.extend(files),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+            Err(error) => {
+                tracing::warn!(folder = %folder.display(), %error, "a skill folder can't be read; what was there stays");
+                let inside = |(file, _): &&(PathBuf, _)| file.parent() == Some(folder);
+                seen.extend(before.seen.iter().filter(inside).cloned());
+            }
+        }
+    }
+    seen.extend(before.named.iter().map(|path| (path.clone(), stamp(path))));
+    seen
+}
+
+fn look_at(folder: &Path) -> std::io::Result<Seen> {
+    let mut files = Seen::new();
+    for entry in std::fs::read_dir(folder)? {
+        let path = entry?.path();
+        if matters(&path) && path.is_file() {
+            files.push((path.clone(), stamp(&path)));
+        }
+    }
     files.sort_by(|one, other| one.0.cmp(&other.0));
     files.truncate(2 * MAX_SKILLS);
-    files
+    Ok(files)
+}
+
+fn stamp(path: &Path) -> Option<Stamp> {
+    let metadata = std::fs::metadata(path).ok()?;
+    let changed_ns = i128::from(metadata.ctime()) * 1_000_000_000 + i128::from(metadata.ctime_nsec());
+    // A folder changes with everything that is made in it; that it is there is all that matters.
+    let is_file = metadata.is_file();
+    Some(Stamp { changed_ns: if is_file { changed_ns } else { 0 }, size: metadata.size(), inode: metadata.ino() })
 }
 
 fn matters(path: &Path) -> bool {
     let hidden = path.file_name().is_none_or(|name| name.as_encoded_bytes().starts_with(b"."));
-    !hidden && (is_manifest(path) || has_extension(path, &["py"]))
+    !hidden && (is_manifest(path) || is_script(path))
 }
 
 fn is_manifest(path: &Path) -> bool {
     has_extension(path, &["yaml", "yml", "json"])
+}
+
+fn is_script(path: &Path) -> bool {
+    has_extension(path, &["py"])
 }
 
 fn has_extension(path: &Path, wanted: &[&str]) -> bool {
@@ -53,51 +88,104 @@ fn has_extension(path: &Path, wanted: &[&str]) -> bool {
 }
 
 /// Reads what was seen. Manifests come first, then scripts that no manifest speaks of.
-pub(super) fn read(seen: &Seen, rules: Rules<'_>) -> (Manifests, Vec<ManifestError>) {
-    let (mut manifests, mut errors) = (BTreeMap::new(), Vec::new());
-    let files = || seen.iter().map(|(path, _)| path.as_path());
-    for file in files().filter(|file| is_manifest(file)) {
+pub(super) fn read(seen: &Seen, rules: Rules<'_>, memory: &mut Memory) -> (Manifests, Vec<ManifestError>) {
+    let mut reading = Reading::default();
+    let mut good = HashMap::new();
+    for (file, _) in seen.iter().filter(|(file, _)| is_manifest(file)) {
         match read_one(file, rules) {
-            Ok(manifest) => insert(&mut manifests, &mut errors, file, manifest),
-            Err(error) => errors.push(error),
+            Ok(manifest) => {
+                good.insert(file.clone(), manifest.clone());
+                reading.insert(file, manifest);
+            }
+            Err((error, text)) => {
+                reading.errors.push(error);
+                match memory.good.remove(file) {
+                    Some(last) => {
+                        good.insert(file.clone(), last.clone());
+                        reading.insert(file, last);
+                    }
+                    None => reading.claim_scripts(file, &text),
+                }
+            }
         }
     }
-    for script in files().filter(|file| has_extension(file, &["py"])) {
-        let has_manifest = |extension| seen.iter().any(|(path, _)| *path == script.with_extension(extension));
-        // A script whose manifest is broken must not come back without its schema.
-        if ["yaml", "yml", "json"].into_iter().any(has_manifest) || is_entry(&manifests, script) {
+    for (script, _) in seen.iter().filter(|(file, _)| is_script(file)) {
+        let folder = script.parent().unwrap_or(Path::new("."));
+        if reading.claimed.contains(script) || reading.claimed.contains(folder) || memory.named.contains(script) {
             continue;
         }
         match Manifest::for_bare_script(script) {
-            Ok(manifest) => insert(&mut manifests, &mut errors, script, manifest),
-            Err(error) => errors.push(error),
+            Ok(manifest) => reading.insert(script, manifest),
+            Err(error) => reading.errors.push(error),
         }
     }
-    (manifests, errors)
+    memory.good = good;
+    (reading.manifests, reading.errors)
 }
 
-fn insert(manifests: &mut Manifests, errors: &mut Vec<ManifestError>, file: &Path, manifest: Manifest) {
-    if manifests.len() >= MAX_SKILLS {
-        let reason = format!("a worker has at most {MAX_SKILLS} skills");
-        errors.push(ManifestError { file: file.to_owned(), line: 1, reason });
-    } else if manifests.contains_key(&manifest.id) {
-        let reason = format!("there is a skill '{}' already; this one is left out", manifest.id);
-        errors.push(ManifestError { file: file.to_owned(), line: 1, reason });
-    } else {
-        manifests.insert(manifest.id.clone(), manifest);
+/// What manifests name that is not seen at the top level of a skill folder.
+pub(super) fn named(manifests: &Manifests, folders: &[PathBuf]) -> Vec<PathBuf> {
+    let entries = manifests.values().filter_map(|it| match &it.entry {
+        Entry::File(file) if !folders.iter().any(|folder| file.parent() == Some(folder)) => Some(file.clone()),
+        _ => None,
+    });
+    entries.collect()
+}
+
+#[derive(Default)]
+struct Reading {
+    manifests: BTreeMap<String, Manifest>,
+    errors: Vec<ManifestError>,
+    /// Scripts that belong to a manifest, and folders that have a manifest of which nobody knows whose it is.
+    claimed: HashSet<PathBuf>,
+    size: usize,
+}
+
+impl Reading {
+    fn insert(&mut self, file: &Path, manifest: Manifest) {
+        if let Entry::File(script) = &manifest.entry {
+            self.claimed.insert(script.clone());
+        }
+        if is_manifest(file) {
+            self.claimed.insert(file.with_extension("py"));
+        }
+        self.size += manifest.description_size();
+        let reason = if self.manifests.len() >= MAX_SKILLS {
+            format!("a worker has at most {MAX_SKILLS} skills")
+        } else if self.size > MAX_STATE_BYTES / 2 {
+            format!("the descriptions of a worker's skills are over {} bytes", MAX_STATE_BYTES / 2)
+        } else if self.manifests.contains_key(&manifest.id) {
+            format!("there is a skill '{}' already; this one is left out", manifest.id)
+        } else {
+            self.manifests.insert(manifest.id.clone(), manifest);
+            return;
+        };
+        self.errors.push(ManifestError { file: file.to_owned(), line: 1, reason });
+    }
+
+    /// A script whose manifest is broken must not come back without its schema and its limits. If the text does not say
+    /// which script that is, no script of the folder is served bare.
+    fn claim_scripts(&mut self, file: &Path, text: &str) {
+        let folder = file.parent().unwrap_or(Path::new("."));
+        self.claimed.insert(file.with_extension("py"));
+        let entry = text.lines().find_map(|line| {
+            let line = line.trim_start().trim_start_matches('"');
+            Some(line.strip_prefix("entry")?.trim_start_matches('"').trim_start().strip_prefix(':')?.trim())
+        });
+        match entry.map(|entry| entry.trim_matches(|it| matches!(it, '"' | '\'' | ','))) {
+            Some(entry) if entry.ends_with(".py") => self.claimed.insert(folder.join(entry)),
+            _ => self.claimed.insert(folder.to_owned()),
+        };
     }
 }
 
-fn is_entry(manifests: &Manifests, script: &Path) -> bool {
-    manifests.values().any(|it| it.entry == crate::manifest::Entry::File(script.to_owned()))
-}
-
-fn read_one(file: &Path, rules: Rules<'_>) -> Result<Manifest, ManifestError> {
-    let fail = |reason| ManifestError { file: file.to_owned(), line: 1, reason };
+/// One manifest; on failure also its text, as far as it could be read.
+fn read_one(file: &Path, rules: Rules<'_>) -> Result<Manifest, (ManifestError, String)> {
+    let fail = |reason: String| (ManifestError { file: file.to_owned(), line: 1, reason }, String::new());
     let size = std::fs::metadata(file).map_err(|error| fail(error.to_string()))?.len();
     if size > MAX_MANIFEST_BYTES {
         return Err(fail(format!("over {MAX_MANIFEST_BYTES} bytes")));
     }
     let text = std::fs::read_to_string(file).map_err(|error| fail(error.to_string()))?;
-    Manifest::parse(file, &text, rules)
+    Manifest::parse(file, &text, rules).map_err(|error| (error, text))
 }

@@ -69,13 +69,13 @@ pub fn find(wanted: Option<&Path>) -> Result<Interpreter, PythonError> {
 
 /// The runner.
 pub(crate) struct Python {
-    interpreter: Result<Interpreter, String>,
+    interpreter: Result<Interpreter, ()>,
     launcher: Launcher,
     allowed_root: PathBuf,
 }
 
 impl Python {
-    pub(crate) fn new(interpreter: Result<Interpreter, String>, launcher: Launcher, allowed_root: PathBuf) -> Self {
+    pub(crate) fn new(interpreter: Result<Interpreter, ()>, launcher: Launcher, allowed_root: PathBuf) -> Self {
         Self { interpreter, launcher, allowed_root }
     }
 
@@ -114,7 +114,9 @@ impl Python {
 
 impl Runner for Python {
     fn admit(&self, manifest: &Manifest) -> Result<(), String> {
-        self.interpreter.as_ref().map_err(Clone::clone)?;
+        self.interpreter
+            .as_ref()
+            .map_err(|()| "there is no usable Python on this worker; its log says why (OPENSKILL_PYTHON)")?;
         match &manifest.entry {
             Entry::File(script) if script.is_file() => Ok(()),
             Entry::File(script) => {
@@ -150,6 +152,7 @@ impl Runner for Python {
 fn failure(error: &RunError) -> SkillError {
     match error {
         RunError::OutputTooLarge => SkillError::new(ErrorCode::OutputTooLarge, format!("the skill {error}")),
+        RunError::StillOpen => SkillError::new(ErrorCode::ExecutionError, format!("the skill {error}")),
         RunError::NotStarted { .. } => SkillError::new(ErrorCode::ToolInvocationError, format!("the skill {error}")),
         RunError::Launch(reason) => {
             tracing::warn!(%reason, "a skill process was not run to its end");
