@@ -29,7 +29,7 @@ pub(crate) enum Command {
     Skills(Skills),
     /// Call a skill: `openskill invoke echo text=hello`
     Invoke(Invoke),
-    /// Check a skill's manifest and run its examples, without a gateway
+    /// Check manifests and run their examples, without a gateway
     Check(Check),
     /// Whether the gateway is ready: exit code 0 or 3
     Health(Client),
@@ -139,8 +139,8 @@ pub(crate) struct Invoke {
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Check {
-    /// The skill
-    pub(crate) skill_id: String,
+    /// The skill; all of them if none is given
+    pub(crate) skill_id: Option<String>,
     #[command(flatten)]
     pub(crate) skills: SkillFolders,
 }

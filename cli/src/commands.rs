@@ -28,7 +28,7 @@ pub(crate) fn run(args: Args, started: Instant) -> Result<ExitCode, Failure> {
         say(&String::from_utf8_lossy(&text));
         return Ok(ExitCode::SUCCESS);
     }
-    let raw = Raw::read(&command.overrides(), |name| std::env::var_os(name), Path::new("."))?;
+    let raw = Raw::read(&command.overrides(), |name| std::env::var_os(name), Path::new("."));
     if let Command::Config(config) = &command {
         return config::run(config, &raw);
     }

@@ -50,7 +50,7 @@ pub(crate) fn worker_config(settings: &Settings, raw: &Raw) -> Result<openskill_
     let here = std::env::current_dir().map_err(Failure::system("looking up the current folder"))?;
     Ok(openskill_worker::Config {
         worker_id: settings.worker_id.clone(),
-        skill_dirs: settings.skill_dirs.iter().map(|folder| here.join(folder)).collect(),
+        skill_dirs: settings.skill_dirs.iter().map(|folder| here.join(folder).components().collect()).collect(),
         allowed_root: settings.real_root(raw)?,
         concurrency: settings.worker_concurrency,
         queue: settings.worker_queue,

@@ -132,7 +132,7 @@ async fn make_up_builds_starts_and_says_what_to_try_next() {
         .kill_on_drop(true)
         .spawn()
         .unwrap();
-    let group = make.id().unwrap() as i32;
+    let make_pid = make.id().unwrap() as i32;
     let mut lines = BufReader::new(make.stdout.take().unwrap()).lines();
     let mut said = Vec::new();
     let listen = async {
@@ -147,9 +147,8 @@ async fn make_up_builds_starts_and_says_what_to_try_next() {
     let said = said.join("\n");
     assert!(said.contains("openskill is ready in") && said.contains("1 workers, 4 skills"), "{said}");
     assert!(said.contains("/skills/echo:invoke") && said.contains("grpcurl -plaintext"), "{said}");
-    // Ctrl-C in a terminal goes to the whole group.
-    rustix::process::kill_process_group(rustix::process::Pid::from_raw(group).unwrap(), rustix::process::Signal::INT)
-        .unwrap();
+    let [up] = openskill_tests::processes::children(make_pid, " up ")[..] else { panic!("make runs one openskill") };
+    openskill_tests::processes::send(up, rustix::process::Signal::TERM);
     let status = tokio::time::timeout(openskill_tests::system::PATIENCE, make.wait()).await.expect("it ends").unwrap();
     assert!(status.success(), "{status}");
 }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use openskill_proto::v1::{ExecuteRequest, ExecuteResult};
+use openskill_proto::v1::{ExecuteRequest, ExecuteResult, skill_error::More};
 use serde_json::Value;
 
 use crate::config::Config;
@@ -13,12 +13,18 @@ use crate::execute::{Place, execute};
 use crate::manifest::{Example, Manifest, ManifestError};
 use crate::process::strays::Strays;
 use crate::runners::Functions;
+use crate::worker::Worker;
 
-/// What a check found.
+/// The deadline of an example whose manifest has none.
+const DEFAULT_TIMEOUT: Duration = Duration::from_secs(15);
+
+/// What a check found of one skill.
 #[derive(Debug)]
 pub struct Findings {
     /// The skill.
     pub manifest: Manifest,
+    /// Whether it can run here, or why not.
+    pub runner: Result<(), String>,
     /// Each example, in the manifest's order: its name, and what is wrong with it, if anything.
     pub examples: Vec<(String, Result<(), String>)>,
 }
@@ -42,42 +48,64 @@ pub enum CheckError {
     },
 }
 
-/// Reads the skill's manifest and runs its examples, one after the other.
+/// Reads the skills' manifests and runs their examples, one after the other: of one skill, or of all.
 ///
 /// # Errors
-/// The manifest can't be used, or there is none.
-pub async fn check(config: Config, skill_id: &str) -> Result<Findings, CheckError> {
-    let (mut manifests, errors) = crate::registry::read_folders(&config.skill_dirs, &config.allowed_root);
-    let Some(manifest) = manifests.remove(skill_id) else {
-        let names_it = |error: &ManifestError| error.file.file_stem().is_some_and(|stem| stem == skill_id);
-        let of_skill: Vec<_> = errors.into_iter().filter(names_it).collect();
-        let (skill_id, folders) = (skill_id.to_owned(), config.skill_dirs);
-        return Err(if of_skill.is_empty() {
-            CheckError::NotFound { skill_id, folders }
-        } else {
-            CheckError::BadManifest(of_skill)
-        });
-    };
+/// A manifest can't be used, or there is none.
+pub async fn check(mut config: Config, skill_id: Option<&str>) -> Result<Vec<Findings>, CheckError> {
+    let (manifests, errors) = crate::registry::read_folders(&config.skill_dirs, &config.allowed_root);
+    let names_it =
+        |error: &ManifestError| skill_id.is_none_or(|id| error.file.file_stem().is_some_and(|stem| stem == id));
+    let bad: Vec<_> = errors.into_iter().filter(names_it).collect();
+    let chosen: Vec<_> = manifests.into_values().filter(|it| skill_id.is_none_or(|id| it.id == id)).collect();
+    if !bad.is_empty() && (chosen.is_empty() || skill_id.is_none()) {
+        return Err(CheckError::BadManifest(bad));
+    }
+    if let (Some(id), true) = (skill_id, chosen.is_empty()) {
+        return Err(CheckError::NotFound { skill_id: id.to_owned(), folders: config.skill_dirs });
+    }
+    // The author is the one who may see what the script writes to stderr.
+    config.debug = true;
     let strays = Strays::adopt().map_err(CheckError::System)?;
     let worker = crate::build(config, Functions::default(), Arc::new(strays));
-    let mut examples = Vec::with_capacity(manifest.examples.len());
-    for (number, example) in manifest.examples.iter().enumerate() {
-        let request = ExecuteRequest {
-            skill_id: manifest.id.clone(),
-            call_id: format!("example-{number}"),
-            input_json: example.input.to_string().into(),
-            trace_id: "openskill-check".to_owned(),
-            timeout_ms: manifest.timeout_ms.unwrap_or(Duration::from_secs(15).as_millis() as u32),
-            ..ExecuteRequest::default()
-        };
-        let outcome = match execute(&worker, request, Place::default(), EventSink::default()).await {
-            Ok(result) => judge(&manifest, example, &result),
-            Err(status) => Err(status.message().to_owned()),
-        };
-        examples.push((example.name.clone(), outcome));
+    let mut findings = Vec::with_capacity(chosen.len());
+    for manifest in chosen {
+        let runner = worker
+            .registry
+            .get(&manifest.id)
+            .map_or(Ok(()), |entry| entry.runner.as_ref().map(|_| ()).map_err(Clone::clone));
+        let mut examples = Vec::with_capacity(manifest.examples.len());
+        for example in manifest.examples.iter().filter(|_| runner.is_ok()) {
+            examples.push((example.name.clone(), run(&worker, &manifest, example).await));
+        }
+        findings.push(Findings { manifest, runner, examples });
     }
     worker.launcher.finished().await;
-    Ok(Findings { manifest, examples })
+    Ok(findings)
+}
+
+async fn run(worker: &Worker, manifest: &Manifest, example: &Example) -> Result<(), String> {
+    let request = ExecuteRequest {
+        skill_id: manifest.id.clone(),
+        call_id: "check".to_owned(),
+        input_json: example.input.to_string().into(),
+        trace_id: "openskill-check".to_owned(),
+        timeout_ms: manifest.timeout_ms.unwrap_or(DEFAULT_TIMEOUT.as_millis() as u32),
+        ..ExecuteRequest::default()
+    };
+    match execute(worker, request, Place::default(), EventSink::default()).await {
+        Ok(result) => judge(manifest, example, &result).map_err(|reason| reason + &stderr(&result)),
+        Err(status) => Err(status.message().to_owned()),
+    }
+}
+
+/// What a failing script wrote to stderr.
+fn stderr(result: &ExecuteResult) -> String {
+    let details = match result.error.as_ref().and_then(|error| error.more.as_ref()) {
+        Some(More::DetailsJson(text)) => serde_json::from_str::<Value>(text).unwrap_or_default(),
+        _ => return String::new(),
+    };
+    details["stderr"].as_str().map_or_else(String::new, |text| format!("\n{}", text.trim_end()))
 }
 
 fn judge(manifest: &Manifest, example: &Example, result: &ExecuteResult) -> Result<(), String> {

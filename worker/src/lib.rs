@@ -85,7 +85,7 @@ fn runners(config: &Config, functions: Functions, launcher: &Launcher) -> Runner
         Err(error) => tracing::warn!(%error, "no python: cli:python skills are unavailable"),
     }
     let interpreter = interpreter.map_err(|_| ());
-    let python = Python::new(interpreter, launcher.clone(), config.allowed_root.clone());
+    let python = Python::new(interpreter, launcher.clone(), config);
     Runners::new([
         ("cli:python", Arc::new(python) as Arc<dyn runner::Runner>),
         ("inproc", Arc::new(InProcess::new(functions))),

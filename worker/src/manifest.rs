@@ -117,7 +117,7 @@ impl Manifest {
     pub fn parse(file: &Path, text: &str, rules: Rules<'_>) -> Result<Self, ManifestError> {
         let fail = |line, reason| ManifestError { file: file.to_owned(), line, reason };
         let raw = raw::read(text).map_err(|(line, reason)| fail(line, reason))?;
-        Self::resolve(raw, file, rules).map_err(|(field, reason)| fail(line_of(text, field), reason))
+        Self::resolve(raw, file, rules).map_err(|fault| fail(line_of(text, &fault.field), fault.reason))
     }
 
     /// A script with no manifest: served without a schema, under its file name.
@@ -158,24 +158,26 @@ impl Manifest {
         256 + self.description.len() + schema(&self.input_schema) + schema(&self.output_schema) + examples
     }
 
-    fn resolve(raw: raw::Raw, file: &Path, rules: Rules<'_>) -> Result<Self, (&'static str, String)> {
+    fn resolve(raw: raw::Raw, file: &Path, rules: Rules<'_>) -> Result<Self, Fault> {
         if !valid_id(&raw.id) {
-            return Err(("id", format!("'{}' is no skill id: {ID_RULE}", raw.id)));
+            return Err(("id", format!("'{}' is no skill id: {ID_RULE}", raw.id)).into());
         }
         let runner = if raw.runtime.is_empty() { raw.kind.clone() } else { format!("{}:{}", raw.kind, raw.runtime) };
         let entry = resolve_entry(&raw, file)?;
         let allowed_root = raw.allowed_root.as_deref().map(|root| resolve_root(root, rules)).transpose()?;
         let timeout_ms = raw.timeout_ms;
         if timeout_ms.is_some_and(|ms| ms == 0 || ms > MAX_TIMEOUT_MS) {
-            return Err(("timeout_ms", format!("must be 1 to {MAX_TIMEOUT_MS}")));
+            return Err(("timeout_ms", format!("must be 1 to {MAX_TIMEOUT_MS}")).into());
         }
         if raw.concurrency.is_some_and(|limit| limit == 0 || limit > MAX_CONCURRENCY) {
-            return Err(("concurrency", format!("must be 1 to {MAX_CONCURRENCY}")));
+            return Err(("concurrency", format!("must be 1 to {MAX_CONCURRENCY}")).into());
         }
         check_sizes(&raw)?;
         let input_schema = match (raw.input_schema, raw.parameters) {
-            (Some(_), Some(_)) => return Err(("parameters", "give input_schema or parameters, not both".to_owned())),
-            (None, Some(parameters)) => Some(parameters::to_schema(&parameters)),
+            (Some(_), Some(_)) => {
+                return Err(("parameters", "give input_schema or parameters, not both".to_owned()).into());
+            }
+            (None, Some(parameters)) => Some(parameters::to_schema(&parameters)?),
             (schema, None) => schema,
         };
         let input_schema = input_schema.map(|it| schema::check("input_schema", it, true)).transpose()?;
@@ -204,6 +206,18 @@ impl Manifest {
 }
 
 const ID_RULE: &str = "a lower-case letter, then at most 63 of a-z 0-9 _ -";
+
+/// What is wrong, and the key it is wrong with.
+struct Fault {
+    field: String,
+    reason: String,
+}
+
+impl<F: Into<String>> From<(F, String)> for Fault {
+    fn from((field, reason): (F, String)) -> Self {
+        Self { field: field.into(), reason }
+    }
+}
 
 fn valid_id(id: &str) -> bool {
     id.len() <= 64

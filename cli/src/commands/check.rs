@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use openskill_worker::check::CheckError;
+use openskill_worker::check::{CheckError, Findings};
 
 use super::block_on;
 use crate::args::Check;
@@ -14,7 +14,7 @@ use crate::terminal::{complain, say};
 pub(super) fn run(args: &Check, settings: &Settings, raw: &Raw) -> Result<ExitCode, Failure> {
     let config = serve::worker_config(settings, raw)?;
     block_on(async {
-        let findings = match openskill_worker::check::check(config, &args.skill_id).await {
+        let findings = match openskill_worker::check::check(config, args.skill_id.as_deref()).await {
             Ok(findings) => findings,
             Err(error @ CheckError::NotFound { .. }) => return Err(Failure::Usage(error.to_string())),
             Err(CheckError::System(source)) => {
@@ -25,22 +25,27 @@ pub(super) fn run(args: &Check, settings: &Settings, raw: &Raw) -> Result<ExitCo
                 return Ok(ExitCode::from(FAILED));
             }
         };
-        let manifest = &findings.manifest;
-        say(&format!("{} {} ({})\n", manifest.id, manifest.version, manifest.runner));
-        say("  ok    manifest\n");
-        let mut failed = 0;
-        for (name, outcome) in &findings.examples {
-            match outcome {
-                Ok(()) => say(&format!("  ok    example: {name}\n")),
-                Err(reason) => {
-                    failed += 1;
-                    say(&format!("  FAIL  example: {name}\n        {reason}\n"));
-                }
-            }
-        }
-        if findings.examples.is_empty() {
-            say("  note  no examples: nothing was run\n");
-        }
+        let failed = findings.iter().filter(|it| !show(it)).count();
         Ok(if failed == 0 { ExitCode::SUCCESS } else { ExitCode::from(FAILED) })
     })
+}
+
+/// Says what was found of one skill. Whether all is well.
+fn show(findings: &Findings) -> bool {
+    let manifest = &findings.manifest;
+    say(&format!("{} {} ({})\n  ok    manifest\n", manifest.id, manifest.version, manifest.runner));
+    if let Err(reason) = &findings.runner {
+        say(&format!("  FAIL  it can't run here: {reason}\n"));
+        return false;
+    }
+    for (name, outcome) in &findings.examples {
+        match outcome {
+            Ok(()) => say(&format!("  ok    example: {name}\n")),
+            Err(reason) => say(&format!("  FAIL  example: {name}\n        {}\n", reason.replace('\n', "\n        "))),
+        }
+    }
+    if findings.examples.is_empty() {
+        say("  note  no examples: nothing was run\n");
+    }
+    findings.examples.iter().all(|(_, outcome)| outcome.is_ok())
 }

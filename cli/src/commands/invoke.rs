@@ -134,8 +134,13 @@ async fn arguments(
         Err(status) if status.code() == Code::NotFound => Value::Null,
         Err(status) => return Err(client::refused(settings)(status)),
     };
-    let object: BTreeMap<_, _> =
-        args.arguments.iter().map(|pair| argument(pair, &schema)).collect::<Result<_, Failure>>()?;
+    let mut object = BTreeMap::new();
+    for pair in &args.arguments {
+        let (key, value) = argument(pair, &schema)?;
+        if object.insert(key, value).is_some() {
+            return Err(Failure::Usage(format!("'{key}' is given twice")));
+        }
+    }
     serde_json::to_string(&object).map_err(|error| Failure::Usage(error.to_string()))
 }
 

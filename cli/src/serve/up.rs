@@ -163,6 +163,7 @@ impl SocketFolder {
     fn make() -> Result<Self, Failure> {
         let base = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|it| it.is_dir());
         let base = base.unwrap_or_else(std::env::temp_dir);
+        remove_stale(&base);
         let path = base.join(format!("openskill-{}", std::process::id()));
         // Left by a killed process that had the same id: ours now, if it is ours.
         let _ = std::fs::remove_dir_all(&path);
@@ -171,6 +172,16 @@ impl SocketFolder {
             .create(&path)
             .map_err(Failure::system(format!("making the folder {}", path.display())))?;
         Ok(Self(path))
+    }
+}
+
+/// Removes what killed processes left: the folders whose process is no more. Others' folders can't be removed, nor need be.
+fn remove_stale(base: &Path) {
+    for entry in std::fs::read_dir(base).into_iter().flatten().flatten() {
+        let pid = entry.file_name().to_str().and_then(|name| name.strip_prefix("openskill-")?.parse::<u32>().ok());
+        if pid.is_some_and(|pid| !Path::new(&format!("/proc/{pid}")).exists()) {
+            let _ = std::fs::remove_dir_all(entry.path());
+        }
     }
 }
 

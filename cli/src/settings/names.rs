@@ -55,7 +55,7 @@ settings! {
         "How long calls may take to finish after SIGTERM, in milliseconds.";
     REFRESH_MS "OPENSKILL_REFRESH_MS" "1000" "gateway, up"
         "How often worker names and folders are looked up again, in milliseconds.";
-    RELOAD_MS "OPENSKILL_RELOAD_MS" "1000" "worker, up"
+    RELOAD_MS "OPENSKILL_RELOAD_MS" "500" "worker, up"
         "How often skill folders are looked at for changes, in milliseconds.";
     PYTHON "OPENSKILL_PYTHON" "python3" "worker, up, check"
         "The interpreter of `cli:python` skills. Looked up once, at start.";

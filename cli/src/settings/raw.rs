@@ -5,8 +5,8 @@ use std::ffi::OsString;
 use std::fmt;
 use std::path::Path;
 
+use super::Problem;
 use super::names::{ALL, Setting, file_key};
-use super::{Problem, Problems};
 use crate::args::Overrides;
 
 /// Where a value came from.
@@ -35,15 +35,13 @@ impl fmt::Display for Origin {
 #[derive(Debug)]
 pub(crate) struct Raw {
     values: HashMap<&'static str, (String, Origin)>,
+    /// What is wrong with the sources themselves.
+    pub(super) problems: Vec<Problem>,
 }
 
 impl Raw {
     /// Reads all sources. `folder` is where `.env` and `openskill.toml` are looked for.
-    pub(crate) fn read(
-        flags: &Overrides,
-        environment: impl Fn(&str) -> Option<OsString>,
-        folder: &Path,
-    ) -> Result<Self, Problems> {
+    pub(crate) fn read(flags: &Overrides, environment: impl Fn(&str) -> Option<OsString>, folder: &Path) -> Self {
         let (dot_env, mut problems) = read_dot_env(&folder.join(".env"));
         let (file, more) = read_file(&folder.join("openskill.toml"));
         problems.extend(more);
@@ -59,9 +57,6 @@ impl Raw {
                 None => {}
             }
         }
-        if !problems.is_empty() {
-            return Err(Problems(problems));
-        }
         let find = |setting: &Setting| {
             let flag = flags.iter().find(|(name, _)| *name == setting.name).map(|(_, value)| value.clone());
             let some = |value: Option<String>, origin| value.filter(|it| !it.is_empty()).map(|it| (it, origin));
@@ -71,7 +66,7 @@ impl Raw {
                 .or_else(|| some(file.get(setting.name).cloned(), Origin::File))
                 .unwrap_or_else(|| (setting.default.to_owned(), Origin::Default))
         };
-        Ok(Self { values: ALL.iter().map(|setting| (setting.name, find(setting))).collect() })
+        Self { values: ALL.iter().map(|setting| (setting.name, find(setting))).collect(), problems }
     }
 
     pub(crate) fn value(&self, name: &str) -> &str {
@@ -196,7 +191,7 @@ mod tests {
         );
         let environment = |name: &str| (name == names::PYTHON).then(|| "a".into());
         let flags = vec![(names::LISTEN, "flag".to_owned())];
-        let raw = Raw::read(&flags, environment, &folder.0).unwrap();
+        let raw = Raw::read(&flags, environment, &folder.0);
         for (name, value, origin) in [
             (names::LISTEN, "flag", Origin::Flag),
             (names::PYTHON, "a", Origin::Environment),
@@ -211,8 +206,8 @@ mod tests {
     #[test]
     fn every_misspelt_setting_is_named_with_its_file() {
         let folder = Folder::with("typos", &[(".env", "OPENSKILL_TIMEOUT=1\n"), ("openskill.toml", "lisen = 'x'\n")]);
-        let problems = Raw::read(&Vec::new(), |_| None, &folder.0).unwrap_err();
-        let text = problems.to_string();
-        assert!(text.contains("OPENSKILL_TIMEOUT (.env)") && text.contains("lisen (openskill.toml)"), "{text}");
+        let problems = Raw::read(&Vec::new(), |_| None, &folder.0).problems;
+        let told: Vec<_> = problems.iter().map(|it| (it.name.as_str(), it.origin.as_str())).collect();
+        assert_eq!(told, [("OPENSKILL_TIMEOUT", ".env"), ("lisen", "openskill.toml")]);
     }
 }

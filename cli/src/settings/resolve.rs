@@ -50,7 +50,7 @@ pub(crate) struct Settings {
 impl Settings {
     /// Checks every value.
     pub(crate) fn resolve(raw: &Raw) -> Result<Self, Problems> {
-        let mut reader = Reader { raw, problems: Vec::new() };
+        let mut reader = Reader { raw, problems: raw.problems.clone() };
         let settings = Self {
             base_url: reader.url(names::HTTP_BASE_URL),
             listen: reader
@@ -217,7 +217,7 @@ mod tests {
 
     fn resolve(values: &[(&'static str, &str)]) -> Result<Settings, Problems> {
         let flags = values.iter().map(|(name, value)| (*name, (*value).to_owned())).collect();
-        Settings::resolve(&Raw::read(&flags, |_| None, Path::new("/nonexistent"))?)
+        Settings::resolve(&Raw::read(&flags, |_| None, Path::new("/nonexistent")))
     }
 
     #[test]

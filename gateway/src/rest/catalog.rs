@@ -37,6 +37,9 @@ pub(super) async fn one(
     id: Result<Path<String>, PathRejection>,
     request: Request,
 ) -> Response {
+    if id.as_ref().is_ok_and(|Path(id)| id.contains(':')) {
+        return body::method_not_allowed(request).await;
+    }
     match id.ok().and_then(|Path(id)| rest.gateway.catalog.get(&id)) {
         Some(entry) => body::json(render::skill(&entry.skill).to_string()),
         None => {

@@ -1,8 +1,10 @@
 """Reads the caller's input field by field and refuses what does not fit, naming the field and the reason.
 
-The host checks arguments against the manifest's input_schema already; a skill that is run by hand, or
-by a host without the manifest, must still give a clear answer.
+Every reader takes `required=True` or a `default`, and gives the value. A skill checks its arguments itself: it may be
+run by hand, or by a host that does not know its schema.
 """
+
+import math
 
 from .errors import invalid
 
@@ -32,7 +34,12 @@ class Fields:
     def name(self, key):
         return self._prefix + key
 
+    def boolean(self, key, default=_REQUIRED, required=False):
+        """True or false."""
+        return self._take(key, "boolean", default, required)
+
     def string(self, key, default=_REQUIRED, required=False, min_length=0, max_length=None, choices=None):
+        """A text, within bounds, or one of `choices`."""
         text = self._take(key, "string", default, required)
         if not isinstance(text, str):
             return text
@@ -45,17 +52,24 @@ class Fields:
             raise invalid(self.name(key), f"must have at most {max_length} characters")
         return text
 
-    def integer(self, key, low, high, default=_REQUIRED, required=False):
+    def number(self, key, low=None, high=None, default=_REQUIRED, required=False):
+        """Any finite number from `low` to `high`; None is no bound."""
+        number = self._take(key, "number", default, required)
+        if isinstance(number, float) and not math.isfinite(number):
+            raise invalid(self.name(key), "must be finite")
+        return self._bounded(key, number, low, high)
+
+    def integer(self, key, low=None, high=None, default=_REQUIRED, required=False):
+        """A whole number from `low` to `high`; None is no bound."""
         number = self._take(key, "number", default, required, expected="a whole number")
         if isinstance(number, float) and number.is_integer():  # 20.0 is an integer in JSON Schema
             number = int(number)
         if isinstance(number, float):
             raise invalid(self.name(key), "must be a whole number")
-        if number is not None and not low <= number <= high:
-            raise invalid(self.name(key), f"must be from {low} to {high}")
-        return number
+        return self._bounded(key, number, low, high)
 
-    def array(self, key, low, high, default=_REQUIRED, required=False):
+    def array(self, key, low=0, high=100_000, default=_REQUIRED, required=False):
+        """A list of `low` to `high` items of any type, for the caller to check."""
         items = self._take(key, "array", default, required)
         if isinstance(items, list) and not low <= len(items) <= high:
             raise invalid(self.name(key), f"must have {low} to {high} items, not {len(items)}")
@@ -81,6 +95,13 @@ class Fields:
             if key not in self._known:
                 known = ", ".join(f"'{self.name(name)}'" for name in self._known)
                 raise invalid(self.name(key), f"is not a field of this skill; its fields are {known}")
+
+    def _bounded(self, key, number, low, high):
+        if number is None or ((low is None or low <= number) and (high is None or number <= high)):
+            return number
+        if low is not None and high is not None:
+            raise invalid(self.name(key), f"must be from {low} to {high}")
+        raise invalid(self.name(key), f"must be at least {low}" if high is None else f"must be at most {high}")
 
     def _take(self, key, wanted, default, required, expected=None):
         self._known.append(key)

@@ -88,6 +88,9 @@ pub(super) fn read(text: &str) -> Result<Raw, (usize, String)> {
     serde_saphyr::from_str_with_options(text, options).map_err(|error| {
         let line = error.location().map_or(1, |location| location.line() as usize);
         let shown = error.without_snippet().to_string();
-        (line.max(1), shown.lines().next().unwrap_or_default().to_owned())
+        let reason = shown.lines().next().unwrap_or_default();
+        // The line is told beside the reason.
+        let reason = reason.rsplit_once(" at line ").map_or(reason, |(reason, _)| reason);
+        (line.max(1), reason.to_owned())
     })
 }

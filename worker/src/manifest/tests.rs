@@ -43,6 +43,8 @@ fn each_mistake_is_reported_with_its_line_and_a_reason() {
         (MINIMAL.replace("id: echo", "id: Echo!"), 1, "skill id"),
         (format!("{MINIMAL}concurrency: 9223372036854775807\n"), 5, "1 to 10000"),
         (format!("{MINIMAL}description: \"{}\"\n", "x".repeat(20_000)), 5, "16384"),
+        (format!("{MINIMAL}parameters:\n  task: {{type: string}}\n  size: {{type: strng}}\n"), 7, "strng"),
+        (format!("{MINIMAL}parameters:\n  task: {{type: string, requird: true}}\n"), 6, "requird"),
         (format!("{MINIMAL}env: [PATH]\n"), 5, "PATH"),
         (format!("{MINIMAL}env: [OPENSKILL_ALLOWED_ROOT]\n"), 5, "OPENSKILL_ALLOWED_ROOT"),
         (format!("{MINIMAL}input_schema: {{type: array}}\n"), 5, "object"),

@@ -13,6 +13,7 @@ use futures_util::future::BoxFuture;
 use openskill_proto::metadata::{ENV_ALLOWED_ROOT, ENV_TRACE_ID, ENV_TRACEPARENT, ENV_TRACESTATE};
 use openskill_proto::v1::{ErrorCode, SkillError};
 
+use crate::config::Config;
 use crate::manifest::{Entry, Limits, Manifest};
 use crate::process::{self, Command, Launcher, ProcessLimits, RunError};
 use crate::runner::{Invocation, RawOutput, Runner};
@@ -72,11 +73,14 @@ pub(crate) struct Python {
     interpreter: Result<Interpreter, ()>,
     launcher: Launcher,
     allowed_root: PathBuf,
+    /// The folder that has the Python library, for scripts of other folders.
+    library: Option<PathBuf>,
 }
 
 impl Python {
-    pub(crate) fn new(interpreter: Result<Interpreter, ()>, launcher: Launcher, allowed_root: PathBuf) -> Self {
-        Self { interpreter, launcher, allowed_root }
+    pub(crate) fn new(interpreter: Result<Interpreter, ()>, launcher: Launcher, config: &Config) -> Self {
+        let library = config.skill_dirs.iter().find(|folder| folder.join("openskill_sdk/__init__.py").is_file());
+        Self { interpreter, launcher, allowed_root: config.allowed_root.clone(), library: library.cloned() }
     }
 
     fn command(&self, interpreter: &Interpreter, script: &Path, invocation: &Invocation) -> Command {
@@ -107,8 +111,9 @@ impl Python {
             ("OPENSKILL_TIMEOUT_MS", left_ms.to_string()),
         ];
         let named = manifest.env.iter().filter_map(|name| Some((name.clone(), std::env::var(name).ok()?)));
+        let library = self.library.as_ref().map(|folder| ("PYTHONPATH", path_text(folder)));
         let state = (!invocation.tracestate.is_empty()).then(|| (ENV_TRACESTATE, invocation.tracestate.clone()));
-        named.chain(own.into_iter().chain(state).map(|(name, value)| (name.to_owned(), value))).collect()
+        named.chain(own.into_iter().chain(state).chain(library).map(|(name, value)| (name.to_owned(), value))).collect()
     }
 }
 
