@@ -1,28 +1,21 @@
-//! The story of a call: catalog, arguments, deadline, worker, attempts, result.
+//! The story of a call: catalog, arguments, deadline, dispatch to a worker, result.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 use openskill_proto::trace::spans;
-use openskill_proto::v1::{Blame, ErrorCode, ExecuteRequest, ExecuteResult, SkillError, SkillResult};
+use openskill_proto::v1::{ErrorCode, ExecuteRequest, SkillError, SkillResult};
 use tracing::Instrument as _;
 
 use crate::admission::Permit;
 use crate::arguments;
 use crate::call::Call;
 use crate::catalog::Entry;
+use crate::dispatch::dispatch;
 use crate::gateway::Gateway;
 use crate::outcome::{self, Outcome};
 use crate::recorder::Record;
 use crate::relay::Listener;
-use crate::workers::attempt::{Attempt, AttemptError};
-use crate::workers::pick::pick;
-
-/// How many workers a call may be brought to.
-const MAX_ATTEMPTS: u32 = 3;
-
-/// A worker ends what is over its deadline by itself; one that does not is given up this much later.
-const WORKER_SLACK: Duration = Duration::from_millis(500);
+use crate::workers::attempt::Attempt;
 
 /// Runs one call to its result. Dropping the future ends the call everywhere. The permit is held to the end.
 pub(crate) async fn invoke(
@@ -78,20 +71,7 @@ async fn run(
         tracestate: &call.trace.state,
         deadline: call.deadline(gateway.config.default_timeout, entry.skill.timeout_ms),
     };
-    let until = attempt.deadline + WORKER_SLACK;
-    let mut attempts = 0;
-    match tokio::time::timeout_at(until.into(), try_workers(&entry, &attempt, shard, listener, &mut attempts)).await {
-        Ok(outcome) => Ok(Outcome { attempts, ..outcome }),
-        Err(_) => {
-            let error = if listener.is_some_and(Listener::is_held_up) {
-                let message = "the deadline passed while the client did not read the call's events";
-                SkillError::new(ErrorCode::Timeout, message).with_blame(Blame::Caller)
-            } else {
-                SkillError::new(ErrorCode::Timeout, "the worker did not answer in time").with_blame(Blame::Worker)
-            };
-            Ok(Outcome { attempts, ..Outcome::failed(error) })
-        }
-    }
+    Ok(dispatch(&entry, &attempt, shard, listener).await)
 }
 
 fn look_up(gateway: &Gateway, id: &str) -> Result<Arc<Entry>, SkillError> {
@@ -109,47 +89,4 @@ fn look_up(gateway: &Gateway, id: &str) -> Result<Arc<Entry>, SkillError> {
         return Err(SkillError::new(ErrorCode::Unavailable, message));
     }
     Ok(entry)
-}
-
-/// Brings the call to one worker after another, for as long as the skill cannot have started or may run twice.
-async fn try_workers(
-    entry: &Entry,
-    attempt: &Attempt<'_>,
-    shard: usize,
-    listener: Option<&Listener>,
-    attempts: &mut u32,
-) -> Outcome {
-    let mut tried = Vec::new();
-    let mut last = SkillError::new(ErrorCode::Unavailable, "no worker takes this call now").with_retry_after_ms(500);
-    while *attempts < MAX_ATTEMPTS {
-        if Instant::now() >= attempt.deadline {
-            last = SkillError::new(ErrorCode::Timeout, "the deadline passed before a worker took the call");
-            last = last.with_blame(Blame::Gateway);
-            break;
-        }
-        let Some(worker) = pick(&entry.workers, &tried) else { break };
-        *attempts += 1;
-        match attempt.run(&worker, shard, listener).await {
-            Ok(result) => return Outcome::of(result),
-            Err(AttemptError::NotStarted { reason, full }) => {
-                tracing::info!(endpoint = %worker.endpoint, reason, "not started, trying another worker");
-                if full {
-                    last = SkillError::new(ErrorCode::Overloaded, "the workers are full").with_retry_after_ms(1000);
-                }
-            }
-            Err(AttemptError::Lost { reason }) => {
-                tracing::warn!(endpoint = %worker.endpoint, reason, "a worker was lost during a call");
-                last = SkillError::new(
-                    ErrorCode::Unavailable,
-                    "the worker was lost while the skill may have been running",
-                );
-                // Events of the first run can't be taken back, so a call that is listened to is not run again.
-                if !entry.skill.idempotent || listener.is_some() {
-                    break;
-                }
-            }
-        }
-        tried.push(worker);
-    }
-    Outcome::of(ExecuteResult { error: Some(last), ..ExecuteResult::default() })
 }

@@ -2,14 +2,15 @@
 //!
 //! ```text
 //! client -> server (gRPC | REST) -> layers: trace, origin, deadline
-//!        -> invoke: catalog -> arguments -> pick worker -> attempt(s) == wire ==> worker
+//!        -> invoke: catalog -> arguments -> dispatch: pick -> attempt(s) == wire ==> worker
 //!        <- outcome, relay <- events and result
 //! ```
 //!
 //! - [`config`]: settings, resolved
 //! - `server`: the stack and the bounds of a connection; `shards`: a thread a core
 //! - `grpc`, `rest`: the two faces; `stream`: calls in, events out, for both
-//! - `invoke`: the story of a call; `call`: its beginning; `outcome`: its end; `recorder`: its line in the log
+//! - `invoke`: the story of a call; `call`: its beginning; `dispatch`: its way to a worker; `outcome`: its end;
+//!   `recorder`: its line in the log
 //! - `arguments`: what a caller wrote, checked; pure
 //! - `catalog`: which skills there are; `workers`: who runs them
 //!
@@ -28,6 +29,7 @@ mod admission;
 mod arguments;
 mod call;
 mod catalog;
+mod dispatch;
 mod gateway;
 mod grpc;
 mod health;

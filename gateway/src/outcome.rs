@@ -23,12 +23,9 @@ pub(crate) struct Outcome {
 }
 
 impl Outcome {
-    pub(crate) fn of(result: ExecuteResult) -> Self {
-        Self { result, attempts: 0 }
-    }
-
+    /// A failure before any worker was asked.
     pub(crate) fn failed(error: SkillError) -> Self {
-        Self::of(ExecuteResult { error: Some(error), ..ExecuteResult::default() })
+        Self { result: ExecuteResult { error: Some(error), ..ExecuteResult::default() }, attempts: 0 }
     }
 }
 

@@ -13,11 +13,13 @@ pub(crate) struct Listener {
     events: mpsc::Sender<InvokeEvent>,
     /// An event waits for the client to make room for it.
     waits: Arc<AtomicBool>,
+    /// An event of the skill was handed on.
+    relayed: Arc<AtomicBool>,
 }
 
 impl Listener {
     pub(crate) fn new(call_id: String, events: mpsc::Sender<InvokeEvent>) -> Self {
-        Self { call_id, events, waits: Arc::default() }
+        Self { call_id, events, waits: Arc::default(), relayed: Arc::default() }
     }
 
     pub(crate) async fn accepted(&self, trace_id: &str, version: &str) {
@@ -27,6 +29,7 @@ impl Listener {
 
     /// Hands a worker's event on. The result goes another way.
     pub(crate) async fn relay(&self, event: execute_event::Event) {
+        self.relayed.store(true, Ordering::Relaxed);
         match event {
             execute_event::Event::Progress(it) => self.send(Event::Progress(it)).await,
             execute_event::Event::Log(it) => self.send(Event::Log(it)).await,
@@ -40,6 +43,11 @@ impl Listener {
         // A listener that went away is about to drop the whole call.
         let _ = self.events.send(InvokeEvent { call_id: self.call_id.clone(), event: Some(event) }).await;
         self.waits.store(false, Ordering::Relaxed);
+    }
+
+    /// Whether the client has heard of the skill's run.
+    pub(crate) fn has_relayed(&self) -> bool {
+        self.relayed.load(Ordering::Relaxed)
     }
 
     /// Whether the call is held up by a client that does not read.

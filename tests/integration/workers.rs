@@ -4,6 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use openskill_proto::v1::invoke_event::Event;
+use openskill_proto::v1::skill_service_client::SkillServiceClient;
 use openskill_proto::v1::{InvokeRequest, SkillResult, WorkerStatus};
 use openskill_tests::folder::Folder;
 use openskill_tests::processes;
@@ -11,6 +13,7 @@ use openskill_tests::system::{PATIENCE, Process, Setup, System, code, data, requ
 use openskill_tests::wait::{until, until_true};
 use rustix::process::Signal;
 use serde_json::json;
+use tonic::transport::Channel;
 
 async fn up_count(system: &System) -> usize {
     system.workers().await.iter().filter(|worker| worker.status() == WorkerStatus::Up).count()
@@ -67,13 +70,18 @@ async fn a_killed_worker_costs_only_the_calls_it_was_running_and_is_back_within_
 async fn an_idempotent_call_survives_its_worker_and_any_other_is_not_run_twice() {
     let folder = Folder::new();
     let system = Setup::up().start().await;
-    for (skill, survives) in [("naps_idempotent", true), ("naps", false)] {
-        let mark = folder.path().join(format!("{skill}.mark"));
-        let call_id = format!("{skill}-{}", std::process::id());
+    for (skill, streamed, survives) in [
+        ("naps_idempotent", false, true),
+        ("naps_idempotent", true, true),
+        ("naps", false, false),
+        ("naps", true, false),
+    ] {
+        let mark = folder.path().join(format!("{skill}-{streamed}.mark"));
+        let call_id = format!("{skill}-{streamed}-{}", std::process::id());
         let input = json!({"seconds": 1.5, "mark": mark});
         let call = InvokeRequest { call_id: call_id.clone(), ..request(skill, input) };
-        let mut client = system.skills().await;
-        let running = tokio::spawn(async move { client.invoke(call).await.unwrap().into_inner() });
+        let client = system.skills().await;
+        let running = tokio::spawn(call_once(client, call, streamed));
         until_true("the skill has started", PATIENCE, || mark.exists()).await;
         let busy = until("one worker is busy", PATIENCE, || async {
             system.workers().await.into_iter().find(|worker| worker.in_flight > 0)
@@ -92,6 +100,18 @@ async fn an_idempotent_call_survives_its_worker_and_any_other_is_not_run_twice()
         }
         processes::gone(&call_id, Duration::from_secs(2)).await;
         wait_for_workers(&system, 2, PATIENCE).await;
+    }
+}
+
+async fn call_once(mut client: SkillServiceClient<Channel>, call: InvokeRequest, streamed: bool) -> SkillResult {
+    if !streamed {
+        return client.invoke(call).await.unwrap().into_inner();
+    }
+    let mut events = client.invoke_stream(call).await.unwrap().into_inner();
+    loop {
+        if let Some(Event::Result(result)) = events.message().await.unwrap().unwrap().event {
+            return result;
+        }
     }
 }
 
