@@ -102,7 +102,7 @@ async fn run(system: &System, tools: &Path, folder: &Path, command: &str) -> Str
 }
 
 /// A copy of what the commands may touch, so that a page can add skills and data of its own.
-fn workplace() -> Folder {
+fn scratch() -> Folder {
     let folder = Folder::new();
     let copied = std::process::Command::new("cp")
         .arg("-r")
@@ -117,11 +117,11 @@ fn workplace() -> Folder {
 async fn holds(page: &str) {
     let exchanges = exchanges(page);
     assert!(!exchanges.is_empty(), "{page} has no console block");
-    let (tools, workplace) = (tools(), workplace());
-    let skills: PathBuf = workplace.path().join("worker/skills");
+    let (tools, scratch) = (tools(), scratch());
+    let skills: PathBuf = scratch.path().join("worker/skills");
     let skills = skills.display().to_string();
     let system = Setup::command(&["up", "--listen", "127.0.0.1:0", "--skills-dir", &skills])
-        .data(&workplace.path().join("data"))
+        .data(&scratch.path().join("data"))
         .start()
         .await;
     for Exchange { line, command, answer } in exchanges {
@@ -129,7 +129,7 @@ async fn holds(page: &str) {
         if ["make ", "git clone", "cd ", "export PATH", "deploy/"].iter().any(|it| command.starts_with(it)) {
             continue;
         }
-        let got = run(&system, tools.path(), workplace.path(), &command).await;
+        let got = run(&system, tools.path(), scratch.path(), &command).await;
         assert!(matches(&answer, &got), "{page}:{line}\n$ {command}\nwanted:\n{answer}\ngot:\n{got}");
     }
 }
