@@ -46,6 +46,11 @@ impl Catalog {
         self.current.load_full()
     }
 
+    /// How many skills can be called.
+    pub(crate) fn callable(&self) -> usize {
+        self.current.load().values().filter(|entry| !entry.workers.is_empty()).count()
+    }
+
     /// Marks each new snapshot.
     pub(crate) fn changes(&self) -> watch::Receiver<u64> {
         self.changes.subscribe()

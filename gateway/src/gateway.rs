@@ -27,6 +27,6 @@ impl Gateway {
 
     /// Whether calls can be served: some worker is up, and nothing is being shut down.
     pub(crate) fn is_ready(&self) -> bool {
-        !self.draining.is_cancelled() && self.workers.all().iter().any(|worker| worker.serving().is_some())
+        !self.draining.is_cancelled() && self.workers.up() > 0
     }
 }

@@ -38,10 +38,15 @@ pub(crate) async fn invoke(
     result
 }
 
-/// The result of a call that was not let in.
-pub(crate) fn turn_away(call: &Call, error: SkillError) -> SkillResult {
+/// The gateway has no place for another call.
+pub(crate) fn full() -> SkillError {
+    SkillError::new(ErrorCode::Overloaded, "the gateway is full").with_retry_after_ms(1000)
+}
+
+/// The result of a call for which the gateway has no place.
+pub(crate) fn turn_away(call: &Call) -> SkillResult {
     let record = Record::begin(call);
-    let result = outcome::result(call, Outcome::failed(error));
+    let result = outcome::result(call, Outcome::failed(full()));
     record.end(&result);
     result
 }
@@ -76,13 +81,11 @@ async fn run(
 
 fn look_up(gateway: &Gateway, id: &str) -> Result<Arc<Entry>, SkillError> {
     let Some(entry) = gateway.catalog.get(id) else {
-        let message = if gateway.is_ready() {
-            "there is no such skill: GET /skills or ListSkills lists them"
+        return Err(if gateway.is_ready() {
+            SkillError::new(ErrorCode::NotFound, "there is no such skill: GET /skills or ListSkills lists them")
         } else {
-            "there is no such skill now: no worker is up"
-        };
-        let code = if gateway.is_ready() { ErrorCode::NotFound } else { ErrorCode::Unavailable };
-        return Err(SkillError::new(code, message));
+            SkillError::new(ErrorCode::Unavailable, "there is no such skill now: no worker is up")
+        });
     };
     if entry.workers.is_empty() {
         let message = format!("the skill can't run on any worker: {}", entry.skill.status_reason);

@@ -99,10 +99,9 @@ pub struct Ready {
 async fn announce(gateway: Arc<Gateway>, want_workers: usize, ready: impl FnOnce(Ready)) {
     let mut changes = gateway.catalog.changes();
     loop {
-        let workers = gateway.workers.all().iter().filter(|worker| worker.serving().is_some()).count();
+        let workers = gateway.workers.up();
         if workers >= want_workers.max(1) {
-            let skills = gateway.catalog.snapshot().values().filter(|entry| !entry.workers.is_empty()).count();
-            return ready(Ready { workers, skills });
+            return ready(Ready { workers, skills: gateway.catalog.callable() });
         }
         if changes.changed().await.is_err() {
             return;

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use futures_util::stream::{self, BoxStream, Stream, StreamExt as _};
 use openskill_proto::limits::MAX_CALLS_PER_STREAM;
-use openskill_proto::v1::{ErrorCode, InvokeEvent, SkillError, invoke_event::Event};
+use openskill_proto::v1::{InvokeEvent, invoke_event::Event};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tonic::Status;
@@ -135,9 +135,7 @@ async fn run(
     in_time(listener.accepted(&call.trace.id, &version)).await?;
     let result = match permit {
         Some(permit) => invoke(&gateway, shard, &call, Some(&listener), permit).await,
-        None => {
-            turn_away(&call, SkillError::new(ErrorCode::Overloaded, "the gateway is full").with_retry_after_ms(1000))
-        }
+        None => turn_away(&call),
     };
     in_time(listener.send(Event::Result(result))).await
 }

@@ -121,4 +121,9 @@ impl Workers {
     pub(crate) fn all(&self) -> Vec<Arc<Worker>> {
         self.members.load().values().cloned().collect()
     }
+
+    /// How many take calls.
+    pub(crate) fn up(&self) -> usize {
+        self.members.load().values().filter(|worker| worker.serving().is_some()).count()
+    }
 }

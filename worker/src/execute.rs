@@ -58,7 +58,9 @@ pub(crate) async fn execute(
         }
     };
     result.runner.clone_from(&entry.manifest.runner);
-    result.version = if result.version.is_empty() { entry.manifest.version.clone() } else { result.version };
+    if result.version.is_empty() {
+        result.version.clone_from(&entry.manifest.version);
+    }
     result.worker_id.clone_from(&worker.config.worker_id);
     Ok(result)
 }
@@ -111,7 +113,7 @@ async fn run(worker: &Worker, entry: &Entry, runner: Arc<dyn Runner>, call: Call
     };
     drop(ticket);
     log_stderr(&raw, &trace_id, &entry.manifest.id);
-    let mut result = normalize(raw, &entry.manifest, worker.config.debug);
+    let mut result = normalize(raw, worker.config.debug);
     result.warnings.extend(events.warning());
     result
 }

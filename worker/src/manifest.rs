@@ -265,8 +265,8 @@ fn check_sizes(raw: &raw::Raw) -> Result<(), (&'static str, String)> {
         .iter()
         .map(|it| {
             it.name.len()
-                + Value::Object(it.input.clone()).to_string().len()
-                + it.data.to_owned().map_or(0, |data| data.to_string().len())
+                + serde_json::to_string(&it.input).map_or(0, |input| input.len())
+                + it.data.as_ref().map_or(0, |data| data.to_string().len())
         })
         .sum();
     if examples > MAX_EXAMPLES_BYTES {

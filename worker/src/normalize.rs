@@ -10,7 +10,6 @@ use openskill_proto::limits::MAX_JSON_DEPTH;
 use openskill_proto::v1::{Blame, ErrorCode, ExecuteResult, SkillError, skill_error::More};
 use serde_json::value::RawValue;
 
-use crate::manifest::Manifest;
 use crate::process::Exit;
 use crate::runner::RawOutput;
 
@@ -25,8 +24,8 @@ const MAX_TEXT_BYTES: usize = 4096;
 const MAX_DETAILS_BYTES: usize = 64 * 1024;
 
 /// Judges a run. `with_stderr` puts the end of stderr into the details of an error.
-pub(crate) fn normalize(raw: RawOutput, manifest: &Manifest, with_stderr: bool) -> ExecuteResult {
-    let mut result = match raw {
+pub(crate) fn normalize(raw: RawOutput, with_stderr: bool) -> ExecuteResult {
+    match raw {
         RawOutput::Value(text) => of_value(&text),
         RawOutput::Failed(error) => failed(error),
         RawOutput::Process { stdout, stderr, exit, leftovers } => {
@@ -36,12 +35,7 @@ pub(crate) fn normalize(raw: RawOutput, manifest: &Manifest, with_stderr: bool) 
             }
             result
         }
-    };
-    if result.version.is_empty() {
-        result.version.clone_from(&manifest.version);
     }
-    result.runner.clone_from(&manifest.runner);
-    result
 }
 
 /// A failure that is nobody's report: made here or by a runner.

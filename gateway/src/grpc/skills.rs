@@ -2,14 +2,12 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::time::Duration;
 
 use futures_util::stream::{self, BoxStream, StreamExt as _};
-use openskill_proto::trace::Trace;
 use openskill_proto::v1::skill_service_server::SkillService;
 use openskill_proto::v1::{
     CatalogChange, ErrorCode, ExportToolsRequest, ExportToolsResponse, GetSkillRequest, InvokeEvent, InvokeRequest,
-    ListSkillsRequest, ListSkillsResponse, Skill, SkillError, SkillResult, WatchSkillsRequest,
+    ListSkillsRequest, ListSkillsResponse, Skill, SkillResult, WatchSkillsRequest,
 };
 use tonic::{Request, Response, Status, Streaming};
 
@@ -18,9 +16,8 @@ use crate::admission::Permit;
 use crate::call::Call;
 use crate::catalog::{Snapshot, difference};
 use crate::gateway::Gateway;
-use crate::invoke::{invoke, turn_away};
-use crate::layers::deadline::Allowed;
-use crate::stream as calls;
+use crate::invoke::{full, invoke, turn_away};
+use crate::{layers, stream as calls};
 
 /// The service on one shard.
 pub(crate) struct Skills {
@@ -55,7 +52,7 @@ impl SkillService for Skills {
         &self,
         request: Request<Streaming<InvokeRequest>>,
     ) -> Result<Response<Self::InvokeManyStream>, Status> {
-        let (trace, allowed) = context(&request);
+        let (trace, allowed) = layers::context(request.extensions());
         let requests = request.into_inner();
         let calls = requests.map(move |request| request.map(|request| Call::new(request, trace.clone(), allowed)));
         Ok(Response::new(calls::many(Arc::clone(&self.gateway), self.shard, calls.boxed()).boxed()))
@@ -85,24 +82,16 @@ impl SkillService for Skills {
 impl Skills {
     /// A place for one call, or the status that there is none.
     fn let_in(&self, request: Request<InvokeRequest>) -> Result<(Call, Permit), Status> {
-        let (trace, allowed) = context(&request);
+        let (trace, allowed) = layers::context(request.extensions());
         let call = Call::new(request.into_inner(), trace, allowed);
         match self.gateway.admission.enter() {
             Some(permit) => Ok((call, permit)),
             None => {
-                let full = SkillError::new(ErrorCode::Overloaded, "the gateway is full").with_retry_after_ms(1000);
-                turn_away(&call, full.clone());
-                Err(status::of(&full))
+                turn_away(&call);
+                Err(status::of(&full()))
             }
         }
     }
-}
-
-/// What the layers read from the headers.
-fn context<T>(request: &Request<T>) -> (Trace, Option<Duration>) {
-    let trace = request.extensions().get::<Trace>().cloned();
-    let allowed = request.extensions().get::<Allowed>().and_then(|allowed| allowed.0);
-    (trace.unwrap_or_else(|| Trace::from_headers(None, None, None)), allowed)
 }
 
 /// The catalog now, then each change. A watcher that is slow sees several changes as one.

@@ -10,7 +10,6 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
 use http::uri::Authority;
 use http::{HeaderMap, StatusCode, header};
-use openskill_proto::trace::Trace;
 use openskill_proto::v1::ErrorCode;
 
 use crate::rest::body;
@@ -27,7 +26,7 @@ pub(crate) async fn origin(State(listener): State<Listener>, request: Request, n
     if is_welcome(request.headers(), authority, listener) {
         return next.run(request).await;
     }
-    let trace = request.extensions().get::<Trace>().map(|trace| trace.id.clone()).unwrap_or_default();
+    let trace = body::trace_id(&request);
     let message = "a web page of another site may not call this gateway";
     body::refuse(StatusCode::FORBIDDEN, ErrorCode::PermissionDenied, message, &trace).into_response()
 }

@@ -119,6 +119,6 @@ fn is_grpc(request: &Request) -> bool {
 }
 
 /// The id the trace layer gave the request.
-pub(super) fn trace_id(request: &Request) -> String {
+pub(crate) fn trace_id(request: &Request) -> String {
     request.extensions().get::<Trace>().map(|trace| trace.id.clone()).unwrap_or_default()
 }

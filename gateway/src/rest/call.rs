@@ -19,8 +19,7 @@ use serde_json::value::RawValue;
 use super::{Rest, body};
 use crate::call::Call;
 use crate::invoke::{invoke, turn_away};
-use crate::layers::deadline::Allowed;
-use crate::{render, stream};
+use crate::{layers, render, stream};
 
 /// The body of a call: the arguments, and what `InvokeRequest` has beside them.
 #[derive(Deserialize)]
@@ -68,8 +67,7 @@ enum Verb {
 
 /// Tells the two apart by what stands behind the last colon.
 pub(super) async fn post(State(rest): State<Rest>, target: Target, request: Request) -> Response {
-    let trace = request.extensions().get::<Trace>().cloned();
-    let trace = trace.unwrap_or_else(|| Trace::from_headers(None, None, None));
+    let (trace, allowed) = layers::context(request.extensions());
     let target = target.as_ref().map_or("", |Path(target)| target.as_str());
     let (skill_id, verb) = match target.rsplit_once(':') {
         Some((id, "invoke")) => (id, Verb::Invoke),
@@ -79,14 +77,12 @@ pub(super) async fn post(State(rest): State<Rest>, target: Target, request: Requ
             return body::refuse(StatusCode::NOT_FOUND, ErrorCode::NotFound, message, &trace.id).into_response();
         }
     };
-    let allowed = request.extensions().get::<Allowed>().and_then(|allowed| allowed.0);
     let call = match body::read(request, &trace.id).await {
         Ok(bytes) => read_call(skill_id, &bytes, trace, allowed),
         Err(refusal) => return refusal.into_response(),
     };
     let Some(permit) = rest.gateway.admission.enter() else {
-        let error = SkillError::new(ErrorCode::Overloaded, "the gateway is full").with_retry_after_ms(1000);
-        return body::result(&turn_away(&call, error));
+        return body::result(&turn_away(&call));
     };
     match verb {
         Verb::Invoke => body::result(&invoke(&rest.gateway, rest.shard, &call, None, permit).await),

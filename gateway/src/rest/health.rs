@@ -13,19 +13,16 @@ pub(super) async fn live() -> Response {
 
 pub(super) async fn ready(State(rest): State<Rest>) -> Response {
     let gateway = &rest.gateway;
-    let all = gateway.workers.all();
-    let up = all.iter().filter(|worker| worker.serving().is_some()).count();
     let status = match (gateway.is_ready(), gateway.draining.is_cancelled()) {
         (true, _) => "ready",
         (false, true) => "draining",
         (false, false) => "no worker is up",
     };
     let code = if gateway.is_ready() { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
-    let skills = gateway.catalog.snapshot().values().filter(|entry| !entry.workers.is_empty()).count();
     let text = json!({
         "status": status,
-        "workers": { "up": up, "known": all.len() },
-        "skills": skills,
+        "workers": { "up": gateway.workers.up(), "known": gateway.workers.all().len() },
+        "skills": gateway.catalog.callable(),
         "in_flight": gateway.admission.in_flight(),
     });
     (code, body::json(text.to_string())).into_response()

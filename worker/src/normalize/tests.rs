@@ -1,5 +1,3 @@
-use std::path::Path;
-
 use super::*;
 
 fn judge(stdout: impl AsRef<[u8]>, exit: i32) -> ExecuteResult {
@@ -9,7 +7,7 @@ fn judge(stdout: impl AsRef<[u8]>, exit: i32) -> ExecuteResult {
         exit: Exit::Code(exit),
         leftovers: 0,
     };
-    normalize(raw, &Manifest::for_bare_script(Path::new("/skills/hello.py")).unwrap(), false)
+    normalize(raw, false)
 }
 
 fn data(result: &ExecuteResult) -> &str {
@@ -110,8 +108,7 @@ fn a_traceback_alone_blames_the_skill_and_stays_in_the_log() {
 #[test]
 fn what_is_left_running_makes_a_failure_of_a_success() {
     let raw = RawOutput::Process { stdout: b"{}".to_vec(), stderr: vec![], exit: Exit::Code(0), leftovers: 2 };
-    let manifest = Manifest::for_bare_script(Path::new("/skills/hello.py")).unwrap();
-    let result = normalize(raw, &manifest, true);
+    let result = normalize(raw, true);
     assert!(error(&result).1.contains("2 process"));
 }
 

@@ -1,6 +1,7 @@
 //! Looking at skill folders: which files there are, and what they say.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
@@ -45,6 +46,7 @@ pub(super) fn look(folders: &[PathBuf], before: &Memory) -> Seen {
             }
         }
     }
+    let stamp = |path: &PathBuf| std::fs::metadata(path).ok().map(|metadata| Stamp::of(&metadata));
     seen.extend(before.named.iter().map(|path| (path.clone(), stamp(path))));
     seen
 }
@@ -53,8 +55,11 @@ fn look_at(folder: &Path) -> std::io::Result<Seen> {
     let mut files = Seen::new();
     for entry in std::fs::read_dir(folder)? {
         let path = entry?.path();
-        if matters(&path) && path.is_file() {
-            files.push((path.clone(), stamp(&path)));
+        if matters(&path)
+            && let Ok(metadata) = std::fs::metadata(&path)
+            && metadata.is_file()
+        {
+            files.push((path, Some(Stamp::of(&metadata))));
         }
     }
     files.sort_by(|one, other| one.0.cmp(&other.0));
@@ -62,12 +67,13 @@ fn look_at(folder: &Path) -> std::io::Result<Seen> {
     Ok(files)
 }
 
-fn stamp(path: &Path) -> Option<Stamp> {
-    let metadata = std::fs::metadata(path).ok()?;
-    let changed_ns = i128::from(metadata.ctime()) * 1_000_000_000 + i128::from(metadata.ctime_nsec());
-    // A folder changes with everything that is made in it; that it is there is all that matters.
-    let is_file = metadata.is_file();
-    Some(Stamp { changed_ns: if is_file { changed_ns } else { 0 }, size: metadata.size(), inode: metadata.ino() })
+impl Stamp {
+    fn of(metadata: &Metadata) -> Self {
+        let changed_ns = i128::from(metadata.ctime()) * 1_000_000_000 + i128::from(metadata.ctime_nsec());
+        // A folder changes with everything that is made in it; that it is there is all that matters.
+        let changed_ns = if metadata.is_file() { changed_ns } else { 0 };
+        Self { changed_ns, size: metadata.size(), inode: metadata.ino() }
+    }
 }
 
 fn matters(path: &Path) -> bool {
