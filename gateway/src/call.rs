@@ -1,5 +1,6 @@
 //! A call as every face hands it to `invoke`: checked, placed in its trace, with a deadline.
 
+use std::borrow::Cow;
 use std::time::{Duration, Instant};
 
 use openskill_proto::limits::{MAX_ID_BYTES, MAX_SKILL_ID_BYTES, MAX_TIMEOUT_MS};
@@ -7,13 +8,39 @@ use openskill_proto::trace::{Trace, hex, random_id};
 use openskill_proto::v1::invoke_request::Arguments;
 use openskill_proto::v1::{ArgumentPolicy, Envelope, ErrorCode, InvokeRequest, SkillError};
 
-use crate::arguments::Input;
+use crate::arguments::{self, Policy, Repair, structs};
+
+/// The arguments of a call, as they came.
+#[derive(Debug, Clone)]
+pub(crate) enum Input {
+    /// For people: numbers are doubles.
+    Struct(prost_types::Struct),
+    /// For programs and models: text that should be JSON.
+    Json(String),
+}
+
+impl Input {
+    /// The text that should be JSON.
+    pub(crate) fn text(&self) -> Result<Cow<'_, str>, SkillError> {
+        match self {
+            Self::Json(text) => Ok(Cow::Borrowed(text)),
+            Self::Struct(fields) => structs::to_json(fields)
+                .map(Cow::Owned)
+                .map_err(|error| SkillError::new(ErrorCode::InvalidArgument, error.to_string())),
+        }
+    }
+}
 
 /// One call.
 #[derive(Debug)]
 pub(crate) struct Call {
     pub(crate) skill_id: String,
+    /// The toolset that a raw call names.
+    pub(crate) toolset: Option<String>,
     pub(crate) input: Input,
+    pub(crate) policy: Policy,
+    /// What had to be let be to find the skill and the arguments in a raw call.
+    pub(crate) deviations: Vec<Repair>,
     pub(crate) call_id: String,
     pub(crate) session_id: String,
     pub(crate) envelope: Envelope,
@@ -27,8 +54,14 @@ pub(crate) struct Call {
 
 impl Call {
     /// Reads a request. `header` is the deadline that came beside it.
-    pub(crate) fn new(request: InvokeRequest, trace: Trace, header: Option<Duration>) -> Self {
-        let fault = find_fault(&request);
+    pub(crate) fn new(mut request: InvokeRequest, trace: Trace, header: Option<Duration>) -> Self {
+        let raw = read_raw(&mut request);
+        let fault = raw.as_ref().err().cloned().or_else(|| find_fault(&request));
+        let raw = raw.unwrap_or_default();
+        let policy = match request.argument_policy() {
+            ArgumentPolicy::Strict => Policy::Strict,
+            ArgumentPolicy::Repair | ArgumentPolicy::Unspecified => Policy::Repair,
+        };
         let field = (request.timeout_ms > 0).then(|| Duration::from_millis(request.timeout_ms.into()));
         let envelope = request.envelope();
         let call_id = match request.call_id {
@@ -43,6 +76,9 @@ impl Call {
                 Some(Arguments::InputJson(text) | Arguments::Call(text)) => Input::Json(text),
                 None => Input::Struct(prost_types::Struct::default()),
             },
+            toolset: raw.toolset,
+            policy,
+            deviations: raw.repairs,
             call_id,
             session_id: request.session_id,
             trace,
@@ -74,6 +110,23 @@ fn shown(mut id: String, most: usize) -> String {
     id
 }
 
+/// Reads a model's raw call: afterwards the request names its skill, and its arguments are text. What came in another
+/// form is left as it is.
+fn read_raw(request: &mut InvokeRequest) -> Result<arguments::ToolCall, SkillError> {
+    let Some(Arguments::Call(text)) = &request.arguments else { return Ok(arguments::ToolCall::default()) };
+    let given = (!request.skill_id.is_empty()).then_some(request.skill_id.as_str());
+    let read = arguments::read_tool_call(text, given)
+        .map_err(|reason| SkillError::new(ErrorCode::InvalidJson, format!("the call can't be read: {reason}")))?;
+    if let Some(skill) = &read.skill {
+        request.skill_id.clone_from(skill);
+    }
+    if let (true, Some(id)) = (request.call_id.is_empty(), &read.call_id) {
+        request.call_id.clone_from(id);
+    }
+    request.arguments = Some(Arguments::InputJson(read.arguments.clone()));
+    Ok(read)
+}
+
 fn find_fault(request: &InvokeRequest) -> Option<SkillError> {
     let invalid = |message: String| Some(SkillError::new(ErrorCode::InvalidArgument, message));
     let ids = [
@@ -86,14 +139,8 @@ fn find_fault(request: &InvokeRequest) -> Option<SkillError> {
             return invalid(format!("{name} must be at most {MAX_ID_BYTES} bytes without control characters"));
         }
     }
-    if matches!(request.arguments, Some(Arguments::Call(_))) {
-        return invalid("this version reads no raw text calls: send skill_id with input or input_json".to_owned());
-    }
     if !request.idempotency_key.is_empty() {
         return invalid("this version has no idempotency keys: leave idempotency_key empty".to_owned());
-    }
-    if request.argument_policy() == ArgumentPolicy::Strict {
-        return invalid("this version does not check arguments against schemas: leave argument_policy out".to_owned());
     }
     if request.skill_id.is_empty() {
         return invalid("skill_id is missing".to_owned());
@@ -127,12 +174,12 @@ mod tests {
     }
 
     #[test]
-    fn what_this_version_cannot_do_is_refused_and_not_ignored() {
+    fn what_cannot_be_done_is_refused_and_not_ignored() {
         let base = InvokeRequest { skill_id: "echo".to_owned(), ..InvokeRequest::default() };
         let requests = [
             InvokeRequest { idempotency_key: "k".to_owned(), ..base.clone() },
-            InvokeRequest { argument_policy: ArgumentPolicy::Strict.into(), ..base.clone() },
-            InvokeRequest { arguments: Some(Arguments::Call("{}".to_owned())), ..base.clone() },
+            InvokeRequest { arguments: Some(Arguments::Call("{".to_owned())), ..base.clone() },
+            InvokeRequest { arguments: Some(Arguments::Call("<other>{}</other>".to_owned())), ..base.clone() },
             InvokeRequest { skill_id: String::new(), ..base.clone() },
             InvokeRequest { call_id: "x".repeat(129), ..base },
         ];

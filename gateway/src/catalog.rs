@@ -6,15 +6,18 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
-use openskill_proto::v1::{CatalogChange, ChangeKind, Skill, SkillStatus};
+use openskill_proto::v1::{ArgumentPolicy, CatalogChange, ChangeKind, Skill, SkillStatus};
 use tokio::sync::watch;
 
+use crate::arguments::{Definition, Policy, Rules, SchemaRefused, nearest};
 use crate::workers::{Worker, Workers};
 
 /// A skill and the workers that can run it.
 #[derive(Debug)]
 pub(crate) struct Entry {
     pub(crate) skill: Skill,
+    /// The skill's schema and rules, compiled.
+    pub(crate) definition: Arc<Definition>,
     /// Empty if the skill is declared but can't run anywhere.
     pub(crate) workers: Vec<Arc<Worker>>,
 }
@@ -42,6 +45,12 @@ impl Catalog {
         self.current.load().get(id).cloned()
     }
 
+    /// The skill whose id is most like this one, if any is near.
+    pub(crate) fn nearest(&self, id: &str) -> Option<String> {
+        let snapshot = self.current.load();
+        nearest(id, snapshot.keys().map(String::as_str)).map(str::to_owned)
+    }
+
     pub(crate) fn snapshot(&self) -> Arc<Snapshot> {
         self.current.load_full()
     }
@@ -59,34 +68,80 @@ impl Catalog {
     /// Makes a new snapshot of what the workers have now.
     pub(crate) fn rebuild(&self, workers: &Workers) {
         let _guard = self.building.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        self.current.store(Arc::new(merge(&workers.all())));
+        let before = self.current.load_full();
+        self.current.store(Arc::new(merge(&workers.all(), &before)));
         self.changes.send_modify(|change| *change += 1);
     }
 }
 
 /// All workers' skills. Where definitions differ, as in a rolling update, the newest one that can run is shown; calls go
 /// to every worker that can run the skill.
-fn merge(workers: &[Arc<Worker>]) -> Snapshot {
+fn merge(workers: &[Arc<Worker>], before: &Snapshot) -> Snapshot {
     let mut offers: HashMap<String, Vec<(Skill, Arc<Worker>)>> = HashMap::new();
     for worker in workers {
         for skill in worker.serving().iter().flat_map(|state| &state.skills) {
             offers.entry(skill.id.clone()).or_default().push((skill.clone(), Arc::clone(worker)));
         }
     }
-    let merged = offers.into_iter().filter_map(|(id, offers)| Some((id, Arc::new(merge_one(offers)?))));
+    let merged = offers.into_iter().filter_map(|(id, offers)| {
+        let entry = merge_one(offers, before.get(&id))?;
+        Some((id, Arc::new(entry)))
+    });
     merged.collect()
 }
 
-fn merge_one(offers: Vec<(Skill, Arc<Worker>)>) -> Option<Entry> {
+fn merge_one(offers: Vec<(Skill, Arc<Worker>)>, before: Option<&Arc<Entry>>) -> Option<Entry> {
     let runs = |skill: &Skill| skill.status() == SkillStatus::Available;
     let best = offers.iter().max_by_key(|(skill, _)| (runs(skill), version_key(&skill.version)))?;
     let mut skill = best.0.clone();
     // A call may go to any of them, so what is promised of one has to hold for all.
     skill.idempotent = offers.iter().all(|(skill, _)| skill.idempotent);
     skill.destructive = offers.iter().any(|(skill, _)| skill.destructive);
-    let workers: Vec<_> = offers.into_iter().filter(|(skill, _)| runs(skill)).map(|(_, worker)| worker).collect();
+    let mut workers: Vec<_> = offers.into_iter().filter(|(skill, _)| runs(skill)).map(|(_, worker)| worker).collect();
+    let definition = match define(&skill, before) {
+        Ok(definition) => definition,
+        Err(refused) => {
+            // A skill whose calls can't be checked is not called.
+            tracing::error!(skill_id = skill.id, reason = %refused, "a skill's schema can't be used");
+            skill.set_status(SkillStatus::Unavailable);
+            skill.status_reason = refused.to_string();
+            workers.clear();
+            Arc::new(Definition::without_schema(Rules::default()))
+        }
+    };
     skill.workers = workers.len() as u32;
-    Some(Entry { skill, workers })
+    Some(Entry { skill, definition, workers })
+}
+
+/// The compiled definition of a skill: that of the entry before, if nothing it is made of changed.
+fn define(skill: &Skill, before: Option<&Arc<Entry>>) -> Result<Arc<Definition>, SchemaRefused> {
+    let made_of = |it: &Skill| {
+        (it.input_schema_json.clone(), it.argument_rules.clone(), it.destructive, it.example_inputs_json.clone())
+    };
+    // One that was refused has none.
+    let compiled = |entry: &&Arc<Entry>| entry.definition.has_schema() != entry.skill.input_schema_json.is_empty();
+    if let Some(entry) = before.filter(compiled).filter(|entry| made_of(&entry.skill) == made_of(skill)) {
+        return Ok(Arc::clone(&entry.definition));
+    }
+    let rules = rules(skill);
+    Ok(Arc::new(match skill.input_schema_json.as_str() {
+        "" => Definition::without_schema(rules),
+        schema => Definition::compile(schema, rules, &skill.example_inputs_json)?,
+    }))
+}
+
+/// A skill's rules for arguments that do not fit. A worker that sends none gets the careful ones.
+fn rules(skill: &Skill) -> Rules {
+    let sent = skill.argument_rules.clone().unwrap_or_default();
+    Rules {
+        policy: match sent.policy() {
+            ArgumentPolicy::Strict => Policy::Strict,
+            ArgumentPolicy::Repair | ArgumentPolicy::Unspecified => Policy::Repair,
+        },
+        aliases: sent.aliases.into_iter().collect(),
+        drop_unknown: sent.drop_unknown,
+        fill_defaults: sent.fill_defaults,
+    }
 }
 
 /// Versions in their numbers' order, so that 0.10.0 is newer than 0.9.0, and a pre-release older than its release.
@@ -125,7 +180,10 @@ mod tests {
     }
 
     fn snapshot(skills: &[Skill]) -> Snapshot {
-        let entry = |skill: &Skill| Arc::new(Entry { skill: skill.clone(), workers: Vec::new() });
+        let definition = Arc::new(Definition::without_schema(Rules::default()));
+        let entry = |skill: &Skill| {
+            Arc::new(Entry { skill: skill.clone(), definition: Arc::clone(&definition), workers: Vec::new() })
+        };
         skills.iter().map(|skill| (skill.id.clone(), entry(skill))).collect()
     }
 

@@ -28,7 +28,7 @@ pub(crate) async fn dispatch(
     let ended =
         tokio::time::timeout_at(until.into(), try_workers(entry, attempt, shard, listener, &mut attempts)).await;
     let result = ended.unwrap_or_else(|_| failed(overdue(listener)));
-    Outcome { result, attempts }
+    Outcome::of_worker(result, attempts)
 }
 
 /// One worker after another, for as long as the skill cannot have started or may run twice.

@@ -7,12 +7,12 @@ use openskill_proto::v1::{ErrorCode, ExecuteRequest, SkillError, SkillResult};
 use tracing::Instrument as _;
 
 use crate::admission::Permit;
-use crate::arguments;
 use crate::call::Call;
 use crate::catalog::Entry;
 use crate::dispatch::dispatch;
 use crate::gateway::Gateway;
 use crate::outcome::{self, Outcome};
+use crate::preparation::prepare;
 use crate::recorder::Record;
 use crate::relay::Listener;
 use crate::workers::attempt::Attempt;
@@ -34,6 +34,7 @@ pub(crate) async fn invoke(
         Err(error) => Outcome::failed(error),
     };
     let result = outcome::result(call, outcome);
+    gateway.metrics.ended(result.error.as_ref().map(SkillError::code));
     record.end(&result);
     result
 }
@@ -61,14 +62,18 @@ async fn run(
     if let Some(fault) = &call.fault {
         return Err(fault.clone());
     }
-    let entry = look_up(gateway, &call.skill_id)?;
-    let input = arguments::prepare(&call.input)?;
+    let entry = look_up(gateway, call)?;
+    let prepared = prepare(call, &entry.definition, &gateway.metrics);
+    if let Some(error) = unavailable(&entry) {
+        return Ok(Outcome::failed(error).with(prepared.unwrap_or_default()));
+    }
+    let mut prepared = prepared?;
     let attempt = Attempt {
         request: ExecuteRequest {
             skill_id: call.skill_id.clone(),
             call_id: call.call_id.clone(),
             session_id: call.session_id.clone(),
-            input_json: input.into(),
+            input_json: std::mem::take(&mut prepared.text).into(),
             trace_id: call.trace.id.clone(),
             timeout_ms: 0,
         },
@@ -76,20 +81,32 @@ async fn run(
         tracestate: &call.trace.state,
         deadline: call.deadline(gateway.config.default_timeout, entry.skill.timeout_ms),
     };
-    Ok(dispatch(&entry, &attempt, shard, listener).await)
+    Ok(dispatch(&entry, &attempt, shard, listener).await.with(prepared))
 }
 
-fn look_up(gateway: &Gateway, id: &str) -> Result<Arc<Entry>, SkillError> {
+fn look_up(gateway: &Gateway, call: &Call) -> Result<Arc<Entry>, SkillError> {
+    let id = &call.skill_id;
     let Some(entry) = gateway.catalog.get(id) else {
         return Err(if gateway.is_ready() {
-            SkillError::new(ErrorCode::NotFound, "there is no such skill: GET /skills or ListSkills lists them")
+            let near = gateway.catalog.nearest(id).map(|near| format!("; did you mean '{near}'?")).unwrap_or_default();
+            let message = format!("there is no such skill: GET /skills or ListSkills lists them{near}");
+            SkillError::new(ErrorCode::NotFound, message)
         } else {
             SkillError::new(ErrorCode::Unavailable, "there is no such skill now: no worker is up")
         });
     };
-    if entry.workers.is_empty() {
-        let message = format!("the skill can't run on any worker: {}", entry.skill.status_reason);
-        return Err(SkillError::new(ErrorCode::Unavailable, message));
+    match &call.toolset {
+        Some(toolset) if !entry.skill.toolset.is_empty() && entry.skill.toolset != *toolset => {
+            let own = &entry.skill.toolset;
+            let message = format!("the skill '{id}' belongs to the toolset '{own}': write <{own}><{id}>{{...}}</{id}></{own}>");
+            Err(SkillError::new(ErrorCode::InvalidArgument, message))
+        }
+        _ => Ok(entry),
     }
-    Ok(entry)
+}
+
+/// Why the skill can't be called at all now, if it can't.
+fn unavailable(entry: &Entry) -> Option<SkillError> {
+    let message = || format!("the skill can't run on any worker: {}", entry.skill.status_reason);
+    entry.workers.is_empty().then(|| SkillError::new(ErrorCode::Unavailable, message()))
 }

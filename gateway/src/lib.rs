@@ -11,7 +11,8 @@
 //! - `grpc`, `rest`: the two faces; `stream`: calls in, events out, for both
 //! - `invoke`: the story of a call; `call`: its beginning; `dispatch`: its way to a worker; `outcome`: its end;
 //!   `recorder`: its line in the log
-//! - `arguments`: what a caller wrote, checked; pure
+//! - `preparation`: a call's arguments, made to fit; `metrics`: what was counted
+//! - [`arguments`]: from what a model wrote to what a skill declared; pure
 //! - `catalog`: which skills there are; `workers`: who runs them
 //!
 //! What is absent: the gateway never reads the disk on a call, never runs a skill, and knows no environment.
@@ -22,11 +23,11 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
+pub mod arguments;
 pub mod config;
 pub mod listen;
 
 mod admission;
-mod arguments;
 mod call;
 mod catalog;
 mod dispatch;
@@ -35,7 +36,9 @@ mod grpc;
 mod health;
 mod invoke;
 mod layers;
+mod metrics;
 mod outcome;
+mod preparation;
 mod recorder;
 mod reflection;
 mod relay;

@@ -5,11 +5,12 @@ use std::time::Instant;
 use openskill_proto::limits::MAX_RESULT_BYTES;
 use openskill_proto::v1::skill_error::More;
 use openskill_proto::v1::skill_result::Output;
-use openskill_proto::v1::{Envelope, ErrorCode, ExecuteResult, Meta, SkillError, SkillResult};
+use openskill_proto::v1::{Envelope, ErrorCode, ExecuteResult, Meta, Repair, SkillError, SkillResult};
 use prost::Message as _;
 
 use crate::arguments::structs;
 use crate::call::Call;
+use crate::preparation::Preparation;
 use crate::render;
 
 /// The largest answer that is sent. Above any result as text, which may stand in it twice (data and rendered_json).
@@ -20,20 +21,36 @@ pub(crate) const MAX_ANSWER_BYTES: usize = 3 * MAX_RESULT_BYTES;
 pub(crate) struct Outcome {
     pub(crate) result: ExecuteResult,
     pub(crate) attempts: u32,
+    /// What was changed in the arguments.
+    pub(crate) repairs: Vec<Repair>,
+    /// What the gateway has to say beside the skill.
+    pub(crate) warnings: Vec<String>,
 }
 
 impl Outcome {
     /// A failure before any worker was asked.
     pub(crate) fn failed(error: SkillError) -> Self {
-        Self { result: ExecuteResult { error: Some(error), ..ExecuteResult::default() }, attempts: 0 }
+        Self::of_worker(ExecuteResult { error: Some(error), ..ExecuteResult::default() }, 0)
+    }
+
+    /// With what is to be said about the arguments.
+    #[must_use]
+    pub(crate) fn with(self, preparation: Preparation) -> Self {
+        Self { repairs: preparation.repairs, warnings: preparation.warnings, ..self }
+    }
+
+    /// What a worker answered at last, or why none did.
+    pub(crate) fn of_worker(result: ExecuteResult, attempts: u32) -> Self {
+        Self { result, attempts, repairs: Vec::new(), warnings: Vec::new() }
     }
 }
 
 /// The result of `call`, in the form its caller used.
 pub(crate) fn result(call: &Call, outcome: Outcome) -> SkillResult {
-    let Outcome { result, attempts } = outcome;
+    let Outcome { result, attempts, repairs, warnings: mut own } = outcome;
     let latency_ms = micros_as_ms(call.received);
     let mut warnings = result.warnings;
+    warnings.append(&mut own);
     if call.trace.replaced {
         warnings.push("X-Trace-Id was not 1 to 128 visible ASCII characters and was replaced".to_owned());
     }
@@ -56,7 +73,7 @@ pub(crate) fn result(call: &Call, outcome: Outcome) -> SkillResult {
             runner: result.runner,
             worker_id: result.worker_id,
             attempts,
-            repairs: Vec::new(),
+            repairs,
             warnings,
         }),
         text,

@@ -8,7 +8,7 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use crate::arguments::{self, Input};
+use crate::call::Input;
 
 /// The normalized result, `code` by name, `data` and `details` as JSON.
 #[derive(Serialize)]
@@ -100,13 +100,14 @@ fn meta(meta: &Meta) -> MetaJson<'_> {
 }
 
 fn repair(repair: &Repair) -> Value {
-    let value = |text: &str| serde_json::from_str::<Value>(text).unwrap_or_default();
-    json!({
-        "path": repair.path,
-        "kind": repair.kind,
-        "before": value(&repair.before_json),
-        "after": value(&repair.after_json),
-    })
+    let mut object = json!({ "path": repair.path, "kind": repair.kind });
+    for (name, text) in [("before", &repair.before_json), ("after", &repair.after_json)] {
+        // Nothing there is no null there.
+        if let Ok(value) = serde_json::from_str::<Box<RawValue>>(text) {
+            object[name] = serde_json::to_value(value).unwrap_or_default();
+        }
+    }
+    object
 }
 
 /// The second envelope: `status`, `data`, `text`, `stats`, `context`, and `error` if and only if `status` is `error`.
@@ -138,7 +139,7 @@ pub(crate) fn status_envelope(result: &SkillResult, input: &Input) -> String {
         r#type: &'static str,
     }
     let meta = result.meta.as_ref();
-    let params = arguments::prepare(input).unwrap_or_default();
+    let params = input.text().unwrap_or_default();
     to_string(&Status {
         status: match (result.success, meta.is_some_and(|meta| meta.truncated)) {
             (false, _) => "error",

@@ -28,10 +28,14 @@ pub(crate) fn routes(grpc: Router, rest: Rest) -> Router {
     let routes = Router::new()
         .route("/", get(docs::home))
         .route("/skills", get(catalog::list))
+        // `POST /skills:invoke` is for raw calls, which name their skill themselves.
+        .route("/skills:invoke", post(call::invoke))
+        .route("/skills:stream", post(call::stream))
         // `/skills/echo` is read, `/skills/echo:invoke` is called.
         .route("/skills/{target}", get(catalog::one).merge(post(call::post)))
         .route("/healthz", get(health::live))
         .route("/readyz", get(health::ready))
+        .route("/metrics", get(health::metrics))
         .route("/openapi.json", get(openapi::document))
         .route("/docs", get(docs::redirect))
         .route("/docs/", get(docs::index))

@@ -15,6 +15,7 @@ pub mod error;
 pub mod json;
 pub mod limits;
 pub mod metadata;
+pub mod schema;
 pub mod trace;
 
 /// Package `openskill.v1`, generated from `proto/openskill/v1/*.proto`. The documentation is in those files.

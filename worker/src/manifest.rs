@@ -7,14 +7,17 @@ use std::path::{Component, Path, PathBuf};
 
 use openskill_proto::error::Meaning;
 use openskill_proto::limits::MAX_TIMEOUT_MS;
-use openskill_proto::v1::ErrorCode;
+use openskill_proto::v1::{ArgumentRules, ErrorCode};
 use serde_json::Value;
 
+mod arguments;
 mod parameters;
 mod raw;
-mod schema;
+pub(crate) mod schema;
+mod toolset;
 
 pub use raw::Limits;
+pub use toolset::Toolset;
 
 /// A valid manifest.
 #[derive(Debug, Clone, PartialEq)]
@@ -25,7 +28,7 @@ pub struct Manifest {
     pub version: String,
     /// For a model that chooses among tools.
     pub description: String,
-    /// `type:runtime`, such as `cli:python`.
+    /// `type:runtime`, such as `cli:python`. Empty if there is no implementation.
     pub runner: String,
     /// What to run, for runners that run a file: absolute. For others: as written.
     pub entry: Entry,
@@ -35,6 +38,8 @@ pub struct Manifest {
     pub allowed_root: Option<PathBuf>,
     /// JSON Schema 2020-12 of the arguments; none if the skill takes anything.
     pub input_schema: Option<Value>,
+    /// What may be done to arguments that do not fit.
+    pub argument_rules: ArgumentRules,
     /// JSON Schema 2020-12 of the data.
     pub output_schema: Option<Value>,
     /// A second identical call does no harm, so a lost call may be sent again.
@@ -51,6 +56,8 @@ pub struct Manifest {
     pub env: Vec<String>,
     /// The group the skill belongs to.
     pub toolset: String,
+    /// Why the skill can't run, if its author says that it can't.
+    pub unavailable: Option<String>,
     /// Calls with their expected ends; `openskill check` runs them.
     pub examples: Vec<Example>,
 }
@@ -62,6 +69,8 @@ pub enum Entry {
     File(PathBuf),
     /// A name that the runner understands.
     Name(String),
+    /// Nothing: the skill is declared and has no implementation.
+    None,
 }
 
 /// A call with its expected end.
@@ -94,6 +103,8 @@ pub struct ManifestError {
 pub struct Rules<'a> {
     /// No skill may touch more than this.
     pub allowed_root: &'a Path,
+    /// What the manifest's folder says for all its skills.
+    pub toolset: Option<&'a Toolset>,
 }
 
 /// The largest manifest file that is read.
@@ -139,6 +150,7 @@ impl Manifest {
             timeout_ms: None,
             allowed_root: None,
             input_schema: None,
+            argument_rules: ArgumentRules::default(),
             output_schema: None,
             idempotent: false,
             destructive: false,
@@ -147,6 +159,7 @@ impl Manifest {
             limits: Limits::default(),
             env: Vec::new(),
             toolset: String::new(),
+            unavailable: None,
             examples: Vec::new(),
         })
     }
@@ -158,10 +171,11 @@ impl Manifest {
         256 + self.description.len() + schema(&self.input_schema) + schema(&self.output_schema) + examples
     }
 
-    fn resolve(raw: raw::Raw, file: &Path, rules: Rules<'_>) -> Result<Self, Fault> {
+    fn resolve(mut raw: raw::Raw, file: &Path, rules: Rules<'_>) -> Result<Self, Fault> {
         if !valid_id(&raw.id) {
             return Err(("id", format!("'{}' is no skill id: {ID_RULE}", raw.id)).into());
         }
+        take_over(&mut raw, rules.toolset)?;
         let runner = if raw.runtime.is_empty() { raw.kind.clone() } else { format!("{}:{}", raw.kind, raw.runtime) };
         let entry = resolve_entry(&raw, file)?;
         let allowed_root = raw.allowed_root.as_deref().map(|root| resolve_root(root, rules)).transpose()?;
@@ -173,15 +187,19 @@ impl Manifest {
             return Err(("concurrency", format!("must be 1 to {MAX_CONCURRENCY}")).into());
         }
         check_sizes(&raw)?;
-        let input_schema = match (raw.input_schema, raw.parameters) {
+        let (input_schema, aliases) = match (raw.input_schema, raw.parameters) {
             (Some(_), Some(_)) => {
                 return Err(("parameters", "give input_schema or parameters, not both".to_owned()).into());
             }
-            (None, Some(parameters)) => Some(parameters::to_schema(&parameters)?),
-            (schema, None) => schema,
+            (None, Some(parameters)) => {
+                let (schema, aliases) = parameters::to_schema(&parameters)?;
+                (Some(schema), aliases)
+            }
+            (schema, None) => (schema, arguments::Aliases::new()),
         };
         let input_schema = input_schema.map(|it| schema::check("input_schema", it, true)).transpose()?;
         let output_schema = raw.output_schema.map(|it| schema::check("output_schema", it, false)).transpose()?;
+        let argument_rules = arguments::resolve(raw.arguments, aliases, input_schema.as_ref(), raw.destructive)?;
         let examples = raw.examples.into_iter().map(resolve_example).collect::<Result<_, _>>()?;
         Ok(Self {
             id: raw.id,
@@ -192,6 +210,7 @@ impl Manifest {
             timeout_ms,
             allowed_root,
             input_schema,
+            argument_rules,
             output_schema,
             idempotent: raw.idempotent,
             destructive: raw.destructive,
@@ -200,6 +219,7 @@ impl Manifest {
             limits: raw.limits,
             env: check_env(raw.env)?,
             toolset: raw.toolset,
+            unavailable: raw.unavailable,
             examples,
         })
     }
@@ -225,8 +245,25 @@ fn valid_id(id: &str) -> bool {
         && id.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"_-".contains(&byte))
 }
 
+/// What the folder says for all its skills. A manifest of a toolset's folder can't belong to another toolset.
+fn take_over(raw: &mut raw::Raw, toolset: Option<&Toolset>) -> Result<(), (&'static str, String)> {
+    let Some(toolset) = toolset else { return Ok(()) };
+    if !raw.toolset.is_empty() && raw.toolset != toolset.toolset {
+        return Err(("toolset", format!("its folder's toolset.yaml says '{}'", toolset.toolset)));
+    }
+    raw.toolset.clone_from(&toolset.toolset);
+    raw.unavailable = raw.unavailable.take().or_else(|| toolset.unavailable.clone());
+    Ok(())
+}
+
 /// A `cli` skill's entry is a file beside the manifest or below it; any other runner's is a name of its own.
 fn resolve_entry(raw: &raw::Raw, file: &Path) -> Result<Entry, (&'static str, String)> {
+    if raw.unavailable.is_some() && raw.entry.is_empty() {
+        return Ok(Entry::None);
+    }
+    if raw.kind.is_empty() {
+        return Err(("type", "must be given, unless the skill is unavailable".to_owned()));
+    }
     if raw.entry.is_empty() {
         return Err(("entry", "must not be empty".to_owned()));
     }

@@ -11,7 +11,7 @@ use arc_swap::ArcSwap;
 use openskill_proto::v1;
 use tokio::sync::{Semaphore, watch};
 
-use crate::manifest::{Manifest, ManifestError, Rules};
+use crate::manifest::{Manifest, ManifestError};
 use crate::runner::Runner;
 use crate::runners::Runners;
 
@@ -78,13 +78,11 @@ impl Registry {
         if memory.seen == now {
             return;
         }
-        let rules = Rules { allowed_root: &self.allowed_root };
-        let (manifests, errors) = scan::read(&now, rules, &mut memory);
+        let (manifests, errors) = scan::read(&now, &self.allowed_root, &mut memory);
         report(&errors);
         memory.named = scan::named(&manifests, &self.folders);
         memory.seen = scan::look(&self.folders, &memory);
-        let at_top =
-            |it: &&(PathBuf, _)| it.0.parent().is_some_and(|parent| self.folders.iter().any(|it| it == parent));
+        let at_top = |it: &&(PathBuf, _)| scan::is_read(&it.0, &self.folders);
         if memory.seen.iter().filter(at_top).ne(now.iter().filter(at_top)) {
             // What was read may be half of a change: the next look reads it again.
             memory.seen.clear();
@@ -102,7 +100,10 @@ impl Registry {
                 Some(entry) => entry.limit.clone(),
                 None => manifest.concurrency.map(|limit| Arc::new(Semaphore::new(limit))),
             };
-            let runner = self.runners.admit(&manifest);
+            let runner = match &manifest.unavailable {
+                Some(reason) => Err(reason.clone()),
+                None => self.runners.admit(&manifest),
+            };
             (id, Arc::new(Entry { manifest: Arc::new(manifest), runner, limit }))
         });
         entries.collect()
@@ -132,6 +133,7 @@ impl Entry {
             status_reason: self.runner.as_ref().err().cloned().unwrap_or_default(),
             workers: 0,
             session_affinity: manifest.session_affinity,
+            argument_rules: Some(manifest.argument_rules.clone()),
             example_inputs_json: manifest
                 .examples
                 .iter()
@@ -154,5 +156,5 @@ pub(crate) fn read_folders(
     allowed_root: &Path,
 ) -> (BTreeMap<String, Manifest>, Vec<ManifestError>) {
     let mut memory = scan::Memory::default();
-    scan::read(&scan::look(folders, &memory), Rules { allowed_root }, &mut memory)
+    scan::read(&scan::look(folders, &memory), allowed_root, &mut memory)
 }

@@ -1,4 +1,4 @@
-//! `POST /skills/{id}:invoke` and `POST /skills/{id}:stream`.
+//! `POST /skills/{id}:invoke` and `POST /skills/{id}:stream`; without the id for raw calls, which name their skill.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -18,8 +18,8 @@ use serde_json::value::RawValue;
 
 use super::{Rest, body};
 use crate::call::Call;
-use crate::invoke::{invoke, turn_away};
-use crate::{layers, render, stream};
+use crate::invoke::{invoke as run, turn_away};
+use crate::{layers, render, stream as events};
 
 /// The body of a call: the arguments, and what `InvokeRequest` has beside them.
 #[derive(Deserialize)]
@@ -27,6 +27,9 @@ use crate::{layers, render, stream};
 struct CallBody<'a> {
     #[serde(borrow)]
     input: Option<&'a RawValue>,
+    /// A model's raw call: text, or a tool-call object as it stands.
+    #[serde(borrow)]
+    call: Option<&'a RawValue>,
     #[serde(default)]
     call_id: String,
     #[serde(default)]
@@ -67,7 +70,7 @@ enum Verb {
 
 /// Tells the two apart by what stands behind the last colon.
 pub(super) async fn post(State(rest): State<Rest>, target: Target, request: Request) -> Response {
-    let (trace, allowed) = layers::context(request.extensions());
+    let (trace, _) = layers::context(request.extensions());
     let target = target.as_ref().map_or("", |Path(target)| target.as_str());
     let (skill_id, verb) = match target.rsplit_once(':') {
         Some((id, "invoke")) => (id, Verb::Invoke),
@@ -77,6 +80,21 @@ pub(super) async fn post(State(rest): State<Rest>, target: Target, request: Requ
             return body::refuse(StatusCode::NOT_FOUND, ErrorCode::NotFound, message, &trace.id).into_response();
         }
     };
+    answer(rest, skill_id, verb, request).await
+}
+
+/// `POST /skills:invoke`.
+pub(super) async fn invoke(State(rest): State<Rest>, request: Request) -> Response {
+    answer(rest, "", Verb::Invoke, request).await
+}
+
+/// `POST /skills:stream`.
+pub(super) async fn stream(State(rest): State<Rest>, request: Request) -> Response {
+    answer(rest, "", Verb::Stream, request).await
+}
+
+async fn answer(rest: Rest, skill_id: &str, verb: Verb, request: Request) -> Response {
+    let (trace, allowed) = layers::context(request.extensions());
     let call = match body::read(request, &trace.id).await {
         Ok(bytes) => read_call(skill_id, &bytes, trace, allowed),
         Err(refusal) => return refusal.into_response(),
@@ -85,9 +103,9 @@ pub(super) async fn post(State(rest): State<Rest>, target: Target, request: Requ
         return body::result(&turn_away(&call));
     };
     match verb {
-        Verb::Invoke => body::result(&invoke(&rest.gateway, rest.shard, &call, None, permit).await),
+        Verb::Invoke => body::result(&run(&rest.gateway, rest.shard, &call, None, permit).await),
         Verb::Stream => {
-            let events = stream::one(Arc::clone(&rest.gateway), rest.shard, call, permit);
+            let events = events::one(Arc::clone(&rest.gateway), rest.shard, call, permit);
             Sse::new(as_sse(events)).keep_alive(KeepAlive::new().interval(Duration::from_secs(15))).into_response()
         }
     }
@@ -105,14 +123,18 @@ fn read_call(skill_id: &str, bytes: &[u8], trace: Trace, allowed: Option<Duratio
 }
 
 fn parse(bytes: &[u8]) -> Result<CallBody<'_>, SkillError> {
-    let form = r#"send {"input": {...}}"#;
+    let form = r#"send {"input": {...}} or {"call": ...}"#;
     if openskill_proto::json::depth(bytes) > openskill_proto::limits::MAX_JSON_DEPTH + 1 {
         return Err(SkillError::new(ErrorCode::InvalidJson, "the body nests too deep"));
     }
-    serde_json::from_slice(bytes).map_err(|error| {
+    let body: CallBody<'_> = serde_json::from_slice(bytes).map_err(|error| {
         let code = if error.is_data() { ErrorCode::InvalidArgument } else { ErrorCode::InvalidJson };
         SkillError::new(code, format!("the body can't be read: {error}; {form}"))
-    })
+    })?;
+    if body.input.is_some() && body.call.is_some() {
+        return Err(SkillError::new(ErrorCode::InvalidArgument, "give input or call, not both"));
+    }
+    Ok(body)
 }
 
 fn to_request(skill_id: &str, body: CallBody<'_>) -> InvokeRequest {
@@ -126,7 +148,10 @@ fn to_request(skill_id: &str, body: CallBody<'_>) -> InvokeRequest {
     };
     InvokeRequest {
         skill_id: skill_id.to_owned(),
-        arguments: Some(Arguments::InputJson(body.input.map_or("{}", RawValue::get).to_owned())),
+        arguments: Some(match body.call {
+            Some(call) => Arguments::Call(text_of(call)),
+            None => Arguments::InputJson(body.input.map_or("{}", RawValue::get).to_owned()),
+        }),
         call_id: body.call_id,
         session_id: body.session_id,
         idempotency_key: body.idempotency_key,
@@ -134,6 +159,11 @@ fn to_request(skill_id: &str, body: CallBody<'_>) -> InvokeRequest {
         timeout_ms: body.timeout_ms,
         envelope: envelope.into(),
     }
+}
+
+/// A string's content, or the JSON itself.
+fn text_of(call: &RawValue) -> String {
+    serde_json::from_str(call.get()).unwrap_or_else(|_| call.get().to_owned())
 }
 
 fn as_sse(

@@ -1,7 +1,8 @@
-//! `GET /healthz`: the process lives. `GET /readyz`: calls can be served.
+//! `GET /healthz`: the process lives. `GET /readyz`: calls can be served. `GET /metrics`: what was counted.
 
 use axum::extract::State;
-use axum::http::StatusCode;
+use axum::http::header::CONTENT_TYPE;
+use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse as _, Response};
 use serde_json::json;
 
@@ -9,6 +10,12 @@ use super::{Rest, body};
 
 pub(super) async fn live() -> Response {
     body::json(json!({ "status": "ok" }).to_string())
+}
+
+/// In the text format of Prometheus.
+pub(super) async fn metrics(State(rest): State<Rest>) -> Response {
+    let kind = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
+    ([(CONTENT_TYPE, kind)], rest.gateway.metrics.render()).into_response()
 }
 
 pub(super) async fn ready(State(rest): State<Rest>) -> Response {

@@ -2,12 +2,15 @@
 
 use serde_json::{Map, Value, json};
 
+use super::arguments::Aliases;
+
 /// The parameters as written, in their order.
 pub(super) type Parameters = Map<String, Value>;
 
-/// What a parameter may have: `required`, and the words of JSON Schema that people use. The long form knows them all.
-const WORDS: [&str; 25] = [
+/// What a parameter may have: `required`, `aliases`, and the words of JSON Schema that people use. The long form knows them all.
+const WORDS: [&str; 26] = [
     "required",
+    "aliases",
     "type",
     "description",
     "default",
@@ -36,8 +39,10 @@ const WORDS: [&str; 25] = [
 
 const TYPES: [&str; 7] = ["string", "integer", "number", "boolean", "array", "object", "null"];
 
-/// The schema of an object with these parameters and no others. On failure: the parameter's name and the reason.
-pub(super) fn to_schema(parameters: &Parameters) -> Result<Value, (String, String)> {
+/// The schema of an object with these parameters and no others, and the other names of each. On failure: the
+/// parameter's name and the reason.
+pub(super) fn to_schema(parameters: &Parameters) -> Result<(Value, Aliases), (String, String)> {
+    let mut aliases = Aliases::new();
     let mut properties = Map::new();
     let mut required = Vec::new();
     for (name, parameter) in parameters {
@@ -61,7 +66,22 @@ pub(super) fn to_schema(parameters: &Parameters) -> Result<Value, (String, Strin
         }
         let mut schema = words.clone();
         schema.shift_remove("required");
+        for alias in other_names(schema.shift_remove("aliases")).map_err(fail)? {
+            if let Some(other) = aliases.insert(alias.clone(), name.clone()) {
+                return Err(fail(format!("the alias '{alias}' is given twice: here and for '{other}'")));
+            }
+        }
         properties.insert(name.clone(), Value::Object(schema));
     }
-    Ok(json!({ "type": "object", "properties": properties, "required": required, "additionalProperties": false }))
+    let schema =
+        json!({ "type": "object", "properties": properties, "required": required, "additionalProperties": false });
+    Ok((schema, aliases))
+}
+
+fn other_names(aliases: Option<Value>) -> Result<Vec<String>, String> {
+    match aliases {
+        None => Ok(Vec::new()),
+        Some(Value::String(one)) => Ok(vec![one]),
+        Some(list) => serde_json::from_value(list).map_err(|_| "aliases is a list of names".to_owned()),
+    }
 }

@@ -1,6 +1,9 @@
 //! A manifest file as written: shapes only, no judgement but that of types and unknown keys.
 
+use std::collections::BTreeMap;
+
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
 use super::parameters::Parameters;
@@ -15,15 +18,18 @@ pub(super) struct Raw {
     pub(super) version: String,
     #[serde(default)]
     pub(super) description: String,
-    #[serde(rename = "type")]
+    #[serde(default, rename = "type")]
     pub(super) kind: String,
     #[serde(default)]
     pub(super) runtime: String,
+    #[serde(default)]
     pub(super) entry: String,
+    pub(super) unavailable: Option<String>,
     pub(super) timeout_ms: Option<u32>,
     pub(super) allowed_root: Option<String>,
     pub(super) input_schema: Option<Value>,
     pub(super) parameters: Option<Parameters>,
+    pub(super) arguments: Option<Arguments>,
     pub(super) output_schema: Option<Value>,
     #[serde(default)]
     pub(super) idempotent: bool,
@@ -45,6 +51,24 @@ pub(super) struct Raw {
 #[serde(rename_all = "lowercase")]
 pub(super) enum Affinity {
     Session,
+}
+
+/// What may be done to arguments that do not fit.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(super) struct Arguments {
+    pub(super) policy: Policy,
+    pub(super) aliases: BTreeMap<String, String>,
+    pub(super) drop_unknown: Option<bool>,
+    pub(super) fill_defaults: Option<bool>,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Policy {
+    #[default]
+    Repair,
+    Strict,
 }
 
 #[derive(Debug, Deserialize)]
@@ -82,7 +106,7 @@ fn default_version() -> String {
 }
 
 /// Reads YAML, of which JSON is a part. On failure: the line, from 1, and the reason.
-pub(super) fn read(text: &str) -> Result<Raw, (usize, String)> {
+pub(super) fn read<T: DeserializeOwned>(text: &str) -> Result<T, (usize, String)> {
     // YAML 1.2: `on` and `no` are texts. An older reading would silently change a schema's values.
     let options = serde_saphyr::options! { strict_booleans: true };
     serde_saphyr::from_str_with_options(text, options).map_err(|error| {

@@ -3,7 +3,12 @@ use super::*;
 const MINIMAL: &str = "id: echo\ntype: cli\nruntime: python\nentry: echo.py\n";
 
 fn parse(text: &str) -> Result<Manifest, ManifestError> {
-    Manifest::parse(Path::new("/skills/echo.yaml"), text, Rules { allowed_root: Path::new("/") })
+    parse_in(text, None)
+}
+
+fn parse_in(text: &str, toolset: Option<&Toolset>) -> Result<Manifest, ManifestError> {
+    let rules = Rules { allowed_root: Path::new("/"), toolset };
+    Manifest::parse(Path::new("/skills/echo.yaml"), text, rules)
 }
 
 #[test]
@@ -49,7 +54,13 @@ fn each_mistake_is_reported_with_its_line_and_a_reason() {
         (format!("{MINIMAL}env: [OPENSKILL_ALLOWED_ROOT]\n"), 5, "OPENSKILL_ALLOWED_ROOT"),
         (format!("{MINIMAL}input_schema: {{type: array}}\n"), 5, "object"),
         (format!("{MINIMAL}input_schema: {{type: object, properties: 5}}\n"), 5, "JSON Schema"),
-        (format!("{MINIMAL}input_schema: {{type: object, $ref: 'http://example.com/s'}}\n"), 5, "JSON Schema"),
+        (format!("{MINIMAL}input_schema: {{type: object, $ref: 'http://example.com/s'}}\n"), 5, "leads out"),
+        (format!("{MINIMAL}input_schema: {{type: object, properties: {{a: {{pattern: '(?=a)'}}}}}}\n"), 5, "JSON Schema"),
+        (format!("{MINIMAL}parameters:\n  a: {{aliases: [x]}}\n  b: {{aliases: [x]}}\n"), 7, "given twice"),
+        (format!("{MINIMAL}parameters:\n  a: {{}}\narguments: {{aliases: {{b: c}}}}\n"), 7, "no parameter"),
+        (format!("{MINIMAL}parameters:\n  a: {{}}\n  b: {{}}\narguments: {{aliases: {{b: a}}}}\n"), 8, "itself"),
+        (format!("{MINIMAL}arguments: {{policy: lax}}\n"), 5, "lax"),
+        ("id: echo\nentry: echo.py\n".to_owned(), 1, "type"),
         (format!("{MINIMAL}examples: [{{name: x, error: NO_SUCH}}]\n"), 5, "NO_SUCH"),
         ("id: [unclosed\n".to_owned(), 1, ""),
     ] {
@@ -63,7 +74,7 @@ fn each_mistake_is_reported_with_its_line_and_a_reason() {
 
 #[test]
 fn a_root_outside_the_workers_is_refused() {
-    let rules = Rules { allowed_root: Path::new("/usr/bin") };
+    let rules = Rules { allowed_root: Path::new("/usr/bin"), toolset: None };
     let file = Path::new("/skills/echo.yaml");
     let error = Manifest::parse(file, &format!("{MINIMAL}allowed_root: /etc\n"), rules).unwrap_err();
     assert!(error.reason.contains("outside"), "{error}");

@@ -1,4 +1,7 @@
 //! Looking at skill folders: which files there are, and what they say.
+//!
+//! A folder within a skill folder counts if it holds a `toolset.yaml`: its manifests are that toolset's skills. Scripts
+//! without a manifest are served from skill folders only.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs::Metadata;
@@ -7,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use openskill_proto::limits::{MAX_SKILLS, MAX_STATE_BYTES};
 
-use crate::manifest::{Entry, MAX_MANIFEST_BYTES, Manifest, ManifestError, Manifests, Rules};
+use crate::manifest::{Entry, MAX_MANIFEST_BYTES, Manifest, ManifestError, Manifests, Rules, Toolset};
 
 /// The files that matter, in the order of their folders and then names, each with what tells a change; none for a file
 /// that a manifest names and that is not there.
@@ -20,6 +23,9 @@ pub(super) struct Stamp {
     size: u64,
     inode: u64,
 }
+
+/// The file that makes a folder a toolset.
+const TOOLSET: &str = "toolset.yaml";
 
 /// What the registry remembers from one look to the next.
 #[derive(Debug, Default)]
@@ -41,7 +47,7 @@ pub(super) fn look(folders: &[PathBuf], before: &Memory) -> Seen {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
             Err(error) => {
                 tracing::warn!(folder = %folder.display(), %error, "a skill folder can't be read; what was there stays");
-                let inside = |(file, _): &&(PathBuf, _)| file.parent() == Some(folder);
+                let inside = |(file, _): &&(PathBuf, _)| file.starts_with(folder);
                 seen.extend(before.seen.iter().filter(inside).cloned());
             }
         }
@@ -52,19 +58,44 @@ pub(super) fn look(folders: &[PathBuf], before: &Memory) -> Seen {
 }
 
 fn look_at(folder: &Path) -> std::io::Result<Seen> {
+    let (mut files, mut within) = (Seen::new(), Seen::new());
+    for entry in std::fs::read_dir(folder)? {
+        let path = entry?.path();
+        let Ok(metadata) = std::fs::metadata(&path) else { continue };
+        if metadata.is_file() && matters(&path) {
+            files.push((path, Some(Stamp::of(&metadata))));
+        } else if metadata.is_dir() && path.join(TOOLSET).is_file() {
+            within.extend(look_at_toolset(&path)?);
+        }
+    }
+    for seen in [&mut files, &mut within] {
+        seen.sort_by(|one, other| one.0.cmp(&other.0));
+        seen.truncate(2 * MAX_SKILLS);
+    }
+    files.extend(within);
+    Ok(files)
+}
+
+/// The manifests of a toolset, and its own file.
+fn look_at_toolset(folder: &Path) -> std::io::Result<Seen> {
     let mut files = Seen::new();
     for entry in std::fs::read_dir(folder)? {
         let path = entry?.path();
         if matters(&path)
+            && is_manifest(&path)
             && let Ok(metadata) = std::fs::metadata(&path)
             && metadata.is_file()
         {
             files.push((path, Some(Stamp::of(&metadata))));
         }
     }
-    files.sort_by(|one, other| one.0.cmp(&other.0));
-    files.truncate(2 * MAX_SKILLS);
     Ok(files)
+}
+
+/// Whether a file is looked at for its own sake, not because a manifest names it: in a skill folder or a toolset's.
+pub(super) fn is_read(file: &Path, folders: &[PathBuf]) -> bool {
+    let is_folder = |path: &Path| folders.iter().any(|folder| folder == path);
+    file.parent().is_some_and(|parent| is_folder(parent) || parent.parent().is_some_and(is_folder))
 }
 
 impl Stamp {
@@ -85,6 +116,10 @@ fn is_manifest(path: &Path) -> bool {
     has_extension(path, &["yaml", "yml", "json"])
 }
 
+fn is_toolset(path: &Path) -> bool {
+    path.file_name().is_some_and(|name| name == TOOLSET)
+}
+
 fn is_script(path: &Path) -> bool {
     has_extension(path, &["py"])
 }
@@ -94,11 +129,13 @@ fn has_extension(path: &Path, wanted: &[&str]) -> bool {
 }
 
 /// Reads what was seen. Manifests come first, then scripts that no manifest speaks of.
-pub(super) fn read(seen: &Seen, rules: Rules<'_>, memory: &mut Memory) -> (Manifests, Vec<ManifestError>) {
+pub(super) fn read(seen: &Seen, allowed_root: &Path, memory: &mut Memory) -> (Manifests, Vec<ManifestError>) {
     let mut reading = Reading::default();
+    let toolsets = reading.toolsets(seen);
     let mut good = HashMap::new();
-    for (file, _) in seen.iter().filter(|(file, _)| is_manifest(file)) {
-        match read_one(file, rules) {
+    for (file, _) in seen.iter().filter(|(file, _)| is_manifest(file) && !is_toolset(file)) {
+        let toolset = file.parent().and_then(|folder| toolsets.get(folder));
+        match read_one(file, Rules { allowed_root, toolset }) {
             Ok(manifest) => {
                 good.insert(file.clone(), manifest.clone());
                 reading.insert(file, manifest);
@@ -169,6 +206,20 @@ impl Reading {
         self.errors.push(ManifestError { file: file.to_owned(), line: 1, reason });
     }
 
+    /// The toolsets by their folders. The manifests beside one that can't be read are read without it; its fault is told.
+    fn toolsets(&mut self, seen: &Seen) -> HashMap<PathBuf, Toolset> {
+        let mut toolsets = HashMap::new();
+        for (file, _) in seen.iter().filter(|(file, _)| is_toolset(file)) {
+            let read = read_text(file).and_then(|text| Toolset::parse(file, &text));
+            match (read, file.parent()) {
+                (Ok(toolset), Some(folder)) => drop(toolsets.insert(folder.to_owned(), toolset)),
+                (Ok(_), None) => {}
+                (Err(error), _) => self.errors.push(error),
+            }
+        }
+        toolsets
+    }
+
     /// A script whose manifest is broken must not come back without its schema and its limits. If the text does not say
     /// which script that is, no script of the folder is served bare.
     fn claim_scripts(&mut self, file: &Path, text: &str) {
@@ -187,11 +238,15 @@ impl Reading {
 
 /// One manifest; on failure also its text, as far as it could be read.
 fn read_one(file: &Path, rules: Rules<'_>) -> Result<Manifest, (ManifestError, String)> {
-    let fail = |reason: String| (ManifestError { file: file.to_owned(), line: 1, reason }, String::new());
+    let text = read_text(file).map_err(|error| (error, String::new()))?;
+    Manifest::parse(file, &text, rules).map_err(|error| (error, text))
+}
+
+fn read_text(file: &Path) -> Result<String, ManifestError> {
+    let fail = |reason: String| ManifestError { file: file.to_owned(), line: 1, reason };
     let size = std::fs::metadata(file).map_err(|error| fail(error.to_string()))?.len();
     if size > MAX_MANIFEST_BYTES {
         return Err(fail(format!("over {MAX_MANIFEST_BYTES} bytes")));
     }
-    let text = std::fs::read_to_string(file).map_err(|error| fail(error.to_string()))?;
-    Manifest::parse(file, &text, rules).map_err(|error| (error, text))
+    std::fs::read_to_string(file).map_err(|error| fail(error.to_string()))
 }

@@ -63,7 +63,7 @@ impl InProcess {
     fn find(&self, manifest: &Manifest) -> Option<&Function> {
         match &manifest.entry {
             Entry::Name(name) => self.functions.by_name.get(name),
-            Entry::File(_) => None,
+            Entry::File(_) | Entry::None => None,
         }
     }
 }

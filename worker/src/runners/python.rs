@@ -129,6 +129,7 @@ impl Runner for Python {
                 Err(format!("its script '{name}' is not there"))
             }
             Entry::Name(name) => Err(format!("'{name}' is no file")),
+            Entry::None => Err("it names no script".to_owned()),
         }
     }
 

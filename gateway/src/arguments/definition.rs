@@ -1,0 +1,160 @@
+//! A skill's schema and rules, compiled once for each version of it.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use super::feedback::{self, Feedback, Violation};
+use super::parse::{self, Fault, MAX_REPAIRED_BYTES};
+use super::schema::{self, SchemaRefused};
+use super::{Policy, Prepared, Rejected, Repair, repair};
+
+/// What a skill takes, and what may be done to arguments that do not fit.
+#[derive(Debug)]
+pub struct Definition {
+    /// What calls are held to; none if the skill takes anything.
+    schema: Option<Compiled>,
+    rules: Rules,
+}
+
+#[derive(Debug)]
+struct Compiled {
+    /// As declared, but closed at its top where it is silent.
+    schema: Value,
+    validator: jsonschema::Validator,
+    /// A call that is right.
+    example: Option<Value>,
+}
+
+/// A skill's own rules.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rules {
+    /// The least strict policy that its calls may ask for.
+    pub policy: Policy,
+    /// Other names that models write, each with the parameter it stands for.
+    pub aliases: BTreeMap<String, String>,
+    /// Whether keys that the schema does not know may be left out.
+    pub drop_unknown: bool,
+    /// Whether a missing required parameter may get its declared default.
+    pub fill_defaults: bool,
+}
+
+impl Default for Rules {
+    /// The rules of a skill that destroys nothing and declares no aliases.
+    fn default() -> Self {
+        Self { policy: Policy::Repair, aliases: BTreeMap::new(), drop_unknown: true, fill_defaults: true }
+    }
+}
+
+impl Definition {
+    /// Compiles a skill's schema, given as JSON text. `examples` are calls that its author calls right; the first that
+    /// is serves as example in feedback.
+    ///
+    /// # Errors
+    /// The schema can't be used, or it could take too long to check a call against it.
+    pub fn compile(schema: &str, rules: Rules, examples: &[String]) -> Result<Self, SchemaRefused> {
+        let declared: Value = serde_json::from_str(schema).map_err(|error| SchemaRefused(error.to_string()))?;
+        openskill_proto::schema::check(&declared).map_err(SchemaRefused)?;
+        let schema = schema::closed(declared);
+        let validator = schema::compile(&schema)?;
+        let given = examples.iter().filter_map(|text| serde_json::from_str(text).ok());
+        let example = given
+            .chain(feedback::example(&schema))
+            .find(|example: &Value| example.is_object() && validator.is_valid(example));
+        Ok(Self { schema: Some(Compiled { schema, validator, example }), rules })
+    }
+
+    /// A skill that declares no schema: its arguments are passed on as they are.
+    pub fn without_schema(rules: Rules) -> Self {
+        Self { schema: None, rules }
+    }
+
+    /// Whether calls are checked at all.
+    pub fn has_schema(&self) -> bool {
+        self.schema.is_some()
+    }
+
+    /// What calls are held to: the declared schema, closed at its top where it is silent about further keys.
+    pub fn schema(&self) -> Option<&Value> {
+        self.schema.as_ref().map(|compiled| &compiled.schema)
+    }
+
+    /// The rules.
+    pub fn rules(&self) -> &Rules {
+        &self.rules
+    }
+
+    /// Turns what was written into what the skill declared.
+    ///
+    /// A call that fits comes back as it came. One that does not is repaired if `policy` and the skill's own allow it,
+    /// by the rules of [`super::Kind`] and by no others.
+    ///
+    /// # Errors
+    /// It can't be read, or it does not fit and no repair makes it fit.
+    pub fn prepare<'a>(&self, text: &'a str, policy: Policy) -> Result<Prepared<'a>, Rejected> {
+        let strict = policy.max(self.rules.policy) == Policy::Strict;
+        let fault = match parse::strict(text) {
+            Ok(value) if value.is_object() && self.fits(&value) => {
+                return Ok(Prepared { text: Cow::Borrowed(text), repairs: Vec::new() });
+            }
+            Ok(value) if strict || text.len() > MAX_REPAIRED_BYTES => return Err(self.reject(&value)),
+            Ok(_) => None,
+            Err(Fault::Final(reason)) => return Err(self.unreadable(&reason)),
+            Err(Fault::Syntax(reason)) if strict || text.len() > MAX_REPAIRED_BYTES => {
+                return Err(self.unreadable(&reason));
+            }
+            Err(Fault::Syntax(reason)) => Some(reason),
+        };
+        let (tree, repairs) = parse::object(text).map_err(|reason| match fault {
+            // It is JSON, but no object.
+            None => self.not_an_object(&reason),
+            Some(_) => self.unreadable(&reason),
+        })?;
+        let (tree, repairs) = match &self.schema {
+            None => (tree, repairs),
+            Some(it) => repair::repair(&it.schema, &it.validator, &self.rules, tree, repairs)
+                .map_err(|(violations, value)| self.unfit(violations, &value))?,
+        };
+        Ok(Prepared { text: Cow::Owned(tree.write()), repairs })
+    }
+
+    /// Says that a call can't be made because of what had to be read past before its arguments could be found.
+    pub fn refuse(&self, deviations: &[Repair]) -> Rejected {
+        let kinds: Vec<_> = deviations.iter().map(|repair| repair.kind.name()).collect();
+        Rejected::Unreadable(format!("the call deviates from plain JSON ({}), and is held to it", kinds.join(", ")))
+    }
+
+    fn fits(&self, value: &Value) -> bool {
+        self.schema.as_ref().is_none_or(|it| it.validator.is_valid(value))
+    }
+
+    fn reject(&self, value: &Value) -> Rejected {
+        match &self.schema {
+            Some(it) if value.is_object() => {
+                self.unfit(repair::violations(&it.schema, &it.validator, &self.rules, value), value)
+            }
+            _ => self.not_an_object("the arguments must be one JSON object"),
+        }
+    }
+
+    fn unreadable(&self, reason: &str) -> Rejected {
+        Rejected::Unreadable(feedback::unreadable(reason, self.example()))
+    }
+
+    fn not_an_object(&self, reason: &str) -> Rejected {
+        Rejected::Unfit(Box::new(Feedback::new(vec![Violation::of_whole(reason)], self.example())))
+    }
+
+    fn unfit(&self, violations: Vec<Violation>, value: &Value) -> Rejected {
+        let example = self.schema.as_ref().and_then(|it| {
+            feedback::adapted(it.example.as_ref()?, value, &violations, |tried| it.validator.is_valid(tried))
+        });
+        Rejected::Unfit(Box::new(Feedback::new(violations, example.as_ref())))
+    }
+
+    /// A call that is right, if one is known.
+    pub fn example(&self) -> Option<&Value> {
+        self.schema.as_ref()?.example.as_ref()
+    }
+}

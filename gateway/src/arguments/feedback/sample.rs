@@ -1,0 +1,121 @@
+//! A value that a schema asks for, made up: what is required and no more.
+
+use serde_json::{Map, Number, Value, json};
+
+use crate::arguments::schema::resolved;
+
+/// How deep it goes. What needs more has no example.
+const MAX_DEPTH: usize = 8;
+
+/// How many values one example may hold.
+const MAX_VALUES: usize = 200;
+
+/// A call that a schema may take. Whether it does, the validator has to say: a pattern, for one, is not looked at.
+pub(in crate::arguments) fn example(schema: &Value) -> Option<Value> {
+    let mut left = MAX_VALUES;
+    sample(schema, schema, MAX_DEPTH, &mut left)
+}
+
+fn sample(root: &Value, schema: &Value, depth: usize, left: &mut usize) -> Option<Value> {
+    *left = left.checked_sub(1)?;
+    let depth = depth.checked_sub(1)?;
+    let schema = resolved(root, schema);
+    let first = |keyword: &str| schema.get(keyword)?.as_array()?.first();
+    let given = [schema.get("const"), first("examples"), schema.get("default").filter(|it| !it.is_null()), first("enum")];
+    if let Some(given) = given.into_iter().flatten().next() {
+        return Some(given.clone());
+    }
+    for keyword in ["anyOf", "oneOf"] {
+        if schema.get("type").is_none()
+            && let Some(choices) = schema.get(keyword).and_then(Value::as_array)
+        {
+            return choices.iter().find_map(|it| sample(root, it, depth, left));
+        }
+    }
+    let kind = match schema.get("type") {
+        Some(Value::String(kind)) => kind.as_str(),
+        Some(Value::Array(kinds)) => kinds.iter().filter_map(Value::as_str).find(|it| *it != "null")?,
+        _ if schema.get("properties").is_some() || schema.get("allOf").is_some() => "object",
+        _ => "string",
+    };
+    match kind {
+        "string" => Some(text(schema).into()),
+        "integer" => number(schema, true),
+        "number" => number(schema, false),
+        "boolean" => Some(true.into()),
+        "array" => array(root, schema, depth, left),
+        "object" => object(root, schema, depth, left),
+        _ => Some(Value::Null),
+    }
+}
+
+fn text(schema: &Value) -> String {
+    let of_format = match schema.get("format").and_then(Value::as_str) {
+        Some("date-time") => "2025-01-31T12:00:00Z",
+        Some("date") => "2025-01-31",
+        Some("time") => "12:00:00Z",
+        Some("duration") => "PT1H",
+        Some("email" | "idn-email") => "name@example.com",
+        Some("hostname" | "idn-hostname") => "example.com",
+        Some("ipv4") => "192.0.2.1",
+        Some("ipv6") => "2001:db8::1",
+        Some("uri" | "url" | "iri" | "uri-reference" | "iri-reference") => "https://example.com/",
+        Some("uuid") => "123e4567-e89b-42d3-a456-426614174000",
+        _ => "text",
+    };
+    let bound = |keyword: &str| schema.get(keyword).and_then(Value::as_u64).and_then(|it| usize::try_from(it).ok());
+    let mut text = of_format.to_owned();
+    if let Some(most) = bound("maxLength") {
+        text.truncate(most);
+    }
+    let least = bound("minLength").unwrap_or(0).min(1000);
+    while text.len() < least {
+        text.push('x');
+    }
+    text
+}
+
+fn number(schema: &Value, whole: bool) -> Option<Value> {
+    let bound = |keyword: &str| schema.get(keyword).and_then(Value::as_f64);
+    let step = bound("multipleOf").unwrap_or(1.0);
+    let mut value = match (bound("minimum"), bound("exclusiveMinimum"), bound("maximum"), bound("exclusiveMaximum")) {
+        (Some(low), _, _, _) => (low / step).ceil() * step,
+        (None, Some(low), _, _) => ((low / step).floor() + 1.0) * step,
+        (None, None, Some(high), _) if high < step => (high / step).floor() * step,
+        (None, None, None, Some(high)) if high <= step => ((high / step).ceil() - 1.0) * step,
+        _ => step,
+    };
+    if whole {
+        value = value.round();
+        return Some(json!(value as i64));
+    }
+    Number::from_f64(value).map(Value::Number)
+}
+
+fn array(root: &Value, schema: &Value, depth: usize, left: &mut usize) -> Option<Value> {
+    if let Some(first) = schema.get("prefixItems").and_then(Value::as_array) {
+        return first.iter().map(|it| sample(root, it, depth, left)).collect::<Option<Vec<_>>>().map(Value::Array);
+    }
+    let least = schema.get("minItems").and_then(Value::as_u64).unwrap_or(1).clamp(1, 20);
+    let Some(items) = schema.get("items").filter(|it| it.is_object()) else { return Some(json!([])) };
+    let one = sample(root, items, depth, left)?;
+    Some(Value::Array(vec![one; least as usize]))
+}
+
+fn object(root: &Value, schema: &Value, depth: usize, left: &mut usize) -> Option<Value> {
+    let mut object = Map::new();
+    let parts = schema.get("allOf").and_then(Value::as_array).into_iter().flatten().map(|it| resolved(root, it));
+    let branch = ["anyOf", "oneOf"].iter().find_map(|it| schema.get(*it)?.as_array()?.first()).map(|it| resolved(root, it));
+    let all: Vec<_> = std::iter::once(schema).chain(parts).chain(branch).collect();
+    for part in &all {
+        for name in part.get("required").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str) {
+            let declared = all.iter().find_map(|it| it.get("properties")?.get(name));
+            let value = match declared {
+                Some(schema) => sample(root, schema, depth, left)?,
+                None => Value::from("text"),
+            };
+            object.insert(name.to_owned(), value);
+        }
+    }
+    Some(Value::Object(object))
+}

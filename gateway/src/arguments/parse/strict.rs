@@ -1,0 +1,117 @@
+//! JSON by the book (RFC 8259), and no key twice: what the second one should mean nobody knows.
+
+use std::cell::RefCell;
+use std::fmt;
+
+use openskill_proto::limits::MAX_JSON_DEPTH;
+use serde::de::{DeserializeSeed, MapAccess, SeqAccess, Visitor};
+use serde_json::{Map, Value};
+
+/// Why a text is no such JSON.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(in super::super) enum Fault {
+    /// A lenient reading may help.
+    Syntax(String),
+    /// No reading helps: too deep, or a key stands twice.
+    Final(String),
+}
+
+/// Reads a text that holds one value and nothing else.
+pub(super) fn read(text: &str) -> Result<Value, Fault> {
+    let stop = RefCell::new(None);
+    let mut json = serde_json::Deserializer::from_str(text);
+    let value = Reader { depth: 0, stop: &stop }.deserialize(&mut json).and_then(|value| json.end().map(|()| value));
+    value.map_err(|error| match stop.take() {
+        Some(reason) => Fault::Final(reason),
+        None => Fault::Syntax(format!("the JSON can't be read: {error}")),
+    })
+}
+
+/// Builds a value and counts how deep it is.
+#[derive(Clone, Copy)]
+struct Reader<'a> {
+    depth: usize,
+    /// Why reading was stopped, if it was not for the syntax.
+    stop: &'a RefCell<Option<String>>,
+}
+
+impl Reader<'_> {
+    fn inner<E: serde::de::Error>(self) -> Result<Self, E> {
+        if self.depth < MAX_JSON_DEPTH {
+            return Ok(Self { depth: self.depth + 1, ..self });
+        }
+        self.stop(super::too_deep())
+    }
+
+    fn stop<T, E: serde::de::Error>(self, reason: String) -> Result<T, E> {
+        *self.stop.borrow_mut() = Some(reason);
+        Err(E::custom("stopped"))
+    }
+}
+
+impl<'de> DeserializeSeed<'de> for Reader<'_> {
+    type Value = Value;
+
+    fn deserialize<D: serde::Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Reader<'_> {
+    type Value = Value;
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("a JSON value")
+    }
+
+    fn visit_unit<E>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_bool<E>(self, it: bool) -> Result<Value, E> {
+        Ok(Value::Bool(it))
+    }
+
+    fn visit_i64<E>(self, it: i64) -> Result<Value, E> {
+        Ok(it.into())
+    }
+
+    fn visit_u64<E>(self, it: u64) -> Result<Value, E> {
+        Ok(it.into())
+    }
+
+    fn visit_f64<E>(self, it: f64) -> Result<Value, E> {
+        Ok(it.into())
+    }
+
+    fn visit_str<E>(self, it: &str) -> Result<Value, E> {
+        Ok(it.into())
+    }
+
+    fn visit_string<E>(self, it: String) -> Result<Value, E> {
+        Ok(it.into())
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
+        let inner = self.inner()?;
+        let mut list = Vec::new();
+        while let Some(item) = items.next_element_seed(inner)? {
+            list.push(item);
+        }
+        Ok(Value::Array(list))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<Value, A::Error> {
+        let inner = self.inner()?;
+        let mut object = Map::new();
+        while let Some(key) = fields.next_key::<String>()? {
+            match object.entry(key) {
+                serde_json::map::Entry::Occupied(there) => return self.stop(super::twice(there.key())),
+                serde_json::map::Entry::Vacant(place) => {
+                    place.insert(fields.next_value_seed(inner)?);
+                }
+            }
+        }
+        Ok(Value::Object(object))
+    }
+}

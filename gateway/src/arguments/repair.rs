@@ -1,0 +1,150 @@
+//! Repairs: rounds of small changes, each allowed by one rule, until the value fits or no rule applies.
+//!
+//! The validator says what is wrong and where; a rule may then propose a change. A change is made only if it is the only
+//! one proposed for its place, and nothing is handed on that the validator does not accept in the end. So a rule needs no
+//! understanding of `$ref`, `allOf` and their like, and can't make a call worse than refused.
+
+use jsonschema::error::ValidationErrorKind as Wrong;
+use jsonschema::{ValidationError, Validator};
+use serde_json::Value;
+
+use super::feedback::{self, Violation};
+use super::tree::{self, Tree};
+use super::{Repair, Rules};
+
+mod fold;
+mod keys;
+mod values;
+
+/// How many rounds a repair may take. Each makes at least one change; deeper tangles are not repaired.
+const MAX_ROUNDS: usize = 16;
+
+/// How many errors of one round are looked at.
+const MAX_ERRORS: usize = 256;
+
+/// How many changes one call may need.
+const MAX_REPAIRS: usize = 256;
+
+/// How many trial checks of the whole value one call may cost.
+const MAX_TRIALS: usize = 64;
+
+pub(crate) use fold::nearest;
+
+/// A value on its way.
+struct Repairer<'a> {
+    schema: &'a Value,
+    validator: &'a Validator,
+    rules: &'a Rules,
+    tree: Tree,
+    repairs: Vec<Repair>,
+    trials: usize,
+    /// Whether something required was missing at any time: then an unknown key may have been meant for it.
+    was_missing: bool,
+}
+
+/// Makes `tree` fit, if the rules can. `repairs` are those made before.
+///
+/// # Errors
+/// It can't be done: what is still wrong after all that could be, and the value as it then was.
+pub(super) fn repair(
+    schema: &Value,
+    validator: &Validator,
+    rules: &Rules,
+    tree: Tree,
+    repairs: Vec<Repair>,
+) -> Result<(Tree, Vec<Repair>), (Vec<Violation>, Value)> {
+    let mut it = Repairer { schema, validator, rules, tree, repairs, trials: 0, was_missing: false };
+    for _ in 0..MAX_ROUNDS {
+        let value = it.tree.to_value();
+        let errors: Vec<_> = validator.iter_errors(&value).take(MAX_ERRORS).collect();
+        if errors.is_empty() {
+            return Ok((it.tree, it.repairs));
+        }
+        it.was_missing |= errors.iter().any(|error| matches!(error.kind(), Wrong::Required { .. }));
+        if it.repairs.len() > MAX_REPAIRS || !it.round(&errors) {
+            let violations = feedback::violations(schema, rules, &errors);
+            drop(errors);
+            return Err((violations, value));
+        }
+    }
+    let value = it.tree.to_value();
+    Err((violations(schema, validator, rules, &value), value))
+}
+
+/// What is wrong with a value that is not repaired.
+pub(super) fn violations(schema: &Value, validator: &Validator, rules: &Rules, value: &Value) -> Vec<Violation> {
+    let errors: Vec<_> = validator.iter_errors(value).take(MAX_ERRORS).collect();
+    feedback::violations(schema, rules, &errors)
+}
+
+impl Repairer<'_> {
+    /// One round: the first rule that changes anything. Whether one did.
+    fn round(&mut self, errors: &[ValidationError<'_>]) -> bool {
+        keys::unwrap(self)
+            || keys::rename(self, errors)
+            || self.fix_values(errors)
+            || keys::fill_defaults(self, errors)
+            || keys::drop_unknown(self, errors)
+    }
+
+    fn fix_values(&mut self, errors: &[ValidationError<'_>]) -> bool {
+        let edits = values::edits(self, errors);
+        let changed = !edits.is_empty();
+        for edit in edits {
+            self.apply(edit);
+        }
+        changed
+    }
+
+    fn apply(&mut self, edit: values::Edit) {
+        let before = self.tree.at(&edit.path).map(Tree::write);
+        let after = edit.new.as_ref().map(Tree::write);
+        let repair = Repair::new(edit.path.clone(), edit.kind, before, after);
+        if edit.put_into(&mut self.tree) {
+            self.repairs.push(repair);
+        }
+    }
+
+    /// Whether a changed value is free of errors at a place and below, at the price of a trial.
+    fn is_clean(&mut self, changed: &Tree, path: &str) -> bool {
+        self.trials += 1;
+        if self.trials > MAX_TRIALS {
+            return false;
+        }
+        let value = changed.to_value();
+        let within = |error: ValidationError<'_>| {
+            error.instance_path().as_str().strip_prefix(path).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        };
+        !self.validator.iter_errors(&value).any(within)
+    }
+
+    /// Whether a key may be left out of an object without anything required missing there.
+    fn is_optional(&mut self, path: &str) -> bool {
+        let Some((parent, key)) = tree::split(path) else { return false };
+        self.trials += 1;
+        if self.trials > MAX_TRIALS {
+            return false;
+        }
+        let mut without = self.tree.clone();
+        if without.at_mut(parent).and_then(|object| object.remove(&key)).is_none() {
+            return false;
+        }
+        let value = without.to_value();
+        let missed = |error: ValidationError<'_>| {
+            error.instance_path().as_str() == parent
+                && matches!(error.kind(), Wrong::Required { property } if property.as_str() == Some(&key))
+        };
+        !self.validator.iter_errors(&value).any(missed)
+    }
+
+    /// The subschema that holds the keyword an error speaks of, if it lies within the schema.
+    fn subschema(&self, error: &ValidationError<'_>) -> Option<&Value> {
+        subschema(self.schema, error)
+    }
+}
+
+/// The subschema that holds the keyword an error speaks of, if it lies within `schema`.
+pub(super) fn subschema<'a>(schema: &'a Value, error: &ValidationError<'_>) -> Option<&'a Value> {
+    let (holder, _) = error.schema_path().as_str().rsplit_once('/')?;
+    schema.pointer(holder)
+}

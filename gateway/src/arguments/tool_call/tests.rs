@@ -1,0 +1,90 @@
+use super::*;
+
+/// Toolset, skill, call id, arguments.
+fn parts(text: &str, skill: Option<&str>) -> Result<(String, String, String, String), String> {
+    let call = read(text, skill)?;
+    Ok((
+        call.toolset.unwrap_or_default(),
+        call.skill.unwrap_or_default(),
+        call.call_id.unwrap_or_default(),
+        call.arguments,
+    ))
+}
+
+fn four(toolset: &str, skill: &str, id: &str, arguments: &str) -> Result<(String, String, String, String), String> {
+    Ok((toolset.to_owned(), skill.to_owned(), id.to_owned(), arguments.to_owned()))
+}
+
+#[test]
+fn every_providers_call_object_is_read() {
+    let arguments = r#"{ "n": 12345678901234567890123 }"#;
+    let quoted = serde_json::to_string(arguments).unwrap();
+    for (text, id) in [
+        (format!(r#"{{"id":"c1","type":"function","function":{{"name":"echo","arguments":{quoted}}}}}"#), "c1"),
+        (format!(r#"{{"type":"function_call","id":"f","call_id":"c2","name":"echo","arguments":{quoted}}}"#), "c2"),
+        (format!(r#"{{"type":"tool_use","id":"toolu_1","name":"echo","input":{arguments}}}"#), "toolu_1"),
+        (format!(r#"{{"functionCall":{{"name":"echo","args":{arguments}}}}}"#), ""),
+        (format!(r#"{{"method":"tools/call","params":{{"name":"echo","arguments":{arguments}}}}}"#), ""),
+        (format!(r#"{{"name":"echo","parameters":{arguments}}}"#), ""),
+        (format!(r#"{{"tool_calls":[{{"id":"c3","function":{{"name":"echo","arguments":{quoted}}}}}]}}"#), "c3"),
+        (format!(r#"[{{"name":"echo","arguments":{arguments}}}]"#), ""),
+    ] {
+        assert_eq!(parts(&text, None), four("", "echo", id, arguments), "{text}");
+        assert_eq!(parts(&text, Some("echo")), four("", "echo", id, arguments), "{text}");
+        let other = parts(&text, Some("other"));
+        assert!(other.is_err() || other == four("", "", "", &text), "{text}");
+    }
+}
+
+#[test]
+fn the_xml_wrapped_form_is_read() {
+    let text = "<browser_use>\n<browser_use_execute_task>\n{\n  \"task\": \"a </b> <c>\"\n}\n</browser_use_execute_task>\n</browser_use>";
+    let inner = "{\n  \"task\": \"a </b> <c>\"\n}";
+    assert_eq!(parts(text, None), four("browser_use", "browser_use_execute_task", "", inner));
+    assert_eq!(read(text, None).unwrap().repairs, []);
+    assert_eq!(parts("<echo>{'a': 1,}</echo>", None), four("", "echo", "", "{'a': 1,}"));
+    assert_eq!(parts("<mcp-search-tool><x></x></mcp-search-tool>", None), four("mcp-search-tool", "x", "", "{}"));
+    let hermes = r#"<tool_call>{"name": "echo", "arguments": {"a": 1}}</tool_call>"#;
+    assert_eq!(parts(hermes, None), four("", "echo", "", r#"{"a": 1}"#));
+}
+
+#[test]
+fn prose_around_a_call_is_let_be_and_said() {
+    for text in [
+        "I will search.\n<echo>{\"a\": 1}</echo>\nDone.",
+        "```json\n{\"name\": \"echo\", \"arguments\": {\"a\": 1}}\n```",
+    ] {
+        let call = read(text, None).unwrap();
+        assert_eq!(call.skill.as_deref(), Some("echo"));
+        assert_eq!(call.repairs[0].kind, crate::arguments::Kind::Extracted);
+    }
+}
+
+#[test]
+fn arguments_alone_need_a_skill_beside_them() {
+    let text = r#"{"name": "Ada", "input": "x"}"#;
+    assert_eq!(parts(text, Some("greet")), four("", "", "", text));
+    assert!(parts(r#"{"a": 1}"#, None).unwrap_err().contains("names no skill"));
+    assert_eq!(parts("{}", Some("greet")), four("", "", "", "{}"));
+}
+
+#[test]
+fn calls_that_are_several_or_cut_off_are_refused() {
+    for (text, reason) in [
+        ("<a><b>{}</b></a><c>{}</c>", "more than one"),
+        (r#"{"tool_calls":[{"name":"a"},{"name":"b"}]}"#, "2 calls"),
+        (r#"{"function_calls": [{"name": "a"}, {"name": "b"}]}"#, "2 calls"),
+        ("<a><b>{\"x\": 1}", "cut off"),
+        ("<a><b>{\"x\": 1", "cut off"),
+        ("<a><b>{}</c></a>", "expected </b>"),
+        ("<a><b>text</b></a>", "JSON object"),
+        ("<a><b><c>{}</c></b></a>", "expected <toolset>"),
+        ("[]", "empty"),
+        ("[1]", "no call"),
+        ("", "cut off"),
+        ("hello", "no JSON value"),
+    ] {
+        let error = parts(text, None).unwrap_err();
+        assert!(error.contains(reason), "{text}: {error}");
+    }
+}

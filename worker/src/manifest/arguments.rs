@@ -1,0 +1,62 @@
+//! What may be done to arguments that do not fit: read, completed from what the skill is, checked against its schema.
+
+use std::collections::BTreeMap;
+
+use openskill_proto::v1::{ArgumentPolicy, ArgumentRules};
+use serde_json::Value;
+
+use super::raw::{Arguments, Policy};
+
+/// Other names that models write, each with the parameter it stands for.
+pub(super) type Aliases = BTreeMap<String, String>;
+
+/// How many aliases one skill may have.
+const MAX_ALIASES: usize = 1000;
+
+/// A skill's rules. Where the manifest is silent, a skill that destroys things gets the careful ones: a key that is left
+/// out may have been what narrowed a deletion.
+pub(super) fn resolve(
+    raw: Option<Arguments>,
+    short_form: Aliases,
+    schema: Option<&Value>,
+    destructive: bool,
+) -> Result<ArgumentRules, (&'static str, String)> {
+    let raw = raw.unwrap_or_default();
+    let mut aliases = short_form;
+    for (alias, name) in raw.aliases {
+        if let Some(other) = aliases.insert(alias.clone(), name.clone()).filter(|other| *other != name) {
+            return Err(("arguments", format!("the alias '{alias}' stands for '{name}' and for '{other}'")));
+        }
+    }
+    check(&aliases, schema).map_err(|reason| ("arguments", reason))?;
+    let policy = match raw.policy {
+        Policy::Repair => ArgumentPolicy::Repair,
+        Policy::Strict => ArgumentPolicy::Strict,
+    };
+    Ok(ArgumentRules {
+        policy: policy.into(),
+        aliases: aliases.into_iter().collect(),
+        drop_unknown: raw.drop_unknown.unwrap_or(!destructive),
+        fill_defaults: raw.fill_defaults.unwrap_or(!destructive),
+    })
+}
+
+fn check(aliases: &Aliases, schema: Option<&Value>) -> Result<(), String> {
+    if aliases.len() > MAX_ALIASES {
+        return Err(format!("there may be at most {MAX_ALIASES} aliases"));
+    }
+    let properties = schema.and_then(|schema| schema.get("properties")).and_then(Value::as_object);
+    for (alias, name) in aliases {
+        let is_parameter = |name: &str| properties.is_some_and(|it| it.contains_key(name));
+        if alias.is_empty() || alias.len() > 128 || alias.chars().any(char::is_control) {
+            return Err("an alias is 1 to 128 bytes without control characters".to_owned());
+        }
+        if is_parameter(alias) {
+            return Err(format!("the alias '{alias}' is a parameter itself"));
+        }
+        if !is_parameter(name) {
+            return Err(format!("the alias '{alias}' stands for '{name}', which is no parameter"));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,36 @@
+//! `toolset.yaml`: what the manifests of one folder have in common.
+
+use std::path::Path;
+
+use serde::Deserialize;
+
+use super::{MAX_TEXT_BYTES, ManifestError, raw};
+
+/// A group of skills in a folder of their own.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Toolset {
+    /// The toolset's name.
+    pub toolset: String,
+    /// What its skills are for.
+    #[serde(default)]
+    pub description: String,
+    /// Why none of its skills can run, if none can.
+    pub unavailable: Option<String>,
+}
+
+impl Toolset {
+    /// Reads the text of a `toolset.yaml`.
+    ///
+    /// # Errors
+    /// What is wrong, with its line.
+    pub fn parse(file: &Path, text: &str) -> Result<Self, ManifestError> {
+        let fail = |line, reason| ManifestError { file: file.to_owned(), line, reason };
+        let toolset: Self = raw::read(text).map_err(|(line, reason)| fail(line, reason))?;
+        let texts = [Some(&toolset.toolset), Some(&toolset.description), toolset.unavailable.as_ref()];
+        if toolset.toolset.is_empty() || texts.into_iter().flatten().any(|it| it.len() > MAX_TEXT_BYTES) {
+            return Err(fail(1, format!("toolset must have a name; texts are at most {MAX_TEXT_BYTES} bytes")));
+        }
+        Ok(toolset)
+    }
+}
