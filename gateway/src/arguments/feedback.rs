@@ -104,7 +104,10 @@ impl Feedback {
             message += &format!("; and {} more", self.violations.len() - MAX_SAID);
         }
         match self.example.as_ref().map(Value::to_string) {
-            Some(example) if example.len() <= MAX_EXAMPLE => message + ". Example: " + &example,
+            Some(example) if example.len() <= MAX_EXAMPLE => {
+                let stop = if message.ends_with('?') { "" } else { "." };
+                format!("{message}{stop} Example: {example}")
+            }
             _ => message,
         }
     }
