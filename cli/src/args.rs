@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args as ClapArgs, Parser, Subcommand};
+use openskill_proto::v1::Dialect;
 
 use crate::settings::names;
 
@@ -27,6 +28,8 @@ pub(crate) enum Command {
     Worker(Worker),
     /// List the skills that can be called
     Skills(Skills),
+    /// Tool definitions for a model, in its provider's shape
+    Tools(Tools),
     /// Call a skill: `openskill invoke echo text=hello`
     Invoke(Invoke),
     /// Check manifests and run their examples, without a gateway
@@ -103,21 +106,63 @@ pub(crate) struct Skills {
     /// Only this toolset
     #[arg(long, default_value = "")]
     pub(crate) toolset: String,
+    /// Also those that can't be called now, with the reason
+    #[arg(long)]
+    pub(crate) all: bool,
     /// Print JSON, schemas included
     #[arg(long)]
     pub(crate) json: bool,
 }
 
 #[derive(Debug, ClapArgs)]
+pub(crate) struct Tools {
+    #[command(flatten)]
+    pub(crate) client: Client,
+    /// Whose shape: openai, openai-responses, anthropic, gemini, dashscope, mcp
+    #[arg(long, value_name = "NAME", default_value = "openai", value_parser = dialect)]
+    pub(crate) dialect: Dialect,
+    /// The provider's strict mode, where it has one
+    #[arg(long)]
+    pub(crate) strict: bool,
+    /// Only this toolset
+    #[arg(long, value_name = "NAME", default_value = "")]
+    pub(crate) toolset: String,
+    /// Only this skill; may be given more than once
+    #[arg(long = "skill", value_name = "ID")]
+    pub(crate) skills: Vec<String>,
+    /// Only tools that have to do with this task, the best first
+    #[arg(long, value_name = "WORDS", default_value = "")]
+    pub(crate) query: String,
+    /// At most so many; 10 with --query, all without
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub(crate) limit: u32,
+    /// Also tools that can't be called now
+    #[arg(long)]
+    pub(crate) all: bool,
+}
+
+/// A dialect by its name.
+fn dialect(name: &str) -> Result<Dialect, String> {
+    Dialect::named(name).ok_or_else(|| format!("one of {}", Dialect::NAMES.map(|(name, _)| name).join(", ")))
+}
+
+#[derive(Debug, ClapArgs)]
 pub(crate) struct Invoke {
-    /// The skill
-    pub(crate) skill_id: String,
+    /// The skill; may be left out if --call names it
+    #[arg(required_unless_present = "call")]
+    pub(crate) skill_id: Option<String>,
     /// Arguments: KEY=VALUE, read as the skill's schema says; KEY:=JSON for any JSON value
     #[arg(value_name = "KEY=VALUE", conflicts_with = "json")]
     pub(crate) arguments: Vec<String>,
     /// All arguments as one JSON object; `-` reads it from stdin
     #[arg(long, value_name = "OBJECT")]
     pub(crate) json: Option<String>,
+    /// A model's call as it wrote it: a tool-call object, <toolset><skill>{...}</skill></toolset>; `-` reads it from stdin
+    #[arg(long, value_name = "TEXT", conflicts_with_all = ["json", "arguments"])]
+    pub(crate) call: Option<String>,
+    /// Refuse arguments that do not fit, instead of repairing what can mean one thing only
+    #[arg(long)]
+    pub(crate) strict: bool,
     /// Show events as they come, one JSON object a line; the result is the last
     #[arg(long)]
     pub(crate) stream: bool,
@@ -175,6 +220,7 @@ impl Command {
             }
             Self::Check(it) => it.skills.overrides(),
             Self::Skills(it) => client(&it.client),
+            Self::Tools(it) => client(&it.client),
             Self::Invoke(it) => client(&it.client),
             Self::Health(it) => client(it),
             Self::Config(_) | Self::Completions { .. } => Vec::new(),

@@ -18,6 +18,7 @@ mod config;
 mod health;
 mod invoke;
 mod skills;
+mod tools;
 
 /// Does what was typed. `started` is when the process began.
 pub(crate) fn run(args: Args, started: Instant) -> Result<ExitCode, Failure> {
@@ -39,6 +40,7 @@ pub(crate) fn run(args: Args, started: Instant) -> Result<ExitCode, Failure> {
         Command::Worker(args) => serve::worker::run(&args, &settings, &raw),
         Command::Check(args) => check::run(&args, &settings, &raw),
         Command::Skills(args) => block_on(skills::run(&args, &settings)),
+        Command::Tools(args) => block_on(tools::run(&args, &settings)),
         Command::Invoke(args) => block_on(invoke::run(&args, &settings)),
         Command::Health(_) => block_on(health::run(&settings)),
         Command::Config(_) | Command::Completions { .. } => Ok(ExitCode::SUCCESS),

@@ -3,13 +3,14 @@
 //! A snapshot is immutable. A call looks one skill up in the current one; each change of a worker makes a new one.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use arc_swap::ArcSwap;
 use openskill_proto::v1::{ArgumentPolicy, CatalogChange, ChangeKind, Skill, SkillStatus};
 use tokio::sync::watch;
 
 use crate::arguments::{Definition, Policy, Rules, SchemaRefused, nearest};
+use crate::export::rank::Document;
 use crate::workers::{Worker, Workers};
 
 /// A skill and the workers that can run it.
@@ -20,6 +21,21 @@ pub(crate) struct Entry {
     pub(crate) definition: Arc<Definition>,
     /// Empty if the skill is declared but can't run anywhere.
     pub(crate) workers: Vec<Arc<Worker>>,
+    /// The skill as words, made when it is first asked for.
+    document: OnceLock<Document>,
+}
+
+impl Entry {
+    fn new(skill: Skill, definition: Arc<Definition>, workers: Vec<Arc<Worker>>) -> Self {
+        Self { skill, definition, workers, document: OnceLock::new() }
+    }
+
+    /// The skill as words, to be found by.
+    pub(crate) fn document(&self) -> &Document {
+        let skill = &self.skill;
+        self.document
+            .get_or_init(|| Document::new(&skill.id, &skill.toolset, &skill.description, self.definition.schema()))
+    }
 }
 
 /// Skills by id.
@@ -110,7 +126,7 @@ fn merge_one(offers: Vec<(Skill, Arc<Worker>)>, before: Option<&Arc<Entry>>) -> 
         }
     };
     skill.workers = workers.len() as u32;
-    Some(Entry { skill, definition, workers })
+    Some(Entry::new(skill, definition, workers))
 }
 
 /// The compiled definition of a skill: that of the entry before, if nothing it is made of changed.
@@ -182,7 +198,7 @@ mod tests {
     fn snapshot(skills: &[Skill]) -> Snapshot {
         let definition = Arc::new(Definition::without_schema(Rules::default()));
         let entry = |skill: &Skill| {
-            Arc::new(Entry { skill: skill.clone(), definition: Arc::clone(&definition), workers: Vec::new() })
+            Arc::new(Entry::new(skill.clone(), Arc::clone(&definition), Vec::new()))
         };
         skills.iter().map(|skill| (skill.id.clone(), entry(skill))).collect()
     }

@@ -108,5 +108,7 @@ fn look_up(gateway: &Gateway, call: &Call) -> Result<Arc<Entry>, SkillError> {
 /// Why the skill can't be called at all now, if it can't.
 fn unavailable(entry: &Entry) -> Option<SkillError> {
     let message = || format!("the skill can't run on any worker: {}", entry.skill.status_reason);
-    entry.workers.is_empty().then(|| SkillError::new(ErrorCode::Unavailable, message()))
+    // Trying again does not help before someone has changed a worker.
+    let error = || SkillError { retryable: false, ..SkillError::new(ErrorCode::Unavailable, message()) };
+    entry.workers.is_empty().then(error)
 }

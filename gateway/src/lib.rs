@@ -13,6 +13,7 @@
 //!   `recorder`: its line in the log
 //! - `preparation`: a call's arguments, made to fit; `metrics`: what was counted
 //! - [`arguments`]: from what a model wrote to what a skill declared; pure
+//! - [`export`]: tool definitions for models; pure; `tools`: which skills go into them
 //! - `catalog`: which skills there are; `workers`: who runs them
 //!
 //! What is absent: the gateway never reads the disk on a call, never runs a skill, and knows no environment.
@@ -25,6 +26,7 @@ use tokio_util::sync::CancellationToken;
 
 pub mod arguments;
 pub mod config;
+pub mod export;
 pub mod listen;
 
 mod admission;
@@ -47,10 +49,11 @@ mod rest;
 mod server;
 mod shards;
 mod stream;
+mod tools;
 mod workers;
 
 pub use config::Config;
-pub use render::{event_line as event_json_line, result as result_json, skill as skill_json};
+pub use render::{event_line as event_json_line, result as result_json, skill as skill_json, tools as tools_json};
 
 use gateway::Gateway;
 use health::Health;

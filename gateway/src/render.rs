@@ -1,7 +1,9 @@
 //! Results and events as JSON text, for REST and for models.
 
+use std::collections::BTreeMap;
+
 use openskill_proto::v1::{
-    ErrorCode, InvokeEvent, Meta, Repair, Skill, SkillError, SkillResult, SkillStatus, invoke_event::Event,
+    Dialect, ErrorCode, ExportToolsResponse, InvokeEvent, Meta, Repair, Skill, SkillError, SkillResult, SkillStatus, invoke_event::Event,
     skill_error, skill_result,
 };
 use serde::Serialize;
@@ -223,6 +225,30 @@ pub fn skill(skill: &Skill) -> Value {
         "input_schema": schema(&skill.input_schema_json),
         "output_schema": schema(&skill.output_schema_json),
         "examples": skill.example_inputs_json.iter().map(|text| schema(text)).collect::<Vec<_>>(),
+    })
+}
+
+/// Exported tools, in the dialect that was asked for.
+pub fn tools(response: &ExportToolsResponse, dialect: Dialect) -> String {
+    let tools: Vec<&RawValue> = response.tools_json.iter().filter_map(|text| serde_json::from_str(text).ok()).collect();
+    #[derive(Serialize)]
+    struct Tools<'a> {
+        dialect: &'a str,
+        tools: Vec<&'a RawValue>,
+        skill_ids: BTreeMap<&'a str, &'a str>,
+        disabled: Vec<Value>,
+        notes: &'a [String],
+    }
+    let disabled = response.disabled.iter().map(|it| {
+        let retry_after_ms = (it.retry_after_ms > 0).then_some(it.retry_after_ms);
+        json!({ "skill_id": it.skill_id, "reason": it.reason, "retry_after_ms": retry_after_ms })
+    });
+    to_string(&Tools {
+        dialect: dialect.name(),
+        tools,
+        skill_ids: response.skill_ids.iter().map(|(name, id)| (name.as_str(), id.as_str())).collect(),
+        disabled: disabled.collect(),
+        notes: &response.notes,
     })
 }
 

@@ -15,6 +15,7 @@ mod catalog;
 mod docs;
 mod health;
 mod openapi;
+mod tools;
 
 /// The face on one shard.
 #[derive(Clone)]
@@ -33,6 +34,7 @@ pub(crate) fn routes(grpc: Router, rest: Rest) -> Router {
         .route("/skills:stream", post(call::stream))
         // `/skills/echo` is read, `/skills/echo:invoke` is called.
         .route("/skills/{target}", get(catalog::one).merge(post(call::post)))
+        .route("/tools", get(tools::list))
         .route("/healthz", get(health::live))
         .route("/readyz", get(health::ready))
         .route("/metrics", get(health::metrics))

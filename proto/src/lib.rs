@@ -4,13 +4,14 @@
 //!
 //! - [`v1`]: the generated messages, clients and servers of package `openskill.v1`
 //! - [`error`]: what each error code means for caller, circuit and status: one table
-//! - [`json`]: what both sides ask of JSON text before they parse it
+//! - [`json`]: what both sides ask of JSON text before they parse it; [`schema`]: what of a skill's schema
 //! - [`trace`]: trace ids and W3C trace context
 //! - [`deadline`]: time-outs as they travel in headers
 //! - [`metadata`]: header and metadata names
 //! - [`limits`]: bounds that no configuration can lift
 
 pub mod deadline;
+mod dialect;
 pub mod error;
 pub mod json;
 pub mod limits;

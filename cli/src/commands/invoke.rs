@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use openskill_proto::metadata::TRACE_ID;
 use openskill_proto::v1::invoke_request::Arguments;
 use openskill_proto::v1::skill_service_client::SkillServiceClient;
-use openskill_proto::v1::{GetSkillRequest, InvokeEvent, InvokeRequest, SkillResult, invoke_event::Event};
+use openskill_proto::v1::{ArgumentPolicy, GetSkillRequest, InvokeEvent, InvokeRequest, Repair, SkillResult, invoke_event::Event};
 use openskill_proto::v1::{skill_error, skill_result};
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -25,13 +25,16 @@ use crate::terminal::{complain, plain, say};
 
 pub(super) async fn run(args: &Invoke, settings: &Settings) -> Result<ExitCode, Failure> {
     let mut client = client::skills(settings).await?;
-    let input_json = match &args.json {
-        Some(text) => read_json(text)?,
-        None => arguments(args, settings, &mut client).await?,
+    let given = match (&args.call, &args.json) {
+        (Some(text), _) => Arguments::Call(text_or_stdin(text)?),
+        (None, Some(text)) => Arguments::InputJson(text_or_stdin(text)?),
+        (None, None) => Arguments::InputJson(arguments(args, settings, &mut client).await?),
     };
+    let policy = if args.strict { ArgumentPolicy::Strict } else { ArgumentPolicy::Unspecified };
     let mut request = Request::new(InvokeRequest {
-        skill_id: args.skill_id.clone(),
-        arguments: Some(Arguments::InputJson(input_json)),
+        skill_id: args.skill_id.clone().unwrap_or_default(),
+        arguments: Some(given),
+        argument_policy: policy.into(),
         session_id: args.session.clone(),
         timeout_ms: args.timeout_ms,
         ..InvokeRequest::default()
@@ -44,7 +47,8 @@ pub(super) async fn run(args: &Invoke, settings: &Settings) -> Result<ExitCode, 
     Ok(show(args, &result))
 }
 
-fn read_json(text: &str) -> Result<String, Failure> {
+/// What was typed, or stdin if that is `-`.
+fn text_or_stdin(text: &str) -> Result<String, Failure> {
     if text != "-" {
         return Ok(text.to_owned());
     }
@@ -104,6 +108,9 @@ fn show(args: &Invoke, result: &SkillResult) -> ExitCode {
     } else if let Some(skill_result::Output::DataJson(data)) = &result.output {
         say(&pretty(data));
     }
+    for repair in &meta.repairs {
+        complain(&format!("repaired: {}\n", plain(&repaired(repair))));
+    }
     for warning in &meta.warnings {
         complain(&format!("warning: {}\n", plain(warning)));
     }
@@ -119,6 +126,13 @@ fn show(args: &Invoke, result: &SkillResult) -> ExitCode {
     }
 }
 
+/// One change to the arguments, in a line.
+fn repaired(it: &Repair) -> String {
+    let value = |text: &str| if text.is_empty() { "nothing".to_owned() } else { short(text) };
+    let place = if it.path.is_empty() { "the arguments" } else { &it.path };
+    format!("{place}: {} ({} -> {})", it.kind, value(&it.before_json), value(&it.after_json))
+}
+
 /// `key=value` pairs as one object. What a value means follows from the skill's schema.
 async fn arguments(
     args: &Invoke,
@@ -128,7 +142,7 @@ async fn arguments(
     if args.arguments.is_empty() {
         return Ok("{}".to_owned());
     }
-    let schema = match client.get_skill(GetSkillRequest { skill_id: args.skill_id.clone() }).await {
+    let schema = match client.get_skill(GetSkillRequest { skill_id: args.skill_id.clone().unwrap_or_default() }).await {
         Ok(skill) => serde_json::from_str(&skill.into_inner().input_schema_json).unwrap_or_default(),
         // The call itself gives the better answer.
         Err(status) if status.code() == Code::NotFound => Value::Null,

@@ -8,7 +8,7 @@ use super::client;
 use crate::args::Skills;
 use crate::exit::Failure;
 use crate::settings::Settings;
-use crate::terminal::say;
+use crate::terminal::{complain, say};
 
 /// The widest a description is shown.
 const DESCRIPTION: usize = 60;
@@ -16,12 +16,17 @@ const DESCRIPTION: usize = 60;
 pub(super) async fn run(args: &Skills, settings: &Settings) -> Result<ExitCode, Failure> {
     let mut client = client::skills(settings).await?;
     let request = ListSkillsRequest { toolset: args.toolset.clone() };
-    let skills = client.list_skills(request).await.map_err(client::refused(settings))?.into_inner().skills;
+    let mut skills = client.list_skills(request).await.map_err(client::refused(settings))?.into_inner().skills;
+    let known = skills.len();
+    skills.retain(|skill| args.all || skill.status() == SkillStatus::Available);
     if args.json {
         let skills: Vec<_> = skills.iter().map(openskill_gateway::skill_json).collect();
         say(&format!("{}\n", serde_json::to_string_pretty(&skills).unwrap_or_default()));
     } else {
         say(&table(&skills));
+    }
+    if skills.len() < known {
+        complain(&format!("{} more can't be called now: --all shows them and why\n", known - skills.len()));
     }
     Ok(ExitCode::SUCCESS)
 }

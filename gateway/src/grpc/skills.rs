@@ -17,7 +17,7 @@ use crate::call::Call;
 use crate::catalog::{Snapshot, difference};
 use crate::gateway::Gateway;
 use crate::invoke::{full, invoke, turn_away};
-use crate::{layers, stream as calls};
+use crate::{layers, stream as calls, tools};
 
 /// The service on one shard.
 pub(crate) struct Skills {
@@ -74,8 +74,11 @@ impl SkillService for Skills {
         Ok(Response::new(changes(Arc::clone(&self.gateway)).boxed()))
     }
 
-    async fn export_tools(&self, _: Request<ExportToolsRequest>) -> Result<Response<ExportToolsResponse>, Status> {
-        Err(status::not_in_this_version("tool export"))
+    async fn export_tools(
+        &self,
+        request: Request<ExportToolsRequest>,
+    ) -> Result<Response<ExportToolsResponse>, Status> {
+        tools::export(&self.gateway, &request.into_inner()).map(Response::new).map_err(|error| status::of(&error))
     }
 }
 

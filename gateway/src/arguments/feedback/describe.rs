@@ -77,7 +77,7 @@ fn of_string(schema: &Value) -> String {
         parts.push(format!(" ({format})"));
     }
     if let Some(range) = range(schema, "minLength", "maxLength") {
-        parts.push(format!(" of {range} characters"));
+        parts.push(if range == "at least 1" { ", not empty".to_owned() } else { format!(" of {range} characters") });
     }
     if let Some(pattern) = schema.get("pattern").and_then(Value::as_str) {
         parts.push(format!(" that matches {}", pattern.chars().take(80).collect::<String>()));
@@ -143,7 +143,7 @@ mod tests {
     fn schemas_read_as_the_end_of_a_sentence() {
         for (schema, words) in [
             (json!({"type": "integer", "minimum": 1, "maximum": 10}), "an integer, at least 1 and at most 10"),
-            (json!({"type": "string", "minLength": 1}), "a string of at least 1 characters"),
+            (json!({"type": "string", "minLength": 1}), "a string, not empty"),
             (json!({"enum": ["a", 1, null]}), "one of \"a\", 1, null"),
             (json!({"type": "array", "items": {"type": "string"}}), "an array of strings"),
             (json!({"type": "array", "items": {"enum": ["x"]}, "minItems": 2}), "an array, each one of \"x\" with at least 2 items"),

@@ -1,0 +1,184 @@
+//! Exports tools in every dialect and holds the schemas to meta-schemas of what providers take.
+//!
+//! ```text
+//! cargo run --release -p openskill --example export_profiles -- PROFILES SKILLS FILE...
+//! ```
+//!
+//! `PROFILES` is a folder of JSON Schema profiles in YAML (`openai_202602.yaml` and others), `SKILLS` a folder of manifests
+//! whose toolsets are exported, each `FILE` a tool list as MCP's `tools/list` gives it. Exits with 1 if any schema does not
+//! fit.
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command line tool")]
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use jsonschema::Validator;
+use openskill_gateway::export::{Dialect, Exported, Tool, export};
+use openskill_worker::manifest::{Manifest, Rules, Toolset};
+use serde_json::{Value, json};
+
+/// A tool as it is stored.
+struct Stored {
+    name: String,
+    description: String,
+    schema: Value,
+}
+
+fn main() -> ExitCode {
+    let arguments: Vec<PathBuf> = std::env::args_os().skip(1).map(PathBuf::from).collect();
+    let [profiles, skills, files @ ..] = &arguments[..] else {
+        eprintln!("usage: export_profiles PROFILES SKILLS FILE...");
+        return ExitCode::from(2);
+    };
+    match run(profiles, skills, files) {
+        Ok(0) => ExitCode::SUCCESS,
+        Ok(_) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("{error}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn run(profiles: &Path, skills: &Path, files: &[PathBuf]) -> Result<usize, String> {
+    let profile = |name: &str| read_profile(&profiles.join(name));
+    let (openai, minimal) = (profile("openai_202602.yaml")?, profile("minimal_202602.yaml")?);
+    let (gemini, gemini_old) = (profile("gemini_202602.yaml")?, profile("gemini_202503.yaml")?);
+    let mut lists = vec![("toolsets of the skills folder".to_owned(), toolsets(skills)?)];
+    for file in files {
+        lists.push((file.file_name().unwrap_or_default().to_string_lossy().into_owned(), mcp_list(file)?));
+    }
+    let mut failures = 0;
+    println!("{:<32}{:>6}{:>9}{:>9}", "list", "tools", "schemas", "unfit");
+    for (name, tools) in &lists {
+        let (mut checked, mut unfit) = (0, 0);
+        for dialect in Dialect::ALL {
+            let held_to: &[&Validator] = match dialect {
+                Dialect::OpenAi | Dialect::OpenAiResponses => &[&openai],
+                Dialect::Gemini => &[&gemini, &gemini_old],
+                Dialect::DashScope => &[&openai, &minimal, &gemini],
+                Dialect::Anthropic | Dialect::Mcp => &[],
+            };
+            for strict in [false, true] {
+                let exported = export(&borrowed(tools), dialect, strict);
+                let (count, wrong) = check(&exported, dialect, held_to);
+                checked += count;
+                unfit += wrong;
+            }
+        }
+        println!("{name:<32}{:>6}{checked:>9}{unfit:>9}", tools.len());
+        failures += unfit;
+    }
+    Ok(failures)
+}
+
+fn borrowed(tools: &[Stored]) -> Vec<Tool<'_>> {
+    tools
+        .iter()
+        .map(|it| Tool {
+            name: &it.name,
+            description: &it.description,
+            schema: Some(&it.schema),
+            output_schema: None,
+            destructive: false,
+            idempotent: false,
+        })
+        .collect()
+}
+
+/// How many schemas were looked at, and how many do not fit.
+fn check(exported: &Exported, dialect: Dialect, profiles: &[&Validator]) -> (usize, usize) {
+    let (mut count, mut wrong) = (0, 0);
+    for tool in &exported.tools {
+        let pointer = match dialect {
+            Dialect::OpenAi | Dialect::DashScope => "/function/parameters",
+            Dialect::OpenAiResponses | Dialect::Gemini => "/parameters",
+            Dialect::Anthropic => "/input_schema",
+            Dialect::Mcp => "/inputSchema",
+        };
+        let Some(schema) = tool.pointer(pointer) else { continue };
+        count += 1;
+        let mut complaints: Vec<String> = Vec::new();
+        if let Err(error) = jsonschema::draft202012::meta::validate(schema) {
+            complaints.push(error.to_string());
+        }
+        for profile in profiles {
+            complaints.extend(profile.iter_errors(schema).map(|it| format!("{} at {}", it, it.instance_path())));
+        }
+        let strict = tool.get("strict").or_else(|| tool.pointer("/function/strict")) == Some(&Value::Bool(true));
+        if strict {
+            complaints.extend(strict_complaints(schema, dialect));
+        }
+        if !complaints.is_empty() {
+            println!("{dialect:?}: {tool}\n    {}", complaints.join("\n    "));
+            wrong += 1;
+        }
+    }
+    (count, wrong)
+}
+
+/// What the profiles don't say: OpenAI wants every property required; Anthropic takes no bounds and wants objects closed.
+fn strict_complaints(schema: &Value, dialect: Dialect) -> Vec<String> {
+    let mut complaints = Vec::new();
+    if let Some(properties) = schema.get("properties").and_then(Value::as_object) {
+        let required = schema["required"].as_array().map_or(0, Vec::len);
+        if dialect != Dialect::Anthropic && required != properties.len() {
+            complaints.push("not every property is required".to_owned());
+        }
+        if schema["additionalProperties"] != json!(false) {
+            complaints.push("an object is not closed".to_owned());
+        }
+        complaints.extend(properties.values().flat_map(|it| strict_complaints(it, dialect)));
+    }
+    if dialect == Dialect::Anthropic {
+        let refused = ["minimum", "maximum", "multipleOf", "minLength", "maxLength", "maxItems", "pattern", "uniqueItems"];
+        complaints.extend(refused.iter().filter(|it| schema.get(**it).is_some()).map(|it| format!("{it} is not taken")));
+    }
+    let inner = schema.get("items").into_iter().chain(schema.get("anyOf").and_then(Value::as_array).into_iter().flatten());
+    complaints.extend(inner.flat_map(|it| strict_complaints(it, dialect)));
+    complaints
+}
+
+fn read_profile(file: &Path) -> Result<Validator, String> {
+    let text = std::fs::read_to_string(file).map_err(|error| format!("{}: {error}", file.display()))?;
+    let schema: Value = serde_saphyr::from_str(&text).map_err(|error| format!("{}: {error}", file.display()))?;
+    jsonschema::validator_for(&schema).map_err(|error| format!("{}: {error}", file.display()))
+}
+
+/// The skills of every toolset of a skill folder.
+fn toolsets(skills: &Path) -> Result<Vec<Stored>, String> {
+    let mut tools = Vec::new();
+    for folder in listed(skills)? {
+        let file = folder.join("toolset.yaml");
+        let Ok(text) = std::fs::read_to_string(&file) else { continue };
+        let toolset = Toolset::parse(&file, &text).map_err(|error| error.to_string())?;
+        for file in listed(&folder)?.into_iter().filter(|it| it.file_name().is_some_and(|name| name != "toolset.yaml")) {
+            let text = std::fs::read_to_string(&file).map_err(|error| error.to_string())?;
+            let rules = Rules { allowed_root: Path::new("/"), toolset: Some(&toolset) };
+            let manifest = Manifest::parse(&file, &text, rules).map_err(|error| error.to_string())?;
+            let schema = manifest.input_schema.unwrap_or_default();
+            tools.push(Stored { name: manifest.id, description: manifest.description, schema });
+        }
+    }
+    Ok(tools)
+}
+
+fn listed(folder: &Path) -> Result<Vec<PathBuf>, String> {
+    let entries = std::fs::read_dir(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    let mut files: Vec<_> = entries.filter_map(|entry| Some(entry.ok()?.path())).collect();
+    files.sort();
+    Ok(files)
+}
+
+fn mcp_list(file: &Path) -> Result<Vec<Stored>, String> {
+    let text = std::fs::read_to_string(file).map_err(|error| format!("{}: {error}", file.display()))?;
+    let list: Value = serde_json::from_str(&text).map_err(|error| format!("{}: {error}", file.display()))?;
+    let text = |tool: &Value, key: &str| tool[key].as_str().unwrap_or_default().to_owned();
+    let tools = list["tools"].as_array().ok_or_else(|| format!("{}: no tools", file.display()))?;
+    let stored = |tool: &Value| Stored {
+        name: text(tool, "name"),
+        description: text(tool, "description"),
+        schema: tool["inputSchema"].clone(),
+    };
+    Ok(tools.iter().map(stored).collect())
+}

@@ -1,0 +1,46 @@
+//! `openskill tools`.
+//!
+//! The definitions go to stdout as one JSON array, ready for a provider's `tools`; what has to be said about them goes to
+//! stderr.
+
+use std::process::ExitCode;
+
+use openskill_proto::v1::{ExportToolsRequest, ExportToolsResponse};
+use serde_json::value::RawValue;
+
+use super::client;
+use crate::args::Tools;
+use crate::exit::Failure;
+use crate::pretty::pretty;
+use crate::settings::Settings;
+use crate::terminal::{complain, plain, say};
+
+pub(super) async fn run(args: &Tools, settings: &Settings) -> Result<ExitCode, Failure> {
+    let mut client = client::skills(settings).await?;
+    let request = ExportToolsRequest {
+        dialect: args.dialect.into(),
+        strict: args.strict,
+        toolset: args.toolset.clone(),
+        skill_ids: args.skills.clone(),
+        include_unavailable: args.all,
+        query: args.query.clone(),
+        limit: args.limit,
+        ..ExportToolsRequest::default()
+    };
+    let exported = client.export_tools(request).await.map_err(client::refused(settings))?.into_inner();
+    let tools: Vec<&RawValue> = exported.tools_json.iter().filter_map(|text| serde_json::from_str(text).ok()).collect();
+    say(&pretty(&serde_json::to_string(&tools).unwrap_or_default()));
+    remark(args, &exported);
+    Ok(ExitCode::SUCCESS)
+}
+
+fn remark(args: &Tools, exported: &ExportToolsResponse) {
+    for note in &exported.notes {
+        complain(&format!("note: {}\n", plain(note)));
+    }
+    if !args.all && !exported.disabled.is_empty() {
+        let ids: Vec<_> = exported.disabled.iter().map(|it| it.skill_id.as_str()).collect();
+        let count = ids.len();
+        complain(&format!("left out, since they can't be called now (--all shows them): {count}: {}\n", ids.join(", ")));
+    }
+}

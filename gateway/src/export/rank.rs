@@ -1,0 +1,149 @@
+//! Which tools have to do with a task: Okapi BM25 over names, descriptions and parameters.
+//!
+//! Robertson and Zaragoza, "The Probabilistic Relevance Framework: BM25 and Beyond" (2009), with fields weighted by
+//! repetition. A catalog is small enough to be read anew for each question.
+
+use std::collections::{HashMap, HashSet};
+
+use serde_json::Value;
+
+/// How fast a word's repetition saturates, and how much a long text is held against it: the usual values.
+const K1: f64 = 1.2;
+const B: f64 = 0.75;
+
+/// How often a name's words count, compared with those of descriptions and parameters.
+const NAME_WEIGHT: f64 = 3.0;
+const DESCRIPTION_WEIGHT: f64 = 1.5;
+
+/// The longest text that is looked at, in characters, of a question and of each field.
+const MAX_CHARACTERS: usize = 4000;
+
+/// A tool as words.
+#[derive(Debug)]
+pub(crate) struct Document {
+    weights: HashMap<String, f64>,
+    length: f64,
+}
+
+impl Document {
+    /// The words of a tool and how much each counts.
+    pub(crate) fn new(name: &str, toolset: &str, description: &str, schema: Option<&Value>) -> Self {
+        let mut document = Self { weights: HashMap::new(), length: 0.0 };
+        document.add(name, NAME_WEIGHT);
+        document.add(toolset, 1.0);
+        document.add(description, DESCRIPTION_WEIGHT);
+        let properties = schema.and_then(|it| it.get("properties")).and_then(Value::as_object);
+        for (name, schema) in properties.into_iter().flatten() {
+            document.add(name, 1.0);
+            document.add(schema.get("description").and_then(Value::as_str).unwrap_or_default(), 0.5);
+        }
+        document
+    }
+
+    fn add(&mut self, text: &str, weight: f64) {
+        for word in words(text) {
+            *self.weights.entry(word).or_default() += weight;
+            self.length += weight;
+        }
+    }
+}
+
+/// The documents that share words with a question, best first, each with its score. Equals keep their order.
+pub(crate) fn rank(question: &str, documents: &[&Document]) -> Vec<(usize, f64)> {
+    let asked: HashSet<String> = words(question).into_iter().collect();
+    let count = documents.len() as f64;
+    let mean = documents.iter().map(|it| it.length).sum::<f64>() / count.max(1.0);
+    let rarity: HashMap<&str, f64> = asked
+        .iter()
+        .map(|word| {
+            let with = documents.iter().filter(|it| it.weights.contains_key(word)).count() as f64;
+            (word.as_str(), (1.0 + (count - with + 0.5) / (with + 0.5)).ln())
+        })
+        .collect();
+    let score = |document: &&Document| -> f64 {
+        let norm = K1 * (1.0 - B + B * document.length / mean.max(1.0));
+        let of_word = |(word, rarity): (&&str, &f64)| {
+            document.weights.get(*word).map_or(0.0, |weight| rarity * weight * (K1 + 1.0) / (weight + norm))
+        };
+        // In a fixed order, so that equal scores are equal to the last bit.
+        let mut parts: Vec<_> = rarity.iter().map(of_word).collect();
+        parts.sort_by(f64::total_cmp);
+        parts.iter().sum()
+    };
+    let mut ranked: Vec<_> = documents.iter().map(score).enumerate().filter(|(_, score)| *score > 0.0).collect();
+    ranked.sort_by(|one, other| other.1.total_cmp(&one.1));
+    ranked
+}
+
+/// The words of a text: runs of letters and digits, taken apart at case changes, lower-case, without a plural's ending. A
+/// script without blanks is taken in pairs of characters.
+fn words(text: &str) -> Vec<String> {
+    let mut words = Vec::new();
+    let mut word = String::new();
+    let mut wide: Option<char> = None;
+    let mut before_lower = false;
+    for it in text.chars().take(MAX_CHARACTERS).chain([' ']) {
+        let is_wide = it.is_alphabetic() && u32::from(it) >= 0x2E80;
+        let breaks = !it.is_alphanumeric() || is_wide || (it.is_uppercase() && before_lower);
+        if breaks && !word.is_empty() {
+            words.push(stem(&std::mem::take(&mut word)));
+        }
+        if is_wide {
+            words.extend(wide.map(|before| format!("{before}{it}")));
+        } else if it.is_alphanumeric() {
+            word.extend(it.to_lowercase());
+        }
+        wide = is_wide.then_some(it);
+        before_lower = it.is_lowercase();
+    }
+    words.retain(|it| !NOISE.contains(&it.as_str()));
+    words
+}
+
+/// Words that nearly every description has.
+const NOISE: [&str; 20] =
+    ["a", "an", "the", "of", "to", "in", "on", "for", "and", "or", "is", "it", "with", "by", "from", "this", "that", "be", "as", "at"];
+
+/// English endings that make two words of one.
+fn stem(word: &str) -> String {
+    let cut = |ending: &str, least: usize| word.strip_suffix(ending).filter(|rest| rest.len() >= least);
+    if let Some(rest) = cut("ies", 2) {
+        return format!("{rest}y");
+    }
+    for ending in ["sses", "xes", "ches", "shes"] {
+        if let Some(rest) = cut(ending, 2) {
+            return format!("{rest}{}", &ending[..ending.len() - 2]);
+        }
+    }
+    let rest = cut("ing", 4).or_else(|| cut("ed", 4)).or_else(|| cut("s", 3).filter(|rest| !rest.ends_with('s')));
+    rest.unwrap_or(word).to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_found_in_any_writing() {
+        assert_eq!(words("searchFiles, search_files: queries!"), ["search", "file", "search", "file", "query"]);
+        assert_eq!(words("打开浏览器"), ["打开", "开浏", "浏览", "览器"]);
+        assert_eq!(words("HTTP2 of the class boxes"), ["http2", "class", "box"]);
+    }
+
+    #[test]
+    fn the_tool_that_fits_comes_first_and_others_not_at_all() {
+        let tool = |name: &str, description: &str| Document::new(name, "", description, None);
+        let tools = [
+            tool("browser_click_element", "Click an element of the page."),
+            tool("browser_save_pdf", "Save the page as a PDF file."),
+            tool("microsandbox_execute", "Run Python code."),
+        ];
+        let tools: Vec<_> = tools.iter().collect();
+        let best: Vec<_> = rank("click on elements", &tools).iter().map(|it| it.0).collect();
+        assert_eq!(best, [0]);
+        assert_eq!(rank("save this page", &tools)[0].0, 1);
+        assert!(rank("weather", &tools).is_empty());
+        assert!(rank("", &tools).is_empty());
+        assert!(rank("x", &[]).is_empty());
+    }
+}

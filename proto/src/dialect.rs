@@ -1,0 +1,25 @@
+//! Dialects by the names they have in URLs and on the command line.
+
+use crate::v1::Dialect;
+
+impl Dialect {
+    /// Every dialect with its name.
+    pub const NAMES: [(&str, Self); 6] = [
+        ("openai", Self::Openai),
+        ("openai-responses", Self::OpenaiResponses),
+        ("anthropic", Self::Anthropic),
+        ("gemini", Self::Gemini),
+        ("dashscope", Self::Dashscope),
+        ("mcp", Self::Mcp),
+    ];
+
+    /// The dialect of this name.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::NAMES.iter().find(|(known, _)| *known == name).map(|(_, dialect)| *dialect)
+    }
+
+    /// The name. The unspecified dialect is OpenAI's.
+    pub fn name(self) -> &'static str {
+        Self::NAMES.iter().find(|(_, dialect)| *dialect == self).map_or("openai", |(name, _)| name)
+    }
+}
