@@ -131,10 +131,13 @@ fn strict_complaints(schema: &Value, dialect: Dialect) -> Vec<String> {
         complaints.extend(properties.values().flat_map(|it| strict_complaints(it, dialect)));
     }
     if dialect == Dialect::Anthropic {
-        let refused = ["minimum", "maximum", "multipleOf", "minLength", "maxLength", "maxItems", "pattern", "uniqueItems"];
-        complaints.extend(refused.iter().filter(|it| schema.get(**it).is_some()).map(|it| format!("{it} is not taken")));
+        let refused =
+            ["minimum", "maximum", "multipleOf", "minLength", "maxLength", "maxItems", "pattern", "uniqueItems"];
+        complaints
+            .extend(refused.iter().filter(|it| schema.get(**it).is_some()).map(|it| format!("{it} is not taken")));
     }
-    let inner = schema.get("items").into_iter().chain(schema.get("anyOf").and_then(Value::as_array).into_iter().flatten());
+    let inner =
+        schema.get("items").into_iter().chain(schema.get("anyOf").and_then(Value::as_array).into_iter().flatten());
     complaints.extend(inner.flat_map(|it| strict_complaints(it, dialect)));
     complaints
 }
@@ -152,7 +155,8 @@ fn toolsets(skills: &Path) -> Result<Vec<Stored>, String> {
         let file = folder.join("toolset.yaml");
         let Ok(text) = std::fs::read_to_string(&file) else { continue };
         let toolset = Toolset::parse(&file, &text).map_err(|error| error.to_string())?;
-        for file in listed(&folder)?.into_iter().filter(|it| it.file_name().is_some_and(|name| name != "toolset.yaml")) {
+        for file in listed(&folder)?.into_iter().filter(|it| it.file_name().is_some_and(|name| name != "toolset.yaml"))
+        {
             let text = std::fs::read_to_string(&file).map_err(|error| error.to_string())?;
             let rules = Rules { allowed_root: Path::new("/"), toolset: Some(&toolset) };
             let manifest = Manifest::parse(&file, &text, rules).map_err(|error| error.to_string())?;

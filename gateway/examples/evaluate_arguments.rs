@@ -79,7 +79,9 @@ fn define(call: &Call) -> Option<Definition> {
 
 fn passes_unchanged(call: &Call) -> bool {
     let Some(definition) = define(call) else { return false };
-    definition.prepare(&call.arguments, Policy::Repair).is_ok_and(|it| it.text == call.arguments && it.repairs.is_empty())
+    definition
+        .prepare(&call.arguments, Policy::Repair)
+        .is_ok_and(|it| it.text == call.arguments && it.repairs.is_empty())
 }
 
 fn tally(call: &Call, count: &mut Count, list: bool) {
@@ -101,7 +103,13 @@ fn tally(call: &Call, count: &mut Count, list: bool) {
             count.broken += usize::from(broken);
             if list && !correct {
                 let kinds: Vec<_> = prepared.repairs.iter().map(|it| it.kind.name()).collect();
-                println!("not as the gold: {} {} -> {} ({})", call.model, call.arguments, prepared.text, kinds.join(", "));
+                println!(
+                    "not as the gold: {} {} -> {} ({})",
+                    call.model,
+                    call.arguments,
+                    prepared.text,
+                    kinds.join(", ")
+                );
             }
         }
         Err(rejected) => {
@@ -120,7 +128,10 @@ fn tally(call: &Call, count: &mut Count, list: bool) {
 
 fn report(counts: &BTreeMap<String, Count>) -> usize {
     let head = ["class", "calls", "repaired", "gold-correct", "feedback", "with example", "as it came"];
-    println!("{:<32}{:>7}{:>10}{:>14}{:>10}{:>14}{:>12}", head[0], head[1], head[2], head[3], head[4], head[5], head[6]);
+    println!(
+        "{:<32}{:>7}{:>10}{:>14}{:>10}{:>14}{:>12}",
+        head[0], head[1], head[2], head[3], head[4], head[5], head[6]
+    );
     let mut all = Count::default();
     for (class, it) in counts {
         line(class, it);
@@ -146,7 +157,8 @@ fn line(class: &str, it: &Count) {
 /// The gold calls of this skill. Several calls of one skill are numbered: `name_1`, `name 2`.
 fn entries(call: &Call) -> Vec<&Map<String, Value>> {
     let plain = |name: &str| name.replace('.', "_");
-    let unnumbered = |name: &str| name.trim_end_matches(|it: char| it.is_ascii_digit()).trim_end_matches(['_', ' ']).to_owned();
+    let unnumbered =
+        |name: &str| name.trim_end_matches(|it: char| it.is_ascii_digit()).trim_end_matches(['_', ' ']).to_owned();
     let fits = |name: &str| plain(name) == call.name || unnumbered(&plain(name)) == call.name;
     call.gold.iter().filter(|(name, _)| fits(name)).filter_map(|(_, gold)| gold.as_object()).collect()
 }

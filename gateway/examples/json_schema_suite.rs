@@ -49,7 +49,10 @@ fn main() -> ExitCode {
             return ExitCode::from(2);
         }
     }
-    println!("passed {}, failed {}, refused because they would have to fetch {}", count.passed, count.failed, count.to_fetch);
+    println!(
+        "passed {}, failed {}, refused because they would have to fetch {}",
+        count.passed, count.failed, count.to_fetch
+    );
     if count.failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
@@ -77,7 +80,10 @@ fn run(file: &Path, count: &mut Count) {
                 for case in &group.tests {
                     let passed = validator.is_valid(&case.data) == case.valid;
                     if !passed {
-                        println!("{name}: {}: {}: expected valid = {}", group.description, case.description, case.valid);
+                        println!(
+                            "{name}: {}: {}: expected valid = {}",
+                            group.description, case.description, case.valid
+                        );
                     }
                     count.passed += usize::from(passed);
                     count.failed += usize::from(!passed);

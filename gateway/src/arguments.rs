@@ -157,4 +157,6 @@ fn cut(json: String) -> String {
 }
 
 #[cfg(test)]
+mod properties;
+#[cfg(test)]
 mod tests;

@@ -197,9 +197,7 @@ mod tests {
 
     fn snapshot(skills: &[Skill]) -> Snapshot {
         let definition = Arc::new(Definition::without_schema(Rules::default()));
-        let entry = |skill: &Skill| {
-            Arc::new(Entry::new(skill.clone(), Arc::clone(&definition), Vec::new()))
-        };
+        let entry = |skill: &Skill| Arc::new(Entry::new(skill.clone(), Arc::clone(&definition), Vec::new()));
         skills.iter().map(|skill| (skill.id.clone(), entry(skill))).collect()
     }
 

@@ -98,7 +98,8 @@ fn look_up(gateway: &Gateway, call: &Call) -> Result<Arc<Entry>, SkillError> {
     match &call.toolset {
         Some(toolset) if !entry.skill.toolset.is_empty() && entry.skill.toolset != *toolset => {
             let own = &entry.skill.toolset;
-            let message = format!("the skill '{id}' belongs to the toolset '{own}': write <{own}><{id}>{{...}}</{id}></{own}>");
+            let message =
+                format!("the skill '{id}' belongs to the toolset '{own}': write <{own}><{id}>{{...}}</{id}></{own}>");
             Err(SkillError::new(ErrorCode::InvalidArgument, message))
         }
         _ => Ok(entry),

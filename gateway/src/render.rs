@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use openskill_proto::v1::{
-    Dialect, ErrorCode, ExportToolsResponse, InvokeEvent, Meta, Repair, Skill, SkillError, SkillResult, SkillStatus, invoke_event::Event,
-    skill_error, skill_result,
+    Dialect, ErrorCode, ExportToolsResponse, InvokeEvent, Meta, Repair, Skill, SkillError, SkillResult, SkillStatus,
+    invoke_event::Event, skill_error, skill_result,
 };
 use serde::Serialize;
 use serde_json::value::RawValue;

@@ -72,11 +72,7 @@ fn limit(request: &ExportToolsRequest) -> usize {
 }
 
 fn disabled(entry: &Entry) -> DisabledTool {
-    DisabledTool {
-        skill_id: entry.skill.id.clone(),
-        reason: entry.skill.status_reason.clone(),
-        retry_after_ms: 0,
-    }
+    DisabledTool { skill_id: entry.skill.id.clone(), reason: entry.skill.status_reason.clone(), retry_after_ms: 0 }
 }
 
 fn dialect(wire: WireDialect) -> Dialect {

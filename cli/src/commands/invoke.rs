@@ -9,7 +9,9 @@ use std::process::ExitCode;
 use openskill_proto::metadata::TRACE_ID;
 use openskill_proto::v1::invoke_request::Arguments;
 use openskill_proto::v1::skill_service_client::SkillServiceClient;
-use openskill_proto::v1::{ArgumentPolicy, GetSkillRequest, InvokeEvent, InvokeRequest, Repair, SkillResult, invoke_event::Event};
+use openskill_proto::v1::{
+    ArgumentPolicy, GetSkillRequest, InvokeEvent, InvokeRequest, Repair, SkillResult, invoke_event::Event,
+};
 use openskill_proto::v1::{skill_error, skill_result};
 use serde_json::Value;
 use serde_json::value::RawValue;

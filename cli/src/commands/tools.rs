@@ -41,6 +41,9 @@ fn remark(args: &Tools, exported: &ExportToolsResponse) {
     if !args.all && !exported.disabled.is_empty() {
         let ids: Vec<_> = exported.disabled.iter().map(|it| it.skill_id.as_str()).collect();
         let count = ids.len();
-        complain(&format!("left out, since they can't be called now (--all shows them): {count}: {}\n", ids.join(", ")));
+        complain(&format!(
+            "left out, since they can't be called now (--all shows them): {count}: {}\n",
+            ids.join(", ")
+        ));
     }
 }

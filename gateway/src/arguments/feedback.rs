@@ -160,7 +160,11 @@ fn unknown(path: &str, names: &[&str], rules: &Rules, object: &Value, key: &str)
     let more = if names.len() > known.len() { ", …" } else { "" };
     Violation {
         path: join(path, key),
-        expected: if names.is_empty() { "no keys are".to_owned() } else { format!("known: {}{more}", known.join(", ")) },
+        expected: if names.is_empty() {
+            "no keys are".to_owned()
+        } else {
+            format!("known: {}{more}", known.join(", "))
+        },
         got: object.get(key).map(shown),
         did_you_mean: meant.map(|name| Value::from(name).to_string()),
         problem: Problem::Unknown,

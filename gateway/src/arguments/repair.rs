@@ -113,7 +113,11 @@ impl Repairer<'_> {
         }
         let value = changed.to_value();
         let within = |error: ValidationError<'_>| {
-            error.instance_path().as_str().strip_prefix(path).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+            error
+                .instance_path()
+                .as_str()
+                .strip_prefix(path)
+                .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
         };
         !self.validator.iter_errors(&value).any(within)
     }

@@ -74,7 +74,11 @@ fn each_safe_repair_is_made_and_named() {
         (r#"{"task":"x","max_steps":"20"}"#, r#"{"task":"x","max_steps":20}"#, &["string_to_integer"]),
         (r#"{"task":"x","use_vision":"True"}"#, r#"{"task":"x","use_vision":true}"#, &["string_to_boolean"]),
         (r#"{"task":"x","tags":"['a', 'b']"}"#, r#"{"task":"x","tags":["a","b"]}"#, &["string_to_array"]),
-        (r#"{"task":"x","options":"{\"depth\": \"0.50\"}"}"#, r#"{"task":"x","options":{"depth":0.50}}"#, &["string_to_object", "string_to_number"]),
+        (
+            r#"{"task":"x","options":"{\"depth\": \"0.50\"}"}"#,
+            r#"{"task":"x","options":{"depth":0.50}}"#,
+            &["string_to_object", "string_to_number"],
+        ),
         (r#"{"task":"x","mode":"like_new"}"#, r#"{"task":"x","mode":"Like New"}"#, &["enum_fold"]),
         (r#"{"task":"x","mode":"3"}"#, r#"{"task":"x","mode":3}"#, &["string_to_integer"]),
         (r#"{"Task":"x","maxSteps":2}"#, r#"{"task":"x","max_steps":2}"#, &["key_fold", "key_fold"]),
@@ -147,7 +151,10 @@ fn strict_refuses_every_deviation() {
     for text in [r#"{"task":"x","max_steps":"2"}"#, r#"{"query":"x"}"#, r#"{"task":"x",}"#, r#""{\"task\":\"x\"}""#] {
         assert!(it.prepare(text, Policy::Strict).is_err(), "{text}");
     }
-    let own = definition(json!({"properties": {"a": {"type": "integer"}}}), Rules { policy: Policy::Strict, ..Rules::default() });
+    let own = definition(
+        json!({"properties": {"a": {"type": "integer"}}}),
+        Rules { policy: Policy::Strict, ..Rules::default() },
+    );
     assert!(own.prepare(r#"{"a":"1"}"#, Policy::Repair).is_err(), "the stricter of the two holds");
 }
 
@@ -158,7 +165,12 @@ fn a_tool_without_parameters_drops_extras_and_one_that_takes_anything_keeps_them
         json!({"type": "object", "properties": {}, "required": [], "additionalProperties": false}),
         json!({"type": "object", "additionalProperties": false}),
     ] {
-        repaired(&definition(none, Rules::default()), r#"{"a":1,"b":{}}"#, "{}", &["unknown_dropped", "unknown_dropped"]);
+        repaired(
+            &definition(none, Rules::default()),
+            r#"{"a":1,"b":{}}"#,
+            "{}",
+            &["unknown_dropped", "unknown_dropped"],
+        );
     }
     for anything in [
         json!({"type": "object"}),
@@ -196,7 +208,8 @@ fn a_skill_without_a_schema_gets_what_was_written() {
 
 #[test]
 fn lists_with_commas_are_read_where_they_can_mean_one_thing() {
-    let list = |items: Value| definition(json!({"properties": {"a": {"type": "array", "items": items}}}), Rules::default());
+    let list =
+        |items: Value| definition(json!({"properties": {"a": {"type": "array", "items": items}}}), Rules::default());
     let words = list(json!({"enum": ["tolls", "highways"]}));
     repaired(&words, r#"{"a":"tolls,highways"}"#, r#"{"a":["tolls","highways"]}"#, &["string_to_array"]);
     refused(&words, r#"{"a":"tolls"}"#, "array");
@@ -234,7 +247,12 @@ fn names_within_objects_are_folded_too() {
         "additionalProperties": false,
     }}});
     let it = definition(schema, Rules::default());
-    repaired(&it, r#"{"area":{"pixelWidth":"5"}}"#, r#"{"area":{"pixel_width":5}}"#, &["key_fold", "string_to_integer"]);
+    repaired(
+        &it,
+        r#"{"area":{"pixelWidth":"5"}}"#,
+        r#"{"area":{"pixel_width":5}}"#,
+        &["key_fold", "string_to_integer"],
+    );
 }
 
 #[test]
@@ -257,6 +275,7 @@ fn values_that_are_too_large_are_checked_and_not_changed() {
     let long = "x".repeat(parse::MAX_REPAIRED_BYTES);
     assert!(it.prepare(&format!(r#"{{"task":"{long}"}}"#), Policy::Repair).is_ok());
     refused(&it, &format!(r#"{{"task":"{long}","max_steps":"5"}}"#), "max_steps");
-    let repair = it.prepare(&format!(r#"{{"task":"x","note":"{}"}}"#, "y".repeat(5000)), Policy::Repair).unwrap().repairs;
+    let repair =
+        it.prepare(&format!(r#"{{"task":"x","note":"{}"}}"#, "y".repeat(5000)), Policy::Repair).unwrap().repairs;
     assert!(repair[0].before.as_ref().unwrap().len() < 600);
 }

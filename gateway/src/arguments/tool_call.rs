@@ -114,13 +114,8 @@ fn from_json(text: &str, skill: Option<&str>, nesting: usize) -> Result<ToolCall
     if !is_call && skill.is_some_and(|skill| skill != name) {
         return plain(text, skill);
     }
-    let mut given = ARGUMENTS.into_iter().zip([
-        fields.arguments,
-        fields.input,
-        fields.parameters,
-        fields.args,
-        fields.params,
-    ]);
+    let mut given =
+        ARGUMENTS.into_iter().zip([fields.arguments, fields.input, fields.parameters, fields.args, fields.params]);
     let arguments = given.find_map(|(_, it)| it).map_or_else(|| Ok("{}".to_owned()), written)?;
     let call_id = string(fields.call_id).or_else(|| string(fields.id));
     check_name(ToolCall { skill: Some(name), call_id, arguments, ..ToolCall::default() }, skill)

@@ -101,7 +101,10 @@ impl Taken {
         let over = [
             (self.properties > MAX_PROPERTIES, format!("more than {MAX_PROPERTIES} properties")),
             (self.enum_values > MAX_ENUM_VALUES, format!("more than {MAX_ENUM_VALUES} enum values")),
-            (self.characters > MAX_NAME_CHARACTERS, format!("names and enum values over {MAX_NAME_CHARACTERS} characters")),
+            (
+                self.characters > MAX_NAME_CHARACTERS,
+                format!("names and enum values over {MAX_NAME_CHARACTERS} characters"),
+            ),
             (
                 values > LARGE_ENUM && characters > MAX_LARGE_ENUM_CHARACTERS,
                 format!("an enum of more than {LARGE_ENUM} values over {MAX_LARGE_ENUM_CHARACTERS} characters"),

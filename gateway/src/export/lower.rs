@@ -33,7 +33,8 @@ impl Lowered {
 pub(super) fn root(schema: &Value, subset: &Subset) -> Lowered {
     let mut lowering = Lowering { root: schema, subset, stack: Vec::new(), left: MAX_SUBSCHEMAS, lost: None };
     let (mut object, remarks) = lowering.plain_top(schema);
-    let is_open = !object.contains_key("properties") && !matches!(object.get("additionalProperties"), Some(Value::Bool(false)));
+    let is_open =
+        !object.contains_key("properties") && !matches!(object.get("additionalProperties"), Some(Value::Bool(false)));
     object.insert("type".to_owned(), "object".into());
     if subset.is_whole {
         object.shift_remove("$schema");
@@ -152,7 +153,13 @@ impl Lowering<'_> {
     }
 
     /// `anyOf` with the first branch that can be null if it has to.
-    pub(super) fn choice(&mut self, merged: &Map<String, Value>, branches: &[Value], depth: usize, nullable: bool) -> Value {
+    pub(super) fn choice(
+        &mut self,
+        merged: &Map<String, Value>,
+        branches: &[Value],
+        depth: usize,
+        nullable: bool,
+    ) -> Value {
         let lowered: Vec<_> = branches
             .iter()
             .enumerate()

@@ -36,7 +36,8 @@ pub(super) fn assign<'a>(names: impl Iterator<Item = &'a str>, dialect: Dialect)
 
 /// The name with what the provider does not take replaced.
 fn plain(name: &str, dialect: Dialect) -> String {
-    let allowed = |it: char| it.is_ascii_alphanumeric() || it == '_' || it == '-' || (dialect == Dialect::Mcp && it == '.');
+    let allowed =
+        |it: char| it.is_ascii_alphanumeric() || it == '_' || it == '-' || (dialect == Dialect::Mcp && it == '.');
     let mut plain: String = name.chars().map(|it| if allowed(it) { it } else { '_' }).collect();
     let begins_well = plain.starts_with(|it: char| it.is_ascii_alphabetic() || it == '_');
     if plain.is_empty() || (dialect == Dialect::Gemini && !begins_well) {

@@ -101,8 +101,10 @@ fn words(text: &str) -> Vec<String> {
 }
 
 /// Words that nearly every description has.
-const NOISE: [&str; 20] =
-    ["a", "an", "the", "of", "to", "in", "on", "for", "and", "or", "is", "it", "with", "by", "from", "this", "that", "be", "as", "at"];
+const NOISE: [&str; 20] = [
+    "a", "an", "the", "of", "to", "in", "on", "for", "and", "or", "is", "it", "with", "by", "from", "this", "that",
+    "be", "as", "at",
+];
 
 /// English endings that make two words of one.
 fn stem(word: &str) -> String {

@@ -9,9 +9,8 @@ use super::{Rest, body};
 use crate::{render, tools};
 
 pub(super) async fn list(State(rest): State<Rest>, request: Request) -> Response {
-    let refuse = |status, code, message: &str| {
-        body::refuse(status, code, message, &body::trace_id(&request)).into_response()
-    };
+    let refuse =
+        |status, code, message: &str| body::refuse(status, code, message, &body::trace_id(&request)).into_response();
     let wanted = match read(request.uri().query().unwrap_or_default()) {
         Ok(wanted) => wanted,
         Err(message) => return refuse(StatusCode::BAD_REQUEST, ErrorCode::InvalidArgument, &message),

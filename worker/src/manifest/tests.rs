@@ -55,7 +55,11 @@ fn each_mistake_is_reported_with_its_line_and_a_reason() {
         (format!("{MINIMAL}input_schema: {{type: array}}\n"), 5, "object"),
         (format!("{MINIMAL}input_schema: {{type: object, properties: 5}}\n"), 5, "JSON Schema"),
         (format!("{MINIMAL}input_schema: {{type: object, $ref: 'http://example.com/s'}}\n"), 5, "leads out"),
-        (format!("{MINIMAL}input_schema: {{type: object, properties: {{a: {{pattern: '(?=a)'}}}}}}\n"), 5, "JSON Schema"),
+        (
+            format!("{MINIMAL}input_schema: {{type: object, properties: {{a: {{pattern: '(?=a)'}}}}}}\n"),
+            5,
+            "JSON Schema",
+        ),
         (format!("{MINIMAL}parameters:\n  a: {{aliases: [x]}}\n  b: {{aliases: [x]}}\n"), 7, "given twice"),
         (format!("{MINIMAL}parameters:\n  a: {{}}\narguments: {{aliases: {{b: c}}}}\n"), 7, "no parameter"),
         (format!("{MINIMAL}parameters:\n  a: {{}}\n  b: {{}}\narguments: {{aliases: {{b: a}}}}\n"), 8, "itself"),

@@ -146,7 +146,10 @@ mod tests {
             (json!({"type": "string", "minLength": 1}), "a string, not empty"),
             (json!({"enum": ["a", 1, null]}), "one of \"a\", 1, null"),
             (json!({"type": "array", "items": {"type": "string"}}), "an array of strings"),
-            (json!({"type": "array", "items": {"enum": ["x"]}, "minItems": 2}), "an array, each one of \"x\" with at least 2 items"),
+            (
+                json!({"type": "array", "items": {"enum": ["x"]}, "minItems": 2}),
+                "an array, each one of \"x\" with at least 2 items",
+            ),
             (json!({"anyOf": [{"type": "string", "format": "date"}, {"type": "null"}]}), "a string (date) or null"),
             (json!({"type": "object", "properties": {"a": {}, "b": {}}, "required": ["a"]}), "an object {a, b?}"),
             (json!({"type": ["boolean", "null"]}), "true or false or null"),

@@ -21,7 +21,8 @@ fn sample(root: &Value, schema: &Value, depth: usize, left: &mut usize) -> Optio
     let depth = depth.checked_sub(1)?;
     let schema = resolved(root, schema);
     let first = |keyword: &str| schema.get(keyword)?.as_array()?.first();
-    let given = [schema.get("const"), first("examples"), schema.get("default").filter(|it| !it.is_null()), first("enum")];
+    let given =
+        [schema.get("const"), first("examples"), schema.get("default").filter(|it| !it.is_null()), first("enum")];
     if let Some(given) = given.into_iter().flatten().next() {
         return Some(given.clone());
     }
@@ -105,7 +106,8 @@ fn array(root: &Value, schema: &Value, depth: usize, left: &mut usize) -> Option
 fn object(root: &Value, schema: &Value, depth: usize, left: &mut usize) -> Option<Value> {
     let mut object = Map::new();
     let parts = schema.get("allOf").and_then(Value::as_array).into_iter().flatten().map(|it| resolved(root, it));
-    let branch = ["anyOf", "oneOf"].iter().find_map(|it| schema.get(*it)?.as_array()?.first()).map(|it| resolved(root, it));
+    let branch =
+        ["anyOf", "oneOf"].iter().find_map(|it| schema.get(*it)?.as_array()?.first()).map(|it| resolved(root, it));
     let all: Vec<_> = std::iter::once(schema).chain(parts).chain(branch).collect();
     for part in &all {
         for name in part.get("required").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str) {

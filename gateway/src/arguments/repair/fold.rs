@@ -85,7 +85,10 @@ mod tests {
     fn what_is_near_is_named() {
         assert_eq!(nearest("War", ["Wars", "Culture"]), Some("Wars"));
         assert_eq!(nearest("last year", ["six_months", "year", "five_years"]), Some("year"));
-        assert_eq!(nearest("celebrate_net_worth_get", ["calculate_bmi", "celebrity_net_worth_get"]), Some("celebrity_net_worth_get"));
+        assert_eq!(
+            nearest("celebrate_net_worth_get", ["calculate_bmi", "celebrity_net_worth_get"]),
+            Some("celebrity_net_worth_get")
+        );
         assert_eq!(nearest("zebra", ["Wars", "Culture"]), None);
         assert_eq!(nearest("", ["Wars"]), None);
         assert!(is_near("max_step", "max_steps"));

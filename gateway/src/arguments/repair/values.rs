@@ -5,10 +5,10 @@ use jsonschema::{JsonType, JsonTypeSet, ValidationError};
 use serde_json::Value;
 
 use super::{Repairer, fold};
+use crate::arguments::Kind;
 use crate::arguments::parse::lenient;
 use crate::arguments::schema::resolved;
 use crate::arguments::tree::{self, Tree};
-use crate::arguments::Kind;
 
 /// How many branches of one `anyOf` are tried, and how deep such choices nest.
 const MAX_BRANCHES: usize = 16;
@@ -28,9 +28,7 @@ impl Edit {
     pub(super) fn put_into(self, tree: &mut Tree) -> bool {
         match self.new {
             Some(new) => tree.at_mut(&self.path).map(|place| *place = new).is_some(),
-            None => tree::split(&self.path)
-                .and_then(|(parent, key)| tree.at_mut(parent)?.remove(&key))
-                .is_some(),
+            None => tree::split(&self.path).and_then(|(parent, key)| tree.at_mut(parent)?.remove(&key)).is_some(),
         }
     }
 }
@@ -92,12 +90,7 @@ fn types(kind: &TypeKind) -> JsonTypeSet {
 }
 
 /// A string where none is allowed, read as what is.
-fn for_types(
-    value: &Tree,
-    wanted: JsonTypeSet,
-    schema: Option<&Value>,
-    root: &Value,
-) -> Vec<(Kind, Option<Tree>)> {
+fn for_types(value: &Tree, wanted: JsonTypeSet, schema: Option<&Value>, root: &Value) -> Vec<(Kind, Option<Tree>)> {
     let Some(text) = value.as_text() else { return Vec::new() };
     let mut found = Vec::new();
     if wanted.contains(JsonType::Boolean)

@@ -20,7 +20,8 @@ pub(super) fn lower(
         [] => lowering.text(schema, true),
         several if lowering.subset.any_of => {
             let branches: Vec<_> = several.iter().map(|kind| of_kind(merged, kind)).collect();
-            let outer = merged.iter().filter(|(keyword, _)| matches!(keyword.as_str(), "description" | "title" | "default"));
+            let outer =
+                merged.iter().filter(|(keyword, _)| matches!(keyword.as_str(), "description" | "title" | "default"));
             let outer = outer.map(|(keyword, value)| (keyword.clone(), value.clone())).collect();
             lowering.choice(&outer, &branches, depth, nullable)
         }
@@ -71,10 +72,8 @@ fn of_kind(merged: &Map<String, Value>, kind: &str) -> Value {
         "object" => &["properties", "required", "additionalProperties", "patternProperties"],
         _ => &[],
     };
-    let mut branch: Map<String, Value> = about
-        .iter()
-        .filter_map(|keyword| Some(((*keyword).to_owned(), merged.get(*keyword)?.clone())))
-        .collect();
+    let mut branch: Map<String, Value> =
+        about.iter().filter_map(|keyword| Some(((*keyword).to_owned(), merged.get(*keyword)?.clone()))).collect();
     branch.insert("type".to_owned(), kind.into());
     if let Some(values) = allowed(merged) {
         let of_it = values.into_iter().filter(|it| kind_of(it) == kind || (kind == "number" && it.is_number()));
@@ -171,7 +170,8 @@ fn array(
     let mut kept = vec!["type", "description", "title", "items", "prefixItems"];
     for keyword in ["minItems", "maxItems"] {
         let most = lowering.subset.most_min_items;
-        let fits = |it: &&Value| most.is_none_or(|most| keyword == "minItems" && it.as_u64().is_some_and(|it| it <= most));
+        let fits =
+            |it: &&Value| most.is_none_or(|most| keyword == "minItems" && it.as_u64().is_some_and(|it| it <= most));
         if let Some(bound) = merged.get(keyword).filter(|_| lowering.subset.bounds.contains(&keyword)).filter(fits) {
             object.insert(keyword.to_owned(), bound.clone());
             kept.push(keyword);
@@ -214,21 +214,20 @@ impl Lowering<'_> {
             object.insert("propertyOrdering".to_owned(), Value::Array(order));
         }
         self.further(merged, depth, &mut object, said);
-        let kept = [
-            "type",
-            "description",
-            "title",
-            "properties",
-            "required",
-            "additionalProperties",
-            "unevaluatedProperties",
-        ];
+        let kept =
+            ["type", "description", "title", "properties", "required", "additionalProperties", "unevaluatedProperties"];
         words::say_rest(merged, &kept, false, said);
         Value::Object(object)
     }
 
     /// What may be said of keys that are not declared.
-    fn further(&mut self, merged: &Map<String, Value>, depth: usize, object: &mut Map<String, Value>, said: &mut Vec<String>) {
+    fn further(
+        &mut self,
+        merged: &Map<String, Value>,
+        depth: usize,
+        object: &mut Map<String, Value>,
+        said: &mut Vec<String>,
+    ) {
         let closed = self.subset.says_closed.then_some(Value::Bool(false));
         let further = match merged.get("additionalProperties") {
             Some(Value::Bool(true)) if self.subset.maps => Some(Value::Bool(true)),

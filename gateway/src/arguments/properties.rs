@@ -1,0 +1,199 @@
+//! What has to hold for every call and every schema, tried on many of each.
+
+use proptest::prelude::*;
+use serde_json::{Map, Value, json};
+
+use super::{Definition, Kind, Policy, Prepared, Rules, tool_call};
+
+/// Names that fold into one another, stand for one another, or are wrappers.
+const NAMES: [&str; 10] =
+    ["max_steps", "maxSteps", "MaxSteps", "task", "query", "input", "arguments", "mode", "Mode", "note"];
+
+fn name() -> impl Strategy<Value = String> {
+    proptest::sample::select(NAMES.to_vec()).prop_map(str::to_owned)
+}
+
+fn scalar_schema() -> impl Strategy<Value = Value> {
+    prop_oneof![
+        Just(json!({"type": "string"})),
+        Just(json!({"type": "integer"})),
+        Just(json!({"type": "integer", "minimum": 1, "default": 3})),
+        Just(json!({"type": "number"})),
+        Just(json!({"type": "boolean"})),
+        Just(json!({"type": ["string", "null"]})),
+        Just(json!({"enum": ["Like New", "used", "a,b"]})),
+        Just(json!({"enum": ["AB", "ab", 5, "5"]})),
+        Just(json!({"const": "Exactly"})),
+        Just(json!({"anyOf": [{"type": "integer"}, {"type": "boolean"}, {"type": "null"}]})),
+        Just(json!({"oneOf": [{"type": "number"}, {"type": "array", "items": {"type": "integer"}}]})),
+        Just(json!({})),
+    ]
+}
+
+fn any_schema() -> impl Strategy<Value = Value> {
+    scalar_schema().prop_recursive(2, 12, 4, |inner| {
+        prop_oneof![
+            inner.clone().prop_map(|items| json!({"type": "array", "items": items})),
+            object_schema(inner.clone()),
+            (inner.clone(), inner).prop_map(|(one, other)| json!({"anyOf": [one, other]})),
+        ]
+    })
+}
+
+fn object_schema(inner: impl Strategy<Value = Value>) -> impl Strategy<Value = Value> {
+    let properties = proptest::collection::vec((name(), inner, any::<bool>()), 0..5);
+    let further =
+        proptest::option::of(prop_oneof![Just(json!(true)), Just(json!(false)), Just(json!({"type": "integer"}))]);
+    (properties, further).prop_map(|(properties, further)| {
+        let required: std::collections::BTreeSet<_> =
+            properties.iter().filter(|it| it.2).map(|it| it.0.clone()).collect();
+        let properties: Map<_, _> = properties.into_iter().map(|(name, schema, _)| (name, schema)).collect();
+        let mut schema = json!({"type": "object", "properties": properties, "required": required});
+        if let Some(further) = further {
+            schema["additionalProperties"] = further;
+        }
+        schema
+    })
+}
+
+fn leaf() -> impl Strategy<Value = Value> {
+    let texts = [
+        "x",
+        "5",
+        "05",
+        "1.5",
+        "true",
+        "True",
+        "like new",
+        "LIKE-NEW",
+        "Ab",
+        "[1, 2]",
+        "['a', \"b\"]",
+        "{\"task\": 1}",
+        "1, 2",
+        "",
+        "null",
+        "None",
+        "exactly",
+        "{'maxSteps': '5',}",
+        "\"5\"",
+    ];
+    prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        any::<i8>().prop_map(Value::from),
+        (-4_i8..4).prop_map(|it| json!(f64::from(it) + 0.5)),
+        proptest::sample::select(texts.to_vec()).prop_map(Value::from),
+    ]
+}
+
+fn any_value() -> impl Strategy<Value = Value> {
+    leaf().prop_recursive(3, 16, 4, |inner| {
+        prop_oneof![
+            proptest::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
+            proptest::collection::vec((name(), inner), 0..4).prop_map(|fields| fields.into_iter().collect()),
+        ]
+    })
+}
+
+fn call() -> impl Strategy<Value = Value> {
+    let object =
+        proptest::collection::vec((name(), any_value()), 0..4).prop_map(|it| it.into_iter().collect::<Value>());
+    prop_oneof![8 => object, 1 => any_value()]
+}
+
+fn rules() -> impl Strategy<Value = Rules> {
+    (any::<bool>(), any::<bool>(), any::<bool>()).prop_map(|(drop_unknown, fill_defaults, aliased)| {
+        let aliases = [("query".to_owned(), "task".to_owned())].into_iter().filter(|_| aliased).collect();
+        Rules { drop_unknown, fill_defaults, aliases, ..Rules::default() }
+    })
+}
+
+fn object() -> impl Strategy<Value = Value> {
+    object_schema(any_schema())
+}
+
+/// Every scalar in a value, texts read as what stands in them, too.
+fn leaves(value: &Value, found: &mut Vec<Value>) {
+    match value {
+        Value::Array(items) => items.iter().for_each(|it| leaves(it, found)),
+        Value::Object(fields) => fields.values().for_each(|it| leaves(it, found)),
+        other => {
+            found.push(other.clone());
+            if let Some(inner) =
+                other.as_str().filter(|it| it.len() > 1).and_then(|it| super::parse::lenient::value(it).ok())
+            {
+                leaves(&inner.0.to_value(), found);
+            }
+            let parts = other.as_str().into_iter().flat_map(|it| it.split(',')).map(str::trim);
+            found.extend(parts.map(|part| serde_json::from_str(part).unwrap_or_else(|_| Value::from(part))));
+        }
+    }
+}
+
+fn letters(value: &Value) -> String {
+    value.to_string().chars().filter(char::is_ascii_alphanumeric).flat_map(char::to_lowercase).collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 2000, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn what_comes_out_fits_and_stays_as_it_is(schema in object(), call in call(), rules in rules()) {
+        let definition = Definition::compile(&schema.to_string(), rules, &[]).unwrap();
+        let text = call.to_string();
+        let declared = super::compile_schema(&schema).unwrap();
+        let closed = super::compile_schema(definition.schema().unwrap()).unwrap();
+        let fits = call.is_object() && closed.is_valid(&call);
+        match definition.prepare(&text, Policy::Repair) {
+            Ok(Prepared { text: out, repairs }) => {
+                prop_assert_eq!(fits, repairs.is_empty(), "changed if and only if it did not fit");
+                prop_assert!(!fits || out == text);
+                let value: Value = serde_json::from_str(&out).unwrap();
+                prop_assert!(closed.is_valid(&value) && declared.is_valid(&value), "{}", out);
+                let again = definition.prepare(&out, Policy::Strict).unwrap();
+                prop_assert!(again.repairs.is_empty() && again.text == out);
+            }
+            Err(_) => prop_assert!(!fits),
+        }
+        prop_assert_eq!(definition.prepare(&text, Policy::Strict).is_ok(), fits);
+    }
+
+    #[test]
+    fn nothing_is_made_up(schema in object(), call in call(), rules in rules()) {
+        let definition = Definition::compile(&schema.to_string(), rules, &[]).unwrap();
+        if let Ok(Prepared { text, repairs }) = definition.prepare(&call.to_string(), Policy::Repair) {
+            let (mut before, mut after) = (Vec::new(), Vec::new());
+            leaves(&call, &mut before);
+            leaves(&serde_json::from_str(&text).unwrap(), &mut after);
+            let defaults = repairs.iter().filter(|it| it.kind == Kind::DefaultFilled);
+            before.extend(defaults.filter_map(|it| serde_json::from_str(it.after.as_ref()?).ok()));
+            for leaf in after {
+                prop_assert!(before.iter().any(|it| letters(it) == letters(&leaf)), "{leaf} in {text} from {call}");
+            }
+        }
+    }
+
+    #[test]
+    fn feedback_has_an_example_that_is_right(schema in object(), call in call()) {
+        let definition = Definition::compile(&schema.to_string(), Rules::default(), &[]).unwrap();
+        if let Err(super::Rejected::Unfit(feedback)) = definition.prepare(&call.to_string(), Policy::Repair) {
+            prop_assert!(!feedback.violations.is_empty() && !feedback.message().is_empty());
+            if let Some(example) = &feedback.example {
+                prop_assert!(definition.prepare(&example.to_string(), Policy::Strict).is_ok(), "{}", example);
+            }
+        }
+    }
+
+    #[test]
+    fn any_text_is_read_or_refused(text in "[ \\[\\]{}\"',:/*#a-e0-9.\\-\\\\nulTrueNonefals<>_`]{0,60}") {
+        let definition = Definition::without_schema(Rules::default());
+        if let Ok(prepared) = definition.prepare(&text, Policy::Repair) {
+            let value: Value = serde_json::from_str(&prepared.text).unwrap();
+            prop_assert!(value.is_object());
+            prop_assert!(definition.prepare(&prepared.text, Policy::Strict).is_ok());
+        }
+        let _ = tool_call::read(&text, None);
+        let _ = tool_call::read(&text, Some("echo"));
+    }
+}
