@@ -2,11 +2,12 @@
 
 PROFILE ?= release
 WORKERS ?= 2
+SECONDS ?= 60
 FOLDER  := $(if $(filter dev,$(PROFILE)),debug,$(PROFILE))
 BINARY  := target/$(FOLDER)/openskill
 VENV    := target/test-venv
 
-.PHONY: help up build test lint doc test-venv compose-up compose-down clean need-rust need-python
+.PHONY: help up build test lint doc eval bench fuzz test-venv compose-up compose-down clean need-rust need-python
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -30,6 +31,21 @@ lint: need-rust ## Formatting and lints, warnings denied
 
 doc: need-rust ## Build the documentation of the code, warnings denied
 	RUSTDOCFLAGS="-D warnings" cargo doc --locked --no-deps --workspace --document-private-items
+
+eval: need-rust ## Run recorded calls, the JSON Schema suite and provider profiles (DATA=folder) through it
+	@[ -n "$(DATA)" ] || { echo "say where the data is: make eval DATA=folder" >&2; exit 2; }
+	cargo run --locked --quiet --release -p openskill-gateway --example evaluate_arguments -- $(DATA)/tool_calls
+	cargo run --locked --quiet --release -p openskill-gateway --example json_schema_suite -- $(DATA)/json_schema_2020_12
+	cargo run --locked --quiet --release -p openskill --example export_profiles -- \
+		$(DATA)/provider_schema_profiles worker/skills $(wildcard $(DATA)/mcp_tools_*.json)
+
+bench: need-rust ## Measure what preparing arguments costs
+	cargo bench --locked -p openskill-gateway
+
+fuzz: need-rust ## Fuzz the reading and repairing of arguments for SECONDS=60 each (needs cargo-fuzz and a nightly compiler)
+	cd gateway && for target in parse repair; do \
+		cargo +nightly fuzz run --target-dir ../target/fuzz $$target -- -max_total_time=$(SECONDS) -max_len=4096 || exit 1; \
+	done
 
 test-venv: need-python ## What the tests of the docs need beside Rust: a stand-in for grpcurl
 	@[ -x $(VENV)/bin/python ] && cmp -s tests/readme/requirements.txt $(VENV)/installed.txt || { \

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::time::{Duration, Instant};
 
-use openskill_proto::limits::{MAX_ID_BYTES, MAX_SKILL_ID_BYTES, MAX_TIMEOUT_MS};
+use openskill_proto::limits::{MAX_ID_BYTES, MAX_REQUEST_BYTES, MAX_SKILL_ID_BYTES, MAX_TIMEOUT_MS};
 use openskill_proto::trace::{Trace, hex, random_id};
 use openskill_proto::v1::invoke_request::Arguments;
 use openskill_proto::v1::{ArgumentPolicy, Envelope, ErrorCode, InvokeRequest, SkillError};
@@ -22,12 +22,16 @@ pub(crate) enum Input {
 impl Input {
     /// The text that should be JSON.
     pub(crate) fn text(&self) -> Result<Cow<'_, str>, SkillError> {
-        match self {
-            Self::Json(text) => Ok(Cow::Borrowed(text)),
-            Self::Struct(fields) => structs::to_json(fields)
-                .map(Cow::Owned)
-                .map_err(|error| SkillError::new(ErrorCode::InvalidArgument, error.to_string())),
+        let invalid = |message: String| SkillError::new(ErrorCode::InvalidArgument, message);
+        let text = match self {
+            Self::Json(text) => Cow::Borrowed(text.as_str()),
+            Self::Struct(fields) => Cow::Owned(structs::to_json(fields).map_err(|error| invalid(error.to_string()))?),
+        };
+        if text.len() > MAX_REQUEST_BYTES {
+            // A Struct may grow when it is written as JSON.
+            return Err(invalid(format!("the input is over {MAX_REQUEST_BYTES} bytes as JSON")));
         }
+        Ok(text)
     }
 }
 

@@ -6,12 +6,16 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, OnceLock};
 
 use arc_swap::ArcSwap;
-use openskill_proto::v1::{ArgumentPolicy, CatalogChange, ChangeKind, Skill, SkillStatus};
+use openskill_proto::v1::{CatalogChange, ChangeKind, Skill, SkillStatus};
 use tokio::sync::watch;
 
-use crate::arguments::{Definition, Policy, Rules, SchemaRefused, nearest};
+use crate::arguments::{Definition, Rules, nearest};
 use crate::export::rank::Document;
 use crate::workers::{Worker, Workers};
+
+mod definitions;
+
+use definitions::Definitions;
 
 /// A skill and the workers that can run it.
 #[derive(Debug)]
@@ -45,6 +49,7 @@ pub(crate) type Snapshot = BTreeMap<String, Arc<Entry>>;
 #[derive(Debug)]
 pub(crate) struct Catalog {
     current: ArcSwap<Snapshot>,
+    definitions: Definitions,
     changes: watch::Sender<u64>,
     /// Held while a snapshot is made, so that an older view of the workers never replaces a newer one.
     building: std::sync::Mutex<()>,
@@ -52,7 +57,12 @@ pub(crate) struct Catalog {
 
 impl Default for Catalog {
     fn default() -> Self {
-        Self { current: ArcSwap::default(), changes: watch::Sender::new(0), building: std::sync::Mutex::default() }
+        Self {
+            current: ArcSwap::default(),
+            definitions: Definitions::default(),
+            changes: watch::Sender::new(0),
+            building: std::sync::Mutex::default(),
+        }
     }
 }
 
@@ -81,18 +91,24 @@ impl Catalog {
         self.changes.subscribe()
     }
 
+    /// Compiles the definitions of skills that a worker is about to offer, so that they can be called as soon as it is up.
+    pub(crate) fn learn(&self, skills: &[Skill]) {
+        skills.iter().for_each(|skill| drop(self.definitions.get(skill)));
+    }
+
     /// Makes a new snapshot of what the workers have now.
     pub(crate) fn rebuild(&self, workers: &Workers) {
         let _guard = self.building.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        let before = self.current.load_full();
-        self.current.store(Arc::new(merge(&workers.all(), &before)));
+        let snapshot = merge(&workers.all(), &self.definitions);
+        self.definitions.keep(snapshot.values().map(|entry| &entry.skill));
+        self.current.store(Arc::new(snapshot));
         self.changes.send_modify(|change| *change += 1);
     }
 }
 
 /// All workers' skills. Where definitions differ, as in a rolling update, the newest one that can run is shown; calls go
 /// to every worker that can run the skill.
-fn merge(workers: &[Arc<Worker>], before: &Snapshot) -> Snapshot {
+fn merge(workers: &[Arc<Worker>], definitions: &Definitions) -> Snapshot {
     let mut offers: HashMap<String, Vec<(Skill, Arc<Worker>)>> = HashMap::new();
     for worker in workers {
         for skill in worker.serving().iter().flat_map(|state| &state.skills) {
@@ -100,13 +116,13 @@ fn merge(workers: &[Arc<Worker>], before: &Snapshot) -> Snapshot {
         }
     }
     let merged = offers.into_iter().filter_map(|(id, offers)| {
-        let entry = merge_one(offers, before.get(&id))?;
+        let entry = merge_one(offers, definitions)?;
         Some((id, Arc::new(entry)))
     });
     merged.collect()
 }
 
-fn merge_one(offers: Vec<(Skill, Arc<Worker>)>, before: Option<&Arc<Entry>>) -> Option<Entry> {
+fn merge_one(offers: Vec<(Skill, Arc<Worker>)>, definitions: &Definitions) -> Option<Entry> {
     let runs = |skill: &Skill| skill.status() == SkillStatus::Available;
     let best = offers.iter().max_by_key(|(skill, _)| (runs(skill), version_key(&skill.version)))?;
     let mut skill = best.0.clone();
@@ -114,7 +130,7 @@ fn merge_one(offers: Vec<(Skill, Arc<Worker>)>, before: Option<&Arc<Entry>>) -> 
     skill.idempotent = offers.iter().all(|(skill, _)| skill.idempotent);
     skill.destructive = offers.iter().any(|(skill, _)| skill.destructive);
     let mut workers: Vec<_> = offers.into_iter().filter(|(skill, _)| runs(skill)).map(|(_, worker)| worker).collect();
-    let definition = match define(&skill, before) {
+    let definition = match definitions.get(&skill) {
         Ok(definition) => definition,
         Err(refused) => {
             // A skill whose calls can't be checked is not called.
@@ -127,37 +143,6 @@ fn merge_one(offers: Vec<(Skill, Arc<Worker>)>, before: Option<&Arc<Entry>>) -> 
     };
     skill.workers = workers.len() as u32;
     Some(Entry::new(skill, definition, workers))
-}
-
-/// The compiled definition of a skill: that of the entry before, if nothing it is made of changed.
-fn define(skill: &Skill, before: Option<&Arc<Entry>>) -> Result<Arc<Definition>, SchemaRefused> {
-    let made_of = |it: &Skill| {
-        (it.input_schema_json.clone(), it.argument_rules.clone(), it.destructive, it.example_inputs_json.clone())
-    };
-    // One that was refused has none.
-    let compiled = |entry: &&Arc<Entry>| entry.definition.has_schema() != entry.skill.input_schema_json.is_empty();
-    if let Some(entry) = before.filter(compiled).filter(|entry| made_of(&entry.skill) == made_of(skill)) {
-        return Ok(Arc::clone(&entry.definition));
-    }
-    let rules = rules(skill);
-    Ok(Arc::new(match skill.input_schema_json.as_str() {
-        "" => Definition::without_schema(rules),
-        schema => Definition::compile(schema, rules, &skill.example_inputs_json)?,
-    }))
-}
-
-/// A skill's rules for arguments that do not fit. A worker that sends none gets the careful ones.
-fn rules(skill: &Skill) -> Rules {
-    let sent = skill.argument_rules.clone().unwrap_or_default();
-    Rules {
-        policy: match sent.policy() {
-            ArgumentPolicy::Strict => Policy::Strict,
-            ArgumentPolicy::Repair | ArgumentPolicy::Unspecified => Policy::Repair,
-        },
-        aliases: sent.aliases.into_iter().collect(),
-        drop_unknown: sent.drop_unknown,
-        fill_defaults: sent.fill_defaults,
-    }
 }
 
 /// Versions in their numbers' order, so that 0.10.0 is newer than 0.9.0, and a pre-release older than its release.

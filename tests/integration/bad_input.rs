@@ -129,7 +129,7 @@ async fn a_bad_trace_id_is_replaced_and_the_answer_says_so() {
         let body = answer.json();
         assert_eq!(answer.header("x-trace-id"), body["trace_id"]);
         assert_eq!(body["trace_id"].as_str().unwrap().len(), 32);
-        assert!(body["meta"]["warnings"][0].as_str().unwrap().contains("X-Trace-Id"), "{body}");
+        assert!(body["meta"]["warnings"].to_string().contains("X-Trace-Id"), "{body}");
     }
 }
 

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stderr, missing_docs)]
 
+mod arguments;
 mod bad_input;
 mod calls;
 mod command_line;
@@ -16,5 +17,6 @@ mod shipped_skills;
 mod shutdown;
 mod slow_clients;
 mod structure;
+mod tools;
 mod traces;
 mod workers;

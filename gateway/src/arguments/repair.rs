@@ -38,8 +38,8 @@ struct Repairer<'a> {
     tree: Tree,
     repairs: Vec<Repair>,
     trials: usize,
-    /// Whether something required was missing at any time: then an unknown key may have been meant for it.
-    was_missing: bool,
+    /// Whether something required was missing and got its default: an unknown key may have been meant for it.
+    filled: bool,
 }
 
 /// Makes `tree` fit, if the rules can. `repairs` are those made before.
@@ -53,14 +53,13 @@ pub(super) fn repair(
     tree: Tree,
     repairs: Vec<Repair>,
 ) -> Result<(Tree, Vec<Repair>), (Vec<Violation>, Value)> {
-    let mut it = Repairer { schema, validator, rules, tree, repairs, trials: 0, was_missing: false };
+    let mut it = Repairer { schema, validator, rules, tree, repairs, trials: 0, filled: false };
     for _ in 0..MAX_ROUNDS {
         let value = it.tree.to_value();
         let errors: Vec<_> = validator.iter_errors(&value).take(MAX_ERRORS).collect();
         if errors.is_empty() {
             return Ok((it.tree, it.repairs));
         }
-        it.was_missing |= errors.iter().any(|error| matches!(error.kind(), Wrong::Required { .. }));
         if it.repairs.len() > MAX_REPAIRS || !it.round(&errors) {
             let violations = feedback::violations(schema, rules, &errors);
             drop(errors);

@@ -3,7 +3,7 @@
 use axum::extract::State;
 use axum::response::Response;
 use openskill_proto::error::TABLE;
-use openskill_proto::v1::{Skill, SkillStatus};
+use openskill_proto::v1::{Dialect, Skill, SkillStatus};
 use serde_json::{Map, Value, json};
 
 use super::{Rest, body};
@@ -75,6 +75,7 @@ fn request(input: &Value) -> Value {
             "input": input,
             "call_id": { "type": "string", "maxLength": 128 },
             "session_id": { "type": "string", "maxLength": 128 },
+            "argument_policy": { "enum": ["repair", "strict"], "default": "repair" },
             "timeout_ms": { "type": "integer", "minimum": 0 },
             "envelope": { "enum": ["normalized", "status"], "default": "normalized" },
         },
@@ -110,10 +111,22 @@ fn fixed_paths() -> Map<String, Value> {
         } })
     };
     let toolset = json!([{ "name": "toolset", "in": "query", "schema": { "type": "string" } }]);
+    let parameter = |name: &str, schema: Value| json!({ "name": name, "in": "query", "schema": schema });
+    let tools = json!([
+        parameter("dialect", json!({ "enum": Dialect::NAMES.map(|(name, _)| name), "default": "openai" })),
+        parameter("strict", json!({ "type": "boolean" })),
+        parameter("toolset", json!({ "type": "string" })),
+        parameter("skill", json!({ "type": "array", "items": { "type": "string" } })),
+        parameter("query", json!({ "type": "string" })),
+        parameter("limit", json!({ "type": "integer", "minimum": 0 })),
+        parameter("include_unavailable", json!({ "type": "boolean" })),
+    ]);
     let id = json!([{ "name": "id", "in": "path", "required": true, "schema": { "type": "string" } }]);
     [
         ("/skills", get("list_skills", "catalog", "All skills", toolset)),
         ("/skills/{id}", get("get_skill", "catalog", "One skill, with its schemas", id)),
+        ("/tools", get("export_tools", "catalog", "The skills as tools of a model", tools)),
+        ("/metrics", get("metrics", "health", "Counters, in the text format of Prometheus", json!([]))),
         ("/healthz", get("live", "health", "Whether the gateway lives", json!([]))),
         ("/readyz", get("ready", "health", "Whether calls can be served (503 if not)", json!([]))),
     ]

@@ -119,6 +119,7 @@ async fn listen(gateway: &Gateway, worker: &Worker) -> Result<(), tonic::Status>
             draining = state.draining,
             "worker state"
         );
+        gateway.catalog.learn(&state.skills);
         worker.state.store(Some(Arc::new(state)));
         gateway.catalog.rebuild(&gateway.workers);
     }

@@ -128,12 +128,13 @@ pub(super) fn fill_defaults(it: &mut Repairer<'_>, errors: &[ValidationError<'_>
             changed = true;
         }
     }
+    it.filled |= changed;
     changed
 }
 
 /// Leaves out keys that nobody knows, if they are all that is wrong and nothing was missing. Whether any was left out.
 pub(super) fn drop_unknown(it: &mut Repairer<'_>, errors: &[ValidationError<'_>]) -> bool {
-    if !it.rules.drop_unknown || it.was_missing {
+    if !it.rules.drop_unknown || it.filled {
         return false;
     }
     let mut unknown = Vec::new();

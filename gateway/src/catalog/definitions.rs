@@ -1,0 +1,98 @@
+//! Compiled definitions, kept for as long as some skill in the catalog is made of the same.
+//!
+//! Compiling takes a hundred times as long as all else in a new snapshot, and most changes of a worker change no skill.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use openskill_proto::v1::{ArgumentPolicy, Skill};
+use sha2::{Digest as _, Sha256};
+
+use crate::arguments::{Definition, Policy, Rules, SchemaRefused};
+
+/// What a definition is made of, as a hash.
+type Key = [u8; 32];
+
+type Compiled = Result<Arc<Definition>, SchemaRefused>;
+
+/// Definitions by what they are made of.
+#[derive(Debug, Default)]
+pub(super) struct Definitions {
+    by_key: Mutex<HashMap<Key, Compiled>>,
+}
+
+impl Definitions {
+    /// The definition of a skill: compiled now, or before.
+    ///
+    /// # Errors
+    /// Its schema can't be used.
+    pub(super) fn get(&self, skill: &Skill) -> Compiled {
+        let rules = rules(skill);
+        let key = key(skill, &rules);
+        if let Some(compiled) = self.lock().get(&key) {
+            return compiled.clone();
+        }
+        // Not under the lock: it takes a while.
+        let compiled = match skill.input_schema_json.as_str() {
+            "" => Ok(Definition::without_schema(rules)),
+            schema => Definition::compile(schema, rules, &skill.example_inputs_json),
+        };
+        let compiled = compiled.map(Arc::new);
+        self.lock().insert(key, compiled.clone());
+        compiled
+    }
+
+    /// Forgets the definitions that none of these skills is made of.
+    pub(super) fn keep<'a>(&self, skills: impl Iterator<Item = &'a Skill>) {
+        let keys: std::collections::HashSet<Key> = skills.map(|skill| key(skill, &rules(skill))).collect();
+        self.lock().retain(|key, _| keys.contains(key));
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<Key, Compiled>> {
+        self.by_key.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn key(skill: &Skill, rules: &Rules) -> Key {
+    let mut hash = Sha256::new();
+    let mut add = |text: &str| {
+        hash.update(text.len().to_le_bytes());
+        hash.update(text);
+    };
+    add(&skill.input_schema_json);
+    skill.example_inputs_json.iter().for_each(|example| add(example));
+    add(&format!("{rules:?}"));
+    hash.finalize().into()
+}
+
+/// A skill's rules for arguments that do not fit. A worker that sends none gets the careful ones.
+fn rules(skill: &Skill) -> Rules {
+    let sent = skill.argument_rules.clone().unwrap_or_default();
+    Rules {
+        policy: match sent.policy() {
+            ArgumentPolicy::Strict => Policy::Strict,
+            ArgumentPolicy::Repair | ArgumentPolicy::Unspecified => Policy::Repair,
+        },
+        aliases: sent.aliases.into_iter().collect(),
+        drop_unknown: sent.drop_unknown,
+        fill_defaults: sent.fill_defaults,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_definition_is_compiled_once_for_all_skills_that_are_made_of_the_same() {
+        let skill = |schema: &str| Skill { input_schema_json: schema.to_owned(), ..Skill::default() };
+        let definitions = Definitions::default();
+        let (one, other) = (skill(r#"{"type": "object"}"#), skill(r#"{"type": "object", "properties": {}}"#));
+        let first = definitions.get(&one).unwrap();
+        assert!(Arc::ptr_eq(&first, &definitions.get(&one).unwrap()));
+        assert!(!Arc::ptr_eq(&first, &definitions.get(&other).unwrap()));
+        assert!(definitions.get(&skill("{")).is_err());
+        definitions.keep(std::iter::once(&other));
+        assert!(!Arc::ptr_eq(&first, &definitions.get(&one).unwrap()), "it was forgotten");
+    }
+}

@@ -1,0 +1,232 @@
+//! Arguments on their way through the whole system: what reaches a skill, and what the caller hears.
+
+use openskill_proto::v1::invoke_request::Arguments;
+use openskill_proto::v1::{ArgumentPolicy, InvokeRequest, SkillResult, skill_result};
+use openskill_tests::folder::Folder;
+use openskill_tests::system::{PATIENCE, Setup, code, data, request};
+use openskill_tests::wait::until;
+use serde_json::{Value, json};
+
+fn with_text(skill: &str, text: &str) -> InvokeRequest {
+    let arguments = Some(Arguments::InputJson(text.to_owned()));
+    InvokeRequest { skill_id: skill.to_owned(), arguments, ..InvokeRequest::default() }
+}
+
+fn raw(skill: &str, text: &str) -> InvokeRequest {
+    let arguments = Some(Arguments::Call(text.to_owned()));
+    InvokeRequest { skill_id: skill.to_owned(), arguments, ..InvokeRequest::default() }
+}
+
+fn kinds(result: &SkillResult) -> Vec<String> {
+    result.meta.as_ref().unwrap().repairs.iter().map(|it| it.kind.clone()).collect()
+}
+
+fn warnings(result: &SkillResult) -> String {
+    result.meta.as_ref().unwrap().warnings.join("; ")
+}
+
+#[tokio::test]
+async fn a_call_that_fits_reaches_the_skill_byte_for_byte() {
+    let system = Setup::up().start().await;
+    let text = "{ \"max_steps\" : 5, \"task\":\"\\u0041 12345678901234567890123\" }";
+    let result = system.invoke(with_text("typed", text)).await;
+    assert_eq!(result.output, Some(skill_result::Output::DataJson(text.to_owned())));
+    assert!(kinds(&result).is_empty() && warnings(&result).is_empty());
+    let raw_form = format!("<types><typed>{text}</typed></types>");
+    let result = system.invoke(raw("", &raw_form)).await;
+    assert_eq!(result.output, Some(skill_result::Output::DataJson(text.to_owned())));
+}
+
+#[tokio::test]
+async fn a_call_that_is_slightly_wrong_succeeds_and_says_what_was_changed() {
+    let system = Setup::up().start().await;
+    let text = r#"{"query": "x", "maxSteps": "20", "use_vision": "True", "mode": "like_new", "why": [1]}"#;
+    let result = system.invoke(with_text("typed", text)).await;
+    assert_eq!(data(&result), json!({"task": "x", "max_steps": 20, "use_vision": true, "mode": "Like New"}));
+    let made = kinds(&result);
+    for kind in ["alias", "key_fold", "string_to_integer", "string_to_boolean", "enum_fold", "unknown_dropped"] {
+        assert!(made.iter().any(|it| it == kind), "{kind} in {made:?}");
+    }
+    assert!(warnings(&result).contains("left out: why (there were: query, maxSteps, use_vision, mode, why; kept: task,"));
+
+    let body = system.call("typed", json!({"task": "x", "max_steps": "7"})).await.json();
+    assert_eq!(body["data"], json!({"task": "x", "max_steps": 7}));
+    let repair = json!({"path": "/max_steps", "kind": "string_to_integer", "before": "7", "after": 7});
+    assert_eq!(body["meta"]["repairs"], json!([repair]));
+    let encoded = system.post("/skills/typed:invoke", &[], r#"{"input": "{\"task\": \"x\"}"}"#).await.json();
+    assert_eq!(encoded["meta"]["repairs"][0]["kind"], "double_encoded");
+}
+
+#[tokio::test]
+async fn a_call_that_can_not_be_repaired_is_answered_with_feedback_and_runs_nothing() {
+    let system = Setup::up().start().await;
+    let answer = system.call("typed", json!({"max_steps": "many", "tsk": "x"})).await;
+    assert_eq!((answer.status, answer.code().as_str()), (400, "INVALID_ARGUMENT"));
+    let error = &answer.json()["error"];
+    let message = error["message"].as_str().unwrap();
+    assert!(message.contains("\"task\" is missing: a string") && message.contains("did you mean \"task\"?"), "{message}");
+    let violations = error["details"]["violations"].as_array().unwrap();
+    let wrong = violations.iter().find(|it| it["path"] == "/max_steps").unwrap();
+    assert_eq!((&wrong["expected"], &wrong["got"]), (&json!("an integer, at least 1"), &json!("\"many\"")));
+    let example = error["details"]["example"].clone();
+    assert_eq!(answer.json()["meta"]["attempts"], 0);
+    assert!(system.call("typed", example).await.json()["meta"]["repairs"].as_array().unwrap().is_empty());
+
+    for (text, expected) in [
+        (r#"{"task": "x""#, "INVALID_JSON"),
+        (r#"{"task": "x", "task": "y"}"#, "INVALID_JSON"),
+        (r#"{"task": "x"} {"task": "y"}"#, "INVALID_JSON"),
+        (r#"{"task": ["x"]}"#, "INVALID_ARGUMENT"),
+        ("[]", "INVALID_ARGUMENT"),
+    ] {
+        assert_eq!(code(&system.invoke(with_text("typed", text)).await), expected, "{text}");
+    }
+}
+
+#[tokio::test]
+async fn the_stricter_of_the_calls_and_the_skills_policy_holds() {
+    let system = Setup::up().start().await;
+    let strict = |mut request: InvokeRequest| {
+        request.set_argument_policy(ArgumentPolicy::Strict);
+        request
+    };
+    let nearly = r#"{"task": "x", "max_steps": "5"}"#;
+    assert!(system.invoke(with_text("typed", nearly)).await.success);
+    assert_eq!(code(&system.invoke(strict(with_text("typed", nearly))).await), "INVALID_ARGUMENT");
+    let with_prose = raw("", "Here: <typed>{\"task\": \"x\"}</typed>");
+    assert!(system.invoke(with_prose.clone()).await.success);
+    assert_eq!(code(&system.invoke(strict(with_prose)).await), "INVALID_JSON");
+    assert!(system.invoke(strict(with_text("typed", r#"{"task": "x"}"#))).await.success);
+    let mut lenient = with_text("typed_strict", r#"{"n": "5"}"#);
+    lenient.set_argument_policy(ArgumentPolicy::Repair);
+    assert_eq!(code(&system.invoke(lenient).await), "INVALID_ARGUMENT", "the skill's own policy");
+    let body = r#"{"input": {"task": "x", "why": 1}, "argument_policy": "strict"}"#;
+    assert_eq!(system.post("/skills/typed:invoke", &[], body).await.code(), "INVALID_ARGUMENT");
+}
+
+#[tokio::test]
+async fn extras_are_dropped_kept_or_refused_as_the_skill_declares() {
+    let system = Setup::up().start().await;
+    let dropped = system.invoke(request("takes_nothing", json!({"a": 1, "b": {}}))).await;
+    assert_eq!((data(&dropped), kinds(&dropped).len()), (json!({}), 2));
+    let kept = system.invoke(request("takes_anything", json!({"a": 1, "n": 2}))).await;
+    assert_eq!((data(&kept), kinds(&kept).len()), (json!({"a": 1, "n": 2}), 0));
+    let refused = system.invoke(request("typed_destructive", json!({"path": "/tmp", "only": "*.log"}))).await;
+    assert_eq!(code(&refused), "INVALID_ARGUMENT");
+    assert_eq!(code(&system.invoke(request("typed_destructive", json!({}))).await), "INVALID_ARGUMENT", "no default");
+    let unchecked = system.invoke(request("in_echo", json!({"any": ["thing"]}))).await;
+    assert_eq!(data(&unchecked), json!({"any": ["thing"]}));
+    assert!(warnings(&unchecked).contains("no schema"));
+}
+
+#[tokio::test]
+async fn a_models_raw_call_is_read_in_every_form_over_both_protocols() {
+    let system = Setup::up().start().await;
+    let arguments = json!({"task": "x"});
+    let quoted = arguments.to_string();
+    for call in [
+        json!({"id": "c1", "type": "function", "function": {"name": "typed", "arguments": quoted}}),
+        json!({"type": "function_call", "call_id": "c1", "name": "typed", "arguments": quoted}),
+        json!({"type": "tool_use", "id": "c1", "name": "typed", "input": arguments}),
+        json!({"functionCall": {"name": "typed", "args": arguments}}),
+        json!({"name": "typed", "arguments": arguments}),
+        Value::from(format!("<types><typed>{quoted}</typed></types>")),
+        Value::from(format!("```json\n{{\"name\": \"typed\", \"arguments\": {quoted}}}\n```")),
+    ] {
+        let text = call.as_str().map_or_else(|| call.to_string(), str::to_owned);
+        let result = system.invoke(raw("", &text)).await;
+        assert_eq!((result.skill_id.as_str(), data(&result)), ("typed", arguments.clone()), "{text}");
+        let body = system.post("/skills:invoke", &[], json!({ "call": call }).to_string()).await.json();
+        assert_eq!((&body["skill_id"], &body["data"]), (&json!("typed"), &arguments), "{text}");
+    }
+    let alone = system.post("/skills/typed:invoke", &[], r#"{"call": "{'task': 'x'}"}"#).await.json();
+    assert_eq!(alone["data"], arguments);
+    let events = system.post("/skills:stream", &[], r#"{"call": "<typed>{\"task\": \"x\"}</typed>"}"#).await;
+    assert!(String::from_utf8_lossy(&events.body).contains("event: result"));
+    for (text, skill, expected) in [
+        ("{\"task\": \"x\"}", "", "INVALID_JSON"),
+        ("<typed>{\"task\": \"x\"}</typed>", "in_echo", "INVALID_JSON"),
+        ("<other><typed>{\"task\": \"x\"}</typed></other>", "", "INVALID_ARGUMENT"),
+        ("<typd>{\"task\": \"x\"}</typd>", "", "NOT_FOUND"),
+        ("<typed>{}</typed><typed>{}</typed>", "", "INVALID_JSON"),
+    ] {
+        assert_eq!(code(&system.invoke(raw(skill, text)).await), expected, "{text}");
+    }
+    let unknown = system.invoke(raw("", "<typd>{}</typd>")).await.error.unwrap().message;
+    assert!(unknown.contains("did you mean 'typed'?"), "{unknown}");
+}
+
+#[tokio::test]
+async fn the_forty_tools_are_listed_with_their_reason_and_pretend_nothing() {
+    let system = Setup::shipped().start().await;
+    let list = system.get("/skills").await.json();
+    for (toolset, count) in [("microsandbox", 7), ("browser_use", 26), ("deepsearch", 3), ("mcp-search-tool", 4)] {
+        let tools: Vec<_> =
+            list["skills"].as_array().unwrap().iter().filter(|skill| skill["toolset"] == toolset).collect();
+        assert_eq!(tools.len(), count, "{toolset}");
+        for tool in tools {
+            assert_eq!(tool["status"], "unavailable", "{tool}");
+            assert!(tool["status_reason"].as_str().unwrap().contains("does not implement"), "{tool}");
+            assert_eq!(tool["input_schema"]["additionalProperties"], false, "{tool}");
+            let example = tool["examples"][0].clone();
+            let answer = system.call(tool["id"].as_str().unwrap(), example).await;
+            assert_eq!((answer.status, answer.code().as_str()), (503, "UNAVAILABLE"), "{tool}");
+            assert_eq!(answer.json()["meta"]["repairs"], json!([]), "an example is valid: {tool}");
+        }
+    }
+    // The typical error of models, and the real names that a cruder corrector broke.
+    let repairs = async |skill: &str, input: Value| system.call(skill, input).await.json()["meta"]["repairs"].clone();
+    let alias = json!([{"path": "/task", "kind": "alias", "before": "query", "after": "task"}]);
+    assert_eq!(repairs("browser_use_execute_task", json!({"query": "x"})).await, alias);
+    assert_eq!(repairs("browser_input_text", json!({"index": 2, "text": "hello"})).await, json!([]));
+    assert_eq!(repairs("browser_search_google", json!({"query": "x"})).await, json!([]));
+    assert_eq!(repairs("search_file_content", json!({"file_path": "a", "regex_pattern": "b"})).await, json!([]));
+    assert_eq!(repairs("browser_get_content", json!({"selector": "body"})).await, json!([]));
+}
+
+#[tokio::test]
+async fn repairs_are_counted_by_kind_and_logged_without_their_values() {
+    let system = Setup::up().with("OPENSKILL_LOG", "debug").start().await;
+    let count = async |name: &str| {
+        let text = String::from_utf8(system.get("/metrics").await.body.to_vec()).unwrap();
+        let line = text.lines().find(|line| line.starts_with(name)).unwrap_or_else(|| panic!("{name} in {text}"));
+        line.rsplit(' ').next().unwrap().parse::<u64>().unwrap()
+    };
+    let alias = "openskill_argument_repairs_total{kind=\"alias\"}";
+    assert_eq!(count(alias).await, 0);
+    assert!(system.invoke(request("typed", json!({"query": "my secret", "extra": "hidden"}))).await.success);
+    assert!(!system.invoke(request("typed", json!({}))).await.success);
+    assert_eq!(count(alias).await, 1);
+    assert_eq!(count("openskill_argument_rejections_total ").await, 1);
+    assert_eq!(count("openskill_calls_total{code=\"OK\"}").await, 1);
+    let line = system.process.log.line(&["arguments repaired"]).await;
+    assert!(line.contains("alias /task") && line.contains("left out: extra"), "{line}");
+    assert!(!system.process.log.text().contains("my secret") && !system.process.log.text().contains("hidden"));
+}
+
+#[tokio::test]
+async fn a_toolset_folder_is_taken_over_while_it_runs() {
+    let folder = Folder::new();
+    folder.write("skills/one.yaml", "id: one\ntype: inproc\nentry: echo\n");
+    let skills = folder.path().join("skills").display().to_string();
+    let system = Setup::command(&["up", "--listen", "127.0.0.1:0", "--skills-dir", &skills]).start().await;
+    folder.write("skills/set/two.yaml", "id: two\ntype: inproc\nentry: echo\nparameters: {n: {type: integer}}\n");
+    folder.write("skills/set/script.py", "print(1)");
+    folder.write("skills/set/toolset.yaml", "toolset: pair\n");
+    until("the toolset's skill is served", PATIENCE, || async {
+        system.invoke(request("two", json!({"n": "1"}))).await.success.then_some(())
+    })
+    .await;
+    assert_eq!(system.get("/skills/two").await.json()["toolset"], "pair");
+    assert_eq!(system.get("/skills/script").await.status, 404, "scripts without a manifest are no part of a toolset");
+    folder.write("skills/set/toolset.yaml", "toolset: pair\nunavailable: being rebuilt\n");
+    until("the toolset is unavailable", PATIENCE, || async {
+        (system.get("/skills/two").await.json()["status_reason"] == "being rebuilt").then_some(())
+    })
+    .await;
+    std::fs::remove_file(folder.path().join("skills/set/toolset.yaml")).unwrap();
+    until("the folder is no toolset any more", PATIENCE, || async {
+        (code(&system.invoke(request("two", json!({}))).await) == "NOT_FOUND").then_some(())
+    })
+    .await;
+}
