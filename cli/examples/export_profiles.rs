@@ -82,6 +82,7 @@ fn borrowed(tools: &[Stored]) -> Vec<Tool<'_>> {
             output_schema: None,
             destructive: false,
             idempotent: false,
+            refuses_repairs: false,
         })
         .collect()
 }

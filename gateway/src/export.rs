@@ -62,6 +62,8 @@ pub struct Tool<'a> {
     pub destructive: bool,
     /// A second identical call does no harm.
     pub idempotent: bool,
+    /// Calls that deviate from its schema are refused, not repaired.
+    pub refuses_repairs: bool,
 }
 
 /// Tools in one provider's shape.
@@ -107,12 +109,19 @@ fn define(tool: &Tool<'_>, name: &str, dialect: Dialect, left: &mut limits::Left
     let mut notes = Vec::new();
     if left.is_strict() {
         let lowered = lower::root(schema, &Subset::of(dialect, true));
-        match left.take(&lowered.schema).and(lowered.holds_all()) {
+        let meant = match tool.refuses_repairs && (lowered.has_null_for_nothing || lowered.has_text) {
+            true => Err("its policy takes no null for what is left out".to_owned()),
+            false => lowered.holds_all(),
+        };
+        match meant.and_then(|()| left.take(&lowered.schema)) {
             Ok(()) => return (shape(tool, name, dialect, lowered, true, &mut notes), notes),
             Err(reason) => notes.push(format!("not strict: {reason}")),
         }
     }
     let lowered = lower::root(schema, &Subset::of(dialect, false));
+    if tool.refuses_repairs && lowered.has_text {
+        notes.push("some parameters can only be written as JSON text here, which its policy refuses".to_owned());
+    }
     (shape(tool, name, dialect, lowered, false, &mut notes), notes)
 }
 

@@ -1,10 +1,12 @@
 //! Which skills become tools of a model, and which can't be called now.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use openskill_proto::v1::{Dialect as WireDialect, DisabledTool, ErrorCode, SkillError};
 use openskill_proto::v1::{ExportToolsRequest, ExportToolsResponse};
 
+use crate::arguments::Policy;
 use crate::catalog::Entry;
 use crate::export::{self, Dialect, Tool, rank};
 use crate::gateway::Gateway;
@@ -14,12 +16,21 @@ const DEFAULT_LIMIT: usize = 10;
 
 /// Exports the skills a request asks for.
 pub(crate) fn export(gateway: &Gateway, request: &ExportToolsRequest) -> Result<ExportToolsResponse, SkillError> {
+    let dialect = Dialect::of_wire(request.dialect)?;
     let mut offered = choose(gateway, request)?;
+    let mut notes = Vec::new();
+    if offered.is_empty() {
+        notes.push("no skill is like that: ListSkills or GET /skills shows all".to_owned());
+    }
     let disabled: Vec<_> = offered.iter().filter(|entry| entry.workers.is_empty()).map(|it| disabled(it)).collect();
     if !request.include_unavailable {
         offered.retain(|entry| !entry.workers.is_empty());
     }
+    let found = offered.len();
     offered.truncate(limit(request));
+    if offered.len() < found {
+        notes.push(format!("{} more are like that: limit says how many are given", found - offered.len()));
+    }
     let outputs: Vec<_> =
         offered.iter().map(|entry| serde_json::from_str(&entry.skill.output_schema_json).ok()).collect();
     let tools: Vec<_> = offered
@@ -32,14 +43,16 @@ pub(crate) fn export(gateway: &Gateway, request: &ExportToolsRequest) -> Result<
             output_schema: output.as_ref(),
             destructive: entry.skill.destructive,
             idempotent: entry.skill.idempotent,
+            refuses_repairs: entry.definition.rules().policy == Policy::Strict,
         })
         .collect();
-    let exported = export::export(&tools, dialect(request.dialect()), request.strict);
+    let exported = export::export(&tools, dialect, request.strict);
+    notes.extend(exported.notes);
     Ok(ExportToolsResponse {
         tools_json: exported.tools.iter().map(ToString::to_string).collect(),
         skill_ids: exported.names.into_iter().collect(),
         disabled,
-        notes: exported.notes,
+        notes,
     })
 }
 
@@ -50,11 +63,13 @@ fn choose(gateway: &Gateway, request: &ExportToolsRequest) -> Result<Vec<Arc<Ent
         let unknown: String = unknown.chars().filter(|it| !it.is_control()).take(64).collect();
         return Err(SkillError::new(ErrorCode::NotFound, format!("there is no skill '{unknown}'")));
     }
-    let wanted = |entry: &&Arc<Entry>| {
-        let of_toolset = request.toolset.is_empty() || entry.skill.toolset == request.toolset;
-        of_toolset && (request.skill_ids.is_empty() || request.skill_ids.contains(&entry.skill.id))
+    let named: BTreeSet<&String> = request.skill_ids.iter().collect();
+    let of_toolset = |entry: &&Arc<Entry>| request.toolset.is_empty() || entry.skill.toolset == request.toolset;
+    let entries: Vec<_> = if named.is_empty() {
+        snapshot.values().filter(of_toolset).cloned().collect()
+    } else {
+        named.into_iter().filter_map(|id| snapshot.get(id)).filter(of_toolset).cloned().collect()
     };
-    let entries: Vec<_> = snapshot.values().filter(wanted).cloned().collect();
     if request.query.is_empty() {
         return Ok(entries);
     }
@@ -75,13 +90,16 @@ fn disabled(entry: &Entry) -> DisabledTool {
     DisabledTool { skill_id: entry.skill.id.clone(), reason: entry.skill.status_reason.clone(), retry_after_ms: 0 }
 }
 
-fn dialect(wire: WireDialect) -> Dialect {
-    match wire {
-        WireDialect::Unspecified | WireDialect::Openai => Dialect::OpenAi,
-        WireDialect::OpenaiResponses => Dialect::OpenAiResponses,
-        WireDialect::Anthropic => Dialect::Anthropic,
-        WireDialect::Gemini => Dialect::Gemini,
-        WireDialect::Dashscope => Dialect::DashScope,
-        WireDialect::Mcp => Dialect::Mcp,
+impl Dialect {
+    fn of_wire(number: i32) -> Result<Self, SkillError> {
+        Ok(match WireDialect::try_from(number) {
+            Ok(WireDialect::Unspecified | WireDialect::Openai) => Self::OpenAi,
+            Ok(WireDialect::OpenaiResponses) => Self::OpenAiResponses,
+            Ok(WireDialect::Anthropic) => Self::Anthropic,
+            Ok(WireDialect::Gemini) => Self::Gemini,
+            Ok(WireDialect::Dashscope) => Self::DashScope,
+            Ok(WireDialect::Mcp) => Self::Mcp,
+            Err(_) => return Err(SkillError::new(ErrorCode::InvalidArgument, "this version has no such dialect")),
+        })
     }
 }

@@ -142,12 +142,10 @@ impl<'a> Survey<'a> {
 
     fn resolve(&self, reference: &Value) -> Result<&'a Value, String> {
         let text = reference.as_str().unwrap_or_default();
-        let pointer = match text.strip_prefix('#') {
-            Some(pointer) if pointer.is_empty() || pointer.starts_with('/') => pointer,
-            _ => return Err(format!("the reference '{text}' leads out of the schema: use '#/$defs/...'")),
-        };
-        let decoded = percent_decoded(pointer);
-        self.root.pointer(&decoded).ok_or_else(|| format!("the reference '{text}' leads nowhere"))
+        if !matches!(text.strip_prefix('#'), Some(pointer) if pointer.is_empty() || pointer.starts_with('/')) {
+            return Err(format!("the reference '{text}' leads out of the schema: use '#/$defs/...'"));
+        }
+        lookup(self.root, text).ok_or_else(|| format!("the reference '{text}' leads nowhere"))
     }
 
     /// For each subschema, the places within a value that it speaks of, each with the subschemas that come to bear there.
@@ -177,6 +175,11 @@ impl<'a> Survey<'a> {
         }
         Ok(all)
     }
+}
+
+/// What a reference within a schema, such as `#/$defs/node`, leads to.
+pub fn lookup<'a>(root: &'a Value, reference: &str) -> Option<&'a Value> {
+    root.pointer(&percent_decoded(reference.strip_prefix('#')?))
 }
 
 fn id(schema: &Value) -> Id {

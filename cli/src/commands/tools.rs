@@ -5,7 +5,7 @@
 
 use std::process::ExitCode;
 
-use openskill_proto::v1::{ExportToolsRequest, ExportToolsResponse};
+use openskill_proto::v1::{Dialect, ExportToolsRequest, ExportToolsResponse};
 use serde_json::value::RawValue;
 
 use super::client;
@@ -29,7 +29,10 @@ pub(super) async fn run(args: &Tools, settings: &Settings) -> Result<ExitCode, F
     };
     let exported = client.export_tools(request).await.map_err(client::refused(settings))?.into_inner();
     let tools: Vec<&RawValue> = exported.tools_json.iter().filter_map(|text| serde_json::from_str(text).ok()).collect();
-    say(&pretty(&serde_json::to_string(&tools).unwrap_or_default()));
+    let array = serde_json::to_string(&tools).unwrap_or_default();
+    // Gemini has its declarations one level down.
+    let wrapped = if args.dialect == Dialect::Gemini { format!("[{{\"functionDeclarations\":{array}}}]") } else { array };
+    say(&pretty(&wrapped));
     remark(args, &exported);
     Ok(ExitCode::SUCCESS)
 }

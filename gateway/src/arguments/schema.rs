@@ -1,6 +1,6 @@
 //! Which schemas are taken, and how they are compiled.
 
-use openskill_proto::schema::MAX_PATTERN_BYTES;
+use openskill_proto::schema::{MAX_PATTERN_BYTES, lookup};
 use serde_json::{Map, Value};
 
 /// A schema that can't be used, and why.
@@ -48,7 +48,7 @@ fn has_applicators(object: &Map<String, Value>) -> bool {
 /// What `$ref` leads to, as far as it stays within `root`; the schema itself if it has none.
 pub(super) fn resolved<'a>(root: &'a Value, mut schema: &'a Value) -> &'a Value {
     for _ in 0..16 {
-        let target = schema.get("$ref").and_then(Value::as_str).and_then(|it| root.pointer(it.strip_prefix('#')?));
+        let target = schema.get("$ref").and_then(Value::as_str).and_then(|it| lookup(root, it));
         match target {
             Some(target) => schema = target,
             None => break,

@@ -80,18 +80,18 @@ impl Taken {
             let required = object.get("required").and_then(Value::as_array).map_or(0, Vec::len);
             self.properties += properties.len();
             self.optional += properties.len().saturating_sub(required);
-            self.characters += properties.keys().map(String::len).sum::<usize>();
+            self.characters += properties.keys().map(|name| name.chars().count()).sum::<usize>();
             properties.values().for_each(|it| self.count(it));
         }
         let is_union = object.contains_key("anyOf") || object.get("type").is_some_and(Value::is_array);
         self.unions += usize::from(is_union);
         if let Some(values) = object.get("enum").and_then(Value::as_array) {
-            let characters = values.iter().filter_map(Value::as_str).map(str::len).sum();
+            let characters = values.iter().filter_map(Value::as_str).map(|it| it.chars().count()).sum();
             self.enum_values += values.len();
             self.largest_enum = self.largest_enum.max((values.len(), characters));
             self.characters += characters;
         }
-        self.characters += object.get("const").and_then(Value::as_str).map_or(0, str::len);
+        self.characters += object.get("const").and_then(Value::as_str).map_or(0, |it| it.chars().count());
         object.get("items").into_iter().for_each(|it| self.count(it));
         object.get("anyOf").and_then(Value::as_array).into_iter().flatten().for_each(|it| self.count(it));
     }

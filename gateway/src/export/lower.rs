@@ -1,14 +1,16 @@
-//! From any JSON Schema to a provider's subset. Nothing is lost in silence: what can't be said in keywords is said in words.
+//! From any JSON Schema to a provider's subset. Nothing is lost in silence: what can't be said in keywords is said in words,
+//! and a tool for which words are not enough is not exported as strict.
 
 use serde_json::{Map, Value, json};
 
 use super::subset::Subset;
 
+mod merge;
 mod typed;
 mod words;
 
 /// How many subschemas one tool may have once its references are written out.
-const MAX_SUBSCHEMAS: usize = 4000;
+const MAX_SUBSCHEMAS: usize = 1500;
 
 /// A schema in a subset.
 #[derive(Debug)]
@@ -18,6 +20,10 @@ pub(super) struct Lowered {
     pub(super) remarks: Vec<String>,
     /// What got lost, for people.
     pub(super) notes: Vec<String>,
+    /// Whether a model has to write JSON text for some parameter.
+    pub(super) has_text: bool,
+    /// Whether a model has to write null for what it leaves out.
+    pub(super) has_null_for_nothing: bool,
     /// Why a strict reading would keep a model from calls that fit.
     lost: Option<String>,
 }
@@ -31,28 +37,26 @@ impl Lowered {
 
 /// Lowers a tool's schema: an object with no choices at its top.
 pub(super) fn root(schema: &Value, subset: &Subset) -> Lowered {
-    let mut lowering = Lowering { root: schema, subset, stack: Vec::new(), left: MAX_SUBSCHEMAS, lost: None };
-    let (mut object, remarks) = lowering.plain_top(schema);
-    let is_open =
-        !object.contains_key("properties") && !matches!(object.get("additionalProperties"), Some(Value::Bool(false)));
+    let mut lowering = Lowering::new(schema, subset);
+    let (mut object, mut remarks) = lowering.plain_top(schema);
     object.insert("type".to_owned(), "object".into());
     if subset.is_whole {
         object.shift_remove("$schema");
-        return Lowered { schema: Value::Object(object), remarks, notes: Vec::new(), lost: None };
+        return lowering.finish(Value::Object(object), remarks);
     }
-    let is_map = matches!(object.get("additionalProperties"), Some(Value::Bool(true) | Value::Object(_)));
+    let takes_any = match object.get("additionalProperties") {
+        Some(further) => *further != Value::Bool(false),
+        None => !object.contains_key("properties"),
+    };
+    if takes_any && !subset.maps {
+        lowering.note("it takes keys that it does not declare, which can't be said here");
+    }
+    let about = object.shift_remove("description").and_then(|it| it.as_str().map(str::to_owned));
     let mut said = Vec::new();
-    let description = object.shift_remove("description");
     let lowered = lowering.object(&object, 1, &mut said);
-    let mut notes = Vec::new();
-    if (is_open || is_map) && !subset.maps {
-        let note = "it takes keys that it does not declare, which can't be said here";
-        notes.push(note.to_owned());
-        lowering.lost = Some(note.to_owned());
-    }
-    let about = description.and_then(|it| it.as_str().map(str::to_owned));
-    let remarks = about.into_iter().chain(remarks).chain(said).collect();
-    Lowered { schema: lowered, remarks, notes, lost: lowering.lost }
+    remarks.splice(0..0, about);
+    remarks.extend(said);
+    lowering.finish(lowered, remarks)
 }
 
 /// A schema on its way down.
@@ -62,101 +66,137 @@ pub(super) struct Lowering<'a> {
     /// The references that are being written out.
     stack: Vec<String>,
     left: usize,
+    notes: Vec<String>,
+    has_text: bool,
+    has_null_for_nothing: bool,
     lost: Option<String>,
 }
 
-impl Lowering<'_> {
+impl<'a> Lowering<'a> {
+    fn new(root: &'a Value, subset: &'a Subset) -> Self {
+        Self {
+            root,
+            subset,
+            stack: Vec::new(),
+            left: MAX_SUBSCHEMAS,
+            notes: Vec::new(),
+            has_text: false,
+            has_null_for_nothing: false,
+            lost: None,
+        }
+    }
+
+    fn finish(self, schema: Value, remarks: Vec<String>) -> Lowered {
+        Lowered {
+            schema,
+            remarks,
+            notes: self.notes,
+            has_text: self.has_text,
+            has_null_for_nothing: self.has_null_for_nothing,
+            lost: self.lost,
+        }
+    }
+
+    /// Remembers that some call that fits can't be written.
+    pub(super) fn lose(&mut self, what: &str) {
+        self.lost.get_or_insert_with(|| what.to_owned());
+    }
+
+    /// The same, and says so also where nothing is strict.
+    fn note(&mut self, what: &str) {
+        self.notes.push(what.to_owned());
+        self.lose(what);
+    }
+
     /// The top as one plain object: parts of `allOf` taken together, choices turned into words.
     fn plain_top(&mut self, schema: &Value) -> (Map<String, Value>, Vec<String>) {
-        let mut object = self.merged(schema, 0);
+        let mut object = self.merged(schema, &mut Vec::new());
         let mut remarks = Vec::new();
-        for keyword in ["anyOf", "oneOf", "not", "if", "then", "else", "dependentSchemas", "dependentRequired"] {
-            if let Some(choice) = object.shift_remove(keyword) {
-                // What the branches declare has to be there to be given.
-                for branch in choice.as_array().into_iter().flatten().filter(|_| keyword.ends_with("Of")) {
-                    let branch = self.merged(branch, 0);
-                    adopt_properties(&mut object, branch.get("properties"));
-                }
-                remarks.push(words::of_keyword(keyword, &choice));
+        for keyword in ["anyOf", "oneOf", "not", "if", "then", "else", "dependentSchemas", "dependentRequired", "dependencies"] {
+            let Some(choice) = object.shift_remove(keyword) else { continue };
+            self.lose("a choice at the top of its schema can only be said in words");
+            // What the branches declare has to be there to be given.
+            let branches = match (&choice, keyword) {
+                (Value::Array(branches), _) => branches.clone(),
+                (Value::Object(by_key), "dependentSchemas" | "dependencies") => by_key.values().cloned().collect(),
+                (branch, "then" | "else") => vec![branch.clone()],
+                _ => Vec::new(),
+            };
+            let mut joined = Map::new();
+            for branch in branches {
+                let branch = self.merged(&branch, &mut Vec::new());
+                merge::join_properties(&mut joined, branch.get("properties"));
             }
+            merge::adopt_properties(&mut object, joined);
+            remarks.push(words::of_keyword(keyword, &self.written_out(&choice)));
         }
         (object, remarks)
     }
 
-    /// A schema with its reference and its `allOf` written into it.
-    fn merged(&mut self, schema: &Value, depth: usize) -> Map<String, Value> {
-        let Some(object) = schema.as_object() else { return Map::new() };
-        let mut merged = object.clone();
-        if depth > 16 {
-            return merged;
-        }
-        let target = merged.shift_remove("$ref").and_then(|it| self.resolve(it.as_str()?));
-        let parts = merged.shift_remove("allOf");
-        let parts = target.into_iter().chain(parts.as_ref().and_then(Value::as_array).cloned().into_iter().flatten());
-        for part in parts {
-            for (keyword, value) in self.merged(&part, depth + 1) {
-                match (keyword.as_str(), merged.get_mut(&keyword)) {
-                    ("properties", Some(_)) => adopt_properties(&mut merged, Some(&value)),
-                    ("required", Some(Value::Array(there))) => {
-                        there.extend(value.as_array().cloned().unwrap_or_default());
-                    }
-                    (_, Some(_)) => {}
-                    (_, None) => drop(merged.insert(keyword, value)),
-                }
-            }
-        }
-        merged
-    }
-
-    fn resolve(&self, reference: &str) -> Option<Value> {
-        self.root.pointer(reference.strip_prefix('#')?).cloned()
-    }
-
     /// Any schema below the top. `nullable`: null has to be allowed as well.
     pub(super) fn any(&mut self, schema: &Value, depth: usize, nullable: bool) -> Value {
-        let reference = schema.get("$ref").and_then(Value::as_str).map(str::to_owned);
-        let recursive = reference.as_ref().is_some_and(|it| self.stack.contains(it));
-        let spent = self.left == 0 || depth > self.subset.depth;
-        self.left = self.left.saturating_sub(1);
-        if recursive || spent {
+        if self.left == 0 || depth > self.subset.depth {
+            return self.at_the_end(schema, nullable);
+        }
+        self.left -= 1;
+        let mut followed = Vec::new();
+        let merged = self.merged(schema, &mut followed);
+        if followed.iter().any(|reference| self.stack.contains(reference)) {
             return self.text(schema, nullable);
         }
-        self.stack.extend(reference.clone());
-        let merged = self.merged(schema, 0);
+        let level = self.stack.len();
+        self.stack.append(&mut followed);
         let lowered = self.merged_any(schema, merged, depth, nullable);
-        if reference.is_some() {
-            self.stack.pop();
-        }
+        self.stack.truncate(level);
         lowered
     }
 
-    fn merged_any(&mut self, schema: &Value, mut merged: Map<String, Value>, depth: usize, nullable: bool) -> Value {
-        for keyword in ["anyOf", "oneOf"] {
-            let Some(Value::Array(branches)) = merged.shift_remove(keyword) else { continue };
-            let is_null = |it: &Value| it.get("type").and_then(Value::as_str) == Some("null");
-            let nullable = nullable || branches.iter().any(is_null);
-            let others: Vec<_> = branches.into_iter().filter(|it| !is_null(it)).collect();
-            return match &others[..] {
-                [] => self.text(schema, nullable),
-                [only] => {
-                    let only = self.merged(only, 0);
-                    for (keyword, value) in only {
-                        merged.entry(keyword).or_insert(value);
-                    }
-                    self.merged_any(schema, merged, depth, nullable)
-                }
-                _ if merged.contains_key("properties") || !self.subset.any_of => self.text(schema, nullable),
-                several => self.choice(&merged, several, depth, nullable),
-            };
+    /// What is left to say when there is no place to go deeper: scalars as they are, all else as text.
+    fn at_the_end(&mut self, schema: &Value, nullable: bool) -> Value {
+        match schema.get("type").and_then(Value::as_str) {
+            Some(kind @ ("string" | "integer" | "number" | "boolean")) => {
+                let merged = schema.as_object().cloned().unwrap_or_default();
+                typed::scalar(self, &merged, kind, nullable)
+            }
+            _ => self.text(schema, nullable),
         }
-        typed::lower(self, schema, &merged, depth, nullable)
+    }
+
+    fn merged_any(&mut self, schema: &Value, mut merged: Map<String, Value>, depth: usize, nullable: bool) -> Value {
+        let Some(keyword) = ["anyOf", "oneOf"].into_iter().find(|keyword| merged.contains_key(*keyword)) else {
+            return typed::lower(self, schema, &merged, depth, nullable);
+        };
+        let Some(Value::Array(branches)) = merged.shift_remove(keyword) else { return self.text(schema, nullable) };
+        let is_null = |it: &Value| it.get("type").and_then(Value::as_str) == Some("null");
+        let nullable = nullable || branches.iter().any(is_null);
+        let others: Vec<_> = branches.into_iter().filter(|it| !is_null(it)).collect();
+        if let Some(words) = merge::as_one_enum(&others) {
+            merged.extend(words);
+            return self.merged_any(schema, merged, depth, nullable);
+        }
+        // What stands beside the choice holds for each branch; what describes it describes the choice.
+        let about = merge::take_description(&mut merged);
+        let with_outer = |branch: &Value| match merged.is_empty() {
+            true => branch.clone(),
+            false => json!({ "allOf": [branch, Value::Object(merged.clone())] }),
+        };
+        match &others[..] {
+            [] => self.text(schema, nullable),
+            [only] => {
+                let mut one = about;
+                one.insert("allOf".to_owned(), json!([with_outer(only)]));
+                self.any(&Value::Object(one), depth, nullable)
+            }
+            _ if !self.subset.any_of => self.text(schema, nullable),
+            several => self.choice(&about, several.iter().map(with_outer).collect(), depth, nullable),
+        }
     }
 
     /// `anyOf` with the first branch that can be null if it has to.
     pub(super) fn choice(
         &mut self,
-        merged: &Map<String, Value>,
-        branches: &[Value],
+        about: &Map<String, Value>,
+        branches: Vec<Value>,
         depth: usize,
         nullable: bool,
     ) -> Value {
@@ -166,20 +206,27 @@ impl Lowering<'_> {
             .map(|(index, branch)| self.any(branch, depth, nullable && index == 0))
             .collect();
         let mut said = Vec::new();
-        words::say_rest(merged, &["description", "title", "default"], self.subset.default, &mut said);
+        words::say_rest(about, &[], self.subset.default, &mut said);
         let mut object = Map::new();
-        self.describe(&mut object, merged, &said);
+        self.describe(&mut object, about, &said);
         object.insert("anyOf".to_owned(), Value::Array(lowered));
         Value::Object(object)
     }
 
-    /// What the subset has no form for: a string of JSON text. The call's preparation reads it back.
+    /// What the subset has no form for: a string of JSON text, which the call's preparation reads back. That it can do
+    /// only where the schema itself takes no string; otherwise the string is taken as it stands.
     pub(super) fn text(&mut self, schema: &Value, nullable: bool) -> Value {
-        let merged = self.merged(schema, 0);
-        let said = vec![format!("Write it as JSON text. It has to fit this JSON Schema: {}", words::short(schema))];
+        let quoted = words::short(&self.written_out(schema));
+        let said = if merge::takes_string(self.root, schema, 0) {
+            self.lose("a parameter takes more than text, which can't be said here");
+            format!("Text; other forms that this JSON Schema allows can't be given here: {quoted}")
+        } else {
+            self.has_text = true;
+            format!("Write it as JSON text. It has to fit this JSON Schema: {quoted}")
+        };
         let mut object = Map::new();
         object.insert("type".to_owned(), self.kind("string", nullable));
-        self.describe(&mut object, &merged, &said);
+        self.describe(&mut object, schema.as_object().unwrap_or(&Map::new()), &[said]);
         Value::Object(object)
     }
 
@@ -197,16 +244,6 @@ impl Lowering<'_> {
         let parts: Vec<_> = std::iter::once(own).chain(said.iter().cloned()).filter(|it| !it.is_empty()).collect();
         if !parts.is_empty() {
             object.insert("description".to_owned(), parts.join(" ").into());
-        }
-    }
-}
-
-fn adopt_properties(object: &mut Map<String, Value>, properties: Option<&Value>) {
-    let Some(new) = properties.and_then(Value::as_object) else { return };
-    let there = object.entry("properties").or_insert_with(|| json!({}));
-    if let Some(there) = there.as_object_mut() {
-        for (name, schema) in new {
-            there.entry(name.clone()).or_insert_with(|| schema.clone());
         }
     }
 }

@@ -14,8 +14,8 @@ fn longest(dialect: Dialect) -> usize {
     }
 }
 
-/// A name for each tool, in their order: its own where the provider takes it, else one like it. Names that may stay are
-/// given first, so that no other tool takes them.
+/// A name for each tool, in their order: its own where the provider takes it, else one like it, with a mark that is made
+/// of its own name alone. So a tool's exported name does not depend on what else is exported.
 pub(super) fn assign<'a>(names: impl Iterator<Item = &'a str>, dialect: Dialect) -> Vec<String> {
     let names: Vec<&str> = names.collect();
     let mut taken: HashSet<String> =
@@ -26,8 +26,7 @@ pub(super) fn assign<'a>(names: impl Iterator<Item = &'a str>, dialect: Dialect)
         if plain == *name && own.insert(plain.clone()) {
             return plain;
         }
-        let fresh = std::iter::once(plain.clone()).chain((0_u32..).map(|round| marked(&plain, name, round, dialect)));
-        let found = fresh.into_iter().find(|name| !taken.contains(name)).unwrap_or(plain);
+        let found = (0_u32..).map(|round| marked(&plain, name, round, dialect)).find(|name| !taken.contains(name)).unwrap_or(plain);
         taken.insert(found.clone());
         found
     };
@@ -68,7 +67,8 @@ mod tests {
         assert!(given[1].starts_with("a_b_") && given[3].starts_with("a_b_"));
         assert_eq!(given.iter().collect::<HashSet<_>>().len(), names.len());
         assert!(given.iter().all(|name| (1..=64).contains(&name.len())));
-        assert_eq!(assign(["9lives"].into_iter(), Dialect::Gemini), ["_9lives"]);
+        assert_eq!(assign(["a.b"].into_iter(), Dialect::OpenAi)[0], given[1], "whatever else is exported");
+        assert!(assign(["9lives"].into_iter(), Dialect::Gemini)[0].starts_with("_9lives_"));
         assert_eq!(assign(["a.b"].into_iter(), Dialect::Mcp), ["a.b"]);
     }
 }

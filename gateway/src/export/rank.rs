@@ -15,6 +15,9 @@ const B: f64 = 0.75;
 const NAME_WEIGHT: f64 = 3.0;
 const DESCRIPTION_WEIGHT: f64 = 1.5;
 
+/// How many different words of a question count.
+const MAX_WORDS: usize = 64;
+
 /// The longest text that is looked at, in characters, of a question and of each field.
 const MAX_CHARACTERS: usize = 4000;
 
@@ -50,7 +53,9 @@ impl Document {
 
 /// The documents that share words with a question, best first, each with its score. Equals keep their order.
 pub(crate) fn rank(question: &str, documents: &[&Document]) -> Vec<(usize, f64)> {
-    let asked: HashSet<String> = words(question).into_iter().collect();
+    let mut asked: Vec<String> = words(question);
+    asked.truncate(MAX_WORDS);
+    let asked: HashSet<String> = asked.into_iter().collect();
     let count = documents.len() as f64;
     let mean = documents.iter().map(|it| it.length).sum::<f64>() / count.max(1.0);
     let rarity: HashMap<&str, f64> = asked
@@ -66,7 +71,7 @@ pub(crate) fn rank(question: &str, documents: &[&Document]) -> Vec<(usize, f64)>
             document.weights.get(*word).map_or(0.0, |weight| rarity * weight * (K1 + 1.0) / (weight + norm))
         };
         // In a fixed order, so that equal scores are equal to the last bit.
-        let mut parts: Vec<_> = rarity.iter().map(of_word).collect();
+        let mut parts: Vec<_> = rarity.iter().map(of_word).filter(|it| *it > 0.0).collect();
         parts.sort_by(f64::total_cmp);
         parts.iter().sum()
     };
@@ -81,13 +86,19 @@ fn words(text: &str) -> Vec<String> {
     let mut words = Vec::new();
     let mut word = String::new();
     let mut wide: Option<char> = None;
+    let mut alone = false;
     let mut before_lower = false;
     for it in text.chars().take(MAX_CHARACTERS).chain([' ']) {
         let is_wide = it.is_alphabetic() && u32::from(it) >= 0x2E80;
         let breaks = !it.is_alphanumeric() || is_wide || (it.is_uppercase() && before_lower);
         if breaks && !word.is_empty() {
-            words.push(stem(&std::mem::take(&mut word)));
+            let whole = std::mem::take(&mut word);
+            words.extend((!NOISE.contains(&whole.as_str())).then(|| stem(&whole)));
         }
+        if let (false, Some(before), true) = (is_wide, wide, alone) {
+            words.push(before.to_string());
+        }
+        alone = is_wide && wide.is_none();
         if is_wide {
             words.extend(wide.map(|before| format!("{before}{it}")));
         } else if it.is_alphanumeric() {
@@ -96,7 +107,6 @@ fn words(text: &str) -> Vec<String> {
         wide = is_wide.then_some(it);
         before_lower = it.is_lowercase();
     }
-    words.retain(|it| !NOISE.contains(&it.as_str()));
     words
 }
 
@@ -118,7 +128,9 @@ fn stem(word: &str) -> String {
         }
     }
     let rest = cut("ing", 4).or_else(|| cut("ed", 4)).or_else(|| cut("s", 3).filter(|rest| !rest.ends_with('s')));
-    rest.unwrap_or(word).to_owned()
+    let rest = rest.unwrap_or(word);
+    // `create`, `creates`, `created` and `creating` are one.
+    rest.strip_suffix('e').filter(|rest| rest.len() >= 3).unwrap_or(rest).to_owned()
 }
 
 #[cfg(test)]
@@ -127,8 +139,10 @@ mod tests {
 
     #[test]
     fn words_are_found_in_any_writing() {
-        assert_eq!(words("searchFiles, search_files: queries!"), ["search", "file", "search", "file", "query"]);
+        assert_eq!(words("searchFiles, search_files: queries!"), ["search", "fil", "search", "fil", "query"]);
         assert_eq!(words("打开浏览器"), ["打开", "开浏", "浏览", "览器"]);
+        assert_eq!(words("图"), ["图"]);
+        assert_eq!(words("creates created creating this"), ["creat", "creat", "creat"]);
         assert_eq!(words("HTTP2 of the class boxes"), ["http2", "class", "box"]);
     }
 

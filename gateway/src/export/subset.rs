@@ -13,6 +13,8 @@ pub(super) struct Subset {
     pub(super) constant: bool,
     /// `"type": ["string", "null"]`.
     pub(super) null_in_type: bool,
+    /// Whether null may be one of an enum's values beside a type that names it.
+    pub(super) null_in_enum: bool,
     /// Whether an enum may hold other things than strings.
     pub(super) mixed_enum: bool,
     /// `title`.
@@ -33,6 +35,8 @@ pub(super) struct Subset {
     pub(super) all_required: bool,
     /// Whether the order of properties is written beside them.
     pub(super) ordering: bool,
+    /// What may stand in a property's name beside letters and digits; nothing said means anything.
+    pub(super) key_characters: &'static [char],
     /// How deep schemas may nest.
     pub(super) depth: usize,
 }
@@ -52,6 +56,7 @@ impl Subset {
                 any_of: true,
                 constant: true,
                 null_in_type: true,
+                null_in_enum: true,
                 mixed_enum: true,
                 title: true,
                 bounds: &[
@@ -83,6 +88,7 @@ impl Subset {
                 formats: &ANTHROPIC_FORMATS,
                 most_min_items: Some(1),
                 says_closed: true,
+                key_characters: &['_', '-', '.'],
                 depth: 32,
                 ..Self::narrow()
             },
@@ -91,13 +97,16 @@ impl Subset {
             (Dialect::Gemini, _) => Self {
                 title: true,
                 bounds: &["minimum", "maximum", "minItems", "maxItems"],
-                formats: &["date-time", "date", "time"],
+                // The documents name more; the service refuses them.
+                formats: &["date-time"],
                 ordering: true,
+                key_characters: &['_'],
                 ..Self::narrow()
             },
             // Nothing is documented: what OpenAI and Gemini have in common.
             (Dialect::DashScope, _) => Self {
                 null_in_type: true,
+                null_in_enum: true,
                 mixed_enum: true,
                 title: true,
                 bounds: &["minimum", "maximum", "minItems", "maxItems"],
@@ -115,6 +124,7 @@ impl Subset {
             any_of: false,
             constant: false,
             null_in_type: false,
+            null_in_enum: false,
             mixed_enum: false,
             title: false,
             default: false,
@@ -125,6 +135,7 @@ impl Subset {
             maps: false,
             all_required: false,
             ordering: false,
+            key_characters: &[],
             depth: 10,
         }
     }

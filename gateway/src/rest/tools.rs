@@ -17,7 +17,10 @@ pub(super) async fn list(State(rest): State<Rest>, request: Request) -> Response
     };
     match tools::export(&rest.gateway, &wanted) {
         Ok(response) => body::json(render::tools(&response, wanted.dialect())),
-        Err(error) => refuse(StatusCode::NOT_FOUND, error.code(), &error.message),
+        Err(error) => {
+            let status = StatusCode::from_u16(error.code().meaning().http).unwrap_or(StatusCode::BAD_REQUEST);
+            refuse(status, error.code(), &error.message)
+        }
     }
 }
 
@@ -41,10 +44,9 @@ fn read(query: &str) -> Result<ExportToolsRequest, String> {
             "toolset" => request.toolset = value.into_owned(),
             "skill" => request.skill_ids.push(value.into_owned()),
             "query" => request.query = value.into_owned(),
-            "session_id" => request.session_id = value.into_owned(),
             "limit" => request.limit = value.parse().map_err(|_| "limit is a whole number".to_owned())?,
             _ => {
-                let known = "dialect, strict, toolset, skill, query, limit, include_unavailable and session_id";
+                let known = "dialect, strict, toolset, skill, query, limit and include_unavailable";
                 return Err(format!("the query may hold {known}"));
             }
         }

@@ -5,76 +5,64 @@ use serde_json::{Map, Value};
 /// The longest schema that is quoted, in characters.
 const MAX_QUOTED: usize = 600;
 
-/// Keywords that say nothing to a model.
-const SILENT: [&str; 19] = [
-    "$schema",
-    "$id",
-    "$anchor",
-    "$comment",
-    "$defs",
-    "definitions",
-    "$ref",
-    "type",
-    "title",
-    "description",
-    "properties",
-    "required",
-    "items",
-    "allOf",
-    "anyOf",
-    "oneOf",
-    "readOnly",
-    "writeOnly",
-    "additionalProperties",
+/// Keywords that say something to a model. Those of structure are lowered; others are some generator's own.
+const SAID: [&str; 34] = [
+    "default",
+    "examples",
+    "enum",
+    "const",
+    "format",
+    "pattern",
+    "minLength",
+    "maxLength",
+    "minimum",
+    "maximum",
+    "exclusiveMinimum",
+    "exclusiveMaximum",
+    "multipleOf",
+    "minItems",
+    "maxItems",
+    "uniqueItems",
+    "contains",
+    "minContains",
+    "maxContains",
+    "prefixItems",
+    "minProperties",
+    "maxProperties",
+    "patternProperties",
+    "propertyNames",
+    "dependentRequired",
+    "dependentSchemas",
+    "dependencies",
+    "not",
+    "if",
+    "then",
+    "else",
+    "contentEncoding",
+    "unevaluatedItems",
+    "deprecated",
 ];
 
 /// Says every keyword that is not in `kept`.
 pub(super) fn say_rest(merged: &Map<String, Value>, kept: &[&str], keeps_default: bool, said: &mut Vec<String>) {
     for (keyword, value) in merged {
         let is_kept = kept.contains(&keyword.as_str()) || (keeps_default && keyword == "default");
-        if !is_kept && !SILENT.contains(&keyword.as_str()) && is_known(keyword) {
+        if !is_kept && SAID.contains(&keyword.as_str()) {
             said.push(of_keyword(keyword, value));
         }
     }
 }
 
-/// Whether a keyword is JSON Schema's. Others are some generator's own.
-fn is_known(keyword: &str) -> bool {
-    const KNOWN: [&str; 32] = [
-        "default",
-        "examples",
-        "enum",
-        "const",
-        "format",
-        "pattern",
-        "minLength",
-        "maxLength",
-        "minimum",
-        "maximum",
-        "exclusiveMinimum",
-        "exclusiveMaximum",
-        "multipleOf",
-        "minItems",
-        "maxItems",
-        "uniqueItems",
-        "contains",
-        "minContains",
-        "maxContains",
-        "prefixItems",
-        "minProperties",
-        "maxProperties",
-        "patternProperties",
-        "propertyNames",
-        "dependentRequired",
-        "dependentSchemas",
-        "not",
-        "if",
-        "then",
-        "else",
-        "contentEncoding",
-        "deprecated",
-    ];
-    KNOWN.contains(&keyword)
+/// Says what null means for a parameter that is optional and takes null anyway, unless that is what it gets without.
+pub(super) fn say_null(schema: &Value, property: &mut Value) {
+    let is_null = |it: &Value| it.as_str() == Some("null");
+    let in_type = schema.get("type").and_then(Value::as_array).is_some_and(|it| it.iter().any(is_null));
+    let branches = ["anyOf", "oneOf"].iter().filter_map(|it| schema.get(*it)?.as_array()).flatten();
+    let in_branch = branches.into_iter().any(|it| it.get("type").is_some_and(is_null));
+    if (in_type || in_branch) && schema.get("default") != Some(&Value::Null) {
+        let own = property.get("description").and_then(Value::as_str).unwrap_or_default();
+        property["description"] = format!("{own} Null is taken as null, not as left out.").trim().into();
+    }
 }
 
 /// One keyword as a sentence.
