@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, OnceLock};
 
 use arc_swap::ArcSwap;
-use openskill_proto::v1::{CatalogChange, ChangeKind, Skill, SkillStatus};
+use openskill_proto::v1::{ArgumentRules, CatalogChange, ChangeKind, Skill, SkillStatus};
 use tokio::sync::watch;
 
 use crate::arguments::{Definition, Rules, nearest};
@@ -99,8 +99,12 @@ impl Catalog {
     /// Makes a new snapshot of what the workers have now.
     pub(crate) fn rebuild(&self, workers: &Workers) {
         let _guard = self.building.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        let snapshot = merge(&workers.all(), &self.definitions);
-        self.definitions.keep(snapshot.values().map(|entry| &entry.skill));
+        let workers = workers.all();
+        let snapshot = merge(&workers, &self.definitions);
+        // Also those of offers that are not shown now: in a rolling update they may be again.
+        let states: Vec<_> = workers.iter().filter_map(|worker| worker.serving()).collect();
+        let offered = states.iter().flat_map(|state| &state.skills);
+        self.definitions.keep(offered.chain(snapshot.values().map(|entry| &entry.skill)));
         self.current.store(Arc::new(snapshot));
         self.changes.send_modify(|change| *change += 1);
     }
@@ -129,12 +133,21 @@ fn merge_one(offers: Vec<(Skill, Arc<Worker>)>, definitions: &Definitions) -> Op
     // A call may go to any of them, so what is promised of one has to hold for all.
     skill.idempotent = offers.iter().all(|(skill, _)| skill.idempotent);
     skill.destructive = offers.iter().any(|(skill, _)| skill.destructive);
+    let strictest = |one: ArgumentRules, other: &ArgumentRules| ArgumentRules {
+        policy: one.policy.max(other.policy),
+        drop_unknown: one.drop_unknown && other.drop_unknown,
+        fill_defaults: one.fill_defaults && other.fill_defaults,
+        aliases: one.aliases,
+    };
+    let rules = skill.argument_rules.clone().unwrap_or_default();
+    let others = offers.iter().map(|(skill, _)| skill.argument_rules.clone().unwrap_or_default());
+    skill.argument_rules = Some(others.fold(rules, |one, other| strictest(one, &other)));
     let mut workers: Vec<_> = offers.into_iter().filter(|(skill, _)| runs(skill)).map(|(_, worker)| worker).collect();
     let definition = match definitions.get(&skill) {
         Ok(definition) => definition,
         Err(refused) => {
             // A skill whose calls can't be checked is not called.
-            tracing::error!(skill_id = skill.id, reason = %refused, "a skill's schema can't be used");
+            tracing::error!(skill_id = skill.id, reason = refused.to_string(), "a skill's schema can't be used");
             skill.set_status(SkillStatus::Unavailable);
             skill.status_reason = refused.to_string();
             workers.clear();

@@ -45,7 +45,11 @@ impl Metrics {
     /// All counters as text.
     pub(crate) fn render(&self) -> String {
         let mut out = String::new();
-        head(&mut out, "openskill_calls_total", "Calls that ended, by their code; OK means success.");
+        head(
+            &mut out,
+            "openskill_calls_total",
+            "Calls that were answered, by the code of the answer; OK means success.",
+        );
         let codes = std::iter::once("OK").chain(TABLE.iter().map(|row| row.code.as_str_name()));
         for (code, count) in codes.zip(&self.calls) {
             line(&mut out, &format!("openskill_calls_total{{code=\"{code}\"}}"), count);

@@ -1,6 +1,8 @@
 //! One log line a call, whatever its end. Target `openskill::call`.
 
-use openskill_proto::v1::SkillResult;
+use openskill_proto::v1::skill_error::More;
+use openskill_proto::v1::{ErrorCode, SkillError, SkillResult};
+use serde_json::Value;
 
 use crate::call::Call;
 
@@ -24,7 +26,7 @@ impl<'a> Record<'a> {
             meta.map_or("", |meta| &meta.worker_id),
             result.success,
             error.map_or("", |error| error.code().as_str_name()),
-            error.map_or("", |error| &error.message),
+            error.map_or(String::new(), message).as_str(),
         );
     }
 
@@ -43,6 +45,23 @@ impl<'a> Record<'a> {
             error.code = code,
             error.message = message,
         );
+    }
+}
+
+/// What the log says of an error. What is wrong with a call's arguments is said by its place: the values are the
+/// caller's and stay out of the log.
+fn message(error: &SkillError) -> String {
+    let details = match &error.more {
+        Some(More::DetailsJson(text)) => serde_json::from_str::<Value>(text).unwrap_or_default(),
+        _ => Value::Null,
+    };
+    match (details["violations"].as_array(), error.code()) {
+        (Some(violations), _) => {
+            let paths: Vec<_> = violations.iter().filter_map(|it| it["path"].as_str()).collect();
+            format!("the arguments do not fit at '{}'", paths.join("', '"))
+        }
+        (None, ErrorCode::InvalidJson) => "the arguments can't be read".to_owned(),
+        (None, _) => error.message.clone(),
     }
 }
 

@@ -47,7 +47,9 @@ async fn a_call_that_is_slightly_wrong_succeeds_and_says_what_was_changed() {
     for kind in ["alias", "key_fold", "string_to_integer", "string_to_boolean", "enum_fold", "unknown_dropped"] {
         assert!(made.iter().any(|it| it == kind), "{kind} in {made:?}");
     }
-    assert!(warnings(&result).contains("left out: why (there were: query, maxSteps, use_vision, mode, why; kept: task,"));
+    assert!(
+        warnings(&result).contains("left out: why (there were: query, maxSteps, use_vision, mode, why; kept: task,")
+    );
 
     let body = system.call("typed", json!({"task": "x", "max_steps": "7"})).await.json();
     assert_eq!(body["data"], json!({"task": "x", "max_steps": 7}));
@@ -64,7 +66,10 @@ async fn a_call_that_can_not_be_repaired_is_answered_with_feedback_and_runs_noth
     assert_eq!((answer.status, answer.code().as_str()), (400, "INVALID_ARGUMENT"));
     let error = &answer.json()["error"];
     let message = error["message"].as_str().unwrap();
-    assert!(message.contains("\"task\" is missing: a string") && message.contains("did you mean \"task\"?"), "{message}");
+    assert!(
+        message.contains("\"task\" is missing: a string") && message.contains("did you mean \"task\"?"),
+        "{message}"
+    );
     let violations = error["details"]["violations"].as_array().unwrap();
     let wrong = violations.iter().find(|it| it["path"] == "/max_steps").unwrap();
     assert_eq!((&wrong["expected"], &wrong["got"]), (&json!("an integer, at least 1"), &json!("\"many\"")));

@@ -13,7 +13,7 @@ use serde_json::Value;
 mod arguments;
 mod parameters;
 mod raw;
-pub(crate) mod schema;
+mod schema;
 mod toolset;
 
 pub use raw::Limits;
@@ -291,7 +291,13 @@ fn resolve_root(root: &str, rules: Rules<'_>) -> Result<PathBuf, (&'static str, 
 }
 
 fn check_sizes(raw: &raw::Raw) -> Result<(), (&'static str, String)> {
-    let texts = [("description", &raw.description), ("version", &raw.version), ("toolset", &raw.toolset)];
+    let reason = raw.unavailable.clone().unwrap_or_default();
+    let texts = [
+        ("description", &raw.description),
+        ("version", &raw.version),
+        ("toolset", &raw.toolset),
+        ("unavailable", &reason),
+    ];
     for (field, text) in texts {
         if text.len() > MAX_TEXT_BYTES || text.chars().any(|it| it.is_control() && it != '\n') {
             return Err((field, format!("must be at most {MAX_TEXT_BYTES} bytes without control characters")));

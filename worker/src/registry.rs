@@ -146,7 +146,7 @@ impl Entry {
 
 fn report(errors: &[ManifestError]) {
     for error in errors {
-        tracing::error!(file = %error.file.display(), line = error.line, reason = %error.reason, "bad manifest");
+        tracing::error!(file = %error.file.display(), line = error.line, reason = error.reason, "bad manifest");
     }
 }
 

@@ -31,7 +31,8 @@ pub(super) async fn run(args: &Tools, settings: &Settings) -> Result<ExitCode, F
     let tools: Vec<&RawValue> = exported.tools_json.iter().filter_map(|text| serde_json::from_str(text).ok()).collect();
     let array = serde_json::to_string(&tools).unwrap_or_default();
     // Gemini has its declarations one level down.
-    let wrapped = if args.dialect == Dialect::Gemini { format!("[{{\"functionDeclarations\":{array}}}]") } else { array };
+    let wrapped =
+        if args.dialect == Dialect::Gemini { format!("[{{\"functionDeclarations\":{array}}}]") } else { array };
     say(&pretty(&wrapped));
     remark(args, &exported);
     Ok(ExitCode::SUCCESS)

@@ -6,9 +6,16 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use super::feedback::{self, Feedback, Violation};
-use super::parse::{self, Fault, MAX_REPAIRED_BYTES};
+use super::parse::{self, Fault};
 use super::schema::{self, SchemaRefused};
 use super::{Policy, Prepared, Rejected, Repair, repair};
+
+/// The most work that checking one call may be: bytes times subschemas for one place.
+const MAX_WORK: u64 = 2_000_000_000;
+
+/// The complaint about a call that does not fit and is too large to be looked at in detail: every error holds a copy of
+/// what it complains of.
+const TOO_LARGE: &str = "the arguments do not fit the skill's schema, and are too large to say where";
 
 /// What a skill takes, and what may be done to arguments that do not fit.
 #[derive(Debug)]
@@ -25,6 +32,8 @@ struct Compiled {
     validator: jsonschema::Validator,
     /// A call that is right.
     example: Option<Value>,
+    /// How many subschemas may come to bear on one place of a call.
+    cost: u64,
 }
 
 /// A skill's own rules.
@@ -55,14 +64,14 @@ impl Definition {
     /// The schema can't be used, or it could take too long to check a call against it.
     pub fn compile(schema: &str, rules: Rules, examples: &[String]) -> Result<Self, SchemaRefused> {
         let declared: Value = serde_json::from_str(schema).map_err(|error| SchemaRefused(error.to_string()))?;
-        openskill_proto::schema::check(&declared).map_err(SchemaRefused)?;
         let schema = schema::closed(declared);
+        let cost = openskill_proto::schema::check(&schema).map_err(SchemaRefused)?;
         let validator = schema::compile(&schema)?;
         let given = examples.iter().filter_map(|text| serde_json::from_str(text).ok());
         let example = given
             .chain(feedback::example(&schema))
             .find(|example: &Value| example.is_object() && validator.is_valid(example));
-        Ok(Self { schema: Some(Compiled { schema, validator, example }), rules })
+        Ok(Self { schema: Some(Compiled { schema, validator, example, cost }), rules })
     }
 
     /// A skill that declares no schema: its arguments are passed on as they are.
@@ -94,16 +103,19 @@ impl Definition {
     /// It can't be read, or it does not fit and no repair makes it fit.
     pub fn prepare<'a>(&self, text: &'a str, policy: Policy) -> Result<Prepared<'a>, Rejected> {
         let strict = policy.max(self.rules.policy) == Policy::Strict;
+        let small = parse::is_small(text);
+        if self.schema.as_ref().is_some_and(|it| it.cost.saturating_mul(text.len() as u64) > MAX_WORK) {
+            return Err(self.not_an_object("the arguments are too large for this skill's schema to be checked"));
+        }
         let fault = match parse::strict(text) {
             Ok(value) if value.is_object() && self.fits(&value) => {
                 return Ok(Prepared { text: Cow::Borrowed(text), repairs: Vec::new() });
             }
-            Ok(value) if strict || text.len() > MAX_REPAIRED_BYTES => return Err(self.reject(&value)),
+            Ok(Value::Object(_)) if !small => return Err(self.not_an_object(TOO_LARGE)),
+            Ok(value) if strict || !small => return Err(self.reject(&value)),
             Ok(_) => None,
             Err(Fault::Final(reason)) => return Err(self.unreadable(&reason)),
-            Err(Fault::Syntax(reason)) if strict || text.len() > MAX_REPAIRED_BYTES => {
-                return Err(self.unreadable(&reason));
-            }
+            Err(Fault::Syntax(reason)) if strict || !small => return Err(self.unreadable(&reason)),
             Err(Fault::Syntax(reason)) => Some(reason),
         };
         let (tree, repairs) = parse::object(text).map_err(|reason| match fault {

@@ -4,10 +4,10 @@ use jsonschema::ValidationError;
 use jsonschema::error::ValidationErrorKind as Wrong;
 use serde_json::{Value, json};
 
+use super::Rules;
 use super::repair::{nearest, subschema};
-use super::schema::{declared, property};
+use super::schema::{declared, properties};
 use super::tree::join;
-use super::{Rules, parse};
 
 mod describe;
 mod sample;
@@ -31,7 +31,7 @@ pub struct Violation {
     pub expected: String,
     /// What is there; none if nothing is.
     pub got: Option<String>,
-    /// What may have been meant.
+    /// What may have been meant: a name or a word.
     pub did_you_mean: Option<String>,
     problem: Problem,
 }
@@ -51,6 +51,8 @@ pub struct Feedback {
     pub violations: Vec<Violation>,
     /// A call that would be right.
     pub example: Option<Value>,
+    /// How many more there are than `violations` holds.
+    more: usize,
 }
 
 impl Violation {
@@ -66,10 +68,16 @@ impl Violation {
     }
 
     fn sentence(&self) -> String {
-        let name = self.path.strip_prefix('/').unwrap_or("the arguments");
-        let name = Value::from(name).to_string();
+        let name = match self.path.strip_prefix('/') {
+            Some(path) => Value::from(cut(path)).to_string(),
+            None => "the arguments".to_owned(),
+        };
         let (expected, got) = (&self.expected, self.got.as_deref().unwrap_or("nothing"));
-        let hint = self.did_you_mean.as_ref().map(|it| format!(", did you mean {it}?")).unwrap_or_default();
+        let hint = self
+            .did_you_mean
+            .as_ref()
+            .map(|it| format!(", did you mean {}?", Value::from(cut(it))))
+            .unwrap_or_default();
         match self.problem {
             Problem::Whole => self.expected.clone(),
             Problem::Missing => format!("{name} is missing: {expected}{hint}"),
@@ -80,9 +88,9 @@ impl Violation {
     }
 
     fn to_json(&self) -> Value {
-        let mut object = json!({ "path": self.path, "expected": self.expected, "got": self.got });
+        let mut object = json!({ "path": cut(&self.path), "expected": self.expected, "got": self.got });
         if let Some(meant) = &self.did_you_mean {
-            object["did_you_mean"] = Value::from(meant.trim_matches('"'));
+            object["did_you_mean"] = Value::from(cut(meant));
         }
         object
     }
@@ -92,16 +100,18 @@ impl Feedback {
     pub(super) fn new(mut violations: Vec<Violation>, example: Option<&Value>) -> Self {
         violations.sort_by(|one, other| (one.problem, &one.path).cmp(&(other.problem, &other.path)));
         violations.dedup();
+        let more = violations.len().saturating_sub(MAX_TOLD);
         violations.truncate(MAX_TOLD);
-        Self { violations, example: example.cloned() }
+        Self { violations, example: example.cloned(), more }
     }
 
     /// Short text for a model: the first things that are wrong, and how it would be right.
     pub fn message(&self) -> String {
         let said: Vec<_> = self.violations.iter().take(MAX_SAID).map(Violation::sentence).collect();
         let mut message = said.join("; ");
-        if self.violations.len() > MAX_SAID {
-            message += &format!("; and {} more", self.violations.len() - MAX_SAID);
+        let more = self.violations.len().saturating_sub(MAX_SAID) + self.more;
+        if more > 0 {
+            message += &format!("; and {more} more");
         }
         match self.example.as_ref().map(Value::to_string) {
             Some(example) if example.len() <= MAX_EXAMPLE => {
@@ -135,7 +145,7 @@ fn of_error(root: &Value, rules: &Rules, error: &ValidationError<'_>) -> Vec<Vio
     match error.kind() {
         Wrong::Required { property: name } => {
             let name = name.as_str().unwrap_or_default();
-            let declared = schema.and_then(|schema| property(root, schema, name));
+            let declared = schema.and_then(|schema| properties(root, schema, name).first().copied());
             vec![Violation {
                 path: join(path, name),
                 expected: declared.map_or_else(|| "a value".to_owned(), |schema| describe(root, schema)),
@@ -146,7 +156,7 @@ fn of_error(root: &Value, rules: &Rules, error: &ValidationError<'_>) -> Vec<Vio
         }
         Wrong::AdditionalProperties { unexpected } | Wrong::UnevaluatedProperties { unexpected } => {
             let names = schema.map(|schema| declared(root, schema)).unwrap_or_default();
-            unexpected.iter().map(|key| unknown(path, &names, rules, error.instance(), key)).collect()
+            unexpected.iter().take(MAX_TOLD).map(|key| unknown(path, &names, rules, error.instance(), key)).collect()
         }
         _ => vec![wrong(root, schema, error)],
     }
@@ -166,7 +176,7 @@ fn unknown(path: &str, names: &[&str], rules: &Rules, object: &Value, key: &str)
             format!("known: {}{more}", known.join(", "))
         },
         got: object.get(key).map(shown),
-        did_you_mean: meant.map(|name| Value::from(name).to_string()),
+        did_you_mean: meant.map(str::to_owned),
         problem: Problem::Unknown,
     }
 }
@@ -179,6 +189,14 @@ fn wrong(root: &Value, schema: Option<&Value>, error: &ValidationError<'_>) -> V
     };
     let meant = error.instance().as_str().and_then(|text| nearest(text, options.iter().filter_map(Value::as_str)));
     let expected = match (error.kind(), schema) {
+        (Wrong::MinProperties { limit }, _) => format!("an object with at least {limit} keys"),
+        (Wrong::MaxProperties { limit }, _) => format!("an object with at most {limit} keys"),
+        (Wrong::Contains, _) => "an array that contains what the schema asks for".to_owned(),
+        (Wrong::Not { schema }, _) => format!("anything but {}", describe(root, schema)),
+        (Wrong::FalseSchema, _) => "left out".to_owned(),
+        (Wrong::AnyOf { context } | Wrong::OneOfNotValid { context }, _) if lacking(context).is_some() => {
+            lacking(context).unwrap_or_default()
+        }
         (Wrong::UniqueItems, _) => "an array in which no item stands twice".to_owned(),
         (Wrong::PropertyNames { .. }, _) => "an object whose keys are named as the schema asks".to_owned(),
         (Wrong::OneOfMultipleValid { .. }, _) => "one of the forms of the schema, not several at once".to_owned(),
@@ -187,10 +205,39 @@ fn wrong(root: &Value, schema: Option<&Value>, error: &ValidationError<'_>) -> V
     };
     Violation {
         path: error.instance_path().as_str().to_owned(),
-        expected,
+        expected: expected.chars().take(400).collect(),
         got: Some(shown(error.instance())),
-        did_you_mean: meant.map(|option| Value::from(option).to_string()),
+        did_you_mean: meant.map(str::to_owned),
         problem: Problem::Wrong,
+    }
+}
+
+/// What branches ask for that all complain only of keys that are missing.
+fn lacking(context: &[Vec<ValidationError<'static>>]) -> Option<String> {
+    let keys = |errors: &Vec<ValidationError<'static>>| {
+        let missing = errors.iter().map(|error| match error.kind() {
+            Wrong::Required { property } => property.as_str().map(|name| Value::from(name).to_string()),
+            _ => None,
+        });
+        missing.collect::<Option<Vec<_>>>().map(|names| names.join(" and "))
+    };
+    let all: Vec<_> = context.iter().take(8).map(keys).collect::<Option<_>>()?;
+    (!all.is_empty()).then(|| format!("an object with {}", all.join(", or with ")))
+}
+
+/// Text as feedback shows it: short.
+fn cut(text: &str) -> String {
+    let short: String = text.chars().take(80).collect();
+    if short.len() < text.len() { short + "…" } else { short }
+}
+
+/// Whether a value shows as it was written: large numbers do not.
+fn is_exact(value: &Value) -> bool {
+    match value {
+        Value::Number(it) => !it.is_f64() || it.as_f64().is_some_and(|it| it.abs() < 9_007_199_254_740_992.0),
+        Value::Array(items) => items.iter().all(is_exact),
+        Value::Object(fields) => fields.values().all(is_exact),
+        _ => true,
     }
 }
 
@@ -204,8 +251,10 @@ pub(super) fn adapted(
     let mut adapted = example.clone();
     for (key, value) in call.as_object()?.iter().take(64) {
         let pointer = join("", key);
-        let complained = wrong.iter().any(|it| it.path.starts_with(&pointer));
-        if complained || value.to_string().len() > MAX_EXAMPLE / 4 {
+        let below =
+            |path: &str| path.strip_prefix(&pointer).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
+        let complained = wrong.iter().any(|it| below(&it.path));
+        if complained || !is_exact(value) || value.to_string().len() > MAX_EXAMPLE / 4 {
             continue;
         }
         let mut tried = adapted.clone();
@@ -224,5 +273,3 @@ pub(super) fn unreadable(reason: &str, example: Option<&Value>) -> String {
         _ => reason.to_owned(),
     }
 }
-
-const _: () = assert!(MAX_EXAMPLE < parse::MAX_REPAIRED_BYTES);

@@ -1,5 +1,6 @@
 //! Text to a JSON object, and what was let pass on the way.
 
+use openskill_proto::json;
 use openskill_proto::limits::MAX_JSON_DEPTH;
 use serde_json::Value;
 
@@ -9,8 +10,15 @@ use super::{Kind, Repair};
 pub(super) mod lenient;
 mod strict;
 
-/// The longest text that is read leniently and repaired. Models write far less; more is checked, not changed.
+/// The longest text that is read leniently and repaired, and the most it may be once its length is multiplied by its depth.
+/// Models write far less; more is checked, not changed.
 pub(super) const MAX_REPAIRED_BYTES: usize = 256 * 1024;
+const MAX_REPAIRED_AREA: usize = 2 * 1024 * 1024;
+
+/// Whether a text is small enough to be read leniently and repaired.
+pub(super) fn is_small(text: &str) -> bool {
+    text.len() <= MAX_REPAIRED_BYTES && text.len() * json::depth(text.as_bytes()) <= MAX_REPAIRED_AREA
+}
 
 /// How often an object may have been written into a string.
 const MAX_ENCODINGS: usize = 3;
@@ -18,7 +26,7 @@ const MAX_ENCODINGS: usize = 3;
 /// Text as JSON says it should be: valid, no key twice, no deeper than [`MAX_JSON_DEPTH`].
 ///
 /// # Errors
-/// What is wrong, in words; `Some` if no reading could mend it.
+/// What is wrong, in words, and whether a lenient reading may help.
 pub(super) fn strict(text: &str) -> Result<Value, strict::Fault> {
     strict::read(text)
 }
@@ -47,10 +55,7 @@ pub(super) fn object(text: &str) -> Result<(Tree, Vec<Repair>), String> {
 
 /// A value that fills the text, or the one object that stands in it.
 fn one_value(text: &str, repairs: &mut Vec<Repair>) -> Result<Tree, String> {
-    let whole = lenient::value(text).and_then(|(tree, end, deviated)| {
-        let end = lenient::skip_blank(text, end)?;
-        if end == text.len() { Ok((tree, deviated)) } else { Err(lenient::Fault::trailing(text, end)) }
-    });
+    let whole = lenient::whole(text);
     let fault = match whole {
         Ok((tree, deviated)) => {
             if deviated {

@@ -4,13 +4,17 @@
 //! one proposed for its place, and nothing is handed on that the validator does not accept in the end. So a rule needs no
 //! understanding of `$ref`, `allOf` and their like, and can't make a call worse than refused.
 
+use std::collections::HashSet;
+
 use jsonschema::error::ValidationErrorKind as Wrong;
 use jsonschema::{ValidationError, Validator};
+use openskill_proto::json;
+use openskill_proto::limits::MAX_JSON_DEPTH;
 use serde_json::Value;
 
 use super::feedback::{self, Violation};
 use super::tree::{self, Tree};
-use super::{Repair, Rules};
+use super::{Repair, Rules, parse};
 
 mod fold;
 mod keys;
@@ -40,6 +44,8 @@ struct Repairer<'a> {
     trials: usize,
     /// Whether something required was missing and got its default: an unknown key may have been meant for it.
     filled: bool,
+    /// Where nulls were left out.
+    nulls: HashSet<String>,
 }
 
 /// Makes `tree` fit, if the rules can. `repairs` are those made before.
@@ -53,18 +59,28 @@ pub(super) fn repair(
     tree: Tree,
     repairs: Vec<Repair>,
 ) -> Result<(Tree, Vec<Repair>), (Vec<Violation>, Value)> {
-    let mut it = Repairer { schema, validator, rules, tree, repairs, trials: 0, filled: false };
+    let mut it = Repairer { schema, validator, rules, tree, repairs, trials: 0, filled: false, nulls: HashSet::new() };
+    let mut before = None;
     for _ in 0..MAX_ROUNDS {
         let value = it.tree.to_value();
         let errors: Vec<_> = validator.iter_errors(&value).take(MAX_ERRORS).collect();
         if errors.is_empty() {
-            return Ok((it.tree, it.repairs));
+            // What was taken out of strings may nest deeper than what stood there.
+            return match json::depth(it.tree.write().as_bytes()) > MAX_JSON_DEPTH {
+                true => Err((vec![Violation::of_whole(&parse::too_deep())], value)),
+                false => Ok((it.tree, it.repairs)),
+            };
+        }
+        if let Some(before) = before.filter(|_| it.lacks_what_was_null(&errors)) {
+            return Err((violations(schema, validator, rules, &before), before));
         }
         if it.repairs.len() > MAX_REPAIRS || !it.round(&errors) {
             let violations = feedback::violations(schema, rules, &errors);
             drop(errors);
             return Err((violations, value));
         }
+        drop(errors);
+        before = Some(value);
     }
     let value = it.tree.to_value();
     Err((violations(schema, validator, rules, &value), value))
@@ -79,11 +95,22 @@ pub(super) fn violations(schema: &Value, validator: &Validator, rules: &Rules, v
 impl Repairer<'_> {
     /// One round: the first rule that changes anything. Whether one did.
     fn round(&mut self, errors: &[ValidationError<'_>]) -> bool {
-        keys::unwrap(self)
+        keys::unwrap(self, errors)
             || keys::rename(self, errors)
             || self.fix_values(errors)
             || keys::fill_defaults(self, errors)
             || keys::drop_unknown(self, errors)
+    }
+
+    /// Whether something required is missing since a null was left out there: null is no value to be replaced.
+    fn lacks_what_was_null(&self, errors: &[ValidationError<'_>]) -> bool {
+        errors.iter().any(|error| match error.kind() {
+            Wrong::Required { property } => {
+                let name = property.as_str().unwrap_or_default();
+                self.nulls.contains(&tree::join(error.instance_path().as_str(), name))
+            }
+            _ => false,
+        })
     }
 
     fn fix_values(&mut self, errors: &[ValidationError<'_>]) -> bool {
@@ -99,17 +126,22 @@ impl Repairer<'_> {
         let before = self.tree.at(&edit.path).map(Tree::write);
         let after = edit.new.as_ref().map(Tree::write);
         let repair = Repair::new(edit.path.clone(), edit.kind, before, after);
+        if edit.new.is_none() {
+            self.nulls.insert(edit.path.clone());
+        }
         if edit.put_into(&mut self.tree) {
             self.repairs.push(repair);
         }
     }
 
-    /// Whether a changed value is free of errors at a place and below, at the price of a trial.
-    fn is_clean(&mut self, changed: &Tree, path: &str) -> bool {
+    /// Whether there is a trial left; takes it.
+    fn may_try(&mut self) -> bool {
         self.trials += 1;
-        if self.trials > MAX_TRIALS {
-            return false;
-        }
+        self.trials <= MAX_TRIALS
+    }
+
+    /// Whether a changed value is free of errors at a place and below.
+    fn is_clean(&self, changed: &Tree, path: &str) -> bool {
         let value = changed.to_value();
         let within = |error: ValidationError<'_>| {
             error
@@ -119,25 +151,6 @@ impl Repairer<'_> {
                 .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
         };
         !self.validator.iter_errors(&value).any(within)
-    }
-
-    /// Whether a key may be left out of an object without anything required missing there.
-    fn is_optional(&mut self, path: &str) -> bool {
-        let Some((parent, key)) = tree::split(path) else { return false };
-        self.trials += 1;
-        if self.trials > MAX_TRIALS {
-            return false;
-        }
-        let mut without = self.tree.clone();
-        if without.at_mut(parent).and_then(|object| object.remove(&key)).is_none() {
-            return false;
-        }
-        let value = without.to_value();
-        let missed = |error: ValidationError<'_>| {
-            error.instance_path().as_str() == parent
-                && matches!(error.kind(), Wrong::Required { property } if property.as_str() == Some(&key))
-        };
-        !self.validator.iter_errors(&value).any(missed)
     }
 
     /// The subschema that holds the keyword an error speaks of, if it lies within the schema.

@@ -1,22 +1,19 @@
 //! Which schemas are taken, and how they are compiled.
 
-use openskill_proto::schema::{MAX_PATTERN_BYTES, lookup};
+use openskill_proto::schema::lookup;
 use serde_json::{Map, Value};
 
 /// A schema that can't be used, and why.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("no usable JSON Schema 2020-12: {0}")]
+#[error("{0}")]
 pub struct SchemaRefused(pub String);
 
-/// Compiles a schema: draft 2020-12, or the draft that its `$schema` names. Nothing is fetched from anywhere, and regular
-/// expressions take time linear in the text: those with look-around or back-references are refused.
+/// Compiles a schema as [`openskill_proto::schema::compile`] does.
 ///
 /// # Errors
-/// It is no schema, refers to what is not in it, or has a regular expression that can't be had in linear time.
+/// It can't be used.
 pub fn compile(schema: &Value) -> Result<jsonschema::Validator, SchemaRefused> {
-    let patterns = jsonschema::PatternOptions::regex().size_limit(MAX_PATTERN_BYTES).dfa_size_limit(MAX_PATTERN_BYTES);
-    let built = jsonschema::options().offline().with_pattern_options(patterns).build(schema);
-    built.map_err(|error| SchemaRefused(error.to_string()))
+    openskill_proto::schema::compile(schema).map_err(SchemaRefused)
 }
 
 /// The schema that calls are held to: as declared, but closed where it says nothing about further keys.
@@ -84,21 +81,24 @@ fn collect_declared<'a>(root: &'a Value, schema: &'a Value, names: &mut Vec<&'a 
             collect_declared(root, inner, names, depth + 1);
         }
     }
-    for keyword in ["then", "else"] {
+    for inner in schema.get("dependentSchemas").and_then(Value::as_object).into_iter().flat_map(Map::values) {
+        collect_declared(root, inner, names, depth + 1);
+    }
+    for keyword in ["if", "then", "else"] {
         if let Some(inner) = schema.get(keyword) {
             collect_declared(root, inner, names, depth + 1);
         }
     }
 }
 
-/// The subschema for a property of an object schema, references followed.
-pub(super) fn property<'a>(root: &'a Value, schema: &'a Value, name: &str) -> Option<&'a Value> {
+/// The subschemas for a property of an object schema, references followed: its own, or those of its parts.
+pub(super) fn properties<'a>(root: &'a Value, schema: &'a Value, name: &str) -> Vec<&'a Value> {
     let schema = resolved(root, schema);
     if let Some(found) = schema.get("properties").and_then(|it| it.get(name)) {
-        return Some(resolved(root, found));
+        return vec![resolved(root, found)];
     }
     let inner = ["allOf", "anyOf", "oneOf"].iter().filter_map(|it| schema.get(*it)?.as_array()).flatten();
-    inner.filter_map(|it| resolved(root, it).get("properties")?.get(name)).map(|it| resolved(root, it)).next()
+    inner.filter_map(|it| resolved(root, it).get("properties")?.get(name)).map(|it| resolved(root, it)).collect()
 }
 
 #[cfg(test)]

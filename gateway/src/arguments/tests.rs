@@ -274,7 +274,10 @@ fn values_that_are_too_large_are_checked_and_not_changed() {
     let it = task();
     let long = "x".repeat(parse::MAX_REPAIRED_BYTES);
     assert!(it.prepare(&format!(r#"{{"task":"{long}"}}"#), Policy::Repair).is_ok());
-    refused(&it, &format!(r#"{{"task":"{long}","max_steps":"5"}}"#), "max_steps");
+    refused(&it, &format!(r#"{{"task":"{long}","max_steps":"5"}}"#), "too large to say where");
+    let deep = format!(r#"{{"task":"x","options":{{"a":{}1{}}},"max_steps":"5"}}"#, "[".repeat(40), "]".repeat(40));
+    assert!(it.prepare(&deep, Policy::Repair).is_ok());
+    refused(&it, &deep.replace("\"x\"", &format!("\"{}\"", "x".repeat(60_000))), "too large to say where");
     let repair =
         it.prepare(&format!(r#"{{"task":"x","note":"{}"}}"#, "y".repeat(5000)), Policy::Repair).unwrap().repairs;
     assert!(repair[0].before.as_ref().unwrap().len() < 600);

@@ -4,7 +4,8 @@
 //! "arguments": ...}`, and XML-wrapped JSON: `<toolset><skill>{...}</skill></toolset>`. The arguments come out as text, byte
 //! for byte as they stood there.
 
-use serde::Deserialize;
+use std::collections::BTreeMap;
+
 use serde_json::value::RawValue;
 
 use super::{Repair, parse};
@@ -40,6 +41,9 @@ pub fn read(text: &str, skill: Option<&str>) -> Result<ToolCall, String> {
     if parse::strict(text).is_ok() {
         return from_json(text, skill, 0);
     }
+    if !parse::is_small(text) {
+        return Err("a call of this size has to be plain JSON".to_owned());
+    }
     if let Some(call) = wrapped::read(text, skill)? {
         return check_name(call, skill);
     }
@@ -49,36 +53,8 @@ pub fn read(text: &str, skill: Option<&str>) -> Result<ToolCall, String> {
     Ok(call)
 }
 
-/// The fields of a call object, as far as any provider has them.
-#[derive(Deserialize)]
-struct Fields<'a> {
-    #[serde(borrow, rename = "type")]
-    kind: Option<&'a RawValue>,
-    #[serde(borrow)]
-    id: Option<&'a RawValue>,
-    #[serde(borrow)]
-    call_id: Option<&'a RawValue>,
-    #[serde(borrow)]
-    name: Option<&'a RawValue>,
-    #[serde(borrow)]
-    method: Option<&'a RawValue>,
-    #[serde(borrow)]
-    function: Option<&'a RawValue>,
-    #[serde(borrow, rename = "functionCall", alias = "function_call", alias = "tool_call")]
-    inner: Option<&'a RawValue>,
-    #[serde(borrow, alias = "function_calls")]
-    tool_calls: Option<&'a RawValue>,
-    #[serde(borrow)]
-    arguments: Option<&'a RawValue>,
-    #[serde(borrow)]
-    input: Option<&'a RawValue>,
-    #[serde(borrow)]
-    parameters: Option<&'a RawValue>,
-    #[serde(borrow)]
-    args: Option<&'a RawValue>,
-    #[serde(borrow)]
-    params: Option<&'a RawValue>,
-}
+/// A call object, field by field.
+type Fields<'a> = BTreeMap<String, &'a RawValue>;
 
 /// Reads valid JSON.
 fn from_json(text: &str, skill: Option<&str>, nesting: usize) -> Result<ToolCall, String> {
@@ -94,41 +70,71 @@ fn from_json(text: &str, skill: Option<&str>, nesting: usize) -> Result<ToolCall
         return read_inner(&inner, text, skill);
     }
     let Ok(fields) = serde_json::from_str::<Fields<'_>>(text) else { return plain(text, skill) };
-    let id = string(fields.id).or_else(|| string(fields.call_id));
-    let with_id = |call: ToolCall| ToolCall { call_id: call.call_id.or(id.clone()), ..call };
-    if let Some(inner) = fields.tool_calls.filter(|it| it.get().starts_with('[')) {
-        return one_of(inner.get(), skill, nesting);
+    match of_object(&fields, nesting) {
+        // What does not name the very skill that the caller gave is the arguments of that skill.
+        Some(Ok(call)) if skill.is_none_or(|skill| call.skill.as_deref() == Some(skill)) => Ok(call),
+        Some(Err(reason)) if skill.is_none() => Err(reason),
+        Some(Ok(call)) if fields.contains_key("tool_calls") || is_marked(&fields) => check_name(call, skill),
+        _ => plain(text, skill),
     }
-    if let Some(inner) = fields.inner.or(fields.function).filter(|it| it.get().starts_with('{')) {
-        return from_json(inner.get(), None, nesting + 1).and_then(|call| check_name(with_id(call), skill));
+}
+
+/// Whether an object says of itself that it is a call.
+fn is_marked(fields: &Fields<'_>) -> bool {
+    let kind = string(fields.get("type"));
+    let has_arguments = ARGUMENTS.iter().any(|key| fields.contains_key(*key)) || fields.contains_key("function");
+    has_arguments && matches!(kind.as_deref(), Some("tool_use" | "function_call" | "function" | "tool_call"))
+}
+
+/// The call that an object is; none if it is nothing of the kind.
+fn of_object(fields: &Fields<'_>, nesting: usize) -> Option<Result<ToolCall, String>> {
+    let holders = ["tool_calls", "function_calls", "function", "functionCall", "function_call", "tool_call"];
+    let mut held = holders.iter().filter_map(|key| fields.get(*key).filter(|it| it.get().starts_with(['{', '['])));
+    let name = string(fields.get("name"));
+    if let Some(inner) = held.next() {
+        if name.is_some() || held.next().is_some() {
+            return Some(Err("there is more than one call in it: send one at a time".to_owned()));
+        }
+        let id = string(fields.get("id")).or_else(|| string(fields.get("call_id")));
+        let call = from_json(inner.get(), None, nesting + 1);
+        return Some(call.map(|call| ToolCall { call_id: call.call_id.or(id), ..call }));
     }
-    if string(fields.method).as_deref() == Some("tools/call")
-        && let Some(inner) = fields.params
+    if string(fields.get("method")).as_deref() == Some("tools/call")
+        && let Some(inner) = fields.get("params")
     {
-        return from_json(inner.get(), None, nesting + 1).and_then(|call| check_name(call, skill));
+        return Some(from_json(inner.get(), None, nesting + 1));
     }
-    let kind = string(fields.kind);
-    let is_call = matches!(kind.as_deref(), Some("tool_use" | "function_call" | "function" | "tool_call"));
-    let Some(name) = string(fields.name) else { return plain(text, skill) };
-    // `{"name": "Ada", "input": "x"}` may as well be the arguments of a skill that the caller gave.
-    if !is_call && skill.is_some_and(|skill| skill != name) {
-        return plain(text, skill);
+    named(fields, name?)
+}
+
+/// An object with a name, and with its arguments under one key.
+fn named(fields: &Fields<'_>, name: String) -> Option<Result<ToolCall, String>> {
+    let mut given = ARGUMENTS.iter().filter_map(|key| fields.get(*key));
+    let arguments = given.next();
+    if given.next().is_some() {
+        let keys = ARGUMENTS.join(", ");
+        return Some(Err(format!("the arguments stand under more than one key: keep one of {keys}")));
     }
-    let mut given =
-        ARGUMENTS.into_iter().zip([fields.arguments, fields.input, fields.parameters, fields.args, fields.params]);
-    let arguments = given.find_map(|(_, it)| it).map_or_else(|| Ok("{}".to_owned()), written)?;
-    let call_id = string(fields.call_id).or_else(|| string(fields.id));
-    check_name(ToolCall { skill: Some(name), call_id, arguments, ..ToolCall::default() }, skill)
+    let beside = ["name", "type", "id", "call_id"];
+    if !is_marked(fields)
+        && fields.keys().any(|key| !beside.contains(&key.as_str()) && !ARGUMENTS.contains(&key.as_str()))
+    {
+        return Some(Err(r#"write the arguments into "arguments": {...}, and nothing beside it"#.to_owned()));
+    }
+    let call_id = string(fields.get("call_id")).or_else(|| string(fields.get("id")));
+    Some(arguments.map_or_else(|| Ok("{}".to_owned()), |it| written(it)).map(|arguments| ToolCall {
+        skill: Some(name),
+        call_id,
+        arguments,
+        ..ToolCall::default()
+    }))
 }
 
 /// The only call of a list.
 fn one_of(list: &str, skill: Option<&str>, nesting: usize) -> Result<ToolCall, String> {
     let items: Vec<&RawValue> = serde_json::from_str(list).map_err(|error| error.to_string())?;
     match items[..] {
-        [one] if one.get().starts_with('{') => {
-            let call = from_json(one.get(), None, nesting + 1)?;
-            check_name(call, skill)
-        }
+        [one] if one.get().starts_with('{') => check_name(from_json(one.get(), None, nesting + 1)?, skill),
         [] => Err("the list of calls is empty".to_owned()),
         [_] => Err("the list holds no call".to_owned()),
         _ => Err(format!("there are {} calls in one: send each on its own", items.len())),
@@ -158,7 +164,6 @@ fn plain(text: &str, skill: Option<&str>) -> Result<ToolCall, String> {
 /// Arguments as text: a string holds them, or they stand there themselves.
 fn written(arguments: &RawValue) -> Result<String, String> {
     match arguments.get() {
-        "null" => Ok("{}".to_owned()),
         text if text.starts_with('"') => {
             let text: String = serde_json::from_str(text).map_err(|error| error.to_string())?;
             // Some models write nothing where a tool takes nothing.
@@ -168,7 +173,7 @@ fn written(arguments: &RawValue) -> Result<String, String> {
     }
 }
 
-fn string(raw: Option<&RawValue>) -> Option<String> {
+fn string(raw: Option<&&RawValue>) -> Option<String> {
     serde_json::from_str(raw?.get()).ok()
 }
 

@@ -112,7 +112,9 @@ impl<'a> Lowering<'a> {
     fn plain_top(&mut self, schema: &Value) -> (Map<String, Value>, Vec<String>) {
         let mut object = self.merged(schema, &mut Vec::new());
         let mut remarks = Vec::new();
-        for keyword in ["anyOf", "oneOf", "not", "if", "then", "else", "dependentSchemas", "dependentRequired", "dependencies"] {
+        for keyword in
+            ["anyOf", "oneOf", "not", "if", "then", "else", "dependentSchemas", "dependentRequired", "dependencies"]
+        {
             let Some(choice) = object.shift_remove(keyword) else { continue };
             self.lose("a choice at the top of its schema can only be said in words");
             // What the branches declare has to be there to be given.

@@ -26,7 +26,10 @@ pub(super) fn assign<'a>(names: impl Iterator<Item = &'a str>, dialect: Dialect)
         if plain == *name && own.insert(plain.clone()) {
             return plain;
         }
-        let found = (0_u32..).map(|round| marked(&plain, name, round, dialect)).find(|name| !taken.contains(name)).unwrap_or(plain);
+        let found = (0_u32..)
+            .map(|round| marked(&plain, name, round, dialect))
+            .find(|name| !taken.contains(name))
+            .unwrap_or(plain);
         taken.insert(found.clone());
         found
     };

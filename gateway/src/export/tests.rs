@@ -40,7 +40,10 @@ fn an_optional_parameter_is_required_and_may_be_null_where_all_have_to_be_requir
     assert_eq!(function["strict"], true);
     let parameters = &function["parameters"];
     assert_eq!(parameters["required"], json!(["a", "b", "c", "d", "f"]));
-    assert_eq!(parameters["properties"]["b"], json!({"type": ["integer", "null"], "minimum": 1, "description": "Default: 5."}));
+    assert_eq!(
+        parameters["properties"]["b"],
+        json!({"type": ["integer", "null"], "minimum": 1, "description": "Default: 5."})
+    );
     assert_eq!(parameters["properties"]["c"], json!({"type": ["string", "null"], "enum": ["x", "y", null]}));
     assert_eq!(parameters["properties"]["d"]["type"], json!(["object", "null"]));
     assert_eq!(parameters["properties"]["f"]["type"], json!(["string", "null"]));
@@ -55,15 +58,25 @@ fn what_a_provider_has_no_form_for_becomes_text_that_is_read_back() {
     for (schema, written, read) in [
         (json!({"type": "object", "additionalProperties": {"type": "integer"}}), r#"{"x": 1}"#, json!({"x": 1})),
         (json!({"type": "array"}), "[1, null]", json!([1, null])),
-        (json!({"type": "array", "prefixItems": [{"type": "integer"}, {"type": "string"}]}), r#"[1, "a"]"#, json!([1, "a"])),
-        (json!({"anyOf": [{"type": "integer"}, {"type": "array", "items": {"type": "integer"}}]}), "[1, 2]", json!([1, 2])),
+        (
+            json!({"type": "array", "prefixItems": [{"type": "integer"}, {"type": "string"}]}),
+            r#"[1, "a"]"#,
+            json!([1, "a"]),
+        ),
+        (
+            json!({"anyOf": [{"type": "integer"}, {"type": "array", "items": {"type": "integer"}}]}),
+            "[1, 2]",
+            json!([1, 2]),
+        ),
     ] {
         let schema = property(schema);
         for dialect in [Dialect::Gemini, Dialect::DashScope] {
             let tool = one(&schema, dialect, false);
             let parameters = tool.get("parameters").unwrap_or(&tool["function"]["parameters"]);
             assert_eq!(parameters["properties"]["p"]["type"], "string", "{tool}");
-            assert!(parameters["properties"]["p"]["description"].as_str().unwrap().starts_with("Write it as JSON text."));
+            assert!(
+                parameters["properties"]["p"]["description"].as_str().unwrap().starts_with("Write it as JSON text.")
+            );
         }
         let definition = Definition::compile(&schema.to_string(), Rules::default(), &[]).unwrap();
         let call = json!({ "p": written }).to_string();
@@ -74,11 +87,9 @@ fn what_a_provider_has_no_form_for_becomes_text_that_is_read_back() {
 
 #[test]
 fn where_a_string_is_taken_no_json_text_is_asked_for_and_nothing_is_strict() {
-    for schema in [
-        json!({"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]}),
-        json!({}),
-        json!(true),
-    ] {
+    for schema in
+        [json!({"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]}), json!({}), json!(true)]
+    {
         let tool = one(&property(schema), Dialect::Gemini, false);
         let description = tool["parameters"]["properties"]["p"]["description"].as_str().unwrap();
         assert!(description.starts_with("Text; other forms"), "{description}");
@@ -92,7 +103,8 @@ fn a_choice_at_the_top_keeps_all_its_branches_and_is_never_strict() {
         {"properties": {"k": {"const": "x"}, "v": {"type": "integer"}}, "required": ["k", "v"]},
         {"properties": {"k": {"const": "y"}, "w": {"type": "string"}}, "required": ["k", "w"]},
     ]});
-    for dialect in [Dialect::OpenAi, Dialect::OpenAiResponses, Dialect::Anthropic, Dialect::Gemini, Dialect::DashScope] {
+    for dialect in [Dialect::OpenAi, Dialect::OpenAiResponses, Dialect::Anthropic, Dialect::Gemini, Dialect::DashScope]
+    {
         let exported = export(&[tool("it", &schema)], dialect, true);
         let text = exported.tools[0].to_string();
         assert!(!text.contains("\"strict\":true"), "{text}");
@@ -141,12 +153,17 @@ fn many_references_do_not_multiply() {
 
 #[test]
 fn what_stands_beside_a_choice_holds_for_each_branch() {
-    let schema = property(json!({"type": "string", "description": "A word.", "anyOf": [{"pattern": "^a"}, {"pattern": "^b"}]}));
+    let schema =
+        property(json!({"type": "string", "description": "A word.", "anyOf": [{"pattern": "^a"}, {"pattern": "^b"}]}));
     let p = &openai_strict(&schema)["parameters"]["properties"]["p"];
-    assert_eq!(*p, json!({"description": "A word.", "anyOf": [
-        {"type": "string", "pattern": "^a"}, {"type": "string", "pattern": "^b"},
-    ]}));
-    let parts = property(json!({"allOf": [{"type": "integer", "minimum": 1}, {"minimum": 5, "maximum": 9}, {"maximum": 7}]}));
+    assert_eq!(
+        *p,
+        json!({"description": "A word.", "anyOf": [
+            {"type": "string", "pattern": "^a"}, {"type": "string", "pattern": "^b"},
+        ]})
+    );
+    let parts =
+        property(json!({"allOf": [{"type": "integer", "minimum": 1}, {"minimum": 5, "maximum": 9}, {"maximum": 7}]}));
     let p = &openai_strict(&parts)["parameters"]["properties"]["p"];
     assert_eq!(*p, json!({"type": "integer", "minimum": 5, "maximum": 7}));
 }
@@ -156,7 +173,8 @@ fn bounds_go_to_the_type_they_speak_of_and_the_rest_into_words() {
     let p = one(&property(json!({"type": "integer", "minItems": 3, "minimum": 2})), Dialect::OpenAi, true);
     let p = &p["function"]["parameters"]["properties"]["p"];
     assert_eq!((p["minimum"].as_i64(), p.get("minItems")), (Some(2), None));
-    let anthropic = one(&property(json!({"type": "string", "minLength": 3, "format": "uri"})), Dialect::Anthropic, true);
+    let anthropic =
+        one(&property(json!({"type": "string", "minLength": 3, "format": "uri"})), Dialect::Anthropic, true);
     let p = &anthropic["input_schema"]["properties"]["p"];
     assert_eq!(*p, json!({"type": "string", "format": "uri", "description": "At least 3 characters."}));
     let nullable = one(&property(json!({"type": ["string", "null"], "enum": ["x", null]})), Dialect::Anthropic, true);

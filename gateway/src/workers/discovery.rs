@@ -114,7 +114,7 @@ async fn listen(gateway: &Gateway, worker: &Worker) -> Result<(), tonic::Status>
     while let Some(state) = states.message().await? {
         tracing::info!(
             endpoint = %worker.endpoint,
-            worker_id = %state.worker_id,
+            worker_id = state.worker_id,
             skills = state.skills.len(),
             draining = state.draining,
             "worker state"

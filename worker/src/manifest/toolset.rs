@@ -28,8 +28,10 @@ impl Toolset {
         let fail = |line, reason| ManifestError { file: file.to_owned(), line, reason };
         let toolset: Self = raw::read(text).map_err(|(line, reason)| fail(line, reason))?;
         let texts = [Some(&toolset.toolset), Some(&toolset.description), toolset.unavailable.as_ref()];
-        if toolset.toolset.is_empty() || texts.into_iter().flatten().any(|it| it.len() > MAX_TEXT_BYTES) {
-            return Err(fail(1, format!("toolset must have a name; texts are at most {MAX_TEXT_BYTES} bytes")));
+        let unfit = |it: &String| it.len() > MAX_TEXT_BYTES || it.chars().any(char::is_control);
+        if toolset.toolset.is_empty() || texts.into_iter().flatten().any(unfit) {
+            let rule = format!("texts are at most {MAX_TEXT_BYTES} bytes without control characters");
+            return Err(fail(1, format!("toolset must have a name; {rule}")));
         }
         Ok(toolset)
     }

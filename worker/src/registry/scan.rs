@@ -35,6 +35,8 @@ pub(super) struct Memory {
     pub(super) named: Vec<PathBuf>,
     /// The last good manifest of each file: a file that is being written is broken for a moment.
     good: HashMap<PathBuf, Manifest>,
+    /// The same for toolsets, by their folders.
+    toolsets: HashMap<PathBuf, Toolset>,
 }
 
 /// The manifests and scripts of the folders, and what manifests name beside them. A folder that can't be read for
@@ -65,7 +67,11 @@ fn look_at(folder: &Path) -> std::io::Result<Seen> {
         if metadata.is_file() && matters(&path) {
             files.push((path, Some(Stamp::of(&metadata))));
         } else if metadata.is_dir() && path.join(TOOLSET).is_file() {
-            within.extend(look_at_toolset(&path)?);
+            match look_at_toolset(&path) {
+                Ok(files) => within.extend(files),
+                // It was just taken away, or can't be read: that is no other skill's trouble.
+                Err(error) => tracing::warn!(folder = %path.display(), %error, "a toolset can't be read"),
+            }
         }
     }
     for seen in [&mut files, &mut within] {
@@ -131,7 +137,7 @@ fn has_extension(path: &Path, wanted: &[&str]) -> bool {
 /// Reads what was seen. Manifests come first, then scripts that no manifest speaks of.
 pub(super) fn read(seen: &Seen, allowed_root: &Path, memory: &mut Memory) -> (Manifests, Vec<ManifestError>) {
     let mut reading = Reading::default();
-    let toolsets = reading.toolsets(seen);
+    let toolsets = reading.toolsets(seen, &memory.toolsets);
     let mut good = HashMap::new();
     for (file, _) in seen.iter().filter(|(file, _)| is_manifest(file) && !is_toolset(file)) {
         let toolset = file.parent().and_then(|folder| toolsets.get(folder));
@@ -163,6 +169,7 @@ pub(super) fn read(seen: &Seen, allowed_root: &Path, memory: &mut Memory) -> (Ma
         }
     }
     memory.good = good;
+    memory.toolsets = toolsets;
     (reading.manifests, reading.errors)
 }
 
@@ -206,15 +213,19 @@ impl Reading {
         self.errors.push(ManifestError { file: file.to_owned(), line: 1, reason });
     }
 
-    /// The toolsets by their folders. The manifests beside one that can't be read are read without it; its fault is told.
-    fn toolsets(&mut self, seen: &Seen) -> HashMap<PathBuf, Toolset> {
+    /// The toolsets by their folders. One that can't be read stays as it was; its fault is told.
+    fn toolsets(&mut self, seen: &Seen, last: &HashMap<PathBuf, Toolset>) -> HashMap<PathBuf, Toolset> {
         let mut toolsets = HashMap::new();
         for (file, _) in seen.iter().filter(|(file, _)| is_toolset(file)) {
             let read = read_text(file).and_then(|text| Toolset::parse(file, &text));
             match (read, file.parent()) {
                 (Ok(toolset), Some(folder)) => drop(toolsets.insert(folder.to_owned(), toolset)),
                 (Ok(_), None) => {}
-                (Err(error), _) => self.errors.push(error),
+                (Err(error), folder) => {
+                    self.errors.push(error);
+                    let before = folder.and_then(|folder| Some((folder.to_owned(), last.get(folder)?.clone())));
+                    toolsets.extend(before);
+                }
             }
         }
         toolsets

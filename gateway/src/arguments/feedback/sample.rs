@@ -100,7 +100,19 @@ fn array(root: &Value, schema: &Value, depth: usize, left: &mut usize) -> Option
     let least = schema.get("minItems").and_then(Value::as_u64).unwrap_or(1).clamp(1, 20);
     let Some(items) = schema.get("items").filter(|it| it.is_object()) else { return Some(json!([])) };
     let one = sample(root, items, depth, left)?;
+    // Every copy counts, and what is in it.
+    *left = left.checked_sub(weight(&one).saturating_mul(least as usize - 1))?;
     Some(Value::Array(vec![one; least as usize]))
+}
+
+/// How many values there are in one, and how much text.
+fn weight(value: &Value) -> usize {
+    1 + match value {
+        Value::Array(items) => items.iter().map(weight).sum(),
+        Value::Object(fields) => fields.iter().map(|(key, it)| weight(it) + key.len() / 64).sum(),
+        Value::String(text) => text.len() / 64,
+        _ => 0,
+    }
 }
 
 fn object(root: &Value, schema: &Value, depth: usize, left: &mut usize) -> Option<Value> {

@@ -24,13 +24,6 @@ impl fmt::Display for Fault {
     }
 }
 
-impl Fault {
-    /// Something stands behind the value.
-    pub(super) fn trailing(text: &str, at: usize) -> Self {
-        fault(text, at, "there is text after the value")
-    }
-}
-
 /// Why there is no one object in a text.
 pub(super) enum NotOne {
     /// There is none, or it is a part of something else.
@@ -45,11 +38,6 @@ fn fault(text: &str, at: usize, reason: impl Into<String>) -> Fault {
     Fault { place: text[..text.floor_char_boundary(at)].chars().count() + 1, reason: reason.into() }
 }
 
-/// The value at the beginning of a text, where it ends, and whether it deviates from JSON.
-pub(in crate::arguments) fn value(text: &str) -> Result<(Tree, usize, bool), Fault> {
-    value_at(text, 0)
-}
-
 /// The value that begins at a place in a text, where it ends, and whether it deviates from JSON.
 pub(in crate::arguments) fn value_at(text: &str, at: usize) -> Result<(Tree, usize, bool), Fault> {
     let mut reader = Reader { text, at, deviated: false };
@@ -57,23 +45,33 @@ pub(in crate::arguments) fn value_at(text: &str, at: usize) -> Result<(Tree, usi
     Ok((tree, reader.at, reader.deviated))
 }
 
-/// Where blanks and comments from `at` on end.
-pub(in crate::arguments) fn skip_blank(text: &str, at: usize) -> Result<usize, Fault> {
-    let mut reader = Reader { text, at, deviated: false };
+/// The value that fills a text, and whether it deviates from JSON.
+pub(in crate::arguments) fn whole(text: &str) -> Result<(Tree, bool), Fault> {
+    let mut reader = Reader { text, at: 0, deviated: false };
+    let tree = reader.value(0)?;
     reader.blank()?;
-    Ok(reader.at)
+    if reader.at < text.len() {
+        return Err(fault(text, reader.at, "there is text after the value"));
+    }
+    Ok((tree, reader.deviated))
 }
 
 /// The one object in a text that is not JSON as a whole, and whether it deviates from JSON.
 pub(super) fn in_prose(text: &str) -> Result<(Tree, bool), NotOne> {
     let begin = text.find('{').ok_or(NotOne::None)?;
-    // What stands right before it tells whether it is a part of something: of a list, of an assignment, of a string.
-    if text[..begin].trim_end().ends_with(['[', '(', ',', '"', '\'', '=', '\\']) {
+    // What stands around it tells whether it is a part of something: of a list, an assignment, a string, or an object
+    // whose braces were lost.
+    let before = &text[..begin];
+    let within_object = before.contains('}') || ["\":", "\" :", "':", "' :"].iter().any(|it| before.contains(it));
+    if within_object || before.trim_end().ends_with(['[', '(', ',', '"', '\'', '=', '\\']) {
         return Err(NotOne::None);
     }
     let (tree, end, deviated) = value_at(text, begin).map_err(NotOne::Broken)?;
     if text[end..].contains(['{', '}']) {
         return Err(NotOne::Several);
+    }
+    if text[end..].trim_start().starts_with([',', ':', ']', ')', '"', '\'', '+', '*', '/', '=', '|', '\\']) {
+        return Err(NotOne::None);
     }
     Ok((tree, deviated))
 }
@@ -109,9 +107,13 @@ impl Reader<'_> {
     /// Blanks and comments.
     fn blank(&mut self) -> Result<(), Fault> {
         loop {
-            self.at += self.rest().len() - self.rest().trim_start_matches([' ', '\t', '\n', '\r', '\u{feff}']).len();
+            let blanks = self.rest().len() - self.rest().trim_start_matches([' ', '\t', '\n', '\r', '\u{feff}']).len();
+            self.deviated |= self.rest()[..blanks].contains('\u{feff}');
+            self.at += blanks;
             let rest = self.rest();
-            let length = if rest.starts_with("//") || rest.starts_with('#') {
+            // `#13` may be a value; a comment has a blank behind its mark.
+            let mark = ["//", "#"].iter().find_map(|mark| rest.strip_prefix(mark));
+            let length = if mark.is_some_and(|text| text.is_empty() || text.starts_with(char::is_whitespace)) {
                 rest.find('\n').unwrap_or(rest.len())
             } else if rest.starts_with("/*") {
                 match rest.find("*/") {

@@ -39,6 +39,13 @@ fn an_object_written_into_a_string_is_taken_out() {
 }
 
 #[test]
+fn what_is_skipped_around_an_object_is_said() {
+    for text in ["{\"a\":1} // {\"a\":2}", "\u{feff}{\"a\":1}", "{\"a\":1} /* done */"] {
+        assert_eq!(kinds(text), ["syntax"], "{text}");
+    }
+}
+
+#[test]
 fn digits_are_kept() {
     let text = r#"{"id":12345678901234567890123,"x":1.00,"y":1e2}"#;
     assert_eq!(read(text).as_deref(), Ok(text));
@@ -61,6 +68,10 @@ fn what_could_mean_two_things_is_not_read() {
         (r#"[{"a": 1}"#, "cut off"),
         (r#"here: [{"a": 1}]"#, "no JSON value"),
         (r#"{"a": 1}}"#, "more than one"),
+        (r#""path": "/tmp/x", "options": {"recursive": true}"#, "text after"),
+        (r#"{"path": "/tmp"}, "only": "*.log""#, "text after"),
+        (r#"task": "a"} {"task": "b"}"#, "no JSON value"),
+        ("{\"a\": [12, #13\n 14]}", "expected a value"),
         ("{'a': 'it's'}", "expected ','"),
         (r#"{"a": "\ud800"}"#, "surrogate"),
         (r#"{"a": "\x41"}"#, "no escape"),

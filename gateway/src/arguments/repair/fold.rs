@@ -1,8 +1,21 @@
 //! Names and words that differ in writing only, and those that are merely near.
 
-/// A key without its case and separators: `maxSteps`, `max_steps`, `Max-Steps` are one.
+/// A key without its case and the separators between its words: `maxSteps`, `max_steps`, `Max-Steps` are one. Separators
+/// that stand elsewhere, or between digits, count: `_id` is not `id`, `v1_0` is not `v10`.
 pub(super) fn key(name: &str) -> String {
-    name.chars().filter(|it| !matches!(it, '_' | '-' | ' ')).flat_map(char::to_lowercase).collect()
+    let mut folded = String::with_capacity(name.len());
+    let mut before: Option<char> = None;
+    let mut rest = name.chars().peekable();
+    while let Some(it) = rest.next() {
+        let after = rest.peek().copied();
+        let between = before.is_some_and(char::is_alphanumeric) && after.is_some_and(char::is_alphanumeric);
+        let of_digits = before.is_some_and(|it| it.is_ascii_digit()) && after.is_some_and(|it| it.is_ascii_digit());
+        if !(matches!(it, '_' | '-' | ' ') && between && !of_digits) {
+            folded.extend(it.to_lowercase());
+        }
+        before = Some(it);
+    }
+    folded
 }
 
 /// A word without its case, with all separators between its parts alike: `Like new`, `like_new` are one. What stands
@@ -39,7 +52,11 @@ pub(super) fn only<T>(choices: impl IntoIterator<Item = T>, fits: impl Fn(&T) ->
 /// Whether one name may be a slip of the pen for the other: then it is pointed out, and never taken for it.
 pub(super) fn is_near(name: &str, other: &str) -> bool {
     let (name, other) = (key(name), key(other));
-    let longest = name.chars().count().max(other.chars().count());
+    let (length, other_length) = (name.chars().count(), other.chars().count());
+    let longest = length.max(other_length);
+    if length.abs_diff(other_length) > 2 {
+        return false;
+    }
     let allowed = match longest {
         0..=3 => 0,
         4..=7 => 1,
@@ -72,7 +89,9 @@ mod tests {
     #[test]
     fn keys_and_words_fold_by_their_writing_only() {
         assert_eq!(key("maxSteps"), key("Max-Steps"));
-        assert_ne!(key("max_step"), key("max_steps"));
+        for (one, other) in [("max_step", "max_steps"), ("_id", "id"), ("v1_0", "v10"), ("a_", "a")] {
+            assert_ne!(key(one), key(other));
+        }
         for (one, other) in [("Like new", "like_new"), (" SIX-months ", "six_months"), ("Straße", "straße")] {
             assert_eq!(word(one), word(other));
         }

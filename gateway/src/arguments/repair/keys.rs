@@ -1,58 +1,99 @@
 //! Keys: a wrapper around them, other names for them, those that are missing, those that nobody knows.
 
+use std::collections::BTreeMap;
+
 use jsonschema::ValidationError;
 use jsonschema::error::ValidationErrorKind as Wrong;
 use serde_json::Value;
 
-use super::{Repairer, fold};
-use crate::arguments::schema::{declared, property};
+use super::{MAX_REPAIRS, Repairer, fold, values};
+use crate::arguments::schema::{declared, properties};
 use crate::arguments::tree::{Tree, join};
-use crate::arguments::{Kind, Repair, parse};
+use crate::arguments::{Kind, Repair};
 
 /// Keys that models put around the arguments.
 const WRAPPERS: [&str; 6] = ["input", "arguments", "parameters", "args", "properties", "kwargs"];
 
-/// Takes the arguments out of a sole undeclared wrapper. Whether there was one.
-pub(super) fn unwrap(it: &mut Repairer<'_>) -> bool {
+/// An object with more keys than this has none of them renamed or left out.
+const MAX_KEYS: usize = 1000;
+
+/// What is wrong with the keys of one object.
+#[derive(Default)]
+struct Trouble<'e> {
+    unexpected: Vec<&'e str>,
+    missing: Vec<&'e str>,
+}
+
+/// The objects whose keys are complained of, by their places, each with one of its errors.
+fn troubles<'e>(errors: &'e [ValidationError<'_>]) -> BTreeMap<&'e str, (Trouble<'e>, &'e ValidationError<'e>)> {
+    let mut found: BTreeMap<&str, (Trouble<'_>, &ValidationError<'_>)> = BTreeMap::new();
+    for error in errors {
+        let path = error.instance_path().as_str();
+        match error.kind() {
+            Wrong::Required { property } => {
+                let (trouble, _) = found.entry(path).or_insert((Trouble::default(), error));
+                trouble.missing.extend(property.as_str());
+            }
+            Wrong::AdditionalProperties { unexpected } | Wrong::UnevaluatedProperties { unexpected } => {
+                let (trouble, holder) = found.entry(path).or_insert((Trouble::default(), error));
+                trouble.unexpected.extend(unexpected.iter().take(MAX_KEYS + 1).map(String::as_str));
+                *holder = error;
+            }
+            _ => {}
+        }
+    }
+    found
+}
+
+/// Takes the arguments out of a sole wrapper that is complained of, or beside which something is missing. Whether there
+/// was one.
+pub(super) fn unwrap(it: &mut Repairer<'_>, errors: &[ValidationError<'_>]) -> bool {
     let Some([(key, inner)]) = it.tree.fields().map(Vec::as_slice) else { return false };
     let known = declared(it.schema, it.schema).iter().any(|name| fold::key(name) == fold::key(key));
     if known || !WRAPPERS.contains(&key.as_str()) || it.rules.aliases.contains_key(key) {
         return false;
     }
-    let (inner, encoded) = match inner {
-        Tree::Object(_) => (inner.clone(), Vec::new()),
-        Tree::Text(text) => match parse::object(text) {
-            Ok((tree, repairs)) => {
-                let encoded = Repair::new("", Kind::DoubleEncoded, Some(inner.write()), Some(tree.write()));
-                (tree, repairs.into_iter().chain([encoded]).collect())
+    let complained = troubles(errors)
+        .get("")
+        .is_some_and(|(trouble, _)| !trouble.missing.is_empty() || trouble.unexpected.contains(&key.as_str()));
+    if !complained {
+        return false;
+    }
+    let (object, encoded) = match inner {
+        Tree::Object(_) => (inner.clone(), None),
+        Tree::Text(text) => match values::whole(text) {
+            Some(object @ Tree::Object(_)) => {
+                let encoded = Repair::new("", Kind::DoubleEncoded, Some(inner.write()), Some(object.write()));
+                (object, Some(encoded))
             }
-            Err(_) => return false,
+            _ => return false,
         },
         _ => return false,
     };
     let before = Some(Value::from(key.as_str()).to_string());
     it.repairs.push(Repair::new("", Kind::Wrapper, before, None));
     it.repairs.extend(encoded);
-    it.tree = inner;
+    it.tree = object;
     true
 }
 
 /// Gives keys the names their schema has for them, where only one can be meant. Whether any was renamed.
 pub(super) fn rename(it: &mut Repairer<'_>, errors: &[ValidationError<'_>]) -> bool {
     let mut renames = Vec::new();
-    let mut seen: Vec<&str> = Vec::new();
-    for error in errors {
-        let path = error.instance_path().as_str();
-        if !speaks_of_keys(error) || seen.contains(&path) {
+    for (path, (trouble, error)) in troubles(errors) {
+        let Some(object) = it.tree.at(path).filter(|object| object.fields().is_some_and(|it| it.len() <= MAX_KEYS))
+        else {
             continue;
-        }
-        seen.push(path);
-        let Some(object) = it.tree.at(path) else { continue };
-        let schema = if path.is_empty() { Some(it.schema) } else { it.subschema(error) };
+        };
+        let top = path.is_empty();
+        let schema = if top { Some(it.schema) } else { it.subschema(error) };
         let names = schema.map(|schema| declared(it.schema, schema)).unwrap_or_default();
         for (key, _) in object.fields().into_iter().flatten() {
-            let meant = meant_by(it, object, &names, key, path.is_empty());
-            renames.extend(meant.map(|(kind, name)| (path.to_owned(), kind, key.clone(), name)));
+            let Some((kind, name)) = meant_by(it, object, &names, key, top) else { continue };
+            // A key that an object may have is only taken for another if that one is missing.
+            if trouble.unexpected.contains(&key.as_str()) || (top && trouble.missing.contains(&name.as_str())) {
+                renames.push((path.to_owned(), kind, key.clone(), name));
+            }
         }
     }
     for (path, kind, key, name) in &renames {
@@ -67,34 +108,38 @@ pub(super) fn rename(it: &mut Repairer<'_>, errors: &[ValidationError<'_>]) -> b
     !renames.is_empty()
 }
 
-fn speaks_of_keys(error: &ValidationError<'_>) -> bool {
-    let kind = error.kind();
-    matches!(kind, Wrong::Required { .. } | Wrong::AdditionalProperties { .. } | Wrong::UnevaluatedProperties { .. })
-}
-
 /// The declared name that an undeclared key stands for, if it can be only one and that one is absent.
 fn meant_by(it: &Repairer<'_>, object: &Tree, names: &[&str], key: &str, top: bool) -> Option<(Kind, String)> {
     if names.contains(&key) {
         return None;
     }
     let folded = fold::key(key);
-    let fields = object.fields()?;
-    let others = || fields.iter().filter(|(other, _)| other != key && !names.contains(&other.as_str()));
-    if let Some(name) = fold::only(names, |name| fold::key(name) == folded) {
-        let alone = object.get(name).is_none() && !others().any(|(other, _)| stands_for(it, other, name, names, top));
-        return alone.then(|| (Kind::KeyFold, (*name).to_owned()));
-    }
-    let target = if top { it.rules.aliases.get(key)? } else { return None };
-    let alone = names.contains(&target.as_str())
-        && object.get(target).is_none()
-        && !others().any(|(other, _)| stands_for(it, other, target, names, top));
-    alone.then(|| (Kind::Alias, target.clone()))
+    let (kind, name) = match fold::only(names, |name| fold::key(name) == folded) {
+        Some(name) => (Kind::KeyFold, *name),
+        None if top => (Kind::Alias, alias(it, key, &folded)?),
+        None => return None,
+    };
+    let free = names.contains(&name) && object.get(name).is_none();
+    let rival = |other: &str| other != key && stands_for(it, other, name, names, top);
+    let alone = free && !object.fields()?.iter().any(|(other, _)| rival(other));
+    alone.then(|| (kind, name.to_owned()))
+}
+
+/// The parameter that a key stands for by an alias, as written or in another case.
+fn alias<'r>(it: &Repairer<'r>, key: &str, folded: &str) -> Option<&'r str> {
+    let aliases = &it.rules.aliases;
+    let in_other_case = || fold::only(aliases, |(alias, _)| fold::key(alias) == folded).map(|(_, name)| name);
+    aliases.get(key).or_else(in_other_case).map(String::as_str)
 }
 
 /// Whether an undeclared key could stand for a declared name.
 fn stands_for(it: &Repairer<'_>, key: &str, name: &str, names: &[&str], top: bool) -> bool {
-    let folds = fold::key(key) == fold::key(name);
-    folds || (top && !names.contains(&key) && it.rules.aliases.get(key).is_some_and(|target| target == name))
+    if names.contains(&key) {
+        return false;
+    }
+    let folded = fold::key(key);
+    let by_alias = |(alias, target): (&String, &String)| target == name && fold::key(alias) == folded;
+    folded == fold::key(name) || (top && it.rules.aliases.iter().any(by_alias))
 }
 
 /// Gives missing required parameters the defaults that their schemas declare. Whether any was given.
@@ -106,15 +151,17 @@ pub(super) fn fill_defaults(it: &mut Repairer<'_>, errors: &[ValidationError<'_>
     for error in errors {
         let Wrong::Required { property: name } = error.kind() else { continue };
         let path = error.instance_path().as_str();
-        // An unknown key beside it may be what was meant.
-        let unknown = errors.iter().any(|other| {
-            let kind = other.kind();
-            other.instance_path().as_str() == path
-                && matches!(kind, Wrong::AdditionalProperties { .. } | Wrong::UnevaluatedProperties { .. })
-        });
-        let (Some(name), false) = (name.as_str(), unknown) else { continue };
-        let schema = it.subschema(error).and_then(|schema| property(it.schema, schema, name));
-        if let Some(default) = schema.and_then(|schema| schema.get("default")) {
+        let (Some(name), Some(schema)) = (name.as_str(), it.subschema(error)) else { continue };
+        // A key that is not declared may be what was meant for it, whether the object may have it or not.
+        let names = declared(it.schema, if path.is_empty() { it.schema } else { schema });
+        let fields = it.tree.at(path).and_then(Tree::fields);
+        if fields.is_none_or(|fields| fields.iter().any(|(key, _)| !names.contains(&key.as_str()))) {
+            continue;
+        }
+        let defaults: Vec<_> = properties(it.schema, schema, name).into_iter().map(|it| it.get("default")).collect();
+        if let [Some(default), rest @ ..] = &defaults[..]
+            && rest.iter().all(|other| *other == Some(*default))
+        {
             found.push((path.to_owned(), name.to_owned(), Tree::from_value(default)));
         }
     }
@@ -134,22 +181,23 @@ pub(super) fn fill_defaults(it: &mut Repairer<'_>, errors: &[ValidationError<'_>
 
 /// Leaves out keys that nobody knows, if they are all that is wrong and nothing was missing. Whether any was left out.
 pub(super) fn drop_unknown(it: &mut Repairer<'_>, errors: &[ValidationError<'_>]) -> bool {
-    if !it.rules.drop_unknown || it.filled {
+    let of_unknown = |error: &ValidationError<'_>| {
+        matches!(error.kind(), Wrong::AdditionalProperties { .. } | Wrong::UnevaluatedProperties { .. })
+    };
+    if !it.rules.drop_unknown || it.filled || !errors.iter().all(of_unknown) {
         return false;
     }
     let mut unknown = Vec::new();
-    for error in errors {
-        let (Wrong::AdditionalProperties { unexpected } | Wrong::UnevaluatedProperties { unexpected }) = error.kind()
-        else {
-            return false;
-        };
-        let path = error.instance_path().as_str();
+    for (path, (trouble, error)) in troubles(errors) {
         let (Some(object), Some(schema)) = (it.tree.at(path), it.subschema(error)) else { return false };
         let names = declared(it.schema, schema);
-        if unexpected.iter().any(|key| may_be_meant(it, object, &names, key, path.is_empty())) {
+        if trouble.unexpected.iter().any(|key| may_be_meant(it, object, &names, key, path.is_empty())) {
             return false;
         }
-        unknown.extend(unexpected.iter().map(|key| (path.to_owned(), key.clone())));
+        unknown.extend(trouble.unexpected.iter().map(|key| (path.to_owned(), (*key).to_owned())));
+    }
+    if unknown.len() > MAX_REPAIRS {
+        return false;
     }
     for (path, key) in &unknown {
         if let Some(dropped) = it.tree.at_mut(path).and_then(|object| object.remove(key)) {

@@ -1,10 +1,12 @@
 //! Values of the wrong type that can mean one thing only, words in the wrong case, and nulls for what is optional.
 
+use std::collections::HashMap;
+
 use jsonschema::error::{TypeKind, ValidationErrorKind as Wrong};
 use jsonschema::{JsonType, JsonTypeSet, ValidationError};
 use serde_json::Value;
 
-use super::{Repairer, fold};
+use super::{MAX_ERRORS, Repairer, fold};
 use crate::arguments::Kind;
 use crate::arguments::parse::lenient;
 use crate::arguments::schema::resolved;
@@ -39,47 +41,68 @@ pub(super) fn edits(it: &mut Repairer<'_>, errors: &[ValidationError<'_>]) -> Ve
 }
 
 fn edits_within(it: &mut Repairer<'_>, errors: &[ValidationError<'_>], nesting: usize) -> Vec<Edit> {
+    let mut places: Vec<&str> = Vec::new();
+    let mut by_place: HashMap<&str, Vec<&ValidationError<'_>>> = HashMap::new();
+    for error in errors.iter().take(MAX_ERRORS) {
+        let path = error.instance_path().as_str();
+        let here = by_place.entry(path).or_default();
+        if here.is_empty() {
+            places.push(path);
+        }
+        here.push(error);
+    }
     let mut chosen: Vec<Edit> = Vec::new();
-    let mut places: Vec<&str> = errors.iter().map(|error| error.instance_path().as_str()).collect();
-    places.dedup();
-    let mut seen = std::collections::HashSet::new();
-    for path in places.into_iter().filter(|path| seen.insert(*path)) {
-        let here = errors.iter().filter(|error| error.instance_path().as_str() == path);
-        let mut proposals: Vec<(Kind, Option<Tree>)> = Vec::new();
-        for error in here {
+    for path in places {
+        let mut proposals: Vec<Proposal> = Vec::new();
+        for error in by_place.get(path).into_iter().flatten() {
             for proposal in propose(it, error, path, nesting) {
-                if !proposals.iter().any(|(_, new)| *new == proposal.1) {
+                if !proposals.iter().any(|other| other.new == proposal.new) {
                     proposals.push(proposal);
                 }
             }
         }
-        if let [(kind, new)] = &proposals[..] {
-            chosen.push(Edit { path: path.to_owned(), kind: *kind, new: new.clone() });
+        if let Ok([proposal]) = <[Proposal; 1]>::try_from(proposals) {
+            chosen.extend(proposal.edits);
         }
     }
     chosen
 }
 
+/// What may be meant by a value.
+#[derive(Debug, PartialEq)]
+struct Proposal {
+    /// What would stand in its place; none if nothing would.
+    new: Option<Tree>,
+    /// The changes that lead there.
+    edits: Vec<Edit>,
+}
+
+impl Proposal {
+    fn at(path: &str, kind: Kind, new: Option<Tree>) -> Self {
+        Self { new: new.clone(), edits: vec![Edit { path: path.to_owned(), kind, new }] }
+    }
+}
+
 /// What could be meant by the value at `path`, which this error complains of.
-fn propose(
-    it: &mut Repairer<'_>,
-    error: &ValidationError<'_>,
-    path: &str,
-    nesting: usize,
-) -> Vec<(Kind, Option<Tree>)> {
+fn propose(it: &mut Repairer<'_>, error: &ValidationError<'_>, path: &str, nesting: usize) -> Vec<Proposal> {
     let Some(value) = it.tree.at(path).cloned() else { return Vec::new() };
     let choice = matches!(error.kind(), Wrong::Type { .. } | Wrong::Enum { .. } | Wrong::Constant { .. })
         || matches!(error.kind(), Wrong::AnyOf { .. } | Wrong::OneOfNotValid { .. });
     if value == Tree::Null {
-        return if choice && it.is_optional(path) { vec![(Kind::NullDropped, None)] } else { Vec::new() };
+        // Whether it was required shows in the next round: then the call is refused.
+        let of_object =
+            tree::split(path).is_some_and(|(parent, _)| it.tree.at(parent).is_some_and(|it| it.fields().is_some()));
+        let dropped = Proposal::at(path, Kind::NullDropped, None);
+        return if choice && of_object { vec![dropped] } else { Vec::new() };
     }
-    match error.kind() {
+    let simple = match error.kind() {
         Wrong::Type { kind } => for_types(&value, types(kind), it.subschema(error), it.schema),
         Wrong::Enum { options } => for_options(&value, options.as_array().map_or(&[], Vec::as_slice)),
         Wrong::Constant { expected_value } => for_options(&value, std::slice::from_ref(expected_value)),
-        Wrong::AnyOf { context } | Wrong::OneOfNotValid { context } => branches(it, context, path, nesting),
+        Wrong::AnyOf { context } | Wrong::OneOfNotValid { context } => return branches(it, context, path, nesting),
         _ => Vec::new(),
-    }
+    };
+    simple.into_iter().map(|(kind, new)| Proposal::at(path, kind, new)).collect()
 }
 
 fn types(kind: &TypeKind) -> JsonTypeSet {
@@ -148,9 +171,8 @@ fn is_finite(text: &str) -> bool {
 }
 
 /// The value that fills a text.
-fn whole(text: &str) -> Option<Tree> {
-    let (tree, end, _) = lenient::value(text).ok()?;
-    (lenient::skip_blank(text, end).ok()? == text.len()).then_some(tree)
+pub(super) fn whole(text: &str) -> Option<Tree> {
+    lenient::whole(text).ok().map(|(tree, _)| tree)
 }
 
 /// A list written into a string: as JSON or Python writes it; or, where each item can only be a number or one of a few
@@ -207,21 +229,23 @@ fn branches(
     context: &[Vec<ValidationError<'static>>],
     path: &str,
     nesting: usize,
-) -> Vec<(Kind, Option<Tree>)> {
+) -> Vec<Proposal> {
     if nesting >= MAX_NESTING {
         return Vec::new();
     }
-    let mut found: Vec<(Kind, Option<Tree>)> = Vec::new();
+    let mut found: Vec<Proposal> = Vec::new();
     for errors in context.iter().take(MAX_BRANCHES) {
         let edits = edits_within(it, errors, nesting + 1);
-        let Some(kind) = edits.first().map(|edit| edit.kind) else { continue };
+        if edits.is_empty() || !it.may_try() {
+            continue;
+        }
         let mut changed = it.tree.clone();
-        for edit in edits {
-            edit.put_into(&mut changed);
+        for edit in &edits {
+            edit.clone().put_into(&mut changed);
         }
         let new = changed.at(path).cloned();
-        if !found.iter().any(|(_, other)| *other == new) && it.is_clean(&changed, path) {
-            found.push((kind, new));
+        if !found.iter().any(|other| other.new == new) && it.is_clean(&changed, path) {
+            found.push(Proposal { new, edits });
         }
     }
     found

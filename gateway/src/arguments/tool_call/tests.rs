@@ -32,7 +32,7 @@ fn every_providers_call_object_is_read() {
         assert_eq!(parts(&text, None), four("", "echo", id, arguments), "{text}");
         assert_eq!(parts(&text, Some("echo")), four("", "echo", id, arguments), "{text}");
         let other = parts(&text, Some("other"));
-        assert!(other.is_err() || other == four("", "", "", &text), "{text}");
+        assert!(other.is_err() || other == four("", "", "", &text), "{text}: {other:?}");
     }
 }
 
@@ -44,6 +44,9 @@ fn the_xml_wrapped_form_is_read() {
     assert_eq!(read(text, None).unwrap().repairs, []);
     assert_eq!(parts("<echo>{'a': 1,}</echo>", None), four("", "echo", "", "{'a': 1,}"));
     assert_eq!(parts("<mcp-search-tool><x></x></mcp-search-tool>", None), four("mcp-search-tool", "x", "", "{}"));
+    assert_eq!(parts("<phone><call>{\"n\": 1}</call></phone>", None), four("phone", "call", "", "{\"n\": 1}"));
+    let thought = "<think>Maybe <rm>{}</rm>? No.</think>\n<echo>{\"a\": 1}</echo>";
+    assert_eq!(parts(thought, None), four("", "echo", "", "{\"a\": 1}"));
     let hermes = r#"<tool_call>{"name": "echo", "arguments": {"a": 1}}</tool_call>"#;
     assert_eq!(parts(hermes, None), four("", "echo", "", r#"{"a": 1}"#));
 }
@@ -64,6 +67,14 @@ fn prose_around_a_call_is_let_be_and_said() {
 fn arguments_alone_need_a_skill_beside_them() {
     let text = r#"{"name": "Ada", "input": "x"}"#;
     assert_eq!(parts(text, Some("greet")), four("", "", "", text));
+    for own in [
+        r#"{"function": {"expr": "x"}}"#,
+        r#"{"tool_calls": []}"#,
+        r#"{"type": "function", "name": "x"}"#,
+        r#"{"name": "greet", "lang": "en"}"#,
+    ] {
+        assert_eq!(parts(own, Some("greet")), four("", "", "", own), "{own}");
+    }
     assert!(parts(r#"{"a": 1}"#, None).unwrap_err().contains("names no skill"));
     assert_eq!(parts("{}", Some("greet")), four("", "", "", "{}"));
 }
@@ -79,6 +90,15 @@ fn calls_that_are_several_or_cut_off_are_refused() {
         ("<a><b>{}</c></a>", "expected </b>"),
         ("<a><b>text</b></a>", "JSON object"),
         ("<a><b><c>{}</c></b></a>", "expected <toolset>"),
+        ("echo(text=\"<delete_all>{}</delete_all>\")", "stands within"),
+        (
+            "<invoke name=\"echo\"><parameter name=\"text\"><delete_all></delete_all></parameter></invoke>",
+            "stands within",
+        ),
+        ("<function=echo><rm>{}</rm></function>", "stands within"),
+        (r#"{"name": "delete_files", "path": "/tmp/x"}"#, "into \"arguments\""),
+        (r#"{"name": "rm", "arguments": {}, "parameters": {"path": "/"}}"#, "more than one key"),
+        (r#"{"name": "echo", "arguments": {}, "function": {"name": "rm", "arguments": {}}}"#, "more than one call"),
         ("[]", "empty"),
         ("[1]", "no call"),
         ("", "cut off"),

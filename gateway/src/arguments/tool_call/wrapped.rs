@@ -9,14 +9,28 @@ use crate::arguments::{Kind, Repair, parse};
 /// Tags that say that there is a call, and not which.
 const GENERIC: [&str; 6] = ["tool_call", "tool_use", "function_call", "tool", "tools", "call"];
 
+/// The longest name of a tag.
+const MAX_NAME: usize = 64;
+
+/// Tags around what a model thought before it called. What stands in them is no call.
+const THOUGHTS: [&str; 2] = ["think", "thinking"];
+
 /// How many tags may stand around the arguments.
 const MAX_TAGS: usize = 4;
 
 /// Reads a wrapped call; none if the text is nothing of the kind.
 pub(super) fn read(text: &str, skill: Option<&str>) -> Result<Option<ToolCall>, String> {
+    let (skipped, text) = after_thoughts(text);
     let Some(begin) = first_tag(text) else { return Ok(None) };
     if text[..begin].contains('{') {
         return Ok(None);
+    }
+    // A tag that stands within something else, such as another call's argument, names nothing.
+    let within = text[..begin].trim_end().ends_with(['"', '\'', '(', '=', '>', ',', '[', '\\']);
+    if within || has_tag(&text[..begin]) {
+        return Err(
+            "the call stands within something that can't be read: write nothing but <toolset><skill>{...}".to_owned()
+        );
     }
     let mut at = begin;
     let mut tags = Vec::new();
@@ -36,11 +50,11 @@ pub(super) fn read(text: &str, skill: Option<&str>) -> Result<Option<ToolCall>, 
             _ => return Err(format!("expected </{tag}> after the arguments: was the call cut off?")),
         }
     }
-    if first_tag(&text[end..]).is_some() || text[end..].contains('{') {
+    if has_tag(&text[end..]) || text[end..].contains('{') {
         return Err("there is more than one call: send each on its own".to_owned());
     }
     let mut call = named(&tags, arguments, skill)?;
-    if !text[..begin].trim().is_empty() || !text[end..].trim().is_empty() {
+    if skipped || !text[..begin].trim().is_empty() || !text[end..].trim().is_empty() {
         let whole = serde_json::Value::from(text).to_string();
         call.repairs.insert(0, Repair::new("", Kind::Extracted, Some(whole), None));
     }
@@ -62,7 +76,9 @@ fn arguments<'a>(text: &'a str, at: usize, tags: &[&str]) -> Result<(&'a str, us
 
 /// Which skill the tags name; if they only say that this is a call, the object between them does.
 fn named(tags: &[&str], arguments: &str, skill: Option<&str>) -> Result<ToolCall, String> {
-    let names: Vec<_> = tags.iter().filter(|tag| !GENERIC.contains(tag)).collect();
+    // Only what stands outermost says nothing: a skill may be called `call`.
+    let outer = tags.iter().take_while(|tag| GENERIC.contains(tag)).count();
+    let names: Vec<_> = tags[outer..].iter().collect();
     let call = |toolset: Option<&str>, skill: &str| ToolCall {
         toolset: toolset.map(str::to_owned),
         skill: Some(skill.to_owned()),
@@ -83,6 +99,24 @@ fn named(tags: &[&str], arguments: &str, skill: Option<&str>) -> Result<ToolCall
     }
 }
 
+/// The text behind a model's thoughts, and whether there were any.
+fn after_thoughts(text: &str) -> (bool, &str) {
+    for tag in THOUGHTS {
+        let opened = text.trim_start().strip_prefix(&format!("<{tag}>"));
+        if let Some((_, rest)) = opened.and_then(|rest| rest.split_once(&format!("</{tag}>"))) {
+            return (true, rest);
+        }
+    }
+    (false, text)
+}
+
+/// Whether anything in a text looks like a tag, also one with attributes or one that closes.
+fn has_tag(text: &str) -> bool {
+    let follows =
+        |at: usize| text[at + 1..].starts_with(|it: char| it.is_ascii_alphabetic() || matches!(it, '/' | '_' | '!'));
+    text.match_indices('<').any(|(at, _)| follows(at))
+}
+
 /// Where the first opening tag begins.
 fn first_tag(text: &str) -> Option<usize> {
     text.match_indices('<').map(|(at, _)| at).find(|at| opening(&text[*at..]).is_some())
@@ -90,9 +124,10 @@ fn first_tag(text: &str) -> Option<usize> {
 
 /// The name of the opening tag that a text begins with.
 fn opening(text: &str) -> Option<&str> {
-    let name = text.strip_prefix('<')?;
-    let name = &name[..name.find('>')?];
-    let plain = name.len() <= 64 && name.bytes().all(|it| it.is_ascii_alphanumeric() || b"_-.".contains(&it));
+    let rest = text.strip_prefix('<')?;
+    let length = rest.bytes().take(MAX_NAME + 1).position(|it| it == b'>')?;
+    let name = rest.get(..length)?;
+    let plain = name.bytes().all(|it| it.is_ascii_alphanumeric() || b"_-.".contains(&it));
     (plain && name.starts_with(|it: char| it.is_ascii_alphabetic() || it == '_')).then_some(name)
 }
 

@@ -133,7 +133,9 @@ pub(super) fn join_properties(joined: &mut Map<String, Value>, properties: Optio
             Some(there) if there == schema => {}
             Some(there) => {
                 let mut branches = match there.get("anyOf") {
-                    Some(Value::Array(branches)) if there.as_object().is_some_and(|it| it.len() == 1) => branches.clone(),
+                    Some(Value::Array(branches)) if there.as_object().is_some_and(|it| it.len() == 1) => {
+                        branches.clone()
+                    }
                     _ => vec![there.clone()],
                 };
                 branches.push(schema.clone());

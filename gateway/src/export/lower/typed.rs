@@ -136,7 +136,8 @@ pub(super) fn scalar(lowering: &Lowering<'_>, merged: &Map<String, Value>, kind:
             kept.push(*keyword);
         }
     }
-    let format = merged.get("format").and_then(Value::as_str).filter(|it| kind == "string" && subset.formats.contains(it));
+    let format =
+        merged.get("format").and_then(Value::as_str).filter(|it| kind == "string" && subset.formats.contains(it));
     if let Some(format) = format {
         object.insert("format".to_owned(), format.into());
         kept.push("format");
@@ -209,7 +210,8 @@ fn array(
     let mut kept = vec!["items", "prefixItems"];
     for keyword in ["minItems", "maxItems"] {
         let most = lowering.subset.most_min_items;
-        let fits = |it: &&Value| most.is_none_or(|most| keyword == "minItems" && it.as_u64().is_some_and(|it| it <= most));
+        let fits =
+            |it: &&Value| most.is_none_or(|most| keyword == "minItems" && it.as_u64().is_some_and(|it| it <= most));
         if let Some(bound) = merged.get(keyword).filter(|_| lowering.subset.bounds.contains(&keyword)).filter(fits) {
             object.insert(keyword.to_owned(), bound.clone());
             kept.push(keyword);
