@@ -174,7 +174,7 @@ fn fix_values(
     if !subset.mixed_enum && values.contains(&Value::from("")) {
         // Refused there; what it stands for can still be said.
         said.push("May be empty.".to_owned());
-        values.retain(|it| *it != Value::from(""));
+        values.retain(|it| it.as_str() != Some(""));
     }
     match &values[..] {
         [] => {}
@@ -296,7 +296,9 @@ impl Lowering<'_> {
     ) {
         let closed = self.subset.says_closed.then_some(Value::Bool(false));
         let given = merged.get("additionalProperties").or_else(|| merged.get("unevaluatedProperties"));
-        let is_open = given.is_none() && !merged.get("properties").is_some_and(|it| *it != json!({}));
+        // A tool that declares no parameters takes none; an object within that declares no keys takes any.
+        let declares = merged.get("properties").is_some_and(|it| depth == 1 || *it != json!({}));
+        let is_open = given.is_none() && !declares;
         let more = !matches!(given, None | Some(Value::Bool(false))) || merged.contains_key("patternProperties");
         let further = match given {
             Some(Value::Bool(true)) if self.subset.maps => Some(Value::Bool(true)),
