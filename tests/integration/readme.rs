@@ -165,6 +165,16 @@ async fn the_page_on_calling_holds() {
     holds("docs/calling.md").await;
 }
 
+#[tokio::test]
+async fn the_page_on_arguments_holds() {
+    holds("docs/arguments.md").await;
+}
+
+#[tokio::test]
+async fn the_page_on_tools_holds() {
+    holds("docs/tools.md").await;
+}
+
 #[test]
 fn links_between_pages_lead_somewhere() {
     let mut pages = vec![repository().join("README.md"), repository().join("CHANGELOG.md")];
