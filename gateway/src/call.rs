@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::time::{Duration, Instant};
 
+use bytes::Bytes;
 use openskill_proto::limits::{MAX_ID_BYTES, MAX_REQUEST_BYTES, MAX_SKILL_ID_BYTES, MAX_TIMEOUT_MS};
 use openskill_proto::trace::{Trace, hex, random_id};
 use openskill_proto::v1::invoke_request::Arguments;
@@ -15,8 +16,8 @@ use crate::arguments::{self, Policy, Repair, structs};
 pub(crate) enum Input {
     /// For people: numbers are doubles.
     Struct(prost_types::Struct),
-    /// For programs and models: text that should be JSON.
-    Json(String),
+    /// For programs and models: text that should be JSON. As bytes, so that what fits is handed on and not copied.
+    Json(Bytes),
 }
 
 impl Input {
@@ -24,7 +25,7 @@ impl Input {
     pub(crate) fn text(&self) -> Result<Cow<'_, str>, SkillError> {
         let invalid = |message: String| SkillError::new(ErrorCode::InvalidArgument, message);
         let text = match self {
-            Self::Json(text) => Cow::Borrowed(text.as_str()),
+            Self::Json(bytes) => Cow::Borrowed(std::str::from_utf8(bytes).map_err(|error| invalid(error.to_string()))?),
             Self::Struct(fields) => Cow::Owned(structs::to_json(fields).map_err(|error| invalid(error.to_string()))?),
         };
         if text.len() > MAX_REQUEST_BYTES {
@@ -77,7 +78,7 @@ impl Call {
             skill_id: shown(request.skill_id, MAX_SKILL_ID_BYTES),
             input: match request.arguments {
                 Some(Arguments::Input(fields)) => Input::Struct(fields),
-                Some(Arguments::InputJson(text) | Arguments::Call(text)) => Input::Json(text),
+                Some(Arguments::InputJson(text) | Arguments::Call(text)) => Input::Json(text.into()),
                 None => Input::Struct(prost_types::Struct::default()),
             },
             toolset: raw.toolset,

@@ -67,13 +67,13 @@ async fn run(
     if let Some(error) = unavailable(&entry) {
         return Ok(Outcome::failed(error).with(prepared.unwrap_or_default()));
     }
-    let mut prepared = prepared?;
+    let prepared = prepared?;
     let attempt = Attempt {
         request: ExecuteRequest {
             skill_id: call.skill_id.clone(),
             call_id: call.call_id.clone(),
             session_id: call.session_id.clone(),
-            input_json: std::mem::take(&mut prepared.text).into(),
+            input_json: prepared.json.clone(),
             trace_id: call.trace.id.clone(),
             timeout_ms: 0,
         },

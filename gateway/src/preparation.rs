@@ -1,17 +1,20 @@
 //! A call's arguments on their way to a worker: prepared by the skill's definition, told to the caller, counted, logged.
 
+use std::borrow::Cow;
+
+use bytes::Bytes;
 use openskill_proto::v1::{ErrorCode, Repair as WireRepair, SkillError};
 use serde_json::Value;
 
 use crate::arguments::{Definition, Kind, Policy, Prepared, Rejected, Repair};
-use crate::call::Call;
+use crate::call::{Call, Input};
 use crate::metrics::Metrics;
 
 /// Arguments that may go to a worker, and what is to be said about them.
 #[derive(Debug, Default)]
 pub(crate) struct Preparation {
-    /// A JSON object.
-    pub(crate) text: String,
+    /// A JSON object. What fitted is the caller's own bytes.
+    pub(crate) json: Bytes,
     pub(crate) repairs: Vec<WireRepair>,
     pub(crate) warnings: Vec<String>,
 }
@@ -32,13 +35,17 @@ pub(crate) fn prepare(call: &Call, definition: &Definition, metrics: &Metrics) -
             return Err(as_error(&rejected));
         }
     };
-    let mut preparation = Preparation { text: fitting.into_owned(), ..Preparation::default() };
+    let json = match (&fitting, &call.input) {
+        (Cow::Borrowed(_), Input::Json(bytes)) => bytes.clone(),
+        _ => Bytes::from(fitting.into_owned()),
+    };
+    let mut preparation = Preparation { json, ..Preparation::default() };
     if !definition.has_schema() {
         preparation.warnings.push("the skill declares no schema: its arguments were passed on unchecked".to_owned());
     }
     let all: Vec<Repair> = call.deviations.iter().cloned().chain(repairs).collect();
     if !all.is_empty() {
-        preparation.warnings.extend(left_out(&text, &preparation.text, &all));
+        preparation.warnings.extend(left_out(text.as_bytes(), &preparation.json, &all));
         all.iter().for_each(|repair| metrics.repaired(repair.kind));
         log(call, &all, &preparation.warnings);
         preparation.repairs = all.into_iter().map(to_wire).collect();
@@ -65,7 +72,7 @@ fn to_wire(repair: Repair) -> WireRepair {
 }
 
 /// Which keys were left out, which there were, and which are still there; none if all are.
-fn left_out(before: &str, after: &str, repairs: &[Repair]) -> Option<String> {
+fn left_out(before: &[u8], after: &[u8], repairs: &[Repair]) -> Option<String> {
     let dropped = repairs.iter().filter(|repair| repair.kind == Kind::UnknownDropped);
     let removed: Vec<_> = dropped.map(|repair| repair.path.trim_start_matches('/').to_owned()).collect();
     if removed.is_empty() {
@@ -85,8 +92,8 @@ fn left_out(before: &str, after: &str, repairs: &[Repair]) -> Option<String> {
     ))
 }
 
-fn keys(text: &str) -> Vec<String> {
-    match serde_json::from_str(text) {
+fn keys(json: &[u8]) -> Vec<String> {
+    match serde_json::from_slice(json) {
         Ok(Value::Object(fields)) => fields.keys().cloned().collect(),
         _ => Vec::new(),
     }

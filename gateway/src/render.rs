@@ -296,7 +296,7 @@ mod tests {
 
     #[test]
     fn the_status_envelope_has_an_error_if_and_only_if_it_failed() {
-        let input = Input::Json("{\"text\":\"x\"}".to_owned());
+        let input = Input::Json("{\"text\":\"x\"}".into());
         let body = parse(&status_envelope(&success(false), &input));
         assert_eq!(body["status"], "success");
         assert_eq!(body["context"]["params_input"], json!({"text": "x"}));
