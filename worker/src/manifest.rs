@@ -262,7 +262,7 @@ fn resolve_entry(raw: &raw::Raw, file: &Path) -> Result<Entry, (&'static str, St
         return Ok(Entry::None);
     }
     if raw.kind.is_empty() {
-        return Err(("type", "must be given, unless the skill is unavailable".to_owned()));
+        return Err(("type", "type must be given, unless the skill is unavailable".to_owned()));
     }
     if raw.entry.is_empty() {
         return Err(("entry", "must not be empty".to_owned()));
