@@ -41,7 +41,7 @@ mod tree;
 
 pub use definition::{Definition, Rules};
 pub use feedback::{Feedback, Violation};
-pub(crate) use repair::nearest;
+pub(crate) use repair::{fold_key, nearest};
 pub use schema::{SchemaRefused, compile as compile_schema};
 pub use tool_call::{ToolCall, read as read_tool_call};
 

@@ -22,6 +22,9 @@ pub(crate) struct Shards {
     abandon: CancellationToken,
 }
 
+/// A shard's stack. Checking arguments recurses: for each level of a call, once for each subschema that leads to another.
+const STACK: usize = 16 * 1024 * 1024;
+
 /// Starts a shard for each listener.
 pub(crate) fn start(gateway: &Arc<Gateway>, health: &Health, listeners: Vec<TcpListener>) -> std::io::Result<Shards> {
     let (stop, abandon) = (CancellationToken::new(), CancellationToken::new());
@@ -34,19 +37,20 @@ pub(crate) fn start(gateway: &Arc<Gateway>, health: &Health, listeners: Vec<TcpL
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let (stop, abandon, connections) = (stop.clone(), abandon.clone(), Arc::new(Semaphore::new(budget)));
         let (ended, end) = oneshot::channel();
-        let thread = std::thread::Builder::new().name(format!("gateway-{number}")).spawn(move || {
-            runtime.block_on(async {
-                tokio::select! {
-                    served = server::serve(listener, stack, connections, stop) => {
-                        if let Err(error) = served {
-                            tracing::error!(%error, "a shard failed");
+        let thread =
+            std::thread::Builder::new().name(format!("gateway-{number}")).stack_size(STACK).spawn(move || {
+                runtime.block_on(async {
+                    tokio::select! {
+                        served = server::serve(listener, stack, connections, stop) => {
+                            if let Err(error) = served {
+                                tracing::error!(%error, "a shard failed");
+                            }
                         }
+                        () = abandon.cancelled() => {}
                     }
-                    () = abandon.cancelled() => {}
-                }
-            });
-            let _ = ended.send(());
-        })?;
+                });
+                let _ = ended.send(());
+            })?;
         shards.push((thread, end));
     }
     Ok(Shards { shards, stop, abandon })

@@ -19,12 +19,15 @@ pub const MAX_SUBSCHEMAS: usize = 10_000;
 /// The largest regular expression, compiled, in bytes; and the largest lazy automaton of one.
 pub const MAX_PATTERN_BYTES: usize = 1024 * 1024;
 
-/// How many subschemas may come to bear on one place of a value. `$ref`, `allOf` and their like multiply: thirty
-/// definitions that each name the next one twice would be a thousand million.
+/// How many subschemas may come to bear on one place of a value. `$ref`, `allOf` and their like multiply: twelve
+/// definitions that each name the next one three times would be half a million.
 const MAX_AT_ONE_PLACE: u64 = 5_000;
 
-/// How deep they may lead into one another there: validators recurse.
-const MAX_CHAIN: usize = 128;
+/// How deep they may lead into one another there. Validators recurse, once for each of these at each level of a value.
+const MAX_CHAIN: usize = 32;
+
+/// How much looking the check itself may take.
+const MAX_WORK: usize = 2_000_000;
 
 /// What `unevaluatedProperties` and `unevaluatedItems` cost: everything beside them is looked at again.
 const UNEVALUATED_FACTOR: u64 = 3;
@@ -33,18 +36,30 @@ const UNEVALUATED_FACTOR: u64 = 3;
 const SAME_PLACE: [&str; 9] =
     ["allOf", "anyOf", "oneOf", "not", "if", "then", "else", "dependentSchemas", "dependencies"];
 
-/// Those for any key of an object, beside the one that `properties` names.
-const ANY_KEY: [&str; 3] = ["patternProperties", "additionalProperties", "unevaluatedProperties"];
+/// Those for keys of an object that its `properties` does not name; `patternProperties` may meet any.
+const OTHER_KEYS: [&str; 2] = ["additionalProperties", "unevaluatedProperties"];
 
-/// Those for items of an array: any of them may meet in one item.
-const ITEMS: [&str; 5] = ["items", "prefixItems", "additionalItems", "unevaluatedItems", "contains"];
+/// Those for items of an array that its `prefixItems` does not place; `contains` may meet any.
+const OTHER_ITEMS: [&str; 3] = ["items", "additionalItems", "unevaluatedItems"];
 
-/// Says why a schema can't be taken, or how many subschemas may come to bear on one place of a value at most.
+/// A schema that multiplies with each level is taken if calls may still nest this deep.
+const MIN_DEPTH: usize = 8;
+
+/// What checking a value against a schema may cost.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Bounds {
+    /// How many subschemas may come to bear on one place of a value at most.
+    pub at_one_place: u64,
+    /// How deep a value may nest so that this holds: [`MAX_JSON_DEPTH`], unless the schema multiplies with each level.
+    pub depth: usize,
+}
+
+/// Says why a schema can't be taken, or what checking a value against it may cost.
 ///
 /// # Errors
 /// It is too large or too deep, refers to what is outside of it or to itself without end, or could take too long to
 /// check a value against.
-pub fn check(schema: &Value) -> Result<u64, String> {
+pub fn check(schema: &Value) -> Result<Bounds, String> {
     let text = schema.to_string();
     if text.len() > MAX_SCHEMA_BYTES {
         return Err(format!("larger than {MAX_SCHEMA_BYTES} bytes"));
@@ -111,7 +126,9 @@ impl<'a> Survey<'a> {
                 return Err(format!("{keyword} is only supported at the top of a skill's schema"));
             }
             open.extend(self.same_place(schema)?);
-            let within = ANY_KEY.iter().chain(&ITEMS).chain(&["properties", "propertyNames", "$defs", "definitions"]);
+            let others =
+                ["properties", "patternProperties", "propertyNames", "prefixItems", "contains", "$defs", "definitions"];
+            let within = OTHER_KEYS.iter().chain(&OTHER_ITEMS).chain(&others);
             open.extend(within.flat_map(|keyword| children(object, keyword)));
         }
         Ok(())
@@ -119,7 +136,7 @@ impl<'a> Survey<'a> {
 
     /// Counts what comes to bear on one place, then how that multiplies from level to level of a value: an instance nests
     /// at most [`MAX_JSON_DEPTH`] deep.
-    fn check_growth(&mut self) -> Result<u64, String> {
+    fn check_growth(&mut self) -> Result<Bounds, String> {
         let nodes = self.nodes.clone();
         let mut at_depth = Vec::with_capacity(nodes.len());
         for node in &nodes {
@@ -131,16 +148,20 @@ impl<'a> Survey<'a> {
         }
         let places = self.places(&nodes)?;
         let mut most = at_depth.iter().copied().max().unwrap_or(1);
-        for _ in 0..MAX_JSON_DEPTH {
+        for depth in 0..MAX_JSON_DEPTH {
             let sum = |place: &Vec<usize>| place.iter().fold(0_u64, |sum, it| sum.saturating_add(at_depth[*it]));
             let next: Vec<u64> = places.iter().map(|all| all.iter().map(sum).max().unwrap_or(0)).collect();
-            most = most.max(next.iter().copied().max().unwrap_or(0));
-            if most > MAX_AT_ONE_PLACE {
+            let widest = next.iter().copied().max().unwrap_or(0);
+            if widest > MAX_AT_ONE_PLACE && depth < MIN_DEPTH {
                 return Err("it refers to itself in a way that multiplies with each level of a value".to_owned());
             }
+            if widest > MAX_AT_ONE_PLACE {
+                return Ok(Bounds { at_one_place: most, depth });
+            }
+            most = most.max(widest);
             at_depth = next;
         }
-        Ok(most)
+        Ok(Bounds { at_one_place: most, depth: MAX_JSON_DEPTH })
     }
 
     fn cost(&mut self, schema: &'a Value, level: usize) -> Result<Cost, String> {
@@ -191,35 +212,52 @@ impl<'a> Survey<'a> {
     /// For each subschema, the places within a value that it speaks of, each with the subschemas that may meet there.
     fn places(&self, nodes: &[&'a Value]) -> Result<Vec<Vec<Vec<usize>>>, String> {
         let index: HashMap<Id, usize> = nodes.iter().enumerate().map(|(at, node)| (id(node), at)).collect();
-        let numbers = |schemas: Vec<&Value>| -> Vec<usize> {
-            schemas.into_iter().filter_map(|it| index.get(&id(it)).copied()).collect()
-        };
-        let mut all = Vec::with_capacity(nodes.len());
         let mut work = 0;
+        let mut all = Vec::with_capacity(nodes.len());
         for node in nodes {
-            let mut by_key: HashMap<&str, Vec<usize>> = HashMap::new();
-            let (mut any_key, mut items, mut names) = (Vec::new(), Vec::new(), Vec::new());
+            let mut here: Vec<&Map<String, Value>> = Vec::new();
             let mut open = vec![*node];
             while let Some(schema) = open.pop() {
                 work += 1;
-                if work > 200 * MAX_AT_ONE_PLACE {
-                    return Err("its $ref, allOf, anyOf or oneOf multiply without measure".to_owned());
-                }
                 open.extend(self.same_place(schema)?);
-                let Some(object) = schema.as_object() else { continue };
-                for (name, inner) in named_children(object, "properties") {
-                    by_key.entry(name).or_default().extend(index.get(&id(inner)));
-                }
-                any_key.extend(ANY_KEY.iter().flat_map(|keyword| numbers(children(object, keyword))));
-                items.extend(ITEMS.iter().flat_map(|keyword| numbers(children(object, keyword))));
-                names.extend(numbers(children(object, "propertyNames")));
+                here.extend(schema.as_object());
             }
-            let mut places: Vec<Vec<usize>> = by_key.into_values().map(|own| [&own[..], &any_key].concat()).collect();
-            places.extend([any_key, items, names]);
+            let keys: HashSet<&str> =
+                here.iter().flat_map(|object| named_children(object, "properties")).map(|(name, _)| name).collect();
+            let indexes = here.iter().map(|object| children(object, "prefixItems").len()).max().unwrap_or(0);
+            work += here.len() * (keys.len() + indexes);
+            if work > MAX_WORK {
+                return Err("its $ref, allOf, anyOf or oneOf multiply without measure".to_owned());
+            }
+            let numbers = |found: Vec<&Value>| -> Vec<usize> {
+                found.into_iter().filter_map(|it| index.get(&id(it)).copied()).collect()
+            };
+            let meet = |of_object: &dyn Fn(&'a Map<String, Value>) -> Vec<&'a Value>| -> Vec<usize> {
+                here.iter().flat_map(|object| numbers(of_object(object))).collect()
+            };
+            let mut places: Vec<Vec<usize>> =
+                keys.iter().map(|key| meet(&|object| at_key(object, Some(key)))).collect();
+            places.push(meet(&|object| at_key(object, None)));
+            places.extend((0..=indexes).map(|place| meet(&|object| at_index(object, place))));
+            places.push(meet(&|object| children(object, "propertyNames")));
             all.push(places);
         }
         Ok(all)
     }
+}
+
+/// What an object schema says of the value at a key; none stands for one that it does not name.
+fn at_key<'a>(object: &'a Map<String, Value>, key: Option<&str>) -> Vec<&'a Value> {
+    let own = key.and_then(|key| object.get("properties")?.get(key));
+    let others = OTHER_KEYS.iter().filter(|_| own.is_none()).flat_map(|keyword| children(object, keyword));
+    own.into_iter().chain(others).chain(children(object, "patternProperties")).collect()
+}
+
+/// What an array schema says of the item at a place.
+fn at_index(object: &Map<String, Value>, place: usize) -> Vec<&Value> {
+    let own = children(object, "prefixItems").get(place).copied();
+    let others = OTHER_ITEMS.iter().filter(|_| own.is_none()).flat_map(|keyword| children(object, keyword));
+    own.into_iter().chain(others).chain(children(object, "contains")).collect()
 }
 
 /// What a reference within a schema, such as `#/$defs/node`, leads to.
@@ -293,7 +331,11 @@ mod tests {
             json!({"properties": {"$ref": {"type": "string"}, "a b": {"$ref": "#/properties/%24ref"}}}),
             json!(true),
         ] {
-            assert!(check(&schema).is_ok_and(|most| most < 50), "{schema}: {:?}", check(&schema));
+            assert!(
+                check(&schema).is_ok_and(|it| it.at_one_place < 50 && it.depth == MAX_JSON_DEPTH),
+                "{schema}: {:?}",
+                check(&schema)
+            );
         }
     }
 
@@ -310,24 +352,33 @@ mod tests {
     #[test]
     fn schemas_that_multiply_are_refused() {
         let mut definitions = Map::new();
-        for level in 0..30 {
+        for level in 0..12 {
             let next = json!({"$ref": format!("#/$defs/l{}", level + 1)});
-            definitions.insert(format!("l{level}"), json!({"allOf": [next, next]}));
+            definitions.insert(format!("l{level}"), json!({"allOf": [next, next, next]}));
         }
-        definitions.insert("l30".to_owned(), json!({"type": "string"}));
+        definitions.insert("l12".to_owned(), json!({"type": "string"}));
         assert!(reason(&json!({"$defs": definitions, "$ref": "#/$defs/l0"})).contains("without measure"));
         let n = json!({"$ref": "#/$defs/n"});
+        let of = |definition: Value| json!({"$defs": {"n": definition}, "$ref": "#/$defs/n"});
         for doubling in [
             json!({"anyOf": [{"properties": {"x": n}}, {"properties": {"x": n}}]}),
             json!({"patternProperties": {"a": n, "^a": n}}),
             json!({"properties": {"a": n}, "additionalProperties": false, "dependencies": {"a": {"properties": {"a": n}}}}),
             json!({"items": n, "contains": n}),
         ] {
-            let schema = json!({"$defs": {"n": doubling}, "$ref": "#/$defs/n"});
-            assert!(reason(&schema).contains("each level"), "{schema}");
+            let bounds = check(&of(doubling.clone())).unwrap();
+            assert!((8..20).contains(&bounds.depth), "{doubling}: {bounds:?}");
         }
+        let many: Vec<_> = (0..20).map(|_| json!({"items": n})).collect();
+        assert!(reason(&of(json!({"anyOf": many}))).contains("each level"));
         let hidden = json!({"$ref": "#/x-defs/n", "x-defs": {"n": {"items": {"$ref": "#/x-defs/n"}, "contains": {"$ref": "#/x-defs/n"}}}});
-        assert!(reason(&hidden).contains("each level"));
+        assert!(check(&hidden).unwrap().depth < 20);
+        for plain in [
+            json!({"properties": {"default": n}, "additionalProperties": n}),
+            json!({"anyOf": [{"type": "number"}, {"type": "array", "prefixItems": [{"type": "string"}, n, n]}]}),
+        ] {
+            assert_eq!(check(&of(plain.clone())).unwrap().depth, MAX_JSON_DEPTH, "{plain}");
+        }
         let unevaluated = (0..20).fold(json!({}), |inner, _| json!({"allOf": [inner], "unevaluatedProperties": false}));
         assert!(reason(&unevaluated).contains("without measure"));
     }

@@ -168,7 +168,14 @@ impl Manifest {
     pub(crate) fn description_size(&self) -> usize {
         let schema = |schema: &Option<Value>| schema.as_ref().map_or(0, |it| it.to_string().len());
         let examples: usize = self.examples.iter().map(|it| it.input.to_string().len()).sum();
-        256 + self.description.len() + schema(&self.input_schema) + schema(&self.output_schema) + examples
+        let aliases: usize = self.argument_rules.aliases.iter().map(|(alias, name)| alias.len() + name.len() + 8).sum();
+        let texts = self.version.len() + self.toolset.len() + self.unavailable.as_ref().map_or(0, String::len);
+        256 + aliases
+            + texts
+            + self.description.len()
+            + schema(&self.input_schema)
+            + schema(&self.output_schema)
+            + examples
     }
 
     fn resolve(mut raw: raw::Raw, file: &Path, rules: Rules<'_>) -> Result<Self, Fault> {

@@ -3,6 +3,9 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
+use openskill_proto::json;
+use openskill_proto::limits::MAX_JSON_DEPTH;
+use openskill_proto::schema::Bounds;
 use serde_json::Value;
 
 use super::feedback::{self, Feedback, Violation};
@@ -10,8 +13,11 @@ use super::parse::{self, Fault};
 use super::schema::{self, SchemaRefused};
 use super::{Policy, Prepared, Rejected, Repair, repair};
 
-/// The most work that checking one call may be: bytes times subschemas for one place.
+/// The most work that one check of a call may be: bytes times subschemas for one place.
 const MAX_WORK: u64 = 2_000_000_000;
+
+/// The same for collecting all that is wrong: values times subschemas for one place.
+const MAX_CLOSER: u64 = 200_000;
 
 /// The complaint about a call that does not fit and is too large to be looked at in detail: every error holds a copy of
 /// what it complains of.
@@ -32,8 +38,8 @@ struct Compiled {
     validator: jsonschema::Validator,
     /// A call that is right.
     example: Option<Value>,
-    /// How many subschemas may come to bear on one place of a call.
-    cost: u64,
+    /// What checking a call may cost.
+    bounds: Bounds,
 }
 
 /// A skill's own rules.
@@ -65,13 +71,13 @@ impl Definition {
     pub fn compile(schema: &str, rules: Rules, examples: &[String]) -> Result<Self, SchemaRefused> {
         let declared: Value = serde_json::from_str(schema).map_err(|error| SchemaRefused(error.to_string()))?;
         let schema = schema::closed(declared);
-        let cost = openskill_proto::schema::check(&schema).map_err(SchemaRefused)?;
+        let bounds = openskill_proto::schema::check(&schema).map_err(SchemaRefused)?;
         let validator = schema::compile(&schema)?;
         let given = examples.iter().filter_map(|text| serde_json::from_str(text).ok());
         let example = given
             .chain(feedback::example(&schema))
             .find(|example: &Value| example.is_object() && validator.is_valid(example));
-        Ok(Self { schema: Some(Compiled { schema, validator, example, cost }), rules })
+        Ok(Self { schema: Some(Compiled { schema, validator, example, bounds }), rules })
     }
 
     /// A skill that declares no schema: its arguments are passed on as they are.
@@ -104,14 +110,16 @@ impl Definition {
     pub fn prepare<'a>(&self, text: &'a str, policy: Policy) -> Result<Prepared<'a>, Rejected> {
         let strict = policy.max(self.rules.policy) == Policy::Strict;
         let small = parse::is_small(text);
-        if self.schema.as_ref().is_some_and(|it| it.cost.saturating_mul(text.len() as u64) > MAX_WORK) {
-            return Err(self.not_an_object("the arguments are too large for this skill's schema to be checked"));
+        if self.schema.as_ref().is_some_and(|it| !may_check(&it.bounds, text)) {
+            return Err(self.whole("the arguments are too large or nest too deep for this skill's schema"));
         }
         let fault = match parse::strict(text) {
             Ok(value) if value.is_object() && self.fits(&value) => {
                 return Ok(Prepared { text: Cow::Borrowed(text), repairs: Vec::new() });
             }
-            Ok(Value::Object(_)) if !small => return Err(self.not_an_object(TOO_LARGE)),
+            Ok(value @ Value::Object(_)) if !small || !self.may_look_closer(&value) => {
+                return Err(self.whole(TOO_LARGE));
+            }
             Ok(value) if strict || !small => return Err(self.reject(&value)),
             Ok(_) => None,
             Err(Fault::Final(reason)) => return Err(self.unreadable(&reason)),
@@ -120,11 +128,12 @@ impl Definition {
         };
         let (tree, repairs) = parse::object(text).map_err(|reason| match fault {
             // It is JSON, but no object.
-            None => self.not_an_object(&reason),
+            None => self.whole(&reason),
             Some(_) => self.unreadable(&reason),
         })?;
         let (tree, repairs) = match &self.schema {
             None => (tree, repairs),
+            Some(_) if !self.may_look_closer(&tree.to_value()) => return Err(self.whole(TOO_LARGE)),
             Some(it) => repair::repair(&it.schema, &it.validator, &self.rules, tree, repairs)
                 .map_err(|(violations, value)| self.unfit(violations, &value))?,
         };
@@ -137,6 +146,12 @@ impl Definition {
         Rejected::Unreadable(format!("the call deviates from plain JSON ({}), and is held to it", kinds.join(", ")))
     }
 
+    /// Whether everything that is wrong with a value may be collected: each error holds a copy of what it complains of, and
+    /// of what each branch of a choice has to say.
+    fn may_look_closer(&self, value: &Value) -> bool {
+        self.schema.as_ref().is_none_or(|it| it.bounds.at_one_place.saturating_mul(count(value)) <= MAX_CLOSER)
+    }
+
     fn fits(&self, value: &Value) -> bool {
         self.schema.as_ref().is_none_or(|it| it.validator.is_valid(value))
     }
@@ -146,7 +161,7 @@ impl Definition {
             Some(it) if value.is_object() => {
                 self.unfit(repair::violations(&it.schema, &it.validator, &self.rules, value), value)
             }
-            _ => self.not_an_object("the arguments must be one JSON object"),
+            _ => self.whole("the arguments must be one JSON object"),
         }
     }
 
@@ -154,7 +169,7 @@ impl Definition {
         Rejected::Unreadable(feedback::unreadable(reason, self.example()))
     }
 
-    fn not_an_object(&self, reason: &str) -> Rejected {
+    fn whole(&self, reason: &str) -> Rejected {
         Rejected::Unfit(Box::new(Feedback::new(vec![Violation::of_whole(reason)], self.example())))
     }
 
@@ -169,4 +184,19 @@ impl Definition {
     pub fn example(&self) -> Option<&Value> {
         self.schema.as_ref()?.example.as_ref()
     }
+}
+
+/// How many values there are in one.
+fn count(value: &Value) -> u64 {
+    1 + match value {
+        Value::Array(items) => items.iter().map(count).sum(),
+        Value::Object(fields) => fields.values().map(count).sum(),
+        _ => 0,
+    }
+}
+
+/// Whether a call may be checked at all.
+fn may_check(bounds: &Bounds, text: &str) -> bool {
+    let shallow = bounds.depth >= MAX_JSON_DEPTH || json::depth(text.as_bytes()) <= bounds.depth;
+    shallow && bounds.at_one_place.saturating_mul(text.len() as u64) <= MAX_WORK
 }

@@ -136,7 +136,7 @@ impl Feedback {
 
 /// What a validator complains of, as violations.
 pub(super) fn violations(root: &Value, rules: &Rules, errors: &[ValidationError<'_>]) -> Vec<Violation> {
-    errors.iter().take(4 * MAX_TOLD).flat_map(|error| of_error(root, rules, error)).collect()
+    errors.iter().take(2 * MAX_TOLD).flat_map(|error| of_error(root, rules, error)).collect()
 }
 
 fn of_error(root: &Value, rules: &Rules, error: &ValidationError<'_>) -> Vec<Violation> {
@@ -148,7 +148,11 @@ fn of_error(root: &Value, rules: &Rules, error: &ValidationError<'_>) -> Vec<Vio
             let declared = schema.and_then(|schema| properties(root, schema, name).first().copied());
             vec![Violation {
                 path: join(path, name),
-                expected: declared.map_or_else(|| "a value".to_owned(), |schema| describe(root, schema)),
+                expected: declared
+                    .map_or_else(|| "a value".to_owned(), |schema| describe(root, schema))
+                    .chars()
+                    .take(400)
+                    .collect(),
                 got: None,
                 did_you_mean: None,
                 problem: Problem::Missing,
@@ -158,8 +162,23 @@ fn of_error(root: &Value, rules: &Rules, error: &ValidationError<'_>) -> Vec<Vio
             let names = schema.map(|schema| declared(root, schema)).unwrap_or_default();
             unexpected.iter().take(MAX_TOLD).map(|key| unknown(path, &names, rules, error.instance(), key)).collect()
         }
+        Wrong::AnyOf { context } | Wrong::OneOfNotValid { context } if meant(context, path).is_some() => {
+            meant(context, path).into_iter().flatten().take(MAX_TOLD).flat_map(|it| of_error(root, rules, it)).collect()
+        }
         _ => vec![wrong(root, schema, error)],
     }
+}
+
+/// The branch of a choice that was meant: the only one that takes a value of this kind, its fixed words included.
+fn meant<'e>(context: &'e [Vec<ValidationError<'static>>], path: &str) -> Option<&'e Vec<ValidationError<'static>>> {
+    let is_other = |error: &ValidationError<'_>| match error.kind() {
+        Wrong::Constant { .. } => true,
+        Wrong::Type { .. } | Wrong::Enum { .. } | Wrong::FalseSchema => error.instance_path().as_str() == path,
+        _ => false,
+    };
+    let mut fitting = context.iter().filter(|errors| !errors.iter().any(is_other));
+    let only = fitting.next().filter(|errors| errors.iter().any(|error| error.instance_path().as_str() != path))?;
+    fitting.next().is_none().then_some(only)
 }
 
 fn unknown(path: &str, names: &[&str], rules: &Rules, object: &Value, key: &str) -> Violation {

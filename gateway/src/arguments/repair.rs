@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use super::feedback::{self, Violation};
 use super::tree::{self, Tree};
-use super::{Repair, Rules, parse};
+use super::{Kind, Repair, Rules, parse};
 
 mod fold;
 mod keys;
@@ -32,7 +32,7 @@ const MAX_REPAIRS: usize = 256;
 /// How many trial checks of the whole value one call may cost.
 const MAX_TRIALS: usize = 64;
 
-pub(crate) use fold::nearest;
+pub(crate) use fold::{key as fold_key, nearest};
 
 /// A value on its way.
 struct Repairer<'a> {
@@ -74,7 +74,9 @@ pub(super) fn repair(
         if let Some(before) = before.filter(|_| it.lacks_what_was_null(&errors)) {
             return Err((violations(schema, validator, rules, &before), before));
         }
-        if it.repairs.len() > MAX_REPAIRS || !it.round(&errors) {
+        // Strict modes make models write null for all that they leave out.
+        let counted = it.repairs.iter().filter(|repair| repair.kind != Kind::NullDropped).count();
+        if counted > MAX_REPAIRS || !it.round(&errors) {
             let violations = feedback::violations(schema, rules, &errors);
             drop(errors);
             return Err((violations, value));

@@ -28,8 +28,12 @@ pub(super) fn closed(mut schema: Value) -> Value {
         // It takes nothing. Said like this, the validator names the keys that are too many.
         object.insert("properties".to_owned(), Value::Object(Map::new()));
     }
-    let speaks = ["additionalProperties", "unevaluatedProperties", "patternProperties", "propertyNames"];
-    if !object.contains_key("properties") || speaks.iter().any(|keyword| object.contains_key(*keyword)) {
+    // What an old `dependencies` declares, no keyword sees.
+    let speaks =
+        ["additionalProperties", "unevaluatedProperties", "patternProperties", "propertyNames", "dependencies"];
+    // One that refers to its own top would be closed wherever it recurs.
+    let recurs = Value::Object(object.clone()).to_string().contains("\"$ref\":\"#\"");
+    if recurs || !object.contains_key("properties") || speaks.iter().any(|keyword| object.contains_key(*keyword)) {
         return schema;
     }
     // This one sees the properties that other subschemas of the same object declare.
@@ -81,8 +85,10 @@ fn collect_declared<'a>(root: &'a Value, schema: &'a Value, names: &mut Vec<&'a 
             collect_declared(root, inner, names, depth + 1);
         }
     }
-    for inner in schema.get("dependentSchemas").and_then(Value::as_object).into_iter().flat_map(Map::values) {
-        collect_declared(root, inner, names, depth + 1);
+    for keyword in ["dependentSchemas", "dependencies"] {
+        for inner in schema.get(keyword).and_then(Value::as_object).into_iter().flat_map(Map::values) {
+            collect_declared(root, inner, names, depth + 1);
+        }
     }
     for keyword in ["if", "then", "else"] {
         if let Some(inner) = schema.get(keyword) {

@@ -70,45 +70,59 @@ fn from_json(text: &str, skill: Option<&str>, nesting: usize) -> Result<ToolCall
         return read_inner(&inner, text, skill);
     }
     let Ok(fields) = serde_json::from_str::<Fields<'_>>(text) else { return plain(text, skill) };
-    match of_object(&fields, nesting) {
-        // What does not name the very skill that the caller gave is the arguments of that skill.
-        Some(Ok(call)) if skill.is_none_or(|skill| call.skill.as_deref() == Some(skill)) => Ok(call),
-        Some(Err(reason)) if skill.is_none() => Err(reason),
-        Some(Ok(call)) if fields.contains_key("tool_calls") || is_marked(&fields) => check_name(call, skill),
-        _ => plain(text, skill),
+    let marked = nesting > 0 || is_marked(&fields);
+    match (of_object(&fields, nesting, marked), skill) {
+        (None, _) => plain(text, skill),
+        (Some(call), None) => call,
+        (Some(Ok(call)), Some(given)) if call.skill.as_deref() == Some(given) => Ok(call),
+        // It is a call, of something else. What has no name itself holds one that has.
+        (Some(Ok(call)), Some(_)) if marked || has_object(&fields) || !fields.contains_key("name") => {
+            check_name(call, skill)
+        }
+        (Some(Err(reason)), Some(_)) if marked => Err(reason),
+        // It looks like a call, and is the arguments of the skill that the caller gave.
+        (Some(_), Some(_)) => plain(text, skill),
     }
+}
+
+/// Whether an object holds arguments, as a call does.
+fn has_object(fields: &Fields<'_>) -> bool {
+    ARGUMENTS.iter().any(|key| fields.get(*key).is_some_and(|it| it.get().starts_with('{')))
 }
 
 /// Whether an object says of itself that it is a call.
 fn is_marked(fields: &Fields<'_>) -> bool {
     let kind = string(fields.get("type"));
-    let has_arguments = ARGUMENTS.iter().any(|key| fields.contains_key(*key)) || fields.contains_key("function");
-    has_arguments && matches!(kind.as_deref(), Some("tool_use" | "function_call" | "function" | "tool_call"))
+    let has_arguments = ARGUMENTS.iter().chain(&["function"]).any(|key| fields.contains_key(*key));
+    let of_kind = matches!(kind.as_deref(), Some("tool_use" | "function_call" | "function" | "tool_call"));
+    (has_arguments && of_kind) || string(fields.get("method")).as_deref() == Some("tools/call")
 }
 
 /// The call that an object is; none if it is nothing of the kind.
-fn of_object(fields: &Fields<'_>, nesting: usize) -> Option<Result<ToolCall, String>> {
+fn of_object(fields: &Fields<'_>, nesting: usize, marked: bool) -> Option<Result<ToolCall, String>> {
+    if string(fields.get("method")).as_deref() == Some("tools/call") {
+        return Some(from_json(fields.get("params")?.get(), None, nesting + 1));
+    }
     let holders = ["tool_calls", "function_calls", "function", "functionCall", "function_call", "tool_call"];
-    let mut held = holders.iter().filter_map(|key| fields.get(*key).filter(|it| it.get().starts_with(['{', '['])));
+    let is_call = |it: &&&RawValue| it.get().starts_with('[') || (it.get().starts_with('{') && names_something(it));
+    let mut held = holders.iter().filter_map(|key| fields.get(*key).filter(is_call));
     let name = string(fields.get("name"));
-    if let Some(inner) = held.next() {
-        if name.is_some() || held.next().is_some() {
-            return Some(Err("there is more than one call in it: send one at a time".to_owned()));
-        }
-        let id = string(fields.get("id")).or_else(|| string(fields.get("call_id")));
-        let call = from_json(inner.get(), None, nesting + 1);
-        return Some(call.map(|call| ToolCall { call_id: call.call_id.or(id), ..call }));
+    let Some(inner) = held.next() else { return named(fields, name?, marked) };
+    if name.is_some() || held.next().is_some() {
+        return Some(Err("there is more than one call in it: send one at a time".to_owned()));
     }
-    if string(fields.get("method")).as_deref() == Some("tools/call")
-        && let Some(inner) = fields.get("params")
-    {
-        return Some(from_json(inner.get(), None, nesting + 1));
-    }
-    named(fields, name?)
+    let id = string(fields.get("id")).or_else(|| string(fields.get("call_id")));
+    let call = from_json(inner.get(), None, nesting + 1);
+    Some(call.map(|call| ToolCall { call_id: call.call_id.or(id), ..call }))
+}
+
+/// Whether an object has a name, as the inner part of a call has.
+fn names_something(object: &RawValue) -> bool {
+    serde_json::from_str::<Fields<'_>>(object.get()).is_ok_and(|fields| string(fields.get("name")).is_some())
 }
 
 /// An object with a name, and with its arguments under one key.
-fn named(fields: &Fields<'_>, name: String) -> Option<Result<ToolCall, String>> {
+fn named(fields: &Fields<'_>, name: String, marked: bool) -> Option<Result<ToolCall, String>> {
     let mut given = ARGUMENTS.iter().filter_map(|key| fields.get(*key));
     let arguments = given.next();
     if given.next().is_some() {
@@ -116,18 +130,14 @@ fn named(fields: &Fields<'_>, name: String) -> Option<Result<ToolCall, String>> 
         return Some(Err(format!("the arguments stand under more than one key: keep one of {keys}")));
     }
     let beside = ["name", "type", "id", "call_id"];
-    if !is_marked(fields)
-        && fields.keys().any(|key| !beside.contains(&key.as_str()) && !ARGUMENTS.contains(&key.as_str()))
-    {
+    let known = |key: &String| beside.contains(&key.as_str()) || ARGUMENTS.contains(&key.as_str());
+    // Providers put more beside a call that is marked as one.
+    if !(marked && arguments.is_some()) && !fields.keys().all(known) {
         return Some(Err(r#"write the arguments into "arguments": {...}, and nothing beside it"#.to_owned()));
     }
     let call_id = string(fields.get("call_id")).or_else(|| string(fields.get("id")));
-    Some(arguments.map_or_else(|| Ok("{}".to_owned()), |it| written(it)).map(|arguments| ToolCall {
-        skill: Some(name),
-        call_id,
-        arguments,
-        ..ToolCall::default()
-    }))
+    let arguments = arguments.map_or_else(|| Ok("{}".to_owned()), |it| written(it));
+    Some(arguments.map(|arguments| ToolCall { skill: Some(name), call_id, arguments, ..ToolCall::default() }))
 }
 
 /// The only call of a list.

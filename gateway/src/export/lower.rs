@@ -42,6 +42,11 @@ pub(super) fn root(schema: &Value, subset: &Subset) -> Lowered {
     object.insert("type".to_owned(), "object".into());
     if subset.is_whole {
         object.shift_remove("$schema");
+        let names: Vec<String> =
+            object.get("properties").and_then(Value::as_object).into_iter().flat_map(Map::keys).cloned().collect();
+        // Its schema stays as it is, so its names do; the note is what matters.
+        let as_declared = Map::new();
+        names.iter().for_each(|name| drop(lowering.key(name, &as_declared, 1)));
         return lowering.finish(Value::Object(object), remarks);
     }
     let takes_any = match object.get("additionalProperties") {

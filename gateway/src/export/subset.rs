@@ -92,7 +92,10 @@ impl Subset {
                 depth: 32,
                 ..Self::narrow()
             },
-            (Dialect::Anthropic | Dialect::Mcp, _) => Self { is_whole: true, maps: true, ..Self::narrow() },
+            (Dialect::Anthropic, false) => {
+                Self { is_whole: true, maps: true, key_characters: &['_', '-', '.'], ..Self::narrow() }
+            }
+            (Dialect::Mcp, _) => Self { is_whole: true, maps: true, ..Self::narrow() },
             // What both the OpenAPI form of `parameters` and the documented JSON Schema support have in common.
             (Dialect::Gemini, _) => Self {
                 title: true,

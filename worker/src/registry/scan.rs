@@ -139,7 +139,13 @@ pub(super) fn read(seen: &Seen, allowed_root: &Path, memory: &mut Memory) -> (Ma
     let mut reading = Reading::default();
     let toolsets = reading.toolsets(seen, &memory.toolsets);
     let mut good = HashMap::new();
+    let unread =
+        |folder: &Path| !toolsets.contains_key(folder) && seen.iter().any(|(it, _)| *it == folder.join(TOOLSET));
     for (file, _) in seen.iter().filter(|(file, _)| is_manifest(file) && !is_toolset(file)) {
+        // What a toolset that can't be read says of its skills is not known: perhaps that they must not run.
+        if file.parent().is_some_and(unread) {
+            continue;
+        }
         let toolset = file.parent().and_then(|folder| toolsets.get(folder));
         match read_one(file, Rules { allowed_root, toolset }) {
             Ok(manifest) => {
@@ -213,7 +219,7 @@ impl Reading {
         self.errors.push(ManifestError { file: file.to_owned(), line: 1, reason });
     }
 
-    /// The toolsets by their folders. One that can't be read stays as it was; its fault is told.
+    /// The toolsets by their folders. One that can't be read stays as it was, if it ever was; its fault is told.
     fn toolsets(&mut self, seen: &Seen, last: &HashMap<PathBuf, Toolset>) -> HashMap<PathBuf, Toolset> {
         let mut toolsets = HashMap::new();
         for (file, _) in seen.iter().filter(|(file, _)| is_toolset(file)) {

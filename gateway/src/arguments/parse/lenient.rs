@@ -62,7 +62,9 @@ pub(super) fn in_prose(text: &str) -> Result<(Tree, bool), NotOne> {
     // What stands around it tells whether it is a part of something: of a list, an assignment, a string, or an object
     // whose braces were lost.
     let before = &text[..begin];
-    let within_object = before.contains('}') || ["\":", "\" :", "':", "' :"].iter().any(|it| before.contains(it));
+    let within_object = before.contains('}')
+        || is_after_keys(before)
+        || ["\":", "\" :", "':", "' :"].iter().any(|it| before.contains(it));
     if within_object || before.trim_end().ends_with(['[', '(', ',', '"', '\'', '=', '\\']) {
         return Err(NotOne::None);
     }
@@ -74,6 +76,18 @@ pub(super) fn in_prose(text: &str) -> Result<(Tree, bool), NotOne> {
         return Err(NotOne::None);
     }
     Ok((tree, deviated))
+}
+
+/// Whether the text before an object ends in a key as YAML has it, `options:`, with other keys on the lines above.
+fn is_after_keys(before: &str) -> bool {
+    let key_of = |line: &str| {
+        let (key, _) = line.trim_start().split_once(':')?;
+        let plain = !key.is_empty() && key.bytes().all(|it| it.is_ascii_alphanumeric() || it == b'_' || it == b'-');
+        plain.then_some(())
+    };
+    let mut lines = before.lines().rev();
+    let last = lines.next().filter(|line| line.trim_end().ends_with(':')).and_then(key_of);
+    last.is_some() && lines.any(|line| key_of(line).is_some())
 }
 
 struct Reader<'a> {
@@ -116,8 +130,8 @@ impl Reader<'_> {
             let length = if mark.is_some_and(|text| text.is_empty() || text.starts_with(char::is_whitespace)) {
                 rest.find('\n').unwrap_or(rest.len())
             } else if rest.starts_with("/*") {
-                match rest.find("*/") {
-                    Some(end) => end + 2,
+                match rest[2..].find("*/") {
+                    Some(end) => end + 4,
                     None => return self.fail("a comment does not end"),
                 }
             } else {

@@ -2,7 +2,7 @@
 
 /// A key without its case and the separators between its words: `maxSteps`, `max_steps`, `Max-Steps` are one. Separators
 /// that stand elsewhere, or between digits, count: `_id` is not `id`, `v1_0` is not `v10`.
-pub(super) fn key(name: &str) -> String {
+pub(crate) fn key(name: &str) -> String {
     let mut folded = String::with_capacity(name.len());
     let mut before: Option<char> = None;
     let mut rest = name.chars().peekable();
@@ -51,6 +51,9 @@ pub(super) fn only<T>(choices: impl IntoIterator<Item = T>, fits: impl Fn(&T) ->
 
 /// Whether one name may be a slip of the pen for the other: then it is pointed out, and never taken for it.
 pub(super) fn is_near(name: &str, other: &str) -> bool {
+    if name.len().max(other.len()) > 64 {
+        return false;
+    }
     let (name, other) = (key(name), key(other));
     let (length, other_length) = (name.chars().count(), other.chars().count());
     let longest = length.max(other_length);

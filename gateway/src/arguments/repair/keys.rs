@@ -45,6 +45,11 @@ fn troubles<'e>(errors: &'e [ValidationError<'_>]) -> BTreeMap<&'e str, (Trouble
     found
 }
 
+/// Whether more keys are complained of than one call may have changed.
+fn are_many(troubles: &BTreeMap<&str, (Trouble<'_>, &ValidationError<'_>)>) -> bool {
+    troubles.values().map(|(trouble, _)| trouble.unexpected.len()).sum::<usize>() > MAX_REPAIRS
+}
+
 /// Takes the arguments out of a sole wrapper that is complained of, or beside which something is missing. Whether there
 /// was one.
 pub(super) fn unwrap(it: &mut Repairer<'_>, errors: &[ValidationError<'_>]) -> bool {
@@ -80,7 +85,11 @@ pub(super) fn unwrap(it: &mut Repairer<'_>, errors: &[ValidationError<'_>]) -> b
 /// Gives keys the names their schema has for them, where only one can be meant. Whether any was renamed.
 pub(super) fn rename(it: &mut Repairer<'_>, errors: &[ValidationError<'_>]) -> bool {
     let mut renames = Vec::new();
-    for (path, (trouble, error)) in troubles(errors) {
+    let troubles = troubles(errors);
+    if are_many(&troubles) {
+        return false;
+    }
+    for (path, (trouble, error)) in troubles {
         let Some(object) = it.tree.at(path).filter(|object| object.fields().is_some_and(|it| it.len() <= MAX_KEYS))
         else {
             continue;
@@ -188,16 +197,17 @@ pub(super) fn drop_unknown(it: &mut Repairer<'_>, errors: &[ValidationError<'_>]
         return false;
     }
     let mut unknown = Vec::new();
-    for (path, (trouble, error)) in troubles(errors) {
+    let troubles = troubles(errors);
+    if are_many(&troubles) {
+        return false;
+    }
+    for (path, (trouble, error)) in troubles {
         let (Some(object), Some(schema)) = (it.tree.at(path), it.subschema(error)) else { return false };
         let names = declared(it.schema, schema);
         if trouble.unexpected.iter().any(|key| may_be_meant(it, object, &names, key, path.is_empty())) {
             return false;
         }
         unknown.extend(trouble.unexpected.iter().map(|key| (path.to_owned(), (*key).to_owned())));
-    }
-    if unknown.len() > MAX_REPAIRS {
-        return false;
     }
     for (path, key) in &unknown {
         if let Some(dropped) = it.tree.at_mut(path).and_then(|object| object.remove(key)) {
@@ -214,6 +224,15 @@ fn may_be_meant(it: &Repairer<'_>, object: &Tree, names: &[&str], key: &str, top
         return true;
     }
     let value = object.get(key);
+    let holds_object = value.is_some_and(|value| match value {
+        Tree::Object(_) => true,
+        Tree::Text(text) => matches!(values::whole(text), Some(Tree::Object(_))),
+        _ => false,
+    });
+    // A wrapper beside something else: the arguments may be in it.
+    if top && holds_object && WRAPPERS.contains(&key) {
+        return true;
+    }
     names.iter().any(|name| match object.get(name) {
         Some(there) => stands_for(it, key, name, names, top) && Some(there) != value,
         None => stands_for(it, key, name, names, top) || fold::is_near(key, name),

@@ -93,7 +93,7 @@ fn propose(it: &mut Repairer<'_>, error: &ValidationError<'_>, path: &str, nesti
         let of_object =
             tree::split(path).is_some_and(|(parent, _)| it.tree.at(parent).is_some_and(|it| it.fields().is_some()));
         let dropped = Proposal::at(path, Kind::NullDropped, None);
-        return if choice && of_object { vec![dropped] } else { Vec::new() };
+        return if choice && of_object && is_declared(error) { vec![dropped] } else { Vec::new() };
     }
     let simple = match error.kind() {
         Wrong::Type { kind } => for_types(&value, types(kind), it.subschema(error), it.schema),
@@ -230,14 +230,23 @@ fn branches(
     path: &str,
     nesting: usize,
 ) -> Vec<Proposal> {
-    if nesting >= MAX_NESTING {
+    // What is not tried may be what was meant: then nothing is proposed. A branch that takes a string, only not this one,
+    // is one that was meant as well.
+    let is_text = it.tree.at(path).is_some_and(|value| value.as_text().is_some());
+    if nesting >= MAX_NESTING
+        || context.len() > MAX_BRANCHES
+        || (is_text && context.iter().any(|it| takes_text(it, path)))
+    {
         return Vec::new();
     }
     let mut found: Vec<Proposal> = Vec::new();
-    for errors in context.iter().take(MAX_BRANCHES) {
+    for errors in context {
         let edits = edits_within(it, errors, nesting + 1);
-        if edits.is_empty() || !it.may_try() {
+        if edits.is_empty() {
             continue;
+        }
+        if !it.may_try() {
+            return Vec::new();
         }
         let mut changed = it.tree.clone();
         for edit in &edits {
@@ -249,6 +258,22 @@ fn branches(
         }
     }
     found
+}
+
+/// Whether a branch complains of a string for something else than being one, or not the word it wants.
+fn takes_text(errors: &[ValidationError<'static>], path: &str) -> bool {
+    let about_kind = |error: &ValidationError<'_>| {
+        let choice = matches!(error.kind(), Wrong::Enum { .. } | Wrong::Constant { .. } | Wrong::FalseSchema);
+        choice || matches!(error.kind(), Wrong::Type { .. } | Wrong::AnyOf { .. } | Wrong::OneOfNotValid { .. })
+    };
+    !errors.iter().any(|error| error.instance_path().as_str() == path && about_kind(error))
+}
+
+/// Whether the value that an error complains of stands at a declared key, and is not one of a map, where keys are data.
+fn is_declared(error: &ValidationError<'_>) -> bool {
+    let place = error.evaluation_path().as_str();
+    let last = |keyword: &str| place.rfind(keyword);
+    last("/properties/") > last("/additionalProperties").max(last("/patternProperties/"))
 }
 
 #[cfg(test)]

@@ -102,9 +102,12 @@ fn named(tags: &[&str], arguments: &str, skill: Option<&str>) -> Result<ToolCall
 /// The text behind a model's thoughts, and whether there were any.
 fn after_thoughts(text: &str) -> (bool, &str) {
     for tag in THOUGHTS {
-        let opened = text.trim_start().strip_prefix(&format!("<{tag}>"));
-        if let Some((_, rest)) = opened.and_then(|rest| rest.split_once(&format!("</{tag}>"))) {
-            return (true, rest);
+        // Some templates give the opening tag themselves.
+        if let Some((thoughts, rest)) = text.split_once(&format!("</{tag}>")) {
+            let begins = thoughts.trim_start().starts_with(&format!("<{tag}>"));
+            if begins || !has_tag(thoughts) {
+                return (true, rest);
+            }
         }
     }
     (false, text)

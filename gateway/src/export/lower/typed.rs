@@ -3,6 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::{Lowering, words};
+use crate::arguments::fold_key;
 
 /// Lowers a schema without references and choices.
 pub(super) fn lower(
@@ -104,7 +105,7 @@ fn one(
         "object" => {
             let declares = merged.get("properties").and_then(Value::as_object).is_some_and(|it| !it.is_empty());
             let closed = merged.get("additionalProperties") == Some(&Value::Bool(false));
-            let says_nothing = closed && lowering.subset.says_closed;
+            let says_nothing = closed && lowering.subset.says_closed && !merged.contains_key("patternProperties");
             if !(declares || lowering.subset.maps || says_nothing) {
                 return lowering.text(schema, nullable);
             }
@@ -242,7 +243,7 @@ impl Lowering<'_> {
         let (mut lowered, mut required) = (Map::new(), Vec::new());
         for (name, schema) in properties.iter().filter(|(_, schema)| **schema != Value::Bool(false)) {
             let is_required = named.contains(&name.as_str());
-            let key = self.key(name, properties, depth);
+            let key = self.key(name, merged, depth);
             let mut property = self.any(schema, depth + 1, self.subset.all_required && !is_required);
             if self.subset.all_required && !is_required {
                 self.has_null_for_nothing = true;
@@ -269,7 +270,7 @@ impl Lowering<'_> {
 
     /// A key as the provider takes it. One that only has separators it does not take gets others, which a call's
     /// preparation folds back; any other stays, with a note.
-    fn key(&mut self, name: &str, properties: &Map<String, Value>, depth: usize) -> String {
+    pub(super) fn key(&mut self, name: &str, merged: &Map<String, Value>, depth: usize) -> String {
         let is_plain = |key: &str| {
             let more = self.subset.key_characters;
             key.len() <= 64 && !key.is_empty() && key.chars().all(|it| it.is_ascii_alphanumeric() || more.contains(&it))
@@ -278,7 +279,14 @@ impl Lowering<'_> {
             return name.to_owned();
         }
         let folded = name.replace(['-', ' '], "_");
-        if is_plain(&folded) && !properties.contains_key(&folded) {
+        let is_free = merged.get("properties").is_some_and(|it| it.get(&folded).is_none());
+        // Only in a closed object is a key that is not declared folded back.
+        let is_closed = ["additionalProperties", "unevaluatedProperties"]
+            .iter()
+            .any(|keyword| merged.get(*keyword) == Some(&Value::Bool(false)));
+        if is_plain(&folded) && is_free && is_closed && fold_key(&folded) == fold_key(name) {
+            // It takes a repair, as text does.
+            self.has_text = true;
             return folded;
         }
         let shown: String = name.chars().take(64).collect();
@@ -304,6 +312,7 @@ impl Lowering<'_> {
             Some(Value::Bool(true)) if self.subset.maps => Some(Value::Bool(true)),
             Some(schema @ Value::Object(_)) if self.subset.maps => Some(self.any(schema, depth + 1, false)),
             None if self.subset.maps && (is_open || more) => Some(Value::Bool(true)),
+            Some(Value::Bool(false)) if self.subset.maps && more => Some(Value::Bool(true)),
             _ if more && depth > 1 => {
                 said.push("It may have further keys, which can't be given here.".to_owned());
                 self.lose("an object in it takes keys that it does not declare");
