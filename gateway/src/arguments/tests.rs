@@ -365,3 +365,19 @@ fn what_could_take_too_much_is_refused_and_not_looked_at() {
     let deep = format!("{}{{\"op\":\"eq\"}}{}", r#"{"op":"and","filters":["#.repeat(30), "]}".repeat(30));
     refused(&it, &format!(r#"{{"where":{deep}}}"#), "nest too deep");
 }
+
+#[test]
+fn the_longest_chain_at_the_deepest_level_fits_the_stack_of_a_shard() {
+    let check = || {
+        let mut definitions: serde_json::Map<_, _> =
+            (0..25).map(|at| (format!("a{at}"), json!({"$ref": format!("#/$defs/a{}", at + 1)}))).collect();
+        definitions.insert("a25".to_owned(), json!({"type": ["array", "null"], "items": {"$ref": "#/$defs/a0"}}));
+        let it =
+            definition(json!({"properties": {"x": {"$ref": "#/$defs/a0"}}, "$defs": definitions}), Rules::default());
+        let nested = |inner: &str| format!(r#"{{"x":{}{inner}{}}}"#, "[".repeat(60), "]".repeat(60));
+        assert!(it.prepare(&nested("null"), Policy::Repair).is_ok());
+        refused(&it, &nested("5"), "an array");
+    };
+    // As `shards` has it.
+    std::thread::Builder::new().stack_size(16 * 1024 * 1024).spawn(check).unwrap().join().unwrap();
+}

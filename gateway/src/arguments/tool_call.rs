@@ -132,7 +132,8 @@ fn named(fields: &Fields<'_>, name: String, marked: bool) -> Option<Result<ToolC
     let beside = ["name", "type", "id", "call_id"];
     let known = |key: &String| beside.contains(&key.as_str()) || ARGUMENTS.contains(&key.as_str());
     // Providers put more beside a call that is marked as one.
-    if !(marked && arguments.is_some()) && !fields.keys().all(known) {
+    let may_have_more = marked && arguments.is_some();
+    if !may_have_more && !fields.keys().all(known) {
         return Some(Err(r#"write the arguments into "arguments": {...}, and nothing beside it"#.to_owned()));
     }
     let call_id = string(fields.get("call_id")).or_else(|| string(fields.get("id")));

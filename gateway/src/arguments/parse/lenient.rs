@@ -129,8 +129,8 @@ impl Reader<'_> {
             let mark = ["//", "#"].iter().find_map(|mark| rest.strip_prefix(mark));
             let length = if mark.is_some_and(|text| text.is_empty() || text.starts_with(char::is_whitespace)) {
                 rest.find('\n').unwrap_or(rest.len())
-            } else if rest.starts_with("/*") {
-                match rest[2..].find("*/") {
+            } else if let Some(text) = rest.strip_prefix("/*") {
+                match text.find("*/") {
                     Some(end) => end + 4,
                     None => return self.fail("a comment does not end"),
                 }
