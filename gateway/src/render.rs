@@ -45,7 +45,7 @@ struct MetaJson<'a> {
     runner: &'a str,
     worker_id: &'a str,
     attempts: u32,
-    repairs: Vec<Value>,
+    repairs: Vec<RepairJson<'a>>,
     warnings: &'a [String],
 }
 
@@ -101,15 +101,24 @@ fn meta(meta: &Meta) -> MetaJson<'_> {
     }
 }
 
-fn repair(repair: &Repair) -> Value {
-    let mut object = json!({ "path": repair.path, "kind": repair.kind });
-    for (name, text) in [("before", &repair.before_json), ("after", &repair.after_json)] {
-        // Nothing there is no null there.
-        if let Ok(value) = serde_json::from_str::<Box<RawValue>>(text) {
-            object[name] = serde_json::to_value(value).unwrap_or_default();
-        }
+/// One change. Nothing there is no null there.
+#[derive(Serialize)]
+struct RepairJson<'a> {
+    path: &'a str,
+    kind: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    before: Option<&'a RawValue>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    after: Option<&'a RawValue>,
+}
+
+fn repair(repair: &Repair) -> RepairJson<'_> {
+    RepairJson {
+        path: &repair.path,
+        kind: &repair.kind,
+        before: serde_json::from_str(&repair.before_json).ok(),
+        after: serde_json::from_str(&repair.after_json).ok(),
     }
-    object
 }
 
 /// The second envelope: `status`, `data`, `text`, `stats`, `context`, and `error` if and only if `status` is `error`.

@@ -33,7 +33,12 @@ pub(super) fn run(args: &Check, settings: &Settings, raw: &Raw) -> Result<ExitCo
 /// Says what was found of one skill. Whether all is well.
 fn show(findings: &Findings) -> bool {
     let manifest = &findings.manifest;
-    say(&format!("{} {} ({})\n  ok    manifest\n", manifest.id, manifest.version, manifest.runner));
+    let runner = if manifest.runner.is_empty() { "no runner" } else { &manifest.runner };
+    say(&format!("{} {} ({runner})\n  ok    manifest\n", manifest.id, manifest.version));
+    if let Some(reason) = &manifest.unavailable {
+        say(&format!("  note  unavailable: {reason}\n"));
+        return true;
+    }
     if let Err(reason) = &findings.runner {
         say(&format!("  FAIL  it can't run here: {reason}\n"));
         return false;

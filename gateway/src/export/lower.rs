@@ -248,6 +248,8 @@ impl<'a> Lowering<'a> {
             object.insert("title".to_owned(), title.clone());
         }
         let own = from.get("description").and_then(Value::as_str).unwrap_or_default().trim().to_owned();
+        let ends = own.is_empty() || said.is_empty() || own.ends_with(['.', '!', '?', ':', ';', ')']);
+        let own = if ends { own } else { own + "." };
         let parts: Vec<_> = std::iter::once(own).chain(said.iter().cloned()).filter(|it| !it.is_empty()).collect();
         if !parts.is_empty() {
             object.insert("description".to_owned(), parts.join(" ").into());

@@ -42,9 +42,12 @@ fn an_optional_parameter_is_required_and_may_be_null_where_all_have_to_be_requir
     assert_eq!(parameters["required"], json!(["a", "b", "c", "d", "f"]));
     assert_eq!(
         parameters["properties"]["b"],
-        json!({"type": ["integer", "null"], "minimum": 1, "description": "Default: 5."})
+        json!({"type": ["integer", "null"], "minimum": 1, "description": "Default: 5. Null leaves it out."})
     );
-    assert_eq!(parameters["properties"]["c"], json!({"type": ["string", "null"], "enum": ["x", "y", null]}));
+    assert_eq!(
+        parameters["properties"]["c"],
+        json!({"type": ["string", "null"], "enum": ["x", "y", null], "description": "Null leaves it out."})
+    );
     assert_eq!(parameters["properties"]["d"]["type"], json!(["object", "null"]));
     assert_eq!(parameters["properties"]["f"]["type"], json!(["string", "null"]));
     // What a model writes by that is a call that fits after the nulls are taken out.

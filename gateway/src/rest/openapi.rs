@@ -73,6 +73,7 @@ fn request(input: &Value) -> Value {
         "type": "object",
         "properties": {
             "input": input,
+            "call": { "description": "In place of input: a model's call as it wrote it, as text or as an object." },
             "call_id": { "type": "string", "maxLength": 128 },
             "session_id": { "type": "string", "maxLength": 128 },
             "argument_policy": { "enum": ["repair", "strict"], "default": "repair" },
@@ -132,7 +133,25 @@ fn fixed_paths() -> Map<String, Value> {
     ]
     .map(|(path, item)| (path.to_owned(), item))
     .into_iter()
+    .chain([("/skills:invoke".to_owned(), json!({ "post": raw_call() }))])
     .collect()
+}
+
+/// A call that names its skill itself.
+fn raw_call() -> Value {
+    let body = json!({
+        "type": "object",
+        "properties": { "call": { "description": "A model's call as it wrote it, as text or as an object." } },
+        "required": ["call"],
+    });
+    json!({
+        "tags": ["skills"],
+        "operationId": "invoke_raw",
+        "summary": "A model's raw call, which names its skill",
+        "parameters": [reference("parameters", "TraceId"), reference("parameters", "TimeoutMs")],
+        "requestBody": { "required": true, "content": { "application/json": { "schema": body } } },
+        "responses": responses(&json!({}), false),
+    })
 }
 
 fn schemas() -> Value {

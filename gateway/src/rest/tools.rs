@@ -29,7 +29,7 @@ pub(super) async fn list(State(rest): State<Rest>, request: Request) -> Response
 fn read(query: &str) -> Result<ExportToolsRequest, String> {
     let mut request = ExportToolsRequest::default();
     for (key, value) in form_urlencoded::parse(query.as_bytes()) {
-        let flag = || match &*value {
+        let flag = || match value.to_ascii_lowercase().as_str() {
             "true" | "1" | "" => Ok(true),
             "false" | "0" => Ok(false),
             _ => Err(format!("{key} is true or false")),

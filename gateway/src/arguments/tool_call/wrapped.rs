@@ -47,6 +47,9 @@ pub(super) fn read(text: &str, skill: Option<&str>) -> Result<Option<ToolCall>, 
         end = blank(text, end);
         match text[end..].strip_prefix("</").and_then(|rest| rest.strip_prefix(tag)).map(|rest| rest.starts_with('>')) {
             Some(true) => end += tag.len() + 3,
+            _ if opening(&text[end..]).is_some() => {
+                return Err("there is more than one call: send each on its own".to_owned());
+            }
             _ => return Err(format!("expected </{tag}> after the arguments: was the call cut off?")),
         }
     }
@@ -68,7 +71,8 @@ fn arguments<'a>(text: &'a str, at: usize, tags: &[&str]) -> Result<(&'a str, us
     }
     if !text[at..].starts_with('{') {
         let tag = tags.last().copied().unwrap_or_default();
-        return Err(format!("expected a JSON object between <{tag}> and </{tag}>"));
+        let form = r#"write <skill>{"name": "value", ...}</skill>, without tags around the values"#;
+        return Err(format!("expected a JSON object between <{tag}> and </{tag}>: {form}"));
     }
     let (_, end, _) = parse::lenient::value_at(text, at).map_err(|fault| fault.to_string())?;
     Ok((&text[at..end], end))

@@ -53,16 +53,20 @@ pub(super) fn say_rest(merged: &Map<String, Value>, kept: &[&str], keeps_default
     }
 }
 
-/// Says what null means for a parameter that is optional and takes null anyway, unless that is what it gets without.
+/// Says what null means for a parameter that is optional: that it is left out, unless the parameter takes null itself.
 pub(super) fn say_null(schema: &Value, property: &mut Value) {
     let is_null = |it: &Value| it.as_str() == Some("null");
     let in_type = schema.get("type").and_then(Value::as_array).is_some_and(|it| it.iter().any(is_null));
     let branches = ["anyOf", "oneOf"].iter().filter_map(|it| schema.get(*it)?.as_array()).flatten();
     let in_branch = branches.into_iter().any(|it| it.get("type").is_some_and(is_null));
-    if (in_type || in_branch) && schema.get("default") != Some(&Value::Null) {
-        let own = property.get("description").and_then(Value::as_str).unwrap_or_default();
-        property["description"] = format!("{own} Null is taken as null, not as left out.").trim().into();
+    let takes_null = in_type || in_branch;
+    if takes_null && schema.get("default") == Some(&Value::Null) {
+        return;
     }
+    let meaning = if takes_null { "Null is taken as null, not as left out." } else { "Null leaves it out." };
+    let own = property.get("description").and_then(Value::as_str).unwrap_or_default();
+    let stop = if own.is_empty() || own.ends_with(['.', '!', '?']) { "" } else { "." };
+    property["description"] = format!("{own}{stop} {meaning}").trim().into();
 }
 
 /// One keyword as a sentence.
