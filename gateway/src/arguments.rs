@@ -30,6 +30,8 @@
 
 use std::borrow::Cow;
 
+use openskill_proto::v1::ArgumentPolicy;
+
 mod definition;
 mod feedback;
 mod parse;
@@ -62,6 +64,15 @@ pub enum Policy {
     Repair,
     /// Nothing is changed: what deviates is rejected.
     Strict,
+}
+
+impl From<ArgumentPolicy> for Policy {
+    fn from(policy: ArgumentPolicy) -> Self {
+        match policy {
+            ArgumentPolicy::Strict => Self::Strict,
+            ArgumentPolicy::Repair | ArgumentPolicy::Unspecified => Self::Repair,
+        }
+    }
 }
 
 /// One change.

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use openskill_proto::limits::{MAX_ID_BYTES, MAX_REQUEST_BYTES, MAX_SKILL_ID_BYTES, MAX_TIMEOUT_MS};
 use openskill_proto::trace::{Trace, hex, random_id};
 use openskill_proto::v1::invoke_request::Arguments;
-use openskill_proto::v1::{ArgumentPolicy, Envelope, ErrorCode, InvokeRequest, SkillError};
+use openskill_proto::v1::{Envelope, ErrorCode, InvokeRequest, SkillError};
 
 use crate::arguments::{self, Policy, Repair, structs};
 
@@ -63,10 +63,7 @@ impl Call {
         let raw = read_raw(&mut request);
         let fault = raw.as_ref().err().cloned().or_else(|| find_fault(&request));
         let raw = raw.unwrap_or_default();
-        let policy = match request.argument_policy() {
-            ArgumentPolicy::Strict => Policy::Strict,
-            ArgumentPolicy::Repair | ArgumentPolicy::Unspecified => Policy::Repair,
-        };
+        let policy = request.argument_policy().into();
         let field = (request.timeout_ms > 0).then(|| Duration::from_millis(request.timeout_ms.into()));
         let envelope = request.envelope();
         let call_id = match request.call_id {

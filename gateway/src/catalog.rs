@@ -133,15 +133,13 @@ fn merge_one(offers: Vec<(Skill, Arc<Worker>)>, definitions: &Definitions) -> Op
     // A call may go to any of them, so what is promised of one has to hold for all.
     skill.idempotent = offers.iter().all(|(skill, _)| skill.idempotent);
     skill.destructive = offers.iter().any(|(skill, _)| skill.destructive);
-    let strictest = |one: ArgumentRules, other: &ArgumentRules| ArgumentRules {
-        policy: one.policy.max(other.policy),
-        drop_unknown: one.drop_unknown && other.drop_unknown,
-        fill_defaults: one.fill_defaults && other.fill_defaults,
-        aliases: one.aliases,
-    };
-    let rules = skill.argument_rules.clone().unwrap_or_default();
-    let others = offers.iter().map(|(skill, _)| skill.argument_rules.clone().unwrap_or_default());
-    skill.argument_rules = Some(others.fold(rules, |one, other| strictest(one, &other)));
+    let careful = ArgumentRules::default();
+    let rules = skill.argument_rules.get_or_insert_default();
+    for other in offers.iter().map(|(skill, _)| skill.argument_rules.as_ref().unwrap_or(&careful)) {
+        rules.policy = rules.policy.max(other.policy);
+        rules.drop_unknown &= other.drop_unknown;
+        rules.fill_defaults &= other.fill_defaults;
+    }
     let mut workers: Vec<_> = offers.into_iter().filter(|(skill, _)| runs(skill)).map(|(_, worker)| worker).collect();
     let definition = match definitions.get(&skill) {
         Ok(definition) => definition,

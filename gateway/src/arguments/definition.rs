@@ -109,7 +109,7 @@ impl Definition {
     /// It can't be read, or it does not fit and no repair makes it fit.
     pub fn prepare<'a>(&self, text: &'a str, policy: Policy) -> Result<Prepared<'a>, Rejected> {
         let strict = policy.max(self.rules.policy) == Policy::Strict;
-        let small = parse::is_small(text);
+        let is_small = || parse::is_small(text);
         if self.schema.as_ref().is_some_and(|it| !may_check(&it.bounds, text)) {
             return Err(self.whole("the arguments are too large or nest too deep for this skill's schema"));
         }
@@ -117,13 +117,13 @@ impl Definition {
             Ok(value) if value.is_object() && self.fits(&value) => {
                 return Ok(Prepared { text: Cow::Borrowed(text), repairs: Vec::new() });
             }
-            Ok(value @ Value::Object(_)) if !small || !self.may_look_closer(&value) => {
+            Ok(value @ Value::Object(_)) if !is_small() || !self.may_look_closer(&value) => {
                 return Err(self.whole(TOO_LARGE));
             }
-            Ok(value) if strict || !small => return Err(self.reject(&value)),
+            Ok(value) if strict || !is_small() => return Err(self.reject(&value)),
             Ok(_) => None,
             Err(Fault::Final(reason)) => return Err(self.unreadable(&reason)),
-            Err(Fault::Syntax(reason)) if strict || !small => return Err(self.unreadable(&reason)),
+            Err(Fault::Syntax(reason)) if strict || !is_small() => return Err(self.unreadable(&reason)),
             Err(Fault::Syntax(reason)) => Some(reason),
         };
         let (tree, repairs) = parse::object(text).map_err(|reason| match fault {
@@ -131,13 +131,13 @@ impl Definition {
             None => self.whole(&reason),
             Some(_) => self.unreadable(&reason),
         })?;
-        let (tree, repairs) = match &self.schema {
-            None => (tree, repairs),
+        let (text, repairs) = match &self.schema {
+            None => (tree.write(), repairs),
             Some(_) if !self.may_look_closer(&tree.to_value()) => return Err(self.whole(TOO_LARGE)),
             Some(it) => repair::repair(&it.schema, &it.validator, &self.rules, tree, repairs)
                 .map_err(|(violations, value)| self.unfit(violations, &value))?,
         };
-        Ok(Prepared { text: Cow::Owned(tree.write()), repairs })
+        Ok(Prepared { text: Cow::Owned(text), repairs })
     }
 
     /// Says that a call can't be made because of what had to be read past before its arguments could be found.

@@ -48,7 +48,7 @@ struct Repairer<'a> {
     nulls: HashSet<String>,
 }
 
-/// Makes `tree` fit, if the rules can. `repairs` are those made before.
+/// Makes `tree` fit, if the rules can: its text, and all repairs. `repairs` are those made before.
 ///
 /// # Errors
 /// It can't be done: what is still wrong after all that could be, and the value as it then was.
@@ -58,7 +58,7 @@ pub(super) fn repair(
     rules: &Rules,
     tree: Tree,
     repairs: Vec<Repair>,
-) -> Result<(Tree, Vec<Repair>), (Vec<Violation>, Value)> {
+) -> Result<(String, Vec<Repair>), (Vec<Violation>, Value)> {
     let mut it = Repairer { schema, validator, rules, tree, repairs, trials: 0, filled: false, nulls: HashSet::new() };
     let mut before = None;
     for _ in 0..MAX_ROUNDS {
@@ -66,9 +66,10 @@ pub(super) fn repair(
         let errors: Vec<_> = validator.iter_errors(&value).take(MAX_ERRORS).collect();
         if errors.is_empty() {
             // What was taken out of strings may nest deeper than what stood there.
-            return match json::depth(it.tree.write().as_bytes()) > MAX_JSON_DEPTH {
+            let text = it.tree.write();
+            return match json::depth(text.as_bytes()) > MAX_JSON_DEPTH {
                 true => Err((vec![Violation::of_whole(&parse::too_deep())], value)),
-                false => Ok((it.tree, it.repairs)),
+                false => Ok((text, it.repairs)),
             };
         }
         if let Some(before) = before.filter(|_| it.lacks_what_was_null(&errors)) {

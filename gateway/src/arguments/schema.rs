@@ -23,6 +23,8 @@ pub fn compile(schema: &Value) -> Result<jsonschema::Validator, SchemaRefused> {
 /// `additionalProperties: true`, or declares no `properties` at all, takes anything. Objects within are as JSON Schema
 /// has them: open.
 pub(super) fn closed(mut schema: Value) -> Value {
+    // One that refers to its own top would be closed wherever it recurs.
+    let recurs = schema.to_string().contains("\"$ref\":\"#\"");
     let Some(object) = schema.as_object_mut() else { return schema };
     if object.get("additionalProperties") == Some(&Value::Bool(false)) && !object.contains_key("properties") {
         // It takes nothing. Said like this, the validator names the keys that are too many.
@@ -31,8 +33,6 @@ pub(super) fn closed(mut schema: Value) -> Value {
     // What an old `dependencies` declares, no keyword sees.
     let speaks =
         ["additionalProperties", "unevaluatedProperties", "patternProperties", "propertyNames", "dependencies"];
-    // One that refers to its own top would be closed wherever it recurs.
-    let recurs = Value::Object(object.clone()).to_string().contains("\"$ref\":\"#\"");
     if recurs || !object.contains_key("properties") || speaks.iter().any(|keyword| object.contains_key(*keyword)) {
         return schema;
     }

@@ -44,9 +44,14 @@ pub fn read(text: &str, skill: Option<&str>) -> Result<ToolCall, String> {
     if !parse::is_small(text) {
         return Err("a call of this size has to be plain JSON".to_owned());
     }
-    if let Some(call) = wrapped::read(text, skill)? {
-        return check_name(call, skill);
+    match wrapped::read(text, skill)? {
+        Some(call) => check_name(call, skill),
+        None => from_odd_json(text, skill),
     }
+}
+
+/// Reads JSON as models write it.
+fn from_odd_json(text: &str, skill: Option<&str>) -> Result<ToolCall, String> {
     let (tree, repairs) = parse::object(text)?;
     let mut call = from_json(&tree.write(), skill, 0)?;
     call.repairs.splice(0..0, repairs);

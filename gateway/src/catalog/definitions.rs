@@ -5,10 +5,10 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use openskill_proto::v1::{ArgumentPolicy, Skill};
+use openskill_proto::v1::Skill;
 use sha2::{Digest as _, Sha256};
 
-use crate::arguments::{Definition, Policy, Rules, SchemaRefused};
+use crate::arguments::{Definition, Rules, SchemaRefused};
 
 /// What a definition is made of, as a hash.
 type Key = [u8; 32];
@@ -69,10 +69,7 @@ fn key(skill: &Skill, rules: &Rules) -> Key {
 fn rules(skill: &Skill) -> Rules {
     let sent = skill.argument_rules.clone().unwrap_or_default();
     Rules {
-        policy: match sent.policy() {
-            ArgumentPolicy::Strict => Policy::Strict,
-            ArgumentPolicy::Repair | ArgumentPolicy::Unspecified => Policy::Repair,
-        },
+        policy: sent.policy().into(),
         aliases: sent.aliases.into_iter().collect(),
         drop_unknown: sent.drop_unknown,
         fill_defaults: sent.fill_defaults,

@@ -139,8 +139,9 @@ pub(super) fn read(seen: &Seen, allowed_root: &Path, memory: &mut Memory) -> (Ma
     let mut reading = Reading::default();
     let toolsets = reading.toolsets(seen, &memory.toolsets);
     let mut good = HashMap::new();
-    let unread =
-        |folder: &Path| !toolsets.contains_key(folder) && seen.iter().any(|(it, _)| *it == folder.join(TOOLSET));
+    let declared: HashSet<&Path> =
+        seen.iter().filter(|(file, _)| is_toolset(file)).filter_map(|(file, _)| file.parent()).collect();
+    let unread = |folder: &Path| declared.contains(folder) && !toolsets.contains_key(folder);
     for (file, _) in seen.iter().filter(|(file, _)| is_manifest(file) && !is_toolset(file)) {
         // What a toolset that can't be read says of its skills is not known: perhaps that they must not run.
         if file.parent().is_some_and(unread) {

@@ -3,7 +3,7 @@
 //! This is no XML: there are no attributes and no entities, and between the tags stands JSON, in which `<` is a character
 //! like any other.
 
-use super::{ToolCall, from_json};
+use super::{ToolCall, from_json, from_odd_json};
 use crate::arguments::{Kind, Repair, parse};
 
 /// Tags that say that there is a call, and not which.
@@ -93,12 +93,7 @@ fn named(tags: &[&str], arguments: &str, skill: Option<&str>) -> Result<ToolCall
         [skill] => Ok(call(None, skill)),
         [toolset, skill] => Ok(call(Some(toolset), skill)),
         [] if parse::strict(arguments).is_ok() => from_json(arguments, skill, 0),
-        [] => {
-            let (tree, repairs) = parse::object(arguments)?;
-            let mut call = from_json(&tree.write(), skill, 0)?;
-            call.repairs.splice(0..0, repairs);
-            Ok(call)
-        }
+        [] => from_odd_json(arguments, skill),
         _ => Err("expected <toolset><skill>{...}</skill></toolset>".to_owned()),
     }
 }
