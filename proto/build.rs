@@ -4,8 +4,13 @@ use std::path::PathBuf;
 
 use prost::Message as _;
 
-const FILES: [&str; 4] =
-    ["openskill/v1/result.proto", "openskill/v1/skill.proto", "openskill/v1/admin.proto", "openskill/v1/worker.proto"];
+const FILES: [&str; 5] = [
+    "openskill/v1/result.proto",
+    "openskill/v1/circuit.proto",
+    "openskill/v1/skill.proto",
+    "openskill/v1/admin.proto",
+    "openskill/v1/worker.proto",
+];
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     for file in FILES {

@@ -32,6 +32,12 @@ pub(crate) enum Command {
     Tools(Tools),
     /// Call a skill: `openskill invoke echo text=hello`
     Invoke(Invoke),
+    /// List the workers: which are up, which are left out, how busy they are
+    Workers(Workers),
+    /// List circuits that are not closed, or close them by hand
+    Circuits(Circuits),
+    /// Take no new calls: the gateway, or one worker; what was accepted finishes
+    Drain(Drain),
     /// Check manifests and run their examples, without a gateway
     Check(Check),
     /// Whether the gateway is ready: exit code 0 or 3
@@ -136,9 +142,53 @@ pub(crate) struct Tools {
     /// At most so many; 10 with --query, all without
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) limit: u32,
+    /// The session whose open circuits count
+    #[arg(long, value_name = "ID", default_value = "")]
+    pub(crate) session: String,
     /// Also tools that can't be called now
     #[arg(long)]
     pub(crate) all: bool,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Workers {
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) client: Client,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Circuits {
+    /// Only this skill's
+    pub(crate) skill_id: Option<String>,
+    /// Only this session's
+    #[arg(long, value_name = "ID", default_value = "")]
+    pub(crate) session: String,
+    /// Also the closed ones
+    #[arg(long)]
+    pub(crate) all: bool,
+    /// Close them, so that calls pass again
+    #[arg(long, conflicts_with = "all")]
+    pub(crate) reset: bool,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) client: Client,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Drain {
+    /// The worker to take out; the gateway itself if none is given
+    #[arg(default_value = "")]
+    pub(crate) worker_id: String,
+    /// Take it back in
+    #[arg(long)]
+    pub(crate) resume: bool,
+    #[command(flatten)]
+    pub(crate) client: Client,
 }
 
 /// A dialect by its name.
@@ -175,6 +225,9 @@ pub(crate) struct Invoke {
     /// The conversation this call belongs to
     #[arg(long, value_name = "ID", default_value = "")]
     pub(crate) session: String,
+    /// A key: a second call with it gets the first one's result
+    #[arg(long, value_name = "KEY", default_value = "")]
+    pub(crate) idempotency_key: String,
     /// The longest the call may take, in milliseconds
     #[arg(long, value_name = "MS", default_value_t = 0)]
     pub(crate) timeout_ms: u32,
@@ -222,6 +275,9 @@ impl Command {
             Self::Skills(it) => client(&it.client),
             Self::Tools(it) => client(&it.client),
             Self::Invoke(it) => client(&it.client),
+            Self::Workers(it) => client(&it.client),
+            Self::Circuits(it) => client(&it.client),
+            Self::Drain(it) => client(&it.client),
             Self::Health(it) => client(it),
             Self::Config(_) | Self::Completions { .. } => Vec::new(),
         }

@@ -13,12 +13,15 @@ use crate::settings::{Raw, Settings};
 use crate::terminal::say;
 
 mod check;
+mod circuits;
 mod client;
 mod config;
+mod drain;
 mod health;
 mod invoke;
 mod skills;
 mod tools;
+mod workers;
 
 /// Does what was typed. `started` is when the process began.
 pub(crate) fn run(args: Args, started: Instant) -> Result<ExitCode, Failure> {
@@ -42,6 +45,9 @@ pub(crate) fn run(args: Args, started: Instant) -> Result<ExitCode, Failure> {
         Command::Skills(args) => block_on(skills::run(&args, &settings)),
         Command::Tools(args) => block_on(tools::run(&args, &settings)),
         Command::Invoke(args) => block_on(invoke::run(&args, &settings)),
+        Command::Workers(args) => block_on(workers::run(&args, &settings)),
+        Command::Circuits(args) => block_on(circuits::run(&args, &settings)),
+        Command::Drain(args) => block_on(drain::run(&args, &settings)),
         Command::Health(_) => block_on(health::run(&settings)),
         Command::Config(_) | Command::Completions { .. } => Ok(ExitCode::SUCCESS),
     }

@@ -14,6 +14,7 @@ mod pretty;
 mod serve;
 mod settings;
 mod signals;
+mod table;
 mod telemetry;
 mod terminal;
 

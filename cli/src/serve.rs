@@ -69,6 +69,10 @@ fn gateway_config(settings: &Settings) -> openskill_gateway::Config {
         refresh_interval: settings.refresh,
         default_timeout: settings.timeout,
         max_in_flight: settings.max_in_flight,
+        max_in_flight_of_skill: settings.max_in_flight_of_skill,
+        adaptive_limit: settings.adaptive_limit,
+        circuits: settings.circuits,
+        idempotency_lifetime: settings.idempotency_lifetime,
         max_connections: settings.max_connections,
         drain_timeout: settings.drain_timeout,
     }

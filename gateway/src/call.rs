@@ -48,6 +48,8 @@ pub(crate) struct Call {
     pub(crate) deviations: Vec<Repair>,
     pub(crate) call_id: String,
     pub(crate) session_id: String,
+    /// Empty means none.
+    pub(crate) idempotency_key: String,
     pub(crate) envelope: Envelope,
     pub(crate) trace: Trace,
     pub(crate) received: Instant,
@@ -83,6 +85,7 @@ impl Call {
             deviations: raw.repairs,
             call_id,
             session_id: request.session_id,
+            idempotency_key: request.idempotency_key,
             trace,
             received: Instant::now(),
             allowed: [header, field].into_iter().flatten().min(),
@@ -92,17 +95,25 @@ impl Call {
 
     /// When the call ends at the latest.
     pub(crate) fn deadline(&self, default: Duration, manifest_ms: u32) -> Instant {
-        let manifest = (manifest_ms > 0).then(|| Duration::from_millis(manifest_ms.into()));
-        let most = Duration::from_millis(MAX_TIMEOUT_MS.into());
-        // A skill may ask for more time than the default; a caller may only ask for less.
-        let granted = manifest.unwrap_or(default);
-        self.received + self.allowed.map_or(granted, |allowed| allowed.min(granted)).min(most)
+        let granted = granted(default, manifest_ms);
+        self.received + self.allowed.map_or(granted, |allowed| allowed.min(granted))
+    }
+
+    /// Whether the caller allows less time than the skill is granted.
+    pub(crate) fn is_shortened(&self, default: Duration, manifest_ms: u32) -> bool {
+        self.allowed.is_some_and(|allowed| allowed < granted(default, manifest_ms))
     }
 
     /// Whether data goes back as a `Value`, as the arguments came.
     pub(crate) fn wants_value(&self) -> bool {
         matches!(self.input, Input::Struct(_))
     }
+}
+
+/// The time a skill is granted. It may ask for more than the default; a caller may only ask for less.
+fn granted(default: Duration, manifest_ms: u32) -> Duration {
+    let manifest = (manifest_ms > 0).then(|| Duration::from_millis(manifest_ms.into()));
+    manifest.unwrap_or(default).min(Duration::from_millis(MAX_TIMEOUT_MS.into()))
 }
 
 /// An id as it may be shown and logged, also if it is refused.
@@ -141,9 +152,6 @@ fn find_fault(request: &InvokeRequest) -> Option<SkillError> {
             return invalid(format!("{name} must be at most {MAX_ID_BYTES} bytes without control characters"));
         }
     }
-    if !request.idempotency_key.is_empty() {
-        return invalid("this version has no idempotency keys: leave idempotency_key empty".to_owned());
-    }
     if request.skill_id.is_empty() {
         return invalid("skill_id is missing".to_owned());
     }
@@ -179,7 +187,7 @@ mod tests {
     fn what_cannot_be_done_is_refused_and_not_ignored() {
         let base = InvokeRequest { skill_id: "echo".to_owned(), ..InvokeRequest::default() };
         let requests = [
-            InvokeRequest { idempotency_key: "k".to_owned(), ..base.clone() },
+            InvokeRequest { idempotency_key: "k".repeat(129), ..base.clone() },
             InvokeRequest { arguments: Some(Arguments::Call("{".to_owned())), ..base.clone() },
             InvokeRequest { arguments: Some(Arguments::Call("<other>{}</other>".to_owned())), ..base.clone() },
             InvokeRequest { skill_id: String::new(), ..base.clone() },

@@ -11,6 +11,7 @@ use tokio::sync::watch;
 
 use crate::arguments::{Definition, Rules, nearest};
 use crate::export::rank::Document;
+use crate::workers::pick::Candidate;
 use crate::workers::{Worker, Workers};
 
 mod definitions;
@@ -23,15 +24,15 @@ pub(crate) struct Entry {
     pub(crate) skill: Skill,
     /// The skill's schema and rules, compiled.
     pub(crate) definition: Arc<Definition>,
-    /// Empty if the skill is declared but can't run anywhere.
-    pub(crate) workers: Vec<Arc<Worker>>,
+    /// The workers that can run it. Empty if the skill is declared but can't run anywhere.
+    pub(crate) candidates: Vec<Candidate>,
     /// The skill as words, made when it is first asked for.
     document: OnceLock<Document>,
 }
 
 impl Entry {
-    fn new(skill: Skill, definition: Arc<Definition>, workers: Vec<Arc<Worker>>) -> Self {
-        Self { skill, definition, workers, document: OnceLock::new() }
+    fn new(skill: Skill, definition: Arc<Definition>, candidates: Vec<Candidate>) -> Self {
+        Self { skill, definition, candidates, document: OnceLock::new() }
     }
 
     /// The skill as words, to be found by.
@@ -83,7 +84,7 @@ impl Catalog {
 
     /// How many skills can be called.
     pub(crate) fn callable(&self) -> usize {
-        self.current.load().values().filter(|entry| !entry.workers.is_empty()).count()
+        self.current.load().values().filter(|entry| !entry.candidates.is_empty()).count()
     }
 
     /// Marks each new snapshot.
@@ -140,7 +141,9 @@ fn merge_one(offers: Vec<(Skill, Arc<Worker>)>, definitions: &Definitions) -> Op
         rules.drop_unknown &= other.drop_unknown;
         rules.fill_defaults &= other.fill_defaults;
     }
-    let mut workers: Vec<_> = offers.into_iter().filter(|(skill, _)| runs(skill)).map(|(_, worker)| worker).collect();
+    let candidate = |worker: Arc<Worker>| Candidate { latency: worker.latency_of(&skill.id), worker };
+    let able = offers.into_iter().filter(|(skill, _)| runs(skill));
+    let mut candidates: Vec<_> = able.map(|(_, worker)| candidate(worker)).collect();
     let definition = match definitions.get(&skill) {
         Ok(definition) => definition,
         Err(refused) => {
@@ -148,12 +151,12 @@ fn merge_one(offers: Vec<(Skill, Arc<Worker>)>, definitions: &Definitions) -> Op
             tracing::error!(skill_id = skill.id, reason = refused.to_string(), "a skill's schema can't be used");
             skill.set_status(SkillStatus::Unavailable);
             skill.status_reason = refused.to_string();
-            workers.clear();
+            candidates.clear();
             Arc::new(Definition::without_schema(Rules::default()))
         }
     };
-    skill.workers = workers.len() as u32;
-    Some(Entry::new(skill, definition, workers))
+    skill.workers = candidates.len() as u32;
+    Some(Entry::new(skill, definition, candidates))
 }
 
 /// Versions in their numbers' order, so that 0.10.0 is newer than 0.9.0, and a pre-release older than its release.
@@ -168,7 +171,7 @@ pub(crate) fn difference(before: &Snapshot, after: &Snapshot) -> Vec<CatalogChan
     let change = |kind: ChangeKind, skill: &Skill| CatalogChange {
         kind: kind.into(),
         skill: Some(skill.clone()),
-        snapshot_complete: false,
+        ..CatalogChange::default()
     };
     let gone = before.values().filter(|entry| !after.contains_key(&entry.skill.id));
     let mut changes: Vec<_> = gone.map(|entry| change(ChangeKind::Removed, &entry.skill)).collect();

@@ -3,3 +3,4 @@
 pub(crate) mod admin;
 pub(crate) mod skills;
 pub(crate) mod status;
+mod watch;

@@ -27,7 +27,7 @@ impl Health {
 
     /// Follows the gateway for as long as it lives.
     pub(crate) async fn follow(self, gateway: Arc<Gateway>) {
-        let mut changes = gateway.catalog.changes();
+        let (mut changes, mut held) = (gateway.catalog.changes(), gateway.held());
         loop {
             self.set(gateway.is_ready()).await;
             tokio::select! {
@@ -36,6 +36,7 @@ impl Health {
                         return;
                     }
                 }
+                _ = held.changed() => {}
                 () = gateway.draining.cancelled() => return self.set(false).await,
             }
         }

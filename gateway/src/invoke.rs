@@ -1,63 +1,68 @@
-//! The story of a call: catalog, arguments, deadline, dispatch to a worker, result.
+//! The story of a call: catalog, arguments, circuits, dispatch to a worker, result.
 
+use std::convert::Infallible;
 use std::sync::Arc;
+use std::time::Instant;
 
+use bytes::Bytes;
+use futures_util::FutureExt as _;
 use openskill_proto::trace::spans;
 use openskill_proto::v1::{ErrorCode, ExecuteRequest, SkillError, SkillResult};
+use tower::{Layer as _, Service as _, service_fn};
 use tracing::Instrument as _;
 
 use crate::admission::Permit;
 use crate::call::Call;
 use crate::catalog::Entry;
-use crate::dispatch::dispatch;
+use crate::circuit::layer::CircuitLayer;
+use crate::dispatch::{Run, dispatch};
 use crate::gateway::Gateway;
+use crate::keyed::keyed;
 use crate::outcome::{self, Outcome};
 use crate::preparation::prepare;
 use crate::recorder::Record;
 use crate::relay::Listener;
 use crate::workers::attempt::Attempt;
 
-/// Runs one call to its result. Dropping the future ends the call everywhere. The permit is held to the end.
+/// Runs one call to its result. Dropping the future ends the call everywhere, unless it has an idempotency key. The
+/// permit is held to the end.
 pub(crate) async fn invoke(
-    gateway: &Gateway,
+    gateway: &Arc<Gateway>,
     shard: usize,
-    call: &Call,
+    call: &Arc<Call>,
     listener: Option<&Listener>,
-    _permit: Permit,
+    permit: Permit,
 ) -> SkillResult {
     let record = Record::begin(call);
     let span = tracing::info_span!(target: "otel", "invoke", otel.kind = "server",
         skill_id = call.skill_id, call_id = call.call_id, trace_id = call.trace.id);
     spans::place(&span, &call.trace);
-    let outcome = match run(gateway, shard, call, listener, &span).instrument(span.clone()).await {
+    let outcome = match run(gateway, shard, call, listener, &span, permit).instrument(span.clone()).await {
         Ok(outcome) => outcome,
         Err(error) => Outcome::failed(error),
     };
+    finish(gateway, call, outcome, record)
+}
+
+/// The result of a call that was refused before anything was done for it.
+pub(crate) fn turn_away(gateway: &Gateway, call: &Call, error: SkillError) -> SkillResult {
+    finish(gateway, call, Outcome::failed(error), Record::begin(call))
+}
+
+fn finish(gateway: &Gateway, call: &Call, outcome: Outcome, record: Record<'_>) -> SkillResult {
     let result = outcome::result(call, outcome);
     gateway.metrics.ended(result.error.as_ref().map(SkillError::code));
     record.end(&result);
     result
 }
 
-/// The gateway has no place for another call.
-pub(crate) fn full() -> SkillError {
-    SkillError::new(ErrorCode::Overloaded, "the gateway is full").with_retry_after_ms(1000)
-}
-
-/// The result of a call for which the gateway has no place.
-pub(crate) fn turn_away(call: &Call) -> SkillResult {
-    let record = Record::begin(call);
-    let result = outcome::result(call, Outcome::failed(full()));
-    record.end(&result);
-    result
-}
-
 async fn run(
-    gateway: &Gateway,
+    gateway: &Arc<Gateway>,
     shard: usize,
-    call: &Call,
+    call: &Arc<Call>,
     listener: Option<&Listener>,
     span: &tracing::Span,
+    permit: Permit,
 ) -> Result<Outcome, SkillError> {
     if let Some(fault) = &call.fault {
         return Err(fault.clone());
@@ -68,20 +73,72 @@ async fn run(
         return Ok(Outcome::failed(error).with(prepared.unwrap_or_default()));
     }
     let prepared = prepared?;
-    let attempt = Attempt {
-        request: ExecuteRequest {
-            skill_id: call.skill_id.clone(),
-            call_id: call.call_id.clone(),
-            session_id: call.session_id.clone(),
-            input_json: prepared.json.clone(),
-            trace_id: call.trace.id.clone(),
-            timeout_ms: 0,
-        },
-        traceparent: &spans::context_of(span).unwrap_or(call.trace.context).to_traceparent(),
-        tracestate: &call.trace.state,
-        deadline: call.deadline(gateway.config.default_timeout, entry.skill.timeout_ms),
+    let work = Work {
+        gateway: Arc::clone(gateway),
+        shard,
+        call: Arc::clone(call),
+        entry,
+        json: prepared.json.clone(),
+        traceparent: spans::context_of(span).unwrap_or(call.trace.context).to_traceparent(),
+        listener: listener.cloned(),
     };
-    Ok(dispatch(&entry, &attempt, shard, listener).await.with(prepared))
+    let outcome = if call.idempotency_key.is_empty() {
+        let _permit = permit;
+        Ok(work.execute().await)
+    } else {
+        keyed(work, permit).await
+    };
+    Ok(outcome.unwrap_or_else(Outcome::failed).with(prepared))
+}
+
+/// A call that is ready to be made.
+pub(crate) struct Work {
+    pub(crate) gateway: Arc<Gateway>,
+    shard: usize,
+    pub(crate) call: Arc<Call>,
+    entry: Arc<Entry>,
+    /// The arguments.
+    pub(crate) json: Bytes,
+    traceparent: String,
+    listener: Option<Listener>,
+}
+
+impl Work {
+    pub(crate) fn deadline(&self) -> Instant {
+        self.call.deadline(self.gateway.config.default_timeout, self.entry.skill.timeout_ms)
+    }
+
+    /// Makes the call, if the circuits let it through.
+    pub(crate) async fn execute(&self) -> Outcome {
+        let call = &*self.call;
+        let attempt = Attempt {
+            request: ExecuteRequest {
+                skill_id: call.skill_id.clone(),
+                call_id: call.call_id.clone(),
+                session_id: call.session_id.clone(),
+                input_json: self.json.clone(),
+                trace_id: call.trace.id.clone(),
+                timeout_ms: 0,
+            },
+            traceparent: &self.traceparent,
+            tracestate: &call.trace.state,
+            deadline: self.deadline(),
+        };
+        let run = Run {
+            gateway: &self.gateway,
+            entry: &self.entry,
+            attempt,
+            shard: self.shard,
+            listener: self.listener.as_ref(),
+            shortened: call.is_shortened(self.gateway.config.default_timeout, self.entry.skill.timeout_ms),
+        };
+        let circuits = CircuitLayer { circuits: &self.gateway.circuits, metrics: &self.gateway.metrics };
+        let mut guarded = circuits.layer(service_fn(|run| dispatch(run).map(Ok::<_, Infallible>)));
+        match guarded.call(run).await {
+            Ok(outcome) => outcome,
+            Err(never) => match never {},
+        }
+    }
 }
 
 fn look_up(gateway: &Gateway, call: &Call) -> Result<Arc<Entry>, SkillError> {
@@ -111,5 +168,5 @@ fn unavailable(entry: &Entry) -> Option<SkillError> {
     let message = || format!("the skill can't run on any worker: {}", entry.skill.status_reason);
     // Trying again does not help before someone has changed a worker.
     let error = || SkillError { retryable: false, ..SkillError::new(ErrorCode::Unavailable, message()) };
-    entry.workers.is_empty().then(error)
+    entry.candidates.is_empty().then(error)
 }

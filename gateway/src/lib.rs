@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! client -> server (gRPC | REST) -> layers: trace, origin, deadline
-//!        -> invoke: catalog -> arguments -> dispatch: pick -> attempt(s) == wire ==> worker
+//!        -> invoke: catalog -> arguments -> circuits -> dispatch: pick -> attempt(s) == wire ==> worker
 //!        <- outcome, relay <- events and result
 //! ```
 //!
@@ -14,7 +14,9 @@
 //! - `preparation`: a call's arguments, made to fit; `metrics`: what was counted
 //! - [`arguments`]: from what a model wrote to what a skill declared; pure
 //! - [`export`]: tool definitions for models; pure; `tools`: which skills go into them
-//! - `catalog`: which skills there are; `workers`: who runs them
+//! - `admission`: who gets a place; `circuit`: which skills are left alone for a while; `idempotency`, `keyed`: what was
+//!   asked for before
+//! - `catalog`: which skills there are; `workers`: who runs them; `recent`: what of all this is remembered, bounded
 //!
 //! What is absent: the gateway never reads the disk on a call, never runs a skill, and knows no environment.
 
@@ -32,15 +34,19 @@ pub mod listen;
 mod admission;
 mod call;
 mod catalog;
+mod circuit;
 mod dispatch;
 mod gateway;
 mod grpc;
 mod health;
+mod idempotency;
 mod invoke;
+mod keyed;
 mod layers;
 mod metrics;
 mod outcome;
 mod preparation;
+mod recent;
 mod recorder;
 mod reflection;
 mod relay;

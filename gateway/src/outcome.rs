@@ -17,10 +17,12 @@ use crate::render;
 pub(crate) const MAX_ANSWER_BYTES: usize = 3 * MAX_RESULT_BYTES;
 
 /// How a call ended, whoever ended it.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Outcome {
     pub(crate) result: ExecuteResult,
     pub(crate) attempts: u32,
+    /// Whether the skill may have done something.
+    pub(crate) may_have_run: bool,
     /// What was changed in the arguments.
     pub(crate) repairs: Vec<Repair>,
     /// What the gateway has to say beside the skill.
@@ -30,24 +32,21 @@ pub(crate) struct Outcome {
 impl Outcome {
     /// A failure before any worker was asked.
     pub(crate) fn failed(error: SkillError) -> Self {
-        Self::of_worker(ExecuteResult { error: Some(error), ..ExecuteResult::default() }, 0)
+        let result = ExecuteResult { error: Some(error), ..ExecuteResult::default() };
+        Self { result, attempts: 0, may_have_run: false, repairs: Vec::new(), warnings: Vec::new() }
     }
 
     /// With what is to be said about the arguments.
     #[must_use]
     pub(crate) fn with(self, preparation: Preparation) -> Self {
-        Self { repairs: preparation.repairs, warnings: preparation.warnings, ..self }
-    }
-
-    /// What a worker answered at last, or why none did.
-    pub(crate) fn of_worker(result: ExecuteResult, attempts: u32) -> Self {
-        Self { result, attempts, repairs: Vec::new(), warnings: Vec::new() }
+        let warnings = self.warnings.into_iter().chain(preparation.warnings).collect();
+        Self { repairs: preparation.repairs, warnings, ..self }
     }
 }
 
 /// The result of `call`, in the form its caller used.
 pub(crate) fn result(call: &Call, outcome: Outcome) -> SkillResult {
-    let Outcome { result, attempts, repairs, warnings: mut own } = outcome;
+    let Outcome { result, attempts, repairs, warnings: mut own, .. } = outcome;
     let latency_ms = micros_as_ms(call.received);
     let mut warnings = result.warnings;
     warnings.append(&mut own);

@@ -36,6 +36,7 @@ pub(crate) fn start(gateway: &Arc<Gateway>, health: &Health, listeners: Vec<TcpL
         let stack = server::stack(gateway, number, health, loopback)?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let (stop, abandon, connections) = (stop.clone(), abandon.clone(), Arc::new(Semaphore::new(budget)));
+        let tasks = gateway.tasks.clone();
         let (ended, end) = oneshot::channel();
         let thread =
             std::thread::Builder::new().name(format!("gateway-{number}")).stack_size(STACK).spawn(move || {
@@ -45,6 +46,8 @@ pub(crate) fn start(gateway: &Arc<Gateway>, health: &Health, listeners: Vec<TcpL
                             if let Err(error) = served {
                                 tracing::error!(%error, "a shard failed");
                             }
+                            // Calls that go on without their clients end where they began.
+                            tasks.wait().await;
                         }
                         () = abandon.cancelled() => {}
                     }
@@ -61,6 +64,7 @@ impl Shards {
     /// have no call (a client that watches our health, say) soon after the last call.
     pub(crate) async fn drain(self, gateway: &Gateway, limit: Duration) {
         self.stop.cancel();
+        gateway.tasks.close();
         let (threads, ends): (Vec<_>, Vec<_>) = self.shards.into_iter().unzip();
         let mut all = std::pin::pin!(futures_util::future::join_all(ends));
         let done = tokio::select! {
@@ -87,6 +91,6 @@ async fn no_calls_for(gateway: &Gateway, quiet: Duration) {
     let mut quiet_steps = 0;
     while quiet_steps < 10 {
         tokio::time::sleep(step).await;
-        quiet_steps = if gateway.admission.in_flight() == 0 { quiet_steps + 1 } else { 0 };
+        quiet_steps = if gateway.in_flight() == 0 { quiet_steps + 1 } else { 0 };
     }
 }

@@ -3,13 +3,16 @@
 //! Each call is a task that belongs to the stream: whoever drops the stream (a client that went away) ends them all. A
 //! client that stops reading holds up its own events and nothing else: the calls' deadlines go on, and a result that is
 //! not taken in time is dropped.
+//!
+//! A stream of many calls is its own queue: while there is no place for the next call, it waits for one of the stream's
+//! own to end. Only a stream that has none running is told that the gateway is full.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::stream::{self, BoxStream, Stream, StreamExt as _};
 use openskill_proto::limits::MAX_CALLS_PER_STREAM;
-use openskill_proto::v1::{InvokeEvent, invoke_event::Event};
+use openskill_proto::v1::{ErrorCode, InvokeEvent, SkillError, invoke_event::Event};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tonic::Status;
@@ -35,6 +38,8 @@ struct State {
     shard: usize,
     /// None when no more will come.
     calls: Option<Calls>,
+    /// The next call, for which there was no place yet.
+    waiting: Option<Arc<Call>>,
     running: JoinSet<Result<(), NotTaken>>,
     sender: mpsc::Sender<InvokeEvent>,
     events: mpsc::Receiver<InvokeEvent>,
@@ -49,11 +54,11 @@ struct NotTaken;
 pub(crate) fn one(
     gateway: Arc<Gateway>,
     shard: usize,
-    call: Call,
+    call: Arc<Call>,
     permit: Permit,
 ) -> impl Stream<Item = Result<InvokeEvent, Status>> {
     let mut state = State::new(gateway, shard, None);
-    state.start(call, Some(permit));
+    state.start(call, Ok(permit));
     stream::unfold(state, State::step)
 }
 
@@ -69,16 +74,26 @@ pub(crate) fn many(
 impl State {
     fn new(gateway: Arc<Gateway>, shard: usize, calls: Option<Calls>) -> Self {
         let (sender, events) = mpsc::channel(EVENT_BUFFER);
-        Self { gateway, shard, calls, running: JoinSet::new(), sender, events, broken: None }
+        Self { gateway, shard, calls, waiting: None, running: JoinSet::new(), sender, events, broken: None }
     }
 
-    fn start(&mut self, call: Call, permit: Option<Permit>) {
+    fn start(&mut self, call: Arc<Call>, permit: Result<Permit, SkillError>) {
         self.running.spawn(run(Arc::clone(&self.gateway), self.shard, call, permit, self.sender.clone()));
+    }
+
+    /// Starts the call if there is a place for it, or keeps it until one of the others is over.
+    fn try_start(&mut self, call: Arc<Call>) {
+        match self.gateway.enter(&call) {
+            Err(error) if error.code() == ErrorCode::Overloaded && !self.running.is_empty() => {
+                self.waiting = Some(call);
+            }
+            permit => self.start(call, permit),
+        }
     }
 
     async fn step(mut self) -> Option<(Result<InvokeEvent, Status>, Self)> {
         loop {
-            if self.calls.is_none() && self.running.is_empty() {
+            if self.calls.is_none() && self.waiting.is_none() && self.running.is_empty() {
                 // What was sent before the end comes before it.
                 let last = match self.events.try_recv() {
                     Ok(event) => Ok(event),
@@ -86,7 +101,7 @@ impl State {
                 };
                 return Some((last, self));
             }
-            let has_room = self.running.len() < MAX_CALLS_PER_STREAM;
+            let has_room = self.waiting.is_none() && self.running.len() < MAX_CALLS_PER_STREAM;
             tokio::select! {
                 biased;
                 Some(event) = self.events.recv() => return Some((Ok(event), self)),
@@ -94,14 +109,14 @@ impl State {
                     if matches!(ended, Ok(Err(NotTaken))) {
                         self.end(Status::deadline_exceeded("the client did not read its events in time"));
                     }
+                    if let Some(call) = self.waiting.take() {
+                        self.try_start(call);
+                    }
                 }
                 // Calls that were accepted finish; those that were not are for another gateway.
                 () = self.gateway.draining.cancelled(), if self.calls.is_some() => self.end(status::draining()),
                 next = next(&mut self.calls), if has_room && self.calls.is_some() => match next {
-                    Some(Ok(call)) => {
-                        let permit = self.gateway.admission.enter();
-                        self.start(call, permit);
-                    }
+                    Some(Ok(call)) => self.try_start(Arc::new(call)),
                     Some(Err(status)) => self.end(status),
                     None => self.calls = None,
                 },
@@ -112,6 +127,7 @@ impl State {
     /// Takes no more calls.
     fn end(&mut self, reason: Status) {
         self.calls = None;
+        self.waiting = None;
         self.broken.get_or_insert(reason);
     }
 }
@@ -126,16 +142,16 @@ async fn next(calls: &mut Option<Calls>) -> Option<Result<Call, Status>> {
 async fn run(
     gateway: Arc<Gateway>,
     shard: usize,
-    call: Call,
-    permit: Option<Permit>,
+    call: Arc<Call>,
+    permit: Result<Permit, SkillError>,
     sender: mpsc::Sender<InvokeEvent>,
 ) -> Result<(), NotTaken> {
     let listener = Listener::new(call.call_id.clone(), sender);
     let version = gateway.catalog.get(&call.skill_id).map(|entry| entry.skill.version.clone()).unwrap_or_default();
     in_time(listener.accepted(&call.trace.id, &version)).await?;
     let result = match permit {
-        Some(permit) => invoke(&gateway, shard, &call, Some(&listener), permit).await,
-        None => turn_away(&call),
+        Ok(permit) => invoke(&gateway, shard, &call, Some(&listener), permit).await,
+        Err(error) => turn_away(&gateway, &call, error),
     };
     in_time(listener.send(Event::Result(result))).await
 }

@@ -2,12 +2,14 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Instant;
 
 use openskill_proto::v1::{Dialect as WireDialect, DisabledTool, ErrorCode, SkillError};
 use openskill_proto::v1::{ExportToolsRequest, ExportToolsResponse};
 
 use crate::arguments::Policy;
 use crate::catalog::Entry;
+use crate::circuit::millis;
 use crate::export::{self, Dialect, Tool, rank};
 use crate::gateway::Gateway;
 
@@ -22,9 +24,10 @@ pub(crate) fn export(gateway: &Gateway, request: &ExportToolsRequest) -> Result<
     if offered.is_empty() {
         notes.push("no skill is like that: ListSkills or GET /skills shows all".to_owned());
     }
-    let disabled: Vec<_> = offered.iter().filter(|entry| entry.workers.is_empty()).map(|it| disabled(it)).collect();
+    let now = Instant::now();
+    let disabled: Vec<_> = offered.iter().filter_map(|it| disabled(gateway, it, &request.session_id, now)).collect();
     if !request.include_unavailable {
-        offered.retain(|entry| !entry.workers.is_empty());
+        offered.retain(|entry| !disabled.iter().any(|it| it.skill_id == entry.skill.id));
     }
     let found = offered.len();
     offered.truncate(limit(request));
@@ -86,8 +89,16 @@ fn limit(request: &ExportToolsRequest) -> usize {
     }
 }
 
-fn disabled(entry: &Entry) -> DisabledTool {
-    DisabledTool { skill_id: entry.skill.id.clone(), reason: entry.skill.status_reason.clone(), retry_after_ms: 0 }
+/// Why a skill can't be called now, if it can't: it has no worker, or a circuit is open.
+fn disabled(gateway: &Gateway, entry: &Entry, session: &str, now: Instant) -> Option<DisabledTool> {
+    let skill_id = entry.skill.id.clone();
+    if entry.candidates.is_empty() {
+        return Some(DisabledTool { skill_id, reason: entry.skill.status_reason.clone(), retry_after_ms: 0 });
+    }
+    let refused = gateway.circuits.look(&skill_id, session, now)?;
+    let whose = if refused.of_session { "in this session" } else { "for all callers" };
+    let reason = format!("it failed too often {whose} and is paused");
+    Some(DisabledTool { skill_id, reason, retry_after_ms: millis(refused.retry_after) })
 }
 
 impl Dialect {

@@ -1,25 +1,36 @@
 //! The workers a gateway knows: who they are, what they have, how busy they are.
 //!
 //! - [`source`]: where workers are looked for
-//! - [`discovery`]: finding them, and following each one's state
+//! - [`discovery`]: finding them, and following each one's state and health
 //! - [`link`]: the connection to one
-//! - [`pick`]: choosing one for a call
-//! - [`attempt`]: one call at one worker
+//! - [`record`]: how one has done of late; of that, [`ejection`] leaves out those that fail, [`limit`] says how many calls
+//!   one may have
+//! - [`pick`]: choosing one for a call, by [`latency`] and load; [`affinity`]: by session
+//! - [`attempt`]: one call at one worker; [`budget`]: how many may be run again
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
 
 use arc_swap::{ArcSwap, ArcSwapOption};
 use openskill_proto::v1::{WorkerInfo, WorkerState, WorkerStatus};
 
+pub(crate) mod affinity;
 pub(crate) mod attempt;
+pub(crate) mod budget;
 pub(crate) mod discovery;
+pub(crate) mod ejection;
+pub(crate) mod latency;
+pub(crate) mod limit;
 pub(crate) mod link;
 pub(crate) mod pick;
+pub(crate) mod record;
 pub(crate) mod source;
 
+use latency::Latency;
 use link::Link;
+use record::Record;
 use source::Endpoint;
 
 /// A worker at an endpoint, up or not.
@@ -34,35 +45,60 @@ pub(crate) struct Worker {
     held: AtomicBool,
     /// Calls this gateway has running there.
     in_flight: AtomicU32,
+    pub(crate) record: Record,
+    /// How long calls take there, by skill.
+    latencies: Mutex<HashMap<String, Arc<Latency>>>,
     /// A connection for each shard, and one more for following its state.
     links: Box<[Arc<Link>]>,
 }
 
 /// A call that counts as running at a worker until this is dropped.
 #[derive(Debug)]
-pub(crate) struct InFlight(Arc<Worker>);
+pub(crate) struct InFlight<'a>(&'a Worker);
 
 impl Worker {
     fn new(endpoint: Endpoint, shards: usize) -> Self {
         let links = (0..=shards).map(|_| Arc::new(Link::new(endpoint.clone()))).collect();
         let reason = ArcSwap::from_pointee("not reached yet".to_owned());
-        let (state, held, in_flight) = Default::default();
-        Self { endpoint, state, reason, held, in_flight, links }
+        let (state, held, in_flight, record, latencies) = Default::default();
+        Self { endpoint, state, reason, held, in_flight, record, latencies, links }
+    }
+
+    /// Takes over what the worker says of itself.
+    fn learn(&self, state: WorkerState) {
+        let is_new = self.state.load().as_ref().is_none_or(|before| before.instance_id != state.instance_id);
+        if is_new {
+            self.record.begin_anew(state.capacity, Instant::now());
+        }
+        let mut latencies = self.latencies.lock().unwrap_or_else(PoisonError::into_inner);
+        latencies.retain(|id, _| state.skills.iter().any(|skill| skill.id == *id));
+        drop(latencies);
+        self.state.store(Some(Arc::new(state)));
+    }
+
+    /// How long calls of a skill take here.
+    pub(crate) fn latency_of(&self, skill_id: &str) -> Arc<Latency> {
+        let mut latencies = self.latencies.lock().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(latencies.entry(skill_id.to_owned()).or_default())
     }
 
     /// What it has, if it takes calls.
     pub(crate) fn serving(&self) -> Option<Arc<WorkerState>> {
-        let open = |state: &Arc<WorkerState>| !state.draining && !self.held.load(Ordering::Relaxed);
-        self.state.load_full().filter(open)
+        self.is_serving().then(|| self.state.load_full()).flatten()
+    }
+
+    /// Whether it takes calls.
+    pub(crate) fn is_serving(&self) -> bool {
+        self.state.load().as_ref().is_some_and(|state| !state.draining) && !self.held.load(Ordering::Relaxed)
     }
 
     pub(crate) fn in_flight(&self) -> u32 {
         self.in_flight.load(Ordering::Relaxed)
     }
 
-    pub(crate) fn begin(self: &Arc<Self>) -> InFlight {
+    pub(crate) fn begin(&self) -> InFlight<'_> {
         self.in_flight.fetch_add(1, Ordering::Relaxed);
-        InFlight(Arc::clone(self))
+        InFlight(self)
     }
 
     pub(crate) fn id(&self) -> String {
@@ -85,12 +121,13 @@ impl Worker {
     /// The worker as an operator sees it.
     pub(crate) fn info(&self) -> WorkerInfo {
         let state = self.state.load_full();
-        let status = match &state {
-            None => WorkerStatus::Down,
-            Some(_) if self.serving().is_none() => WorkerStatus::Draining,
-            Some(_) => WorkerStatus::Up,
+        let out = self.record.why_out(Instant::now());
+        let (status, reason) = match (&state, out) {
+            (None, _) => (WorkerStatus::Down, self.reason.load().to_string()),
+            (Some(_), _) if !self.is_serving() => (WorkerStatus::Draining, String::new()),
+            (Some(_), Some(reason)) => (WorkerStatus::Ejected, reason),
+            (Some(_), None) => (WorkerStatus::Up, String::new()),
         };
-        let reason = if status == WorkerStatus::Down { self.reason.load().to_string() } else { String::new() };
         let state = state.as_deref().cloned().unwrap_or_default();
         WorkerInfo {
             worker_id: state.worker_id,
@@ -101,11 +138,12 @@ impl Worker {
             skills: state.skills.len() as u32,
             version: state.version,
             reason,
+            limit: if status == WorkerStatus::Down { 0 } else { self.record.limit() },
         }
     }
 }
 
-impl Drop for InFlight {
+impl Drop for InFlight<'_> {
     fn drop(&mut self) {
         self.0.in_flight.fetch_sub(1, Ordering::Relaxed);
     }
@@ -124,6 +162,24 @@ impl Workers {
 
     /// How many take calls.
     pub(crate) fn up(&self) -> usize {
-        self.members.load().values().filter(|worker| worker.serving().is_some()).count()
+        self.members.load().values().filter(|worker| worker.is_serving()).count()
+    }
+
+    /// How many calls all that take calls may have together. None if none does.
+    pub(crate) fn limit(&self) -> Option<usize> {
+        let members = self.members.load();
+        let limits = members.values().filter(|worker| worker.is_serving()).map(|worker| worker.record.limit() as usize);
+        limits.fold(None, |sum, limit| Some(sum.unwrap_or(0) + limit))
+    }
+
+    /// Whether one more may be left out: at most half of those that are up.
+    pub(crate) fn may_eject(&self) -> bool {
+        (self.out() + 1) * 2 <= self.up()
+    }
+
+    /// How many of those that are up are left out now.
+    pub(crate) fn out(&self) -> usize {
+        let (members, now) = (self.members.load(), Instant::now());
+        members.values().filter(|worker| worker.is_serving() && worker.record.why_out(now).is_some()).count()
     }
 }

@@ -15,6 +15,10 @@ pub const GRPC_TIMEOUT: &str = "grpc-timeout";
 /// The deadline over REST, in milliseconds.
 pub const TIMEOUT_MS: &str = "x-timeout-ms";
 
+/// Over REST, the idempotency key of a call whose body has none.
+/// <https://datatracker.ietf.org/doc/draft-ietf-httpapi-idempotency-key-header/>
+pub const IDEMPOTENCY_KEY: &str = "idempotency-key";
+
 /// In the metadata of a worker's status: the worker says that it did not start the skill. Without it a status may come
 /// from anything between gateway and worker, and says nothing of what the worker did.
 pub const NOT_STARTED: &str = "openskill-not-started";

@@ -183,7 +183,7 @@ async fn the_catalog_lists_gets_and_watches() {
     let none = ListSkillsRequest { toolset: "no such".to_owned() };
     assert!(client.list_skills(none).await.unwrap().into_inner().skills.is_empty());
 
-    let mut watch = client.watch_skills(WatchSkillsRequest {}).await.unwrap().into_inner();
+    let mut watch = client.watch_skills(WatchSkillsRequest::default()).await.unwrap().into_inner();
     for (index, skill) in all.iter().enumerate() {
         let change = watch.message().await.unwrap().unwrap();
         assert_eq!((change.kind(), change.skill.unwrap().id), (ChangeKind::Added, skill.id.clone()));

@@ -27,7 +27,7 @@ async fn a_change_on_disk_is_taken_over_without_a_restart() {
     let folder = Folder::new();
     let skills = skills_with(&folder, &[("one.py", SCRIPT), ("one.yaml", MANIFEST)]);
     let system = up(&skills).start().await;
-    let mut watch = system.skills().await.watch_skills(WatchSkillsRequest {}).await.unwrap().into_inner();
+    let mut watch = system.skills().await.watch_skills(WatchSkillsRequest::default()).await.unwrap().into_inner();
     assert!(watch.message().await.unwrap().unwrap().snapshot_complete);
 
     folder.write("skills/one.py", "print('{\"version\": 2}')");

@@ -32,7 +32,7 @@ async fn streams_without_a_call_do_not_hold_it_up() {
     use tonic_reflection::pb::v1::server_reflection_client::ServerReflectionClient;
     let mut system = Setup::up().start().await;
     let mut client = system.skills().await;
-    let mut watch = client.watch_skills(openskill_proto::v1::WatchSkillsRequest {}).await.unwrap().into_inner();
+    let mut watch = client.watch_skills(openskill_proto::v1::WatchSkillsRequest::default()).await.unwrap().into_inner();
     let (_open, calls) = tokio::sync::mpsc::channel::<InvokeRequest>(1);
     let many = client.invoke_many(tokio_stream::wrappers::ReceiverStream::new(calls)).await.unwrap();
     let mut health = tonic_health::pb::health_client::HealthClient::new(system.channel().await);

@@ -49,7 +49,7 @@ pub(crate) async fn execute(
     let deadline = received + Duration::from_millis(request.timeout_ms.into());
     let mut result = match &entry.runner {
         Ok(runner) => {
-            let call = Call { request, place, events, deadline, ticket };
+            let call = Call { request, place, events, received, deadline, ticket };
             run(worker, &entry, Arc::clone(runner), call).await
         }
         Err(reason) => {
@@ -76,17 +76,21 @@ struct Call {
     request: ExecuteRequest,
     place: Place,
     events: EventSink,
+    received: Instant,
     deadline: Instant,
     ticket: Ticket,
 }
 
 async fn run(worker: &Worker, entry: &Entry, runner: Arc<dyn Runner>, call: Call) -> ExecuteResult {
-    let Call { request, place, events, deadline, ticket } = call;
+    let Call { request, place, events, received, deadline, ticket } = call;
     let until = deadline.into();
     let Ok(slot) = tokio::time::timeout_at(until, worker.admission.slot(entry.limit.clone())).await else {
         let error = SkillError::new(ErrorCode::Timeout, "the deadline passed while the call waited for a free place");
-        return failed(error.with_blame(Blame::Worker));
+        let waited = ExecuteResult { queued_us: micros(received.elapsed()), ..ExecuteResult::default() };
+        // There were too many calls; neither the skill nor this worker did anything wrong.
+        return ExecuteResult { error: Some(error.with_blame(Blame::Gateway)), ..waited };
     };
+    let queued_us = micros(received.elapsed());
     let span = span(&request, &place.traceparent);
     let invocation = Invocation {
         manifest: Arc::clone(&entry.manifest),
@@ -115,7 +119,12 @@ async fn run(worker: &Worker, entry: &Entry, runner: Arc<dyn Runner>, call: Call
     log_stderr(&raw, &trace_id, &entry.manifest.id);
     let mut result = normalize(raw, worker.config.debug);
     result.warnings.extend(events.warning());
+    result.queued_us = queued_us;
     result
+}
+
+fn micros(time: Duration) -> u64 {
+    u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
 }
 
 /// A skill's stderr is for the log alone.

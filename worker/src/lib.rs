@@ -7,7 +7,7 @@
 //! ```
 //!
 //! - [`config`]: settings, resolved
-//! - `server`: `WorkerService` over gRPC; `execute`: one call
+//! - `server`: `WorkerService` over gRPC, `health` beside it; `execute`: one call
 //! - [`manifest`], `registry`: what skills there are, kept up to date
 //! - [`runner`]: the contract every runner keeps; [`mod@runners`]: the runners
 //! - [`process`]: skill processes, started clean and ended whole
@@ -31,6 +31,7 @@ pub mod runners;
 
 mod admission;
 mod execute;
+mod health;
 mod normalize;
 mod registry;
 mod server;

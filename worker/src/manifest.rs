@@ -7,10 +7,11 @@ use std::path::{Component, Path, PathBuf};
 
 use openskill_proto::error::Meaning;
 use openskill_proto::limits::MAX_TIMEOUT_MS;
-use openskill_proto::v1::{ArgumentRules, ErrorCode};
+use openskill_proto::v1::{ArgumentRules, CircuitRules, ErrorCode};
 use serde_json::Value;
 
 mod arguments;
+mod circuit;
 mod parameters;
 mod raw;
 mod schema;
@@ -48,6 +49,8 @@ pub struct Manifest {
     pub destructive: bool,
     /// Calls of one session go to one worker.
     pub session_affinity: bool,
+    /// When its circuits open, where that is its own affair.
+    pub circuit_rules: Option<CircuitRules>,
     /// How many calls of this skill one worker runs at once.
     pub concurrency: Option<usize>,
     /// What the skill's process may use.
@@ -155,6 +158,7 @@ impl Manifest {
             idempotent: false,
             destructive: false,
             session_affinity: false,
+            circuit_rules: None,
             concurrency: None,
             limits: Limits::default(),
             env: Vec::new(),
@@ -222,6 +226,7 @@ impl Manifest {
             idempotent: raw.idempotent,
             destructive: raw.destructive,
             session_affinity: raw.affinity == Some(raw::Affinity::Session),
+            circuit_rules: raw.circuit.map(circuit::resolve).transpose()?,
             concurrency: raw.concurrency,
             limits: raw.limits,
             env: check_env(raw.env)?,

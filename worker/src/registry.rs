@@ -134,6 +134,7 @@ impl Entry {
             workers: 0,
             session_affinity: manifest.session_affinity,
             argument_rules: Some(manifest.argument_rules.clone()),
+            circuit_rules: manifest.circuit_rules,
             example_inputs_json: manifest
                 .examples
                 .iter()

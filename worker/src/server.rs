@@ -25,6 +25,7 @@ const EVENT_BUFFER: usize = 32;
 
 /// The service with all its bounds.
 pub(crate) fn router(worker: Arc<Worker>) -> Router {
+    let health = crate::health::service(Arc::clone(&worker));
     let service = WorkerServiceServer::new(Service { worker })
         .max_decoding_message_size(MAX_REQUEST_BYTES + 64 * 1024)
         .max_encoding_message_size(MAX_STATE_BYTES);
@@ -38,6 +39,7 @@ pub(crate) fn router(worker: Arc<Worker>) -> Router {
         .http2_max_pending_accept_reset_streams(Some(256))
         .tcp_nodelay(true)
         .add_service(service)
+        .add_service(health)
 }
 
 struct Service {

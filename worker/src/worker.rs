@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use openskill_proto::trace::{hex, random_id};
 use openskill_proto::v1::WorkerState;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -17,6 +18,8 @@ pub(crate) struct Worker {
     pub(crate) registry: Registry,
     pub(crate) admission: Admission,
     pub(crate) launcher: Launcher,
+    /// What sets this process apart from the one before it.
+    instance_id: String,
     draining: watch::Sender<bool>,
     /// Cancelled when the drain is over: calls that still run are ended.
     pub(crate) abandoned: CancellationToken,
@@ -26,7 +29,8 @@ impl Worker {
     pub(crate) fn new(config: Config, registry: Registry, launcher: Launcher) -> Arc<Self> {
         let admission = Admission::new(config.concurrency, config.queue);
         let (draining, abandoned) = (watch::Sender::new(false), CancellationToken::new());
-        Arc::new(Self { config, registry, admission, launcher, draining, abandoned })
+        let instance_id = hex(&random_id::<8>());
+        Arc::new(Self { config, registry, admission, launcher, instance_id, draining, abandoned })
     }
 
     pub(crate) fn is_draining(&self) -> bool {
@@ -51,6 +55,7 @@ impl Worker {
             capacity: self.config.concurrency as u32,
             in_flight: self.admission.in_flight() as u32,
             draining: self.is_draining(),
+            instance_id: self.instance_id.clone(),
         }
     }
 }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use openskill_proto::limits::MAX_RESULT_BYTES;
+use openskill_proto::v1::admin_service_client::AdminServiceClient;
 use openskill_proto::v1::skill_service_client::SkillServiceClient;
 use tonic::Status;
 use tonic::transport::{Channel, Endpoint};
@@ -27,6 +28,11 @@ pub(super) async fn connect(settings: &Settings) -> Result<Channel, Failure> {
 pub(super) async fn skills(settings: &Settings) -> Result<SkillServiceClient<Channel>, Failure> {
     let client = SkillServiceClient::new(connect(settings).await?);
     Ok(client.max_decoding_message_size(3 * MAX_RESULT_BYTES))
+}
+
+/// A client for operators.
+pub(super) async fn admin(settings: &Settings) -> Result<AdminServiceClient<Channel>, Failure> {
+    Ok(AdminServiceClient::new(connect(settings).await?).max_decoding_message_size(3 * MAX_RESULT_BYTES))
 }
 
 /// A refusal of the gateway.

@@ -38,6 +38,7 @@ pub(super) async fn run(args: &Invoke, settings: &Settings) -> Result<ExitCode, 
         arguments: Some(given),
         argument_policy: policy.into(),
         session_id: args.session.clone(),
+        idempotency_key: args.idempotency_key.clone(),
         timeout_ms: args.timeout_ms,
         ..InvokeRequest::default()
     });

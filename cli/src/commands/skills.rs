@@ -8,6 +8,7 @@ use super::client;
 use crate::args::Skills;
 use crate::exit::Failure;
 use crate::settings::Settings;
+use crate::table::table;
 use crate::terminal::{complain, say};
 
 /// The widest a description is shown.
@@ -23,28 +24,12 @@ pub(super) async fn run(args: &Skills, settings: &Settings) -> Result<ExitCode, 
         let skills: Vec<_> = skills.iter().map(openskill_gateway::skill_json).collect();
         say(&format!("{}\n", serde_json::to_string_pretty(&skills).unwrap_or_default()));
     } else {
-        say(&table(&skills));
+        say(&table(["ID", "VERSION", "RUNNER", "WORKERS", "STATUS", "DESCRIPTION"], skills.iter().map(row)));
     }
     if skills.len() < known {
         complain(&format!("{} more can't be called now: --all shows them and why\n", known - skills.len()));
     }
     Ok(ExitCode::SUCCESS)
-}
-
-fn table(skills: &[Skill]) -> String {
-    let head = ["ID", "VERSION", "RUNNER", "WORKERS", "STATUS", "DESCRIPTION"].map(str::to_owned);
-    let rows: Vec<[String; 6]> = std::iter::once(head).chain(skills.iter().map(row)).collect();
-    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or_default();
-    let widths = [0, 1, 2, 3, 4].map(width);
-    let mut text = String::new();
-    for row in &rows {
-        for (cell, width) in row.iter().zip(widths) {
-            text += &format!("{cell:width$}  ");
-        }
-        text += &row[5];
-        text.push('\n');
-    }
-    text
 }
 
 fn row(skill: &Skill) -> [String; 6] {

@@ -25,7 +25,7 @@ pub(super) async fn run(args: &Tools, settings: &Settings) -> Result<ExitCode, F
         include_unavailable: args.all,
         query: args.query.clone(),
         limit: args.limit,
-        ..ExportToolsRequest::default()
+        session_id: args.session.clone(),
     };
     let exported = client.export_tools(request).await.map_err(client::refused(settings))?.into_inner();
     let tools: Vec<&RawValue> = exported.tools_json.iter().filter_map(|text| serde_json::from_str(text).ok()).collect();

@@ -43,6 +43,24 @@ settings! {
         "The longest a call may take, unless its manifest says otherwise, in milliseconds.";
     MAX_IN_FLIGHT "OPENSKILL_MAX_IN_FLIGHT" "4096" "gateway, up"
         "Calls the gateway has at once. More are refused: `OVERLOADED`.";
+    MAX_IN_FLIGHT_PER_SKILL "OPENSKILL_MAX_IN_FLIGHT_PER_SKILL" "2048" "gateway, up"
+        "The same for each skill.";
+    ADAPTIVE_LIMIT "OPENSKILL_ADAPTIVE_LIMIT" "1" "gateway, up"
+        "`1`: workers get fewer calls when calls wait there for more than a second. `0`: only their own queues bound them.";
+    FAILURE_THRESHOLD "CIRCUIT_FAILURE_THRESHOLD" "3" "gateway, up"
+        "So many failures of a skill in a row open its circuit for the session. `0`: sessions have no circuits.";
+    RECOVERY_TIMEOUT "CIRCUIT_RECOVERY_TIMEOUT" "300" "gateway, up"
+        "How long a session's circuit is open before one call tries again, in seconds.";
+    SKILL_FAILURE_RATE "OPENSKILL_CIRCUIT_FAILURE_RATE" "0.5" "gateway, up"
+        "This share of failures within the window opens a skill's circuit for all callers, above 0 and up to 1.";
+    SKILL_MINIMUM_CALLS "OPENSKILL_CIRCUIT_MINIMUM_CALLS" "20" "gateway, up"
+        "Fewer calls than this within the window open nothing. `0`: skills have no circuits for all callers.";
+    SKILL_WINDOW "OPENSKILL_CIRCUIT_WINDOW_S" "30" "gateway, up"
+        "The window, in seconds.";
+    SKILL_RECOVERY "OPENSKILL_CIRCUIT_SKILL_RECOVERY_S" "30" "gateway, up"
+        "How long a skill's circuit is open before one call tries again, in seconds.";
+    IDEMPOTENCY_LIFETIME "OPENSKILL_IDEMPOTENCY_LIFETIME_S" "600" "gateway, up"
+        "How long an idempotency key is remembered after its call ended, in seconds.";
     MAX_CONNECTIONS "OPENSKILL_MAX_CONNECTIONS" "1024" "gateway, up"
         "Connections the gateway has at once. More wait.";
     WORKER_CONCURRENCY "OPENSKILL_WORKER_CONCURRENCY" "16" "worker, up"

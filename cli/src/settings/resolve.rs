@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
-use openskill_gateway::config::{Source, SourceError};
+use openskill_gateway::config::{CircuitRules, SessionRules, SkillRules, Source, SourceError};
 use openskill_worker::listen::Address;
 
 use super::{Problem, Problems, Raw, mask, names};
@@ -29,6 +29,10 @@ pub(crate) struct Settings {
     pub(crate) allowed_root: PathBuf,
     pub(crate) timeout: Duration,
     pub(crate) max_in_flight: usize,
+    pub(crate) max_in_flight_of_skill: usize,
+    pub(crate) adaptive_limit: bool,
+    pub(crate) circuits: CircuitRules,
+    pub(crate) idempotency_lifetime: Duration,
     pub(crate) max_connections: usize,
     pub(crate) worker_concurrency: usize,
     pub(crate) worker_queue: usize,
@@ -65,6 +69,10 @@ impl Settings {
             allowed_root: PathBuf::from(raw.value(names::ALLOWED_ROOT)),
             timeout: reader.millis(names::TIMEOUT_MS, 1, 3_600_000),
             max_in_flight: reader.number(names::MAX_IN_FLIGHT, 1, 1_000_000),
+            max_in_flight_of_skill: reader.number(names::MAX_IN_FLIGHT_PER_SKILL, 1, 1_000_000),
+            adaptive_limit: reader.flag(names::ADAPTIVE_LIMIT),
+            circuits: reader.circuits(),
+            idempotency_lifetime: reader.seconds(names::IDEMPOTENCY_LIFETIME, 1, 86_400),
             max_connections: reader.number(names::MAX_CONNECTIONS, 1, 1_000_000),
             worker_concurrency: reader.number(names::WORKER_CONCURRENCY, 1, 10_000),
             worker_queue: reader.number(names::WORKER_QUEUE, 0, 1_000_000),
@@ -138,6 +146,32 @@ impl Reader<'_> {
 
     fn millis(&mut self, name: &str, least: usize, most: usize) -> Duration {
         Duration::from_millis(self.number(name, least, most) as u64)
+    }
+
+    fn seconds(&mut self, name: &str, least: usize, most: usize) -> Duration {
+        Duration::from_secs(self.number(name, least, most) as u64)
+    }
+
+    fn circuits(&mut self) -> CircuitRules {
+        let failure_rate = self.ratio(names::SKILL_FAILURE_RATE);
+        if failure_rate == 0.0 {
+            self.problem(
+                names::SKILL_FAILURE_RATE,
+                "0 would open a circuit at once; use OPENSKILL_CIRCUIT_MINIMUM_CALLS=0 for none".to_owned(),
+            );
+        }
+        CircuitRules {
+            session: SessionRules {
+                threshold: self.number(names::FAILURE_THRESHOLD, 0, 1_000_000) as u32,
+                recovery: self.seconds(names::RECOVERY_TIMEOUT, 1, 86_400),
+            },
+            skill: SkillRules {
+                failure_rate,
+                minimum_calls: self.number(names::SKILL_MINIMUM_CALLS, 0, 1_000_000) as u32,
+                window: self.seconds(names::SKILL_WINDOW, 1, 86_400),
+                recovery: self.seconds(names::SKILL_RECOVERY, 1, 86_400),
+            },
+        }
     }
 
     fn one_of<T: Copy>(&mut self, name: &str, choices: &[(&str, T)]) -> T {

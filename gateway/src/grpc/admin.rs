@@ -1,16 +1,19 @@
 //! `AdminService`.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use openskill_proto::v1::admin_service_server::AdminService;
 use openskill_proto::v1::{
-    DrainRequest, DrainResponse, ListCircuitsRequest, ListCircuitsResponse, ListWorkersRequest, ListWorkersResponse,
-    ResetCircuitsRequest, ResetCircuitsResponse,
+    CircuitState, DrainRequest, DrainResponse, ListCircuitsRequest, ListCircuitsResponse, ListWorkersRequest,
+    ListWorkersResponse, ResetCircuitsRequest, ResetCircuitsResponse,
 };
 use tonic::{Request, Response, Status};
 
-use super::status;
 use crate::gateway::Gateway;
+
+/// How many circuits are listed if nobody says how many.
+const DEFAULT_LIMIT: usize = 1000;
 
 /// The service.
 pub(crate) struct Admin {
@@ -24,29 +27,45 @@ impl AdminService for Admin {
         Ok(Response::new(ListWorkersResponse { workers }))
     }
 
-    async fn list_circuits(&self, _: Request<ListCircuitsRequest>) -> Result<Response<ListCircuitsResponse>, Status> {
-        Err(status::not_in_this_version("circuits"))
+    async fn list_circuits(
+        &self,
+        request: Request<ListCircuitsRequest>,
+    ) -> Result<Response<ListCircuitsResponse>, Status> {
+        let ListCircuitsRequest { include_closed, skill_id, session_id, limit } = request.into_inner();
+        let mut circuits = self.gateway.circuits.list(Instant::now());
+        circuits.retain(|it| {
+            (include_closed || it.state() != CircuitState::Closed)
+                && (skill_id.is_empty() || it.skill_id == skill_id)
+                && (session_id.is_empty() || it.session_id.is_empty() || it.session_id == session_id)
+        });
+        let limit = if limit == 0 { DEFAULT_LIMIT } else { limit as usize };
+        let left_out = circuits.len().saturating_sub(limit) as u32;
+        circuits.truncate(limit);
+        Ok(Response::new(ListCircuitsResponse { circuits, left_out }))
     }
 
     async fn reset_circuits(
         &self,
-        _: Request<ResetCircuitsRequest>,
+        request: Request<ResetCircuitsRequest>,
     ) -> Result<Response<ResetCircuitsResponse>, Status> {
-        Err(status::not_in_this_version("circuits"))
+        let ResetCircuitsRequest { skill_id, session_id } = request.into_inner();
+        let reset = self.gateway.circuits.reset(&skill_id, &session_id, &self.gateway.metrics) as u32;
+        Ok(Response::new(ResetCircuitsResponse { reset }))
     }
 
     async fn drain(&self, request: Request<DrainRequest>) -> Result<Response<DrainResponse>, Status> {
         let DrainRequest { worker_id, resume } = request.into_inner();
         if worker_id.is_empty() {
-            return Err(Status::unimplemented(
-                "this version drains workers by their id; the gateway drains on SIGTERM",
-            ));
+            self.gateway.hold(!resume);
+            tracing::warn!(resume, "an operator drains the gateway, or takes it back in");
+            return Ok(Response::new(DrainResponse { in_flight: self.gateway.in_flight() as u32 }));
         }
         let all = self.gateway.workers.all();
         let Some(worker) = all.into_iter().find(|worker| worker.id() == worker_id) else {
             return Err(Status::not_found("no worker of this id is up: ListWorkers lists them"));
         };
         worker.hold(!resume);
+        tracing::warn!(worker_id, resume, "an operator drains a worker, or takes it back in");
         self.gateway.catalog.rebuild(&self.gateway.workers);
         Ok(Response::new(DrainResponse { in_flight: worker.in_flight() }))
     }

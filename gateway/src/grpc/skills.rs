@@ -1,9 +1,8 @@
 //! `SkillService`.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 
-use futures_util::stream::{self, BoxStream, StreamExt as _};
+use futures_util::stream::{BoxStream, StreamExt as _};
 use openskill_proto::v1::skill_service_server::SkillService;
 use openskill_proto::v1::{
     CatalogChange, ErrorCode, ExportToolsRequest, ExportToolsResponse, GetSkillRequest, InvokeEvent, InvokeRequest,
@@ -11,12 +10,11 @@ use openskill_proto::v1::{
 };
 use tonic::{Request, Response, Status, Streaming};
 
-use super::status;
+use super::{status, watch};
 use crate::admission::Permit;
 use crate::call::Call;
-use crate::catalog::{Snapshot, difference};
 use crate::gateway::Gateway;
-use crate::invoke::{full, invoke, turn_away};
+use crate::invoke::{invoke, turn_away};
 use crate::{layers, stream as calls, tools};
 
 /// The service on one shard.
@@ -70,8 +68,12 @@ impl SkillService for Skills {
         Ok(Response::new(entry.skill.clone()))
     }
 
-    async fn watch_skills(&self, _: Request<WatchSkillsRequest>) -> Result<Response<Self::WatchSkillsStream>, Status> {
-        Ok(Response::new(changes(Arc::clone(&self.gateway)).boxed()))
+    async fn watch_skills(
+        &self,
+        request: Request<WatchSkillsRequest>,
+    ) -> Result<Response<Self::WatchSkillsStream>, Status> {
+        let session = request.into_inner().session_id;
+        Ok(Response::new(watch::changes(Arc::clone(&self.gateway), session).boxed()))
     }
 
     async fn export_tools(
@@ -84,39 +86,16 @@ impl SkillService for Skills {
 
 impl Skills {
     /// A place for one call, or the status that there is none.
-    fn let_in(&self, request: Request<InvokeRequest>) -> Result<(Call, Permit), Status> {
+    fn let_in(&self, request: Request<InvokeRequest>) -> Result<(Arc<Call>, Permit), Status> {
         let (trace, allowed) = layers::context(request.extensions());
-        let call = Call::new(request.into_inner(), trace, allowed);
-        match self.gateway.admission.enter() {
-            Some(permit) => Ok((call, permit)),
-            None => {
-                turn_away(&call);
-                Err(status::of(&full()))
+        let call = Arc::new(Call::new(request.into_inner(), trace, allowed));
+        match self.gateway.enter(&call) {
+            Ok(permit) => Ok((call, permit)),
+            Err(error) => {
+                let status = status::of(&error);
+                turn_away(&self.gateway, &call, error);
+                Err(status)
             }
         }
     }
-}
-
-/// The catalog now, then each change. A watcher that is slow sees several changes as one.
-fn changes(gateway: Arc<Gateway>) -> impl futures_util::Stream<Item = Result<CatalogChange, Status>> {
-    let watch = gateway.catalog.changes();
-    let now = gateway.catalog.snapshot();
-    let mut first: VecDeque<_> = difference(&Snapshot::default(), &now).into();
-    match first.back_mut() {
-        Some(last) => last.snapshot_complete = true,
-        None => first.push_back(CatalogChange { snapshot_complete: true, ..CatalogChange::default() }),
-    }
-    stream::unfold((gateway, watch, now, first), |(gateway, mut watch, mut seen, mut pending)| async move {
-        while pending.is_empty() {
-            tokio::select! {
-                changed = watch.changed() => changed.ok()?,
-                () = gateway.draining.cancelled() => return None,
-            }
-            let now = gateway.catalog.snapshot();
-            pending.extend(difference(&seen, &now));
-            seen = now;
-        }
-        let next = pending.pop_front()?;
-        Some((Ok(next), (gateway, watch, seen, pending)))
-    })
 }

@@ -29,8 +29,3 @@ pub(crate) fn draining() -> Status {
 pub(super) fn not_found() -> Status {
     of(&SkillError::new(ErrorCode::NotFound, "there is no such skill: ListSkills lists them"))
 }
-
-/// Declared in the contract, and not in this version.
-pub(super) fn not_in_this_version(what: &str) -> Status {
-    Status::unimplemented(format!("this version has no {what}"))
-}

@@ -10,6 +10,7 @@ use axum::http::StatusCode;
 use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse as _, Response};
 use futures_util::stream::{Stream, StreamExt as _};
+use openskill_proto::metadata::IDEMPOTENCY_KEY;
 use openskill_proto::trace::Trace;
 use openskill_proto::v1::invoke_request::Arguments;
 use openskill_proto::v1::{ArgumentPolicy, Envelope, ErrorCode, InvokeRequest, SkillError};
@@ -95,12 +96,14 @@ pub(super) async fn stream(State(rest): State<Rest>, request: Request) -> Respon
 
 async fn answer(rest: Rest, skill_id: &str, verb: Verb, request: Request) -> Response {
     let (trace, allowed) = layers::context(request.extensions());
+    let key = request.headers().get(IDEMPOTENCY_KEY).map(|it| String::from_utf8_lossy(it.as_bytes()).into_owned());
     let call = match body::read(request, &trace.id).await {
-        Ok(bytes) => read_call(skill_id, &bytes, trace, allowed),
+        Ok(bytes) => Arc::new(read_call(skill_id, &bytes, key, trace, allowed)),
         Err(refusal) => return refusal.into_response(),
     };
-    let Some(permit) = rest.gateway.admission.enter() else {
-        return body::result(&turn_away(&call));
+    let permit = match rest.gateway.enter(&call) {
+        Ok(permit) => permit,
+        Err(error) => return body::result(&turn_away(&rest.gateway, &call, error)),
     };
     match verb {
         Verb::Invoke => body::result(&run(&rest.gateway, rest.shard, &call, None, permit).await),
@@ -111,12 +114,15 @@ async fn answer(rest: Rest, skill_id: &str, verb: Verb, request: Request) -> Res
     }
 }
 
-fn read_call(skill_id: &str, bytes: &[u8], trace: Trace, allowed: Option<Duration>) -> Call {
+fn read_call(skill_id: &str, bytes: &[u8], key: Option<String>, trace: Trace, allowed: Option<Duration>) -> Call {
     let read = parse(bytes);
-    let (request, fault) = match read {
+    let (mut request, fault) = match read {
         Ok(body) => (to_request(skill_id, body), None),
         Err(fault) => (InvokeRequest { skill_id: skill_id.to_owned(), ..InvokeRequest::default() }, Some(fault)),
     };
+    if request.idempotency_key.is_empty() {
+        request.idempotency_key = key.unwrap_or_default();
+    }
     let mut call = Call::new(request, trace, allowed);
     call.fault = fault.or(call.fault);
     call

@@ -15,12 +15,12 @@ pub(super) async fn live() -> Response {
 /// In the text format of Prometheus.
 pub(super) async fn metrics(State(rest): State<Rest>) -> Response {
     let kind = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
-    ([(CONTENT_TYPE, kind)], rest.gateway.metrics.render()).into_response()
+    ([(CONTENT_TYPE, kind)], rest.gateway.metrics.render(&rest.gateway.gauges())).into_response()
 }
 
 pub(super) async fn ready(State(rest): State<Rest>) -> Response {
     let gateway = &rest.gateway;
-    let status = match (gateway.is_ready(), gateway.draining.is_cancelled()) {
+    let status = match (gateway.is_ready(), gateway.is_draining()) {
         (true, _) => "ready",
         (false, true) => "draining",
         (false, false) => "no worker is up",
@@ -30,7 +30,7 @@ pub(super) async fn ready(State(rest): State<Rest>) -> Response {
         "status": status,
         "workers": { "up": gateway.workers.up(), "known": gateway.workers.all().len() },
         "skills": gateway.catalog.callable(),
-        "in_flight": gateway.admission.in_flight(),
+        "in_flight": gateway.in_flight(),
     });
     (code, body::json(text.to_string())).into_response()
 }

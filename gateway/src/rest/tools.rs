@@ -24,7 +24,7 @@ pub(super) async fn list(State(rest): State<Rest>, request: Request) -> Response
     }
 }
 
-/// The query: `dialect`, `strict`, `toolset`, `skill` (may stand more than once), `query`, `limit`,
+/// The query: `dialect`, `strict`, `toolset`, `skill` (may stand more than once), `query`, `limit`, `session_id`,
 /// `include_unavailable`.
 fn read(query: &str) -> Result<ExportToolsRequest, String> {
     let mut request = ExportToolsRequest::default();
@@ -44,9 +44,10 @@ fn read(query: &str) -> Result<ExportToolsRequest, String> {
             "toolset" => request.toolset = value.into_owned(),
             "skill" => request.skill_ids.push(value.into_owned()),
             "query" => request.query = value.into_owned(),
+            "session_id" => request.session_id = value.into_owned(),
             "limit" => request.limit = value.parse().map_err(|_| "limit is a whole number".to_owned())?,
             _ => {
-                let known = "dialect, strict, toolset, skill, query, limit and include_unavailable";
+                let known = "dialect, strict, toolset, skill, query, limit, session_id and include_unavailable";
                 return Err(format!("the query may hold {known}"));
             }
         }

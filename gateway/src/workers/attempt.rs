@@ -8,11 +8,15 @@ use http::Uri;
 use openskill_proto::limits::MAX_RESULT_BYTES;
 use openskill_proto::metadata::{NOT_STARTED, TRACEPARENT, TRACESTATE};
 use openskill_proto::v1::worker_service_client::WorkerServiceClient;
-use openskill_proto::v1::{ExecuteRequest, ExecuteResult, execute_event};
+use openskill_proto::v1::{Blame, ExecuteRequest, ExecuteResult, execute_event};
 use tonic::{Code, Request, Status};
 
-use super::Worker;
+use super::ejection::Conduct;
 use super::link::{LinkError, Via};
+use super::pick::Candidate;
+use super::record::Ended;
+use super::{InFlight, Worker};
+use crate::gateway::Gateway;
 use crate::relay::Listener;
 
 /// What stands in the requests' URI; the link decides where they go.
@@ -25,15 +29,30 @@ pub(crate) enum AttemptError {
     NotStarted {
         /// For the log.
         reason: String,
-        /// The worker was full.
-        full: bool,
+        refusal: Refusal,
     },
     /// The skill may have started.
     Lost {
         /// For the log.
         reason: String,
     },
+    /// The worker did not answer by the deadline, nor a little later.
+    Overdue,
 }
+
+/// Who it was that refused a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Refusal {
+    /// The worker is full.
+    Full,
+    /// The worker, for another reason: it drains, say.
+    Declined,
+    /// Nobody: it could not be reached.
+    Unreachable,
+}
+
+/// A worker ends what is over its deadline by itself; one that does not is given up this much later.
+const WORKER_SLACK: Duration = Duration::from_millis(150);
 
 /// What goes to a worker, but for the time left.
 pub(crate) struct Attempt<'a> {
@@ -44,14 +63,37 @@ pub(crate) struct Attempt<'a> {
 }
 
 impl Attempt<'_> {
-    /// Runs the skill on `worker`. Dropping the future ends it there.
+    /// Runs the skill on the worker, and keeps the worker's record. Dropping the future ends the run there.
     pub(crate) async fn run(
         &self,
-        worker: &Arc<Worker>,
+        candidate: &Candidate,
+        gateway: &Gateway,
         shard: usize,
         listener: Option<&Listener>,
     ) -> Result<ExecuteResult, AttemptError> {
-        let _counted = worker.begin();
+        let worker = &*candidate.worker;
+        let mut visit = Visit::begin(worker, gateway);
+        let until = self.deadline + WORKER_SLACK;
+        let sent = tokio::time::timeout_at(until.into(), self.send(worker, shard, listener)).await;
+        let outcome = sent.unwrap_or(Err(AttemptError::Overdue));
+        let now = Instant::now();
+        if let Ok(result) = &outcome
+            && conduct(&outcome, listener) == Conduct::Good
+        {
+            candidate.latency.observe(now - visit.begun, now);
+            visit.waited = Some(Duration::from_micros(result.queued_us));
+        }
+        visit.was_full = matches!(outcome, Err(AttemptError::NotStarted { refusal: Refusal::Full, .. }));
+        visit.conduct = conduct(&outcome, listener);
+        outcome
+    }
+
+    async fn send(
+        &self,
+        worker: &Worker,
+        shard: usize,
+        listener: Option<&Listener>,
+    ) -> Result<ExecuteResult, AttemptError> {
         let via = Via(Arc::clone(worker.link(shard)));
         let mut client = WorkerServiceClient::with_origin(via, ORIGIN.clone())
             .max_decoding_message_size(2 * MAX_RESULT_BYTES)
@@ -107,11 +149,55 @@ async fn follow(
 fn before_start(status: &Status) -> AttemptError {
     let reason = status.message().to_owned();
     match status.source().and_then(|source| source.downcast_ref::<LinkError>()) {
-        Some(LinkError::NotSent(_)) => AttemptError::NotStarted { reason, full: false },
+        Some(LinkError::NotSent(_)) => AttemptError::NotStarted { reason, refusal: Refusal::Unreachable },
         Some(LinkError::Lost(_)) => AttemptError::Lost { reason },
         None if status.metadata().contains_key(NOT_STARTED) => {
-            AttemptError::NotStarted { reason, full: status.code() == Code::ResourceExhausted }
+            let refusal = if status.code() == Code::ResourceExhausted { Refusal::Full } else { Refusal::Declined };
+            AttemptError::NotStarted { reason, refusal }
         }
         None => AttemptError::Lost { reason },
+    }
+}
+
+/// What an attempt says about its worker.
+fn conduct(outcome: &Result<ExecuteResult, AttemptError>, listener: Option<&Listener>) -> Conduct {
+    match outcome {
+        Ok(result) if result.error.as_ref().is_some_and(|error| error.blame() == Blame::Worker) => Conduct::Bad,
+        Ok(_) => Conduct::Good,
+        Err(AttemptError::NotStarted { refusal: Refusal::Full | Refusal::Declined, .. }) => Conduct::Unknown,
+        // The client did not read, so the worker had to wait.
+        Err(AttemptError::Overdue) if listener.is_some_and(Listener::is_held_up) => Conduct::Unknown,
+        Err(_) => Conduct::Bad,
+    }
+}
+
+/// A call at a worker. What it says about the worker is noted at its end, also if that is a drop.
+struct Visit<'a> {
+    worker: &'a Worker,
+    gateway: &'a Gateway,
+    _counted: InFlight<'a>,
+    begun: Instant,
+    conduct: Conduct,
+    waited: Option<Duration>,
+    was_full: bool,
+}
+
+impl<'a> Visit<'a> {
+    fn begin(worker: &'a Worker, gateway: &'a Gateway) -> Self {
+        let begun = Instant::now();
+        worker.record.begin(begun);
+        let _counted = worker.begin();
+        Self { worker, gateway, _counted, begun, conduct: Conduct::Unknown, waited: None, was_full: false }
+    }
+}
+
+impl Drop for Visit<'_> {
+    fn drop(&mut self) {
+        let Self { worker, gateway, conduct, waited, was_full, .. } = *self;
+        let ended = Ended { conduct, waited, was_full, in_flight: worker.in_flight() };
+        if worker.record.end(ended, Instant::now(), || gateway.workers.may_eject()) {
+            gateway.metrics.ejected();
+            tracing::warn!(endpoint = %worker.endpoint, "a worker that keeps failing is left out for a while");
+        }
     }
 }

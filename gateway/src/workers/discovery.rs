@@ -11,6 +11,8 @@ use openskill_proto::limits::MAX_STATE_BYTES;
 use openskill_proto::v1::DescribeRequest;
 use openskill_proto::v1::worker_service_client::WorkerServiceClient;
 use tokio::task::{AbortHandle, JoinSet};
+use tonic_health::pb::HealthCheckRequest;
+use tonic_health::pb::health_client::HealthClient;
 
 use super::Worker;
 use super::attempt::ORIGIN;
@@ -20,6 +22,10 @@ use crate::gateway::Gateway;
 
 /// Between two tries to reach a worker: at first, and at most.
 const BACK_OFF: (Duration, Duration) = (Duration::from_millis(25), Duration::from_millis(500));
+
+/// How often a worker is asked for its health, and how long it may take to answer: one that hangs is left out within a
+/// second, though its connections stay.
+const HEALTH: (Duration, Duration) = (Duration::from_millis(250), Duration::from_millis(600));
 
 /// Finds and follows workers until dropped.
 pub(crate) async fn run(gateway: Arc<Gateway>, shards: usize) {
@@ -84,7 +90,11 @@ impl Following {
 async fn follow(gateway: Arc<Gateway>, worker: Arc<Worker>) {
     let mut back_off = BACK_OFF.0;
     loop {
-        let reason = match listen(&gateway, &worker).await {
+        let listened = tokio::select! {
+            ended = listen(&gateway, &worker) => ended,
+            never = ask_for_health(&worker) => match never {},
+        };
+        let reason = match listened {
             Ok(()) => {
                 back_off = BACK_OFF.0;
                 "the connection ended".to_owned()
@@ -120,8 +130,27 @@ async fn listen(gateway: &Gateway, worker: &Worker) -> Result<(), tonic::Status>
             "worker state"
         );
         gateway.catalog.learn(&state.skills);
-        worker.state.store(Some(Arc::new(state)));
+        worker.learn(state);
         gateway.catalog.rebuild(&gateway.workers);
     }
     Ok(())
+}
+
+/// Asks the worker for its health again and again. What it answers does not matter, that it does.
+async fn ask_for_health(worker: &Worker) -> std::convert::Infallible {
+    let via = Via(Arc::clone(worker.control_link()));
+    let mut client = HealthClient::with_origin(via, ORIGIN.clone());
+    loop {
+        tokio::time::sleep(HEALTH.0).await;
+        if worker.state.load().is_none() {
+            continue;
+        }
+        let answers = tokio::time::timeout(HEALTH.1, client.check(HealthCheckRequest::default())).await.is_ok();
+        if worker.record.answers(answers) {
+            match answers {
+                true => tracing::info!(endpoint = %worker.endpoint, "worker answers again"),
+                false => tracing::warn!(endpoint = %worker.endpoint, "worker does not answer and is left out"),
+            }
+        }
+    }
 }

@@ -1,50 +1,162 @@
-//! Choosing a worker for a call: the one with the fewest calls of this gateway; among equals, any.
+//! Choosing a worker for a call: of two at random, the one where the call is likely to end sooner.
+//!
+//! What is compared is how long calls of this skill take there, times the calls there are. Two at random and not the best
+//! of all, so that gateways that know the same do not all run to the same worker (Mitzenmacher, "The Power of Two
+//! Choices in Randomized Load Balancing").
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use super::Worker;
+use super::latency::Latency;
+use super::record::Standing;
 
-/// The least busy worker that was not tried yet and still takes calls.
-pub(crate) fn pick(workers: &[Arc<Worker>], tried: &[Arc<Worker>]) -> Option<Arc<Worker>> {
-    let fresh = |worker: &&Arc<Worker>| !tried.iter().any(|it| Arc::ptr_eq(it, worker)) && worker.serving().is_some();
-    // Each count is read once: other shards change them meanwhile.
-    let candidates: Vec<_> = workers.iter().filter(fresh).map(|worker| (worker.in_flight(), worker)).collect();
-    let least = candidates.iter().map(|(count, _)| *count).min()?;
-    let equals: Vec<_> = candidates.into_iter().filter(|(count, _)| *count == least).collect();
-    equals.get(rand::random_range(0..equals.len())).map(|(_, worker)| Arc::clone(worker))
+/// A worker that can run a skill.
+#[derive(Debug, Clone)]
+pub(crate) struct Candidate {
+    pub(crate) worker: Arc<Worker>,
+    /// How long calls of the skill take there.
+    pub(crate) latency: Arc<Latency>,
+}
+
+/// Why there is no worker for a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Nobody {
+    /// None is up that was not tried yet.
+    IsUp,
+    /// Those that are have no place.
+    HasRoom,
+}
+
+/// What is asked of a worker.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Wanted<'a> {
+    /// Where the call was already.
+    pub(crate) tried: &'a [Arc<Worker>],
+    /// The time the call has left.
+    pub(crate) left: Duration,
+    pub(crate) adaptive: bool,
+    pub(crate) now: Instant,
+}
+
+/// A worker that was not tried yet, takes calls and has room. One that is left out is taken only if there is no other.
+pub(crate) fn pick<'a>(candidates: &'a [Candidate], wanted: Wanted<'_>) -> Result<&'a Candidate, Nobody> {
+    let (mut fit, mut out, mut full) = (Vec::new(), Vec::new(), false);
+    for it in candidates {
+        let worker = &it.worker;
+        if !worker.is_serving() || wanted.tried.iter().any(|tried| Arc::ptr_eq(tried, worker)) {
+            continue;
+        }
+        match worker.record.standing(worker.in_flight(), wanted.left, wanted.adaptive, wanted.now) {
+            Standing::Fit => fit.push(it),
+            Standing::Out => out.push(it),
+            Standing::Full => full = true,
+        }
+    }
+    match (fit.is_empty(), full, out.is_empty()) {
+        (false, _, _) => Ok(better_of_two(&fit, wanted.now)),
+        (true, true, _) => Err(Nobody::HasRoom),
+        (true, false, false) => Ok(better_of_two(&out, wanted.now)),
+        (true, false, true) => Err(Nobody::IsUp),
+    }
+}
+
+/// `among` is not empty.
+fn better_of_two<'a>(among: &[&'a Candidate], now: Instant) -> &'a Candidate {
+    let count = among.len();
+    let first = rand::random_range(0..count);
+    if count == 1 {
+        return among[first];
+    }
+    let second = (first + rand::random_range(1..count)) % count;
+    let (one, other) = (among[first], among[second]);
+    if costs_less(other, one, now) { other } else { one }
+}
+
+fn costs_less(one: &Candidate, other: &Candidate, now: Instant) -> bool {
+    let load = |it: &Candidate| f64::from(it.worker.in_flight()) + 1.0;
+    match (one.latency.read(now), other.latency.read(now)) {
+        (Some(mine), Some(yours)) => mine * load(one) < yours * load(other),
+        // One that was never asked is judged by its load alone.
+        _ => load(one) < load(other),
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use openskill_proto::v1::WorkerState;
 
+    use super::super::ejection::{Conduct, THRESHOLD};
+    use super::super::record::Ended;
     use super::super::source::Endpoint;
     use super::*;
 
-    fn worker(name: &str, draining: bool) -> Arc<Worker> {
+    fn candidate(name: &str, draining: bool) -> Candidate {
         let worker = Worker::new(Endpoint::Tcp(name.to_owned()), 1);
-        worker.state.store(Some(Arc::new(WorkerState { draining, ..WorkerState::default() })));
-        Arc::new(worker)
+        worker.learn(WorkerState { draining, capacity: 4, instance_id: name.to_owned(), ..WorkerState::default() });
+        Candidate { worker: Arc::new(worker), latency: Arc::default() }
+    }
+
+    fn wanted(tried: &[Arc<Worker>]) -> Wanted<'_> {
+        Wanted { tried, left: Duration::from_secs(1), adaptive: true, now: Instant::now() }
+    }
+
+    fn share_of_first(candidates: &[Candidate]) -> usize {
+        let first = |_: &usize| std::ptr::eq(pick(candidates, wanted(&[])).unwrap(), &raw const candidates[0]);
+        (0..1000).filter(first).count()
+    }
+
+    fn fail(candidate: &Candidate) {
+        let ended = Ended { conduct: Conduct::Bad, waited: None, was_full: false, in_flight: 1 };
+        for _ in 0..THRESHOLD {
+            candidate.worker.record.end(ended, Instant::now(), || true);
+        }
     }
 
     #[test]
-    fn the_least_busy_is_chosen() {
-        let workers = [worker("a", false), worker("b", false)];
-        let _busy = workers[0].begin();
-        assert!(Arc::ptr_eq(&pick(&workers, &[]).unwrap(), &workers[1]));
+    fn of_two_the_less_busy_one_is_chosen() {
+        let candidates = [candidate("a", false), candidate("b", false)];
+        let _busy = candidates[0].worker.begin();
+        assert_eq!(share_of_first(&candidates), 0);
     }
 
     #[test]
     fn equals_share_the_calls() {
-        let workers = [worker("a", false), worker("b", false)];
-        let first = (0..1000).filter(|_| Arc::ptr_eq(&pick(&workers, &[]).unwrap(), &workers[0])).count();
-        assert!((300..700).contains(&first), "{first}");
+        let share = share_of_first(&[candidate("a", false), candidate("b", false)]);
+        assert!((300..700).contains(&share), "{share}");
+    }
+
+    #[test]
+    fn a_slow_one_gets_fewer_calls_though_it_is_less_busy() {
+        let candidates = [candidate("a", false), candidate("b", false)];
+        candidates[0].latency.observe(Duration::from_millis(100), Instant::now());
+        candidates[1].latency.observe(Duration::from_millis(10), Instant::now());
+        let _busy = [candidates[1].worker.begin(), candidates[1].worker.begin()];
+        assert_eq!(share_of_first(&candidates), 0);
     }
 
     #[test]
     fn one_that_drains_was_tried_or_is_held_is_left_out() {
-        let workers = [worker("a", false), worker("b", true), worker("c", false)];
-        workers[2].hold(true);
-        assert!(pick(&workers, &workers[..1]).is_none());
+        let candidates = [candidate("a", false), candidate("b", true), candidate("c", false)];
+        candidates[2].worker.hold(true);
+        let tried = [Arc::clone(&candidates[0].worker)];
+        assert_eq!(pick(&candidates, wanted(&tried)).unwrap_err(), Nobody::IsUp);
+    }
+
+    #[test]
+    fn one_that_fails_is_left_out_unless_there_is_no_other() {
+        let candidates = [candidate("a", false), candidate("b", false)];
+        fail(&candidates[0]);
+        assert_eq!(share_of_first(&candidates), 0);
+        candidates[1].worker.hold(true);
+        assert_eq!(share_of_first(&candidates), 1000);
+    }
+
+    #[test]
+    fn those_that_have_what_they_may_have_are_full() {
+        let candidates = [candidate("a", false)];
+        let _calls: Vec<_> = (0..candidates[0].worker.record.limit()).map(|_| candidates[0].worker.begin()).collect();
+        assert_eq!(pick(&candidates, wanted(&[])).unwrap_err(), Nobody::HasRoom);
+        assert!(pick(&candidates, Wanted { adaptive: false, ..wanted(&[]) }).is_ok());
     }
 }

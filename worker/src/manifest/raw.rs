@@ -6,6 +6,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
+use super::circuit::Circuit;
 use super::parameters::Parameters;
 
 pub(super) const DEFAULT_VERSION: &str = "0.0.0";
@@ -36,6 +37,7 @@ pub(super) struct Raw {
     #[serde(default)]
     pub(super) destructive: bool,
     pub(super) affinity: Option<Affinity>,
+    pub(super) circuit: Option<Circuit>,
     pub(super) concurrency: Option<usize>,
     #[serde(default)]
     pub(super) limits: Limits,

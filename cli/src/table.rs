@@ -1,0 +1,15 @@
+//! Tables for people: columns as wide as they have to be, the last as long as it is.
+
+/// Rows under a head.
+pub(crate) fn table<const N: usize>(head: [&str; N], rows: impl IntoIterator<Item = [String; N]>) -> String {
+    let rows: Vec<[String; N]> = std::iter::once(head.map(str::to_owned)).chain(rows).collect();
+    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or_default();
+    let widths: Vec<usize> = (0..N).map(width).collect();
+    let mut text = String::new();
+    for row in &rows {
+        let cells: Vec<_> = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:width$}")).collect();
+        text += cells.join("  ").trim_end();
+        text.push('\n');
+    }
+    text
+}

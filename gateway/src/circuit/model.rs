@@ -1,0 +1,207 @@
+//! Random histories of calls, run through each circuit and through a reference that keeps everything it ever saw.
+
+use std::time::{Duration, Instant};
+
+use openskill_proto::v1::CircuitState;
+use rand::rngs::StdRng;
+use rand::{RngExt as _, SeedableRng as _};
+
+use super::breaker::{Breaker, PROBE_RETRY, Pass, Verdict};
+use super::count::{Consecutive, Count, Window};
+use super::rules::{SessionRules, SkillRules};
+
+const SEQUENCES: u64 = 10_000;
+const EVENTS: usize = 80;
+
+/// What the reference knows of a call that runs.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Running {
+    /// How often the circuit had changed when it began.
+    changes: usize,
+    is_probe: bool,
+}
+
+/// The rules of a circuit as plain sentences over its whole history.
+struct Reference<'a> {
+    state: CircuitState,
+    changes: usize,
+    open_until: Instant,
+    probes: usize,
+    /// The counted ends since the last change: when, and whether it failed.
+    ends: Vec<(Instant, bool)>,
+    recovery: Duration,
+    trips: &'a dyn Fn(&[(Instant, bool)]) -> bool,
+}
+
+impl Reference<'_> {
+    fn admit(&mut self, now: Instant) -> Result<Running, Duration> {
+        let is_probe = match self.state {
+            CircuitState::Open if now < self.open_until => return Err(self.open_until - now),
+            CircuitState::HalfOpen if self.probes > 0 => return Err(PROBE_RETRY),
+            CircuitState::Open => {
+                self.change(CircuitState::HalfOpen);
+                true
+            }
+            state => state == CircuitState::HalfOpen,
+        };
+        self.probes += usize::from(is_probe);
+        Ok(Running { changes: self.changes, is_probe })
+    }
+
+    fn end(&mut self, call: Running, verdict: Verdict, now: Instant) {
+        if call.changes != self.changes {
+            return;
+        }
+        self.probes -= usize::from(call.is_probe);
+        let failed = verdict == Verdict::Failure;
+        match (verdict, call.is_probe) {
+            (Verdict::Ignored, _) => {}
+            (Verdict::Success, true) => self.change(CircuitState::Closed),
+            (_, true) => self.open(now),
+            (_, false) => {
+                self.ends.push((now, failed));
+                if (self.trips)(&self.ends) {
+                    self.open(now);
+                }
+            }
+        }
+    }
+
+    fn open(&mut self, now: Instant) {
+        self.open_until = now + self.recovery;
+        self.change(CircuitState::Open);
+    }
+
+    fn change(&mut self, state: CircuitState) {
+        self.state = state;
+        self.changes += 1;
+        self.probes = 0;
+        self.ends.clear();
+    }
+}
+
+/// What one kind of circuit was put through.
+#[derive(Default)]
+struct Tally {
+    events: usize,
+    mismatches: usize,
+    most_probes: usize,
+    trips: usize,
+}
+
+/// Runs one random history.
+fn run<C: Count>(
+    seed: u64,
+    rules: &C::Rules,
+    trips: &dyn Fn(&[(Instant, bool)]) -> bool,
+    step: Duration,
+    tally: &mut Tally,
+) {
+    let mut random = StdRng::seed_from_u64(seed);
+    let mut now = Instant::now();
+    let mut breaker = Breaker::<C>::default();
+    let mut reference = Reference {
+        state: CircuitState::Closed,
+        changes: 0,
+        open_until: now,
+        probes: 0,
+        ends: Vec::new(),
+        recovery: C::recovery(rules),
+        trips,
+    };
+    let mut running: Vec<(Pass, Running)> = Vec::new();
+    // Some histories are mostly failures, some mostly successes.
+    let failing = random.random_range(0.0..1.0);
+    for _ in 0..EVENTS {
+        tally.events += 1;
+        match random.random_range(0..10) {
+            0..=3 => {
+                let (got, wanted) = (breaker.admit(now), reference.admit(now));
+                match (got, wanted) {
+                    (Ok(admitted), Ok(call)) => running.push((admitted.pass, call)),
+                    (Err(got), Err(wanted)) if got == wanted => {}
+                    _ => tally.mismatches += 1,
+                }
+            }
+            4..=7 if !running.is_empty() => {
+                let (pass, call) = running.swap_remove(random.random_range(0..running.len()));
+                let verdict = match random.random_range(0.0..1.0) {
+                    it if it < 0.15 => Verdict::Ignored,
+                    it if it < 0.15 + 0.85 * failing => Verdict::Failure,
+                    _ => Verdict::Success,
+                };
+                let before = reference.state;
+                breaker.report(pass, verdict, rules, now);
+                reference.end(call, verdict, now);
+                tally.trips += usize::from(before != CircuitState::Open && reference.state == CircuitState::Open);
+                // The caller's mistakes and cancellations never move it.
+                tally.mismatches += usize::from(verdict == Verdict::Ignored && before != breaker.state());
+            }
+            8 => {
+                let state = breaker.state();
+                let wait = breaker.retry_after(now);
+                tally.mismatches += usize::from(breaker.state() != state || breaker.retry_after(now) != wait);
+            }
+            _ => now += step * random.random_range(0..40) / 10,
+        }
+        if random.random_range(0..200) == 0 {
+            tally.mismatches += usize::from(breaker.reset() == (reference.state == CircuitState::Closed));
+            reference.change(CircuitState::Closed);
+        }
+        tally.mismatches += usize::from(breaker.state() != reference.state);
+        let probes = running.iter().filter(|(_, call)| call.is_probe && call.changes == reference.changes).count();
+        tally.most_probes = tally.most_probes.max(probes);
+    }
+}
+
+fn report(name: &str, tally: &Tally) {
+    let Tally { events, mismatches, most_probes, trips } = tally;
+    // The table of `make chaos` quotes this line.
+    #[allow(clippy::print_stdout)]
+    {
+        println!(
+            "circuit model, {name}: {SEQUENCES} sequences, {events} events, {trips} trips, {mismatches} mismatches, \
+             at most {most_probes} probe at once"
+        );
+    }
+    assert_eq!((*mismatches, *most_probes), (0, 1));
+    assert!(*trips > SEQUENCES as usize / 4, "{trips} trips show little");
+}
+
+#[test]
+fn ten_thousand_histories_of_a_session_circuit_go_as_the_reference_says() {
+    let mut tally = Tally::default();
+    for seed in 0..SEQUENCES {
+        let rules = SessionRules { threshold: 1 + (seed % 4) as u32, recovery: Duration::from_secs(300) };
+        let trips = |ends: &[(Instant, bool)]| {
+            let in_a_row = ends.iter().rev().take_while(|(_, failed)| *failed).count();
+            in_a_row >= rules.threshold as usize
+        };
+        run::<Consecutive>(seed, &rules, &trips, Duration::from_secs(100), &mut tally);
+    }
+    report("session", &tally);
+}
+
+#[test]
+fn ten_thousand_histories_of_a_skill_circuit_go_as_the_reference_says() {
+    let mut tally = Tally::default();
+    for seed in 0..SEQUENCES {
+        let rules = SkillRules {
+            failure_rate: [0.3, 0.5, 0.8, 1.0][seed as usize % 4],
+            minimum_calls: 1 + (seed % 7) as u32,
+            window: Duration::from_secs(30),
+            recovery: Duration::from_secs(20),
+        };
+        let trips = |ends: &[(Instant, bool)]| {
+            let (Some((first, _)), Some((now, failed))) = (ends.first(), ends.last()) else { return false };
+            // The window slides by tenths, counted from the first call.
+            let tenth = |at: &Instant| (*at - *first).as_nanos() / (rules.window / 10).as_nanos();
+            let within: Vec<_> = ends.iter().filter(|(at, _)| tenth(at) + 10 > tenth(now)).collect();
+            let failures = within.iter().filter(|(_, failed)| *failed).count();
+            let enough = within.len() >= rules.minimum_calls as usize;
+            *failed && enough && failures as f64 >= rules.failure_rate * within.len() as f64
+        };
+        run::<Window>(seed, &rules, &trips, Duration::from_secs(3), &mut tally);
+    }
+    report("skill", &tally);
+}

@@ -1,0 +1,162 @@
+//! Circuits by key, in a bounded place. Nothing is kept for a key whose circuit is as good as new, which is nearly every
+//! key.
+
+use std::hash::{BuildHasher as _, RandomState};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use openskill_proto::v1::CircuitState;
+
+use super::breaker::{Admitted, Breaker, Pass, Verdict};
+use super::count::Count;
+use crate::recent::Recent;
+
+/// Locks, so that shards of the gateway seldom wait for one another.
+const SEGMENTS: usize = 16;
+
+/// The circuits.
+#[derive(Debug)]
+pub(crate) struct Store<C> {
+    segments: Box<[Mutex<Recent<Breaker<C>>>]>,
+    hasher: RandomState,
+}
+
+/// A circuit as it is listed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Listed {
+    pub(crate) state: CircuitState,
+    pub(crate) failures: u32,
+    pub(crate) retry_after: Duration,
+}
+
+impl<C: Count> Store<C> {
+    /// A store for about `most` circuits.
+    pub(crate) fn new(most: usize) -> Self {
+        let segments = (0..SEGMENTS).map(|_| Mutex::new(Recent::new(most / SEGMENTS))).collect();
+        Self { segments, hasher: RandomState::new() }
+    }
+
+    pub(crate) fn admit(&self, key: &str, now: Instant) -> Result<Admitted, Duration> {
+        match self.segment(key).use_mut(key) {
+            Some(breaker) => breaker.admit(now),
+            None => Ok(Admitted { pass: Pass::FIRST, now_half_open: false }),
+        }
+    }
+
+    /// Takes a pass back. Gives the circuit's new state if it changed.
+    pub(crate) fn report(
+        &self,
+        key: &str,
+        pass: Pass,
+        verdict: Verdict,
+        rules: &C::Rules,
+        now: Instant,
+    ) -> Option<CircuitState> {
+        let mut segment = self.segment(key);
+        if let Some(breaker) = segment.use_mut(key) {
+            let changed = breaker.report(pass, verdict, rules, now);
+            if breaker.is_blank() {
+                segment.remove(key);
+            }
+            return changed;
+        }
+        let mut breaker = Breaker::default();
+        let changed = breaker.report(pass, verdict, rules, now);
+        if !breaker.is_blank() {
+            segment.insert(key.to_owned(), breaker);
+        }
+        changed
+    }
+
+    pub(crate) fn retry_after(&self, key: &str, now: Instant) -> Option<Duration> {
+        self.segment(key).peek(key)?.retry_after(now)
+    }
+
+    pub(crate) fn list(&self, now: Instant) -> Vec<(String, Listed)> {
+        let mut all = Vec::new();
+        for segment in &self.segments {
+            let segment = lock(segment);
+            all.extend(segment.iter().map(|(key, breaker)| {
+                let retry_after = match breaker.state() {
+                    CircuitState::Open => breaker.retry_after(now).unwrap_or_default(),
+                    _ => Duration::ZERO,
+                };
+                (key.clone(), Listed { state: breaker.state(), failures: breaker.failures(now), retry_after })
+            }));
+        }
+        all
+    }
+
+    /// Closes the circuits that `wanted` names. Gives the keys of those that were not closed.
+    pub(crate) fn reset(&self, wanted: impl Fn(&str) -> bool) -> Vec<String> {
+        let mut closed = Vec::new();
+        for segment in &self.segments {
+            for (key, breaker) in lock(segment).iter_mut() {
+                if wanted(key) && breaker.reset() {
+                    closed.push(key.clone());
+                }
+            }
+        }
+        closed
+    }
+
+    fn segment(&self, key: &str) -> MutexGuard<'_, Recent<Breaker<C>>> {
+        lock(&self.segments[self.hasher.hash_one(key) as usize % SEGMENTS])
+    }
+
+    #[cfg(test)]
+    fn len(&self) -> usize {
+        self.segments.iter().map(|it| lock(it).iter().count()).sum()
+    }
+}
+
+fn lock<T>(segment: &Mutex<T>) -> MutexGuard<'_, T> {
+    // Nothing panics while it is held; if something did, a circuit is still whole.
+    segment.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::count::Consecutive;
+    use super::super::rules::SessionRules;
+    use super::*;
+
+    const RULES: SessionRules = SessionRules { threshold: 3, recovery: Duration::from_secs(300) };
+
+    fn fail(store: &Store<Consecutive>, key: &str, times: usize) {
+        for _ in 0..times {
+            let pass = store.admit(key, Instant::now()).unwrap().pass;
+            store.report(key, pass, Verdict::Failure, &RULES, Instant::now());
+        }
+    }
+
+    #[test]
+    fn a_million_sessions_that_fail_take_a_bounded_place() {
+        let store = Store::<Consecutive>::new(1024);
+        for session in 0..100_000 {
+            fail(&store, &session.to_string(), 1);
+        }
+        assert!(store.len() <= 1024, "{}", store.len());
+    }
+
+    #[test]
+    fn what_is_in_use_stays_while_others_come_and_go() {
+        let store = Store::<Consecutive>::new(1024);
+        fail(&store, "mine", 3);
+        for session in 0..50_000 {
+            fail(&store, &session.to_string(), 1);
+            assert!(session % 8 != 0 || store.admit("mine", Instant::now()).is_err());
+        }
+    }
+
+    #[test]
+    fn sessions_that_succeed_take_no_place() {
+        let store = Store::<Consecutive>::new(1024);
+        fail(&store, "one", 2);
+        for session in ["one", "two"] {
+            let pass = store.admit(session, Instant::now()).unwrap().pass;
+            store.report(session, pass, Verdict::Success, &RULES, Instant::now());
+        }
+        assert_eq!(store.len(), 0);
+    }
+}

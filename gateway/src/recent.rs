@@ -1,0 +1,83 @@
+//! What was used of late, by key, in a bounded place.
+//!
+//! Two generations: when the younger one is full the older one is forgotten. What is asked for moves to the younger, so
+//! what is in use stays. At most twice a generation is kept, at the price of a hash map and nothing for each look.
+
+use std::collections::HashMap;
+
+/// Values by key.
+#[derive(Debug)]
+pub(crate) struct Recent<V> {
+    young: HashMap<String, V>,
+    old: HashMap<String, V>,
+    generation: usize,
+}
+
+impl<V> Recent<V> {
+    /// A place for `most` values.
+    pub(crate) fn new(most: usize) -> Self {
+        Self { young: HashMap::new(), old: HashMap::new(), generation: (most / 2).max(1) }
+    }
+
+    /// The value of a key, made young again.
+    pub(crate) fn use_mut(&mut self, key: &str) -> Option<&mut V> {
+        if let Some((key, value)) = self.old.remove_entry(key) {
+            self.insert(key, value);
+        }
+        self.young.get_mut(key)
+    }
+
+    /// The value of a key, as old as it is.
+    pub(crate) fn peek(&self, key: &str) -> Option<&V> {
+        self.young.get(key).or_else(|| self.old.get(key))
+    }
+
+    pub(crate) fn insert(&mut self, key: String, value: V) {
+        if self.young.len() >= self.generation {
+            self.old = std::mem::take(&mut self.young);
+        }
+        self.old.remove(&key);
+        self.young.insert(key, value);
+    }
+
+    pub(crate) fn remove(&mut self, key: &str) {
+        self.young.remove(key);
+        self.old.remove(key);
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&String, &V)> {
+        self.young.iter().chain(&self.old)
+    }
+
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = (&String, &mut V)> {
+        self.young.iter_mut().chain(&mut self.old)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_million_keys_take_a_bounded_place_and_what_is_in_use_stays() {
+        let mut recent = Recent::new(1000);
+        recent.insert("mine".to_owned(), 0);
+        for number in 0..100_000 {
+            recent.insert(number.to_string(), number);
+            assert!(number % 100 != 0 || recent.use_mut("mine").is_some());
+        }
+        assert!(recent.iter().count() <= 1000);
+    }
+
+    #[test]
+    fn a_key_has_one_value() {
+        let mut recent = Recent::new(2);
+        for value in 0..10 {
+            recent.insert("one".to_owned(), value);
+            recent.insert("two".to_owned(), value);
+        }
+        assert_eq!((recent.peek("one"), recent.iter().count()), (Some(&9), 2));
+        recent.remove("one");
+        assert_eq!(recent.peek("one"), None);
+    }
+}

@@ -1,0 +1,69 @@
+//! How long calls of one skill take at one worker, as peak-EWMA: a slow answer counts in full at once, and is forgotten
+//! over time. Told the time.
+//!
+//! For each skill apart: a worker is not slow because the calls it happened to get are.
+//!
+//! Source of the rule: Finagle's `PeakEwma` load metric.
+
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// After this long an observation weighs a third of what it did.
+const DECAY: Duration = Duration::from_secs(10);
+
+/// Shared by the shards.
+#[derive(Debug, Default)]
+pub(crate) struct Latency(Mutex<Option<Average>>);
+
+#[derive(Debug, Clone, Copy)]
+struct Average {
+    micros: f64,
+    at: Instant,
+}
+
+impl Average {
+    fn decayed(self, now: Instant) -> f64 {
+        let age = now.saturating_duration_since(self.at).as_secs_f64();
+        self.micros * (-age / DECAY.as_secs_f64()).exp()
+    }
+}
+
+impl Latency {
+    /// A call took this long.
+    pub(crate) fn observe(&self, took: Duration, now: Instant) {
+        let took = took.as_micros() as f64;
+        let mut average = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let micros = match *average {
+            Some(before) => {
+                let age = now.saturating_duration_since(before.at).as_secs_f64();
+                let weight = (-age / DECAY.as_secs_f64()).exp();
+                took.max(before.micros * weight + took * (1.0 - weight))
+            }
+            None => took,
+        };
+        *average = Some(Average { micros, at: now });
+    }
+
+    /// In microseconds; none before the first call.
+    pub(crate) fn read(&self, now: Instant) -> Option<f64> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).map(|average| average.decayed(now))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_peak_counts_at_once_and_fades() {
+        let (latency, now) = (Latency::default(), Instant::now());
+        assert_eq!(latency.read(now), None);
+        latency.observe(Duration::from_millis(1), now);
+        latency.observe(Duration::from_millis(100), now);
+        assert_eq!(latency.read(now), Some(100_000.0));
+        let later = now + Duration::from_secs(20);
+        latency.observe(Duration::from_millis(1), later);
+        let faded = latency.read(later).unwrap();
+        assert!((10_000.0..20_000.0).contains(&faded), "{faded}");
+    }
+}

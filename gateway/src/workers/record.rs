@@ -1,0 +1,128 @@
+//! How a worker has done of late, shared by the shards: whether it fails, whether it answers, how many calls it may have.
+
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use super::ejection::{Conduct, Ejection};
+use super::limit::Limit;
+
+/// One worker's record.
+#[derive(Debug)]
+pub(crate) struct Record {
+    book: Mutex<Book>,
+    /// The limit, for those that only read it.
+    limit: AtomicU32,
+    /// It did not answer when it was asked for its health.
+    silent: AtomicBool,
+}
+
+#[derive(Debug)]
+struct Book {
+    ejection: Ejection,
+    limit: Limit,
+    /// How long calls waited there of late.
+    usual_wait: Duration,
+}
+
+impl Default for Record {
+    fn default() -> Self {
+        let limit = Limit::new(1, Instant::now());
+        Self {
+            limit: AtomicU32::new(limit.current()),
+            book: Mutex::new(Book { ejection: Ejection::default(), limit, usual_wait: Duration::ZERO }),
+            silent: AtomicBool::new(false),
+        }
+    }
+}
+
+/// Whether a worker is a choice for a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Standing {
+    Fit,
+    /// It has as many calls as it may have, or the call would wait there past its deadline.
+    Full,
+    /// It fails, or does not answer.
+    Out,
+}
+
+/// How one call went at the worker.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Ended {
+    pub(crate) conduct: Conduct,
+    /// How long the call waited there for a free place, if it says.
+    pub(crate) waited: Option<Duration>,
+    /// The worker had no place for it.
+    pub(crate) was_full: bool,
+    /// Calls there when it ended, with it.
+    pub(crate) in_flight: u32,
+}
+
+impl Record {
+    fn book(&self) -> MutexGuard<'_, Book> {
+        self.book.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The worker's process is a new one.
+    pub(crate) fn begin_anew(&self, capacity: u32, now: Instant) {
+        let mut book = self.book();
+        let limit = Limit::new(capacity, now);
+        self.limit.store(limit.current(), Ordering::Relaxed);
+        *book = Book { ejection: Ejection::default(), limit, usual_wait: Duration::ZERO };
+        self.silent.store(false, Ordering::Relaxed);
+    }
+
+    /// How many calls it may have at once.
+    pub(crate) fn limit(&self) -> u32 {
+        self.limit.load(Ordering::Relaxed)
+    }
+
+    /// Whether a call with so much time left may go there, beside `in_flight` others. Without `adaptive` only the worker
+    /// itself says when it is full.
+    pub(crate) fn standing(&self, in_flight: u32, left: Duration, adaptive: bool, now: Instant) -> Standing {
+        let book = self.book();
+        if self.silent.load(Ordering::Relaxed) || !book.ejection.is_in(now) {
+            return Standing::Out;
+        }
+        let would_wait = in_flight >= book.limit.capacity();
+        let too_many = in_flight >= book.limit.current() || (would_wait && book.usual_wait > left);
+        if adaptive && too_many { Standing::Full } else { Standing::Fit }
+    }
+
+    /// A call goes there.
+    pub(crate) fn begin(&self, now: Instant) {
+        self.book().ejection.begin(now);
+    }
+
+    /// A call came back. True if the worker is left out from now on.
+    pub(crate) fn end(&self, ended: Ended, now: Instant, may_eject: impl FnOnce() -> bool) -> bool {
+        let mut book = self.book();
+        if let Some(waited) = ended.waited {
+            book.usual_wait = (book.usual_wait * 7 + waited) / 8;
+            book.limit.observe(waited, ended.in_flight, now);
+        }
+        if ended.was_full {
+            book.limit.refused(ended.in_flight);
+        }
+        self.limit.store(book.limit.current(), Ordering::Relaxed);
+        // Counting the others looks at every book, this one too.
+        let out = book.ejection.is_due(ended.conduct);
+        drop(book);
+        let may_eject = out && may_eject();
+        self.book().ejection.end(ended.conduct, now, may_eject)
+    }
+
+    /// Whether it answered when it was asked for its health. True if that is news.
+    pub(crate) fn answers(&self, answers: bool) -> bool {
+        self.silent.swap(!answers, Ordering::Relaxed) == answers
+    }
+
+    /// Why it is left out, if it is.
+    pub(crate) fn why_out(&self, now: Instant) -> Option<String> {
+        if self.silent.load(Ordering::Relaxed) {
+            return Some("it does not answer when it is asked for its health".to_owned());
+        }
+        let out_for = self.book().ejection.out_for(now)?;
+        Some(format!("it failed too often in a row; a call tries it again in {} ms", out_for.as_millis()))
+    }
+}
