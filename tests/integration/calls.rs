@@ -252,10 +252,3 @@ async fn swagger_ui_and_its_document_come_from_the_binary_alone() {
     let call = &document["paths"]["/skills/calculator:invoke"]["post"];
     assert_eq!(call["requestBody"]["content"]["application/json"]["schema"]["properties"]["input"]["type"], "object");
 }
-
-#[tokio::test]
-async fn other_faces_of_the_contract_say_that_this_version_lacks_them() {
-    let system = Setup::shipped().start().await;
-    let keyed = InvokeRequest { idempotency_key: "k".to_owned(), ..request("echo", json!({"text": "x"})) };
-    assert_eq!(code(&system.invoke(keyed).await), "INVALID_ARGUMENT");
-}

@@ -5,12 +5,14 @@
 mod arguments;
 mod bad_input;
 mod calls;
+mod circuits;
 mod command_line;
 mod compose;
 mod conformance;
 mod hostile_skills;
 mod manifests;
 mod many;
+mod once;
 mod paths;
 mod readme;
 mod shipped_skills;

@@ -69,13 +69,11 @@ async fn results_come_as_they_finish_and_failures_stay_their_own() {
 }
 
 #[tokio::test]
-async fn a_full_gateway_refuses_at_once_with_a_hint_when_to_come_back() {
+async fn a_full_gateway_refuses_at_once_with_a_hint_when_to_come_back_and_a_stream_waits_for_its_own_calls() {
     let system = Setup::up().with("OPENSKILL_MAX_IN_FLIGHT", 1).start().await;
     let call = |id: &str| InvokeRequest { call_id: id.to_owned(), ..request("in_wait", json!({"ms": 400})) };
     let results = run(&system, vec![call("first"), call("second")]).await;
-    let mut codes: Vec<_> = results.values().map(code).collect();
-    codes.sort_unstable();
-    assert_eq!(codes, ["", "OVERLOADED"]);
+    assert!(results.len() == 2 && results.values().all(|result| result.success), "{results:?}");
 
     let mut client = system.skills().await;
     let mut events = client.invoke_stream(call("third")).await.unwrap().into_inner();

@@ -244,3 +244,126 @@ async fn workers_end_with_a_gateway_that_was_killed() {
     processes::gone(&call_id, Duration::from_secs(2)).await;
     assert!(running.await.unwrap().is_err());
 }
+
+#[tokio::test]
+async fn calls_of_one_session_go_to_one_worker_and_hear_once_that_it_is_gone() {
+    let system = Setup::up().flag("--workers", 3).start().await;
+    let call = async |session: &str| {
+        let call = InvokeRequest { session_id: session.to_owned(), ..request("in_session", json!({})) };
+        system.invoke(call).await
+    };
+    let mut holders = std::collections::HashSet::new();
+    for session in 0..12 {
+        let ids: Vec<_> = [call(&session.to_string()).await, call(&session.to_string()).await]
+            .map(|result| result.meta.unwrap().worker_id)
+            .into();
+        assert_eq!(ids[0], ids[1], "session {session}");
+        holders.insert(ids[0].clone());
+    }
+    assert!(holders.len() > 1, "{holders:?}");
+    let holder = call("mine").await.meta.unwrap().worker_id;
+    let victim = pid_of_worker(&system, holder.trim_start_matches("worker-").parse().unwrap());
+    processes::send(victim, Signal::KILL);
+    let gone = until("the loss is noticed", PATIENCE, async || {
+        let result = call("mine").await;
+        (!result.success).then_some(result)
+    })
+    .await;
+    // The first may have been on its way when the worker died; the plain answer comes then.
+    let plain = if gone.text.contains("held this session") { gone } else { call("mine").await };
+    assert!(code(&plain) == "UNAVAILABLE" && plain.text.contains("held this session"), "{plain:?}");
+    assert!(call("mine").await.success, "and then it begins anew");
+}
+
+#[tokio::test]
+async fn a_worker_that_keeps_failing_is_left_out_and_tried_again() {
+    let (folder, python) = (Folder::new(), Folder::new());
+    let link = python.path().join("python3");
+    let found = std::process::Command::new("python3").args(["-c", "import sys; print(sys.executable)"]).output();
+    let real = String::from_utf8(found.unwrap().stdout).unwrap().trim().to_owned();
+    std::os::unix::fs::symlink(&real, &link).unwrap();
+    let socket = |name: &str| format!("unix:{}/{name}.sock", folder.path().display());
+    let gateway = gateway(&format!("unix:{}/*.sock", folder.path().display())).await;
+    let skills = openskill_tests::fixtures().display().to_string();
+    let arguments = ["worker", "--listen", &socket("bad"), "--id", "bad", "--skills-dir", &skills];
+    let _bad = Setup::command(&arguments).with("OPENSKILL_PYTHON", link.display()).spawn();
+    let _good = worker(&socket("good"), "good").await;
+    wait_for_workers(&gateway, 2, PATIENCE).await;
+    std::fs::remove_file(&link).unwrap();
+    let call = async || gateway.invoke(request("moody", json!({}))).await;
+    until("the bad one is left out", PATIENCE, async || {
+        call().await;
+        let workers = gateway.workers().await;
+        let bad = workers.iter().find(|it| it.worker_id == "bad").unwrap();
+        (bad.status() == WorkerStatus::Ejected).then_some(())
+    })
+    .await;
+    assert!(call().await.success, "the other one takes the calls");
+    std::os::unix::fs::symlink(&real, &link).unwrap();
+    until("it is used again", PATIENCE, async || {
+        let result = call().await;
+        (result.success && result.meta.unwrap().worker_id == "bad").then_some(())
+    })
+    .await;
+    assert_eq!(up_count(&gateway).await, 2);
+}
+
+#[tokio::test]
+async fn a_worker_that_hangs_is_left_out_and_taken_back() {
+    let folder = Folder::new();
+    let gateway = gateway(&format!("unix:{}/*.sock", folder.path().display())).await;
+    let socket = |name: &str| format!("unix:{}/{name}.sock", folder.path().display());
+    let hangs = worker(&socket("hangs"), "hangs").await;
+    let _other = worker(&socket("other"), "other").await;
+    wait_for_workers(&gateway, 2, PATIENCE).await;
+    processes::send(hangs.pid(), Signal::STOP);
+    wait_for_workers(&gateway, 1, PATIENCE).await;
+    for _ in 0..20 {
+        assert!(gateway.invoke(request("in_echo", json!({}))).await.success);
+    }
+    processes::send(hangs.pid(), Signal::CONT);
+    wait_for_workers(&gateway, 2, PATIENCE).await;
+}
+
+#[tokio::test]
+async fn a_session_that_floods_does_not_starve_the_others() {
+    let system = Setup::up().with("OPENSKILL_MAX_IN_FLIGHT", 20).start().await;
+    let call = |session: &str, ms: u32| InvokeRequest {
+        session_id: session.to_owned(),
+        ..request("in_wait", json!({ "ms": ms }))
+    };
+    let mut flood = tokio::task::JoinSet::new();
+    for _ in 0..40 {
+        let (mut client, call) = (system.skills().await, call("flood", 3000));
+        flood.spawn(async move { client.invoke(call).await });
+    }
+    // Those that are refused end first.
+    let first = tokio::time::timeout(PATIENCE, flood.join_next()).await.unwrap().unwrap().unwrap();
+    let refused = first.unwrap_err();
+    assert_eq!(refused.code(), tonic::Code::ResourceExhausted);
+    for _ in 0..20 {
+        assert!(system.invoke(call("modest", 1)).await.success);
+    }
+    assert!(!flood.is_empty());
+}
+
+#[tokio::test]
+async fn a_drained_gateway_takes_no_new_calls_until_it_is_taken_back() {
+    let system = Setup::up().start().await;
+    let drain = |resume| openskill_proto::v1::DrainRequest { resume, ..Default::default() };
+    let mut client = system.skills().await;
+    let long = tokio::spawn(async move { client.invoke(request("in_wait", json!({"ms": 500}))).await });
+    until("it runs", PATIENCE, async || {
+        (system.get("/readyz").await.json()["in_flight"].as_u64() == Some(1)).then_some(())
+    })
+    .await;
+    system.admin().await.drain(drain(false)).await.unwrap();
+    assert_eq!(system.get("/readyz").await.json()["status"], "draining");
+    let status = system.skills().await.invoke(request("in_echo", json!({}))).await.unwrap_err();
+    assert_eq!(status.code(), tonic::Code::Unavailable);
+    let answer = system.call("in_echo", json!({})).await;
+    assert_eq!((answer.status, answer.code().as_str()), (503, "UNAVAILABLE"));
+    assert!(long.await.unwrap().unwrap().into_inner().success, "what was accepted finishes");
+    system.admin().await.drain(drain(true)).await.unwrap();
+    assert!(system.invoke(request("in_echo", json!({}))).await.success);
+}

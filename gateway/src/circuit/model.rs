@@ -13,6 +13,9 @@ use super::rules::{SessionRules, SkillRules};
 const SEQUENCES: u64 = 10_000;
 const EVENTS: usize = 80;
 
+/// Whether the last of these counted ends opens the circuit: each with its time, and whether it failed.
+type Trips<'a> = &'a dyn Fn(&[(Instant, bool)]) -> bool;
+
 /// What the reference knows of a call that runs.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Running {
@@ -30,7 +33,7 @@ struct Reference<'a> {
     /// The counted ends since the last change: when, and whether it failed.
     ends: Vec<(Instant, bool)>,
     recovery: Duration,
-    trips: &'a dyn Fn(&[(Instant, bool)]) -> bool,
+    trips: Trips<'a>,
 }
 
 impl Reference<'_> {
@@ -90,13 +93,7 @@ struct Tally {
 }
 
 /// Runs one random history.
-fn run<C: Count>(
-    seed: u64,
-    rules: &C::Rules,
-    trips: &dyn Fn(&[(Instant, bool)]) -> bool,
-    step: Duration,
-    tally: &mut Tally,
-) {
+fn run<C: Count>(seed: u64, rules: &C::Rules, trips: Trips<'_>, step: Duration, tally: &mut Tally) {
     let mut random = StdRng::seed_from_u64(seed);
     let mut now = Instant::now();
     let mut breaker = Breaker::<C>::default();

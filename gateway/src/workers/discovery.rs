@@ -23,9 +23,9 @@ use crate::gateway::Gateway;
 /// Between two tries to reach a worker: at first, and at most.
 const BACK_OFF: (Duration, Duration) = (Duration::from_millis(25), Duration::from_millis(500));
 
-/// How often a worker is asked for its health, and how long it may take to answer: one that hangs is left out within a
-/// second, though its connections stay.
-const HEALTH: (Duration, Duration) = (Duration::from_millis(250), Duration::from_millis(600));
+/// How often a worker is asked for its health, and how long it may take to answer. One that hangs is left out soon, though
+/// its connections stay; one on a busy machine is not taken for it.
+const HEALTH: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(1));
 
 /// Finds and follows workers until dropped.
 pub(crate) async fn run(gateway: Arc<Gateway>, shards: usize) {

@@ -14,7 +14,7 @@ const TARGET: Duration = Duration::from_secs(1);
 const WINDOW: Duration = Duration::from_millis(200);
 
 /// At least, and at most, which is where it begins: multiples of what the worker runs at once.
-const LEAST: u32 = 2;
+const LEAST: u32 = 4;
 const MOST: u32 = 64;
 
 /// What is kept of the limit when it is too high: the least and the most. Between the two it follows the wait, which is
@@ -106,20 +106,20 @@ mod tests {
     }
 
     #[test]
-    fn a_slow_skill_may_always_use_what_the_worker_runs_and_one_waiting_for_each() {
-        assert_eq!(settle(0.1, 10_000), 8);
+    fn a_slow_skill_may_always_use_what_the_worker_runs_and_a_few_waiting_for_each() {
+        assert_eq!(settle(0.1, 10_000), 16);
     }
 
     #[test]
     fn it_does_not_grow_while_it_is_not_used_nor_past_its_bound() {
         let mut limit = Limit::new(4, Instant::now());
-        limit.refused(20);
+        limit.refused(30);
         let mut now = Instant::now();
         for _ in 0..50 {
             now += WINDOW;
             limit.observe(Duration::ZERO, 3, now);
         }
-        assert_eq!(limit.current(), 16);
+        assert_eq!(limit.current(), 24);
         assert_eq!(settle(1e9, 100_000), 256);
     }
 
@@ -137,9 +137,9 @@ mod tests {
     #[test]
     fn a_worker_that_says_it_is_full_gets_less() {
         let mut limit = Limit::new(4, Instant::now());
-        limit.refused(16);
-        assert_eq!(limit.current(), 12);
-        (0..20).for_each(|_| limit.refused(16));
-        assert_eq!(limit.current(), 8);
+        limit.refused(30);
+        assert_eq!(limit.current(), 24);
+        (0..20).for_each(|_| limit.refused(30));
+        assert_eq!(limit.current(), 16);
     }
 }
