@@ -14,10 +14,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// How many places a session may hold for each that is free.
 const SHARE: usize = 4;
 
+/// The arguments of all calls that have a place, in bytes.
+const MAX_BYTES: usize = 512 * 1024 * 1024;
+
 /// The gateway's places.
 #[derive(Debug)]
 pub(crate) struct Admission {
     inside: AtomicUsize,
+    bytes: AtomicUsize,
     most: usize,
     most_of_skill: usize,
     sessions: Tally,
@@ -30,6 +34,7 @@ pub(crate) struct Permit {
     admission: Arc<Admission>,
     session: String,
     skill: String,
+    size: usize,
 }
 
 /// Why there is no place for a call.
@@ -43,18 +48,33 @@ pub(crate) enum Full {
 impl Admission {
     pub(crate) fn new(most: usize, most_of_skill: usize) -> Arc<Self> {
         let (sessions, skills) = (Tally::new(), Tally::new());
-        Arc::new(Self { inside: AtomicUsize::new(0), most, most_of_skill, sessions, skills })
+        Arc::new(Self {
+            inside: AtomicUsize::new(0),
+            bytes: AtomicUsize::new(0),
+            most,
+            most_of_skill,
+            sessions,
+            skills,
+        })
     }
 
-    /// A place for a call. `workers` is how many calls the workers may have, if that is known.
-    pub(crate) fn enter(self: &Arc<Self>, skill: &str, session: &str, workers: Option<usize>) -> Result<Permit, Full> {
+    /// A place for a call whose arguments have `size` bytes. `workers` is how many calls the workers may have, if that is known.
+    pub(crate) fn enter(
+        self: &Arc<Self>,
+        skill: &str,
+        session: &str,
+        size: usize,
+        workers: Option<usize>,
+    ) -> Result<Permit, Full> {
         let most = self.most.min(workers.unwrap_or(usize::MAX));
         let inside = self.inside.fetch_add(1, Ordering::AcqRel);
         // From here on the permit's drop takes back what was counted.
         let of_session = self.sessions.add(session);
         let of_skill = self.skills.add(skill);
-        let permit = Permit { admission: Arc::clone(self), session: session.to_owned(), skill: skill.to_owned() };
-        if inside >= most {
+        let bytes = self.bytes.fetch_add(size, Ordering::AcqRel).saturating_add(size);
+        let (session, skill) = (session.to_owned(), skill.to_owned());
+        let permit = Permit { admission: Arc::clone(self), session, skill, size };
+        if inside >= most || bytes > MAX_BYTES {
             return Err(Full::Gateway);
         }
         if of_session > 1 && of_session > SHARE * (most - inside) {
@@ -75,6 +95,7 @@ impl Drop for Permit {
     fn drop(&mut self) {
         self.admission.sessions.take(&self.session);
         self.admission.skills.take(&self.skill);
+        self.admission.bytes.fetch_sub(self.size, Ordering::AcqRel);
         self.admission.inside.fetch_sub(1, Ordering::AcqRel);
     }
 }
@@ -125,16 +146,16 @@ mod tests {
     use super::*;
 
     fn fill(admission: &Arc<Admission>, session: &str, workers: Option<usize>) -> Vec<Permit> {
-        std::iter::from_fn(|| admission.enter("skill", session, workers).ok()).collect()
+        std::iter::from_fn(|| admission.enter("skill", session, 0, workers).ok()).collect()
     }
 
     #[test]
     fn the_last_place_is_given_once_and_comes_back() {
         let admission = Admission::new(1, 10);
-        let first = admission.enter("skill", "", None);
-        assert_eq!(admission.enter("skill", "", None).unwrap_err(), Full::Gateway);
+        let first = admission.enter("skill", "", 0, None);
+        assert_eq!(admission.enter("skill", "", 0, None).unwrap_err(), Full::Gateway);
         drop(first);
-        assert!(admission.enter("skill", "", None).is_ok());
+        assert!(admission.enter("skill", "", 0, None).is_ok());
         assert_eq!(admission.in_flight(), 0);
     }
 
@@ -152,7 +173,7 @@ mod tests {
         let mut held: [Vec<Permit>; 4] = Default::default();
         for _ in 0..100 {
             for (number, mine) in held.iter_mut().enumerate() {
-                mine.extend(admission.enter("skill", &number.to_string(), None));
+                mine.extend(admission.enter("skill", &number.to_string(), 0, None));
             }
         }
         let counts = held.map(|mine| mine.len());
@@ -166,18 +187,27 @@ mod tests {
     }
 
     #[test]
+    fn large_arguments_take_more_than_a_place() {
+        let admission = Admission::new(100, 100);
+        let held = admission.enter("skill", "", MAX_BYTES, None);
+        assert_eq!(admission.enter("skill", "", 1, None).unwrap_err(), Full::Gateway);
+        drop(held);
+        assert!(admission.enter("skill", "", 1, None).is_ok());
+    }
+
+    #[test]
     fn a_skill_has_its_own_bound() {
         let admission = Admission::new(100, 3);
         let _held = fill(&admission, "one", None);
-        assert_eq!(admission.enter("skill", "two", None).unwrap_err(), Full::Skill);
-        assert!(admission.enter("other", "two", None).is_ok());
+        assert_eq!(admission.enter("skill", "two", 0, None).unwrap_err(), Full::Skill);
+        assert!(admission.enter("other", "two", 0, None).is_ok());
     }
 
     #[test]
     fn names_without_calls_take_no_place() {
         let admission = Admission::new(100, 100);
         for number in 0..1000 {
-            drop(admission.enter(&format!("skill-{number}"), &format!("session-{number}"), None));
+            drop(admission.enter(&format!("skill-{number}"), &format!("session-{number}"), 1, None));
         }
         let names: usize = [&admission.sessions, &admission.skills]
             .iter()

@@ -8,6 +8,7 @@ use openskill_proto::limits::{MAX_ID_BYTES, MAX_REQUEST_BYTES, MAX_SKILL_ID_BYTE
 use openskill_proto::trace::{Trace, hex, random_id};
 use openskill_proto::v1::invoke_request::Arguments;
 use openskill_proto::v1::{Envelope, ErrorCode, InvokeRequest, SkillError};
+use prost::Message as _;
 
 use crate::arguments::{self, Policy, Repair, structs};
 
@@ -21,6 +22,14 @@ pub(crate) enum Input {
 }
 
 impl Input {
+    /// About how many bytes it takes.
+    pub(crate) fn size(&self) -> usize {
+        match self {
+            Self::Struct(fields) => fields.encoded_len(),
+            Self::Json(bytes) => bytes.len(),
+        }
+    }
+
     /// The text that should be JSON.
     pub(crate) fn text(&self) -> Result<Cow<'_, str>, SkillError> {
         let invalid = |message: String| SkillError::new(ErrorCode::InvalidArgument, message);

@@ -14,6 +14,7 @@ use crate::circuit::Circuits;
 use crate::config::Config;
 use crate::dispatch::full;
 use crate::idempotency::Keys;
+use crate::memory::Memory;
 use crate::metrics::{Gauges, Metrics};
 use crate::workers::Workers;
 use crate::workers::affinity::Affinity;
@@ -30,6 +31,7 @@ pub(crate) struct Gateway {
     pub(crate) keys: Arc<Keys>,
     admission: Arc<Admission>,
     pub(crate) metrics: Metrics,
+    pub(crate) memory: Memory,
     /// Calls that go on without their clients.
     pub(crate) tasks: TaskTracker,
     /// An operator wants no new calls here.
@@ -49,6 +51,7 @@ impl Gateway {
             keys: Keys::new(config.idempotency_lifetime),
             admission: Admission::new(config.max_in_flight, config.max_in_flight_of_skill),
             metrics: Metrics::default(),
+            memory: Memory::default(),
             tasks: TaskTracker::new(),
             held: watch::Sender::new(false),
             draining,
@@ -62,7 +65,9 @@ impl Gateway {
             let message = "the gateway is drained: send the call to another one";
             return Err(SkillError::new(ErrorCode::Unavailable, message).with_retry_after_ms(1000));
         }
-        self.admission.enter(&call.skill_id, &call.session_id, self.calls_of_workers()).map_err(|why| match why {
+        let size = call.input.size();
+        let entered = self.admission.enter(&call.skill_id, &call.session_id, size, self.calls_of_workers());
+        entered.map_err(|why| match why {
             Full::Gateway => full("the gateway is full"),
             Full::Session => full("this session has its share of the places: wait for its calls to end"),
             Full::Skill => full("this skill has as many calls as it may have"),

@@ -14,7 +14,7 @@
 //! - `preparation`: a call's arguments, made to fit; `metrics`: what was counted
 //! - [`arguments`]: from what a model wrote to what a skill declared; pure
 //! - [`export`]: tool definitions for models; pure; `tools`: which skills go into them
-//! - `admission`: who gets a place; `circuit`: which skills are left alone for a while; `idempotency`, `keyed`: what was
+//! - `admission`: who gets a place; `memory`: what clients make the gateway hold; `circuit`: which skills are left alone for a while; `idempotency`, `keyed`: what was
 //!   asked for before
 //! - `catalog`: which skills there are; `workers`: who runs them; `recent`: what of all this is remembered, bounded
 //!
@@ -43,6 +43,7 @@ mod idempotency;
 mod invoke;
 mod keyed;
 mod layers;
+mod memory;
 mod metrics;
 mod outcome;
 mod preparation;

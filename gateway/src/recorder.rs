@@ -69,7 +69,11 @@ impl Drop for Record<'_> {
     /// The only place that sees a call that was dropped: its client went away, or the gateway's drain was over.
     fn drop(&mut self) {
         if !self.ended {
-            self.line("", "", false, "CANCELLED", "the call was dropped before its end");
+            let message = match self.call.idempotency_key.as_str() {
+                "" => "the call was dropped before its end",
+                _ => "the client went away; the call goes on under its idempotency key",
+            };
+            self.line("", "", false, "CANCELLED", message);
         }
     }
 }

@@ -21,8 +21,9 @@ use tonic::service::Routes;
 use crate::gateway::Gateway;
 use crate::grpc::{admin::Admin, skills::Skills};
 use crate::health::Health;
-use crate::layers::body_timeout::body_timeout;
+use crate::layers::arriving::arriving;
 use crate::layers::deadline::deadline;
+use crate::layers::leaving::leaving;
 use crate::layers::origin::{Listener, origin};
 use crate::layers::trace::trace;
 use crate::outcome::MAX_ANSWER_BYTES;
@@ -44,7 +45,7 @@ const MAX_PENDING_RESETS: usize = 64;
 /// What one connection may have waiting to be sent, for one stream.
 const MAX_SEND_BUFFER: usize = 256 * 1024;
 
-/// The whole face of the gateway. The layers, outermost first: trace, origin, deadline, body time-out.
+/// The whole face of the gateway. The layers, outermost first: leaving, trace, origin, deadline, arriving.
 pub(crate) fn stack(gateway: &Arc<Gateway>, shard: usize, health: &Health, loopback: bool) -> std::io::Result<Router> {
     let skills = SkillServiceServer::new(Skills { gateway: Arc::clone(gateway), shard })
         .max_decoding_message_size(MAX_REQUEST_BYTES)
@@ -56,7 +57,9 @@ pub(crate) fn stack(gateway: &Arc<Gateway>, shard: usize, health: &Health, loopb
     let rest = Rest { gateway: Arc::clone(gateway), shard };
     let routes = rest::routes(grpc.into_axum_router(), rest);
     let origin = from_fn_with_state(Listener { loopback }, origin);
-    Ok(routes.layer(from_fn(body_timeout)).layer(from_fn(deadline)).layer(origin).layer(from_fn(trace)))
+    let arriving = from_fn_with_state(gateway.memory.clone(), arriving);
+    let leaving = from_fn_with_state(gateway.memory.clone(), leaving);
+    Ok(routes.layer(arriving).layer(from_fn(deadline)).layer(origin).layer(from_fn(trace)).layer(leaving))
 }
 
 /// Accepts until `stop`, then lets the connections finish what they have.

@@ -103,6 +103,5 @@ async fn a_drain_waits_for_calls_that_go_on_without_their_clients() {
     system.process.terminate();
     assert_eq!(system.process.ended().await.code(), Some(0));
     assert!(begun.elapsed() > Duration::from_millis(400), "the call was not waited for: {:?}", begun.elapsed());
-    let log = system.process.log.text();
-    assert!(log.contains("success=true") || !log.contains("success=false"), "{log}");
+    assert!(system.process.log.text().contains("goes on under its idempotency key"));
 }

@@ -114,3 +114,60 @@ async fn an_answer_is_whole_for_one_that_reads_late() {
     let value: serde_json::Value = serde_json::from_slice(&body).unwrap();
     assert_eq!(value["data"].as_array().unwrap().len(), 3_300_000);
 }
+
+#[tokio::test]
+async fn one_that_opens_and_resets_streams_in_a_flood_holds_up_nobody() {
+    let system = Setup::up().start().await;
+    let stream = TcpStream::connect(system.address).await.unwrap();
+    let io = hyper_util::rt::TokioIo::new(stream);
+    let executor = hyper_util::rt::TokioExecutor::new();
+    let (sender, connection) =
+        hyper::client::conn::http2::handshake::<_, _, Full<bytes::Bytes>>(executor, io).await.unwrap();
+    let connection = tokio::spawn(connection);
+    let uri = format!("http://{}/skills/in_wait:invoke", system.address);
+    let mut sent = 0;
+    for _ in 0..20_000 {
+        let mut sender = sender.clone();
+        if sender.is_closed() {
+            break;
+        }
+        let body = Full::new(bytes::Bytes::from_static(br#"{"input": {"ms": 60000}, "timeout_ms": 60000}"#));
+        let request = http::Request::post(&uri).body(body).unwrap();
+        // Dropped while it is under way: the stream is reset.
+        let asked = sender.send_request(request);
+        let _ = tokio::time::timeout(Duration::from_micros(50), asked).await;
+        sent += 1;
+        if sent % 1000 == 0 {
+            assert!(system.invoke(request_of_another()).await.success, "after {sent}");
+        }
+    }
+    assert!(sent > 100, "{sent}");
+    drop(sender);
+    connection.abort();
+    until("no place is taken", PATIENCE, || async { (in_flight(&system).await == 0).then_some(()) }).await;
+    assert!(system.invoke(request_of_another()).await.success);
+}
+
+fn request_of_another() -> openskill_proto::v1::InvokeRequest {
+    request("in_echo", json!({}))
+}
+
+#[tokio::test]
+async fn headers_past_the_bound_are_refused_and_the_connection_of_others_is_fine() {
+    let system = Setup::up().start().await;
+    let long = "x".repeat(64 * 1024);
+    let answer = openskill_tests::rest::send_raw(
+        system.address,
+        format!("GET /skills HTTP/1.1\r\nhost: x\r\nlong: {long}\r\n\r\n").as_bytes(),
+    )
+    .await;
+    assert!(answer.is_empty() || answer.starts_with("HTTP/1.1 431"), "{answer}");
+    let many: String = (0..500).map(|number| format!("h{number}: 1\r\n")).collect();
+    let answer = openskill_tests::rest::send_raw(
+        system.address,
+        format!("GET /skills HTTP/1.1\r\nhost: x\r\n{many}\r\n").as_bytes(),
+    )
+    .await;
+    assert!(answer.starts_with("HTTP/1.1 431"), "{answer}");
+    assert!(system.invoke(request_of_another()).await.success);
+}
