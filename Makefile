@@ -7,7 +7,7 @@ FOLDER  := $(if $(filter dev,$(PROFILE)),debug,$(PROFILE))
 BINARY  := target/$(FOLDER)/openskill
 VENV    := target/test-venv
 
-.PHONY: help up build test lint doc eval bench fuzz test-venv compose-up compose-down clean need-rust need-python
+.PHONY: help up build test lint doc eval bench fuzz chaos test-venv compose-up compose-down clean need-rust need-python
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -46,6 +46,10 @@ fuzz: need-rust ## Fuzz the reading and repairing of arguments for SECONDS=60 ea
 	cd gateway && for target in parse repair; do \
 		cargo +nightly fuzz run --target-dir ../target/fuzz $$target -- -max_total_time=$(SECONDS) -max_len=4096 || exit 1; \
 	done
+
+chaos: build ## Kill, stop, flood and restart it for about 15 minutes, and check what must hold (ARGS="--only faults --scale 0.1")
+	cargo test --locked --release -p openskill-gateway circuit -- --nocapture
+	OPENSKILL_BIN=$(BINARY) cargo run --locked --release -p openskill-tests --bin chaos -- $(ARGS)
 
 test-venv: need-python ## What the tests of the docs need beside Rust: a stand-in for grpcurl
 	@[ -x $(VENV)/bin/python ] && cmp -s tests/readme/requirements.txt $(VENV)/installed.txt || { \

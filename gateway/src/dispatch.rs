@@ -106,7 +106,10 @@ impl Run<'_> {
             return self.holder(session, tried);
         }
         let wanted = Wanted { tried, left, adaptive: self.gateway.config.adaptive_limit, now };
-        pick(&self.entry.candidates, wanted).cloned().map_err(|nobody| match nobody {
+        // Workers may have come since the call began.
+        let again = if tried.is_empty() { None } else { self.gateway.catalog.get(&self.entry.skill.id) };
+        let candidates = again.as_ref().map_or(&self.entry.candidates, |entry| &entry.candidates);
+        pick(candidates, wanted).cloned().map_err(|nobody| match nobody {
             Nobody::IsUp => unavailable(),
             Nobody::HasRoom => full("the workers are full"),
         })

@@ -8,6 +8,7 @@
 //!
 //! - [`config`]: settings, resolved
 //! - `server`: the stack and the bounds of a connection; `shards`: a thread a core
+//! - `linger`: closing without taking the last answer back
 //! - `grpc`, `rest`: the two faces; `stream`: calls in, events out, for both
 //! - `invoke`: the story of a call; `call`: its beginning; `dispatch`: its way to a worker; `outcome`: its end;
 //!   `recorder`: its line in the log
@@ -43,6 +44,7 @@ mod idempotency;
 mod invoke;
 mod keyed;
 mod layers;
+mod linger;
 mod memory;
 mod metrics;
 mod outcome;

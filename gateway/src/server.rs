@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::middleware::{from_fn, from_fn_with_state};
+use futures_util::FutureExt as _;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use hyper_util::server::graceful::GracefulShutdown;
@@ -16,6 +17,7 @@ use openskill_proto::v1::skill_service_server::SkillServiceServer;
 use tokio::net::TcpStream;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 use tonic::service::Routes;
 
 use crate::gateway::Gateway;
@@ -26,6 +28,7 @@ use crate::layers::deadline::deadline;
 use crate::layers::leaving::leaving;
 use crate::layers::origin::{Listener, origin};
 use crate::layers::trace::trace;
+use crate::linger::Lingering;
 use crate::outcome::MAX_ANSWER_BYTES;
 use crate::reflection;
 use crate::rest::{self, Rest};
@@ -67,27 +70,34 @@ pub(crate) async fn serve(
     listener: TcpListener,
     stack: Router,
     connections: Arc<Semaphore>,
+    tasks: TaskTracker,
     stop: CancellationToken,
 ) -> std::io::Result<()> {
     let listener = tokio::net::TcpListener::from_std(listener)?;
     let graceful = GracefulShutdown::new();
     let connection = connection();
-    loop {
-        let accepted = tokio::select! {
-            accepted = accept(&listener, &connections) => accepted,
-            () = stop.cancelled() => break,
-        };
-        let Some((stream, place)) = accepted else { continue };
+    let serve = |(stream, place): (TcpStream, OwnedSemaphorePermit)| {
         let service = TowerToHyperService::new(stack.clone());
-        let (connection, watcher) = (connection.clone(), graceful.watcher());
+        let (connection, watcher, tasks) = (connection.clone(), graceful.watcher(), tasks.clone());
         tokio::spawn(async move {
             let _place = place;
             if tokio::time::timeout(HEAD_TIMEOUT, speaks(&stream)).await.is_ok_and(|spoke| spoke) {
-                let served = connection.serve_connection(TokioIo::new(stream), service).into_owned();
+                let stream = TokioIo::new(Lingering::new(stream, tasks));
+                let served = connection.serve_connection(stream, service).into_owned();
                 // A client's protocol errors are its own; it has heard of them.
                 let _ = watcher.watch(served).await;
             }
         });
+    };
+    loop {
+        tokio::select! {
+            accepted = accept(&listener, &connections) => accepted.into_iter().for_each(&serve),
+            () = stop.cancelled() => break,
+        }
+    }
+    // Those that are connected already would be reset with what they sent.
+    while let Some(Some(accepted)) = accept(&listener, &connections).now_or_never() {
+        serve(accepted);
     }
     drop(listener);
     graceful.shutdown().await;

@@ -42,11 +42,11 @@ pub(crate) fn start(gateway: &Arc<Gateway>, health: &Health, listeners: Vec<TcpL
             std::thread::Builder::new().name(format!("gateway-{number}")).stack_size(STACK).spawn(move || {
                 runtime.block_on(async {
                     tokio::select! {
-                        served = server::serve(listener, stack, connections, stop) => {
+                        served = server::serve(listener, stack, connections, tasks.clone(), stop) => {
                             if let Err(error) = served {
                                 tracing::error!(%error, "a shard failed");
                             }
-                            // Calls that go on without their clients end where they began.
+                            // Calls that go on without their clients, and connections that linger.
                             tasks.wait().await;
                         }
                         () = abandon.cancelled() => {}

@@ -10,7 +10,8 @@ pub fn parse_grpc_timeout(value: &str) -> Option<Duration> {
     if digits.is_empty() || digits.len() > 8 || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
         return None;
     }
-    let number: u64 = digits.parse().ok()?;
+    // The source asks for a positive integer.
+    let number: u64 = digits.parse().ok().filter(|number| *number > 0)?;
     match unit {
         "H" => Some(Duration::from_secs(number * 3600)),
         "M" => Some(Duration::from_secs(number * 60)),
@@ -50,7 +51,7 @@ mod tests {
 
     #[test]
     fn a_malformed_timeout_counts_as_absent() {
-        for text in ["", "S", "5", "-1S", "1.5S", "123456789S", "5s", " 5S", "5S ", "５S", "5µ"] {
+        for text in ["", "S", "0S", "5", "-1S", "1.5S", "123456789S", "5s", " 5S", "5S ", "５S", "5µ"] {
             assert_eq!(parse_grpc_timeout(text), None, "{text:?}");
         }
         for text in ["", "0", "-5", "1e3", "9999999999", "5ms", "+5"] {

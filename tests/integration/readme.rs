@@ -189,3 +189,8 @@ fn links_between_pages_lead_somewhere() {
         }
     }
 }
+
+#[tokio::test]
+async fn the_page_on_resilience_holds() {
+    holds("docs/resilience.md").await;
+}

@@ -16,6 +16,29 @@ pub fn with_environment(entry: &str) -> Vec<i32> {
     all().filter(|pid| environment(*pid).split(|byte| *byte == 0).any(|it| it == entry.as_bytes())).collect()
 }
 
+/// The processes that were started for calls whose id begins with `prefix`, each with its call's id.
+pub fn of_calls(prefix: &str) -> Vec<(i32, String)> {
+    let start = format!("OPENSKILL_CALL_ID={prefix}");
+    let call_id = |pid: i32| {
+        let environment = environment(pid);
+        let entry = environment.split(|byte| *byte == 0).find(|it| it.starts_with(start.as_bytes()))?;
+        let id = String::from_utf8_lossy(&entry["OPENSKILL_CALL_ID=".len()..]).into_owned();
+        Some((pid, id))
+    };
+    all().filter_map(call_id).collect()
+}
+
+/// The children of a process that ended and that it has not asked about.
+pub fn zombies(parent: i32) -> Vec<i32> {
+    pids().filter(|pid| parent_of(*pid) == Some(parent) && state(*pid).as_deref() == Some("Z")).collect()
+}
+
+/// The memory a process has in use, in KiB. None once it is gone.
+pub fn resident_kib(pid: i32) -> Option<u64> {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    status.lines().find_map(|line| line.strip_prefix("VmRSS:")?.trim().strip_suffix(" kB")?.parse().ok())
+}
+
 /// The children of a process whose command line holds `text`.
 pub fn children(parent: i32, text: &str) -> Vec<i32> {
     all().filter(|pid| parent_of(*pid) == Some(parent) && command_line(*pid).contains(text)).collect()
@@ -58,9 +81,12 @@ pub fn descriptors(pid: i32) -> usize {
 }
 
 fn all() -> impl Iterator<Item = i32> {
+    pids().filter(|pid| is_alive(*pid))
+}
+
+fn pids() -> impl Iterator<Item = i32> {
     let entries = std::fs::read_dir("/proc").unwrap().flatten();
-    let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-    pids.filter(|pid| is_alive(*pid))
+    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
 }
 
 fn environment(pid: i32) -> Vec<u8> {

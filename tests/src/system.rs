@@ -30,6 +30,7 @@ pub struct Setup {
     arguments: Vec<String>,
     environment: Vec<(String, String)>,
     data: Option<PathBuf>,
+    log: Option<PathBuf>,
 }
 
 impl Setup {
@@ -48,7 +49,8 @@ impl Setup {
     }
 
     pub fn command(arguments: &[&str]) -> Self {
-        Self { arguments: arguments.iter().map(|it| (*it).to_owned()).collect(), environment: Vec::new(), data: None }
+        let arguments = arguments.iter().map(|it| (*it).to_owned()).collect();
+        Self { arguments, environment: Vec::new(), data: None, log: None }
     }
 
     #[must_use]
@@ -70,6 +72,13 @@ impl Setup {
         self
     }
 
+    /// Its log goes to the end of this file, and not to [`Process::log`]: for logs that get long.
+    #[must_use]
+    pub fn log_to(mut self, file: &Path) -> Self {
+        self.log = Some(file.to_owned());
+        self
+    }
+
     /// Starts it and waits for nothing.
     pub fn spawn(self) -> Process {
         let folder = Folder::new();
@@ -86,14 +95,16 @@ impl Setup {
             .envs(self.environment)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
+            .stderr(self.log.as_deref().map_or_else(Stdio::piped, end_of))
             .kill_on_drop(true)
             .spawn()
             .unwrap();
         let output = Output::default();
         output.collect(child.stdout.take().unwrap());
         let log = Output::default();
-        log.collect(child.stderr.take().unwrap());
+        if let Some(stderr) = child.stderr.take() {
+            log.collect(stderr);
+        }
         Process { child, output, log, folder }
     }
 
@@ -103,6 +114,10 @@ impl Setup {
         let address = process.wait_for_address().await;
         System { address, process }
     }
+}
+
+fn end_of(file: &Path) -> Stdio {
+    std::fs::OpenOptions::new().create(true).append(true).open(file).unwrap().into()
 }
 
 /// What a process wrote so far, line by line.
@@ -160,6 +175,11 @@ impl Process {
             std::future::ready(address.map(|address| address.parse().unwrap()))
         })
         .await
+    }
+
+    /// Whether it has ended, for whatever reason.
+    pub fn has_ended(&mut self) -> bool {
+        !matches!(self.child.try_wait(), Ok(None))
     }
 
     /// Sends SIGTERM.

@@ -7,7 +7,7 @@
 //! ```
 //!
 //! - [`config`]: settings, resolved
-//! - `server`: `WorkerService` over gRPC, `health` beside it; `execute`: one call
+//! - `server`: `WorkerService` over gRPC, `health` beside it; `execute`: one call; `linger`: closing gently
 //! - [`manifest`], `registry`: what skills there are, kept up to date
 //! - [`runner`]: the contract every runner keeps; [`mod@runners`]: the runners
 //! - [`process`]: skill processes, started clean and ended whole
@@ -17,6 +17,7 @@
 //! What is absent: nothing here knows the gateway, reads the environment for settings, or writes to stdout.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
@@ -32,6 +33,7 @@ pub mod runners;
 mod admission;
 mod execute;
 mod health;
+mod linger;
 mod normalize;
 mod registry;
 mod server;
@@ -46,6 +48,10 @@ use process::strays::Strays;
 use registry::Registry;
 use runners::{InProcess, Python, Runners};
 use worker::Worker;
+
+/// How much longer a shutdown listens, and refuses calls, after gateways were told of it. A connection that nobody accepts
+/// any more would be reset, and the gateway could not know whether its call was run.
+const LAME_DUCK: Duration = Duration::from_millis(200);
 
 /// Runs a worker until `shutdown`, then finishes the calls it has, for at most [`Config::drain_timeout`].
 ///
@@ -66,6 +72,7 @@ pub async fn run(
     let reload = tokio::spawn(keep_up_to_date(Arc::clone(&worker), strays));
     shutdown.cancelled().await;
     worker.drain();
+    tokio::time::sleep(LAME_DUCK).await;
     shards.drain(&worker, worker.config.drain_timeout).await;
     reload.abort();
     worker.launcher.finished().await;

@@ -4,10 +4,12 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use futures_util::TryStreamExt as _;
 use tokio::sync::oneshot;
 use tokio_stream::wrappers::{TcpListenerStream, UnixListenerStream};
 use tokio_util::sync::CancellationToken;
 
+use crate::linger::Lingering;
 use crate::listen::Listener;
 use crate::worker::Worker;
 
@@ -36,6 +38,7 @@ pub(crate) fn start(worker: &Arc<Worker>, listeners: Vec<Listener>) -> std::io::
                         if let Err(error) = served {
                             tracing::error!(%error, "a shard failed");
                         }
+                        worker.tasks.wait().await;
                     }
                     () = abandon.cancelled() => {}
                 }
@@ -53,6 +56,7 @@ impl Shards {
     /// Stops accepting, waits for the calls under way, and after `limit` ends those that are left.
     pub(crate) async fn drain(self, worker: &Worker, limit: Duration) {
         self.stop.cancel();
+        worker.tasks.close();
         let (threads, ends): (Vec<_>, Vec<_>) = self.shards.into_iter().unzip();
         let mut all = std::pin::pin!(futures_util::future::join_all(ends));
         if tokio::time::timeout(limit, &mut all).await.is_err() {
@@ -74,15 +78,21 @@ async fn serve(
     listener: Listener,
     stop: CancellationToken,
 ) -> Result<(), Box<dyn std::error::Error>> {
+    let tasks = worker.tasks.clone();
     let router = crate::server::router(worker);
     let stopped = stop.cancelled_owned();
     match listener {
         Listener::Tcp(listener) => {
             let incoming = TcpListenerStream::new(tokio::net::TcpListener::from_std(listener)?);
+            let incoming = incoming.map_ok(move |stream| {
+                let _ = stream.set_nodelay(true);
+                Lingering::new(stream, tasks.clone())
+            });
             router.serve_with_incoming_shutdown(incoming, stopped).await?;
         }
         Listener::Unix(listener) => {
             let incoming = UnixListenerStream::new(tokio::net::UnixListener::from_std(listener)?);
+            let incoming = incoming.map_ok(move |stream| Lingering::new(stream, tasks.clone()));
             router.serve_with_incoming_shutdown(incoming, stopped).await?;
         }
     }

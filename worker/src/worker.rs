@@ -6,6 +6,7 @@ use openskill_proto::trace::{hex, random_id};
 use openskill_proto::v1::WorkerState;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
 use crate::admission::Admission;
 use crate::config::Config;
@@ -20,6 +21,8 @@ pub(crate) struct Worker {
     pub(crate) launcher: Launcher,
     /// What sets this process apart from the one before it.
     instance_id: String,
+    /// What is waited for before a shard ends: connections that linger.
+    pub(crate) tasks: TaskTracker,
     draining: watch::Sender<bool>,
     /// Cancelled when the drain is over: calls that still run are ended.
     pub(crate) abandoned: CancellationToken,
@@ -30,7 +33,8 @@ impl Worker {
         let admission = Admission::new(config.concurrency, config.queue);
         let (draining, abandoned) = (watch::Sender::new(false), CancellationToken::new());
         let instance_id = hex(&random_id::<8>());
-        Arc::new(Self { config, registry, admission, launcher, instance_id, draining, abandoned })
+        let tasks = TaskTracker::new();
+        Arc::new(Self { config, registry, admission, launcher, instance_id, tasks, draining, abandoned })
     }
 
     pub(crate) fn is_draining(&self) -> bool {

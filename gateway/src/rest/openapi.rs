@@ -76,6 +76,12 @@ fn request(input: &Value) -> Value {
             "call": { "description": "In place of input: a model's call as it wrote it, as text or as an object." },
             "call_id": { "type": "string", "maxLength": 128 },
             "session_id": { "type": "string", "maxLength": 128 },
+            "idempotency_key": {
+                "type": "string",
+                "maxLength": 128,
+                "description": "A second call with the same key and arguments gets the first one's result. \
+                                Also as the header Idempotency-Key.",
+            },
             "argument_policy": { "enum": ["repair", "strict"], "default": "repair" },
             "timeout_ms": { "type": "integer", "minimum": 0 },
             "envelope": { "enum": ["normalized", "status"], "default": "normalized" },

@@ -23,6 +23,9 @@ use crate::gateway::Gateway;
 /// Between two tries to reach a worker: at first, and at most.
 const BACK_OFF: (Duration, Duration) = (Duration::from_millis(25), Duration::from_millis(500));
 
+/// Before the first try to reach a worker again that drained.
+const DRAINED: Duration = Duration::from_millis(250);
+
 /// How often a worker is asked for its health, and how long it may take to answer. One that hangs is left out soon, though
 /// its connections stay; one on a busy machine is not taken for it.
 const HEALTH: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(1));
@@ -105,11 +108,13 @@ async fn follow(gateway: Arc<Gateway>, worker: Arc<Worker>) {
         worker.reason.store(Arc::new(reason.clone()));
         if let Some(state) = before {
             if state.draining {
-                tracing::info!(endpoint = %worker.endpoint, "worker drained");
+                tracing::info!(endpoint = %worker.endpoint, "worker drains");
+                // It goes on listening for a moment, with nothing new to say.
+                back_off = DRAINED;
             } else {
                 tracing::warn!(endpoint = %worker.endpoint, reason, "worker lost");
+                back_off = BACK_OFF.0;
             }
-            back_off = BACK_OFF.0;
             gateway.catalog.rebuild(&gateway.workers);
         }
         tokio::time::sleep(back_off).await;

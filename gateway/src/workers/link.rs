@@ -40,7 +40,7 @@ pub(crate) enum LinkError {
     #[error("not sent: {0}")]
     NotSent(String),
     /// The request may have reached the worker.
-    #[error("lost: {0}")]
+    #[error("lost: {}", with_sources(.0))]
     Lost(#[source] hyper::Error),
 }
 
@@ -136,6 +136,12 @@ impl tower::Service<http::Request<Body>> for Via {
             })
         })
     }
+}
+
+/// An error with all that caused it.
+fn with_sources(error: &hyper::Error) -> String {
+    let sources = std::iter::successors(error.source(), |cause| (*cause).source());
+    sources.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
 }
 
 /// Whether the worker said that it did not look at the request: `REFUSED_STREAM`, or a GOAWAY that leaves it out.

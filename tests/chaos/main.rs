@@ -1,0 +1,153 @@
+//! The chaos runner: a gateway and its workers are killed, stopped, flooded and restarted under load, and what must hold
+//! is checked. `make chaos` runs all of it; each phase is a file of its own.
+//!
+//! - [`stage`]: the processes; [`skills`]: what they run
+//! - [`link`], [`call`], [`load`], [`proxy`]: the clients
+//! - [`journal`], [`gateway_log`], [`ledger`]: three witnesses of each call, and whether they agree
+//! - [`table`]: what was found
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stderr, clippy::print_stdout)]
+
+mod call;
+mod deadlines;
+mod ejection;
+mod faults;
+mod gateway_log;
+mod journal;
+mod leaks;
+mod ledger;
+mod link;
+mod load;
+mod overload;
+mod proxy;
+mod random;
+mod settings;
+mod sightings;
+mod sigterm;
+mod skills;
+mod stage;
+mod table;
+
+use std::collections::BTreeMap;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use futures_util::FutureExt as _;
+use futures_util::future::BoxFuture;
+use openskill_tests::processes;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::task::JoinSet;
+
+use call::Called;
+use settings::{PHASES, Settings, USAGE};
+use table::{Row, Table};
+
+/// No phase takes longer than this, whatever happens.
+const LIMIT: Duration = Duration::from_secs(480);
+
+fn main() -> ExitCode {
+    let settings = match Settings::read(std::env::args().skip(1)) {
+        Ok(settings) => settings,
+        Err(reason) => {
+            eprintln!("{reason}\n{USAGE}");
+            return ExitCode::from(2);
+        }
+    };
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .expect("the system has threads and descriptors");
+    let ended = runtime.block_on(async {
+        tokio::select! {
+            table = run(&settings) => Some(table),
+            () = interrupted() => None,
+        }
+    });
+    // With its tasks go the processes they started.
+    drop(runtime);
+    let Some(table) = ended else {
+        eprintln!("interrupted: everything that was started is ended");
+        return ExitCode::from(130);
+    };
+    println!("{}\n{}", table.text(), about(&settings));
+    if table.holds() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+async fn interrupted() {
+    let listen = |kind| signal(kind).expect("signals can be listened for");
+    let (mut interrupt, mut terminate) = (listen(SignalKind::interrupt()), listen(SignalKind::terminate()));
+    tokio::select! {
+        _ = interrupt.recv() => {}
+        _ = terminate.recv() => {}
+    }
+}
+
+async fn run(settings: &Settings) -> Table {
+    eprintln!("{}", about(settings));
+    let mut table = Table::default();
+    for name in PHASES.into_iter().filter(|name| settings.only.iter().any(|it| it == name)) {
+        eprintln!("{name} ...");
+        let begun = Instant::now();
+        table.add(name, bounded(phase(name, settings.clone())).await);
+        eprintln!("{name} took {:.0} s", begun.elapsed().as_secs_f64());
+    }
+    table.add("end", left_behind());
+    table
+}
+
+/// Of all that was started and made.
+fn left_behind() -> Vec<Row> {
+    let own = std::process::id();
+    let processes = processes::descendants(own as i32).len();
+    let is_ours = |name: &str| name.starts_with(&format!("openskill-test-{own}-"));
+    let entries = std::fs::read_dir(std::env::temp_dir()).into_iter().flatten().flatten();
+    let folders = entries.filter(|it| it.file_name().to_str().is_some_and(is_ours)).count();
+    vec![Row::none("processes that are left", processes), Row::none("temporary folders that are left", folders)]
+}
+
+fn phase(name: &str, settings: Settings) -> BoxFuture<'static, Vec<Row>> {
+    match name {
+        "faults" => faults::run(settings).boxed(),
+        "ejection" => ejection::run(settings).boxed(),
+        "overload" => overload::run(settings).boxed(),
+        "deadlines" => deadlines::run(settings).boxed(),
+        "leaks" => leaks::run(settings).boxed(),
+        _ => sigterm::run(settings).boxed(),
+    }
+}
+
+/// A phase that hangs or panics is a line that does not hold; the others go on.
+async fn bounded(phase: BoxFuture<'static, Vec<Row>>) -> Vec<Row> {
+    let mut task = JoinSet::new();
+    task.spawn(phase);
+    let failure = match tokio::time::timeout(LIMIT, task.join_next()).await {
+        Ok(Some(Ok(rows))) => return rows,
+        Ok(_) => "it panicked".to_owned(),
+        Err(_) => format!("not within {} s", LIMIT.as_secs()),
+    };
+    task.shutdown().await;
+    vec![Row::must("the phase ends by itself", failure, "yes", false)]
+}
+
+fn about(settings: &Settings) -> String {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let date = gateway_log::date(gateway_log::now());
+    let scale = if settings.scale == 1.0 { String::new() } else { format!(", scale {}: no full run", settings.scale) };
+    format!("seed {}, {cores} cores, {date}{scale}", settings.seed)
+}
+
+/// How the ids of a phase's calls begin. No other run has the same.
+fn prefix(phase: &str) -> String {
+    format!("chaos-{}-{phase}-", std::process::id())
+}
+
+/// Says how calls ended that should have gone otherwise.
+fn explain<'a>(what: &str, failed: impl Iterator<Item = &'a Called>) {
+    let mut ends: BTreeMap<String, usize> = BTreeMap::new();
+    for call in failed {
+        *ends.entry(format!("{} of {} at '{}'", call.end.label(), call.skill, call.worker)).or_default() += 1;
+    }
+    for (end, count) in ends {
+        eprintln!("  {what}: {count} x {end}");
+    }
+}

@@ -1,0 +1,96 @@
+//! Closing a connection without taking its last answer back.
+//!
+//! A socket that is closed while something of the other side is unread is reset, and a reset throws away what the other
+//! side has not read yet: the answer to its last call, say. So a connection that is done says so, and goes on reading until
+//! the other side is done too, for a moment.
+
+use std::io::{IoSlice, Result};
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, ReadBuf};
+use tokio::runtime::Handle;
+use tokio_util::task::TaskTracker;
+use tonic::transport::server::Connected;
+
+/// How long, and how much is still read.
+const LINGER: Duration = Duration::from_secs(1);
+const MOST: u64 = 1024 * 1024;
+
+/// TCP or a unix socket.
+pub(crate) trait Stream: AsyncRead + AsyncWrite + Unpin + Send + 'static {}
+
+impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> Stream for S {}
+
+/// A stream that lingers when it is dropped.
+pub(crate) struct Lingering<S: Stream> {
+    /// Taken by the drop alone.
+    stream: Option<S>,
+    tasks: TaskTracker,
+}
+
+impl<S: Stream> Lingering<S> {
+    /// `tasks` are waited for before the runtime ends.
+    pub(crate) fn new(stream: S, tasks: TaskTracker) -> Self {
+        Self { stream: Some(stream), tasks }
+    }
+
+    fn with<T>(&mut self, poll: impl FnOnce(Pin<&mut S>) -> Poll<Result<T>>) -> Poll<Result<T>> {
+        match &mut self.stream {
+            Some(stream) => poll(Pin::new(stream)),
+            None => Poll::Ready(Err(std::io::ErrorKind::NotConnected.into())),
+        }
+    }
+}
+
+impl<S: Stream> Drop for Lingering<S> {
+    fn drop(&mut self) {
+        if let (Some(stream), Ok(runtime)) = (self.stream.take(), Handle::try_current()) {
+            self.tasks.spawn_on(tokio::time::timeout(LINGER, linger(stream)), &runtime);
+        }
+    }
+}
+
+async fn linger(mut stream: impl Stream) {
+    let _ = stream.shutdown().await;
+    let _ = tokio::io::copy(&mut stream.take(MOST), &mut tokio::io::sink()).await;
+}
+
+impl<S: Stream> AsyncRead for Lingering<S> {
+    fn poll_read(mut self: Pin<&mut Self>, context: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<Result<()>> {
+        self.with(|stream| stream.poll_read(context, buffer))
+    }
+}
+
+impl<S: Stream> AsyncWrite for Lingering<S> {
+    fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<Result<usize>> {
+        self.with(|stream| stream.poll_write(context, bytes))
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<()>> {
+        self.with(|stream| stream.poll_flush(context))
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<()>> {
+        self.with(|stream| stream.poll_shutdown(context))
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        slices: &[IoSlice<'_>],
+    ) -> Poll<Result<usize>> {
+        self.with(|stream| stream.poll_write_vectored(context, slices))
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.as_ref().is_some_and(AsyncWrite::is_write_vectored)
+    }
+}
+
+impl<S: Stream> Connected for Lingering<S> {
+    type ConnectInfo = ();
+
+    fn connect_info(&self) {}
+}
