@@ -107,6 +107,7 @@ impl Catalog {
         let offered = states.iter().flat_map(|state| &state.skills);
         self.definitions.keep(offered.chain(snapshot.values().map(|entry| &entry.skill)));
         self.current.store(Arc::new(snapshot));
+        workers.iter().filter(|worker| worker.is_serving()).for_each(|worker| worker.list());
         self.changes.send_modify(|change| *change += 1);
     }
 }

@@ -23,7 +23,7 @@
 
 use std::net::TcpListener;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio_util::sync::CancellationToken;
 
@@ -70,6 +70,9 @@ use health::Health;
 /// How much longer a shutdown listens after health said NOT_SERVING, for load balancers to hear of it.
 const LAME_DUCK: Duration = Duration::from_millis(50);
 
+/// How long a gateway that begins may look for its workers before it serves.
+const FIRST_LOOK: Duration = Duration::from_secs(1);
+
 /// Runs a gateway until `shutdown`, then finishes the calls it has, for at most [`Config::drain_timeout`].
 ///
 /// `listeners` has one for each shard. `ready` hears once that all of `want_workers` workers are up.
@@ -87,8 +90,9 @@ pub async fn run(
     let gateway = Gateway::new(config, draining.clone());
     let health = Health::new().await;
     let shard_count = listeners.len();
-    let shards = shards::start(&gateway, &health, listeners)?;
     let discovery = tokio::spawn(workers::discovery::run(Arc::clone(&gateway), shard_count));
+    first_look(&gateway).await;
+    let shards = shards::start(&gateway, &health, listeners)?;
     let following = tokio::spawn(health.follow(Arc::clone(&gateway)));
     let announcing = tokio::spawn(announce(Arc::clone(&gateway), want_workers, ready));
     shutdown.cancelled().await;
@@ -99,6 +103,15 @@ pub async fn run(
         task.abort();
     }
     Ok(())
+}
+
+/// Waits until the workers that there are were reached, so that the first calls do not find an empty catalog. Connections
+/// wait meanwhile, at most [`FIRST_LOOK`].
+async fn first_look(gateway: &Gateway) {
+    let begun = Instant::now();
+    while !gateway.workers.were_tried() && begun.elapsed() < FIRST_LOOK {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
 }
 
 /// What a gateway has when it is ready.

@@ -41,6 +41,12 @@ pub(crate) struct Worker {
     state: ArcSwapOption<WorkerState>,
     /// Why it is down.
     reason: ArcSwap<String>,
+    /// What it called itself last.
+    name: ArcSwap<String>,
+    /// Its skills are in the catalog.
+    listed: AtomicBool,
+    /// It was reached, or could not be, at least once.
+    tried: AtomicBool,
     /// Taken out by hand.
     held: AtomicBool,
     /// Calls this gateway has running there.
@@ -60,8 +66,9 @@ impl Worker {
     fn new(endpoint: Endpoint, shards: usize) -> Self {
         let links = (0..=shards).map(|_| Arc::new(Link::new(endpoint.clone()))).collect();
         let reason = ArcSwap::from_pointee("not reached yet".to_owned());
-        let (state, held, in_flight, record, latencies) = Default::default();
-        Self { endpoint, state, reason, held, in_flight, record, latencies, links }
+        let (state, name, listed, tried) = Default::default();
+        let (held, in_flight, record, latencies) = Default::default();
+        Self { endpoint, state, reason, name, listed, tried, held, in_flight, record, latencies, links }
     }
 
     /// Takes over what the worker says of itself.
@@ -73,7 +80,27 @@ impl Worker {
         let mut latencies = self.latencies.lock().unwrap_or_else(PoisonError::into_inner);
         latencies.retain(|id, _| state.skills.iter().any(|skill| skill.id == *id));
         drop(latencies);
+        self.name.store(Arc::new(state.worker_id.clone()));
         self.state.store(Some(Arc::new(state)));
+    }
+
+    /// It is lost. Gives what it had last said of itself, if it was up.
+    fn lose(&self, reason: String) -> Option<Arc<WorkerState>> {
+        self.listed.store(false, Ordering::Relaxed);
+        self.reason.store(Arc::new(reason));
+        self.tried.store(true, Ordering::Relaxed);
+        self.state.swap(None)
+    }
+
+    /// Its skills are in the catalog now, so calls can reach it.
+    pub(crate) fn list(&self) {
+        self.listed.store(true, Ordering::Relaxed);
+        self.tried.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether it takes calls, and calls can reach it.
+    fn is_up(&self) -> bool {
+        self.listed.load(Ordering::Relaxed) && self.is_serving()
     }
 
     /// How long calls of a skill take here.
@@ -101,8 +128,9 @@ impl Worker {
         InFlight(self)
     }
 
+    /// What it calls itself, also when it is lost. Empty before it was reached.
     pub(crate) fn id(&self) -> String {
-        self.state.load().as_ref().map(|state| state.worker_id.clone()).unwrap_or_default()
+        self.name.load().to_string()
     }
 
     pub(crate) fn link(&self, shard: usize) -> &Arc<Link> {
@@ -125,6 +153,7 @@ impl Worker {
         let (status, reason) = match (&state, out) {
             (None, _) => (WorkerStatus::Down, self.reason.load().to_string()),
             (Some(_), _) if !self.is_serving() => (WorkerStatus::Draining, String::new()),
+            (Some(_), _) if !self.is_up() => (WorkerStatus::Down, "its skills are being read".to_owned()),
             (Some(_), Some(reason)) => (WorkerStatus::Ejected, reason),
             (Some(_), None) => (WorkerStatus::Up, String::new()),
         };
@@ -162,7 +191,13 @@ impl Workers {
 
     /// How many take calls.
     pub(crate) fn up(&self) -> usize {
-        self.members.load().values().filter(|worker| worker.is_serving()).count()
+        self.members.load().values().filter(|worker| worker.is_up()).count()
+    }
+
+    /// Whether all that are known were reached, or could not be. False before any is known.
+    pub(crate) fn were_tried(&self) -> bool {
+        let members = self.members.load();
+        !members.is_empty() && members.values().all(|worker| worker.tried.load(Ordering::Relaxed))
     }
 
     /// How many calls all that take calls may have together. None if none does.

@@ -104,8 +104,7 @@ async fn follow(gateway: Arc<Gateway>, worker: Arc<Worker>) {
             }
             Err(status) => status.message().to_owned(),
         };
-        let before = worker.state.swap(None);
-        worker.reason.store(Arc::new(reason.clone()));
+        let before = worker.lose(reason.clone());
         if let Some(state) = before {
             if state.draining {
                 tracing::info!(endpoint = %worker.endpoint, "worker drains");
