@@ -1,10 +1,10 @@
 //! How many calls the gateway has at once: in all, for one skill, for one session. Full means an answer at once, not a
 //! wait.
 //!
-//! A session may hold four times as many places as are free. So one that floods leaves a fifth to the others, several
-//! that flood share the rest evenly, and a session with few calls always finds a place; nobody has to count sessions.
-//! (Choudhury and Hahne, "Dynamic Queue Length Thresholds for Shared-Memory Packet Switches".) Calls without a session
-//! are one session.
+//! A session may hold four times as many places as are free. So one that floods leaves a fifth to the others, and several
+//! that flood share the rest evenly (Choudhury and Hahne, "Dynamic Queue Length Thresholds for Shared-Memory Packet
+//! Switches"). What workers may have changes, and may fall below what is inside; a session that holds less than half of an
+//! even share is let in all the same, as long as the gateway itself has a place. Calls without a session are one session.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher as _, RandomState};
@@ -66,7 +66,7 @@ impl Admission {
         size: usize,
         workers: Option<usize>,
     ) -> Result<Permit, Full> {
-        let most = self.most.min(workers.unwrap_or(usize::MAX));
+        let most = self.most.min(workers.unwrap_or(self.most));
         let inside = self.inside.fetch_add(1, Ordering::AcqRel);
         // From here on the permit's drop takes back what was counted.
         let of_session = self.sessions.add(session);
@@ -74,10 +74,14 @@ impl Admission {
         let bytes = self.bytes.fetch_add(size, Ordering::AcqRel).saturating_add(size);
         let (session, skill) = (session.to_owned(), skill.to_owned());
         let permit = Permit { admission: Arc::clone(self), session, skill, size };
-        if inside >= most || bytes > MAX_BYTES {
+        if inside >= self.most || bytes > MAX_BYTES {
             return Err(Full::Gateway);
         }
-        if of_session > 1 && of_session > SHARE * (most - inside) {
+        let is_modest = 2 * of_session * self.sessions.names() <= most;
+        if !is_modest && inside >= most {
+            return Err(Full::Gateway);
+        }
+        if !is_modest && of_session > SHARE * (most - inside) {
             return Err(Full::Session);
         }
         if of_skill > self.most_of_skill {
@@ -108,11 +112,12 @@ const SEGMENTS: usize = 16;
 struct Tally {
     segments: [Mutex<HashMap<String, usize>>; SEGMENTS],
     hasher: RandomState,
+    names: AtomicUsize,
 }
 
 impl Tally {
     fn new() -> Self {
-        Self { segments: Default::default(), hasher: RandomState::new() }
+        Self { segments: Default::default(), hasher: RandomState::new(), names: AtomicUsize::new(0) }
     }
 
     /// One more; gives how many there are now.
@@ -123,7 +128,13 @@ impl Tally {
             return *count;
         }
         counts.insert(name.to_owned(), 1);
+        self.names.fetch_add(1, Ordering::Relaxed);
         1
+    }
+
+    /// How many names have calls.
+    fn names(&self) -> usize {
+        self.names.load(Ordering::Relaxed)
     }
 
     /// One less.
@@ -131,7 +142,10 @@ impl Tally {
         let mut counts = self.segment(name);
         match counts.get_mut(name) {
             Some(count) if *count > 1 => *count -= 1,
-            _ => drop(counts.remove(name)),
+            _ => {
+                counts.remove(name);
+                self.names.fetch_sub(1, Ordering::Relaxed);
+            }
         }
     }
 
@@ -187,6 +201,15 @@ mod tests {
     }
 
     #[test]
+    fn a_modest_session_is_let_in_when_the_workers_may_have_less_than_they_have() {
+        let admission = Admission::new(1000, 1000);
+        let _flood = fill(&admission, "flood", Some(500));
+        let modest = fill(&admission, "modest", Some(100));
+        assert_eq!(modest.len(), 25);
+        assert_eq!(admission.enter("skill", "flood", 0, Some(100)).unwrap_err(), Full::Gateway);
+    }
+
+    #[test]
     fn large_arguments_take_more_than_a_place() {
         let admission = Admission::new(100, 100);
         let held = admission.enter("skill", "", MAX_BYTES, None);
@@ -209,11 +232,9 @@ mod tests {
         for number in 0..1000 {
             drop(admission.enter(&format!("skill-{number}"), &format!("session-{number}"), 1, None));
         }
-        let names: usize = [&admission.sessions, &admission.skills]
-            .iter()
-            .flat_map(|tally| &tally.segments)
-            .map(|segment| segment.lock().unwrap().len())
-            .sum();
-        assert_eq!(names, 0);
+        for tally in [&admission.sessions, &admission.skills] {
+            let kept: usize = tally.segments.iter().map(|segment| segment.lock().unwrap().len()).sum();
+            assert_eq!((kept, tally.names()), (0, 0));
+        }
     }
 }

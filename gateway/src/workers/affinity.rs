@@ -78,7 +78,7 @@ mod tests {
         let worker = Worker::new(Endpoint::Tcp(id.to_owned()), 1);
         let state =
             WorkerState { worker_id: id.to_owned(), instance_id: instance.to_owned(), ..WorkerState::default() };
-        worker.state.store(Some(Arc::new(state)));
+        worker.learn(state);
         Arc::new(worker)
     }
 

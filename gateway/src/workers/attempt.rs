@@ -80,8 +80,10 @@ impl Attempt<'_> {
         if let Ok(result) = &outcome
             && conduct(&outcome, listener) == Conduct::Good
         {
-            candidate.latency.observe(now - visit.begun, now);
-            visit.waited = Some(Duration::from_micros(result.queued_us));
+            let took = now - visit.begun;
+            let waited = Duration::from_micros(result.queued_us).min(took);
+            candidate.latency.observe(took, took - waited, now);
+            visit.took = Some((waited, took - waited));
         }
         visit.was_full = matches!(outcome, Err(AttemptError::NotStarted { refusal: Refusal::Full, .. }));
         visit.conduct = conduct(&outcome, listener);
@@ -178,7 +180,7 @@ struct Visit<'a> {
     _counted: InFlight<'a>,
     begun: Instant,
     conduct: Conduct,
-    waited: Option<Duration>,
+    took: Option<(Duration, Duration)>,
     was_full: bool,
 }
 
@@ -187,14 +189,14 @@ impl<'a> Visit<'a> {
         let begun = Instant::now();
         worker.record.begin(begun);
         let _counted = worker.begin();
-        Self { worker, gateway, _counted, begun, conduct: Conduct::Unknown, waited: None, was_full: false }
+        Self { worker, gateway, _counted, begun, conduct: Conduct::Unknown, took: None, was_full: false }
     }
 }
 
 impl Drop for Visit<'_> {
     fn drop(&mut self) {
-        let Self { worker, gateway, conduct, waited, was_full, .. } = *self;
-        let ended = Ended { conduct, waited, was_full, in_flight: worker.in_flight() };
+        let Self { worker, gateway, conduct, took, was_full, .. } = *self;
+        let ended = Ended { conduct, took, was_full, in_flight: worker.in_flight() };
         if worker.record.end(ended, Instant::now(), || gateway.workers.may_eject()) {
             gateway.metrics.ejected();
             tracing::warn!(endpoint = %worker.endpoint, "a worker that keeps failing is left out for a while");

@@ -19,6 +19,8 @@ pub(crate) struct Latency(Mutex<Option<Average>>);
 struct Average {
     micros: f64,
     at: Instant,
+    /// Without the wait for a place: a plain moving average.
+    run: Duration,
 }
 
 impl Average {
@@ -29,8 +31,8 @@ impl Average {
 }
 
 impl Latency {
-    /// A call took this long.
-    pub(crate) fn observe(&self, took: Duration, now: Instant) {
+    /// A call took this long, and ran for this much of it.
+    pub(crate) fn observe(&self, took: Duration, ran: Duration, now: Instant) {
         let took = took.as_micros() as f64;
         let mut average = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let micros = match *average {
@@ -41,7 +43,13 @@ impl Latency {
             }
             None => took,
         };
-        *average = Some(Average { micros, at: now });
+        let run = average.map_or(ran, |before| (before.run * 7 + ran) / 8);
+        *average = Some(Average { micros, at: now, run });
+    }
+
+    /// How long a call runs once it has a place; nothing before the first.
+    pub(crate) fn usual_run(&self) -> Duration {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).map_or(Duration::ZERO, |average| average.run)
     }
 
     /// In microseconds; none before the first call.
@@ -58,11 +66,11 @@ mod tests {
     fn a_peak_counts_at_once_and_fades() {
         let (latency, now) = (Latency::default(), Instant::now());
         assert_eq!(latency.read(now), None);
-        latency.observe(Duration::from_millis(1), now);
-        latency.observe(Duration::from_millis(100), now);
+        latency.observe(Duration::from_millis(1), Duration::from_millis(1), now);
+        latency.observe(Duration::from_millis(100), Duration::from_millis(100), now);
         assert_eq!(latency.read(now), Some(100_000.0));
         let later = now + Duration::from_secs(20);
-        latency.observe(Duration::from_millis(1), later);
+        latency.observe(Duration::from_millis(1), Duration::from_millis(1), later);
         let faded = latency.read(later).unwrap();
         assert!((10_000.0..20_000.0).contains(&faded), "{faded}");
     }

@@ -47,7 +47,8 @@ pub(crate) fn pick<'a>(candidates: &'a [Candidate], wanted: Wanted<'_>) -> Resul
         if !worker.is_serving() || wanted.tried.iter().any(|tried| Arc::ptr_eq(tried, worker)) {
             continue;
         }
-        match worker.record.standing(worker.in_flight(), wanted.left, wanted.adaptive, wanted.now) {
+        let may_wait = wanted.left.saturating_sub(it.latency.usual_run());
+        match worker.record.standing(worker.in_flight(), may_wait, wanted.adaptive, wanted.now) {
             Standing::Fit => fit.push(it),
             Standing::Out => out.push(it),
             Standing::Full => full = true,
@@ -107,7 +108,7 @@ mod tests {
     }
 
     fn fail(candidate: &Candidate) {
-        let ended = Ended { conduct: Conduct::Bad, waited: None, was_full: false, in_flight: 1 };
+        let ended = Ended { conduct: Conduct::Bad, took: None, was_full: false, in_flight: 1 };
         for _ in 0..THRESHOLD {
             candidate.worker.record.end(ended, Instant::now(), || true);
         }
@@ -129,8 +130,8 @@ mod tests {
     #[test]
     fn a_slow_one_gets_fewer_calls_though_it_is_less_busy() {
         let candidates = [candidate("a", false), candidate("b", false)];
-        candidates[0].latency.observe(Duration::from_millis(100), Instant::now());
-        candidates[1].latency.observe(Duration::from_millis(10), Instant::now());
+        candidates[0].latency.observe(Duration::from_millis(100), Duration::from_millis(100), Instant::now());
+        candidates[1].latency.observe(Duration::from_millis(10), Duration::from_millis(10), Instant::now());
         let _busy = [candidates[1].worker.begin(), candidates[1].worker.begin()];
         assert_eq!(share_of_first(&candidates), 0);
     }
@@ -153,9 +154,24 @@ mod tests {
     }
 
     #[test]
+    fn a_call_that_would_wait_past_its_deadline_is_told_so() {
+        let candidates = [candidate("a", false)];
+        let took = Some((Duration::ZERO, Duration::from_secs(1)));
+        let ended = Ended { conduct: Conduct::Good, took, was_full: false, in_flight: 1 };
+        candidates[0].worker.record.end(ended, Instant::now(), || true);
+        candidates[0].latency.observe(Duration::from_secs(1), Duration::from_secs(1), Instant::now());
+        let _calls: Vec<_> = (0..8).map(|_| candidates[0].worker.begin()).collect();
+        // Four run and four wait: a place is free in about a second, and the call runs for another.
+        let with = |left: f64| pick(&candidates, Wanted { left: Duration::from_secs_f64(left), ..wanted(&[]) });
+        assert_eq!(with(2.0).unwrap_err(), Nobody::HasRoom);
+        assert!(with(3.0).is_ok());
+    }
+
+    #[test]
     fn those_that_have_what_they_may_have_are_full() {
         let candidates = [candidate("a", false)];
-        let _calls: Vec<_> = (0..candidates[0].worker.record.limit()).map(|_| candidates[0].worker.begin()).collect();
+        let _calls: Vec<_> =
+            (0..candidates[0].worker.record.limit() * 3 / 2).map(|_| candidates[0].worker.begin()).collect();
         assert_eq!(pick(&candidates, wanted(&[])).unwrap_err(), Nobody::HasRoom);
         assert!(pick(&candidates, Wanted { adaptive: false, ..wanted(&[]) }).is_ok());
     }

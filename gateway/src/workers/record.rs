@@ -21,8 +21,8 @@ pub(crate) struct Record {
 struct Book {
     ejection: Ejection,
     limit: Limit,
-    /// How long calls waited there of late.
-    usual_wait: Duration,
+    /// How long calls ran there of late, whatever their skill: how soon a place is free.
+    usual_run: Duration,
 }
 
 impl Default for Record {
@@ -30,7 +30,7 @@ impl Default for Record {
         let limit = Limit::new(1, Instant::now());
         Self {
             limit: AtomicU32::new(limit.current()),
-            book: Mutex::new(Book { ejection: Ejection::default(), limit, usual_wait: Duration::ZERO }),
+            book: Mutex::new(Book { ejection: Ejection::default(), limit, usual_run: Duration::ZERO }),
             silent: AtomicBool::new(false),
         }
     }
@@ -50,12 +50,22 @@ pub(crate) enum Standing {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Ended {
     pub(crate) conduct: Conduct,
-    /// How long the call waited there for a free place, if it says.
-    pub(crate) waited: Option<Duration>,
+    /// How long the call waited there for a free place, and then ran, if it came that far.
+    pub(crate) took: Option<(Duration, Duration)>,
     /// The worker had no place for it.
     pub(crate) was_full: bool,
     /// Calls there when it ended, with it.
     pub(crate) in_flight: u32,
+}
+
+impl Book {
+    /// How long a call is likely to wait for a place behind `in_flight` others, and a quarter more: too late is worse
+    /// than too careful, since a call that is ended half way has cost what another could have used.
+    fn wait_of(&self, in_flight: u32) -> Duration {
+        let capacity = self.limit.capacity();
+        let ahead = (in_flight + 1).saturating_sub(capacity);
+        self.usual_run.saturating_mul(ahead) / capacity * 5 / 4
+    }
 }
 
 impl Record {
@@ -68,7 +78,7 @@ impl Record {
         let mut book = self.book();
         let limit = Limit::new(capacity, now);
         self.limit.store(limit.current(), Ordering::Relaxed);
-        *book = Book { ejection: Ejection::default(), limit, usual_wait: Duration::ZERO };
+        *book = Book { ejection: Ejection::default(), limit, usual_run: Duration::ZERO };
         self.silent.store(false, Ordering::Relaxed);
     }
 
@@ -77,16 +87,17 @@ impl Record {
         self.limit.load(Ordering::Relaxed)
     }
 
-    /// Whether a call with so much time left may go there, beside `in_flight` others. Without `adaptive` only the worker
+    /// Whether a call that may wait so long may go there, beside `in_flight` others. Without `adaptive` only the worker
     /// itself says when it is full.
-    pub(crate) fn standing(&self, in_flight: u32, left: Duration, adaptive: bool, now: Instant) -> Standing {
+    pub(crate) fn standing(&self, in_flight: u32, may_wait: Duration, adaptive: bool, now: Instant) -> Standing {
         let book = self.book();
         if self.silent.load(Ordering::Relaxed) || !book.ejection.is_in(now) {
             return Standing::Out;
         }
-        let would_wait = in_flight >= book.limit.capacity();
-        let too_many = in_flight >= book.limit.current() || (would_wait && book.usual_wait > left);
-        if adaptive && too_many { Standing::Full } else { Standing::Fit }
+        // Admission keeps the sum of all limits, but for modest sessions; one worker may have half as much again.
+        let too_many = in_flight >= book.limit.current() + book.limit.current() / 2;
+        let too_late = book.wait_of(in_flight) > may_wait;
+        if adaptive && (too_many || too_late) { Standing::Full } else { Standing::Fit }
     }
 
     /// A call goes there.
@@ -97,8 +108,8 @@ impl Record {
     /// A call came back. True if the worker is left out from now on.
     pub(crate) fn end(&self, ended: Ended, now: Instant, may_eject: impl FnOnce() -> bool) -> bool {
         let mut book = self.book();
-        if let Some(waited) = ended.waited {
-            book.usual_wait = (book.usual_wait * 7 + waited) / 8;
+        if let Some((waited, ran)) = ended.took {
+            book.usual_run = if book.usual_run.is_zero() { ran } else { (book.usual_run * 7 + ran) / 8 };
             book.limit.observe(waited, ended.in_flight, now);
         }
         if ended.was_full {
