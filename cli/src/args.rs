@@ -162,10 +162,11 @@ pub(crate) struct Workers {
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Circuits {
     /// Only this skill's
+    #[arg(value_parser = clap::builder::NonEmptyStringValueParser::new())]
     pub(crate) skill_id: Option<String>,
     /// Only this session's
-    #[arg(long, value_name = "ID", default_value = "")]
-    pub(crate) session: String,
+    #[arg(long, value_name = "ID", value_parser = clap::builder::NonEmptyStringValueParser::new())]
+    pub(crate) session: Option<String>,
     /// Also the closed ones
     #[arg(long)]
     pub(crate) all: bool,
@@ -182,8 +183,8 @@ pub(crate) struct Circuits {
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Drain {
     /// The worker to take out; the gateway itself if none is given
-    #[arg(default_value = "")]
-    pub(crate) worker_id: String,
+    #[arg(value_parser = clap::builder::NonEmptyStringValueParser::new())]
+    pub(crate) worker_id: Option<String>,
     /// Take it back in
     #[arg(long)]
     pub(crate) resume: bool,

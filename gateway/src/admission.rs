@@ -20,12 +20,20 @@ const MAX_BYTES: usize = 512 * 1024 * 1024;
 /// The gateway's places.
 #[derive(Debug)]
 pub(crate) struct Admission {
-    inside: AtomicUsize,
-    bytes: AtomicUsize,
+    all: Counts,
     most: usize,
     most_of_skill: usize,
     sessions: Tally,
     skills: Tally,
+    /// A session's calls of one skill.
+    pairs: Tally,
+}
+
+/// Calls, and the bytes of their arguments.
+#[derive(Debug, Default)]
+struct Counts {
+    calls: AtomicUsize,
+    bytes: AtomicUsize,
 }
 
 /// A place; free again when dropped.
@@ -45,20 +53,19 @@ pub(crate) enum Full {
     Skill,
 }
 
+impl Full {
+    /// All of them, in the order of their numbers.
+    pub(crate) const NAMES: [&str; 3] = ["gateway", "session", "skill"];
+}
+
 impl Admission {
     pub(crate) fn new(most: usize, most_of_skill: usize) -> Arc<Self> {
-        let (sessions, skills) = (Tally::new(), Tally::new());
-        Arc::new(Self {
-            inside: AtomicUsize::new(0),
-            bytes: AtomicUsize::new(0),
-            most,
-            most_of_skill,
-            sessions,
-            skills,
-        })
+        let (all, sessions, skills, pairs) = (Counts::default(), Tally::new(), Tally::new(), Tally::new());
+        Arc::new(Self { all, most, most_of_skill, sessions, skills, pairs })
     }
 
-    /// A place for a call whose arguments have `size` bytes. `workers` is how many calls the workers may have, if that is known.
+    /// A place for a call whose arguments have `size` bytes. `workers` is how many calls the workers may have, if that is
+    /// known.
     pub(crate) fn enter(
         self: &Arc<Self>,
         skill: &str,
@@ -67,41 +74,51 @@ impl Admission {
         workers: Option<usize>,
     ) -> Result<Permit, Full> {
         let most = self.most.min(workers.unwrap_or(self.most));
-        let inside = self.inside.fetch_add(1, Ordering::AcqRel);
+        let inside = self.all.calls.fetch_add(1, Ordering::AcqRel);
+        let bytes = self.all.bytes.fetch_add(size, Ordering::AcqRel);
         // From here on the permit's drop takes back what was counted.
-        let of_session = self.sessions.add(session);
-        let of_skill = self.skills.add(skill);
-        let bytes = self.bytes.fetch_add(size, Ordering::AcqRel).saturating_add(size);
+        let of_session = self.sessions.add(session, size);
+        let of_skill = self.skills.add(skill, size);
+        let of_pair = self.pairs.add(&pair(session, skill), size);
         let (session, skill) = (session.to_owned(), skill.to_owned());
         let permit = Permit { admission: Arc::clone(self), session, skill, size };
-        if inside >= self.most || bytes > MAX_BYTES {
+        if inside >= self.most || bytes.saturating_add(size) > MAX_BYTES {
             return Err(Full::Gateway);
         }
-        let is_modest = 2 * of_session * self.sessions.names() <= most;
-        if !is_modest && inside >= most {
-            return Err(Full::Gateway);
+        let sessions = self.sessions.names();
+        let is_fair = |mine: usize, used: usize, most: usize| {
+            2 * mine * sessions <= most || mine <= SHARE * most.saturating_sub(used)
+        };
+        match () {
+            () if !is_fair(of_session.calls, inside, most) => {
+                Err(if inside >= most { Full::Gateway } else { Full::Session })
+            }
+            () if !is_fair(of_session.bytes, bytes, MAX_BYTES) => Err(Full::Session),
+            () if of_skill.calls > self.most_of_skill => Err(Full::Skill),
+            () if !is_fair(of_pair.calls, of_skill.calls - 1, self.most_of_skill) => Err(Full::Session),
+            () => Ok(permit),
         }
-        if !is_modest && of_session > SHARE * (most - inside) {
-            return Err(Full::Session);
-        }
-        if of_skill > self.most_of_skill {
-            return Err(Full::Skill);
-        }
-        Ok(permit)
     }
 
     pub(crate) fn in_flight(&self) -> usize {
-        self.inside.load(Ordering::Acquire)
+        self.all.calls.load(Ordering::Acquire)
     }
 }
 
 impl Drop for Permit {
     fn drop(&mut self) {
-        self.admission.sessions.take(&self.session);
-        self.admission.skills.take(&self.skill);
-        self.admission.bytes.fetch_sub(self.size, Ordering::AcqRel);
-        self.admission.inside.fetch_sub(1, Ordering::AcqRel);
+        let Self { admission, session, skill, size } = self;
+        admission.sessions.take(session, *size);
+        admission.skills.take(skill, *size);
+        admission.pairs.take(&pair(session, skill), *size);
+        admission.all.bytes.fetch_sub(*size, Ordering::AcqRel);
+        admission.all.calls.fetch_sub(1, Ordering::AcqRel);
     }
+}
+
+/// Neither part can hold what stands between them.
+fn pair(session: &str, skill: &str) -> String {
+    format!("{session}\0{skill}")
 }
 
 /// Locks, so that shards of the gateway seldom wait for one another.
@@ -110,9 +127,16 @@ const SEGMENTS: usize = 16;
 /// How many calls there are of each name; a name without calls takes no place.
 #[derive(Debug)]
 struct Tally {
-    segments: [Mutex<HashMap<String, usize>>; SEGMENTS],
+    segments: [Mutex<HashMap<String, Count>>; SEGMENTS],
     hasher: RandomState,
     names: AtomicUsize,
+}
+
+/// What one name has.
+#[derive(Debug, Default, Clone, Copy)]
+struct Count {
+    calls: usize,
+    bytes: usize,
 }
 
 impl Tally {
@@ -120,16 +144,17 @@ impl Tally {
         Self { segments: Default::default(), hasher: RandomState::new(), names: AtomicUsize::new(0) }
     }
 
-    /// One more; gives how many there are now.
-    fn add(&self, name: &str) -> usize {
+    /// One call more; gives what there is now.
+    fn add(&self, name: &str, bytes: usize) -> Count {
         let mut counts = self.segment(name);
         if let Some(count) = counts.get_mut(name) {
-            *count += 1;
+            *count = Count { calls: count.calls + 1, bytes: count.bytes + bytes };
             return *count;
         }
-        counts.insert(name.to_owned(), 1);
+        let count = Count { calls: 1, bytes };
+        counts.insert(name.to_owned(), count);
         self.names.fetch_add(1, Ordering::Relaxed);
-        1
+        count
     }
 
     /// How many names have calls.
@@ -137,11 +162,11 @@ impl Tally {
         self.names.load(Ordering::Relaxed)
     }
 
-    /// One less.
-    fn take(&self, name: &str) {
+    /// One call less.
+    fn take(&self, name: &str, bytes: usize) {
         let mut counts = self.segment(name);
         match counts.get_mut(name) {
-            Some(count) if *count > 1 => *count -= 1,
+            Some(count) if count.calls > 1 => *count = Count { calls: count.calls - 1, bytes: count.bytes - bytes },
             _ => {
                 counts.remove(name);
                 self.names.fetch_sub(1, Ordering::Relaxed);
@@ -149,7 +174,7 @@ impl Tally {
         }
     }
 
-    fn segment(&self, name: &str) -> MutexGuard<'_, HashMap<String, usize>> {
+    fn segment(&self, name: &str) -> MutexGuard<'_, HashMap<String, Count>> {
         let segment = &self.segments[self.hasher.hash_one(name) as usize % SEGMENTS];
         segment.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -212,10 +237,11 @@ mod tests {
     #[test]
     fn large_arguments_take_more_than_a_place() {
         let admission = Admission::new(100, 100);
-        let held = admission.enter("skill", "", MAX_BYTES, None);
-        assert_eq!(admission.enter("skill", "", 1, None).unwrap_err(), Full::Gateway);
+        let held = admission.enter("skill", "", MAX_BYTES / 2, None);
+        assert!(held.is_ok());
+        assert_eq!(admission.enter("skill", "other", MAX_BYTES, None).unwrap_err(), Full::Gateway);
         drop(held);
-        assert!(admission.enter("skill", "", 1, None).is_ok());
+        assert!(admission.enter("skill", "other", MAX_BYTES / 2, None).is_ok());
     }
 
     #[test]
@@ -227,12 +253,25 @@ mod tests {
     }
 
     #[test]
+    fn a_session_can_not_take_a_whole_skill_nor_all_bytes() {
+        let admission = Admission::new(10_000, 100);
+        let flood = fill(&admission, "flood", None);
+        assert!((79..=81).contains(&flood.len()), "{}", flood.len());
+        assert!(!fill(&admission, "modest", None).is_empty());
+        let admission = Admission::new(10_000, 10_000);
+        let large = || admission.enter("skill", "flood", MAX_BYTES / 100, None).ok();
+        let flood: Vec<_> = std::iter::from_fn(large).collect();
+        assert!((79..=81).contains(&flood.len()), "{}", flood.len());
+        assert!(admission.enter("skill", "modest", MAX_BYTES / 100, None).is_ok());
+    }
+
+    #[test]
     fn names_without_calls_take_no_place() {
         let admission = Admission::new(100, 100);
         for number in 0..1000 {
             drop(admission.enter(&format!("skill-{number}"), &format!("session-{number}"), 1, None));
         }
-        for tally in [&admission.sessions, &admission.skills] {
+        for tally in [&admission.sessions, &admission.skills, &admission.pairs] {
             let kept: usize = tally.segments.iter().map(|segment| segment.lock().unwrap().len()).sum();
             assert_eq!((kept, tally.names()), (0, 0));
         }

@@ -1,6 +1,7 @@
 //! A call as every face hands it to `invoke`: checked, placed in its trace, with a deadline.
 
 use std::borrow::Cow;
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -25,7 +26,8 @@ impl Input {
     /// About how many bytes it takes.
     pub(crate) fn size(&self) -> usize {
         match self {
-            Self::Struct(fields) => fields.encoded_len(),
+            // A tree of maps takes several times what it takes on the wire.
+            Self::Struct(fields) => 8 * fields.encoded_len(),
             Self::Json(bytes) => bytes.len(),
         }
     }
@@ -64,6 +66,8 @@ pub(crate) struct Call {
     pub(crate) received: Instant,
     /// What the caller allows: the least of its header and its field.
     pub(crate) allowed: Option<Duration>,
+    /// It goes on without its client, and somebody else tells its end.
+    pub(crate) goes_on: AtomicBool,
     /// What is wrong with the request, if anything. Kept, so that the answer can say which call it belongs to.
     pub(crate) fault: Option<SkillError>,
 }
@@ -93,8 +97,9 @@ impl Call {
             policy,
             deviations: raw.repairs,
             call_id,
-            session_id: request.session_id,
-            idempotency_key: request.idempotency_key,
+            session_id: shown(request.session_id, MAX_ID_BYTES),
+            idempotency_key: shown(request.idempotency_key, MAX_ID_BYTES),
+            goes_on: AtomicBool::new(false),
             trace,
             received: Instant::now(),
             allowed: [header, field].into_iter().flatten().min(),
@@ -108,9 +113,14 @@ impl Call {
         self.received + self.allowed.map_or(granted, |allowed| allowed.min(granted))
     }
 
-    /// Whether the caller allows less time than the skill is granted.
-    pub(crate) fn is_shortened(&self, default: Duration, manifest_ms: u32) -> bool {
-        self.allowed.is_some_and(|allowed| allowed < granted(default, manifest_ms))
+    /// Whether the caller allows less time than this.
+    pub(crate) fn is_shortened(&self, granted: Duration) -> bool {
+        self.allowed.is_some_and(|allowed| allowed < granted)
+    }
+
+    /// Whether its time is over, before it is known what its skill is granted.
+    pub(crate) fn is_overdue(&self, default: Duration) -> bool {
+        self.received.elapsed() >= self.allowed.unwrap_or(default)
     }
 
     /// Whether data goes back as a `Value`, as the arguments came.
@@ -120,7 +130,7 @@ impl Call {
 }
 
 /// The time a skill is granted. It may ask for more than the default; a caller may only ask for less.
-fn granted(default: Duration, manifest_ms: u32) -> Duration {
+pub(crate) fn granted(default: Duration, manifest_ms: u32) -> Duration {
     let manifest = (manifest_ms > 0).then(|| Duration::from_millis(manifest_ms.into()));
     manifest.unwrap_or(default).min(Duration::from_millis(MAX_TIMEOUT_MS.into()))
 }

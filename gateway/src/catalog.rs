@@ -4,6 +4,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
 use openskill_proto::v1::{ArgumentRules, CatalogChange, ChangeKind, Skill, SkillStatus};
@@ -43,6 +44,9 @@ impl Entry {
     }
 }
 
+/// How long a skill that went is expected back.
+const LATELY: Duration = Duration::from_secs(30);
+
 /// Skills by id.
 pub(crate) type Snapshot = BTreeMap<String, Arc<Entry>>;
 
@@ -52,6 +56,8 @@ pub(crate) struct Catalog {
     current: ArcSwap<Snapshot>,
     definitions: Definitions,
     changes: watch::Sender<u64>,
+    /// Skills that went, and when: they may be back soon.
+    departed: std::sync::Mutex<HashMap<String, Instant>>,
     /// Held while a snapshot is made, so that an older view of the workers never replaces a newer one.
     building: std::sync::Mutex<()>,
 }
@@ -62,6 +68,7 @@ impl Default for Catalog {
             current: ArcSwap::default(),
             definitions: Definitions::default(),
             changes: watch::Sender::new(0),
+            departed: std::sync::Mutex::default(),
             building: std::sync::Mutex::default(),
         }
     }
@@ -97,6 +104,20 @@ impl Catalog {
         skills.iter().for_each(|skill| drop(self.definitions.get(skill)));
     }
 
+    /// Whether the skill was offered a moment ago: its worker is being restarted, say.
+    pub(crate) fn had_lately(&self, id: &str) -> bool {
+        let departed = self.departed.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        departed.get(id).is_some_and(|at| at.elapsed() < LATELY)
+    }
+
+    fn note_departed(&self, now: &Snapshot) {
+        let mut departed = self.departed.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        departed.retain(|id, at| at.elapsed() < LATELY && !now.contains_key(id));
+        let gone = self.current.load_full();
+        let gone = gone.keys().filter(|id| !now.contains_key(*id)).cloned();
+        departed.extend(gone.map(|id| (id, Instant::now())));
+    }
+
     /// Makes a new snapshot of what the workers have now.
     pub(crate) fn rebuild(&self, workers: &Workers) {
         let _guard = self.building.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
@@ -106,6 +127,7 @@ impl Catalog {
         let states: Vec<_> = workers.iter().filter_map(|worker| worker.serving()).collect();
         let offered = states.iter().flat_map(|state| &state.skills);
         self.definitions.keep(offered.chain(snapshot.values().map(|entry| &entry.skill)));
+        self.note_departed(&snapshot);
         self.current.store(Arc::new(snapshot));
         workers.iter().filter(|worker| worker.is_serving()).for_each(|worker| worker.list());
         self.changes.send_modify(|change| *change += 1);

@@ -12,6 +12,7 @@
 
 use std::time::{Duration, Instant};
 
+use openskill_proto::limits::MAX_SKILLS;
 use openskill_proto::v1::{Circuit, CircuitState, Skill};
 use tokio::sync::broadcast;
 
@@ -31,8 +32,8 @@ use store::{Listed, Store};
 
 use crate::metrics::Metrics;
 
-/// How many session circuits are remembered. Past that, those that nobody asked for the longest are forgotten.
-const MAX_SESSION_CIRCUITS: usize = 64 * 1024;
+/// How many circuits of sessions are remembered for sure. Past that, those that nobody asked for the longest are forgotten.
+const SESSION_CIRCUITS: usize = 32 * 1024;
 
 /// Changes that a slow watcher may be behind before it has to look at the whole again.
 const CHANGES: usize = 256;
@@ -69,9 +70,8 @@ pub(crate) struct Refused {
 impl Circuits {
     pub(crate) fn new(defaults: Rules) -> Self {
         Self {
-            sessions: Store::new(MAX_SESSION_CIRCUITS),
-            // As many as a gateway can have skills, several times over.
-            skills: Store::new(MAX_SESSION_CIRCUITS),
+            sessions: Store::new(SESSION_CIRCUITS),
+            skills: Store::new(2 * MAX_SKILLS),
             defaults,
             changes: broadcast::Sender::new(CHANGES),
         }
@@ -89,24 +89,15 @@ impl Circuits {
         let mut passes = Passes { session: None, skill: None, rules };
         if rules.session.is_on() && !session.is_empty() {
             let key = key(session, &skill.id);
-            match self.sessions.admit(&key, now) {
-                Ok(admitted) => {
-                    if admitted.now_half_open {
-                        self.tell(&skill.id, session, CircuitState::HalfOpen, Duration::ZERO, metrics);
-                    }
-                    passes.session = Some((key, admitted.pass));
-                }
-                Err(retry_after) => return Err(Refused { retry_after, of_session: true }),
-            }
+            let tell = |state| self.tell(&skill.id, session, state, Duration::ZERO, metrics);
+            let pass = self.sessions.admit(&key, now, tell);
+            let pass = pass.map_err(|retry_after| Refused { retry_after, of_session: true })?;
+            passes.session = Some((key, pass));
         }
         if rules.skill.is_on() {
-            match self.skills.admit(&skill.id, now) {
-                Ok(admitted) => {
-                    if admitted.now_half_open {
-                        self.tell(&skill.id, "", CircuitState::HalfOpen, Duration::ZERO, metrics);
-                    }
-                    passes.skill = Some(admitted.pass);
-                }
+            let tell = |state| self.tell(&skill.id, "", state, Duration::ZERO, metrics);
+            match self.skills.admit(&skill.id, now, tell) {
+                Ok(pass) => passes.skill = Some(pass),
                 Err(retry_after) => {
                     // The session's probe was not made.
                     self.report(&skill.id, passes, Verdict::Ignored, now, metrics);
@@ -120,36 +111,37 @@ impl Circuits {
     /// Gives the passes back.
     pub(crate) fn report(&self, skill_id: &str, passes: Passes, verdict: Verdict, now: Instant, metrics: &Metrics) {
         let Passes { session, skill, rules } = passes;
-        if let Some((key, pass)) = session
-            && let Some(state) = self.sessions.report(&key, pass, verdict, &rules.session, now)
-        {
-            let (session, _) = split(&key);
-            self.tell(skill_id, session, state, rules.session.recovery, metrics);
+        if let Some((key, pass)) = session {
+            let tell = |state| self.tell(skill_id, split(&key).0, state, rules.session.recovery, metrics);
+            self.sessions.report(&key, pass, verdict, &rules.session, now, tell);
         }
-        if let Some(pass) = skill
-            && let Some(state) = self.skills.report(skill_id, pass, verdict, &rules.skill, now)
-        {
-            self.tell(skill_id, "", state, rules.skill.recovery, metrics);
+        if let Some(pass) = skill {
+            let tell = |state| self.tell(skill_id, "", state, rules.skill.recovery, metrics);
+            self.skills.report(skill_id, pass, verdict, &rules.skill, now, tell);
         }
     }
 
     /// Whether a call would be refused now. Asking changes nothing.
-    pub(crate) fn look(&self, skill_id: &str, session: &str, now: Instant) -> Option<Refused> {
-        let of_session =
-            (!session.is_empty()).then(|| self.sessions.retry_after(&key(session, skill_id), now)).flatten();
-        let session = of_session.map(|retry_after| Refused { retry_after, of_session: true });
-        let skill =
-            || self.skills.retry_after(skill_id, now).map(|retry_after| Refused { retry_after, of_session: false });
-        session.or_else(skill)
+    pub(crate) fn look(&self, skill: &Skill, session: &str, now: Instant) -> Option<Refused> {
+        let rules = self.defaults.for_skill(skill);
+        let has_own = rules.session.is_on() && !session.is_empty();
+        let own = has_own.then(|| self.sessions.retry_after(&key(session, &skill.id), now)).flatten();
+        if let Some(retry_after) = own {
+            return Some(Refused { retry_after, of_session: true });
+        }
+        let of_all = rules.skill.is_on().then(|| self.skills.retry_after(&skill.id, now)).flatten();
+        of_all.map(|retry_after| Refused { retry_after, of_session: false })
     }
 
-    /// The circuits, sorted by skill and session.
-    pub(crate) fn list(&self, now: Instant) -> Vec<Circuit> {
-        let sessions = self.sessions.list(now).into_iter().map(|(key, listed)| {
+    /// The circuits of a skill or of all, of a session or of all, and the skills' own; sorted by skill and session. Empty
+    /// names mean all.
+    pub(crate) fn list(&self, skill_id: &str, session: &str, now: Instant) -> Vec<Circuit> {
+        let of_skill = |id: &str| skill_id.is_empty() || id == skill_id;
+        let sessions = self.sessions.list(now, |key| is_of(key, skill_id, session)).into_iter().map(|(key, listed)| {
             let (session, skill) = split(&key);
             to_wire(skill, session, listed)
         });
-        let skills = self.skills.list(now).into_iter().map(|(skill, listed)| to_wire(&skill, "", listed));
+        let skills = self.skills.list(now, of_skill).into_iter().map(|(skill, listed)| to_wire(&skill, "", listed));
         let mut all: Vec<_> = sessions.chain(skills).collect();
         all.sort_by(|one, other| (&one.skill_id, &one.session_id).cmp(&(&other.skill_id, &other.session_id)));
         all
@@ -158,19 +150,20 @@ impl Circuits {
     /// Closes circuits by hand: of one skill or of all; of one session, or of all and the skills' own. Says how many were
     /// not closed.
     pub(crate) fn reset(&self, skill_id: &str, session: &str, metrics: &Metrics) -> usize {
-        let of_skill = |id: &str| skill_id.is_empty() || id == skill_id;
-        let mut closed = self.sessions.reset(|key| {
-            let (its_session, its_skill) = split(key);
-            of_skill(its_skill) && (session.is_empty() || its_session == session)
-        });
-        if session.is_empty() {
-            closed.extend(self.skills.reset(of_skill).into_iter().map(|skill| key("", &skill)));
-        }
-        for key in &closed {
-            let (session, skill) = split(key);
+        let tell = |skill: &str, session: &str| {
             self.tell(skill, session, CircuitState::Closed, Duration::ZERO, metrics);
+        };
+        let of_sessions = self.sessions.reset(
+            |key| is_of(key, skill_id, session),
+            |key| {
+                let (session, skill) = split(key);
+                tell(skill, session);
+            },
+        );
+        if !session.is_empty() {
+            return of_sessions;
         }
-        closed.len()
+        of_sessions + self.skills.reset(|id| skill_id.is_empty() || id == skill_id, |skill| tell(skill, ""))
     }
 
     /// Each change from now on.
@@ -178,7 +171,8 @@ impl Circuits {
         self.changes.subscribe()
     }
 
-    /// A change of state: a log line, a metric, an event.
+    /// A change of state: a metric, a log line, an event. Called while the circuit is locked, so that changes are told in
+    /// their order.
     fn tell(&self, skill_id: &str, session_id: &str, state: CircuitState, recovery: Duration, metrics: &Metrics) {
         metrics.circuit_changed(!session_id.is_empty(), state);
         let retry_after_ms = if state == CircuitState::Open { millis(recovery) } else { 0 };
@@ -214,6 +208,12 @@ fn key(session: &str, skill_id: &str) -> String {
 /// Session and skill.
 fn split(key: &str) -> (&str, &str) {
     key.split_once(SEPARATOR).unwrap_or(("", key))
+}
+
+/// Whether a key belongs to a skill and a session; empty names mean any.
+fn is_of(key: &str, skill_id: &str, session: &str) -> bool {
+    let (its_session, its_skill) = split(key);
+    (skill_id.is_empty() || its_skill == skill_id) && (session.is_empty() || its_session == session)
 }
 
 fn to_wire(skill_id: &str, session_id: &str, listed: Listed) -> Circuit {

@@ -10,6 +10,7 @@ use crate::gateway::Gateway;
 use crate::outcome::Outcome;
 use crate::relay::Listener;
 use crate::workers::Worker;
+use crate::workers::affinity::SessionKey;
 use crate::workers::attempt::{Attempt, AttemptError, Refusal};
 use crate::workers::pick::{Candidate, Nobody, Wanted, pick};
 
@@ -19,6 +20,9 @@ const MAX_ATTEMPTS: u32 = 3;
 /// Before a skill runs again: at first, then twice as long each time, and as much again by chance.
 const BACK_OFF: Duration = Duration::from_millis(10);
 
+/// So much of its time a skill must have had for a time-out to be its own.
+const ALL_OF_ITS_TIME: f64 = 0.9;
+
 /// A call on its way to a worker.
 pub(crate) struct Run<'a> {
     pub(crate) gateway: &'a Gateway,
@@ -26,7 +30,9 @@ pub(crate) struct Run<'a> {
     pub(crate) attempt: Attempt<'a>,
     pub(crate) shard: usize,
     pub(crate) listener: Option<&'a Listener>,
-    /// The caller gave it less time than the skill is granted.
+    /// The time that the skill is granted.
+    pub(crate) granted: Duration,
+    /// The caller gave it less.
     pub(crate) shortened: bool,
 }
 
@@ -43,28 +49,36 @@ enum Step {
 /// Runs the call on one of the skill's workers, hardly past its deadline.
 pub(crate) async fn dispatch(run: Run<'_>) -> Outcome {
     run.gateway.retries.pay_in();
-    let mut outcome = run.to_end().await;
-    if let Some(error) = &mut outcome.result.error
-        && run.shortened
-        && error.code() == ErrorCode::Timeout
-        && error.blame() == Blame::Skill
-    {
-        // Nobody knows whether the skill would have made it in the time that it is granted.
-        error.set_blame(Blame::Caller);
-    }
-    outcome
+    run.to_end().await
+}
+
+/// Why there is no worker for the next attempt.
+enum NoWorker {
+    /// What the session had is lost. The caller has to hear of it.
+    SessionGone(SkillError),
+    Other(SkillError),
+}
+
+/// A worker for an attempt.
+struct Chosen {
+    candidate: Candidate,
+    /// The session holds it from now on, if the attempt begins there.
+    is_new_hold: bool,
 }
 
 impl Run<'_> {
     async fn to_end(&self) -> Outcome {
         let mut tried: Vec<Arc<Worker>> = Vec::new();
-        let mut outcome = Outcome::failed(SkillError::new(ErrorCode::Unavailable, "no worker takes this call now"));
+        let mut outcome = Outcome::failed(unavailable());
         while outcome.attempts < MAX_ATTEMPTS {
-            let candidate = match self.choose(&tried) {
-                Ok(candidate) => candidate,
+            let Chosen { candidate, is_new_hold } = match self.choose(&tried) {
+                Ok(chosen) => chosen,
+                Err(NoWorker::SessionGone(error)) if !outcome.may_have_run => {
+                    return Outcome { attempts: outcome.attempts, ..Outcome::failed(error) };
+                }
+                Err(NoWorker::Other(error)) if outcome.attempts == 0 => return Outcome::failed(error),
                 // What happened at the workers that were asked says more.
-                Err(_) if outcome.attempts > 0 => break,
-                Err(error) => return Outcome::failed(error),
+                Err(_) => break,
             };
             outcome.attempts += 1;
             let worker = &candidate.worker;
@@ -73,7 +87,13 @@ impl Run<'_> {
                     return Outcome { result, may_have_run: true, ..outcome };
                 }
                 Step::Elsewhere(error) => {
-                    outcome.result = ExecuteResult { worker_id: worker.id(), ..failed(error) };
+                    if is_new_hold {
+                        self.gateway.affinity.release(&self.session_key());
+                    }
+                    // What a skill that ran said counts for more.
+                    if !outcome.may_have_run {
+                        outcome.result = ExecuteResult { worker_id: worker.id(), ..failed(error) };
+                    }
                     tried.push(Arc::clone(worker));
                 }
                 Step::Again(result) => {
@@ -94,52 +114,69 @@ impl Run<'_> {
     }
 
     /// The worker for the next attempt.
-    fn choose(&self, tried: &[Arc<Worker>]) -> Result<Candidate, SkillError> {
+    fn choose(&self, tried: &[Arc<Worker>]) -> Result<Chosen, NoWorker> {
         let now = Instant::now();
         let left = self.attempt.deadline.saturating_duration_since(now);
         if left.is_zero() {
             let error = SkillError::new(ErrorCode::Timeout, "the deadline passed before a worker took the call");
-            return Err(error.with_blame(if self.shortened { Blame::Caller } else { Blame::Gateway }));
+            let blame = if self.shortened { Blame::Caller } else { Blame::Gateway };
+            return Err(NoWorker::Other(error.with_blame(blame)));
         }
-        let session = &self.attempt.request.session_id;
-        if self.entry.skill.session_affinity && !session.is_empty() {
-            return self.holder(session, tried);
-        }
-        let wanted = Wanted { tried, left, adaptive: self.gateway.config.adaptive_limit, now };
         // Workers may have come since the call began.
         let again = if tried.is_empty() { None } else { self.gateway.catalog.get(&self.entry.skill.id) };
         let candidates = again.as_ref().map_or(&self.entry.candidates, |entry| &entry.candidates);
-        pick(candidates, wanted).cloned().map_err(|nobody| match nobody {
-            Nobody::IsUp => unavailable(),
-            Nobody::HasRoom => full("the workers are full"),
-        })
+        let wanted = Wanted { tried, left, adaptive: self.gateway.config.adaptive_limit, now };
+        if self.entry.skill.session_affinity && !self.attempt.request.session_id.is_empty() {
+            return self.holder(candidates, wanted);
+        }
+        let picked = pick(candidates, wanted).cloned();
+        picked
+            .map(|candidate| Chosen { candidate, is_new_hold: false })
+            .map_err(|nobody| NoWorker::Other(nobody.into()))
     }
 
-    /// The worker that holds the session.
-    fn holder(&self, session: &str, tried: &[Arc<Worker>]) -> Result<Candidate, SkillError> {
-        let skill = &self.entry.skill;
-        let group = if skill.toolset.is_empty() { &skill.id } else { &skill.toolset };
-        let candidates = &self.entry.candidates;
-        let workers = candidates.iter().map(|it| Arc::clone(&it.worker));
-        let holder = self.gateway.affinity.choose(session, group, workers).map_err(|_| {
+    /// The worker that holds the session; one that is to hold it, if it is new.
+    fn holder(&self, candidates: &[Candidate], wanted: Wanted<'_>) -> Result<Chosen, NoWorker> {
+        let (key, affinity) = (self.session_key(), &self.gateway.affinity);
+        let Some(instance) = affinity.holder(&key) else {
+            let candidate = affinity.hold(&key, candidates, wanted).map_err(|nobody| NoWorker::Other(nobody.into()))?;
+            return Ok(Chosen { candidate, is_new_hold: true });
+        };
+        if self.gateway.workers.is_gone(&instance) {
+            affinity.release(&key);
             let message =
                 "the worker that held this session is gone, and what the session had there with it: begin anew";
-            SkillError { retryable: false, ..SkillError::new(ErrorCode::Unavailable, message) }
-        })?;
-        let is_holder = |it: &&Candidate| holder.as_ref().is_some_and(|holder| Arc::ptr_eq(holder, &it.worker));
-        let was_tried = |it: &Candidate| tried.iter().any(|tried| Arc::ptr_eq(tried, &it.worker));
-        candidates.iter().find(is_holder).filter(|it| !was_tried(it)).cloned().ok_or_else(unavailable)
+            let error = SkillError { retryable: false, ..SkillError::new(ErrorCode::Unavailable, message) };
+            return Err(NoWorker::SessionGone(error));
+        }
+        let of_holder: Vec<_> = candidates.iter().filter(|it| it.worker.instance() == instance).cloned().collect();
+        match pick(&of_holder, wanted) {
+            Ok(candidate) => Ok(Chosen { candidate: candidate.clone(), is_new_hold: false }),
+            Err(Nobody::HasRoom) => Err(NoWorker::Other(Nobody::HasRoom.into())),
+            Err(Nobody::IsUp) => {
+                let message = "the worker that holds this session does not take calls now: try again";
+                let error = SkillError::new(ErrorCode::Unavailable, message).with_retry_after_ms(500);
+                Err(NoWorker::Other(error))
+            }
+        }
+    }
+
+    /// What the session's state belongs to: skills of one toolset share it.
+    fn session_key(&self) -> SessionKey {
+        let skill = &self.entry.skill;
+        let group = if skill.toolset.is_empty() { &skill.id } else { &skill.toolset };
+        SessionKey::new(&self.attempt.request.session_id, group)
     }
 
     /// One attempt.
     async fn at(&self, candidate: &Candidate) -> Step {
-        let worker = &candidate.worker;
-        match self.attempt.run(candidate, self.gateway, self.shard, self.listener).await {
-            Ok(result)
-                if result.error.as_ref().is_some_and(|error| error.retryable && error.code() != ErrorCode::Timeout) =>
-            {
-                Step::Again(result)
-            }
+        let (worker, begun) = (&candidate.worker, Instant::now());
+        let mut ended = self.attempt.run(candidate, self.gateway, self.shard, self.listener).await;
+        if let Ok(result) = &mut ended {
+            self.excuse(result, begun);
+        }
+        match ended {
+            Ok(result) if is_worth_another_run(&result) => Step::Again(result),
             Ok(result) => Step::Over(result),
             Err(AttemptError::Overdue) => {
                 Step::Over(ExecuteResult { worker_id: worker.id(), ..failed(self.overdue()) })
@@ -157,6 +194,17 @@ impl Run<'_> {
                 let error = SkillError::new(ErrorCode::Unavailable, message);
                 Step::Again(ExecuteResult { worker_id: worker.id(), ..failed(error) })
             }
+        }
+    }
+
+    /// A skill that was ended before it had the time it is granted is not to blame: its caller was in a hurry, or the time
+    /// went by in queues and at other workers.
+    fn excuse(&self, result: &mut ExecuteResult, begun: Instant) {
+        let had = begun.elapsed().saturating_sub(Duration::from_micros(result.queued_us));
+        let Some(error) = &mut result.error else { return };
+        let timed_out = matches!(error.code(), ErrorCode::Timeout | ErrorCode::McpTimeout);
+        if timed_out && error.blame() == Blame::Skill && had < self.granted.mul_f64(ALL_OF_ITS_TIME) {
+            error.set_blame(if self.shortened { Blame::Caller } else { Blame::Gateway });
         }
     }
 
@@ -185,6 +233,20 @@ impl Run<'_> {
             SkillError::new(ErrorCode::Timeout, message).with_blame(Blame::Caller)
         } else {
             SkillError::new(ErrorCode::Timeout, "the worker did not answer in time").with_blame(Blame::Worker)
+        }
+    }
+}
+
+/// Whether the same call may do better. After a time-out there is no time for it.
+fn is_worth_another_run(result: &ExecuteResult) -> bool {
+    result.error.as_ref().is_some_and(|error| error.retryable && error.code() != ErrorCode::Timeout)
+}
+
+impl From<Nobody> for SkillError {
+    fn from(nobody: Nobody) -> Self {
+        match nobody {
+            Nobody::IsUp => unavailable(),
+            Nobody::HasRoom => full("the workers are full"),
         }
     }
 }

@@ -31,7 +31,9 @@ pub(crate) struct Gateway {
     pub(crate) keys: Arc<Keys>,
     admission: Arc<Admission>,
     pub(crate) metrics: Metrics,
-    pub(crate) memory: Memory,
+    /// Bodies that arrive, and answers that wait to be read.
+    pub(crate) arriving: Memory,
+    pub(crate) leaving: Memory,
     /// Calls that go on without their clients.
     pub(crate) tasks: TaskTracker,
     /// An operator wants no new calls here.
@@ -51,7 +53,8 @@ impl Gateway {
             keys: Keys::new(config.idempotency_lifetime),
             admission: Admission::new(config.max_in_flight, config.max_in_flight_of_skill),
             metrics: Metrics::default(),
-            memory: Memory::default(),
+            arriving: Memory::default(),
+            leaving: Memory::default(),
             tasks: TaskTracker::new(),
             held: watch::Sender::new(false),
             draining,
@@ -67,7 +70,7 @@ impl Gateway {
         }
         let size = call.input.size();
         let entered = self.admission.enter(&call.skill_id, &call.session_id, size, self.calls_of_workers());
-        entered.map_err(|why| match why {
+        entered.inspect_err(|why| self.metrics.refused(*why)).map_err(|why| match why {
             Full::Gateway => full("the gateway is full"),
             Full::Session => full("this session has its share of the places: wait for its calls to end"),
             Full::Skill => full("this skill has as many calls as it may have"),

@@ -1,6 +1,6 @@
 //! Idempotency keys: a second call of a skill with the same key gets the first one's result, or waits for it.
 //!
-//! A key belongs to a skill and to the arguments it was first used with. What is remembered is what may have run: a call
+//! A key belongs to a skill, a session, and the arguments it was first used with, byte for byte. What is remembered is what may have run: a call
 //! that was refused before a skill could start leaves its key free. Results are kept for a while and within a budget; when
 //! that is spent the oldest results go and their keys stay, so that nothing runs twice.
 //!
@@ -10,10 +10,12 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use bytes::Bytes;
 use prost::Message as _;
 use sha2::{Digest as _, Sha256};
 use tokio::sync::watch;
 
+use crate::call::Call;
 use crate::outcome::Outcome;
 
 /// Keys that are remembered at most. More are refused: to forget one early could run a skill twice.
@@ -40,8 +42,21 @@ struct Book {
     bytes: usize,
 }
 
-/// A skill and a key.
-type Name = (String, String);
+/// What a key belongs to.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct Name {
+    skill: String,
+    session: String,
+    key: String,
+}
+
+impl Name {
+    /// The name of a call that has a key.
+    pub(crate) fn of(call: &Call) -> Self {
+        let [skill, session, key] = [&call.skill_id, &call.session_id, &call.idempotency_key].map(String::clone);
+        Self { skill, session, key }
+    }
+}
 
 #[derive(Debug)]
 struct Slot {
@@ -97,9 +112,8 @@ impl Keys {
     }
 
     /// Uses a key for a call with these arguments.
-    pub(crate) fn claim(self: &Arc<Self>, skill_id: &str, key: &str, arguments: &[u8], now: Instant) -> Claim {
+    pub(crate) fn claim(self: &Arc<Self>, name: Name, arguments: &[u8], now: Instant) -> Claim {
         let fingerprint: [u8; 32] = Sha256::digest(arguments).into();
-        let name = (skill_id.to_owned(), key.to_owned());
         let mut book = self.book();
         book.expire(now);
         match book.slots.get(&name) {
@@ -123,8 +137,10 @@ impl Keys {
 impl Ticket {
     /// Says what became of the call.
     pub(crate) fn end(mut self, outcome: &Outcome) {
-        let ended = if outcome.may_have_run { Ended::With(Arc::new(outcome.clone())) } else { Ended::Refused };
-        self.ended = Some(ended);
+        let mut outcome = outcome.clone();
+        // As it came it is a piece of the buffer that it was read into, and would keep all of that.
+        outcome.result.data_json = Bytes::copy_from_slice(&outcome.result.data_json);
+        self.ended = Some(if outcome.may_have_run { Ended::With(Arc::new(outcome)) } else { Ended::Refused });
     }
 }
 
@@ -196,8 +212,12 @@ mod tests {
         Outcome { result, may_have_run: true, ..refused }
     }
 
+    fn name(skill: &str, key: &str) -> Name {
+        Name { skill: skill.to_owned(), session: String::new(), key: key.to_owned() }
+    }
+
     fn first(keys: &Arc<Keys>, key: &str, now: Instant) -> Ticket {
-        match keys.claim("skill", key, b"{}", now) {
+        match keys.claim(name("skill", key), b"{}", now) {
             Claim::First(ticket) => ticket,
             other => panic!("{other:?}"),
         }
@@ -207,12 +227,12 @@ mod tests {
     fn a_key_is_used_once_and_belongs_to_its_arguments_and_its_skill() {
         let (keys, now) = (Keys::new(Duration::from_secs(60)), Instant::now());
         let ticket = first(&keys, "k", now);
-        let Claim::Running(end) = keys.claim("skill", "k", b"{}", now) else { panic!("it runs") };
-        assert!(matches!(keys.claim("skill", "k", br#"{"n":1}"#, now), Claim::Mismatch));
-        assert!(matches!(keys.claim("other", "k", b"{}", now), Claim::First(_)));
+        let Claim::Running(end) = keys.claim(name("skill", "k"), b"{}", now) else { panic!("it runs") };
+        assert!(matches!(keys.claim(name("skill", "k"), br#"{"n":1}"#, now), Claim::Mismatch));
+        assert!(matches!(keys.claim(name("other", "k"), b"{}", now), Claim::First(_)));
         ticket.end(&ran(1));
         assert!(matches!(&*end.borrow(), Some(Ended::With(_))));
-        assert!(matches!(keys.claim("skill", "k", b"{}", now), Claim::Over(Ended::With(_))));
+        assert!(matches!(keys.claim(name("skill", "k"), b"{}", now), Claim::Over(Ended::With(_))));
     }
 
     #[test]
@@ -226,7 +246,7 @@ mod tests {
     fn a_call_that_nobody_heard_of_again_may_have_run() {
         let (keys, now) = (Keys::new(Duration::from_secs(60)), Instant::now());
         drop(first(&keys, "k", now));
-        assert!(matches!(keys.claim("skill", "k", b"{}", now), Claim::Over(Ended::Unknown)));
+        assert!(matches!(keys.claim(name("skill", "k"), b"{}", now), Claim::Over(Ended::Unknown)));
     }
 
     #[test]
@@ -234,7 +254,7 @@ mod tests {
         let (keys, now) = (Keys::new(Duration::from_secs(60)), Instant::now());
         first(&keys, "k", now).end(&ran(1));
         let later = Instant::now() + Duration::from_secs(60);
-        assert!(matches!(keys.claim("skill", "k", b"{}", later), Claim::First(_)));
+        assert!(matches!(keys.claim(name("skill", "k"), b"{}", later), Claim::First(_)));
         assert_eq!(keys.book().bytes, 0);
     }
 
@@ -245,14 +265,14 @@ mod tests {
             first(&keys, &number.to_string(), now).end(&ran(MAX_BYTES / 4));
         }
         assert!(keys.book().bytes <= MAX_BYTES);
-        assert!(matches!(keys.claim("skill", "0", b"{}", now), Claim::Over(Ended::Unknown)));
-        assert!(matches!(keys.claim("skill", "9", b"{}", now), Claim::Over(Ended::With(_))));
+        assert!(matches!(keys.claim(name("skill", "0"), b"{}", now), Claim::Over(Ended::Unknown)));
+        assert!(matches!(keys.claim(name("skill", "9"), b"{}", now), Claim::Over(Ended::With(_))));
     }
 
     #[test]
     fn too_many_keys_are_refused() {
         let (keys, now) = (Keys::new(Duration::from_secs(60)), Instant::now());
         (0..MAX_KEYS).for_each(|number| first(&keys, &number.to_string(), now).end(&ran(0)));
-        assert!(matches!(keys.claim("skill", "one more", b"{}", now), Claim::Full));
+        assert!(matches!(keys.claim(name("skill", "one more"), b"{}", now), Claim::Full));
     }
 }

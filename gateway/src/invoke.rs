@@ -2,6 +2,7 @@
 
 use std::convert::Infallible;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use bytes::Bytes;
@@ -12,7 +13,7 @@ use tower::{Layer as _, Service as _, service_fn};
 use tracing::Instrument as _;
 
 use crate::admission::Permit;
-use crate::call::Call;
+use crate::call::{Call, granted};
 use crate::catalog::Entry;
 use crate::circuit::layer::CircuitLayer;
 use crate::dispatch::{Run, dispatch};
@@ -47,6 +48,12 @@ pub(crate) async fn invoke(
 /// The result of a call that was refused before anything was done for it.
 pub(crate) fn turn_away(gateway: &Gateway, call: &Call, error: SkillError) -> SkillResult {
     finish(gateway, call, Outcome::failed(error), Record::begin(call))
+}
+
+/// Tells the end of a call whose client is gone.
+pub(crate) fn end_unheard(gateway: &Gateway, call: &Call, outcome: Outcome) {
+    call.goes_on.store(false, Ordering::Relaxed);
+    finish(gateway, call, outcome, Record::begin(call));
 }
 
 fn finish(gateway: &Gateway, call: &Call, outcome: Outcome, record: Record<'_>) -> SkillResult {
@@ -124,13 +131,15 @@ impl Work {
             tracestate: &call.trace.state,
             deadline: self.deadline(),
         };
+        let granted = granted(self.gateway.config.default_timeout, self.entry.skill.timeout_ms);
         let run = Run {
             gateway: &self.gateway,
             entry: &self.entry,
             attempt,
             shard: self.shard,
             listener: self.listener.as_ref(),
-            shortened: call.is_shortened(self.gateway.config.default_timeout, self.entry.skill.timeout_ms),
+            granted,
+            shortened: call.is_shortened(granted),
         };
         let circuits = CircuitLayer { circuits: &self.gateway.circuits, metrics: &self.gateway.metrics };
         let mut guarded = circuits.layer(service_fn(|run| dispatch(run).map(Ok::<_, Infallible>)));
@@ -144,7 +153,10 @@ impl Work {
 fn look_up(gateway: &Gateway, call: &Call) -> Result<Arc<Entry>, SkillError> {
     let id = &call.skill_id;
     let Some(entry) = gateway.catalog.get(id) else {
-        return Err(if gateway.is_ready() {
+        return Err(if gateway.catalog.had_lately(id) {
+            let message = "no worker offers this skill now, though one did a moment ago: try again";
+            SkillError::new(ErrorCode::Unavailable, message).with_retry_after_ms(500)
+        } else if gateway.is_ready() {
             let near = gateway.catalog.nearest(id).map(|near| format!("; did you mean '{near}'?")).unwrap_or_default();
             let message = format!("there is no such skill: GET /skills or ListSkills lists them{near}");
             SkillError::new(ErrorCode::NotFound, message)

@@ -3,27 +3,31 @@
 //! It goes on without its client, up to its deadline. A key says that somebody means to ask again: the answer should be
 //! there then, and not the news that the first call was ended half way.
 
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use openskill_proto::v1::{Blame, ErrorCode, SkillError};
-use tokio::sync::watch;
+use tokio::sync::{oneshot, watch};
+use tracing::Instrument as _;
 
 use crate::admission::Permit;
 use crate::dispatch::full;
-use crate::idempotency::{Claim, Ended, Ticket};
-use crate::invoke::Work;
+use crate::idempotency::{Claim, Ended, Name, Ticket};
+use crate::invoke::{Work, end_unheard};
 use crate::outcome::Outcome;
 
 /// Makes the call, or waits for the one that was made with its key.
 pub(crate) async fn keyed(work: Work, permit: Permit) -> Result<Outcome, SkillError> {
     loop {
         let (call, keys) = (&work.call, &work.gateway.keys);
-        let ended = match keys.claim(&call.skill_id, &call.idempotency_key, &work.json, Instant::now()) {
+        let ended = match keys.claim(Name::of(call), &work.json, Instant::now()) {
             Claim::First(ticket) => return Ok(make(work, ticket, permit).await),
             Claim::Over(ended) => ended,
             Claim::Running(end) => wait(end, work.deadline()).await?,
             Claim::Mismatch => {
-                let message = "this idempotency_key was used with other arguments: a new call needs a new key";
+                let message =
+                    "this idempotency_key was used with other arguments, byte for byte: a new call needs a new key";
                 return Err(SkillError::new(ErrorCode::InvalidArgument, message));
             }
             Claim::Full => return Err(full("there are too many idempotency keys")),
@@ -32,6 +36,10 @@ pub(crate) async fn keyed(work: Work, permit: Permit) -> Result<Outcome, SkillEr
             Ended::With(outcome) => {
                 work.gateway.metrics.replayed();
                 let mut outcome = Outcome::clone(&outcome);
+                if let Some(error) = &mut outcome.result.error {
+                    // With this key the answer stays what it is.
+                    (error.retryable, error.retry_after_ms) = (false, 0);
+                }
                 outcome.warnings.push("this is the result of an earlier call with the same idempotency_key".to_owned());
                 return Ok(outcome);
             }
@@ -45,13 +53,21 @@ pub(crate) async fn keyed(work: Work, permit: Permit) -> Result<Outcome, SkillEr
 /// Makes the call in a task of its own. The permit is held to its end.
 async fn make(work: Work, ticket: Ticket, permit: Permit) -> Outcome {
     let tasks = work.gateway.tasks.clone();
-    let task = tasks.spawn(async move {
+    let (tell, told) = oneshot::channel();
+    work.call.goes_on.store(true, Ordering::Relaxed);
+    let call = Arc::clone(&work.call);
+    let run = async move {
         let _permit = permit;
         let outcome = work.execute().await;
         ticket.end(&outcome);
-        outcome
-    });
-    task.await.unwrap_or_else(|_| Outcome::failed(unknown()))
+        if let Err(outcome) = tell.send(outcome) {
+            end_unheard(&work.gateway, &work.call, outcome);
+        }
+    };
+    tasks.spawn(run.in_current_span());
+    let outcome = told.await;
+    call.goes_on.store(false, Ordering::Relaxed);
+    outcome.unwrap_or_else(|_| Outcome::failed(SkillError::new(ErrorCode::Internal, "the call broke off")))
 }
 
 async fn wait(mut end: watch::Receiver<Option<Ended>>, deadline: Instant) -> Result<Ended, SkillError> {
@@ -65,6 +81,7 @@ async fn wait(mut end: watch::Receiver<Option<Ended>>, deadline: Instant) -> Res
 }
 
 fn unknown() -> SkillError {
-    let message = "an earlier call with this idempotency_key may have run, and its result is not kept any more";
+    let message =
+        "a call with this idempotency_key may have run, and its result is not kept: look before you use a new key";
     SkillError { retryable: false, ..SkillError::new(ErrorCode::Unavailable, message) }.with_blame(Blame::Gateway)
 }

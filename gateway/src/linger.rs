@@ -4,7 +4,7 @@
 //! side has not read yet: the answer to its last call, say. So a connection that is done says so, and goes on reading until
 //! the other side is done too, for a moment.
 
-use std::io::{IoSlice, Result};
+use std::io::{ErrorKind, IoSlice, Result};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -12,37 +12,66 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::runtime::Handle;
+use tokio::sync::OwnedSemaphorePermit;
+use tokio::time::Sleep;
 use tokio_util::task::TaskTracker;
 
 /// How long, and how much is still read.
 const LINGER: Duration = Duration::from_secs(1);
 const MOST: u64 = 1024 * 1024;
 
+/// How long the other side may take nothing of what is written.
+const STALL: Duration = Duration::from_secs(60);
+
 /// A stream that lingers when it is dropped.
 pub(crate) struct Lingering {
     /// Taken by the drop alone.
     stream: Option<TcpStream>,
+    /// Its place among the connections, kept until it is really closed.
+    place: Option<OwnedSemaphorePermit>,
     tasks: TaskTracker,
+    /// Runs while the other side takes nothing.
+    stall: Option<Pin<Box<Sleep>>>,
 }
 
 impl Lingering {
     /// `tasks` are waited for before the runtime ends.
-    pub(crate) fn new(stream: TcpStream, tasks: TaskTracker) -> Self {
-        Self { stream: Some(stream), tasks }
+    pub(crate) fn new(stream: TcpStream, place: OwnedSemaphorePermit, tasks: TaskTracker) -> Self {
+        Self { stream: Some(stream), place: Some(place), tasks, stall: None }
     }
 
     fn with<T>(&mut self, poll: impl FnOnce(Pin<&mut TcpStream>) -> Poll<Result<T>>) -> Poll<Result<T>> {
         match &mut self.stream {
             Some(stream) => poll(Pin::new(stream)),
-            None => Poll::Ready(Err(std::io::ErrorKind::NotConnected.into())),
+            None => Poll::Ready(Err(ErrorKind::NotConnected.into())),
         }
     }
+}
+
+/// What a write came to; an error if it has been waiting for too long. An HTTP/1 client that never reads would keep its
+/// connection for ever.
+fn in_time<T>(
+    written: Poll<Result<T>>,
+    stall: &mut Option<Pin<Box<Sleep>>>,
+    context: &mut Context<'_>,
+) -> Poll<Result<T>> {
+    if written.is_ready() {
+        *stall = None;
+        return written;
+    }
+    let stall = stall.get_or_insert_with(|| Box::pin(tokio::time::sleep(STALL)));
+    stall.as_mut().poll(context).map(|()| Err(ErrorKind::TimedOut.into()))
 }
 
 impl Drop for Lingering {
     fn drop(&mut self) {
         if let (Some(stream), Ok(runtime)) = (self.stream.take(), Handle::try_current()) {
-            self.tasks.spawn_on(tokio::time::timeout(LINGER, linger(stream)), &runtime);
+            let place = self.place.take();
+            let lingering = async move {
+                let _ = tokio::time::timeout(LINGER, linger(stream)).await;
+                drop(place);
+            };
+            self.tasks.spawn_on(lingering, &runtime);
         }
     }
 }
@@ -60,7 +89,8 @@ impl AsyncRead for Lingering {
 
 impl AsyncWrite for Lingering {
     fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<Result<usize>> {
-        self.with(|stream| stream.poll_write(context, bytes))
+        let written = self.with(|stream| stream.poll_write(context, bytes));
+        in_time(written, &mut self.stall, context)
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<()>> {
@@ -76,7 +106,8 @@ impl AsyncWrite for Lingering {
         context: &mut Context<'_>,
         slices: &[IoSlice<'_>],
     ) -> Poll<Result<usize>> {
-        self.with(|stream| stream.poll_write_vectored(context, slices))
+        let written = self.with(|stream| stream.poll_write_vectored(context, slices));
+        in_time(written, &mut self.stall, context)
     }
 
     fn is_write_vectored(&self) -> bool {

@@ -1,12 +1,15 @@
-//! What clients make the gateway hold: bodies that arrive, and answers that nobody reads. One budget for all of them.
+//! What clients make the gateway hold: a budget for bodies that arrive, one for answers that nobody reads.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// The budget, in bytes. Past it, bodies are refused and the answers that are not read are given up.
+/// A budget, in bytes. Past it, large bodies are refused and large answers that are not read are given up.
 const MOST: usize = 512 * 1024 * 1024;
 
-/// The budget of one gateway.
+/// What is so small is not counted: who holds up others does not hold up their small requests.
+pub(crate) const SMALL: usize = 64 * 1024;
+
+/// One budget of a gateway.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Memory(Arc<AtomicUsize>);
 
@@ -22,6 +25,11 @@ impl Memory {
     pub(crate) fn share(&self) -> Share {
         Share { memory: self.clone(), bytes: 0 }
     }
+
+    /// How many bytes are held now.
+    pub(crate) fn held(&self) -> usize {
+        self.0.load(Ordering::Relaxed)
+    }
 }
 
 impl Share {
@@ -35,6 +43,15 @@ impl Share {
             self.memory.0.fetch_sub(bytes, Ordering::Relaxed);
         }
         fits
+    }
+
+    /// Holds this many, and no other. False if there is no room for that; then it is as before.
+    pub(crate) fn set(&mut self, bytes: usize) -> bool {
+        if bytes > self.bytes {
+            return self.add(bytes - self.bytes);
+        }
+        self.take(self.bytes - bytes);
+        true
     }
 
     /// Holds less.
@@ -65,6 +82,6 @@ mod tests {
         drop(one);
         assert!(other.add(MOST - 10));
         drop(other);
-        assert_eq!(memory.0.load(Ordering::Relaxed), 0);
+        assert_eq!(memory.held(), 0);
     }
 }

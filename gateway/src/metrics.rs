@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use openskill_proto::error::TABLE;
 use openskill_proto::v1::{CircuitState, ErrorCode};
 
+use crate::admission::Full;
 use crate::arguments::Kind;
 
 /// What a gateway has counted since it began.
@@ -18,6 +19,8 @@ pub(crate) struct Metrics {
     rejections: AtomicU64,
     /// By scope (session, skill) and state (open, half-open, closed).
     circuits: [[AtomicU64; 3]; 2],
+    /// By whose bound it was, in the order of [`Full::NAMES`].
+    refusals: [AtomicU64; 3],
     ejections: AtomicU64,
     reruns: AtomicU64,
     replays: AtomicU64,
@@ -36,9 +39,9 @@ pub(crate) struct Gauges {
 impl Default for Metrics {
     fn default() -> Self {
         let counters = |count: usize| (0..count).map(|_| AtomicU64::new(0)).collect();
-        let (rejections, circuits, ejections, reruns, replays) = Default::default();
+        let (rejections, circuits, refusals, ejections, reruns, replays) = Default::default();
         let (calls, repairs) = (counters(TABLE.len() + 1), counters(Kind::ALL.len()));
-        Self { calls, repairs, rejections, circuits, ejections, reruns, replays }
+        Self { calls, repairs, rejections, circuits, refusals, ejections, reruns, replays }
     }
 }
 
@@ -67,6 +70,11 @@ impl Metrics {
             CircuitState::Closed | CircuitState::Unspecified => 2,
         };
         self.circuits[usize::from(!of_session)][state].fetch_add(1, Relaxed);
+    }
+
+    /// There was no place for a call.
+    pub(crate) fn refused(&self, why: Full) {
+        self.refusals[why as usize].fetch_add(1, Relaxed);
     }
 
     /// A worker was left out for a while.
@@ -112,6 +120,10 @@ impl Metrics {
                 let name = format!("openskill_circuit_changes_total{{scope=\"{scope}\",state=\"{state}\"}}");
                 line(&mut out, &name, count);
             }
+        }
+        head(&mut out, "openskill_refusals_total", "Calls for which there was no place, by whose bound it was.");
+        for (bound, count) in Full::NAMES.iter().zip(&self.refusals) {
+            line(&mut out, &format!("openskill_refusals_total{{bound=\"{bound}\"}}"), count);
         }
         let single = [
             ("openskill_worker_ejections_total", "Times that a worker was left out for a while.", &self.ejections),

@@ -1,7 +1,7 @@
 //! What was used of late, by key, in a bounded place.
 //!
 //! Two generations: when the younger one is full the older one is forgotten. What is asked for moves to the younger, so
-//! what is in use stays. At most twice a generation is kept, at the price of a hash map and nothing for each look.
+//! what is in use stays. The last `least` that were used are kept for sure, and never more than twice as many.
 
 use std::collections::HashMap;
 
@@ -14,9 +14,9 @@ pub(crate) struct Recent<V> {
 }
 
 impl<V> Recent<V> {
-    /// A place for `most` values.
-    pub(crate) fn new(most: usize) -> Self {
-        Self { young: HashMap::new(), old: HashMap::new(), generation: (most / 2).max(1) }
+    /// A place for the last `least` values that were used, and for twice as many at most.
+    pub(crate) fn new(least: usize) -> Self {
+        Self { young: HashMap::new(), old: HashMap::new(), generation: least.max(1) }
     }
 
     /// The value of a key, made young again.
@@ -60,7 +60,7 @@ mod tests {
 
     #[test]
     fn a_million_keys_take_a_bounded_place_and_what_is_in_use_stays() {
-        let mut recent = Recent::new(1000);
+        let mut recent = Recent::new(500);
         recent.insert("mine".to_owned(), 0);
         for number in 0..100_000 {
             recent.insert(number.to_string(), number);
@@ -71,7 +71,7 @@ mod tests {
 
     #[test]
     fn a_key_has_one_value() {
-        let mut recent = Recent::new(2);
+        let mut recent = Recent::new(1);
         for value in 0..10 {
             recent.insert("one".to_owned(), value);
             recent.insert("two".to_owned(), value);

@@ -1,5 +1,7 @@
 //! One log line a call, whatever its end. Target `openskill::call`.
 
+use std::sync::atomic::Ordering;
+
 use openskill_proto::v1::skill_error::More;
 use openskill_proto::v1::{ErrorCode, SkillError, SkillResult};
 use serde_json::Value;
@@ -68,12 +70,8 @@ fn message(error: &SkillError) -> String {
 impl Drop for Record<'_> {
     /// The only place that sees a call that was dropped: its client went away, or the gateway's drain was over.
     fn drop(&mut self) {
-        if !self.ended {
-            let message = match self.call.idempotency_key.as_str() {
-                "" => "the call was dropped before its end",
-                _ => "the client went away; the call goes on under its idempotency key",
-            };
-            self.line("", "", false, "CANCELLED", message);
+        if !self.ended && !self.call.goes_on.load(Ordering::Relaxed) {
+            self.line("", "", false, "CANCELLED", "the call was dropped before its end");
         }
     }
 }

@@ -60,8 +60,8 @@ pub(crate) fn stack(gateway: &Arc<Gateway>, shard: usize, health: &Health, loopb
     let rest = Rest { gateway: Arc::clone(gateway), shard };
     let routes = rest::routes(grpc.into_axum_router(), rest);
     let origin = from_fn_with_state(Listener { loopback }, origin);
-    let arriving = from_fn_with_state(gateway.memory.clone(), arriving);
-    let leaving = from_fn_with_state(gateway.memory.clone(), leaving);
+    let arriving = from_fn_with_state(gateway.arriving.clone(), arriving);
+    let leaving = from_fn_with_state(gateway.leaving.clone(), leaving);
     Ok(routes.layer(arriving).layer(from_fn(deadline)).layer(origin).layer(from_fn(trace)).layer(leaving))
 }
 
@@ -80,9 +80,13 @@ pub(crate) async fn serve(
         let service = TowerToHyperService::new(stack.clone());
         let (connection, watcher, tasks) = (connection.clone(), graceful.watcher(), tasks.clone());
         tokio::spawn(async move {
-            let _place = place;
-            if tokio::time::timeout(HEAD_TIMEOUT, speaks(&stream)).await.is_ok_and(|spoke| spoke) {
-                let stream = TokioIo::new(Lingering::new(stream, tasks));
+            if let Ok(Some(protocol)) = tokio::time::timeout(HEAD_TIMEOUT, speaks(&stream)).await {
+                let stream = TokioIo::new(Lingering::new(stream, place, tasks));
+                // Told apart here and not there: a shutdown before the first byte is read would end it unread.
+                let connection = match protocol {
+                    Protocol::Http1 => connection.http1_only(),
+                    Protocol::Http2 => connection.http2_only(),
+                };
                 let served = connection.serve_connection(stream, service).into_owned();
                 // A client's protocol errors are its own; it has heard of them.
                 let _ = watcher.watch(served).await;
@@ -124,18 +128,25 @@ async fn accept(
     }
 }
 
-/// Waits until the client has sent enough to tell its protocol. False if it closed.
-async fn speaks(stream: &TcpStream) -> bool {
+/// What a client speaks.
+enum Protocol {
+    Http1,
+    Http2,
+}
+
+/// Waits until the client has sent enough to tell its protocol. None if it closed.
+async fn speaks(stream: &TcpStream) -> Option<Protocol> {
     const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
     let mut head = [0; PREFACE.len()];
     loop {
         match stream.peek(&mut head).await {
-            Ok(0) | Err(_) => return false,
+            Ok(0) | Err(_) => return None,
             // A part of HTTP/2's preface: the rest is on its way.
             Ok(count) if count < PREFACE.len() && PREFACE.starts_with(&head[..count]) => {
                 tokio::time::sleep(Duration::from_millis(20)).await;
             }
-            Ok(_) => return true,
+            Ok(count) if count == PREFACE.len() && head == *PREFACE => return Some(Protocol::Http2),
+            Ok(_) => return Some(Protocol::Http1),
         }
     }
 }

@@ -85,12 +85,13 @@ impl Shards {
     }
 }
 
-/// Waits until there was no call for a while, so that the last answers are out.
+/// Waits until there was no call for a while, and no large answer on its way, so that the last answers are out.
 async fn no_calls_for(gateway: &Gateway, quiet: Duration) {
     let step = quiet / 10;
     let mut quiet_steps = 0;
     while quiet_steps < 10 {
         tokio::time::sleep(step).await;
-        quiet_steps = if gateway.in_flight() == 0 { quiet_steps + 1 } else { 0 };
+        let is_quiet = gateway.in_flight() == 0 && gateway.leaving.held() == 0;
+        quiet_steps = if is_quiet { quiet_steps + 1 } else { 0 };
     }
 }

@@ -7,12 +7,14 @@
 //! A stream of many calls is its own queue: while there is no place for the next call, it waits for one of the stream's
 //! own to end. Only a stream that has none running is told that the gateway is full.
 
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::FutureExt as _;
 use futures_util::stream::{self, BoxStream, Stream, StreamExt as _};
 use openskill_proto::limits::MAX_CALLS_PER_STREAM;
-use openskill_proto::v1::{ErrorCode, InvokeEvent, SkillError, invoke_event::Event};
+use openskill_proto::v1::{Blame, ErrorCode, InvokeEvent, SkillError};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tonic::Status;
@@ -22,10 +24,15 @@ use crate::call::Call;
 use crate::gateway::Gateway;
 use crate::grpc::status;
 use crate::invoke::{invoke, turn_away};
-use crate::relay::Listener;
+use crate::memory::Share;
+use crate::recorder::Record;
+use crate::relay::{Delivered, Listener, Parcel};
 
 /// How many events may wait for a slow client before the skills have to.
 const EVENT_BUFFER: usize = 64;
+
+/// How often a call that waits for a place asks again: others' calls end too.
+const ASK_AGAIN: Duration = Duration::from_millis(50);
 
 /// How long a client may take to make room for an event that every call has: its first and its last.
 const DELIVERY: Duration = Duration::from_secs(10);
@@ -39,12 +46,19 @@ struct State {
     /// None when no more will come.
     calls: Option<Calls>,
     /// The next call, for which there was no place yet.
-    waiting: Option<Arc<Call>>,
+    waiting: Option<Waiting>,
     running: JoinSet<Result<(), NotTaken>>,
-    sender: mpsc::Sender<InvokeEvent>,
-    events: mpsc::Receiver<InvokeEvent>,
+    sender: mpsc::Sender<Parcel>,
+    events: mpsc::Receiver<Parcel>,
     /// Why the stream ends before its time; said when the calls that were accepted are done.
     broken: Option<Status>,
+}
+
+/// A call for which there was no place yet.
+struct Waiting {
+    call: Arc<Call>,
+    /// Its arguments are held meanwhile.
+    _share: Share,
 }
 
 /// The client did not take an event in time.
@@ -81,13 +95,28 @@ impl State {
         self.running.spawn(run(Arc::clone(&self.gateway), self.shard, call, permit, self.sender.clone()));
     }
 
-    /// Starts the call if there is a place for it, or keeps it until one of the others is over.
+    /// Starts the call if there is a place for it, or keeps it until there is.
     fn try_start(&mut self, call: Arc<Call>) {
-        match self.gateway.enter(&call) {
-            Err(error) if error.code() == ErrorCode::Overloaded && !self.running.is_empty() => {
-                self.waiting = Some(call);
-            }
-            permit => self.start(call, permit),
+        let permit = self.gateway.enter(&call);
+        let is_full = permit.as_ref().is_err_and(|error| error.code() == ErrorCode::Overloaded);
+        if !is_full || self.running.is_empty() {
+            return self.start(call, permit);
+        }
+        if call.is_overdue(self.gateway.config.default_timeout) {
+            let error = SkillError::new(ErrorCode::Timeout, "the deadline passed while the call waited for a place");
+            return self.start(call, Err(error.with_blame(Blame::Gateway)));
+        }
+        let mut share = self.gateway.arriving.share();
+        if share.add(call.input.size()) {
+            self.waiting = Some(Waiting { call, _share: share });
+        } else {
+            self.start(call, permit);
+        }
+    }
+
+    fn try_waiting(&mut self) {
+        if let Some(Waiting { call, .. }) = self.waiting.take() {
+            self.try_start(call);
         }
     }
 
@@ -96,7 +125,10 @@ impl State {
             if self.calls.is_none() && self.waiting.is_none() && self.running.is_empty() {
                 // What was sent before the end comes before it.
                 let last = match self.events.try_recv() {
-                    Ok(event) => Ok(event),
+                    Ok(parcel) => match parcel.open() {
+                        Some(event) => Ok(event),
+                        None => continue,
+                    },
                     Err(_) => Err(self.broken.take()?),
                 };
                 return Some((last, self));
@@ -104,17 +136,19 @@ impl State {
             let has_room = self.waiting.is_none() && self.running.len() < MAX_CALLS_PER_STREAM;
             tokio::select! {
                 biased;
-                Some(event) = self.events.recv() => return Some((Ok(event), self)),
+                Some(parcel) = self.events.recv() => match parcel.open() {
+                    Some(event) => return Some((Ok(event), self)),
+                    None => continue,
+                },
                 Some(ended) = self.running.join_next() => {
                     if matches!(ended, Ok(Err(NotTaken))) {
                         self.end(Status::deadline_exceeded("the client did not read its events in time"));
                     }
-                    if let Some(call) = self.waiting.take() {
-                        self.try_start(call);
-                    }
+                    self.try_waiting();
                 }
                 // Calls that were accepted finish; those that were not are for another gateway.
                 () = self.gateway.draining.cancelled(), if self.calls.is_some() => self.end(status::draining()),
+                () = tokio::time::sleep(ASK_AGAIN), if self.waiting.is_some() => self.try_waiting(),
                 next = next(&mut self.calls), if has_room && self.calls.is_some() => match next {
                     Some(Ok(call)) => self.try_start(Arc::new(call)),
                     Some(Err(status)) => self.end(status),
@@ -144,18 +178,32 @@ async fn run(
     shard: usize,
     call: Arc<Call>,
     permit: Result<Permit, SkillError>,
-    sender: mpsc::Sender<InvokeEvent>,
+    sender: mpsc::Sender<Parcel>,
 ) -> Result<(), NotTaken> {
     let listener = Listener::new(call.call_id.clone(), sender);
     let version = gateway.catalog.get(&call.skill_id).map(|entry| entry.skill.version.clone()).unwrap_or_default();
-    in_time(listener.accepted(&call.trace.id, &version)).await?;
-    let result = match permit {
-        Ok(permit) => invoke(&gateway, shard, &call, Some(&listener), permit).await,
-        Err(error) => turn_away(&gateway, &call, error),
+    if in_time(listener.accepted(&call.trace.id, &version)).await.is_err() {
+        // Its line in the log.
+        drop(Record::begin(&call));
+        return Err(NotTaken);
+    }
+    let invoked = async {
+        match permit {
+            Ok(permit) => invoke(&gateway, shard, &call, Some(&listener), permit).await,
+            Err(error) => turn_away(&gateway, &call, error),
+        }
     };
-    in_time(listener.send(Event::Result(result))).await
+    // A call that panics has a result too.
+    let result = AssertUnwindSafe(invoked).catch_unwind().await.unwrap_or_else(|_| {
+        let error = SkillError::new(ErrorCode::Internal, "the gateway failed at this call").with_blame(Blame::Gateway);
+        turn_away(&gateway, &call, error)
+    });
+    match in_time(listener.result(result, &gateway.leaving)).await {
+        Ok(Delivered::Taken) => Ok(()),
+        Ok(Delivered::Lost) | Err(NotTaken) => Err(NotTaken),
+    }
 }
 
-async fn in_time(sent: impl Future<Output = ()>) -> Result<(), NotTaken> {
+async fn in_time<T>(sent: impl Future<Output = T>) -> Result<T, NotTaken> {
     tokio::time::timeout(DELIVERY, sent).await.map_err(|_| NotTaken)
 }

@@ -95,7 +95,7 @@ fn disabled(gateway: &Gateway, entry: &Entry, session: &str, now: Instant) -> Op
     if entry.candidates.is_empty() {
         return Some(DisabledTool { skill_id, reason: entry.skill.status_reason.clone(), retry_after_ms: 0 });
     }
-    let refused = gateway.circuits.look(&skill_id, session, now)?;
+    let refused = gateway.circuits.look(&entry.skill, session, now)?;
     let whose = if refused.of_session { "in this session" } else { "for all callers" };
     let reason = format!("it failed too often {whose} and is paused");
     Some(DisabledTool { skill_id, reason, retry_after_ms: millis(refused.retry_after) })

@@ -11,7 +11,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use arc_swap::{ArcSwap, ArcSwapOption};
 use openskill_proto::v1::{WorkerInfo, WorkerState, WorkerStatus};
@@ -33,6 +33,9 @@ use link::Link;
 use record::Record;
 use source::Endpoint;
 
+/// How long a worker that was lost may take to be found again as the same process.
+const GIVEN_UP: Duration = Duration::from_secs(2);
+
 /// A worker at an endpoint, up or not.
 #[derive(Debug)]
 pub(crate) struct Worker {
@@ -41,8 +44,11 @@ pub(crate) struct Worker {
     state: ArcSwapOption<WorkerState>,
     /// Why it is down.
     reason: ArcSwap<String>,
-    /// What it called itself last.
+    /// What it called itself last, and which process it was.
     name: ArcSwap<String>,
+    instance: ArcSwap<String>,
+    /// When it was lost; none while it is up.
+    lost: Mutex<Option<Instant>>,
     /// Its skills are in the catalog.
     listed: AtomicBool,
     /// It was reached, or could not be, at least once.
@@ -60,26 +66,39 @@ pub(crate) struct Worker {
 
 /// A call that counts as running at a worker until this is dropped.
 #[derive(Debug)]
-pub(crate) struct InFlight<'a>(&'a Worker);
+pub(crate) struct InFlight<'a> {
+    worker: &'a Worker,
+    at_begin: u32,
+}
+
+impl InFlight<'_> {
+    /// How many calls there were when it began, with it.
+    pub(crate) fn at_begin(&self) -> u32 {
+        self.at_begin
+    }
+}
 
 impl Worker {
     fn new(endpoint: Endpoint, shards: usize) -> Self {
         let links = (0..=shards).map(|_| Arc::new(Link::new(endpoint.clone()))).collect();
         let reason = ArcSwap::from_pointee("not reached yet".to_owned());
-        let (state, name, listed, tried) = Default::default();
+        let (state, name, instance, lost) = Default::default();
+        let (listed, tried) = Default::default();
         let (held, in_flight, record, latencies) = Default::default();
-        Self { endpoint, state, reason, name, listed, tried, held, in_flight, record, latencies, links }
+        Self { endpoint, state, reason, name, instance, lost, listed, tried, held, in_flight, record, latencies, links }
     }
 
     /// Takes over what the worker says of itself.
     fn learn(&self, state: WorkerState) {
-        let is_new = self.state.load().as_ref().is_none_or(|before| before.instance_id != state.instance_id);
+        let is_new = **self.instance.load() != state.instance_id;
         if is_new {
             self.record.begin_anew(state.capacity, Instant::now());
+            self.instance.store(Arc::new(state.instance_id.clone()));
         }
         let mut latencies = self.latencies.lock().unwrap_or_else(PoisonError::into_inner);
-        latencies.retain(|id, _| state.skills.iter().any(|skill| skill.id == *id));
+        latencies.retain(|id, _| !is_new && state.skills.iter().any(|skill| skill.id == *id));
         drop(latencies);
+        *self.lost.lock().unwrap_or_else(PoisonError::into_inner) = None;
         self.name.store(Arc::new(state.worker_id.clone()));
         self.state.store(Some(Arc::new(state)));
     }
@@ -89,7 +108,22 @@ impl Worker {
         self.listed.store(false, Ordering::Relaxed);
         self.reason.store(Arc::new(reason));
         self.tried.store(true, Ordering::Relaxed);
-        self.state.swap(None)
+        let before = self.state.swap(None);
+        if before.is_some() {
+            *self.lost.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+        }
+        before
+    }
+
+    /// Which process it is, or was when it was lost. Empty before it was reached.
+    pub(crate) fn instance(&self) -> String {
+        self.instance.load().to_string()
+    }
+
+    /// Whether it has been lost for so long that it is not expected back.
+    fn is_given_up(&self) -> bool {
+        let lost = *self.lost.lock().unwrap_or_else(PoisonError::into_inner);
+        lost.is_some_and(|lost| lost.elapsed() >= GIVEN_UP)
     }
 
     /// Its skills are in the catalog now, so calls can reach it.
@@ -124,8 +158,7 @@ impl Worker {
     }
 
     pub(crate) fn begin(&self) -> InFlight<'_> {
-        self.in_flight.fetch_add(1, Ordering::Relaxed);
-        InFlight(self)
+        InFlight { worker: self, at_begin: self.in_flight.fetch_add(1, Ordering::Relaxed) + 1 }
     }
 
     /// What it calls itself, also when it is lost. Empty before it was reached.
@@ -174,7 +207,7 @@ impl Worker {
 
 impl Drop for InFlight<'_> {
     fn drop(&mut self) {
-        self.0.in_flight.fetch_sub(1, Ordering::Relaxed);
+        self.worker.in_flight.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -192,6 +225,13 @@ impl Workers {
     /// How many take calls.
     pub(crate) fn up(&self) -> usize {
         self.members.load().values().filter(|worker| worker.is_up()).count()
+    }
+
+    /// Whether a worker process is no more: no member is it, or its member has been lost for a while.
+    pub(crate) fn is_gone(&self, instance: &str) -> bool {
+        let members = self.members.load();
+        let member = members.values().find(|worker| **worker.instance.load() == instance);
+        member.is_none_or(|worker| worker.is_given_up())
     }
 
     /// Whether all that are known were reached, or could not be. False before any is known.

@@ -87,7 +87,7 @@ async fn one_whose_daemons_fork_on_while_it_hangs() {
 
 #[tokio::test]
 async fn one_that_kills_what_watches_over_it() {
-    survives("kills_parent", "TOOL_INVOCATION_ERROR", "supervised").await;
+    survives("kills_parent", "EXECUTION_ERROR", "supervised").await;
 }
 
 #[tokio::test]

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
@@ -39,17 +40,19 @@ impl Admission {
         (self.inside.fetch_add(1, Ordering::AcqRel) < self.most_inside).then_some(ticket)
     }
 
-    /// Waits for a place, in order of arrival. A skill's own limit comes first, so that a call that waits for it does
-    /// not take a place from other skills.
-    pub(crate) async fn slot(&self, skill: Option<Arc<Semaphore>>) -> Slot {
+    /// Waits for a place, in order of arrival, and says how long it waited for the worker. A skill's own limit comes first,
+    /// so that a call that waits for it does not take a place from other skills; that wait is the skill's affair and says
+    /// nothing of how busy the worker is.
+    pub(crate) async fn slot(&self, skill: Option<Arc<Semaphore>>) -> (Slot, Duration) {
         // The semaphores are never closed, so these can't fail.
         let skill = match skill {
             Some(skill) => skill.acquire_owned().await.ok(),
             None => None,
         };
+        let asked = Instant::now();
         loop {
             if let Ok(worker) = Arc::clone(&self.running).acquire_owned().await {
-                return Slot { _worker: worker, _skill: skill };
+                return (Slot { _worker: worker, _skill: skill }, asked.elapsed());
             }
         }
     }

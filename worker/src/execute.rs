@@ -13,7 +13,7 @@ use tracing::Instrument as _;
 
 use crate::admission::Ticket;
 use crate::events::EventSink;
-use crate::normalize::{failed, normalize};
+use crate::normalize::normalize;
 use crate::registry::Entry;
 use crate::runner::{Invocation, RawOutput, Runner};
 use crate::worker::Worker;
@@ -47,16 +47,11 @@ pub(crate) async fn execute(
         return Err(not_started(Status::resource_exhausted("the worker is full")));
     };
     let deadline = received + Duration::from_millis(request.timeout_ms.into());
-    let mut result = match &entry.runner {
-        Ok(runner) => {
-            let call = Call { request, place, events, received, deadline, ticket };
-            run(worker, &entry, Arc::clone(runner), call).await
-        }
-        Err(reason) => {
-            let error = SkillError::new(ErrorCode::Unavailable, format!("the skill can't run: {reason}"));
-            failed(error.with_blame(Blame::Worker))
-        }
+    let Ok(runner) = &entry.runner else {
+        return Err(not_started(Status::unavailable("the skill can't run on this worker")));
     };
+    let call = Call { request, place, events, received, deadline, ticket };
+    let mut result = run(worker, &entry, Arc::clone(runner), call).await?;
     result.runner.clone_from(&entry.manifest.runner);
     if result.version.is_empty() {
         result.version.clone_from(&entry.manifest.version);
@@ -81,16 +76,21 @@ struct Call {
     ticket: Ticket,
 }
 
-async fn run(worker: &Worker, entry: &Entry, runner: Arc<dyn Runner>, call: Call) -> ExecuteResult {
+async fn run(worker: &Worker, entry: &Entry, runner: Arc<dyn Runner>, call: Call) -> Result<ExecuteResult, Status> {
     let Call { request, place, events, received, deadline, ticket } = call;
     let until = deadline.into();
-    let Ok(slot) = tokio::time::timeout_at(until, worker.admission.slot(entry.limit.clone())).await else {
-        let error = SkillError::new(ErrorCode::Timeout, "the deadline passed while the call waited for a free place");
-        let waited = ExecuteResult { queued_us: micros(received.elapsed()), ..ExecuteResult::default() };
-        // There were too many calls; neither the skill nor this worker did anything wrong.
-        return ExecuteResult { error: Some(error.with_blame(Blame::Gateway)), ..waited };
+    let placed = tokio::select! {
+        placed = tokio::time::timeout_at(until, worker.admission.slot(entry.limit.clone())) => placed,
+        () = worker.abandoned.cancelled() => {
+            return Err(not_started(Status::unavailable("the worker stopped before the call had a place")));
+        }
     };
-    let queued_us = micros(received.elapsed());
+    let Ok((slot, waited)) = placed else {
+        let error = SkillError::new(ErrorCode::Timeout, "the deadline passed while the call waited for a free place");
+        // There were too many calls; neither the skill nor this worker did anything wrong.
+        let error = Some(error.with_blame(Blame::Gateway));
+        return Ok(ExecuteResult { error, queued_us: micros(received.elapsed()), ..ExecuteResult::default() });
+    };
     let span = span(&request, &place.traceparent);
     let invocation = Invocation {
         manifest: Arc::clone(&entry.manifest),
@@ -108,19 +108,20 @@ async fn run(worker: &Worker, entry: &Entry, runner: Arc<dyn Runner>, call: Call
     let run = tokio::time::timeout_at(until, runner.run(invocation)).instrument(span);
     let failed = |code, message| RawOutput::Failed(SkillError::new(code, message));
     let raw = tokio::select! {
-        ended = run => ended.unwrap_or_else(|_| {
-            failed(ErrorCode::Timeout, "the skill did not finish before the call's deadline and was ended")
-        }),
+        biased;
         () = worker.abandoned.cancelled() => {
             failed(ErrorCode::Unavailable, "the worker stopped before the skill finished, and ended it")
         }
+        ended = run => ended.unwrap_or_else(|_| {
+            failed(ErrorCode::Timeout, "the skill did not finish before the call's deadline and was ended")
+        }),
     };
     drop(ticket);
     log_stderr(&raw, &trace_id, &entry.manifest.id);
     let mut result = normalize(raw, worker.config.debug);
     result.warnings.extend(events.warning());
-    result.queued_us = queued_us;
-    result
+    result.queued_us = micros(waited);
+    Ok(result)
 }
 
 fn micros(time: Duration) -> u64 {

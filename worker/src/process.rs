@@ -28,7 +28,7 @@ pub mod supervise;
 mod tree;
 mod wire;
 
-pub(crate) use launch::Launcher;
+pub(crate) use launch::{LaunchError, Launcher};
 pub(crate) use run::{RunError, run};
 pub use wire::Exit;
 pub(crate) use wire::{Command, ProcessLimits};

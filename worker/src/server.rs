@@ -36,7 +36,8 @@ pub(crate) fn router(worker: Arc<Worker>) -> Router {
         .http2_keepalive_interval(Some(Duration::from_secs(10)))
         .http2_keepalive_timeout(Some(Duration::from_secs(10)))
         .http2_max_header_list_size(MAX_HEADER_BYTES)
-        .http2_max_pending_accept_reset_streams(Some(256))
+        // A gateway passes on the resets of all its clients.
+        .http2_max_pending_accept_reset_streams(Some(MAX_STREAMS as usize))
         .tcp_nodelay(true)
         .add_service(service)
         .add_service(health)

@@ -14,7 +14,7 @@ use crate::terminal::{complain, say};
 
 pub(super) async fn run(args: &Circuits, settings: &Settings) -> Result<ExitCode, Failure> {
     let mut admin = client::admin(settings).await?;
-    let (skill_id, session_id) = (args.skill_id.clone().unwrap_or_default(), args.session.clone());
+    let (skill_id, session_id) = (args.skill_id.clone().unwrap_or_default(), args.session.clone().unwrap_or_default());
     if args.reset {
         let request = ResetCircuitsRequest { skill_id, session_id };
         let answer = admin.reset_circuits(request).await.map_err(client::refused(settings))?;

@@ -12,9 +12,9 @@ use crate::terminal::say;
 
 pub(super) async fn run(args: &Drain, settings: &Settings) -> Result<ExitCode, Failure> {
     let mut admin = client::admin(settings).await?;
-    let request = DrainRequest { worker_id: args.worker_id.clone(), resume: args.resume };
+    let request = DrainRequest { worker_id: args.worker_id.clone().unwrap_or_default(), resume: args.resume };
     let answer = admin.drain(request).await.map_err(client::refused(settings))?.into_inner();
-    let whom = if args.worker_id.is_empty() { "the gateway" } else { &args.worker_id };
+    let whom = args.worker_id.as_deref().unwrap_or("the gateway");
     let what = if args.resume { "takes calls again" } else { "takes no new calls" };
     say(&format!("{whom} {what}; {} under way\n", answer.in_flight));
     Ok(ExitCode::SUCCESS)

@@ -20,7 +20,7 @@ pub(super) async fn run(args: &Workers, settings: &Settings) -> Result<ExitCode,
         let workers: Vec<_> = workers.iter().map(to_json).collect();
         say(&format!("{}\n", serde_json::to_string_pretty(&workers).unwrap_or_default()));
     } else {
-        let head = ["ID", "STATUS", "RUNNING", "CAPACITY", "LIMIT", "SKILLS", "ENDPOINT", "REASON"];
+        let head = ["ID", "STATUS", "CALLS", "CAPACITY", "LIMIT", "SKILLS", "ENDPOINT", "REASON"];
         say(&table(head, workers.iter().map(row)));
     }
     Ok(ExitCode::SUCCESS)

@@ -140,9 +140,12 @@ impl<C: Count> Breaker<C> {
 
     /// Closes it by hand. False if it was closed.
     pub(crate) fn reset(&mut self) -> bool {
-        let was_closed = self.state == State::Closed;
+        if self.state == State::Closed {
+            self.count = C::default();
+            return false;
+        }
         self.close();
-        !was_closed
+        true
     }
 
     pub(crate) fn state(&self) -> CircuitState {

@@ -70,6 +70,14 @@ impl Reference<'_> {
         }
     }
 
+    /// By hand. Of a closed circuit only what was counted is forgotten.
+    fn reset(&mut self) {
+        match self.state {
+            CircuitState::Closed => self.ends.clear(),
+            _ => self.change(CircuitState::Closed),
+        }
+    }
+
     fn open(&mut self, now: Instant) {
         self.open_until = now + self.recovery;
         self.change(CircuitState::Open);
@@ -143,7 +151,7 @@ fn run<C: Count>(seed: u64, rules: &C::Rules, trips: Trips<'_>, step: Duration, 
         }
         if random.random_range(0..200) == 0 {
             tally.mismatches += usize::from(breaker.reset() == (reference.state == CircuitState::Closed));
-            reference.change(CircuitState::Closed);
+            reference.reset();
         }
         tally.mismatches += usize::from(breaker.state() != reference.state);
         let probes = running.iter().filter(|(_, call)| call.is_probe && call.changes == reference.changes).count();

@@ -30,20 +30,25 @@ pub(crate) struct Listed {
 }
 
 impl<C: Count> Store<C> {
-    /// A store for about `most` circuits.
-    pub(crate) fn new(most: usize) -> Self {
-        let segments = (0..SEGMENTS).map(|_| Mutex::new(Recent::new(most / SEGMENTS))).collect();
+    /// A store that remembers about the last `least` circuits that were used, and twice as many at most.
+    pub(crate) fn new(least: usize) -> Self {
+        let segments = (0..SEGMENTS).map(|_| Mutex::new(Recent::new(least / SEGMENTS))).collect();
         Self { segments, hasher: RandomState::new() }
     }
 
-    pub(crate) fn admit(&self, key: &str, now: Instant) -> Result<Admitted, Duration> {
-        match self.segment(key).use_mut(key) {
-            Some(breaker) => breaker.admit(now),
-            None => Ok(Admitted { pass: Pass::FIRST, now_half_open: false }),
+    /// Lets a call through, or says how long until one may try. `changed` hears of a circuit that was open until now,
+    /// before anybody else can change it again.
+    pub(crate) fn admit(&self, key: &str, now: Instant, changed: impl FnOnce(CircuitState)) -> Result<Pass, Duration> {
+        let mut segment = self.segment(key);
+        let Some(breaker) = segment.use_mut(key) else { return Ok(Pass::FIRST) };
+        let Admitted { pass, now_half_open } = breaker.admit(now)?;
+        if now_half_open {
+            changed(CircuitState::HalfOpen);
         }
+        Ok(pass)
     }
 
-    /// Takes a pass back. Gives the circuit's new state if it changed.
+    /// Takes a pass back. `changed` hears of the circuit's new state, if there is one.
     pub(crate) fn report(
         &self,
         key: &str,
@@ -51,32 +56,33 @@ impl<C: Count> Store<C> {
         verdict: Verdict,
         rules: &C::Rules,
         now: Instant,
-    ) -> Option<CircuitState> {
+        changed: impl FnOnce(CircuitState),
+    ) {
         let mut segment = self.segment(key);
         if let Some(breaker) = segment.use_mut(key) {
-            let changed = breaker.report(pass, verdict, rules, now);
+            breaker.report(pass, verdict, rules, now).map(changed);
             if breaker.is_blank() {
                 segment.remove(key);
             }
-            return changed;
+            return;
         }
         let mut breaker = Breaker::default();
-        let changed = breaker.report(pass, verdict, rules, now);
+        breaker.report(pass, verdict, rules, now).map(changed);
         if !breaker.is_blank() {
             segment.insert(key.to_owned(), breaker);
         }
-        changed
     }
 
     pub(crate) fn retry_after(&self, key: &str, now: Instant) -> Option<Duration> {
         self.segment(key).peek(key)?.retry_after(now)
     }
 
-    pub(crate) fn list(&self, now: Instant) -> Vec<(String, Listed)> {
+    /// The circuits whose keys are wanted.
+    pub(crate) fn list(&self, now: Instant, wanted: impl Fn(&str) -> bool) -> Vec<(String, Listed)> {
         let mut all = Vec::new();
         for segment in &self.segments {
             let segment = lock(segment);
-            all.extend(segment.iter().map(|(key, breaker)| {
+            all.extend(segment.iter().filter(|(key, _)| wanted(key)).map(|(key, breaker)| {
                 let retry_after = match breaker.state() {
                     CircuitState::Open => breaker.retry_after(now).unwrap_or_default(),
                     _ => Duration::ZERO,
@@ -87,17 +93,18 @@ impl<C: Count> Store<C> {
         all
     }
 
-    /// Closes the circuits that `wanted` names. Gives the keys of those that were not closed.
-    pub(crate) fn reset(&self, wanted: impl Fn(&str) -> bool) -> Vec<String> {
-        let mut closed = Vec::new();
+    /// Closes the circuits that are wanted. `closed` hears of those that were not closed; says how many.
+    pub(crate) fn reset(&self, wanted: impl Fn(&str) -> bool, closed: impl Fn(&str)) -> usize {
+        let mut count = 0;
         for segment in &self.segments {
             for (key, breaker) in lock(segment).iter_mut() {
                 if wanted(key) && breaker.reset() {
-                    closed.push(key.clone());
+                    closed(key);
+                    count += 1;
                 }
             }
         }
-        closed
+        count
     }
 
     fn segment(&self, key: &str) -> MutexGuard<'_, Recent<Breaker<C>>> {
@@ -125,14 +132,14 @@ mod tests {
 
     fn fail(store: &Store<Consecutive>, key: &str, times: usize) {
         for _ in 0..times {
-            let pass = store.admit(key, Instant::now()).unwrap().pass;
-            store.report(key, pass, Verdict::Failure, &RULES, Instant::now());
+            let pass = store.admit(key, Instant::now(), |_| ()).unwrap();
+            store.report(key, pass, Verdict::Failure, &RULES, Instant::now(), |_| ());
         }
     }
 
     #[test]
     fn a_million_sessions_that_fail_take_a_bounded_place() {
-        let store = Store::<Consecutive>::new(1024);
+        let store = Store::<Consecutive>::new(512);
         for session in 0..100_000 {
             fail(&store, &session.to_string(), 1);
         }
@@ -141,21 +148,21 @@ mod tests {
 
     #[test]
     fn what_is_in_use_stays_while_others_come_and_go() {
-        let store = Store::<Consecutive>::new(1024);
+        let store = Store::<Consecutive>::new(512);
         fail(&store, "mine", 3);
         for session in 0..50_000 {
             fail(&store, &session.to_string(), 1);
-            assert!(session % 8 != 0 || store.admit("mine", Instant::now()).is_err());
+            assert!(session % 8 != 0 || store.admit("mine", Instant::now(), |_| ()).is_err());
         }
     }
 
     #[test]
     fn sessions_that_succeed_take_no_place() {
-        let store = Store::<Consecutive>::new(1024);
+        let store = Store::<Consecutive>::new(512);
         fail(&store, "one", 2);
         for session in ["one", "two"] {
-            let pass = store.admit(session, Instant::now()).unwrap().pass;
-            store.report(session, pass, Verdict::Success, &RULES, Instant::now());
+            let pass = store.admit(session, Instant::now(), |_| ()).unwrap();
+            store.report(session, pass, Verdict::Success, &RULES, Instant::now(), |_| ());
         }
         assert_eq!(store.len(), 0);
     }

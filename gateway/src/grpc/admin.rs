@@ -32,12 +32,8 @@ impl AdminService for Admin {
         request: Request<ListCircuitsRequest>,
     ) -> Result<Response<ListCircuitsResponse>, Status> {
         let ListCircuitsRequest { include_closed, skill_id, session_id, limit } = request.into_inner();
-        let mut circuits = self.gateway.circuits.list(Instant::now());
-        circuits.retain(|it| {
-            (include_closed || it.state() != CircuitState::Closed)
-                && (skill_id.is_empty() || it.skill_id == skill_id)
-                && (session_id.is_empty() || it.session_id.is_empty() || it.session_id == session_id)
-        });
+        let mut circuits = self.gateway.circuits.list(&skill_id, &session_id, Instant::now());
+        circuits.retain(|it| include_closed || it.state() != CircuitState::Closed);
         let limit = if limit == 0 { DEFAULT_LIMIT } else { limit as usize };
         let left_out = circuits.len().saturating_sub(limit) as u32;
         circuits.truncate(limit);
@@ -62,7 +58,7 @@ impl AdminService for Admin {
         }
         let all = self.gateway.workers.all();
         let Some(worker) = all.into_iter().find(|worker| worker.id() == worker_id) else {
-            return Err(Status::not_found("no worker of this id is up: ListWorkers lists them"));
+            return Err(Status::not_found("no worker of this id is known: ListWorkers lists them"));
         };
         worker.hold(!resume);
         tracing::warn!(worker_id, resume, "an operator drains a worker, or takes it back in");

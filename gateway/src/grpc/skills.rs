@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use futures_util::stream::{BoxStream, StreamExt as _};
+use openskill_proto::limits::MAX_ID_BYTES;
 use openskill_proto::v1::skill_service_server::SkillService;
 use openskill_proto::v1::{
     CatalogChange, ErrorCode, ExportToolsRequest, ExportToolsResponse, GetSkillRequest, InvokeEvent, InvokeRequest,
@@ -73,6 +74,9 @@ impl SkillService for Skills {
         request: Request<WatchSkillsRequest>,
     ) -> Result<Response<Self::WatchSkillsStream>, Status> {
         let session = request.into_inner().session_id;
+        if session.len() > MAX_ID_BYTES {
+            return Err(Status::invalid_argument(format!("session_id must be at most {MAX_ID_BYTES} bytes")));
+        }
         Ok(Response::new(watch::changes(Arc::clone(&self.gateway), session).boxed()))
     }
 

@@ -72,9 +72,10 @@ impl Watch {
 
     /// Tells of circuits as they are now.
     fn tell_circuits(&mut self, wanted: impl Fn(&Circuit) -> bool) {
-        let circuits = self.gateway.circuits.list(Instant::now()).into_iter();
-        let told: Vec<_> = circuits.filter(|it| wanted(it) && self.is_told_of(it)).map(of_circuit).collect();
-        self.pending.extend(told);
+        // The skills' own alone if there is no session: no session has this name.
+        let session = if self.session.is_empty() { "\0" } else { &self.session };
+        let circuits = self.gateway.circuits.list("", session, Instant::now()).into_iter();
+        self.pending.extend(circuits.filter(wanted).map(of_circuit));
     }
 }
 

@@ -1,8 +1,8 @@
-//! Bounds how long a request's body may take to arrive, and how much of all bodies is held meanwhile. Streams of calls may
-//! take as long as they like: their bound is that of each call.
+//! Bounds how long a request's body may take to arrive, and how much of all bodies is held meanwhile. A stream of calls may
+//! take as long as it likes; each of its messages may not.
 
 use std::pin::Pin;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use axum::body::Body;
@@ -11,11 +11,15 @@ use axum::middleware::Next;
 use axum::response::Response;
 use bytes::Bytes;
 use http_body::{Frame, SizeHint};
-use tokio::time::Sleep;
+use openskill_proto::limits::MAX_REQUEST_BYTES;
+use tokio::time::{Instant, Sleep};
+use tonic::Status;
 
-use crate::memory::{Memory, Share};
+use crate::dispatch::full;
+use crate::grpc::status;
+use crate::memory::{Memory, SMALL, Share};
 
-/// How long a body may take.
+/// How long a body, or a message of a stream, may take.
 const LIMIT: Duration = Duration::from_secs(30);
 
 /// Methods whose request is a stream.
@@ -26,47 +30,109 @@ const STREAMS: [&str; 3] = [
 ];
 
 pub(crate) async fn arriving(State(memory): State<Memory>, request: Request, next: Next) -> Response {
-    if STREAMS.contains(&request.uri().path()) {
-        return next.run(request).await;
-    }
+    let parts =
+        if STREAMS.contains(&request.uri().path()) { Parts::Messages(Framing::default()) } else { Parts::One(0) };
     let over = Box::pin(tokio::time::sleep(LIMIT));
-    let limited = request.map(|body| Body::new(Limited { body, over, share: memory.share() }));
-    next.run(limited).await
+    next.run(request.map(|body| Body::new(Arriving { body, parts, over, share: memory.share() }))).await
 }
 
-/// Why a body is not read to its end.
-#[derive(Debug, thiserror::Error)]
-enum Refused {
-    #[error("the body took longer than {} s to arrive", LIMIT.as_secs())]
-    TooSlow,
-    #[error("the gateway holds too many bodies: try again later")]
-    TooMuch,
-}
-
-/// A body on its way in. Whoever reads it drops it when it is whole.
-struct Limited {
+/// A body on its way in. Whoever reads it drops it when it is whole. Its errors are statuses, which both faces know.
+struct Arriving {
     body: Body,
+    parts: Parts,
     over: Pin<Box<Sleep>>,
     share: Share,
 }
 
-impl http_body::Body for Limited {
-    type Data = Bytes;
-    type Error = axum::BoxError;
+/// What of a body is not yet whole.
+enum Parts {
+    /// All of it: so many bytes.
+    One(usize),
+    /// The message that has begun.
+    Messages(Framing),
+}
 
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
-        if let Poll::Ready(frame) = Pin::new(&mut self.body).poll_frame(context) {
-            let length = frame.as_ref().and_then(|it| it.as_ref().ok()?.data_ref()).map_or(0, Bytes::len);
-            if !self.share.add(length) {
-                return Poll::Ready(Some(Err(Refused::TooMuch.into())));
+/// Where in a stream of gRPC messages one ends and the next begins: a flag, a length in four bytes, and as many bytes.
+#[derive(Default)]
+struct Framing {
+    head: [u8; 5],
+    /// How much of the head is there.
+    begun: usize,
+    /// How much of the message is there, and is to come.
+    there: usize,
+    left: usize,
+}
+
+impl Framing {
+    /// Takes the next bytes. Gives how many of the message that is not whole are there.
+    fn take(&mut self, mut bytes: &[u8]) -> usize {
+        while !bytes.is_empty() {
+            if self.begun < self.head.len() {
+                let count = bytes.len().min(self.head.len() - self.begun);
+                self.head[self.begun..self.begun + count].copy_from_slice(&bytes[..count]);
+                self.begun += count;
+                bytes = &bytes[count..];
+                let [_, length @ ..] = self.head;
+                (self.there, self.left) = (0, u32::from_be_bytes(length) as usize);
+            } else {
+                let count = bytes.len().min(self.left);
+                (self.there, self.left) = (self.there + count, self.left - count);
+                bytes = &bytes[count..];
             }
-            return Poll::Ready(frame.map(|frame| frame.map_err(Into::into)));
+            if self.begun == self.head.len() && self.left == 0 {
+                *self = Self::default();
+            }
         }
-        ready!(self.over.as_mut().poll(context));
-        Poll::Ready(Some(Err(Refused::TooSlow.into())))
+        self.begun + self.there
+    }
+}
+
+impl Arriving {
+    /// Counts what came. False if there is no room for it.
+    fn count(&mut self, bytes: &Bytes) -> bool {
+        let held = match &mut self.parts {
+            Parts::One(there) => {
+                *there += bytes.len();
+                *there
+            }
+            Parts::Messages(framing) => framing.take(bytes),
+        };
+        // More than this nobody keeps.
+        let held = held.min(MAX_REQUEST_BYTES);
+        self.share.set(if held > SMALL { held } else { 0 })
+    }
+
+    /// Whether the time of what has begun is running.
+    fn is_timed(&self) -> bool {
+        match &self.parts {
+            Parts::One(_) => true,
+            Parts::Messages(framing) => framing.begun > 0,
+        }
+    }
+}
+
+impl http_body::Body for Arriving {
+    type Data = Bytes;
+    type Error = Status;
+
+    fn poll_frame(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
+        if let Poll::Ready(frame) = Pin::new(&mut self.body).poll_frame(context) {
+            let was_timed = self.is_timed();
+            if let Some(bytes) = frame.as_ref().and_then(|it| it.as_ref().ok()?.data_ref())
+                && !self.count(bytes)
+            {
+                return Poll::Ready(Some(Err(status::of(&full("the gateway holds too many bodies")))));
+            }
+            if matches!(self.parts, Parts::Messages(_)) && !was_timed {
+                self.over.as_mut().reset(Instant::now() + LIMIT);
+            }
+            return Poll::Ready(frame.map(|frame| frame.map_err(|error| Status::from_error(error.into()))));
+        }
+        if self.is_timed() && self.over.as_mut().poll(context).is_ready() {
+            let message = format!("the body took longer than {} s to arrive", LIMIT.as_secs());
+            return Poll::Ready(Some(Err(Status::deadline_exceeded(message))));
+        }
+        Poll::Pending
     }
 
     fn is_end_stream(&self) -> bool {
@@ -75,5 +141,24 @@ impl http_body::Body for Limited {
 
     fn size_hint(&self) -> SizeHint {
         self.body.size_hint()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_is_held_until_it_is_whole_however_it_is_cut() {
+        let message = |length: u32| [&[0][..], &length.to_be_bytes(), &vec![7; length as usize]].concat();
+        let stream = [message(3), message(0), message(300)].concat();
+        for size in 1..stream.len() {
+            let mut framing = Framing::default();
+            let held: Vec<_> = stream.chunks(size).map(|chunk| framing.take(chunk)).collect();
+            assert_eq!(held.last(), Some(&0), "in pieces of {size}");
+            assert!(held.iter().all(|held| *held < 305));
+        }
+        let mut framing = Framing::default();
+        assert_eq!(framing.take(&message(300)[..105]), 105);
     }
 }

@@ -1,7 +1,5 @@
 //! Bounds what waits for clients that do not read. A large answer goes out in pieces, each taken only when the connection
-//! has room, so what is left of it is here and counted; and one that does not move for a while is given up.
-//!
-//! A client that reads slowly moves. One that does not read holds its own answers for a moment, and nobody else's.
+//! has room, so what is left of it is here and counted; and one that hardly moves for a while is given up.
 
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -20,8 +18,8 @@ use crate::memory::{Memory, Share};
 /// The largest piece.
 const PIECE: usize = 64 * 1024;
 
-/// How long an answer may wait without moving.
-const STALL: Duration = Duration::from_secs(30);
+/// How much of a large answer a client has to take in how long.
+const PACE: (usize, Duration) = (512 * 1024, Duration::from_secs(30));
 
 pub(crate) async fn leaving(State(memory): State<Memory>, request: Request, next: Next) -> Response {
     next.run(request).await.map(|body| Body::new(Pieces { body, memory, rest: None }))
@@ -30,7 +28,7 @@ pub(crate) async fn leaving(State(memory): State<Memory>, request: Request, next
 /// Why an answer is not sent to its end.
 #[derive(Debug, thiserror::Error)]
 enum GivenUp {
-    #[error("the answer was not read for {} s", STALL.as_secs())]
+    #[error("the answer was read too slowly")]
     NotRead,
     #[error("the gateway holds too many answers that are not read")]
     TooMuch,
@@ -48,7 +46,9 @@ struct Pieces {
 struct Rest {
     bytes: Bytes,
     share: Share,
-    moved: Instant,
+    /// When its pace was last looked at, and how much was taken since.
+    looked: Instant,
+    taken: usize,
     given_up: bool,
 }
 
@@ -59,14 +59,14 @@ impl Pieces {
         let is_new = self.rest.is_none();
         let rest = self.rest.get_or_insert_with(|| {
             let share = self.memory.share();
-            Arc::new(Mutex::new(Rest { bytes: Bytes::new(), share, moved: Instant::now(), given_up: false }))
+            Arc::new(Mutex::new(Rest { bytes: Bytes::new(), share, looked: Instant::now(), taken: 0, given_up: false }))
         });
         let mut held = lock(rest);
         if !held.share.add(bytes.len()) {
             return Err(GivenUp::TooMuch);
         }
         held.bytes = bytes;
-        held.moved = Instant::now();
+        (held.looked, held.taken) = (Instant::now(), 0);
         drop(held);
         if is_new {
             tokio::spawn(watch(Arc::downgrade(rest)));
@@ -83,7 +83,7 @@ impl Pieces {
         let length = rest.bytes.len().min(PIECE);
         let piece = rest.bytes.split_to(length);
         rest.share.take(length);
-        rest.moved = Instant::now();
+        rest.taken += length;
         (!piece.is_empty()).then_some(Ok(piece))
     }
 
@@ -92,18 +92,22 @@ impl Pieces {
     }
 }
 
-/// Gives the rest up when it does not move. Ends with the body.
+/// Gives the rest up when it hardly moves. Ends with the body.
 async fn watch(rest: Weak<Mutex<Rest>>) {
     loop {
-        tokio::time::sleep(STALL / 4).await;
+        tokio::time::sleep(PACE.1 / 4).await;
         let Some(rest) = rest.upgrade() else { return };
         let mut rest = lock(&rest);
-        if !rest.bytes.is_empty() && rest.moved.elapsed() >= STALL {
+        if rest.bytes.is_empty() || rest.looked.elapsed() < PACE.1 {
+            continue;
+        }
+        if rest.taken < PACE.0 {
             let length = std::mem::take(&mut rest.bytes).len();
             rest.share.take(length);
             rest.given_up = true;
             return;
         }
+        (rest.looked, rest.taken) = (Instant::now(), 0);
     }
 }
 

@@ -11,6 +11,8 @@ use openskill_proto::limits::MAX_REQUEST_BYTES;
 use openskill_proto::trace::Trace;
 use openskill_proto::v1::{ErrorCode, SkillResult};
 
+use tonic::{Code, Status};
+
 use crate::render;
 
 /// How much of a body that is too large is still read, and thrown away.
@@ -58,15 +60,23 @@ pub(super) async fn read(request: Request, trace_id: &str) -> Result<Bytes, Refu
         }
         return Err(too_large(trace_id));
     }
-    to_bytes(body, MAX_REQUEST_BYTES).await.map_err(|error| {
-        let limit = std::error::Error::source(&error).is_some_and(|it| it.is::<http_body_util::LengthLimitError>());
-        let message = "the body ended before its end, or took too long";
-        if limit {
-            too_large(trace_id)
-        } else {
+    to_bytes(body, MAX_REQUEST_BYTES).await.map_err(|error| broken(&error, trace_id))
+}
+
+/// Why a body could not be read to its end.
+fn broken(error: &axum::Error, trace_id: &str) -> Refusal {
+    let mut causes = std::iter::successors(std::error::Error::source(error), |cause| (*cause).source());
+    if causes.clone().any(|cause| cause.is::<http_body_util::LengthLimitError>()) {
+        return too_large(trace_id);
+    }
+    let is_full = |status: &Status| status.code() == Code::ResourceExhausted;
+    match causes.find_map(|cause| cause.downcast_ref::<Status>()).filter(|status| is_full(status)) {
+        Some(status) => refuse(StatusCode::SERVICE_UNAVAILABLE, ErrorCode::Overloaded, status.message(), trace_id),
+        None => {
+            let message = "the body ended before its end, or took too long";
             refuse(StatusCode::BAD_REQUEST, ErrorCode::InvalidArgument, message, trace_id)
         }
-    })
+    }
 }
 
 fn too_large(trace_id: &str) -> Refusal {

@@ -1,58 +1,75 @@
 //! Which worker holds a session, for skills whose calls of one session go to one worker.
 //!
 //! A session that is new goes where rendezvous hashing says, so that all gateways choose alike and a worker that comes or
-//! goes moves few sessions. After that it stays, also when workers come. When its worker is gone, what it held there is
-//! gone too: one call is told so, and the next one begins anew elsewhere.
+//! goes moves few sessions. After that it stays, also when workers come. When its worker's process is gone, what it held
+//! there is gone too: one call is told so, and the next one begins anew elsewhere.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::Worker;
+use super::pick::{Candidate, Nobody, Wanted, choices};
 use crate::recent::Recent;
 
-/// How many sessions are remembered. Those that were not used the longest are forgotten first, and chosen for again.
-const MAX_SESSIONS: usize = 64 * 1024;
+/// How many sessions are remembered for sure. Those that were not used the longest are forgotten first, and chosen for
+/// again.
+const SESSIONS: usize = 32 * 1024;
 
-/// Who holds which session.
+/// Who holds which session: by session and group of skills, the worker's process.
 #[derive(Debug)]
-pub(crate) struct Affinity {
-    /// By session and group of skills: the worker's process.
-    held: Mutex<Recent<String>>,
+pub(crate) struct Affinity(Mutex<Recent<String>>);
+
+/// A session, and the skills that share its state.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct SessionKey {
+    session: String,
+    whole: String,
 }
 
-/// The worker that held the session is gone.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Gone;
+impl SessionKey {
+    /// `group` is a toolset, or a skill that has none.
+    pub(crate) fn new(session: &str, group: &str) -> Self {
+        Self { session: session.to_owned(), whole: format!("{session}\0{group}") }
+    }
+}
 
 impl Default for Affinity {
     fn default() -> Self {
-        Self { held: Mutex::new(Recent::new(MAX_SESSIONS)) }
+        Self(Mutex::new(Recent::new(SESSIONS)))
     }
 }
 
 impl Affinity {
-    /// The worker for a call of the session. `group` is what shares the session's state: a toolset, or a skill that has
-    /// none. None if no worker takes calls.
-    pub(crate) fn choose(
+    fn held(&self) -> MutexGuard<'_, Recent<String>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The worker process that holds the session, if it is not new.
+    pub(crate) fn holder(&self, key: &SessionKey) -> Option<String> {
+        self.held().use_mut(&key.whole).cloned()
+    }
+
+    /// Chooses who is to hold a new session: of those that a call may go to, the one with the highest weight.
+    pub(crate) fn hold(
         &self,
-        session: &str,
-        group: &str,
-        workers: impl Iterator<Item = Arc<Worker>>,
-    ) -> Result<Option<Arc<Worker>>, Gone> {
-        let serving: Vec<_> = workers.filter_map(|it| it.serving().map(|state| (state, Arc::clone(&it)))).collect();
-        let key = format!("{session}\0{group}");
-        let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(holder) = held.use_mut(&key) {
-            let found = serving.iter().find(|(state, _)| state.instance_id == *holder);
-            if found.is_none() {
-                held.remove(&key);
-            }
-            return found.map(|(_, worker)| Some(Arc::clone(worker))).ok_or(Gone);
+        key: &SessionKey,
+        candidates: &[Candidate],
+        wanted: Wanted<'_>,
+    ) -> Result<Candidate, Nobody> {
+        let choices = choices(candidates, wanted)?;
+        let chosen = choices.into_iter().max_by_key(|it| weight(&key.session, &it.worker.id())).ok_or(Nobody::IsUp)?;
+        let mut held = self.held();
+        // Another call of the session may have been quicker.
+        if let Some(holder) = held.use_mut(&key.whole)
+            && let Some(candidate) = candidates.iter().find(|it| it.worker.instance() == *holder)
+        {
+            return Ok(candidate.clone());
         }
-        let chosen = serving.into_iter().max_by_key(|(state, _)| weight(session, &state.worker_id));
-        Ok(chosen.map(|(state, worker)| {
-            held.insert(key, state.instance_id.clone());
-            worker
-        }))
+        held.insert(key.whole.clone(), chosen.worker.instance());
+        Ok(chosen.clone())
+    }
+
+    /// Forgets who holds the session.
+    pub(crate) fn release(&self, key: &SessionKey) {
+        self.held().remove(&key.whole);
     }
 }
 
@@ -69,25 +86,29 @@ fn weight(session: &str, worker_id: &str) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+    use std::time::{Duration, Instant};
+
     use openskill_proto::v1::WorkerState;
 
+    use super::super::Worker;
     use super::super::source::Endpoint;
     use super::*;
 
-    fn worker(id: &str, instance: &str) -> Arc<Worker> {
-        let worker = Worker::new(Endpoint::Tcp(id.to_owned()), 1);
-        let state =
-            WorkerState { worker_id: id.to_owned(), instance_id: instance.to_owned(), ..WorkerState::default() };
-        worker.learn(state);
-        Arc::new(worker)
+    fn candidate(number: usize) -> Candidate {
+        let id = format!("w{number}");
+        let worker = Worker::new(Endpoint::Tcp(id.clone()), 1);
+        worker.learn(WorkerState { instance_id: format!("of {id}"), worker_id: id, ..WorkerState::default() });
+        Candidate { worker: Arc::new(worker), latency: Arc::default() }
     }
 
-    fn fleet(count: usize) -> Vec<Arc<Worker>> {
-        (0..count).map(|number| worker(&format!("w{number}"), &format!("i{number}"))).collect()
+    fn fleet(count: usize) -> Vec<Candidate> {
+        (0..count).map(candidate).collect()
     }
 
-    fn id(affinity: &Affinity, session: &str, fleet: &[Arc<Worker>]) -> String {
-        affinity.choose(session, "browser", fleet.iter().cloned()).unwrap().unwrap().id()
+    fn hold(affinity: &Affinity, session: &str, fleet: &[Candidate]) -> String {
+        let wanted = Wanted { tried: &[], left: Duration::from_secs(1), adaptive: true, now: Instant::now() };
+        affinity.hold(&SessionKey::new(session, "browser"), fleet, wanted).unwrap().worker.id()
     }
 
     #[test]
@@ -96,8 +117,8 @@ mod tests {
         let mut counts = std::collections::HashMap::new();
         for number in 0..1000 {
             let session = format!("session-{number}");
-            let chosen = id(&one, &session, &fleet);
-            assert_eq!(chosen, id(&other, &session, &fleet));
+            let chosen = hold(&one, &session, &fleet);
+            assert_eq!(chosen, hold(&other, &session, &fleet));
             *counts.entry(chosen).or_insert(0) += 1;
         }
         assert!(counts.len() == 4 && counts.values().all(|count| (180..=320).contains(count)), "{counts:?}");
@@ -108,18 +129,19 @@ mod tests {
         let (affinity, small, large) = (Affinity::default(), fleet(2), fleet(8));
         for number in 0..100 {
             let session = format!("session-{number}");
-            assert_eq!(id(&affinity, &session, &small), id(&affinity, &session, &large));
+            assert_eq!(hold(&affinity, &session, &small), hold(&affinity, &session, &large));
         }
     }
 
     #[test]
-    fn a_session_hears_once_that_its_worker_is_gone_and_begins_anew() {
-        let affinity = Affinity::default();
-        let first = worker("w1", "before");
-        assert_eq!(id(&affinity, "s", &[first]), "w1");
-        let again = worker("w1", "after");
-        let choose = || affinity.choose("s", "browser", std::iter::once(Arc::clone(&again)));
-        assert!(choose().is_err(), "the process is another one");
-        assert_eq!(choose().unwrap().unwrap().id(), "w1");
+    fn a_session_that_was_released_is_chosen_for_again() {
+        let (affinity, fleet) = (Affinity::default(), fleet(2));
+        let chosen = hold(&affinity, "s", &fleet);
+        let key = SessionKey::new("s", "browser");
+        assert_eq!(affinity.holder(&key), Some(format!("of {chosen}")));
+        affinity.release(&key);
+        assert_eq!(affinity.holder(&key), None);
+        let other = fleet.iter().find(|it| it.worker.id() != chosen).cloned().unwrap();
+        assert_eq!(hold(&affinity, "s", std::slice::from_ref(&other)), other.worker.id());
     }
 }

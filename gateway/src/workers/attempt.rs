@@ -8,10 +8,10 @@ use http::Uri;
 use openskill_proto::limits::MAX_RESULT_BYTES;
 use openskill_proto::metadata::{NOT_STARTED, TRACEPARENT, TRACESTATE};
 use openskill_proto::v1::worker_service_client::WorkerServiceClient;
-use openskill_proto::v1::{Blame, ExecuteRequest, ExecuteResult, execute_event};
+use openskill_proto::v1::{Blame, ErrorCode, ExecuteRequest, ExecuteResult, execute_event};
 use tonic::{Code, Request, Status};
 
-use super::ejection::Conduct;
+use super::ejection::{Conduct, Era};
 use super::link::{LinkError, Via};
 use super::pick::Candidate;
 use super::record::Ended;
@@ -71,22 +71,16 @@ impl Attempt<'_> {
         shard: usize,
         listener: Option<&Listener>,
     ) -> Result<ExecuteResult, AttemptError> {
-        let worker = &*candidate.worker;
-        let mut visit = Visit::begin(worker, gateway);
+        let mut visit = Visit::begin(candidate, gateway);
         let until = self.deadline + WORKER_SLACK;
-        let sent = tokio::time::timeout_at(until.into(), self.send(worker, shard, listener)).await;
+        let sent = tokio::time::timeout_at(until.into(), self.send(&candidate.worker, shard, listener)).await;
         let outcome = sent.unwrap_or(Err(AttemptError::Overdue));
-        let now = Instant::now();
-        if let Ok(result) = &outcome
-            && conduct(&outcome, listener) == Conduct::Good
-        {
-            let took = now - visit.begun;
-            let waited = Duration::from_micros(result.queued_us).min(took);
-            candidate.latency.observe(took, took - waited, now);
-            visit.took = Some((waited, took - waited));
-        }
-        visit.was_full = matches!(outcome, Err(AttemptError::NotStarted { refusal: Refusal::Full, .. }));
         visit.conduct = conduct(&outcome, listener);
+        visit.was_full = matches!(outcome, Err(AttemptError::NotStarted { refusal: Refusal::Full, .. }));
+        visit.started = !matches!(outcome, Err(AttemptError::NotStarted { .. }));
+        if let Ok(result) = &outcome {
+            visit.note(result);
+        }
         outcome
     }
 
@@ -152,6 +146,7 @@ fn before_start(status: &Status) -> AttemptError {
     let reason = status.message().to_owned();
     match status.source().and_then(|source| source.downcast_ref::<LinkError>()) {
         Some(LinkError::NotSent(_)) => AttemptError::NotStarted { reason, refusal: Refusal::Unreachable },
+        Some(LinkError::Refused(_)) => AttemptError::NotStarted { reason, refusal: Refusal::Declined },
         Some(LinkError::Lost(_)) => AttemptError::Lost { reason },
         None if status.metadata().contains_key(NOT_STARTED) => {
             let refusal = if status.code() == Code::ResourceExhausted { Refusal::Full } else { Refusal::Declined };
@@ -175,30 +170,70 @@ fn conduct(outcome: &Result<ExecuteResult, AttemptError>, listener: Option<&List
 
 /// A call at a worker. What it says about the worker is noted at its end, also if that is a drop.
 struct Visit<'a> {
-    worker: &'a Worker,
+    candidate: &'a Candidate,
     gateway: &'a Gateway,
-    _counted: InFlight<'a>,
+    counted: InFlight<'a>,
     begun: Instant,
+    era: Era,
     conduct: Conduct,
-    took: Option<(Duration, Duration)>,
+    waited: Option<Duration>,
+    ran: Option<Duration>,
+    succeeded: bool,
     was_full: bool,
+    /// The worker has had it. So it is, for all that is known, if the visit is broken off.
+    started: bool,
 }
 
 impl<'a> Visit<'a> {
-    fn begin(worker: &'a Worker, gateway: &'a Gateway) -> Self {
-        let begun = Instant::now();
-        worker.record.begin(begun);
-        let _counted = worker.begin();
-        Self { worker, gateway, _counted, begun, conduct: Conduct::Unknown, took: None, was_full: false }
+    fn begin(candidate: &'a Candidate, gateway: &'a Gateway) -> Self {
+        let (worker, begun) = (&*candidate.worker, Instant::now());
+        let era = worker.record.begin(begun);
+        Self {
+            candidate,
+            gateway,
+            counted: worker.begin(),
+            begun,
+            era,
+            conduct: Conduct::Unknown,
+            waited: None,
+            ran: None,
+            succeeded: false,
+            was_full: false,
+            started: true,
+        }
+    }
+
+    /// What a result tells.
+    fn note(&mut self, result: &ExecuteResult) {
+        let took = self.begun.elapsed();
+        let waited = Duration::from_micros(result.queued_us).min(took);
+        let error = result.error.as_ref();
+        // A call whose time went by in the queue never ran.
+        let never_ran = error.is_some_and(|it| it.code() == ErrorCode::Timeout && it.blame() == Blame::Gateway);
+        self.waited = (self.conduct == Conduct::Good).then_some(waited);
+        self.ran = (self.conduct == Conduct::Good && !never_ran).then_some(took - waited);
+        self.succeeded = error.is_none();
     }
 }
 
 impl Drop for Visit<'_> {
     fn drop(&mut self) {
-        let Self { worker, gateway, conduct, took, was_full, .. } = *self;
-        let ended = Ended { conduct, took, was_full, in_flight: worker.in_flight() };
-        if worker.record.end(ended, Instant::now(), || gateway.workers.may_eject()) {
-            gateway.metrics.ejected();
+        let (worker, now) = (&self.candidate.worker, Instant::now());
+        match (self.succeeded, self.ran) {
+            (true, Some(ran)) => self.candidate.latency.observe(now - self.begun, ran, now),
+            _ if self.started => self.candidate.latency.observe_failure(now - self.begun, now),
+            _ => {}
+        }
+        let ended = Ended {
+            era: self.era,
+            conduct: self.conduct,
+            waited: self.waited,
+            ran: self.ran,
+            was_full: self.was_full,
+            in_flight: self.counted.at_begin(),
+        };
+        if worker.record.end(ended, now, || self.gateway.workers.may_eject()) {
+            self.gateway.metrics.ejected();
             tracing::warn!(endpoint = %worker.endpoint, "a worker that keeps failing is left out for a while");
         }
     }

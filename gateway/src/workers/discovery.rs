@@ -26,6 +26,9 @@ const BACK_OFF: (Duration, Duration) = (Duration::from_millis(25), Duration::fro
 /// Before the first try to reach a worker again that drained.
 const DRAINED: Duration = Duration::from_millis(250);
 
+/// How long one source may take to be looked up, so that it does not keep the others from it.
+const LOOK_UP: Duration = Duration::from_secs(2);
+
 /// How often a worker is asked for its health, and how long it may take to answer. One that hangs is left out soon, though
 /// its connections stay; one on a busy machine is not taken for it.
 const HEALTH: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(1));
@@ -36,12 +39,13 @@ pub(crate) async fn run(gateway: Arc<Gateway>, shards: usize) {
     let mut last: HashMap<usize, BTreeSet<Endpoint>> = HashMap::new();
     loop {
         for (number, source) in gateway.config.workers.iter().enumerate() {
-            match source.resolve().await {
-                Ok(found) => {
+            match tokio::time::timeout(LOOK_UP, source.resolve()).await {
+                Ok(Ok(found)) => {
                     last.insert(number, found.into_iter().collect());
                 }
                 // What was known stays: a name server that is down for a moment takes no worker away.
-                Err(error) => tracing::debug!(?source, %error, "workers could not be looked up"),
+                Ok(Err(error)) => tracing::debug!(?source, %error, "workers could not be looked up"),
+                Err(_) => tracing::debug!(?source, "looking up workers takes too long"),
             }
         }
         following.update(&gateway, shards, last.values().flatten().cloned().collect());
@@ -74,6 +78,8 @@ impl Following {
             if !stays {
                 tracing::info!(%endpoint, "worker removed");
                 task.abort();
+                // Calls that began before still know it.
+                known.get(endpoint).map(|worker| worker.lose("removed".to_owned()));
             }
             stays
         });

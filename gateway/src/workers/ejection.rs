@@ -11,10 +11,15 @@ pub(crate) const THRESHOLD: u32 = 5;
 /// How long it is left out: the first time, and at most. Each time is twice the one before.
 pub(crate) const TIMES: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
 
+/// How long one call tries a worker before another one may: the first may be a long one.
+const TRIAL: Duration = Duration::from_secs(2);
+
 /// What a worker's record says.
 #[derive(Debug, Default)]
 pub(crate) struct Ejection {
     state: State,
+    /// Counts the changes of state. A call speaks for the stretch of time it began in, and for no other.
+    era: u64,
     /// How often it was left out since it last did well for a while.
     ejections: u32,
 }
@@ -31,7 +36,9 @@ enum State {
         until: Instant,
     },
     /// One call tries it.
-    Trying,
+    Trying {
+        until: Instant,
+    },
 }
 
 impl Default for State {
@@ -49,40 +56,53 @@ pub(crate) enum Conduct {
     Unknown,
 }
 
+/// When a call began at a worker.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Era(u64);
+
 impl Ejection {
+    /// The record of a process that took another one's place.
+    pub(crate) fn anew(&self) -> Self {
+        Self { era: self.era + 1, ..Self::default() }
+    }
+
     /// Whether calls may go there.
     pub(crate) fn is_in(&self, now: Instant) -> bool {
         match self.state {
             State::In { .. } => true,
-            State::Out { until } => until <= now,
-            State::Trying => false,
+            State::Out { until } | State::Trying { until } => until <= now,
         }
     }
 
-    /// How long it stays out; none if it is in.
+    /// How long it stays out; none if it is in, or may be tried.
     pub(crate) fn out_for(&self, now: Instant) -> Option<Duration> {
         match self.state {
-            State::In { .. } => None,
-            State::Out { until } => Some(until.saturating_duration_since(now)),
-            State::Trying => Some(Duration::ZERO),
+            State::Out { until } | State::Trying { until } if until > now => Some(until - now),
+            _ => None,
         }
     }
 
     /// A call goes there.
-    pub(crate) fn begin(&mut self, now: Instant) {
-        if matches!(self.state, State::Out { until } if until <= now) {
-            self.state = State::Trying;
+    pub(crate) fn begin(&mut self, now: Instant) -> Era {
+        if matches!(self.state, State::Out { until } | State::Trying { until } if until <= now) {
+            self.enter(State::Trying { until: now + TRIAL });
         }
+        Era(self.era)
     }
 
     /// Whether a call that came back like this would put it out.
-    pub(crate) fn is_due(&self, conduct: Conduct) -> bool {
+    pub(crate) fn is_due(&self, era: Era, conduct: Conduct) -> bool {
         let one_more = |failures: u32| failures.saturating_add(1) >= THRESHOLD;
-        conduct == Conduct::Bad && matches!(self.state, State::In { failures, .. } if one_more(failures))
+        era == Era(self.era)
+            && conduct == Conduct::Bad
+            && matches!(self.state, State::In { failures, .. } if one_more(failures))
     }
 
     /// A call came back. `may_eject` says whether enough others are left. True if it is out from now on.
-    pub(crate) fn end(&mut self, conduct: Conduct, now: Instant, may_eject: bool) -> bool {
+    pub(crate) fn end(&mut self, era: Era, conduct: Conduct, now: Instant, may_eject: bool) -> bool {
+        if era != Era(self.era) {
+            return false;
+        }
         match (self.state, conduct) {
             (State::In { since, .. }, Conduct::Good) => {
                 if since.is_some_and(|since| now.saturating_duration_since(since) >= TIMES.1) {
@@ -96,17 +116,16 @@ impl Ejection {
                 self.state = State::In { failures, since };
                 failures >= THRESHOLD && may_eject && self.eject(now)
             }
-            (State::Trying, Conduct::Good) => {
-                self.state = State::In { failures: 0, since: Some(now) };
+            (State::Trying { .. }, Conduct::Good) => {
+                self.enter(State::In { failures: 0, since: Some(now) });
                 false
             }
-            (State::Trying, Conduct::Bad) => self.eject(now),
+            (State::Trying { .. }, Conduct::Bad) => self.eject(now),
             // The next call tries it.
-            (State::Trying, Conduct::Unknown) => {
-                self.state = State::Out { until: now };
+            (State::Trying { .. }, Conduct::Unknown) => {
+                self.enter(State::Out { until: now });
                 false
             }
-            // Calls from before it was left out.
             (State::Out { .. }, _) | (State::In { .. }, Conduct::Unknown) => false,
         }
     }
@@ -114,8 +133,13 @@ impl Ejection {
     fn eject(&mut self, now: Instant) -> bool {
         let time = TIMES.0.saturating_mul(1 << self.ejections.min(16)).min(TIMES.1);
         self.ejections = self.ejections.saturating_add(1);
-        self.state = State::Out { until: now + time };
+        self.enter(State::Out { until: now + time });
         true
+    }
+
+    fn enter(&mut self, state: State) {
+        self.state = state;
+        self.era += 1;
     }
 }
 
@@ -123,11 +147,16 @@ impl Ejection {
 mod tests {
     use super::*;
 
+    /// One call there and back.
+    fn call(ejection: &mut Ejection, conduct: Conduct, now: Instant) -> bool {
+        let era = ejection.begin(now);
+        ejection.end(era, conduct, now, true)
+    }
+
     /// Fails it until it is out; gives for how long.
     fn eject(ejection: &mut Ejection, now: Instant) -> Duration {
         for _ in 0..THRESHOLD {
-            ejection.begin(now);
-            if ejection.end(Conduct::Bad, now, true) {
+            if call(ejection, Conduct::Bad, now) {
                 return ejection.out_for(now).unwrap();
             }
         }
@@ -151,8 +180,8 @@ mod tests {
     fn a_success_between_failures_begins_anew() {
         let (mut ejection, now) = (Ejection::default(), Instant::now());
         for _ in 0..THRESHOLD * 3 {
-            assert!(!ejection.end(Conduct::Bad, now, true));
-            ejection.end(Conduct::Good, now, true);
+            assert!(!call(&mut ejection, Conduct::Bad, now));
+            call(&mut ejection, Conduct::Good, now);
         }
     }
 
@@ -160,13 +189,35 @@ mod tests {
     fn one_call_tries_it_and_decides() {
         let (mut ejection, mut now) = (Ejection::default(), Instant::now());
         now += eject(&mut ejection, now);
-        ejection.begin(now);
+        let era = ejection.begin(now);
         assert!(!ejection.is_in(now), "a second call must not go there too");
-        ejection.end(Conduct::Unknown, now, true);
+        ejection.end(era, Conduct::Unknown, now, true);
         assert!(ejection.is_in(now), "the call said nothing, so the next one tries");
-        ejection.begin(now);
-        ejection.end(Conduct::Good, now, true);
-        assert_eq!(ejection.out_for(now), None);
+        call(&mut ejection, Conduct::Good, now);
+        assert!(ejection.is_in(now) && ejection.is_in(now));
+    }
+
+    #[test]
+    fn a_call_that_tries_it_for_long_does_not_keep_others_away() {
+        let (mut ejection, mut now) = (Ejection::default(), Instant::now());
+        now += eject(&mut ejection, now);
+        let long = ejection.begin(now);
+        now += TRIAL;
+        assert!(ejection.is_in(now));
+        call(&mut ejection, Conduct::Good, now);
+        assert!(!ejection.end(long, Conduct::Bad, now, true), "it belongs to the past");
+        assert!(ejection.is_in(now));
+    }
+
+    #[test]
+    fn calls_from_before_it_was_out_do_not_speak_for_the_one_that_tries_it() {
+        let (mut ejection, mut now) = (Ejection::default(), Instant::now());
+        let before: Vec<_> = (0..100).map(|_| ejection.begin(now)).collect();
+        now += eject(&mut ejection, now);
+        let era = ejection.begin(now);
+        assert!(!before.into_iter().any(|it| ejection.end(it, Conduct::Bad, now, true)));
+        ejection.end(era, Conduct::Good, now, true);
+        assert!(ejection.is_in(now));
     }
 
     #[test]
@@ -175,10 +226,9 @@ mod tests {
         for _ in 0..4 {
             now += eject(&mut ejection, now);
         }
-        ejection.begin(now);
-        ejection.end(Conduct::Good, now, true);
+        call(&mut ejection, Conduct::Good, now);
         now += TIMES.1;
-        ejection.end(Conduct::Good, now, true);
+        call(&mut ejection, Conduct::Good, now);
         assert_eq!(eject(&mut ejection, now), TIMES.0);
     }
 
@@ -186,7 +236,8 @@ mod tests {
     fn the_last_ones_are_never_left_out() {
         let (mut ejection, now) = (Ejection::default(), Instant::now());
         for _ in 0..THRESHOLD * 2 {
-            assert!(!ejection.end(Conduct::Bad, now, false));
+            let era = ejection.begin(now);
+            assert!(!ejection.end(era, Conduct::Bad, now, false));
         }
         assert!(ejection.is_in(now));
     }

@@ -24,9 +24,11 @@ struct Average {
 }
 
 impl Average {
+    /// A peak is forgotten, not how long calls usually run: one that was idle for long is not infinitely quick.
     fn decayed(self, now: Instant) -> f64 {
         let age = now.saturating_duration_since(self.at).as_secs_f64();
-        self.micros * (-age / DECAY.as_secs_f64()).exp()
+        let usual = (self.run.as_micros() as f64).min(self.micros);
+        usual + (self.micros - usual) * (-age / DECAY.as_secs_f64()).exp()
     }
 }
 
@@ -47,6 +49,15 @@ impl Latency {
         *average = Some(Average { micros, at: now, run });
     }
 
+    /// A call took at least this long and did not succeed: it failed, or was given up. Quick failures are no merit.
+    pub(crate) fn observe_failure(&self, took: Duration, now: Instant) {
+        let mut average = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(average) = &mut *average {
+            let micros = average.decayed(now).max(took.as_micros() as f64);
+            *average = Average { micros, at: now, run: average.run };
+        }
+    }
+
     /// How long a call runs once it has a place; nothing before the first.
     pub(crate) fn usual_run(&self) -> Duration {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).map_or(Duration::ZERO, |average| average.run)
@@ -63,15 +74,25 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_peak_counts_at_once_and_fades() {
+    fn a_peak_counts_at_once_and_fades_to_what_is_usual() {
         let (latency, now) = (Latency::default(), Instant::now());
         assert_eq!(latency.read(now), None);
-        latency.observe(Duration::from_millis(1), Duration::from_millis(1), now);
-        latency.observe(Duration::from_millis(100), Duration::from_millis(100), now);
+        let millis = Duration::from_millis;
+        latency.observe(millis(1), millis(1), now);
+        latency.observe(millis(100), millis(1), now);
         assert_eq!(latency.read(now), Some(100_000.0));
-        let later = now + Duration::from_secs(20);
-        latency.observe(Duration::from_millis(1), Duration::from_millis(1), later);
-        let faded = latency.read(later).unwrap();
+        let faded = latency.read(now + Duration::from_secs(20)).unwrap();
         assert!((10_000.0..20_000.0).contains(&faded), "{faded}");
+        assert!(latency.read(now + Duration::from_secs(3600)).unwrap() >= 1000.0);
+    }
+
+    #[test]
+    fn failing_quickly_is_no_merit_and_hanging_is_noticed() {
+        let (latency, now) = (Latency::default(), Instant::now());
+        latency.observe(Duration::from_millis(50), Duration::from_millis(50), now);
+        latency.observe_failure(Duration::from_millis(1), now);
+        assert_eq!(latency.read(now), Some(50_000.0));
+        latency.observe_failure(Duration::from_secs(5), now);
+        assert_eq!(latency.read(now), Some(5_000_000.0));
     }
 }

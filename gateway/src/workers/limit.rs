@@ -32,12 +32,14 @@ pub(crate) struct Limit {
     least_wait: Option<Duration>,
     /// The most calls at once in this window.
     peak: u32,
+    /// When it was last lowered. What calls tell soon after that is still of before.
+    lowered: Option<Instant>,
 }
 
 impl Limit {
     pub(crate) fn new(capacity: u32, now: Instant) -> Self {
         let capacity = capacity.max(1);
-        Self { capacity, current: capacity.saturating_mul(MOST), began: now, least_wait: None, peak: 0 }
+        Self { capacity, current: capacity.saturating_mul(MOST), began: now, least_wait: None, peak: 0, lowered: None }
     }
 
     pub(crate) fn capacity(&self) -> u32 {
@@ -56,7 +58,7 @@ impl Limit {
             return;
         }
         if let Some(least) = self.least_wait.filter(|least| *least > TARGET) {
-            self.shrink(self.peak, TARGET.as_secs_f64() / least.as_secs_f64());
+            self.shrink(self.peak, TARGET.as_secs_f64() / least.as_secs_f64(), now);
         } else if self.peak >= self.current - self.current / 8 {
             // Only what is used is known to be good.
             self.set(self.current.saturating_add((self.capacity / 2).max(1)));
@@ -65,12 +67,16 @@ impl Limit {
     }
 
     /// The worker said that it is full, with this many calls there.
-    pub(crate) fn refused(&mut self, in_flight: u32) {
-        self.shrink(in_flight, DECREASE.1);
+    pub(crate) fn refused(&mut self, in_flight: u32, now: Instant) {
+        self.shrink(in_flight, DECREASE.1, now);
     }
 
-    /// Keeps a share of what was in use.
-    fn shrink(&mut self, in_flight: u32, share: f64) {
+    /// Keeps a share of what was in use, at most once a window.
+    fn shrink(&mut self, in_flight: u32, share: f64, now: Instant) {
+        if self.lowered.is_some_and(|lowered| now.saturating_duration_since(lowered) < WINDOW) {
+            return;
+        }
+        self.lowered = Some(now);
         let kept = f64::from(self.current.min(in_flight)) * share.clamp(DECREASE.0, DECREASE.1);
         self.set(kept as u32);
     }
@@ -113,8 +119,8 @@ mod tests {
     #[test]
     fn it_does_not_grow_while_it_is_not_used_nor_past_its_bound() {
         let mut limit = Limit::new(4, Instant::now());
-        limit.refused(30);
         let mut now = Instant::now();
+        limit.refused(30, now);
         for _ in 0..50 {
             now += WINDOW;
             limit.observe(Duration::ZERO, 3, now);
@@ -136,10 +142,14 @@ mod tests {
 
     #[test]
     fn a_worker_that_says_it_is_full_gets_less() {
-        let mut limit = Limit::new(4, Instant::now());
-        limit.refused(30);
-        assert_eq!(limit.current(), 24);
-        (0..20).for_each(|_| limit.refused(30));
+        let mut now = Instant::now();
+        let mut limit = Limit::new(4, now);
+        (0..20).for_each(|_| limit.refused(30, now));
+        assert_eq!(limit.current(), 24, "many refusals at once say the same");
+        for _ in 0..20 {
+            now += WINDOW;
+            limit.refused(30, now);
+        }
         assert_eq!(limit.current(), 16);
     }
 }

@@ -39,6 +39,9 @@ pub(crate) enum LinkError {
     /// The request did not reach the worker.
     #[error("not sent: {0}")]
     NotSent(String),
+    /// The worker said that it did not look at the request: it is being shut down, say.
+    #[error("refused: {0}")]
+    Refused(#[source] hyper::Error),
     /// The request may have reached the worker.
     #[error("lost: {}", with_sources(.0))]
     Lost(#[source] hyper::Error),
@@ -132,7 +135,11 @@ impl tower::Service<http::Request<Body>> for Via {
             sender.try_send_request(request).await.map_err(|mut error| {
                 let unsent = error.take_message().is_some();
                 let error = error.into_error();
-                if unsent || refused(&error) { LinkError::NotSent(error.to_string()) } else { LinkError::Lost(error) }
+                match (refused(&error), unsent) {
+                    (true, _) => LinkError::Refused(error),
+                    (false, true) => LinkError::NotSent(error.to_string()),
+                    (false, false) => LinkError::Lost(error),
+                }
             })
         })
     }

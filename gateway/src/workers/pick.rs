@@ -39,9 +39,15 @@ pub(crate) struct Wanted<'a> {
     pub(crate) now: Instant,
 }
 
-/// A worker that was not tried yet, takes calls and has room. One that is left out is taken only if there is no other.
+/// A worker that was not tried yet, takes calls and has room.
 pub(crate) fn pick<'a>(candidates: &'a [Candidate], wanted: Wanted<'_>) -> Result<&'a Candidate, Nobody> {
-    let (mut fit, mut out, mut full) = (Vec::new(), Vec::new(), false);
+    choices(candidates, wanted).map(|choices| better_of_two(&choices, wanted.now))
+}
+
+/// All such workers, at least one. Those that are left out are taken only if there are no others, or if the others are
+/// full and fewer than they: when most seem to be down, it is rather the machine that is slow.
+pub(super) fn choices<'a>(candidates: &'a [Candidate], wanted: Wanted<'_>) -> Result<Vec<&'a Candidate>, Nobody> {
+    let (mut fit, mut out, mut full) = (Vec::new(), Vec::new(), 0);
     for it in candidates {
         let worker = &it.worker;
         if !worker.is_serving() || wanted.tried.iter().any(|tried| Arc::ptr_eq(tried, worker)) {
@@ -51,14 +57,14 @@ pub(crate) fn pick<'a>(candidates: &'a [Candidate], wanted: Wanted<'_>) -> Resul
         match worker.record.standing(worker.in_flight(), may_wait, wanted.adaptive, wanted.now) {
             Standing::Fit => fit.push(it),
             Standing::Out => out.push(it),
-            Standing::Full => full = true,
+            Standing::Full => full += 1,
         }
     }
-    match (fit.is_empty(), full, out.is_empty()) {
-        (false, _, _) => Ok(better_of_two(&fit, wanted.now)),
-        (true, true, _) => Err(Nobody::HasRoom),
-        (true, false, false) => Ok(better_of_two(&out, wanted.now)),
-        (true, false, true) => Err(Nobody::IsUp),
+    match (fit.is_empty(), full, out.len()) {
+        (false, _, _) => Ok(fit),
+        (true, full, outside) if outside > full => Ok(out),
+        (true, 0, _) => Err(Nobody::IsUp),
+        (true, _, _) => Err(Nobody::HasRoom),
     }
 }
 
@@ -71,16 +77,19 @@ fn better_of_two<'a>(among: &[&'a Candidate], now: Instant) -> &'a Candidate {
     }
     let second = (first + rand::random_range(1..count)) % count;
     let (one, other) = (among[first], among[second]);
-    if costs_less(other, one, now) { other } else { one }
+    if is_sooner(other, one, now) { other } else { one }
 }
 
-fn costs_less(one: &Candidate, other: &Candidate, now: Instant) -> bool {
+fn is_sooner(one: &Candidate, other: &Candidate, now: Instant) -> bool {
+    // A free place beats any latency: what is known of that is an average of the past.
+    let must_wait = |it: &Candidate| it.worker.in_flight() >= it.worker.record.capacity();
     let load = |it: &Candidate| f64::from(it.worker.in_flight()) + 1.0;
-    match (one.latency.read(now), other.latency.read(now)) {
-        (Some(mine), Some(yours)) => mine * load(one) < yours * load(other),
+    let cost = match (one.latency.read(now), other.latency.read(now)) {
+        (Some(mine), Some(yours)) => (mine * load(one), yours * load(other)),
         // One that was never asked is judged by its load alone.
-        _ => load(one) < load(other),
-    }
+        _ => (load(one), load(other)),
+    };
+    (must_wait(one), cost.0) < (must_wait(other), cost.1)
 }
 
 #[cfg(test)]
@@ -108,8 +117,9 @@ mod tests {
     }
 
     fn fail(candidate: &Candidate) {
-        let ended = Ended { conduct: Conduct::Bad, took: None, was_full: false, in_flight: 1 };
         for _ in 0..THRESHOLD {
+            let era = candidate.worker.record.begin(Instant::now());
+            let ended = Ended { era, conduct: Conduct::Bad, waited: None, ran: None, was_full: false, in_flight: 1 };
             candidate.worker.record.end(ended, Instant::now(), || true);
         }
     }
@@ -156,8 +166,9 @@ mod tests {
     #[test]
     fn a_call_that_would_wait_past_its_deadline_is_told_so() {
         let candidates = [candidate("a", false)];
-        let took = Some((Duration::ZERO, Duration::from_secs(1)));
-        let ended = Ended { conduct: Conduct::Good, took, was_full: false, in_flight: 1 };
+        let era = candidates[0].worker.record.begin(Instant::now());
+        let (waited, ran) = (Some(Duration::ZERO), Some(Duration::from_secs(1)));
+        let ended = Ended { era, conduct: Conduct::Good, waited, ran, was_full: false, in_flight: 1 };
         candidates[0].worker.record.end(ended, Instant::now(), || true);
         candidates[0].latency.observe(Duration::from_secs(1), Duration::from_secs(1), Instant::now());
         let _calls: Vec<_> = (0..8).map(|_| candidates[0].worker.begin()).collect();

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::ejection::{Conduct, Ejection};
+use super::ejection::{Conduct, Ejection, Era};
 use super::limit::Limit;
 
 /// One worker's record.
@@ -49,12 +49,16 @@ pub(crate) enum Standing {
 /// How one call went at the worker.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Ended {
+    /// When it began.
+    pub(crate) era: Era,
     pub(crate) conduct: Conduct,
-    /// How long the call waited there for a free place, and then ran, if it came that far.
-    pub(crate) took: Option<(Duration, Duration)>,
+    /// How long the call waited there for a free place, if it says.
+    pub(crate) waited: Option<Duration>,
+    /// How long it then ran, if it came that far.
+    pub(crate) ran: Option<Duration>,
     /// The worker had no place for it.
     pub(crate) was_full: bool,
-    /// Calls there when it ended, with it.
+    /// Calls there when it came, with it.
     pub(crate) in_flight: u32,
 }
 
@@ -78,7 +82,7 @@ impl Record {
         let mut book = self.book();
         let limit = Limit::new(capacity, now);
         self.limit.store(limit.current(), Ordering::Relaxed);
-        *book = Book { ejection: Ejection::default(), limit, usual_run: Duration::ZERO };
+        *book = Book { ejection: book.ejection.anew(), limit, usual_run: Duration::ZERO };
         self.silent.store(false, Ordering::Relaxed);
     }
 
@@ -101,26 +105,33 @@ impl Record {
     }
 
     /// A call goes there.
-    pub(crate) fn begin(&self, now: Instant) {
-        self.book().ejection.begin(now);
+    pub(crate) fn begin(&self, now: Instant) -> Era {
+        self.book().ejection.begin(now)
+    }
+
+    /// How many calls the worker runs at once.
+    pub(crate) fn capacity(&self) -> u32 {
+        self.book().limit.capacity()
     }
 
     /// A call came back. True if the worker is left out from now on.
     pub(crate) fn end(&self, ended: Ended, now: Instant, may_eject: impl FnOnce() -> bool) -> bool {
         let mut book = self.book();
-        if let Some((waited, ran)) = ended.took {
+        if let Some(ran) = ended.ran {
             book.usual_run = if book.usual_run.is_zero() { ran } else { (book.usual_run * 7 + ran) / 8 };
+        }
+        if let Some(waited) = ended.waited {
             book.limit.observe(waited, ended.in_flight, now);
         }
         if ended.was_full {
-            book.limit.refused(ended.in_flight);
+            book.limit.refused(ended.in_flight, now);
         }
         self.limit.store(book.limit.current(), Ordering::Relaxed);
         // Counting the others looks at every book, this one too.
-        let out = book.ejection.is_due(ended.conduct);
+        let out = book.ejection.is_due(ended.era, ended.conduct);
         drop(book);
         let may_eject = out && may_eject();
-        self.book().ejection.end(ended.conduct, now, may_eject)
+        self.book().ejection.end(ended.era, ended.conduct, now, may_eject)
     }
 
     /// Whether it answered when it was asked for its health. True if that is news.

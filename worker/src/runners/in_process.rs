@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
-use openskill_proto::v1::{ErrorCode, SkillError};
+use openskill_proto::v1::{Blame, ErrorCode, SkillError};
 use tokio_util::task::AbortOnDropHandle;
 
 use crate::events::EventSink;
@@ -88,7 +88,11 @@ impl Runner for InProcess {
             }));
             match task.await {
                 Ok(Ok(value)) => RawOutput::Value(value),
-                Ok(Err(error)) => RawOutput::Failed(error),
+                // It ran well enough to say so: the fault is not its host's.
+                Ok(Err(error)) => RawOutput::Failed(match error.blame() {
+                    Blame::Worker | Blame::Gateway => error.with_blame(Blame::Skill),
+                    _ => error,
+                }),
                 Err(_) => RawOutput::Failed(SkillError::new(ErrorCode::Internal, "the function panicked")),
             }
         }

@@ -15,7 +15,7 @@ use openskill_proto::v1::{ErrorCode, SkillError};
 
 use crate::config::Config;
 use crate::manifest::{Entry, Limits, Manifest};
-use crate::process::{self, Command, Launcher, ProcessLimits, RunError};
+use crate::process::{self, Command, LaunchError, Launcher, ProcessLimits, RunError};
 use crate::runner::{Invocation, RawOutput, Runner};
 
 /// The oldest Python whose standard library the SDK and the shipped skills use.
@@ -160,9 +160,14 @@ fn failure(error: &RunError) -> SkillError {
         RunError::OutputTooLarge => SkillError::new(ErrorCode::OutputTooLarge, format!("the skill {error}")),
         RunError::StillOpen => SkillError::new(ErrorCode::ExecutionError, format!("the skill {error}")),
         RunError::NotStarted { .. } => SkillError::new(ErrorCode::ToolInvocationError, format!("the skill {error}")),
+        // Somebody killed it, and nobody but the skill was near.
+        RunError::Launch(LaunchError::Lost) => {
+            tracing::warn!("a skill's supervisor was killed");
+            SkillError::new(ErrorCode::ExecutionError, "the skill's process could not be supervised to its end")
+        }
         RunError::Launch(reason) => {
-            tracing::warn!(%reason, "a skill process was not run to its end");
-            SkillError::new(ErrorCode::ToolInvocationError, "the skill's process could not be supervised to its end")
+            tracing::warn!(%reason, "a skill process was not started");
+            SkillError::new(ErrorCode::ToolInvocationError, "the skill's process could not be started")
         }
     }
 }
