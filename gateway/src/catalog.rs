@@ -56,7 +56,7 @@ pub(crate) struct Catalog {
     current: ArcSwap<Snapshot>,
     definitions: Definitions,
     changes: watch::Sender<u64>,
-    /// Skills that went, and when: they may be back soon.
+    /// Skills that went with their workers, and when: they may be back soon.
     departed: std::sync::Mutex<HashMap<String, Instant>>,
     /// Held while a snapshot is made, so that an older view of the workers never replaces a newer one.
     building: std::sync::Mutex<()>,
@@ -104,7 +104,7 @@ impl Catalog {
         skills.iter().for_each(|skill| drop(self.definitions.get(skill)));
     }
 
-    /// Whether the skill was offered a moment ago: its worker is being restarted, say.
+    /// Whether the skill was offered a moment ago by a worker that is away now: it is being restarted, say.
     pub(crate) fn had_lately(&self, id: &str) -> bool {
         let departed = self.departed.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         departed.get(id).is_some_and(|at| at.elapsed() < LATELY)
@@ -113,9 +113,11 @@ impl Catalog {
     fn note_departed(&self, now: &Snapshot) {
         let mut departed = self.departed.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         departed.retain(|id, at| at.elapsed() < LATELY && !now.contains_key(id));
-        let gone = self.current.load_full();
-        let gone = gone.keys().filter(|id| !now.contains_key(*id)).cloned();
-        departed.extend(gone.map(|id| (id, Instant::now())));
+        let before = self.current.load();
+        // A skill that its worker does not offer any more is meant to be gone.
+        let went = |entry: &&Arc<Entry>| entry.candidates.iter().any(|it| !it.worker.is_serving());
+        let gone = before.values().filter(|entry| !now.contains_key(&entry.skill.id)).filter(went);
+        departed.extend(gone.map(|entry| (entry.skill.id.clone(), Instant::now())));
     }
 
     /// Makes a new snapshot of what the workers have now.
