@@ -66,8 +66,10 @@ pub(crate) struct Call {
     pub(crate) received: Instant,
     /// What the caller allows: the least of its header and its field.
     pub(crate) allowed: Option<Duration>,
-    /// It goes on without its client, and somebody else tells its end.
+    /// It goes on without its client, and its run tells its end.
     pub(crate) goes_on: AtomicBool,
+    /// Its line in the log is written.
+    pub(crate) is_told: AtomicBool,
     /// What is wrong with the request, if anything. Kept, so that the answer can say which call it belongs to.
     pub(crate) fault: Option<SkillError>,
 }
@@ -100,6 +102,7 @@ impl Call {
             session_id: shown(request.session_id, MAX_ID_BYTES),
             idempotency_key: shown(request.idempotency_key, MAX_ID_BYTES),
             goes_on: AtomicBool::new(false),
+            is_told: AtomicBool::new(false),
             trace,
             received: Instant::now(),
             allowed: [header, field].into_iter().flatten().min(),

@@ -9,10 +9,10 @@ use crate::catalog::Entry;
 use crate::gateway::Gateway;
 use crate::outcome::Outcome;
 use crate::relay::Listener;
-use crate::workers::Worker;
 use crate::workers::affinity::SessionKey;
 use crate::workers::attempt::{Attempt, AttemptError, Refusal};
 use crate::workers::pick::{Candidate, Nobody, Wanted, pick};
+use crate::workers::{Presence, Worker};
 
 /// How many workers a call may be brought to.
 const MAX_ATTEMPTS: u32 = 3;
@@ -62,8 +62,8 @@ enum NoWorker {
 /// A worker for an attempt.
 struct Chosen {
     candidate: Candidate,
-    /// The session holds it from now on, if the attempt begins there.
-    is_new_hold: bool,
+    /// It holds the call's session, or does if the call begins there.
+    holds: bool,
 }
 
 impl Run<'_> {
@@ -71,7 +71,7 @@ impl Run<'_> {
         let mut tried: Vec<Arc<Worker>> = Vec::new();
         let mut outcome = Outcome::failed(unavailable());
         while outcome.attempts < MAX_ATTEMPTS {
-            let Chosen { candidate, is_new_hold } = match self.choose(&tried) {
+            let Chosen { candidate, holds } = match self.choose(&tried) {
                 Ok(chosen) => chosen,
                 Err(NoWorker::SessionGone(error)) if !outcome.may_have_run => {
                     return Outcome { attempts: outcome.attempts, ..Outcome::failed(error) };
@@ -82,14 +82,16 @@ impl Run<'_> {
             };
             outcome.attempts += 1;
             let worker = &candidate.worker;
-            match self.at(&candidate).await {
+            let step = self.at(&candidate).await;
+            if holds {
+                let began = !matches!(step, Step::Elsewhere(_));
+                self.gateway.affinity.settle(&self.session_key(), &worker.instance(), began);
+            }
+            match step {
                 Step::Over(result) => {
                     return Outcome { result, may_have_run: true, ..outcome };
                 }
                 Step::Elsewhere(error) => {
-                    if is_new_hold {
-                        self.gateway.affinity.release(&self.session_key());
-                    }
                     // What a skill that ran said counts for more.
                     if !outcome.may_have_run {
                         outcome.result = ExecuteResult { worker_id: worker.id(), ..failed(error) };
@@ -130,9 +132,7 @@ impl Run<'_> {
             return self.holder(candidates, wanted);
         }
         let picked = pick(candidates, wanted).cloned();
-        picked
-            .map(|candidate| Chosen { candidate, is_new_hold: false })
-            .map_err(|nobody| NoWorker::Other(nobody.into()))
+        picked.map(|candidate| Chosen { candidate, holds: false }).map_err(|nobody| NoWorker::Other(nobody.into()))
     }
 
     /// The worker that holds the session; one that is to hold it, if it is new.
@@ -140,23 +140,23 @@ impl Run<'_> {
         let (key, affinity) = (self.session_key(), &self.gateway.affinity);
         let Some(instance) = affinity.holder(&key) else {
             let candidate = affinity.hold(&key, candidates, wanted).map_err(|nobody| NoWorker::Other(nobody.into()))?;
-            return Ok(Chosen { candidate, is_new_hold: true });
+            return Ok(Chosen { candidate, holds: true });
         };
-        if self.gateway.workers.is_gone(&instance) {
-            affinity.release(&key);
-            let message =
-                "the worker that held this session is gone, and what the session had there with it: begin anew";
-            let error = SkillError { retryable: false, ..SkillError::new(ErrorCode::Unavailable, message) };
-            return Err(NoWorker::SessionGone(error));
-        }
         let of_holder: Vec<_> = candidates.iter().filter(|it| it.worker.instance() == instance).cloned().collect();
-        match pick(&of_holder, wanted) {
-            Ok(candidate) => Ok(Chosen { candidate: candidate.clone(), is_new_hold: false }),
-            Err(Nobody::HasRoom) => Err(NoWorker::Other(Nobody::HasRoom.into())),
-            Err(Nobody::IsUp) => {
-                let message = "the worker that holds this session does not take calls now: try again";
-                let error = SkillError::new(ErrorCode::Unavailable, message).with_retry_after_ms(500);
-                Err(NoWorker::Other(error))
+        match self.gateway.workers.presence(&instance) {
+            Presence::Serving if !of_holder.is_empty() => match pick(&of_holder, wanted) {
+                Ok(candidate) => Ok(Chosen { candidate: candidate.clone(), holds: true }),
+                Err(Nobody::HasRoom) => Err(NoWorker::Other(Nobody::HasRoom.into())),
+                Err(Nobody::IsUp) => Err(NoWorker::Other(away())),
+            },
+            Presence::Away => Err(NoWorker::Other(away())),
+            // It is no more, or offers the skill no more.
+            Presence::Serving | Presence::Gone => {
+                affinity.release(&key);
+                let message =
+                    "the worker that held this session is gone, and what the session had there with it: begin anew";
+                let error = SkillError { retryable: false, ..SkillError::new(ErrorCode::Unavailable, message) };
+                Err(NoWorker::SessionGone(error))
             }
         }
     }
@@ -249,6 +249,12 @@ impl From<Nobody> for SkillError {
             Nobody::HasRoom => full("the workers are full"),
         }
     }
+}
+
+/// The worker that holds a session can't be asked now.
+fn away() -> SkillError {
+    let message = "the worker that holds this session does not take calls now: try again";
+    SkillError::new(ErrorCode::Unavailable, message).with_retry_after_ms(500)
 }
 
 fn unavailable() -> SkillError {

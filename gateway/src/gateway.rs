@@ -42,6 +42,14 @@ pub(crate) struct Gateway {
     pub(crate) draining: CancellationToken,
 }
 
+/// Why there is no place for a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum NoPlace {
+    /// An operator wants no new calls here.
+    Drained,
+    Full(Full),
+}
+
 impl Gateway {
     pub(crate) fn new(config: Config, draining: CancellationToken) -> Arc<Self> {
         Arc::new(Self {
@@ -64,17 +72,35 @@ impl Gateway {
 
     /// A place for a call, or why there is none.
     pub(crate) fn enter(&self, call: &Call) -> Result<Permit, SkillError> {
+        self.ask(call).map_err(|why| self.refuse(why))
+    }
+
+    /// The same for who may wait and ask again.
+    pub(crate) fn ask(&self, call: &Call) -> Result<Permit, NoPlace> {
         if *self.held.borrow() {
-            let message = "the gateway is drained: send the call to another one";
-            return Err(SkillError::new(ErrorCode::Unavailable, message).with_retry_after_ms(1000));
+            return Err(NoPlace::Drained);
         }
         let size = call.input.size();
-        let entered = self.admission.enter(&call.skill_id, &call.session_id, size, self.calls_of_workers());
-        entered.inspect_err(|why| self.metrics.refused(*why)).map_err(|why| match why {
-            Full::Gateway => full("the gateway is full"),
-            Full::Session => full("this session has its share of the places: wait for its calls to end"),
-            Full::Skill => full("this skill has as many calls as it may have"),
-        })
+        let workers = self.calls_of_workers();
+        self.admission.enter(&call.skill_id, &call.session_id, size, workers).map_err(NoPlace::Full)
+    }
+
+    /// What a caller hears for whom there is no place.
+    pub(crate) fn refuse(&self, why: NoPlace) -> SkillError {
+        match why {
+            NoPlace::Drained => {
+                let message = "the gateway is drained: send the call to another one";
+                SkillError::new(ErrorCode::Unavailable, message).with_retry_after_ms(1000)
+            }
+            NoPlace::Full(bound) => {
+                self.metrics.refused(bound);
+                full(match bound {
+                    Full::Gateway => "the gateway is full",
+                    Full::Session => "this session has its share of the places: wait for its calls to end",
+                    Full::Skill => "this skill has as many calls as it may have",
+                })
+            }
+        }
     }
 
     /// Calls that have a place.

@@ -2,7 +2,6 @@
 
 use std::convert::Infallible;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use bytes::Bytes;
@@ -33,8 +32,8 @@ pub(crate) async fn invoke(
     call: &Arc<Call>,
     listener: Option<&Listener>,
     permit: Permit,
+    record: Record<'_>,
 ) -> SkillResult {
-    let record = Record::begin(call);
     let span = tracing::info_span!(target: "otel", "invoke", otel.kind = "server",
         skill_id = call.skill_id, call_id = call.call_id, trace_id = call.trace.id);
     spans::place(&span, &call.trace);
@@ -50,16 +49,12 @@ pub(crate) fn turn_away(gateway: &Gateway, call: &Call, error: SkillError) -> Sk
     finish(gateway, call, Outcome::failed(error), Record::begin(call))
 }
 
-/// Tells the end of a call whose client is gone.
-pub(crate) fn end_unheard(gateway: &Gateway, call: &Call, outcome: Outcome) {
-    call.goes_on.store(false, Ordering::Relaxed);
-    finish(gateway, call, outcome, Record::begin(call));
-}
-
-fn finish(gateway: &Gateway, call: &Call, outcome: Outcome, record: Record<'_>) -> SkillResult {
+/// Makes the result, and tells of it once.
+pub(crate) fn finish(gateway: &Gateway, call: &Call, outcome: Outcome, record: Record<'_>) -> SkillResult {
     let result = outcome::result(call, outcome);
-    gateway.metrics.ended(result.error.as_ref().map(SkillError::code));
-    record.end(&result);
+    if record.end(&result) {
+        gateway.metrics.ended(result.error.as_ref().map(SkillError::code));
+    }
     result
 }
 

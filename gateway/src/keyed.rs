@@ -3,7 +3,6 @@
 //! It goes on without its client, up to its deadline. A key says that somebody means to ask again: the answer should be
 //! there then, and not the news that the first call was ended half way.
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
@@ -14,8 +13,9 @@ use tracing::Instrument as _;
 use crate::admission::Permit;
 use crate::dispatch::full;
 use crate::idempotency::{Claim, Ended, Name, Ticket};
-use crate::invoke::{Work, end_unheard};
+use crate::invoke::{Work, finish};
 use crate::outcome::Outcome;
+use crate::recorder::Record;
 
 /// Makes the call, or waits for the one that was made with its key.
 pub(crate) async fn keyed(work: Work, permit: Permit) -> Result<Outcome, SkillError> {
@@ -55,19 +55,17 @@ async fn make(work: Work, ticket: Ticket, permit: Permit) -> Outcome {
     let tasks = work.gateway.tasks.clone();
     let (tell, told) = oneshot::channel();
     work.call.goes_on.store(true, Ordering::Relaxed);
-    let call = Arc::clone(&work.call);
     let run = async move {
         let _permit = permit;
+        let record = Record::of_run(&work.call);
         let outcome = work.execute().await;
         ticket.end(&outcome);
-        if let Err(outcome) = tell.send(outcome) {
-            end_unheard(&work.gateway, &work.call, outcome);
-        }
+        finish(&work.gateway, &work.call, outcome.clone(), record);
+        // The client may be gone.
+        let _ = tell.send(outcome);
     };
     tasks.spawn(run.in_current_span());
-    let outcome = told.await;
-    call.goes_on.store(false, Ordering::Relaxed);
-    outcome.unwrap_or_else(|_| Outcome::failed(SkillError::new(ErrorCode::Internal, "the call broke off")))
+    told.await.unwrap_or_else(|_| Outcome { may_have_run: true, ..Outcome::failed(unknown()) })
 }
 
 async fn wait(mut end: watch::Receiver<Option<Ended>>, deadline: Instant) -> Result<Ended, SkillError> {

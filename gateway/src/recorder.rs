@@ -12,24 +12,36 @@ use crate::call::Call;
 pub(crate) struct Record<'a> {
     call: &'a Call,
     ended: bool,
+    /// It belongs to the run of a call that goes on without its client.
+    of_run: bool,
 }
 
 impl<'a> Record<'a> {
     pub(crate) fn begin(call: &'a Call) -> Self {
-        Self { call, ended: false }
+        Self { call, ended: false, of_run: false }
     }
 
-    pub(crate) fn end(mut self, result: &SkillResult) {
+    /// For the run of a call that goes on without its client: what the client's side knows does not count any more.
+    pub(crate) fn of_run(call: &'a Call) -> Self {
+        Self { call, ended: false, of_run: true }
+    }
+
+    /// Writes the line, unless it was written. True if it was not.
+    pub(crate) fn end(mut self, result: &SkillResult) -> bool {
         self.ended = true;
         let meta = result.meta.as_ref();
         let error = result.error.as_ref();
-        self.line(
-            meta.map_or("", |meta| &meta.runner),
-            meta.map_or("", |meta| &meta.worker_id),
-            result.success,
-            error.map_or("", |error| error.code().as_str_name()),
-            error.map_or(String::new(), message).as_str(),
-        );
+        let is_first = !self.call.is_told.swap(true, Ordering::Relaxed);
+        if is_first {
+            self.line(
+                meta.map_or("", |meta| &meta.runner),
+                meta.map_or("", |meta| &meta.worker_id),
+                result.success,
+                error.map_or("", |error| error.code().as_str_name()),
+                error.map_or(String::new(), message).as_str(),
+            );
+        }
+        is_first
     }
 
     fn line(&self, runner_type: &str, worker_id: &str, success: bool, code: &str, message: &str) {
@@ -70,7 +82,13 @@ fn message(error: &SkillError) -> String {
 impl Drop for Record<'_> {
     /// The only place that sees a call that was dropped: its client went away, or the gateway's drain was over.
     fn drop(&mut self) {
-        if !self.ended && !self.call.goes_on.load(Ordering::Relaxed) {
+        let is_others = self.call.goes_on.load(Ordering::Relaxed) && !self.of_run;
+        if self.ended || is_others || self.call.is_told.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        if std::thread::panicking() {
+            self.line("", "", false, "INTERNAL", "the gateway failed at this call");
+        } else {
             self.line("", "", false, "CANCELLED", "the call was dropped before its end");
         }
     }

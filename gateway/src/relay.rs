@@ -3,12 +3,13 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use openskill_proto::v1::{Accepted, InvokeEvent, SkillResult, execute_event, invoke_event::Event};
+use openskill_proto::v1::{
+    Accepted, Blame, ErrorCode, InvokeEvent, SkillError, SkillResult, execute_event, invoke_event::Event,
+};
 use prost::Message as _;
 use tokio::sync::{mpsc, oneshot};
 
-use crate::dispatch::full;
-use crate::memory::{Memory, Share};
+use crate::memory::{Memory, SMALL, Share};
 
 /// An event on its way to a client.
 pub(crate) enum Parcel {
@@ -96,9 +97,12 @@ impl Listener {
     /// not read leaves nothing lying about. `memory` counts what waits.
     pub(crate) async fn result(&self, mut result: SkillResult, memory: &Memory) -> Delivered {
         let mut share = memory.share();
-        if !share.add(result.encoded_len()) {
-            let error = full("too many answers wait to be read: read the events of this stream");
-            result = SkillResult { success: false, output: None, error: Some(error), ..result };
+        let size = result.encoded_len();
+        if size > SMALL && !share.add(size) {
+            let message = "the skill ran, and its answer was dropped: too many answers wait to be read";
+            let error = SkillError::new(ErrorCode::OutputTooLarge, message).with_blame(Blame::Gateway);
+            let (output, text) = (None, error.message.clone());
+            result = SkillResult { success: false, output, text, error: Some(error), ..result };
             result.rendered_json.clear();
         }
         let (taken, hears) = oneshot::channel();

@@ -17,14 +17,16 @@ use openskill_proto::limits::MAX_CALLS_PER_STREAM;
 use openskill_proto::v1::{Blame, ErrorCode, InvokeEvent, SkillError};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 use tonic::Status;
 
 use crate::admission::Permit;
 use crate::call::Call;
-use crate::gateway::Gateway;
+use crate::gateway::{Gateway, NoPlace};
 use crate::grpc::status;
-use crate::invoke::{invoke, turn_away};
+use crate::invoke::{finish, invoke};
 use crate::memory::Share;
+use crate::outcome::{self, Outcome};
 use crate::recorder::Record;
 use crate::relay::{Delivered, Listener, Parcel};
 
@@ -57,6 +59,7 @@ struct State {
 /// A call for which there was no place yet.
 struct Waiting {
     call: Arc<Call>,
+    ask_at: Instant,
     /// Its arguments are held meanwhile.
     _share: Share,
 }
@@ -97,10 +100,10 @@ impl State {
 
     /// Starts the call if there is a place for it, or keeps it until there is.
     fn try_start(&mut self, call: Arc<Call>) {
-        let permit = self.gateway.enter(&call);
-        let is_full = permit.as_ref().is_err_and(|error| error.code() == ErrorCode::Overloaded);
+        let permit = self.gateway.ask(&call);
+        let is_full = matches!(permit, Err(NoPlace::Full(_)));
         if !is_full || self.running.is_empty() {
-            return self.start(call, permit);
+            return self.start(call, permit.map_err(|why| self.gateway.refuse(why)));
         }
         if call.is_overdue(self.gateway.config.default_timeout) {
             let error = SkillError::new(ErrorCode::Timeout, "the deadline passed while the call waited for a place");
@@ -108,9 +111,9 @@ impl State {
         }
         let mut share = self.gateway.arriving.share();
         if share.add(call.input.size()) {
-            self.waiting = Some(Waiting { call, _share: share });
+            self.waiting = Some(Waiting { call, ask_at: Instant::now() + ASK_AGAIN, _share: share });
         } else {
-            self.start(call, permit);
+            self.start(call, permit.map_err(|why| self.gateway.refuse(why)));
         }
     }
 
@@ -134,8 +137,10 @@ impl State {
                 return Some((last, self));
             }
             let has_room = self.waiting.is_none() && self.running.len() < MAX_CALLS_PER_STREAM;
+            let ask_at = self.waiting.as_ref().map_or_else(Instant::now, |waiting| waiting.ask_at);
             tokio::select! {
                 biased;
+                () = tokio::time::sleep_until(ask_at), if self.waiting.is_some() => self.try_waiting(),
                 Some(parcel) = self.events.recv() => match parcel.open() {
                     Some(event) => return Some((Ok(event), self)),
                     None => continue,
@@ -148,7 +153,6 @@ impl State {
                 }
                 // Calls that were accepted finish; those that were not are for another gateway.
                 () = self.gateway.draining.cancelled(), if self.calls.is_some() => self.end(status::draining()),
-                () = tokio::time::sleep(ASK_AGAIN), if self.waiting.is_some() => self.try_waiting(),
                 next = next(&mut self.calls), if has_room && self.calls.is_some() => match next {
                     Some(Ok(call)) => self.try_start(Arc::new(call)),
                     Some(Err(status)) => self.end(status),
@@ -180,23 +184,20 @@ async fn run(
     permit: Result<Permit, SkillError>,
     sender: mpsc::Sender<Parcel>,
 ) -> Result<(), NotTaken> {
+    let record = Record::begin(&call);
     let listener = Listener::new(call.call_id.clone(), sender);
     let version = gateway.catalog.get(&call.skill_id).map(|entry| entry.skill.version.clone()).unwrap_or_default();
-    if in_time(listener.accepted(&call.trace.id, &version)).await.is_err() {
-        // Its line in the log.
-        drop(Record::begin(&call));
-        return Err(NotTaken);
-    }
+    in_time(listener.accepted(&call.trace.id, &version)).await?;
     let invoked = async {
         match permit {
-            Ok(permit) => invoke(&gateway, shard, &call, Some(&listener), permit).await,
-            Err(error) => turn_away(&gateway, &call, error),
+            Ok(permit) => invoke(&gateway, shard, &call, Some(&listener), permit, record).await,
+            Err(error) => finish(&gateway, &call, Outcome::failed(error), record),
         }
     };
     // A call that panics has a result too.
     let result = AssertUnwindSafe(invoked).catch_unwind().await.unwrap_or_else(|_| {
         let error = SkillError::new(ErrorCode::Internal, "the gateway failed at this call").with_blame(Blame::Gateway);
-        turn_away(&gateway, &call, error)
+        outcome::result(&call, Outcome::failed(error))
     });
     match in_time(listener.result(result, &gateway.leaving)).await {
         Ok(Delivered::Taken) => Ok(()),

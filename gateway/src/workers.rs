@@ -64,6 +64,15 @@ pub(crate) struct Worker {
     links: Box<[Arc<Link>]>,
 }
 
+/// Whether a worker process can be asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Presence {
+    Serving,
+    /// It was lost a moment ago and may be found again.
+    Away,
+    Gone,
+}
+
 /// A call that counts as running at a worker until this is dropped.
 #[derive(Debug)]
 pub(crate) struct InFlight<'a> {
@@ -227,11 +236,19 @@ impl Workers {
         self.members.load().values().filter(|worker| worker.is_up()).count()
     }
 
-    /// Whether a worker process is no more: no member is it, or its member has been lost for a while.
-    pub(crate) fn is_gone(&self, instance: &str) -> bool {
+    /// Whether a worker process can be asked, now or soon.
+    pub(crate) fn presence(&self, instance: &str) -> Presence {
         let members = self.members.load();
-        let member = members.values().find(|worker| **worker.instance.load() == instance);
-        member.is_none_or(|worker| worker.is_given_up())
+        let Some(worker) = members.values().find(|worker| **worker.instance.load() == instance) else {
+            return Presence::Gone;
+        };
+        let state = worker.state.load();
+        match &*state {
+            Some(_) if worker.is_serving() => Presence::Serving,
+            None if !worker.is_given_up() => Presence::Away,
+            // It drains, an operator took it out, or it has been lost for a while.
+            _ => Presence::Gone,
+        }
     }
 
     /// Whether all that are known were reached, or could not be. False before any is known.

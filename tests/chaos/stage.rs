@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitStatus;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use openskill_proto::v1::{ListWorkersRequest, WorkerInfo, WorkerStatus};
 use openskill_tests::folder::Folder;
@@ -157,7 +157,12 @@ impl Stage {
     async fn start_worker(&self, number: usize, slot: &mut MutexGuard<'_, Process>) {
         **slot = worker(&self.folder, &self.plan, number);
         let socket = socket(&self.folder, number);
-        until("a worker listens", PATIENCE, || async { UnixStream::connect(&socket).await.ok() }).await;
+        let begun = Instant::now();
+        while UnixStream::connect(&socket).await.is_err() {
+            // What it wrote says why.
+            assert!(begun.elapsed() < PATIENCE, "worker {number} does not listen:\n{}", slot.log.text());
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
     }
 
     /// Ends the gateway, starts it again on the same port, and waits until it listens.

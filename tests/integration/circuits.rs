@@ -105,6 +105,22 @@ async fn after_the_recovery_time_one_call_tries_and_decides() {
 }
 
 #[tokio::test]
+async fn a_probe_that_succeeds_closes_it_and_no_second_call_is_let_through_meanwhile() {
+    let system = Setup::up().start().await;
+    let moody = async |input| call(&system, "one", "moody_once", input).await;
+    assert_eq!(code(&moody(json!({"fail": true})).await), "EXECUTION_ERROR");
+    let closed_in = list(&system).await[0].retry_after_ms;
+    assert!((1..=1000).contains(&closed_in), "{closed_in}");
+    until("the circuit may be tried", PATIENCE, async || (list(&system).await[0].retry_after_ms == 0).then_some(()))
+        .await;
+    let together = futures_util::future::join_all((0..8).map(|_| moody(json!({"seconds": 0.5})))).await;
+    let through = together.iter().filter(|result| result.success).count();
+    let refused = together.iter().filter(|result| code(result) == "CIRCUIT_OPEN").count();
+    assert_eq!((through, refused), (1, 7), "{together:?}");
+    assert!(moody(json!({})).await.success, "it is closed");
+}
+
+#[tokio::test]
 async fn too_many_failures_of_all_callers_close_a_skill_to_all_until_an_operator_or_a_probe_says_otherwise() {
     let system = Setup::up().with("OPENSKILL_CIRCUIT_MINIMUM_CALLS", 6).start().await;
     for number in 0..3 {

@@ -56,6 +56,9 @@ async fn exit_codes_tell_what_kind_of_trouble_it_is() {
     assert_eq!(at(&system, &["invoke", "nope"]).await.code, 1);
     assert_eq!(at(&system, &["invoke", "echo", "novalue"]).await.code, 2);
     assert_eq!(at(&system, &["no-such-command"]).await.code, 2);
+    // A variable that is not set must not drain the whole gateway.
+    assert_eq!(at(&system, &["drain", ""]).await.code, 2);
+    assert_eq!(at(&system, &["drain", "no-such-worker"]).await.code, 3);
     assert_eq!(run(&["skills", "--url", "http://127.0.0.1:1"], &[]).await.code, 3);
     assert_eq!(run(&["gateway", "--listen", "nowhere"], &[]).await.code, 4);
     let taken = system.address.to_string();

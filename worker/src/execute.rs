@@ -89,8 +89,12 @@ async fn run(worker: &Worker, entry: &Entry, runner: Arc<dyn Runner>, call: Call
         let error = SkillError::new(ErrorCode::Timeout, "the deadline passed while the call waited for a free place");
         // There were too many calls; neither the skill nor this worker did anything wrong.
         let error = Some(error.with_blame(Blame::Gateway));
-        return Ok(ExecuteResult { error, queued_us: micros(received.elapsed()), ..ExecuteResult::default() });
+        let queued_us = micros(received.elapsed());
+        // Without a limit of its own it waited for the worker alone.
+        let worker_queued_us = entry.limit.is_none().then_some(queued_us);
+        return Ok(ExecuteResult { error, queued_us, worker_queued_us, ..ExecuteResult::default() });
     };
+    let queued_us = micros(received.elapsed());
     let span = span(&request, &place.traceparent);
     let invocation = Invocation {
         manifest: Arc::clone(&entry.manifest),
@@ -120,7 +124,7 @@ async fn run(worker: &Worker, entry: &Entry, runner: Arc<dyn Runner>, call: Call
     log_stderr(&raw, &trace_id, &entry.manifest.id);
     let mut result = normalize(raw, worker.config.debug);
     result.warnings.extend(events.warning());
-    result.queued_us = micros(waited);
+    (result.queued_us, result.worker_queued_us) = (queued_us, Some(micros(waited)));
     Ok(result)
 }
 

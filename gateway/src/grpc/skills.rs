@@ -16,6 +16,7 @@ use crate::admission::Permit;
 use crate::call::Call;
 use crate::gateway::Gateway;
 use crate::invoke::{invoke, turn_away};
+use crate::recorder::Record;
 use crate::{layers, stream as calls, tools};
 
 /// The service on one shard.
@@ -32,7 +33,7 @@ impl SkillService for Skills {
 
     async fn invoke(&self, request: Request<InvokeRequest>) -> Result<Response<SkillResult>, Status> {
         let (call, permit) = self.let_in(request)?;
-        let result = invoke(&self.gateway, self.shard, &call, None, permit).await;
+        let result = invoke(&self.gateway, self.shard, &call, None, permit, Record::begin(&call)).await;
         match &result.error {
             Some(error) if error.code() == ErrorCode::Overloaded => Err(status::of(error)),
             _ => Ok(Response::new(result)),

@@ -1,5 +1,6 @@
 //! Bounds how long a request's body may take to arrive, and how much of all bodies is held meanwhile. A stream of calls may
-//! take as long as it likes; each of its messages may not.
+//! take as long as it likes; each of its messages may not. Time counts while the client is waited for, not while the
+//! gateway itself does not read.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -32,16 +33,48 @@ const STREAMS: [&str; 3] = [
 pub(crate) async fn arriving(State(memory): State<Memory>, request: Request, next: Next) -> Response {
     let parts =
         if STREAMS.contains(&request.uri().path()) { Parts::Messages(Framing::default()) } else { Parts::One(0) };
-    let over = Box::pin(tokio::time::sleep(LIMIT));
-    next.run(request.map(|body| Body::new(Arriving { body, parts, over, share: memory.share() }))).await
+    let clock = Clock { over: Box::pin(tokio::time::sleep(LIMIT)), left: LIMIT, since: None };
+    next.run(request.map(|body| Body::new(Arriving { body, parts, clock, share: memory.share() }))).await
 }
 
 /// A body on its way in. Whoever reads it drops it when it is whole. Its errors are statuses, which both faces know.
 struct Arriving {
     body: Body,
     parts: Parts,
-    over: Pin<Box<Sleep>>,
+    clock: Clock,
     share: Share,
+}
+
+/// How long what has begun may still be waited for.
+struct Clock {
+    over: Pin<Box<Sleep>>,
+    left: Duration,
+    /// Since when the client is waited for.
+    since: Option<Instant>,
+}
+
+impl Clock {
+    /// Something came.
+    fn stop(&mut self) {
+        if let Some(since) = self.since.take() {
+            self.left = self.left.saturating_sub(since.elapsed());
+        }
+    }
+
+    /// Something new begins.
+    fn begin_anew(&mut self) {
+        self.left = LIMIT;
+    }
+
+    /// Waits for the client. Ready when that took too long.
+    fn poll(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        if self.since.is_none() {
+            let now = Instant::now();
+            self.since = Some(now);
+            self.over.as_mut().reset(now + self.left);
+        }
+        self.over.as_mut().poll(context)
+    }
 }
 
 /// What of a body is not yet whole.
@@ -61,6 +94,8 @@ struct Framing {
     /// How much of the message is there, and is to come.
     there: usize,
     left: usize,
+    /// How many messages have begun.
+    messages: u64,
 }
 
 impl Framing {
@@ -68,6 +103,7 @@ impl Framing {
     fn take(&mut self, mut bytes: &[u8]) -> usize {
         while !bytes.is_empty() {
             if self.begun < self.head.len() {
+                self.messages += u64::from(self.begun == 0);
                 let count = bytes.len().min(self.head.len() - self.begun);
                 self.head[self.begun..self.begun + count].copy_from_slice(&bytes[..count]);
                 self.begun += count;
@@ -80,7 +116,7 @@ impl Framing {
                 bytes = &bytes[count..];
             }
             if self.begun == self.head.len() && self.left == 0 {
-                *self = Self::default();
+                *self = Self { messages: self.messages, ..Self::default() };
             }
         }
         self.begun + self.there
@@ -95,7 +131,14 @@ impl Arriving {
                 *there += bytes.len();
                 *there
             }
-            Parts::Messages(framing) => framing.take(bytes),
+            Parts::Messages(framing) => {
+                let before = framing.messages;
+                let held = framing.take(bytes);
+                if framing.messages > before {
+                    self.clock.begin_anew();
+                }
+                held
+            }
         };
         // More than this nobody keeps.
         let held = held.min(MAX_REQUEST_BYTES);
@@ -117,18 +160,15 @@ impl http_body::Body for Arriving {
 
     fn poll_frame(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
         if let Poll::Ready(frame) = Pin::new(&mut self.body).poll_frame(context) {
-            let was_timed = self.is_timed();
+            self.clock.stop();
             if let Some(bytes) = frame.as_ref().and_then(|it| it.as_ref().ok()?.data_ref())
                 && !self.count(bytes)
             {
                 return Poll::Ready(Some(Err(status::of(&full("the gateway holds too many bodies")))));
             }
-            if matches!(self.parts, Parts::Messages(_)) && !was_timed {
-                self.over.as_mut().reset(Instant::now() + LIMIT);
-            }
             return Poll::Ready(frame.map(|frame| frame.map_err(|error| Status::from_error(error.into()))));
         }
-        if self.is_timed() && self.over.as_mut().poll(context).is_ready() {
+        if self.is_timed() && self.clock.poll(context).is_ready() {
             let message = format!("the body took longer than {} s to arrive", LIMIT.as_secs());
             return Poll::Ready(Some(Err(Status::deadline_exceeded(message))));
         }

@@ -20,6 +20,7 @@ use serde_json::value::RawValue;
 use super::{Rest, body};
 use crate::call::Call;
 use crate::invoke::{invoke as run, turn_away};
+use crate::recorder::Record;
 use crate::{layers, render, stream as events};
 
 /// The body of a call: the arguments, and what `InvokeRequest` has beside them.
@@ -106,7 +107,7 @@ async fn answer(rest: Rest, skill_id: &str, verb: Verb, request: Request) -> Res
         Err(error) => return body::result(&turn_away(&rest.gateway, &call, error)),
     };
     match verb {
-        Verb::Invoke => body::result(&run(&rest.gateway, rest.shard, &call, None, permit).await),
+        Verb::Invoke => body::result(&run(&rest.gateway, rest.shard, &call, None, permit, Record::begin(&call)).await),
         Verb::Stream => {
             let events = events::one(Arc::clone(&rest.gateway), rest.shard, call, permit);
             Sse::new(as_sse(events)).keep_alive(KeepAlive::new().interval(Duration::from_secs(15))).into_response()

@@ -13,9 +13,17 @@ use crate::recent::Recent;
 /// again.
 const SESSIONS: usize = 32 * 1024;
 
-/// Who holds which session: by session and group of skills, the worker's process.
+/// Who holds which session, by session and group of skills.
 #[derive(Debug)]
-pub(crate) struct Affinity(Mutex<Recent<String>>);
+pub(crate) struct Affinity(Mutex<Recent<Hold>>);
+
+#[derive(Debug)]
+struct Hold {
+    /// The worker's process.
+    instance: String,
+    /// A call of the session began there.
+    is_used: bool,
+}
 
 /// A session, and the skills that share its state.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -38,13 +46,13 @@ impl Default for Affinity {
 }
 
 impl Affinity {
-    fn held(&self) -> MutexGuard<'_, Recent<String>> {
+    fn held(&self) -> MutexGuard<'_, Recent<Hold>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The worker process that holds the session, if it is not new.
     pub(crate) fn holder(&self, key: &SessionKey) -> Option<String> {
-        self.held().use_mut(&key.whole).cloned()
+        self.held().use_mut(&key.whole).map(|hold| hold.instance.clone())
     }
 
     /// Chooses who is to hold a new session: of those that a call may go to, the one with the highest weight.
@@ -58,13 +66,23 @@ impl Affinity {
         let chosen = choices.into_iter().max_by_key(|it| weight(&key.session, &it.worker.id())).ok_or(Nobody::IsUp)?;
         let mut held = self.held();
         // Another call of the session may have been quicker.
-        if let Some(holder) = held.use_mut(&key.whole)
-            && let Some(candidate) = candidates.iter().find(|it| it.worker.instance() == *holder)
+        if let Some(hold) = held.use_mut(&key.whole)
+            && let Some(candidate) = candidates.iter().find(|it| it.worker.instance() == hold.instance)
         {
             return Ok(candidate.clone());
         }
-        held.insert(key.whole.clone(), chosen.worker.instance());
+        held.insert(key.whole.clone(), Hold { instance: chosen.worker.instance(), is_used: false });
         Ok(chosen.clone())
+    }
+
+    /// A call of the session began at its holder, or could not. A holder that no call ever reached holds nothing.
+    pub(crate) fn settle(&self, key: &SessionKey, instance: &str, began: bool) {
+        let mut held = self.held();
+        let Some(hold) = held.use_mut(&key.whole).filter(|hold| hold.instance == instance) else { return };
+        hold.is_used |= began;
+        if !hold.is_used {
+            held.remove(&key.whole);
+        }
     }
 
     /// Forgets who holds the session.
@@ -131,6 +149,19 @@ mod tests {
             let session = format!("session-{number}");
             assert_eq!(hold(&affinity, &session, &small), hold(&affinity, &session, &large));
         }
+    }
+
+    #[test]
+    fn a_holder_that_no_call_reached_holds_nothing_and_one_that_was_used_stays() {
+        let (affinity, fleet, key) = (Affinity::default(), fleet(2), SessionKey::new("s", "browser"));
+        let instance = |id: String| format!("of {id}");
+        let first = instance(hold(&affinity, "s", &fleet));
+        affinity.settle(&key, &first, false);
+        assert_eq!(affinity.holder(&key), None);
+        let second = instance(hold(&affinity, "s", &fleet));
+        affinity.settle(&key, &second, true);
+        affinity.settle(&key, &second, false);
+        assert_eq!(affinity.holder(&key), Some(second));
     }
 
     #[test]

@@ -210,7 +210,8 @@ impl<'a> Visit<'a> {
         let error = result.error.as_ref();
         // A call whose time went by in the queue never ran.
         let never_ran = error.is_some_and(|it| it.code() == ErrorCode::Timeout && it.blame() == Blame::Gateway);
-        self.waited = (self.conduct == Conduct::Good).then_some(waited);
+        let for_worker = result.worker_queued_us.map(Duration::from_micros);
+        self.waited = for_worker.filter(|_| self.conduct == Conduct::Good);
         self.ran = (self.conduct == Conduct::Good && !never_ran).then_some(took - waited);
         self.succeeded = error.is_none();
     }

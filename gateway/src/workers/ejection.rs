@@ -82,11 +82,22 @@ impl Ejection {
         }
     }
 
+    /// Whether a call may go there. The one that tries it again claims it: no other may go until that is over.
+    pub(crate) fn claim(&mut self, now: Instant) -> bool {
+        match self.state {
+            State::In { .. } => true,
+            State::Out { until } | State::Trying { until } if until <= now => {
+                self.enter(State::Trying { until: now + TRIAL });
+                true
+            }
+            State::Out { .. } | State::Trying { .. } => false,
+        }
+    }
+
     /// A call goes there.
     pub(crate) fn begin(&mut self, now: Instant) -> Era {
-        if matches!(self.state, State::Out { until } | State::Trying { until } if until <= now) {
-            self.enter(State::Trying { until: now + TRIAL });
-        }
+        // One that nobody claimed is its own trial.
+        self.claim(now);
         Era(self.era)
     }
 

@@ -41,7 +41,15 @@ pub(crate) struct Wanted<'a> {
 
 /// A worker that was not tried yet, takes calls and has room.
 pub(crate) fn pick<'a>(candidates: &'a [Candidate], wanted: Wanted<'_>) -> Result<&'a Candidate, Nobody> {
-    choices(candidates, wanted).map(|choices| better_of_two(&choices, wanted.now))
+    let mut choices = choices(candidates, wanted)?;
+    loop {
+        let chosen = better_of_two(&choices, wanted.now);
+        // Of calls that would try an ejected worker at once, one does.
+        if choices.len() == 1 || chosen.worker.record.claim(wanted.now) {
+            return Ok(chosen);
+        }
+        choices.retain(|it| !std::ptr::eq(*it, chosen));
+    }
 }
 
 /// All such workers, at least one. Those that are left out are taken only if there are no others, or if the others are

@@ -95,13 +95,18 @@ impl Record {
     /// itself says when it is full.
     pub(crate) fn standing(&self, in_flight: u32, may_wait: Duration, adaptive: bool, now: Instant) -> Standing {
         let book = self.book();
-        if self.silent.load(Ordering::Relaxed) || !book.ejection.is_in(now) {
-            return Standing::Out;
-        }
         // Admission keeps the sum of all limits, but for modest sessions; one worker may have half as much again.
         let too_many = in_flight >= book.limit.current() + book.limit.current() / 2;
         let too_late = book.wait_of(in_flight) > may_wait;
-        if adaptive && (too_many || too_late) { Standing::Full } else { Standing::Fit }
+        if adaptive && (too_many || too_late) {
+            return Standing::Full;
+        }
+        if self.silent.load(Ordering::Relaxed) || !book.ejection.is_in(now) { Standing::Out } else { Standing::Fit }
+    }
+
+    /// Whether a call may go there; if it is the one that tries an ejected worker, no other may.
+    pub(crate) fn claim(&self, now: Instant) -> bool {
+        self.book().ejection.claim(now)
     }
 
     /// A call goes there.
