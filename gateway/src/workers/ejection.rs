@@ -94,6 +94,11 @@ impl Ejection {
         }
     }
 
+    /// Whether a call tries it now.
+    pub(crate) fn is_tried(&self) -> bool {
+        matches!(self.state, State::Trying { .. })
+    }
+
     /// A call goes there.
     pub(crate) fn begin(&mut self, now: Instant) -> Era {
         // One that nobody claimed is its own trial.

@@ -149,7 +149,11 @@ impl Record {
         if self.silent.load(Ordering::Relaxed) {
             return Some("it does not answer when it is asked for its health".to_owned());
         }
-        let out_for = self.book().ejection.out_for(now)?;
-        Some(format!("it failed too often in a row; a call tries it again in {} ms", out_for.as_millis()))
+        let book = self.book();
+        let out_for = book.ejection.out_for(now)?;
+        Some(match book.ejection.is_tried() {
+            true => "it failed too often in a row; a call tries it now".to_owned(),
+            false => format!("it failed too often in a row; a call tries it again in {} ms", out_for.as_millis()),
+        })
     }
 }
