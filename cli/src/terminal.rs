@@ -8,6 +8,11 @@ pub(crate) fn say(text: &str) {
     let _ = out.write_all(plain(text).as_bytes()).and_then(|()| out.flush());
 }
 
+/// Writes JSON to stdout, for people and programs.
+pub(crate) fn say_json(items: &[serde_json::Value]) {
+    say(&format!("{}\n", serde_json::to_string_pretty(items).unwrap_or_default()));
+}
+
 /// Writes to stderr.
 pub(crate) fn complain(text: &str) {
     let _ = std::io::stderr().lock().write_all(text.as_bytes());

@@ -7,9 +7,10 @@
 //! even share is let in all the same, as long as the gateway itself has a place. Calls without a session are one session.
 
 use std::collections::HashMap;
-use std::hash::{BuildHasher as _, RandomState};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::segments::Segments;
 
 /// How many places a session may hold for each that is free.
 const SHARE: usize = 4;
@@ -121,14 +122,10 @@ fn pair(session: &str, skill: &str) -> String {
     format!("{session}\0{skill}")
 }
 
-/// Locks, so that shards of the gateway seldom wait for one another.
-const SEGMENTS: usize = 16;
-
 /// How many calls there are of each name; a name without calls takes no place.
 #[derive(Debug)]
 struct Tally {
-    segments: [Mutex<HashMap<String, Count>>; SEGMENTS],
-    hasher: RandomState,
+    segments: Segments<HashMap<String, Count>>,
     names: AtomicUsize,
 }
 
@@ -141,12 +138,12 @@ struct Count {
 
 impl Tally {
     fn new() -> Self {
-        Self { segments: Default::default(), hasher: RandomState::new(), names: AtomicUsize::new(0) }
+        Self { segments: Segments::new(HashMap::new), names: AtomicUsize::new(0) }
     }
 
     /// One call more; gives what there is now.
     fn add(&self, name: &str, bytes: usize) -> Count {
-        let mut counts = self.segment(name);
+        let mut counts = self.segments.of(name);
         if let Some(count) = counts.get_mut(name) {
             *count = Count { calls: count.calls + 1, bytes: count.bytes + bytes };
             return *count;
@@ -164,7 +161,7 @@ impl Tally {
 
     /// One call less.
     fn take(&self, name: &str, bytes: usize) {
-        let mut counts = self.segment(name);
+        let mut counts = self.segments.of(name);
         match counts.get_mut(name) {
             Some(count) if count.calls > 1 => *count = Count { calls: count.calls - 1, bytes: count.bytes - bytes },
             _ => {
@@ -172,11 +169,6 @@ impl Tally {
                 self.names.fetch_sub(1, Ordering::Relaxed);
             }
         }
-    }
-
-    fn segment(&self, name: &str) -> MutexGuard<'_, HashMap<String, Count>> {
-        let segment = &self.segments[self.hasher.hash_one(name) as usize % SEGMENTS];
-        segment.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -272,7 +264,7 @@ mod tests {
             drop(admission.enter(&format!("skill-{number}"), &format!("session-{number}"), 1, None));
         }
         for tally in [&admission.sessions, &admission.skills, &admission.pairs] {
-            let kept: usize = tally.segments.iter().map(|segment| segment.lock().unwrap().len()).sum();
+            let kept: usize = tally.segments.all().map(|segment| segment.len()).sum();
             assert_eq!((kept, tally.names()), (0, 0));
         }
     }

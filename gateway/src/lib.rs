@@ -17,7 +17,8 @@
 //! - [`export`]: tool definitions for models; pure; `tools`: which skills go into them
 //! - `admission`: who gets a place; `memory`: what clients make the gateway hold; `circuit`: which skills are left alone for a while; `idempotency`, `keyed`: what was
 //!   asked for before
-//! - `catalog`: which skills there are; `workers`: who runs them; `recent`: what of all this is remembered, bounded
+//! - `catalog`: which skills there are; `workers`: who runs them; `recent`: what of all this is remembered, bounded;
+//!   `segments`: by name, behind several locks
 //!
 //! What is absent: the gateway never reads the disk on a call, never runs a skill, and knows no environment.
 
@@ -55,6 +56,7 @@ mod reflection;
 mod relay;
 mod render;
 mod rest;
+mod segments;
 mod server;
 mod shards;
 mod stream;

@@ -10,7 +10,7 @@ use crate::args::Circuits;
 use crate::exit::Failure;
 use crate::settings::Settings;
 use crate::table::table;
-use crate::terminal::{complain, say};
+use crate::terminal::{complain, say, say_json};
 
 pub(super) async fn run(args: &Circuits, settings: &Settings) -> Result<ExitCode, Failure> {
     let mut admin = client::admin(settings).await?;
@@ -25,7 +25,7 @@ pub(super) async fn run(args: &Circuits, settings: &Settings) -> Result<ExitCode
     let answer = admin.list_circuits(request).await.map_err(client::refused(settings))?.into_inner();
     if args.json {
         let circuits: Vec<_> = answer.circuits.iter().map(to_json).collect();
-        say(&format!("{}\n", serde_json::to_string_pretty(&circuits).unwrap_or_default()));
+        say_json(&circuits);
     } else {
         say(&table(["SKILL", "SESSION", "STATE", "FAILURES", "RETRY"], answer.circuits.iter().map(row)));
     }

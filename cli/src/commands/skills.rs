@@ -9,7 +9,7 @@ use crate::args::Skills;
 use crate::exit::Failure;
 use crate::settings::Settings;
 use crate::table::table;
-use crate::terminal::{complain, say};
+use crate::terminal::{complain, say, say_json};
 
 /// The widest a description is shown.
 const DESCRIPTION: usize = 60;
@@ -22,7 +22,7 @@ pub(super) async fn run(args: &Skills, settings: &Settings) -> Result<ExitCode, 
     skills.retain(|skill| args.all || skill.status() == SkillStatus::Available);
     if args.json {
         let skills: Vec<_> = skills.iter().map(openskill_gateway::skill_json).collect();
-        say(&format!("{}\n", serde_json::to_string_pretty(&skills).unwrap_or_default()));
+        say_json(&skills);
     } else {
         say(&table(["ID", "VERSION", "RUNNER", "WORKERS", "STATUS", "DESCRIPTION"], skills.iter().map(row)));
     }

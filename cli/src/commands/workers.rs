@@ -10,7 +10,7 @@ use crate::args::Workers;
 use crate::exit::Failure;
 use crate::settings::Settings;
 use crate::table::table;
-use crate::terminal::say;
+use crate::terminal::{say, say_json};
 
 pub(super) async fn run(args: &Workers, settings: &Settings) -> Result<ExitCode, Failure> {
     let mut admin = client::admin(settings).await?;
@@ -18,7 +18,7 @@ pub(super) async fn run(args: &Workers, settings: &Settings) -> Result<ExitCode,
     let workers = answer.into_inner().workers;
     if args.json {
         let workers: Vec<_> = workers.iter().map(to_json).collect();
-        say(&format!("{}\n", serde_json::to_string_pretty(&workers).unwrap_or_default()));
+        say_json(&workers);
     } else {
         let head = ["ID", "STATUS", "CALLS", "CAPACITY", "LIMIT", "SKILLS", "ENDPOINT", "REASON"];
         say(&table(head, workers.iter().map(row)));

@@ -1,8 +1,6 @@
 //! Circuits by key, in a bounded place. Nothing is kept for a key whose circuit is as good as new, which is nearly every
 //! key.
 
-use std::hash::{BuildHasher as _, RandomState};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use openskill_proto::v1::CircuitState;
@@ -10,15 +8,12 @@ use openskill_proto::v1::CircuitState;
 use super::breaker::{Admitted, Breaker, Pass, Verdict};
 use super::count::Count;
 use crate::recent::Recent;
-
-/// Locks, so that shards of the gateway seldom wait for one another.
-const SEGMENTS: usize = 16;
+use crate::segments::{SEGMENTS, Segments};
 
 /// The circuits.
 #[derive(Debug)]
 pub(crate) struct Store<C> {
-    segments: Box<[Mutex<Recent<Breaker<C>>>]>,
-    hasher: RandomState,
+    segments: Segments<Recent<Breaker<C>>>,
 }
 
 /// A circuit as it is listed.
@@ -32,14 +27,13 @@ pub(crate) struct Listed {
 impl<C: Count> Store<C> {
     /// A store that remembers about the last `least` circuits that were used, and twice as many at most.
     pub(crate) fn new(least: usize) -> Self {
-        let segments = (0..SEGMENTS).map(|_| Mutex::new(Recent::new(least / SEGMENTS))).collect();
-        Self { segments, hasher: RandomState::new() }
+        Self { segments: Segments::new(|| Recent::new(least / SEGMENTS)) }
     }
 
     /// Lets a call through, or says how long until one may try. `changed` hears of a circuit that was open until now,
     /// before anybody else can change it again.
     pub(crate) fn admit(&self, key: &str, now: Instant, changed: impl FnOnce(CircuitState)) -> Result<Pass, Duration> {
-        let mut segment = self.segment(key);
+        let mut segment = self.segments.of(key);
         let Some(breaker) = segment.use_mut(key) else { return Ok(Pass::FIRST) };
         let Admitted { pass, now_half_open } = breaker.admit(now)?;
         if now_half_open {
@@ -58,7 +52,7 @@ impl<C: Count> Store<C> {
         now: Instant,
         changed: impl FnOnce(CircuitState),
     ) {
-        let mut segment = self.segment(key);
+        let mut segment = self.segments.of(key);
         if let Some(breaker) = segment.use_mut(key) {
             breaker.report(pass, verdict, rules, now).map(changed);
             if breaker.is_blank() {
@@ -74,14 +68,13 @@ impl<C: Count> Store<C> {
     }
 
     pub(crate) fn retry_after(&self, key: &str, now: Instant) -> Option<Duration> {
-        self.segment(key).peek(key)?.retry_after(now)
+        self.segments.of(key).peek(key)?.retry_after(now)
     }
 
     /// The circuits whose keys are wanted.
     pub(crate) fn list(&self, now: Instant, wanted: impl Fn(&str) -> bool) -> Vec<(String, Listed)> {
         let mut all = Vec::new();
-        for segment in &self.segments {
-            let segment = lock(segment);
+        for segment in self.segments.all() {
             all.extend(segment.iter().filter(|(key, _)| wanted(key)).map(|(key, breaker)| {
                 let retry_after = match breaker.state() {
                     CircuitState::Open => breaker.retry_after(now).unwrap_or_default(),
@@ -96,8 +89,8 @@ impl<C: Count> Store<C> {
     /// Closes the circuits that are wanted. `closed` hears of those that were not closed; says how many.
     pub(crate) fn reset(&self, wanted: impl Fn(&str) -> bool, closed: impl Fn(&str)) -> usize {
         let mut count = 0;
-        for segment in &self.segments {
-            for (key, breaker) in lock(segment).iter_mut() {
+        for mut segment in self.segments.all() {
+            for (key, breaker) in segment.iter_mut() {
                 if wanted(key) && breaker.reset() {
                     closed(key);
                     count += 1;
@@ -107,19 +100,10 @@ impl<C: Count> Store<C> {
         count
     }
 
-    fn segment(&self, key: &str) -> MutexGuard<'_, Recent<Breaker<C>>> {
-        lock(&self.segments[self.hasher.hash_one(key) as usize % SEGMENTS])
-    }
-
     #[cfg(test)]
     fn len(&self) -> usize {
-        self.segments.iter().map(|it| lock(it).iter().count()).sum()
+        self.segments.all().map(|segment| segment.iter().count()).sum()
     }
-}
-
-fn lock<T>(segment: &Mutex<T>) -> MutexGuard<'_, T> {
-    // Nothing panics while it is held; if something did, a circuit is still whole.
-    segment.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]
