@@ -80,6 +80,7 @@ pub async fn check(mut config: Config, skill_id: Option<&str>) -> Result<Vec<Fin
         }
         findings.push(Findings { manifest, runner, examples });
     }
+    worker.registry.close().await;
     worker.launcher.finished().await;
     Ok(findings)
 }

@@ -19,6 +19,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 pub mod check;
@@ -31,6 +32,7 @@ pub mod runner;
 pub mod runners;
 
 mod admission;
+mod environment;
 mod execute;
 mod health;
 mod linger;
@@ -43,10 +45,11 @@ mod worker;
 pub use config::Config;
 pub use runners::Functions;
 
+use environment::Surroundings;
 use process::Launcher;
 use process::strays::Strays;
 use registry::Registry;
-use runners::{InProcess, Python, Runners};
+use runners::{Executable, InProcess, Python, Runners};
 use worker::Worker;
 
 /// How much longer a shutdown listens, and refuses calls, after gateways were told of it. A connection that nobody accepts
@@ -75,27 +78,32 @@ pub async fn run(
     tokio::time::sleep(LAME_DUCK).await;
     shards.drain(&worker, worker.config.drain_timeout).await;
     reload.abort();
+    worker.registry.close().await;
     worker.launcher.finished().await;
     Ok(())
 }
 
 fn build(config: Config, functions: Functions, strays: Arc<Strays>) -> Arc<Worker> {
     let launcher = Launcher::new(config.supervisor.clone(), strays);
-    let runners = runners(&config, functions, &launcher);
-    let registry = Registry::load(config.skill_dirs.clone(), config.allowed_root.clone(), runners);
+    let offers = watch::Sender::new(0);
+    let changes = offers.subscribe();
+    let runners = runners(&config, functions, &launcher, offers);
+    let registry = Registry::load(config.skill_dirs.clone(), config.allowed_root.clone(), runners, changes);
     Worker::new(config, registry, launcher)
 }
 
-fn runners(config: &Config, functions: Functions, launcher: &Launcher) -> Runners {
+fn runners(config: &Config, functions: Functions, launcher: &Launcher, _offers: watch::Sender<u64>) -> Runners {
     let interpreter = runners::find_python(config.python.as_deref());
     match &interpreter {
         Ok(it) => tracing::info!(path = %it.path.display(), version = ?it.version, "python found"),
         Err(error) => tracing::warn!(%error, "no python: cli:python skills are unavailable"),
     }
     let interpreter = interpreter.map_err(|_| ());
-    let python = Python::new(interpreter, launcher.clone(), config);
+    let surroundings = Surroundings::new(config);
+    let python = Python::new(interpreter, launcher.clone(), surroundings.clone());
     Runners::new([
         ("cli:python", Arc::new(python) as Arc<dyn runner::Runner>),
+        ("cli:exec", Arc::new(Executable::new(launcher.clone(), surroundings))),
         ("inproc", Arc::new(InProcess::new(functions))),
     ])
 }

@@ -3,20 +3,29 @@
 //! Reading has two stages: [`raw`] is the file as written; [`Manifest`] is valid. Nothing here runs anything.
 
 use std::collections::BTreeMap;
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 
 use openskill_proto::error::Meaning;
-use openskill_proto::limits::MAX_TIMEOUT_MS;
 use openskill_proto::v1::{ArgumentRules, CircuitRules, ErrorCode};
 use serde_json::Value;
 
 mod arguments;
+mod bounds;
 mod circuit;
+pub(crate) mod docker;
+pub(crate) mod exec;
+mod how;
+pub(crate) mod http;
+mod jail;
+pub(crate) mod mcp;
 mod parameters;
+pub(crate) mod python;
 mod raw;
 mod schema;
 mod toolset;
 
+pub use how::How;
+pub use jail::{Jail, Level, Network};
 pub use raw::Limits;
 pub use toolset::Toolset;
 
@@ -31,8 +40,8 @@ pub struct Manifest {
     pub description: String,
     /// `type:runtime`, such as `cli:python`. Empty if there is no implementation.
     pub runner: String,
-    /// What to run, for runners that run a file: absolute. For others: as written.
-    pub entry: Entry,
+    /// How it is run.
+    pub how: How,
     /// The skill's own deadline, in milliseconds.
     pub timeout_ms: Option<u32>,
     /// The folder the skill may touch, if it is narrower than the worker's: absolute.
@@ -55,6 +64,8 @@ pub struct Manifest {
     pub concurrency: Option<usize>,
     /// What the skill's process may use.
     pub limits: Limits,
+    /// What the skill's process may reach.
+    pub jail: Jail,
     /// Names of the worker's environment variables that the skill may see.
     pub env: Vec<String>,
     /// The group the skill belongs to.
@@ -63,17 +74,6 @@ pub struct Manifest {
     pub unavailable: Option<String>,
     /// Calls with their expected ends; `openskill check` runs them.
     pub examples: Vec<Example>,
-}
-
-/// What a manifest's `entry` names.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Entry {
-    /// A file: absolute, in the manifest's folder or below it.
-    File(PathBuf),
-    /// A name that the runner understands.
-    Name(String),
-    /// Nothing: the skill is declared and has no implementation.
-    None,
 }
 
 /// A call with its expected end.
@@ -113,16 +113,6 @@ pub struct Rules<'a> {
 /// The largest manifest file that is read.
 pub const MAX_MANIFEST_BYTES: u64 = 1024 * 1024;
 
-/// The most calls of one skill at once that a manifest may ask for.
-const MAX_CONCURRENCY: usize = 10_000;
-
-/// The largest free text of a manifest, and all its examples together. YAML's aliases make much of little.
-const MAX_TEXT_BYTES: usize = 16 * 1024;
-const MAX_EXAMPLES_BYTES: usize = 128 * 1024;
-
-/// Variables that openskill sets itself and no manifest may pass on.
-const RESERVED_ENV: [&str; 4] = ["PATH", "LANG", "TRACEPARENT", "LD_PRELOAD"];
-
 impl Manifest {
     /// Reads the text of a manifest file.
     ///
@@ -144,12 +134,19 @@ impl Manifest {
             let reason = format!("'{id}' is no skill id: {ID_RULE}");
             return Err(ManifestError { file: script.to_owned(), line: 1, reason });
         }
-        Ok(Self {
-            id: id.to_owned(),
+        let how = How::Python(python::Python { script: script.to_owned(), isolation: python::Isolation::default() });
+        let description = format!("The script {id}.py. It has no manifest, so its arguments are passed on unchecked.");
+        Ok(Self { description, ..Self::plain(id.to_owned(), "cli:python", how) })
+    }
+
+    /// A skill of which nothing is known but how it is run.
+    pub(crate) fn plain(id: String, runner: &str, how: How) -> Self {
+        Self {
+            id,
             version: raw::DEFAULT_VERSION.to_owned(),
-            description: format!("The script {id}.py. It has no manifest, so its arguments are passed on unchecked."),
-            runner: "cli:python".to_owned(),
-            entry: Entry::File(script.to_owned()),
+            description: String::new(),
+            runner: runner.to_owned(),
+            how,
             timeout_ms: None,
             allowed_root: None,
             input_schema: None,
@@ -161,11 +158,12 @@ impl Manifest {
             circuit_rules: None,
             concurrency: None,
             limits: Limits::default(),
+            jail: Jail::default(),
             env: Vec::new(),
             toolset: String::new(),
             unavailable: None,
             examples: Vec::new(),
-        })
+        }
     }
 
     /// About how many bytes the skill takes in a worker's state.
@@ -187,17 +185,9 @@ impl Manifest {
             return Err(("id", format!("'{}' is no skill id: {ID_RULE}", raw.id)).into());
         }
         take_over(&mut raw, rules.toolset)?;
-        let runner = if raw.runtime.is_empty() { raw.kind.clone() } else { format!("{}:{}", raw.kind, raw.runtime) };
-        let entry = resolve_entry(&raw, file)?;
+        let (runner, how) = how::resolve(&mut raw, file)?;
         let allowed_root = raw.allowed_root.as_deref().map(|root| resolve_root(root, rules)).transpose()?;
-        let timeout_ms = raw.timeout_ms;
-        if timeout_ms.is_some_and(|ms| ms == 0 || ms > MAX_TIMEOUT_MS) {
-            return Err(("timeout_ms", format!("must be 1 to {MAX_TIMEOUT_MS}")).into());
-        }
-        if raw.concurrency.is_some_and(|limit| limit == 0 || limit > MAX_CONCURRENCY) {
-            return Err(("concurrency", format!("must be 1 to {MAX_CONCURRENCY}")).into());
-        }
-        check_sizes(&raw)?;
+        bounds::check(&raw)?;
         let (input_schema, aliases) = match (raw.input_schema, raw.parameters) {
             (Some(_), Some(_)) => {
                 return Err(("parameters", "give input_schema or parameters, not both".to_owned()).into());
@@ -217,8 +207,8 @@ impl Manifest {
             version: raw.version,
             description: raw.description,
             runner,
-            entry,
-            timeout_ms,
+            how,
+            timeout_ms: raw.timeout_ms,
             allowed_root,
             input_schema,
             argument_rules,
@@ -229,7 +219,8 @@ impl Manifest {
             circuit_rules: raw.circuit.map(circuit::resolve).transpose()?,
             concurrency: raw.concurrency,
             limits: raw.limits,
-            env: check_env(raw.env)?,
+            jail: jail::resolve(raw.jail, raw.network)?,
+            env: bounds::check_env(raw.env)?,
             toolset: raw.toolset,
             unavailable: raw.unavailable,
             examples,
@@ -268,27 +259,6 @@ fn take_over(raw: &mut raw::Raw, toolset: Option<&Toolset>) -> Result<(), (&'sta
     Ok(())
 }
 
-/// A `cli` skill's entry is a file beside the manifest or below it; any other runner's is a name of its own.
-fn resolve_entry(raw: &raw::Raw, file: &Path) -> Result<Entry, (&'static str, String)> {
-    if raw.unavailable.is_some() && raw.entry.is_empty() {
-        return Ok(Entry::None);
-    }
-    if raw.kind.is_empty() {
-        return Err(("type", "type must be given, unless the skill is unavailable".to_owned()));
-    }
-    if raw.entry.is_empty() {
-        return Err(("entry", "must not be empty".to_owned()));
-    }
-    if raw.kind != "cli" {
-        return Ok(Entry::Name(raw.entry.clone()));
-    }
-    let entry = Path::new(&raw.entry);
-    if !entry.components().all(|part| matches!(part, Component::Normal(_) | Component::CurDir)) {
-        return Err(("entry", "must be a relative path beside the manifest or below it, without '..'".to_owned()));
-    }
-    Ok(Entry::File(file.parent().unwrap_or(Path::new(".")).join(entry)))
-}
-
 /// `allowed_root` is written relative to the folder that holds the worker's root, as in `./data/docs`.
 fn resolve_root(root: &str, rules: Rules<'_>) -> Result<PathBuf, (&'static str, String)> {
     let base = rules.allowed_root.parent().unwrap_or(rules.allowed_root);
@@ -300,44 +270,6 @@ fn resolve_root(root: &str, rules: Rules<'_>) -> Result<PathBuf, (&'static str, 
         return Err(("allowed_root", format!("'{root}' is outside the worker's allowed root")));
     }
     Ok(resolved)
-}
-
-fn check_sizes(raw: &raw::Raw) -> Result<(), (&'static str, String)> {
-    let reason = raw.unavailable.clone().unwrap_or_default();
-    let texts = [
-        ("description", &raw.description),
-        ("version", &raw.version),
-        ("toolset", &raw.toolset),
-        ("unavailable", &reason),
-    ];
-    for (field, text) in texts {
-        if text.len() > MAX_TEXT_BYTES || text.chars().any(|it| it.is_control() && it != '\n') {
-            return Err((field, format!("must be at most {MAX_TEXT_BYTES} bytes without control characters")));
-        }
-    }
-    let examples: usize = raw
-        .examples
-        .iter()
-        .map(|it| {
-            it.name.len()
-                + serde_json::to_string(&it.input).map_or(0, |input| input.len())
-                + it.data.as_ref().map_or(0, |data| data.to_string().len())
-        })
-        .sum();
-    if examples > MAX_EXAMPLES_BYTES {
-        return Err(("examples", format!("must be at most {MAX_EXAMPLES_BYTES} bytes together")));
-    }
-    Ok(())
-}
-
-fn check_env(names: Vec<String>) -> Result<Vec<String>, (&'static str, String)> {
-    for name in &names {
-        let plain = !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
-        if !plain || RESERVED_ENV.contains(&name.as_str()) || name.starts_with("OPENSKILL_") {
-            return Err(("env", format!("'{name}' can't be passed on to a skill")));
-        }
-    }
-    Ok(names)
 }
 
 fn resolve_example(raw: raw::Example) -> Result<Example, (&'static str, String)> {

@@ -17,18 +17,19 @@
 //!
 //! - [`launch`]: the worker's side: start a supervisor, hand it descriptors, hear how it ended
 //! - [`supervise`]: the supervisor itself
-//! - [`mod@run`]: one whole run: input in, output out, within bounds
+//! - [`mod@once`]: a call of a script or program; [`mod@run`]: one whole run: input in, output out, within bounds
 //! - [`tree`]: who descends from whom
 //! - [`strays`]: children the worker did not start
 
 pub(crate) mod launch;
+pub(crate) mod once;
 pub(crate) mod run;
 pub mod strays;
 pub mod supervise;
 mod tree;
 mod wire;
 
-pub(crate) use launch::{LaunchError, Launcher};
-pub(crate) use run::{RunError, run};
+pub(crate) use launch::Launcher;
+pub(crate) use once::once;
 pub use wire::Exit;
 pub(crate) use wire::{Command, ProcessLimits};

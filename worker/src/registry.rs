@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use arc_swap::ArcSwap;
+use openskill_proto::limits::MAX_SKILLS;
 use openskill_proto::v1;
 use tokio::sync::{Semaphore, watch};
 
@@ -29,19 +30,34 @@ pub(crate) struct Entry {
 /// Skills by id.
 pub(crate) type Snapshot = HashMap<String, Arc<Entry>>;
 
+/// What is remembered from one look at the folders to the next.
+#[derive(Default)]
+struct Memory {
+    files: scan::Memory,
+    manifests: Vec<Arc<Manifest>>,
+    offers: u64,
+}
+
 /// The registry. Shared by all shards.
 pub(crate) struct Registry {
     folders: Vec<PathBuf>,
     allowed_root: PathBuf,
     runners: Runners,
     current: ArcSwap<Snapshot>,
-    memory: Mutex<scan::Memory>,
+    memory: Mutex<Memory>,
     changes: watch::Sender<u64>,
+    /// Counted up by a runner whose offers changed: the tools of a server.
+    offers: watch::Receiver<u64>,
 }
 
 impl Registry {
-    /// Reads the folders for the first time.
-    pub(crate) fn load(folders: Vec<PathBuf>, allowed_root: PathBuf, runners: Runners) -> Self {
+    /// Reads the folders for the first time. `offers` changes when a runner's offers did.
+    pub(crate) fn load(
+        folders: Vec<PathBuf>,
+        allowed_root: PathBuf,
+        runners: Runners,
+        offers: watch::Receiver<u64>,
+    ) -> Self {
         let registry = Self {
             folders,
             allowed_root,
@@ -49,6 +65,7 @@ impl Registry {
             current: ArcSwap::default(),
             memory: Mutex::default(),
             changes: watch::Sender::new(0),
+            offers,
         };
         registry.reload();
         registry
@@ -74,39 +91,60 @@ impl Registry {
     /// Looks at the folders again and takes over what changed. Reads files: not for a runtime's thread.
     pub(crate) fn reload(&self) {
         let mut memory = self.memory.lock().unwrap_or_else(PoisonError::into_inner);
-        let now = scan::look(&self.folders, &memory);
-        if memory.seen == now {
-            return;
+        let offers = *self.offers.borrow();
+        let read = self.read_changes(&mut memory.files);
+        if let Some(manifests) = read {
+            memory.manifests = manifests.into_values().map(Arc::new).collect();
+        } else if memory.offers == offers {
+            return self.runners.tend(&memory.manifests);
         }
-        let (manifests, errors) = scan::read(&now, &self.allowed_root, &mut memory);
+        memory.offers = offers;
+        self.runners.tend(&memory.manifests);
+        self.current.store(Arc::new(self.take_over(&memory.manifests)));
+        self.changes.send_modify(|change| *change += 1);
+    }
+
+    /// The manifests, if anything changed on disk.
+    fn read_changes(&self, memory: &mut scan::Memory) -> Option<BTreeMap<String, Manifest>> {
+        let now = scan::look(&self.folders, memory);
+        if memory.seen == now {
+            return None;
+        }
+        let (manifests, errors) = scan::read(&now, &self.allowed_root, memory);
         report(&errors);
         memory.named = scan::named(&manifests, &self.folders);
-        memory.seen = scan::look(&self.folders, &memory);
+        memory.seen = scan::look(&self.folders, memory);
         let at_top = |it: &&(PathBuf, _)| scan::is_read(&it.0, &self.folders);
         if memory.seen.iter().filter(at_top).ne(now.iter().filter(at_top)) {
             // What was read may be half of a change: the next look reads it again.
             memory.seen.clear();
         }
-        self.current.store(Arc::new(self.take_over(manifests)));
-        self.changes.send_modify(|change| *change += 1);
+        Some(manifests)
     }
 
-    fn take_over(&self, manifests: BTreeMap<String, Manifest>) -> Snapshot {
+    fn take_over(&self, manifests: &[Arc<Manifest>]) -> Snapshot {
         let before = self.current.load();
-        let entries = manifests.into_iter().map(|(id, manifest)| {
+        let mut snapshot = Snapshot::new();
+        for (manifest, runner) in manifests.iter().flat_map(|it| self.runners.offer(it.as_ref().clone())) {
+            let id = manifest.id.clone();
+            if snapshot.contains_key(&id) || snapshot.len() >= MAX_SKILLS {
+                tracing::error!(skill_id = id, "left out: there is such a skill already, or there are too many");
+                continue;
+            }
             // A limit that did not change keeps its count of running calls.
             let kept = before.get(&id).filter(|entry| entry.manifest.concurrency == manifest.concurrency);
             let limit = match kept {
                 Some(entry) => entry.limit.clone(),
                 None => manifest.concurrency.map(|limit| Arc::new(Semaphore::new(limit))),
             };
-            let runner = match &manifest.unavailable {
-                Some(reason) => Err(reason.clone()),
-                None => self.runners.admit(&manifest),
-            };
-            (id, Arc::new(Entry { manifest: Arc::new(manifest), runner, limit }))
-        });
-        entries.collect()
+            snapshot.insert(id, Arc::new(Entry { manifest: Arc::new(manifest), runner, limit }));
+        }
+        snapshot
+    }
+
+    /// Ends what the runners keep between runs.
+    pub(crate) async fn close(&self) {
+        self.runners.close().await;
     }
 }
 

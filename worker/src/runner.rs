@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use bytes::Bytes;
+use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use openskill_proto::v1::SkillError;
 
@@ -41,8 +42,34 @@ pub trait Runner: Send + Sync {
     /// Why not, for people: the skill is listed as unavailable with this reason.
     fn admit(&self, manifest: &Manifest) -> Result<(), String>;
 
+    /// The skills a manifest stands for: itself, unless the runner knows better (the tools of a server). Called like
+    /// [`Runner::admit`], and again after each change the runner announced.
+    fn offer(&self, manifest: Manifest) -> Vec<Offer> {
+        vec![Offer { runner: self.admit(&manifest), manifest }]
+    }
+
+    /// Told, a few times a second, which manifests of its own there are: whatever it keeps for others can go, and what is
+    /// idle too. Called within a runtime that lives as long as the worker; may read files, must not wait.
+    fn tend(&self, manifests: &[Arc<Manifest>]) {
+        let _ = manifests;
+    }
+
+    /// Lets go of whatever it keeps between runs, when the worker ends and no run is left.
+    fn close(&self) -> BoxFuture<'static, ()> {
+        std::future::ready(()).boxed()
+    }
+
     /// Runs the skill once.
     fn run(self: Arc<Self>, invocation: Invocation) -> BoxFuture<'static, RawOutput>;
+}
+
+/// A skill that a manifest stands for.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Offer {
+    /// The skill.
+    pub manifest: Manifest,
+    /// Whether it can run here, or why not.
+    pub runner: Result<(), String>,
 }
 
 /// One run.

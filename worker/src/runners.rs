@@ -6,9 +6,11 @@ use std::sync::Arc;
 use crate::manifest::Manifest;
 use crate::runner::Runner;
 
+mod executable;
 mod in_process;
 mod python;
 
+pub(crate) use executable::Executable;
 pub(crate) use in_process::InProcess;
 pub use in_process::{Function, Functions};
 pub(crate) use python::Python;
@@ -25,16 +27,32 @@ impl Runners {
         Self { by_key: Arc::new(runners.into_iter().collect()) }
     }
 
-    /// The runner for a skill, if it takes the skill.
-    ///
-    /// # Errors
-    /// Why the skill can't run here, for people.
-    pub(crate) fn admit(&self, manifest: &Manifest) -> Result<Arc<dyn Runner>, String> {
+    /// The skills a manifest stands for, each with what runs it, or why nothing does.
+    pub(crate) fn offer(&self, manifest: Manifest) -> Vec<(Manifest, Result<Arc<dyn Runner>, String>)> {
+        if let Some(reason) = manifest.unavailable.clone() {
+            return vec![(manifest, Err(reason))];
+        }
         let Some(runner) = self.by_key.get(manifest.runner.as_str()) else {
             let mut known: Vec<_> = self.by_key.keys().copied().collect();
             known.sort_unstable();
-            return Err(format!("no runner '{}' in this worker; it has {}", manifest.runner, known.join(", ")));
+            let reason = format!("no runner '{}' in this worker; it has {}", manifest.runner, known.join(", "));
+            return vec![(manifest, Err(reason))];
         };
-        runner.admit(manifest).map(|()| Arc::clone(runner))
+        let offers = runner.offer(manifest).into_iter();
+        offers.map(|it| (it.manifest, it.runner.map(|()| Arc::clone(runner)))).collect()
+    }
+
+    /// Tells each runner which manifests are its own.
+    pub(crate) fn tend(&self, manifests: &[Arc<Manifest>]) {
+        for (key, runner) in self.by_key.iter() {
+            let own: Vec<_> =
+                manifests.iter().filter(|it| it.runner == *key && it.unavailable.is_none()).cloned().collect();
+            runner.tend(&own);
+        }
+    }
+
+    /// Ends whatever runners keep.
+    pub(crate) async fn close(&self) {
+        futures_util::future::join_all(self.by_key.values().map(|runner| runner.close())).await;
     }
 }

@@ -25,6 +25,14 @@ pub(super) struct Raw {
     pub(super) runtime: String,
     #[serde(default)]
     pub(super) entry: String,
+    pub(super) isolation: Option<super::python::Isolation>,
+    pub(super) exec: Option<super::exec::Raw>,
+    pub(super) http: Option<super::http::Raw>,
+    pub(super) docker: Option<super::docker::Raw>,
+    pub(super) mcp: Option<super::mcp::Raw>,
+    #[serde(default)]
+    pub(super) jail: Option<super::Level>,
+    pub(super) network: Option<super::jail::RawNetwork>,
     pub(super) unavailable: Option<String>,
     pub(super) timeout_ms: Option<u32>,
     pub(super) allowed_root: Option<String>,
@@ -95,11 +103,13 @@ pub struct Limits {
     pub open_files: u64,
     /// The largest file one process may write, in MiB.
     pub file_size_mb: u64,
+    /// Processes and threads at once, of all calls of the same user that run.
+    pub processes: u64,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { memory_mb: 2048, cpu_seconds: 300, open_files: 256, file_size_mb: 256 }
+        Self { memory_mb: 2048, cpu_seconds: 300, open_files: 256, file_size_mb: 256, processes: 256 }
     }
 }
 

@@ -15,7 +15,7 @@ fn parse_in(text: &str, toolset: Option<&Toolset>) -> Result<Manifest, ManifestE
 fn a_minimal_manifest_gets_safe_defaults() {
     let manifest = parse(MINIMAL).unwrap();
     assert_eq!(manifest.runner, "cli:python");
-    assert_eq!(manifest.entry, Entry::File(PathBuf::from("/skills/echo.py")));
+    assert_eq!(manifest.how.file(), Some(Path::new("/skills/echo.py")));
     assert!(!manifest.idempotent && !manifest.destructive);
     assert_eq!(manifest.version, "0.0.0");
 }

@@ -4,7 +4,8 @@ use std::path::Path;
 
 use serde::Deserialize;
 
-use super::{MAX_TEXT_BYTES, ManifestError, raw};
+use super::bounds::MAX_TEXT_BYTES;
+use super::{ManifestError, raw};
 
 /// A group of skills in a folder of their own.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]

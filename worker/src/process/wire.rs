@@ -9,6 +9,10 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use crate::manifest::Limits;
+
+const MIB: u64 = 1024 * 1024;
+
 /// How many descriptors go with a command.
 pub(crate) const DESCRIPTORS: usize = 4;
 
@@ -34,6 +38,21 @@ pub(crate) struct ProcessLimits {
     pub(crate) cpu_seconds: u64,
     pub(crate) open_files: u64,
     pub(crate) file_size_bytes: u64,
+    /// All processes and threads of the user.
+    pub(crate) processes: u64,
+}
+
+impl ProcessLimits {
+    /// A manifest's limits, in the system's units.
+    pub(crate) fn of(limits: &Limits) -> Self {
+        Self {
+            address_space_bytes: limits.memory_mb.saturating_mul(MIB),
+            cpu_seconds: limits.cpu_seconds,
+            open_files: limits.open_files,
+            file_size_bytes: limits.file_size_mb.saturating_mul(MIB),
+            processes: limits.processes,
+        }
+    }
 }
 
 /// How it went.

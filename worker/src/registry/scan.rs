@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use openskill_proto::limits::{MAX_SKILLS, MAX_STATE_BYTES};
 
-use crate::manifest::{Entry, MAX_MANIFEST_BYTES, Manifest, ManifestError, Manifests, Rules, Toolset};
+use crate::manifest::{MAX_MANIFEST_BYTES, Manifest, ManifestError, Manifests, Rules, Toolset};
 
 /// The files that matter, in the order of their folders and then names, each with what tells a change; none for a file
 /// that a manifest names and that is not there.
@@ -182,11 +182,8 @@ pub(super) fn read(seen: &Seen, allowed_root: &Path, memory: &mut Memory) -> (Ma
 
 /// What manifests name that is not seen at the top level of a skill folder.
 pub(super) fn named(manifests: &Manifests, folders: &[PathBuf]) -> Vec<PathBuf> {
-    let entries = manifests.values().filter_map(|it| match &it.entry {
-        Entry::File(file) if !folders.iter().any(|folder| file.parent() == Some(folder)) => Some(file.clone()),
-        _ => None,
-    });
-    entries.collect()
+    let elsewhere = |file: &&Path| !folders.iter().any(|folder| file.parent() == Some(folder));
+    manifests.values().filter_map(|it| it.how.file()).filter(elsewhere).map(Path::to_owned).collect()
 }
 
 #[derive(Default)]
@@ -200,9 +197,7 @@ struct Reading {
 
 impl Reading {
     fn insert(&mut self, file: &Path, manifest: Manifest) {
-        if let Entry::File(script) = &manifest.entry {
-            self.claimed.insert(script.clone());
-        }
+        self.claimed.extend(manifest.how.file().map(Path::to_owned));
         if is_manifest(file) {
             self.claimed.insert(file.with_extension("py"));
         }

@@ -11,7 +11,7 @@ use openskill_proto::v1::{Blame, ErrorCode, SkillError};
 use tokio_util::task::AbortOnDropHandle;
 
 use crate::events::EventSink;
-use crate::manifest::{Entry, Manifest};
+use crate::manifest::{How, Manifest};
 use crate::runner::{Invocation, RawOutput, Runner};
 
 mod diagnostics;
@@ -61,9 +61,9 @@ impl InProcess {
     }
 
     fn find(&self, manifest: &Manifest) -> Option<&Function> {
-        match &manifest.entry {
-            Entry::Name(name) => self.functions.by_name.get(name),
-            Entry::File(_) | Entry::None => None,
+        match &manifest.how {
+            How::Function(name) => self.functions.by_name.get(name),
+            _ => None,
         }
     }
 }

@@ -1,0 +1,61 @@
+//! How large a manifest's parts may be, and which variables it may name.
+
+use openskill_proto::limits::MAX_TIMEOUT_MS;
+
+use super::{Fault, raw};
+
+/// The most calls of one skill at once that a manifest may ask for.
+const MAX_CONCURRENCY: usize = 10_000;
+
+/// The largest free text of a manifest, and all its examples together. YAML's aliases make much of little.
+pub(super) const MAX_TEXT_BYTES: usize = 16 * 1024;
+const MAX_EXAMPLES_BYTES: usize = 128 * 1024;
+
+/// Variables that openskill sets itself and no manifest may pass on.
+const RESERVED_ENV: [&str; 4] = ["PATH", "LANG", "TRACEPARENT", "LD_PRELOAD"];
+
+/// Checks numbers and sizes.
+pub(super) fn check(raw: &raw::Raw) -> Result<(), Fault> {
+    if raw.timeout_ms.is_some_and(|ms| ms == 0 || ms > MAX_TIMEOUT_MS) {
+        return Err(("timeout_ms", format!("must be 1 to {MAX_TIMEOUT_MS}")).into());
+    }
+    if raw.concurrency.is_some_and(|limit| limit == 0 || limit > MAX_CONCURRENCY) {
+        return Err(("concurrency", format!("must be 1 to {MAX_CONCURRENCY}")).into());
+    }
+    let reason = raw.unavailable.clone().unwrap_or_default();
+    let texts = [
+        ("description", &raw.description),
+        ("version", &raw.version),
+        ("toolset", &raw.toolset),
+        ("unavailable", &reason),
+    ];
+    for (field, text) in texts {
+        if text.len() > MAX_TEXT_BYTES || text.chars().any(|it| it.is_control() && it != '\n') {
+            return Err((field, format!("must be at most {MAX_TEXT_BYTES} bytes without control characters")).into());
+        }
+    }
+    let examples: usize = raw
+        .examples
+        .iter()
+        .map(|it| {
+            it.name.len()
+                + serde_json::to_string(&it.input).map_or(0, |input| input.len())
+                + it.data.as_ref().map_or(0, |data| data.to_string().len())
+        })
+        .sum();
+    if examples > MAX_EXAMPLES_BYTES {
+        return Err(("examples", format!("must be at most {MAX_EXAMPLES_BYTES} bytes together")).into());
+    }
+    Ok(())
+}
+
+/// The names of variables that the skill may see.
+pub(super) fn check_env(names: Vec<String>) -> Result<Vec<String>, Fault> {
+    for name in &names {
+        let plain = !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+        if !plain || RESERVED_ENV.contains(&name.as_str()) || name.starts_with("OPENSKILL_") {
+            return Err(("env", format!("'{name}' can't be passed on to a skill")).into());
+        }
+    }
+    Ok(names)
+}

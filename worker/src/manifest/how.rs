@@ -1,0 +1,102 @@
+//! How a skill is run: what `type` and `runtime` chose, with what that way of running needs to know.
+
+use std::path::{Component, Path, PathBuf};
+
+use super::docker::Docker;
+use super::exec::Exec;
+use super::http::Http;
+use super::mcp::{Mcp, McpTool};
+use super::python::Python;
+use super::{Fault, raw};
+
+/// How a skill is run.
+#[derive(Debug, Clone, PartialEq)]
+pub enum How {
+    /// Not at all: it is declared and has no implementation, or one that this version does not know.
+    Unknown,
+    /// `cli:python`: a script.
+    Python(Python),
+    /// `cli:exec`: a program.
+    Exec(Box<Exec>),
+    /// `http`: a request to somebody else's server.
+    Http(Box<Http>),
+    /// `docker`: a container.
+    Docker(Box<Docker>),
+    /// `mcp:stdio` and `mcp:http`: a server whose tools become skills. Not itself a skill that can be called.
+    Mcp(Box<Mcp>),
+    /// One tool of such a server. Made by the runner, never written in a file.
+    McpTool(Box<McpTool>),
+    /// `inproc`: a function of this name in the worker.
+    Function(String),
+}
+
+impl How {
+    /// The file that is run, if it is one of the skill folder's: absolute. A change to it is a change to the skill.
+    pub fn file(&self) -> Option<&Path> {
+        match self {
+            Self::Python(python) => Some(&python.script),
+            Self::Exec(exec) => Some(&exec.program),
+            _ => None,
+        }
+    }
+}
+
+/// Reads what the manifest says of its runner, and refuses what it says of another.
+pub(super) fn resolve(raw: &mut raw::Raw, file: &Path) -> Result<(String, How), Fault> {
+    let key = if raw.runtime.is_empty() { raw.kind.clone() } else { format!("{}:{}", raw.kind, raw.runtime) };
+    if raw.unavailable.is_some() && raw.entry.is_empty() {
+        return Ok((key, How::Unknown));
+    }
+    if raw.kind.is_empty() {
+        return Err(("type", "type must be given, unless the skill is unavailable".to_owned()).into());
+    }
+    if raw.entry.is_empty() {
+        return Err(("entry", "must not be empty".to_owned()).into());
+    }
+    refuse_others(raw, &key)?;
+    let entry = raw.entry.as_str();
+    let how = match key.as_str() {
+        "cli:python" => {
+            How::Python(Python { script: beside(entry, file)?, isolation: raw.isolation.unwrap_or_default() })
+        }
+        "cli:exec" => How::Exec(Box::new(super::exec::resolve(raw.exec.take().unwrap_or_default(), entry, file)?)),
+        "http" => How::Http(Box::new(super::http::resolve(raw.http.take().unwrap_or_default(), entry)?)),
+        "docker" => How::Docker(Box::new(super::docker::resolve(raw.docker.take().unwrap_or_default(), entry)?)),
+        "mcp:stdio" | "mcp:http" => {
+            How::Mcp(Box::new(super::mcp::resolve(raw.mcp.take().unwrap_or_default(), entry, &raw.runtime)?))
+        }
+        "inproc" => How::Function(entry.to_owned()),
+        _ if raw.kind == "cli" => {
+            beside(entry, file)?;
+            How::Unknown
+        }
+        _ => How::Unknown,
+    };
+    Ok((key, how))
+}
+
+/// A block of settings that belongs to a runner the skill does not use would be silently ignored.
+fn refuse_others(raw: &raw::Raw, key: &str) -> Result<(), Fault> {
+    let blocks = [
+        ("isolation", raw.isolation.is_some(), "cli:python"),
+        ("exec", raw.exec.is_some(), "cli:exec"),
+        ("http", raw.http.is_some(), "http"),
+        ("docker", raw.docker.is_some(), "docker"),
+        ("mcp", raw.mcp.is_some(), "mcp:stdio or mcp:http"),
+    ];
+    let stray = blocks.into_iter().find(|(_, given, runner)| *given && !runner.split(" or ").any(|it| it == key));
+    match stray {
+        Some((name, _, runner)) => Err((name, format!("is for skills of {runner}; this one is {key}")).into()),
+        None => Ok(()),
+    }
+}
+
+/// A file beside the manifest or below it: absolute.
+pub(super) fn beside(entry: &str, file: &Path) -> Result<PathBuf, Fault> {
+    let entry = Path::new(entry);
+    if !entry.components().all(|part| matches!(part, Component::Normal(_) | Component::CurDir)) {
+        let reason = "must be a relative path beside the manifest or below it, without '..'";
+        return Err(("entry", reason.to_owned()).into());
+    }
+    Ok(file.parent().unwrap_or(Path::new(".")).join(entry))
+}

@@ -1,0 +1,49 @@
+//! One call of the contract that scripts and programs keep: `{"input": {...}}` on stdin, one JSON value on stdout.
+
+use openskill_proto::v1::{ErrorCode, SkillError};
+
+use super::launch::{LaunchError, Launcher};
+use super::run::{Finished, RunError, run};
+use super::wire::Command;
+use crate::runner::{Invocation, RawOutput};
+
+/// Runs `command` for this call. Its arguments go to stdin, if `with_input`.
+pub(crate) async fn once(
+    launcher: &Launcher,
+    command: &Command,
+    invocation: Invocation,
+    with_input: bool,
+) -> RawOutput {
+    let Invocation { input, events, slot, .. } = invocation;
+    let parts = input_parts(&input);
+    let parts = if with_input { &parts[..] } else { &[] };
+    run(launcher, command, parts, &events, slot).await.map_or_else(|error| RawOutput::Failed(failure(&error)), output)
+}
+
+/// What a script reads.
+pub(crate) fn input_parts(input: &[u8]) -> [&[u8]; 3] {
+    [b"{\"input\": ", input, b"}\n"]
+}
+
+/// A process that ended, for normalization to judge.
+pub(crate) fn output(it: Finished) -> RawOutput {
+    RawOutput::Process { stdout: it.stdout, stderr: it.stderr, exit: it.exit, leftovers: it.leftovers }
+}
+
+/// What a caller hears of a process that gave nothing.
+pub(crate) fn failure(error: &RunError) -> SkillError {
+    match error {
+        RunError::OutputTooLarge => SkillError::new(ErrorCode::OutputTooLarge, format!("the skill {error}")),
+        RunError::StillOpen => SkillError::new(ErrorCode::ExecutionError, format!("the skill {error}")),
+        RunError::NotStarted { .. } => SkillError::new(ErrorCode::ToolInvocationError, format!("the skill {error}")),
+        // Somebody killed it, and nobody but the skill was near.
+        RunError::Launch(LaunchError::Lost) => {
+            tracing::warn!("a skill's supervisor was killed");
+            SkillError::new(ErrorCode::ExecutionError, "the skill's process could not be supervised to its end")
+        }
+        RunError::Launch(reason) => {
+            tracing::warn!(%reason, "a skill process was not started");
+            SkillError::new(ErrorCode::ToolInvocationError, "the skill's process could not be started")
+        }
+    }
+}

@@ -1,0 +1,69 @@
+//! `cli:exec`: any program, a process for each call. No shell is involved.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use futures_util::FutureExt as _;
+use futures_util::future::BoxFuture;
+use openskill_proto::v1::{ErrorCode, SkillError};
+use rustix::fs::{Access, access};
+
+use crate::environment::Surroundings;
+use crate::manifest::exec::Exec;
+use crate::manifest::{How, Manifest};
+use crate::process::{self, Command, Launcher, ProcessLimits};
+use crate::runner::{Invocation, RawOutput, Runner};
+
+mod command_line;
+
+/// The runner.
+pub(crate) struct Executable {
+    launcher: Launcher,
+    surroundings: Surroundings,
+}
+
+impl Executable {
+    pub(crate) fn new(launcher: Launcher, surroundings: Surroundings) -> Self {
+        Self { launcher, surroundings }
+    }
+
+    fn command(&self, exec: &Exec, invocation: &Invocation) -> Result<Command, SkillError> {
+        Ok(Command {
+            program: exec.program.clone(),
+            args: command_line::fill(&exec.args, &invocation.input)?,
+            env: self.surroundings.of(invocation),
+            cwd: self.surroundings.start_folder().to_owned(),
+            limits: ProcessLimits::of(&invocation.manifest.limits),
+        })
+    }
+}
+
+impl Runner for Executable {
+    fn admit(&self, manifest: &Manifest) -> Result<(), String> {
+        let How::Exec(exec) = &manifest.how else { return Err("it names no program".to_owned()) };
+        runnable(&exec.program)
+    }
+
+    fn run(self: Arc<Self>, invocation: Invocation) -> BoxFuture<'static, RawOutput> {
+        async move {
+            let manifest = Arc::clone(&invocation.manifest);
+            let How::Exec(exec) = &manifest.how else {
+                let message = "the skill can't run on this worker";
+                return RawOutput::Failed(SkillError::new(ErrorCode::Unavailable, message));
+            };
+            match self.command(exec, &invocation) {
+                Ok(command) => process::once(&self.launcher, &command, invocation, exec.stdin).await,
+                Err(error) => RawOutput::Failed(error),
+            }
+        }
+        .boxed()
+    }
+}
+
+fn runnable(program: &Path) -> Result<(), String> {
+    let name = program.file_name().unwrap_or_default().to_string_lossy();
+    if !program.is_file() {
+        return Err(format!("its program '{name}' is not there"));
+    }
+    access(program, Access::EXEC_OK).map_err(|_| format!("its program '{name}' is not executable: chmod +x"))
+}

@@ -1,0 +1,98 @@
+//! A call's arguments as elements of a command line. Pure.
+
+use openskill_proto::v1::{ErrorCode, SkillError};
+use serde_json::{Map, Value};
+
+use crate::manifest::exec::Element;
+
+/// The longest command line: what is sent to the supervisor has a bound, and the environment goes with it.
+const MAX_BYTES: usize = 32 * 1024;
+
+/// Fills the manifest's elements with the call's arguments.
+///
+/// # Errors
+/// A value that a program would read as an option, that no command line can hold, or that is too long.
+pub(super) fn fill(elements: &[Element], input: &[u8]) -> Result<Vec<String>, SkillError> {
+    let mut filled = Vec::with_capacity(elements.len());
+    if elements.iter().all(|it| matches!(it, Element::Literal(_))) {
+        filled.extend(elements.iter().map(|it| match it {
+            Element::Literal(text) | Element::Value { prefix: text, .. } => text.clone(),
+        }));
+        return Ok(filled);
+    }
+    let arguments: Map<String, Value> = serde_json::from_slice(input)
+        .map_err(|error| SkillError::new(ErrorCode::InvalidJson, format!("the arguments are no object: {error}")))?;
+    for element in elements {
+        match element {
+            Element::Literal(text) => filled.push(text.clone()),
+            Element::Value { prefix, name, after_dashes } => match arguments.get(name) {
+                None | Some(Value::Null) => {}
+                Some(Value::Array(items)) => {
+                    for item in items {
+                        filled.push(one(prefix, name, item, *after_dashes)?);
+                    }
+                }
+                Some(value) => filled.push(one(prefix, name, value, *after_dashes)?),
+            },
+        }
+    }
+    if filled.iter().map(|it| it.len() + 1).sum::<usize>() > MAX_BYTES {
+        let message = format!("the arguments make a command line of more than {MAX_BYTES} bytes");
+        return Err(SkillError::new(ErrorCode::InvalidArgument, message));
+    }
+    Ok(filled)
+}
+
+fn one(prefix: &str, name: &str, value: &Value, after_dashes: bool) -> Result<String, SkillError> {
+    let text = match value {
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    };
+    let refuse = |reason: &str| Err(SkillError::new(ErrorCode::InvalidArgument, format!("{name}: {reason}")));
+    if text.contains('\0') {
+        return refuse("must not hold a NUL character");
+    }
+    if prefix.is_empty() && !after_dashes && text.starts_with('-') {
+        return refuse("must not begin with '-': the program would read it as an option");
+    }
+    Ok(format!("{prefix}{text}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn value(prefix: &str, name: &str, after_dashes: bool) -> Element {
+        Element::Value { prefix: prefix.to_owned(), name: name.to_owned(), after_dashes }
+    }
+
+    #[test]
+    fn values_take_their_places_and_absent_ones_leave_none() {
+        let elements = [Element::Literal("-l".to_owned()), value("--size=", "size", false), value("", "paths", false)];
+        let filled = fill(&elements, br#"{"size": 3, "paths": ["a b", "$(id)"]}"#).unwrap();
+        assert_eq!(filled, ["-l", "--size=3", "a b", "$(id)"]);
+        assert_eq!(fill(&elements, br#"{"size": null}"#).unwrap(), ["-l"]);
+    }
+
+    #[test]
+    fn no_value_becomes_an_option() {
+        let error = fill(&[value("", "path", false)], br#"{"path": "--exec=rm"}"#).unwrap_err();
+        assert_eq!(error.code(), ErrorCode::InvalidArgument);
+        assert!(error.message.contains("option"), "{error:?}");
+        let in_list = fill(&[value("", "paths", false)], br#"{"paths": ["a", "-x"]}"#);
+        assert!(in_list.is_err());
+        assert_eq!(
+            fill(&[value("", "n", false)], br#"{"n": -5}"#).map_err(|it| it.code()),
+            Err(ErrorCode::InvalidArgument)
+        );
+        assert_eq!(fill(&[value("--path=", "path", false)], br#"{"path": "-x"}"#).unwrap(), ["--path=-x"]);
+        assert_eq!(fill(&[value("", "path", true)], br#"{"path": "-x"}"#).unwrap(), ["-x"]);
+    }
+
+    #[test]
+    fn what_a_command_line_cannot_hold_is_refused() {
+        assert!(fill(&[value("", "a", false)], br#"{"a": "x\u0000y"}"#).is_err());
+        let long = format!(r#"{{"a": "{}"}}"#, "x".repeat(40_000));
+        assert!(fill(&[value("", "a", false)], long.as_bytes()).is_err());
+    }
+}

@@ -1,0 +1,52 @@
+//! The Python that runs scripts: found once, and asked for its version.
+
+use std::path::{Path, PathBuf};
+use std::process::Command as StdCommand;
+
+/// The oldest Python whose standard library the SDK and the shipped skills use.
+const OLDEST: (u32, u32) = (3, 9);
+
+/// A Python interpreter that was found and asked for its version.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Interpreter {
+    /// The interpreter itself: what a shim or a wrapper would start.
+    pub path: PathBuf,
+    /// Major and minor version.
+    pub version: (u32, u32),
+}
+
+/// Why there is no Python.
+#[derive(Debug, thiserror::Error)]
+pub enum PythonError {
+    /// It could not be started.
+    #[error("'{0}' can't be started ({1}): install Python 3 (Debian: apt-get install python3) or set OPENSKILL_PYTHON")]
+    NotFound(PathBuf, std::io::ErrorKind),
+    /// It gave no version.
+    #[error("'{0}' is no Python: it did not tell its version")]
+    NotPython(PathBuf),
+    /// It is too old.
+    #[error("'{0}' is Python {1}.{2}; 3.9 or newer is needed")]
+    TooOld(PathBuf, u32, u32),
+}
+
+/// Finds Python once, at start: through a shim each call would pay for the shim as well.
+///
+/// # Errors
+/// There is none, or none that is new enough.
+pub fn find(wanted: Option<&Path>) -> Result<Interpreter, PythonError> {
+    let wanted = wanted.unwrap_or(Path::new("python3"));
+    let program = "import sys; print(sys.executable); print(*sys.version_info[:2])";
+    let output = StdCommand::new(wanted)
+        .args(["-I", "-c", program])
+        .output()
+        .map_err(|error| PythonError::NotFound(wanted.to_owned(), error.kind()))?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    let mut lines = text.lines();
+    let (path, version) = (lines.next().unwrap_or_default(), lines.next().unwrap_or_default());
+    let version = version.split_once(' ').and_then(|(major, minor)| Some((major.parse().ok()?, minor.parse().ok()?)));
+    match version {
+        Some(version) if version >= OLDEST => Ok(Interpreter { path: PathBuf::from(path), version }),
+        Some((major, minor)) => Err(PythonError::TooOld(wanted.to_owned(), major, minor)),
+        None => Err(PythonError::NotPython(wanted.to_owned())),
+    }
+}
