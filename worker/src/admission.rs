@@ -20,11 +20,10 @@ pub(crate) struct Ticket {
     inside: Arc<AtomicUsize>,
 }
 
-/// A place among the calls that run. Free again when dropped.
-#[derive(Debug)]
+/// A place among the calls that run. Free again when the last of its clones is dropped: all that works on the call has one.
+#[derive(Debug, Clone)]
 pub struct Slot {
-    _worker: OwnedSemaphorePermit,
-    _skill: Option<OwnedSemaphorePermit>,
+    _permits: Arc<(OwnedSemaphorePermit, Option<OwnedSemaphorePermit>)>,
 }
 
 impl Admission {
@@ -52,7 +51,7 @@ impl Admission {
         let asked = Instant::now();
         loop {
             if let Ok(worker) = Arc::clone(&self.running).acquire_owned().await {
-                return (Slot { _worker: worker, _skill: skill }, asked.elapsed());
+                return (Slot { _permits: Arc::new((worker, skill)) }, asked.elapsed());
             }
         }
     }

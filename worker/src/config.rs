@@ -20,6 +20,8 @@ pub struct Config {
     pub drain_timeout: Duration,
     /// The Python interpreter to use; the first `python3` on `PATH` if none.
     pub python: Option<PathBuf>,
+    /// What is kept warm for a skill goes when the skill has had no call for this long.
+    pub idle: Duration,
     /// The openskill binary, which supervises skill processes (`openskill supervise`).
     pub supervisor: PathBuf,
     /// How often the skill folders are looked at for changes.

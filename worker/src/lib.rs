@@ -100,7 +100,7 @@ fn runners(config: &Config, functions: Functions, launcher: &Launcher, _offers: 
     }
     let interpreter = interpreter.map_err(|_| ());
     let surroundings = Surroundings::new(config);
-    let python = Python::new(interpreter, launcher.clone(), surroundings.clone());
+    let python = Python::new(interpreter, launcher.clone(), surroundings.clone(), config.idle);
     Runners::new([
         ("cli:python", Arc::new(python) as Arc<dyn runner::Runner>),
         ("cli:exec", Arc::new(Executable::new(launcher.clone(), surroundings))),

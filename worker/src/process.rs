@@ -16,11 +16,13 @@
 //! Should a skill kill its supervisor, its orphans come to the worker, a subreaper too, and [`strays`] ends them.
 //!
 //! - [`launch`]: the worker's side: start a supervisor, hand it descriptors, hear how it ended
+//! - [`forkserver`]: a process that forks one for each call
 //! - [`supervise`]: the supervisor itself
 //! - [`mod@once`]: a call of a script or program; [`mod@run`]: one whole run: input in, output out, within bounds
 //! - [`tree`]: who descends from whom
 //! - [`strays`]: children the worker did not start
 
+pub(crate) mod forkserver;
 pub(crate) mod launch;
 pub(crate) mod once;
 pub(crate) mod run;
@@ -29,7 +31,9 @@ pub mod supervise;
 mod tree;
 mod wire;
 
-pub(crate) use launch::Launcher;
+pub(crate) use forkserver::{ForkServer, Forked};
+pub(crate) use launch::{LaunchError, Launcher, Running};
 pub(crate) use once::once;
+pub(crate) use run::{RunError, drain_to_log};
 pub use wire::Exit;
 pub(crate) use wire::{Command, ProcessLimits};

@@ -75,6 +75,8 @@ settings! {
         "How often worker names and folders are looked up again, in milliseconds.";
     RELOAD_MS "OPENSKILL_RELOAD_MS" "500" "worker, up"
         "How often skill folders are looked at for changes, in milliseconds.";
+    IDLE_MS "OPENSKILL_IDLE_MS" "300000" "worker, up"
+        "What a worker keeps warm for a skill (interpreters) goes when the skill has had no call for this long, in milliseconds.";
     PYTHON "OPENSKILL_PYTHON" "python3" "worker, up, check"
         "The interpreter of `cli:python` skills. Looked up once, at start.";
     DEBUG "OPENSKILL_DEBUG" "0" "all"

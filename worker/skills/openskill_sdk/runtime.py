@@ -94,6 +94,9 @@ def _unique_keys(pairs):
 
 def _reserve_stdout():
     """Takes stdout for the result alone: from here on, descriptor 1 and `print` lead to stderr."""
+    if sys.stdout is not None and not _has_descriptor(sys.stdout):  # an interpreter that serves many calls
+        out, sys.stdout = sys.stdout.buffer, sys.stderr
+        return out
     out = os.fdopen(os.dup(1), "wb")
     try:
         os.dup2(2, 1)
@@ -103,6 +106,14 @@ def _reserve_stdout():
         os.close(null)
     sys.stdout = sys.stderr
     return out
+
+
+def _has_descriptor(stream):
+    try:
+        stream.fileno()
+    except (OSError, ValueError):
+        return False
+    return True
 
 
 def _outside_message(error):

@@ -9,6 +9,7 @@ use std::process::Stdio;
 use std::sync::Arc;
 use std::time::Duration;
 
+use rustix::fs::{MemfdFlags, memfd_create};
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 use rustix::pipe::{PipeFlags, pipe_with};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -19,7 +20,7 @@ use tokio_util::task::TaskTracker;
 
 use super::strays::Strays;
 use super::tree::{self, Snapshot};
-use super::wire::{Command, MAX_MESSAGE_BYTES, Report};
+use super::wire::{Command, DESCRIPTORS, MAX_MESSAGE_BYTES, Report};
 
 /// How long a supervisor may take to end its skill before it is itself killed and its orphans are swept up.
 const PATIENCE: Duration = Duration::from_millis(500);
@@ -42,6 +43,23 @@ pub(crate) struct Pipes {
     pub(crate) stdout: pipe::Receiver,
     pub(crate) stderr: pipe::Receiver,
     pub(crate) events: pipe::Receiver,
+}
+
+impl Pipes {
+    /// New pipes: our ends, and those of the process, in the order of its descriptors.
+    pub(super) fn open() -> std::io::Result<(Self, [OwnedFd; DESCRIPTORS])> {
+        let (stdin_theirs, stdin) = pipe_with(PipeFlags::CLOEXEC)?;
+        let (stdout, stdout_theirs) = pipe_with(PipeFlags::CLOEXEC)?;
+        let (stderr, stderr_theirs) = pipe_with(PipeFlags::CLOEXEC)?;
+        let (events, events_theirs) = pipe_with(PipeFlags::CLOEXEC)?;
+        let ours = Self {
+            stdin: pipe::Sender::from_owned_fd(stdin)?,
+            stdout: pipe::Receiver::from_owned_fd(stdout)?,
+            stderr: pipe::Receiver::from_owned_fd(stderr)?,
+            events: pipe::Receiver::from_owned_fd(events)?,
+        };
+        Ok((ours, [stdin_theirs, stdout_theirs, stderr_theirs, events_theirs]))
+    }
 }
 
 /// A run. Dropping it ends the skill's whole process tree, in a task of its own that holds on to `G` until it is done.
@@ -79,27 +97,51 @@ impl Launcher {
         self.endings.wait().await;
     }
 
+    /// Does `work` in the background; [`Launcher::finished`] waits for it.
+    pub(super) fn see_to(&self, work: impl Future<Output = ()> + Send + 'static) {
+        self.endings.spawn(work);
+    }
+
     /// Starts `command`. `guard` is let go when the process tree is gone.
     pub(crate) fn launch<G: Send>(&self, command: &Command, guard: G) -> Result<(Running<G>, Pipes), LaunchError> {
         self.try_launch(command, guard).map_err(LaunchError::Supervisor)
     }
 
     fn try_launch<G: Send>(&self, command: &Command, guard: G) -> std::io::Result<(Running<G>, Pipes)> {
-        let (stdin_theirs, stdin) = pipe_with(PipeFlags::CLOEXEC)?;
-        let (stdout, stdout_theirs) = pipe_with(PipeFlags::CLOEXEC)?;
-        let (stderr, stderr_theirs) = pipe_with(PipeFlags::CLOEXEC)?;
-        let (events, events_theirs) = pipe_with(PipeFlags::CLOEXEC)?;
+        let (pipes, theirs) = Pipes::open()?;
         let (control, control_theirs) = StdUnixStream::pair()?;
         // Sent before the supervisor starts: the socket keeps it.
-        send(&control, command, [&stdin_theirs, &stdout_theirs, &stderr_theirs, &events_theirs])?;
+        send(&control, command, theirs.each_ref())?;
+        Ok((self.start(control, control_theirs, guard)?, pipes))
+    }
+
+    /// Starts a process that serves many calls, which come over `calls`. It reads `program` from descriptor 0. What it writes
+    /// to stderr comes back.
+    pub(crate) fn launch_host<G: Send>(
+        &self,
+        command: &Command,
+        program: &[u8],
+        calls: OwnedFd,
+        guard: G,
+    ) -> std::io::Result<(Running<G>, pipe::Receiver)> {
+        let text = memfd_create("openskill-forkserver", MemfdFlags::CLOEXEC)?;
+        rustix::io::write(&text, program)?;
+        let null = OwnedFd::from(std::fs::OpenOptions::new().write(true).open("/dev/null")?);
+        let (stderr, stderr_theirs) = pipe_with(PipeFlags::CLOEXEC)?;
+        let (control, control_theirs) = StdUnixStream::pair()?;
+        send(&control, command, [&text, &null, &stderr_theirs, &calls])?;
+        let stderr = pipe::Receiver::from_owned_fd(stderr)?;
+        Ok((self.start(control, control_theirs, guard)?, stderr))
+    }
+
+    fn start<G: Send>(
+        &self,
+        control: StdUnixStream,
+        control_theirs: StdUnixStream,
+        guard: G,
+    ) -> std::io::Result<Running<G>> {
         control.set_nonblocking(true)?;
         let control = UnixStream::from_std(control)?;
-        let pipes = Pipes {
-            stdin: pipe::Sender::from_owned_fd(stdin)?,
-            stdout: pipe::Receiver::from_owned_fd(stdout)?,
-            stderr: pipe::Receiver::from_owned_fd(stderr)?,
-            events: pipe::Receiver::from_owned_fd(events)?,
-        };
         // Last, so that nothing can fail between the start and the value whose drop ends it.
         let child = self.strays.start(|| {
             let child = tokio::process::Command::new(&self.supervisor)
@@ -113,7 +155,7 @@ impl Launcher {
             Ok((child, pid))
         })?;
         let pid = child.id().unwrap_or_default();
-        Ok((Running { live: Some(Live { control, child, pid, guard }), launcher: self.clone() }, pipes))
+        Ok(Running { live: Some(Live { control, child, pid, guard }), launcher: self.clone() })
     }
 }
 
@@ -125,6 +167,13 @@ impl<G: Send + 'static> Running<G> {
         let limit = MAX_MESSAGE_BYTES as u64;
         let read = (&mut live.control).take(limit).read_to_end(&mut text).await;
         read.ok().and_then(|_| serde_json::from_slice(&text).ok()).ok_or(LaunchError::Lost)
+    }
+}
+
+impl<G: Send + 'static> Running<G> {
+    /// The socket to the supervisor.
+    pub(super) fn control(&mut self) -> Option<&mut UnixStream> {
+        self.live.as_mut().map(|live| &mut live.control)
     }
 }
 
@@ -181,17 +230,27 @@ async fn sweep_up(strays: &Arc<Strays>) {
     }
 }
 
-fn send<F: AsFd>(control: &StdUnixStream, command: &Command, descriptors: [&F; 4]) -> std::io::Result<()> {
+fn send<F: AsFd>(control: &StdUnixStream, command: &Command, descriptors: [&F; DESCRIPTORS]) -> std::io::Result<()> {
     let text = serde_json::to_vec(command)?;
     if text.len() > MAX_MESSAGE_BYTES {
         return Err(std::io::Error::from(std::io::ErrorKind::ArgumentListTooLong));
     }
     let length = (text.len() as u32).to_be_bytes();
+    send_with(control, &[&length, &text], descriptors)
+}
+
+/// Sends all of `parts` at once, with the descriptors. Never waits: what does not fit is an error.
+pub(super) fn send_with<F: AsFd>(
+    socket: impl AsFd,
+    parts: &[&[u8]],
+    descriptors: [&F; DESCRIPTORS],
+) -> std::io::Result<()> {
     let descriptors = descriptors.map(AsFd::as_fd);
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(4))];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS))];
     let mut ancillary = SendAncillaryBuffer::new(&mut space);
     ancillary.push(SendAncillaryMessage::ScmRights(&descriptors));
-    let parts = [IoSlice::new(&length), IoSlice::new(&text)];
-    let sent = sendmsg(control, &parts, &mut ancillary, SendFlags::DONTWAIT | SendFlags::NOSIGNAL)?;
-    if sent == length.len() + text.len() { Ok(()) } else { Err(std::io::Error::from(std::io::ErrorKind::WriteZero)) }
+    let slices: Vec<_> = parts.iter().map(|part| IoSlice::new(part)).collect();
+    let sent = sendmsg(socket, &slices, &mut ancillary, SendFlags::DONTWAIT | SendFlags::NOSIGNAL)?;
+    let whole = parts.iter().map(|part| part.len()).sum::<usize>();
+    if sent == whole { Ok(()) } else { Err(std::io::Error::from(std::io::ErrorKind::WriteZero)) }
 }

@@ -46,6 +46,16 @@ pub(crate) async fn run<G: Send + 'static>(
     guard: G,
 ) -> Result<Finished, RunError> {
     let (mut running, pipes) = launcher.launch(command, guard)?;
+    converse(pipes, input, events, async || running.report().await).await
+}
+
+/// Talks to a process until it has ended: `report` says how, once it has.
+pub(super) async fn converse(
+    pipes: Pipes,
+    input: &[&[u8]],
+    events: &EventSink,
+    report: impl AsyncFnOnce() -> Result<Report, LaunchError>,
+) -> Result<Finished, RunError> {
     let Pipes { stdin, mut stdout, stderr, events: event_pipe } = pipes;
     let output = async {
         let mut bytes = Vec::new();
@@ -59,13 +69,14 @@ pub(crate) async fn run<G: Send + 'static>(
         Ok::<_, RunError>((stdout, stderr))
     };
     let mut pipes = std::pin::pin!(pipes);
+    let mut report = std::pin::pin!(report());
     let (report, (stdout, stderr)) = tokio::select! {
         biased;
         ended = &mut pipes => {
             let ended = ended?;
-            (running.report().await?, ended)
+            (report.await?, ended)
         }
-        report = running.report() => {
+        report = &mut report => {
             // The tree is gone, and its ends of the pipes with it, but for one that was handed to somebody else.
             let rest = tokio::time::timeout(PIPES_GRACE, pipes).await;
             (report?, rest.map_err(|_| RunError::StillOpen)??)
@@ -98,6 +109,14 @@ async fn tail(mut stream: impl AsyncRead + Unpin) -> Vec<u8> {
     }
     kept.drain(..kept.len().saturating_sub(MAX_STDERR_BYTES));
     kept
+}
+
+/// What a process that serves many calls writes to stderr: it has no business to.
+pub(crate) async fn drain_to_log(stderr: pipe::Receiver) {
+    let text = tail(stderr).await;
+    if !text.is_empty() {
+        tracing::warn!(stderr = String::from_utf8_lossy(&text).trim_end(), "a host of skills wrote to stderr");
+    }
 }
 
 /// Hands on each line of the events descriptor. A line that is too long is passed over, with the rest of it.

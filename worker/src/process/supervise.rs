@@ -24,6 +24,8 @@ use rustix::process::{
     set_dumpable_behavior, set_parent_process_death_signal, setrlimit, setsid, wait,
 };
 
+mod forks;
+
 use super::tree::{self, Snapshot};
 use super::wire::{Command, DESCRIPTORS, Exit, MAX_MESSAGE_BYTES, ProcessLimits, Report};
 
@@ -35,6 +37,9 @@ const STEP: Duration = Duration::from_millis(2);
 
 /// After this long without an end, what is left can't be killed (it hangs in the kernel): report and go.
 const GIVE_UP: Duration = Duration::from_secs(5);
+
+/// Where a fork server says what became of its children.
+const ENV_STATUS_FD: &str = "OPENSKILL_STATUS_FD";
 
 /// The one argument that makes the openskill binary a supervisor.
 pub const ARGUMENT: &str = "supervise";
@@ -59,7 +64,10 @@ fn supervise(mut control: UnixStream) -> std::io::Result<()> {
     rustix::thread::set_no_new_privs(true)?;
     let (command, descriptors) = receive(&mut control)?;
     close_on_exec()?;
-    let child = match start(&command, descriptors) {
+    if command.forks {
+        return forks::supervise(control, &command, descriptors);
+    }
+    let child = match start(&command, descriptors, None) {
         Ok(child) => child,
         Err(error) => return report(&mut control, &Report::NotStarted { errno: error.raw_os_error().unwrap_or(0) }),
     };
@@ -110,7 +118,8 @@ fn close_on_exec() -> std::io::Result<()> {
     Ok(())
 }
 
-fn start(command: &Command, descriptors: [OwnedFd; DESCRIPTORS]) -> std::io::Result<Pid> {
+/// Starts the program. `status` is a descriptor for a fork server alone.
+fn start(command: &Command, descriptors: [OwnedFd; DESCRIPTORS], status: Option<OwnedFd>) -> std::io::Result<Pid> {
     let [stdin, stdout, stderr, events] = descriptors;
     fcntl_setfd(&events, FdFlags::empty())?;
     let limits = command.limits;
@@ -124,6 +133,10 @@ fn start(command: &Command, descriptors: [OwnedFd; DESCRIPTORS]) -> std::io::Res
         .stdin(Stdio::from(stdin))
         .stdout(Stdio::from(stdout))
         .stderr(Stdio::from(stderr));
+    if let Some(status) = &status {
+        fcntl_setfd(status, FdFlags::empty())?;
+        process.env(ENV_STATUS_FD, status.as_raw_fd().to_string());
+    }
     // SAFETY: only system calls; no allocation, no lock.
     unsafe {
         process.pre_exec(move || {

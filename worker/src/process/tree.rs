@@ -47,6 +47,21 @@ impl Snapshot {
     }
 }
 
+/// The children of this thread's process, in which this thread is the only one. Cheap where the kernel lists them.
+pub(crate) fn own_children() -> Vec<i32> {
+    let own = rustix::process::getpid().as_raw_nonzero().get();
+    match std::fs::read_to_string(format!("/proc/self/task/{own}/children")) {
+        Ok(listed) => listed.split_ascii_whitespace().filter_map(|pid| pid.parse().ok()).collect(),
+        Err(_) => Snapshot::take().children(own).map(|child| child.pid).collect(),
+    }
+}
+
+/// The session a process belongs to: the id of the process that made it.
+pub(crate) fn session(pid: i32) -> Option<i32> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    stat.get(stat.rfind(')')? + 1..)?.split_ascii_whitespace().nth(3)?.parse().ok()
+}
+
 /// Sends SIGKILL. A process that is gone already is what was wanted.
 pub(crate) fn kill(pid: i32) {
     if let Some(pid) = Pid::from_raw(pid) {

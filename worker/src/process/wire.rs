@@ -21,7 +21,7 @@ pub(crate) const DESCRIPTORS: usize = 4;
 pub(crate) const MAX_MESSAGE_BYTES: usize = 64 * 1024;
 
 /// What to run.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Command {
     pub(crate) program: PathBuf,
     pub(crate) args: Vec<String>,
@@ -29,10 +29,13 @@ pub(crate) struct Command {
     pub(crate) env: BTreeMap<String, String>,
     pub(crate) cwd: PathBuf,
     pub(crate) limits: ProcessLimits,
+    /// It is a fork server: see [`super::forkserver`]. Its fourth descriptor is the socket of its calls.
+    #[serde(default)]
+    pub(crate) forks: bool,
 }
 
 /// Resource limits (setrlimit(2)) of each process of the skill, in the units of the system.
-#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct ProcessLimits {
     pub(crate) address_space_bytes: u64,
     pub(crate) cpu_seconds: u64,
@@ -78,4 +81,43 @@ pub enum Exit {
     Code(i32),
     /// This signal killed it.
     Signal(i32),
+}
+
+/// What the worker tells the supervisor of a fork server: a line of JSON each.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Order {
+    /// End this call, whether it was started or not.
+    Kill(u64),
+}
+
+/// What the supervisor of a fork server tells the worker: a line of JSON each.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Notice {
+    /// Calls are served from now on.
+    Ready(Loaded),
+    /// A call is over, and nothing of it is left.
+    Ended {
+        /// Which.
+        call: u64,
+        /// How its process ended.
+        exit: Exit,
+        /// How many processes it had left running, which had to be killed.
+        leftovers: u32,
+    },
+    /// The fork server has ended; these calls were started and go on. No other will be.
+    Gone {
+        /// By their numbers.
+        running: Vec<u64>,
+    },
+}
+
+/// What a fork server loaded.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Loaded {
+    /// Files outside the language's own library: a change to one of them is a change to the skill.
+    pub(crate) files: Vec<PathBuf>,
+    /// Import statements that each call runs again, because they leave threads or open files behind.
+    pub(crate) not_preloaded: Vec<String>,
 }

@@ -34,6 +34,7 @@ impl Executable {
             env: self.surroundings.of(invocation),
             cwd: self.surroundings.start_folder().to_owned(),
             limits: ProcessLimits::of(&invocation.manifest.limits),
+            forks: false,
         })
     }
 }

@@ -1,45 +1,126 @@
-//! `cli:python`: a Python script, a fresh interpreter for each call.
+//! `cli:python`: a Python script. It reads `{"input": {...}}` from stdin and prints one JSON value.
 //!
-//! The script reads `{"input": {...}}` from stdin and prints one JSON value.
+//! The script is the same however it is run: `isolation` says what keeps one call from the next.
+//!
+//! - `fork` ([`forking`]): a process of its own, forked from one that has the script's imports and its code
+//! - `process`: a process of its own, and a fresh interpreter in it
+//! - `shared` ([`shared`]): fresh globals in one interpreter
 
+use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use openskill_proto::v1::{ErrorCode, SkillError};
 
 use crate::environment::{Surroundings, path_text};
-use crate::manifest::python::Python as Script;
+use crate::manifest::python::{Isolation, Python as Script};
 use crate::manifest::{How, Manifest};
 use crate::process::{self, Command, Launcher, ProcessLimits};
 use crate::runner::{Invocation, RawOutput, Runner};
 
+mod forking;
+mod freshness;
 mod interpreter;
+mod shared;
+
+use forking::Forking;
+use shared::Shared;
 
 pub use interpreter::{Interpreter, PythonError, find};
+
+/// No user site-packages, UTF-8 whatever the locale, nothing written beside the script.
+const FLAGS: [&str; 4] = ["-s", "-B", "-X", "utf8"];
+
+/// What an interpreter is told on its command line: to read its program from descriptor 0.
+const READ_PROGRAM: &str = "import os;exec(compile(os.pread(0,1<<20,0),'<openskill>','exec'))";
 
 /// The runner.
 pub(crate) struct Python {
     interpreter: Result<Interpreter, ()>,
-    launcher: Launcher,
     surroundings: Surroundings,
+    house: House,
+    /// Skills with something warm.
+    warm: Mutex<HashMap<String, Arc<Warm>>>,
+}
+
+/// What all skills share.
+struct House {
+    launcher: Launcher,
+    /// The runtime that lives as long as the worker: what stays warm is heard on it.
+    runtime: tokio::runtime::Handle,
+    /// What has had no call for this long goes.
+    idle: Duration,
+    /// Processes of one skill among which its load is spread.
+    most: usize,
+}
+
+/// What is kept ready for a skill, as its manifest had it.
+struct Warm {
+    manifest: Arc<Manifest>,
+    kept: Kept,
+}
+
+enum Kept {
+    Forking(Forking),
+    Shared(Shared),
 }
 
 impl Python {
-    pub(crate) fn new(interpreter: Result<Interpreter, ()>, launcher: Launcher, surroundings: Surroundings) -> Self {
-        Self { interpreter, launcher, surroundings }
+    /// Must be called within the runtime that lives as long as the worker.
+    pub(crate) fn new(
+        interpreter: Result<Interpreter, ()>,
+        launcher: Launcher,
+        surroundings: Surroundings,
+        idle: Duration,
+    ) -> Self {
+        let most = std::thread::available_parallelism().map_or(1, usize::from);
+        let house = House { launcher, runtime: tokio::runtime::Handle::current(), idle, most };
+        Self { interpreter, surroundings, house, warm: Mutex::default() }
     }
 
-    fn command(&self, interpreter: &Interpreter, script: &Path, invocation: &Invocation) -> Command {
+    /// How a fresh interpreter runs the script.
+    fn command(
+        &self,
+        interpreter: &Interpreter,
+        script: &Path,
+        manifest: &Manifest,
+        env: BTreeMap<String, String>,
+    ) -> Command {
         Command {
             program: interpreter.path.clone(),
-            // No user site-packages, UTF-8 whatever the locale, nothing written beside the script.
-            args: ["-s", "-B", "-X", "utf8"].map(str::to_owned).into_iter().chain([path_text(script)]).collect(),
-            env: self.surroundings.of(invocation),
+            args: FLAGS.map(str::to_owned).into_iter().chain([path_text(script)]).collect(),
+            env,
             cwd: self.surroundings.start_folder().to_owned(),
-            limits: ProcessLimits::of(&invocation.manifest.limits),
+            limits: ProcessLimits::of(&manifest.limits),
+            forks: false,
         }
+    }
+
+    /// What is kept ready for the skill as it is now. What was kept for an older one takes no more calls.
+    fn warm(&self, manifest: &Arc<Manifest>, interpreter: &Interpreter, script: &Script) -> Arc<Warm> {
+        let mut all = self.lock();
+        if let Some(warm) = all.get(&manifest.id) {
+            if Arc::ptr_eq(&warm.manifest, manifest) || warm.manifest == *manifest {
+                return Arc::clone(warm);
+            }
+            warm.retire();
+        }
+        let env = self.surroundings.of_skill(manifest);
+        let command = self.command(interpreter, &script.script, manifest, env);
+        let kept = match script.isolation {
+            Isolation::Shared => Kept::Shared(Shared::new(&command, &script.script)),
+            Isolation::Fork | Isolation::Process => Kept::Forking(Forking::new(&command, &script.script)),
+        };
+        let warm = Arc::new(Warm { manifest: Arc::clone(manifest), kept });
+        all.insert(manifest.id.clone(), Arc::clone(&warm));
+        warm
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, Arc<Warm>>> {
+        self.warm.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -60,16 +141,64 @@ impl Runner for Python {
 
     fn run(self: Arc<Self>, invocation: Invocation) -> BoxFuture<'static, RawOutput> {
         async move {
-            let (Ok(interpreter), How::Python(Script { script, .. })) = (&self.interpreter, &invocation.manifest.how)
-            else {
-                return RawOutput::Failed(SkillError::new(
-                    ErrorCode::Unavailable,
-                    "the skill can't run on this worker",
-                ));
+            let manifest = Arc::clone(&invocation.manifest);
+            let (Ok(interpreter), How::Python(script)) = (&self.interpreter, &manifest.how) else {
+                let message = "the skill can't run on this worker";
+                return RawOutput::Failed(SkillError::new(ErrorCode::Unavailable, message));
             };
-            let command = self.command(interpreter, script, &invocation);
-            process::once(&self.launcher, &command, invocation, true).await
+            if script.isolation != Isolation::Process {
+                let warm = self.warm(&manifest, interpreter, script);
+                let ran = match &warm.kept {
+                    Kept::Forking(forking) => forking.run(&self.house, &invocation).await,
+                    Kept::Shared(shared) => shared.run(&self.house, &invocation).await,
+                };
+                if let Some(output) = ran {
+                    return output;
+                }
+            }
+            let env = self.surroundings.of(&invocation);
+            let command = self.command(interpreter, &script.script, &manifest, env);
+            process::once(&self.house.launcher, &command, invocation, true).await
         }
         .boxed()
     }
+
+    fn tend(&self, manifests: &[Arc<Manifest>]) {
+        let known: HashMap<&str, &Arc<Manifest>> = manifests.iter().map(|it| (it.id.as_str(), it)).collect();
+        self.lock().retain(|id, warm| {
+            let kept = known.get(id.as_str()).is_some_and(|manifest| warm.manifest.how == manifest.how);
+            if kept {
+                warm.tend(&self.house);
+            } else {
+                warm.retire();
+            }
+            kept
+        });
+    }
+
+    fn close(&self) -> BoxFuture<'static, ()> {
+        self.lock().drain().for_each(|(_, warm)| warm.retire());
+        std::future::ready(()).boxed()
+    }
+}
+
+impl Warm {
+    fn tend(&self, house: &House) {
+        match &self.kept {
+            Kept::Forking(forking) => forking.tend(house),
+            Kept::Shared(shared) => shared.tend(house),
+        }
+    }
+
+    fn retire(&self) {
+        match &self.kept {
+            Kept::Forking(forking) => forking.retire(),
+            Kept::Shared(shared) => shared.retire(),
+        }
+    }
+}
+
+/// An interpreter's command line, for a program on its descriptor 0.
+fn program_arguments() -> Vec<String> {
+    FLAGS.into_iter().chain(["-c", READ_PROGRAM]).map(str::to_owned).collect()
 }

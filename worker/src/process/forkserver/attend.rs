@@ -1,0 +1,49 @@
+//! Hears what a fork server's supervisor says, and tells it what to end.
+
+use std::sync::Arc;
+
+use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::sync::mpsc;
+
+use super::calls::{Calls, Guard};
+use crate::process::launch::Running;
+use crate::process::wire::{Notice, Order, Report};
+
+/// Until the supervisor has ended, or the fork server is to go. What is left of it then is ended.
+pub(super) async fn attend(mut running: Running<Guard>, calls: Arc<Calls>, mut orders: mpsc::UnboundedReceiver<Order>) {
+    let Some(control) = running.control() else { return };
+    let (from, mut to) = control.split();
+    let mut lines = BufReader::new(from).lines();
+    loop {
+        tokio::select! {
+            line = lines.next_line() => match line {
+                Ok(Some(line)) => take(&line, &calls),
+                Ok(None) | Err(_) => return,
+            },
+            order = orders.recv() => {
+                let Some(order) = order else { return };
+                let mut line = serde_json::to_vec(&order).unwrap_or_default();
+                line.push(b'\n');
+                if to.write_all(&line).await.is_err() {
+                    return;
+                }
+            }
+            () = calls.condemned.notified() => return,
+        }
+    }
+}
+
+fn take(line: &str, calls: &Calls) {
+    match serde_json::from_str(line) {
+        Ok(Notice::Ready(loaded)) => {
+            for import in &loaded.not_preloaded {
+                tracing::info!(import, "this import leaves threads or open files behind: each call runs it again");
+            }
+            calls.ready(loaded);
+        }
+        Ok(Notice::Ended { call, exit, leftovers }) => calls.end(call, Report::Ended { exit, leftovers }),
+        Ok(Notice::Gone { running }) => calls.gone(&running),
+        // It could not even be started.
+        Err(_) => calls.gone(&[]),
+    }
+}

@@ -1,0 +1,151 @@
+//! The calls of a fork server that are not over, with their places.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use tokio::sync::{Notify, oneshot};
+
+use crate::admission::Slot;
+use crate::process::wire::{Loaded, Report};
+
+/// How a call ended.
+pub(super) enum End {
+    /// As its supervisor says.
+    Report(Report),
+    /// The program never had the word.
+    NotStarted,
+    /// Nobody knows how far it came.
+    Unknown,
+}
+
+/// What all calls of one fork server, and the task that hears its supervisor, have in common.
+pub(super) struct Calls {
+    state: Mutex<State>,
+    /// Told when the fork server is to go.
+    pub(super) condemned: Notify,
+}
+
+struct State {
+    open: HashMap<u64, Open>,
+    closed: bool,
+    loaded: Option<Loaded>,
+    last_used: Instant,
+}
+
+struct Open {
+    ended: oneshot::Sender<End>,
+    /// Its place, kept until nothing of it is left.
+    slot: Slot,
+}
+
+impl Calls {
+    pub(super) fn new() -> Self {
+        let state = State { open: HashMap::new(), closed: false, loaded: None, last_used: Instant::now() };
+        Self { state: Mutex::new(state), condemned: Notify::new() }
+    }
+
+    /// A new call. None if no call is taken any more.
+    pub(super) fn open(&self, call: u64, slot: Slot) -> Option<oneshot::Receiver<End>> {
+        let mut state = self.lock();
+        if state.closed {
+            return None;
+        }
+        let (ended, end) = oneshot::channel();
+        state.open.insert(call, Open { ended, slot });
+        Some(end)
+    }
+
+    /// A call that could not be sent.
+    pub(super) fn take_back(&self, call: u64) {
+        self.lock().open.remove(&call);
+    }
+
+    /// Whether the call is not over.
+    pub(super) fn has(&self, call: u64) -> bool {
+        self.lock().open.contains_key(&call)
+    }
+
+    pub(super) fn count(&self) -> usize {
+        self.lock().open.len()
+    }
+
+    pub(super) fn is_open(&self) -> bool {
+        !self.lock().closed
+    }
+
+    pub(super) fn loaded(&self) -> Option<Loaded> {
+        self.lock().loaded.clone()
+    }
+
+    pub(super) fn idle_for(&self) -> Duration {
+        let state = self.lock();
+        if state.open.is_empty() { state.last_used.elapsed() } else { Duration::ZERO }
+    }
+
+    /// No more calls; without any, that is the end.
+    pub(super) fn close(&self) {
+        let mut state = self.lock();
+        state.closed = true;
+        if state.open.is_empty() {
+            self.condemned.notify_one();
+        }
+    }
+
+    /// The end of all, whatever runs.
+    pub(super) fn condemn(&self) {
+        self.lock().closed = true;
+        self.condemned.notify_one();
+    }
+
+    pub(super) fn ready(&self, loaded: Loaded) {
+        self.lock().loaded = Some(loaded);
+    }
+
+    /// A call is over. Its place is free from here on.
+    pub(super) fn end(&self, call: u64, report: Report) {
+        let mut state = self.lock();
+        state.last_used = Instant::now();
+        let open = state.open.remove(&call);
+        if state.closed && state.open.is_empty() {
+            self.condemned.notify_one();
+        }
+        drop(state);
+        if let Some(Open { ended, slot }) = open {
+            drop(slot);
+            let _ = ended.send(End::Report(report));
+        }
+    }
+
+    /// No call will start any more: those that have not are given back.
+    pub(super) fn gone(&self, running: &[u64]) {
+        let mut state = self.lock();
+        state.closed = true;
+        let unstarted: Vec<_> = state.open.extract_if(|call, _| !running.contains(call)).collect();
+        drop(state);
+        for (_, Open { ended, .. }) in unstarted {
+            let _ = ended.send(End::NotStarted);
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Let go of when the fork server's whole tree is gone: no call is left that could still be reported.
+pub(super) struct Guard(pub(super) Arc<Calls>);
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        let left = {
+            let mut state = self.0.lock();
+            state.closed = true;
+            std::mem::take(&mut state.open)
+        };
+        for (_, Open { ended, slot }) in left {
+            drop(slot);
+            let _ = ended.send(End::Unknown);
+        }
+    }
+}

@@ -1,0 +1,179 @@
+//! `isolation: fork`: the fork servers of each skill, as many as its load asks for.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant, SystemTime};
+
+use serde_json::json;
+
+use super::House;
+use super::freshness::changed_since;
+use crate::environment::{self, path_text};
+use crate::process::once::{failure, input_parts, output};
+use crate::process::{Command, ForkServer, Forked, ProcessLimits};
+use crate::runner::{Invocation, RawOutput};
+
+/// The program of a fork server.
+const PROGRAM: &str = include_str!("forkserver.py");
+
+/// Children that wait for a call: at least, and when there is much to do.
+const LEAST_IDLE: usize = 2;
+const MOST_IDLE: usize = 8;
+
+/// A fork server with so many calls is helped by another, if there is a core for it.
+const CROWDED: usize = 4;
+
+/// The most calls of one fork server at once.
+const MOST_CALLS: usize = 64;
+
+/// How often a call is tried on another fork server, if it was not started, before it gets an interpreter of its own.
+const TRIES: usize = 3;
+
+/// After so many fork servers in a row that never served, the skill's calls get interpreters of their own for a while.
+const MOST_FAILURES: u32 = 3;
+const BREAK: Duration = Duration::from_secs(30);
+
+/// The fork servers of one skill, all alike.
+pub(super) struct Forking {
+    command: Command,
+    script: PathBuf,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    servers: Vec<Server>,
+    /// How many in a row ended before they served.
+    failures: u32,
+    broken_until: Option<Instant>,
+}
+
+struct Server {
+    server: Arc<ForkServer>,
+    started: SystemTime,
+}
+
+impl Forking {
+    /// `fresh` is how a fresh interpreter would run the script, with what is the same for all its calls.
+    pub(super) fn new(fresh: &Command, script: &Path) -> Self {
+        Self { command: server_command(fresh, script), script: script.to_owned(), state: Mutex::default() }
+    }
+
+    /// Runs a call, if there is a fork server for it. None: it was not started.
+    pub(super) async fn run(&self, house: &House, invocation: &Invocation) -> Option<RawOutput> {
+        let env: BTreeMap<_, _> = environment::of_call(invocation).collect();
+        let Invocation { input, events, slot, .. } = invocation;
+        for _ in 0..TRIES {
+            let Some(server) = self.pick(house) else { break };
+            match server.run(&env, &input_parts(input), events, slot.clone()).await {
+                Forked::Ran(Ok(finished)) => return Some(output(finished)),
+                Forked::Ran(Err(error)) => return Some(RawOutput::Failed(failure(&error))),
+                Forked::NotStarted => self.note(&server),
+            }
+        }
+        None
+    }
+
+    /// The fork server for the next call: the one with the fewest, or a new one if all are crowded.
+    fn pick(&self, house: &House) -> Option<Arc<ForkServer>> {
+        let mut state = lock(&self.state);
+        if state.broken_until.is_some_and(|until| Instant::now() < until) {
+            return None;
+        }
+        state.drop_stale(&self.script);
+        let best = state.servers.iter().min_by_key(|it| it.server.in_flight());
+        if let Some(best) = best {
+            let calls = best.server.in_flight();
+            if calls < CROWDED || (state.servers.len() >= house.most && calls < MOST_CALLS) {
+                return Some(Arc::clone(&best.server));
+            }
+        }
+        let started = SystemTime::now();
+        let _runtime = house.runtime.enter();
+        match ForkServer::start(&house.launcher, &self.command, PROGRAM.as_bytes()) {
+            Ok(server) => {
+                state.servers.push(Server { server: Arc::clone(&server), started });
+                Some(server)
+            }
+            Err(error) => {
+                tracing::warn!(%error, "a fork server could not be started");
+                None
+            }
+        }
+    }
+
+    /// A fork server that ended without having served is a failure, unless another served since.
+    fn note(&self, server: &ForkServer) {
+        let mut state = lock(&self.state);
+        if server.was_ready() {
+            state.failures = 0;
+            return;
+        }
+        state.failures += 1;
+        if state.failures >= MOST_FAILURES {
+            let script = self.script.file_name().unwrap_or_default().to_string_lossy();
+            tracing::warn!(%script, "its fork servers end before they serve: its calls get fresh interpreters for a while");
+            state.failures = 0;
+            state.broken_until = Some(Instant::now() + BREAK);
+        }
+    }
+
+    /// Lets go of fork servers that are idle, or whose script or imports changed.
+    pub(super) fn tend(&self, house: &House) {
+        let mut state = lock(&self.state);
+        state.drop_stale(&self.script);
+        let changed = |it: &Server| changed_since(it.started, it.server.files().iter().map(PathBuf::as_path));
+        state.servers.retain(|it| {
+            let kept = it.server.idle_for() < house.idle && !changed(it);
+            if !kept {
+                it.server.retire();
+            }
+            kept
+        });
+    }
+
+    /// No more calls: each goes with its last one.
+    pub(super) fn retire(&self) {
+        lock(&self.state).servers.drain(..).for_each(|it| it.server.retire());
+    }
+}
+
+impl State {
+    /// Drops those that have ended, and those that have an older script.
+    fn drop_stale(&mut self, script: &Path) {
+        self.servers.retain(|it| {
+            let fresh = !changed_since(it.started, [script].into_iter());
+            if !fresh {
+                it.server.retire();
+            }
+            fresh && it.server.is_open()
+        });
+    }
+}
+
+/// How a script's fork server is started.
+fn server_command(fresh: &Command, script: &Path) -> Command {
+    let args = super::program_arguments();
+    let program = path_text(&fresh.program);
+    let argv: Vec<&str> = std::iter::once(program.as_str()).chain(args.iter().map(String::as_str)).collect();
+    let settings = json!({
+        "script": path_text(script),
+        "skip": [],
+        "argv": argv,
+        "least_idle": LEAST_IDLE,
+        "most_idle": MOST_IDLE,
+        "most": MOST_CALLS + MOST_IDLE,
+        "cpu_seconds": fresh.limits.cpu_seconds,
+        "scope": true,
+    });
+    let mut env = fresh.env.clone();
+    env.insert("OPENSKILL_FORKSERVER".to_owned(), settings.to_string());
+    // A limit of each call, which its process sets itself: the server's own time is that of all its forks.
+    let limits = ProcessLimits { cpu_seconds: u64::MAX, ..fresh.limits };
+    Command { args, env, limits, forks: true, ..fresh.clone() }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,324 @@
+"""The fork server of one skill: it has the script's imports and its compiled code, and forks a process for each call.
+
+Started by the worker, under a supervisor, with this text on descriptor 0. CALLS is a socket that carries one message for
+each call, with the call's four descriptors (stdin, stdout, stderr, events). Idle children wait on it, a few of them ahead
+of time; whichever gets a message runs that call and ends. STATUS is a pipe to the supervisor:
+
+    r <json>                 calls are served from now on; which files were loaded, and which imports were not
+    s <call> <pid>           a child has the call, the script does not have the word yet
+    e <pid> <wait status>    a child has ended
+
+A child closes both before the script runs. The standard library is all that is needed.
+"""
+
+import _socket
+import array
+import ast
+import atexit
+import builtins
+import ctypes
+import gc
+import json
+import os
+import resource
+import signal
+import sys
+import types
+
+MESSAGE_BYTES = 64 * 1024
+DESCRIPTORS = 4
+PR_SET_CHILD_SUBREAPER = 36
+LANDLOCK_CREATE_RULESET = 444
+LANDLOCK_RESTRICT_SELF = 446
+LANDLOCK_SCOPE_SIGNAL = 2
+# The system's answer to a child that could not even begin.
+NOT_BEGUN = 70
+
+
+class Preloading:
+    """The script's imports and its code, loaded once: only what leaves nothing behind that a fork could share."""
+
+    def __init__(self, script, skip):
+        self.script = script
+        self.skip = skip
+        self.code = None
+
+    def load(self):
+        """The source lines of an import that must not be shared, or None."""
+        try:
+            with open(self.script, "rb") as file:
+                source = file.read()
+            tree = ast.parse(source, self.script)
+            self.code = compile(source, self.script, "exec", dont_inherit=True)
+        except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
+            return None  # each call says so itself, in Python's own words
+        for statement in imports(tree):
+            before = process_state()
+            name = ast.unparse(statement)
+            if name in self.skip:
+                continue
+            try:
+                module = ast.Module([statement], [])
+                exec(compile(module, self.script, "exec", dont_inherit=True), {"__name__": "__main__"})
+            except BaseException:  # the script will meet it again, and may expect it
+                pass
+            if process_state() != before:
+                return name
+        return None
+
+    def files(self):
+        """What was loaded from outside Python's own library: a change to one of them is a change to the skill."""
+        library = tuple({os.path.dirname(os.__file__) + os.sep, os.path.realpath(os.path.dirname(os.__file__)) + os.sep})
+        found = {getattr(module, "__file__", None) for module in list(sys.modules.values())}
+        own = [file for file in found if isinstance(file, str) and os.path.isabs(file) and not file.startswith(library)]
+        return sorted(own)[:256]
+
+
+def imports(tree):
+    """The import statements that run whenever the script does."""
+    found = []
+    for statement in tree.body:
+        if isinstance(statement, (ast.Import, ast.ImportFrom)):
+            if getattr(statement, "module", None) != "__future__":
+                found.append(statement)
+        elif isinstance(statement, ast.Try):
+            found.extend(it for it in statement.body if isinstance(it, (ast.Import, ast.ImportFrom)))
+    return found
+
+
+def process_state():
+    """What an import must leave as it was: threads, descriptors, folder, mask, signals, environment."""
+    umask = os.umask(0o077)
+    os.umask(umask)
+    handlers = [signal.getsignal(number) for number in signal.valid_signals()]
+    listing = os.listdir("/proc/self/fd")
+    return (len(os.listdir("/proc/self/task")), len(listing), os.getcwd(), umask, handlers, dict(os.environ))
+
+
+class Server:
+    """The parent of the calls."""
+
+    def __init__(self, settings, calls, status, preloaded):
+        self.settings = settings
+        self.calls = calls
+        self.status = status
+        self.preloaded = preloaded
+        self.libc = ctypes.CDLL(None, use_errno=True)
+        self.idle = set()
+        self.busy = set()
+        self.notices = b""
+        self.wake_read, self.wake_write = os.pipe()
+        os.set_blocking(self.wake_write, False)
+        self.ruleset = signal_scope(self.libc) if settings["scope"] else -1
+
+    def serve(self):
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        signal.set_wakeup_fd(self.wake_write, warn_on_full_buffer=False)
+        # What is here now is in every child; looking at it for garbage would only copy it.
+        gc.collect()
+        gc.freeze()
+        while True:
+            self.fork_ahead()
+            self.notice(os.read(self.wake_read, 4096))
+            self.reap()
+
+    def fork_ahead(self):
+        """As many idle children as the load asks for."""
+        wanted = max(self.settings["least_idle"], min(len(self.busy), self.settings["most_idle"]))
+        while len(self.idle) < wanted and len(self.idle) + len(self.busy) < self.settings["most"]:
+            try:
+                pid = os.fork()
+            except OSError:
+                if not self.idle and not self.busy:
+                    raise
+                return  # there is no more room; the end of a child makes some
+            if pid == 0:
+                self.child()
+            self.idle.add(pid)
+
+    def notice(self, data):
+        """Children that took a call say `t<pid>`; the end of one is a byte of its own, which only wakes."""
+        self.notices += data.replace(bytes([signal.SIGCHLD]), b"")
+        *whole, self.notices = self.notices.split(b"\n")
+        for pid in (int(line[1:]) for line in whole):
+            if pid in self.idle:
+                self.idle.remove(pid)
+                self.busy.add(pid)
+
+    def reap(self):
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return
+            if pid == 0:
+                return
+            if pid in self.idle:
+                # It can't have ended without a word, unless somebody ended it: then it is not for us to go on.
+                self.notice(read_waiting(self.wake_read))
+                if pid in self.idle:
+                    os._exit(1)
+            self.busy.discard(pid)
+            os.write(self.status, b"e %d %d\n" % (pid, status))
+
+    def child(self):
+        """One call, from its message to the end of the process. Never returns."""
+        try:
+            signal.set_wakeup_fd(-1)
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            os.close(self.wake_read)
+            os.setsid()
+            # What the call leaves behind stays below it while it lives, and comes to the supervisor when it ends.
+            self.libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+            cpu = self.settings["cpu_seconds"]
+            most = resource.getrlimit(resource.RLIMIT_CPU)[1]
+            if most == resource.RLIM_INFINITY or cpu < most:
+                resource.setrlimit(resource.RLIMIT_CPU, (cpu, cpu))
+            if self.ruleset >= 0:
+                self.libc.syscall(LANDLOCK_RESTRICT_SELF, self.ruleset, 0)
+                os.close(self.ruleset)
+            call, descriptors = receive(self.calls)
+            os.write(self.wake_write, b"t%d\n" % os.getpid())
+            os.write(self.status, b"s %d %d\n" % (call["call"], os.getpid()))
+            os.close(self.wake_write)
+            os.close(self.status)
+            self.calls.close()
+            environment(call, adopt(descriptors))
+        except BaseException:
+            os._exit(NOT_BEGUN)
+        run(self.settings["script"], self.preloaded.code)
+
+
+def read_waiting(descriptor):
+    os.set_blocking(descriptor, False)
+    try:
+        return os.read(descriptor, 4096)
+    except BlockingIOError:
+        return b""
+    finally:
+        os.set_blocking(descriptor, True)
+
+
+def signal_scope(libc):
+    """A rule under which a process signals only itself and its own children; -1 where the kernel has none."""
+    attributes = (ctypes.c_uint64 * 3)(0, 0, LANDLOCK_SCOPE_SIGNAL)
+    return libc.syscall(LANDLOCK_CREATE_RULESET, ctypes.byref(attributes), ctypes.sizeof(attributes), 0)
+
+
+def receive(calls):
+    """The next call. The end of the process if there will be none."""
+    space = _socket.CMSG_SPACE(DESCRIPTORS * array.array("i").itemsize)
+    data, ancillary, _flags, _address = calls.recvmsg(MESSAGE_BYTES, space)
+    if not data:
+        os._exit(0)
+    descriptors = array.array("i")
+    for level, kind, rights in ancillary:
+        if level == _socket.SOL_SOCKET and kind == _socket.SCM_RIGHTS:
+            descriptors.frombytes(rights[:len(rights) - len(rights) % descriptors.itemsize])
+    if len(descriptors) != DESCRIPTORS:
+        os._exit(NOT_BEGUN)
+    return json.loads(data), descriptors
+
+
+def adopt(descriptors):
+    """Makes the call's descriptors this process's own. The number of the one for events."""
+    events = descriptors[3]
+    for number, descriptor in enumerate(descriptors[:3]):
+        os.dup2(descriptor, number)
+        os.close(descriptor)
+    os.set_inheritable(events, True)
+    utf8 = {"encoding": "utf-8", "closefd": False}
+    sys.stdin = sys.__stdin__ = open(0, "r", errors="surrogateescape", **utf8)
+    sys.stdout = sys.__stdout__ = open(1, "w", errors="surrogateescape", **utf8)
+    sys.stderr = sys.__stderr__ = open(2, "w", errors="backslashreplace", buffering=1, **utf8)
+    return events
+
+
+def environment(call, events):
+    os.environ.update(call["env"])
+    os.environ["OPENSKILL_EVENTS_FD"] = str(events)
+    folder = os.environ.get("TMPDIR")
+    if folder:
+        folder = os.path.join(folder, str(call["call"]))
+        os.mkdir(folder, 0o700)
+        os.environ["TMPDIR"] = folder
+    if "tempfile" in sys.modules:
+        sys.modules["tempfile"].tempdir = None
+
+
+def run(script, code):
+    """The script, as `python3 script` would run it. Never returns."""
+    main = types.ModuleType("__main__")
+    main.__file__ = script
+    main.__builtins__ = builtins
+    sys.modules["__main__"] = main
+    status = 0
+    try:
+        try:
+            if code is None:
+                with open(script, "rb") as file:
+                    code = compile(file.read(), script, "exec", dont_inherit=True)
+            exec(code, main.__dict__)
+        except SystemExit as end:
+            status = exit_status(end.code)
+        except BaseException as error:
+            status = 1
+            # Without the frames that are not the script's.
+            error.__traceback__ = error.__traceback__ and error.__traceback__.tb_next
+            sys.excepthook(type(error), error, error.__traceback__)
+        if "threading" in sys.modules:
+            sys.modules["threading"]._shutdown()
+        atexit._run_exitfuncs()
+    except BaseException:
+        status = status or 1
+    try:
+        if sys.stdout is not None and not sys.stdout.closed:
+            sys.stdout.flush()
+    except BaseException:
+        status = 120  # what Python itself says then
+    try:
+        sys.stderr.flush()
+    except BaseException:
+        pass
+    os._exit(status)
+
+
+def exit_status(code):
+    if code is None:
+        return 0
+    if isinstance(code, int):
+        return code & 0xFF
+    print(code, file=sys.stderr)
+    return 1
+
+
+def main():
+    before = dict(os.environ)
+    folder, umask = os.getcwd(), os.umask(0o077)
+    os.umask(umask)
+    calls_number = int(os.environ.pop("OPENSKILL_EVENTS_FD"))
+    status_number = int(os.environ.pop("OPENSKILL_STATUS_FD"))
+    settings = json.loads(os.environ.pop("OPENSKILL_FORKSERVER"))
+    os.set_inheritable(calls_number, False)
+    os.set_inheritable(status_number, False)
+    script = settings["script"]
+    sys.argv = [script]
+    # As `python3 script` has it; `-c` has the current folder there.
+    sys.path[:1] = [os.path.dirname(os.path.realpath(script) if os.path.islink(script) else script)]
+    preloading = Preloading(script, settings["skip"])
+    unfit = preloading.load()
+    if unfit is not None:
+        # It left threads or open files, which forks would share or lose: begin again without it.
+        settings["skip"].append(unfit)
+        os.set_inheritable(calls_number, True)
+        os.set_inheritable(status_number, True)
+        os.chdir(folder)
+        os.umask(umask)
+        os.execve(sys.executable, settings["argv"], {**before, "OPENSKILL_FORKSERVER": json.dumps(settings)})
+    server = Server(settings, _socket.socket(fileno=calls_number), status_number, preloading)
+    ready = {"files": preloading.files(), "not_preloaded": settings["skip"]}
+    os.write(status_number, b"r " + json.dumps(ready).encode("ascii") + b"\n")
+    server.serve()
+
+
+main()
