@@ -7,7 +7,7 @@ FOLDER  := $(if $(filter dev,$(PROFILE)),debug,$(PROFILE))
 BINARY  := target/$(FOLDER)/openskill
 VENV    := target/test-venv
 
-.PHONY: help up build test lint doc eval bench fuzz chaos test-venv compose-up compose-down clean need-rust need-python
+.PHONY: help up build test lint doc eval bench bench-runners fuzz chaos test-venv compose-up compose-down clean need-rust need-python
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -41,6 +41,9 @@ eval: need-rust ## Run recorded calls, the JSON Schema suite and provider profil
 
 bench: need-rust ## Measure what preparing arguments costs
 	cargo bench --locked -p openskill-gateway
+
+bench-runners: build ## Measure what a call costs on each runner, about three minutes (ARGS="--seconds 2 --only fork")
+	OPENSKILL_BIN=$(BINARY) cargo run --locked --release -p openskill-tests --bin bench-runners -- $(ARGS)
 
 fuzz: need-rust ## Fuzz the reading and repairing of arguments for SECONDS=60 each (needs cargo-fuzz and a nightly compiler)
 	cd gateway && for target in parse repair; do \

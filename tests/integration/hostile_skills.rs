@@ -188,7 +188,8 @@ async fn a_client_that_goes_away_ends_the_skill() {
 
 #[tokio::test]
 async fn after_all_of_them_the_worker_has_no_more_open_than_before() {
-    let system = Setup::up().flag("--workers", 1).start().await;
+    // What is kept warm between calls goes as soon as it may.
+    let system = Setup::up().flag("--workers", 1).with("OPENSKILL_IDLE_MS", 100).start().await;
     let [worker] = system.worker_pids()[..] else { panic!("one worker") };
     next_call_is_fine(&system).await;
     let before = processes::descriptors(worker);

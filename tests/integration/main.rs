@@ -21,4 +21,5 @@ mod slow_clients;
 mod structure;
 mod tools;
 mod traces;
+mod warm;
 mod workers;

@@ -17,7 +17,7 @@ use openskill_proto::v1::{ErrorCode, SkillError};
 
 use crate::environment::{Surroundings, path_text};
 use crate::manifest::python::{Isolation, Python as Script};
-use crate::manifest::{How, Manifest};
+use crate::manifest::{How, Level, Manifest};
 use crate::process::{self, Command, Launcher, ProcessLimits};
 use crate::runner::{Invocation, RawOutput, Runner};
 
@@ -112,7 +112,9 @@ impl Python {
         let command = self.command(interpreter, &script.script, manifest, env);
         let kept = match script.isolation {
             Isolation::Shared => Kept::Shared(Shared::new(&command, &script.script)),
-            Isolation::Fork | Isolation::Process => Kept::Forking(Forking::new(&command, &script.script)),
+            Isolation::Fork | Isolation::Process => {
+                Kept::Forking(Forking::new(&command, &script.script, manifest.jail.level != Level::Off))
+            }
         };
         let warm = Arc::new(Warm { manifest: Arc::clone(manifest), kept });
         all.insert(manifest.id.clone(), Arc::clone(&warm));

@@ -27,6 +27,9 @@ const CROWDED: usize = 4;
 /// The most calls of one fork server at once.
 const MOST_CALLS: usize = 64;
 
+/// The longest id of a call that is shown; as in the program.
+const CALL_ID_BYTES: usize = 128;
+
 /// How often a call is tried on another fork server, if it was not started, before it gets an interpreter of its own.
 const TRIES: usize = 3;
 
@@ -55,9 +58,10 @@ struct Server {
 }
 
 impl Forking {
-    /// `fresh` is how a fresh interpreter would run the script, with what is the same for all its calls.
-    pub(super) fn new(fresh: &Command, script: &Path) -> Self {
-        Self { command: server_command(fresh, script), script: script.to_owned(), state: Mutex::default() }
+    /// `fresh` is how a fresh interpreter would run the script, with what is the same for all its calls. `jailed`: a call can't
+    /// send signals to its fork server, where the kernel has a way to forbid it.
+    pub(super) fn new(fresh: &Command, script: &Path, jailed: bool) -> Self {
+        Self { command: server_command(fresh, script, jailed), script: script.to_owned(), state: Mutex::default() }
     }
 
     /// Runs a call, if there is a fork server for it. None: it was not started.
@@ -153,7 +157,7 @@ impl State {
 }
 
 /// How a script's fork server is started.
-fn server_command(fresh: &Command, script: &Path) -> Command {
+fn server_command(fresh: &Command, script: &Path, jailed: bool) -> Command {
     let args = super::program_arguments();
     let program = path_text(&fresh.program);
     let argv: Vec<&str> = std::iter::once(program.as_str()).chain(args.iter().map(String::as_str)).collect();
@@ -165,9 +169,11 @@ fn server_command(fresh: &Command, script: &Path) -> Command {
         "most_idle": MOST_IDLE,
         "most": MOST_CALLS + MOST_IDLE,
         "cpu_seconds": fresh.limits.cpu_seconds,
-        "scope": true,
+        "scope": jailed,
     });
     let mut env = fresh.env.clone();
+    // Room for the id of the call a child will have, so that the system shows whose process it is.
+    env.insert("OPENSKILL_CALL_ID".to_owned(), "-".repeat(CALL_ID_BYTES));
     env.insert("OPENSKILL_FORKSERVER".to_owned(), settings.to_string());
     // A limit of each call, which its process sets itself: the server's own time is that of all its forks.
     let limits = ProcessLimits { cpu_seconds: u64::MAX, ..fresh.limits };

@@ -25,6 +25,8 @@ import signal
 import sys
 import types
 
+CALL_ID = "OPENSKILL_CALL_ID"
+CALL_ID_BYTES = 128
 MESSAGE_BYTES = 64 * 1024
 DESCRIPTORS = 4
 PR_SET_CHILD_SUBREAPER = 36
@@ -107,6 +109,7 @@ class Server:
         self.idle = set()
         self.busy = set()
         self.notices = b""
+        self.place = name_place(self.libc)
         self.wake_read, self.wake_write = os.pipe()
         os.set_blocking(self.wake_write, False)
         self.ruleset = signal_scope(self.libc) if settings["scope"] else -1
@@ -178,6 +181,8 @@ class Server:
                 self.libc.syscall(LANDLOCK_RESTRICT_SELF, self.ruleset, 0)
                 os.close(self.ruleset)
             call, descriptors = receive(self.calls)
+            if self.place:
+                ctypes.memmove(self.place, call["env"][CALL_ID].encode()[:CALL_ID_BYTES].ljust(CALL_ID_BYTES, b"\0"), CALL_ID_BYTES)
             os.write(self.wake_write, b"t%d\n" % os.getpid())
             os.write(self.status, b"s %d %d\n" % (call["call"], os.getpid()))
             os.close(self.wake_write)
@@ -187,6 +192,16 @@ class Server:
         except BaseException:
             os._exit(NOT_BEGUN)
         run(self.settings["script"], self.preloaded.code)
+
+
+def name_place(libc):
+    """Where the system reads a call's id when it is asked for this process's environment; 0 if that is nowhere.
+
+    A fork shows the environment its parent was started with. So that of the fork server has room for an id.
+    """
+    libc.getenv.restype = ctypes.c_void_p
+    place = libc.getenv(CALL_ID.encode())
+    return place if place and len(ctypes.string_at(place)) >= CALL_ID_BYTES else 0
 
 
 def read_waiting(descriptor):

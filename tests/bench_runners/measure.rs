@@ -1,0 +1,76 @@
+//! A closed loop: each caller has one call under way, all the time.
+
+use std::time::{Duration, Instant};
+
+use openskill_proto::v1::skill_service_client::SkillServiceClient;
+use openskill_tests::system::{System, code, request};
+use tonic::transport::Channel;
+
+use crate::contenders::Contender;
+
+pub(crate) struct Figures {
+    pub(crate) per_second: f64,
+    pub(crate) p50: Duration,
+    pub(crate) p99: Duration,
+}
+
+/// One call that has to succeed.
+pub(crate) async fn once(system: &System, contender: &Contender) -> Result<(), String> {
+    call(&mut system.skills().await, contender).await.map(|_| ())
+}
+
+/// `callers` callers for `time`, after a tenth of it to warm up.
+pub(crate) async fn measure(
+    system: &System,
+    contender: &Contender,
+    callers: usize,
+    time: Duration,
+) -> Result<Figures, String> {
+    let client = system.skills().await;
+    round(&client, contender, callers, time / 10).await?;
+    let begun = Instant::now();
+    let mut latencies = round(&client, contender, callers, time).await?;
+    let elapsed = begun.elapsed().as_secs_f64();
+    latencies.sort_unstable();
+    let at = |share: f64| latencies[((latencies.len() - 1) as f64 * share) as usize];
+    Ok(Figures { per_second: latencies.len() as f64 / elapsed, p50: at(0.5), p99: at(0.99) })
+}
+
+async fn round(
+    client: &SkillServiceClient<Channel>,
+    contender: &Contender,
+    callers: usize,
+    time: Duration,
+) -> Result<Vec<Duration>, String> {
+    let until = Instant::now() + time;
+    let tasks: Vec<_> = (0..callers)
+        .map(|_| {
+            let (mut client, contender) = (client.clone(), contender.clone());
+            tokio::spawn(async move {
+                let mut latencies = Vec::new();
+                while Instant::now() < until || latencies.is_empty() {
+                    latencies.push(call(&mut client, &contender).await?);
+                }
+                Ok::<_, String>(latencies)
+            })
+        })
+        .collect();
+    let mut all = Vec::new();
+    for task in tasks {
+        all.extend(task.await.map_err(|error| error.to_string())??);
+    }
+    Ok(all)
+}
+
+async fn call(client: &mut SkillServiceClient<Channel>, contender: &Contender) -> Result<Duration, String> {
+    let begun = Instant::now();
+    let mut asked = request(&contender.skill, contender.input.clone());
+    asked.timeout_ms = 60_000;
+    let result = client.invoke(asked).await.map_err(|status| status.message().to_owned())?.into_inner();
+    if result.success {
+        Ok(begun.elapsed())
+    } else {
+        let message = result.error.as_ref().map(|error| error.message.clone()).unwrap_or_default();
+        Err(format!("{}: {message}", code(&result)))
+    }
+}

@@ -1,0 +1,197 @@
+//! Warm Python: as quick as it is, nothing of one call reaches the next.
+
+use std::collections::HashSet;
+use std::time::Duration;
+
+use openskill_proto::v1::InvokeRequest;
+use openskill_tests::folder::Folder;
+use openskill_tests::system::{PATIENCE, Setup, System, code, data, request};
+use openskill_tests::wait::until;
+use openskill_tests::{fixtures, processes};
+use serde_json::{Value, json};
+
+/// A gateway with one worker and the skills of a folder.
+async fn with_skills(folder: &Folder) -> System {
+    let skills = folder.path().display().to_string();
+    Setup::command(&["up", "--listen", "127.0.0.1:0", "--workers", "1", "--skills-dir", &skills]).start().await
+}
+
+async fn value(system: &System, skill: &str, input: Value) -> Value {
+    let result = system.invoke(request(skill, input)).await;
+    assert_eq!(code(&result), "", "{result:?}");
+    data(&result)
+}
+
+#[tokio::test]
+async fn nothing_a_call_changes_is_seen_by_the_next() {
+    let system = Setup::up().flag("--workers", 1).start().await;
+    let first = value(&system, "meddles", json!({})).await;
+    let mut pids = HashSet::from([first["pid"].to_string()]);
+    let mut drawn = HashSet::from([first["drawn"].to_string()]);
+    for _ in 0..20 {
+        let next = value(&system, "meddles", json!({})).await;
+        assert_eq!(next["found"], first["found"]);
+        assert!(pids.insert(next["pid"].to_string()), "each call has a process of its own");
+        assert!(drawn.insert(next["drawn"].to_string()), "random numbers differ");
+    }
+    assert_eq!(first["found"]["global"], Value::Null);
+    assert_eq!(first["found"]["patched"], "loads");
+    assert_eq!(first["found"]["threads"], 1);
+    assert_eq!(first["found"]["arguments"], 1);
+}
+
+#[tokio::test]
+async fn a_fork_finds_what_a_fresh_interpreter_finds() {
+    let folder = Folder::new();
+    let script = std::fs::read_to_string(fixtures().join("meddles.py")).unwrap();
+    folder.write("script.py", script);
+    for isolation in ["fork", "process"] {
+        let manifest =
+            format!("id: as_{isolation}\ntype: cli\nruntime: python\nentry: script.py\nisolation: {isolation}\n");
+        folder.write(&format!("as_{isolation}.yaml"), manifest);
+    }
+    let system = with_skills(&folder).await;
+    let fork = value(&system, "as_fork", json!({})).await;
+    let process = value(&system, "as_process", json!({})).await;
+    assert_eq!(fork["found"], process["found"]);
+}
+
+#[tokio::test]
+async fn a_script_that_closes_all_it_can_harms_only_itself() {
+    let system = Setup::up().flag("--workers", 1).start().await;
+    for _ in 0..10 {
+        assert_eq!(value(&system, "closes_everything", json!({})).await, json!("closed"));
+    }
+}
+
+#[tokio::test]
+async fn an_import_with_a_thread_is_left_to_each_call() {
+    let system = Setup::up().flag("--workers", 1).start().await;
+    for _ in 0..3 {
+        assert_eq!(value(&system, "imports_a_thread", json!({})).await, json!({"alive": true}));
+    }
+    system.process.log.line(&["threaded.module", "each call runs it again"]).await;
+}
+
+#[tokio::test]
+async fn a_call_that_kills_its_fork_server_takes_no_other_with_it() {
+    let system = Setup::up().flag("--workers", 1).start().await;
+    let call_id = format!("beside-{}", std::process::id());
+    let beside = InvokeRequest { call_id: call_id.clone(), ..request("kills_fork_server", json!({"seconds": 1})) };
+    let mut client = system.skills().await;
+    let running = tokio::spawn(async move { client.invoke(beside).await.unwrap().into_inner() });
+    until("the other call runs", PATIENCE, || async { (!processes::of_call(&call_id).is_empty()).then_some(()) }).await;
+    let killer = system.invoke(request("kills_fork_server", json!({"kill": true}))).await;
+    assert_eq!(code(&killer), "", "it went on to its end: {killer:?}");
+    let beside = running.await.unwrap();
+    assert_eq!(code(&beside), "", "{beside:?}");
+    assert!(value(&system, "kills_fork_server", json!({})).await["pid"].is_number(), "the next has a new one");
+}
+
+#[tokio::test]
+async fn in_its_jail_a_call_cannot_even_try() {
+    let folder = Folder::new();
+    let script = std::fs::read_to_string(fixtures().join("kills_fork_server.py")).unwrap();
+    folder.write("tries.py", script);
+    let system = with_skills(&folder).await;
+    let result = system.invoke(request("tries", json!({"kill": true}))).await;
+    assert_eq!(code(&result), "EXECUTION_ERROR", "{result:?}");
+    system.process.log.line(&["PermissionError"]).await;
+}
+
+#[tokio::test]
+async fn a_changed_script_and_a_changed_import_are_taken_over() {
+    let folder = Folder::new();
+    folder.write("changing.py", "import part.piece\nprint(part.piece.VALUE)\n");
+    folder.write("part/__init__.py", "");
+    folder.write("part/piece.py", "VALUE = 1\n");
+    let system = with_skills(&folder).await;
+    assert_eq!(value(&system, "changing", json!({})).await, json!(1));
+    folder.write("part/piece.py", "VALUE = 2\n");
+    until("the import is new", PATIENCE, || async {
+        (value(&system, "changing", json!({})).await == json!(2)).then_some(())
+    })
+    .await;
+    folder.write("changing.py", "print(3)\n");
+    assert_eq!(value(&system, "changing", json!({})).await, json!(3), "the script itself is looked at for each call");
+}
+
+#[tokio::test]
+async fn what_is_kept_warm_goes_when_nobody_calls() {
+    let folder = Folder::new();
+    folder.write("quick.py", "print(1)\n");
+    let skills = folder.path().display().to_string();
+    let system = Setup::command(&["up", "--listen", "127.0.0.1:0", "--workers", "1", "--skills-dir", &skills])
+        .with("OPENSKILL_IDLE_MS", 300)
+        .start()
+        .await;
+    let [worker] = system.worker_pids()[..] else { panic!("one worker") };
+    assert_eq!(value(&system, "quick", json!({})).await, json!(1));
+    assert!(!processes::descendants(worker).is_empty(), "something is kept");
+    openskill_tests::wait::until_true("nothing is kept", PATIENCE, || processes::descendants(worker).is_empty()).await;
+    assert_eq!(value(&system, "quick", json!({})).await, json!(1), "and it comes back");
+}
+
+#[tokio::test]
+async fn a_removed_skill_keeps_nothing() {
+    let folder = Folder::new();
+    let script = folder.write("leaving.py", "print(1)\n");
+    let system = with_skills(&folder).await;
+    let [worker] = system.worker_pids()[..] else { panic!("one worker") };
+    value(&system, "leaving", json!({})).await;
+    std::fs::remove_file(script).unwrap();
+    openskill_tests::wait::until_true("nothing is kept", PATIENCE, || processes::descendants(worker).is_empty()).await;
+}
+
+#[tokio::test]
+async fn a_shared_interpreter_has_fresh_globals_and_says_what_it_does_not_isolate() {
+    let folder = Folder::new();
+    let script = "import json, sys\ncount = globals().get('count', 0) + 1\njson.kept = getattr(json, 'kept', 0) + 1\n\
+                  call = json.load(sys.stdin)\nprint(json.dumps([count, json.kept, call['input']]))\n";
+    folder.write("together.py", script);
+    folder.write("together.yaml", "id: together\ntype: cli\nruntime: python\nentry: together.py\nisolation: shared\n");
+    let system = with_skills(&folder).await;
+    let answers =
+        [value(&system, "together", json!({"n": 1})).await, value(&system, "together", json!({"n": 2})).await];
+    assert_eq!(answers, [json!([1, 1, {"n": 1}]), json!([1, 2, {"n": 2}])]);
+}
+
+#[tokio::test]
+async fn a_shared_interpreter_that_hangs_or_dies_is_replaced() {
+    let folder = Folder::new();
+    let script = "import json, os, sys, time\nwhat = json.load(sys.stdin)['input'].get('what')\n\
+                  if what == 'hang':\n    time.sleep(60)\nif what == 'die':\n    os._exit(3)\n\
+                  if what == 'raise':\n    raise ValueError('hunter2')\nprint(json.dumps(what))\n";
+    folder.write("together.py", script);
+    folder.write("together.yaml", "id: together\ntype: cli\nruntime: python\nentry: together.py\nisolation: shared\n");
+    let system = with_skills(&folder).await;
+    for (what, expected) in [("hang", "TIMEOUT"), ("die", "EXECUTION_ERROR"), ("raise", "EXECUTION_ERROR")] {
+        let call = InvokeRequest { timeout_ms: 2000, ..request("together", json!({"what": what})) };
+        let result = system.invoke(call).await;
+        assert_eq!(code(&result), expected, "{result:?}");
+        assert!(!format!("{result:?}").contains("hunter2"));
+        assert_eq!(value(&system, "together", json!({"what": "next"})).await, json!("next"));
+    }
+}
+
+#[tokio::test]
+async fn a_thousand_calls_at_once_end_once_each() {
+    let system = Setup::up().flag("--workers", 1).start().await;
+    let client = system.skills().await;
+    let calls = (0..1000).map(|n| {
+        let mut client = client.clone();
+        async move {
+            let call = InvokeRequest { timeout_ms: 60_000, ..request("hello", json!({ "n": n })) };
+            let result = client.invoke(call).await.unwrap().into_inner();
+            assert_eq!(code(&result), "", "{result:?}");
+            assert_eq!(data(&result), json!({"hello": {"n": n}}));
+        }
+    });
+    use futures_util::StreamExt as _;
+    futures_util::stream::iter(calls).for_each_concurrent(64, |call| call).await;
+    // All places are free, and what is left is what is kept ready.
+    until("no call is in flight", Duration::from_secs(5), || async {
+        (system.workers().await[0].in_flight == 0).then_some(())
+    })
+    .await;
+}
