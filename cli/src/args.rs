@@ -38,6 +38,8 @@ pub(crate) enum Command {
     Circuits(Circuits),
     /// Take no new calls: the gateway, or one worker; what was accepted finishes
     Drain(Drain),
+    /// Write the beginnings of a skill: its manifest, its program, its test
+    New(New),
     /// Check manifests and run their examples, without a gateway
     Check(Check),
     /// Whether the gateway is ready: exit code 0 or 3
@@ -237,6 +239,44 @@ pub(crate) struct Invoke {
 }
 
 #[derive(Debug, ClapArgs)]
+pub(crate) struct New {
+    /// The skill's id, or the server's
+    pub(crate) id: String,
+    /// What runs it
+    #[arg(long = "type", value_name = "TYPE", default_value = "cli:python")]
+    pub(crate) kind: SkillType,
+    /// Where to write: the first of these folders
+    #[command(flatten)]
+    pub(crate) skills: SkillFolders,
+}
+
+/// What runs a skill.
+#[derive(Debug, Clone, Copy, clap::ValueEnum)]
+pub(crate) enum SkillType {
+    /// A Python script
+    #[value(name = "cli:python")]
+    Python,
+    /// A program
+    #[value(name = "cli:exec")]
+    Exec,
+    /// A request to a server
+    #[value(name = "http")]
+    Http,
+    /// A container
+    #[value(name = "docker")]
+    Docker,
+    /// The tools of an MCP server that is a program
+    #[value(name = "mcp:stdio")]
+    McpStdio,
+    /// The tools of an MCP server at a URL
+    #[value(name = "mcp:http")]
+    McpHttp,
+    /// A function of the worker
+    #[value(name = "inproc")]
+    Inproc,
+}
+
+#[derive(Debug, ClapArgs)]
 pub(crate) struct Check {
     /// The skill; all of them if none is given
     pub(crate) skill_id: Option<String>,
@@ -273,6 +313,7 @@ impl Command {
                 [own, it.skills.overrides()].concat()
             }
             Self::Check(it) => it.skills.overrides(),
+            Self::New(it) => it.skills.overrides(),
             Self::Skills(it) => client(&it.client),
             Self::Tools(it) => client(&it.client),
             Self::Invoke(it) => client(&it.client),

@@ -1,123 +1,240 @@
-//! What every runner must do, whatever it runs. A new runner gets a row in [`RUNNERS`] and passes the same checks.
+//! What every runner must do, whatever it runs. A new runner gets a row in [`runners`] and passes the same checks.
 
+use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-use openskill_proto::v1::{InvokeRequest, invoke_event::Event};
-use openskill_tests::system::{Setup, System, code, data, request};
+use openskill_proto::v1::{InvokeRequest, SkillResult, invoke_event::Event};
+use openskill_tests::processes;
+use openskill_tests::system::{PATIENCE, Setup, System, code, data, request};
+use openskill_tests::wait::until;
 use serde_json::{Value, json};
 
-/// A runner, and the skills that show its behaviour.
+/// What a skill is asked to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Ask {
+    /// Gives back what it was given, the trace it is part of, and the names of the variables it sees.
+    Echo,
+    /// Gives the bare value 7.
+    Bare,
+    /// Fails with INVALID_ARGUMENT or NOT_FOUND, on purpose.
+    Refuse,
+    /// Gives what is no result.
+    Bad,
+    /// Reports progress and a part of its answer, then answers.
+    Events,
+    /// Runs for ten seconds, and can be ended.
+    Slow,
+    /// Gives more than ten megabytes.
+    Huge,
+    /// Leaves a process running.
+    Tree,
+}
+
+use Ask::{Bad, Bare, Echo, Events, Huge, Refuse, Slow, Tree};
+
+const ALL: [Ask; 8] = [Echo, Bare, Refuse, Bad, Events, Slow, Huge, Tree];
+
+/// A runner, and how its skills are asked.
 struct Runner {
     key: &'static str,
-    /// Gives data that holds what it was given.
-    echo: (&'static str, Value, Value),
-    /// Fails with NOT_FOUND or INVALID_ARGUMENT, on purpose.
-    refusal: (&'static str, Value, &'static str),
-    /// Runs for ten seconds, and can be ended.
-    slow: (&'static str, Value),
-    /// Reports progress at least once.
-    progress: (&'static str, Value),
+    /// For people, where a key has more than one way.
+    way: &'static str,
+    asks: HashMap<Ask, (String, Value)>,
+}
+
+impl Runner {
+    /// One skill that takes `what`.
+    fn one(key: &'static str, way: &'static str, skill: &str) -> Self {
+        let asks = ALL.map(|ask| (ask, (skill.to_owned(), json!({"what": format!("{ask:?}").to_lowercase()}))));
+        Self { key, way, asks: asks.into() }
+    }
+
+    /// What the runner can't do by its nature.
+    fn without(mut self, asks: &[Ask]) -> Self {
+        self.asks.retain(|ask, _| !asks.contains(ask));
+        self
+    }
 }
 
 fn runners() -> Vec<Runner> {
+    let in_process = [
+        (Echo, ("in_echo".to_owned(), json!({"what": "echo"}))),
+        (Refuse, ("in_fail".to_owned(), json!({"code": "NOT_FOUND", "message": "no"}))),
+        (Slow, ("in_wait".to_owned(), json!({"ms": 10_000}))),
+    ];
     vec![
-        Runner {
-            key: "cli:python",
-            echo: ("hello", json!({"n": 1}), json!({"hello": {"n": 1}})),
-            refusal: ("refuses", json!({}), "INVALID_ARGUMENT"),
-            slow: ("naps", json!({"seconds": 10})),
-            progress: ("reports_progress", json!({})),
-        },
-        Runner {
-            key: "inproc",
-            echo: ("in_echo", json!({"n": 1}), json!({"n": 1})),
-            refusal: ("in_fail", json!({"code": "NOT_FOUND", "message": "no"}), "NOT_FOUND"),
-            slow: ("in_wait", json!({"ms": 10_000})),
-            progress: ("in_wait", json!({"ms": 10, "steps": 2})),
-        },
+        Runner::one("cli:python", "fork", "conforms_fork"),
+        Runner::one("cli:python", "process", "conforms_process"),
+        // Its processes are its script's own affair: that is what it does not isolate.
+        Runner::one("cli:python", "shared", "conforms_shared").without(&[Tree]),
+        Runner::one("cli:exec", "", "conforms_exec"),
+        Runner { key: "inproc", way: "", asks: in_process.into() },
     ]
 }
 
-async fn call(system: &System, (skill, input): (&str, &Value), timeout_ms: u32) -> openskill_proto::v1::SkillResult {
-    system.invoke(InvokeRequest { timeout_ms, ..request(skill, input.clone()) }).await
+/// A gateway and a worker whose environment holds a secret.
+fn setup() -> Setup {
+    Setup::up().flag("--workers", 1).with("SECRET_OF_THE_HOST", "hunter2")
+}
+
+/// The runners whose skills can be asked this, each with the request.
+fn asked(ask: Ask) -> impl Iterator<Item = (String, InvokeRequest)> {
+    runners().into_iter().filter_map(move |mut runner| {
+        let (skill, input) = runner.asks.remove(&ask)?;
+        Some((format!("{} {}", runner.key, runner.way), InvokeRequest { timeout_ms: 20_000, ..request(&skill, input) }))
+    })
+}
+
+async fn is_well(system: &System, runner: &str) {
+    let (_, echo) = asked(Echo).find(|(name, _)| name == runner).unwrap();
+    let result = system.invoke(echo).await;
+    assert_eq!(code(&result), "", "{runner} is not well: {result:?}");
 }
 
 #[tokio::test]
 async fn a_success_has_its_data_and_says_who_ran_it() {
-    let system = Setup::up().start().await;
-    for Runner { key, echo: (skill, input, expected), .. } in runners() {
-        let result = call(&system, (skill, &input), 0).await;
-        assert_eq!(data(&result), expected, "{key}");
+    let system = setup().start().await;
+    for (runner, call) in asked(Echo) {
+        let result = system.invoke(call).await;
+        assert_eq!(code(&result), "", "{runner}: {result:?}");
+        assert!(data(&result).to_string().contains(r#""what":"echo""#), "{runner}: {result:?}");
         let meta = result.meta.unwrap();
-        assert_eq!((meta.runner.as_str(), meta.attempts), (key, 1));
+        assert!(runner.starts_with(&meta.runner) && meta.attempts == 1, "{runner}: {meta:?}");
         assert!(meta.worker_id.starts_with("worker-"), "{meta:?}");
         assert!(!result.text.is_empty());
     }
 }
 
 #[tokio::test]
+async fn the_trace_reaches_the_skill_and_the_secrets_of_the_host_do_not() {
+    let system = setup().start().await;
+    for (runner, call) in asked(Echo).filter(|(runner, _)| !runner.starts_with("inproc")) {
+        let body = json!({"input": serde_json::from_str::<Value>(&input(&call)).unwrap()}).to_string();
+        let headers = [("content-type", "application/json"), ("x-trace-id", "trace-of-the-suite")];
+        let answer = system.post(&format!("/skills/{}:invoke", call.skill_id), &headers, body).await;
+        let text = answer.json().to_string();
+        let data = answer.json()["data"].to_string();
+        assert!(data.contains("trace-of-the-suite"), "{runner}: {text}");
+        assert!(data.contains("00-"), "{runner} has no trace parent: {text}");
+        assert!(!text.contains("SECRET_OF_THE_HOST") && !text.contains("hunter2"), "{runner}: {text}");
+    }
+}
+
+#[tokio::test]
+async fn a_bare_value_is_the_data() {
+    let system = setup().start().await;
+    for (runner, call) in asked(Bare) {
+        let result = system.invoke(call).await;
+        assert_eq!(code(&result), "", "{runner}: {result:?}");
+        assert!([json!(7), json!("7")].contains(&data(&result)), "{runner}: {result:?}");
+    }
+}
+
+#[tokio::test]
 async fn a_failure_keeps_its_code_and_its_blame() {
-    let system = Setup::up().start().await;
-    for Runner { key, refusal: (skill, input, expected), .. } in runners() {
-        let result = call(&system, (skill, &input), 0).await;
-        assert_eq!(code(&result), expected, "{key}");
-        assert_eq!(result.error.unwrap().blame, openskill_proto::v1::Blame::Caller as i32, "{key}");
+    let system = setup().start().await;
+    for (runner, call) in asked(Refuse) {
+        let result = system.invoke(call).await;
+        let expected = ["INVALID_ARGUMENT", "NOT_FOUND", "MCP_PARAM_ERROR"];
+        assert!(expected.contains(&code(&result)), "{runner}: {result:?}");
+        assert_eq!(result.error.unwrap().blame, openskill_proto::v1::Blame::Caller as i32, "{runner}");
+    }
+}
+
+#[tokio::test]
+async fn an_answer_that_is_none_is_the_skills_fault() {
+    let system = setup().start().await;
+    for (runner, call) in asked(Bad) {
+        let result = system.invoke(call).await;
+        assert!(["EXECUTION_ERROR", "MCP_PARSE_ERROR"].contains(&code(&result)), "{runner}: {result:?}");
+        assert_eq!(result.error.unwrap().blame, openskill_proto::v1::Blame::Skill as i32, "{runner}");
+        is_well(&system, &runner).await;
+    }
+}
+
+#[tokio::test]
+async fn progress_and_parts_come_before_the_result() {
+    let system = setup().start().await;
+    for (runner, call) in asked(Events) {
+        let mut events = system.skills().await.invoke_stream(call).await.unwrap().into_inner();
+        let (mut progress, mut last) = (0, None);
+        while let Some(event) = events.message().await.unwrap() {
+            let event = event.event.unwrap();
+            progress += usize::from(matches!(event, Event::Progress(_) | Event::Partial(_)));
+            last = Some(event);
+        }
+        assert!(progress >= 1, "{runner} reported nothing");
+        let Some(Event::Result(result)) = last else { panic!("{runner}: no result") };
+        assert_eq!(code(&result), "", "{runner}: {result:?}");
     }
 }
 
 #[tokio::test]
 async fn a_deadline_ends_the_run_in_time_and_the_next_is_fine() {
-    let system = Setup::up().flag("--workers", 1).with("OPENSKILL_WORKER_CONCURRENCY", 1).start().await;
-    for Runner { key, slow: (skill, input), echo, .. } in runners() {
+    let system = setup().with("OPENSKILL_WORKER_CONCURRENCY", 1).start().await;
+    for (runner, call) in asked(Slow) {
+        is_well(&system, &runner).await;
         let begun = Instant::now();
-        let result = call(&system, (skill, &input), 500).await;
-        assert_eq!(code(&result), "TIMEOUT", "{key}");
-        assert!(begun.elapsed() < Duration::from_millis(1500), "{key}: {:?}", begun.elapsed());
+        let result: SkillResult = system.invoke(InvokeRequest { timeout_ms: 800, ..call }).await;
+        assert!(["TIMEOUT", "MCP_TIMEOUT"].contains(&code(&result)), "{runner}: {result:?}");
+        assert!(begun.elapsed() < Duration::from_millis(1800), "{runner}: {:?}", begun.elapsed());
         // The one place is free again: what ran is gone.
-        assert!(call(&system, (echo.0, &echo.1), 5000).await.success, "{key}");
+        is_well(&system, &runner).await;
     }
 }
 
 #[tokio::test]
 async fn a_client_that_goes_away_frees_the_place() {
-    let system = Setup::up().flag("--workers", 1).with("OPENSKILL_WORKER_CONCURRENCY", 1).start().await;
-    for Runner { key, slow: (skill, input), echo, .. } in runners() {
-        let mut events = system.skills().await.invoke_stream(request(skill, input)).await.unwrap().into_inner();
-        assert!(matches!(events.message().await.unwrap().unwrap().event, Some(Event::Accepted(_))), "{key}");
+    let system = setup().with("OPENSKILL_WORKER_CONCURRENCY", 1).start().await;
+    for (runner, call) in asked(Slow) {
+        let mut events = system.skills().await.invoke_stream(call).await.unwrap().into_inner();
+        assert!(matches!(events.message().await.unwrap().unwrap().event, Some(Event::Accepted(_))), "{runner}");
+        until("the place is taken", PATIENCE, || async { (system.workers().await[0].in_flight == 1).then_some(()) })
+            .await;
         drop(events);
         let begun = Instant::now();
-        assert!(call(&system, (echo.0, &echo.1), 8000).await.success, "{key}");
-        assert!(begun.elapsed() < Duration::from_secs(8), "{key}");
+        is_well(&system, &runner).await;
+        assert!(begun.elapsed() < Duration::from_secs(8), "{runner}");
     }
 }
 
 #[tokio::test]
-async fn progress_comes_before_the_result() {
-    let system = Setup::up().start().await;
-    for Runner { key, progress: (skill, input), .. } in runners() {
-        let mut events = system.skills().await.invoke_stream(request(skill, input)).await.unwrap().into_inner();
-        let mut kinds = Vec::new();
-        while let Some(event) = events.message().await.unwrap() {
-            kinds.push(std::mem::discriminant(&event.event.unwrap()));
-        }
-        let progress = std::mem::discriminant(&Event::Progress(Default::default()));
-        let result = std::mem::discriminant(&Event::Result(Default::default()));
-        assert!(kinds.contains(&progress), "{key}");
-        assert_eq!(kinds.last(), Some(&result), "{key}");
+async fn an_answer_without_end_is_cut_off() {
+    let system = setup().start().await;
+    for (runner, call) in asked(Huge) {
+        let result = system.invoke(call).await;
+        assert_eq!(code(&result), "OUTPUT_TOO_LARGE", "{runner}");
+        is_well(&system, &runner).await;
+    }
+}
+
+#[tokio::test]
+async fn a_process_that_is_left_behind_is_ended_and_told_of() {
+    let system = setup().start().await;
+    for (number, (runner, call)) in asked(Tree).enumerate() {
+        let call_id = format!("tree-{number}-{}", std::process::id());
+        let result = system.invoke(InvokeRequest { call_id: call_id.clone(), ..call }).await;
+        assert_eq!(code(&result), "EXECUTION_ERROR", "{runner}: {result:?}");
+        assert!(processes::of_call(&call_id).is_empty(), "{runner}");
+        is_well(&system, &runner).await;
     }
 }
 
 #[tokio::test]
 async fn calls_that_wait_for_a_place_end_at_their_deadline_too() {
-    let system = Setup::up().flag("--workers", 1).with("OPENSKILL_WORKER_CONCURRENCY", 1).start().await;
+    let system = setup().with("OPENSKILL_WORKER_CONCURRENCY", 1).start().await;
     let mut client = system.skills().await;
     let first = tokio::spawn(async move { client.invoke(request("in_wait", json!({"ms": 3000}))).await });
-    openskill_tests::wait::until("the place is taken", openskill_tests::system::PATIENCE, || async {
-        (system.workers().await[0].in_flight == 1).then_some(())
-    })
-    .await;
-    let result = call(&system, ("in_echo", &json!({})), 300).await;
+    until("the place is taken", PATIENCE, || async { (system.workers().await[0].in_flight == 1).then_some(()) }).await;
+    let result = system.invoke(InvokeRequest { timeout_ms: 300, ..request("in_echo", json!({})) }).await;
     assert_eq!(code(&result), "TIMEOUT");
     assert!(result.error.unwrap().message.contains("waited"));
     assert!(first.await.unwrap().unwrap().into_inner().success);
+}
+
+fn input(call: &InvokeRequest) -> String {
+    match &call.arguments {
+        Some(openskill_proto::v1::invoke_request::Arguments::InputJson(text)) => text.clone(),
+        other => panic!("{other:?}"),
+    }
 }

@@ -12,6 +12,7 @@ mod conformance;
 mod hostile_skills;
 mod manifests;
 mod many;
+mod new_skill;
 mod once;
 mod paths;
 mod readme;

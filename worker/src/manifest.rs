@@ -228,7 +228,8 @@ impl Manifest {
     }
 }
 
-const ID_RULE: &str = "a lower-case letter, then at most 63 of a-z 0-9 _ -";
+/// What a skill's id is, for people.
+pub const ID_RULE: &str = "a lower-case letter, then at most 63 of a-z 0-9 _ -";
 
 /// What is wrong, and the key it is wrong with.
 struct Fault {
@@ -242,7 +243,8 @@ impl<F: Into<String>> From<(F, String)> for Fault {
     }
 }
 
-fn valid_id(id: &str) -> bool {
+/// Whether this is a skill's id.
+pub fn valid_id(id: &str) -> bool {
     id.len() <= 64
         && id.starts_with(|first: char| first.is_ascii_lowercase())
         && id.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"_-".contains(&byte))

@@ -105,6 +105,11 @@ impl ForkServer {
         self.calls.close();
     }
 
+    /// Waits until nothing of it is left: after [`ForkServer::retire`].
+    pub(crate) async fn wait_gone(&self) {
+        self.calls.wait_gone().await;
+    }
+
     /// Runs one call. Dropping the future ends the call's process tree, and lets `slot` go after that.
     pub(crate) async fn run(
         &self,

@@ -37,6 +37,9 @@ const FLAGS: [&str; 4] = ["-s", "-B", "-X", "utf8"];
 /// What an interpreter is told on its command line: to read its program from descriptor 0.
 const READ_PROGRAM: &str = "import os;exec(compile(os.pread(0,1<<20,0),'<openskill>','exec'))";
 
+/// How long the end of what was kept warm is waited for when the worker ends.
+const CLOSING: Duration = Duration::from_secs(3);
+
 /// The runner.
 pub(crate) struct Python {
     interpreter: Result<Interpreter, ()>,
@@ -179,8 +182,12 @@ impl Runner for Python {
     }
 
     fn close(&self) -> BoxFuture<'static, ()> {
-        self.lock().drain().for_each(|(_, warm)| warm.retire());
-        std::future::ready(()).boxed()
+        let leaving: Vec<_> = self.lock().drain().flat_map(|(_, warm)| warm.retire()).collect();
+        async move {
+            let all = futures_util::future::join_all(leaving.iter().map(|it| it.wait_gone()));
+            let _ = tokio::time::timeout(CLOSING, all).await;
+        }
+        .boxed()
     }
 }
 
@@ -192,10 +199,14 @@ impl Warm {
         }
     }
 
-    fn retire(&self) {
+    /// The fork servers that are on their way.
+    fn retire(&self) -> Vec<Arc<process::ForkServer>> {
         match &self.kept {
             Kept::Forking(forking) => forking.retire(),
-            Kept::Shared(shared) => shared.retire(),
+            Kept::Shared(shared) => {
+                shared.retire();
+                Vec::new()
+            }
         }
     }
 }

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use tokio::sync::{Notify, oneshot};
+use tokio::sync::{Notify, oneshot, watch};
 
 use crate::admission::Slot;
 use crate::process::wire::{Loaded, Report};
@@ -24,6 +24,8 @@ pub(super) struct Calls {
     state: Mutex<State>,
     /// Told when the fork server is to go.
     pub(super) condemned: Notify,
+    /// True when nothing of it is left.
+    gone: watch::Sender<bool>,
 }
 
 struct State {
@@ -42,7 +44,7 @@ struct Open {
 impl Calls {
     pub(super) fn new() -> Self {
         let state = State { open: HashMap::new(), closed: false, loaded: None, last_used: Instant::now() };
-        Self { state: Mutex::new(state), condemned: Notify::new() }
+        Self { state: Mutex::new(state), condemned: Notify::new(), gone: watch::Sender::new(false) }
     }
 
     /// A new call. None if no call is taken any more.
@@ -128,6 +130,13 @@ impl Calls {
         }
     }
 
+    /// Waits until nothing of the fork server is left.
+    pub(super) async fn wait_gone(&self) {
+        let mut gone = self.gone.subscribe();
+        // The sender is here, so this can't fail.
+        let _ = gone.wait_for(|gone| *gone).await;
+    }
+
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -147,5 +156,6 @@ impl Drop for Guard {
             drop(slot);
             let _ = ended.send(End::Unknown);
         }
+        self.0.gone.send_replace(true);
     }
 }

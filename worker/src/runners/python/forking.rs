@@ -137,9 +137,11 @@ impl Forking {
         });
     }
 
-    /// No more calls: each goes with its last one.
-    pub(super) fn retire(&self) {
-        lock(&self.state).servers.drain(..).for_each(|it| it.server.retire());
+    /// No more calls: each goes with its last one. Those that are on their way.
+    pub(super) fn retire(&self) -> Vec<Arc<ForkServer>> {
+        let servers: Vec<_> = lock(&self.state).servers.drain(..).map(|it| it.server).collect();
+        servers.iter().for_each(|it| it.retire());
+        servers
     }
 }
 

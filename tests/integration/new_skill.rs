@@ -1,0 +1,61 @@
+//! `openskill new`: what it writes works.
+
+use std::path::Path;
+use std::process::Output;
+
+use openskill_tests::binary;
+use openskill_tests::folder::Folder;
+
+fn openskill(folder: &Path, arguments: &[&str]) -> Output {
+    std::fs::create_dir_all(folder.join("data")).unwrap();
+    std::process::Command::new(binary())
+        .args(arguments)
+        .args(["--skills-dir", "skills"])
+        .current_dir(folder)
+        .output()
+        .unwrap()
+}
+
+fn text(output: &Output) -> String {
+    format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
+}
+
+#[test]
+fn a_new_skill_passes_its_check_and_its_test() {
+    for (kind, id) in [("cli:python", "shout"), ("cli:exec", "count_words"), ("inproc", "same")] {
+        let folder = Folder::new();
+        let made = openskill(folder.path(), &["new", id, "--type", kind]);
+        assert!(made.status.success(), "{}", text(&made));
+        let checked = openskill(folder.path(), &["check", id]);
+        assert!(checked.status.success(), "{kind}: {}", text(&checked));
+        assert!(text(&checked).contains("ok    example"), "{}", text(&checked));
+        let test = folder.path().join(format!("skills/tests/test_{id}.py"));
+        if kind.starts_with("cli:") {
+            let ran = std::process::Command::new("python3").arg(&test).output().unwrap();
+            assert!(ran.status.success(), "{}", text(&ran));
+        }
+    }
+}
+
+#[test]
+fn every_type_gives_a_manifest_that_can_be_read() {
+    for kind in ["http", "docker", "mcp:stdio", "mcp:http"] {
+        let folder = Folder::new();
+        assert!(openskill(folder.path(), &["new", "thing", "--type", kind]).status.success());
+        let checked = text(&openskill(folder.path(), &["check", "thing"]));
+        assert!(checked.contains("ok    manifest"), "{kind}: {checked}");
+    }
+}
+
+#[test]
+fn nothing_that_is_there_is_overwritten() {
+    let folder = Folder::new();
+    folder.write("skills/shout.py", "mine");
+    let made = openskill(folder.path(), &["new", "shout"]);
+    assert_eq!(made.status.code(), Some(2), "{}", text(&made));
+    assert!(text(&made).contains("there already"), "{}", text(&made));
+    assert_eq!(std::fs::read_to_string(folder.path().join("skills/shout.py")).unwrap(), "mine");
+    assert!(!folder.path().join("skills/shout.yaml").exists());
+    let odd = openskill(folder.path(), &["new", "../up"]);
+    assert!(text(&odd).contains("no skill id"), "{}", text(&odd));
+}
