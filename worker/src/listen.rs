@@ -6,6 +6,7 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
+use rustix::event::{Timespec, poll};
 use socket2::{Domain, Protocol, Socket, Type};
 
 /// Connections that may wait to be accepted.
@@ -55,6 +56,11 @@ pub enum Listener {
     Unix(UnixListener),
 }
 
+/// How often, and how far apart in nanoseconds, a socket that somebody answers at is looked at before it is given up: for
+/// half a second. Nothing else is done meanwhile: the worker has not begun.
+const LOOKS: usize = 25;
+const STEP_NS: i64 = 20_000_000;
+
 /// Binds one listener for each shard. TCP shards share the port by `SO_REUSEPORT`; unix shards share one socket.
 ///
 /// A socket file that nobody answers at, left by a worker that was killed, is replaced. The new one is its owner's alone.
@@ -88,8 +94,16 @@ fn bind_tcp(mut address: SocketAddr, shards: usize) -> std::io::Result<Vec<Liste
 }
 
 fn bind_unix(path: &Path, shards: usize) -> std::io::Result<Vec<Listener>> {
-    let is_socket = std::fs::symlink_metadata(path).is_ok_and(|it| it.file_type().is_socket());
-    if is_socket && UnixStream::connect(path).is_err() {
+    let is_socket = || std::fs::symlink_metadata(path).is_ok_and(|it| it.file_type().is_socket());
+    // A child that a killed worker was about to start holds the worker's socket until it has become its program.
+    for _ in 0..LOOKS {
+        if !is_socket() || UnixStream::connect(path).is_err() {
+            break;
+        }
+        let step = Timespec { tv_sec: 0, tv_nsec: STEP_NS };
+        let _ = poll(&mut [], Some(&step));
+    }
+    if is_socket() && UnixStream::connect(path).is_err() {
         std::fs::remove_file(path)?;
     }
     let listener = UnixListener::bind(path)?;
