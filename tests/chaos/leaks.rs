@@ -33,7 +33,7 @@ const LINKS: usize = 16;
 const SETTLES: Duration = Duration::from_secs(30);
 
 /// As they are for this long, they are taken to stay.
-const SETTLED: Duration = Duration::from_secs(1);
+const SETTLED: Duration = Duration::from_secs(3);
 
 /// Everything that could be left behind.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -46,7 +46,8 @@ struct Belongings {
 }
 
 pub(crate) async fn run(settings: Settings) -> Vec<Row> {
-    let stage = Stage::start(Plan::default()).await;
+    // What workers keep warm for their skills goes as soon as it may.
+    let stage = Stage::start(Plan::default().workers("OPENSKILL_IDLE_MS", 200)).await;
     let caller = Caller::new(crate::prefix("leaks"), stage.links(LINKS));
     make(&stage, &caller, settings.count(WARM_UP), Random::new(settings.seed, "warm-up")).await;
     let before = settled(&stage, &caller, None).await;
