@@ -15,12 +15,14 @@
 //! The socket closes when the call is dropped (deadline, cancellation) and when the worker dies, whatever killed it.
 //! Should a skill kill its supervisor, its orphans come to the worker, a subreaper too, and [`strays`] ends them.
 //!
+//! - [`jail`]: what a skill's process may reach
 //! - [`launch`]: the worker's side: start a supervisor, hand it descriptors, hear how it ended
 //! - [`supervise`]: the supervisor itself
 //! - [`mod@once`]: a call of a script or program; [`mod@run`]: one whole run: input in, output out, within bounds
 //! - [`tree`]: who descends from whom
 //! - [`strays`]: children the worker did not start
 
+pub mod jail;
 pub(crate) mod launch;
 pub(crate) mod once;
 pub(crate) mod run;
@@ -29,6 +31,7 @@ pub mod supervise;
 mod tree;
 mod wire;
 
+pub(crate) use jail::Jailer;
 pub(crate) use launch::Launcher;
 pub(crate) use once::once;
 pub use wire::Exit;

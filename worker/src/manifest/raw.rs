@@ -33,6 +33,8 @@ pub(super) struct Raw {
     #[serde(default)]
     pub(super) jail: Option<super::Level>,
     pub(super) network: Option<super::jail::RawNetwork>,
+    #[serde(default)]
+    pub(super) readable: Vec<std::path::PathBuf>,
     pub(super) unavailable: Option<String>,
     pub(super) timeout_ms: Option<u32>,
     pub(super) allowed_root: Option<String>,

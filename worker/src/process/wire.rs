@@ -9,6 +9,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use super::jail;
 use crate::manifest::Limits;
 
 const MIB: u64 = 1024 * 1024;
@@ -29,6 +30,8 @@ pub(crate) struct Command {
     pub(crate) env: BTreeMap<String, String>,
     pub(crate) cwd: PathBuf,
     pub(crate) limits: ProcessLimits,
+    /// What it may reach. None: whatever the worker may, and no folder of its own for temporary files.
+    pub(crate) jail: Option<jail::Plan>,
 }
 
 /// Resource limits (setrlimit(2)) of each process of the skill, in the units of the system.
@@ -38,7 +41,7 @@ pub(crate) struct ProcessLimits {
     pub(crate) cpu_seconds: u64,
     pub(crate) open_files: u64,
     pub(crate) file_size_bytes: u64,
-    /// All processes and threads of the user.
+    /// All processes and threads of the user, beyond those it has besides.
     pub(crate) processes: u64,
 }
 
