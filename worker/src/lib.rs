@@ -12,7 +12,7 @@
 //! - [`runner`]: the contract every runner keeps; [`mod@runners`]: the runners
 //! - [`process`]: skill processes, started clean and ended whole
 //! - `normalize`: from what a run gave to a result that keeps the contract
-//! - [`check`]: a manifest's examples, run
+//! - [`check`]: a manifest's examples, run; [`doctor`]: what the machine gives to skills
 //!
 //! What is absent: nothing here knows the gateway, reads the environment for settings, or writes to stdout.
 
@@ -24,6 +24,7 @@ use tokio_util::sync::CancellationToken;
 
 pub mod check;
 pub mod config;
+pub mod doctor;
 pub mod events;
 pub mod listen;
 pub mod manifest;

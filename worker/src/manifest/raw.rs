@@ -105,7 +105,7 @@ pub struct Limits {
     pub open_files: u64,
     /// The largest file one process may write, in MiB.
     pub file_size_mb: u64,
-    /// Processes and threads at once, of all calls of the same user that run.
+    /// Processes and threads at once, beyond those the skills' user had some seconds before.
     pub processes: u64,
 }
 

@@ -41,7 +41,7 @@ pub(crate) struct ProcessLimits {
     pub(crate) cpu_seconds: u64,
     pub(crate) open_files: u64,
     pub(crate) file_size_bytes: u64,
-    /// All processes and threads of the user, beyond those it has besides.
+    /// Processes and threads of the user, beyond those it had already.
     pub(crate) processes: u64,
 }
 

@@ -10,6 +10,7 @@ use super::{Plan, Walls, reach, temp};
 use crate::config::Config;
 use crate::environment::Surroundings;
 use crate::manifest::{Jail, Level, Manifest, Network};
+use crate::runners::Interpreter;
 
 /// Decides for each skill of a worker. Cheap to clone.
 #[derive(Debug, Clone)]
@@ -21,7 +22,8 @@ struct Inner {
     user: User,
     surroundings: Surroundings,
     temp: PathBuf,
-    /// How many tasks the worker's user has, if skills share it.
+    /// How many processes and threads the user of skills had at the last look: a skill is not to suffer from another
+    /// that has many, nor from what else the worker's user does.
     others: AtomicU64,
 }
 
@@ -86,6 +88,15 @@ impl Jailer {
         }
     }
 
+    /// What the skills' user does not reach by its permissions, of what all skills need.
+    pub(crate) fn out_of_reach(&self, config: &Config, python: Option<&Interpreter>) -> Vec<PathBuf> {
+        let user = self.0.user;
+        let python = python.into_iter().flat_map(|it| it.prefixes.iter().chain([&it.path]));
+        let read = python.chain(&config.skill_dirs).chain([&self.0.temp]).filter(|it| !reach::reads(user, it));
+        let write = [&config.allowed_root].into_iter().filter(|it| !reach::writes(user, it));
+        read.chain(write).cloned().collect()
+    }
+
     /// What a skill that can run goes without, if anything.
     pub(crate) fn lacking(&self, manifest: &Manifest) -> Vec<&'static str> {
         match manifest.jail.level {
@@ -98,12 +109,11 @@ impl Jailer {
         decide(self.0.facts, self.0.user, jail, in_reach)
     }
 
-    /// Removes what killed supervisors left, and counts the user's processes. Reads folders: not for a thread that serves.
+    /// Removes what killed supervisors left, and counts the processes of the skills' user. Reads folders: not for a thread that serves.
     pub(crate) fn look_after(&self) {
         temp::sweep(&self.0.temp);
-        if !self.0.facts.root {
-            self.0.others.store(tasks_of_own_user(), Ordering::Relaxed);
-        }
+        let user = if self.0.facts.own_user { self.0.user.uid } else { rustix::process::geteuid().as_raw() };
+        self.0.others.store(tasks_of(user), Ordering::Relaxed);
     }
 }
 
@@ -162,20 +172,15 @@ fn existing(paths: impl Iterator<Item = PathBuf>) -> Vec<PathBuf> {
     found
 }
 
-/// How many processes and threads the calling user has: what the limit on processes counts.
-fn tasks_of_own_user() -> u64 {
-    use std::os::unix::fs::MetadataExt as _;
-    let own = rustix::process::geteuid().as_raw();
+/// How many processes and threads a user has: what the limit on processes counts.
+fn tasks_of(user: u32) -> u64 {
     let tasks = |entry: std::fs::DirEntry| {
         entry.file_name().to_str()?.parse::<u32>().ok()?;
-        // Which processes hide (the worker does) belong to root here; the links of their tasks still tell how many.
         let status = std::fs::read_to_string(entry.path().join("status")).ok()?;
         let field = |name: &str| status.lines().find_map(|line| line.strip_prefix(name)?.split_whitespace().next());
-        (field("Uid:")? == own.to_string()).then_some(field("Threads:")?.parse::<u64>().ok()?)
+        (field("Uid:")? == user.to_string()).then_some(field("Threads:")?.parse::<u64>().ok()?)
     };
-    let own_threads = std::fs::metadata("/proc/self/task").map_or(1, |it| it.nlink().saturating_sub(2));
-    let all = std::fs::read_dir("/proc").into_iter().flatten().flatten().filter_map(tasks).sum::<u64>();
-    all.max(own_threads)
+    std::fs::read_dir("/proc").into_iter().flatten().flatten().filter_map(tasks).sum()
 }
 
 #[cfg(test)]

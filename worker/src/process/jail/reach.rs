@@ -46,7 +46,7 @@ mod tests {
         std::fs::create_dir_all(&inner).unwrap();
         std::fs::write(inner.join("file"), "x").unwrap();
         let stranger = User { uid: 54_321, gid: 54_321 };
-        let mode = |path: &Path, mode| std::fs::set_permissions(path, PermissionsExt::from_mode(mode)).unwrap();
+        let mode = |path: &Path, mode| std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
         mode(&top, 0o755);
         mode(&inner, 0o755);
         mode(&inner.join("file"), 0o644);
