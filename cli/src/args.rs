@@ -42,6 +42,8 @@ pub(crate) enum Command {
     New(New),
     /// Check manifests and run their examples, without a gateway
     Check(Check),
+    /// What this machine gives to skills, and which of them ask for more: exit code 0 or 1
+    Doctor(Doctor),
     /// Whether the gateway is ready: exit code 0 or 3
     Health(Client),
     /// Show the settings in force and where each comes from
@@ -285,6 +287,15 @@ pub(crate) struct Check {
 }
 
 #[derive(Debug, ClapArgs)]
+pub(crate) struct Doctor {
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) skills: SkillFolders,
+}
+
+#[derive(Debug, ClapArgs)]
 pub(crate) struct Config {
     /// Print the reference of all settings, as Markdown
     #[arg(long)]
@@ -314,6 +325,7 @@ impl Command {
             }
             Self::Check(it) => it.skills.overrides(),
             Self::New(it) => it.skills.overrides(),
+            Self::Doctor(it) => it.skills.overrides(),
             Self::Skills(it) => client(&it.client),
             Self::Tools(it) => client(&it.client),
             Self::Invoke(it) => client(&it.client),

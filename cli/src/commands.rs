@@ -16,6 +16,7 @@ mod check;
 mod circuits;
 mod client;
 mod config;
+mod doctor;
 mod drain;
 mod health;
 mod invoke;
@@ -44,6 +45,7 @@ pub(crate) fn run(args: Args, started: Instant) -> Result<ExitCode, Failure> {
         Command::Worker(args) => serve::worker::run(&args, &settings, &raw),
         Command::New(args) => new::run(&args, &settings),
         Command::Check(args) => check::run(&args, &settings, &raw),
+        Command::Doctor(args) => doctor::run(&args, &settings, &raw),
         Command::Skills(args) => block_on(skills::run(&args, &settings)),
         Command::Tools(args) => block_on(tools::run(&args, &settings)),
         Command::Invoke(args) => block_on(invoke::run(&args, &settings)),

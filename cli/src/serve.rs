@@ -57,6 +57,7 @@ pub(crate) fn worker_config(settings: &Settings, raw: &Raw) -> Result<openskill_
         drain_timeout: settings.drain_timeout,
         python: Some(settings.python.clone()),
         supervisor: PathBuf::from(OWN_BINARY),
+        skill_user: settings.skill_user,
         reload_interval: settings.reload,
         idle: settings.idle,
         debug: settings.debug,

@@ -156,6 +156,7 @@ async fn a_skill_sees_only_what_it_is_given() {
             "OPENSKILL_TRACE_ID",
             "PATH",
             "SHOWN_TO_SKILL",
+            "TMPDIR",
             "TRACEPARENT",
         ]
     );

@@ -27,6 +27,8 @@ pub const PATIENCE: Duration = Duration::from_secs(30);
 
 /// What to start.
 pub struct Setup {
+    /// What starts the binary: a program and its arguments, such as `setpriv`.
+    through: Vec<String>,
     arguments: Vec<String>,
     environment: Vec<(String, String)>,
     data: Option<PathBuf>,
@@ -50,7 +52,7 @@ impl Setup {
 
     pub fn command(arguments: &[&str]) -> Self {
         let arguments = arguments.iter().map(|it| (*it).to_owned()).collect();
-        Self { arguments, environment: Vec::new(), data: None, log: None }
+        Self { through: Vec::new(), arguments, environment: Vec::new(), data: None, log: None }
     }
 
     #[must_use]
@@ -62,6 +64,13 @@ impl Setup {
     #[must_use]
     pub fn flag(mut self, name: &str, value: impl ToString) -> Self {
         self.arguments.extend([name.to_owned(), value.to_string()]);
+        self
+    }
+
+    /// Starts it through another program, which becomes it.
+    #[must_use]
+    pub fn through(mut self, command: &[&str]) -> Self {
+        self.through = command.iter().map(|it| (*it).to_owned()).collect();
         self
     }
 
@@ -84,8 +93,10 @@ impl Setup {
         let folder = Folder::new();
         let data = self.data.unwrap_or_else(|| folder.path().join("data"));
         std::fs::create_dir_all(&data).unwrap();
-        let mut child = Command::new(binary())
-            .args(&self.arguments)
+        let own = binary().display().to_string();
+        let mut line = self.through.into_iter().chain([own]).chain(self.arguments);
+        let mut child = Command::new(line.next().unwrap())
+            .args(line)
             .current_dir(folder.path())
             .env_clear()
             .env("PATH", std::env::var_os("PATH").unwrap_or_default())

@@ -3,6 +3,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::process::jail::User;
+
 /// A worker's settings.
 #[derive(Debug, Clone)]
 pub struct Config {
@@ -24,6 +26,8 @@ pub struct Config {
     pub idle: Duration,
     /// The openskill binary, which supervises skill processes (`openskill supervise`).
     pub supervisor: PathBuf,
+    /// The user that skills' processes get, where the worker is root.
+    pub skill_user: User,
     /// How often the skill folders are looked at for changes.
     pub reload_interval: Duration,
     /// Puts the end of a failing skill's stderr into `error.details`. For development: it may hold paths and secrets.

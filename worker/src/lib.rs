@@ -12,18 +12,19 @@
 //! - [`runner`]: the contract every runner keeps; [`mod@runners`]: the runners
 //! - [`process`]: skill processes, started clean and ended whole
 //! - `normalize`: from what a run gave to a result that keeps the contract
-//! - [`check`]: a manifest's examples, run
+//! - [`check`]: a manifest's examples, run; [`doctor`]: what the machine gives to skills
 //!
 //! What is absent: nothing here knows the gateway, reads the environment for settings, or writes to stdout.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 pub mod check;
 pub mod config;
+pub mod doctor;
 pub mod events;
 pub mod listen;
 pub mod manifest;
@@ -46,8 +47,8 @@ pub use config::Config;
 pub use runners::Functions;
 
 use environment::Surroundings;
-use process::Launcher;
 use process::strays::Strays;
+use process::{Jailer, Launcher};
 use registry::Registry;
 use runners::{Executable, InProcess, Python, Runners};
 use worker::Worker;
@@ -55,6 +56,9 @@ use worker::Worker;
 /// How much longer a shutdown listens, and refuses calls, after gateways were told of it. A connection that nobody accepts
 /// any more would be reset, and the gateway could not know whether its call was run.
 const LAME_DUCK: Duration = Duration::from_millis(200);
+
+/// How often what killed supervisors left is looked for, and the user's processes are counted.
+const LOOK_AFTER: Duration = Duration::from_secs(3);
 
 /// Runs a worker until `shutdown`, then finishes the calls it has, for at most [`Config::drain_timeout`].
 ///
@@ -85,25 +89,32 @@ pub async fn run(
 
 fn build(config: Config, functions: Functions, strays: Arc<Strays>) -> Arc<Worker> {
     let launcher = Launcher::new(config.supervisor.clone(), strays);
+    let surroundings = Surroundings::new(&config);
+    let jailer = Jailer::new(&config, surroundings.clone());
     let offers = watch::Sender::new(0);
     let changes = offers.subscribe();
-    let runners = runners(&config, functions, &launcher, offers);
+    let runners = runners(&config, functions, &launcher, (surroundings, jailer.clone()), offers);
     let registry = Registry::load(config.skill_dirs.clone(), config.allowed_root.clone(), runners, changes);
-    Worker::new(config, registry, launcher)
+    Worker::new(config, registry, launcher, jailer)
 }
 
-fn runners(config: &Config, functions: Functions, launcher: &Launcher, _offers: watch::Sender<u64>) -> Runners {
+fn runners(
+    config: &Config,
+    functions: Functions,
+    launcher: &Launcher,
+    (surroundings, jailer): (Surroundings, Jailer),
+    _offers: watch::Sender<u64>,
+) -> Runners {
     let interpreter = runners::find_python(config.python.as_deref());
     match &interpreter {
         Ok(it) => tracing::info!(path = %it.path.display(), version = ?it.version, "python found"),
         Err(error) => tracing::warn!(%error, "no python: cli:python skills are unavailable"),
     }
     let interpreter = interpreter.map_err(|_| ());
-    let surroundings = Surroundings::new(config);
-    let python = Python::new(interpreter, launcher.clone(), surroundings.clone(), config.idle);
+    let python = Python::new(interpreter, launcher.clone(), surroundings.clone(), jailer.clone(), config.idle);
     Runners::new([
         ("cli:python", Arc::new(python) as Arc<dyn runner::Runner>),
-        ("cli:exec", Arc::new(Executable::new(launcher.clone(), surroundings))),
+        ("cli:exec", Arc::new(Executable::new(launcher.clone(), surroundings, jailer))),
         ("inproc", Arc::new(InProcess::new(functions))),
     ])
 }
@@ -112,14 +123,20 @@ fn runners(config: &Config, functions: Functions, launcher: &Launcher, _offers: 
 async fn keep_up_to_date(worker: Arc<Worker>, strays: Arc<Strays>) {
     let mut ticks = tokio::time::interval(worker.config.reload_interval);
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    let mut looked_after = Instant::now();
     loop {
         ticks.tick().await;
-        let (worker, strays) = (Arc::clone(&worker), Arc::clone(&strays));
+        let (worker, strays, jailer) = (Arc::clone(&worker), Arc::clone(&strays), worker.jailer.clone());
         if let Err(error) = tokio::task::spawn_blocking(move || worker.registry.reload()).await {
             tracing::error!(%error, "the skill folders could not be reloaded");
         }
-        if let Ok(found @ 1..) = tokio::task::spawn_blocking(move || strays.sweep()).await {
+        let found = tokio::task::spawn_blocking(move || strays.sweep()).await.unwrap_or_default();
+        if found > 0 {
             tracing::warn!(found, "killed processes that had escaped their supervisor");
+        }
+        if found > 0 || looked_after.elapsed() > LOOK_AFTER {
+            looked_after = Instant::now();
+            let _ = tokio::task::spawn_blocking(move || jailer.look_after()).await;
         }
     }
 }

@@ -219,7 +219,7 @@ impl Manifest {
             circuit_rules: raw.circuit.map(circuit::resolve).transpose()?,
             concurrency: raw.concurrency,
             limits: raw.limits,
-            jail: jail::resolve(raw.jail, raw.network)?,
+            jail: jail::resolve(raw.jail, raw.network, raw.readable)?,
             env: bounds::check_env(raw.env)?,
             toolset: raw.toolset,
             unavailable: raw.unavailable,

@@ -15,6 +15,7 @@
 //! The socket closes when the call is dropped (deadline, cancellation) and when the worker dies, whatever killed it.
 //! Should a skill kill its supervisor, its orphans come to the worker, a subreaper too, and [`strays`] ends them.
 //!
+//! - [`jail`]: what a skill's process may reach
 //! - [`launch`]: the worker's side: start a supervisor, hand it descriptors, hear how it ended
 //! - [`forkserver`]: a process that forks one for each call
 //! - [`supervise`]: the supervisor itself
@@ -23,6 +24,7 @@
 //! - [`strays`]: children the worker did not start
 
 pub(crate) mod forkserver;
+pub mod jail;
 pub(crate) mod launch;
 pub(crate) mod once;
 pub(crate) mod run;
@@ -31,7 +33,8 @@ pub mod supervise;
 mod tree;
 mod wire;
 
-pub(crate) use forkserver::{ForkServer, Forked};
+pub(crate) use forkserver::{Call, ForkServer, Forked};
+pub(crate) use jail::Jailer;
 pub(crate) use launch::{LaunchError, Launcher, Running};
 pub(crate) use once::once;
 pub(crate) use run::{RunError, drain_to_log};

@@ -10,7 +10,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::admission::Admission;
 use crate::config::Config;
-use crate::process::Launcher;
+use crate::process::{Jailer, Launcher};
 use crate::registry::Registry;
 
 /// A worker.
@@ -19,6 +19,7 @@ pub(crate) struct Worker {
     pub(crate) registry: Registry,
     pub(crate) admission: Admission,
     pub(crate) launcher: Launcher,
+    pub(crate) jailer: Jailer,
     /// What sets this process apart from the one before it.
     instance_id: String,
     /// What is waited for before a shard ends: connections that linger.
@@ -29,12 +30,12 @@ pub(crate) struct Worker {
 }
 
 impl Worker {
-    pub(crate) fn new(config: Config, registry: Registry, launcher: Launcher) -> Arc<Self> {
+    pub(crate) fn new(config: Config, registry: Registry, launcher: Launcher, jailer: Jailer) -> Arc<Self> {
         let admission = Admission::new(config.concurrency, config.queue);
         let (draining, abandoned) = (watch::Sender::new(false), CancellationToken::new());
         let instance_id = hex(&random_id::<8>());
         let tasks = TaskTracker::new();
-        Arc::new(Self { config, registry, admission, launcher, instance_id, tasks, draining, abandoned })
+        Arc::new(Self { config, registry, admission, launcher, jailer, instance_id, tasks, draining, abandoned })
     }
 
     pub(crate) fn is_draining(&self) -> bool {

@@ -35,9 +35,9 @@ settings! {
         "Where a worker listens: `HOST:PORT` or `unix:/path`.";
     WORKER_ID "OPENSKILL_WORKER_ID" "" "worker"
         "What a worker calls itself, in `meta.worker_id`. Default: host name and process id.";
-    CLI_DIR "OPENSKILL_CLI_DIR" "./worker/skills" "worker, up, check"
+    CLI_DIR "OPENSKILL_CLI_DIR" "./worker/skills" "worker, up, check, doctor"
         "Folders of manifests and scripts, separated by colons.";
-    ALLOWED_ROOT "OPENSKILL_ALLOWED_ROOT" "./data" "worker, up, check"
+    ALLOWED_ROOT "OPENSKILL_ALLOWED_ROOT" "./data" "worker, up, check, doctor"
         "The only folder skills may touch. Skills run in the folder that holds it, so that `data/docs` means the same to callers and skills.";
     TIMEOUT_MS "OPENSKILL_TIMEOUT_MS" "15000" "gateway, up, check"
         "The longest a call may take, unless its manifest says otherwise, in milliseconds.";
@@ -77,8 +77,10 @@ settings! {
         "How often skill folders are looked at for changes, in milliseconds.";
     IDLE_MS "OPENSKILL_IDLE_MS" "300000" "worker, up"
         "What a worker keeps warm for a skill (interpreters) goes when the skill has had no call for this long, in milliseconds.";
-    PYTHON "OPENSKILL_PYTHON" "python3" "worker, up, check"
+    PYTHON "OPENSKILL_PYTHON" "python3" "worker, up, check, doctor"
         "The interpreter of `cli:python` skills. Looked up once, at start.";
+    SKILL_USER "OPENSKILL_SKILL_USER" "65534:65534" "worker, up, check, doctor"
+        "The user that skills' processes have, `UID:GID` by number, where the worker is root. Another worker runs them under its own.";
     DEBUG "OPENSKILL_DEBUG" "0" "all"
         "`1` logs more, and puts the stderr of failing skills into `error.details`. It may hold paths and secrets.";
     LOG "OPENSKILL_LOG" "info" "all"

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use openskill_gateway::config::{CircuitRules, SessionRules, SkillRules, Source, SourceError};
 use openskill_worker::listen::Address;
+use openskill_worker::process::jail::User;
 
 use super::{Problem, Problems, Raw, mask, names};
 
@@ -43,6 +44,7 @@ pub(crate) struct Settings {
     pub(crate) reload: Duration,
     pub(crate) idle: Duration,
     pub(crate) python: PathBuf,
+    pub(crate) skill_user: User,
     pub(crate) debug: bool,
     pub(crate) log: String,
     pub(crate) log_format: LogFormat,
@@ -83,6 +85,9 @@ impl Settings {
             reload: reader.millis(names::RELOAD_MS, 10, 3_600_000),
             idle: reader.millis(names::IDLE_MS, 100, 86_400_000),
             python: PathBuf::from(raw.value(names::PYTHON)),
+            skill_user: reader
+                .parse(names::SKILL_USER, "UID or UID:GID, numbers other than 0, such as 65534:65534")
+                .unwrap_or(User { uid: 65534, gid: 65534 }),
             debug: reader.flag(names::DEBUG),
             log: raw.value(names::LOG).to_owned(),
             log_format: reader.one_of(names::LOG_FORMAT, &[("text", LogFormat::Text), ("json", LogFormat::Json)]),

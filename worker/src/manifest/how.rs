@@ -31,6 +31,16 @@ pub enum How {
 }
 
 impl How {
+    /// Whether a process of its own runs it here, which the jail is for.
+    pub fn is_process(&self) -> bool {
+        match self {
+            Self::Python(_) | Self::Exec(_) => true,
+            // A server's target is a program, unless it is a URL.
+            Self::Mcp(mcp) => !mcp.target.contains("://"),
+            _ => false,
+        }
+    }
+
     /// The file that is run, if it is one of the skill folder's: absolute. A change to it is a change to the skill.
     pub fn file(&self) -> Option<&Path> {
         match self {

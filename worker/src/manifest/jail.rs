@@ -1,6 +1,8 @@
 //! What a skill's process may reach.
 
-use serde::Deserialize;
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
 
 use super::Fault;
 
@@ -11,6 +13,8 @@ pub struct Jail {
     pub level: Level,
     /// Which network it may use.
     pub network: Network,
+    /// What it may read and run besides: absolute paths.
+    pub readable: Vec<PathBuf>,
 }
 
 /// What happens where the kernel can't give all of the jail.
@@ -27,12 +31,12 @@ pub enum Level {
 }
 
 /// Which network a process may use.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Network {
     /// No network, nor any socket to the outside.
     #[default]
     None,
-    /// TCP connections to these ports.
+    /// TCP connections to these ports, and to port 53, for names.
     Connect(Vec<u16>),
     /// Whatever the worker may use.
     Full,
@@ -46,8 +50,15 @@ pub(super) enum RawNetwork {
     Ports(Vec<u16>),
 }
 
+/// The most paths a manifest may name.
+const MAX_READABLE: usize = 32;
+
 /// Checks what was written.
-pub(super) fn resolve(level: Option<Level>, network: Option<RawNetwork>) -> Result<Jail, Fault> {
+pub(super) fn resolve(
+    level: Option<Level>,
+    network: Option<RawNetwork>,
+    readable: Vec<PathBuf>,
+) -> Result<Jail, Fault> {
     let network = match network {
         None => Network::None,
         Some(RawNetwork::Word(word)) if word == "none" => Network::None,
@@ -57,5 +68,8 @@ pub(super) fn resolve(level: Option<Level>, network: Option<RawNetwork>) -> Resu
         }
         Some(_) => return Err(("network", "must be none, full, or a list of 1 to 64 ports".to_owned()).into()),
     };
-    Ok(Jail { level: level.unwrap_or_default(), network })
+    if readable.len() > MAX_READABLE || readable.iter().any(|path| !path.is_absolute() || path.parent().is_none()) {
+        return Err(("readable", format!("must be at most {MAX_READABLE} absolute paths, '/' not among them")).into());
+    }
+    Ok(Jail { level: level.unwrap_or_default(), network, readable })
 }

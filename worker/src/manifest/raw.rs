@@ -33,6 +33,8 @@ pub(super) struct Raw {
     #[serde(default)]
     pub(super) jail: Option<super::Level>,
     pub(super) network: Option<super::jail::RawNetwork>,
+    #[serde(default)]
+    pub(super) readable: Vec<std::path::PathBuf>,
     pub(super) unavailable: Option<String>,
     pub(super) timeout_ms: Option<u32>,
     pub(super) allowed_root: Option<String>,
@@ -103,7 +105,7 @@ pub struct Limits {
     pub open_files: u64,
     /// The largest file one process may write, in MiB.
     pub file_size_mb: u64,
-    /// Processes and threads at once, of all calls of the same user that run.
+    /// Processes and threads at once, beyond those the skills' user had some seconds before.
     pub processes: u64,
 }
 

@@ -10,6 +10,7 @@
 //! What a run is, and how it ends, is the same as for a process of its own ([`super::run`]): pipes to its descriptors, a
 //! whole tree that is gone before its place is free, and the end of the worker as the end of all.
 
+use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -20,6 +21,7 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use serde::Serialize;
 use tokio::sync::{mpsc, oneshot};
 
+use super::jail::{Plan, User};
 use super::launch::{LaunchError, Launcher, Pipes, send_with};
 use super::run::{Finished, RunError, converse};
 use super::wire::{Command, Order};
@@ -45,6 +47,8 @@ pub(crate) struct ForkServer {
     calls: Arc<Calls>,
     next: AtomicU64,
     launcher: Launcher,
+    /// The user of its processes, if it is not the worker's.
+    owner: Option<User>,
 }
 
 /// How a call on a fork server went.
@@ -55,11 +59,21 @@ pub(crate) enum Forked {
     NotStarted,
 }
 
+/// What a call's process is told.
+#[derive(Debug, Clone, Copy, Serialize)]
+pub(crate) struct Call<'a> {
+    /// What the call adds to the environment.
+    pub(crate) env: &'a BTreeMap<&'static str, String>,
+    /// The limit on the processes of its user.
+    pub(crate) processes: u64,
+}
+
 /// What is sent with a call's descriptors.
 #[derive(Serialize)]
 struct Message<'a> {
     call: u64,
-    env: &'a std::collections::BTreeMap<&'static str, String>,
+    #[serde(flatten)]
+    told: Call<'a>,
 }
 
 impl ForkServer {
@@ -72,7 +86,9 @@ impl ForkServer {
         let (orders, to_send) = mpsc::unbounded_channel();
         tokio::spawn(super::run::drain_to_log(stderr));
         tokio::spawn(attend::attend(running, Arc::clone(&calls), to_send));
-        Ok(Arc::new(Self { socket, orders, calls, next: AtomicU64::new(1), launcher: launcher.clone() }))
+        let owner = command.jail.as_ref().and_then(Plan::user);
+        let (next, launcher) = (AtomicU64::new(1), launcher.clone());
+        Ok(Arc::new(Self { socket, orders, calls, next, launcher, owner }))
     }
 
     /// How many calls it has.
@@ -111,21 +127,18 @@ impl ForkServer {
     }
 
     /// Runs one call. Dropping the future ends the call's process tree, and lets `slot` go after that.
-    pub(crate) async fn run(
-        &self,
-        env: &std::collections::BTreeMap<&'static str, String>,
-        input: &[&[u8]],
-        events: &EventSink,
-        slot: Slot,
-    ) -> Forked {
+    pub(crate) async fn run(&self, told: &Call<'_>, input: &[&[u8]], events: &EventSink, slot: Slot) -> Forked {
         let (pipes, theirs) = match Pipes::open() {
             Ok(pipes) => pipes,
             Err(error) => return Forked::Ran(Err(LaunchError::Supervisor(error).into())),
         };
+        if let Some(owner) = self.owner {
+            super::supervise::hand_over(&theirs, owner);
+        }
         let call = self.next.fetch_add(1, Ordering::Relaxed);
         let Some(ended) = self.calls.open(call, slot) else { return Forked::NotStarted };
         let mut ended = Watched { ended: Some(ended), call, server: self };
-        if let Err(error) = self.send(&Message { call, env }, &theirs) {
+        if let Err(error) = self.send(&Message { call, told: *told }, &theirs) {
             tracing::warn!(%error, "a fork server took no call");
             self.calls.take_back(call);
             return Forked::NotStarted;

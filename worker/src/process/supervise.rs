@@ -17,15 +17,17 @@ use std::time::{Duration, Instant};
 
 use openskill_proto::metadata::ENV_EVENTS_FD;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::fchown;
 use rustix::io::{FdFlags, fcntl_getfd, fcntl_setfd};
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
 use rustix::process::{
-    DumpableBehavior, Pid, PidfdFlags, Resource, Rlimit, Signal, WaitOptions, getpid, pidfd_open, set_child_subreaper,
-    set_dumpable_behavior, set_parent_process_death_signal, setrlimit, setsid, wait,
+    DumpableBehavior, Gid, Pid, PidfdFlags, Resource, Rlimit, Signal, Uid, WaitOptions, getpid, pidfd_open,
+    set_child_subreaper, set_dumpable_behavior, set_parent_process_death_signal, setrlimit, setsid, wait,
 };
 
 mod forks;
 
+use super::jail::{self, Prepared, User};
 use super::tree::{self, Snapshot};
 use super::wire::{Command, DESCRIPTORS, Exit, MAX_MESSAGE_BYTES, ProcessLimits, Report};
 
@@ -46,6 +48,9 @@ pub const ARGUMENT: &str = "supervise";
 
 /// Runs the supervisor: `openskill supervise`, with the control socket as standard input.
 pub fn main() -> ExitCode {
+    if std::env::args().nth(2).is_some_and(|it| it == jail::probe::ARGUMENT) {
+        return jail::probe::main(std::env::args().nth(3).as_deref());
+    }
     // SAFETY: this is the first thing the process does, and nothing else uses descriptor 0.
     let control = UnixStream::from(unsafe { OwnedFd::from_raw_fd(0) });
     match supervise(control) {
@@ -64,12 +69,18 @@ fn supervise(mut control: UnixStream) -> std::io::Result<()> {
     rustix::thread::set_no_new_privs(true)?;
     let (command, descriptors) = receive(&mut control)?;
     close_on_exec()?;
+    let not_started = |error: std::io::Error| Report::NotStarted { errno: error.raw_os_error().unwrap_or(0) };
+    // Its folder for temporary files goes at the end of this function, when nothing runs that could use it.
+    let mut jail = match jail::prepare(command.jail.as_ref()) {
+        Ok(jail) => jail,
+        Err(error) => return report(&mut control, &not_started(error)),
+    };
     if command.forks {
-        return forks::supervise(control, &command, descriptors);
+        return forks::supervise(control, &command, descriptors, &mut jail);
     }
-    let child = match start(&command, descriptors, None) {
+    let child = match start(&command, descriptors, &mut jail, None) {
         Ok(child) => child,
-        Err(error) => return report(&mut control, &Report::NotStarted { errno: error.raw_os_error().unwrap_or(0) }),
+        Err(error) => return report(&mut control, &not_started(error)),
     };
     let (exit, leftovers, all_gone) = attend(&control, child)?;
     report(&mut control, &Report::Ended { exit, leftovers })?;
@@ -119,15 +130,26 @@ fn close_on_exec() -> std::io::Result<()> {
 }
 
 /// Starts the program. `status` is a descriptor for a fork server alone.
-fn start(command: &Command, descriptors: [OwnedFd; DESCRIPTORS], status: Option<OwnedFd>) -> std::io::Result<Pid> {
+fn start(
+    command: &Command,
+    descriptors: [OwnedFd; DESCRIPTORS],
+    jail: &mut Prepared,
+    status: Option<OwnedFd>,
+) -> std::io::Result<Pid> {
+    if let Some(user) = jail.user() {
+        hand_over(&descriptors, user);
+    }
     let [stdin, stdout, stderr, events] = descriptors;
     fcntl_setfd(&events, FdFlags::empty())?;
-    let limits = command.limits;
+    let mut limits = command.limits;
+    limits.processes = limits.processes.saturating_add(jail.others());
+    let mut walls = jail.take();
     let mut process = std::process::Command::new(&command.program);
     process
         .args(&command.args)
         .env_clear()
         .envs(&command.env)
+        .envs(jail.environment())
         .env(ENV_EVENTS_FD, events.as_raw_fd().to_string())
         .current_dir(&command.cwd)
         .stdin(Stdio::from(stdin))
@@ -141,14 +163,25 @@ fn start(command: &Command, descriptors: [OwnedFd; DESCRIPTORS], status: Option<
     unsafe {
         process.pre_exec(move || {
             setsid()?;
-            // Should the supervisor be killed, the skill goes at once; its children are the worker's then.
-            set_parent_process_death_signal(Some(Signal::KILL))?;
-            apply(limits)
+            apply(limits)?;
+            if let Some(walls) = &mut walls {
+                walls.enter()?;
+            }
+            // Should the supervisor be killed, the skill goes at once; its children are the worker's then. Last, as
+            // becoming another user undoes it.
+            set_parent_process_death_signal(Some(Signal::KILL)).map_err(Into::into)
         });
     }
     // The child is waited for below, together with whatever it leaves.
     let child = process.spawn()?;
     Pid::from_raw(child.id() as i32).ok_or_else(|| std::io::Error::from(std::io::ErrorKind::NotFound))
+}
+
+/// The pipes become its user's, so that the program can open them once more by their names (`/dev/stderr`).
+pub(super) fn hand_over(descriptors: &[OwnedFd], user: User) {
+    for descriptor in descriptors {
+        let _ = fchown(descriptor, Some(Uid::from_raw(user.uid)), Some(Gid::from_raw(user.gid)));
+    }
 }
 
 fn apply(limits: ProcessLimits) -> std::io::Result<()> {
@@ -157,6 +190,7 @@ fn apply(limits: ProcessLimits) -> std::io::Result<()> {
         (Resource::Cpu, limits.cpu_seconds),
         (Resource::Nofile, limits.open_files),
         (Resource::Fsize, limits.file_size_bytes),
+        (Resource::Nproc, limits.processes),
         (Resource::Core, 0),
     ];
     for (resource, wanted) in wanted {

@@ -9,6 +9,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use super::jail;
 use crate::manifest::Limits;
 
 const MIB: u64 = 1024 * 1024;
@@ -32,6 +33,8 @@ pub(crate) struct Command {
     /// It is a fork server: see [`super::forkserver`]. Its fourth descriptor is the socket of its calls.
     #[serde(default)]
     pub(crate) forks: bool,
+    /// What it may reach. None: whatever the worker may, and no folder of its own for temporary files.
+    pub(crate) jail: Option<jail::Plan>,
 }
 
 /// Resource limits (setrlimit(2)) of each process of the skill, in the units of the system.
@@ -41,7 +44,7 @@ pub(crate) struct ProcessLimits {
     pub(crate) cpu_seconds: u64,
     pub(crate) open_files: u64,
     pub(crate) file_size_bytes: u64,
-    /// All processes and threads of the user.
+    /// Processes and threads of the user, beyond those it had already.
     pub(crate) processes: u64,
 }
 

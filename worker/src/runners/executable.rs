@@ -11,7 +11,8 @@ use rustix::fs::{Access, access};
 use crate::environment::Surroundings;
 use crate::manifest::exec::Exec;
 use crate::manifest::{How, Manifest};
-use crate::process::{self, Command, Launcher, ProcessLimits};
+use crate::process::jail::Plan;
+use crate::process::{self, Command, Jailer, Launcher, ProcessLimits};
 use crate::runner::{Invocation, RawOutput, Runner};
 
 mod command_line;
@@ -20,14 +21,24 @@ mod command_line;
 pub(crate) struct Executable {
     launcher: Launcher,
     surroundings: Surroundings,
+    jailer: Jailer,
 }
 
 impl Executable {
-    pub(crate) fn new(launcher: Launcher, surroundings: Surroundings) -> Self {
-        Self { launcher, surroundings }
+    pub(crate) fn new(launcher: Launcher, surroundings: Surroundings, jailer: Jailer) -> Self {
+        Self { launcher, surroundings, jailer }
+    }
+
+    /// What a program's process may reach: its own folder, also if it stands there as a link to elsewhere.
+    fn jail(&self, program: &Path, manifest: &Manifest) -> Result<Option<Plan>, String> {
+        let real = program.canonicalize().ok();
+        let folders = [Some(program), real.as_deref()].into_iter().flatten().filter_map(Path::parent);
+        let readable: Vec<_> = folders.map(Path::to_owned).chain([program.to_owned()]).collect();
+        self.jailer.plan(manifest, &readable, &[])
     }
 
     fn command(&self, exec: &Exec, invocation: &Invocation) -> Result<Command, SkillError> {
+        let jail = self.jail(&exec.program, &invocation.manifest);
         Ok(Command {
             program: exec.program.clone(),
             args: command_line::fill(&exec.args, &invocation.input)?,
@@ -35,6 +46,7 @@ impl Executable {
             cwd: self.surroundings.start_folder().to_owned(),
             limits: ProcessLimits::of(&invocation.manifest.limits),
             forks: false,
+            jail: jail.map_err(|reason| SkillError::new(ErrorCode::Unavailable, reason))?,
         })
     }
 }
@@ -42,7 +54,8 @@ impl Executable {
 impl Runner for Executable {
     fn admit(&self, manifest: &Manifest) -> Result<(), String> {
         let How::Exec(exec) = &manifest.how else { return Err("it names no program".to_owned()) };
-        runnable(&exec.program)
+        runnable(&exec.program)?;
+        self.jail(&exec.program, manifest).map(|_| ())
     }
 
     fn run(self: Arc<Self>, invocation: Invocation) -> BoxFuture<'static, RawOutput> {

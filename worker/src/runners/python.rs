@@ -18,7 +18,8 @@ use openskill_proto::v1::{ErrorCode, SkillError};
 use crate::environment::{Surroundings, path_text};
 use crate::manifest::python::{Isolation, Python as Script};
 use crate::manifest::{How, Level, Manifest};
-use crate::process::{self, Command, Launcher, ProcessLimits};
+use crate::process::jail::Plan;
+use crate::process::{self, Command, Jailer, Launcher, ProcessLimits};
 use crate::runner::{Invocation, RawOutput, Runner};
 
 mod forking;
@@ -44,6 +45,7 @@ const CLOSING: Duration = Duration::from_secs(3);
 pub(crate) struct Python {
     interpreter: Result<Interpreter, ()>,
     surroundings: Surroundings,
+    jailer: Jailer,
     house: House,
     /// Skills with something warm.
     warm: Mutex<HashMap<String, Arc<Warm>>>,
@@ -77,11 +79,21 @@ impl Python {
         interpreter: Result<Interpreter, ()>,
         launcher: Launcher,
         surroundings: Surroundings,
+        jailer: Jailer,
         idle: Duration,
     ) -> Self {
         let most = std::thread::available_parallelism().map_or(1, usize::from);
         let house = House { launcher, runtime: tokio::runtime::Handle::current(), idle, most };
-        Self { interpreter, surroundings, house, warm: Mutex::default() }
+        Self { interpreter, surroundings, jailer, house, warm: Mutex::default() }
+    }
+
+    /// What a script's process may reach.
+    fn jail(&self, interpreter: &Interpreter, script: &Path, manifest: &Manifest) -> Result<Option<Plan>, String> {
+        let mut readable = interpreter.prefixes.clone();
+        // The folder, for what the script imports; the file itself, in case it is a link to elsewhere.
+        readable.extend(script.parent().map(Path::to_owned));
+        readable.extend([script.to_owned(), interpreter.path.clone()]);
+        self.jailer.plan(manifest, &readable, &[])
     }
 
     /// How a fresh interpreter runs the script.
@@ -91,28 +103,35 @@ impl Python {
         script: &Path,
         manifest: &Manifest,
         env: BTreeMap<String, String>,
-    ) -> Command {
-        Command {
+    ) -> Result<Command, SkillError> {
+        let jail = self.jail(interpreter, script, manifest);
+        Ok(Command {
             program: interpreter.path.clone(),
             args: FLAGS.map(str::to_owned).into_iter().chain([path_text(script)]).collect(),
             env,
             cwd: self.surroundings.start_folder().to_owned(),
             limits: ProcessLimits::of(&manifest.limits),
             forks: false,
-        }
+            jail: jail.map_err(|reason| SkillError::new(ErrorCode::Unavailable, reason))?,
+        })
     }
 
     /// What is kept ready for the skill as it is now. What was kept for an older one takes no more calls.
-    fn warm(&self, manifest: &Arc<Manifest>, interpreter: &Interpreter, script: &Script) -> Arc<Warm> {
+    fn warm(
+        &self,
+        manifest: &Arc<Manifest>,
+        interpreter: &Interpreter,
+        script: &Script,
+    ) -> Result<Arc<Warm>, SkillError> {
         let mut all = self.lock();
         if let Some(warm) = all.get(&manifest.id) {
             if Arc::ptr_eq(&warm.manifest, manifest) || warm.manifest == *manifest {
-                return Arc::clone(warm);
+                return Ok(Arc::clone(warm));
             }
             warm.retire();
         }
         let env = self.surroundings.of_skill(manifest);
-        let command = self.command(interpreter, &script.script, manifest, env);
+        let command = self.command(interpreter, &script.script, manifest, env)?;
         let kept = match script.isolation {
             Isolation::Shared => Kept::Shared(Shared::new(&command, &script.script)),
             Isolation::Fork | Isolation::Process => {
@@ -121,7 +140,25 @@ impl Python {
         };
         let warm = Arc::new(Warm { manifest: Arc::clone(manifest), kept });
         all.insert(manifest.id.clone(), Arc::clone(&warm));
-        warm
+        Ok(warm)
+    }
+
+    /// Runs a call on what is kept warm. None: it was not started.
+    async fn run_warm(
+        &self,
+        interpreter: &Interpreter,
+        script: &Script,
+        invocation: &Invocation,
+    ) -> Result<Option<RawOutput>, SkillError> {
+        let manifest = &invocation.manifest;
+        let warm = self.warm(manifest, interpreter, script)?;
+        Ok(match &warm.kept {
+            Kept::Forking(forking) => {
+                let processes = self.jailer.most_processes(manifest.limits.processes);
+                forking.run(&self.house, invocation, processes).await
+            }
+            Kept::Shared(shared) => shared.run(&self.house, invocation).await,
+        })
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<String, Arc<Warm>>> {
@@ -131,11 +168,14 @@ impl Python {
 
 impl Runner for Python {
     fn admit(&self, manifest: &Manifest) -> Result<(), String> {
-        self.interpreter
+        let interpreter = self
+            .interpreter
             .as_ref()
             .map_err(|()| "there is no usable Python on this worker; its log says why (OPENSKILL_PYTHON)")?;
         match &manifest.how {
-            How::Python(Script { script, .. }) if script.is_file() => Ok(()),
+            How::Python(Script { script, .. }) if script.is_file() => {
+                self.jail(interpreter, script, manifest).map(|_| ())
+            }
             How::Python(Script { script, .. }) => {
                 let name = script.file_name().unwrap_or_default().to_string_lossy();
                 Err(format!("its script '{name}' is not there"))
@@ -151,19 +191,20 @@ impl Runner for Python {
                 let message = "the skill can't run on this worker";
                 return RawOutput::Failed(SkillError::new(ErrorCode::Unavailable, message));
             };
-            if script.isolation != Isolation::Process {
-                let warm = self.warm(&manifest, interpreter, script);
-                let ran = match &warm.kept {
-                    Kept::Forking(forking) => forking.run(&self.house, &invocation).await,
-                    Kept::Shared(shared) => shared.run(&self.house, &invocation).await,
-                };
-                if let Some(output) = ran {
-                    return output;
-                }
+            let ran = match script.isolation {
+                Isolation::Process => Ok(None),
+                Isolation::Fork | Isolation::Shared => self.run_warm(interpreter, script, &invocation).await,
+            };
+            match ran {
+                Ok(Some(output)) => return output,
+                Ok(None) => {}
+                Err(error) => return RawOutput::Failed(error),
             }
             let env = self.surroundings.of(&invocation);
-            let command = self.command(interpreter, &script.script, &manifest, env);
-            process::once(&self.house.launcher, &command, invocation, true).await
+            match self.command(interpreter, &script.script, &manifest, env) {
+                Ok(command) => process::once(&self.house.launcher, &command, invocation, true).await,
+                Err(error) => RawOutput::Failed(error),
+            }
         }
         .boxed()
     }

@@ -21,6 +21,7 @@ use rustix::net::{RecvFlags, recv};
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Pid, PidfdFlags, WaitOptions, pidfd_open, waitpid};
 
+use super::super::jail::Prepared;
 use super::super::wire::{Command, DESCRIPTORS, Exit, Loaded, Notice, Order, Report};
 use super::{End, GRACE, STEP, report, start, tree};
 
@@ -38,10 +39,11 @@ pub(super) fn supervise(
     mut control: UnixStream,
     command: &Command,
     descriptors: [OwnedFd; DESCRIPTORS],
+    jail: &mut Prepared,
 ) -> std::io::Result<()> {
     let (status, status_theirs) = pipe_with(PipeFlags::CLOEXEC)?;
     fcntl_setfl(&status, OFlags::NONBLOCK)?;
-    let server = match start(command, descriptors, Some(status_theirs)) {
+    let server = match start(command, descriptors, jail, Some(status_theirs)) {
         Ok(server) => server,
         Err(error) => return report(&mut control, &Report::NotStarted { errno: error.raw_os_error().unwrap_or(0) }),
     };
@@ -55,6 +57,7 @@ pub(super) fn supervise(
         ending: Vec::new(),
         orders: Lines::default(),
         words: Lines::default(),
+        jail,
     };
     let attended = forks.attend();
     // Whatever ended it: nothing of it stays.
@@ -64,7 +67,7 @@ pub(super) fn supervise(
 }
 
 /// A fork server and its calls.
-struct Forks {
+struct Forks<'a> {
     control: UnixStream,
     status: OwnedFd,
     /// None once it has ended.
@@ -78,6 +81,7 @@ struct Forks {
     ending: Vec<Ending>,
     orders: Lines,
     words: Lines,
+    jail: &'a Prepared,
 }
 
 struct Running {
@@ -95,7 +99,7 @@ struct Ending {
     killed: BTreeSet<i32>,
 }
 
-impl Forks {
+impl Forks<'_> {
     /// Until the worker hangs up, or nothing is left to wait for.
     fn attend(&mut self) -> std::io::Result<()> {
         while self.server.is_some() || !self.running.is_empty() || !self.ending.is_empty() {
@@ -249,6 +253,7 @@ impl Forks {
         let alone = orphans.is_empty();
         let over: Vec<Ending> = self.ending.extract_if(.., |_| alone).collect();
         for Ending { call, exit, killed, .. } in over {
+            self.jail.end_call(call);
             self.tell(&Notice::Ended { call, exit, leftovers: killed.len() as u32 })?;
         }
         Ok(())

@@ -11,7 +11,7 @@ use super::House;
 use super::freshness::changed_since;
 use crate::environment::{self, path_text};
 use crate::process::once::{failure, input_parts, output};
-use crate::process::{Command, ForkServer, Forked, ProcessLimits};
+use crate::process::{Call, Command, ForkServer, Forked, ProcessLimits};
 use crate::runner::{Invocation, RawOutput};
 
 /// The program of a fork server.
@@ -64,13 +64,13 @@ impl Forking {
         Self { command: server_command(fresh, script, jailed), script: script.to_owned(), state: Mutex::default() }
     }
 
-    /// Runs a call, if there is a fork server for it. None: it was not started.
-    pub(super) async fn run(&self, house: &House, invocation: &Invocation) -> Option<RawOutput> {
+    /// Runs a call, if there is a fork server for it. None: it was not started. `processes` is the limit on all of its user.
+    pub(super) async fn run(&self, house: &House, invocation: &Invocation, processes: u64) -> Option<RawOutput> {
         let env: BTreeMap<_, _> = environment::of_call(invocation).collect();
         let Invocation { input, events, slot, .. } = invocation;
         for _ in 0..TRIES {
             let Some(server) = self.pick(house) else { break };
-            match server.run(&env, &input_parts(input), events, slot.clone()).await {
+            match server.run(&Call { env: &env, processes }, &input_parts(input), events, slot.clone()).await {
                 Forked::Ran(Ok(finished)) => return Some(output(finished)),
                 Forked::Ran(Err(error)) => return Some(RawOutput::Failed(failure(&error))),
                 Forked::NotStarted => self.note(&server),
@@ -177,8 +177,8 @@ fn server_command(fresh: &Command, script: &Path, jailed: bool) -> Command {
     // Room for the id of the call a child will have, so that the system shows whose process it is.
     env.insert("OPENSKILL_CALL_ID".to_owned(), "-".repeat(CALL_ID_BYTES));
     env.insert("OPENSKILL_FORKSERVER".to_owned(), settings.to_string());
-    // A limit of each call, which its process sets itself: the server's own time is that of all its forks.
-    let limits = ProcessLimits { cpu_seconds: u64::MAX, ..fresh.limits };
+    // Limits of each call, which its process sets itself: the server's own time and children are those of all calls.
+    let limits = ProcessLimits { cpu_seconds: u64::MAX, processes: u64::MAX, ..fresh.limits };
     Command { args, env, limits, forks: true, ..fresh.clone() }
 }
 

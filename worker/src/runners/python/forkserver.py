@@ -173,10 +173,7 @@ class Server:
             os.setsid()
             # What the call leaves behind stays below it while it lives, and comes to the supervisor when it ends.
             self.libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-            cpu = self.settings["cpu_seconds"]
-            most = resource.getrlimit(resource.RLIMIT_CPU)[1]
-            if most == resource.RLIM_INFINITY or cpu < most:
-                resource.setrlimit(resource.RLIMIT_CPU, (cpu, cpu))
+            limit(resource.RLIMIT_CPU, self.settings["cpu_seconds"])
             if self.ruleset >= 0:
                 self.libc.syscall(LANDLOCK_RESTRICT_SELF, self.ruleset, 0)
                 os.close(self.ruleset)
@@ -188,6 +185,7 @@ class Server:
             os.close(self.wake_write)
             os.close(self.status)
             self.calls.close()
+            limit(resource.RLIMIT_NPROC, call["processes"])
             environment(call, adopt(descriptors))
         except BaseException:
             os._exit(NOT_BEGUN)
@@ -202,6 +200,13 @@ def name_place(libc):
     libc.getenv.restype = ctypes.c_void_p
     place = libc.getenv(CALL_ID.encode())
     return place if place and len(ctypes.string_at(place)) >= CALL_ID_BYTES else 0
+
+
+def limit(kind, wanted):
+    """Lowers a limit for good; one that is lower already stays."""
+    most = resource.getrlimit(kind)[1]
+    if most == resource.RLIM_INFINITY or wanted < most:
+        resource.setrlimit(kind, (wanted, wanted))
 
 
 def read_waiting(descriptor):

@@ -13,6 +13,8 @@ pub struct Interpreter {
     pub path: PathBuf,
     /// Major and minor version.
     pub version: (u32, u32),
+    /// Where its libraries are: what it has to be able to read.
+    pub prefixes: Vec<PathBuf>,
 }
 
 /// Why there is no Python.
@@ -35,7 +37,8 @@ pub enum PythonError {
 /// There is none, or none that is new enough.
 pub fn find(wanted: Option<&Path>) -> Result<Interpreter, PythonError> {
     let wanted = wanted.unwrap_or(Path::new("python3"));
-    let program = "import sys; print(sys.executable); print(*sys.version_info[:2])";
+    let program = "import sys; print(sys.executable); print(*sys.version_info[:2]); \
+                   print(*{sys.prefix, sys.exec_prefix, sys.base_prefix, sys.base_exec_prefix}, sep='\\n')";
     let output = StdCommand::new(wanted)
         .args(["-I", "-c", program])
         .output()
@@ -45,7 +48,9 @@ pub fn find(wanted: Option<&Path>) -> Result<Interpreter, PythonError> {
     let (path, version) = (lines.next().unwrap_or_default(), lines.next().unwrap_or_default());
     let version = version.split_once(' ').and_then(|(major, minor)| Some((major.parse().ok()?, minor.parse().ok()?)));
     match version {
-        Some(version) if version >= OLDEST => Ok(Interpreter { path: PathBuf::from(path), version }),
+        Some(version) if version >= OLDEST => {
+            Ok(Interpreter { path: PathBuf::from(path), version, prefixes: lines.map(PathBuf::from).collect() })
+        }
         Some((major, minor)) => Err(PythonError::TooOld(wanted.to_owned(), major, minor)),
         None => Err(PythonError::NotPython(wanted.to_owned())),
     }

@@ -1,0 +1,45 @@
+//! `openskill doctor`.
+
+use std::process::ExitCode;
+
+use openskill_worker::doctor::{Examination, Finding, Status, examine};
+use serde_json::{Value, json};
+
+use super::block_on;
+use crate::args::Doctor;
+use crate::exit::{FAILED, Failure};
+use crate::serve;
+use crate::settings::{Raw, Settings};
+use crate::terminal::say;
+
+pub(super) fn run(args: &Doctor, settings: &Settings, raw: &Raw) -> Result<ExitCode, Failure> {
+    let config = serve::worker_config(settings, raw)?;
+    let engine = std::env::var("DOCKER_HOST").ok();
+    block_on(async {
+        let found = examine(config, engine).await.map_err(Failure::system("isolating skills"))?;
+        if args.json {
+            say(&format!("{}\n", serde_json::to_string_pretty(&to_json(&found)).unwrap_or_default()));
+        } else {
+            show(&found);
+        }
+        Ok(if found.is_good() { ExitCode::SUCCESS } else { ExitCode::from(FAILED) })
+    })
+}
+
+fn show(found: &Examination) {
+    let line = |it: &Finding| {
+        say(&format!("{:<5} {:<13} {}\n", it.status.word(), it.topic, it.text.replace('\n', " ")));
+    };
+    found.machine.iter().for_each(line);
+    let (good, rest): (Vec<_>, Vec<_>) = found.skills.iter().partition(|it| it.status == Status::Ok);
+    say(&format!("{:<5} {:<13} {} can run with all that their manifests ask for\n", "ok", "skills", good.len()));
+    rest.into_iter().for_each(line);
+}
+
+fn to_json(found: &Examination) -> Value {
+    let list = |findings: &[Finding]| {
+        let one = |it: &Finding| json!({ "topic": it.topic, "status": it.status.word(), "text": it.text });
+        findings.iter().map(one).collect::<Vec<_>>()
+    };
+    json!({ "good": found.is_good(), "machine": list(&found.machine), "skills": list(&found.skills) })
+}

@@ -1,0 +1,609 @@
+//! The jail, attacked: skills that try to reach what is not theirs, through the whole system.
+//!
+//! Most of it needs root and a kernel with all of the jail; where either is missing, a test says so and passes.
+
+use std::collections::HashMap;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use openskill_proto::v1::InvokeRequest;
+use openskill_tests::folder::Folder;
+use openskill_tests::system::{PATIENCE, Setup, System, code, data, request};
+use openskill_tests::wait::until_true;
+use openskill_tests::{binary, processes};
+use serde_json::{Value, json};
+
+const ATTACKS: &str = include_str!("../fixtures/jail/attacks.py");
+
+/// Skills that attack, in a folder of their own, and a worker that runs them.
+struct Stage {
+    system: System,
+    folder: Folder,
+    uid: u32,
+}
+
+fn manifest(id: &str, more: &str) -> String {
+    format!("id: {id}\ntype: cli\nruntime: python\nentry: {id}.py\n{more}\n")
+}
+
+/// A user whom no other test counts processes of.
+fn new_user() -> u32 {
+    static NUMBER: AtomicU32 = AtomicU32::new(0);
+    200_000 + (std::process::id() % 100_000) * 32 + NUMBER.fetch_add(1, Ordering::Relaxed)
+}
+
+fn write_skills(skills: &[(&str, &str)]) -> Folder {
+    let folder = Folder::new();
+    for (id, more) in skills {
+        folder.write(&format!("skills/{id}.py"), ATTACKS);
+        folder.write(&format!("skills/{id}.yaml"), manifest(id, more));
+    }
+    std::fs::create_dir_all(folder.path().join("data/narrow")).unwrap();
+    folder
+}
+
+fn setup(folder: &Folder, uid: u32) -> Setup {
+    let skills = folder.path().join("skills").display().to_string();
+    Setup::command(&["up", "--workers", "1", "--listen", "127.0.0.1:0", "--skills-dir", &skills])
+        .data(&folder.path().join("data"))
+        .with("OPENSKILL_SKILL_USER", uid)
+        .with("SECRET_OF_THE_WORKER", "hunter2")
+}
+
+impl Stage {
+    async fn with(skills: &[(&str, &str)]) -> Self {
+        let (folder, uid) = (write_skills(skills), new_user());
+        let system = setup(&folder, uid).start().await;
+        Self { system, folder, uid }
+    }
+
+    fn path(&self, name: &str) -> String {
+        self.folder.path().join(name).display().to_string()
+    }
+
+    async fn run(&self, skill: &str, attempts: Value) -> Value {
+        let call = InvokeRequest { timeout_ms: 20_000, ..request(skill, json!({ "try": attempts })) };
+        let result = self.system.invoke(call).await;
+        assert_eq!(code(&result), "", "{result:?}\n{}", self.system.process.log.text());
+        data(&result)
+    }
+
+    /// Tries each and compares how it ended.
+    async fn expect(&self, skill: &str, expected: &[(&str, Value, &str)]) {
+        let attempts = expected.iter().map(|(name, argument, _)| json!([name, argument])).collect();
+        let told = self.run(skill, attempts).await;
+        let told = told["told"].as_array().unwrap().iter().map(|it| it.as_str().unwrap().to_owned());
+        let told: Vec<_> =
+            expected.iter().zip(told).map(|((name, what, _), told)| format!("{name} {what}: {told}")).collect();
+        let wanted: Vec<_> = expected.iter().map(|(name, what, end)| format!("{name} {what}: {end}")).collect();
+        assert_eq!(told, wanted, "{skill}");
+    }
+
+    async fn is_well(&self) {
+        self.expect("attacks", &[("null", Value::Null, "done")]).await;
+    }
+}
+
+/// What `openskill doctor` finds of the machine, by topic.
+async fn machine() -> HashMap<String, String> {
+    let folder = write_skills(&[]);
+    let skills = folder.path().join("skills");
+    std::fs::create_dir_all(&skills).unwrap();
+    let output = tokio::process::Command::new(binary())
+        .args(["doctor", "--json", "--skills-dir"])
+        .arg(&skills)
+        .arg("--allowed-root")
+        .arg(folder.path().join("data"))
+        .current_dir(folder.path())
+        .output()
+        .await
+        .unwrap();
+    let found: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let text = |it: &Value| it.as_str().unwrap().to_owned();
+    found["machine"].as_array().unwrap().iter().map(|it| (text(&it["topic"]), text(&it["status"]))).collect()
+}
+
+/// Whether all of the jail can be had here. If not, says which test is skipped.
+async fn whole_jail(test: &str) -> bool {
+    let found = machine().await;
+    let is_ok = |topic: &str| found.get(topic).is_some_and(|it| it == "ok");
+    let whole = ["files", "system calls", "network", "signals"].into_iter().all(is_ok);
+    let as_root = rustix::process::geteuid().is_root();
+    if !whole || !as_root {
+        eprintln!("skipped: {test}: needs root and a kernel with all of the jail; `openskill doctor` says {found:?}");
+    }
+    whole && as_root
+}
+
+fn capabilities(status: &Value, set: &str) -> u64 {
+    u64::from_str_radix(status[set].as_str().unwrap(), 16).unwrap()
+}
+
+const DAC_OVERRIDE: u64 = 1 << 1;
+
+#[tokio::test]
+async fn a_skill_has_a_user_of_its_own_and_next_to_no_capability() {
+    if !whole_jail("a user of its own").await {
+        return;
+    }
+    let stage = Stage::with(&[("attacks", "")]).await;
+    // The root is root's: without passing permissions the skill could not write it.
+    let told = stage.run("attacks", json!([["write", stage.path("data/new")]])).await;
+    assert_eq!(told["told"], json!(["done"]));
+    let status = &told["status"];
+    let ids = vec![stage.uid.to_string(); 4].join("\t");
+    assert_eq!(
+        (status["Uid"].as_str(), status["Gid"].as_str(), &status["Groups"]),
+        (Some(&*ids), Some(&*ids), &json!(""))
+    );
+    for set in ["CapEff", "CapPrm", "CapInh", "CapBnd", "CapAmb"] {
+        assert_eq!(capabilities(status, set) & !DAC_OVERRIDE, 0, "{set}: {status}");
+    }
+    assert_eq!((status["NoNewPrivs"].as_str(), status["Seccomp"].as_str()), (Some("1"), Some("2")));
+}
+
+#[tokio::test]
+async fn a_user_that_reaches_all_it_needs_has_no_capability_at_all() {
+    let python = Path::new("/usr/bin/python3");
+    if !python.exists() || !whole_jail("a user that reaches all").await {
+        return;
+    }
+    let (folder, uid) = (write_skills(&[("attacks", "")]), new_user());
+    std::os::unix::fs::chown(folder.path().join("data"), Some(uid), Some(uid)).unwrap();
+    let system = setup(&folder, uid).with("OPENSKILL_PYTHON", python.display()).start().await;
+    let stage = Stage { system, folder, uid };
+    let told =
+        stage.run("attacks", json!([["write", stage.path("data/new")], ["utime", stage.path("data/new")]])).await;
+    assert_eq!(told["told"], json!(["done", "done"]));
+    for set in ["CapEff", "CapPrm", "CapInh", "CapBnd", "CapAmb"] {
+        assert_eq!(capabilities(&told["status"], set), 0, "{set}");
+    }
+    // Its own files it may date as it likes.
+    assert_eq!(std::fs::metadata(stage.path("data/new")).unwrap().mtime(), 1);
+}
+
+#[tokio::test]
+async fn ordinary_programs_notice_nothing() {
+    let stage = Stage::with(&[("attacks", ""), ("ports", "network: [443]")]).await;
+    for skill in ["attacks", "ports"] {
+        let own = stage.path("data/own");
+        let expected = [
+            ("write", json!(own), "done"),
+            ("read", json!(own), "done"),
+            ("chmod", json!(own), "done"),
+            ("utime", json!(own), "done"),
+            ("touch", json!(own), "done"),
+            ("truncate", json!(own), "done"),
+            ("fifo", json!(stage.path(&format!("data/fifo-{skill}"))), "done"),
+            ("remove", json!(own), "done"),
+            ("list", json!(stage.path("data")), "done"),
+            ("read", json!(stage.path("skills/attacks.py")), "done"),
+            ("temp", Value::Null, "done"),
+            ("fork", Value::Null, "done"),
+            ("thread", Value::Null, "done"),
+            ("program", Value::Null, "done"),
+            ("loop", Value::Null, "done"),
+            ("tls", Value::Null, "done"),
+            ("socketpair", Value::Null, "done"),
+            ("subreaper", Value::Null, "done"),
+            ("pidfd_open", Value::Null, "done"),
+            ("ask_personality", Value::Null, "done"),
+            ("stderr", Value::Null, "done"),
+            ("null", Value::Null, "done"),
+        ];
+        stage.expect(skill, &expected).await;
+    }
+}
+
+#[tokio::test]
+async fn files_of_others_are_out_of_reach() {
+    if !whole_jail("files of others").await {
+        return;
+    }
+    let stage = Stage::with(&[("attacks", ""), ("narrow", "allowed_root: data/narrow")]).await;
+    stage.folder.write("secret", "hunter2");
+    stage.folder.write("data/wide", "x");
+    let outside = std::env::temp_dir().join(format!("openskill-attack-{}", std::process::id())).display().to_string();
+    std::os::unix::fs::symlink("/etc/shadow", stage.path("data/link")).unwrap();
+    let refused = "EACCES";
+    let secret = stage.path("secret");
+    let expected = [
+        ("read", json!("/etc/shadow"), refused),
+        ("read", json!(stage.path("data/link")), refused),
+        ("read", json!(secret), refused),
+        ("truncate", json!(secret), refused),
+        ("remove", json!(secret), refused),
+        ("list", json!("/root"), refused),
+        ("list", json!("/"), refused),
+        ("list", json!(std::env::temp_dir()), refused),
+        ("write", json!(outside), refused),
+        ("write", json!("/root/openskill-attack"), refused),
+        ("write", json!("/dev/shm/openskill-attack"), refused),
+        ("write", json!(stage.path("skills/attacks.py")), refused),
+        ("write", json!(stage.path("skills/new.py")), refused),
+        ("write", json!("/proc/sys/kernel/hostname"), refused),
+        ("write", json!("/proc/self/oom_score_adj"), refused),
+        ("environ_of_worker", Value::Null, refused),
+    ];
+    stage.expect("attacks", &expected).await;
+    assert!(!Path::new(&outside).exists());
+    stage.expect("narrow", &[("read", json!(stage.path("data/wide")), refused)]).await;
+    // Nor does a skill of the same user see another's.
+    let call_id = format!("sleeps-{}", std::process::id());
+    let call = InvokeRequest { call_id: call_id.clone(), ..request("attacks", json!({"try": [["sleep", 10]]})) };
+    let mut client = stage.system.skills().await;
+    let sleeping = tokio::spawn(async move { client.invoke(call).await });
+    until_true("it sleeps", PATIENCE, || processes::of_call(&call_id).len() == 1).await;
+    let pid = processes::of_call(&call_id)[0];
+    let expected = [("read", json!(format!("/proc/{pid}/environ")), refused), ("kill", json!(pid), "EPERM")];
+    stage.expect("attacks", &expected).await;
+    sleeping.abort();
+}
+
+#[tokio::test]
+async fn modes_owners_and_times_of_others_files_do_not_change() {
+    if !whole_jail("modes of others' files").await {
+        return;
+    }
+    let stage = Stage::with(&[("attacks", "")]).await;
+    let file = stage.folder.write("file", "x");
+    std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o640)).unwrap();
+    let before = file.metadata().unwrap();
+    let path = json!(file);
+    let attempts = ["chmod", "chown", "utime", "touch", "setxattr"].map(|name| json!([name, path]));
+    let told = stage.run("attacks", json!(attempts)).await;
+    assert_eq!(
+        (&told["told"][0], &told["told"][1], &told["told"][4]),
+        (&json!("EPERM"), &json!("EPERM"), &json!("ENOTSUP"))
+    );
+    let after = file.metadata().unwrap();
+    assert_eq!(
+        (after.mode(), after.uid(), after.ctime(), after.ctime_nsec()),
+        (before.mode(), before.uid(), before.ctime(), before.ctime_nsec())
+    );
+}
+
+/// Listens for whatever a skill might reach.
+struct Listeners {
+    tcp: tokio::net::TcpListener,
+    other_tcp: tokio::net::TcpListener,
+    udp: tokio::net::UdpSocket,
+    _unix: std::os::unix::net::UnixListener,
+    _datagram: std::os::unix::net::UnixDatagram,
+    abstract_name: String,
+    _abstract: std::os::unix::net::UnixListener,
+}
+
+impl Listeners {
+    async fn at(folder: &Folder) -> Self {
+        use std::os::linux::net::SocketAddrExt as _;
+        let abstract_name = format!("openskill-attack-{}-{}", std::process::id(), new_user());
+        let address = std::os::unix::net::SocketAddr::from_abstract_name(&abstract_name).unwrap();
+        let unix = std::os::unix::net::UnixListener::bind(folder.path().join("data/engine.sock")).unwrap();
+        let datagram = std::os::unix::net::UnixDatagram::bind(folder.path().join("data/log.sock")).unwrap();
+        for socket in ["data/engine.sock", "data/log.sock"] {
+            std::fs::set_permissions(folder.path().join(socket), std::fs::Permissions::from_mode(0o777)).unwrap();
+        }
+        Self {
+            tcp: tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap(),
+            other_tcp: tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap(),
+            udp: tokio::net::UdpSocket::bind("127.0.0.1:0").await.unwrap(),
+            _unix: unix,
+            _datagram: datagram,
+            _abstract: std::os::unix::net::UnixListener::bind_addr(&address).unwrap(),
+            abstract_name,
+        }
+    }
+
+    fn tcp(&self) -> u16 {
+        self.tcp.local_addr().unwrap().port()
+    }
+
+    fn other_tcp(&self) -> u16 {
+        self.other_tcp.local_addr().unwrap().port()
+    }
+
+    fn udp(&self) -> u16 {
+        self.udp.local_addr().unwrap().port()
+    }
+}
+
+/// What no skill gets, whatever network its manifest asks for.
+fn never(stage: &Stage, listeners: &Listeners) -> Vec<(&'static str, Value, &'static str)> {
+    vec![
+        ("unix", json!(stage.path("data/engine.sock")), "EACCES"),
+        ("unix_datagram", json!(stage.path("data/log.sock")), "EACCES"),
+        ("abstract", json!(listeners.abstract_name), "EACCES"),
+        ("netlink", Value::Null, "EACCES"),
+        ("raw", Value::Null, "EACCES"),
+        ("vsock", Value::Null, "EACCES"),
+    ]
+}
+
+#[tokio::test]
+async fn without_a_word_there_is_no_network() {
+    if !whole_jail("no network").await {
+        return;
+    }
+    let stage = Stage::with(&[("attacks", "")]).await;
+    let listeners = Listeners::at(&stage.folder).await;
+    let mut expected = never(&stage, &listeners);
+    for (name, port) in [
+        ("connect", listeners.tcp()),
+        ("udp", listeners.udp()),
+        ("mptcp", listeners.tcp()),
+        ("fastopen", listeners.tcp()),
+    ] {
+        expected.push((name, json!(port), "EACCES"));
+    }
+    stage.expect("attacks", &expected).await;
+}
+
+#[tokio::test]
+async fn a_list_of_ports_is_exactly_those_by_tcp_alone() {
+    if !whole_jail("a list of ports").await {
+        return;
+    }
+    let folder = write_skills(&[]);
+    std::fs::create_dir_all(folder.path().join("skills")).unwrap();
+    let listeners = Listeners::at(&folder).await;
+    let (open, shut) = (listeners.tcp(), listeners.other_tcp());
+    folder.write("skills/ports.py", ATTACKS);
+    folder.write("skills/ports.yaml", manifest("ports", &format!("network: [{open}]")));
+    let uid = new_user();
+    let stage = Stage { system: setup(&folder, uid).start().await, folder, uid };
+    let mut expected = never(&stage, &listeners);
+    expected.extend([
+        ("connect", json!(open), "done"),
+        ("connect", json!(shut), "EACCES"),
+        ("udp", json!(listeners.udp()), "EACCES"),
+        ("fastopen", json!(shut), "EACCES"),
+        ("fastopen_message", json!(shut), "EACCES"),
+        ("fastopen_option", json!(shut), "EACCES"),
+        ("upper_layer", json!("smc"), "EACCES"),
+        ("mptcp", json!(shut), "EACCES"),
+        ("bind", Value::Null, "EACCES"),
+        ("listen", Value::Null, "EACCES"),
+        ("io_uring", Value::Null, "ENOSYS"),
+    ]);
+    stage.expect("ports", &expected).await;
+    let told = stage.run("ports", json!([])).await;
+    assert_eq!(told["environment"]["RES_OPTIONS"], "use-vc");
+}
+
+#[tokio::test]
+async fn the_full_network_is_that_of_the_internet() {
+    let stage = Stage::with(&[("full", "network: full")]).await;
+    let listeners = Listeners::at(&stage.folder).await;
+    let mut expected = vec![
+        ("connect", json!(listeners.tcp()), "done"),
+        ("udp", json!(listeners.udp()), "done"),
+        ("listen", Value::Null, "done"),
+    ];
+    if whole_jail("what the full network leaves out").await {
+        expected.extend(never(&stage, &listeners));
+    }
+    stage.expect("full", &expected).await;
+}
+
+#[tokio::test]
+async fn the_worker_and_its_likes_can_not_be_signalled_traced_or_slowed() {
+    if !whole_jail("signals").await {
+        return;
+    }
+    let stage = Stage::with(&[("attacks", "")]).await;
+    let gateway = stage.system.process.pid();
+    let expected = [
+        ("kill", json!("supervisor"), "EPERM"),
+        ("kill", json!("worker"), "EPERM"),
+        ("kill", json!(gateway), "EPERM"),
+        ("kill", json!(1), "EPERM"),
+        ("ptrace_parent", Value::Null, "EPERM"),
+        ("process_vm_readv", Value::Null, "EPERM"),
+        ("pidfd_getfd", Value::Null, "EPERM"),
+        ("limits_of_worker", Value::Null, "EPERM"),
+        ("priority_of_all", Value::Null, "EPERM"),
+    ];
+    stage.expect("attacks", &expected).await;
+}
+
+#[tokio::test]
+async fn what_the_kernel_offers_beyond_files_and_sockets_is_refused() {
+    if !whole_jail("system calls").await {
+        return;
+    }
+    let stage = Stage::with(&[("attacks", "")]).await;
+    let root = stage.path("data");
+    let mut expected = vec![
+        ("io_uring", Value::Null, "ENOSYS"),
+        ("clone3", Value::Null, "ENOSYS"),
+        ("mount", json!(root), "EPERM"),
+        ("umount", json!("/proc"), "EPERM"),
+        ("open_tree", json!(root), "EPERM"),
+        ("fsopen", Value::Null, "EPERM"),
+        ("chroot", json!(root), "EPERM"),
+        ("unshare_user", Value::Null, "EPERM"),
+        ("clone_user", Value::Null, "EPERM"),
+        ("bpf", Value::Null, "EPERM"),
+        ("perf", Value::Null, "EPERM"),
+        ("userfaultfd", Value::Null, "EPERM"),
+        ("keyctl", Value::Null, "EPERM"),
+        ("handle", json!(root), "EPERM"),
+        ("shared_memory", Value::Null, "EPERM"),
+        ("message_queue", Value::Null, "EPERM"),
+        ("personality", Value::Null, "EPERM"),
+        ("device", json!(stage.path("data/device")), "EPERM"),
+        ("syslog", Value::Null, "EPERM"),
+        ("sethostname", Value::Null, "EPERM"),
+        ("terminal_input", Value::Null, "EPERM"),
+        ("landlock", Value::Null, "done"),
+    ];
+    if cfg!(target_arch = "x86_64") {
+        expected.extend([("x32", Value::Null, "ENOSYS"), ("old_x32", Value::Null, "ENOSYS")]);
+    }
+    stage.expect("attacks", &expected).await;
+}
+
+#[tokio::test]
+async fn a_fork_bomb_is_bounded_and_gone_after_its_deadline() {
+    if !whole_jail("a fork bomb").await {
+        return;
+    }
+    let stage = Stage::with(&[("attacks", ""), ("bomb", "limits: {processes: 64}")]).await;
+    let call_id = format!("bomb-{}", std::process::id());
+    let call =
+        InvokeRequest { call_id: call_id.clone(), timeout_ms: 4000, ..request("bomb", json!({"bomb": "forks"})) };
+    let mut client = stage.system.skills().await;
+    let begun = Instant::now();
+    let running = tokio::spawn(async move { client.invoke(call).await.unwrap().into_inner() });
+    until_true("the bomb has gone off", PATIENCE, || processes::of_call(&call_id).len() > 32).await;
+    // Another skill of the same worker, and of another user's count: it has no process but its own.
+    let most = processes::of_call(&call_id).len();
+    assert!(most <= 65, "{most}");
+    let result = running.await.unwrap();
+    assert_eq!(code(&result), "TIMEOUT", "{result:?}");
+    assert!(begun.elapsed() < Duration::from_secs(6), "{:?}", begun.elapsed());
+    processes::gone(&call_id, Duration::from_secs(10)).await;
+    stage.is_well().await;
+}
+
+#[tokio::test]
+async fn a_memory_bomb_ends_as_an_error_and_the_worker_lives() {
+    let stage = Stage::with(&[("attacks", ""), ("bomb", "limits: {memory_mb: 256}")]).await;
+    let workers = stage.system.worker_pids();
+    let result = stage.system.invoke(request("bomb", json!({"bomb": "memory"}))).await;
+    assert_eq!(code(&result), "EXECUTION_ERROR", "{result:?}");
+    stage.is_well().await;
+    assert_eq!(stage.system.worker_pids(), workers);
+}
+
+#[tokio::test]
+async fn the_folder_for_temporary_files_is_private_and_gone_afterwards() {
+    let stage = Stage::with(&[("attacks", ""), ("free", "jail: \"off\"")]).await;
+    let mut seen = Vec::new();
+    for skill in ["attacks", "attacks", "free"] {
+        let told = stage.run(skill, json!([])).await;
+        assert_eq!(told["temp"]["mode"], 0o700, "{told}");
+        let path = PathBuf::from(told["environment"]["TMPDIR"].as_str().unwrap());
+        until_true("the folder is gone", PATIENCE, || !path.exists()).await;
+        assert!(!seen.contains(&path));
+        seen.push(path);
+    }
+}
+
+#[tokio::test]
+async fn what_a_killed_supervisor_left_is_swept_up() {
+    let stage = Stage::with(&[("free", "jail: \"off\"")]).await;
+    let result = stage.system.invoke(request("free", json!({"bomb": "parent"}))).await;
+    assert_eq!(code(&result), "EXECUTION_ERROR", "{result:?}");
+    let path = PathBuf::from(std::fs::read_to_string(stage.path("data/told")).unwrap());
+    until_true("the folder is gone", PATIENCE, || !path.exists()).await;
+}
+
+#[tokio::test]
+async fn without_a_jail_a_skill_is_what_the_worker_is() {
+    let stage = Stage::with(&[("free", "jail: \"off\"")]).await;
+    let listeners = Listeners::at(&stage.folder).await;
+    stage.folder.write("secret", "x");
+    // What the other tests see refused works when nothing refuses it.
+    let expected = [
+        ("bind", Value::Null, "done"),
+        ("listen", Value::Null, "done"),
+        ("connect", json!(listeners.tcp()), "done"),
+        ("udp", json!(listeners.udp()), "done"),
+        ("unix", json!(stage.path("data/engine.sock")), "done"),
+        ("unix_datagram", json!(stage.path("data/log.sock")), "done"),
+        ("abstract", json!(listeners.abstract_name), "done"),
+        ("netlink", Value::Null, "done"),
+        ("kill", json!("supervisor"), "done"),
+        ("kill", json!("worker"), "done"),
+        ("message_queue", Value::Null, "done"),
+        ("read", json!(stage.path("secret")), "done"),
+        ("chmod", json!(stage.path("secret")), "done"),
+        ("write", json!(stage.path("skills/new.txt")), "done"),
+    ];
+    stage.expect("free", &expected).await;
+    assert_eq!(std::fs::metadata(stage.path("secret")).unwrap().mode() & 0o777, 0o777);
+    let told = stage.run("free", json!([])).await;
+    let own = rustix::process::geteuid().as_raw().to_string();
+    assert_eq!(told["status"]["Uid"].as_str().unwrap().split('\t').next(), Some(own.as_str()));
+    assert_eq!((told["status"]["NoNewPrivs"].as_str(), told["status"]["Seccomp"].as_str()), (Some("1"), Some("0")));
+}
+
+#[tokio::test]
+async fn a_skill_that_requires_more_than_there_is_does_not_run() {
+    let folder = write_skills(&[("strict", "jail: required"), ("attacks", "")]);
+    let skills = folder.path().join("skills").display().to_string();
+    // Root that may not change users: as in a container whose capabilities were dropped.
+    let through = ["setpriv", "--bounding-set", "-setuid,-setgid"];
+    if !whole_jail("a jail that is required").await {
+        return;
+    }
+    let uid = new_user();
+    let stage = Stage { system: setup(&folder, uid).through(&through).start().await, folder, uid };
+    let result = stage.system.invoke(request("strict", json!({}))).await;
+    assert_eq!(code(&result), "UNAVAILABLE", "{result:?}");
+    let listed: Value = stage.system.get("/skills/strict").await.json();
+    assert!(listed.to_string().contains("user of its own"), "{listed}");
+    // One that takes what there is runs, and without capabilities.
+    let told = stage.run("attacks", json!([["kill", "worker"], ["read", "/etc/shadow"]])).await;
+    assert_eq!(told["told"], json!(["EPERM", "EACCES"]));
+    assert_eq!(capabilities(&told["status"], "CapEff"), 0);
+    for (through, expected) in [(&through[..], 1), (&["env"], 0)] {
+        let ran = tokio::process::Command::new(through[0])
+            .args(&through[1..])
+            .arg(binary())
+            .args(["doctor", "--skills-dir", &skills, "--allowed-root", &stage.path("data")])
+            .output()
+            .await
+            .unwrap();
+        let said = String::from_utf8_lossy(&ran.stdout);
+        assert_eq!(ran.status.code(), Some(expected), "{said}");
+        assert_eq!(said.contains("no    strict"), expected == 1, "{said}");
+    }
+}
+
+#[tokio::test]
+async fn a_worker_that_is_not_root_keeps_its_own_files_from_skills() {
+    let python = Path::new("/usr/bin/python3");
+    if !python.exists() || !whole_jail("a worker that is not root").await {
+        return;
+    }
+    let (folder, uid) = (write_skills(&[("attacks", "jail: required")]), new_user());
+    let own = |name: &str| {
+        std::os::unix::fs::chown(folder.path().join(name), Some(uid), Some(uid)).unwrap();
+        folder.path().join(name)
+    };
+    own("data");
+    folder.write("secret", "x");
+    let secret = own("secret");
+    let user = uid.to_string();
+    let through = ["setpriv", "--reuid", &user, "--regid", &user, "--clear-groups"];
+    let reached = std::process::Command::new(through[0]).args(&through[1..]).arg(binary()).arg("--version").output();
+    if !reached.is_ok_and(|it| it.status.success()) {
+        eprintln!("skipped: a worker that is not root: another user can't start {}", binary().display());
+        return;
+    }
+    let setup = setup(&folder, uid).with("OPENSKILL_PYTHON", python.display()).through(&through);
+    let stage = Stage { system: setup.start().await, folder, uid };
+    let path = json!(secret);
+    let expected = [
+        ("read", path.clone(), "EACCES"),
+        ("chown", path.clone(), "EPERM"),
+        ("setxattr", path.clone(), "ENOTSUP"),
+        // These say so and do nothing.
+        ("chmod", path.clone(), "done"),
+        ("utime", path, "done"),
+        ("kill", json!("worker"), "EPERM"),
+        ("environ_of_worker", Value::Null, "EACCES"),
+        ("limits_of_worker", Value::Null, "EPERM"),
+        ("write", json!(stage.path("data/new")), "done"),
+        ("temp", Value::Null, "done"),
+        ("fork", Value::Null, "done"),
+    ];
+    stage.expect("attacks", &expected).await;
+    let it = secret.metadata().unwrap();
+    assert_eq!((it.mode() & 0o777, it.mtime() == 1), (0o644, false));
+}

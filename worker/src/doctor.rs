@@ -1,0 +1,212 @@
+//! What this machine gives to skills, found out by trying, and which skills ask for more: what `openskill doctor` does.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use crate::config::Config;
+use crate::process::jail::Facts;
+use crate::process::strays::Strays;
+use crate::runners::{Functions, Interpreter, PythonError, find_python};
+use crate::worker::Worker;
+
+mod engine;
+
+/// How much of something there is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Status {
+    /// All of it.
+    Ok,
+    /// Some of it, or another way to nearly the same.
+    Part,
+    /// None.
+    No,
+}
+
+impl Status {
+    /// `ok`, `part` or `no`.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::Part => "part",
+            Self::No => "no",
+        }
+    }
+}
+
+/// One thing that was looked at.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Finding {
+    /// What it is, in a word or two; for a skill its id.
+    pub topic: String,
+    /// How much of it there is.
+    pub status: Status,
+    /// What was found, and what follows from it.
+    pub text: String,
+}
+
+/// All that was found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Examination {
+    /// The machine, in a fixed order.
+    pub machine: Vec<Finding>,
+    /// The skills, by id; those that their authors declare unavailable are left out.
+    pub skills: Vec<Finding>,
+}
+
+impl Examination {
+    /// Whether every skill can run as its manifest requires.
+    pub fn is_good(&self) -> bool {
+        self.skills.iter().all(|it| it.status != Status::No)
+    }
+}
+
+/// Looks at the machine and at all skills. `engine` is the address of the container engine, as in `DOCKER_HOST`; none
+/// means the usual one. Takes at most a few seconds.
+///
+/// # Errors
+/// The system lacks what skill processes need at all.
+pub async fn examine(config: Config, engine: Option<String>) -> std::io::Result<Examination> {
+    let python = find_python(config.python.as_deref());
+    let (_, unreadable) = crate::registry::read_folders(&config.skill_dirs, &config.allowed_root);
+    let strays = Strays::adopt()?;
+    let worker = crate::build(config, Functions::default(), Arc::new(strays));
+    let facts = worker.jailer.facts();
+    let containers = tokio::task::spawn_blocking(move || engine::look(engine.as_deref())).await;
+    let machine = vec![
+        kernel(),
+        user(&worker, facts, python.as_ref().ok()),
+        files(facts),
+        calls(facts),
+        tcp(facts),
+        signals(facts),
+        children(),
+        interpreter(python, worker.config.python.as_deref()),
+        containers.unwrap_or_else(|_| finding("containers", Status::No, "the engine could not be asked")),
+    ];
+    let mut skills = of_skills(&worker);
+    skills.extend(unreadable.iter().map(|error| finding("a manifest", Status::No, error.to_string())));
+    worker.registry.close().await;
+    worker.launcher.finished().await;
+    Ok(Examination { machine, skills })
+}
+
+fn finding(topic: &str, status: Status, text: impl Into<String>) -> Finding {
+    Finding { topic: topic.to_owned(), status, text: text.into() }
+}
+
+fn kernel() -> Finding {
+    let name = rustix::system::uname();
+    let text = format!("{} {}", name.sysname().to_string_lossy(), name.release().to_string_lossy());
+    finding("kernel", Status::Ok, text)
+}
+
+fn user(worker: &Worker, facts: Facts, python: Option<&Interpreter>) -> Finding {
+    let own = rustix::process::geteuid().as_raw();
+    let skills = worker.jailer.user();
+    let skills = format!("{}:{}", skills.uid, skills.gid);
+    let say = |status, text| finding("user", status, text);
+    if !facts.root {
+        return say(
+            Status::Part,
+            format!("the worker's user is {own}, no root: skills run under it. It should own nothing but their data"),
+        );
+    }
+    if !facts.own_user {
+        return say(Status::No, "root may not change users here: skills run as root without capabilities".to_owned());
+    }
+    let hidden = worker.jailer.out_of_reach(&worker.config, python);
+    let Some(path) = hidden.first() else {
+        return say(Status::Ok, format!("skills run as {skills} without capabilities"));
+    };
+    let path = path.display();
+    if facts.landlock >= Facts::ALL_OF_FILES {
+        let text = format!(
+            "skills run as {skills} and pass file permissions, as that user does not reach {path}; Landlock bounds \
+             them. To do without: let the user reach it"
+        );
+        return say(Status::Part, text);
+    }
+    say(Status::No, format!("{skills} does not reach {path}: skills run as root without capabilities"))
+}
+
+fn files(facts: Facts) -> Finding {
+    let (status, text) = match facts.landlock {
+        0 => (Status::No, "no Landlock: skills read and write what their user may".to_owned()),
+        abi @ 1..Facts::ALL_OF_FILES => (Status::Part, format!("Landlock ABI {abi}: files outside can be cut off")),
+        abi => (Status::Ok, format!("Landlock ABI {abi}: skills reach their own files and the system's programs")),
+    };
+    finding("files", status, text)
+}
+
+fn calls(facts: Facts) -> Finding {
+    match facts.calls {
+        true => finding("system calls", Status::Ok, "seccomp: no network, mounts, namespaces or tracing by default"),
+        false => finding("system calls", Status::No, "no seccomp: skills may use the network and all the kernel gives"),
+    }
+}
+
+fn tcp(facts: Facts) -> Finding {
+    let (status, text) = match (facts.tcp, facts.calls) {
+        (true, true) => (Status::Ok, "a manifest's list of ports is kept"),
+        (true, false) => (Status::Part, "TCP is kept to a manifest's ports, other ways out are open"),
+        (false, true) => (Status::Part, "no Landlock ABI 4: a list of ports means no network at all"),
+        (false, false) => (Status::No, "neither Landlock ABI 4 nor seccomp: nothing keeps skills from the network"),
+    };
+    finding("network", status, text)
+}
+
+fn signals(facts: Facts) -> Finding {
+    let (status, text) = match (facts.signals, facts.own_user) {
+        (true, _) => (Status::Ok, "skills can signal no other process"),
+        (false, true) => (Status::Part, "no Landlock ABI 6: skills can signal one another, not the worker"),
+        (false, false) => (Status::No, "no Landlock ABI 6, no user of their own: skills can end the worker"),
+    };
+    finding("signals", status, text)
+}
+
+/// What a long-lived process of skills finds its children by, without reading all of `/proc`.
+fn children() -> Finding {
+    let pid = std::process::id();
+    match Path::new(&format!("/proc/{pid}/task/{pid}/children")).exists() {
+        true => finding("process tree", Status::Ok, "the kernel lists a process's children"),
+        false => finding("process tree", Status::Part, "the kernel lists no children: all of /proc is read instead"),
+    }
+}
+
+fn interpreter(found: Result<Interpreter, PythonError>, wanted: Option<&Path>) -> Finding {
+    match found {
+        Ok(Interpreter { path, version: (major, minor), .. }) => {
+            let wanted = wanted.unwrap_or(Path::new("python3"));
+            let started = in_path(wanted).and_then(|it| it.canonicalize().ok());
+            let shim = started.filter(|it| path.canonicalize().is_ok_and(|path| path != *it));
+            let shim = shim.map(|it| format!(", behind {}", it.display())).unwrap_or_default();
+            finding("python", Status::Ok, format!("{major}.{minor} at {}{shim}", path.display()))
+        }
+        Err(error) => finding("python", Status::No, format!("no cli:python skills: {error}")),
+    }
+}
+
+/// Where a program is that is started by this name.
+fn in_path(program: &Path) -> Option<std::path::PathBuf> {
+    if program.components().count() > 1 {
+        return Some(program.to_owned());
+    }
+    let folders = std::env::var_os("PATH")?;
+    std::env::split_paths(&folders).map(|folder| folder.join(program)).find(|it| it.is_file())
+}
+
+fn of_skills(worker: &Worker) -> Vec<Finding> {
+    let entries = worker.registry.describe().into_iter().filter_map(|skill| worker.registry.get(&skill.id));
+    let declared = entries.filter(|entry| entry.manifest.unavailable.is_none());
+    let look = |entry: Arc<crate::registry::Entry>| {
+        let manifest = &entry.manifest;
+        let lacking = if manifest.how.is_process() { worker.jailer.lacking(manifest) } else { Vec::new() };
+        let (status, text) = match &entry.runner {
+            Err(reason) => (Status::No, reason.clone()),
+            Ok(_) if !lacking.is_empty() => (Status::Part, lacking.join("; ")),
+            Ok(_) => (Status::Ok, manifest.runner.clone()),
+        };
+        finding(&manifest.id, status, text)
+    };
+    declared.map(look).collect()
+}

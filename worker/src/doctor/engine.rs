@@ -1,0 +1,82 @@
+//! Whether a container engine answers. Nothing is asked of it but that.
+
+use std::io::{Read, Write};
+use std::net::{TcpStream, ToSocketAddrs as _};
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+use super::{Finding, Status, finding};
+
+/// Where an engine listens unless told otherwise.
+const USUAL: &str = "unix:///var/run/docker.sock";
+
+/// For each of connecting, asking and hearing.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// The most of an answer that is read.
+const MAX_ANSWER: u64 = 4096;
+
+/// Asks the engine at this address whether it is there.
+pub(super) fn look(address: Option<&str>) -> Finding {
+    let address = address.filter(|it| !it.is_empty()).unwrap_or(USUAL);
+    match ask(address) {
+        Ok(answer) if answer.starts_with("HTTP/1.") && answer.contains(" 200 ") => {
+            finding("containers", Status::Ok, format!("an engine answers at {address}"))
+        }
+        Ok(_) => finding("containers", Status::No, format!("what listens at {address} is no container engine")),
+        Err(reason) => finding("containers", Status::No, format!("no docker skills: {address}: {reason}")),
+    }
+}
+
+fn ask(address: &str) -> std::io::Result<String> {
+    if let Some(path) = address.strip_prefix("unix://") {
+        let stream = UnixStream::connect(path)?;
+        stream.set_read_timeout(Some(PATIENCE))?;
+        stream.set_write_timeout(Some(PATIENCE))?;
+        return ping(stream);
+    }
+    let unknown = || std::io::Error::other("only unix:// and tcp:// are looked at");
+    let host = address.strip_prefix("tcp://").ok_or_else(unknown)?;
+    let at = host.to_socket_addrs()?.next().ok_or_else(unknown)?;
+    let stream = TcpStream::connect_timeout(&at, PATIENCE)?;
+    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_write_timeout(Some(PATIENCE))?;
+    ping(stream)
+}
+
+fn ping(mut stream: impl Read + Write) -> std::io::Result<String> {
+    stream.write_all(b"GET /_ping HTTP/1.0\r\nHost: engine\r\n\r\n")?;
+    let mut answer = Vec::new();
+    let read = stream.take(MAX_ANSWER).read_to_end(&mut answer);
+    // One that answers and keeps the connection has answered.
+    if answer.is_empty() {
+        read?;
+    }
+    Ok(String::from_utf8_lossy(&answer).into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_engine_is_what_answers_a_ping() {
+        let folder = std::env::temp_dir().join(format!("openskill-engine-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let path = folder.join("socket");
+        let address = format!("unix://{}", path.display());
+        assert_eq!(look(Some(&address)).status, Status::No);
+        let listener = std::os::unix::net::UnixListener::bind(&path).unwrap();
+        let server = std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            let mut asked = [0; 512];
+            let length = stream.read(&mut asked).unwrap();
+            assert!(asked[..length].starts_with(b"GET /_ping "));
+            stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nOK").unwrap();
+        });
+        assert_eq!(look(Some(&address)).status, Status::Ok);
+        server.join().unwrap();
+        std::fs::remove_dir_all(folder).unwrap();
+        assert_eq!(look(Some("ssh://host")).status, Status::No);
+    }
+}

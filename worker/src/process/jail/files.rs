@@ -1,0 +1,130 @@
+//! What a jailed process may reach, by Landlock: files, TCP ports, and whom it may signal.
+
+use std::io;
+use std::os::fd::AsFd as _;
+use std::path::Path;
+
+use landlock::{
+    ABI, Access as _, AccessFs, AccessNet, BitFlags, LandlockStatus, NetPort, PathBeneath, PathFd, RestrictionStatus,
+    Ruleset, RulesetAttr as _, RulesetCreated, RulesetCreatedAttr as _, RulesetStatus, Scope,
+};
+
+use super::Walls;
+use crate::manifest::Network;
+
+/// The newest ABI whose rights are asked for. What the kernel does not know is left out.
+const NEWEST: ABI = ABI::V9;
+
+/// Names are resolved over TCP, so that a list of ports says all there is.
+pub(super) const DNS: u16 = 53;
+
+/// What every program needs of the system, to read and to start. What is not there is passed over.
+const PROGRAMS: [&str; 9] =
+    ["/usr", "/lib", "/lib32", "/lib64", "/libx32", "/bin", "/sbin", "/nix/store", "/etc/alternatives"];
+
+/// To read: settings that programs look up, none of them a secret.
+const SETTINGS: &[&str] = &[
+    "/etc/ld.so.cache",
+    "/etc/ld.so.conf",
+    "/etc/ld.so.conf.d",
+    "/etc/ld.so.preload",
+    "/etc/localtime",
+    "/etc/timezone",
+    "/etc/locale.alias",
+    "/etc/nsswitch.conf",
+    "/etc/hosts",
+    "/etc/host.conf",
+    "/etc/resolv.conf",
+    "/etc/gai.conf",
+    "/etc/services",
+    "/etc/protocols",
+    "/etc/passwd",
+    "/etc/group",
+    "/etc/os-release",
+    "/etc/mime.types",
+    "/etc/magic",
+    "/etc/ssl/certs",
+    "/etc/ssl/cert.pem",
+    "/etc/ssl/openssl.cnf",
+    "/etc/pki/tls/certs",
+    "/etc/pki/tls/openssl.cnf",
+    "/etc/pki/ca-trust/extracted",
+    "/etc/ca-certificates",
+    "/etc/ca-certificates.conf",
+    "/etc/crypto-policies",
+    "/etc/python3",
+    "/proc",
+    "/sys/devices/system/cpu",
+];
+
+const READ_DEVICES: [&str; 2] = ["/dev/random", "/dev/urandom"];
+const WRITE_DEVICES: [&str; 3] = ["/dev/null", "/dev/zero", "/dev/full"];
+
+/// Makes the rules. Nothing is in force before [`enter`].
+pub(super) fn rules(walls: &Walls, temp: Option<&Path>) -> io::Result<RulesetCreated> {
+    let ruleset = Ruleset::default().handle_access(AccessFs::from_all(NEWEST)).map_err(io::Error::other)?;
+    let ruleset = ruleset.scope(Scope::from_all(NEWEST)).map_err(io::Error::other)?;
+    let ruleset = match walls.network {
+        Network::Full => ruleset,
+        _ => ruleset.handle_access(AccessNet::from_all(NEWEST)).map_err(io::Error::other)?,
+    };
+    let mut rules = ruleset.create().map_err(io::Error::other)?;
+    let read = AccessFs::ReadFile | AccessFs::ReadDir;
+    let run = read | AccessFs::Execute;
+    let device = AccessFs::ReadFile | AccessFs::IoctlDev;
+    for (paths, access) in [
+        (PROGRAMS.as_slice(), run),
+        (SETTINGS, read),
+        (&READ_DEVICES, device),
+        (&WRITE_DEVICES, device | AccessFs::WriteFile | AccessFs::Truncate),
+    ] {
+        for path in paths {
+            if let Ok(opened) = PathFd::new(path) {
+                rules = allow(rules, opened, access)?;
+            }
+        }
+    }
+    for path in &walls.readable {
+        rules = allow(rules, open(path)?, run)?;
+    }
+    let mut all = AccessFs::from_all(NEWEST);
+    all.remove(AccessFs::MakeChar | AccessFs::MakeBlock | AccessFs::IoctlDev);
+    for path in walls.writable.iter().map(AsRef::as_ref).chain(temp) {
+        rules = allow(rules, open(path)?, all)?;
+    }
+    if let Network::Connect(ports) = &walls.network {
+        for port in ports.iter().copied().chain([DNS]) {
+            let rule = NetPort::new(port, AccessNet::ConnectTcp);
+            rules = rules.add_rule(rule).map_err(io::Error::other)?;
+        }
+    }
+    Ok(rules)
+}
+
+fn open(path: &Path) -> io::Result<PathFd> {
+    PathFd::new(path).map_err(|_| io::Error::from(io::ErrorKind::NotFound))
+}
+
+/// Rights that are a folder's are left out for a file.
+fn allow(rules: RulesetCreated, opened: PathFd, access: BitFlags<AccessFs>) -> io::Result<RulesetCreated> {
+    let kind = rustix::fs::FileType::from_raw_mode(rustix::fs::fstat(opened.as_fd())?.st_mode);
+    let access = if kind.is_dir() { access } else { access & AccessFs::from_file(NEWEST) };
+    rules.add_rule(PathBeneath::new(opened, access)).map_err(io::Error::other)
+}
+
+/// Puts the rules in force, for good. Only system calls.
+pub(super) fn enter(rules: RulesetCreated) -> io::Result<RestrictionStatus> {
+    let status = rules.restrict_self().map_err(|_| io::Error::from_raw_os_error(1))?;
+    // The kernel had it when the worker began: without it nothing is to run.
+    if status.ruleset == RulesetStatus::NotEnforced { Err(io::Error::from_raw_os_error(1)) } else { Ok(status) }
+}
+
+/// The kernel's ABI, as it was when the rules were put in force.
+pub(super) fn abi(status: &RestrictionStatus) -> u32 {
+    match status.landlock {
+        LandlockStatus::Available { effective_abi, kernel_abi } => {
+            kernel_abi.map_or(effective_abi as i32, |newer| newer.max(effective_abi as i32)).unsigned_abs()
+        }
+        _ => 0,
+    }
+}

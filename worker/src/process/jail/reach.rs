@@ -1,0 +1,62 @@
+//! Whether a user reaches a path by the permissions that are there. Access lists are not looked at: where they say less,
+//! the skill finds out by itself; where they say more, it gets a capability it would not have needed.
+
+use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
+
+use super::User;
+
+/// Reading a file or folder, and using what is in it.
+pub(super) fn reads(user: User, path: &Path) -> bool {
+    reaches(user, path, 4)
+}
+
+/// Making and changing what is in a folder.
+pub(super) fn writes(user: User, path: &Path) -> bool {
+    reaches(user, path, 6)
+}
+
+/// `wanted`: bits as in a mode. What is not there is not in the way.
+fn reaches(user: User, path: &Path, wanted: u32) -> bool {
+    let Ok(path) = path.canonicalize() else { return true };
+    path.ancestors().skip(1).all(|folder| permits(user, folder, 1)) && permits(user, &path, wanted)
+}
+
+fn permits(user: User, path: &Path, wanted: u32) -> bool {
+    let Ok(it) = path.metadata() else { return true };
+    let wanted = if it.is_dir() { wanted | 1 } else { wanted };
+    let shift = match () {
+        () if it.uid() == user.uid => 6,
+        () if it.gid() == user.gid => 3,
+        () => 0,
+    };
+    (it.mode() >> shift) & wanted == wanted
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+
+    #[test]
+    fn each_folder_on_the_way_counts() {
+        let top = std::env::temp_dir().join(format!("openskill-reach-{}", std::process::id()));
+        let inner = top.join("inner");
+        std::fs::create_dir_all(&inner).unwrap();
+        std::fs::write(inner.join("file"), "x").unwrap();
+        let stranger = User { uid: 54_321, gid: 54_321 };
+        let mode = |path: &Path, mode| std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+        mode(&top, 0o755);
+        mode(&inner, 0o755);
+        mode(&inner.join("file"), 0o644);
+        assert!(reads(stranger, &inner.join("file")) && reads(stranger, &inner) && !writes(stranger, &inner));
+        mode(&inner, 0o777);
+        assert!(writes(stranger, &inner));
+        mode(&top, 0o700);
+        assert!(!reads(stranger, &inner.join("file")));
+        let owner = User { uid: top.metadata().unwrap().uid(), gid: 54_321 };
+        assert!(writes(owner, &inner) && reads(stranger, &top.join("missing")));
+        std::fs::remove_dir_all(top).unwrap();
+    }
+}
