@@ -49,7 +49,7 @@ use environment::Surroundings;
 use process::Launcher;
 use process::strays::Strays;
 use registry::Registry;
-use runners::{Executable, InProcess, Python, Runners};
+use runners::{Executable, Http, InProcess, Python, Runners};
 use worker::Worker;
 
 /// How much longer a shutdown listens, and refuses calls, after gateways were told of it. A connection that nobody accepts
@@ -104,6 +104,7 @@ fn runners(config: &Config, functions: Functions, launcher: &Launcher, _offers: 
     Runners::new([
         ("cli:python", Arc::new(python) as Arc<dyn runner::Runner>),
         ("cli:exec", Arc::new(Executable::new(launcher.clone(), surroundings))),
+        ("http", Arc::new(Http::new())),
         ("inproc", Arc::new(InProcess::new(functions))),
     ])
 }
