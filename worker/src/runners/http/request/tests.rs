@@ -96,7 +96,7 @@ fn a_query_leaves_out_what_is_absent_and_repeats_lists() {
     // What has no place of its own goes there too, without a body.
     assert_eq!(
         url(r#"{"o": {"a": 1}, "n": null, "l": [1, 2]}"#),
-        "https://a.example/?fixed=1&o=%7B%22a%22%3A1%7D&l=1&l=2"
+        "https://a.example/?fixed=1&o=%7B%22a%22%3A+1%7D&l=1&l=2"
     );
 }
 
