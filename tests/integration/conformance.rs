@@ -2,7 +2,12 @@
 
 use std::time::{Duration, Instant};
 
+use bytes::Bytes;
+use futures_util::StreamExt as _;
 use openskill_proto::v1::{InvokeRequest, invoke_event::Event};
+use openskill_tests::backend::{Backend, Reply};
+use openskill_tests::fixtures;
+use openskill_tests::folder::Folder;
 use openskill_tests::system::{Setup, System, code, data, request};
 use serde_json::{Value, json};
 
@@ -35,7 +40,46 @@ fn runners() -> Vec<Runner> {
             slow: ("in_wait", json!({"ms": 10_000})),
             progress: ("in_wait", json!({"ms": 10, "steps": 2})),
         },
+        Runner {
+            key: "http",
+            echo: ("http_echo", json!({"n": 1}), json!({"n": 1})),
+            refusal: ("http_missing", json!({}), "NOT_FOUND"),
+            slow: ("http_slow", json!({})),
+            progress: ("http_progress", json!({})),
+        },
     ]
+}
+
+/// What the skills need that are not whole in their files.
+struct Surroundings {
+    skills: Folder,
+    _server: Backend,
+}
+
+impl Surroundings {
+    async fn new() -> Self {
+        let server = Backend::start(|seen| match seen.path() {
+            "/echo" => Reply::new(200, "application/json", seen.body.clone()),
+            "/progress" => {
+                Reply::new(200, "text/event-stream", "event: progress\ndata: {\"fraction\": 0.5}\n\ndata: 1\n\n")
+            }
+            "/slow" => Reply::pieces("application/json", futures_util::stream::pending::<Bytes>().boxed()),
+            _ => Reply::new(404, "text/plain", "no"),
+        })
+        .await;
+        let skills = Folder::new();
+        for path in ["echo", "progress", "slow", "missing"] {
+            let (url, host) = (server.url(&format!("/{path}")), server.address);
+            let manifest = format!("id: http_{path}\ntype: http\nentry: {url}\nhttp: {{allow: ['{host}']}}\n");
+            skills.write(&format!("http_{path}.yaml"), manifest);
+        }
+        Self { skills, _server: server }
+    }
+
+    fn up(&self) -> Setup {
+        let skills = format!("{}:{}", fixtures().display(), self.skills.path().display());
+        Setup::command(&["up", "--listen", "127.0.0.1:0", "--skills-dir", &skills])
+    }
 }
 
 async fn call(system: &System, (skill, input): (&str, &Value), timeout_ms: u32) -> openskill_proto::v1::SkillResult {
@@ -44,7 +88,8 @@ async fn call(system: &System, (skill, input): (&str, &Value), timeout_ms: u32) 
 
 #[tokio::test]
 async fn a_success_has_its_data_and_says_who_ran_it() {
-    let system = Setup::up().start().await;
+    let surroundings = Surroundings::new().await;
+    let system = surroundings.up().start().await;
     for Runner { key, echo: (skill, input, expected), .. } in runners() {
         let result = call(&system, (skill, &input), 0).await;
         assert_eq!(data(&result), expected, "{key}");
@@ -57,7 +102,8 @@ async fn a_success_has_its_data_and_says_who_ran_it() {
 
 #[tokio::test]
 async fn a_failure_keeps_its_code_and_its_blame() {
-    let system = Setup::up().start().await;
+    let surroundings = Surroundings::new().await;
+    let system = surroundings.up().start().await;
     for Runner { key, refusal: (skill, input, expected), .. } in runners() {
         let result = call(&system, (skill, &input), 0).await;
         assert_eq!(code(&result), expected, "{key}");
@@ -67,7 +113,8 @@ async fn a_failure_keeps_its_code_and_its_blame() {
 
 #[tokio::test]
 async fn a_deadline_ends_the_run_in_time_and_the_next_is_fine() {
-    let system = Setup::up().flag("--workers", 1).with("OPENSKILL_WORKER_CONCURRENCY", 1).start().await;
+    let surroundings = Surroundings::new().await;
+    let system = surroundings.up().flag("--workers", 1).with("OPENSKILL_WORKER_CONCURRENCY", 1).start().await;
     for Runner { key, slow: (skill, input), echo, .. } in runners() {
         let begun = Instant::now();
         let result = call(&system, (skill, &input), 500).await;
@@ -80,7 +127,8 @@ async fn a_deadline_ends_the_run_in_time_and_the_next_is_fine() {
 
 #[tokio::test]
 async fn a_client_that_goes_away_frees_the_place() {
-    let system = Setup::up().flag("--workers", 1).with("OPENSKILL_WORKER_CONCURRENCY", 1).start().await;
+    let surroundings = Surroundings::new().await;
+    let system = surroundings.up().flag("--workers", 1).with("OPENSKILL_WORKER_CONCURRENCY", 1).start().await;
     for Runner { key, slow: (skill, input), echo, .. } in runners() {
         let mut events = system.skills().await.invoke_stream(request(skill, input)).await.unwrap().into_inner();
         assert!(matches!(events.message().await.unwrap().unwrap().event, Some(Event::Accepted(_))), "{key}");
@@ -93,7 +141,8 @@ async fn a_client_that_goes_away_frees_the_place() {
 
 #[tokio::test]
 async fn progress_comes_before_the_result() {
-    let system = Setup::up().start().await;
+    let surroundings = Surroundings::new().await;
+    let system = surroundings.up().start().await;
     for Runner { key, progress: (skill, input), .. } in runners() {
         let mut events = system.skills().await.invoke_stream(request(skill, input)).await.unwrap().into_inner();
         let mut kinds = Vec::new();

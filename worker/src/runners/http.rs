@@ -57,7 +57,7 @@ impl Http {
             Ok(response) => response::read(response, settings, &secrets, &invocation.events).await,
             Err(error) => RawOutput::Failed(error),
         };
-        without(&secrets, raw)
+        response::bounded(without(&secrets, raw))
     }
 
     /// Sends the request, and again to where it is redirected.
@@ -111,7 +111,7 @@ impl Runner for Http {
     }
 
     fn tend(&self, _: &[Arc<Manifest>]) {
-        self.clients.tidy();
+        self.clients.tidy(client::IDLE);
     }
 
     fn close(&self) -> BoxFuture<'static, ()> {

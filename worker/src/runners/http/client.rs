@@ -24,7 +24,11 @@ pub(crate) const USER_AGENT: &str = concat!("openskill/", env!("CARGO_PKG_VERSIO
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// How long a connection is kept for the next call, and a client too.
-const IDLE: Duration = Duration::from_secs(60);
+pub(super) const IDLE: Duration = Duration::from_secs(60);
+
+/// How many clients a worker keeps: each has the system's certificates. Few manifests allow anything, and those that do
+/// not share one.
+const MAX_CLIENTS: usize = 128;
 
 /// How many idle connections to one server are kept.
 const IDLE_PER_HOST: usize = 64;
@@ -38,9 +42,12 @@ const LOOK_UPS: usize = 32;
 
 /// The clients of a worker.
 pub(crate) struct Clients {
-    by_place: Mutex<HashMap<(Id, Reach), Kept>>,
+    by_place: Mutex<HashMap<Place, Kept>>,
     look_ups: Arc<Semaphore>,
 }
+
+/// A runtime, and what is allowed.
+type Place = (Id, Reach);
 
 #[derive(Clone)]
 struct Kept {
@@ -61,6 +68,7 @@ impl Clients {
         let (key, now) = ((Handle::current().id(), reach.clone()), Instant::now());
         let cell = {
             let mut kept = self.by_place.lock().unwrap_or_else(PoisonError::into_inner);
+            make_room(&mut kept, &key);
             let kept = kept.entry(key).or_insert_with(|| Kept { client: Arc::default(), used: now });
             kept.used = now;
             Arc::clone(&kept.client)
@@ -77,15 +85,22 @@ impl Clients {
         cell.get_or_try_init(build).await.cloned()
     }
 
-    /// Lets go of clients that nobody used for a while.
-    pub(crate) fn tidy(&self) {
+    /// Lets go of clients that nobody used for this long.
+    pub(crate) fn tidy(&self, idle: Duration) {
         let mut kept = self.by_place.lock().unwrap_or_else(PoisonError::into_inner);
-        kept.retain(|_, it| it.used.elapsed() < IDLE);
+        kept.retain(|_, it| it.used.elapsed() < idle);
     }
 
     /// Lets go of all.
     pub(crate) fn clear(&self) {
         self.by_place.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+}
+
+fn make_room(kept: &mut HashMap<Place, Kept>, place: &Place) {
+    if kept.len() >= MAX_CLIENTS && !kept.contains_key(place) {
+        let oldest = kept.iter().min_by_key(|it| it.1.used).map(|it| it.0.clone());
+        oldest.and_then(|oldest| kept.remove(&oldest));
     }
 }
 
@@ -173,4 +188,57 @@ pub(crate) fn refusal<'a>(error: &'a (dyn std::error::Error + 'static)) -> Optio
 /// What is behind an error, if it is one of this type.
 pub(crate) fn cause<'a, E: std::error::Error + 'static>(error: &'a (dyn std::error::Error + 'static)) -> Option<&'a E> {
     std::iter::successors(Some(error), |error| error.source()).find_map(|error| error.downcast_ref())
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::net::TcpListener;
+    use url::Url;
+
+    use super::super::egress::Kind;
+    use super::*;
+    use crate::manifest::http::Allowed;
+
+    fn reach(url: &str, allowed: &[String]) -> Reach {
+        Reach::of(&Url::parse(url).unwrap(), &Allowed::parse(allowed).unwrap()).unwrap()
+    }
+
+    #[tokio::test]
+    async fn a_name_that_resolves_to_this_machine_is_not_connected_to() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let url = format!("http://localhost:{port}/");
+        let client = guarded_client(reach(&url, &[])).unwrap();
+        let error = client.get(&url).send().await.unwrap_err();
+        let refusal = refusal(&error).expect("a refusal").clone();
+        assert_eq!(refusal, Refusal::Address { host: "localhost".to_owned(), kind: Kind::Loopback });
+        let client = guarded_client(reach(&url, &[format!("localhost:{port}")])).unwrap();
+        let request = tokio::spawn(client.get(&url).send());
+        listener.accept().await.unwrap();
+        request.abort();
+    }
+
+    #[tokio::test]
+    async fn skills_that_reach_the_same_share_a_client_and_idle_ones_go() {
+        let clients = Clients::new();
+        let allowed = ["10.0.0.0/8".to_owned()];
+        for url in ["http://a.example/", "https://b.example/"] {
+            clients.get(reach(url, &[])).await.unwrap();
+        }
+        clients.get(reach("http://a.example/", &allowed)).await.unwrap();
+        let count = || clients.by_place.lock().unwrap().len();
+        assert_eq!(count(), 2);
+        clients.tidy(IDLE);
+        assert_eq!(count(), 2);
+        clients.tidy(Duration::ZERO);
+        assert_eq!(count(), 0);
+        for number in 0..2 * MAX_CLIENTS {
+            let reach = reach("http://a.example/", &[format!("10.{}.{}.1", number / 256, number % 256)]);
+            let key = (Handle::current().id(), reach.clone());
+            // Made by hand: the system's certificates are not read so often.
+            make_room(&mut clients.by_place.lock().unwrap(), &key);
+            clients.by_place.lock().unwrap().insert(key, Kept { client: Arc::default(), used: Instant::now() });
+        }
+        assert_eq!(count(), MAX_CLIENTS);
+    }
 }

@@ -20,6 +20,9 @@ use crate::runner::RawOutput;
 /// How much of an error's body is read.
 const MAX_ERROR_BYTES: usize = 64 * 1024;
 
+/// How many pieces a stream may have.
+const MAX_MESSAGES: usize = 100_000;
+
 /// What ends some streams, and is no data.
 const END_MARK: &str = "[DONE]";
 
@@ -41,13 +44,16 @@ pub(super) async fn read(response: Response, http: &Http, secrets: &Secrets, eve
     } else {
         Ok(read_failure(response, http, secrets).await)
     };
-    let too_large = |json: &String| json.len() > MAX_OUTPUT_BYTES;
-    match read {
-        Ok(RawOutput::Answer { json, .. } | RawOutput::Value(json)) if too_large(&json) => {
+    read.unwrap_or_else(RawOutput::Failed)
+}
+
+/// An answer that is within its bound also as it is passed on: text gets longer as JSON.
+pub(super) fn bounded(raw: RawOutput) -> RawOutput {
+    match raw {
+        RawOutput::Answer { json, .. } | RawOutput::Value(json) if json.len() > MAX_OUTPUT_BYTES => {
             RawOutput::Failed(over(MAX_OUTPUT_BYTES))
         }
-        Ok(raw) => raw,
-        Err(error) => RawOutput::Failed(error),
+        raw => raw,
     }
 }
 
@@ -159,6 +165,10 @@ impl Said {
         events: &EventSink,
     ) -> Result<(), SkillError> {
         self.count += 1;
+        if self.count > MAX_MESSAGES {
+            let message = format!("the server's answer has more than {MAX_MESSAGES} events");
+            return Err(SkillError::new(ErrorCode::OutputTooLarge, message));
+        }
         let value = serde_json::from_str::<&RawValue>(&data);
         if division == Division::Events && matches!(name.as_str(), "progress" | "log") && data.starts_with('{') {
             // As a script would say it.

@@ -2,6 +2,8 @@
 
 use std::time::{Duration, SystemTime};
 
+use openskill_proto::json::depth;
+use openskill_proto::limits::MAX_JSON_DEPTH;
 use openskill_proto::v1::{Blame, ErrorCode, SkillError};
 use reqwest::StatusCode;
 use serde_json::value::RawValue;
@@ -32,7 +34,9 @@ pub(super) fn of_answer(status: StatusCode, retry_after: Option<Duration>, body:
     let said = message.map(|text| format!(": {text}")).unwrap_or_default();
     let error = of_status(status.as_u16(), format!("the server answered {}{reason}{said}", status.as_u16()));
     let body = match json {
-        Some(json) if json.get().len() <= MAX_JSON_BYTES => json.get().to_owned(),
+        Some(json) if json.get().len() <= MAX_JSON_BYTES && depth(body.as_bytes()) < MAX_JSON_DEPTH => {
+            json.get().to_owned()
+        }
         _ => serde_json::Value::from(shown(body, MAX_EXCERPT_BYTES)).to_string(),
     };
     let error = error.with_details(format!("{{\"status\":{},\"body\":{body}}}", status.as_u16()));
@@ -162,6 +166,8 @@ mod tests {
         assert!(more.contains(r#"\"status\":404"#) && more.contains("no such"), "{more}");
         let error = of_answer(StatusCode::BAD_REQUEST, None, r#"{"why": ["a", "b"]}"#, "/why/1");
         assert!(error.message.ends_with(": b"), "{error:?}");
+        let deep = of(500, &("[".repeat(64) + &"]".repeat(64)));
+        assert!(format!("{:?}", deep.more).contains(r#"\"body\":\"[[["#), "{deep:?}");
         let long = of(500, &format!("<html>{}", "x".repeat(100_000)));
         assert!(format!("{:?}", long.more).len() < 3000);
         assert_eq!(long.message, "the server answered 500 Internal Server Error");
