@@ -187,7 +187,12 @@ pub(crate) fn refusal<'a>(error: &'a (dyn std::error::Error + 'static)) -> Optio
 
 /// What is behind an error, if it is one of this type.
 pub(crate) fn cause<'a, E: std::error::Error + 'static>(error: &'a (dyn std::error::Error + 'static)) -> Option<&'a E> {
-    std::iter::successors(Some(error), |error| error.source()).find_map(|error| error.downcast_ref())
+    let next = |error: &&'a (dyn std::error::Error + 'static)| match error.downcast_ref::<std::io::Error>() {
+        // Its source is that of the error within, which would be left out.
+        Some(outer) => outer.get_ref().map(|inner| inner as &(dyn std::error::Error + 'static)),
+        None => error.source(),
+    };
+    std::iter::successors(Some(error), next).find_map(|error| error.downcast_ref())
 }
 
 #[cfg(test)]
