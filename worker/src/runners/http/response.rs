@@ -187,11 +187,9 @@ impl Said {
             }
         };
         let value = secrets.scrub_json(value);
-        if value.len() > MAX_EVENT_BYTES {
-            events.drop_one();
-        } else {
-            events.line(format!("{{\"partial\":{value}}}").as_bytes()).await;
-        }
+        let line = format!("{{\"partial\":{value}}}");
+        // What is too long is no event: it is counted as dropped, if anybody listens.
+        events.line(if line.len() > MAX_EVENT_BYTES { b"" } else { line.as_bytes() }).await;
         if http.stream == Stream::Auto {
             if !self.list.is_empty() {
                 self.list.push(',');
