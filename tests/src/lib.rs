@@ -4,10 +4,12 @@
 //! - [`rest`]: HTTP requests, also broken ones
 //! - [`processes`]: what runs on the machine
 //! - [`folder`]: temporary folders
+//! - [`backend`]: a server that skills send requests to
 //! - [`wait`]: waiting on conditions
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stderr, missing_docs)]
 
+pub mod backend;
 pub mod folder;
 pub mod processes;
 pub mod rest;

@@ -50,7 +50,7 @@ use environment::Surroundings;
 use process::strays::Strays;
 use process::{Jailer, Launcher};
 use registry::Registry;
-use runners::{Executable, InProcess, Python, Runners};
+use runners::{Executable, Http, InProcess, Python, Runners};
 use worker::Worker;
 
 /// How much longer a shutdown listens, and refuses calls, after gateways were told of it. A connection that nobody accepts
@@ -115,6 +115,7 @@ fn runners(
     Runners::new([
         ("cli:python", Arc::new(python) as Arc<dyn runner::Runner>),
         ("cli:exec", Arc::new(Executable::new(launcher.clone(), surroundings, jailer))),
+        ("http", Arc::new(Http::new())),
         ("inproc", Arc::new(InProcess::new(functions))),
     ])
 }

@@ -27,6 +27,7 @@ const MAX_DETAILS_BYTES: usize = 64 * 1024;
 pub(crate) fn normalize(raw: RawOutput, with_stderr: bool) -> ExecuteResult {
     match raw {
         RawOutput::Value(text) => of_value(&text),
+        RawOutput::Answer { json, otherwise } => of_answer(&json, otherwise),
         RawOutput::Failed(error) => failed(error),
         RawOutput::Process { stdout, stderr, exit, leftovers } => {
             let mut result = of_process(&stdout, exit, leftovers);
@@ -52,11 +53,26 @@ fn succeeded(data: &RawValue) -> ExecuteResult {
     ExecuteResult { success: true, data_json, ..ExecuteResult::default() }
 }
 
-/// An in-process function's value is always data; a fault in it is the function's.
+/// An in-process function's value is always data, and so is what was picked out of an answer; a fault in it is the skill's.
 fn of_value(text: &str) -> ExecuteResult {
     match one_value(text) {
         Ok(value) => succeeded(value),
-        Err(reason) => broke(format!("the function's answer {reason}")),
+        Err(reason) => broke(format!("the answer {reason}")),
+    }
+}
+
+/// A server answers as a script prints. Where it says itself why it failed, that is worth more than a status; that it
+/// succeeded is worth nothing beside one.
+fn of_answer(text: &str, otherwise: Option<SkillError>) -> ExecuteResult {
+    let answer = one_value(text).map(|value| (value, Answer::read(value)));
+    match (answer, otherwise) {
+        (Ok((_, Answer::Report(report))), otherwise) if otherwise.is_none() || report.outcome.is_err() => {
+            of_report(&report, 0)
+        }
+        (_, Some(error)) => failed(error),
+        (Ok((_, Answer::Broken(reason))), None) => broke(format!("the server's answer {reason}")),
+        (Ok((value, _)), None) => succeeded(value),
+        (Err(reason), None) => broke(format!("the server's answer {reason}")),
     }
 }
 

@@ -113,6 +113,13 @@ pub enum RawOutput {
     },
     /// The skill gave a value: JSON text.
     Value(String),
+    /// A server answered: JSON text, which is a normalized result or bare data, as a script prints.
+    Answer {
+        /// The answer.
+        json: String,
+        /// What the end is if the answer does not itself say why it failed; none if it is a success.
+        otherwise: Option<SkillError>,
+    },
     /// The skill, or the runner on its behalf, gave an error.
     Failed(SkillError),
 }

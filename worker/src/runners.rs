@@ -7,10 +7,12 @@ use crate::manifest::Manifest;
 use crate::runner::Runner;
 
 mod executable;
+mod http;
 mod in_process;
 mod python;
 
 pub(crate) use executable::Executable;
+pub(crate) use http::Http;
 pub(crate) use in_process::InProcess;
 pub use in_process::{Function, Functions};
 pub(crate) use python::Python;

@@ -70,7 +70,7 @@ pub(super) fn resolve(raw: &mut raw::Raw, file: &Path) -> Result<(String, How), 
             How::Python(Python { script: beside(entry, file)?, isolation: raw.isolation.unwrap_or_default() })
         }
         "cli:exec" => How::Exec(Box::new(super::exec::resolve(raw.exec.take().unwrap_or_default(), entry, file)?)),
-        "http" => How::Http(Box::new(super::http::resolve(raw.http.take().unwrap_or_default(), entry)?)),
+        "http" => How::Http(Box::new(super::http::resolve(raw.http.take().unwrap_or_default(), entry, &raw.env)?)),
         "docker" => How::Docker(Box::new(super::docker::resolve(raw.docker.take().unwrap_or_default(), entry)?)),
         "mcp:stdio" | "mcp:http" => {
             How::Mcp(Box::new(super::mcp::resolve(raw.mcp.take().unwrap_or_default(), entry, &raw.runtime)?))

@@ -1,22 +1,161 @@
-//! What `http` needs to know of a skill.
+//! What `http` needs to know of a skill: the request, as a template; where the answer is in what comes back; whom it may reach.
+//!
+//! Every mistake is found when the file is read. Nothing of a call can change the scheme, the host or the structure of the
+//! path: these are fixed here.
+
+use std::collections::BTreeSet;
 
 use serde::Deserialize;
+use serde_json::{Map, Value};
 
 use super::Fault;
+
+mod allow;
+mod body;
+mod headers;
+mod target;
+mod template;
+
+pub(crate) use allow::{Allowed, Net};
+pub(crate) use body::{Body, Node};
+pub(crate) use headers::Header;
+pub(crate) use target::{Target, is_dots};
+pub(crate) use template::{Part, Text};
+
+/// The most redirects that a manifest may allow, and what it allows if it does not say.
+const MAX_REDIRECTS: u8 = 5;
+
+/// The most pairs that a manifest may write into the query.
+const MAX_QUERY: usize = 64;
+
+/// The longest JSON pointer.
+const MAX_POINTER_BYTES: usize = 256;
 
 /// As written.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub(super) struct Raw {}
+pub(super) struct Raw {
+    method: Option<Method>,
+    headers: Map<String, Value>,
+    query: Map<String, Value>,
+    body: Option<Value>,
+    response: Response,
+    stream: Stream,
+    allow: Vec<String>,
+    redirects: Option<u8>,
+}
+
+/// The methods a skill may use.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "UPPERCASE")]
+pub enum Method {
+    /// Reads; has no body.
+    Get,
+    /// Reads, and gives no data; has no body.
+    Head,
+    /// Does something.
+    #[default]
+    Post,
+    /// Puts something in its place.
+    Put,
+    /// Changes something.
+    Patch,
+    /// Deletes something; has a body only if the manifest says so.
+    Delete,
+}
+
+/// Where things are in what the server answers.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Response {
+    /// JSON pointer to the data of a success; the whole body if empty.
+    pub data: String,
+    /// JSON pointer to the message of a failure; the usual places if empty.
+    pub error: String,
+    /// Whether bodies that are neither JSON nor text become `{content_type, base64}`. They are refused otherwise.
+    pub binary: bool,
+}
+
+/// What becomes of a body of events or of lines.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Stream {
+    /// Each event is a partial result; the result is the list of all.
+    #[default]
+    Auto,
+    /// Each event is a partial result; the result is the last.
+    Last,
+    /// Nothing: it is text, like any other.
+    Off,
+}
 
 /// A request to a server.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Http {
-    /// The URL, with `{name}` where an argument goes.
-    pub url: String,
+    /// Where to.
+    pub target: Target,
+    /// How.
+    pub method: Method,
+    /// Sent besides what openskill sets itself.
+    pub headers: Vec<Header>,
+    /// Pairs of the query, in order: those of `entry`, then those of `query`.
+    pub query: Vec<(String, Text)>,
+    /// What the body is made of.
+    pub body: Body,
+    /// Where the answer is.
+    pub response: Response,
+    /// What becomes of a stream.
+    pub stream: Stream,
+    /// Who may be reached beyond the public internet.
+    pub allow: Allowed,
+    /// How many redirects are followed, at most.
+    pub redirects: u8,
+    /// The arguments that have their place in the templates.
+    pub placed: BTreeSet<String>,
+    /// The worker's variables that the templates hold: secrets.
+    pub variables: BTreeSet<String>,
 }
 
-/// Checks what was written.
-pub(super) fn resolve(_raw: Raw, entry: &str) -> Result<Http, Fault> {
-    Ok(Http { url: entry.to_owned() })
+/// Checks what was written. `env` are the variables that the manifest names.
+pub(super) fn resolve(raw: Raw, entry: &str, env: &[String]) -> Result<Http, Fault> {
+    let (target, mut query) = target::parse(entry).map_err(|reason| Fault::from(("entry", reason)))?;
+    let http = |reason: String| Fault::from(("http", reason));
+    let method = raw.method.unwrap_or_default();
+    for (name, value) in &raw.query {
+        let text = template::of_scalar(value).map_err(|reason| http(format!("query: {name}: {reason}")))?;
+        query.push((name.clone(), text));
+    }
+    if query.len() > MAX_QUERY {
+        return Err(http(format!("query: at most {MAX_QUERY} pairs")));
+    }
+    let headers = headers::parse(&raw.headers).map_err(|reason| http(format!("headers: {reason}")))?;
+    let body = body::parse(raw.body, method).map_err(|reason| http(format!("body: {reason}")))?;
+    for (name, pointer) in [("data", &raw.response.data), ("error", &raw.response.error)] {
+        check_pointer(pointer).map_err(|reason| http(format!("response: {name}: {reason}")))?;
+    }
+    let allow = Allowed::parse(&raw.allow).map_err(|reason| http(format!("allow: {reason}")))?;
+    let redirects = raw.redirects.unwrap_or(MAX_REDIRECTS);
+    if redirects > MAX_REDIRECTS {
+        return Err(http(format!("redirects: at most {MAX_REDIRECTS}")));
+    }
+    let texts = target.texts().chain(query.iter().map(|it| &it.1)).chain(headers.iter().map(|it| &it.value));
+    let texts: Vec<_> = texts.chain(body.texts()).collect();
+    let placed = texts.iter().flat_map(|it| it.arguments()).map(str::to_owned).collect();
+    let variables: BTreeSet<_> = texts.iter().flat_map(|it| it.variables()).map(str::to_owned).collect();
+    if let Some(name) = variables.iter().find(|it| !env.contains(it)) {
+        return Err(http(format!("'${{{name}}}' must be named in the manifest's env list: env: [{name}]")));
+    }
+    let Raw { response, stream, .. } = raw;
+    Ok(Http { target, method, headers, query, body, response, stream, allow, redirects, placed, variables })
 }
+
+fn check_pointer(pointer: &str) -> Result<(), String> {
+    let escapes_are_whole = pointer.split('~').skip(1).all(|rest| rest.starts_with(['0', '1']));
+    if !(pointer.is_empty() || pointer.starts_with('/')) || !escapes_are_whole || pointer.len() > MAX_POINTER_BYTES {
+        return Err(format!("'{pointer}' is no JSON pointer: it looks like /current/items/0"));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,109 @@
+//! What a request's body is made of.
+
+use serde_json::Value;
+
+use super::Method;
+use super::template::{Part, Text};
+
+/// The largest template of a body, as JSON. YAML's aliases make much of little.
+const MAX_TEMPLATE_BYTES: usize = 64 * 1024;
+
+/// What a body is made of.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Body {
+    /// There is none; arguments without a place go to the query.
+    None,
+    /// The arguments without a place, as a JSON object.
+    Json,
+    /// The same as a form.
+    Form,
+    /// JSON that the manifest writes; arguments without a place are not sent.
+    Template(Node),
+}
+
+/// A piece of a JSON body.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Node {
+    /// JSON text, as it stands.
+    Literal(String),
+    /// An argument with its own type. Left out of its object or list if the call does not give it.
+    Argument(String, Text),
+    /// A text with values in it. Left out in the same way.
+    Text(Text),
+    /// A list.
+    List(Vec<Node>),
+    /// An object; names are fixed.
+    Object(Vec<(String, Node)>),
+}
+
+impl Body {
+    /// Its templates.
+    pub(super) fn texts(&self) -> Vec<&Text> {
+        let mut found = Vec::new();
+        if let Self::Template(node) = self {
+            collect(node, &mut found);
+        }
+        found
+    }
+}
+
+fn collect<'a>(node: &'a Node, found: &mut Vec<&'a Text>) {
+    match node {
+        Node::Literal(_) => {}
+        Node::Argument(_, text) | Node::Text(text) => found.push(text),
+        Node::List(items) => items.iter().for_each(|it| collect(it, found)),
+        Node::Object(fields) => fields.iter().for_each(|it| collect(&it.1, found)),
+    }
+}
+
+/// Reads what a manifest says of the body.
+pub(super) fn parse(raw: Option<Value>, method: Method) -> Result<Body, String> {
+    let can_have_one = !matches!(method, Method::Get | Method::Head);
+    let body = match raw {
+        None if matches!(method, Method::Post | Method::Put | Method::Patch) => Body::Json,
+        None => Body::None,
+        Some(Value::String(word)) => match word.as_str() {
+            "json" => Body::Json,
+            "form" => Body::Form,
+            "none" => Body::None,
+            _ => return Err(format!("'{word}' is none of json, form, none, or an object that is the template of one")),
+        },
+        Some(template @ (Value::Object(_) | Value::Array(_))) => {
+            if template.to_string().len() > MAX_TEMPLATE_BYTES {
+                return Err(format!("a template has at most {MAX_TEMPLATE_BYTES} bytes"));
+            }
+            Body::Template(node(template)?)
+        }
+        Some(_) => return Err("must be json, form, none, or an object that is the template of one".to_owned()),
+    };
+    if body != Body::None && !can_have_one {
+        return Err("a GET or HEAD request has no body".to_owned());
+    }
+    Ok(body)
+}
+
+fn node(value: Value) -> Result<Node, String> {
+    Ok(match value {
+        Value::String(text) => {
+            let parsed = Text::parse(&text)?;
+            match &parsed.0[..] {
+                [Part::Argument(name)] => Node::Argument(name.clone(), parsed),
+                [] | [Part::Literal(_)] => Node::Literal(Value::String(literal(&parsed)).to_string()),
+                _ => Node::Text(parsed),
+            }
+        }
+        Value::Array(items) => Node::List(items.into_iter().map(node).collect::<Result<_, _>>()?),
+        Value::Object(fields) => {
+            let fields = fields.into_iter().map(|(name, value)| Ok((name, node(value)?)));
+            Node::Object(fields.collect::<Result<_, String>>()?)
+        }
+        scalar => Node::Literal(scalar.to_string()),
+    })
+}
+
+fn literal(text: &Text) -> String {
+    let literals = text.0.iter().map(|part| match part {
+        Part::Literal(text) | Part::Argument(text) | Part::Variable(text) => text.as_str(),
+    });
+    literals.collect()
+}

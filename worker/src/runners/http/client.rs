@@ -1,0 +1,249 @@
+//! Connections: one client for each runtime and each [`Reach`], with its pool.
+//!
+//! A pooled connection is served by a task of the runtime that opened it. Each shard has a runtime of its own, so each has
+//! its own clients: no call waits for another thread, what a dropped call had open closes on the spot, and no shard holds
+//! a connection whose runtime has ended. The price is a connection more for each shard, which is small beside two wake-ups
+//! a call.
+
+use std::collections::HashMap;
+use std::net::{SocketAddr, ToSocketAddrs as _};
+use std::sync::{Arc, Mutex, Once, PoisonError};
+use std::time::{Duration, Instant};
+
+use reqwest::dns::{Addrs, Name, Resolve, Resolving};
+use reqwest::redirect::Policy;
+use tokio::runtime::{Handle, Id};
+use tokio::sync::{OnceCell, Semaphore, oneshot};
+
+use super::egress::{Reach, Refusal};
+
+/// How openskill calls itself.
+pub(crate) const USER_AGENT: &str = concat!("openskill/", env!("CARGO_PKG_VERSION"));
+
+/// How long a connection may take to come about. A call's own deadline may be shorter.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// How long a connection is kept for the next call, and a client too.
+pub(super) const IDLE: Duration = Duration::from_secs(60);
+
+/// How many clients a worker keeps: each has the system's certificates. Few manifests allow anything, and those that do
+/// not share one.
+const MAX_CLIENTS: usize = 128;
+
+/// How many idle connections to one server are kept.
+const IDLE_PER_HOST: usize = 64;
+
+/// How large all headers of an answer over HTTP/2 may be, and how many an answer over HTTP/1 may have.
+const MAX_HEADER_LIST_BYTES: u32 = 64 * 1024;
+const MAX_HEADERS: usize = 100;
+
+/// How many names a worker looks up at a time. The system's resolver can't be stopped, only left alone.
+const LOOK_UPS: usize = 32;
+
+/// The clients of a worker.
+pub(crate) struct Clients {
+    by_place: Mutex<HashMap<Place, Kept>>,
+    look_ups: Arc<Semaphore>,
+}
+
+/// A runtime, and what is allowed.
+type Place = (Id, Reach);
+
+#[derive(Clone)]
+struct Kept {
+    client: Arc<OnceCell<reqwest::Client>>,
+    used: Instant,
+}
+
+impl Clients {
+    pub(crate) fn new() -> Self {
+        Self { by_place: Mutex::default(), look_ups: Arc::new(Semaphore::new(LOOK_UPS)) }
+    }
+
+    /// The client of this runtime for what is allowed. It follows no redirect, and asks nobody else's proxy.
+    ///
+    /// # Errors
+    /// The system lacks what a client needs.
+    pub(crate) async fn get(&self, reach: Reach) -> Result<reqwest::Client, String> {
+        let (key, now) = ((Handle::current().id(), reach.clone()), Instant::now());
+        let cell = {
+            let mut kept = self.by_place.lock().unwrap_or_else(PoisonError::into_inner);
+            make_room(&mut kept, &key);
+            let kept = kept.entry(key).or_insert_with(|| Kept { client: Arc::default(), used: now });
+            kept.used = now;
+            Arc::clone(&kept.client)
+        };
+        if let Some(client) = cell.get() {
+            return Ok(client.clone());
+        }
+        let look_ups = Arc::clone(&self.look_ups);
+        // The system's certificates are read from disk.
+        let build = || async {
+            let built = tokio::task::spawn_blocking(move || build(reach, look_ups)).await;
+            built.map_err(|error| error.to_string()).flatten()
+        };
+        cell.get_or_try_init(build).await.cloned()
+    }
+
+    /// Lets go of clients that nobody used for this long.
+    pub(crate) fn tidy(&self, idle: Duration) {
+        let mut kept = self.by_place.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.retain(|_, it| it.used.elapsed() < idle);
+    }
+
+    /// Lets go of all.
+    pub(crate) fn clear(&self) {
+        self.by_place.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+}
+
+fn make_room(kept: &mut HashMap<Place, Kept>, place: &Place) {
+    if kept.len() >= MAX_CLIENTS && !kept.contains_key(place) {
+        let oldest = kept.iter().min_by_key(|it| it.1.used).map(|it| it.0.clone());
+        oldest.and_then(|oldest| kept.remove(&oldest));
+    }
+}
+
+/// A client that connects to nothing but what `reach` allows, at any name. For a single URL: `reach` is that of the URL,
+/// [`Reach::of`], which has judged it already if its host is an address. It follows no redirect.
+///
+/// # Errors
+/// The system lacks what a client needs.
+#[cfg_attr(not(test), expect(dead_code, reason = "for whoever speaks HTTP besides this runner"))]
+pub(crate) fn guarded_client(reach: Reach) -> Result<reqwest::Client, String> {
+    build(reach, Arc::new(Semaphore::new(LOOK_UPS)))
+}
+
+fn build(reach: Reach, look_ups: Arc<Semaphore>) -> Result<reqwest::Client, String> {
+    static CRYPTOGRAPHY: Once = Once::new();
+    CRYPTOGRAPHY.call_once(|| {
+        // One that is there already is as good.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+    });
+    let resolver = Arc::new(Guard { reach, look_ups });
+    let builder = || {
+        reqwest::Client::builder()
+            .dns_resolver(Arc::clone(&resolver))
+            .redirect(Policy::none())
+            .no_proxy()
+            .referer(false)
+            .user_agent(USER_AGENT)
+            .connect_timeout(CONNECT_TIMEOUT)
+            .pool_idle_timeout(IDLE)
+            .pool_max_idle_per_host(IDLE_PER_HOST)
+            .http1_max_headers(MAX_HEADERS)
+            .http2_max_header_list_size(MAX_HEADER_LIST_BYTES)
+    };
+    builder().build().or_else(|error| {
+        // Without the system's certificates no https server can be trusted, but http has no need of them.
+        tracing::warn!(%error, "no certificates of this system can be used: https skills will fail");
+        builder().tls_certs_only([]).build().map_err(|error| error.to_string())
+    })
+}
+
+/// Looks up names, and lets only addresses through that a skill may reach. What it gives is what is connected to.
+struct Guard {
+    reach: Reach,
+    look_ups: Arc<Semaphore>,
+}
+
+impl Resolve for Guard {
+    fn resolve(&self, name: Name) -> Resolving {
+        let (reach, look_ups) = (self.reach.clone(), Arc::clone(&self.look_ups));
+        Box::pin(async move {
+            let host = name.as_str().to_owned();
+            let found = look_up(host.clone(), look_ups).await?;
+            let (mut open, mut refusal) = (Vec::with_capacity(found.len()), None);
+            for address in found {
+                match reach.check_address(&host, address.ip()) {
+                    Ok(()) => open.push(address),
+                    Err(refused) => refusal = Some(refused),
+                }
+            }
+            match refusal {
+                Some(refusal) if open.is_empty() => Err(Box::<dyn std::error::Error + Send + Sync>::from(refusal)),
+                _ => Ok(Box::new(open.into_iter()) as Addrs),
+            }
+        })
+    }
+}
+
+/// Asks the system on a thread that nobody waits for at the end: a runtime that ends would wait for its own.
+async fn look_up(host: String, look_ups: Arc<Semaphore>) -> std::io::Result<Vec<SocketAddr>> {
+    let permit = look_ups.acquire_owned().await.map_err(std::io::Error::other)?;
+    let (sender, receiver) = oneshot::channel();
+    std::thread::Builder::new().name("look-up".to_owned()).spawn(move || {
+        let found = (host.as_str(), 0).to_socket_addrs().map(Iterator::collect);
+        drop(permit);
+        let _ = sender.send(found);
+    })?;
+    receiver.await.map_err(std::io::Error::other)?
+}
+
+/// The refusal behind an error of a client.
+pub(crate) fn refusal<'a>(error: &'a (dyn std::error::Error + 'static)) -> Option<&'a Refusal> {
+    cause(error)
+}
+
+/// What is behind an error, if it is one of this type.
+pub(crate) fn cause<'a, E: std::error::Error + 'static>(error: &'a (dyn std::error::Error + 'static)) -> Option<&'a E> {
+    let next = |error: &&'a (dyn std::error::Error + 'static)| match error.downcast_ref::<std::io::Error>() {
+        // Its source is that of the error within, which would be left out.
+        Some(outer) => outer.get_ref().map(|inner| inner as &(dyn std::error::Error + 'static)),
+        None => error.source(),
+    };
+    std::iter::successors(Some(error), next).find_map(|error| error.downcast_ref())
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::net::TcpListener;
+    use url::Url;
+
+    use super::super::egress::Kind;
+    use super::*;
+    use crate::manifest::http::Allowed;
+
+    fn reach(url: &str, allowed: &[String]) -> Reach {
+        Reach::of(&Url::parse(url).unwrap(), &Allowed::parse(allowed).unwrap()).unwrap()
+    }
+
+    #[tokio::test]
+    async fn a_name_that_resolves_to_this_machine_is_not_connected_to() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let url = format!("http://localhost:{port}/");
+        let client = guarded_client(reach(&url, &[])).unwrap();
+        let error = client.get(&url).send().await.unwrap_err();
+        let refusal = refusal(&error).expect("a refusal").clone();
+        assert_eq!(refusal, Refusal::Address { host: "localhost".to_owned(), kind: Kind::Loopback });
+        let client = guarded_client(reach(&url, &[format!("localhost:{port}")])).unwrap();
+        let request = tokio::spawn(client.get(&url).send());
+        listener.accept().await.unwrap();
+        request.abort();
+    }
+
+    #[tokio::test]
+    async fn skills_that_reach_the_same_share_a_client_and_idle_ones_go() {
+        let clients = Clients::new();
+        let allowed = ["10.0.0.0/8".to_owned()];
+        for url in ["http://a.example/", "https://b.example/"] {
+            clients.get(reach(url, &[])).await.unwrap();
+        }
+        clients.get(reach("http://a.example/", &allowed)).await.unwrap();
+        let count = || clients.by_place.lock().unwrap().len();
+        assert_eq!(count(), 2);
+        clients.tidy(IDLE);
+        assert_eq!(count(), 2);
+        clients.tidy(Duration::ZERO);
+        assert_eq!(count(), 0);
+        for number in 0..2 * MAX_CLIENTS {
+            let reach = reach("http://a.example/", &[format!("10.{}.{}.1", number / 256, number % 256)]);
+            let key = (Handle::current().id(), reach.clone());
+            // Made by hand: the system's certificates are not read so often.
+            make_room(&mut clients.by_place.lock().unwrap(), &key);
+            clients.by_place.lock().unwrap().insert(key, Kept { client: Arc::default(), used: Instant::now() });
+        }
+        assert_eq!(count(), MAX_CLIENTS);
+    }
+}

@@ -1,0 +1,396 @@
+//! Whom a skill may reach: the public internet, and what its manifest allows beyond that. Pure.
+//!
+//! A skill's author writes the host, but what a name resolves to, and where a redirect leads, others decide. So the
+//! judgement is on the address that is connected to: by [`Reach::check_address`] in the client's resolver, and by
+//! [`Reach::of`] for a URL whose host is an address itself. There is no look-up after the judgement.
+
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use url::{Host, Url};
+
+use crate::manifest::http::{Allowed, Net};
+
+/// What kind of address is not on the public internet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Unspecified,
+    Loopback,
+    Private,
+    Shared,
+    LinkLocal,
+    /// Where a cloud gives its machines their credentials.
+    Metadata,
+    Multicast,
+    Broadcast,
+    Documentation,
+    Benchmarking,
+    Reserved,
+}
+
+/// Why a skill may not go where it was about to.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum Refusal {
+    /// The host is, or resolves to, an address that is not for skills.
+    #[error("'{host}' is {kind}, where no skill may go unless its manifest allows it (http.allow)")]
+    Address {
+        /// As the URL has it.
+        host: String,
+        kind: Kind,
+    },
+    /// Neither `http` nor `https`.
+    #[error("a skill may use http and https, not '{0}'")]
+    Scheme(String),
+    /// From `https` back to `http`.
+    #[error("the server redirected from https to http, which would show the request to everybody on the way")]
+    Downgrade,
+    /// A redirect would send the body of a request, or do a change, where its author did not mean it.
+    #[error("the server redirected the request with its method and body to another origin")]
+    OtherOrigin,
+}
+
+/// What is allowed at one host and port. All skills that allow nothing have the same.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+pub(crate) struct Reach {
+    /// Addresses that are allowed whatever they are.
+    nets: Vec<Net>,
+    /// The host is allowed by its name.
+    by_name: bool,
+}
+
+impl Reach {
+    /// What is allowed at the host of this URL.
+    ///
+    /// # Errors
+    /// The URL itself shows that it leads where skills may not go.
+    pub(crate) fn of(url: &Url, allowed: &Allowed) -> Result<Self, Refusal> {
+        if !matches!(url.scheme(), "http" | "https") {
+            return Err(Refusal::Scheme(url.scheme().to_owned()));
+        }
+        let port = url.port_or_known_default().unwrap_or_default();
+        let reach = Self { nets: allowed.nets(port), by_name: false };
+        let refused = |host: String, kind| Err(Refusal::Address { host, kind });
+        match url.host() {
+            Some(Host::Domain(name)) => {
+                let plain = name.trim_end_matches('.').to_ascii_lowercase();
+                let by_name = allowed.has_name(&plain, port);
+                if !by_name && is_metadata_name(&plain) {
+                    return refused(plain, Kind::Metadata);
+                }
+                Ok(Self { by_name, ..reach })
+            }
+            Some(Host::Ipv4(address)) => reach.check_address(&address.to_string(), address.into()).map(|()| reach),
+            Some(Host::Ipv6(address)) => reach.check_address(&address.to_string(), address.into()).map(|()| reach),
+            None => refused(String::new(), Kind::Unspecified),
+        }
+    }
+
+    /// Whether a connection to this address is allowed. `host` is what it was found for.
+    ///
+    /// # Errors
+    /// It is not.
+    pub(crate) fn check_address(&self, host: &str, address: IpAddr) -> Result<(), Refusal> {
+        let Some(kind) = kind(address) else { return Ok(()) };
+        let plain = address.to_canonical();
+        let allowed = match kind {
+            // What is behind it is worth more than any network: it has to be meant.
+            Kind::Metadata => self.nets.iter().any(|net| net.is_exactly(plain) || net.is_exactly(address)),
+            _ if self.nets.iter().any(|net| net.contains(plain) || net.contains(address)) => true,
+            Kind::Unspecified | Kind::Multicast | Kind::Broadcast | Kind::Reserved => false,
+            _ => self.by_name,
+        };
+        if allowed { Ok(()) } else { Err(Refusal::Address { host: host.to_owned(), kind }) }
+    }
+}
+
+/// What the address is, if it is not one of the public internet.
+pub(crate) fn kind(address: IpAddr) -> Option<Kind> {
+    match address {
+        IpAddr::V4(address) => kind_v4(address),
+        IpAddr::V6(address) => kind_v6(address),
+    }
+}
+
+/// Names that stand for a cloud's metadata, whatever they resolve to.
+fn is_metadata_name(name: &str) -> bool {
+    let names =
+        ["metadata", "metadata.google.internal", "metadata.goog", "instance-data", "instance-data.ec2.internal"];
+    names.contains(&name)
+}
+
+fn kind_v4(address: Ipv4Addr) -> Option<Kind> {
+    let [a, b, c, _] = address.octets();
+    Some(match (a, b, c) {
+        // The metadata of most clouds; of Alibaba's, Azure's, Oracle's.
+        _ if [[169, 254, 169, 254], [100, 100, 100, 200], [168, 63, 129, 16], [192, 0, 0, 192]]
+            .contains(&address.octets()) =>
+        {
+            Kind::Metadata
+        }
+        (0, ..) => Kind::Unspecified,
+        (127, ..) => Kind::Loopback,
+        (10, ..) | (172, 16..=31, _) | (192, 168, _) => Kind::Private,
+        (100, 64..=127, _) => Kind::Shared,
+        (169, 254, _) => Kind::LinkLocal,
+        (192, 0, 2) | (198, 51, 100) | (203, 0, 113) => Kind::Documentation,
+        (198, 18..=19, _) => Kind::Benchmarking,
+        (224..=239, ..) => Kind::Multicast,
+        _ if address.is_broadcast() => Kind::Broadcast,
+        (192, 0, 0) | (192, 88, 99) | (240.., ..) => Kind::Reserved,
+        _ => return None,
+    })
+}
+
+fn kind_v6(address: Ipv6Addr) -> Option<Kind> {
+    let parts = address.segments();
+    let v4 = |high: u16, low: u16| Ipv4Addr::from_bits(u32::from(high) << 16 | u32::from(low));
+    Some(match parts {
+        [0, 0, 0, 0, 0, 0, 0, 0] => Kind::Unspecified,
+        [0, 0, 0, 0, 0, 0, 0, 1] => Kind::Loopback,
+        // An IPv4 address in other clothes is what it is: mapped, or to be reached by NAT64 or 6to4.
+        [0, 0, 0, 0, 0, 0xffff, high, low] | [0x64, 0xff9b, 0, 0, 0, 0, high, low] | [0x2002, high, low, ..] => {
+            return kind_v4(v4(high, low));
+        }
+        // Teredo: the server's address, and the client's with its bits turned.
+        [0x2001, 0, server_high, server_low, _, _, high, low] => {
+            return kind_v4(v4(server_high, server_low)).or(kind_v4(v4(!high, !low)));
+        }
+        // The metadata of Amazon's cloud, and of Google's.
+        [0xfd00, 0xec2, 0, 0, 0, 0, 0, 0x254] | [0xfd20, 0xce, 0, 0, 0, 0, 0, 0x254] => Kind::Metadata,
+        [0xfc00..=0xfdff, ..] => Kind::Private,
+        [0xfe80..=0xfebf, ..] => Kind::LinkLocal,
+        // Once private, and still so to some.
+        [0xfec0..=0xfeff, ..] => Kind::Private,
+        [0xff00..=0xffff, ..] => Kind::Multicast,
+        [0x2001, 0xdb8, ..] | [0x3fff, 0..=0xfff, ..] => Kind::Documentation,
+        [0x2001, 2, 0, ..] => Kind::Benchmarking,
+        // The rest of what is set apart for protocols, but for a few anycast services.
+        [0x2001, 0x3..=0x1ff, ..] => Kind::Reserved,
+        [0x2001, 1, ..] => Kind::Reserved,
+        // Only this eighth of all addresses has been given out.
+        [0x2000..=0x3fff, ..] => return None,
+        _ => Kind::Reserved,
+    })
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Unspecified => "no address of anybody",
+            Self::Loopback => "this machine itself (loopback)",
+            Self::Private => "in a private network",
+            Self::Shared => "in a provider's shared network",
+            Self::LinkLocal => "in the local network (link-local)",
+            Self::Metadata => "a cloud's metadata service",
+            Self::Multicast => "a multicast group",
+            Self::Broadcast => "the broadcast address",
+            Self::Documentation => "an address of documentation",
+            Self::Benchmarking => "in a network for benchmarks",
+            Self::Reserved => "a reserved address",
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(address: &str) -> Option<Kind> {
+        kind(address.parse().unwrap_or_else(|_| panic!("{address}")))
+    }
+
+    fn allowed(entries: &[&str]) -> Allowed {
+        Allowed::parse(&entries.iter().map(|it| (*it).to_owned()).collect::<Vec<_>>()).unwrap()
+    }
+
+    fn go(url: &str, entries: &[&str]) -> Result<Reach, Refusal> {
+        Reach::of(&Url::parse(url).unwrap(), &allowed(entries))
+    }
+
+    #[test]
+    fn the_public_internet_is_open() {
+        for address in [
+            "1.1.1.1",
+            "8.8.8.8",
+            "9.255.255.255",
+            "11.0.0.0",
+            "100.63.255.255",
+            "100.128.0.0",
+            "126.255.255.255",
+            "128.0.0.0",
+            "169.253.255.255",
+            "169.255.0.0",
+            "172.15.255.255",
+            "172.32.0.0",
+            "192.167.255.255",
+            "192.169.0.0",
+            "198.17.255.255",
+            "198.20.0.0",
+            "223.255.255.255",
+            "192.0.1.0",
+            "2606:4700:4700::1111",
+            "2001:4860:4860::8888",
+            "::ffff:8.8.8.8",
+            "2002:0808:0808::1",
+            "64:ff9b::808:808",
+        ] {
+            assert_eq!(of(address), None, "{address}");
+        }
+    }
+
+    #[test]
+    fn every_range_that_is_not_public_is_known_to_its_ends() {
+        for (kind, addresses) in [
+            (Kind::Unspecified, &["0.0.0.0", "0.255.255.255", "::"][..]),
+            (Kind::Loopback, &["127.0.0.0", "127.0.0.1", "127.255.255.255", "::1"]),
+            (
+                Kind::Private,
+                &[
+                    "10.0.0.0",
+                    "10.255.255.255",
+                    "172.16.0.0",
+                    "172.31.255.255",
+                    "192.168.0.0",
+                    "192.168.255.255",
+                    "fc00::",
+                    "fdff:ffff::1",
+                    "fec0::1",
+                ],
+            ),
+            (Kind::Shared, &["100.64.0.0", "100.127.255.255"]),
+            (Kind::LinkLocal, &["169.254.0.0", "169.254.255.255", "fe80::1", "febf:ffff::1"]),
+            (
+                Kind::Metadata,
+                &[
+                    "169.254.169.254",
+                    "100.100.100.200",
+                    "168.63.129.16",
+                    "192.0.0.192",
+                    "fd00:ec2::254",
+                    "fd20:ce::254",
+                ],
+            ),
+            (Kind::Multicast, &["224.0.0.0", "239.255.255.255", "ff02::1"]),
+            (Kind::Broadcast, &["255.255.255.255"]),
+            (Kind::Documentation, &["192.0.2.1", "198.51.100.255", "203.0.113.0", "2001:db8::1", "3fff:fff::1"]),
+            (Kind::Benchmarking, &["198.18.0.0", "198.19.255.255", "2001:2::1"]),
+            (
+                Kind::Reserved,
+                &[
+                    "240.0.0.0",
+                    "255.255.255.254",
+                    "192.0.0.1",
+                    "192.88.99.1",
+                    "::2",
+                    "::7f00:1",
+                    "100::1",
+                    "2001:10::1",
+                    "64:ff9b:1::a00:1",
+                    "4000::1",
+                    "2001:1::1",
+                ],
+            ),
+        ] {
+            for address in addresses {
+                assert_eq!(of(address), Some(kind), "{address}");
+            }
+        }
+    }
+
+    #[test]
+    fn an_ipv4_address_in_other_clothes_is_what_it_is() {
+        for (address, expected) in [
+            ("::ffff:127.0.0.1", Kind::Loopback),
+            ("::ffff:169.254.169.254", Kind::Metadata),
+            ("::ffff:10.0.0.1", Kind::Private),
+            ("2002:7f00:1::", Kind::Loopback),
+            ("2002:a9fe:a9fe::1", Kind::Metadata),
+            ("64:ff9b::7f00:1", Kind::Loopback),
+            ("64:ff9b::a9fe:a9fe", Kind::Metadata),
+            // Teredo: the server is public, the client is 10.0.0.1 with its bits turned; then the other way round.
+            ("2001:0:808:808::f5ff:fffe", Kind::Private),
+            ("2001:0:a00:1::f7f7:f7f7", Kind::Private),
+        ] {
+            assert_eq!(of(address), Some(expected), "{address}");
+        }
+        assert_eq!(of("2001:0:808:808::f7f7:f7f7"), None);
+    }
+
+    #[test]
+    fn odd_ways_to_write_an_address_are_read_before_anything_is_sent() {
+        for url in [
+            "http://127.0.0.1/",
+            "http://0x7f.1/",
+            "http://2130706433/",
+            "http://017700000001/",
+            "http://127.1/",
+            "http://127.0.0.1./",
+            "http://[::1]/",
+            "http://[::ffff:127.0.0.1]/",
+            "http://[0:0:0:0:0:ffff:7f00:1]/",
+            "http://%31%32%37.0.0.1/",
+            "http://１２７.0.0.1/",
+        ] {
+            let refused = go(url, &[]);
+            assert!(matches!(refused, Err(Refusal::Address { kind: Kind::Loopback, .. })), "{url}: {refused:?}");
+        }
+        for url in ["http://0/", "http://[::]/", "http://0.0.0.0:80/"] {
+            assert!(matches!(go(url, &[]), Err(Refusal::Address { kind: Kind::Unspecified, .. })), "{url}");
+        }
+    }
+
+    #[test]
+    fn a_clouds_metadata_is_refused_by_name_and_by_address() {
+        for url in [
+            "http://metadata.google.internal/computeMetadata/v1/",
+            "http://METADATA.google.internal./",
+            "http://metadata/",
+            "http://169.254.169.254/latest/",
+            "http://0xa9fea9fe/",
+            "http://[fd00:ec2::254]/",
+            "http://100.100.100.200/",
+        ] {
+            assert!(matches!(go(url, &[]), Err(Refusal::Address { kind: Kind::Metadata, .. })), "{url}");
+        }
+        // No network has it, however wide; only its own address does.
+        assert!(go("http://169.254.169.254/", &["169.254.0.0/16", "0.0.0.0/0"]).is_err());
+        assert!(go("http://169.254.169.254/", &["169.254.169.254"]).is_ok());
+        let by_name = go("http://metadata.google.internal/", &["metadata.google.internal"]).unwrap();
+        assert!(by_name.check_address("metadata.google.internal", "169.254.169.254".parse().unwrap()).is_err());
+    }
+
+    #[test]
+    fn only_http_and_https_are_for_skills() {
+        for url in ["ftp://example.com/", "file:///etc/passwd", "gopher://example.com/", "data:,x"] {
+            assert!(matches!(go(url, &[]), Err(Refusal::Scheme(_))), "{url}");
+        }
+        assert!(go("https://example.com/", &[]).is_ok());
+    }
+
+    #[test]
+    fn what_the_manifest_allows_is_that_host_and_port_alone() {
+        assert!(go("http://127.0.0.1:9001/", &["127.0.0.1:9001"]).is_ok());
+        assert!(go("http://[::ffff:127.0.0.1]:9001/", &["127.0.0.1:9001"]).is_ok());
+        assert!(go("http://127.0.0.1:9002/", &["127.0.0.1:9001"]).is_err());
+        assert!(go("http://127.0.0.2:9001/", &["127.0.0.1:9001"]).is_err());
+        assert!(go("http://10.1.2.3:5000/", &["10.1.0.0/16"]).is_ok());
+        assert!(go("http://10.2.2.3:5000/", &["10.1.0.0/16"]).is_err());
+    }
+
+    #[test]
+    fn a_name_is_judged_by_what_it_resolves_to() {
+        let reach = |url: &str, entries: &[&str]| go(url, entries).unwrap();
+        let loopback = "127.0.0.1".parse().unwrap();
+        let check = |reach: &Reach, address| reach.check_address("localhost", address).is_ok();
+        assert!(!check(&reach("http://localhost:9001/", &[]), loopback));
+        assert!(!check(&reach("http://localhost:9001/", &["localhost:9002", "other:9001"]), loopback));
+        assert!(check(&reach("http://localhost:9001/", &["localhost:9001"]), loopback));
+        assert!(check(&reach("http://localhost:9001/", &["127.0.0.1:9001"]), loopback));
+        assert!(!check(&reach("http://localhost:9001/", &["127.0.0.1:9002"]), loopback));
+        let named = reach("http://localhost:9001/", &["localhost:9001"]);
+        for never in ["0.0.0.0", "224.0.0.1", "255.255.255.255", "169.254.169.254", "240.0.0.1"] {
+            assert!(!check(&named, never.parse().unwrap()), "{never}");
+        }
+        assert!(check(&named, "8.8.8.8".parse().unwrap()));
+    }
+}

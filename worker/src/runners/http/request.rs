@@ -1,0 +1,291 @@
+//! A call's arguments, put into the places of the manifest's templates. Pure.
+
+use bytes::Bytes;
+use openskill_proto::v1::{ErrorCode, SkillError};
+use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderValue};
+use serde_json::Value;
+use url::Url;
+
+use super::arguments::{Arguments, text, texts, unfit};
+use super::secrets::Secrets;
+use crate::manifest::http::{Body, Header, Http, Method, Node, Part, Text, is_dots};
+
+/// The longest URL that is sent.
+const MAX_URL_BYTES: usize = 16 * 1024;
+
+/// The longest value of a header that is sent.
+const MAX_HEADER_BYTES: usize = 8 * 1024;
+
+/// The largest body that is sent: arguments may stand in a template more than once.
+const MAX_BODY_BYTES: usize = 8 * 1024 * 1024;
+
+/// A request, ready to be sent.
+#[derive(Debug, Clone)]
+pub(super) struct Request {
+    pub(super) method: reqwest::Method,
+    pub(super) url: Url,
+    /// Those of the manifest.
+    pub(super) headers: HeaderMap,
+    pub(super) body: Option<Content>,
+}
+
+/// A body.
+#[derive(Debug, Clone)]
+pub(super) struct Content {
+    pub(super) kind: &'static str,
+    pub(super) bytes: Bytes,
+}
+
+/// Fills the manifest's templates.
+///
+/// # Errors
+/// An argument that is missing where it is needed, or that can't stand where it is put.
+pub(super) fn fill(http: &Http, input: &Bytes, secrets: &Secrets) -> Result<Request, SkillError> {
+    let arguments = Arguments::read(input)?;
+    let url = url(http, &arguments, secrets)?;
+    let mut headers = HeaderMap::with_capacity(http.headers.len() + 2);
+    headers.insert(ACCEPT, HeaderValue::from_static("application/json, */*;q=0.5"));
+    for header in &http.headers {
+        if let Some(value) = header_value(header, &arguments, secrets)? {
+            headers.insert(header.name.clone(), value);
+        }
+    }
+    let others = || arguments.others(|name| http.placed.contains(name));
+    let body = match &http.body {
+        Body::None => None,
+        Body::Json if http.placed.is_empty() => Some(Content { kind: "application/json", bytes: input.clone() }),
+        Body::Json => {
+            let fields = others().map(|(name, value)| format!("{}:{value}", Value::from(name)));
+            let json = format!("{{{}}}", fields.collect::<Vec<_>>().join(","));
+            Some(Content { kind: "application/json", bytes: json.into() })
+        }
+        Body::Form => {
+            let mut form = url::form_urlencoded::Serializer::new(String::new());
+            for (name, value) in others().filter(|it| it.1.get() != "null") {
+                form.extend_pairs(texts(value).into_iter().map(|value| (name, value)));
+            }
+            Some(Content { kind: "application/x-www-form-urlencoded", bytes: form.finish().into() })
+        }
+        Body::Template(node) => {
+            let mut json = String::new();
+            write(node, &arguments, secrets, &mut json)?;
+            Some(Content { kind: "application/json", bytes: json.into() })
+        }
+    };
+    if let Some(body) = &body
+        && !headers.contains_key(CONTENT_TYPE)
+    {
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static(body.kind));
+    }
+    Ok(Request { method: method(http.method), url, headers, body })
+}
+
+/// Percent-encodes all but the characters that mean nothing in a URL.
+pub(super) fn encode(value: &str) -> String {
+    let mut encoded = String::with_capacity(value.len());
+    for byte in value.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
+            encoded.push(char::from(byte));
+        } else {
+            encoded.push_str(&format!("%{byte:02X}"));
+        }
+    }
+    encoded
+}
+
+fn url(http: &Http, arguments: &Arguments<'_>, secrets: &Secrets) -> Result<Url, SkillError> {
+    let mut path = String::new();
+    for segment in &http.target.path {
+        path.push('/');
+        path.push_str(&filled_segment(segment, arguments, secrets)?);
+    }
+    let mut url = http.target.origin.clone();
+    url.set_path(&path);
+    if url.path() != path {
+        // The encoding leaves nothing to normalize: this would be a mistake of ours, and it must not be sent.
+        return Err(SkillError::new(ErrorCode::InvalidArgument, "the arguments make no path of the skill's URL"));
+    }
+    let mut pairs = Vec::new();
+    for (name, text) in &http.query {
+        pairs.extend(arguments.expand(text, secrets)?.into_iter().map(|value| (name.as_str(), value)));
+    }
+    let others = || arguments.others(|name| http.placed.contains(name)).filter(|it| it.1.get() != "null");
+    let others: Vec<_> = if http.body == Body::None { others().collect() } else { Vec::new() };
+    for (name, value) in others {
+        pairs.extend(texts(value).into_iter().map(|value| (name, value)));
+    }
+    if !pairs.is_empty() {
+        url.query_pairs_mut().extend_pairs(pairs);
+    }
+    if url.as_str().len() > MAX_URL_BYTES {
+        let message = format!("the arguments make a URL of more than {MAX_URL_BYTES} bytes");
+        return Err(SkillError::new(ErrorCode::InvalidArgument, message));
+    }
+    Ok(url)
+}
+
+/// One segment of the path, which stays one whatever the values are.
+fn filled_segment(segment: &Text, arguments: &Arguments<'_>, secrets: &Secrets) -> Result<String, SkillError> {
+    let mut filled = String::new();
+    let mut last = "";
+    for part in &segment.0 {
+        match part {
+            Part::Literal(text) => filled.push_str(text),
+            Part::Variable(name) => filled.push_str(&encode(secrets.get(name))),
+            Part::Argument(name) => {
+                let value = arguments.get(name).filter(|it| it.get() != "null");
+                let value = value.ok_or_else(|| unfit(name, "must be given: it is a part of the skill's URL"))?;
+                if value.get().starts_with(['[', '{']) {
+                    return Err(unfit(name, "must be a text, a number or a boolean: it is a part of the skill's URL"));
+                }
+                let value = text(value);
+                if let Some(reason) = leads_out(&value) {
+                    return Err(unfit(name, reason));
+                }
+                filled.push_str(&encode(&value));
+                last = name;
+            }
+        }
+    }
+    if is_dots(&filled) {
+        return Err(unfit(last, "must not make '.' or '..' of a part of the skill's URL"));
+    }
+    Ok(filled)
+}
+
+/// Why a value can't stand in a path, if so. What is percent-encoded stays in its segment by the standard, but there are
+/// servers that decode before they look for slashes and dots, some of them twice.
+fn leads_out(value: &str) -> Option<&'static str> {
+    if value.is_empty() {
+        return Some("must not be empty: it is a part of the skill's URL");
+    }
+    let mut seen = value.to_owned();
+    for _ in 0..3 {
+        if seen.chars().any(char::is_control) {
+            return Some("must not hold a control character: it is a part of the skill's URL");
+        }
+        if seen.split(['/', '\\']).any(|it| it == "..") {
+            return Some("must not hold '..' as a part of a path");
+        }
+        seen = decoded(&seen);
+    }
+    None
+}
+
+fn decoded(text: &str) -> String {
+    let digit = |byte: Option<&u8>| byte.and_then(|it| char::from(*it).to_digit(16));
+    let bytes = text.as_bytes();
+    let (mut plain, mut at) = (Vec::with_capacity(bytes.len()), 0);
+    while let Some(byte) = bytes.get(at) {
+        match (byte, digit(bytes.get(at + 1)), digit(bytes.get(at + 2))) {
+            (b'%', Some(high), Some(low)) => {
+                plain.push((high * 16 + low) as u8);
+                at += 3;
+            }
+            _ => {
+                plain.push(*byte);
+                at += 1;
+            }
+        }
+    }
+    String::from_utf8_lossy(&plain).into_owned()
+}
+
+fn header_value(
+    header: &Header,
+    arguments: &Arguments<'_>,
+    secrets: &Secrets,
+) -> Result<Option<HeaderValue>, SkillError> {
+    let Header { name, value } = header;
+    let values = arguments.expand(value, secrets)?;
+    let refuse = |reason: &str| {
+        let argument = value.arguments().next().unwrap_or(name.as_str());
+        Err(unfit(argument, reason))
+    };
+    let text = match &values[..] {
+        [] => return Ok(None),
+        [one] => one,
+        _ => return refuse("must not be a list: it is sent in a header"),
+    };
+    if text.chars().any(char::is_control) {
+        return refuse("must not hold a line break or another control character: it is sent in a header");
+    }
+    if text.len() > MAX_HEADER_BYTES {
+        return refuse("is too long for a header");
+    }
+    let Ok(mut sent) = HeaderValue::from_str(text).or_else(|_| HeaderValue::from_bytes(text.as_bytes())) else {
+        return refuse("can't be sent in a header");
+    };
+    sent.set_sensitive(is_secret(header));
+    Ok(Some(sent))
+}
+
+/// Whether a header holds one of the worker's variables, or is one that is meant for credentials.
+fn is_secret(header: &Header) -> bool {
+    header.value.variables().next().is_some() || header.name == reqwest::header::AUTHORIZATION
+}
+
+/// Writes JSON; false if there was nothing to write, because an argument is absent.
+fn write(node: &Node, arguments: &Arguments<'_>, secrets: &Secrets, json: &mut String) -> Result<bool, SkillError> {
+    match node {
+        Node::Literal(text) => json.push_str(text),
+        Node::Argument(name, _) => match arguments.get(name) {
+            Some(value) => json.push_str(value.get()),
+            None => return Ok(false),
+        },
+        Node::Text(text) => match &arguments.expand(text, secrets)?[..] {
+            [] => return Ok(false),
+            [one] => json.push_str(&Value::from(one.as_str()).to_string()),
+            _ => return Err(unfit(text.arguments().next().unwrap_or_default(), "must not be a list here")),
+        },
+        Node::List(items) => write_all(json, ['[', ']'], items, |it, json| write(it, arguments, secrets, json))?,
+        Node::Object(fields) => write_all(json, ['{', '}'], fields, |(name, it), json| {
+            json.push_str(&Value::from(name.as_str()).to_string());
+            json.push(':');
+            write(it, arguments, secrets, json)
+        })?,
+    }
+    if json.len() > MAX_BODY_BYTES {
+        let message = format!("the arguments make a request of more than {MAX_BODY_BYTES} bytes");
+        return Err(SkillError::new(ErrorCode::InvalidArgument, message));
+    }
+    Ok(true)
+}
+
+/// Writes a list or an object, without the items of which there is nothing to write.
+fn write_all<T>(
+    json: &mut String,
+    [open, close]: [char; 2],
+    items: &[T],
+    write: impl Fn(&T, &mut String) -> Result<bool, SkillError>,
+) -> Result<(), SkillError> {
+    json.push(open);
+    let mut first = true;
+    for item in items {
+        let before = json.len();
+        if !first {
+            json.push(',');
+        }
+        if write(item, json)? {
+            first = false;
+        } else {
+            json.truncate(before);
+        }
+    }
+    json.push(close);
+    Ok(())
+}
+
+fn method(method: Method) -> reqwest::Method {
+    match method {
+        Method::Get => reqwest::Method::GET,
+        Method::Head => reqwest::Method::HEAD,
+        Method::Post => reqwest::Method::POST,
+        Method::Put => reqwest::Method::PUT,
+        Method::Patch => reqwest::Method::PATCH,
+        Method::Delete => reqwest::Method::DELETE,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,299 @@
+//! What a server answered, as data or as an error. Everything is bounded while it is read.
+
+use std::time::SystemTime;
+
+use bytes::{Bytes, BytesMut};
+use openskill_proto::limits::{MAX_EVENT_BYTES, MAX_OUTPUT_BYTES};
+use openskill_proto::v1::{ErrorCode, SkillError};
+use reqwest::Response;
+use reqwest::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderName, RETRY_AFTER};
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use super::messages::{Divider, Division, Message};
+use super::secrets::Secrets;
+use super::{base64, pointer, status};
+use crate::events::EventSink;
+use crate::manifest::http::{Http, Method as SkillMethod, Stream};
+use crate::runner::RawOutput;
+
+/// How much of an error's body is read.
+const MAX_ERROR_BYTES: usize = 64 * 1024;
+
+/// How many pieces a stream may have.
+const MAX_MESSAGES: usize = 100_000;
+
+/// What ends some streams, and is no data.
+const END_MARK: &str = "[DONE]";
+
+/// What a body is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Json,
+    Text,
+    Divided(Division),
+    Other,
+    /// The server does not say.
+    Unknown,
+}
+
+/// Reads an answer that is no redirect.
+pub(super) async fn read(response: Response, http: &Http, secrets: &Secrets, events: &EventSink) -> RawOutput {
+    let read = if response.status().is_success() {
+        read_success(response, http, secrets, events).await
+    } else {
+        Ok(read_failure(response, http, secrets).await)
+    };
+    read.unwrap_or_else(RawOutput::Failed)
+}
+
+/// An answer that is within its bound also as it is passed on: text gets longer as JSON.
+pub(super) fn bounded(raw: RawOutput) -> RawOutput {
+    match raw {
+        RawOutput::Answer { json, .. } | RawOutput::Value(json) if json.len() > MAX_OUTPUT_BYTES => {
+            RawOutput::Failed(over(MAX_OUTPUT_BYTES))
+        }
+        raw => raw,
+    }
+}
+
+async fn read_success(
+    response: Response,
+    http: &Http,
+    secrets: &Secrets,
+    events: &EventSink,
+) -> Result<RawOutput, SkillError> {
+    let answer = |json: String| RawOutput::Answer { json, otherwise: None };
+    if http.method == SkillMethod::Head || matches!(response.status().as_u16(), 204 | 205) {
+        return Ok(answer("null".to_owned()));
+    }
+    if let Some(coding) = header(&response, &CONTENT_ENCODING).filter(|it| !it.eq_ignore_ascii_case("identity")) {
+        let coding = status::shown(&coding, 40);
+        return Err(broken(format!("the server compressed its answer ({coding}), which it was not asked to")));
+    }
+    let content_type = header(&response, &CONTENT_TYPE);
+    let kind = kind(content_type.as_deref());
+    if let Kind::Divided(division) = kind
+        && http.stream != Stream::Off
+    {
+        return divided(response, division, http, secrets, events).await.map(answer);
+    }
+    let body = whole(response, MAX_OUTPUT_BYTES).await?;
+    match kind {
+        _ if body.is_empty() => Ok(answer("null".to_owned())),
+        Kind::Json => json(utf8(&body)?, http),
+        Kind::Text | Kind::Divided(_) => Ok(answer(Value::from(plain(&body, content_type.as_deref())?).to_string())),
+        Kind::Unknown => match std::str::from_utf8(&body) {
+            Ok(text) if serde_json::from_str::<&RawValue>(text).is_ok() => json(text, http),
+            Ok(text) => Ok(answer(Value::from(text).to_string())),
+            Err(_) => binary(body, "application/octet-stream", http, secrets).map(answer),
+        },
+        Kind::Other => binary(body, content_type.as_deref().unwrap_or_default(), http, secrets).map(answer),
+    }
+}
+
+/// JSON, or what the manifest picks out of it: that is data, whatever it looks like.
+fn json(text: &str, http: &Http) -> Result<RawOutput, SkillError> {
+    let pointer = &http.response.data;
+    if pointer.is_empty() {
+        return Ok(RawOutput::Answer { json: text.to_owned(), otherwise: None });
+    }
+    let value = serde_json::from_str::<&RawValue>(text)
+        .map_err(|error| broken(format!("the server's answer is not valid JSON: {error}")))?;
+    match pointer::find(value, pointer) {
+        Some(found) => Ok(RawOutput::Value(found.get().to_owned())),
+        None => Err(broken(format!("the server's answer has nothing at '{pointer}' (http.response.data)"))),
+    }
+}
+
+fn binary(body: Bytes, content_type: &str, http: &Http, secrets: &Secrets) -> Result<String, SkillError> {
+    let content_type = status::shown(content_type, 100);
+    if !http.response.binary {
+        let message = format!(
+            "the server answered with '{content_type}', which is neither JSON nor text: a manifest that wants it as \
+             base64 says so (http.response.binary)"
+        );
+        return Err(broken(message));
+    }
+    let base64 = base64::encode(&secrets.scrub_bytes(body));
+    Ok(serde_json::json!({"content_type": content_type, "base64": base64}).to_string())
+}
+
+/// A body of events or lines: each is passed on as it comes.
+async fn divided(
+    mut response: Response,
+    division: Division,
+    http: &Http,
+    secrets: &Secrets,
+    events: &EventSink,
+) -> Result<String, SkillError> {
+    let mut divider = Divider::new(division);
+    let mut said = Said { list: String::new(), last: None, count: 0 };
+    let mut bytes = 0;
+    while let Some(chunk) = chunk(&mut response).await? {
+        bytes += chunk.len();
+        if bytes > MAX_OUTPUT_BYTES {
+            return Err(over(MAX_OUTPUT_BYTES));
+        }
+        for message in divider.take(&chunk) {
+            said.take(message, division, http, secrets, events).await?;
+        }
+    }
+    if let Some(message) = divider.end() {
+        said.take(message, division, http, secrets, events).await?;
+    }
+    Ok(match http.stream {
+        Stream::Last => said.last.unwrap_or_else(|| "null".to_owned()),
+        Stream::Auto | Stream::Off => format!("[{}]", said.list),
+    })
+}
+
+/// What a stream said so far.
+struct Said {
+    list: String,
+    last: Option<String>,
+    count: usize,
+}
+
+impl Said {
+    async fn take(
+        &mut self,
+        Message { name, data }: Message,
+        division: Division,
+        http: &Http,
+        secrets: &Secrets,
+        events: &EventSink,
+    ) -> Result<(), SkillError> {
+        self.count += 1;
+        if self.count > MAX_MESSAGES {
+            let message = format!("the server's answer has more than {MAX_MESSAGES} events");
+            return Err(SkillError::new(ErrorCode::OutputTooLarge, message));
+        }
+        let value = serde_json::from_str::<&RawValue>(&data);
+        if division == Division::Events && matches!(name.as_str(), "progress" | "log") && data.starts_with('{') {
+            // As a script would say it.
+            events.line(format!("{{\"{name}\":{}}}", secrets.scrub_json(data)).as_bytes()).await;
+            return Ok(());
+        }
+        let value = match value {
+            Ok(value) => match pointer::find(value, &http.response.data) {
+                Some(found) => found.get().to_owned(),
+                None => return Ok(()),
+            },
+            Err(_) if division == Division::Events && data == END_MARK => return Ok(()),
+            Err(_) if division == Division::Events => Value::from(data).to_string(),
+            Err(error) => {
+                return Err(broken(format!("line {} of the server's answer is not valid JSON: {error}", self.count)));
+            }
+        };
+        let value = secrets.scrub_json(value);
+        let line = format!("{{\"partial\":{value}}}");
+        // What is too long is no event: it is counted as dropped, if anybody listens.
+        events.line(if line.len() > MAX_EVENT_BYTES { b"" } else { line.as_bytes() }).await;
+        if http.stream == Stream::Auto {
+            if !self.list.is_empty() {
+                self.list.push(',');
+            }
+            self.list.push_str(&value);
+        } else {
+            self.last = Some(value);
+        }
+        Ok(())
+    }
+}
+
+async fn read_failure(response: Response, http: &Http, secrets: &Secrets) -> RawOutput {
+    let code = response.status();
+    let retry_after = header(&response, &RETRY_AFTER).and_then(|it| status::retry_after(&it, SystemTime::now()));
+    let compressed = response.headers().contains_key(CONTENT_ENCODING);
+    let readable = !compressed && kind(header(&response, &CONTENT_TYPE).as_deref()) != Kind::Other;
+    let body = if readable { beginning(response).await } else { Bytes::new() };
+    let body = String::from_utf8_lossy(&body);
+    let body = match serde_json::from_str::<&RawValue>(&body) {
+        Ok(_) => secrets.scrub_json(body.into_owned()),
+        Err(_) => secrets.scrub_text(body.into_owned()),
+    };
+    let error = status::of_answer(code, retry_after, &body, &http.response.error);
+    RawOutput::Answer { json: body, otherwise: Some(error) }
+}
+
+/// The beginning of a body, as far as it comes: an error is told even if its text is not complete.
+async fn beginning(mut response: Response) -> Bytes {
+    let mut body = BytesMut::new();
+    while let Ok(Some(chunk)) = response.chunk().await {
+        let room = MAX_ERROR_BYTES - body.len();
+        body.extend_from_slice(&chunk[..chunk.len().min(room)]);
+        if body.len() == MAX_ERROR_BYTES {
+            break;
+        }
+    }
+    body.freeze()
+}
+
+async fn whole(mut response: Response, limit: usize) -> Result<Bytes, SkillError> {
+    let length = response.content_length().unwrap_or_default();
+    if length > limit as u64 {
+        return Err(over(limit));
+    }
+    // What a server announces it may not send.
+    let mut body = BytesMut::with_capacity((length as usize).min(MAX_ERROR_BYTES));
+    while let Some(chunk) = chunk(&mut response).await? {
+        if body.len() + chunk.len() > limit {
+            return Err(over(limit));
+        }
+        if body.is_empty() && chunk.len() as u64 == length {
+            return Ok(chunk);
+        }
+        body.extend_from_slice(&chunk);
+    }
+    Ok(body.freeze())
+}
+
+async fn chunk(response: &mut Response) -> Result<Option<Bytes>, SkillError> {
+    response.chunk().await.map_err(|error| status::of_fault(&error.without_url()))
+}
+
+/// Text that is meant to be UTF-8.
+fn utf8(body: &[u8]) -> Result<&str, SkillError> {
+    let body = body.strip_prefix("\u{feff}".as_bytes()).unwrap_or(body);
+    std::str::from_utf8(body).map_err(|_| broken("the server's answer is not UTF-8".to_owned()))
+}
+
+/// Text in UTF-8, or in the one other encoding that needs no table.
+fn plain(body: &[u8], content_type: Option<&str>) -> Result<String, SkillError> {
+    let is_latin = content_type.is_some_and(|it| it.to_ascii_lowercase().contains("charset=iso-8859-1"));
+    match utf8(body) {
+        Ok(text) if !is_latin => Ok(text.to_owned()),
+        Err(error) if !is_latin => Err(error),
+        _ => Ok(body.iter().map(|it| char::from(*it)).collect()),
+    }
+}
+
+fn kind(content_type: Option<&str>) -> Kind {
+    let Some(content_type) = content_type else { return Kind::Unknown };
+    let essence = content_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    match essence.as_str() {
+        "text/event-stream" => Kind::Divided(Division::Events),
+        "application/x-ndjson" | "application/ndjson" | "application/jsonl" | "application/x-jsonlines" => {
+            Kind::Divided(Division::Lines)
+        }
+        "application/json" | "text/json" => Kind::Json,
+        "application/xml" | "application/yaml" | "application/x-yaml" | "application/javascript" => Kind::Text,
+        "" => Kind::Unknown,
+        other if other.ends_with("+json") => Kind::Json,
+        other if other.starts_with("text/") || other.ends_with("+xml") || other.ends_with("+yaml") => Kind::Text,
+        _ => Kind::Other,
+    }
+}
+
+fn header(response: &Response, name: &HeaderName) -> Option<String> {
+    response.headers().get(name).map(|it| String::from_utf8_lossy(it.as_bytes()).into_owned())
+}
+
+fn broken(message: String) -> SkillError {
+    SkillError::new(ErrorCode::ExecutionError, message)
+}
+
+fn over(limit: usize) -> SkillError {
+    SkillError::new(ErrorCode::OutputTooLarge, format!("the server's answer is over {limit} bytes"))
+}

@@ -1,0 +1,189 @@
+//! The values of the worker's variables that a request holds, and keeping them out of whatever comes back.
+//!
+//! A server may send back what it was sent: in an error's body, in an echo, in a URL. Exact occurrences are replaced,
+//! as they are and as a URL or JSON would write them. A value of less than six characters is no secret that could be
+//! told from other text.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use crate::manifest::http::Http;
+
+/// The shortest value that is looked for, in characters.
+const MIN_CHARS: usize = 6;
+
+/// What stands in a secret's place.
+const MASK: &str = "[secret]";
+
+/// A skill's secrets.
+#[derive(Default)]
+pub(super) struct Secrets {
+    values: BTreeMap<String, String>,
+    /// Every way in which one may be written, the longest first: one may be a part of another.
+    forms: Vec<String>,
+}
+
+impl Secrets {
+    /// Those of a skill, from the worker's environment.
+    ///
+    /// # Errors
+    /// The name of a variable that is not set, is empty, or can't be sent in a header.
+    pub(super) fn of(http: &Http) -> Result<Self, String> {
+        let mut values = BTreeMap::new();
+        for name in &http.variables {
+            let value = std::env::var(name).unwrap_or_default();
+            if value.is_empty() {
+                return Err(format!("the worker's environment has no {name}, which its manifest names in env"));
+            }
+            if value.chars().any(char::is_control) {
+                return Err(format!("the worker's variable {name} holds a line break or another control character"));
+            }
+            values.insert(name.clone(), value);
+        }
+        Ok(Self::new(values))
+    }
+
+    fn new(values: BTreeMap<String, String>) -> Self {
+        let mut forms: Vec<String> =
+            values.values().filter(|it| it.chars().count() >= MIN_CHARS).flat_map(|it| written(it)).collect();
+        forms.sort_by(|one, other| other.len().cmp(&one.len()).then_with(|| one.cmp(other)));
+        forms.dedup();
+        Self { values, forms }
+    }
+
+    /// The value of a variable.
+    pub(super) fn get(&self, name: &str) -> &str {
+        self.values.get(name).map_or("", String::as_str)
+    }
+
+    /// Text without secrets.
+    pub(super) fn scrub_text(&self, mut text: String) -> String {
+        for form in &self.forms {
+            if text.contains(form) {
+                text = text.replace(form, MASK);
+            }
+        }
+        text
+    }
+
+    /// Bytes without secrets.
+    pub(super) fn scrub_bytes(&self, bytes: bytes::Bytes) -> bytes::Bytes {
+        if self.forms.is_empty() {
+            return bytes;
+        }
+        // A text in Latin-1 has each byte as a character: no byte is lost on the way.
+        let text = self.forms.iter().fold(latin(&bytes), |text, form| text.replace(&latin(form.as_bytes()), MASK));
+        text.chars().map(|it| it as u8).collect::<Vec<u8>>().into()
+    }
+
+    /// JSON text without secrets. Read anew only if one may be in it; else every number keeps its digits.
+    pub(super) fn scrub_json(&self, text: String) -> String {
+        let hidden = || text.contains("\\u") || text.contains("\\/");
+        if self.forms.is_empty() || !(hidden() || self.forms.iter().any(|it| text.contains(it))) {
+            return text;
+        }
+        match serde_json::from_str::<Value>(&text) {
+            Ok(mut value) => match self.scrub_value(&mut value) {
+                true => value.to_string(),
+                false => text,
+            },
+            Err(_) => self.scrub_text(text),
+        }
+    }
+
+    /// Whether there was anything to replace.
+    fn scrub_value(&self, value: &mut Value) -> bool {
+        let holds = |text: &str| self.forms.iter().any(|it| text.contains(it));
+        match value {
+            Value::String(text) if holds(text) => {
+                *text = self.scrub_text(std::mem::take(text));
+                true
+            }
+            Value::Number(number) if holds(&number.to_string()) => {
+                *value = Value::String(MASK.to_owned());
+                true
+            }
+            Value::Array(items) => items.iter_mut().fold(false, |found, item| self.scrub_value(item) | found),
+            Value::Object(fields) => {
+                let mut found = fields.values_mut().fold(false, |found, item| self.scrub_value(item) | found);
+                if fields.keys().any(|key| holds(key)) {
+                    let scrubbed = std::mem::take(fields).into_iter().map(|(key, it)| (self.scrub_text(key), it));
+                    *fields = scrubbed.collect();
+                    found = true;
+                }
+                found
+            }
+            _ => false,
+        }
+    }
+}
+
+/// The ways in which a server may write a value: as it is, as JSON, in a form, in a path.
+fn written(value: &str) -> Vec<String> {
+    let json = Value::String(value.to_owned()).to_string();
+    let form: String = url::form_urlencoded::byte_serialize(value.as_bytes()).collect();
+    let path = super::request::encode(value);
+    let lower = |text: &str| text.split('%').enumerate().map(lower_escape).collect::<String>();
+    let mut forms = vec![value.to_owned(), json[1..json.len() - 1].to_owned(), lower(&form), lower(&path), form, path];
+    forms.retain(|it| it.len() >= MIN_CHARS);
+    forms
+}
+
+/// Writes the two digits after a `%` in lower case.
+fn lower_escape((index, piece): (usize, &str)) -> String {
+    match piece.get(..2) {
+        Some(digits) if index > 0 => format!("%{}{}", digits.to_ascii_lowercase(), &piece[2..]),
+        _ => piece.to_owned(),
+    }
+}
+
+fn latin(bytes: &[u8]) -> String {
+    bytes.iter().map(|it| char::from(*it)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn secrets(values: &[(&str, &str)]) -> Secrets {
+        Secrets::new(values.iter().map(|it| (it.0.to_owned(), it.1.to_owned())).collect())
+    }
+
+    #[test]
+    fn a_secret_is_replaced_wherever_it_stands() {
+        let secrets = secrets(&[("TOKEN", "s3cr3t/tok\"en")]);
+        for echoed in [
+            r#"{"a": "Bearer s3cr3t/tok\"en!"}"#,
+            r#"{"s3cr3t\/tok\"en": [1]}"#,
+            r#"["\u00733cr3t/tok\u0022en"]"#,
+            r#"["/path?key=s3cr3t%2Ftok%22en"]"#,
+            r#"["/path?key=s3cr3t%2ftok%22en"]"#,
+        ] {
+            let scrubbed = secrets.scrub_json(echoed.to_owned());
+            assert!(scrubbed.contains(MASK) && !scrubbed.contains("3cr3t"), "{echoed}: {scrubbed}");
+            serde_json::from_str::<Value>(&scrubbed).unwrap();
+        }
+        assert_eq!(secrets.scrub_text("x s3cr3t/tok\"en y".to_owned()), "x [secret] y");
+        assert_eq!(&secrets.scrub_bytes("\u{ff}s3cr3t/tok\"en".into())[..], "\u{ff}[secret]".as_bytes());
+    }
+
+    #[test]
+    fn a_number_that_is_a_secret_is_replaced_too() {
+        let scrubbed = secrets(&[("PIN", "123456789")]).scrub_json(r#"{"pin": 123456789, "n": 12}"#.to_owned());
+        assert_eq!(scrubbed, r#"{"pin":"[secret]","n":12}"#);
+    }
+
+    #[test]
+    fn what_holds_no_secret_stays_as_it_is() {
+        let text = r#"{"n": 1.00000000000000000001, "t": "\u0041"}"#;
+        assert_eq!(secrets(&[("TOKEN", "s3cr3t-token")]).scrub_json(text.to_owned()), text);
+        assert_eq!(secrets(&[("SHORT", "12345")]).scrub_json("[12345]".to_owned()), "[12345]");
+    }
+
+    #[test]
+    fn a_longer_secret_is_not_left_in_part() {
+        let secrets = secrets(&[("A", "abcdef"), ("B", "abcdefghij")]);
+        assert_eq!(secrets.scrub_text("abcdefghij abcdef".to_owned()), "[secret] [secret]");
+    }
+}
