@@ -57,6 +57,7 @@ pub(crate) fn worker_config(settings: &Settings, raw: &Raw) -> Result<openskill_
         drain_timeout: settings.drain_timeout,
         python: Some(settings.python.clone()),
         supervisor: PathBuf::from(OWN_BINARY),
+        docker_host: settings.docker_host.clone(),
         reload_interval: settings.reload,
         debug: settings.debug,
     })

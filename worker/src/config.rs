@@ -22,6 +22,8 @@ pub struct Config {
     pub python: Option<PathBuf>,
     /// The openskill binary, which supervises skill processes (`openskill supervise`).
     pub supervisor: PathBuf,
+    /// The container engine of `docker` skills: `unix:///path`, `tcp://host:port` or `http://host:port`.
+    pub docker_host: String,
     /// How often the skill folders are looked at for changes.
     pub reload_interval: Duration,
     /// Puts the end of a failing skill's stderr into `error.details`. For development: it may hold paths and secrets.

@@ -6,10 +6,13 @@ use std::sync::Arc;
 use crate::manifest::Manifest;
 use crate::runner::Runner;
 
+mod docker;
 mod executable;
 mod in_process;
 mod python;
 
+pub(crate) use docker::Docker;
+pub use docker::sentinel;
 pub(crate) use executable::Executable;
 pub(crate) use in_process::InProcess;
 pub use in_process::{Function, Functions};

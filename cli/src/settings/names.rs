@@ -77,6 +77,8 @@ settings! {
         "How often skill folders are looked at for changes, in milliseconds.";
     PYTHON "OPENSKILL_PYTHON" "python3" "worker, up, check"
         "The interpreter of `cli:python` skills. Looked up once, at start.";
+    DOCKER_HOST "OPENSKILL_DOCKER_HOST" "unix:///var/run/docker.sock" "worker, up, check"
+        "The container engine of `docker` skills: `unix:///path`, or `tcp://host:port` without TLS. Asked only if there are such skills.";
     DEBUG "OPENSKILL_DEBUG" "0" "all"
         "`1` logs more, and puts the stderr of failing skills into `error.details`. It may hold paths and secrets.";
     LOG "OPENSKILL_LOG" "info" "all"

@@ -42,6 +42,7 @@ pub(crate) struct Settings {
     pub(crate) refresh: Duration,
     pub(crate) reload: Duration,
     pub(crate) python: PathBuf,
+    pub(crate) docker_host: String,
     pub(crate) debug: bool,
     pub(crate) log: String,
     pub(crate) log_format: LogFormat,
@@ -81,6 +82,7 @@ impl Settings {
             refresh: reader.millis(names::REFRESH_MS, 10, 3_600_000),
             reload: reader.millis(names::RELOAD_MS, 10, 3_600_000),
             python: PathBuf::from(raw.value(names::PYTHON)),
+            docker_host: reader.docker_host(),
             debug: reader.flag(names::DEBUG),
             log: raw.value(names::LOG).to_owned(),
             log_format: reader.one_of(names::LOG_FORMAT, &[("text", LogFormat::Text), ("json", LogFormat::Json)]),
@@ -231,6 +233,21 @@ impl Reader<'_> {
         value.to_owned()
     }
 
+    fn docker_host(&mut self) -> String {
+        let value = self.raw.value(names::DOCKER_HOST).trim_end_matches('/').to_owned();
+        let valid = match value.strip_prefix("unix://") {
+            Some(path) => path.starts_with('/'),
+            None => value
+                .replacen("tcp://", "http://", 1)
+                .parse::<tonic::transport::Uri>()
+                .is_ok_and(|it| it.scheme_str() == Some("http") && it.port().is_some() && it.path() == "/"),
+        };
+        if !valid {
+            self.problem(names::DOCKER_HOST, format!("'{}' is not unix:///path or tcp://host:port", mask(&value)));
+        }
+        value
+    }
+
     fn otlp_endpoint(&mut self) -> Option<String> {
         let value = self.raw.value(names::OTLP_ENDPOINT);
         if value.is_empty() {
@@ -271,10 +288,11 @@ mod tests {
             (names::DEBUG, "maybe"),
             (names::SAMPLER_ARG, "2"),
             (names::HTTP_BASE_URL, "https://x"),
+            (names::DOCKER_HOST, "ssh://x"),
         ])
         .unwrap_err();
         let text = problems.to_string();
-        assert_eq!(problems.0.len(), 6, "{text}");
+        assert_eq!(problems.0.len(), 7, "{text}");
         assert!(text.contains("OPENSKILL_WORKERS (flag): 'ftp://b'"), "{text}");
     }
 }

@@ -8,7 +8,7 @@ use super::{Fault, raw};
 
 mod image;
 
-pub use image::Image;
+pub(crate) use image::Image;
 
 /// The most elements of a command line, and its bytes together.
 const MAX_ELEMENTS: usize = 64;
@@ -22,7 +22,7 @@ const MAX_WRITABLE_MB: u64 = 4096;
 const MIN_MEMORY_MB: u64 = 6;
 
 /// Where the skill's allowed root is mounted.
-pub const DATA_FOLDER: &str = "/data";
+pub(crate) const DATA_FOLDER: &str = "/data";
 
 /// As written.
 #[derive(Debug, Deserialize)]
