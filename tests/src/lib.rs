@@ -2,12 +2,14 @@
 //!
 //! - [`system`]: a running openskill
 //! - [`rest`]: HTTP requests, also broken ones
+//! - [`containers`]: what the container engine has
 //! - [`processes`]: what runs on the machine
 //! - [`folder`]: temporary folders
 //! - [`wait`]: waiting on conditions
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stderr, missing_docs)]
 
+pub mod containers;
 pub mod folder;
 pub mod processes;
 pub mod rest;
