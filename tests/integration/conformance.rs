@@ -1,8 +1,11 @@
 //! What every runner must do, whatever it runs. A new runner gets a row in [`RUNNERS`] and passes the same checks.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use openskill_proto::v1::{InvokeRequest, invoke_event::Event};
+use openskill_tests::containers::Image;
+use openskill_tests::folder::Folder;
 use openskill_tests::system::{Setup, System, code, data, request};
 use serde_json::{Value, json};
 
@@ -38,18 +41,55 @@ fn runners() -> Vec<Runner> {
     ]
 }
 
+/// A running openskill, the runners it is to be tried with, and what has to stay there meanwhile.
+struct Stage {
+    system: System,
+    runners: Vec<Runner>,
+    _folder: Folder,
+    _image: Option<Arc<Image>>,
+}
+
+impl Stage {
+    /// With containers, where there is an engine.
+    async fn start(setup: impl FnOnce(Setup) -> Setup) -> Self {
+        let (folder, image) = (Folder::new(), Image::or_skip());
+        let mut runners = runners();
+        if let Some(image) = &image {
+            let progress = r#"printf '%s{"progress": {"fraction": 0.5}}\n' "$OPENSKILL_EVENTS_MARK" >&2; echo '{}'"#;
+            folder.write("echo.yaml", image.skill("in_container", "cat", ""));
+            folder.write("refuses.yaml", image.skill("container_refuses", "echo null; exit 1", ""));
+            folder.write("naps.yaml", image.skill("container_naps", "sleep 10; echo null", ""));
+            folder.write("reports.yaml", image.skill("container_reports", progress, ""));
+            runners.push(Runner {
+                key: "docker",
+                echo: ("in_container", json!({"n": 1}), json!({"input": {"n": 1}})),
+                refusal: ("container_refuses", json!({}), "INVALID_ARGUMENT"),
+                slow: ("container_naps", json!({})),
+                progress: ("container_reports", json!({})),
+            });
+        }
+        let system = setup(Setup::with_skills(&[&openskill_tests::fixtures(), folder.path()])).start().await;
+        Self { system, runners, _folder: folder, _image: image }
+    }
+
+    /// With one worker that runs one call at a time.
+    async fn with_one_place() -> Self {
+        Self::start(|setup| setup.flag("--workers", 1).with("OPENSKILL_WORKER_CONCURRENCY", 1)).await
+    }
+}
+
 async fn call(system: &System, (skill, input): (&str, &Value), timeout_ms: u32) -> openskill_proto::v1::SkillResult {
     system.invoke(InvokeRequest { timeout_ms, ..request(skill, input.clone()) }).await
 }
 
 #[tokio::test]
 async fn a_success_has_its_data_and_says_who_ran_it() {
-    let system = Setup::up().start().await;
-    for Runner { key, echo: (skill, input, expected), .. } in runners() {
-        let result = call(&system, (skill, &input), 0).await;
-        assert_eq!(data(&result), expected, "{key}");
+    let Stage { system, runners, .. } = &Stage::start(|setup| setup).await;
+    for Runner { key, echo: (skill, input, expected), .. } in runners {
+        let result = call(system, (skill, input), 0).await;
+        assert_eq!(&data(&result), expected, "{key}");
         let meta = result.meta.unwrap();
-        assert_eq!((meta.runner.as_str(), meta.attempts), (key, 1));
+        assert_eq!((meta.runner.as_str(), meta.attempts), (*key, 1));
         assert!(meta.worker_id.starts_with("worker-"), "{meta:?}");
         assert!(!result.text.is_empty());
     }
@@ -57,45 +97,45 @@ async fn a_success_has_its_data_and_says_who_ran_it() {
 
 #[tokio::test]
 async fn a_failure_keeps_its_code_and_its_blame() {
-    let system = Setup::up().start().await;
-    for Runner { key, refusal: (skill, input, expected), .. } in runners() {
-        let result = call(&system, (skill, &input), 0).await;
-        assert_eq!(code(&result), expected, "{key}");
+    let Stage { system, runners, .. } = &Stage::start(|setup| setup).await;
+    for Runner { key, refusal: (skill, input, expected), .. } in runners {
+        let result = call(system, (skill, input), 0).await;
+        assert_eq!(code(&result), *expected, "{key}");
         assert_eq!(result.error.unwrap().blame, openskill_proto::v1::Blame::Caller as i32, "{key}");
     }
 }
 
 #[tokio::test]
 async fn a_deadline_ends_the_run_in_time_and_the_next_is_fine() {
-    let system = Setup::up().flag("--workers", 1).with("OPENSKILL_WORKER_CONCURRENCY", 1).start().await;
-    for Runner { key, slow: (skill, input), echo, .. } in runners() {
+    let Stage { system, runners, .. } = &Stage::with_one_place().await;
+    for Runner { key, slow: (skill, input), echo, .. } in runners {
         let begun = Instant::now();
-        let result = call(&system, (skill, &input), 500).await;
+        let result = call(system, (skill, input), 500).await;
         assert_eq!(code(&result), "TIMEOUT", "{key}");
         assert!(begun.elapsed() < Duration::from_millis(1500), "{key}: {:?}", begun.elapsed());
         // The one place is free again: what ran is gone.
-        assert!(call(&system, (echo.0, &echo.1), 5000).await.success, "{key}");
+        assert!(call(system, (echo.0, &echo.1), 5000).await.success, "{key}");
     }
 }
 
 #[tokio::test]
 async fn a_client_that_goes_away_frees_the_place() {
-    let system = Setup::up().flag("--workers", 1).with("OPENSKILL_WORKER_CONCURRENCY", 1).start().await;
-    for Runner { key, slow: (skill, input), echo, .. } in runners() {
-        let mut events = system.skills().await.invoke_stream(request(skill, input)).await.unwrap().into_inner();
+    let Stage { system, runners, .. } = &Stage::with_one_place().await;
+    for Runner { key, slow: (skill, input), echo, .. } in runners {
+        let mut events = system.skills().await.invoke_stream(request(skill, input.clone())).await.unwrap().into_inner();
         assert!(matches!(events.message().await.unwrap().unwrap().event, Some(Event::Accepted(_))), "{key}");
         drop(events);
         let begun = Instant::now();
-        assert!(call(&system, (echo.0, &echo.1), 8000).await.success, "{key}");
+        assert!(call(system, (echo.0, &echo.1), 8000).await.success, "{key}");
         assert!(begun.elapsed() < Duration::from_secs(8), "{key}");
     }
 }
 
 #[tokio::test]
 async fn progress_comes_before_the_result() {
-    let system = Setup::up().start().await;
-    for Runner { key, progress: (skill, input), .. } in runners() {
-        let mut events = system.skills().await.invoke_stream(request(skill, input)).await.unwrap().into_inner();
+    let Stage { system, runners, .. } = &Stage::start(|setup| setup).await;
+    for Runner { key, progress: (skill, input), .. } in runners {
+        let mut events = system.skills().await.invoke_stream(request(skill, input.clone())).await.unwrap().into_inner();
         let mut kinds = Vec::new();
         while let Some(event) = events.message().await.unwrap() {
             kinds.push(std::mem::discriminant(&event.event.unwrap()));

@@ -1,10 +1,10 @@
 //! Skills in containers: closed as they should be, bounded, and gone whatever happens. Skipped without an engine.
 
-use std::path::Path;
 use std::time::{Duration, Instant};
 
-use openskill_proto::v1::InvokeRequest;
 use openskill_proto::v1::invoke_event::Event;
+use openskill_proto::v1::worker_service_client::WorkerServiceClient;
+use openskill_proto::v1::{ExecuteRequest, InvokeRequest};
 use openskill_tests::containers::{Image, docker, gone, labelled, of_skill};
 use openskill_tests::folder::Folder;
 use openskill_tests::processes;
@@ -138,7 +138,8 @@ async fn a_container_sees_its_call_and_no_secret() {
         assert!(has("TRACESTATE=vendor=1") && has("OPENSKILL_TRACE_ID=of-this-test"), "{lines:?}");
         assert!(has("PASSED_ON=yes") && has(&format!("OPENSKILL_SKILL_ID={skill}")), "{lines:?}");
         assert!(has("OPENSKILL_EVENTS_MARK=") && has("OPENSKILL_TIMEOUT_MS="), "{lines:?}");
-        let known = ["TRACE", "OPENSKILL_", "PASSED_ON=", "PATH=", "HOSTNAME=", "HOME=", "PWD=", "SHLVL=", "_=", "OLDPWD"];
+        let known =
+            ["TRACE", "OPENSKILL_", "PASSED_ON=", "PATH=", "HOSTNAME=", "HOME=", "PWD=", "SHLVL=", "_=", "OLDPWD"];
         let stray: Vec<_> = lines.iter().filter(|line| !known.iter().any(|it| line.starts_with(it))).collect();
         assert!(stray.is_empty() && !has("OPENSKILL_ALLOWED_ROOT"), "{lines:?}");
     }
@@ -251,26 +252,23 @@ async fn a_killed_workers_containers_are_gone_in_time_though_nobody_takes_its_pl
     let Some(image) = Image::or_skip() else { return };
     let slow = own("orphan");
     let folder = Folder::new();
-    folder.write("skills/slow.yaml", image.skill(&slow, "sleep 100", ""));
-    let skills = folder.path().join("skills").display().to_string();
-    let socket = folder.path().join("worker.sock").display().to_string();
-    let listen = format!("unix:{socket}");
+    folder.write("slow.yaml", image.skill(&slow, "sleep 100", ""));
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let (listen, skills) = (format!("127.0.0.1:{port}"), folder.path().display().to_string());
     let worker = Setup::command(&["worker", "--listen", &listen, "--skills-dir", &skills]).spawn();
-    until_true("the worker listens", PATIENCE, || Path::new(&socket).exists()).await;
-    let gateway = Setup::command(&["gateway", "--listen", "127.0.0.1:0", "--workers", &listen]).start().await;
-    let calls: Vec<_> = (0..4)
-        .map(|_| {
-            let (url, slow) = (gateway.channel(), slow.clone());
-            let call = InvokeRequest { timeout_ms: 60_000, ..request(&slow, json!({})) };
-            (url, call)
-        })
-        .collect();
+    let channel = tonic::transport::Endpoint::from_shared(format!("http://{listen}")).unwrap();
+    let channel = until("it listens", PATIENCE, || async { channel.connect().await.ok() }).await;
     let mut running = Vec::new();
-    for (channel, call) in calls {
-        let channel = channel.await;
-        running.push(tokio::spawn(async move {
-            openskill_proto::v1::skill_service_client::SkillServiceClient::new(channel).invoke(call).await
-        }));
+    for number in 0..4 {
+        let call = ExecuteRequest {
+            skill_id: slow.clone(),
+            call_id: format!("{slow}-{number}"),
+            input_json: "{}".into(),
+            timeout_ms: 60_000,
+            ..ExecuteRequest::default()
+        };
+        let mut client = WorkerServiceClient::new(channel.clone());
+        running.push(tokio::spawn(async move { client.execute(call).await }));
     }
     until_true("all run", PATIENCE, || of_skill(&slow).iter().filter(|it| runs(it)).count() == 4).await;
     let sentinels = processes::children(worker.pid(), " sentinel");
@@ -352,7 +350,10 @@ async fn without_an_engine_a_skill_is_unavailable_and_comes_with_it() {
             let skills = system.get("/skills?all=true").await.json();
             let found = skills["skills"].as_array().unwrap().iter().find(|it| it["id"] == json!(name)).cloned();
             let found = found.unwrap_or_else(|| panic!("{skills}"));
-            (found["status"].as_str().unwrap().to_owned(), found["status_reason"].as_str().unwrap_or_default().to_owned())
+            (
+                found["status"].as_str().unwrap().to_owned(),
+                found["status_reason"].as_str().unwrap_or_default().to_owned(),
+            )
         }
     };
     let (status, why) = reason(skill.clone()).await;
@@ -387,7 +388,8 @@ async fn an_image_that_is_a_flag_or_not_pinned_is_refused_when_it_is_read() {
     }
     folder.write("fine.yaml", "id: fine\ntype: inproc\nentry: echo\n");
     // Nothing is asked of an engine, also where there is none.
-    let system = Setup::with_skills(&[folder.path()]).with("OPENSKILL_DOCKER_HOST", "unix:///nonexistent").start().await;
+    let system =
+        Setup::with_skills(&[folder.path()]).with("OPENSKILL_DOCKER_HOST", "unix:///nonexistent").start().await;
     let log = &system.process.log;
     log.line(&["flag.yaml", "is no image"]).await;
     log.line(&["tag.yaml", "no fixed image"]).await;

@@ -33,8 +33,27 @@ fn what_looks_like_a_flag_or_a_path_is_no_image() {
     let upper = format!("pdf@{}", DIGEST.to_uppercase());
     let twice = format!("pdf@{DIGEST}@{DIGEST}");
     let bad = [
-        "--privileged", "-v", "/etc", "../x", "a/../b", "a//b", "a b", "a\nb", "pdf@sha256:1", "a:b:c", "a:1/b:2/c",
-        ":x", "a:", "é", "$(x)", "a?b=c", "a#b", "a%2fb", &short, &upper, &twice,
+        "--privileged",
+        "-v",
+        "/etc",
+        "../x",
+        "a/../b",
+        "a//b",
+        "a b",
+        "a\nb",
+        "pdf@sha256:1",
+        "a:b:c",
+        "a:1/b:2/c",
+        ":x",
+        "a:",
+        "é",
+        "$(x)",
+        "a?b=c",
+        "a#b",
+        "a%2fb",
+        &short,
+        &upper,
+        &twice,
     ];
     for entry in bad {
         assert!(read(entry, "{pull: never, unpinned: true}").is_err(), "{entry}");
@@ -55,12 +74,32 @@ fn root_is_refused_unless_said_and_names_are_no_users() {
 #[test]
 fn odd_settings_are_refused_with_the_reason() {
     let bad = [
-        "privileged: true", "network: host", "network: container:x", "command: []", "command: ['']",
-        "command: [\"a\\0\"]", "entrypoint: sh", "writable: [tmp]", "writable: [/]", "writable: ['/a/../b']",
-        "writable: ['/a:ro']", "writable: ['/a,exec']", "writable: [/proc]", "writable: [/dev/shm]",
-        "writable: [/tmp, /tmp]", "writable_mb: 0", "cpus: 0", "cpus: -1", "cpus: .nan", "mount_root: all",
-        "{mount_root: ro, writable: [/data/x]}", "pull: always", "warm: {containers: 0}", "warm: {idle_s: 0}",
-        "warm: {hold: []}", "warm: {calls: 5}",
+        "privileged: true",
+        "network: host",
+        "network: container:x",
+        "command: []",
+        "command: ['']",
+        "command: [\"a\\0\"]",
+        "entrypoint: sh",
+        "writable: [tmp]",
+        "writable: [/]",
+        "writable: ['/a/../b']",
+        "writable: ['/a:ro']",
+        "writable: ['/a,exec']",
+        "writable: [/proc]",
+        "writable: [/dev/shm]",
+        "writable: [/tmp, /tmp]",
+        "writable_mb: 0",
+        "cpus: 0",
+        "cpus: -1",
+        "cpus: .nan",
+        "mount_root: all",
+        "{mount_root: ro, writable: [/data/x]}",
+        "pull: always",
+        "warm: {containers: 0}",
+        "warm: {idle_s: 0}",
+        "warm: {hold: []}",
+        "warm: {calls: 5}",
     ];
     for text in bad {
         assert!(read(DIGEST, text).is_err(), "{text}");

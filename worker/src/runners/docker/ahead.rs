@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::fleet::{Container, Fleet};
-use crate::manifest::docker::Warm;
 use crate::manifest::Manifest;
+use crate::manifest::docker::Warm;
 
 /// Those that wait, by skill.
 pub(super) struct Ahead {

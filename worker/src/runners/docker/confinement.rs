@@ -112,7 +112,9 @@ fn ulimits(limits: &Limits) -> Vec<ResourcesUlimits> {
 }
 
 fn tmpfs(docker: &Docker) -> HashMap<String, String> {
-    let options = format!("rw,noexec,nosuid,nodev,mode=1777,size={}m", docker.writable_mb);
+    let (user, group) = docker.user.split_once(':').unwrap_or_default();
+    // Its owner, as engines give it the mode that the image's own folder has.
+    let options = format!("rw,noexec,nosuid,nodev,mode=1777,uid={user},gid={group},size={}m", docker.writable_mb);
     docker.writable.iter().map(|path| (path.clone(), options.clone())).collect()
 }
 
@@ -157,8 +159,7 @@ mod tests {
             command: vec!["x".to_owned()],
             has_volumes: false,
         };
-        let purpose =
-            Purpose { argv: argv(docker, &image), env: Vec::new(), stdin: true, labels: HashMap::new() };
+        let purpose = Purpose { argv: argv(docker, &image), env: Vec::new(), stdin: true, labels: HashMap::new() };
         body(&manifest, docker, &image, Facts { cpus: 2.0 }, Path::new("/srv/data"), purpose)
     }
 

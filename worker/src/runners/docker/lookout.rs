@@ -85,7 +85,9 @@ impl Lookout {
             Some(Ok(Some(image))) => Arc::clone(image),
         };
         if image.has_volumes {
-            return Err("its image declares volumes, which would be writable without a bound: build it without".to_owned());
+            return Err(
+                "its image declares volumes, which would be writable without a bound: build it without".to_owned()
+            );
         }
         match confinement::argv(docker, &image).is_empty() {
             true => Err("its image has no command of its own: give docker.command".to_owned()),
