@@ -29,6 +29,9 @@ fn main() -> ExitCode {
     if std::env::args_os().nth(1).is_some_and(|first| first == openskill_worker::process::supervise::ARGUMENT) {
         return openskill_worker::process::supervise::main();
     }
+    if std::env::args_os().nth(1).is_some_and(|first| first == openskill_worker::runners::sentinel::ARGUMENT) {
+        return openskill_worker::runners::sentinel::main();
+    }
     let args = args::Args::parse();
     match commands::run(args, started) {
         Ok(code) => code,

@@ -40,3 +40,6 @@ pub const ENV_ALLOWED_ROOT: &str = "OPENSKILL_ALLOWED_ROOT";
 
 /// In a skill's environment: the number of the descriptor that takes its events.
 pub const ENV_EVENTS_FD: &str = "OPENSKILL_EVENTS_FD";
+
+/// What a line of a skill's stderr begins with if it is an event: where there can be no descriptor for events.
+pub const ENV_EVENTS_MARK: &str = "OPENSKILL_EVENTS_MARK";

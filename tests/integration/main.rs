@@ -9,6 +9,7 @@ mod circuits;
 mod command_line;
 mod compose;
 mod conformance;
+mod docker;
 mod hostile_skills;
 mod http;
 mod jail;

@@ -2,6 +2,7 @@
 //!
 //! - [`system`]: a running openskill
 //! - [`rest`]: HTTP requests, also broken ones
+//! - [`containers`]: what the container engine has
 //! - [`processes`]: what runs on the machine
 //! - [`folder`]: temporary folders
 //! - [`backend`]: a server that skills send requests to
@@ -10,6 +11,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stderr, missing_docs)]
 
 pub mod backend;
+pub mod containers;
 pub mod folder;
 pub mod processes;
 pub mod rest;

@@ -50,6 +50,12 @@ impl Setup {
         setup
     }
 
+    /// `openskill up` with two workers and the skills of these folders.
+    pub fn with_skills(folders: &[&Path]) -> Self {
+        let folders: Vec<_> = folders.iter().map(|it| it.display().to_string()).collect();
+        Self::command(&["up", "--listen", "127.0.0.1:0", "--skills-dir", &folders.join(":")])
+    }
+
     pub fn command(arguments: &[&str]) -> Self {
         let arguments = arguments.iter().map(|it| (*it).to_owned()).collect();
         Self { through: Vec::new(), arguments, environment: Vec::new(), data: None, log: None }

@@ -28,6 +28,8 @@ pub struct Config {
     pub supervisor: PathBuf,
     /// The user that skills' processes get, where the worker is root.
     pub skill_user: User,
+    /// The container engine of `docker` skills: `unix:///path`, `tcp://host:port` or `http://host:port`.
+    pub docker_host: String,
     /// How often the skill folders are looked at for changes.
     pub reload_interval: Duration,
     /// Puts the end of a failing skill's stderr into `error.details`. For development: it may hold paths and secrets.

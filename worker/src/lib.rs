@@ -50,7 +50,7 @@ use environment::Surroundings;
 use process::strays::Strays;
 use process::{Jailer, Launcher};
 use registry::Registry;
-use runners::{Executable, Http, InProcess, Python, Runners};
+use runners::{Docker, Executable, Http, InProcess, Python, Runners};
 use worker::Worker;
 
 /// How much longer a shutdown listens, and refuses calls, after gateways were told of it. A connection that nobody accepts
@@ -103,7 +103,7 @@ fn runners(
     functions: Functions,
     launcher: &Launcher,
     (surroundings, jailer): (Surroundings, Jailer),
-    _offers: watch::Sender<u64>,
+    offers: watch::Sender<u64>,
 ) -> Runners {
     let interpreter = runners::find_python(config.python.as_deref());
     match &interpreter {
@@ -114,8 +114,9 @@ fn runners(
     let python = Python::new(interpreter, launcher.clone(), surroundings.clone(), jailer.clone(), config.idle);
     Runners::new([
         ("cli:python", Arc::new(python) as Arc<dyn runner::Runner>),
-        ("cli:exec", Arc::new(Executable::new(launcher.clone(), surroundings, jailer))),
+        ("cli:exec", Arc::new(Executable::new(launcher.clone(), surroundings.clone(), jailer))),
         ("http", Arc::new(Http::new())),
+        ("docker", Arc::new(Docker::new(config, launcher.clone(), surroundings, offers))),
         ("inproc", Arc::new(InProcess::new(functions))),
     ])
 }

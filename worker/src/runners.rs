@@ -6,11 +6,14 @@ use std::sync::Arc;
 use crate::manifest::Manifest;
 use crate::runner::Runner;
 
+mod docker;
 mod executable;
 mod http;
 mod in_process;
 mod python;
 
+pub(crate) use docker::Docker;
+pub use docker::sentinel;
 pub(crate) use executable::Executable;
 pub(crate) use http::Http;
 pub(crate) use in_process::InProcess;

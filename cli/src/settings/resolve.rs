@@ -45,6 +45,7 @@ pub(crate) struct Settings {
     pub(crate) idle: Duration,
     pub(crate) python: PathBuf,
     pub(crate) skill_user: User,
+    pub(crate) docker_host: String,
     pub(crate) debug: bool,
     pub(crate) log: String,
     pub(crate) log_format: LogFormat,
@@ -88,6 +89,7 @@ impl Settings {
             skill_user: reader
                 .parse(names::SKILL_USER, "UID or UID:GID, numbers other than 0, such as 65534:65534")
                 .unwrap_or(User { uid: 65534, gid: 65534 }),
+            docker_host: reader.docker_host(),
             debug: reader.flag(names::DEBUG),
             log: raw.value(names::LOG).to_owned(),
             log_format: reader.one_of(names::LOG_FORMAT, &[("text", LogFormat::Text), ("json", LogFormat::Json)]),
@@ -238,6 +240,21 @@ impl Reader<'_> {
         value.to_owned()
     }
 
+    fn docker_host(&mut self) -> String {
+        let value = self.raw.value(names::DOCKER_HOST).trim_end_matches('/').to_owned();
+        let valid = match value.strip_prefix("unix://") {
+            Some(path) => path.starts_with('/'),
+            None => value
+                .replacen("tcp://", "http://", 1)
+                .parse::<tonic::transport::Uri>()
+                .is_ok_and(|it| it.scheme_str() == Some("http") && it.port().is_some() && it.path() == "/"),
+        };
+        if !valid {
+            self.problem(names::DOCKER_HOST, format!("'{}' is not unix:///path or tcp://host:port", mask(&value)));
+        }
+        value
+    }
+
     fn otlp_endpoint(&mut self) -> Option<String> {
         let value = self.raw.value(names::OTLP_ENDPOINT);
         if value.is_empty() {
@@ -278,10 +295,11 @@ mod tests {
             (names::DEBUG, "maybe"),
             (names::SAMPLER_ARG, "2"),
             (names::HTTP_BASE_URL, "https://x"),
+            (names::DOCKER_HOST, "ssh://x"),
         ])
         .unwrap_err();
         let text = problems.to_string();
-        assert_eq!(problems.0.len(), 6, "{text}");
+        assert_eq!(problems.0.len(), 7, "{text}");
         assert!(text.contains("OPENSKILL_WORKERS (flag): 'ftp://b'"), "{text}");
     }
 }

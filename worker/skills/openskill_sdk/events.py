@@ -4,6 +4,9 @@ The host names a descriptor in OPENSKILL_EVENTS_FD and reads JSON lines from it.
 or once nobody reads any more, these functions do nothing. To watch the events by hand, use descriptor 2:
 
     echo '{"input":{"query":"openSkill"}}' | OPENSKILL_EVENTS_FD=2 python3 worker/skills/file_search.py
+
+A container has no such descriptor. There the host names a mark in OPENSKILL_EVENTS_MARK, and an event is a line
+of stderr that begins with it.
 """
 
 import json
@@ -29,12 +32,21 @@ def log(level, message):
 
 def _emit(event):
     global _open
-    name = os.environ.get("OPENSKILL_EVENTS_FD", "")
-    if not (_open and name.isdigit() and int(name) > 1):  # 0 and 1 belong to the call itself
+    descriptor, mark = _where()
+    if not _open or descriptor is None:
         return
-    line = (json.dumps(event, allow_nan=False) + "\n").encode("ascii")
+    line = (mark + json.dumps(event, allow_nan=False) + "\n").encode("ascii", "replace")
     try:
         while line:
-            line = line[os.write(int(name), line):]
+            line = line[os.write(descriptor, line):]
     except OSError:
         _open = False
+
+
+def _where():
+    """The descriptor that takes events, and what each line of it begins with."""
+    name = os.environ.get("OPENSKILL_EVENTS_FD", "")
+    if name.isdigit() and int(name) > 1:  # 0 and 1 belong to the call itself
+        return int(name), ""
+    mark = os.environ.get("OPENSKILL_EVENTS_MARK", "")
+    return (2, mark) if mark else (None, "")

@@ -247,6 +247,13 @@ class TheContract(SkillTest):
             lines,
         )
 
+    def test_events_are_marked_lines_of_stderr_where_the_host_names_a_mark(self):
+        script = self.skill("progress(0.5, 'half')\nreturn 1")
+        answer = run_script(script, {"input": {}}, self.work, {"OPENSKILL_EVENTS_MARK": "@mark "})
+        self.assertEqual((0, 1), (answer.exit, answer.data))
+        mark, event = answer.stderr.split(" ", 1)
+        self.assertEqual(("@mark", {"progress": {"fraction": 0.5, "message": "half"}}), (mark, json.loads(event)))
+
     def test_events_without_a_usable_descriptor_do_nothing(self):
         script = self.skill("progress(0.5)\nlog('info', 'hi')\nreturn 1")
         for number in (None, "", "1", "0", "97", "-1", "x"):

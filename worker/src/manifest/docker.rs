@@ -1,22 +1,252 @@
-//! What `docker` needs to know of a skill.
+//! What `docker` needs to know of a skill: an image, what is run in it, and the little that may be opened for it.
+//!
+//! Nothing of a call gets into what is read here: a command line is literal, paths and mounts come from the manifest.
 
 use serde::Deserialize;
 
-use super::Fault;
+use super::{Fault, raw};
+
+mod image;
+
+pub(crate) use image::Image;
+
+/// The most elements of a command line, and its bytes together.
+const MAX_ELEMENTS: usize = 64;
+const MAX_COMMAND_BYTES: usize = 16 * 1024;
+
+/// The most folders that may be written to, and the largest of them, in MiB.
+const MAX_WRITABLE: usize = 16;
+const MAX_WRITABLE_MB: u64 = 4096;
+
+/// The least memory an engine gives a container, in MiB.
+const MIN_MEMORY_MB: u64 = 6;
+
+/// Where the skill's allowed root is mounted.
+pub(crate) const DATA_FOLDER: &str = "/data";
 
 /// As written.
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub(super) struct Raw {}
+pub(super) struct Raw {
+    entrypoint: Option<Vec<String>>,
+    command: Option<Vec<String>>,
+    network: Network,
+    user: String,
+    allow_root: bool,
+    writable: Vec<String>,
+    writable_mb: u64,
+    mount_root: MountRoot,
+    cpus: f64,
+    pull: Option<Pull>,
+    unpinned: bool,
+    warm: Option<RawWarm>,
+}
 
-/// A container.
+impl Default for Raw {
+    fn default() -> Self {
+        Self {
+            entrypoint: None,
+            command: None,
+            network: Network::None,
+            user: "65534:65534".to_owned(),
+            allow_root: false,
+            writable: vec!["/tmp".to_owned()],
+            writable_mb: 64,
+            mount_root: MountRoot::None,
+            cpus: 1.0,
+            pull: None,
+            unpinned: false,
+            warm: None,
+        }
+    }
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct RawWarm {
+    containers: usize,
+    idle_s: u64,
+    hold: Vec<String>,
+}
+
+impl Default for RawWarm {
+    fn default() -> Self {
+        Self { containers: 1, idle_s: 60, hold: vec!["sleep".to_owned(), "infinity".to_owned()] }
+    }
+}
+
+/// A container for each call.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Docker {
     /// The image.
-    pub image: String,
+    pub image: Image,
+    /// In place of the image's own entry point.
+    pub entrypoint: Option<Vec<String>>,
+    /// In place of the image's own command.
+    pub command: Option<Vec<String>>,
+    /// Which network it has.
+    pub network: Network,
+    /// Who it runs as: two numbers, `user:group`.
+    pub user: String,
+    /// Folders in memory that may be written to: absolute. Empty at each call.
+    pub writable: Vec<String>,
+    /// The size of each, in MiB.
+    pub writable_mb: u64,
+    /// Whether the skill's allowed root is mounted at [`DATA_FOLDER`].
+    pub mount_root: MountRoot,
+    /// How many processors it may use at most.
+    pub cpus: f64,
+    /// Whether a missing image is fetched.
+    pub pull: Pull,
+    /// Containers that are started ahead of the next call.
+    pub warm: Option<Warm>,
+}
+
+/// Containers that are started before the call they serve is there. Each serves one call.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Warm {
+    /// How many wait.
+    pub containers: usize,
+    /// How long each waits at most, in seconds.
+    pub idle_s: u64,
+    /// What it runs until its call comes: a program of the image that only waits.
+    pub hold: Vec<String>,
+}
+
+/// Which network a container has.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Network {
+    /// Its own loopback and nothing else.
+    #[default]
+    None,
+    /// The engine's bridge: whatever the host reaches.
+    Bridge,
+}
+
+/// Whether the allowed root is mounted.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum MountRoot {
+    /// No file of the host can be seen.
+    #[default]
+    None,
+    /// Its files can be read.
+    Ro,
+    /// And written.
+    Rw,
+}
+
+/// Whether a missing image is fetched.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Pull {
+    /// Once, when the skill is found.
+    Missing,
+    /// The image has to be there.
+    Never,
 }
 
 /// Checks what was written.
-pub(super) fn resolve(_raw: Raw, entry: &str) -> Result<Docker, Fault> {
-    Ok(Docker { image: entry.to_owned() })
+pub(super) fn resolve(raw: Raw, entry: &str, limits: &raw::Limits) -> Result<Docker, Fault> {
+    let image = image::read(entry).map_err(|reason| Fault::from(("entry", reason)))?;
+    check(&raw, &image, limits).map_err(|reason| Fault::from(("docker", reason)))?;
+    let default = if matches!(image, Image::Digest(_)) { Pull::Missing } else { Pull::Never };
+    Ok(Docker {
+        image,
+        entrypoint: raw.entrypoint,
+        command: raw.command,
+        network: raw.network,
+        user: raw.user,
+        writable: raw.writable,
+        writable_mb: raw.writable_mb,
+        mount_root: raw.mount_root,
+        cpus: raw.cpus,
+        pull: raw.pull.unwrap_or(default),
+        warm: raw.warm.map(|it| Warm { containers: it.containers, idle_s: it.idle_s, hold: it.hold }),
+    })
 }
+
+fn check(raw: &Raw, image: &Image, limits: &raw::Limits) -> Result<(), String> {
+    match (image, raw.unpinned, raw.pull) {
+        (Image::Tag(_), true, Some(Pull::Never)) | (Image::Digest(_), false, _) => {}
+        (Image::Id(_), false, None | Some(Pull::Never)) => {}
+        (Image::Tag(name), ..) => {
+            return Err(format!(
+                "'{name}' names no fixed image: write its digest, name@sha256:..., or its id, sha256:...; \
+                 'pull: never' with 'unpinned: true' takes whatever has the name here"
+            ));
+        }
+        (Image::Id(_), false, Some(Pull::Missing)) => return Err("an image id can't be pulled".to_owned()),
+        (_, true, _) => return Err("unpinned is for images without a digest".to_owned()),
+    }
+    for (name, elements) in [("entrypoint", &raw.entrypoint), ("command", &raw.command)] {
+        elements.as_deref().map_or(Ok(()), |it| check_command(name, it))?;
+    }
+    check_user(&raw.user, raw.allow_root)?;
+    check_writable(raw)?;
+    if !(0.01..=512.0).contains(&raw.cpus) {
+        return Err("cpus must be 0.01 to 512".to_owned());
+    }
+    if limits.memory_mb < MIN_MEMORY_MB {
+        return Err(format!("a container needs limits.memory_mb of at least {MIN_MEMORY_MB}"));
+    }
+    if limits.processes == 0 {
+        return Err("a container needs limits.processes of at least 1".to_owned());
+    }
+    let Some(warm) = &raw.warm else { return Ok(()) };
+    if !(1..=16).contains(&warm.containers) || !(1..=3600).contains(&warm.idle_s) {
+        return Err("warm.containers must be 1 to 16, warm.idle_s 1 to 3600".to_owned());
+    }
+    check_command("warm.hold", &warm.hold)
+}
+
+fn check_command(name: &str, elements: &[String]) -> Result<(), String> {
+    let bytes: usize = elements.iter().map(String::len).sum();
+    if elements.is_empty() || elements[0].is_empty() || elements.len() > MAX_ELEMENTS || bytes > MAX_COMMAND_BYTES {
+        return Err(format!("{name} must be a list of 1 to {MAX_ELEMENTS} texts, {MAX_COMMAND_BYTES} bytes together"));
+    }
+    if elements.iter().any(|it| it.contains('\0')) {
+        return Err(format!("{name} can't hold a NUL"));
+    }
+    Ok(())
+}
+
+/// Numbers alone: a name would be looked up in the image, which may call anybody anything.
+fn check_user(user: &str, allow_root: bool) -> Result<(), String> {
+    let number = |text: &str| text.parse::<u32>().ok().filter(|_| text.bytes().all(|it| it.is_ascii_digit()));
+    let numbers = user.split_once(':').and_then(|(user, group)| Some((number(user)?, number(group)?)));
+    match numbers {
+        None => Err(format!("user: '{user}' is not 'UID:GID' in numbers")),
+        Some((0, _) | (_, 0)) if !allow_root => Err("user: root is refused unless allow_root is true".to_owned()),
+        Some(_) => Ok(()),
+    }
+}
+
+fn check_writable(raw: &Raw) -> Result<(), String> {
+    if raw.writable.len() > MAX_WRITABLE || !(1..=MAX_WRITABLE_MB).contains(&raw.writable_mb) {
+        return Err(format!("at most {MAX_WRITABLE} writable folders, writable_mb 1 to {MAX_WRITABLE_MB}"));
+    }
+    for (index, path) in raw.writable.iter().enumerate() {
+        let below = path.strip_prefix('/').unwrap_or_default();
+        let parts = || below.split('/');
+        let plain = |part: &str| {
+            let known = |it: u8| it.is_ascii_alphanumeric() || b"_.-".contains(&it);
+            !part.is_empty() && part != "." && part != ".." && part.bytes().all(known)
+        };
+        let of_the_system = parts().next().is_some_and(|it| ["proc", "sys", "dev"].contains(&it));
+        let in_data = raw.mount_root != MountRoot::None && parts().next() == Some("data");
+        if path.len() > 256 || !parts().all(plain) || of_the_system || in_data {
+            return Err(format!(
+                "writable: '{path}' is no absolute path of plain names, or belongs to the system or to {DATA_FOLDER}"
+            ));
+        }
+        if raw.writable[..index].contains(path) {
+            return Err(format!("writable: '{path}' is there twice"));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

@@ -64,6 +64,10 @@ pub(super) fn resolve(raw: &mut raw::Raw, file: &Path) -> Result<(String, How), 
         return Err(("entry", "must not be empty".to_owned()).into());
     }
     refuse_others(raw, &key)?;
+    if key == "docker" && (raw.network.is_some() || raw.jail.is_some()) {
+        let reason = "network and jail are for processes; a container's network is docker.network";
+        return Err((if raw.jail.is_some() { "jail" } else { "network" }, reason.to_owned()).into());
+    }
     let entry = raw.entry.as_str();
     let how = match key.as_str() {
         "cli:python" => {
@@ -71,7 +75,9 @@ pub(super) fn resolve(raw: &mut raw::Raw, file: &Path) -> Result<(String, How), 
         }
         "cli:exec" => How::Exec(Box::new(super::exec::resolve(raw.exec.take().unwrap_or_default(), entry, file)?)),
         "http" => How::Http(Box::new(super::http::resolve(raw.http.take().unwrap_or_default(), entry, &raw.env)?)),
-        "docker" => How::Docker(Box::new(super::docker::resolve(raw.docker.take().unwrap_or_default(), entry)?)),
+        "docker" => {
+            How::Docker(Box::new(super::docker::resolve(raw.docker.take().unwrap_or_default(), entry, &raw.limits)?))
+        }
         "mcp:stdio" | "mcp:http" => {
             How::Mcp(Box::new(super::mcp::resolve(raw.mcp.take().unwrap_or_default(), entry, &raw.runtime)?))
         }

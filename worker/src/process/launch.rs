@@ -102,6 +102,26 @@ impl Launcher {
         self.endings.spawn(work);
     }
 
+    /// Starts the binary in another of its hidden roles. Its end is to be told by [`Launcher::ended`].
+    pub(crate) fn start_as(&self, argument: &str, stdin: Stdio) -> std::io::Result<Child> {
+        self.strays.start(|| {
+            let child = tokio::process::Command::new(&self.supervisor)
+                .arg(argument)
+                .env_clear()
+                .stdin(stdin)
+                .stdout(Stdio::null())
+                .stderr(Stdio::null())
+                .spawn()?;
+            let pid = child.id();
+            Ok((child, pid))
+        })
+    }
+
+    /// Forgets a child that has ended.
+    pub(crate) fn ended(&self, pid: u32) {
+        self.strays.ended(pid);
+    }
+
     /// Starts `command`. `guard` is let go when the process tree is gone.
     pub(crate) fn launch<G: Send>(&self, command: &Command, guard: G) -> Result<(Running<G>, Pipes), LaunchError> {
         self.try_launch(command, guard).map_err(LaunchError::Supervisor)
@@ -143,17 +163,7 @@ impl Launcher {
         control.set_nonblocking(true)?;
         let control = UnixStream::from_std(control)?;
         // Last, so that nothing can fail between the start and the value whose drop ends it.
-        let child = self.strays.start(|| {
-            let child = tokio::process::Command::new(&self.supervisor)
-                .arg(super::supervise::ARGUMENT)
-                .env_clear()
-                .stdin(Stdio::from(OwnedFd::from(control_theirs)))
-                .stdout(Stdio::null())
-                .stderr(Stdio::null())
-                .spawn()?;
-            let pid = child.id();
-            Ok((child, pid))
-        })?;
+        let child = self.start_as(super::supervise::ARGUMENT, Stdio::from(OwnedFd::from(control_theirs)))?;
         let pid = child.id().unwrap_or_default();
         Ok(Running { live: Some(Live { control, child, pid, guard }), launcher: self.clone() })
     }

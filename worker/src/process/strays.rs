@@ -1,19 +1,30 @@
 //! Children this process did not start: orphans that came to it because their supervisor or their worker was killed, or
 //! because it is process 1 of a container. Whatever is not known is a stray, is killed with all its descendants, and is
-//! waited for.
+//! waited for. But for a sentinel: the orphan of a worker that was killed, it removes what that worker had running
+//! elsewhere, and is left alone for a while.
 
 use std::collections::HashMap;
+use std::os::unix::fs::MetadataExt as _;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, WaitOptions, getpid, set_child_subreaper, waitpid};
 
 use super::tree::{self, Snapshot};
+
+/// The one argument that makes the openskill binary a sentinel: the end of a dead worker's containers.
+pub const SENTINEL: &str = "sentinel";
+
+/// How long a sentinel has for its work once its worker is dead.
+pub const SPARED_FOR: Duration = Duration::from_secs(10);
 
 /// The children that are known, and the end of all others.
 #[derive(Debug)]
 pub struct Strays {
     /// How many of our children have, or had until a moment ago, this process id: ids are used again.
     known: Mutex<HashMap<i32, u32>>,
+    /// The orphans that are left alone, and since when.
+    spared: Mutex<HashMap<i32, Instant>>,
 }
 
 impl Strays {
@@ -25,7 +36,7 @@ impl Strays {
     pub fn adopt() -> std::io::Result<Self> {
         let before = Snapshot::take().children(own_pid()).map(|child| (child.pid, 1)).collect();
         set_child_subreaper(Some(getpid()))?;
-        Ok(Self { known: Mutex::new(before) })
+        Ok(Self { known: Mutex::new(before), spared: Mutex::default() })
     }
 
     /// Starts a child and knows it. `start` gives its process id beside whatever it made.
@@ -60,8 +71,9 @@ impl Strays {
         // After the snapshot: a child that was just being started in it is known by now.
         let known = self.lock();
         let strays: Vec<_> = snapshot.children(own_pid()).filter(|child| !known.contains_key(&child.pid)).collect();
+        let spared = self.spare(strays.iter().filter(|it| !it.zombie).map(|it| it.pid));
         let mut alive = 0;
-        for stray in strays {
+        for stray in strays.iter().filter(|it| !spared.contains(&it.pid)) {
             if !stray.zombie {
                 alive += 1;
                 snapshot.descendants(stray.pid).iter().for_each(|process| tree::kill(process.pid));
@@ -72,9 +84,29 @@ impl Strays {
         alive
     }
 
+    /// Which of these are sentinels whose time is not over.
+    fn spare(&self, strays: impl Iterator<Item = i32>) -> Vec<i32> {
+        let mut spared = self.spared.lock().unwrap_or_else(PoisonError::into_inner);
+        let sentinels: Vec<_> = strays.filter(|pid| is_sentinel(*pid)).collect();
+        spared.retain(|pid, _| sentinels.contains(pid));
+        let in_time = |pid: &i32| spared.entry(*pid).or_insert_with(Instant::now).elapsed() < SPARED_FOR;
+        sentinels.into_iter().filter(in_time).collect()
+    }
+
     fn lock(&self) -> MutexGuard<'_, HashMap<i32, u32>> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Whether a process is our own binary in this role. A skill may start one as well, and gains a few seconds by it.
+fn is_sentinel(pid: i32) -> bool {
+    let file = |process: &str| {
+        let found = std::fs::metadata(format!("/proc/{process}/exe")).ok()?;
+        Some((found.dev(), found.ino()))
+    };
+    let arguments = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    let argument = arguments.split(|it| *it == 0).nth(1);
+    argument == Some(SENTINEL.as_bytes()) && file("self").is_some_and(|own| file(&pid.to_string()) == Some(own))
 }
 
 /// Whether a process is stopped (SIGSTOP), so that it can neither serve nor notice anything.

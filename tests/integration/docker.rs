@@ -1,0 +1,400 @@
+//! Skills in containers: closed as they should be, bounded, and gone whatever happens. Skipped without an engine.
+
+use std::time::{Duration, Instant};
+
+use openskill_proto::v1::invoke_event::Event;
+use openskill_proto::v1::worker_service_client::WorkerServiceClient;
+use openskill_proto::v1::{ExecuteRequest, InvokeRequest};
+use openskill_tests::containers::{Image, docker, gone, labelled, of_skill};
+use openskill_tests::folder::Folder;
+use openskill_tests::processes;
+use openskill_tests::system::{PATIENCE, Setup, System, code, data, request};
+use openskill_tests::wait::{until, until_true};
+use rustix::process::Signal;
+use serde_json::{Value, json};
+
+/// How long an end by force may take, on a machine that does much else.
+const SOON: Duration = Duration::from_secs(5);
+
+/// The requirement for a worker that was killed.
+const AFTER_A_KILL: Duration = Duration::from_secs(2);
+
+/// A skill's name that no other test run has.
+fn own(name: &str) -> String {
+    format!("{name}_{}", std::process::id())
+}
+
+async fn serve(manifests: &[String]) -> (System, Folder) {
+    let folder = Folder::new();
+    for (number, manifest) in manifests.iter().enumerate() {
+        folder.write(&format!("{number}.yaml"), manifest);
+    }
+    let system = Setup::with_skills(&[folder.path()]).with("SECRET_OF_THE_HOST", "hush").with("PASSED_ON", "yes");
+    (system.start().await, folder)
+}
+
+async fn call(system: &System, skill: &str, input: Value, timeout_ms: u32) -> openskill_proto::v1::SkillResult {
+    system.invoke(InvokeRequest { timeout_ms, ..request(skill, input) }).await
+}
+
+#[tokio::test]
+async fn arguments_go_in_by_stdin_alone_and_the_answer_comes_out() {
+    let Some(image) = Image::or_skip() else { return };
+    let (echo, fails, silent) = (own("echo"), own("fails"), own("silent"));
+    let manifests = [
+        image.skill(&echo, "cat", ""),
+        image.skill(&fails, "echo null; echo why >&2; exit 1", ""),
+        image.skill(&silent, "exit 7", ""),
+    ];
+    let (system, _folder) = serve(&manifests).await;
+    let input = json!({"--privileged": "$(reboot)", "text": "é\n; --volume=/:/host"});
+    assert_eq!(data(&call(&system, &echo, input.clone(), 0).await), json!({"input": input}));
+    let large = json!({"text": "x".repeat(1_000_000)});
+    assert_eq!(data(&call(&system, &echo, large.clone(), 0).await), json!({"input": large}));
+    assert_eq!(code(&call(&system, &fails, json!({}), 0).await), "INVALID_ARGUMENT");
+    let result = call(&system, &silent, large, 0).await;
+    assert!(result.error.as_ref().unwrap().message.contains("exit code 7"), "{result:?}");
+    for skill in [&echo, &fails, &silent] {
+        gone(skill, SOON).await;
+    }
+}
+
+#[tokio::test]
+async fn a_container_can_change_nothing_reach_nothing_and_is_nobody() {
+    let Some(image) = Image::or_skip() else { return };
+    let looks = own("looks");
+    let script = r#"
+        can() { if (eval "$1") 2>/dev/null; then printf '"%s": true, ' "$2"; else printf '"%s": false, ' "$2"; fi; }
+        printf '{'
+        can 'echo x > /etc/x' etc; can 'echo x > /bin/sh' sh; can 'echo x > /x' root; can 'echo x > /data/x' data
+        can 'echo x > /tmp/x' tmp; can 'echo x > /proc/sys/kernel/core_pattern' kernel
+        can 'cat /bin/cat > /tmp/run; /tmp/run /dev/null' executes_own
+        while read -r name value rest; do
+            case $name in Uid:|Gid:|CapEff:|CapBnd:|NoNewPrivs:|Seccomp:) printf '"%s": "%s", ' "$name" "$value";; esac
+        done < /proc/self/status
+        cards=; while read -r card rest; do case $card in *:*) cards="$cards$card";; esac; done < /proc/net/dev
+        for disk in /dev/sd* /dev/vd* /dev/mem; do [ -e "$disk" ] && cards="$cards $disk"; done
+        printf '"cards": "%s"}' "$cards""#;
+    let (system, _folder) = serve(&[image.skill(&looks, script, "")]).await;
+    let expected = json!({
+        "etc": false, "sh": false, "root": false, "data": false, "tmp": true, "kernel": false, "executes_own": false,
+        "Uid:": "65534", "Gid:": "65534", "CapEff:": "0000000000000000", "CapBnd:": "0000000000000000",
+        "NoNewPrivs:": "1", "Seccomp:": "2", "cards": "lo:",
+    });
+    let result = call(&system, &looks, json!({}), 0).await;
+    // Seccomp is the engine's own default, which an engine may be told to leave out.
+    let mut found = data(&result);
+    if found["Seccomp:"] == "0" {
+        eprintln!("this engine has no seccomp filter of its own");
+        found["Seccomp:"] = json!("2");
+    }
+    assert_eq!(found, expected);
+}
+
+#[tokio::test]
+async fn the_root_is_seen_only_when_the_manifest_mounts_it() {
+    let Some(image) = Image::or_skip() else { return };
+    let folder = Folder::new();
+    folder.write("root/hello.txt", "\"hello\"");
+    let root = folder.path().join("root");
+    // The container's user is nobody on the host.
+    std::fs::set_permissions(&root, std::os::unix::fs::PermissionsExt::from_mode(0o777)).unwrap();
+    let script = "command: [/bin/sh, -c, \"[ -e /data/hello.txt ] || { echo 0; exit; }; \
+                  if (echo 1 > /data/new) 2>/dev/null; then echo 2; else echo 1; fi\"]";
+    for (mount, expected) in [("none", 0), ("ro", 1), ("rw", 2)] {
+        let manifest = image.with_settings(&own(mount), &format!("{script}, mount_root: {mount}"), "");
+        folder.write(&format!("skills/{mount}.yaml"), manifest);
+        let system = Setup::with_skills(&[&folder.path().join("skills")]).data(&root).start().await;
+        assert_eq!(data(&call(&system, &own(mount), json!({}), 0).await), json!(expected), "{mount}");
+        assert_eq!(root.join("new").exists(), mount == "rw");
+    }
+}
+
+#[tokio::test]
+async fn a_container_sees_its_call_and_no_secret() {
+    let Some(image) = Image::or_skip() else { return };
+    let reveals = own("reveals");
+    let script = "printf '['; env | while IFS= read -r line; do printf '\"%s\",' \"$line\"; done; printf '0]'";
+    let warm = format!("command: [/bin/sh, -c, {}], warm: {{}}", Value::from(script));
+    let manifest = |id: &str, settings: &str| image.with_settings(id, settings, "env: [PASSED_ON]");
+    let cold = format!("command: [/bin/sh, -c, {}]", Value::from(script));
+    let waits = own("reveals_warm");
+    let (system, _folder) = serve(&[manifest(&reveals, &cold), manifest(&waits, &warm)]).await;
+    assert!(call(&system, &waits, json!({}), 0).await.success);
+    until_true("one waits in a worker", PATIENCE, || !of_skill(&waits).is_empty()).await;
+    for skill in [&reveals, &waits] {
+        let trace = "4bf92f3577b34da6a3ce929d0e0e4736";
+        let headers = [
+            ("content-type", "application/json"),
+            ("traceparent", &format!("00-{trace}-00f067aa0ba902b7-01")[..]),
+            ("tracestate", "vendor=1"),
+            ("x-trace-id", "of-this-test"),
+        ];
+        let answer = system.post(&format!("/skills/{skill}:invoke"), &headers, r#"{"input": {}}"#).await;
+        let answer = answer.json();
+        let lines: Vec<_> = answer["data"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
+        let has = |start: &str| lines.iter().any(|it| it.starts_with(start));
+        assert!(has(&format!("TRACEPARENT=00-{trace}-")), "{lines:?}");
+        assert!(has("TRACESTATE=vendor=1") && has("OPENSKILL_TRACE_ID=of-this-test"), "{lines:?}");
+        assert!(has("PASSED_ON=yes") && has(&format!("OPENSKILL_SKILL_ID={skill}")), "{lines:?}");
+        assert!(has("OPENSKILL_EVENTS_MARK=") && has("OPENSKILL_TIMEOUT_MS="), "{lines:?}");
+        let known =
+            ["TRACE", "OPENSKILL_", "PASSED_ON=", "PATH=", "HOSTNAME=", "HOME=", "PWD=", "SHLVL=", "_=", "OLDPWD"];
+        let stray: Vec<_> = lines.iter().filter(|line| !known.iter().any(|it| line.starts_with(it))).collect();
+        assert!(stray.is_empty() && !has("OPENSKILL_ALLOWED_ROOT"), "{lines:?}");
+    }
+}
+
+#[tokio::test]
+async fn what_wants_too_much_is_ended_and_said_to_be() {
+    let Some(image) = Image::or_skip() else { return };
+    let (memory, forks) = (own("memory"), own("forks"));
+    let (floods, shouts) = (own("floods"), own("shouts"));
+    let limits = "limits: {memory_mb: 16, processes: 16}";
+    let manifests = [
+        image.skill(&memory, "x=0123456789; while :; do x=$x$x; done", limits),
+        image.skill(&forks, "bomb() { bomb | bomb & }; while :; do bomb; done", limits),
+        image.skill(&floods, "cat /dev/zero", ""),
+        image.skill(&shouts, "cat /dev/zero >&2", ""),
+    ];
+    let (system, _folder) = serve(&manifests).await;
+    for (skill, timeout_ms, expected, words) in [
+        (&memory, 20_000, "EXECUTION_ERROR", "memory than its 16 MiB"),
+        (&floods, 20_000, "OUTPUT_TOO_LARGE", "more than"),
+        (&shouts, 2500, "TIMEOUT", "deadline"),
+    ] {
+        let result = call(&system, skill, json!({}), timeout_ms).await;
+        assert_eq!(code(&result), expected, "{skill}: {result:?}");
+        assert!(result.error.as_ref().unwrap().message.contains(words), "{result:?}");
+        gone(skill, SOON).await;
+    }
+    // The shell gives up when it can't fork, or runs into the deadline: either way its children are gone.
+    assert!(!call(&system, &forks, json!({}), 3000).await.success);
+    gone(&forks, SOON).await;
+}
+
+#[tokio::test]
+async fn the_deadline_and_a_caller_who_leaves_remove_the_container() {
+    let Some(image) = Image::or_skip() else { return };
+    let slow = own("slow");
+    let (system, _folder) = serve(&[image.skill(&slow, "trap '' TERM INT HUP; sleep 100", "")]).await;
+    assert_eq!(code(&call(&system, &slow, json!({}), 1500).await), "TIMEOUT");
+    gone(&slow, SOON).await;
+    let mut events = system.skills().await.invoke_stream(request(&slow, json!({}))).await.unwrap().into_inner();
+    assert!(matches!(events.message().await.unwrap().unwrap().event, Some(Event::Accepted(_))));
+    until_true("it runs", PATIENCE, || !of_skill(&slow).is_empty()).await;
+    drop(events);
+    gone(&slow, SOON).await;
+    // Over before the container was made: nothing of it comes later.
+    for _ in 0..5 {
+        assert_eq!(code(&call(&system, &slow, json!({}), 20).await), "TIMEOUT");
+    }
+    gone(&slow, SOON).await;
+    until("every place is free", PATIENCE, || async {
+        system.workers().await.iter().all(|it| it.in_flight == 0).then_some(())
+    })
+    .await;
+    assert!(of_skill(&slow).is_empty());
+}
+
+#[tokio::test]
+async fn fifty_calls_leave_nothing_behind() {
+    let Some(image) = Image::or_skip() else { return };
+    let (echo, warm) = (own("many"), own("many_warm"));
+    let manifests = [
+        image.skill(&echo, "(sleep 100 &) ; cat", ""),
+        image.with_settings(&warm, "command: [/bin/cat], warm: {containers: 2, idle_s: 1}", ""),
+    ];
+    let (system, _folder) = serve(&manifests).await;
+    let calls = (0..50).map(|number| {
+        let (skill, input) = (if number % 2 == 0 { &echo } else { &warm }, json!({"n": number}));
+        let mut client = None;
+        let system = &system;
+        async move {
+            let client = client.insert(system.skills().await);
+            let call = InvokeRequest { timeout_ms: 60_000, ..request(skill, input.clone()) };
+            let result = client.invoke(call).await.unwrap().into_inner();
+            assert_eq!(data(&result), json!({"input": input}), "{result:?}");
+        }
+    });
+    futures_util::future::join_all(calls).await;
+    gone(&echo, SOON).await;
+    // Those that were started ahead go when they have waited long enough.
+    gone(&warm, PATIENCE).await;
+}
+
+#[tokio::test]
+async fn a_container_that_waited_shares_nothing_with_the_call_before() {
+    let Some(image) = Image::or_skip() else { return };
+    let leaves = own("leaves");
+    // It leaves a file and a process, and says how many it found. The process holds the output open.
+    let script = "files=0; for it in /tmp/*; do [ -e \"$it\" ] && files=$((files + 1)); done; \
+                  others=0; for it in /proc/[0-9]*; do read -r line < $it/stat && case $line in *'(sleep)'*) others=$((others + 1)); esac; done; \
+                  echo x > /tmp/mine; sleep 1000 & echo \"[$files, $others]\"";
+    let settings = format!("command: [/bin/sh, -c, {}], warm: {{hold: [sleep, '999999']}}", Value::from(script));
+    let (system, _folder) = serve(&[image.with_settings(&leaves, &settings, "")]).await;
+    for round in 0..4 {
+        let found = data(&call(&system, &leaves, json!({}), 20_000).await);
+        // The first has a container of its own, the others one that something held open.
+        assert!(found == json!([0, 0]) || (round > 0 && found == json!([0, 1])), "{round}: {found}");
+        until_true("another waits", PATIENCE, || of_skill(&leaves).iter().any(|it| runs(it))).await;
+    }
+    let result = call(&system, &leaves, json!({}), 20_000).await;
+    assert!(result.success, "{result:?}");
+}
+
+fn runs(container: &str) -> bool {
+    docker(&["inspect", "--format", "{{.State.Running}}", container]).is_ok_and(|it| it == "true")
+}
+
+#[tokio::test]
+async fn a_killed_workers_containers_are_gone_in_time_though_nobody_takes_its_place() {
+    let Some(image) = Image::or_skip() else { return };
+    let slow = own("orphan");
+    let folder = Folder::new();
+    folder.write("slow.yaml", image.skill(&slow, "sleep 100", ""));
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let (listen, skills) = (format!("127.0.0.1:{port}"), folder.path().display().to_string());
+    let worker = Setup::command(&["worker", "--listen", &listen, "--skills-dir", &skills]).spawn();
+    let channel = tonic::transport::Endpoint::from_shared(format!("http://{listen}")).unwrap();
+    let channel = until("it listens", PATIENCE, || async { channel.connect().await.ok() }).await;
+    let mut running = Vec::new();
+    for number in 0..4 {
+        let call = ExecuteRequest {
+            skill_id: slow.clone(),
+            call_id: format!("{slow}-{number}"),
+            input_json: "{}".into(),
+            timeout_ms: 60_000,
+            ..ExecuteRequest::default()
+        };
+        let mut client = WorkerServiceClient::new(channel.clone());
+        running.push(tokio::spawn(async move { client.execute(call).await }));
+    }
+    until_true("all run", PATIENCE, || of_skill(&slow).iter().filter(|it| runs(it)).count() == 4).await;
+    let sentinels = processes::children(worker.pid(), " sentinel");
+    assert_eq!(sentinels.len(), 1);
+    processes::send(worker.pid(), Signal::KILL);
+    let killed = Instant::now();
+    gone(&slow, AFTER_A_KILL).await;
+    eprintln!("four containers were gone {:?} after their worker was killed", killed.elapsed());
+    until_true("the sentinel goes too", PATIENCE, || !processes::is_alive(sentinels[0])).await;
+    drop(running);
+}
+
+#[tokio::test]
+async fn under_up_a_killed_workers_sentinel_is_spared_and_a_signal_to_all_does_not_stop_it() {
+    let Some(image) = Image::or_skip() else { return };
+    let slow = own("orphan_up");
+    let (system, _folder) = serve(&[image.skill(&slow, "sleep 100", "")]).await;
+    let mut client = system.skills().await;
+    let call_one = request(&slow, json!({}));
+    let running = tokio::spawn(async move { client.invoke(call_one).await });
+    until_true("it runs", PATIENCE, || of_skill(&slow).iter().any(|it| runs(it))).await;
+    let sentinel = |worker: &i32| processes::children(*worker, " sentinel").first().copied();
+    let busy = system.worker_pids().into_iter().find(|it| sentinel(it).is_some()).unwrap();
+    let sentinel = sentinel(&busy).unwrap();
+    for signal in [Signal::TERM, Signal::INT, Signal::HUP] {
+        processes::send(sentinel, signal);
+    }
+    processes::send(busy, Signal::KILL);
+    gone(&slow, AFTER_A_KILL).await;
+    until_true("the sentinel goes by itself", PATIENCE, || !processes::is_alive(sentinel)).await;
+    // A stray would have been killed and told of.
+    assert!(!system.process.log.text().contains("escaped their worker"), "{}", system.process.log.text());
+    assert!(!running.await.unwrap().unwrap().into_inner().success);
+}
+
+#[tokio::test]
+async fn a_new_worker_removes_what_a_dead_one_left_and_nothing_of_a_living_one() {
+    let Some(image) = Image::or_skip() else { return };
+    let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap().trim().to_owned();
+    let namespace = std::fs::read_link("/proc/self/ns/pid").unwrap().display().to_string();
+    let stat = std::fs::read_to_string("/proc/self/stat").unwrap();
+    let started = stat[stat.rfind(')').unwrap() + 1..].split_whitespace().nth(19).unwrap().to_owned();
+    let until_label = "openskill.until=99999999999";
+    let mut names = Vec::new();
+    for (name, owner) in [
+        (own("dead"), format!("{boot} {namespace} 4194305 1")),
+        (own("alive"), format!("{boot} {namespace} {} {started}", std::process::id())),
+    ] {
+        let (skill, owner) = (format!("openskill.skill={name}"), format!("openskill.owner={owner}"));
+        let labels = ["--label", "openskill.instance=x", "--label", &skill, "--label", &owner, "--label", until_label];
+        let run = ["run", "--detach", "--network", "none"];
+        docker(&[&run[..], &labels, &[&image.id, "/bin/sleep", "1000"]].concat()).unwrap();
+        names.push(name);
+    }
+    let (_system, _folder) = serve(&[image.skill(&own("sweeper"), "cat", "")]).await;
+    gone(&names[0], PATIENCE).await;
+    let alive = of_skill(&names[1]);
+    assert_eq!(alive.len(), 1);
+    docker(&["rm", "--force", &alive[0]]).unwrap();
+}
+
+#[tokio::test]
+async fn without_an_engine_a_skill_is_unavailable_and_comes_with_it() {
+    let folder = Folder::new();
+    let socket = folder.path().join("engine.sock");
+    let image = Image::or_skip();
+    let id = image.as_ref().map_or_else(|| format!("sha256:{}", "0".repeat(64)), |it| it.id.clone());
+    let skill = own("waits_for_engine");
+    folder.write("skills/a.yaml", format!("id: {skill}\ntype: docker\nentry: {id}\ndocker: {{command: [/bin/cat]}}\n"));
+    let missing = format!("id: {skill}_missing\ntype: docker\nentry: sha256:{}\n", "1".repeat(64));
+    folder.write("skills/b.yaml", missing);
+    let system = Setup::with_skills(&[&folder.path().join("skills")])
+        .with("OPENSKILL_DOCKER_HOST", format!("unix://{}", socket.display()))
+        .start()
+        .await;
+    let reason = |name: String| {
+        let system = &system;
+        async move {
+            let skills = system.get("/skills?all=true").await.json();
+            let found = skills["skills"].as_array().unwrap().iter().find(|it| it["id"] == json!(name)).cloned();
+            let found = found.unwrap_or_else(|| panic!("{skills}"));
+            (
+                found["status"].as_str().unwrap().to_owned(),
+                found["status_reason"].as_str().unwrap_or_default().to_owned(),
+            )
+        }
+    };
+    let (status, why) = reason(skill.clone()).await;
+    assert_eq!(status, "unavailable", "{why}");
+    assert!(why.contains("no container engine answers") && !why.contains(&*socket.to_string_lossy()), "{why}");
+    assert!(!call(&system, &skill, json!({}), 2000).await.success);
+    if image.is_none() {
+        return;
+    }
+    let engine = std::env::var("DOCKER_HOST").unwrap_or_default();
+    let engine = engine.strip_prefix("unix://").unwrap_or("/var/run/docker.sock");
+    std::os::unix::fs::symlink(engine, &socket).unwrap();
+    until("the skill is available", PATIENCE, || async {
+        (reason(skill.clone()).await.0 == "available").then_some(())
+    })
+    .await;
+    assert_eq!(data(&call(&system, &skill, json!({"n": 1}), 0).await), json!({"input": {"n": 1}}));
+    let (_, why) = reason(format!("{skill}_missing")).await;
+    assert!(why.contains("image is not here"), "{why}");
+    std::fs::remove_file(&socket).unwrap();
+    until("the skill is unavailable again", PATIENCE, || async {
+        (reason(skill.clone()).await.0 == "unavailable").then_some(())
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn an_image_that_is_a_flag_or_not_pinned_is_refused_when_it_is_read() {
+    let folder = Folder::new();
+    for (name, entry) in [("flag", "--privileged"), ("tag", "debian:latest"), ("path", "../etc")] {
+        folder.write(&format!("{name}.yaml"), format!("id: {name}\ntype: docker\nentry: '{entry}'\n"));
+    }
+    folder.write("fine.yaml", "id: fine\ntype: inproc\nentry: echo\n");
+    // Nothing is asked of an engine, also where there is none.
+    let system =
+        Setup::with_skills(&[folder.path()]).with("OPENSKILL_DOCKER_HOST", "unix:///nonexistent").start().await;
+    let log = &system.process.log;
+    log.line(&["flag.yaml", "is no image"]).await;
+    log.line(&["tag.yaml", "no fixed image"]).await;
+    log.line(&["path.yaml", "is no image"]).await;
+    assert!(!log.text().contains("skills that need containers"), "{}", log.text());
+    assert!(call(&system, "fine", json!({}), 0).await.success);
+    assert!(labelled("openskill.skill=flag").is_empty());
+}

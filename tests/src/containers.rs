@@ -1,0 +1,126 @@
+//! Containers for tests: an image made of this machine's own shell, and a look at what the engine has.
+//!
+//! Nothing is pulled or compiled. Without an engine a test says so and is skipped.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::Duration;
+
+use crate::folder::Folder;
+use crate::wait::until_true;
+
+/// The programs in the image. `sh` is one whose builtins know `printf` and `read`.
+const PROGRAMS: [&str; 4] = ["sh", "cat", "sleep", "env"];
+
+/// An image with a shell, removed when the last test that has it is over.
+#[derive(Debug)]
+pub struct Image {
+    /// `sha256:...`
+    pub id: String,
+}
+
+impl Image {
+    /// The image, or nothing after saying that the test is skipped.
+    pub fn or_skip() -> Option<Arc<Self>> {
+        static SHARED: Mutex<Weak<Image>> = Mutex::new(Weak::new());
+        let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(image) = shared.upgrade() {
+            return Some(image);
+        }
+        let version = docker(&["version", "--format", "{{.Server.Version}}"]);
+        if let Err(reason) = version {
+            eprintln!("SKIPPED: no container engine here ({reason}); install and start one: apt-get install docker.io");
+            return None;
+        }
+        let image = Arc::new(Self { id: import() });
+        *shared = Arc::downgrade(&image);
+        Some(image)
+    }
+
+    /// A manifest of a skill that runs this shell text.
+    pub fn skill(&self, id: &str, script: &str, more: &str) -> String {
+        self.with_settings(id, &format!("command: [/bin/sh, -c, {}]", quoted(script)), more)
+    }
+
+    /// A manifest with these settings of its container, and more keys.
+    pub fn with_settings(&self, id: &str, settings: &str, more: &str) -> String {
+        format!("id: {id}\ntype: docker\nentry: {}\ndocker: {{{settings}}}\n{more}\n", self.id)
+    }
+}
+
+impl Drop for Image {
+    fn drop(&mut self) {
+        let _ = docker(&["image", "rm", "--force", &self.id]);
+    }
+}
+
+fn quoted(text: &str) -> String {
+    serde_json::Value::from(text).to_string()
+}
+
+/// Runs the engine's command line. What it printed, or why not.
+pub fn docker(arguments: &[&str]) -> Result<String, String> {
+    let output = Command::new("docker").args(arguments).stdin(Stdio::null()).output().map_err(|it| it.to_string())?;
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim().to_owned();
+    if output.status.success() { Ok(text(&output.stdout)) } else { Err(text(&output.stderr)) }
+}
+
+/// The names of the containers, running or not, with this label.
+pub fn labelled(label: &str) -> Vec<String> {
+    let filter = format!("label={label}");
+    let names = docker(&["ps", "--all", "--filter", &filter, "--format", "{{.Names}}"]).unwrap();
+    names.lines().map(str::to_owned).collect()
+}
+
+/// The containers of a skill.
+pub fn of_skill(id: &str) -> Vec<String> {
+    labelled(&format!("openskill.skill={id}"))
+}
+
+/// Waits until a skill has no container.
+pub async fn gone(id: &str, within: Duration) {
+    until_true(&format!("the containers of {id} are removed"), within, || of_skill(id).is_empty()).await;
+}
+
+fn import() -> String {
+    let folder = Folder::new();
+    for name in ["bin", "tmp", "etc", "proc", "sys", "dev", "data"] {
+        std::fs::create_dir_all(folder.path().join(name)).unwrap();
+    }
+    for name in PROGRAMS {
+        let program = find(name);
+        copy(&program, &folder.path().join("bin").join(name));
+        for library in libraries(&program) {
+            copy(&library, &folder.path().join(library.strip_prefix("/").unwrap()));
+        }
+    }
+    let mut tar = Command::new("tar")
+        .args(["--numeric-owner", "--owner=0", "--group=0", "-c", "-C"])
+        .arg(folder.path())
+        .arg(".")
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let made = Command::new("docker").args(["import", "-"]).stdin(tar.stdout.take().unwrap()).output().unwrap();
+    assert!(tar.wait().unwrap().success() && made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    String::from_utf8(made.stdout).unwrap().trim().to_owned()
+}
+
+fn find(name: &str) -> PathBuf {
+    let path = std::env::var_os("PATH").unwrap();
+    let mut places = std::env::split_paths(&path).chain(["/bin".into()]).map(|it| it.join(name));
+    places.find(|it| it.is_file()).unwrap_or_else(|| panic!("there is no {name} here"))
+}
+
+/// What a program is linked with, its loader included. Nothing, if it is linked with nothing.
+fn libraries(program: &Path) -> Vec<PathBuf> {
+    let output = Command::new("ldd").arg(program).output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    text.split_whitespace().filter(|it| it.starts_with('/')).map(PathBuf::from).filter(|it| it.is_file()).collect()
+}
+
+fn copy(from: &Path, to: &Path) {
+    std::fs::create_dir_all(to.parent().unwrap()).unwrap();
+    std::fs::copy(from, to).unwrap();
+}

@@ -1,0 +1,198 @@
+//! One call: a container of its own, from its start to its removal.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use bollard::errors::Error;
+use bollard::exec::{CreateExecOptions, StartExecResults};
+use bollard::models::ContainerState;
+use bollard::query_parameters::AttachContainerOptionsBuilder;
+use futures_util::StreamExt as _;
+use openskill_proto::v1::{ErrorCode, SkillError};
+use tokio_util::sync::CancellationToken;
+
+use super::conversation::{Fault, Said, Streams, talk};
+use super::fleet::Container;
+use crate::events::EventSink;
+use crate::process::Exit;
+use crate::process::once::input_parts;
+use crate::runner::RawOutput;
+
+/// How often a process that keeps its output open, and one that has closed it, is asked whether it has ended.
+const SELDOM: Duration = Duration::from_millis(200);
+const OFTEN: Duration = Duration::from_millis(5);
+
+/// How often, and how far apart, the engine is asked again whether memory ran out: it may say so later than the end.
+const MEMORY_LOOKS: u32 = 4;
+const MEMORY_STEP: Duration = Duration::from_millis(25);
+
+/// What a call brings.
+pub(super) struct Task<'a> {
+    pub(super) input: &'a [u8],
+    pub(super) mark: &'a str,
+    pub(super) events: &'a EventSink,
+    pub(super) memory_mb: u64,
+}
+
+/// Why a call has no output of its own.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Failure {
+    /// The skill was not started: nothing happened yet.
+    #[error("not started: {0}")]
+    NotStarted(#[source] Error),
+    #[error(transparent)]
+    Fault(#[from] Fault),
+    #[error("out of memory")]
+    Memory { megabytes: u64 },
+}
+
+/// Runs what the container was made for.
+pub(super) async fn run(container: &Container, task: &Task<'_>) -> Result<RawOutput, Failure> {
+    let Container { client, name, .. } = container;
+    let options = AttachContainerOptionsBuilder::default().stdin(true).stdout(true).stderr(true).stream(true).build();
+    // Before the start, so that no output is missed.
+    let attached = client.attach_container(name, Some(options)).await.map_err(Failure::NotStarted)?;
+    client.start_container(name, None).await.map_err(Failure::NotStarted)?;
+    let ended = async {
+        match client.wait_container(name, None).next().await {
+            // The code is asked for below, with the rest.
+            Some(Ok(_) | Err(Error::DockerContainerWaitError { .. })) => Ok(()),
+            Some(Err(error)) => Err(error),
+            None => Err(Error::RequestTimeoutError),
+        }
+    };
+    let streams = Streams { output: attached.output, input: attached.input };
+    let silent = CancellationToken::new();
+    let said = talk(streams, &input_parts(task.input), task.mark, task.events, &silent, ended).await?;
+    let state = state(container).await?;
+    let code = state.exit_code.unwrap_or(-1);
+    judge(container, task, said, code, state.oom_killed == Some(true)).await
+}
+
+/// Runs `argv` in a container that waits.
+pub(super) async fn run_within(
+    container: &Container,
+    argv: Vec<String>,
+    env: Vec<String>,
+    task: &Task<'_>,
+) -> Result<RawOutput, Failure> {
+    let client = &container.client;
+    let options = CreateExecOptions {
+        attach_stdin: Some(true),
+        attach_stdout: Some(true),
+        attach_stderr: Some(true),
+        env: Some(env),
+        cmd: Some(argv),
+        ..CreateExecOptions::default()
+    };
+    let id = client.create_exec(&container.name, options).await.map_err(Failure::NotStarted)?.id;
+    let streams = match client.start_exec(&id, None).await.map_err(Failure::NotStarted)? {
+        StartExecResults::Attached { output, input } => Streams { output, input },
+        StartExecResults::Detached => return Err(Failure::NotStarted(Error::RequestTimeoutError)),
+    };
+    let silent = CancellationToken::new();
+    let code = std::sync::Mutex::new(None);
+    let killed = AtomicBool::new(false);
+    let ended = async {
+        loop {
+            let step = if silent.is_cancelled() { OFTEN } else { SELDOM };
+            let found = client.inspect_exec(&id).await?;
+            if found.running == Some(false) {
+                *code.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = found.exit_code;
+                break;
+            }
+            tokio::select! {
+                () = tokio::time::sleep(step) => {}
+                () = silent.cancelled(), if step == SELDOM => {}
+            }
+        }
+        if !silent.is_cancelled() {
+            // It left something running that holds its output open. The container serves no other call.
+            killed.store(true, Ordering::Relaxed);
+            let _ = client.kill_container(&container.name, None).await;
+        }
+        Ok(())
+    };
+    let said = talk(streams, &input_parts(task.input), task.mark, task.events, &silent, ended).await?;
+    let code = code.into_inner().ok().flatten().unwrap_or(-1);
+    let memory_ran_out = !killed.load(Ordering::Relaxed) && state(container).await?.oom_killed == Some(true);
+    judge(container, task, said, code, memory_ran_out).await
+}
+
+async fn state(container: &Container) -> Result<ContainerState, Failure> {
+    let found = container.client.inspect_container(&container.name, None).await;
+    Ok(found.map_err(Fault::Engine)?.state.unwrap_or_default())
+}
+
+async fn judge(
+    container: &Container,
+    task: &Task<'_>,
+    said: Said,
+    code: i64,
+    mut memory_ran_out: bool,
+) -> Result<RawOutput, Failure> {
+    let exit = exit(code);
+    if exit == Exit::Signal(9) {
+        for _ in 0..MEMORY_LOOKS {
+            if memory_ran_out {
+                break;
+            }
+            tokio::time::sleep(MEMORY_STEP).await;
+            memory_ran_out = state(container).await?.oom_killed == Some(true);
+        }
+        if memory_ran_out {
+            return Err(Failure::Memory { megabytes: task.memory_mb });
+        }
+    }
+    Ok(RawOutput::Process { stdout: said.stdout, stderr: said.stderr, exit, leftovers: 0 })
+}
+
+/// The init gives a signal as 128 and its number, as a shell does.
+fn exit(code: i64) -> Exit {
+    match i32::try_from(code).unwrap_or(-1) {
+        code @ 129..=159 => Exit::Signal(code - 128),
+        code => Exit::Code(code),
+    }
+}
+
+/// What a caller hears. The engine's own words stay in the log: they may hold the host's paths.
+pub(super) fn told(failure: &Failure) -> SkillError {
+    match failure {
+        Failure::Fault(fault @ Fault::OutputTooLarge) => {
+            SkillError::new(ErrorCode::OutputTooLarge, format!("the skill {fault}"))
+        }
+        Failure::Fault(fault @ Fault::StillOpen) => {
+            SkillError::new(ErrorCode::ExecutionError, format!("the skill {fault}"))
+        }
+        Failure::Memory { megabytes } => SkillError::new(
+            ErrorCode::ExecutionError,
+            format!("the skill needed more memory than its {megabytes} MiB (limits.memory_mb) and was killed"),
+        ),
+        Failure::Fault(Fault::Engine(error)) => {
+            tracing::warn!(%error, "a container was lost");
+            SkillError::new(ErrorCode::ToolInvocationError, "the container engine lost the skill's container")
+        }
+        Failure::NotStarted(error) => {
+            tracing::warn!(%error, "a skill's container was not started");
+            SkillError::new(ErrorCode::ToolInvocationError, "the skill's container could not be started")
+        }
+    }
+}
+
+/// A mark that nobody has seen before.
+pub(super) fn new_mark() -> String {
+    let random = openskill_proto::trace::hex(&openskill_proto::trace::random_id::<16>());
+    format!("@openskill-event:{random} ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_exit_code_above_128_is_a_signal() {
+        assert_eq!((exit(0), exit(3), exit(137)), (Exit::Code(0), Exit::Code(3), Exit::Signal(9)));
+        assert_eq!((exit(139), exit(128), exit(255)), (Exit::Signal(11), Exit::Code(128), Exit::Code(255)));
+        assert_eq!((exit(-1), exit(i64::MAX)), (Exit::Code(-1), Exit::Code(-1)));
+    }
+}

@@ -1,0 +1,205 @@
+//! What a container may do: next to nothing. The engine's own seccomp filter and user namespaces stay as they are.
+
+use std::collections::HashMap;
+use std::path::Path;
+
+use bollard::models::{
+    ContainerCreateBody, HealthConfig, HostConfig, HostConfigLogConfig, Mount, MountBindOptions,
+    MountBindOptionsPropagationEnum, MountType, ResourcesUlimits,
+};
+
+use super::engine::{Facts, Found};
+use crate::manifest::docker::{DATA_FOLDER, Docker, MountRoot, Network};
+use crate::manifest::{Limits, Manifest};
+
+const MIB: u64 = 1024 * 1024;
+
+/// What is run in a container, and with which environment.
+pub(super) struct Purpose {
+    pub(super) argv: Vec<String>,
+    pub(super) env: Vec<String>,
+    /// Whether the arguments come on stdin.
+    pub(super) stdin: bool,
+    pub(super) labels: HashMap<String, String>,
+}
+
+/// The command line of a skill. The image's own parts are taken where the manifest gives none; an entry point of the
+/// manifest takes the place of both.
+pub(super) fn argv(docker: &Docker, image: &Found) -> Vec<String> {
+    let own = docker.entrypoint.is_none();
+    let entrypoint = docker.entrypoint.as_ref().unwrap_or(&image.entrypoint);
+    let command = docker.command.as_deref().unwrap_or(if own { &image.command } else { &[] });
+    entrypoint.iter().chain(command).cloned().collect()
+}
+
+/// A container of `image` for a skill. `root` is the folder that is mounted if the manifest says so: from the worker's
+/// settings and the manifest, never from a call.
+pub(super) fn body(
+    manifest: &Manifest,
+    docker: &Docker,
+    image: &Found,
+    facts: Facts,
+    root: &Path,
+    purpose: Purpose,
+) -> ContainerCreateBody {
+    ContainerCreateBody {
+        image: Some(image.id.clone()),
+        // With an entry point given, the engine takes no command of the image.
+        entrypoint: Some(purpose.argv),
+        cmd: Some(Vec::new()),
+        env: Some(purpose.env),
+        user: Some(docker.user.clone()),
+        labels: Some(purpose.labels),
+        attach_stdin: Some(purpose.stdin),
+        open_stdin: Some(purpose.stdin),
+        stdin_once: Some(purpose.stdin),
+        attach_stdout: Some(true),
+        attach_stderr: Some(true),
+        tty: Some(false),
+        hostname: Some("skill".to_owned()),
+        network_disabled: Some(docker.network == Network::None),
+        // An image's own health check would start processes beside the skill.
+        healthcheck: Some(HealthConfig { test: Some(vec!["NONE".to_owned()]), ..HealthConfig::default() }),
+        host_config: Some(host_config(&manifest.limits, docker, facts, root)),
+        ..ContainerCreateBody::default()
+    }
+}
+
+fn host_config(limits: &Limits, docker: &Docker, facts: Facts, root: &Path) -> HostConfig {
+    let memory = i64::try_from(limits.memory_mb.saturating_mul(MIB)).unwrap_or(i64::MAX);
+    HostConfig {
+        network_mode: Some(match docker.network {
+            Network::None => "none".to_owned(),
+            Network::Bridge => "bridge".to_owned(),
+        }),
+        readonly_rootfs: Some(true),
+        privileged: Some(false),
+        cap_drop: Some(vec!["ALL".to_owned()]),
+        security_opt: Some(vec!["no-new-privileges:true".to_owned()]),
+        ipc_mode: Some("private".to_owned()),
+        memory: Some(memory),
+        // Memory and swap together: so no swap.
+        memory_swap: Some(memory),
+        // An engine refuses more processors than it has.
+        nano_cpus: Some((docker.cpus.min(facts.cpus) * 1e9) as i64),
+        // One more for the init.
+        pids_limit: Some(i64::try_from(limits.processes).unwrap_or(i64::MAX).saturating_add(1)),
+        ulimits: Some(ulimits(limits)),
+        tmpfs: Some(tmpfs(docker)),
+        mounts: Some(mounts(docker.mount_root, root)),
+        // What it prints is read as it comes, and kept nowhere.
+        log_config: Some(HostConfigLogConfig { typ: Some("none".to_owned()), config: None }),
+        // Reaps what the skill leaves, and ends on the signals a program as process 1 would not notice.
+        init: Some(true),
+        // Removed by the worker, after it has asked how the container ended.
+        auto_remove: Some(false),
+        ..HostConfig::default()
+    }
+}
+
+fn ulimits(limits: &Limits) -> Vec<ResourcesUlimits> {
+    let wanted = [
+        ("nofile", limits.open_files),
+        ("fsize", limits.file_size_mb.saturating_mul(MIB)),
+        ("cpu", limits.cpu_seconds),
+        ("core", 0),
+    ];
+    let ulimit = |(name, most): (&str, u64)| {
+        let most = i64::try_from(most).ok();
+        ResourcesUlimits { name: Some(name.to_owned()), soft: most, hard: most }
+    };
+    wanted.into_iter().map(ulimit).collect()
+}
+
+fn tmpfs(docker: &Docker) -> HashMap<String, String> {
+    let (user, group) = docker.user.split_once(':').unwrap_or_default();
+    // Its owner, as engines give it the mode that the image's own folder has.
+    let options = format!("rw,noexec,nosuid,nodev,mode=1777,uid={user},gid={group},size={}m", docker.writable_mb);
+    docker.writable.iter().map(|path| (path.clone(), options.clone())).collect()
+}
+
+fn mounts(mount_root: MountRoot, root: &Path) -> Vec<Mount> {
+    if mount_root == MountRoot::None {
+        return Vec::new();
+    }
+    let bind = MountBindOptions {
+        propagation: Some(MountBindOptionsPropagationEnum::RPRIVATE),
+        // Read-only would not hold for what is mounted below the folder.
+        non_recursive: Some(true),
+        ..MountBindOptions::default()
+    };
+    vec![Mount {
+        target: Some(DATA_FOLDER.to_owned()),
+        source: Some(crate::environment::path_text(root)),
+        typ: Some(MountType::BIND),
+        read_only: Some(mount_root == MountRoot::Ro),
+        bind_options: Some(bind),
+        ..Mount::default()
+    }]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::manifest::{How, Rules};
+
+    fn manifest(settings: &str) -> Manifest {
+        let id = "a".repeat(64);
+        let text = format!("id: x\ntype: docker\nentry: sha256:{id}\ndocker: {settings}\n");
+        let rules = Rules { allowed_root: Path::new("/nonexistent"), toolset: None };
+        Manifest::parse(Path::new("/x.yaml"), &text, rules).unwrap()
+    }
+
+    fn made(settings: &str) -> ContainerCreateBody {
+        let manifest = manifest(settings);
+        let How::Docker(docker) = &manifest.how else { panic!("no container") };
+        let image = Found {
+            id: "sha256:1".to_owned(),
+            entrypoint: vec!["/own".to_owned()],
+            command: vec!["x".to_owned()],
+            has_volumes: false,
+        };
+        let purpose = Purpose { argv: argv(docker, &image), env: Vec::new(), stdin: true, labels: HashMap::new() };
+        body(&manifest, docker, &image, Facts { cpus: 2.0 }, Path::new("/srv/data"), purpose)
+    }
+
+    #[test]
+    fn a_container_is_closed_unless_the_manifest_opens_it() {
+        let host = made("{}").host_config.unwrap();
+        assert_eq!(host.network_mode.as_deref(), Some("none"));
+        assert_eq!((host.readonly_rootfs, host.privileged), (Some(true), Some(false)));
+        assert_eq!(host.cap_drop, Some(vec!["ALL".to_owned()]));
+        assert_eq!(host.security_opt, Some(vec!["no-new-privileges:true".to_owned()]));
+        assert_eq!(host.memory, host.memory_swap);
+        assert_eq!((host.pids_limit, host.nano_cpus), (Some(257), Some(1_000_000_000)));
+        assert_eq!((host.mounts, host.binds, host.devices), (Some(Vec::new()), None, None));
+        assert!(host.tmpfs.unwrap()["/tmp"].contains("noexec,nosuid,nodev"));
+        assert_eq!((host.init, host.ipc_mode.as_deref()), (Some(true), Some("private")));
+    }
+
+    #[test]
+    fn the_root_is_mounted_only_when_asked_for_and_as_asked_for() {
+        for (settings, read_only) in [("{mount_root: ro}", true), ("{mount_root: rw}", false)] {
+            let mounts = made(settings).host_config.unwrap().mounts.unwrap();
+            assert_eq!((mounts.len(), mounts[0].read_only), (1, Some(read_only)));
+            assert_eq!((mounts[0].source.as_deref(), mounts[0].target.as_deref()), (Some("/srv/data"), Some("/data")));
+        }
+    }
+
+    #[test]
+    fn the_manifests_command_takes_the_place_of_the_images() {
+        for (settings, expected) in [
+            ("{}", &["/own", "x"][..]),
+            ("{command: [y]}", &["/own", "y"]),
+            ("{entrypoint: [/z]}", &["/z"]),
+            ("{entrypoint: [/z], command: [y]}", &["/z", "y"]),
+        ] {
+            assert_eq!(made(settings).entrypoint.unwrap(), expected, "{settings}");
+        }
+    }
+
+    #[test]
+    fn no_more_processors_are_asked_for_than_there_are() {
+        assert_eq!(made("{cpus: 64}").host_config.unwrap().nano_cpus, Some(2_000_000_000));
+    }
+}

@@ -1,0 +1,157 @@
+//! The containers of this worker: each has a name before it is made, and none is forgotten.
+//!
+//! Everything here runs as tasks of the worker's main runtime. A call's own future runs on the runtime of a shard and is
+//! dropped at its deadline; what removes its container has to outlive both.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use bollard::Docker;
+use bollard::errors::Error;
+use bollard::models::ContainerCreateBody;
+use bollard::query_parameters::{
+    CreateContainerOptionsBuilder, ListContainersOptionsBuilder, RemoveContainerOptionsBuilder,
+};
+use tokio::runtime::Handle;
+use tokio_util::task::TaskTracker;
+
+use super::engine::Engine;
+use super::owner::{INSTANCE, Owner};
+use super::sentinel::Sentinel;
+
+/// How often a removal is tried before it is left to the sweep, and what lies between the first two tries.
+const TRIES: u32 = 6;
+const STEP: Duration = Duration::from_millis(100);
+
+/// How long the end of the worker waits for its containers'.
+const END_WITHIN: Duration = Duration::from_secs(5);
+
+/// The containers of this worker.
+pub(super) struct Fleet {
+    pub(super) engine: Engine,
+    pub(super) owner: Owner,
+    sentinel: Sentinel,
+    runtime: Handle,
+    tasks: TaskTracker,
+    /// The names of those that are made, run, or are being removed.
+    live: Mutex<HashSet<String>>,
+    made: AtomicU64,
+}
+
+/// A container. It is removed by [`Container::remove`]; one that was dropped instead is found by the sweep.
+pub(super) struct Container {
+    pub(super) client: Docker,
+    pub(super) name: String,
+    fleet: Arc<Fleet>,
+}
+
+impl Fleet {
+    pub(super) fn new(engine: Engine, owner: Owner, sentinel: Sentinel, runtime: Handle) -> Arc<Self> {
+        let (tasks, live, made) = (TaskTracker::new(), Mutex::default(), AtomicU64::new(0));
+        Arc::new(Self { engine, owner, sentinel, runtime, tasks, live, made })
+    }
+
+    /// Does this whatever becomes of the caller.
+    pub(super) fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
+        self.tasks.spawn_on(work, &self.runtime);
+    }
+
+    /// Makes a container. Not to be dropped half-way: the engine might make it after it was looked for.
+    pub(super) async fn create(self: &Arc<Self>, body: ContainerCreateBody) -> Result<Container, Error> {
+        // Before the first container there is somebody who removes it should this process be killed.
+        self.sentinel.ensure(&self.engine, &self.owner)?;
+        let client = self.engine.client()?;
+        let number = self.made.fetch_add(1, Ordering::Relaxed);
+        let name = format!("openskill-{}-{number}", self.owner.instance);
+        self.live().insert(name.clone());
+        // From here on a failure is not the end of it: the name is given back when nothing has it any more.
+        let container = Container { client, name, fleet: Arc::clone(self) };
+        let options = CreateContainerOptionsBuilder::default().name(&container.name).build();
+        match container.client.create_container(Some(options), body).await {
+            Ok(_) => Ok(container),
+            Err(error @ Error::DockerResponseServerError { .. }) => {
+                self.live().remove(&container.name);
+                Err(error)
+            }
+            Err(error) => {
+                container.remove().await;
+                Err(error)
+            }
+        }
+    }
+
+    /// Removes what dead workers left behind, and what of our own was not removed when it should have been.
+    pub(super) async fn sweep(&self) {
+        let Ok(client) = self.engine.client() else { return };
+        // What is made or removed during the request is in one of the two.
+        let before = self.live().clone();
+        let Ok(found) = list(&client, INSTANCE).await else { return };
+        let after = self.live().clone();
+        let is_live = |name: &String| before.contains(name) || after.contains(name);
+        let mut removed = 0;
+        for (name, labels) in found {
+            let own = labels.get(INSTANCE) == Some(&self.owner.instance);
+            let lost = if own { !is_live(&name) } else { self.owner.is_abandoned(&labels, self.engine.is_local()) };
+            if lost && remove(&client, &name).await {
+                removed += 1;
+            }
+        }
+        if removed > 0 {
+            tracing::warn!(removed, "removed containers that nobody needed any more");
+        }
+    }
+
+    /// Waits for every container's end.
+    pub(super) async fn close(&self) {
+        self.tasks.close();
+        if tokio::time::timeout(END_WITHIN, self.tasks.wait()).await.is_err() {
+            tracing::warn!("not all containers could be removed; the sentinel goes on");
+            return self.sentinel.leave();
+        }
+        self.sentinel.dismiss().await;
+    }
+
+    fn live(&self) -> MutexGuard<'_, HashSet<String>> {
+        self.live.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Container {
+    /// Ends it, whatever it does, and removes it.
+    pub(super) async fn remove(self) {
+        for attempt in 0..TRIES {
+            if remove(&self.client, &self.name).await {
+                break;
+            }
+            tokio::time::sleep(STEP * 2_u32.pow(attempt)).await;
+        }
+        // If it is still there, the sweep takes it for what it is.
+        self.fleet.live().remove(&self.name);
+    }
+}
+
+/// Whether the container is gone, or about to be.
+pub(super) async fn remove(client: &Docker, name: &str) -> bool {
+    let options = RemoveContainerOptionsBuilder::default().force(true).v(true).build();
+    match client.remove_container(name, Some(options)).await {
+        Ok(()) | Err(Error::DockerResponseServerError { status_code: 404 | 409, .. }) => true,
+        Err(error) => {
+            tracing::warn!(name, %error, "a container could not be removed");
+            false
+        }
+    }
+}
+
+/// The containers, running or not, that have this label: their names and all their labels.
+pub(super) async fn list(client: &Docker, label: &str) -> Result<Vec<(String, HashMap<String, String>)>, Error> {
+    let filters = HashMap::from([("label", vec![label])]);
+    let options = ListContainersOptionsBuilder::default().all(true).filters(&filters).build();
+    let found = client.list_containers(Some(options)).await?;
+    let named = found.into_iter().filter_map(|it| {
+        let name = it.names?.into_iter().next()?.trim_start_matches('/').to_owned();
+        Some((name, it.labels.unwrap_or_default()))
+    });
+    Ok(named.collect())
+}

@@ -1,0 +1,149 @@
+//! Whose a container is: written on its labels, so that anybody can tell whether its worker still lives.
+//!
+//! A process id alone says nothing: ids are used again, differ between pid namespaces, and mean nothing on another
+//! machine. So a worker is named by the boot of its kernel, its namespace, its id and when it started. Where that can't
+//! be judged, a container may go when its call's deadline is long past, whoever asks.
+
+use std::collections::HashMap;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use openskill_proto::trace::{hex, random_id};
+
+/// What all of one worker's containers have in common.
+pub(super) const INSTANCE: &str = "openskill.instance";
+
+const WORKER: &str = "openskill.worker";
+const OWNER: &str = "openskill.owner";
+const UNTIL: &str = "openskill.until";
+const SKILL: &str = "openskill.skill";
+
+/// How much longer than its time a container is left alone: clocks differ.
+const SLACK_S: u64 = 60;
+
+/// A worker's process.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Owner {
+    /// Random: of this process alone.
+    pub(super) instance: String,
+    worker_id: String,
+    place: Place,
+    process: Process,
+}
+
+/// Where process ids mean something.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Place {
+    boot: String,
+    namespace: String,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Process {
+    pid: u32,
+    /// In the kernel's ticks since its boot.
+    started: u64,
+}
+
+impl Owner {
+    /// This process.
+    pub(super) fn this(worker_id: &str) -> Self {
+        let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default().trim().to_owned();
+        let namespace = std::fs::read_link("/proc/self/ns/pid").unwrap_or_default().to_string_lossy().into_owned();
+        let pid = std::process::id();
+        let process = Process { pid, started: started(pid).unwrap_or_default() };
+        let (worker_id, instance) = (worker_id.to_owned(), hex(&random_id::<8>()));
+        Self { instance, worker_id, place: Place { boot, namespace }, process }
+    }
+
+    /// The labels of a container that is not needed after `life`.
+    pub(super) fn labels(&self, skill_id: &str, life: Duration) -> HashMap<String, String> {
+        let Self { place: Place { boot, namespace }, process: Process { pid, started }, .. } = self;
+        let labels = [
+            (WORKER, self.worker_id.clone()),
+            (INSTANCE, self.instance.clone()),
+            (OWNER, format!("{boot} {namespace} {pid} {started}")),
+            (UNTIL, (now_s() + life.as_secs()).to_string()),
+            (SKILL, skill_id.to_owned()),
+        ];
+        labels.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+    }
+
+    /// Whether nobody is left who needs the container with these labels. `local`: the engine is this machine's.
+    pub(super) fn is_abandoned(&self, labels: &HashMap<String, String>, local: bool) -> bool {
+        let over = labels.get(UNTIL).and_then(|it| it.parse::<u64>().ok()).is_some_and(|it| it + SLACK_S < now_s());
+        let dead = labels.get(OWNER).and_then(|it| read(it)).is_some_and(|(place, process)| {
+            if place == self.place {
+                started(process.pid) != Some(process.started)
+            } else {
+                // Another boot of this machine's kernel: nothing of it runs any more.
+                local && place.boot != self.place.boot
+            }
+        });
+        over || dead
+    }
+}
+
+fn read(text: &str) -> Option<(Place, Process)> {
+    let mut parts = text.split(' ');
+    let mut next = || parts.next();
+    let place = Place { boot: next()?.to_owned(), namespace: next()?.to_owned() };
+    let process = Process { pid: next()?.parse().ok()?, started: next()?.parse().ok()? };
+    Some((place, process))
+}
+
+/// When a process started. None if there is none, or only what is left of one that ended.
+fn started(pid: u32) -> Option<u64> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let mut fields = stat.get(stat.rfind(')')? + 1..)?.split_ascii_whitespace();
+    let state = fields.next()?;
+    if matches!(state, "Z" | "X") { None } else { fields.nth(18)?.parse().ok() }
+}
+
+fn now_s() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |it| it.as_secs())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn with(labels: &HashMap<String, String>, name: &str, change: impl Fn(&str) -> String) -> HashMap<String, String> {
+        let mut labels = labels.clone();
+        let value = change(&labels[name]);
+        labels.insert(name.to_owned(), value);
+        labels
+    }
+
+    #[test]
+    fn a_container_of_a_living_worker_is_left_alone() {
+        let owner = Owner::this("w");
+        let labels = owner.labels("s", Duration::from_secs(10));
+        assert!(!owner.is_abandoned(&labels, true));
+        assert!(!Owner::this("another").is_abandoned(&labels, true));
+    }
+
+    #[test]
+    fn one_whose_worker_is_dead_or_had_its_id_before_is_abandoned() {
+        let owner = Owner::this("w");
+        let labels = owner.labels("s", Duration::from_secs(10));
+        let Owner { place: Place { boot, namespace }, process: Process { pid, started }, .. } = &owner;
+        let reused = with(&labels, OWNER, |_| format!("{boot} {namespace} {pid} {}", started + 1));
+        assert!(owner.is_abandoned(&reused, true));
+        let gone = with(&labels, OWNER, |_| format!("{boot} {namespace} 4194305 1"));
+        assert!(owner.is_abandoned(&gone, true));
+    }
+
+    #[test]
+    fn what_can_not_be_judged_is_left_until_its_time_is_over() {
+        let owner = Owner::this("w");
+        let labels = owner.labels("s", Duration::from_secs(10));
+        let elsewhere = with(&labels, OWNER, |text| text.replace("pid:", "other:"));
+        assert!(!owner.is_abandoned(&elsewhere, true));
+        let other_boot = with(&labels, OWNER, |text| format!("x{text}"));
+        assert!(!owner.is_abandoned(&other_boot, false));
+        assert!(owner.is_abandoned(&other_boot, true));
+        let late = with(&elsewhere, UNTIL, |_| (now_s() - 2 * SLACK_S).to_string());
+        assert!(owner.is_abandoned(&late, false));
+        assert!(!owner.is_abandoned(&HashMap::new(), true));
+    }
+}
