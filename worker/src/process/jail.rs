@@ -4,7 +4,7 @@
 //!
 //! - a user of its own (`identity`), where the worker is root, and no capability
 //! - Landlock (`files`): which files it may read and write, which TCP ports it may connect to, whom it may signal
-//! - system calls (`calls`, by `numbers`): the network beyond TCP, namespaces, mounts, tracing, and the ways around
+//! - system calls (`calls`, `program`, by `numbers`): the network beyond TCP, namespaces, mounts, tracing, and the ways around
 //!   Landlock
 //!
 //! And, jailed or not, a private folder for temporary files (`temp`, emptied by `removal`).
@@ -26,6 +26,7 @@ mod identity;
 pub(crate) mod jailer;
 mod numbers;
 pub(crate) mod probe;
+mod program;
 mod reach;
 mod removal;
 pub(crate) mod temp;
@@ -34,7 +35,7 @@ pub use identity::User;
 pub(crate) use jailer::Jailer;
 pub use probe::Facts;
 
-use calls::{Filters, Owner};
+use calls::{Filter, Owner};
 use identity::Identity;
 
 /// What a process gets, decided by the worker, carried out by the supervisor.
@@ -92,7 +93,7 @@ pub(super) struct Prepared {
 pub(super) struct Ready {
     identity: Identity,
     rules: Option<RulesetCreated>,
-    filters: Option<Filters>,
+    filter: Option<Filter>,
 }
 
 /// Makes a jail ready.
@@ -112,8 +113,8 @@ pub(super) fn prepare(plan: Option<&Plan>) -> io::Result<Prepared> {
 
 fn ready(walls: &Walls, temp: Option<&Path>) -> io::Result<Ready> {
     let rules = walls.landlock.then(|| files::rules(walls, temp)).transpose()?;
-    let filters = walls.calls.then(|| Filters::compile(&walls.network, walls.owner())).transpose()?;
-    Ok(Ready { identity: walls.identity, rules, filters })
+    let filter = walls.calls.then(|| Filter::compile(&walls.network, walls.owner())).transpose()?;
+    Ok(Ready { identity: walls.identity, rules, filter })
 }
 
 impl Prepared {
@@ -161,6 +162,6 @@ impl Ready {
         if let Some(rules) = self.rules.take() {
             files::enter(rules)?;
         }
-        self.filters.as_ref().map_or(Ok(()), Filters::enter)
+        self.filter.as_ref().map_or(Ok(()), Filter::enter)
     }
 }

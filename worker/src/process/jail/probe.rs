@@ -10,7 +10,7 @@ use std::process::{Command, ExitCode, Stdio};
 use rustix::process::{geteuid, getppid, test_kill_process};
 use serde::{Deserialize, Serialize};
 
-use super::calls::{Filters, Owner};
+use super::calls::{Filter, Owner};
 use super::identity::{Identity, User};
 use super::{Walls, files};
 use crate::manifest::Network;
@@ -89,8 +89,8 @@ fn run_against(user: User) -> Facts {
     if facts.root {
         facts.own_user = identity(Some(user)).enter().is_ok() && geteuid().as_raw() == user.uid;
     }
-    if let Ok(filters) = Filters::compile(&Network::None, Owner::Worker) {
-        facts.calls = filters.enter().is_ok() && is_refused(std::os::unix::net::UnixDatagram::unbound());
+    if let Ok(filter) = Filter::compile(&Network::None, Owner::Worker) {
+        facts.calls = filter.enter().is_ok() && is_refused(std::os::unix::net::UnixDatagram::unbound());
     }
     facts
 }
