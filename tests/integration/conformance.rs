@@ -1,9 +1,15 @@
 //! What every runner must do, whatever it runs. A new runner gets a row in [`runners`] and passes the same checks.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use bytes::Bytes;
+use futures_util::StreamExt as _;
 use openskill_proto::v1::{InvokeRequest, SkillResult, invoke_event::Event};
+use openskill_tests::backend::{Backend, Reply, Seen};
+use openskill_tests::containers::Image;
+use openskill_tests::folder::Folder;
 use openskill_tests::processes;
 use openskill_tests::system::{PATIENCE, Setup, System, code, data, request};
 use openskill_tests::wait::until;
@@ -56,6 +62,7 @@ impl Runner {
     }
 }
 
+/// Those that need nothing but files.
 fn runners() -> Vec<Runner> {
     let in_process = [
         (Echo, ("in_echo".to_owned(), json!({"what": "echo"}))),
@@ -72,29 +79,101 @@ fn runners() -> Vec<Runner> {
     ]
 }
 
-/// A gateway and a worker whose environment holds a secret.
-fn setup() -> Setup {
-    Setup::up().flag("--workers", 1).with("SECRET_OF_THE_HOST", "hunter2")
+/// A gateway, a worker whose environment holds a secret, and what skills of the runners need beside.
+struct Stage {
+    system: System,
+    runners: Vec<Runner>,
+    _folder: Folder,
+    _server: Backend,
+    _image: Option<Arc<Image>>,
 }
 
-/// The runners whose skills can be asked this, each with the request.
-fn asked(ask: Ask) -> impl Iterator<Item = (String, InvokeRequest)> {
-    runners().into_iter().filter_map(move |mut runner| {
-        let (skill, input) = runner.asks.remove(&ask)?;
-        Some((format!("{} {}", runner.key, runner.way), InvokeRequest { timeout_ms: 20_000, ..request(&skill, input) }))
-    })
+impl Stage {
+    async fn start() -> Self {
+        Self::with(|setup| setup).await
+    }
+
+    /// With one call at a time.
+    async fn with_one_place() -> Self {
+        Self::with(|setup| setup.with("OPENSKILL_WORKER_CONCURRENCY", 1)).await
+    }
+
+    async fn with(setup: impl FnOnce(Setup) -> Setup) -> Self {
+        let (folder, mut runners) = (Folder::new(), runners());
+        let server = Backend::start(serve).await;
+        let (url, host) = (server.url("/"), server.address);
+        let http = format!("id: conforms_http\ntype: http\nentry: {url}\nhttp: {{allow: ['{host}']}}\n");
+        folder.write("conforms_http.yaml", http);
+        // There is no process of ours that it could leave.
+        runners.push(Runner::one("http", "", "conforms_http").without(&[Tree]));
+        let image = Image::or_skip();
+        if let Some(image) = &image {
+            folder.write("conforms_docker.yaml", image.skill("conforms_docker", IN_CONTAINER, ""));
+            // Whatever it leaves ends with its container.
+            runners.push(Runner::one("docker", "", "conforms_docker").without(&[Tree]));
+        }
+        let start = Setup::with_skills(&[&openskill_tests::fixtures(), folder.path()])
+            .flag("--workers", 1)
+            .with("SECRET_OF_THE_HOST", "hunter2");
+        let system = setup(start).start().await;
+        Self { system, runners, _folder: folder, _server: server, _image: image }
+    }
+
+    /// The runners whose skills can be asked this, each with the request.
+    fn asked(&self, ask: Ask) -> impl Iterator<Item = (String, InvokeRequest)> {
+        self.runners.iter().filter_map(move |runner| {
+            let (skill, input) = runner.asks.get(&ask)?;
+            let call = InvokeRequest { timeout_ms: 20_000, ..request(skill, input.clone()) };
+            Some((format!("{} {}", runner.key, runner.way), call))
+        })
+    }
+
+    async fn is_well(&self, runner: &str) {
+        let (_, echo) = self.asked(Echo).find(|(name, _)| name == runner).unwrap();
+        let result = self.system.invoke(echo).await;
+        assert_eq!(code(&result), "", "{runner} is not well: {result:?}");
+    }
 }
 
-async fn is_well(system: &System, runner: &str) {
-    let (_, echo) = asked(Echo).find(|(name, _)| name == runner).unwrap();
-    let result = system.invoke(echo).await;
-    assert_eq!(code(&result), "", "{runner} is not well: {result:?}");
+/// What a server is asked by `http` skills.
+fn serve(seen: &Seen) -> Reply {
+    let asked = seen.json();
+    match asked["what"].as_str().unwrap() {
+        "bare" => Reply::json(200, &json!(7)),
+        "refuse" => Reply::json(422, &json!({"message": "no"})),
+        "bad" => Reply::new(200, "application/json", "this is no JSON"),
+        "slow" => Reply::pieces("application/json", futures_util::stream::pending::<Bytes>().boxed()),
+        "huge" => Reply::json(200, &json!("x".repeat(11_000_000))),
+        "events" => Reply::new(200, "text/event-stream", "event: progress\ndata: {\"fraction\": 0.5}\n\ndata: 1\n\n"),
+        _ => {
+            let (trace, parent) = (seen.header("x-trace-id"), seen.header("traceparent"));
+            Reply::json(200, &json!({"echo": asked, "trace": trace, "parent": parent}))
+        }
+    }
 }
+
+/// What a container does. Its shell has no programs but `cat`, `sleep` and `env`.
+const IN_CONTAINER: &str = r#"
+read -r line
+case "$line" in
+*bare*) echo 7 ;;
+*refuse*) echo '{"success": false, "error": {"code": "INVALID_ARGUMENT", "message": "no"}}'; exit 1 ;;
+*bad*) echo this is no JSON ;;
+*slow*) sleep 10 ;;
+*huge*) x=xxxxxxxxxxxxxxxx; for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16; do x=$x$x; done
+    printf '"%s%s%s%s%s%s%s%s%s%s%s"' "$x" "$x" "$x" "$x" "$x" "$x" "$x" "$x" "$x" "$x" "$x" ;;
+*)
+    case "$line" in *events*) printf '%s{"progress": {"fraction": 0.5}}\n' "$OPENSKILL_EVENTS_MARK" >&2 ;; esac
+    printf '{"echo": {"what":"echo"}, "trace": "%s", "parent": "%s", "secret": "%s"}\n' \
+        "$OPENSKILL_TRACE_ID" "$TRACEPARENT" "$SECRET_OF_THE_HOST" ;;
+esac
+"#;
 
 #[tokio::test]
 async fn a_success_has_its_data_and_says_who_ran_it() {
-    let system = setup().start().await;
-    for (runner, call) in asked(Echo) {
+    let stage = Stage::start().await;
+    let system = &stage.system;
+    for (runner, call) in stage.asked(Echo) {
         let result = system.invoke(call).await;
         assert_eq!(code(&result), "", "{runner}: {result:?}");
         assert!(data(&result).to_string().contains(r#""what":"echo""#), "{runner}: {result:?}");
@@ -107,8 +186,9 @@ async fn a_success_has_its_data_and_says_who_ran_it() {
 
 #[tokio::test]
 async fn the_trace_reaches_the_skill_and_the_secrets_of_the_host_do_not() {
-    let system = setup().start().await;
-    for (runner, call) in asked(Echo).filter(|(runner, _)| !runner.starts_with("inproc")) {
+    let stage = Stage::start().await;
+    let system = &stage.system;
+    for (runner, call) in stage.asked(Echo).filter(|(runner, _)| !runner.starts_with("inproc")) {
         let body = json!({"input": serde_json::from_str::<Value>(&input(&call)).unwrap()}).to_string();
         let headers = [("content-type", "application/json"), ("x-trace-id", "trace-of-the-suite")];
         let answer = system.post(&format!("/skills/{}:invoke", call.skill_id), &headers, body).await;
@@ -122,8 +202,9 @@ async fn the_trace_reaches_the_skill_and_the_secrets_of_the_host_do_not() {
 
 #[tokio::test]
 async fn a_bare_value_is_the_data() {
-    let system = setup().start().await;
-    for (runner, call) in asked(Bare) {
+    let stage = Stage::start().await;
+    let system = &stage.system;
+    for (runner, call) in stage.asked(Bare) {
         let result = system.invoke(call).await;
         assert_eq!(code(&result), "", "{runner}: {result:?}");
         assert!([json!(7), json!("7")].contains(&data(&result)), "{runner}: {result:?}");
@@ -132,8 +213,9 @@ async fn a_bare_value_is_the_data() {
 
 #[tokio::test]
 async fn a_failure_keeps_its_code_and_its_blame() {
-    let system = setup().start().await;
-    for (runner, call) in asked(Refuse) {
+    let stage = Stage::start().await;
+    let system = &stage.system;
+    for (runner, call) in stage.asked(Refuse) {
         let result = system.invoke(call).await;
         let expected = ["INVALID_ARGUMENT", "NOT_FOUND", "MCP_PARAM_ERROR"];
         assert!(expected.contains(&code(&result)), "{runner}: {result:?}");
@@ -143,19 +225,21 @@ async fn a_failure_keeps_its_code_and_its_blame() {
 
 #[tokio::test]
 async fn an_answer_that_is_none_is_the_skills_fault() {
-    let system = setup().start().await;
-    for (runner, call) in asked(Bad) {
+    let stage = Stage::start().await;
+    let system = &stage.system;
+    for (runner, call) in stage.asked(Bad) {
         let result = system.invoke(call).await;
         assert!(["EXECUTION_ERROR", "MCP_PARSE_ERROR"].contains(&code(&result)), "{runner}: {result:?}");
         assert_eq!(result.error.unwrap().blame, openskill_proto::v1::Blame::Skill as i32, "{runner}");
-        is_well(&system, &runner).await;
+        stage.is_well(&runner).await;
     }
 }
 
 #[tokio::test]
 async fn progress_and_parts_come_before_the_result() {
-    let system = setup().start().await;
-    for (runner, call) in asked(Events) {
+    let stage = Stage::start().await;
+    let system = &stage.system;
+    for (runner, call) in stage.asked(Events) {
         let mut events = system.skills().await.invoke_stream(call).await.unwrap().into_inner();
         let (mut progress, mut last) = (0, None);
         while let Some(event) = events.message().await.unwrap() {
@@ -171,58 +255,62 @@ async fn progress_and_parts_come_before_the_result() {
 
 #[tokio::test]
 async fn a_deadline_ends_the_run_in_time_and_the_next_is_fine() {
-    let system = setup().with("OPENSKILL_WORKER_CONCURRENCY", 1).start().await;
-    for (runner, call) in asked(Slow) {
-        is_well(&system, &runner).await;
+    let stage = Stage::with_one_place().await;
+    let system = &stage.system;
+    for (runner, call) in stage.asked(Slow) {
+        stage.is_well(&runner).await;
         let begun = Instant::now();
         let result: SkillResult = system.invoke(InvokeRequest { timeout_ms: 800, ..call }).await;
         assert!(["TIMEOUT", "MCP_TIMEOUT"].contains(&code(&result)), "{runner}: {result:?}");
         assert!(begun.elapsed() < Duration::from_millis(1800), "{runner}: {:?}", begun.elapsed());
         // The one place is free again: what ran is gone.
-        is_well(&system, &runner).await;
+        stage.is_well(&runner).await;
     }
 }
 
 #[tokio::test]
 async fn a_client_that_goes_away_frees_the_place() {
-    let system = setup().with("OPENSKILL_WORKER_CONCURRENCY", 1).start().await;
-    for (runner, call) in asked(Slow) {
+    let stage = Stage::with_one_place().await;
+    let system = &stage.system;
+    for (runner, call) in stage.asked(Slow) {
         let mut events = system.skills().await.invoke_stream(call).await.unwrap().into_inner();
         assert!(matches!(events.message().await.unwrap().unwrap().event, Some(Event::Accepted(_))), "{runner}");
         until("the place is taken", PATIENCE, || async { (system.workers().await[0].in_flight == 1).then_some(()) })
             .await;
         drop(events);
         let begun = Instant::now();
-        is_well(&system, &runner).await;
+        stage.is_well(&runner).await;
         assert!(begun.elapsed() < Duration::from_secs(8), "{runner}");
     }
 }
 
 #[tokio::test]
 async fn an_answer_without_end_is_cut_off() {
-    let system = setup().start().await;
-    for (runner, call) in asked(Huge) {
+    let stage = Stage::start().await;
+    let system = &stage.system;
+    for (runner, call) in stage.asked(Huge) {
         let result = system.invoke(call).await;
         assert_eq!(code(&result), "OUTPUT_TOO_LARGE", "{runner}");
-        is_well(&system, &runner).await;
+        stage.is_well(&runner).await;
     }
 }
 
 #[tokio::test]
 async fn a_process_that_is_left_behind_is_ended_and_told_of() {
-    let system = setup().start().await;
-    for (number, (runner, call)) in asked(Tree).enumerate() {
+    let stage = Stage::start().await;
+    let system = &stage.system;
+    for (number, (runner, call)) in stage.asked(Tree).enumerate() {
         let call_id = format!("tree-{number}-{}", std::process::id());
         let result = system.invoke(InvokeRequest { call_id: call_id.clone(), ..call }).await;
         assert_eq!(code(&result), "EXECUTION_ERROR", "{runner}: {result:?}");
         assert!(processes::of_call(&call_id).is_empty(), "{runner}");
-        is_well(&system, &runner).await;
+        stage.is_well(&runner).await;
     }
 }
 
 #[tokio::test]
 async fn calls_that_wait_for_a_place_end_at_their_deadline_too() {
-    let system = setup().with("OPENSKILL_WORKER_CONCURRENCY", 1).start().await;
+    let Stage { system, .. } = Stage::with_one_place().await;
     let mut client = system.skills().await;
     let first = tokio::spawn(async move { client.invoke(request("in_wait", json!({"ms": 3000}))).await });
     until("the place is taken", PATIENCE, || async { (system.workers().await[0].in_flight == 1).then_some(()) }).await;

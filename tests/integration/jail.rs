@@ -495,7 +495,7 @@ async fn the_folder_for_temporary_files_is_private_and_gone_afterwards() {
 
 #[tokio::test]
 async fn what_a_killed_supervisor_left_is_swept_up() {
-    let stage = Stage::with(&[("free", "jail: \"off\"")]).await;
+    let stage = Stage::with(&[("free", "jail: \"off\"\nisolation: process")]).await;
     let result = stage.system.invoke(request("free", json!({"bomb": "parent"}))).await;
     assert_eq!(code(&result), "EXECUTION_ERROR", "{result:?}");
     let path = PathBuf::from(std::fs::read_to_string(stage.path("data/told")).unwrap());

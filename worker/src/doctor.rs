@@ -60,18 +60,18 @@ impl Examination {
     }
 }
 
-/// Looks at the machine and at all skills. `engine` is the address of the container engine, as in `DOCKER_HOST`; none
-/// means the usual one. Takes at most a few seconds.
+/// Looks at the machine and at all skills. Takes at most a few seconds.
 ///
 /// # Errors
 /// The system lacks what skill processes need at all.
-pub async fn examine(config: Config, engine: Option<String>) -> std::io::Result<Examination> {
+pub async fn examine(config: Config) -> std::io::Result<Examination> {
+    let engine = config.docker_host.clone();
     let python = find_python(config.python.as_deref());
     let (_, unreadable) = crate::registry::read_folders(&config.skill_dirs, &config.allowed_root);
     let strays = Strays::adopt()?;
     let worker = crate::build(config, Functions::default(), Arc::new(strays));
     let facts = worker.jailer.facts();
-    let containers = tokio::task::spawn_blocking(move || engine::look(engine.as_deref())).await;
+    let containers = tokio::task::spawn_blocking(move || engine::look(&engine)).await;
     let machine = vec![
         kernel(),
         user(&worker, facts, python.as_ref().ok()),

@@ -14,9 +14,8 @@ use crate::terminal::say;
 
 pub(super) fn run(args: &Doctor, settings: &Settings, raw: &Raw) -> Result<ExitCode, Failure> {
     let config = serve::worker_config(settings, raw)?;
-    let engine = std::env::var("DOCKER_HOST").ok();
     block_on(async {
-        let found = examine(config, engine).await.map_err(Failure::system("isolating skills"))?;
+        let found = examine(config).await.map_err(Failure::system("isolating skills"))?;
         if args.json {
             say(&format!("{}\n", serde_json::to_string_pretty(&to_json(&found)).unwrap_or_default()));
         } else {

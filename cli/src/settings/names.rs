@@ -81,7 +81,7 @@ settings! {
         "The interpreter of `cli:python` skills. Looked up once, at start.";
     SKILL_USER "OPENSKILL_SKILL_USER" "65534:65534" "worker, up, check, doctor"
         "The user that skills' processes have, `UID:GID` by number, where the worker is root. Another worker runs them under its own.";
-    DOCKER_HOST "OPENSKILL_DOCKER_HOST" "unix:///var/run/docker.sock" "worker, up, check"
+    DOCKER_HOST "OPENSKILL_DOCKER_HOST" "unix:///var/run/docker.sock" "worker, up, check, doctor"
         "The container engine of `docker` skills: `unix:///path`, or `tcp://host:port` without TLS. Asked only if there are such skills.";
     DEBUG "OPENSKILL_DEBUG" "0" "all"
         "`1` logs more, and puts the stderr of failing skills into `error.details`. It may hold paths and secrets.";

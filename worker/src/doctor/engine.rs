@@ -7,9 +7,6 @@ use std::time::Duration;
 
 use super::{Finding, Status, finding};
 
-/// Where an engine listens unless told otherwise.
-const USUAL: &str = "unix:///var/run/docker.sock";
-
 /// For each of connecting, asking and hearing.
 const PATIENCE: Duration = Duration::from_secs(1);
 
@@ -17,8 +14,7 @@ const PATIENCE: Duration = Duration::from_secs(1);
 const MAX_ANSWER: u64 = 4096;
 
 /// Asks the engine at this address whether it is there.
-pub(super) fn look(address: Option<&str>) -> Finding {
-    let address = address.filter(|it| !it.is_empty()).unwrap_or(USUAL);
+pub(super) fn look(address: &str) -> Finding {
     match ask(address) {
         Ok(answer) if answer.starts_with("HTTP/1.") && answer.contains(" 200 ") => {
             finding("containers", Status::Ok, format!("an engine answers at {address}"))
@@ -65,7 +61,7 @@ mod tests {
         std::fs::create_dir_all(&folder).unwrap();
         let path = folder.join("socket");
         let address = format!("unix://{}", path.display());
-        assert_eq!(look(Some(&address)).status, Status::No);
+        assert_eq!(look(&address).status, Status::No);
         let listener = std::os::unix::net::UnixListener::bind(&path).unwrap();
         let server = std::thread::spawn(move || {
             let (mut stream, _) = listener.accept().unwrap();
@@ -74,9 +70,9 @@ mod tests {
             assert!(asked[..length].starts_with(b"GET /_ping "));
             stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nOK").unwrap();
         });
-        assert_eq!(look(Some(&address)).status, Status::Ok);
+        assert_eq!(look(&address).status, Status::Ok);
         server.join().unwrap();
         std::fs::remove_dir_all(folder).unwrap();
-        assert_eq!(look(Some("ssh://host")).status, Status::No);
+        assert_eq!(look("ssh://host").status, Status::No);
     }
 }
