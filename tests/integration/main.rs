@@ -13,6 +13,7 @@ mod docker;
 mod hostile_skills;
 mod http;
 mod jail;
+mod killed_worker;
 mod manifests;
 mod many;
 mod new_skill;

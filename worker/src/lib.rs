@@ -16,6 +16,7 @@
 //!
 //! What is absent: nothing here knows the gateway, reads the environment for settings, or writes to stdout.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -50,7 +51,7 @@ use environment::Surroundings;
 use process::strays::Strays;
 use process::{Jailer, Launcher};
 use registry::Registry;
-use runners::{Docker, Executable, Http, InProcess, Python, Runners};
+use runners::{Docker, Executable, Http, InProcess, Interpreter, Python, PythonError, Runners};
 use worker::Worker;
 
 /// How much longer a shutdown listens, and refuses calls, after gateways were told of it. A connection that nobody accepts
@@ -90,10 +91,16 @@ pub async fn run(
 fn build(config: Config, functions: Functions, strays: Arc<Strays>) -> Arc<Worker> {
     let launcher = Launcher::new(config.supervisor.clone(), strays);
     let surroundings = Surroundings::new(&config);
-    let jailer = Jailer::new(&config, surroundings.clone());
+    // Both try things out in children: a worker that is started again is missed meanwhile.
+    let (interpreter, jailer) = std::thread::scope(|scope| {
+        let interpreter = scope.spawn(|| runners::find_python(config.python.as_deref()));
+        let jailer = Jailer::new(&config, surroundings.clone());
+        let not_found = |_| Err(PythonError::NotFound(PathBuf::new(), std::io::ErrorKind::Other));
+        (interpreter.join().unwrap_or_else(not_found), jailer)
+    });
     let offers = watch::Sender::new(0);
     let changes = offers.subscribe();
-    let runners = runners(&config, functions, &launcher, (surroundings, jailer.clone()), offers);
+    let runners = runners(&config, functions, interpreter, &launcher, (surroundings, jailer.clone()), offers);
     let registry = Registry::load(config.skill_dirs.clone(), config.allowed_root.clone(), runners, changes);
     Worker::new(config, registry, launcher, jailer)
 }
@@ -101,11 +108,11 @@ fn build(config: Config, functions: Functions, strays: Arc<Strays>) -> Arc<Worke
 fn runners(
     config: &Config,
     functions: Functions,
+    interpreter: Result<Interpreter, PythonError>,
     launcher: &Launcher,
     (surroundings, jailer): (Surroundings, Jailer),
     offers: watch::Sender<u64>,
 ) -> Runners {
-    let interpreter = runners::find_python(config.python.as_deref());
     match &interpreter {
         Ok(it) => tracing::info!(path = %it.path.display(), version = ?it.version, "python found"),
         Err(error) => tracing::warn!(%error, "no python: cli:python skills are unavailable"),
