@@ -27,6 +27,10 @@ const MAX_DETAILS_BYTES: usize = 64 * 1024;
 pub(crate) fn normalize(raw: RawOutput, with_stderr: bool) -> ExecuteResult {
     match raw {
         RawOutput::Value(text) => of_value(&text),
+        RawOutput::Report { data, text } => {
+            let result = of_value(&data);
+            if result.success { ExecuteResult { text: cut(&text).to_owned(), ..result } } else { result }
+        }
         RawOutput::Failed(error) => failed(error),
         RawOutput::Process { stdout, stderr, exit, leftovers } => {
             let mut result = of_process(&stdout, exit, leftovers);
@@ -52,11 +56,11 @@ fn succeeded(data: &RawValue) -> ExecuteResult {
     ExecuteResult { success: true, data_json, ..ExecuteResult::default() }
 }
 
-/// An in-process function's value is always data; a fault in it is the function's.
+/// A value that no process printed is always data; a fault in it is the skill's.
 fn of_value(text: &str) -> ExecuteResult {
     match one_value(text) {
         Ok(value) => succeeded(value),
-        Err(reason) => broke(format!("the function's answer {reason}")),
+        Err(reason) => broke(format!("the skill's answer {reason}")),
     }
 }
 

@@ -8,11 +8,13 @@ use crate::runner::Runner;
 
 mod executable;
 mod in_process;
+mod mcp;
 mod python;
 
 pub(crate) use executable::Executable;
 pub(crate) use in_process::InProcess;
 pub use in_process::{Function, Functions};
+pub(crate) use mcp::{Mcp, Pins};
 pub(crate) use python::Python;
 pub use python::{Interpreter, PythonError, find as find_python};
 
@@ -49,6 +51,11 @@ impl Runners {
                 manifests.iter().filter(|it| it.runner == *key && it.unavailable.is_none()).cloned().collect();
             runner.tend(&own);
         }
+    }
+
+    /// Whether whatever runners start by themselves was tried at least once.
+    pub(crate) fn settled(&self) -> bool {
+        self.by_key.values().all(|runner| runner.settled())
     }
 
     /// Ends whatever runners keep.

@@ -36,6 +36,7 @@ impl How {
         match self {
             Self::Python(python) => Some(&python.script),
             Self::Exec(exec) => Some(&exec.program),
+            Self::Mcp(mcp) => Some(&mcp.lock),
             _ => None,
         }
     }
@@ -63,7 +64,8 @@ pub(super) fn resolve(raw: &mut raw::Raw, file: &Path) -> Result<(String, How), 
         "http" => How::Http(Box::new(super::http::resolve(raw.http.take().unwrap_or_default(), entry)?)),
         "docker" => How::Docker(Box::new(super::docker::resolve(raw.docker.take().unwrap_or_default(), entry)?)),
         "mcp:stdio" | "mcp:http" => {
-            How::Mcp(Box::new(super::mcp::resolve(raw.mcp.take().unwrap_or_default(), entry, &raw.runtime)?))
+            let own = raw.mcp.take().unwrap_or_default();
+            How::Mcp(Box::new(super::mcp::resolve(own, raw, file)?))
         }
         "inproc" => How::Function(entry.to_owned()),
         _ if raw.kind == "cli" => {
