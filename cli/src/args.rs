@@ -40,6 +40,8 @@ pub(crate) enum Command {
     Drain(Drain),
     /// Check manifests and run their examples, without a gateway
     Check(Check),
+    /// Pin the tools of an MCP server as they are now: a later change is told, or refused
+    Pin(Pin),
     /// Whether the gateway is ready: exit code 0 or 3
     Health(Client),
     /// Show the settings in force and where each comes from
@@ -237,6 +239,14 @@ pub(crate) struct Invoke {
 }
 
 #[derive(Debug, ClapArgs)]
+pub(crate) struct Pin {
+    /// The server: the id of its manifest
+    pub(crate) server: String,
+    #[command(flatten)]
+    pub(crate) skills: SkillFolders,
+}
+
+#[derive(Debug, ClapArgs)]
 pub(crate) struct Check {
     /// The skill; all of them if none is given
     pub(crate) skill_id: Option<String>,
@@ -273,6 +283,7 @@ impl Command {
                 [own, it.skills.overrides()].concat()
             }
             Self::Check(it) => it.skills.overrides(),
+            Self::Pin(it) => it.skills.overrides(),
             Self::Skills(it) => client(&it.client),
             Self::Tools(it) => client(&it.client),
             Self::Invoke(it) => client(&it.client),

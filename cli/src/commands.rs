@@ -19,6 +19,7 @@ mod config;
 mod drain;
 mod health;
 mod invoke;
+mod pin;
 mod skills;
 mod tools;
 mod workers;
@@ -41,6 +42,7 @@ pub(crate) fn run(args: Args, started: Instant) -> Result<ExitCode, Failure> {
         Command::Up(args) => serve::up::run(&args, &settings, &raw, started),
         Command::Gateway(_) => serve::gateway::run(&settings),
         Command::Worker(args) => serve::worker::run(&args, &settings, &raw),
+        Command::Pin(args) => pin::run(&args, &settings, &raw),
         Command::Check(args) => check::run(&args, &settings, &raw),
         Command::Skills(args) => block_on(skills::run(&args, &settings)),
         Command::Tools(args) => block_on(tools::run(&args, &settings)),

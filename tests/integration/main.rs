@@ -12,6 +12,8 @@ mod conformance;
 mod hostile_skills;
 mod manifests;
 mod many;
+mod mcp;
+mod mcp_servers;
 mod once;
 mod paths;
 mod readme;

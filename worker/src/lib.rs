@@ -49,7 +49,7 @@ use environment::Surroundings;
 use process::Launcher;
 use process::strays::Strays;
 use registry::Registry;
-use runners::{Executable, InProcess, Python, Runners};
+use runners::{Executable, InProcess, Mcp, Python, Runners};
 use worker::Worker;
 
 /// How much longer a shutdown listens, and refuses calls, after gateways were told of it. A connection that nobody accepts
@@ -92,7 +92,7 @@ fn build(config: Config, functions: Functions, strays: Arc<Strays>) -> Arc<Worke
     Worker::new(config, registry, launcher)
 }
 
-fn runners(config: &Config, functions: Functions, launcher: &Launcher, _offers: watch::Sender<u64>) -> Runners {
+fn runners(config: &Config, functions: Functions, launcher: &Launcher, offers: watch::Sender<u64>) -> Runners {
     let interpreter = runners::find_python(config.python.as_deref());
     match &interpreter {
         Ok(it) => tracing::info!(path = %it.path.display(), version = ?it.version, "python found"),
@@ -101,9 +101,13 @@ fn runners(config: &Config, functions: Functions, launcher: &Launcher, _offers: 
     let interpreter = interpreter.map_err(|_| ());
     let surroundings = Surroundings::new(config);
     let python = Python::new(interpreter, launcher.clone(), surroundings.clone());
+    let mcp = || Arc::new(Mcp::new(launcher.clone(), surroundings.clone(), offers.clone()));
+    let (mcp_stdio, mcp_http) = (mcp(), mcp());
     Runners::new([
         ("cli:python", Arc::new(python) as Arc<dyn runner::Runner>),
         ("cli:exec", Arc::new(Executable::new(launcher.clone(), surroundings))),
+        ("mcp:stdio", mcp_stdio),
+        ("mcp:http", mcp_http),
         ("inproc", Arc::new(InProcess::new(functions))),
     ])
 }

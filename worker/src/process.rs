@@ -32,4 +32,4 @@ mod wire;
 pub(crate) use launch::Launcher;
 pub(crate) use once::once;
 pub use wire::Exit;
-pub(crate) use wire::{Command, ProcessLimits};
+pub(crate) use wire::{Command, ProcessLimits, Report};

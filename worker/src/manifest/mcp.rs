@@ -160,13 +160,15 @@ fn fits(pattern: &str, name: &str) -> bool {
 /// A schema that came from a server, if it can be used: the rule is the one for files.
 pub(crate) fn usable_schema(schema: Value, of_arguments: bool) -> Result<Value, String> {
     let field = if of_arguments { "input schema" } else { "output schema" };
-    super::schema::check(field, schema, of_arguments).map_err(|(field, reason)| format!("its {field} can't be used: {reason}"))
+    super::schema::check(field, schema, of_arguments)
+        .map_err(|(field, reason)| format!("its {field} can't be used: {reason}"))
 }
 
 /// Checks what was written.
 pub(super) fn resolve(raw: Raw, of: &raw::Raw, file: &Path) -> Result<Mcp, Fault> {
     let fail = |reason: String| Fault::from(("mcp", reason));
-    let counts = [raw.args.len(), raw.headers.len(), raw.overrides.len(), raw.tools.include.len(), raw.tools.exclude.len()];
+    let counts =
+        [raw.args.len(), raw.headers.len(), raw.overrides.len(), raw.tools.include.len(), raw.tools.exclude.len()];
     if counts.into_iter().any(|count| count > MAX_ENTRIES) {
         return Err(fail(format!("at most {MAX_ENTRIES} of args, headers, overrides, include and exclude each")));
     }
@@ -179,7 +181,8 @@ pub(super) fn resolve(raw: Raw, of: &raw::Raw, file: &Path) -> Result<Mcp, Fault
     if of.runtime == "http" && !raw.args.is_empty() || of.runtime == "stdio" && !raw.headers.is_empty() {
         return Err(fail("args are for mcp:stdio, headers for mcp:http".to_owned()));
     }
-    let reach = if of.runtime == "http" { http(&of.entry, raw.headers, &of.env)? } else { stdio(&of.entry, raw.args, file)? };
+    let reach =
+        if of.runtime == "http" { http(&of.entry, raw.headers, &of.env)? } else { stdio(&of.entry, raw.args, file)? };
     Ok(Mcp {
         reach,
         tools: raw.tools,
@@ -208,7 +211,11 @@ fn stdio(entry: &str, args: Vec<String>, file: &Path) -> Result<Reach, Fault> {
 
 fn http(entry: &str, headers: BTreeMap<String, String>, env: &[String]) -> Result<Reach, Fault> {
     let url = Url::parse(entry).map_err(|error| Fault::from(("entry", format!("must be a URL: {error}"))))?;
-    if !["http", "https"].contains(&url.scheme()) || !url.has_host() || !url.username().is_empty() || url.password().is_some() {
+    if !["http", "https"].contains(&url.scheme())
+        || !url.has_host()
+        || !url.username().is_empty()
+        || url.password().is_some()
+    {
         return Err(("entry", "must be an http or https URL without user and password".to_owned()).into());
     }
     for (name, value) in &headers {

@@ -69,7 +69,10 @@ impl Catalog {
             let How::McpTool(tool) = &manifest.how else { return None };
             let changed = pins::changes(pinned.get(*name), &tool.pin).filter(|_| mcp.pin == Pinning::Strict);
             let changed = changed.map(|what| {
-                format!("its definition is not the one that was pinned ({what}): look at it, then run `openskill pin {}`", server.id)
+                format!(
+                    "its definition is not the one that was pinned ({what}): look at it, then run `openskill pin {}`",
+                    server.id
+                )
             });
             let runner = match fault.or(changed).or_else(|| away.map(str::to_owned)) {
                 Some(reason) => Err(reason),
@@ -96,7 +99,8 @@ impl Catalog {
         };
         let given = mcp.overrides.get(name).copied().unwrap_or_default();
         let (idempotent, destructive) = hints(definition.get("annotations"));
-        let (idempotent, destructive) = (given.idempotent.unwrap_or(idempotent), given.destructive.unwrap_or(destructive));
+        let (idempotent, destructive) =
+            (given.idempotent.unwrap_or(idempotent), given.destructive.unwrap_or(destructive));
         let mut fault = None;
         let input_schema = schema("inputSchema", true).unwrap_or_else(|reason| {
             fault = Some(reason);
@@ -149,7 +153,8 @@ async fn list(peer: &Peer<RoleClient>) -> Result<BTreeMap<String, Map<String, Va
     for _ in 0..MAX_PAGES {
         let params = PaginatedRequestParams::default().with_cursor(cursor);
         let request = ListToolsRequest { params: Some(params), ..ListToolsRequest::default() };
-        let page = peer.send_request(ClientRequest::ListToolsRequest(request)).await.map_err(|error| no_list(&error))?;
+        let page =
+            peer.send_request(ClientRequest::ListToolsRequest(request)).await.map_err(|error| no_list(&error))?;
         let (page, next) = read(page)?;
         for definition in page {
             size += Value::Object(definition.clone()).to_string().len();

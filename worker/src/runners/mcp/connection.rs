@@ -4,10 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use rmcp::model::{
-    ClientCapabilities, ClientConfig, ElicitRequestParams, ElicitResult, ErrorData, Implementation, ListRootsRequestMethod,
-    ListRootsResult,
-};
+use rmcp::model::{ClientCapabilities, ClientConfig, ElicitRequestParams, ElicitResult, ErrorData, Implementation};
 use rmcp::service::{ClientInitializeError, RequestContext, RunningService};
 use rmcp::{ClientHandler, Peer, RoleClient, ServiceExt as _};
 use tokio::sync::{Notify, Semaphore};
@@ -76,7 +73,8 @@ pub(super) async fn open(
     let (service, process) = match &mcp.reach {
         Reach::Stdio { program, args } => {
             let (mut process, stdin, stdout) = program::start(manifest, program, args, launcher, surroundings)?;
-            let transport = Tapped::new(Lines::new(&manifest.id, stdout, stdin, Arc::clone(&signs)), Arc::clone(&signs));
+            let transport =
+                Tapped::new(Lines::new(&manifest.id, stdout, stdin, Arc::clone(&signs)), Arc::clone(&signs));
             match in_time(Handler::default().serve(transport)).await {
                 Ok(service) => (service, Some(process)),
                 Err(reason) => return Err(process.why().await.unwrap_or(reason)),
@@ -113,7 +111,9 @@ async fn in_time<T>(handshake: impl Future<Output = Serving<T>>) -> Result<T, St
 fn why(error: &ClientInitializeError) -> String {
     tracing::debug!(%error, "no handshake with an MCP server");
     match error {
-        ClientInitializeError::JsonRpcError(error) => format!("it refused the handshake: {}", line(&error.message, 200)),
+        ClientInitializeError::JsonRpcError(error) => {
+            format!("it refused the handshake: {}", line(&error.message, 200))
+        }
         ClientInitializeError::ConnectionClosed(_) => "it ended before it answered the handshake".to_owned(),
         _ if error.is_authorization_required() => "it wants another authorization".to_owned(),
         ClientInitializeError::TransportError { .. } => "it can't be reached".to_owned(),
@@ -139,9 +139,5 @@ impl ClientHandler for Handler {
         _context: RequestContext<RoleClient>,
     ) -> Result<ElicitResult, ErrorData> {
         Ok(self.asks.answer(request).await)
-    }
-
-    async fn list_roots(&self, _context: RequestContext<RoleClient>) -> Result<ListRootsResult, ErrorData> {
-        Err(ErrorData::method_not_found::<ListRootsRequestMethod>())
     }
 }

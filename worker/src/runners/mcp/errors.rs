@@ -45,7 +45,11 @@ pub(super) fn graded(fault: Fault<'_>, asked: bool) -> SkillError {
         Fault::Late => (ErrorCode::McpTimeout, "the server did not answer before the call's deadline"),
     };
     let server_failed = matches!(fault, Fault::Rpc { .. } | Fault::Tool { .. });
-    let code = if asked && server_failed && code == ErrorCode::McpExecutionError { ErrorCode::AskUserUnavailable } else { code };
+    let code = if asked && server_failed && code == ErrorCode::McpExecutionError {
+        ErrorCode::AskUserUnavailable
+    } else {
+        code
+    };
     let message = clean(message.trim(), MAX_MESSAGE_BYTES);
     SkillError::new(code, if message.is_empty() { "the server failed and did not say why".to_owned() } else { message })
 }
@@ -139,7 +143,10 @@ fn names_unknown_tool(bare: &str) -> bool {
     let starts = ["unknown tool", "tool not found", "no such tool", "unrecognized tool", "method not found"];
     let line = bare.lines().next().unwrap_or_default().trim_end_matches(['.', '!']);
     starts.iter().any(|it| line.starts_with(it))
-        || line.strip_prefix("tool ").and_then(|rest| rest.strip_suffix(" not found")).is_some_and(|name| !name.contains(' '))
+        || line
+            .strip_prefix("tool ")
+            .and_then(|rest| rest.strip_suffix(" not found"))
+            .is_some_and(|name| !name.contains(' '))
 }
 
 fn says_bad_arguments(bare: &str) -> bool {
@@ -159,14 +166,16 @@ fn says_bad_arguments(bare: &str) -> bool {
 /// `2 validation errors for statusArguments`.
 fn is_pydantic(bare: &str) -> bool {
     let rest = bare.trim_start_matches(|it: char| it.is_ascii_digit());
-    rest.len() < bare.len() && (rest.starts_with(" validation error for ") || rest.starts_with(" validation errors for "))
+    rest.len() < bare.len()
+        && (rest.starts_with(" validation error for ") || rest.starts_with(" validation errors for "))
 }
 
 /// A list of zod's issues: `[{"code": "invalid_type", "path": ["x"], ...}]`.
 fn is_zod(bare: &str) -> bool {
     let issues = serde_json::from_str::<Vec<serde_json::Map<String, serde_json::Value>>>(bare.trim());
     issues.is_ok_and(|issues| {
-        !issues.is_empty() && issues.iter().all(|it| it.contains_key("code") && it.contains_key("path") && it.contains_key("message"))
+        !issues.is_empty()
+            && issues.iter().all(|it| it.contains_key("code") && it.contains_key("path") && it.contains_key("message"))
     })
 }
 
@@ -184,7 +193,8 @@ mod tests {
         use ErrorCode as Code;
         let rpc = |code, message| Fault::Rpc { code, message };
         let tool = |text| Fault::Tool { text };
-        let pydantic = "Error executing tool git_status: 1 validation error for statusArguments\nrepo_path\n  Field required";
+        let pydantic =
+            "Error executing tool git_status: 1 validation error for statusArguments\nrepo_path\n  Field required";
         let zod = r#"[{"code": "invalid_type", "path": ["a"], "message": "Required"}]"#;
         let zod_quoted = "MCP error -32602: Invalid arguments for tool add: [\n]";
         let table = [

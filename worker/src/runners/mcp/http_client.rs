@@ -8,8 +8,8 @@ use futures_util::stream::BoxStream;
 use reqwest::header::{HeaderName, HeaderValue};
 use rmcp::model::ClientJsonRpcMessage;
 use rmcp::transport::streamable_http_client::{
-    SseError, StreamableHttpClient, StreamableHttpClientTransport, StreamableHttpClientTransportConfig, StreamableHttpError,
-    StreamableHttpPostResponse,
+    SseError, StreamableHttpClient, StreamableHttpClientTransport, StreamableHttpClientTransportConfig,
+    StreamableHttpError, StreamableHttpPostResponse,
 };
 use sse_stream::Sse;
 
@@ -27,7 +27,8 @@ const CONNECT: Duration = Duration::from_secs(5);
 fn client() -> Result<reqwest::Client, String> {
     // Fails if there is a provider already, which is as good.
     let _ = rustls::crypto::ring::default_provider().install_default();
-    let builder = reqwest::Client::builder().redirect(reqwest::redirect::Policy::none()).connect_timeout(CONNECT).no_proxy();
+    let builder =
+        reqwest::Client::builder().redirect(reqwest::redirect::Policy::none()).connect_timeout(CONNECT).no_proxy();
     builder.build().map_err(|_| "no HTTP client could be made".to_owned())
 }
 
@@ -107,7 +108,13 @@ impl StreamableHttpClient for Traced {
         sent
     }
 
-    async fn delete_session(&self, uri: Arc<str>, session: Arc<str>, token: Option<String>, headers: Headers) -> Fallible<()> {
+    async fn delete_session(
+        &self,
+        uri: Arc<str>,
+        session: Arc<str>,
+        token: Option<String>,
+        headers: Headers,
+    ) -> Fallible<()> {
         self.0.delete_session(uri, session, token, headers).await
     }
 

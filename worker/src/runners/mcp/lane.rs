@@ -3,6 +3,9 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use futures_util::FutureExt as _;
+use futures_util::future::FusedFuture as _;
+
 use super::catalog::Catalog;
 use super::connection::{Opened, open};
 use super::program::Started;
@@ -49,7 +52,12 @@ pub(super) async fn keep(server: Arc<Server>, index: usize) {
         if begun.elapsed() >= HEALTHY {
             pause = FIRST_PAUSE;
         }
-        tracing::warn!(server = server.manifest.id, reason, pause_ms = pause.as_millis() as u64, "an MCP server is not there");
+        tracing::warn!(
+            server = server.manifest.id,
+            reason,
+            pause_ms = pause.as_millis() as u64,
+            "an MCP server is not there"
+        );
         server.down(index, reason, failed, Instant::now() + pause);
         tokio::select! {
             () = server.stop.cancelled() => return,
@@ -74,7 +82,12 @@ async fn live(server: &Server, index: usize) -> End {
             Err(reason) => return End::Failed(reason),
         },
     };
-    tracing::info!(server = server.manifest.id, tools = catalog.tools.len(), version = catalog.version, "an MCP server is up");
+    tracing::info!(
+        server = server.manifest.id,
+        tools = catalog.tools.len(),
+        version = catalog.version,
+        "an MCP server is up"
+    );
     server.up(index, &opened.connection, catalog);
     watch(server, index, opened).await
 }
@@ -83,7 +96,7 @@ async fn live(server: &Server, index: usize) -> End {
 async fn watch(server: &Server, index: usize, opened: Opened) -> End {
     let Opened { connection, service, mut process } = opened;
     let goodbye = service.cancellation_token();
-    let mut serving = std::pin::pin!(service.waiting());
+    let mut serving = Box::pin(service.waiting().fuse());
     let end = loop {
         tokio::select! {
             _ = &mut serving => break End::Lost(ended(process.as_mut()).await),
@@ -92,7 +105,12 @@ async fn watch(server: &Server, index: usize, opened: Opened) -> End {
                 let _ = tokio::time::timeout(GOODBYE, &mut serving).await;
                 break End::Lost(reason);
             }
-            () = connection.lost.notified() => break End::Lost("it can't be reached".to_owned()),
+            () = connection.lost.notified() => {
+                server.leave(index);
+                // One call found that out. Others may be luckier.
+                retire(server, &connection.places, connection.calls).await;
+                break End::Lost("it can't be reached".to_owned());
+            }
             () = connection.overrun.notified() => {
                 server.leave(index);
                 retire(server, &connection.places, connection.calls).await;
@@ -112,7 +130,9 @@ async fn watch(server: &Server, index: usize, opened: Opened) -> End {
     // Closes a process's standard input, ends a session over HTTP.
     goodbye.cancel();
     let orderly = async {
-        let _ = tokio::time::timeout(GOODBYE, &mut serving).await;
+        if !serving.is_terminated() {
+            let _ = tokio::time::timeout(GOODBYE, &mut serving).await;
+        }
         if matches!(end, End::Stopped) && process.is_some() {
             let _ = tokio::time::timeout(GOODBYE, exit(process.as_mut())).await;
         }

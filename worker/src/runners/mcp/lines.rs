@@ -55,7 +55,10 @@ impl<R: AsyncRead + Unpin + Send, W: AsyncWrite + Unpin + Send + 'static> Lines<
             let newline = available.iter().position(|byte| *byte == b'\n');
             let taken = newline.map_or(available.len(), |at| at + 1);
             if self.line.len() + taken > MAX_MESSAGE_BYTES {
-                tracing::warn!(server = self.server, "a message of over {MAX_MESSAGE_BYTES} bytes: the server is ended");
+                tracing::warn!(
+                    server = self.server,
+                    "a message of over {MAX_MESSAGE_BYTES} bytes: the server is ended"
+                );
                 return None;
             }
             self.line.extend_from_slice(&available[..taken]);
@@ -153,7 +156,8 @@ mod tests {
 
     #[tokio::test]
     async fn junk_between_messages_is_passed_over() {
-        let text = b"Starting server...\n\n{\"a\": 1}\n\xff\xfe\n{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{}}\r\n{\"half\": ";
+        let text =
+            b"Starting server...\n\n{\"a\": 1}\n\xff\xfe\n{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{}}\r\n{\"half\": ";
         let all = received(text).await;
         assert!(matches!(&all[..], [JsonRpcMessage::Response(it)] if it.id == NumberOrString::Number(1)), "{all:?}");
     }

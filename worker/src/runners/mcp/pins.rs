@@ -73,7 +73,8 @@ fn canonical(value: &Value) -> String {
         Value::Object(fields) => {
             let mut sorted: Vec<_> = fields.iter().collect();
             sorted.sort_by(|one, other| one.0.cmp(other.0));
-            let fields = sorted.into_iter().map(|(key, value)| format!("{}:{}", Value::from(key.as_str()), canonical(value)));
+            let fields =
+                sorted.into_iter().map(|(key, value)| format!("{}:{}", Value::from(key.as_str()), canonical(value)));
             format!("{{{}}}", fields.collect::<Vec<_>>().join(","))
         }
         Value::Array(items) => format!("[{}]", items.iter().map(canonical).collect::<Vec<_>>().join(",")),
@@ -92,8 +93,10 @@ mod tests {
 
     #[test]
     fn a_pin_does_not_depend_on_the_order_of_keys() {
-        let one = pinned(json!({"description": "d", "inputSchema": {"type": "object", "properties": {"a": {}, "b": {}}}}));
-        let other = pinned(json!({"inputSchema": {"properties": {"b": {}, "a": {}}, "type": "object"}, "description": "d"}));
+        let one =
+            pinned(json!({"description": "d", "inputSchema": {"type": "object", "properties": {"a": {}, "b": {}}}}));
+        let other =
+            pinned(json!({"inputSchema": {"properties": {"b": {}, "a": {}}, "type": "object"}, "description": "d"}));
         assert_eq!(one, other);
         assert_eq!(changes(Some(&one), &other), None);
     }

@@ -14,9 +14,8 @@ use super::words::line;
 use crate::environment::{Surroundings, path_text};
 use crate::manifest::mcp::Program;
 use crate::manifest::{Limits, Manifest};
-use crate::process::launch::Pipes;
-use crate::process::launch::Running;
-use crate::process::{Command, Exit, Launcher, ProcessLimits};
+use crate::process::launch::{Pipes, Running};
+use crate::process::{Command, Exit, Launcher, ProcessLimits, Report};
 
 /// The longest line of stderr that is logged.
 const MAX_LINE_BYTES: usize = 2048;
@@ -77,7 +76,8 @@ fn find(program: &Program) -> Result<PathBuf, String> {
         Program::Name(name) => {
             let path = std::env::var_os("PATH").unwrap_or_default();
             let mut files = std::env::split_paths(&path).map(|folder| folder.join(name));
-            let found = files.find(|file| file.is_absolute() && file.is_file() && access(file, Access::EXEC_OK).is_ok());
+            let found =
+                files.find(|file| file.is_absolute() && file.is_file() && access(file, Access::EXEC_OK).is_ok());
             found.ok_or_else(|| format!("its program '{name}' is not on the worker's PATH"))
         }
     }
@@ -86,7 +86,6 @@ fn find(program: &Program) -> Result<PathBuf, String> {
 impl Started {
     /// Waits for the end of the process, and says how it came.
     pub(super) async fn ended(&mut self) -> String {
-        use crate::process::launch::Report;
         match self.running.report().await {
             Ok(Report::NotStarted { errno }) => {
                 format!("its program could not be started: {}", std::io::Error::from_raw_os_error(errno).kind())

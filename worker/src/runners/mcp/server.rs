@@ -146,6 +146,12 @@ impl Server {
         Err(format!("the server is not there: {}", reason.unwrap_or_default()))
     }
 
+    /// Why there is no connection now, if there is none.
+    pub(super) fn away(&self) -> Option<String> {
+        let up = self.lanes.iter().any(|lane| lane.connection().is_some());
+        (!up).then(|| format!("the server is not there: {}", self.why_down()))
+    }
+
     /// A connection is up, and this is what the server has.
     pub(super) fn up(&self, index: usize, connection: &Arc<Connection>, catalog: Catalog) {
         if let Some(lane) = self.lanes.get(index) {

@@ -10,8 +10,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use openskill_proto::v1::execute_event::Event;
 use openskill_proto::v1::{Log, Progress};
 use rmcp::model::{
-    ClientJsonRpcMessage, GetExtensions as _, GetMeta as _, JsonRpcMessage, LoggingLevel, LoggingMessageNotificationParam,
-    NumberOrString, ProgressNotificationParam, RequestId,
+    ClientJsonRpcMessage, GetExtensions as _, GetMeta as _, JsonRpcMessage, NumberOrString, ProgressNotificationParam,
+    RequestId,
 };
 use tokio::sync::{Notify, mpsc};
 
@@ -196,16 +196,9 @@ impl Taps {
     }
 
     /// A log message names no call. It goes to the one that runs; of several, none may see what is another's.
-    pub(super) fn log(&self, message: &LoggingMessageNotificationParam) {
+    pub(super) fn log(&self, level: &'static str, text: &str) {
         if let Some(tap) = self.only() {
-            let level = match message.level {
-                LoggingLevel::Debug => "debug",
-                LoggingLevel::Info | LoggingLevel::Notice => "info",
-                LoggingLevel::Warning => "warning",
-                _ => "error",
-            };
-            let text = message.data.as_str().map_or_else(|| message.data.to_string(), str::to_owned);
-            tap.event(Event::Log(Log { level: level.to_owned(), message: clean(&text, MAX_EVENT_TEXT) }));
+            tap.event(Event::Log(Log { level: level.to_owned(), message: clean(text, MAX_EVENT_TEXT) }));
         }
     }
 
@@ -253,10 +246,10 @@ mod tests {
         let taps = Taps::default();
         let ((one, _, mut first), (two, _, mut second)) = (request(1), request(2));
         taps.watch(&one);
-        taps.log(&LoggingMessageNotificationParam::new(LoggingLevel::Alert, "hi".into()));
+        taps.log("error", "hi");
         assert!(matches!(first.try_recv(), Ok(Event::Log(log)) if log.level == "error" && log.message == "hi"));
         taps.watch(&two);
-        taps.log(&LoggingMessageNotificationParam::new(LoggingLevel::Info, "secret".into()));
+        taps.log("info", "secret");
         let token = ProgressToken(NumberOrString::Number(102));
         taps.progress(ProgressNotificationParam::new(token, 1.0).with_total(4.0));
         assert!(first.try_recv().is_err());

@@ -8,6 +8,8 @@ use rmcp::model::{
     ClientJsonRpcMessage, GetExtensions as _, JsonRpcMessage, RequestId, ServerJsonRpcMessage, ServerNotification,
     ServerRequest,
 };
+#[expect(deprecated, reason = "servers log by it, and will for years")]
+use rmcp::model::{LoggingLevel, LoggingMessageNotification};
 use rmcp::service::InboundStreamOrigin;
 use rmcp::transport::Transport;
 use tokio::sync::Notify;
@@ -95,8 +97,8 @@ impl Signs {
         match notification {
             ServerNotification::ProgressNotification(it) => self.taps.progress(it.params),
             ServerNotification::LoggingMessageNotification(it) => {
-                tracing::debug!(level = ?it.params.level, "an MCP server logged");
-                self.taps.log(&it.params);
+                let (level, text) = log_line(&it);
+                self.taps.log(level, &text);
             }
             ServerNotification::ToolListChangedNotification(_) => self.tools_changed.notify_one(),
             _ => {}
@@ -105,7 +107,13 @@ impl Signs {
 
     /// Whether a request of the server is within bounds.
     fn asked(&self, id: &RequestId, request: &ServerRequest) -> bool {
-        if matches!(request, ServerRequest::ElicitRequest(_)) {
+        let asks_user = match request {
+            ServerRequest::ElicitRequest(_) => true,
+            // One that the library can't read is one all the same.
+            ServerRequest::CustomRequest(it) => it.method == "elicitation/create",
+            _ => false,
+        };
+        if asks_user {
             let call = match request.extensions().get::<InboundStreamOrigin>() {
                 Some(InboundStreamOrigin::OutboundRequest(id)) => Some(id),
                 _ => None,
@@ -116,6 +124,18 @@ impl Signs {
         questions.insert(id.clone());
         questions.len() <= MAX_QUESTIONS
     }
+}
+
+#[expect(deprecated, reason = "servers log by it, and will for years")]
+fn log_line(message: &LoggingMessageNotification) -> (&'static str, String) {
+    let level = match message.params.level {
+        LoggingLevel::Debug => "debug",
+        LoggingLevel::Info | LoggingLevel::Notice => "info",
+        LoggingLevel::Warning => "warning",
+        _ => "error",
+    };
+    let data = &message.params.data;
+    (level, data.as_str().map_or_else(|| data.to_string(), str::to_owned))
 }
 
 /// Whether a message may be written now: one that was taken back may not.

@@ -5,11 +5,16 @@ use std::path::Path;
 
 fn server(more: &str) -> Manifest {
     let text = format!("id: files\ntype: mcp\nruntime: stdio\nentry: server\ntimeout_ms: 500\n{more}");
-    Manifest::parse(Path::new("/skills/files.yaml"), &text, Rules { allowed_root: Path::new("/"), toolset: None }).unwrap()
+    Manifest::parse(Path::new("/skills/files.yaml"), &text, Rules { allowed_root: Path::new("/"), toolset: None })
+        .unwrap()
 }
 
 fn catalog(tools: Value) -> Catalog {
-    let tools = tools.as_array().unwrap().iter().map(|it| (it["name"].as_str().unwrap().to_owned(), it.as_object().unwrap().clone()));
+    let tools = tools
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|it| (it["name"].as_str().unwrap().to_owned(), it.as_object().unwrap().clone()));
     Catalog { version: "1.2".to_owned(), tools: tools.collect() }
 }
 
@@ -20,12 +25,16 @@ fn offers(manifest: &Manifest, catalog: &Catalog, pinned: &BTreeMap<String, Pin>
 
 #[test]
 fn a_tool_becomes_a_skill_with_what_its_server_says_of_it() {
-    let catalog = catalog(json!([{"name": "readFile", "description": "Reads\u{7} a file", "inputSchema": {"type": "object"},
+    let catalog =
+        catalog(json!([{"name": "readFile", "description": "Reads\u{7} a file", "inputSchema": {"type": "object"},
         "outputSchema": {"type": "object"}, "annotations": {"readOnlyHint": true}}]));
     let offer = &offers(&server(""), &catalog, &catalog.pins())[0];
     let it = &offer.manifest;
     assert_eq!(offer.runner, Ok(()));
-    assert_eq!((it.id.as_str(), it.version.as_str(), it.description.as_str()), ("files__readfile", "1.2", "Reads a file"));
+    assert_eq!(
+        (it.id.as_str(), it.version.as_str(), it.description.as_str()),
+        ("files__readfile", "1.2", "Reads a file")
+    );
     assert_eq!((it.toolset.as_str(), it.timeout_ms, it.runner.as_str()), ("files", Some(500), "mcp:stdio"));
     assert!(it.idempotent && !it.destructive && it.output_schema.is_some());
     assert!(matches!(&it.how, How::McpTool(tool) if tool.tool == "readFile" && tool.server == "files"));
@@ -33,7 +42,9 @@ fn a_tool_becomes_a_skill_with_what_its_server_says_of_it() {
 
 #[test]
 fn what_a_server_does_not_say_is_what_the_protocol_says_and_the_manifest_knows_better() {
-    let tool = |annotations: Value| catalog(json!([{"name": "t", "inputSchema": {"type": "object"}, "annotations": annotations}]));
+    let tool = |annotations: Value| {
+        catalog(json!([{"name": "t", "inputSchema": {"type": "object"}, "annotations": annotations}]))
+    };
     for (annotations, more, idempotent, destructive) in [
         (json!(null), "", false, true),
         (json!({"destructiveHint": false}), "", false, false),
@@ -81,8 +92,10 @@ fn a_changed_or_new_tool_is_unavailable_where_pins_are_strict() {
 
 #[test]
 fn a_list_with_a_broken_definition_keeps_the_others() {
-    let page: ServerResult = serde_json::from_value(json!({"tools": [7, {"name": "a", "inputSchema": {"type": "object"}}, {"name": "b"}],
-        "nextCursor": "x"})).unwrap();
+    let page: ServerResult =
+        serde_json::from_value(json!({"tools": [7, {"name": "a", "inputSchema": {"type": "object"}}, {"name": "b"}],
+        "nextCursor": "x"}))
+        .unwrap();
     let (tools, next) = read(page).unwrap();
     assert_eq!((tools.len(), next.as_deref()), (2, Some("x")));
     assert!(read(serde_json::from_value(json!({})).unwrap()).is_err());
