@@ -155,14 +155,13 @@ async fn a_server_that_does_not_stop_when_told_to_is_replaced() {
     let folder = skills(&[], "mcp: {calls: 2}");
     let system = start(&folder).await;
     let before = servers(&system);
-    for _ in 0..3 {
-        let late =
-            system.invoke(InvokeRequest { timeout_ms: 200, ..request("own__deaf", json!({"seconds": 60})) }).await;
-        assert_eq!(code(&late), "MCP_TIMEOUT");
-    }
-    until_true("another process serves", PATIENCE, || {
+    until("another process serves", PATIENCE, || async {
+        let call = InvokeRequest { timeout_ms: 300, ..request("own__deaf", json!({"seconds": 60})) };
+        let result = system.invoke(call).await;
+        // In between there is no server.
+        assert!(["MCP_TIMEOUT", "MCP_NETWORK_ERROR"].contains(&code(&result)), "{result:?}");
         let now = servers(&system);
-        now.len() == 1 && now != before
+        (now.len() == 1 && now != before).then_some(())
     })
     .await;
     assert!(call(&system, "echo", json!({})).await.success);

@@ -269,6 +269,50 @@ mod tests {
         assert!(filter.takes("git_log") && !filter.takes("git_push") && !filter.takes("rm"));
     }
 
+    fn parsed(runtime: &str, entry: &str, more: &str) -> Result<Mcp, String> {
+        let text = format!("id: s\ntype: mcp\nruntime: {runtime}\nentry: {entry}\n{more}");
+        let rules = super::super::Rules { allowed_root: Path::new("/"), toolset: None };
+        match super::super::Manifest::parse(Path::new("/skills/s.yaml"), &text, rules).map(|it| it.how) {
+            Ok(super::super::How::Mcp(mcp)) => Ok(*mcp),
+            Ok(other) => Err(format!("{other:?}")),
+            Err(error) => Err(error.reason),
+        }
+    }
+
+    #[test]
+    fn a_program_is_a_path_or_a_name() {
+        let program = |entry| match parsed("stdio", entry, "").unwrap().reach {
+            Reach::Stdio { program, .. } => program,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(program("/bin/server"), Program::File("/bin/server".into()));
+        assert_eq!(program("./server.py"), Program::File("/skills/./server.py".into()));
+        assert_eq!(program("server"), Program::Name("server".to_owned()));
+        assert_eq!(parsed("stdio", "server", "").unwrap().lock, Path::new("/skills/s.mcp-lock.json"));
+    }
+
+    #[test]
+    fn what_can_not_be_meant_is_refused_with_what_to_do() {
+        for (runtime, entry, more, reason) in [
+            ("stdio", "../server", "", "without '..'"),
+            ("stdio", "server", "mcp: {headers: {A: b}}", "headers for mcp:http"),
+            ("stdio", "server", "mcp: {pool: 0}", "pool must be"),
+            ("stdio", "server", "mcp: {calls: 100000}", "calls 1 to"),
+            ("stdio", "server", "examples: [{name: x}]", "no examples"),
+            ("stdio", "server", "mcp: {pins: strict}", "pins"),
+            ("http", "server", "", "must be a URL"),
+            ("http", "http://me:pw@host/", "", "without user and password"),
+            ("http", "file:///etc/passwd", "", "http or https"),
+            ("http", "http://host/mcp", "mcp: {headers: {A: 'Bearer ${TOKEN}'}}", "not in env"),
+            ("http", "http://host/mcp", "mcp: {headers: {'a b': c}}", "no usable header"),
+            ("http", "http://host/mcp", "mcp: {args: [a]}", "args are for mcp:stdio"),
+        ] {
+            let error = parsed(runtime, entry, more).unwrap_err();
+            assert!(error.contains(reason), "{entry} {more}: {error}");
+        }
+        assert!(parsed("http", "http://host/mcp", "env: [TOKEN]\nmcp: {headers: {A: '${TOKEN}'}}").is_ok());
+    }
+
     #[test]
     fn a_header_takes_its_secret_from_the_environment_or_is_not_sent() {
         let known = |name: &str| (name == "TOKEN").then(|| "s3".to_owned());

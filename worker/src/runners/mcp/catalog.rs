@@ -176,8 +176,11 @@ async fn list(peer: &Peer<RoleClient>) -> Result<BTreeMap<String, Map<String, Va
     Err(format!("its list of tools has more than {MAX_PAGES} pages"))
 }
 
+/// Definitions, and where the next page begins, if there is one.
+type Page = (Vec<Map<String, Value>>, Option<String>);
+
 /// One page. A list with a definition that is not as it should be does not spoil the others.
-fn read(page: ServerResult) -> Result<(Vec<Map<String, Value>>, Option<String>), String> {
+fn read(page: ServerResult) -> Result<Page, String> {
     let page = match page {
         ServerResult::ListToolsResult(page) => serde_json::to_value(page),
         other => serde_json::to_value(other),
