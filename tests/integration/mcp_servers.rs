@@ -42,7 +42,7 @@ async fn up(folder: &Folder, skill: &str) -> System {
 fn manifest(id: &str, program: &std::path::Path, args: &[&str]) -> Folder {
     let folder = Folder::new();
     let text = format!(
-        "id: {id}\ntype: mcp\nruntime: stdio\nentry: {}\nmcp: {{args: {}}}\n\
+        "id: {id}\ntype: mcp\nruntime: stdio\nentry: {}\nmcp: {{args: {}, start_s: 60}}\ntimeout_ms: 120000\n\
          circuit: {{failure_threshold: 0, minimum_calls: 0}}\n",
         program.display(),
         json!(args)
@@ -60,7 +60,7 @@ async fn a_thousand_times(system: &System, server: &str, tool: &str, input: Valu
         let (mut client, input, done) = (client.clone(), input.clone(), Arc::clone(&done));
         async move {
             let ended = if number % 2 == 0 {
-                let call = InvokeRequest { timeout_ms: 60_000, ..request(tool, input) };
+                let call = InvokeRequest { timeout_ms: 120_000, ..request(tool, input) };
                 let result = client.invoke(call).await.unwrap().into_inner();
                 if result.success { Ok(data(&result)) } else { Err(code(&result).to_owned()) }
             } else {
@@ -71,12 +71,15 @@ async fn a_thousand_times(system: &System, server: &str, tool: &str, input: Valu
             (number, ended)
         }
     });
-    let killer = async {
-        until_true("half of them are done", PATIENCE * 4, || done.load(Ordering::Relaxed) > CALLS / 2).await;
+    // Looked up before: while this thread looks, it sends no calls.
+    let servers: Vec<_> = {
         let own = processes::descendants(system.process.pid());
         let all = processes::with_environment(&format!("OPENSKILL_SKILL_ID={server}"));
-        let servers: Vec<_> = all.into_iter().filter(|pid| own.contains(pid)).collect();
-        assert!(!servers.is_empty());
+        all.into_iter().filter(|pid| own.contains(pid)).collect()
+    };
+    assert!(!servers.is_empty());
+    let killer = async {
+        until_true("half of them are done", PATIENCE * 4, || done.load(Ordering::Relaxed) > CALLS / 2).await;
         servers.into_iter().for_each(|pid| processes::send(pid, Signal::KILL));
     };
     let (ended, ()) = tokio::join!(futures_util::stream::iter(calls).buffer_unordered(12).collect::<Vec<_>>(), killer);
@@ -185,7 +188,7 @@ async fn a_server_over_http_is_called_and_lost_and_found_again() {
     let Some(mut server) = over_http(address, &file).await else { return };
     let text = format!(
         "id: web\ntype: mcp\nruntime: http\nentry: http://{address}/mcp\nenv: [TOKEN]\n\
-         mcp: {{headers: {{Authorization: 'Bearer ${{TOKEN}}'}}}}\ncircuit: {{failure_threshold: 0, minimum_calls: 0}}\n"
+         mcp: {{headers: {{Authorization: 'Bearer ${{TOKEN}}'}}}}\ntimeout_ms: 120000\ncircuit: {{failure_threshold: 0, minimum_calls: 0}}\n"
     );
     folder.write("web.yaml", text);
     let skills = folder.path().display().to_string();
@@ -209,7 +212,7 @@ async fn a_server_over_http_is_called_and_lost_and_found_again() {
     let calls = (0..CALLS).map(|id| {
         let mut client = client.clone();
         async move {
-            let call = InvokeRequest { timeout_ms: 60_000, ..request("web__journal", json!({"id": id})) };
+            let call = InvokeRequest { timeout_ms: 120_000, ..request("web__journal", json!({"id": id})) };
             client.invoke(call).await.unwrap().into_inner()
         }
     });

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -16,6 +17,9 @@ const MAX_ENTRIES: usize = 256;
 const MAX_POOL: usize = 16;
 const MAX_CALLS: usize = 1024;
 
+/// The longest that a server may take to start.
+const MAX_START_S: u64 = 300;
+
 /// As written.
 #[derive(Debug, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -27,6 +31,7 @@ pub(super) struct Raw {
     pin: Pinning,
     pool: usize,
     calls: usize,
+    start_s: u64,
 }
 
 impl Default for Raw {
@@ -39,6 +44,7 @@ impl Default for Raw {
             pin: Pinning::Warn,
             pool: 1,
             calls: 32,
+            start_s: 10,
         }
     }
 }
@@ -58,6 +64,8 @@ pub struct Mcp {
     pub pool: usize,
     /// The most calls at once of each.
     pub calls: usize,
+    /// How long it may take to start and to answer the handshake.
+    pub start: Duration,
     /// Where the tools' pins are, if anybody wrote them down.
     pub lock: PathBuf,
 }
@@ -172,6 +180,9 @@ pub(super) fn resolve(raw: Raw, of: &raw::Raw, file: &Path) -> Result<Mcp, Fault
     if counts.into_iter().any(|count| count > MAX_ENTRIES) {
         return Err(fail(format!("at most {MAX_ENTRIES} of args, headers, overrides, include and exclude each")));
     }
+    if !(1..=MAX_START_S).contains(&raw.start_s) {
+        return Err(fail(format!("start_s must be 1 to {MAX_START_S}")));
+    }
     if !(1..=MAX_POOL).contains(&raw.pool) || !(1..=MAX_CALLS).contains(&raw.calls) {
         return Err(fail(format!("pool must be 1 to {MAX_POOL}, calls 1 to {MAX_CALLS}")));
     }
@@ -190,6 +201,7 @@ pub(super) fn resolve(raw: Raw, of: &raw::Raw, file: &Path) -> Result<Mcp, Fault
         pin: raw.pin,
         pool: raw.pool,
         calls: raw.calls,
+        start: Duration::from_secs(raw.start_s),
         lock: file.with_file_name(format!("{}{LOCK_SUFFIX}", of.id)),
     })
 }

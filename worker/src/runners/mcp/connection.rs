@@ -20,9 +20,6 @@ use crate::manifest::Manifest;
 use crate::manifest::mcp::{Mcp, Reach};
 use crate::process::Launcher;
 
-/// How long a server may take to start and to answer the handshake.
-const HANDSHAKE: Duration = Duration::from_secs(10);
-
 /// What calls use of a connection.
 #[derive(Debug)]
 pub(super) struct Connection {
@@ -75,14 +72,14 @@ pub(super) async fn open(
             let (mut process, stdin, stdout) = program::start(manifest, program, args, launcher, surroundings)?;
             let transport =
                 Tapped::new(Lines::new(&manifest.id, stdout, stdin, Arc::clone(&signs)), Arc::clone(&signs));
-            match in_time(Handler::default().serve(transport)).await {
+            match in_time(mcp.start, Handler::default().serve(transport)).await {
                 Ok(service) => (service, Some(process)),
                 Err(reason) => return Err(process.why().await.unwrap_or(reason)),
             }
         }
         Reach::Http { url, headers } => {
             let transport = Tapped::new(http_client::transport(url, headers, mcp.calls)?, Arc::clone(&signs));
-            (in_time(Handler::default().serve(transport)).await?, None)
+            (in_time(mcp.start, Handler::default().serve(transport)).await?, None)
         }
     };
     let connection = Connection {
@@ -99,11 +96,11 @@ pub(super) async fn open(
 
 type Serving<F> = Result<F, ClientInitializeError>;
 
-async fn in_time<T>(handshake: impl Future<Output = Serving<T>>) -> Result<T, String> {
-    match tokio::time::timeout(HANDSHAKE, handshake).await {
+async fn in_time<T>(limit: Duration, handshake: impl Future<Output = Serving<T>>) -> Result<T, String> {
+    match tokio::time::timeout(limit, handshake).await {
         Ok(Ok(service)) => Ok(service),
         Ok(Err(error)) => Err(why(&error)),
-        Err(_) => Err(format!("it did not answer the handshake within {} s", HANDSHAKE.as_secs())),
+        Err(_) => Err(format!("it did not answer the handshake within {} s", limit.as_secs())),
     }
 }
 

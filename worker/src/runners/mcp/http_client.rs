@@ -91,8 +91,10 @@ impl StreamableHttpClient for Traced {
     ) -> Fallible<StreamableHttpPostResponse> {
         let tap = Tap::of(&message).cloned();
         if let Some(tap) = &tap {
-            // A retry after an expired session is sent for the second time; the server took nothing of the first.
-            let _ = tap.send();
+            // A retry after an expired session comes here for the second time, when its caller may be gone.
+            if !tap.send() {
+                return Err(StreamableHttpError::UnexpectedServerResponse("taken back before it was sent".into()));
+            }
             for (name, value) in tap.headers() {
                 if let Ok(value) = HeaderValue::from_str(value) {
                     headers.insert(HeaderName::from_static(name), value);

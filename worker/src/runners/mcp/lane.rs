@@ -29,9 +29,7 @@ const SETTLE: Duration = Duration::from_millis(50);
 
 /// How a connection ended.
 enum End {
-    /// There was none.
-    Failed(String),
-    /// It broke.
+    /// It broke, or there never was one.
     Lost(String),
     /// The server is stopped.
     Stopped,
@@ -44,10 +42,9 @@ pub(super) async fn keep(server: Arc<Server>, index: usize) {
         let begun = Instant::now();
         let end = live(&server, index).await;
         server.leave(index);
-        let (reason, failed) = match end {
+        let reason = match end {
             End::Stopped => return,
-            End::Failed(reason) => (reason, true),
-            End::Lost(reason) => (reason, false),
+            End::Lost(reason) => reason,
         };
         if begun.elapsed() >= HEALTHY {
             pause = FIRST_PAUSE;
@@ -58,7 +55,7 @@ pub(super) async fn keep(server: Arc<Server>, index: usize) {
             pause_ms = pause.as_millis() as u64,
             "an MCP server is not there"
         );
-        server.down(index, reason, failed, Instant::now() + pause);
+        server.down(index, reason, Instant::now() + pause);
         tokio::select! {
             () = server.stop.cancelled() => return,
             () = tokio::time::sleep(pause) => {}
@@ -79,7 +76,7 @@ async fn live(server: &Server, index: usize) -> End {
         () = server.stop.cancelled() => return End::Stopped,
         connected = connect => match connected {
             Ok(connected) => connected,
-            Err(reason) => return End::Failed(reason),
+            Err(reason) => return End::Lost(reason),
         },
     };
     tracing::info!(

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwapOption;
 use tokio::runtime::Handle;
@@ -18,8 +18,8 @@ use crate::manifest::mcp::{Mcp, Pinning};
 use crate::manifest::{How, Manifest};
 use crate::runner::Offer;
 
-/// After so many failures in a row a server's tools are offered as unavailable.
-const PATIENCE: u32 = 3;
+/// A server that is away for so long is lost: its tools are offered as unavailable. Until then calls wait for it.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// A server.
 pub(super) struct Server {
@@ -47,7 +47,10 @@ pub(super) struct Lane {
 #[derive(Default)]
 struct LaneState {
     tried: bool,
-    failures: u32,
+    /// Since when there is no connection, if there was one.
+    away_since: Option<Instant>,
+    /// It is away for so long that its tools are.
+    lost: bool,
     /// Why there is no connection, and when one is tried next.
     down: Option<(String, Instant)>,
 }
@@ -156,8 +159,8 @@ impl Server {
     pub(super) fn up(&self, index: usize, connection: &Arc<Connection>, catalog: Catalog) {
         if let Some(lane) = self.lanes.get(index) {
             let mut state = lane.state();
-            let was_down = state.failures >= PATIENCE || !state.tried;
-            (state.tried, state.failures, state.down) = (true, 0, None);
+            let was_down = state.lost || !state.tried;
+            *state = LaneState { tried: true, ..LaneState::default() };
             drop(state);
             lane.connection.store(Some(Arc::clone(connection)));
             if was_down {
@@ -176,14 +179,13 @@ impl Server {
     }
 
     /// A connection could not be made, or ended; the next is tried at `next`.
-    pub(super) fn down(&self, index: usize, reason: String, failed: bool, next: Instant) {
+    pub(super) fn down(&self, index: usize, reason: String, next: Instant) {
         let Some(lane) = self.lanes.get(index) else { return };
         let mut state = lane.state();
-        let first = !state.tried;
-        state.tried = true;
-        state.failures = if failed { state.failures.saturating_add(1) } else { 0 };
-        state.down = Some((reason, next));
-        let tell = first || state.failures == PATIENCE;
+        let lost = state.away_since.get_or_insert_with(Instant::now).elapsed() >= PATIENCE;
+        let known = state.down.as_ref().is_some_and(|(before, _)| *before == reason);
+        let tell = !state.tried || lost && !(state.lost && known);
+        (state.tried, state.lost, state.down) = (true, lost, Some((reason, next)));
         drop(state);
         if tell {
             self.announce();
@@ -226,7 +228,7 @@ impl Server {
         };
         self.tell(&mut known.told, &pinned, &catalog.pins());
         drop(known);
-        let away = self.lanes.iter().all(|lane| lane.state().failures >= PATIENCE).then(|| self.why_down());
+        let away = self.lanes.iter().all(|lane| lane.state().lost).then(|| self.why_down());
         let offers = catalog.offers(&self.manifest, &self.mcp, &pinned, away.as_deref());
         if offers.is_empty() { vec![self.nothing("none of its tools becomes a skill".to_owned())] } else { offers }
     }
