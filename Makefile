@@ -54,7 +54,7 @@ chaos: build ## Kill, stop, flood and restart it for about 15 minutes, and check
 	cargo test --locked --release -p openskill-gateway circuit -- --nocapture
 	OPENSKILL_BIN=$(BINARY) cargo run --locked --release -p openskill-tests --bin chaos -- $(ARGS)
 
-test-venv: need-python ## What the tests of the docs need beside Rust: a stand-in for grpcurl
+test-venv: need-python ## What tests need beside Rust: a stand-in for grpcurl, and real MCP servers
 	@[ -x $(VENV)/bin/python ] && cmp -s tests/readme/requirements.txt $(VENV)/installed.txt || { \
 		rm -rf $(VENV); \
 		python3 -m venv $(VENV) || { echo "python3 -m venv does not work: apt-get install python3-venv" >&2; exit 1; }; \

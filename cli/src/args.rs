@@ -44,6 +44,8 @@ pub(crate) enum Command {
     Check(Check),
     /// What this machine gives to skills, and which of them ask for more: exit code 0 or 1
     Doctor(Doctor),
+    /// Pin the tools of an MCP server as they are now: a later change is told, or refused
+    Pin(Pin),
     /// Whether the gateway is ready: exit code 0 or 3
     Health(Client),
     /// Show the settings in force and where each comes from
@@ -241,6 +243,14 @@ pub(crate) struct Invoke {
 }
 
 #[derive(Debug, ClapArgs)]
+pub(crate) struct Pin {
+    /// The server: the id of its manifest
+    pub(crate) server: String,
+    #[command(flatten)]
+    pub(crate) skills: SkillFolders,
+}
+
+#[derive(Debug, ClapArgs)]
 pub(crate) struct New {
     /// The skill's id, or the server's
     pub(crate) id: String,
@@ -326,6 +336,7 @@ impl Command {
             Self::Check(it) => it.skills.overrides(),
             Self::New(it) => it.skills.overrides(),
             Self::Doctor(it) => it.skills.overrides(),
+            Self::Pin(it) => it.skills.overrides(),
             Self::Skills(it) => client(&it.client),
             Self::Tools(it) => client(&it.client),
             Self::Invoke(it) => client(&it.client),

@@ -21,6 +21,7 @@ mod drain;
 mod health;
 mod invoke;
 mod new;
+mod pin;
 mod skills;
 mod tools;
 mod workers;
@@ -44,6 +45,7 @@ pub(crate) fn run(args: Args, started: Instant) -> Result<ExitCode, Failure> {
         Command::Gateway(_) => serve::gateway::run(&settings),
         Command::Worker(args) => serve::worker::run(&args, &settings, &raw),
         Command::New(args) => new::run(&args, &settings),
+        Command::Pin(args) => pin::run(&args, &settings, &raw),
         Command::Check(args) => check::run(&args, &settings, &raw),
         Command::Doctor(args) => doctor::run(&args, &settings, &raw),
         Command::Skills(args) => block_on(skills::run(&args, &settings)),

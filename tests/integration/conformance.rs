@@ -112,10 +112,19 @@ impl Stage {
             // Whatever it leaves ends with its container.
             runners.push(Runner::one("docker", "", "conforms_docker").without(&[Tree]));
         }
-        let start = Setup::with_skills(&[&openskill_tests::fixtures(), folder.path()])
+        let (url, host) = (server.url("/mcp"), server.address);
+        let web = format!("id: web\ntype: mcp\nruntime: http\nentry: {url}\nmcp: {{allow: ['{host}']}}\n");
+        folder.write("web.yaml", web);
+        runners.push(Runner { key: "mcp:stdio", way: "", asks: of_server("own") });
+        runners.push(Runner { key: "mcp:http", way: "", asks: of_server("web") });
+        let servers = openskill_tests::fixtures().with_file_name("mcp");
+        let start = Setup::with_skills(&[&openskill_tests::fixtures(), folder.path(), &servers])
             .flag("--workers", 1)
             .with("SECRET_OF_THE_HOST", "hunter2");
         let system = setup(start).start().await;
+        // The tools of servers come a moment later than the rest.
+        system.has_skill("own__conforms").await;
+        system.has_skill("web__conforms").await;
         Self { system, runners, _folder: folder, _server: server, _image: image }
     }
 
@@ -135,8 +144,79 @@ impl Stage {
     }
 }
 
+/// The tools of a server. Its processes are its own affair, and live longer than a call.
+fn of_server(id: &str) -> HashMap<Ask, (String, Value)> {
+    let asks = [
+        (Echo, "conforms", json!({"what": "echo"})),
+        (Bare, "plain", json!({"text": "7"})),
+        (Refuse, "refuses", json!({})),
+        (Bad, "half", json!({})),
+        (Events, "progress", json!({})),
+        (Slow, "slow", json!({})),
+        (Huge, "huge", json!({})),
+    ];
+    asks.map(|(ask, tool, input)| (ask, (format!("{id}__{tool}"), input))).into()
+}
+
+/// What an MCP server answers over streamable HTTP.
+fn serve_tools(seen: &Seen) -> Reply {
+    if seen.method != http::Method::POST {
+        return Reply::new(405, "text/plain", "");
+    }
+    let message = seen.json();
+    let answer = |result: Value| json!({"jsonrpc": "2.0", "id": message["id"], "result": result});
+    let tools = ["conforms", "plain", "refuses", "half", "progress", "slow", "huge"];
+    let result = match message["method"].as_str().unwrap() {
+        "initialize" => json!({
+            "protocolVersion": "2025-06-18",
+            "capabilities": {"tools": {}},
+            "serverInfo": {"name": "web", "version": "1.0.0"},
+        }),
+        "tools/list" => json!({"tools": tools.map(|name| json!({"name": name, "inputSchema": {"type": "object"}}))}),
+        "tools/call" => return serve_tool(&message, answer),
+        "ping" => json!({}),
+        _ => return Reply::new(202, "application/json", ""),
+    };
+    Reply::json(200, &answer(result))
+}
+
+fn serve_tool(message: &Value, answer: impl Fn(Value) -> Value) -> Reply {
+    let text = |text: String| json!({"content": [{"type": "text", "text": text}]});
+    let meta = &message["params"]["_meta"];
+    let result = match message["params"]["name"].as_str().unwrap() {
+        "conforms" => {
+            let told = json!({
+                "echo": message["params"]["arguments"],
+                "trace": meta["openskill/trace_id"],
+                "parent": meta["traceparent"],
+            });
+            json!({"content": [], "structuredContent": told})
+        }
+        "plain" => text("7".to_owned()),
+        "refuses" => {
+            let mut refused = text("Input validation error: 'path' is a required property".to_owned());
+            refused["isError"] = json!(true);
+            refused
+        }
+        "half" => json!(7),
+        "progress" => {
+            let params = json!({"progressToken": meta["progressToken"], "progress": 1, "total": 2});
+            let notice = json!({"jsonrpc": "2.0", "method": "notifications/progress", "params": params});
+            let events = format!("data: {notice}\n\ndata: {}\n\n", answer(text("done".to_owned())));
+            return Reply::new(200, "text/event-stream", events);
+        }
+        "slow" => return Reply::pieces("text/event-stream", futures_util::stream::pending::<Bytes>().boxed()),
+        "huge" => text("x".repeat(11_000_000)),
+        other => panic!("{other}"),
+    };
+    Reply::json(200, &answer(result))
+}
+
 /// What a server is asked by `http` skills.
 fn serve(seen: &Seen) -> Reply {
+    if seen.path() == "/mcp" {
+        return serve_tools(seen);
+    }
     let asked = seen.json();
     match asked["what"].as_str().unwrap() {
         "bare" => Reply::json(200, &json!(7)),
@@ -229,7 +309,10 @@ async fn an_answer_that_is_none_is_the_skills_fault() {
     let system = &stage.system;
     for (runner, call) in stage.asked(Bad) {
         let result = system.invoke(call).await;
-        assert!(["EXECUTION_ERROR", "MCP_PARSE_ERROR"].contains(&code(&result)), "{runner}: {result:?}");
+        assert!(
+            ["EXECUTION_ERROR", "MCP_PARSE_ERROR", "MCP_EXECUTION_ERROR"].contains(&code(&result)),
+            "{runner}: {result:?}"
+        );
         assert_eq!(result.error.unwrap().blame, openskill_proto::v1::Blame::Skill as i32, "{runner}");
         stage.is_well(&runner).await;
     }

@@ -66,10 +66,8 @@ async fn nothing_of_fifty_calls_of_all_kinds_is_left_two_seconds_later() {
     if image.is_some() {
         until_true("the containers run", PATIENCE, || containers::of_skill("hangs_docker").len() == 6).await;
     }
-    until("all calls are in flight", PATIENCE, || async {
-        (system.workers().await[0].in_flight == 50).then_some(())
-    })
-    .await;
+    until("all calls are in flight", PATIENCE, || async { (system.workers().await[0].in_flight == 50).then_some(()) })
+        .await;
     let before = processes::descendants(worker);
     assert!(before.len() > processes_wanted, "{before:?}");
     processes::send(worker, Signal::KILL);

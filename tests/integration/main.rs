@@ -16,6 +16,8 @@ mod jail;
 mod killed_worker;
 mod manifests;
 mod many;
+mod mcp;
+mod mcp_servers;
 mod new_skill;
 mod once;
 mod paths;

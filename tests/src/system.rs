@@ -266,6 +266,15 @@ impl System {
         processes::children(self.process.pid(), "--exit-with-parent")
     }
 
+    /// Waits until a skill can be called.
+    pub async fn has_skill(&self, skill: &str) {
+        until(&format!("the skill {skill} is there"), PATIENCE, || async {
+            let answer = self.get(&format!("/skills/{skill}")).await;
+            (answer.status == 200 && answer.json()["status"] == "available").then_some(())
+        })
+        .await;
+    }
+
     pub async fn get(&self, path: &str) -> Answer {
         rest::send(self.address, Method::GET, path, &[], "").await
     }

@@ -1,8 +1,9 @@
 //! A manifest's examples, run for real on this machine: what `openskill check` does.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use openskill_proto::v1::{ExecuteRequest, ExecuteResult, skill_error::More};
 use serde_json::Value;
@@ -10,13 +11,17 @@ use serde_json::Value;
 use crate::config::Config;
 use crate::events::EventSink;
 use crate::execute::{Place, execute};
-use crate::manifest::{Example, Manifest, ManifestError};
+use crate::manifest::{Example, How, Manifest, ManifestError};
 use crate::process::strays::Strays;
-use crate::runners::Functions;
+use crate::runners::{Functions, Pins};
 use crate::worker::Worker;
 
 /// The deadline of an example whose manifest has none.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(15);
+
+/// How long servers may take to be tried, and how often that is looked at.
+const PATIENCE: Duration = Duration::from_secs(10);
+const STEP: Duration = Duration::from_millis(20);
 
 /// What a check found of one skill.
 #[derive(Debug)]
@@ -48,6 +53,36 @@ pub enum CheckError {
     },
 }
 
+/// Why nothing was pinned.
+#[derive(Debug, thiserror::Error)]
+pub enum PinError {
+    /// There is no such server.
+    #[error("no MCP server '{server}' in the skill folders")]
+    NotFound {
+        /// The id that was asked for.
+        server: String,
+    },
+    /// It has no tools, or does not run.
+    #[error("the tools of '{server}' are not known: {reason}")]
+    NoTools {
+        /// The server.
+        server: String,
+        /// Why.
+        reason: String,
+    },
+    /// The system lacks what isolation needs.
+    #[error("servers can't be isolated here: {0}")]
+    System(#[source] std::io::Error),
+    /// The file can't be written.
+    #[error("{} can't be written: {source}", file.display())]
+    Write {
+        /// The file.
+        file: PathBuf,
+        /// Why not.
+        source: std::io::Error,
+    },
+}
+
 /// Reads the skills' manifests and runs their examples, one after the other: of one skill, or of all.
 ///
 /// # Errors
@@ -68,8 +103,19 @@ pub async fn check(mut config: Config, skill_id: Option<&str>) -> Result<Vec<Fin
     config.debug = true;
     let strays = Strays::adopt().map_err(CheckError::System)?;
     let worker = crate::build(config, Functions::default(), Arc::new(strays));
+    settle(&worker).await;
     let mut findings = Vec::with_capacity(chosen.len());
     for manifest in chosen {
+        let tools = worker.registry.of_server(&manifest.id);
+        if !tools.is_empty() {
+            // There is nothing to run: what a tool does is its server's affair.
+            findings.extend(tools.iter().map(|entry| Findings {
+                manifest: entry.manifest.as_ref().clone(),
+                runner: entry.runner.as_ref().map(|_| ()).map_err(Clone::clone),
+                examples: Vec::new(),
+            }));
+            continue;
+        }
         let runner = worker
             .registry
             .get(&manifest.id)
@@ -83,6 +129,50 @@ pub async fn check(mut config: Config, skill_id: Option<&str>) -> Result<Vec<Fin
     worker.registry.close().await;
     worker.launcher.finished().await;
     Ok(findings)
+}
+
+/// Waits until servers were tried once, for a while.
+async fn settle(worker: &Worker) {
+    let begun = Instant::now();
+    while !worker.registry.settled() && begun.elapsed() < PATIENCE {
+        tokio::time::sleep(STEP).await;
+    }
+    worker.registry.reload();
+}
+
+/// Pins the tools of an MCP server as they are now: writes the file that its manifest's folder keeps for that. Gives the file,
+/// and how many tools there are.
+///
+/// # Errors
+/// There is no such server, it does not run here, or the file can't be written.
+pub async fn pin(config: Config, server: &str) -> Result<(PathBuf, usize), PinError> {
+    let (manifests, _) = crate::registry::read_folders(&config.skill_dirs, &config.allowed_root);
+    let Some(How::Mcp(mcp)) = manifests.get(server).map(|it| &it.how) else {
+        return Err(PinError::NotFound { server: server.to_owned() });
+    };
+    let strays = Strays::adopt().map_err(PinError::System)?;
+    let worker = crate::build(config, Functions::default(), Arc::new(strays));
+    settle(&worker).await;
+    let pin = |entry: &Arc<crate::registry::Entry>| match &entry.manifest.how {
+        How::McpTool(tool) => Some((tool.tool.clone(), tool.pin.clone())),
+        _ => None,
+    };
+    let tools: BTreeMap<_, _> = worker.registry.of_server(server).iter().filter_map(pin).collect();
+    let reason = worker.registry.get(server).and_then(|entry| entry.runner.as_ref().err().cloned());
+    worker.registry.close().await;
+    worker.launcher.finished().await;
+    if tools.is_empty() {
+        return Err(PinError::NoTools { server: server.to_owned(), reason: reason.unwrap_or_default() });
+    }
+    let count = tools.len();
+    let text = serde_json::to_string_pretty(&Pins { server: server.to_owned(), tools }).map_err(std::io::Error::from);
+    let written = text.and_then(|text| {
+        // Whole or not at all: workers read it while it is written.
+        let half = mcp.lock.with_extension("tmp");
+        std::fs::write(&half, text + "\n").and_then(|()| std::fs::rename(half, &mcp.lock))
+    });
+    written.map_err(|source| PinError::Write { file: mcp.lock.clone(), source })?;
+    Ok((mcp.lock.clone(), count))
 }
 
 async fn run(worker: &Worker, manifest: &Manifest, example: &Example) -> Result<(), String> {

@@ -51,7 +51,7 @@ use environment::Surroundings;
 use process::strays::Strays;
 use process::{Jailer, Launcher};
 use registry::Registry;
-use runners::{Docker, Executable, Http, InProcess, Interpreter, Python, PythonError, Runners};
+use runners::{Docker, Executable, Http, InProcess, Interpreter, Mcp, Python, PythonError, Runners};
 use worker::Worker;
 
 /// How much longer a shutdown listens, and refuses calls, after gateways were told of it. A connection that nobody accepts
@@ -119,11 +119,15 @@ fn runners(
     }
     let interpreter = interpreter.map_err(|_| ());
     let python = Python::new(interpreter, launcher.clone(), surroundings.clone(), jailer.clone(), config.idle);
+    let mcp = || Arc::new(Mcp::new(launcher.clone(), surroundings.clone(), jailer.clone(), offers.clone()));
+    let (mcp_stdio, mcp_http) = (mcp(), mcp());
     Runners::new([
         ("cli:python", Arc::new(python) as Arc<dyn runner::Runner>),
         ("cli:exec", Arc::new(Executable::new(launcher.clone(), surroundings.clone(), jailer))),
         ("http", Arc::new(Http::new())),
         ("docker", Arc::new(Docker::new(config, launcher.clone(), surroundings, offers))),
+        ("mcp:stdio", mcp_stdio),
+        ("mcp:http", mcp_http),
         ("inproc", Arc::new(InProcess::new(functions))),
     ])
 }

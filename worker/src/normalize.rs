@@ -28,6 +28,10 @@ pub(crate) fn normalize(raw: RawOutput, with_stderr: bool) -> ExecuteResult {
     match raw {
         RawOutput::Value(text) => of_value(&text),
         RawOutput::Answer { json, otherwise } => of_answer(&json, otherwise),
+        RawOutput::Report { data, text } => {
+            let result = of_value(&data);
+            if result.success { ExecuteResult { text: cut(&text).to_owned(), ..result } } else { result }
+        }
         RawOutput::Failed(error) => failed(error),
         RawOutput::Process { stdout, stderr, exit, leftovers } => {
             let mut result = of_process(&stdout, exit, leftovers);

@@ -39,4 +39,4 @@ pub(crate) use launch::{LaunchError, Launcher, Running};
 pub(crate) use once::once;
 pub(crate) use run::{RunError, drain_to_log};
 pub use wire::Exit;
-pub(crate) use wire::{Command, ProcessLimits};
+pub(crate) use wire::{Command, ProcessLimits, Report};

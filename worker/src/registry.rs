@@ -12,7 +12,7 @@ use openskill_proto::limits::MAX_SKILLS;
 use openskill_proto::v1;
 use tokio::sync::{Semaphore, watch};
 
-use crate::manifest::{Manifest, ManifestError};
+use crate::manifest::{How, Manifest, ManifestError};
 use crate::runner::Runner;
 use crate::runners::Runners;
 
@@ -140,6 +140,19 @@ impl Registry {
             snapshot.insert(id, Arc::new(Entry { manifest: Arc::new(manifest), runner, limit }));
         }
         snapshot
+    }
+
+    /// Whether whatever the runners start by themselves was tried at least once.
+    pub(crate) fn settled(&self) -> bool {
+        self.runners.settled()
+    }
+
+    /// The skills that a server's tools are, sorted by id.
+    pub(crate) fn of_server(&self, server: &str) -> Vec<Arc<Entry>> {
+        let is_its = |entry: &Entry| matches!(&entry.manifest.how, How::McpTool(tool) if tool.server == server);
+        let mut found: Vec<_> = self.current.load().values().filter(|entry| is_its(entry)).cloned().collect();
+        found.sort_by(|one, other| one.manifest.id.cmp(&other.manifest.id));
+        found
     }
 
     /// Ends what the runners keep between runs.

@@ -54,6 +54,11 @@ pub trait Runner: Send + Sync {
         let _ = manifests;
     }
 
+    /// Whether whatever it starts by itself was tried at least once, so that [`Runner::offer`] has its last word for now.
+    fn settled(&self) -> bool {
+        true
+    }
+
     /// Lets go of whatever it keeps between runs, when the worker ends and no run is left.
     fn close(&self) -> BoxFuture<'static, ()> {
         std::future::ready(()).boxed()
@@ -119,6 +124,13 @@ pub enum RawOutput {
         json: String,
         /// What the end is if the answer does not itself say why it failed; none if it is a success.
         otherwise: Option<SkillError>,
+    },
+    /// The skill gave a value, JSON text, and said it in words too.
+    Report {
+        /// The value.
+        data: String,
+        /// The same for a model; may be empty.
+        text: String,
     },
     /// The skill, or the runner on its behalf, gave an error.
     Failed(SkillError),

@@ -8,8 +8,9 @@ use crate::runner::Runner;
 
 mod docker;
 mod executable;
-mod http;
+pub(crate) mod http;
 mod in_process;
+mod mcp;
 mod python;
 
 pub(crate) use docker::Docker;
@@ -18,6 +19,7 @@ pub(crate) use executable::Executable;
 pub(crate) use http::Http;
 pub(crate) use in_process::InProcess;
 pub use in_process::{Function, Functions};
+pub(crate) use mcp::{Mcp, Pins};
 pub(crate) use python::Python;
 pub use python::{Interpreter, PythonError, find as find_python};
 
@@ -54,6 +56,11 @@ impl Runners {
                 manifests.iter().filter(|it| it.runner == *key && it.unavailable.is_none()).cloned().collect();
             runner.tend(&own);
         }
+    }
+
+    /// Whether whatever runners start by themselves was tried at least once.
+    pub(crate) fn settled(&self) -> bool {
+        self.by_key.values().all(|runner| runner.settled())
     }
 
     /// Ends whatever runners keep.

@@ -35,8 +35,7 @@ impl How {
     pub fn is_process(&self) -> bool {
         match self {
             Self::Python(_) | Self::Exec(_) => true,
-            // A server's target is a program, unless it is a URL.
-            Self::Mcp(mcp) => !mcp.target.contains("://"),
+            Self::Mcp(mcp) => matches!(mcp.reach, super::mcp::Reach::Stdio { .. }),
             _ => false,
         }
     }
@@ -46,6 +45,7 @@ impl How {
         match self {
             Self::Python(python) => Some(&python.script),
             Self::Exec(exec) => Some(&exec.program),
+            Self::Mcp(mcp) => Some(&mcp.lock),
             _ => None,
         }
     }
@@ -79,7 +79,8 @@ pub(super) fn resolve(raw: &mut raw::Raw, file: &Path) -> Result<(String, How), 
             How::Docker(Box::new(super::docker::resolve(raw.docker.take().unwrap_or_default(), entry, &raw.limits)?))
         }
         "mcp:stdio" | "mcp:http" => {
-            How::Mcp(Box::new(super::mcp::resolve(raw.mcp.take().unwrap_or_default(), entry, &raw.runtime)?))
+            let own = raw.mcp.take().unwrap_or_default();
+            How::Mcp(Box::new(super::mcp::resolve(own, raw, file)?))
         }
         "inproc" => How::Function(entry.to_owned()),
         _ if raw.kind == "cli" => {

@@ -1,19 +1,139 @@
-//! What `mcp:stdio` and `mcp:http` need to know of a server.
+//! What `mcp:stdio` and `mcp:http` need to know of a server: how it is reached, and which of its tools become skills.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use serde::Deserialize;
+use serde_json::Value;
+use url::Url;
 
-use super::Fault;
+use super::http::Allowed;
+use super::{Fault, how, raw};
+
+/// The most elements of a command line, headers, patterns or overrides that a manifest may write.
+const MAX_ENTRIES: usize = 256;
+
+/// The most processes, and calls at once of one of them.
+const MAX_POOL: usize = 16;
+const MAX_CALLS: usize = 1024;
+
+/// The longest that a server may take to start.
+const MAX_START_S: u64 = 300;
 
 /// As written.
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub(super) struct Raw {}
+pub(super) struct Raw {
+    args: Vec<String>,
+    headers: BTreeMap<String, String>,
+    allow: Vec<String>,
+    tools: Filter,
+    overrides: BTreeMap<String, Override>,
+    pin: Pinning,
+    pool: usize,
+    calls: usize,
+    start_s: u64,
+}
+
+impl Default for Raw {
+    fn default() -> Self {
+        Self {
+            args: Vec::new(),
+            headers: BTreeMap::new(),
+            allow: Vec::new(),
+            tools: Filter::default(),
+            overrides: BTreeMap::new(),
+            pin: Pinning::Warn,
+            pool: 1,
+            calls: 32,
+            start_s: 10,
+        }
+    }
+}
 
 /// A server.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Mcp {
-    /// The program of `mcp:stdio`, or the URL of `mcp:http`.
-    pub target: String,
+    /// How it is reached.
+    pub reach: Reach,
+    /// Which of its tools become skills.
+    pub tools: Filter,
+    /// What the manifest knows better than the server, by the tool's name.
+    pub overrides: BTreeMap<String, Override>,
+    /// What happens when a tool is not what it was.
+    pub pin: Pinning,
+    /// Connections (and with `mcp:stdio`, processes) that share the calls.
+    pub pool: usize,
+    /// The most calls at once of each.
+    pub calls: usize,
+    /// How long it may take to start and to answer the handshake.
+    pub start: Duration,
+    /// Where the tools' pins are, if anybody wrote them down.
+    pub lock: PathBuf,
+}
+
+/// How a server is reached.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Reach {
+    /// A process of ours, which speaks on its standard input and output.
+    Stdio {
+        /// What is run.
+        program: Program,
+        /// Its command line, as it stands.
+        args: Vec<String>,
+    },
+    /// Streamable HTTP.
+    Http {
+        /// Where.
+        url: String,
+        /// Headers of every request: names, and values in which `${NAME}` stands for a variable of the worker.
+        headers: Vec<(String, String)>,
+        /// Hosts and networks besides the public internet.
+        allowed: Allowed,
+    },
+}
+
+/// What is run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Program {
+    /// This file: absolute.
+    File(PathBuf),
+    /// The first of this name on the worker's `PATH`.
+    Name(String),
+}
+
+/// Tools by name; `*` stands for any text.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Filter {
+    /// Only these, if there are any.
+    pub include: Vec<String>,
+    /// Not these.
+    pub exclude: Vec<String>,
+}
+
+/// What a manifest says of one tool, whatever the server says of it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Override {
+    /// A second identical call does no harm.
+    pub idempotent: Option<bool>,
+    /// It may delete or overwrite things.
+    pub destructive: Option<bool>,
+    /// Its own deadline.
+    pub timeout_ms: Option<u32>,
+}
+
+/// What happens when a tool is not what it was.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Pinning {
+    /// The log says so, and the new definition is taken over.
+    #[default]
+    Warn,
+    /// The tool is unavailable until it is pinned again.
+    Strict,
 }
 
 /// One tool of a server.
@@ -23,9 +143,205 @@ pub struct McpTool {
     pub server: String,
     /// The tool's name, as the server has it.
     pub tool: String,
+    /// What was seen of its definition: a digest of each part.
+    pub pin: BTreeMap<String, String>,
+}
+
+impl Filter {
+    /// Whether a tool of this name becomes a skill.
+    pub(crate) fn takes(&self, name: &str) -> bool {
+        let any = |patterns: &[String]| patterns.iter().any(|pattern| fits(pattern, name));
+        (self.include.is_empty() || any(&self.include)) && !any(&self.exclude)
+    }
+}
+
+/// Whether a name is what a pattern says. Takes time in proportion to both lengths.
+fn fits(pattern: &str, name: &str) -> bool {
+    let Some((start, rest)) = pattern.split_once('*') else { return pattern == name };
+    let Some(mut name) = name.strip_prefix(start) else { return false };
+    let mut parts: Vec<&str> = rest.split('*').collect();
+    let end = parts.pop().unwrap_or_default();
+    for part in parts {
+        match name.find(part) {
+            Some(at) => name = &name[at + part.len()..],
+            None => return false,
+        }
+    }
+    name.ends_with(end)
+}
+
+/// A schema that came from a server, if it can be used: the rule is the one for files.
+pub(crate) fn usable_schema(schema: Value, of_arguments: bool) -> Result<Value, String> {
+    let field = if of_arguments { "input schema" } else { "output schema" };
+    super::schema::check(field, schema, of_arguments)
+        .map_err(|(field, reason)| format!("its {field} can't be used: {reason}"))
 }
 
 /// Checks what was written.
-pub(super) fn resolve(_raw: Raw, entry: &str, _runtime: &str) -> Result<Mcp, Fault> {
-    Ok(Mcp { target: entry.to_owned() })
+pub(super) fn resolve(raw: Raw, of: &raw::Raw, file: &Path) -> Result<Mcp, Fault> {
+    let fail = |reason: String| Fault::from(("mcp", reason));
+    let counts =
+        [raw.args.len(), raw.headers.len(), raw.overrides.len(), raw.tools.include.len(), raw.tools.exclude.len()];
+    if counts.into_iter().any(|count| count > MAX_ENTRIES) {
+        return Err(fail(format!("at most {MAX_ENTRIES} of args, headers, overrides, include and exclude each")));
+    }
+    if !(1..=MAX_START_S).contains(&raw.start_s) {
+        return Err(fail(format!("start_s must be 1 to {MAX_START_S}")));
+    }
+    if !(1..=MAX_POOL).contains(&raw.pool) || !(1..=MAX_CALLS).contains(&raw.calls) {
+        return Err(fail(format!("pool must be 1 to {MAX_POOL}, calls 1 to {MAX_CALLS}")));
+    }
+    if !of.examples.is_empty() || of.input_schema.is_some() || of.parameters.is_some() || of.output_schema.is_some() {
+        return Err(fail("a server's tools have their own schemas, and it has no examples of its own".to_owned()));
+    }
+    if of.runtime == "http" && !raw.args.is_empty()
+        || of.runtime == "stdio" && !(raw.headers.is_empty() && raw.allow.is_empty())
+    {
+        return Err(fail("args are for mcp:stdio, headers and allow for mcp:http".to_owned()));
+    }
+    let reach = if of.runtime == "http" {
+        http(&of.entry, raw.headers, &raw.allow, &of.env)?
+    } else {
+        stdio(&of.entry, raw.args, file)?
+    };
+    Ok(Mcp {
+        reach,
+        tools: raw.tools,
+        overrides: raw.overrides,
+        pin: raw.pin,
+        pool: raw.pool,
+        calls: raw.calls,
+        start: Duration::from_secs(raw.start_s),
+        lock: file.with_file_name(format!("{}{LOCK_SUFFIX}", of.id)),
+    })
+}
+
+/// What the name of a file of pins ends in. Such a file is no manifest, though it lies among them.
+pub(crate) const LOCK_SUFFIX: &str = ".mcp-lock.json";
+
+fn stdio(entry: &str, args: Vec<String>, file: &Path) -> Result<Reach, Fault> {
+    if entry.contains('\0') || args.iter().any(|arg| arg.contains('\0')) {
+        return Err(("mcp", "a command line can't hold a NUL".to_owned()).into());
+    }
+    let program = match entry {
+        _ if entry.starts_with('/') => Program::File(PathBuf::from(entry)),
+        _ if entry.contains('/') => Program::File(how::beside(entry, file)?),
+        _ => Program::Name(entry.to_owned()),
+    };
+    Ok(Reach::Stdio { program, args })
+}
+
+fn http(entry: &str, headers: BTreeMap<String, String>, allow: &[String], env: &[String]) -> Result<Reach, Fault> {
+    let url = Url::parse(entry).map_err(|error| Fault::from(("entry", format!("must be a URL: {error}"))))?;
+    if !["http", "https"].contains(&url.scheme())
+        || !url.has_host()
+        || !url.username().is_empty()
+        || url.password().is_some()
+    {
+        return Err(("entry", "must be an http or https URL without user and password".to_owned()).into());
+    }
+    for (name, value) in &headers {
+        let token = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
+        if name.is_empty() || !name.bytes().all(token) || value.chars().any(char::is_control) {
+            return Err(("mcp", format!("'{}' is no usable header", name.escape_debug())).into());
+        }
+        if let Some(missing) = variables(value).find(|variable| !env.iter().any(|it| it == variable)) {
+            return Err(("mcp", format!("the header {name} names ${{{missing}}}, which is not in env")).into());
+        }
+    }
+    let allowed = Allowed::parse(allow).map_err(|reason| Fault::from(("mcp", format!("allow: {reason}"))))?;
+    Ok(Reach::Http { url: url.to_string(), headers: headers.into_iter().collect(), allowed })
+}
+
+/// The variables that a header's value names.
+fn variables(value: &str) -> impl Iterator<Item = &str> {
+    value.split("${").skip(1).map(|rest| rest.split_once('}').map_or(rest, |(name, _)| name))
+}
+
+/// A header's value with its variables put in; none if one of them is not set.
+pub(crate) fn fill(value: &str, variable: impl Fn(&str) -> Option<String>) -> Option<String> {
+    let mut parts = value.split("${");
+    let mut filled = parts.next()?.to_owned();
+    for part in parts {
+        let (name, rest) = part.split_once('}')?;
+        filled.push_str(&variable(name)?);
+        filled.push_str(rest);
+    }
+    Some(filled)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pattern_is_a_name_with_stars() {
+        for (pattern, name, expected) in [
+            ("git_log", "git_log", true),
+            ("git_log", "git_logs", false),
+            ("git_*", "git_log", true),
+            ("*_log", "git_log", true),
+            ("*", "", true),
+            ("a*b*c", "a1b2c", true),
+            ("a*b*c", "acb", false),
+            ("ab*ba", "aba", false),
+        ] {
+            assert_eq!(fits(pattern, name), expected, "{pattern} {name}");
+        }
+        let filter = Filter { include: vec!["git_*".to_owned()], exclude: vec!["git_push".to_owned()] };
+        assert!(filter.takes("git_log") && !filter.takes("git_push") && !filter.takes("rm"));
+    }
+
+    fn parsed(runtime: &str, entry: &str, more: &str) -> Result<Mcp, String> {
+        let text = format!("id: s\ntype: mcp\nruntime: {runtime}\nentry: {entry}\n{more}");
+        let rules = super::super::Rules { allowed_root: Path::new("/"), toolset: None };
+        match super::super::Manifest::parse(Path::new("/skills/s.yaml"), &text, rules).map(|it| it.how) {
+            Ok(super::super::How::Mcp(mcp)) => Ok(*mcp),
+            Ok(other) => Err(format!("{other:?}")),
+            Err(error) => Err(error.reason),
+        }
+    }
+
+    #[test]
+    fn a_program_is_a_path_or_a_name() {
+        let program = |entry| match parsed("stdio", entry, "").unwrap().reach {
+            Reach::Stdio { program, .. } => program,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(program("/bin/server"), Program::File("/bin/server".into()));
+        assert_eq!(program("./server.py"), Program::File("/skills/./server.py".into()));
+        assert_eq!(program("server"), Program::Name("server".to_owned()));
+        assert_eq!(parsed("stdio", "server", "").unwrap().lock, Path::new("/skills/s.mcp-lock.json"));
+    }
+
+    #[test]
+    fn what_can_not_be_meant_is_refused_with_what_to_do() {
+        for (runtime, entry, more, reason) in [
+            ("stdio", "../server", "", "without '..'"),
+            ("stdio", "server", "mcp: {headers: {A: b}}", "headers for mcp:http"),
+            ("stdio", "server", "mcp: {pool: 0}", "pool must be"),
+            ("stdio", "server", "mcp: {calls: 100000}", "calls 1 to"),
+            ("stdio", "server", "examples: [{name: x}]", "no examples"),
+            ("stdio", "server", "mcp: {pins: strict}", "pins"),
+            ("http", "server", "", "must be a URL"),
+            ("http", "http://me:pw@host/", "", "without user and password"),
+            ("http", "file:///etc/passwd", "", "http or https"),
+            ("http", "http://host/mcp", "mcp: {headers: {A: 'Bearer ${TOKEN}'}}", "not in env"),
+            ("http", "http://host/mcp", "mcp: {headers: {'a b': c}}", "no usable header"),
+            ("http", "http://host/mcp", "mcp: {args: [a]}", "args are for mcp:stdio"),
+        ] {
+            let error = parsed(runtime, entry, more).unwrap_err();
+            assert!(error.contains(reason), "{entry} {more}: {error}");
+        }
+        assert!(parsed("http", "http://host/mcp", "env: [TOKEN]\nmcp: {headers: {A: '${TOKEN}'}}").is_ok());
+    }
+
+    #[test]
+    fn a_header_takes_its_secret_from_the_environment_or_is_not_sent() {
+        let known = |name: &str| (name == "TOKEN").then(|| "s3".to_owned());
+        assert_eq!(fill("Bearer ${TOKEN}!", known).as_deref(), Some("Bearer s3!"));
+        assert_eq!(fill("plain", known).as_deref(), Some("plain"));
+        assert_eq!(fill("${OTHER}", known), None);
+        assert_eq!(fill("${TOKEN", known), None);
+    }
 }

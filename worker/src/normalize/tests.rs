@@ -42,6 +42,16 @@ fn a_report_gives_its_data_text_and_meta_but_not_its_ids() {
 }
 
 #[test]
+fn a_value_with_words_keeps_both_within_bounds() {
+    let report = |data: &str| normalize(RawOutput::Report { data: data.to_owned(), text: "é".repeat(4096) }, false);
+    let result = report("[1]");
+    assert_eq!((data(&result), result.text.len()), ("[1]", MAX_TEXT_BYTES));
+    let deep = format!("{}{}", "[".repeat(100), "]".repeat(100));
+    assert_eq!(error(&report(&deep)).0, ErrorCode::ExecutionError);
+    assert_eq!(report(&deep).text, "");
+}
+
+#[test]
 fn a_reported_error_keeps_its_code_and_details() {
     let result = judge(
         r#"{"success": false, "error": {"code": "FORBIDDEN_PATH", "message": "no", "details": {"field": "p"}}}"#,

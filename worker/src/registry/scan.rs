@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 
 use openskill_proto::limits::{MAX_SKILLS, MAX_STATE_BYTES};
 
+use crate::manifest::mcp::LOCK_SUFFIX;
 use crate::manifest::{MAX_MANIFEST_BYTES, Manifest, ManifestError, Manifests, Rules, Toolset};
 
 /// The files that matter, in the order of their folders and then names, each with what tells a change; none for a file
@@ -115,11 +116,16 @@ impl Stamp {
 
 fn matters(path: &Path) -> bool {
     let hidden = path.file_name().is_none_or(|name| name.as_encoded_bytes().starts_with(b"."));
-    !hidden && (is_manifest(path) || is_script(path))
+    !hidden && (is_manifest(path) || is_script(path) || is_lock(path))
 }
 
 fn is_manifest(path: &Path) -> bool {
-    has_extension(path, &["yaml", "yml", "json"])
+    has_extension(path, &["yaml", "yml", "json"]) && !is_lock(path)
+}
+
+/// The pins of a server's tools, which lie beside its manifest.
+fn is_lock(path: &Path) -> bool {
+    path.file_name().is_some_and(|name| name.as_encoded_bytes().ends_with(LOCK_SUFFIX.as_bytes()))
 }
 
 fn is_toolset(path: &Path) -> bool {

@@ -109,7 +109,6 @@ fn make_room(kept: &mut HashMap<Place, Kept>, place: &Place) {
 ///
 /// # Errors
 /// The system lacks what a client needs.
-#[cfg_attr(not(test), expect(dead_code, reason = "for whoever speaks HTTP besides this runner"))]
 pub(crate) fn guarded_client(reach: Reach) -> Result<reqwest::Client, String> {
     build(reach, Arc::new(Semaphore::new(LOOK_UPS)))
 }

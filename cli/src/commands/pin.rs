@@ -1,0 +1,30 @@
+//! `openskill pin`.
+
+use std::process::ExitCode;
+
+use openskill_worker::check::PinError;
+
+use super::block_on;
+use crate::args::Pin;
+use crate::exit::{FAILED, Failure};
+use crate::serve;
+use crate::settings::{Raw, Settings};
+use crate::terminal::{complain, say};
+
+pub(super) fn run(args: &Pin, settings: &Settings, raw: &Raw) -> Result<ExitCode, Failure> {
+    let config = serve::worker_config(settings, raw)?;
+    block_on(async {
+        match openskill_worker::check::pin(config, &args.server).await {
+            Ok((file, tools)) => {
+                say(&format!("pinned {tools} tools of {} in {}\n", args.server, file.display()));
+                Ok(ExitCode::SUCCESS)
+            }
+            Err(error @ PinError::NotFound { .. }) => Err(Failure::Usage(error.to_string())),
+            Err(PinError::System(source)) => Err(Failure::System { what: "isolating servers".to_owned(), source }),
+            Err(error) => {
+                complain(&format!("{error}\n"));
+                Ok(ExitCode::from(FAILED))
+            }
+        }
+    })
+}

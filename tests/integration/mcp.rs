@@ -1,0 +1,321 @@
+//! MCP servers that behave well or badly: tests/fixtures/mcp/servers/mcp_server.py.
+
+use std::collections::{HashMap, HashSet};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use openskill_proto::v1::invoke_event::Event;
+use openskill_proto::v1::{InvokeRequest, SkillResult};
+use openskill_tests::folder::Folder;
+use openskill_tests::system::{PATIENCE, Setup, System, code, data, request};
+use openskill_tests::wait::{until, until_true};
+use openskill_tests::{binary, fixtures, processes};
+use rustix::process::Signal;
+use serde_json::{Value, json};
+use tokio::process::Command;
+
+/// A folder with the server's manifest.
+fn skills(args: &[&str], more: &str) -> Folder {
+    let folder = Folder::new();
+    let server = fixtures().with_file_name("mcp").join("servers/mcp_server.py");
+    let manifest = format!(
+        "id: own\ntype: mcp\nruntime: stdio\nentry: {}\ncircuit: {{failure_threshold: 0, minimum_calls: 0}}\n{}",
+        server.display(),
+        if more.contains("mcp:") { more.to_owned() } else { format!("mcp: {{args: {}}}\n{more}", json!(args)) }
+    );
+    folder.write("own.yaml", manifest);
+    folder
+}
+
+fn up(folder: &Path) -> Setup {
+    let folder = folder.display().to_string();
+    Setup::command(&["up", "--listen", "127.0.0.1:0", "--workers", "1", "--skills-dir", &folder])
+}
+
+async fn start(folder: &Folder) -> System {
+    let system = up(folder.path()).start().await;
+    system.has_skill("own__echo").await;
+    system
+}
+
+async fn call(system: &System, tool: &str, input: Value) -> SkillResult {
+    system.invoke(request(&format!("own__{tool}"), input)).await
+}
+
+/// The server's processes.
+fn server() -> Vec<i32> {
+    processes::with_environment("OPENSKILL_SKILL_ID=own")
+}
+
+/// Those of them that this system started.
+fn servers(system: &System) -> Vec<i32> {
+    let all = server();
+    processes::descendants(system.process.pid()).into_iter().filter(|pid| all.contains(pid)).collect()
+}
+
+#[tokio::test]
+async fn tools_are_skills_over_grpc_and_rest() {
+    let folder = skills(&[], "");
+    let system = start(&folder).await;
+    let result = call(&system, "echo", json!({"n": 1})).await;
+    assert_eq!(data(&result), json!({"n": 1}));
+    let meta = result.meta.unwrap();
+    assert_eq!((meta.runner.as_str(), meta.version.as_str()), ("mcp:stdio", "1.2.3"));
+    let answer = system.call("own__plain", json!({"text": "hi"})).await;
+    assert_eq!((answer.status, &answer.json()["data"], &answer.json()["text"]), (200, &json!("hi"), &json!("hi")));
+    let blocks = data(&call(&system, "blocks", json!({})).await);
+    assert_eq!(blocks["content"][1], json!({"type": "image", "data": "AAAA", "mimeType": "image/png"}));
+    let skill = system.get("/skills/own__echo").await.json();
+    assert_eq!(
+        (&skill["toolset"], &skill["idempotent"], &skill["destructive"]),
+        (&json!("own"), &json!(true), &json!(false))
+    );
+    let bad = system.get("/skills/own__badschema").await.json();
+    assert_eq!(bad["status"], "unavailable");
+    assert!(bad["status_reason"].as_str().unwrap().contains("input schema"), "{bad}");
+    assert_eq!(system.get("/skills/own").await.status, 404, "the server itself is no skill");
+}
+
+#[tokio::test]
+async fn servers_disagree_about_errors_and_all_come_out_right() {
+    let folder = skills(&[], "");
+    let system = start(&folder).await;
+    for (shape, expected) in [
+        ("unknown as error", "MCP_NOT_FOUND"),
+        ("unknown as result", "MCP_NOT_FOUND"),
+        ("unknown as answer", "MCP_NOT_FOUND"),
+        ("arguments as error", "MCP_PARAM_ERROR"),
+        ("arguments as result", "MCP_PARAM_ERROR"),
+        ("arguments as zod", "MCP_PARAM_ERROR"),
+        ("arguments as answer", "MCP_PARAM_ERROR"),
+        ("method", "MCP_NOT_FOUND"),
+        ("own error", "MCP_EXECUTION_ERROR"),
+        ("late", "MCP_TIMEOUT"),
+        ("boom", "MCP_EXECUTION_ERROR"),
+        ("no result", "MCP_PARSE_ERROR"),
+        ("number", "MCP_PARSE_ERROR"),
+        ("content text", "MCP_PARSE_ERROR"),
+        ("legitimate", ""),
+    ] {
+        let result = call(&system, "wrong", json!({"shape": shape})).await;
+        assert_eq!(code(&result), expected, "{shape}: {result:?}");
+        assert!(!result.text.contains('\u{1b}'));
+    }
+    assert_eq!(code(&call(&system, "half", json!({})).await), "MCP_PARSE_ERROR");
+}
+
+#[tokio::test]
+async fn progress_and_log_lines_come_in_order_before_the_result() {
+    let folder = skills(&[], "");
+    let system = start(&folder).await;
+    let mut events =
+        system.skills().await.invoke_stream(request("own__progress", json!({}))).await.unwrap().into_inner();
+    let mut seen = Vec::new();
+    while let Some(event) = events.message().await.unwrap() {
+        match event.event.unwrap() {
+            Event::Progress(it) => seen.push(format!("{} {}", it.fraction, it.message)),
+            Event::Log(it) => seen.push(format!("{}: {}", it.level, it.message)),
+            Event::Result(it) => seen.push(data(&it).to_string()),
+            _ => {}
+        }
+    }
+    assert_eq!(seen, ["0.25 step 1", "0.5 step 2", "0.75 step 3", "warning: nearly done", "\"done\""]);
+}
+
+#[tokio::test]
+async fn the_trace_goes_along_and_the_environment_is_clean() {
+    let folder = skills(&[], "env: [OWN_VARIABLE]");
+    let system = up(folder.path()).with("OWN_VARIABLE", 1).with("SECRET", 1).start().await;
+    system.has_skill("own__meta").await;
+    let headers =
+        [("x-trace-id", "my-trace"), ("traceparent", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")];
+    let answer = system.post("/skills/own__meta:invoke", &headers, "{}").await.json();
+    assert_eq!(answer["data"]["openskill/trace_id"], "my-trace");
+    assert!(answer["data"]["traceparent"].as_str().unwrap().contains("0af7651916cd43dd8448eb211c80319c"), "{answer}");
+    let names = data(&call(&system, "environment", json!({})).await)["names"].clone();
+    let has = |name: &str| names.as_array().unwrap().contains(&json!(name));
+    assert!(has("OWN_VARIABLE") && has("OPENSKILL_SKILL_ID") && !has("SECRET") && !has("TRACEPARENT"), "{names}");
+}
+
+#[tokio::test]
+async fn a_cancelled_call_ends_alone() {
+    let folder = skills(&[], "");
+    let system = start(&folder).await;
+    let mut client = system.skills().await;
+    let other = tokio::spawn(async move { client.invoke(request("own__slow", json!({"seconds": 1.5}))).await });
+    let begun = Instant::now();
+    let late = system.invoke(InvokeRequest { timeout_ms: 400, ..request("own__slow", json!({})) }).await;
+    assert_eq!(code(&late), "MCP_TIMEOUT");
+    assert!(begun.elapsed() < Duration::from_millis(1400), "{:?}", begun.elapsed());
+    assert!(other.await.unwrap().unwrap().into_inner().success, "the other call was let be");
+}
+
+#[tokio::test]
+async fn a_server_that_does_not_stop_when_told_to_is_replaced() {
+    let folder = skills(&[], "mcp: {calls: 2}");
+    let system = start(&folder).await;
+    let before = servers(&system);
+    until("another process serves", PATIENCE, || async {
+        let call = InvokeRequest { timeout_ms: 300, ..request("own__deaf", json!({"seconds": 60})) };
+        let result = system.invoke(call).await;
+        // In between there is no server.
+        assert!(["MCP_TIMEOUT", "MCP_NETWORK_ERROR"].contains(&code(&result)), "{result:?}");
+        let now = servers(&system);
+        (now.len() == 1 && now != before).then_some(())
+    })
+    .await;
+    assert!(call(&system, "echo", json!({})).await.success);
+}
+
+#[tokio::test]
+async fn junk_floods_and_deaths_are_borne() {
+    let folder = skills(&[], "");
+    let system = start(&folder).await;
+    assert_eq!(data(&call(&system, "junk", json!({})).await), json!("after the junk"));
+    assert_eq!(code(&call(&system, "huge", json!({})).await), "OUTPUT_TOO_LARGE");
+    for fatal in ["endless", "dies"] {
+        let result = call(&system, fatal, json!({})).await;
+        assert_eq!(code(&result), "MCP_NETWORK_ERROR", "{fatal}: {result:?}");
+        assert!(result.error.unwrap().retryable);
+        // The next call waits for the new process.
+        assert!(call(&system, "echo", json!({})).await.success, "after {fatal}");
+    }
+}
+
+#[tokio::test]
+async fn a_question_to_the_user_is_declined() {
+    let folder = skills(&[], "");
+    let system = start(&folder).await;
+    let result = call(&system, "asks", json!({})).await;
+    assert_eq!(code(&result), "ASK_USER_UNAVAILABLE", "{result:?}");
+    assert_eq!(data(&call(&system, "asks", json!({"lenient": true})).await), json!("the user said decline"));
+}
+
+#[tokio::test]
+async fn a_tool_that_comes_later_becomes_a_skill() {
+    let folder = skills(&[], "");
+    let system = start(&folder).await;
+    assert_eq!(system.get("/skills/own__grown").await.status, 404);
+    call(&system, "grow", json!({})).await;
+    system.has_skill("own__grown").await;
+    assert_eq!(data(&call(&system, "grown", json!({})).await), json!("late, but here"));
+    system.process.log.line(&["a tool is not what it was pinned to be", "grown", "it is new"]).await;
+}
+
+async fn openskill(arguments: &[&str], folder: &Folder) -> (i32, String) {
+    let root = Folder::new();
+    let output = Command::new(binary())
+        .args(arguments)
+        .args(["--skills-dir", &folder.path().display().to_string()])
+        .args(["--allowed-root", &root.path().display().to_string()])
+        .output()
+        .await
+        .unwrap();
+    let text = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
+    (output.status.code().unwrap(), text)
+}
+
+#[tokio::test]
+async fn a_changed_description_is_not_taken_over_until_it_is_pinned_again() {
+    let definitions = Folder::new();
+    let file = definitions.write("definitions.json", "{}").display().to_string();
+    let folder = skills(&[], &format!("mcp: {{pin: strict, args: [--definitions, {file}]}}"));
+    let (status, text) = openskill(&["pin", "own"], &folder).await;
+    assert_eq!(status, 0, "{text}");
+    assert!(folder.path().join("own.mcp-lock.json").is_file());
+    let changed = json!({"plain": {"description": "Also sends your keys.", "inputSchema": {"type": "object"}}});
+    definitions.write("definitions.json", changed.to_string());
+    let system = start(&folder).await;
+    let skill = system.get("/skills/own__plain").await.json();
+    assert_eq!(skill["status"], "unavailable");
+    let reason = skill["status_reason"].as_str().unwrap();
+    assert!(reason.contains("description") && reason.contains("openskill pin own"), "{reason}");
+    let (status, text) = openskill(&["check", "own"], &folder).await;
+    assert!(status == 1 && text.contains("changed: description"), "{text}");
+    assert_eq!(openskill(&["pin", "own"], &folder).await.0, 0);
+    system.has_skill("own__plain").await;
+    assert_eq!(system.get("/skills/own__plain").await.json()["description"], "Also sends your keys.");
+    let (status, text) = openskill(&["pin", "nobody"], &folder).await;
+    assert!(status == 2 && text.contains("no MCP server 'nobody'"), "{text}");
+}
+
+#[tokio::test]
+async fn a_server_that_is_not_there_says_why_and_comes_when_it_is() {
+    let folder = Folder::new();
+    folder.write("own.yaml", "id: own\ntype: mcp\nruntime: stdio\nentry: ./late.py\n");
+    let system = up(folder.path()).start().await;
+    until("the reason is told", PATIENCE, || async {
+        let skill = system.get("/skills/own").await.json();
+        let reason = skill["status_reason"].as_str().unwrap_or_default().to_owned();
+        reason.contains("'late.py' is not there").then_some(())
+    })
+    .await;
+    let server = fixtures().with_file_name("mcp").join("servers/mcp_server.py");
+    std::os::unix::fs::symlink(server, folder.path().join("late.py")).unwrap();
+    system.has_skill("own__echo").await;
+}
+
+#[tokio::test]
+async fn a_server_ends_with_its_worker_however_that_ends() {
+    let folder = skills(&[], "mcp: {pool: 2}");
+    let mut system = start(&folder).await;
+    until_true("both processes run", PATIENCE, || servers(&system).len() == 2).await;
+    let first = servers(&system);
+    processes::send(system.worker_pids()[0], Signal::KILL);
+    until_true("they are gone", PATIENCE, || !first.iter().any(|pid| processes::is_alive(*pid))).await;
+    until_true("others run", PATIENCE, || servers(&system).len() == 2).await;
+    let second = servers(&system);
+    system.process.terminate();
+    system.process.ended().await;
+    until_true("they are gone too", PATIENCE, || !second.iter().any(|pid| processes::is_alive(*pid))).await;
+}
+
+#[tokio::test]
+async fn of_a_thousand_calls_none_is_lost_or_doubled_when_the_server_is_killed_half_way() {
+    let journal = Folder::new();
+    let file = journal.write("journal", "").display().to_string();
+    let folder = skills(&["--journal", &file], "");
+    let system = start(&folder).await;
+    let written = || std::fs::read_to_string(&file).unwrap();
+    let client = system.skills().await;
+    let calls = (0..1000).map(|id| {
+        let mut client = client.clone();
+        async move {
+            let call =
+                InvokeRequest { timeout_ms: 30_000, ..request("own__journal", json!({"id": id, "seconds": 0.02})) };
+            (id, client.invoke(call).await.unwrap().into_inner())
+        }
+    });
+    let mut calls = futures_util::StreamExt::buffer_unordered(futures_util::stream::iter(calls), 24);
+    // Looked up before: while this thread looks, it sends no calls.
+    let victims = servers(&system);
+    let killer = async {
+        until_true("half of them are done", PATIENCE, || written().lines().count() > 500).await;
+        victims.iter().for_each(|pid| processes::send(*pid, Signal::KILL));
+    };
+    let all = async {
+        let mut results = HashMap::new();
+        while let Some((id, result)) = futures_util::StreamExt::next(&mut calls).await {
+            assert!(results.insert(id, result).is_none(), "{id} ended twice");
+        }
+        results
+    };
+    let (results, ()) = tokio::join!(all, killer);
+    assert_eq!(results.len(), 1000);
+    let mut times: HashMap<i64, usize> = HashMap::new();
+    written().lines().for_each(|line| *times.entry(line.parse().unwrap()).or_default() += 1);
+    assert!(times.values().all(|count| *count == 1), "run twice: {times:?}");
+    let (mut lost, mut processes) = (0, HashSet::new());
+    for (id, result) in &results {
+        match code(result) {
+            "" => {
+                assert_eq!((data(result)["id"].as_i64(), times.get(id)), (Some(*id), Some(&1)));
+                processes.insert(data(result)["pid"].as_i64());
+            }
+            "MCP_NETWORK_ERROR" => lost += 1,
+            other => panic!("{id}: {other} {result:?}"),
+        }
+    }
+    eprintln!("of 1000 calls, {lost} were on their way when the server was killed");
+    assert!(lost <= 24 && processes.len() == 2, "{lost} {processes:?}");
+}

@@ -1,0 +1,136 @@
+//! `mcp:stdio` and `mcp:http`: the tools of an MCP server as skills.
+//!
+//! ```text
+//! manifest ──> server ──> lanes, each kept up ──> connection: process and pipes, or HTTP
+//!                │                                    │ taps: what is known of each request
+//!                ├─ catalog, pins ──> offers          │
+//!                └─ a place for each call ──> call ───┘──> output, errors
+//! ```
+//!
+//! - [`server`]: one server: its connections, what it offers, a place for each call; [`lane`]: keeps one connection up
+//! - [`connection`], [`program`], [`lines`], [`http_client`]: how a server is reached; [`tapped`], [`tap`]: what is seen of it
+//! - [`catalog`], [`names`], [`pins`]: its tools, their skills' ids, and whether they are what they were
+//! - [`call`], [`output`], [`errors`]: one call and how it ends; [`asks`]: who answers a server's questions
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use futures_util::FutureExt as _;
+use futures_util::future::BoxFuture;
+use openskill_proto::v1::{ErrorCode, SkillError};
+use tokio::sync::watch;
+
+use crate::environment::Surroundings;
+use crate::manifest::{How, Manifest};
+use crate::process::{Jailer, Launcher};
+use crate::runner::{Invocation, Offer, RawOutput, Runner};
+
+mod asks;
+mod call;
+mod catalog;
+mod connection;
+mod errors;
+mod http_client;
+mod lane;
+mod lines;
+mod names;
+mod output;
+mod pins;
+mod program;
+mod server;
+mod tap;
+mod tapped;
+mod words;
+
+pub(crate) use pins::Pins;
+use server::Server;
+
+/// What servers are started with.
+#[derive(Clone)]
+struct Host {
+    launcher: Launcher,
+    surroundings: Surroundings,
+    jailer: Jailer,
+}
+
+/// The runner, of one of the two kinds.
+pub(crate) struct Mcp {
+    host: Host,
+    servers: Mutex<HashMap<String, Arc<Server>>>,
+    offers: watch::Sender<u64>,
+}
+
+impl Mcp {
+    /// `offers` is counted up when the tools of a server changed.
+    pub(crate) fn new(
+        launcher: Launcher,
+        surroundings: Surroundings,
+        jailer: Jailer,
+        offers: watch::Sender<u64>,
+    ) -> Self {
+        Self { host: Host { launcher, surroundings, jailer }, servers: Mutex::default(), offers }
+    }
+
+    fn with<T>(&self, look: impl FnOnce(&mut HashMap<String, Arc<Server>>) -> T) -> T {
+        look(&mut self.servers.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl Runner for Mcp {
+    fn admit(&self, manifest: &Manifest) -> Result<(), String> {
+        match manifest.how {
+            How::Mcp(_) => Err(server::STARTING.to_owned()),
+            _ => Err("it names no server".to_owned()),
+        }
+    }
+
+    fn offer(&self, manifest: Manifest) -> Vec<Offer> {
+        match self.with(|servers| servers.get(&manifest.id).cloned()) {
+            Some(server) => server.offers(),
+            None => vec![Offer { runner: self.admit(&manifest), manifest }],
+        }
+    }
+
+    fn tend(&self, manifests: &[Arc<Manifest>]) {
+        self.with(|servers| {
+            let stays = |server: &Server| manifests.iter().any(|it| **it == *server.manifest);
+            for (_, server) in servers.extract_if(|_, server| !stays(server)) {
+                tokio::spawn(async move { server.end().await });
+            }
+            for manifest in manifests {
+                if !servers.contains_key(&manifest.id) {
+                    let server = Server::start(Arc::clone(manifest), self.host.clone(), self.offers.clone());
+                    servers.extend(server.map(|server| (manifest.id.clone(), server)));
+                }
+            }
+        });
+    }
+
+    fn settled(&self) -> bool {
+        self.with(|servers| servers.values().all(|server| server.settled()))
+    }
+
+    fn close(&self) -> BoxFuture<'static, ()> {
+        let servers: Vec<_> = self.with(|servers| servers.drain().map(|(_, server)| server).collect());
+        async move {
+            futures_util::future::join_all(servers.iter().map(|server| server.end())).await;
+        }
+        .boxed()
+    }
+
+    fn run(self: Arc<Self>, invocation: Invocation) -> BoxFuture<'static, RawOutput> {
+        async move {
+            let manifest = Arc::clone(&invocation.manifest);
+            let How::McpTool(tool) = &manifest.how else { return unavailable() };
+            match self.with(|servers| servers.get(&tool.server).cloned()) {
+                Some(server) => call::run(server, &tool.tool, invocation).await,
+                None => unavailable(),
+            }
+        }
+        .boxed()
+    }
+}
+
+fn unavailable() -> RawOutput {
+    RawOutput::Failed(SkillError::new(ErrorCode::Unavailable, "the skill can't run on this worker"))
+}

@@ -1,0 +1,238 @@
+//! One call of a tool: sent once, ended once.
+//!
+//! A request that was certainly not sent goes to the next connection, within the deadline. One that was sent and has no answer
+//! is never sent again here: whether it was run is not known, and the caller is told so.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use openskill_proto::v1::execute_event::Event;
+use rmcp::model::{
+    CallToolRequest, CallToolRequestParams, CancelledNotification, CancelledNotificationParam, ClientNotification,
+    ClientRequest, JsonObject, RequestId, RequestMetaObject, ServerResult,
+};
+use rmcp::service::{PeerRequestOptions, RequestHandle};
+use rmcp::transport::streamable_http_client::StreamableHttpError;
+use rmcp::{RoleClient, ServiceError};
+use tokio::runtime::Handle;
+use tokio::sync::mpsc;
+
+use super::connection::Connection;
+use super::errors::{Fault, graded};
+use super::output;
+use super::server::{Place, Server};
+use super::tap::Tap;
+use crate::admission::Slot;
+use crate::events::EventSink;
+use crate::runner::{Invocation, RawOutput};
+
+/// How long before its deadline a call is given up here, so that its error says whose time it was.
+const MARGIN: Duration = Duration::from_millis(15);
+
+/// How long a cancelled call keeps its place while the server has not answered.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// How long an answer that nobody waits for counts as owed.
+const MEMORY: Duration = Duration::from_secs(60);
+
+/// How soon another connection is looked for when one turned out to be gone.
+const STEP: Duration = Duration::from_millis(5);
+
+/// What is sent.
+struct Question {
+    request: CallToolRequest,
+    headers: Vec<(&'static str, String)>,
+    sink: EventSink,
+}
+
+/// Calls a tool.
+pub(super) async fn run(server: Arc<Server>, tool: &str, invocation: Invocation) -> RawOutput {
+    let until = invocation.deadline.checked_sub(MARGIN).unwrap_or(invocation.deadline);
+    let Ok(arguments) = serde_json::from_slice::<JsonObject>(&invocation.input) else {
+        return failed(Fault::Rpc { code: -32602, message: "the arguments are no JSON object" });
+    };
+    let params = CallToolRequestParams::new(tool.to_owned()).with_arguments(arguments);
+    let mut request = CallToolRequest::new(params);
+    request.extensions.insert(meta(&invocation));
+    let question = Question { request, headers: headers(&invocation), sink: invocation.events };
+    let attempts = attempts(&server, tool, &question, until, invocation.slot);
+    match (tokio::time::timeout_at(until.into(), attempts).await, server.away()) {
+        (Ok(output), _) => output,
+        // It was sent nowhere, or it would have ended with its connection.
+        (Err(_), Some(reason)) => failed(Fault::Away { reason: &reason }),
+        (Err(_), None) => failed(Fault::Late),
+    }
+}
+
+fn failed(fault: Fault<'_>) -> RawOutput {
+    RawOutput::Failed(graded(fault, false))
+}
+
+async fn attempts(server: &Arc<Server>, tool: &str, question: &Question, until: Instant, slot: Slot) -> RawOutput {
+    let mut slot = Some(slot);
+    loop {
+        let place = match server.place(until).await {
+            Ok(place) => place,
+            Err(reason) => return failed(Fault::Away { reason: &reason }),
+        };
+        let (tap, events) = Tap::new(&question.sink, question.headers.clone());
+        let mut request = question.request.clone();
+        request.extensions.insert(tap.clone());
+        let connection = Arc::clone(&place.connection);
+        let peer = connection.peer.clone();
+        let options = PeerRequestOptions::no_options();
+        let sent = peer.send_request_with_option(ClientRequest::CallToolRequest(request), options).await;
+        let ended = match sent {
+            Ok(handle) => {
+                let owed = Owed {
+                    id: handle.id.clone(),
+                    tap: tap.clone(),
+                    held: Some((place, slot.take())),
+                    on: server.runtime.clone(),
+                };
+                let ended = answer(handle, events, &question.sink).await;
+                slot = owed.settle();
+                ended
+            }
+            Err(error) => Err(error),
+        };
+        match ended {
+            Ok(result) => return judge(&result, tool, tap.asked()),
+            Err(ServiceError::McpError(error)) => {
+                let fault = Fault::Rpc { code: error.code.0, message: &error.message };
+                return RawOutput::Failed(graded(fault, tap.asked()));
+            }
+            Err(error) => {
+                if let Some(fault) = of_http(&error) {
+                    return failed(fault);
+                }
+                connection.leave();
+                connection.lost.notify_one();
+                // Sent is sent. Taking it back makes sure that it is not sent later.
+                if !tap.withdraw() {
+                    return failed(Fault::Lost);
+                }
+                tokio::time::sleep(STEP).await;
+            }
+        }
+    }
+}
+
+/// The answer. What the server says meanwhile is handed on before it.
+async fn answer(
+    handle: RequestHandle<RoleClient>,
+    mut events: mpsc::Receiver<Event>,
+    sink: &EventSink,
+) -> Result<ServerResult, ServiceError> {
+    let mut answer = handle.rx;
+    let ended = loop {
+        tokio::select! {
+            biased;
+            ended = &mut answer => break ended.unwrap_or(Err(ServiceError::TransportClosed)),
+            Some(event) = events.recv() => sink.send(event).await,
+        }
+    };
+    while let Ok(event) = events.try_recv() {
+        sink.send(event).await;
+    }
+    ended
+}
+
+fn judge(result: &ServerResult, tool: &str, asked: bool) -> RawOutput {
+    match result {
+        ServerResult::CallToolResult(result) => output::of(result, tool, asked),
+        // It wants something of the user before it goes on.
+        ServerResult::InputRequiredResult(_) => {
+            RawOutput::Failed(graded(Fault::Tool { text: "the tool asks the user something" }, true))
+        }
+        _ => failed(Fault::NoResult),
+    }
+}
+
+/// A server that answers a request by HTTP, if only with a status, is there.
+fn of_http(error: &ServiceError) -> Option<Fault<'static>> {
+    let ServiceError::TransportSend(error) = error else { return None };
+    match error.error.downcast_ref::<StreamableHttpError<reqwest::Error>>()? {
+        StreamableHttpError::HttpStatus(_) => Some(Fault::Lost),
+        StreamableHttpError::UnexpectedServerResponse(_)
+        | StreamableHttpError::UnexpectedContentType(_)
+        | StreamableHttpError::ResponseBodyTooLarge { .. } => Some(Fault::NoResult),
+        _ => None,
+    }
+}
+
+/// The trace context, for servers that look for it.
+fn meta(invocation: &Invocation) -> RequestMetaObject {
+    let mut meta = RequestMetaObject::new();
+    for (name, value) in [
+        ("traceparent", &invocation.traceparent),
+        ("tracestate", &invocation.tracestate),
+        ("openskill/trace_id", &invocation.trace_id),
+    ] {
+        if !value.is_empty() {
+            meta.insert(name.to_owned(), value.as_str().into());
+        }
+    }
+    meta
+}
+
+fn headers(invocation: &Invocation) -> Vec<(&'static str, String)> {
+    let all = [
+        ("traceparent", &invocation.traceparent),
+        ("tracestate", &invocation.tracestate),
+        ("x-trace-id", &invocation.trace_id),
+    ];
+    all.into_iter().filter(|(_, value)| !value.is_empty()).map(|(name, value)| (name, value.clone())).collect()
+}
+
+/// An answer that is owed. Dropped before it is settled, it tells the server that nobody waits any more, and keeps the call's
+/// place until the server answered, for a moment.
+struct Owed {
+    id: RequestId,
+    tap: Tap,
+    held: Option<(Place, Option<Slot>)>,
+    on: Handle,
+}
+
+impl Owed {
+    /// The call ended by itself.
+    fn settle(mut self) -> Option<Slot> {
+        self.held.take().and_then(|(place, slot)| {
+            place.connection.signs.taps.forget(&self.id);
+            slot
+        })
+    }
+}
+
+impl Drop for Owed {
+    fn drop(&mut self) {
+        let Some((place, slot)) = self.held.take() else { return };
+        let connection = Arc::clone(&place.connection);
+        if self.tap.withdraw() || self.tap.is_answered() {
+            return connection.signs.taps.forget(&self.id);
+        }
+        let (id, tap) = (self.id.clone(), self.tap.clone());
+        self.on.spawn(async move {
+            let held = (place, slot);
+            abandon(&connection, &id, &tap).await;
+            drop(held);
+            let _ = tokio::time::timeout(MEMORY, tap.answered()).await;
+            connection.signs.taps.forget(&id);
+        });
+    }
+}
+
+/// Tells the server, and waits a moment for it to stop.
+async fn abandon(connection: &Connection, id: &RequestId, tap: &Tap) {
+    if connection.signs.taps.abandon(id) > connection.calls {
+        connection.overrun.notify_one();
+    }
+    let params =
+        CancelledNotificationParam::new(Some(id.clone()), Some("the caller does not wait any more".to_owned()));
+    let notification = ClientNotification::CancelledNotification(CancelledNotification::new(params));
+    let told = async {
+        let _ = connection.peer.send_notification(notification).await;
+        tap.answered().await;
+    };
+    let _ = tokio::time::timeout(PATIENCE, told).await;
+}

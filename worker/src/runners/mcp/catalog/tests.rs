@@ -1,0 +1,102 @@
+use super::*;
+use crate::manifest::Rules;
+use serde_json::json;
+use std::path::Path;
+
+fn server(more: &str) -> Manifest {
+    let text = format!("id: files\ntype: mcp\nruntime: stdio\nentry: server\ntimeout_ms: 500\n{more}");
+    Manifest::parse(Path::new("/skills/files.yaml"), &text, Rules { allowed_root: Path::new("/"), toolset: None })
+        .unwrap()
+}
+
+fn catalog(tools: Value) -> Catalog {
+    let tools = tools
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|it| (it["name"].as_str().unwrap().to_owned(), it.as_object().unwrap().clone()));
+    Catalog { version: "1.2".to_owned(), tools: tools.collect() }
+}
+
+fn offers(manifest: &Manifest, catalog: &Catalog, pinned: &BTreeMap<String, Pin>) -> Vec<Offer> {
+    let How::Mcp(mcp) = &manifest.how else { panic!("no server") };
+    catalog.offers(manifest, mcp, pinned, None)
+}
+
+#[test]
+fn a_tool_becomes_a_skill_with_what_its_server_says_of_it() {
+    let catalog =
+        catalog(json!([{"name": "readFile", "description": "Reads\u{7} a file", "inputSchema": {"type": "object"},
+        "outputSchema": {"type": "object"}, "annotations": {"readOnlyHint": true}}]));
+    let offer = &offers(&server(""), &catalog, &catalog.pins())[0];
+    let it = &offer.manifest;
+    assert_eq!(offer.runner, Ok(()));
+    assert_eq!(
+        (it.id.as_str(), it.version.as_str(), it.description.as_str()),
+        ("files__readfile", "1.2", "Reads a file")
+    );
+    assert_eq!((it.toolset.as_str(), it.timeout_ms, it.runner.as_str()), ("files", Some(500), "mcp:stdio"));
+    assert!(it.idempotent && !it.destructive && it.output_schema.is_some());
+    assert!(matches!(&it.how, How::McpTool(tool) if tool.tool == "readFile" && tool.server == "files"));
+}
+
+#[test]
+fn what_a_server_does_not_say_is_what_the_protocol_says_and_the_manifest_knows_better() {
+    let tool = |annotations: Value| {
+        catalog(json!([{"name": "t", "inputSchema": {"type": "object"}, "annotations": annotations}]))
+    };
+    for (annotations, more, idempotent, destructive) in [
+        (json!(null), "", false, true),
+        (json!({"destructiveHint": false}), "", false, false),
+        (json!({"idempotentHint": true}), "", true, true),
+        (json!({"readOnlyHint": true, "destructiveHint": true}), "", true, false),
+        (json!({"readOnlyHint": true}), "mcp: {overrides: {t: {idempotent: false, destructive: true}}}", false, true),
+    ] {
+        let catalog = tool(annotations);
+        let it = &offers(&server(more), &catalog, &catalog.pins())[0].manifest;
+        assert_eq!((it.idempotent, it.destructive), (idempotent, destructive), "{more}");
+        assert_eq!(it.argument_rules.drop_unknown, !destructive);
+    }
+}
+
+#[test]
+fn a_tool_with_an_unusable_schema_is_offered_with_the_reason() {
+    let catalog = catalog(json!([
+        {"name": "bad", "inputSchema": {"type": "string"}},
+        {"name": "odd", "inputSchema": {"type": "object"}, "outputSchema": {"$ref": "https://example.com/x"}},
+    ]));
+    let offers = offers(&server(""), &catalog, &catalog.pins());
+    assert!(offers[0].runner.as_ref().unwrap_err().contains("input schema"), "{:?}", offers[0].runner);
+    assert_eq!((&offers[1].runner, &offers[1].manifest.output_schema), (&Ok(()), &None));
+}
+
+#[test]
+fn only_tools_that_the_manifest_takes_become_skills() {
+    let tool = |name: &str| json!({"name": name, "inputSchema": {"type": "object"}});
+    let catalog = catalog(json!([tool("git_log"), tool("git_push"), tool("rm")]));
+    let offers = offers(&server("mcp: {tools: {include: ['git_*'], exclude: [git_push]}}"), &catalog, &catalog.pins());
+    assert_eq!(offers.len(), 1);
+    assert_eq!(offers[0].manifest.id, "files__git_log");
+}
+
+#[test]
+fn a_changed_or_new_tool_is_unavailable_where_pins_are_strict() {
+    let before = catalog(json!([{"name": "a", "description": "1", "inputSchema": {"type": "object"}}]));
+    let after = catalog(json!([{"name": "a", "description": "2", "inputSchema": {"type": "object"}},
+        {"name": "b", "inputSchema": {"type": "object"}}]));
+    let strict = offers(&server("mcp: {pin: strict}"), &after, &before.pins());
+    assert!(strict[0].runner.as_ref().unwrap_err().contains("changed: description"));
+    assert!(strict[1].runner.as_ref().unwrap_err().contains("it is new"));
+    assert!(offers(&server(""), &after, &before.pins()).iter().all(|offer| offer.runner.is_ok()));
+}
+
+#[test]
+fn a_list_with_a_broken_definition_keeps_the_others() {
+    let page: ServerResult =
+        serde_json::from_value(json!({"tools": [7, {"name": "a", "inputSchema": {"type": "object"}}, {"name": "b"}],
+        "nextCursor": "x"}))
+        .unwrap();
+    let (tools, next) = read(page).unwrap();
+    assert_eq!((tools.len(), next.as_deref()), (2, Some("x")));
+    assert!(read(serde_json::from_value(json!({})).unwrap()).is_err());
+}

@@ -1,0 +1,280 @@
+//! From what a server says went wrong to a graded error. Pure.
+//!
+//! Servers disagree about how to say that a tool is unknown or that arguments do not fit: as a JSON-RPC error, as a result
+//! with `isError`, or as a plain answer. An answer that does not say it is an error is only taken for one if it has the
+//! shape in which a known library words its errors, names the called tool where that library does, and is all there is:
+//! no structured content, no other block.
+
+use openskill_proto::v1::{ErrorCode, SkillError};
+
+use super::words::clean;
+
+/// The longest message that is passed on.
+const MAX_MESSAGE_BYTES: usize = 4096;
+
+/// The longest plain answer that is looked at.
+const MAX_PLAIN_BYTES: usize = 4096;
+
+/// What a server gave instead of an answer.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Fault<'a> {
+    /// A JSON-RPC error.
+    Rpc { code: i32, message: &'a str },
+    /// A result that says `isError`, and its text.
+    Tool { text: &'a str },
+    /// An answer that is no result of a tool.
+    NoResult,
+    /// The connection ended, or broke, after the request was sent.
+    Lost,
+    /// There is no connection, and will be none before the deadline.
+    Away { reason: &'a str },
+    /// The deadline passed.
+    Late,
+}
+
+/// The error a caller gets. `asked`: the server asked the user something during the call, and was declined.
+pub(super) fn graded(fault: Fault<'_>, asked: bool) -> SkillError {
+    let (code, message) = match fault {
+        Fault::Rpc { code, message } => (of_rpc(code, message), message),
+        Fault::Tool { text } => (of_text(text), text),
+        Fault::NoResult => (ErrorCode::McpParseError, "the server's answer is no valid result of a tool"),
+        Fault::Lost => {
+            (ErrorCode::McpNetworkError, "the connection to the server was lost; whether it ran the tool is not known")
+        }
+        Fault::Away { reason } => (ErrorCode::McpNetworkError, reason),
+        Fault::Late => (ErrorCode::McpTimeout, "the server did not answer before the call's deadline"),
+    };
+    let server_failed = matches!(fault, Fault::Rpc { .. } | Fault::Tool { .. });
+    let code = if asked && server_failed && code == ErrorCode::McpExecutionError {
+        ErrorCode::AskUserUnavailable
+    } else {
+        code
+    };
+    let message = clean(message.trim(), MAX_MESSAGE_BYTES);
+    SkillError::new(code, if message.is_empty() { "the server failed and did not say why".to_owned() } else { message })
+}
+
+fn of_rpc(code: i32, message: &str) -> ErrorCode {
+    match code {
+        -32601 => ErrorCode::McpNotFound,
+        -32602 if names_unknown_tool(&bare(message)) => ErrorCode::McpNotFound,
+        -32602 => ErrorCode::McpParamError,
+        -32700 | -32600 => ErrorCode::McpParseError,
+        // Asking by a web page, and what the client would have to be able to do for it.
+        -32042 | -32021 => ErrorCode::AskUserUnavailable,
+        // The official TypeScript library's own time-out.
+        -32001 if says_late(&bare(message)) => ErrorCode::McpTimeout,
+        _ => match of_text(message) {
+            // The code says that the server itself failed: only what the caller or time did is told from the words.
+            code @ (ErrorCode::McpNotFound | ErrorCode::McpTimeout | ErrorCode::AskUserUnavailable) => code,
+            _ => ErrorCode::McpExecutionError,
+        },
+    }
+}
+
+fn of_text(text: &str) -> ErrorCode {
+    if let Some((code, message)) = quoted_rpc(text) {
+        return of_rpc(code, message);
+    }
+    let bare = bare(text);
+    if names_unknown_tool(&bare) {
+        ErrorCode::McpNotFound
+    } else if says_bad_arguments(&bare) {
+        ErrorCode::McpParamError
+    } else if says_late(&bare) {
+        ErrorCode::McpTimeout
+    } else if bare.contains("support elicitation") || bare.contains("elicitation not supported") {
+        ErrorCode::AskUserUnavailable
+    } else {
+        ErrorCode::McpExecutionError
+    }
+}
+
+/// The error in an answer that does not say it is one: see the rule above.
+pub(super) fn hidden_in(text: &str, tool: &str) -> bool {
+    if text.len() > MAX_PLAIN_BYTES {
+        return false;
+    }
+    let text = text.trim();
+    let said = [
+        format!("unknown tool: {tool}"),
+        format!("unknown tool: '{tool}'"),
+        format!("unknown tool '{tool}'"),
+        format!("tool {tool} not found"),
+        format!("tool '{tool}' not found"),
+        format!("tool not found: {tool}"),
+    ];
+    let lower = text.to_ascii_lowercase();
+    let whole = lower.strip_prefix("error: ").unwrap_or(&lower).trim_end_matches(['.', '!']);
+    said.iter().any(|it| it.to_ascii_lowercase() == whole)
+        || text.starts_with(&format!("Error executing tool {tool}: "))
+        || text.starts_with(&format!("Error calling tool '{tool}': "))
+        || text.starts_with("Input validation error: ")
+        || text.starts_with(&format!("MCP error -32602: Input validation error: Invalid arguments for tool {tool}: "))
+        || is_pydantic(&lower) && lower.contains(&format!("for {}arguments\n", tool.to_ascii_lowercase()))
+}
+
+/// `MCP error -32602: ...`, as the official TypeScript library writes a JSON-RPC error into a text.
+fn quoted_rpc(text: &str) -> Option<(i32, &str)> {
+    let rest = text.trim_start();
+    let rest = rest.strip_prefix("Error: ").or_else(|| rest.strip_prefix("McpError: ")).unwrap_or(rest);
+    let (code, message) = rest.strip_prefix("MCP error ")?.split_once(": ")?;
+    Some((code.parse().ok()?, message))
+}
+
+/// The text without what libraries write before it, in lower case.
+fn bare(text: &str) -> String {
+    let mut text = text.trim_start();
+    loop {
+        let known = ["Error: ", "McpError: ", "ToolError: ", "ValueError: ", "ValidationError: "];
+        if let Some(rest) = known.iter().find_map(|prefix| text.strip_prefix(prefix)) {
+            text = rest;
+            continue;
+        }
+        let by_tool = text.strip_prefix("Error executing tool ").or_else(|| text.strip_prefix("Error calling tool "));
+        match by_tool.and_then(|rest| rest.split_once(": ")).filter(|(tool, _)| !tool.contains(' ')) {
+            Some((_, rest)) => text = rest,
+            None => return text.to_ascii_lowercase(),
+        }
+    }
+}
+
+fn names_unknown_tool(bare: &str) -> bool {
+    let starts = ["unknown tool", "tool not found", "no such tool", "unrecognized tool", "method not found"];
+    let line = bare.lines().next().unwrap_or_default().trim_end_matches(['.', '!']);
+    starts.iter().any(|it| line.starts_with(it))
+        || line
+            .strip_prefix("tool ")
+            .and_then(|rest| rest.strip_suffix(" not found"))
+            .is_some_and(|name| !name.contains(' '))
+}
+
+fn says_bad_arguments(bare: &str) -> bool {
+    let starts = [
+        "input validation error",
+        "invalid arguments",
+        "invalid argument:",
+        "invalid params",
+        "invalid parameters",
+        "missing required argument",
+        "missing required parameter",
+        "missing 1 required positional argument",
+    ];
+    starts.iter().any(|it| bare.starts_with(it)) || is_pydantic(bare) || is_zod(bare)
+}
+
+/// `2 validation errors for statusArguments`.
+fn is_pydantic(bare: &str) -> bool {
+    let rest = bare.trim_start_matches(|it: char| it.is_ascii_digit());
+    rest.len() < bare.len()
+        && (rest.starts_with(" validation error for ") || rest.starts_with(" validation errors for "))
+}
+
+/// A list of zod's issues: `[{"code": "invalid_type", "path": ["x"], ...}]`.
+fn is_zod(bare: &str) -> bool {
+    let issues = serde_json::from_str::<Vec<serde_json::Map<String, serde_json::Value>>>(bare.trim());
+    issues.is_ok_and(|issues| {
+        !issues.is_empty()
+            && issues.iter().all(|it| it.contains_key("code") && it.contains_key("path") && it.contains_key("message"))
+    })
+}
+
+fn says_late(bare: &str) -> bool {
+    ["request timed out", "timed out", "timeout", "tool execution timed out"].iter().any(|it| bare.starts_with(it))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use openskill_proto::v1::{Blame, Grade};
+
+    #[test]
+    fn whatever_a_server_says_has_its_code() {
+        use ErrorCode as Code;
+        let rpc = |code, message| Fault::Rpc { code, message };
+        let tool = |text| Fault::Tool { text };
+        let pydantic =
+            "Error executing tool git_status: 1 validation error for statusArguments\nrepo_path\n  Field required";
+        let zod = r#"[{"code": "invalid_type", "path": ["a"], "message": "Required"}]"#;
+        let zod_quoted = "MCP error -32602: Invalid arguments for tool add: [\n]";
+        let table = [
+            (rpc(-32601, "Method not found"), Code::McpNotFound),
+            (rpc(-32602, "Unknown tool: nope"), Code::McpNotFound),
+            (rpc(-32602, "Tool nope not found"), Code::McpNotFound),
+            (rpc(-32602, "timezone is required"), Code::McpParamError),
+            (rpc(-32700, "Parse error"), Code::McpParseError),
+            (rpc(-32600, "Invalid request"), Code::McpParseError),
+            (rpc(-32603, "boom"), Code::McpExecutionError),
+            (rpc(-32603, "Unknown tool: nope"), Code::McpNotFound),
+            (rpc(-32001, "Request timed out"), Code::McpTimeout),
+            (rpc(-32001, "quota"), Code::McpExecutionError),
+            (rpc(-32603, "Timed out after 30 s"), Code::McpTimeout),
+            (rpc(-32042, "open a page"), Code::AskUserUnavailable),
+            (rpc(7, "1 validation error for x\n"), Code::McpExecutionError),
+            (tool("Unknown tool: nope"), Code::McpNotFound),
+            (tool("Error: Tool 'nope' not found."), Code::McpNotFound),
+            (tool("MCP error -32602: Tool nope not found"), Code::McpNotFound),
+            (tool(pydantic), Code::McpParamError),
+            (tool("2 validation errors for GitLog\nx"), Code::McpParamError),
+            (tool("Input validation error: 'a' is a required property"), Code::McpParamError),
+            (tool(zod), Code::McpParamError),
+            (tool(zod_quoted), Code::McpParamError),
+            (tool("Error executing tool x: Invalid timezone"), Code::McpExecutionError),
+            (tool("The tool box not found in the garage not found"), Code::McpExecutionError),
+            (tool("Client does not support elicitation"), Code::AskUserUnavailable),
+            (tool(""), Code::McpExecutionError),
+            (Fault::NoResult, Code::McpParseError),
+            (Fault::Lost, Code::McpNetworkError),
+            (Fault::Away { reason: "gone" }, Code::McpNetworkError),
+            (Fault::Late, Code::McpTimeout),
+        ];
+        for (fault, code) in table {
+            assert_eq!(graded(fault, false).code(), code, "{fault:?}");
+        }
+    }
+
+    #[test]
+    fn grade_and_blame_follow_the_code() {
+        let error = graded(Fault::Rpc { code: -32602, message: "x" }, false);
+        assert_eq!((error.grade(), error.blame(), error.retryable), (Grade::ParamError, Blame::Caller, false));
+        let error = graded(Fault::Lost, false);
+        assert_eq!((error.grade(), error.blame(), error.retryable), (Grade::NetworkError, Blame::Skill, true));
+    }
+
+    #[test]
+    fn a_server_that_was_declined_and_failed_needed_a_user() {
+        assert_eq!(graded(Fault::Tool { text: "no name given" }, true).code(), ErrorCode::AskUserUnavailable);
+        assert_eq!(graded(Fault::Lost, true).code(), ErrorCode::McpNetworkError);
+        assert_eq!(graded(Fault::Rpc { code: -32602, message: "x" }, true).code(), ErrorCode::McpParamError);
+    }
+
+    #[test]
+    fn an_answer_is_only_an_error_in_a_known_shape() {
+        for text in [
+            "Unknown tool: add",
+            "Error: Tool add not found.",
+            "Error executing tool add: boom",
+            "Input validation error: 'a' is a required property",
+            "1 validation error for addArguments\na\n  Field required",
+        ] {
+            assert!(hidden_in(text, "add"), "{text}");
+        }
+        for text in [
+            "Error: the disk was full",
+            "Unknown tool: hammer",
+            "Unknown tool: add, says the log",
+            "error",
+            "The word 'timeout' means",
+            "1 validation error for somebody else\n",
+        ] {
+            assert!(!hidden_in(text, "add"), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_message_is_bounded_and_clean() {
+        let long = format!("\u{1b}[2J{}", "x".repeat(100_000));
+        let error = graded(Fault::Tool { text: &long }, false);
+        assert!(error.message.len() <= MAX_MESSAGE_BYTES && error.message.starts_with("[2J"));
+    }
+}

@@ -1,0 +1,164 @@
+//! Keeps one connection to a server up: connects, watches it, and comes back after a pause when it ends.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use futures_util::FutureExt as _;
+use futures_util::future::FusedFuture as _;
+
+use super::catalog::Catalog;
+use super::connection::{Opened, open};
+use super::program::Started;
+use super::server::Server;
+
+/// The pause before a server is tried again: the first, doubled with each failure up to the longest.
+const FIRST_PAUSE: Duration = Duration::from_millis(100);
+const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+
+/// After so long without an end, a server is taken to be well again.
+const HEALTHY: Duration = Duration::from_secs(60);
+
+/// How long a server may take to end by itself when it is told to, or to give its last answers when it ended.
+const GOODBYE: Duration = Duration::from_millis(500);
+
+/// How long calls that run may still take at a server that is to be replaced.
+const RETIREMENT: Duration = Duration::from_secs(5);
+
+/// Servers announce several changes at once: they are looked at together.
+const SETTLE: Duration = Duration::from_millis(50);
+
+/// How a connection ended.
+enum End {
+    /// It broke, or there never was one.
+    Lost(String),
+    /// The server is stopped.
+    Stopped,
+}
+
+/// Keeps the server's connection of this number up until the server is stopped.
+pub(super) async fn keep(server: Arc<Server>, index: usize) {
+    let mut pause = FIRST_PAUSE;
+    loop {
+        let begun = Instant::now();
+        let end = live(&server, index).await;
+        server.leave(index);
+        let reason = match end {
+            End::Stopped => return,
+            End::Lost(reason) => reason,
+        };
+        if begun.elapsed() >= HEALTHY {
+            pause = FIRST_PAUSE;
+        }
+        tracing::warn!(
+            server = server.manifest.id,
+            reason,
+            pause_ms = pause.as_millis() as u64,
+            "an MCP server is not there"
+        );
+        server.down(index, reason, Instant::now() + pause);
+        tokio::select! {
+            () = server.stop.cancelled() => return,
+            () = tokio::time::sleep(pause) => {}
+        }
+        pause = (pause * 2).min(LONGEST_PAUSE);
+    }
+}
+
+/// One connection, from its start to its end.
+async fn live(server: &Server, index: usize) -> End {
+    let host = &server.host;
+    let connect = async {
+        let opened = open(&server.manifest, &server.mcp, host).await?;
+        let catalog = Catalog::ask(&opened.connection.peer).await?;
+        Ok::<_, String>((opened, catalog))
+    };
+    let (opened, catalog) = tokio::select! {
+        () = server.stop.cancelled() => return End::Stopped,
+        connected = connect => match connected {
+            Ok(connected) => connected,
+            Err(reason) => return End::Lost(reason),
+        },
+    };
+    tracing::info!(
+        server = server.manifest.id,
+        tools = catalog.tools.len(),
+        version = catalog.version,
+        "an MCP server is up"
+    );
+    server.up(index, &opened.connection, catalog);
+    watch(server, index, opened).await
+}
+
+/// Until the connection ends, for whatever reason.
+async fn watch(server: &Server, index: usize, opened: Opened) -> End {
+    let Opened { connection, service, mut process } = opened;
+    let goodbye = service.cancellation_token();
+    let mut serving = Box::pin(service.waiting().fuse());
+    let end = loop {
+        tokio::select! {
+            _ = &mut serving => break End::Lost(ended(process.as_mut()).await),
+            reason = exit(process.as_mut()) => {
+                // What it answered before it ended is still in the pipe.
+                let _ = tokio::time::timeout(GOODBYE, &mut serving).await;
+                break End::Lost(reason);
+            }
+            () = connection.lost.notified() => {
+                server.leave(index);
+                // One call found that out. Others may be luckier.
+                retire(server, &connection.places, connection.calls).await;
+                break End::Lost("it can't be reached".to_owned());
+            }
+            () = connection.overrun.notified() => {
+                server.leave(index);
+                retire(server, &connection.places, connection.calls).await;
+                break End::Lost("it did not end calls that were cancelled".to_owned());
+            }
+            () = connection.signs.tools_changed.notified() => {
+                tokio::time::sleep(SETTLE).await;
+                match Catalog::ask(&connection.peer).await {
+                    Ok(catalog) => server.learn(catalog),
+                    Err(reason) => tracing::warn!(server = server.manifest.id, reason, "an MCP server's tools can't be listed"),
+                }
+            }
+            () = server.stop.cancelled() => break End::Stopped,
+        }
+    };
+    server.leave(index);
+    // Closes a process's standard input, ends a session over HTTP.
+    goodbye.cancel();
+    let orderly = async {
+        if !serving.is_terminated() {
+            let _ = tokio::time::timeout(GOODBYE, &mut serving).await;
+        }
+        if matches!(end, End::Stopped) && process.is_some() {
+            let _ = tokio::time::timeout(GOODBYE, exit(process.as_mut())).await;
+        }
+    };
+    orderly.await;
+    end
+}
+
+/// The end of the process, if it is ours; else never.
+async fn exit(process: Option<&mut Started>) -> String {
+    match process {
+        Some(process) => process.ended().await,
+        None => std::future::pending().await,
+    }
+}
+
+async fn ended(process: Option<&mut Started>) -> String {
+    let closed = "it closed the connection".to_owned();
+    match process {
+        Some(process) => tokio::time::timeout(GOODBYE, process.ended()).await.unwrap_or(closed),
+        None => closed,
+    }
+}
+
+/// Lets the calls that run end, for a while.
+async fn retire(server: &Server, places: &tokio::sync::Semaphore, calls: usize) {
+    let all = u32::try_from(calls).unwrap_or(u32::MAX);
+    tokio::select! {
+        _ = tokio::time::timeout(RETIREMENT, places.acquire_many(all)) => {}
+        () = server.stop.cancelled() => {}
+    }
+}

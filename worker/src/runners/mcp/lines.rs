@@ -1,0 +1,179 @@
+//! The stdio transport: one JSON-RPC message a line, over the pipes of a supervised process.
+//!
+//! Stricter than the protocol library's own: a line that is too long ends the process, and whether a request was begun to be
+//! written is known exactly. Laxer too: a server that logs to its standard output is only warned about.
+
+use std::io::{Error, ErrorKind, Result};
+use std::sync::Arc;
+
+use rmcp::RoleClient;
+use rmcp::model::{ClientJsonRpcMessage, ErrorData, NumberOrString, RequestId, ServerJsonRpcMessage};
+use rmcp::transport::Transport;
+use serde_json::Value;
+use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncWrite, AsyncWriteExt as _, BufReader};
+use tokio::sync::Mutex;
+
+use super::tapped::{Signs, may_send};
+use super::words::line;
+
+/// The longest message, in bytes.
+pub(super) const MAX_MESSAGE_BYTES: usize = 16 * 1024 * 1024;
+
+/// How much room for a message is kept from one to the next.
+const KEPT_BYTES: usize = 64 * 1024;
+
+/// How many lines that are no message are told of, one by one.
+const MAX_WARNINGS: u32 = 10;
+
+/// The transport.
+pub(super) struct Lines<R, W> {
+    server: String,
+    reader: BufReader<R>,
+    /// What was read of a line: a read that is dropped half way goes on where it was.
+    line: Vec<u8>,
+    junk: u32,
+    writer: Arc<Mutex<Option<W>>>,
+    signs: Arc<Signs>,
+}
+
+impl<R: AsyncRead + Unpin + Send, W: AsyncWrite + Unpin + Send + 'static> Lines<R, W> {
+    pub(super) fn new(server: &str, reader: R, writer: W, signs: Arc<Signs>) -> Self {
+        Self {
+            server: server.to_owned(),
+            reader: BufReader::new(reader),
+            line: Vec::new(),
+            junk: 0,
+            writer: Arc::new(Mutex::new(Some(writer))),
+            signs,
+        }
+    }
+
+    /// Reads to the end of a line. None at the end of the stream, or of what is bearable.
+    async fn next_line(&mut self) -> Option<()> {
+        loop {
+            let available = self.reader.fill_buf().await.ok().filter(|it| !it.is_empty())?;
+            let newline = available.iter().position(|byte| *byte == b'\n');
+            let taken = newline.map_or(available.len(), |at| at + 1);
+            if self.line.len() + taken > MAX_MESSAGE_BYTES {
+                tracing::warn!(
+                    server = self.server,
+                    "a message of over {MAX_MESSAGE_BYTES} bytes: the server is ended"
+                );
+                return None;
+            }
+            self.line.extend_from_slice(&available[..taken]);
+            self.reader.consume(taken);
+            if newline.is_some() {
+                return Some(());
+            }
+        }
+    }
+
+    /// What a line says, if it says anything.
+    fn read(&mut self) -> Option<ServerJsonRpcMessage> {
+        let text = self.line.trim_ascii();
+        if text.is_empty() {
+            return None;
+        }
+        if let Ok(message) = serde_json::from_slice::<ServerJsonRpcMessage>(text) {
+            return Some(message);
+        }
+        let said = serde_json::from_slice::<Value>(text).unwrap_or_default();
+        if let Some(id) = answered(&said).filter(|id| self.signs.taps.waits(id)) {
+            // It is meant as an answer, and there will be no other.
+            let error = ErrorData::parse_error("the server's answer is no JSON-RPC response", None);
+            return Some(ServerJsonRpcMessage::error(error, Some(id)));
+        }
+        self.junk = self.junk.saturating_add(1);
+        if self.junk <= MAX_WARNINGS {
+            let shown = line(&String::from_utf8_lossy(&text[..text.len().min(400)]), 200);
+            tracing::warn!(server = self.server, line = shown, "the server wrote to its stdout what is no message");
+        }
+        None
+    }
+}
+
+/// The request that a broken answer is to.
+fn answered(said: &Value) -> Option<RequestId> {
+    if said.get("method").is_some() {
+        return None;
+    }
+    said.get("id")?.as_i64().map(NumberOrString::Number)
+}
+
+impl<R, W> Transport<RoleClient> for Lines<R, W>
+where
+    R: AsyncRead + Unpin + Send,
+    W: AsyncWrite + Unpin + Send + 'static,
+{
+    type Error = Error;
+
+    fn send(&mut self, item: ClientJsonRpcMessage) -> impl Future<Output = Result<()>> + Send + 'static {
+        let writer = Arc::clone(&self.writer);
+        async move {
+            let mut text = serde_json::to_vec(&item)?;
+            text.push(b'\n');
+            let mut writer = writer.lock().await;
+            let Some(open) = writer.as_mut() else { return Err(ErrorKind::NotConnected.into()) };
+            if !may_send(&item) {
+                return Err(Error::other("taken back before it was sent"));
+            }
+            open.write_all(&text).await
+        }
+    }
+
+    async fn receive(&mut self) -> Option<ServerJsonRpcMessage> {
+        loop {
+            self.next_line().await?;
+            let message = self.read();
+            self.line.clear();
+            self.line.shrink_to(KEPT_BYTES);
+            if message.is_some() {
+                return message;
+            }
+        }
+    }
+
+    async fn close(&mut self) -> Result<()> {
+        drop(self.writer.lock().await.take());
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rmcp::model::JsonRpcMessage;
+
+    async fn received(stdout: &[u8]) -> Vec<ServerJsonRpcMessage> {
+        let mut lines = Lines::new("s", stdout, tokio::io::sink(), Arc::default());
+        let mut all = Vec::new();
+        while let Some(message) = lines.receive().await {
+            all.push(message);
+        }
+        all
+    }
+
+    #[tokio::test]
+    async fn junk_between_messages_is_passed_over() {
+        let text =
+            b"Starting server...\n\n{\"a\": 1}\n\xff\xfe\n{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{}}\r\n{\"half\": ";
+        let all = received(text).await;
+        assert!(matches!(&all[..], [JsonRpcMessage::Response(it)] if it.id == NumberOrString::Number(1)), "{all:?}");
+    }
+
+    #[tokio::test]
+    async fn a_line_without_end_ends_the_connection_and_takes_no_more_memory() {
+        let mut lines = Lines::new("s", tokio::io::repeat(b'x'), tokio::io::sink(), Arc::default());
+        assert!(lines.receive().await.is_none());
+        assert!(lines.line.capacity() <= 2 * MAX_MESSAGE_BYTES);
+    }
+
+    #[tokio::test]
+    async fn nothing_is_written_after_the_end() {
+        let mut lines = Lines::new("s", tokio::io::empty(), tokio::io::sink(), Arc::default());
+        let late = lines.send(ClientJsonRpcMessage::error(ErrorData::parse_error("x", None), None));
+        lines.close().await.unwrap();
+        assert_eq!(late.await.unwrap_err().kind(), ErrorKind::NotConnected);
+    }
+}

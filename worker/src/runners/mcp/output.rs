@@ -1,0 +1,104 @@
+//! From a tool's result to a skill's data. Pure.
+//!
+//! - Structured content is the data, as it is.
+//! - One text block and nothing else: the data is the text, a JSON string. A text that happens to be JSON stays a text.
+//! - Nothing at all: `null`.
+//! - Anything else: `{"content": [...]}`, the blocks as the server gave them.
+
+use openskill_proto::limits::MAX_OUTPUT_BYTES;
+use openskill_proto::v1::{ErrorCode, SkillError};
+use rmcp::model::{CallToolResult, ContentBlock, ResourceContents};
+use serde_json::{Value, json};
+
+use super::errors::{Fault, graded, hidden_in};
+use crate::runner::RawOutput;
+
+/// What the call of a tool gave.
+pub(super) fn of(result: &CallToolResult, tool: &str, asked: bool) -> RawOutput {
+    let text = text(&result.content);
+    if result.is_error == Some(true) {
+        return RawOutput::Failed(graded(Fault::Tool { text: &text }, asked));
+    }
+    let structured = result.structured_content.as_ref().filter(|it| !it.is_null());
+    if structured.is_none() && matches!(result.content[..], [ContentBlock::Text(_)]) && hidden_in(&text, tool) {
+        return RawOutput::Failed(graded(Fault::Tool { text: &text }, asked));
+    }
+    let data = match (structured, &result.content[..]) {
+        (Some(structured), _) => structured.to_string(),
+        (None, []) => "null".to_owned(),
+        (None, [ContentBlock::Text(only)]) => Value::from(only.text.as_str()).to_string(),
+        (None, blocks) => json!({ "content": blocks }).to_string(),
+    };
+    if data.len() > MAX_OUTPUT_BYTES {
+        let message = format!("the tool's result has more than {MAX_OUTPUT_BYTES} bytes");
+        return RawOutput::Failed(SkillError::new(ErrorCode::OutputTooLarge, message));
+    }
+    RawOutput::Report { data, text }
+}
+
+/// All text of a result, for a model.
+fn text(content: &[ContentBlock]) -> String {
+    let texts = content.iter().filter_map(|block| match block {
+        ContentBlock::Text(text) => Some(text.text.as_str()),
+        ContentBlock::Resource(resource) => match &resource.resource {
+            ResourceContents::TextResourceContents { text, .. } => Some(text.as_str()),
+            _ => None,
+        },
+        _ => None,
+    });
+    texts.collect::<Vec<_>>().join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn judge(result: Value) -> RawOutput {
+        of(&serde_json::from_value(result).unwrap(), "add", false)
+    }
+
+    fn report(result: Value) -> (Value, String) {
+        match judge(result) {
+            RawOutput::Report { data, text } => (serde_json::from_str(&data).unwrap(), text),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn each_kind_of_result_has_its_data() {
+        let text = json!({"type": "text", "text": "{\"a\": 1}"});
+        let image = json!({"type": "image", "data": "AA==", "mimeType": "image/png"});
+        assert_eq!(
+            report(json!({"content": [text], "structuredContent": {"a": 1}})),
+            (json!({"a": 1}), "{\"a\": 1}".to_owned())
+        );
+        assert_eq!(report(json!({"content": [text]})).0, json!("{\"a\": 1}"));
+        assert_eq!(report(json!({"content": []})).0, Value::Null);
+        let (data, joined) = report(json!({"content": [text, image, text]}));
+        assert_eq!(data["content"][1]["mimeType"], "image/png");
+        assert_eq!(joined, "{\"a\": 1}\n{\"a\": 1}");
+    }
+
+    #[test]
+    fn an_error_is_an_error_however_it_is_said() {
+        for (result, expected) in [
+            (json!({"content": [{"type": "text", "text": "boom"}], "isError": true}), ErrorCode::McpExecutionError),
+            (json!({"content": [{"type": "text", "text": "Unknown tool: add"}]}), ErrorCode::McpNotFound),
+        ] {
+            match judge(result) {
+                RawOutput::Failed(error) => assert_eq!(error.code(), expected),
+                other => panic!("{other:?}"),
+            }
+        }
+        // The same words beside structured content are an answer.
+        let answer = json!({"content": [{"type": "text", "text": "Unknown tool: add"}], "structuredContent": {"a": 1}});
+        assert_eq!(report(answer).0, json!({"a": 1}));
+    }
+
+    #[test]
+    fn a_huge_result_is_refused() {
+        let text = "x".repeat(MAX_OUTPUT_BYTES + 1);
+        assert!(matches!(judge(json!({"content": [{"type": "text", "text": text}]})),
+            RawOutput::Failed(error) if error.code() == ErrorCode::OutputTooLarge));
+    }
+}

@@ -1,0 +1,161 @@
+//! A server's process: started under a supervisor, its stderr in the log.
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use rustix::fs::{Access, access};
+use tokio::io::{AsyncReadExt as _, BufReader};
+use tokio::net::unix::pipe;
+use tokio_util::task::AbortOnDropHandle;
+
+use super::Host;
+use super::words::line;
+use crate::environment::path_text;
+use crate::manifest::mcp::Program;
+use crate::manifest::{Limits, Manifest};
+use crate::process::launch::{Pipes, Running};
+use crate::process::{Command, Exit, ProcessLimits, Report};
+
+/// The longest line of stderr that is logged.
+const MAX_LINE_BYTES: usize = 2048;
+
+/// How long a process that closed its output may take to say how it ended.
+const PATIENCE: Duration = Duration::from_millis(500);
+
+/// A server's process. Dropping it ends its whole process tree.
+pub(super) struct Started {
+    running: Running<()>,
+    /// The last thing it wrote to stderr.
+    last_words: Arc<Mutex<String>>,
+    _log: AbortOnDropHandle<()>,
+}
+
+/// Starts a server.
+///
+/// # Errors
+/// Why not, for people.
+pub(super) fn start(
+    manifest: &Manifest,
+    program: &Program,
+    args: &[String],
+    host: &Host,
+) -> Result<(Started, pipe::Sender, pipe::Receiver), String> {
+    let program = find(program)?;
+    let mut limits = ProcessLimits::of(&manifest.limits);
+    if manifest.limits.cpu_seconds == Limits::default().cpu_seconds {
+        // The default is meant for one call; a server lives for as long as the worker.
+        limits.cpu_seconds = u64::MAX;
+    }
+    let jail = host.jailer.plan(manifest, &needed(&program), &[])?;
+    let command = Command {
+        program,
+        args: args.to_vec(),
+        env: host.surroundings.of_skill(manifest),
+        cwd: host.surroundings.start_folder().to_owned(),
+        limits,
+        forks: false,
+        jail,
+    };
+    let (running, pipes) = host.launcher.launch(&command, ()).map_err(|error| {
+        tracing::warn!(server = manifest.id, %error, "an MCP server was not started");
+        "its process could not be started".to_owned()
+    })?;
+    let Pipes { stdin, stdout, stderr, .. } = pipes;
+    let last_words = Arc::<Mutex<String>>::default();
+    let log = tokio::spawn(log(manifest.id.clone(), stderr, Arc::clone(&last_words)));
+    Ok((Started { running, last_words, _log: AbortOnDropHandle::new(log) }, stdin, stdout))
+}
+
+/// What a server's program can't do without: where it is installed. Its own folder, or the one above if that is a `bin`; the
+/// same of the interpreter that its first line names, and of what links lead to.
+fn needed(program: &Path) -> Vec<PathBuf> {
+    let interpreter = interpreter(program);
+    let named = [Some(program.to_owned()), interpreter].into_iter().flatten();
+    let files = named.flat_map(|file| {
+        let real = file.canonicalize().ok();
+        // Where a link leads through another, as an environment's Python does to the one it was made from.
+        let next = file.read_link().ok().map(|link| file.with_file_name("").join(link));
+        [Some(file), next, real].into_iter().flatten()
+    });
+    files.filter_map(|file| installed_in(&file)).collect()
+}
+
+fn installed_in(file: &Path) -> Option<PathBuf> {
+    let folder = file.parent()?;
+    let above = folder.parent().filter(|above| above.parent().is_some());
+    let is_bin = folder.file_name().is_some_and(|name| name == "bin");
+    Some(if is_bin { above.unwrap_or(folder) } else { folder }.to_owned())
+}
+
+/// The interpreter in a script's first line.
+fn interpreter(program: &Path) -> Option<PathBuf> {
+    let mut start = [0; 256];
+    let count = std::io::Read::read(&mut std::fs::File::open(program).ok()?, &mut start).ok()?;
+    let line = start[..count].strip_prefix(b"#!")?.split(|byte| *byte == b'\n').next()?;
+    let path = std::str::from_utf8(line).ok()?.split_whitespace().next()?;
+    path.starts_with('/').then(|| PathBuf::from(path))
+}
+
+/// The file of a program. A bare name is looked up on the worker's own `PATH`, each time it is started.
+fn find(program: &Program) -> Result<PathBuf, String> {
+    match program {
+        Program::File(file) if access(file, Access::EXEC_OK).is_ok() && file.is_file() => Ok(file.clone()),
+        Program::File(file) => {
+            let name = path_text(file.file_name().unwrap_or(OsStr::new("")).as_ref());
+            Err(format!("its program '{name}' is not there, or not executable"))
+        }
+        Program::Name(name) => {
+            let path = std::env::var_os("PATH").unwrap_or_default();
+            let mut files = std::env::split_paths(&path).map(|folder| folder.join(name));
+            let found =
+                files.find(|file| file.is_absolute() && file.is_file() && access(file, Access::EXEC_OK).is_ok());
+            found.ok_or_else(|| format!("its program '{name}' is not on the worker's PATH"))
+        }
+    }
+}
+
+impl Started {
+    /// Waits for the end of the process, and says how it came.
+    pub(super) async fn ended(&mut self) -> String {
+        match self.running.report().await {
+            Ok(Report::NotStarted { errno }) => {
+                format!("its program could not be started: {}", std::io::Error::from_raw_os_error(errno).kind())
+            }
+            Ok(Report::Ended { exit: Exit::Code(code), .. }) => format!("it ended with exit code {code}"),
+            Ok(Report::Ended { exit: Exit::Signal(signal), .. }) => format!("it was ended by signal {signal}"),
+            Err(_) => "its process was lost".to_owned(),
+        }
+    }
+
+    /// How it ended, if it did, after it closed its output.
+    pub(super) async fn why(&mut self) -> Option<String> {
+        let ended = tokio::time::timeout(PATIENCE, self.ended()).await.ok();
+        let last = self.last_words.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        tracing::warn!(ended, stderr = last, "an MCP server did not start");
+        ended
+    }
+}
+
+/// Hands each line to the log; of a longer one its beginning.
+async fn log(server: String, stderr: pipe::Receiver, last: Arc<Mutex<String>>) {
+    let mut reader = BufReader::new(stderr);
+    let (mut text, mut chunk) = (Vec::new(), [0; 4096]);
+    while let Ok(count @ 1..) = reader.read(&mut chunk).await {
+        for byte in &chunk[..count] {
+            if *byte != b'\n' {
+                if text.len() < MAX_LINE_BYTES {
+                    text.push(*byte);
+                }
+                continue;
+            }
+            let shown = line(&String::from_utf8_lossy(&text), MAX_LINE_BYTES);
+            tracing::debug!(server, line = shown, "stderr of an MCP server");
+            if !shown.is_empty() {
+                *last.lock().unwrap_or_else(PoisonError::into_inner) = shown;
+            }
+            text.clear();
+        }
+    }
+}

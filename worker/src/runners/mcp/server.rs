@@ -1,0 +1,276 @@
+//! One server: its connections, what it offers, and a place for each call.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use arc_swap::ArcSwapOption;
+use tokio::runtime::Handle;
+use tokio::sync::{Notify, OwnedSemaphorePermit, watch};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use super::catalog::Catalog;
+use super::connection::Connection;
+use super::pins::{self, Pin};
+use super::{Host, lane};
+use crate::manifest::mcp::{Mcp, Pinning};
+use crate::manifest::{How, Manifest};
+use crate::runner::Offer;
+
+/// A server that is away for so long is lost: its tools are offered as unavailable. Until then calls wait for it.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// A server.
+pub(super) struct Server {
+    pub(super) manifest: Arc<Manifest>,
+    pub(super) mcp: Mcp,
+    pub(super) host: Host,
+    /// Where what outlives a call runs.
+    pub(super) runtime: Handle,
+    pub(super) lanes: Vec<Lane>,
+    pub(super) stop: CancellationToken,
+    /// A place became free, or a connection came up.
+    room: Notify,
+    known: Mutex<Known>,
+    offers: watch::Sender<u64>,
+    tasks: TaskTracker,
+}
+
+/// A connection's place among those of a server.
+#[derive(Default)]
+pub(super) struct Lane {
+    connection: ArcSwapOption<Connection>,
+    state: Mutex<LaneState>,
+}
+
+#[derive(Default)]
+struct LaneState {
+    tried: bool,
+    /// Since when there is no connection, if there was one.
+    away_since: Option<Instant>,
+    /// It is away for so long that its tools are.
+    lost: bool,
+    /// Why there is no connection, and when one is tried next.
+    down: Option<(String, Instant)>,
+}
+
+/// What is known of a server's tools.
+#[derive(Default)]
+struct Known {
+    catalog: Option<Catalog>,
+    /// The tools as they were seen first.
+    first: BTreeMap<String, Pin>,
+    /// Which of the present definitions are no news.
+    told: BTreeMap<String, Pin>,
+}
+
+/// A place for one call.
+pub(super) struct Place {
+    pub(super) connection: Arc<Connection>,
+    permit: Option<OwnedSemaphorePermit>,
+    server: Arc<Server>,
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        drop(self.permit.take());
+        self.server.room.notify_one();
+    }
+}
+
+impl Server {
+    /// Starts a server: within a runtime that lives as long as the worker.
+    pub(super) fn start(manifest: Arc<Manifest>, host: Host, offers: watch::Sender<u64>) -> Option<Arc<Self>> {
+        let How::Mcp(mcp) = &manifest.how else { return None };
+        let server = Arc::new(Self {
+            mcp: mcp.as_ref().clone(),
+            lanes: (0..mcp.pool).map(|_| Lane::default()).collect(),
+            host,
+            runtime: Handle::current(),
+            stop: CancellationToken::new(),
+            room: Notify::new(),
+            known: Mutex::default(),
+            offers,
+            tasks: TaskTracker::new(),
+            manifest,
+        });
+        for index in 0..server.lanes.len() {
+            server.tasks.spawn(lane::keep(Arc::clone(&server), index));
+        }
+        Some(server)
+    }
+
+    /// Ends its connections and waits until they are gone.
+    pub(super) async fn end(&self) {
+        self.stop.cancel();
+        self.tasks.close();
+        self.tasks.wait().await;
+    }
+
+    /// Whether every connection was tried.
+    pub(super) fn settled(&self) -> bool {
+        self.lanes.iter().all(|lane| lane.state().tried)
+    }
+
+    /// A place for a call: at the connection with the most room. Waits for one for as long as it is polled.
+    ///
+    /// # Errors
+    /// There will be no connection before `until`.
+    pub(super) async fn place(self: &Arc<Self>, until: Instant) -> Result<Place, String> {
+        loop {
+            let room = self.room.notified();
+            tokio::pin!(room);
+            room.as_mut().enable();
+            let up: Vec<_> = self.lanes.iter().filter_map(Lane::connection).collect();
+            let best = up.iter().max_by_key(|it| it.places.available_permits());
+            if let Some(connection) = best
+                && let Ok(permit) = Arc::clone(&connection.places).try_acquire_owned()
+            {
+                let connection = Arc::clone(connection);
+                return Ok(Place { connection, permit: Some(permit), server: Arc::clone(self) });
+            }
+            if up.is_empty() {
+                self.hopeless(until)?;
+            }
+            room.await;
+        }
+    }
+
+    /// Fails if no connection is tried before `until`.
+    fn hopeless(&self, until: Instant) -> Result<(), String> {
+        let mut reason = None;
+        for lane in &self.lanes {
+            match &lane.state().down {
+                Some((why, next)) if *next > until => reason = Some(why.clone()),
+                _ => return Ok(()),
+            }
+        }
+        Err(format!("the server is not there: {}", reason.unwrap_or_default()))
+    }
+
+    /// Why there is no connection now, if there is none.
+    pub(super) fn away(&self) -> Option<String> {
+        let up = self.lanes.iter().any(|lane| lane.connection().is_some());
+        (!up).then(|| format!("the server is not there: {}", self.why_down()))
+    }
+
+    /// A connection is up, and this is what the server has.
+    pub(super) fn up(&self, index: usize, connection: &Arc<Connection>, catalog: Catalog) {
+        if let Some(lane) = self.lanes.get(index) {
+            let mut state = lane.state();
+            let was_down = state.lost || !state.tried;
+            *state = LaneState { tried: true, ..LaneState::default() };
+            drop(state);
+            lane.connection.store(Some(Arc::clone(connection)));
+            if was_down {
+                self.announce();
+            }
+        }
+        self.learn(catalog);
+        self.room.notify_waiters();
+    }
+
+    /// A connection takes no more calls.
+    pub(super) fn leave(&self, index: usize) {
+        if let Some(connection) = self.lanes.get(index).and_then(|lane| lane.connection.swap(None)) {
+            connection.leave();
+        }
+    }
+
+    /// A connection could not be made, or ended; the next is tried at `next`.
+    pub(super) fn down(&self, index: usize, reason: String, next: Instant) {
+        let Some(lane) = self.lanes.get(index) else { return };
+        let mut state = lane.state();
+        let lost = state.away_since.get_or_insert_with(Instant::now).elapsed() >= PATIENCE;
+        let known = state.down.as_ref().is_some_and(|(before, _)| *before == reason);
+        let tell = !state.tried || lost && !(state.lost && known);
+        (state.tried, state.lost, state.down) = (true, lost, Some((reason, next)));
+        drop(state);
+        if tell {
+            self.announce();
+        }
+        // Whoever waits for a connection may wait in vain now.
+        self.room.notify_waiters();
+    }
+
+    /// Takes over what the server says that it has.
+    pub(super) fn learn(&self, catalog: Catalog) {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.catalog.as_ref() == Some(&catalog) {
+            return;
+        }
+        let now = catalog.pins();
+        if known.catalog.is_none() {
+            known.first.clone_from(&now);
+        }
+        known.catalog = Some(catalog);
+        drop(known);
+        self.announce();
+    }
+
+    fn announce(&self) {
+        self.offers.send_modify(|change| *change += 1);
+    }
+
+    /// The skills that its tools are now, or one that says why there are none.
+    pub(super) fn offers(&self) -> Vec<Offer> {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(catalog) = known.catalog.clone() else { return vec![self.nothing(self.why_down())] };
+        let pinned = match pins::read(&self.mcp.lock, &self.manifest.id) {
+            Ok(Some(pins)) => pins.tools,
+            Ok(None) => known.first.clone(),
+            Err(reason) if self.mcp.pin == Pinning::Strict => return vec![self.nothing(reason)],
+            Err(reason) => {
+                tracing::warn!(server = self.manifest.id, reason, "the pins of an MCP server can't be used");
+                known.first.clone()
+            }
+        };
+        self.tell(&mut known.told, &pinned, &catalog.pins());
+        drop(known);
+        let away = self.lanes.iter().all(|lane| lane.state().lost).then(|| self.why_down());
+        let offers = catalog.offers(&self.manifest, &self.mcp, &pinned, away.as_deref());
+        if offers.is_empty() { vec![self.nothing("none of its tools becomes a skill".to_owned())] } else { offers }
+    }
+
+    /// Logs each tool that is not what it was pinned to be, once for each definition.
+    fn tell(&self, told: &mut BTreeMap<String, Pin>, pinned: &BTreeMap<String, Pin>, now: &BTreeMap<String, Pin>) {
+        for (tool, pin) in now {
+            if let Some(what) = pins::changes(pinned.get(tool), pin)
+                && told.get(tool) != Some(pin)
+            {
+                let strict = self.mcp.pin == Pinning::Strict;
+                tracing::warn!(server = self.manifest.id, tool, what, strict, "a tool is not what it was pinned to be");
+                told.insert(tool.clone(), pin.clone());
+            }
+        }
+        for tool in pinned.keys().filter(|tool| !now.contains_key(*tool)) {
+            if told.insert(tool.clone(), Pin::default()) != Some(Pin::default()) {
+                tracing::warn!(server = self.manifest.id, tool, "a pinned tool is gone");
+            }
+        }
+    }
+
+    /// The server itself, as a skill that can't be called.
+    fn nothing(&self, reason: String) -> Offer {
+        Offer { manifest: self.manifest.as_ref().clone(), runner: Err(reason) }
+    }
+
+    fn why_down(&self) -> String {
+        let why = self.lanes.iter().find_map(|lane| lane.state().down.as_ref().map(|(why, _)| why.clone()));
+        why.unwrap_or_else(|| STARTING.to_owned())
+    }
+}
+
+/// Why there are no tools before a server was tried.
+pub(super) const STARTING: &str = "the server is being started";
+
+impl Lane {
+    fn state(&self) -> std::sync::MutexGuard<'_, LaneState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn connection(&self) -> Option<Arc<Connection>> {
+        self.connection.load_full().filter(|it| !it.is_gone())
+    }
+}

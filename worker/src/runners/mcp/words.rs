@@ -1,0 +1,26 @@
+//! Texts that servers write: bounded, and without what could play tricks in a terminal or a log.
+
+/// At most so many bytes of a text, at a character's end, without control characters but line ends.
+pub(super) fn clean(text: &str, most: usize) -> String {
+    let shown = |it: &char| !it.is_control() || *it == '\n';
+    let mut cleaned: String = text.chars().filter(shown).take(most).collect();
+    cleaned.truncate(cleaned.floor_char_boundary(most));
+    cleaned
+}
+
+/// The same on one line.
+pub(super) fn line(text: &str, most: usize) -> String {
+    clean(text, most).split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_shown_is_bounded_and_harmless() {
+        assert_eq!(clean("a\u{1b}[31m\r\nb\u{7}", 100), "a[31m\nb");
+        assert_eq!(clean("aé", 2), "a");
+        assert_eq!(line("a\n  b\tc", 100), "a bc");
+    }
+}
