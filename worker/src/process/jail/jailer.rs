@@ -36,6 +36,7 @@ impl Jailer {
         let jailer =
             Self(Arc::new(Inner { facts, user: config.skill_user, surroundings, temp, others: AtomicU64::new(0) }));
         jailer.look_after();
+        tracing::info!(?facts, "what there is for jailing skills");
         jailer
     }
 
@@ -85,6 +86,13 @@ impl Jailer {
                 let Facts { landlock, calls, .. } = self.0.facts;
                 Ok(plan(Some(Walls { identity, landlock: landlock > 0, calls, readable, writable, network })))
             }
+        }
+    }
+
+    /// Says in the log what a skill that can run goes without.
+    pub(crate) fn announce(&self, manifest: &Manifest) {
+        for lacking in self.lacking(manifest) {
+            tracing::warn!(skill_id = manifest.id, "jailed only in part: {lacking}");
         }
     }
 
