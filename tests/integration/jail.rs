@@ -226,6 +226,7 @@ async fn files_of_others_are_out_of_reach() {
         ("write", json!("/proc/sys/kernel/hostname"), refused),
         ("write", json!("/proc/self/oom_score_adj"), refused),
         ("environ_of_worker", Value::Null, refused),
+        ("watch", json!("/root"), refused),
     ];
     stage.expect("attacks", &expected).await;
     assert!(!Path::new(&outside).exists());
@@ -315,6 +316,7 @@ fn never(stage: &Stage, listeners: &Listeners) -> Vec<(&'static str, Value, &'st
     vec![
         ("unix", json!(stage.path("data/engine.sock")), "EACCES"),
         ("unix_datagram", json!(stage.path("data/log.sock")), "EACCES"),
+        ("unix_raw", json!(stage.path("data/log.sock")), "EACCES"),
         ("abstract", json!(listeners.abstract_name), "EACCES"),
         ("netlink", Value::Null, "EACCES"),
         ("raw", Value::Null, "EACCES"),
@@ -515,6 +517,8 @@ async fn without_a_jail_a_skill_is_what_the_worker_is() {
         ("udp", json!(listeners.udp()), "done"),
         ("unix", json!(stage.path("data/engine.sock")), "done"),
         ("unix_datagram", json!(stage.path("data/log.sock")), "done"),
+        ("unix_raw", json!(stage.path("data/log.sock")), "done"),
+        ("watch", json!("/"), "done"),
         ("abstract", json!(listeners.abstract_name), "done"),
         ("netlink", Value::Null, "done"),
         ("kill", json!("supervisor"), "done"),

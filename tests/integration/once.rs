@@ -19,7 +19,7 @@ fn runs(mark: &std::path::Path) -> usize {
 #[tokio::test]
 async fn a_second_call_with_a_key_gets_the_first_ones_result_or_waits_for_it() {
     let folder = Folder::new();
-    let system = Setup::up().start().await;
+    let system = Setup::up().data(folder.path()).start().await;
     let mark = folder.path().join("mark");
     let call = keyed("k", request("moody", json!({"mark": mark, "seconds": 0.3})));
     let together = futures_util::future::join_all((0..5).map(|_| system.invoke(call.clone()))).await;
@@ -37,7 +37,7 @@ async fn a_second_call_with_a_key_gets_the_first_ones_result_or_waits_for_it() {
 #[tokio::test]
 async fn a_failure_is_a_result_too_and_a_refusal_is_none() {
     let folder = Folder::new();
-    let system = Setup::up().with("OPENSKILL_MAX_IN_FLIGHT", 1).start().await;
+    let system = Setup::up().data(folder.path()).with("OPENSKILL_MAX_IN_FLIGHT", 1).start().await;
     let mark = folder.path().join("mark");
     let failing = keyed("f", request("moody", json!({"mark": mark, "fail": true})));
     for _ in 0..3 {
@@ -66,7 +66,7 @@ async fn a_failure_is_a_result_too_and_a_refusal_is_none() {
 #[tokio::test]
 async fn a_call_with_a_key_goes_on_without_its_client() {
     let folder = Folder::new();
-    let system = Setup::up().start().await;
+    let system = Setup::up().data(folder.path()).start().await;
     let mark = folder.path().join("mark");
     let call = keyed("k", request("moody", json!({"mark": mark, "seconds": 1})));
     let mut client = system.skills().await;
@@ -82,7 +82,7 @@ async fn a_call_with_a_key_goes_on_without_its_client() {
 #[tokio::test]
 async fn over_rest_the_key_may_be_a_header() {
     let folder = Folder::new();
-    let system = Setup::up().start().await;
+    let system = Setup::up().data(folder.path()).start().await;
     let mark = folder.path().join("mark");
     let body = json!({"input": {"mark": mark}}).to_string();
     for _ in 0..3 {
@@ -97,7 +97,7 @@ async fn over_rest_the_key_may_be_a_header() {
 #[tokio::test]
 async fn a_drain_waits_for_calls_that_go_on_without_their_clients() {
     let folder = Folder::new();
-    let mut system = Setup::up().start().await;
+    let mut system = Setup::up().data(folder.path()).start().await;
     let mark = folder.path().join("mark");
     let call = keyed("k", request("naps", json!({"mark": mark, "seconds": 1})));
     let mut client = system.skills().await;

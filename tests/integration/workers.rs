@@ -69,7 +69,7 @@ async fn a_killed_worker_costs_only_the_calls_it_was_running_and_is_back_within_
 #[tokio::test]
 async fn an_idempotent_call_survives_its_worker_and_any_other_is_not_run_twice() {
     let folder = Folder::new();
-    let system = Setup::up().start().await;
+    let system = Setup::up().data(folder.path()).start().await;
     for (skill, streamed, survives) in [
         ("naps_idempotent", false, true),
         ("naps_idempotent", true, true),

@@ -85,6 +85,8 @@ pub async fn run(
     reload.abort();
     worker.registry.close().await;
     worker.launcher.finished().await;
+    let jailer = worker.jailer.clone();
+    let _ = tokio::task::spawn_blocking(move || jailer.look_after()).await;
     Ok(())
 }
 

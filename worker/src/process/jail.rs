@@ -129,15 +129,10 @@ impl Prepared {
         self.walls.as_ref().and_then(|it| it.identity.user)
     }
 
-    /// Where one call of a fork server has its temporary files.
-    fn folder_of_call(&self, call: u64) -> Option<PathBuf> {
-        self.temp.as_ref().map(|folder| folder.path().join(call.to_string()))
-    }
-
-    /// Removes what a call of a fork server left there.
-    pub(super) fn end_call(&self, call: u64) {
-        if let Some(folder) = self.folder_of_call(call) {
-            temp::empty(&folder);
+    /// Removes what a child of a fork server left there: it has a folder of its own, by its process id.
+    pub(super) fn end_fork(&self, pid: i32) {
+        if let Some(folder) = &self.temp {
+            temp::empty(&folder.path().join(pid.to_string()));
         }
     }
 

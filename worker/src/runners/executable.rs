@@ -55,7 +55,7 @@ impl Runner for Executable {
     fn admit(&self, manifest: &Manifest) -> Result<(), String> {
         let How::Exec(exec) = &manifest.how else { return Err("it names no program".to_owned()) };
         runnable(&exec.program)?;
-        self.jail(&exec.program, manifest).map(|_| ())
+        self.jail(&exec.program, manifest).map(|_| self.jailer.announce(manifest))
     }
 
     fn run(self: Arc<Self>, invocation: Invocation) -> BoxFuture<'static, RawOutput> {

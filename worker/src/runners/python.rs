@@ -174,7 +174,7 @@ impl Runner for Python {
             .map_err(|()| "there is no usable Python on this worker; its log says why (OPENSKILL_PYTHON)")?;
         match &manifest.how {
             How::Python(Script { script, .. }) if script.is_file() => {
-                self.jail(interpreter, script, manifest).map(|_| ())
+                self.jail(interpreter, script, manifest).map(|_| self.jailer.announce(manifest))
             }
             How::Python(Script { script, .. }) => {
                 let name = script.file_name().unwrap_or_default().to_string_lossy();

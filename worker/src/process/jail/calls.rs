@@ -27,6 +27,7 @@ const AF_INET: u32 = 2;
 const AF_INET6: u32 = 10;
 const SOCK_STREAM: u32 = 1;
 const SOCK_DGRAM: u32 = 2;
+const SOCK_SEQPACKET: u32 = 5;
 /// The kind of socket, without its flags.
 const SOCK_TYPE_MASK: u32 = 0xf;
 const IPPROTO_TCP: u32 = 6;
@@ -35,6 +36,9 @@ const TCP_FASTOPEN_CONNECT: u32 = 30;
 const TCP_ULP: u32 = 31;
 const TIOCSTI: u32 = 0x5412;
 const TIOCLINUX: u32 = 0x541c;
+const FS_IOC_SETFLAGS: u32 = 0x4008_6602;
+const FS_IOC_FSSETXATTR: u32 = 0x401c_5820;
+const FS_IOC_ENABLE_VERITY: u32 = 0x4080_6685;
 const S_IFMT: u32 = 0o170_000;
 const S_IFCHR: u32 = 0o020_000;
 const S_IFBLK: u32 = 0o060_000;
@@ -85,10 +89,16 @@ fn files(rules: &mut Rules, owner: Owner) {
     rules.always(EOPNOTSUPP, &[n::REMOVEXATTR, n::LREMOVEXATTR, n::FREMOVEXATTR, n::REMOVEXATTRAT]);
     if owner == Owner::Overriding {
         rules.always(EOPNOTSUPP, &[n::GETXATTR, n::LGETXATTR, n::FGETXATTR, n::GETXATTRAT]);
+        // It could watch any folder, and learn what comes and goes there.
+        rules.always(EACCES, &[n::INOTIFY_ADD_WATCH]);
     }
     if owner == Owner::Worker {
         rules.always(DONE, &[n::CHMOD, n::FCHMOD, n::FCHMODAT, n::FCHMODAT2]);
         rules.always(EPERM, &[n::CHOWN, n::FCHOWN, n::LCHOWN, n::FCHOWNAT]);
+        // A file's owner may do these through a descriptor that only reads.
+        for request in [FS_IOC_SETFLAGS, FS_IOC_FSSETXATTR, FS_IOC_ENABLE_VERITY] {
+            rules.when(EPERM, n::IOCTL, &[Test::is(1, request)]);
+        }
     }
     if owner != Owner::Itself {
         rules.always(DONE, &[n::UTIME, n::UTIMES, n::FUTIMESAT, n::UTIMENSAT]);
@@ -136,18 +146,16 @@ fn processes(rules: &mut Rules) {
 }
 
 fn sockets(rules: &mut Rules, network: &Network) {
-    // A pair is a pipe with two ways; a datagram one could be pointed at any socket of the system.
+    // A pair is a pipe with two ways. One of datagrams, raw ones are too, could be pointed at any socket of the system.
     rules.when(EACCES, n::SOCKETPAIR, &[Test::Not(0, AF_UNIX)]);
-    rules.when(EACCES, n::SOCKETPAIR, &[Test::Bits(1, SOCK_TYPE_MASK, SOCK_DGRAM)]);
+    kinds_but(rules, n::SOCKETPAIR, &[SOCK_STREAM, SOCK_SEQPACKET]);
     let kinds: &[u32] = match network {
         Network::None => return rules.always(EACCES, &[n::SOCKET, n::LISTEN]),
         Network::Connect(_) => &[SOCK_STREAM],
         Network::Full => &[SOCK_STREAM, SOCK_DGRAM],
     };
     rules.when(EACCES, n::SOCKET, &[Test::Not(0, AF_INET), Test::Not(0, AF_INET6)]);
-    for kind in (0..=SOCK_TYPE_MASK).filter(|kind| !kinds.contains(kind)) {
-        rules.when(EACCES, n::SOCKET, &[Test::Bits(1, SOCK_TYPE_MASK, kind)]);
-    }
+    kinds_but(rules, n::SOCKET, kinds);
     if *network == Network::Full {
         return;
     }
@@ -162,6 +170,13 @@ fn sockets(rules: &mut Rules, network: &Network) {
     }
     // A socket that listens without an address gets one, and Landlock is not asked either.
     rules.always(EACCES, &[n::LISTEN, n::ACCEPT, n::ACCEPT4]);
+}
+
+/// Refuses all kinds of socket but these.
+fn kinds_but(rules: &mut Rules, call: i64, kinds: &[u32]) {
+    for kind in (0..=SOCK_TYPE_MASK).filter(|kind| !kinds.contains(kind)) {
+        rules.when(EACCES, call, &[Test::Bits(1, SOCK_TYPE_MASK, kind)]);
+    }
 }
 
 #[cfg(test)]

@@ -36,6 +36,7 @@ impl Jailer {
         let jailer =
             Self(Arc::new(Inner { facts, user: config.skill_user, surroundings, temp, others: AtomicU64::new(0) }));
         jailer.look_after();
+        tracing::info!(?facts, "what there is for jailing skills");
         jailer
     }
 
@@ -91,6 +92,13 @@ impl Jailer {
     /// The limit on all processes of the skills' user that leaves a skill so many of its own.
     pub(crate) fn most_processes(&self, own: u64) -> u64 {
         self.0.others.load(Ordering::Relaxed).saturating_add(own)
+    }
+
+    /// Says in the log what a skill that can run goes without.
+    pub(crate) fn announce(&self, manifest: &Manifest) {
+        for lacking in self.lacking(manifest) {
+            tracing::warn!(skill_id = manifest.id, "jailed only in part: {lacking}");
+        }
     }
 
     /// What the skills' user does not reach by its permissions, of what all skills need.

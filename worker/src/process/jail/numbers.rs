@@ -59,6 +59,7 @@ numbers! {
     GETXATTR "getxattr" 191 8;
     GETXATTRAT "getxattrat" 464 464;
     INIT_MODULE "init_module" 175 105;
+    INOTIFY_ADD_WATCH "inotify_add_watch" 254 27;
     IOCTL "ioctl" 16 29;
     IOPERM "ioperm" 173 -1;
     IOPL "iopl" 172 -1;

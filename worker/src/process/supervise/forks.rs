@@ -252,9 +252,9 @@ impl Forks<'_> {
         }
         let alone = orphans.is_empty();
         let over: Vec<Ending> = self.ending.extract_if(.., |_| alone).collect();
-        for Ending { call, exit, killed, .. } in over {
-            self.jail.end_call(call);
+        for Ending { call, pid, exit, killed, .. } in over {
             self.tell(&Notice::Ended { call, exit, leftovers: killed.len() as u32 })?;
+            self.jail.end_fork(pid);
         }
         Ok(())
     }

@@ -25,6 +25,9 @@ import signal
 import sys
 import types
 
+# What a child calls: without the names and checks around it, which would be so many more pages to copy.
+import _signal
+
 CALL_ID = "OPENSKILL_CALL_ID"
 CALL_ID_BYTES = 128
 MESSAGE_BYTES = 64 * 1024
@@ -126,8 +129,10 @@ class Server:
             self.reap()
 
     def fork_ahead(self):
-        """As many idle children as the load asks for."""
-        wanted = max(self.settings["least_idle"], min(len(self.busy), self.settings["most_idle"]))
+        """As many idle children as the load asks for. One call at a time leaves one waiting, and the next is made when it
+        has ended: the two would only be in each other's way."""
+        least = self.settings["least_idle"] - (len(self.busy) == 1)
+        wanted = max(least, min(len(self.busy) - 1, self.settings["most_idle"]))
         while len(self.idle) < wanted and len(self.idle) + len(self.busy) < self.settings["most"]:
             try:
                 pid = os.fork()
@@ -167,8 +172,8 @@ class Server:
     def child(self):
         """One call, from its message to the end of the process. Never returns."""
         try:
-            signal.set_wakeup_fd(-1)
-            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            _signal.set_wakeup_fd(-1)
+            _signal.signal(_signal.SIGCHLD, _signal.SIG_DFL)
             os.close(self.wake_read)
             os.setsid()
             # What the call leaves behind stays below it while it lives, and comes to the supervisor when it ends.
@@ -177,6 +182,8 @@ class Server:
             if self.ruleset >= 0:
                 self.libc.syscall(LANDLOCK_RESTRICT_SELF, self.ruleset, 0)
                 os.close(self.ruleset)
+            folder = temporary_folder()
+            rehearse(self.libc, self.place)
             call, descriptors = receive(self.calls)
             if self.place:
                 ctypes.memmove(self.place, call["env"][CALL_ID].encode()[:CALL_ID_BYTES].ljust(CALL_ID_BYTES, b"\0"), CALL_ID_BYTES)
@@ -186,7 +193,7 @@ class Server:
             os.close(self.status)
             self.calls.close()
             limit(resource.RLIMIT_NPROC, call["processes"])
-            environment(call, adopt(descriptors))
+            environment(call, adopt(descriptors), folder)
         except BaseException:
             os._exit(NOT_BEGUN)
         run(self.settings["script"], self.preloaded.code)
@@ -240,6 +247,24 @@ def receive(calls):
     return json.loads(data), descriptors
 
 
+def rehearse(libc, place):
+    """Does once, for nothing, what each call needs, while nobody waits: a page is copied when it is first touched."""
+    json.loads('{"call": 1, "env": {"OPENSKILL_CALL_ID": "-"}, "processes": 1}')
+    os.environ["OPENSKILL_CALL_ID"] = "-" * CALL_ID_BYTES
+    if place:
+        ctypes.memmove(place, b"-" * CALL_ID_BYTES, CALL_ID_BYTES)
+    # Streams of pipes, which the call's will take the places of.
+    ends = os.pipe()
+    for number in range(3):
+        os.dup2(ends[1 if number else 0], number)
+    os.close(ends[0])
+    os.close(ends[1])
+    utf8 = {"encoding": "utf-8", "closefd": False}
+    sys.stdin = sys.__stdin__ = open(0, "r", errors="surrogateescape", **utf8)
+    sys.stdout = sys.__stdout__ = open(1, "w", errors="surrogateescape", **utf8)
+    sys.stderr = sys.__stderr__ = open(2, "w", errors="backslashreplace", buffering=1, **utf8)
+
+
 def adopt(descriptors):
     """Makes the call's descriptors this process's own. The number of the one for events."""
     events = descriptors[3]
@@ -247,23 +272,27 @@ def adopt(descriptors):
         os.dup2(descriptor, number)
         os.close(descriptor)
     os.set_inheritable(events, True)
-    utf8 = {"encoding": "utf-8", "closefd": False}
-    sys.stdin = sys.__stdin__ = open(0, "r", errors="surrogateescape", **utf8)
-    sys.stdout = sys.__stdout__ = open(1, "w", errors="surrogateescape", **utf8)
-    sys.stderr = sys.__stderr__ = open(2, "w", errors="backslashreplace", buffering=1, **utf8)
     return events
 
 
-def environment(call, events):
-    os.environ.update(call["env"])
-    os.environ["OPENSKILL_EVENTS_FD"] = str(events)
+def temporary_folder():
+    """A folder for this process alone, below that of the fork server; its supervisor removes it."""
     folder = os.environ.get("TMPDIR")
-    if folder:
-        folder = os.path.join(folder, str(call["call"]))
-        os.mkdir(folder, 0o700)
-        os.environ["TMPDIR"] = folder
+    if not folder:
+        return None
+    folder = os.path.join(folder, str(os.getpid()))
+    os.mkdir(folder, 0o700)
+    os.environ["TMPDIR"] = folder
     if "tempfile" in sys.modules:
         sys.modules["tempfile"].tempdir = None
+    return folder
+
+
+def environment(call, events, folder):
+    os.environ.update(call["env"])
+    os.environ["OPENSKILL_EVENTS_FD"] = str(events)
+    if folder:
+        os.environ["TMPDIR"] = folder
 
 
 def run(script, code):
