@@ -1,5 +1,10 @@
 //! The skills that are measured: each gives back what it was given.
 
+use std::os::unix::fs::PermissionsExt as _;
+use std::sync::Arc;
+
+use openskill_tests::backend::{Backend, Reply};
+use openskill_tests::containers::Image;
 use openskill_tests::folder::Folder;
 use serde_json::{Value, json};
 
@@ -15,8 +20,56 @@ pub(crate) struct Contender {
 /// The script, the same for each way of running it.
 const SCRIPT: &str = "import json\nimport sys\n\ncall = json.load(sys.stdin)\nprint(json.dumps({\"echoed\": call[\"input\"][\"text\"]}))\n";
 
-/// Writes their manifests.
-pub(crate) async fn write(folder: &Folder) -> Vec<Contender> {
+/// A server of one tool, as small as one can be.
+const SERVER: &str = r#"#!/usr/bin/env python3
+import json
+import sys
+
+TOOL = {"name": "echo", "inputSchema": {"type": "object", "properties": {"text": {"type": "string"}}}}
+for line in sys.stdin:
+    call = json.loads(line)
+    if "id" not in call:
+        continue
+    method, params = call["method"], call.get("params", {})
+    if method == "initialize":
+        result = {"protocolVersion": params["protocolVersion"], "capabilities": {"tools": {}},
+                  "serverInfo": {"name": "echo", "version": "1.0.0"}}
+    elif method == "tools/list":
+        result = {"tools": [TOOL]}
+    else:
+        result = {"content": [], "structuredContent": {"echoed": params.get("arguments", {}).get("text")}}
+    print(json.dumps({"jsonrpc": "2.0", "id": call["id"], "result": result}), flush=True)
+"#;
+
+/// All of them, and what they need while they are measured.
+pub(crate) struct Field {
+    pub(crate) contenders: Vec<Contender>,
+    _server: Backend,
+    _image: Option<Arc<Image>>,
+}
+
+impl Field {
+    /// Writes their manifests.
+    pub(crate) async fn write(folder: &Folder) -> Self {
+        let mut contenders = processes(folder);
+        let server = Backend::start(|seen| Reply::json(200, &seen.json())).await;
+        let (url, host) = (server.url("/"), server.address);
+        let http = format!("type: http\nentry: {url}\nhttp: {{allow: ['{host}']}}\n");
+        add(&mut contenders, folder, "http", "`http`, a server on this machine", "", &http);
+        let image = Image::or_skip();
+        if let Some(image) = &image {
+            let settings = "command: [/bin/cat]";
+            folder.write("docker.yaml", image.with_settings("docker", settings, ""));
+            contenders.push(contender("docker", "`docker` (`cat`), a fresh container", ""));
+            let warm = "command: [/bin/cat], warm: {containers: 4}";
+            folder.write("docker_warm.yaml", image.with_settings("docker_warm", warm, ""));
+            contenders.push(contender("docker_warm", "`docker` (`cat`), started ahead", ""));
+        }
+        Self { contenders, _server: server, _image: image }
+    }
+}
+
+fn processes(folder: &Folder) -> Vec<Contender> {
     folder.write("script.py", SCRIPT);
     let mut all = Vec::new();
     let ways = [("process", "fresh interpreter"), ("fork", "warm fork"), ("shared", "shared interpreter")];
@@ -26,6 +79,16 @@ pub(crate) async fn write(folder: &Folder) -> Vec<Contender> {
     }
     add_both(&mut all, folder, "exec", "`cli:exec` (`cat`)", "type: cli\nruntime: exec\nentry: /bin/cat\n");
     add(&mut all, folder, "inproc", "`inproc`", "", "type: inproc\nentry: echo\n");
+    let server = folder.write("servers/echo.py", SERVER);
+    std::fs::set_permissions(&server, std::fs::Permissions::from_mode(0o755)).unwrap();
+    for (id, jail) in [("tools", "on"), ("tools_bare", "off")] {
+        let off = if jail == "off" { "jail: \"off\"\n" } else { "" };
+        folder.write(
+            &format!("{id}.yaml"),
+            format!("id: {id}\ntype: mcp\nruntime: stdio\nentry: servers/echo.py\nmcp: {{start_s: 60}}\n{off}"),
+        );
+        all.push(contender(&format!("{id}__echo"), "`mcp:stdio`, a small server in Python", jail));
+    }
     all
 }
 
@@ -38,6 +101,9 @@ fn add_both(all: &mut Vec<Contender>, folder: &Folder, skill: &str, name: &str, 
 fn add(all: &mut Vec<Contender>, folder: &Folder, skill: &str, name: &str, jail: &'static str, how: &str) {
     let schema = "parameters:\n  text: {type: string, required: true}\n";
     folder.write(&format!("{skill}.yaml"), format!("id: {skill}\n{how}{schema}"));
-    let input = json!({"text": "hello"});
-    all.push(Contender { name: name.to_owned(), jail, skill: skill.to_owned(), input });
+    all.push(contender(skill, name, jail));
+}
+
+fn contender(skill: &str, name: &str, jail: &'static str) -> Contender {
+    Contender { name: name.to_owned(), jail, skill: skill.to_owned(), input: json!({"text": "hello"}) }
 }

@@ -14,7 +14,7 @@ use std::time::Duration;
 use openskill_tests::folder::Folder;
 use openskill_tests::system::Setup;
 
-use contenders::Contender;
+use contenders::{Contender, Field};
 use measure::{Figures, measure};
 
 /// Callers at once.
@@ -25,18 +25,21 @@ async fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let seconds = option(&arguments, "--seconds").and_then(|it| it.parse().ok()).unwrap_or(5.0);
     let only = option(&arguments, "--only");
+    let python = std::env::var("OPENSKILL_PYTHON").unwrap_or_else(|_| "python3".to_owned());
     let folder = Folder::new();
-    let contenders = contenders::write(&folder).await;
+    let field = Field::write(&folder).await;
     let skills = folder.path().display().to_string();
     let system = Setup::command(&["up", "--listen", "127.0.0.1:0", "--workers", "1", "--skills-dir", &skills])
         // As many as are in flight at most: what is measured is the runners, not the wait for a place.
         .with("OPENSKILL_WORKER_CONCURRENCY", 32)
         .with("OPENSKILL_LOG", "warn")
+        .with("OPENSKILL_PYTHON", &python)
         .start()
         .await;
+    println!("Python: {python}; seconds each: {seconds}\n");
     println!("| runner | jail | calls/s at 1 | p50 | p99 | at 8 | p50 | p99 | at 32 | p50 | p99 |");
     println!("|---|---|---|---|---|---|---|---|---|---|---|");
-    for contender in contenders.iter().filter(|it| only.is_none_or(|only| it.skill.contains(only))) {
+    for contender in field.contenders.iter().filter(|it| only.is_none_or(|only| it.skill.contains(only))) {
         match row(&system, contender, Duration::from_secs_f64(seconds)).await {
             Ok(row) => println!("{row}"),
             Err(reason) => println!("| {} | {} | not measured: {reason} |", contender.name, contender.jail),
@@ -49,6 +52,8 @@ async fn row(
     contender: &Contender,
     time: Duration,
 ) -> Result<String, String> {
+    // The tools of a server come a moment later than the rest.
+    system.has_skill(&contender.skill).await;
     // Once, so that what is kept warm is warm, and to see that it works.
     measure::once(system, contender).await?;
     let mut row = format!("| {} | {} |", contender.name, contender.jail);

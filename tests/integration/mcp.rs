@@ -219,7 +219,8 @@ async fn openskill(arguments: &[&str], folder: &Folder) -> (i32, String) {
 async fn a_changed_description_is_not_taken_over_until_it_is_pinned_again() {
     let definitions = Folder::new();
     let file = definitions.write("definitions.json", "{}").display().to_string();
-    let folder = skills(&[], &format!("mcp: {{pin: strict, args: [--definitions, {file}]}}"));
+    let readable = definitions.path().display().to_string();
+    let folder = skills(&[], &format!("mcp: {{pin: strict, args: [--definitions, {file}]}}\nreadable: ['{readable}']"));
     let (status, text) = openskill(&["pin", "own"], &folder).await;
     assert_eq!(status, 0, "{text}");
     assert!(folder.path().join("own.mcp-lock.json").is_file());
@@ -275,7 +276,8 @@ async fn of_a_thousand_calls_none_is_lost_or_doubled_when_the_server_is_killed_h
     let journal = Folder::new();
     let file = journal.write("journal", "").display().to_string();
     let folder = skills(&["--journal", &file], "");
-    let system = start(&folder).await;
+    let system = up(folder.path()).data(journal.path()).start().await;
+    system.has_skill("own__journal").await;
     let written = || std::fs::read_to_string(&file).unwrap();
     let client = system.skills().await;
     let calls = (0..1000).map(|id| {

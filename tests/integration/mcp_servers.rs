@@ -33,17 +33,22 @@ fn program(name: &str) -> Option<PathBuf> {
 
 async fn up(folder: &Folder, skill: &str) -> System {
     let skills = folder.path().display().to_string();
-    let system =
-        Setup::command(&["up", "--listen", "127.0.0.1:0", "--workers", "1", "--skills-dir", &skills]).start().await;
+    let system = Setup::command(&["up", "--listen", "127.0.0.1:0", "--workers", "1", "--skills-dir", &skills])
+        .with("GIT_CONFIG_COUNT", 1)
+        .with("GIT_CONFIG_KEY_0", "safe.directory")
+        .with("GIT_CONFIG_VALUE_0", "*")
+        .start()
+        .await;
     system.has_skill(skill).await;
     system
 }
 
-fn manifest(id: &str, program: &std::path::Path, args: &[&str]) -> Folder {
+/// A server in its jail. `more` is what it may reach besides.
+fn manifest(id: &str, program: &std::path::Path, args: &[&str], more: &str) -> Folder {
     let folder = Folder::new();
     let text = format!(
         "id: {id}\ntype: mcp\nruntime: stdio\nentry: {}\nmcp: {{args: {}, start_s: 60}}\ntimeout_ms: 120000\n\
-         circuit: {{failure_threshold: 0, minimum_calls: 0}}\n",
+         circuit: {{failure_threshold: 0, minimum_calls: 0}}\n{more}\n",
         program.display(),
         json!(args)
     );
@@ -100,7 +105,7 @@ async fn a_thousand_times(system: &System, server: &str, tool: &str, input: Valu
 #[tokio::test]
 async fn mcp_server_time_tells_the_time_a_thousand_times() {
     let Some(server) = program("mcp-server-time") else { return };
-    let folder = manifest("time", &server, &["--local-timezone", "UTC"]);
+    let folder = manifest("time", &server, &["--local-timezone", "UTC"], "");
     let system = up(&folder, "time__get_current_time").await;
     let bad = system
         .invoke(request(
@@ -130,7 +135,10 @@ async fn mcp_server_git_shows_a_repository_a_thousand_times() {
     git(&["add", "a.txt"]);
     git(&["commit", "-m", "The first"]);
     let path = repository.path().display().to_string();
-    let folder = manifest("git", &server, &["--repository", &path]);
+    // The repository is its owner's, whom the server is not: git has to be told that this is meant.
+    let trusted = "[GIT_CONFIG_COUNT, GIT_CONFIG_KEY_0, GIT_CONFIG_VALUE_0]";
+    let more = format!("readable: ['{path}']\nenv: {trusted}");
+    let folder = manifest("git", &server, &["--repository", &path], &more);
     let system = up(&folder, "git__git_log").await;
     let commit = system.get("/skills/git__git_commit").await.json();
     assert_eq!((&commit["idempotent"], &commit["toolset"]), (&json!(false), &json!("git")));
@@ -161,7 +169,7 @@ async fn mcp_server_fetch_fetches_a_page_a_thousand_times() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/page", listener.local_addr().unwrap());
     tokio::spawn(serve_pages(listener));
-    let folder = manifest("fetch", &server, &["--ignore-robots-txt", "--allow-private-ips"]);
+    let folder = manifest("fetch", &server, &["--ignore-robots-txt", "--allow-private-ips"], "network: full");
     let system = up(&folder, "fetch__fetch").await;
     let judge = |data: &Value| assert!(data.to_string().contains("hello from the test"), "{data}");
     a_thousand_times(&system, "fetch", "fetch__fetch", json!({"url": url}), judge).await;
@@ -188,7 +196,7 @@ async fn a_server_over_http_is_called_and_lost_and_found_again() {
     let Some(mut server) = over_http(address, &file).await else { return };
     let text = format!(
         "id: web\ntype: mcp\nruntime: http\nentry: http://{address}/mcp\nenv: [TOKEN]\n\
-         mcp: {{headers: {{Authorization: 'Bearer ${{TOKEN}}'}}}}\ntimeout_ms: 120000\ncircuit: {{failure_threshold: 0, minimum_calls: 0}}\n"
+         mcp: {{headers: {{Authorization: 'Bearer ${{TOKEN}}'}}, allow: ['{address}']}}\ntimeout_ms: 120000\ncircuit: {{failure_threshold: 0, minimum_calls: 0}}\n"
     );
     folder.write("web.yaml", text);
     let skills = folder.path().display().to_string();

@@ -30,6 +30,10 @@ import _signal
 
 CALL_ID = "OPENSKILL_CALL_ID"
 CALL_ID_BYTES = 128
+# What a call adds to the environment; more may come with it.
+CALL_NAMES = ("OPENSKILL_CALL_ID", "OPENSKILL_SESSION_ID", "OPENSKILL_TIMEOUT_MS", "OPENSKILL_TRACE_ID", "TRACEPARENT",
+              "OPENSKILL_EVENTS_FD")
+REHEARSAL = compile("import json, sys\nprint(json.dumps(json.load(sys.stdin)))", "<openskill>", "exec")
 MESSAGE_BYTES = 64 * 1024
 DESCRIPTORS = 4
 PR_SET_CHILD_SUBREAPER = 36
@@ -183,7 +187,7 @@ class Server:
                 self.libc.syscall(LANDLOCK_RESTRICT_SELF, self.ruleset, 0)
                 os.close(self.ruleset)
             folder = temporary_folder()
-            rehearse(self.libc, self.place)
+            rehearse(self.settings["script"], self.place)
             call, descriptors = receive(self.calls)
             if self.place:
                 ctypes.memmove(self.place, call["env"][CALL_ID].encode()[:CALL_ID_BYTES].ljust(CALL_ID_BYTES, b"\0"), CALL_ID_BYTES)
@@ -247,22 +251,48 @@ def receive(calls):
     return json.loads(data), descriptors
 
 
-def rehearse(libc, place):
-    """Does once, for nothing, what each call needs, while nobody waits: a page is copied when it is first touched."""
-    json.loads('{"call": 1, "env": {"OPENSKILL_CALL_ID": "-"}, "processes": 1}')
-    os.environ["OPENSKILL_CALL_ID"] = "-" * CALL_ID_BYTES
+def rehearse(script, place):
+    """Does once, for nothing, what each call does, while nobody waits: a page is copied when it is first touched."""
+    json.loads('{"call": 1, "env": {"A": "-"}, "processes": 1}')
+    os.environ.update({name: "-" for name in CALL_NAMES})
     if place:
         ctypes.memmove(place, b"-" * CALL_ID_BYTES, CALL_ID_BYTES)
-    # Streams of pipes, which the call's will take the places of.
-    ends = os.pipe()
+    asks, *answers = open_streams()
+    os.write(asks, b'{"input": {}}')
+    os.close(asks)
+    exec(REHEARSAL, new_main(script).__dict__)
+    sys.stdout.flush()
+    for end in answers:
+        os.close(end)
+    # Those were used: the call gets others.
+    for end in open_streams():
+        os.close(end)
+    for name in CALL_NAMES:
+        del os.environ[name]
+
+
+def open_streams():
+    """Standard streams on pipes, until the call's descriptors take their places. The pipes' other ends."""
+    others = []
     for number in range(3):
-        os.dup2(ends[1 if number else 0], number)
-    os.close(ends[0])
-    os.close(ends[1])
+        read, write = os.pipe()
+        own, other = (write, read) if number else (read, write)
+        os.dup2(own, number)
+        os.close(own)
+        others.append(other)
     utf8 = {"encoding": "utf-8", "closefd": False}
     sys.stdin = sys.__stdin__ = open(0, "r", errors="surrogateescape", **utf8)
     sys.stdout = sys.__stdout__ = open(1, "w", errors="surrogateescape", **utf8)
     sys.stderr = sys.__stderr__ = open(2, "w", errors="backslashreplace", buffering=1, **utf8)
+    return others
+
+
+def new_main(script):
+    main = types.ModuleType("__main__")
+    main.__file__ = script
+    main.__builtins__ = builtins
+    sys.modules["__main__"] = main
+    return main
 
 
 def adopt(descriptors):
@@ -297,10 +327,7 @@ def environment(call, events, folder):
 
 def run(script, code):
     """The script, as `python3 script` would run it. Never returns."""
-    main = types.ModuleType("__main__")
-    main.__file__ = script
-    main.__builtins__ = builtins
-    sys.modules["__main__"] = main
+    main = new_main(script)
     status = 0
     try:
         try:
