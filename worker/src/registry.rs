@@ -13,16 +13,14 @@ use openskill_proto::v1;
 use tokio::sync::{Semaphore, watch};
 
 use crate::manifest::{How, Manifest, ManifestError};
-use crate::runner::Runner;
-use crate::runners::Runners;
+use crate::runners::{Admitted, Runners};
 
 mod scan;
 
 /// A skill and what runs it.
 pub(crate) struct Entry {
     pub(crate) manifest: Arc<Manifest>,
-    /// The runner, or why there is none.
-    pub(crate) runner: Result<Arc<dyn Runner>, String>,
+    pub(crate) runner: Admitted,
     /// The skill's own limit on calls at once.
     pub(crate) limit: Option<Arc<Semaphore>>,
 }

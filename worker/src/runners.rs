@@ -23,6 +23,9 @@ pub(crate) use mcp::{Mcp, Pins};
 pub(crate) use python::Python;
 pub use python::{Interpreter, PythonError, find as find_python};
 
+/// The runner of a skill, or why there is none, for people.
+pub(crate) type Admitted = Result<Arc<dyn Runner>, String>;
+
 /// Runners by key.
 #[derive(Clone)]
 pub(crate) struct Runners {
@@ -35,7 +38,7 @@ impl Runners {
     }
 
     /// The skills a manifest stands for, each with what runs it, or why nothing does.
-    pub(crate) fn offer(&self, manifest: Manifest) -> Vec<(Manifest, Result<Arc<dyn Runner>, String>)> {
+    pub(crate) fn offer(&self, manifest: Manifest) -> Vec<(Manifest, Admitted)> {
         if let Some(reason) = manifest.unavailable.clone() {
             return vec![(manifest, Err(reason))];
         }

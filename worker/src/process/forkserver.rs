@@ -37,13 +37,16 @@ use calls::{Calls, End};
 /// milliseconds, unless somebody stopped the fork server.
 const PATIENCE: Duration = Duration::from_secs(5);
 
+/// Orders that wait to be sent: far more than it has calls.
+const MAX_ORDERS: usize = 1024;
+
 /// The longest message of a call, as the other side has it.
 const MAX_CALL_BYTES: usize = 64 * 1024;
 
 /// A fork server that is running, or was.
 pub(crate) struct ForkServer {
     socket: OwnedFd,
-    orders: mpsc::UnboundedSender<Order>,
+    orders: mpsc::Sender<Order>,
     calls: Arc<Calls>,
     next: AtomicU64,
     launcher: Launcher,
@@ -83,7 +86,7 @@ impl ForkServer {
         let (socket, theirs) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
         let calls = Arc::new(Calls::new());
         let (running, stderr) = launcher.launch_host(command, program, theirs, calls::Guard(Arc::clone(&calls)))?;
-        let (orders, to_send) = mpsc::unbounded_channel();
+        let (orders, to_send) = mpsc::channel(MAX_ORDERS);
         tokio::spawn(super::run::drain_to_log(stderr));
         tokio::spawn(attend::attend(running, Arc::clone(&calls), to_send));
         let owner = command.jail.as_ref().and_then(Plan::user);
@@ -188,7 +191,10 @@ impl Drop for Watched<'_> {
         if !self.server.calls.has(self.call) {
             return;
         }
-        let _ = self.server.orders.send(Order::Kill(self.call));
+        if self.server.orders.try_send(Order::Kill(self.call)).is_err() {
+            // It takes no orders any more.
+            self.server.calls.condemn();
+        }
         let calls = Arc::clone(&self.server.calls);
         self.server.launcher.see_to(async move {
             if tokio::time::timeout(PATIENCE, ended).await.is_err() {

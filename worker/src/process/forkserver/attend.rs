@@ -10,7 +10,7 @@ use crate::process::launch::Running;
 use crate::process::wire::{Notice, Order, Report};
 
 /// Until the supervisor has ended, or the fork server is to go. What is left of it then is ended.
-pub(super) async fn attend(mut running: Running<Guard>, calls: Arc<Calls>, mut orders: mpsc::UnboundedReceiver<Order>) {
+pub(super) async fn attend(mut running: Running<Guard>, calls: Arc<Calls>, mut orders: mpsc::Receiver<Order>) {
     let Some(control) = running.control() else { return };
     let (from, mut to) = control.split();
     let mut lines = BufReader::new(from).lines();
