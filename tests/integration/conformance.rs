@@ -72,8 +72,7 @@ fn runners() -> Vec<Runner> {
     vec![
         Runner::one("cli:python", "fork", "conforms_fork"),
         Runner::one("cli:python", "process", "conforms_process"),
-        // Its processes are its script's own affair: that is what it does not isolate.
-        Runner::one("cli:python", "shared", "conforms_shared").without(&[Tree]),
+        Runner::one("cli:python", "shared", "conforms_shared"),
         Runner::one("cli:exec", "", "conforms_exec"),
         Runner { key: "inproc", way: "", asks: in_process.into() },
     ]
@@ -386,7 +385,7 @@ async fn a_process_that_is_left_behind_is_ended_and_told_of() {
         let call_id = format!("tree-{number}-{}", std::process::id());
         let result = system.invoke(InvokeRequest { call_id: call_id.clone(), ..call }).await;
         assert_eq!(code(&result), "EXECUTION_ERROR", "{runner}: {result:?}");
-        assert!(processes::of_call(&call_id).is_empty(), "{runner}");
+        processes::gone(&call_id, Duration::from_secs(1)).await;
         stage.is_well(&runner).await;
     }
 }

@@ -195,3 +195,56 @@ async fn a_thousand_calls_at_once_end_once_each() {
     })
     .await;
 }
+
+#[tokio::test]
+async fn what_a_script_left_in_its_buffers_is_written() {
+    let folder = Folder::new();
+    let script = "import json, os, talk\nfile = open(os.path.join(os.environ['OPENSKILL_ALLOWED_ROOT'], 'out'), 'w')\n\
+                  file.write('all of it')\ntalk.say('\"said\"')\n";
+    folder.write("unflushed.py", script);
+    folder.write("talk.py", "import sys\n\n\ndef say(text, out=sys.stdout):\n    out.write(text)\n");
+    folder.write("talk.yaml", "id: talk\ntype: cli\nruntime: python\nentry: talk.py\n");
+    let data = Folder::new();
+    let skills = folder.path().display().to_string();
+    let setup = Setup::command(&["up", "--listen", "127.0.0.1:0", "--workers", "1", "--skills-dir", &skills]);
+    let system = setup.data(data.path()).start().await;
+    assert_eq!(value(&system, "unflushed", json!({})).await, json!("said"));
+    assert_eq!(std::fs::read_to_string(data.path().join("out")).unwrap(), "all of it");
+}
+
+#[tokio::test]
+async fn an_import_after_a_change_of_the_path_finds_what_it_would_in_a_fresh_interpreter() {
+    let folder = Folder::new();
+    let script = "import json, os, sys\nsys.path.insert(0, os.path.join(os.path.dirname(__file__), 'vendor'))\n\
+                  import colorsys\nprint(json.dumps(getattr(colorsys, 'ours', False)))\n";
+    folder.write("vendored.py", script);
+    folder.write("vendor/colorsys.py", "ours = True\n");
+    let system = with_skills(&folder).await;
+    assert_eq!(value(&system, "vendored", json!({})).await, json!(true));
+}
+
+#[tokio::test]
+async fn a_skill_called_like_a_module_of_python_is_no_trouble() {
+    let folder = Folder::new();
+    folder.write("resource.py", "import json\nprint(json.dumps('mine'))\n");
+    folder.write("asks.py", "import json, resource\n");
+    folder.write("other.py", "print(2)\n");
+    let system = with_skills(&folder).await;
+    assert_eq!(value(&system, "resource", json!({})).await, json!("mine"));
+    assert_eq!(value(&system, "other", json!({})).await, json!(2));
+}
+
+#[tokio::test]
+async fn temporary_files_of_one_call_are_out_of_the_next_ones_way() {
+    let folder = Folder::new();
+    let script = "import json, os, sys\nbase = os.path.dirname(os.environ['TMPDIR'])\n\
+                  def attempt(path):\n    try:\n        open(path, 'w').close()\n        return 'written'\n    \
+                  except OSError as error:\n        return type(error).__name__\n\
+                  own = attempt(os.path.join(os.environ['TMPDIR'], 'x'))\nbeside = attempt(os.path.join(base, 'note'))\n\
+                  print(json.dumps([own, beside, os.path.exists(os.path.join(base, 'note'))]))\n";
+    folder.write("notes.py", script);
+    let system = with_skills(&folder).await;
+    for _ in 0..3 {
+        assert_eq!(value(&system, "notes", json!({})).await, json!(["written", "PermissionError", false]));
+    }
+}

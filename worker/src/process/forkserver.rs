@@ -104,11 +104,6 @@ impl ForkServer {
         self.calls.is_open()
     }
 
-    /// Whether it ever served calls.
-    pub(crate) fn was_ready(&self) -> bool {
-        self.calls.loaded().is_some()
-    }
-
     /// The files it loaded; none before it serves calls.
     pub(crate) fn files(&self) -> Vec<PathBuf> {
         self.calls.loaded().map(|it| it.files).unwrap_or_default()
@@ -197,9 +192,17 @@ impl Drop for Watched<'_> {
         }
         let calls = Arc::clone(&self.server.calls);
         self.server.launcher.see_to(async move {
-            if tokio::time::timeout(PATIENCE, ended).await.is_err() {
-                tracing::warn!("a fork server does not end its call: all of it is ended");
-                calls.condemn();
+            let stuck = async {
+                // Until its imports are done it starts nothing: that is no reason to end the calls that wait for it.
+                calls.wait_ready().await;
+                tokio::time::sleep(PATIENCE).await;
+            };
+            tokio::select! {
+                _ = ended => {}
+                () = stuck => {
+                    tracing::warn!("a fork server does not end its call: all of it is ended");
+                    calls.condemn();
+                }
             }
         });
     }

@@ -50,6 +50,11 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
+    /// What the process may change besides its own folder; none if nothing keeps it to that.
+    pub(crate) fn writable(&self) -> Option<&[PathBuf]> {
+        self.walls.as_ref().filter(|it| it.landlock).map(|it| it.writable.as_slice())
+    }
+
     /// The user that the process will have, if it is not the worker's.
     pub(super) fn user(&self) -> Option<User> {
         self.walls.as_ref().and_then(|it| it.identity.user)
@@ -129,10 +134,10 @@ impl Prepared {
         self.walls.as_ref().and_then(|it| it.identity.user)
     }
 
-    /// Removes what a child of a fork server left there: it has a folder of its own, by its process id.
-    pub(super) fn end_fork(&self, pid: i32) {
-        if let Some(folder) = &self.temp {
-            temp::empty(&folder.path().join(pid.to_string()));
+    /// Removes what a child of a fork server left there, in the folder of this name.
+    pub(super) fn end_fork(&self, name: &str) {
+        if let Some(folder) = self.temp.as_ref().filter(|_| !name.is_empty()) {
+            temp::empty(&folder.path().join(name));
         }
     }
 

@@ -56,6 +56,11 @@ pub(crate) fn own_children() -> Vec<i32> {
     }
 }
 
+/// The parent of a process.
+pub(crate) fn parent(pid: i32) -> Option<i32> {
+    stat(pid).map(|(_, parent)| parent)
+}
+
 /// The session a process belongs to: the id of the process that made it.
 pub(crate) fn session(pid: i32) -> Option<i32> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;

@@ -125,7 +125,7 @@ impl Python {
     ) -> Result<Arc<Warm>, SkillError> {
         let mut all = self.lock();
         if let Some(warm) = all.get(&manifest.id) {
-            if Arc::ptr_eq(&warm.manifest, manifest) || warm.manifest == *manifest {
+            if (Arc::ptr_eq(&warm.manifest, manifest) || warm.manifest == *manifest) && !warm.is_worn_out() {
                 return Ok(Arc::clone(warm));
             }
             warm.retire();
@@ -233,6 +233,10 @@ impl Runner for Python {
 }
 
 impl Warm {
+    fn is_worn_out(&self) -> bool {
+        matches!(&self.kept, Kept::Forking(forking) if forking.is_worn_out())
+    }
+
     fn tend(&self, house: &House) {
         match &self.kept {
             Kept::Forking(forking) => forking.tend(house),

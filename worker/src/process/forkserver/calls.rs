@@ -26,6 +26,8 @@ pub(super) struct Calls {
     pub(super) condemned: Notify,
     /// True when nothing of it is left.
     gone: watch::Sender<bool>,
+    /// True once calls are served.
+    served: watch::Sender<bool>,
 }
 
 struct State {
@@ -44,7 +46,12 @@ struct Open {
 impl Calls {
     pub(super) fn new() -> Self {
         let state = State { open: HashMap::new(), closed: false, loaded: None, last_used: Instant::now() };
-        Self { state: Mutex::new(state), condemned: Notify::new(), gone: watch::Sender::new(false) }
+        Self {
+            state: Mutex::new(state),
+            condemned: Notify::new(),
+            gone: watch::Sender::new(false),
+            served: watch::Sender::new(false),
+        }
     }
 
     /// A new call. None if no call is taken any more.
@@ -102,6 +109,14 @@ impl Calls {
 
     pub(super) fn ready(&self, loaded: Loaded) {
         self.lock().loaded = Some(loaded);
+        self.served.send_replace(true);
+    }
+
+    /// Waits until calls are served.
+    pub(super) async fn wait_ready(&self) {
+        let mut served = self.served.subscribe();
+        // The sender is here, so this can't fail.
+        let _ = served.wait_for(|served| *served).await;
     }
 
     /// A call is over. Its place is free from here on.

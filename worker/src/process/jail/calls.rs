@@ -136,7 +136,7 @@ fn system(rules: &mut Rules) {
 fn processes(rules: &mut Rules) {
     rules.always(EPERM, &[n::PTRACE, n::PROCESS_VM_READV, n::PROCESS_VM_WRITEV, n::PIDFD_GETFD, n::KCMP]);
     rules.always(EPERM, &[n::PROCESS_MADVISE, n::PROCESS_MRELEASE, n::MOVE_PAGES, n::MIGRATE_PAGES]);
-    for call in [n::PRLIMIT64, n::SCHED_SETATTR, n::SCHED_SETPARAM, n::SCHED_SETSCHEDULER] {
+    for call in [n::PRLIMIT64, n::SCHED_SETAFFINITY, n::SCHED_SETATTR, n::SCHED_SETPARAM, n::SCHED_SETSCHEDULER] {
         rules.when(EPERM, call, &[Test::Not(0, 0)]);
     }
     for (call, process) in [(n::SETPRIORITY, 0), (n::IOPRIO_SET, 1)] {

@@ -106,6 +106,7 @@ numbers! {
     REMOVEXATTR "removexattr" 197 14;
     REMOVEXATTRAT "removexattrat" 466 466;
     REQUEST_KEY "request_key" 249 218;
+    SCHED_SETAFFINITY "sched_setaffinity" 203 122;
     SCHED_SETATTR "sched_setattr" 314 274;
     SCHED_SETPARAM "sched_setparam" 142 118;
     SCHED_SETSCHEDULER "sched_setscheduler" 144 119;

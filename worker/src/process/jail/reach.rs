@@ -24,7 +24,8 @@ fn reaches(user: User, path: &Path, wanted: u32) -> bool {
 
 fn permits(user: User, path: &Path, wanted: u32) -> bool {
     let Ok(it) = path.metadata() else { return true };
-    let wanted = if it.is_dir() { wanted | 1 } else { wanted };
+    // A folder is entered, a program is run.
+    let wanted = if it.is_dir() || it.mode() & 0o111 != 0 { wanted | 1 } else { wanted };
     let shift = match () {
         () if it.uid() == user.uid => 6,
         () if it.gid() == user.gid => 3,

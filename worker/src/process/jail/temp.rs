@@ -20,6 +20,9 @@ const PREFIX: &str = "openskill-run-";
 /// What a supervisor may take to empty the folder. The worker waits for its end, and sweeps up the rest.
 const AT_END: Budget = Budget { entries: 20_000, time: Duration::from_millis(250) };
 
+/// What a fork server's supervisor may take for each call.
+const OF_FORK: Budget = Budget { entries: 2000, time: Duration::from_millis(20) };
+
 /// What one sweep may take.
 const SWEEP: Budget = Budget { entries: 100_000, time: Duration::from_secs(1) };
 
@@ -58,9 +61,9 @@ impl Drop for Folder {
     }
 }
 
-/// Removes a part of such a folder.
+/// Removes a part of such a folder. Others wait meanwhile: what is not done soon is done when the whole folder goes.
 pub(super) fn empty(path: &Path) {
-    removal::remove(path, AT_END, Instant::now());
+    removal::remove(path, OF_FORK, Instant::now());
 }
 
 /// Removes the folders beneath `base` whose supervisor is no more. Reads folders: not for a thread that serves.

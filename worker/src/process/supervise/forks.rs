@@ -19,17 +19,27 @@ use rustix::fs::{OFlags, fcntl_setfl};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, recv};
 use rustix::pipe::{PipeFlags, pipe_with};
-use rustix::process::{Pid, PidfdFlags, WaitOptions, pidfd_open, waitpid};
+use rustix::process::{Pid, PidfdFlags, WaitOptions, getpid, pidfd_open, waitpid};
+
+mod lines;
+mod running;
+
+use lines::Lines;
+use running::Running;
 
 use super::super::jail::Prepared;
 use super::super::wire::{Command, DESCRIPTORS, Exit, Loaded, Notice, Order, Report};
 use super::{End, GRACE, STEP, report, start, tree};
 
-/// The longest line of either side.
-const MAX_LINE_BYTES: usize = 64 * 1024;
-
 /// How many calls that may yet start are known to have been cancelled. Far more than wait for one fork server.
 const MAX_CANCELLED: usize = 1024;
+
+/// The most calls that a fork server can have: the worker gives it far fewer.
+const MAX_RUNNING: usize = 4096;
+
+/// How much of what the fork server says is read at a time, in chunks; and how often what is left behind is looked at anew.
+const READS: usize = 16;
+const LOOKS: usize = 100;
 
 /// How often the children of a fork server that is gone are looked at.
 const LOOK: Duration = Duration::from_millis(10);
@@ -84,16 +94,11 @@ struct Forks<'a> {
     jail: &'a Prepared,
 }
 
-struct Running {
-    pid: i32,
-    /// Nobody waits for its end.
-    killed: bool,
-}
-
 struct Ending {
     call: u64,
     pid: i32,
     exit: Exit,
+    folder: String,
     /// When what it left behind has had its time.
     until: Instant,
     killed: BTreeSet<i32>,
@@ -152,7 +157,7 @@ impl Forks<'_> {
             match self.running.get_mut(&call) {
                 Some(running) => {
                     running.killed = true;
-                    tree::kill(running.pid);
+                    running.kill();
                 }
                 // Not started, or over already: numbers are not used twice, so the latter does no harm.
                 None => {
@@ -168,16 +173,17 @@ impl Forks<'_> {
 
     fn take_words(&mut self) -> std::io::Result<()> {
         let mut chunk = [0; 4096];
-        loop {
+        // So many at a time: whoever writes without end must not keep the worker's orders waiting.
+        for _ in 0..READS {
             match rustix::io::read(&self.status, &mut chunk) {
                 Ok(0) | Err(Errno::AGAIN) => break,
                 Ok(count) => self.words.push(&chunk[..count])?,
                 Err(Errno::INTR) => {}
                 Err(error) => return Err(error.into()),
             }
-        }
-        while let Some(line) = self.words.next() {
-            self.take_word(&line)?;
+            while let Some(line) = self.words.next() {
+                self.take_word(&line)?;
+            }
         }
         Ok(())
     }
@@ -191,28 +197,44 @@ impl Forks<'_> {
         let mut parts = std::str::from_utf8(line).unwrap_or_default().split(' ');
         let kind = parts.next();
         let mut number = || parts.next().and_then(|part| part.parse::<u64>().ok());
-        match (kind, number(), number()) {
+        let (first, second) = (number(), number());
+        match (kind, first, second) {
             (Some("s"), Some(call), Some(pid)) => {
-                let (pid, killed) = (pid as i32, self.cancelled.remove(&call));
-                if killed {
-                    tree::kill(pid);
-                }
-                self.running.insert(call, Running { pid, killed });
+                self.started(call, i32::try_from(pid).unwrap_or(0), parts.next().unwrap_or_default());
             }
-            (Some("e"), Some(pid), Some(status)) => self.ended(pid as i32, status as i32),
+            (Some("e"), Some(pid), Some(status)) => {
+                self.ended(i32::try_from(pid).unwrap_or(0), status as i32, false);
+            }
             _ => {}
         }
         Ok(())
     }
 
-    /// A process of the fork server's has ended. An idle one's end is its own affair.
-    fn ended(&mut self, pid: i32, status: i32) {
-        let Some(call) = self.running.iter().find(|(_, it)| it.pid == pid).map(|(call, _)| *call) else { return };
+    /// A child has a call.
+    fn started(&mut self, call: u64, pid: i32, folder: &str) {
+        let server = self.server.map(|it| it.as_raw_nonzero().get());
+        let parents = [server.unwrap_or_else(own_pid), own_pid()];
+        if self.running.len() >= MAX_RUNNING || self.running.contains_key(&call) {
+            return;
+        }
+        let Some(mut running) = Running::heard_of(pid, &parents, folder) else { return };
+        if self.cancelled.remove(&call) {
+            running.killed = true;
+            running.kill();
+        }
+        self.running.insert(call, running);
+    }
+
+    /// A process of the fork server's has ended. An idle one's end is its own affair. `reaped`: it was our own child.
+    fn ended(&mut self, pid: i32, status: i32, reaped: bool) {
+        let found = self.running.iter().find(|(_, it)| it.pid == pid && (reaped || it.has_ended()));
+        let Some(call) = found.map(|(call, _)| *call) else { return };
         let Some(running) = self.running.remove(&call) else { return };
         let status = ExitStatus::from_raw(status);
         let exit = status.code().map_or(Exit::Signal(status.signal().unwrap_or(0)), Exit::Code);
         let patience = if running.killed { Duration::ZERO } else { GRACE };
-        self.ending.push(Ending { call, pid, exit, until: Instant::now() + patience, killed: BTreeSet::new() });
+        let (until, killed, folder) = (Instant::now() + patience, BTreeSet::new(), running.folder);
+        self.ending.push(Ending { call, pid, exit, folder, until, killed });
     }
 
     /// The fork server has ended: its idle children must not take a call any more, the others go on.
@@ -233,7 +255,7 @@ impl Forks<'_> {
     fn reap(&mut self) {
         for _ in 0..1000 {
             match rustix::process::wait(WaitOptions::NOHANG) {
-                Ok(Some((pid, status))) => self.ended(pid.as_raw_nonzero().get(), status.as_raw()),
+                Ok(Some((pid, status))) => self.ended(pid.as_raw_nonzero().get(), status.as_raw(), true),
                 Err(Errno::INTR) => {}
                 Ok(None) | Err(_) => return,
             }
@@ -247,44 +269,66 @@ impl Forks<'_> {
         }
         let orphans = self.orphans();
         let now = Instant::now();
-        for pid in &orphans {
-            self.blame(*pid, now);
-        }
-        let alone = orphans.is_empty();
-        let over: Vec<Ending> = self.ending.extract_if(.., |_| alone).collect();
-        for Ending { call, pid, exit, killed, .. } in over {
-            self.tell(&Notice::Ended { call, exit, leftovers: killed.len() as u32 })?;
-            self.jail.end_fork(pid);
+        let owned: Vec<Option<usize>> = orphans.iter().map(|orphan| self.owner(*orphan)).collect();
+        self.end_orphans(&orphans, &owned, now);
+        // A daemon has a session of its own: whose it is nobody can tell, so all that have ended wait for its end.
+        let (mut index, unclaimed) = (0, owned.contains(&None));
+        let mut over = Vec::new();
+        self.ending.retain_mut(|ending| {
+            let waits = unclaimed || owned.contains(&Some(index));
+            index += 1;
+            if !waits {
+                over.push((ending.call, ending.exit, ending.killed.len() as u32, std::mem::take(&mut ending.folder)));
+            }
+            waits
+        });
+        for (call, exit, leftovers, folder) in over {
+            self.tell(&Notice::Ended { call, exit, leftovers })?;
+            self.jail.end_fork(&folder);
         }
         Ok(())
     }
 
-    /// What calls that have ended left behind, without those that are dead by now.
+    /// What calls that have ended left behind. When this is empty, nothing is: what a process that ends at this moment leaves
+    /// has come here by the next look.
     fn orphans(&mut self) -> Vec<i32> {
         let server = self.server.map(|it| it.as_raw_nonzero().get());
-        let known = |pid: &i32| Some(*pid) == server || self.running.values().any(|it| it.pid == *pid);
-        let orphans: Vec<_> = tree::own_children().into_iter().filter(|pid| !known(pid)).collect();
-        let reaped = |pid: &i32| {
-            let ended = Pid::from_raw(*pid).map(|pid| waitpid(Some(pid), WaitOptions::NOHANG));
-            !matches!(ended, Some(Ok(None)))
-        };
-        orphans.into_iter().filter(|pid| !reaped(pid)).collect()
+        for _ in 0..LOOKS {
+            let known = |pid: &i32| Some(*pid) == server || self.running.values().any(|it| it.pid == *pid);
+            let orphans: Vec<_> = tree::own_children().into_iter().filter(|pid| !known(pid)).collect();
+            let reaped = |pid: &i32| {
+                let ended = Pid::from_raw(*pid).map(|pid| waitpid(Some(pid), WaitOptions::NOHANG));
+                !matches!(ended, Some(Ok(None)))
+            };
+            let alive: Vec<_> = orphans.iter().copied().filter(|pid| !reaped(pid)).collect();
+            if alive.len() == orphans.len() || !alive.is_empty() {
+                return alive;
+            }
+        }
+        // They come as fast as they go: somebody forks on and on.
+        tree::own_children().into_iter().filter(|pid| Some(*pid) != server).collect()
     }
 
-    /// Ends what a call left behind, once that call has given it time enough. It is the call's whose session it is in; a
-    /// daemon has a session of its own, and is laid at the door of the one that ended first.
-    fn blame(&mut self, orphan: i32, now: Instant) {
-        let session = tree::session(orphan);
-        let own = self.ending.iter().position(|it| Some(it.pid) == session).unwrap_or(0);
-        let Some(ending) = self.ending.get_mut(own).filter(|it| it.until <= now) else { return };
-        ending.killed.insert(orphan);
-        for process in tree::Snapshot::take().descendants(orphan) {
-            if !process.zombie {
+    /// The ended call in whose session a process is, by its place.
+    fn owner(&self, orphan: i32) -> Option<usize> {
+        let session = tree::session(orphan)?;
+        self.ending.iter().position(|it| it.pid == session)
+    }
+
+    /// Ends what calls left behind, once they have given it time enough. What is nobody's is laid at the door of the one that
+    /// ended first.
+    fn end_orphans(&mut self, orphans: &[i32], owned: &[Option<usize>], now: Instant) {
+        let mut snapshot = None;
+        for (orphan, owner) in orphans.iter().zip(owned) {
+            let Some(ending) = self.ending.get_mut(owner.unwrap_or(0)).filter(|it| it.until <= now) else { continue };
+            ending.killed.insert(*orphan);
+            let all = snapshot.get_or_insert_with(tree::Snapshot::take);
+            for process in all.descendants(*orphan).into_iter().filter(|it| !it.zombie) {
                 tree::kill(process.pid);
                 ending.killed.insert(process.pid);
             }
+            tree::kill(*orphan);
         }
-        tree::kill(orphan);
     }
 
     fn tell(&mut self, notice: &Notice) -> std::io::Result<()> {
@@ -296,40 +340,6 @@ impl Forks<'_> {
     }
 }
 
-/// Bytes as they come, taken apart at their newlines.
-#[derive(Debug, Default)]
-struct Lines {
-    bytes: Vec<u8>,
-}
-
-impl Lines {
-    fn push(&mut self, bytes: &[u8]) -> std::io::Result<()> {
-        self.bytes.extend_from_slice(bytes);
-        let begun = self.bytes.len() - self.bytes.iter().rposition(|it| *it == b'\n').map_or(0, |it| it + 1);
-        if begun > MAX_LINE_BYTES { Err(std::io::Error::from(std::io::ErrorKind::InvalidData)) } else { Ok(()) }
-    }
-
-    fn next(&mut self) -> Option<Vec<u8>> {
-        let end = self.bytes.iter().position(|it| *it == b'\n')?;
-        let mut line: Vec<u8> = self.bytes.drain(..=end).collect();
-        line.pop();
-        Some(line)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn lines_are_whole_however_they_come() {
-        let mut lines = Lines::default();
-        lines.push(b"e 1").unwrap();
-        assert_eq!(lines.next(), None);
-        lines.push(b" 2\ns 3 4\nx").unwrap();
-        assert_eq!(lines.next().as_deref(), Some(&b"e 1 2"[..]));
-        assert_eq!(lines.next().as_deref(), Some(&b"s 3 4"[..]));
-        assert_eq!(lines.next(), None);
-        assert!(lines.push(&[b'x'; MAX_LINE_BYTES]).is_err());
-    }
+fn own_pid() -> i32 {
+    getpid().as_raw_nonzero().get()
 }

@@ -10,6 +10,7 @@ use serde_json::json;
 use super::House;
 use super::freshness::changed_since;
 use crate::environment::{self, path_text};
+use crate::process::jail::Plan;
 use crate::process::once::{failure, input_parts, output};
 use crate::process::{Call, Command, ForkServer, Forked, ProcessLimits};
 use crate::runner::{Invocation, RawOutput};
@@ -33,7 +34,7 @@ const CALL_ID_BYTES: usize = 128;
 /// How often a call is tried on another fork server, if it was not started, before it gets an interpreter of its own.
 const TRIES: usize = 3;
 
-/// After so many fork servers in a row that never served, the skill's calls get interpreters of their own for a while.
+/// After so many fork servers in a row that started no call, the skill's calls get interpreters of their own for a while.
 const MOST_FAILURES: u32 = 3;
 const BREAK: Duration = Duration::from_secs(30);
 
@@ -47,7 +48,7 @@ pub(super) struct Forking {
 #[derive(Default)]
 struct State {
     servers: Vec<Server>,
-    /// How many in a row ended before they served.
+    /// How many in a row ended before they started a call.
     failures: u32,
     broken_until: Option<Instant>,
 }
@@ -71,9 +72,11 @@ impl Forking {
         for _ in 0..TRIES {
             let Some(server) = self.pick(house) else { break };
             match server.run(&Call { env: &env, processes }, &input_parts(input), events, slot.clone()).await {
-                Forked::Ran(Ok(finished)) => return Some(output(finished)),
-                Forked::Ran(Err(error)) => return Some(RawOutput::Failed(failure(&error))),
-                Forked::NotStarted => self.note(&server),
+                Forked::Ran(ran) => {
+                    lock(&self.state).failures = 0;
+                    return Some(ran.map_or_else(|error| RawOutput::Failed(failure(&error)), output));
+                }
+                Forked::NotStarted => self.note_failure(),
             }
         }
         None
@@ -107,20 +110,21 @@ impl Forking {
         }
     }
 
-    /// A fork server that ended without having served is a failure, unless another served since.
-    fn note(&self, server: &ForkServer) {
+    /// A fork server ended before it started a call.
+    fn note_failure(&self) {
         let mut state = lock(&self.state);
-        if server.was_ready() {
-            state.failures = 0;
-            return;
-        }
         state.failures += 1;
         if state.failures >= MOST_FAILURES {
             let script = self.script.file_name().unwrap_or_default().to_string_lossy();
-            tracing::warn!(%script, "its fork servers end before they serve: its calls get fresh interpreters for a while");
+            tracing::warn!(%script, "its fork servers start no calls: they get fresh interpreters for a while");
             state.failures = 0;
             state.broken_until = Some(Instant::now() + BREAK);
         }
+    }
+
+    /// Whether it is to be made anew: its time of failures is over, and what it was made of may have moved.
+    pub(super) fn is_worn_out(&self) -> bool {
+        lock(&self.state).broken_until.is_some_and(|until| Instant::now() >= until)
     }
 
     /// Lets go of fork servers that are idle, or whose script or imports changed.
@@ -171,7 +175,10 @@ fn server_command(fresh: &Command, script: &Path, jailed: bool) -> Command {
         "most_idle": MOST_IDLE,
         "most": MOST_CALLS + MOST_IDLE,
         "cpu_seconds": fresh.limits.cpu_seconds,
-        "scope": jailed,
+        "jailed": jailed,
+        "writable": fresh.jail.as_ref().and_then(Plan::writable).map(|paths| {
+            paths.iter().map(|path| path_text(path)).collect::<Vec<_>>()
+        }),
     });
     let mut env = fresh.env.clone();
     // Room for the id of the call a child will have, so that the system shows whose process it is.

@@ -4,12 +4,18 @@ Started by the worker, under a supervisor, with this text on descriptor 0. CALLS
 each call, with the call's four descriptors (stdin, stdout, stderr, events). Idle children wait on it, a few of them ahead
 of time; whichever gets a message runs that call and ends. STATUS is a pipe to the supervisor:
 
-    r <json>                 calls are served from now on; which files were loaded, and which imports were not
-    s <call> <pid>           a child has the call, the script does not have the word yet
-    e <pid> <wait status>    a child has ended
+    r <json>                   calls are served from now on; which files were loaded, and which imports were not
+    s <call> <pid> <folder>    a child has the call, the script does not have the word yet; its folder for temporary files
+    e <pid> <wait status>      a child has ended
 
 A child closes both before the script runs. The standard library is all that is needed.
 """
+
+import sys
+
+# Its own imports come from Python's library alone: a skill may be called as a module is.
+search, sys.path = sys.path, [entry for entry in sys.path if entry.startswith((sys.base_prefix, sys.base_exec_prefix))]
+before_own = set(sys.modules)
 
 import _socket
 import array
@@ -18,11 +24,11 @@ import atexit
 import builtins
 import ctypes
 import gc
+import io
 import json
 import os
 import resource
 import signal
-import sys
 import types
 
 # What a child calls: without the names and checks around it, which would be so many more pages to copy.
@@ -36,10 +42,20 @@ CALL_NAMES = ("OPENSKILL_CALL_ID", "OPENSKILL_SESSION_ID", "OPENSKILL_TIMEOUT_MS
 REHEARSAL = compile("import json, sys\nprint(json.dumps(json.load(sys.stdin)))", "<openskill>", "exec")
 MESSAGE_BYTES = 64 * 1024
 DESCRIPTORS = 4
+PR_SET_DUMPABLE = 4
 PR_SET_CHILD_SUBREAPER = 36
 LANDLOCK_CREATE_RULESET = 444
+LANDLOCK_ADD_RULE = 445
 LANDLOCK_RESTRICT_SELF = 446
+LANDLOCK_VERSION = 1
+LANDLOCK_PATH_BENEATH = 1
 LANDLOCK_SCOPE_SIGNAL = 2
+# To write and truncate a file; to remove, make and link what is in a folder. Each since its version of the interface.
+CHANGE_FILE = {1: 1 << 1, 3: 1 << 14}
+CHANGE_FOLDER = {1: sum(1 << bit for bit in range(4, 13)), 2: 1 << 13}
+# What everybody writes to.
+DEVICES = ("/dev/null", "/dev/zero", "/dev/full")
+MOST_FILES_BYTES = 24 * 1024
 # The system's answer to a child that could not even begin.
 NOT_BEGUN = 70
 
@@ -80,28 +96,53 @@ class Preloading:
         library = tuple({os.path.dirname(os.__file__) + os.sep, os.path.realpath(os.path.dirname(os.__file__)) + os.sep})
         found = {getattr(module, "__file__", None) for module in list(sys.modules.values())}
         own = [file for file in found if isinstance(file, str) and os.path.isabs(file) and not file.startswith(library)]
-        return sorted(own)[:256]
+        files, size = [], 0
+        for file in sorted(filter(os.path.isfile, own)):
+            size += len(json.dumps(file))
+            if size > MOST_FILES_BYTES:
+                break
+            files.append(file)
+        return files
 
 
 def imports(tree):
-    """The import statements that run whenever the script does."""
+    """The import statements that the script begins with. What stands before one, and does more than to name something, may
+    change what it finds: so those after it are left to each call."""
     found = []
     for statement in tree.body:
         if isinstance(statement, (ast.Import, ast.ImportFrom)):
             if getattr(statement, "module", None) != "__future__":
                 found.append(statement)
-        elif isinstance(statement, ast.Try):
-            found.extend(it for it in statement.body if isinstance(it, (ast.Import, ast.ImportFrom)))
+        elif isinstance(statement, ast.Try) and all(isinstance(it, (ast.Import, ast.ImportFrom)) for it in statement.body):
+            found.extend(statement.body)
+        elif not only_names(statement):
+            break
     return found
 
 
+def only_names(statement):
+    if isinstance(statement, (ast.Expr, ast.Assign)):
+        return isinstance(statement.value, ast.Constant)
+    return isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef)) and not statement.decorator_list
+
+
+def children():
+    """The processes that this one started, where the system lists them."""
+    try:
+        with open(f"/proc/self/task/{os.getpid()}/children") as file:
+            return [int(pid) for pid in file.read().split()]
+    except OSError:
+        return []
+
+
 def process_state():
-    """What an import must leave as it was: threads, descriptors, folder, mask, signals, environment."""
+    """What an import must leave as it was: threads, processes, descriptors, folder, mask, signals, environment."""
     umask = os.umask(0o077)
     os.umask(umask)
     handlers = [signal.getsignal(number) for number in signal.valid_signals()]
     listing = os.listdir("/proc/self/fd")
-    return (len(os.listdir("/proc/self/task")), len(listing), os.getcwd(), umask, handlers, dict(os.environ))
+    threads = len(os.listdir("/proc/self/task"))
+    return (threads, children(), len(listing), os.getcwd(), umask, handlers, dict(os.environ))
 
 
 class Server:
@@ -119,7 +160,9 @@ class Server:
         self.place = name_place(self.libc)
         self.wake_read, self.wake_write = os.pipe()
         os.set_blocking(self.wake_write, False)
-        self.ruleset = signal_scope(self.libc) if settings["scope"] else -1
+        self.streams = sys.stdout, sys.stderr
+        # Nobody of the same user may look into it, or write where it writes.
+        self.libc.prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)
 
     def serve(self):
         signal.signal(signal.SIGCHLD, lambda *_: None)
@@ -183,24 +226,26 @@ class Server:
             # What the call leaves behind stays below it while it lives, and comes to the supervisor when it ends.
             self.libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
             limit(resource.RLIMIT_CPU, self.settings["cpu_seconds"])
-            if self.ruleset >= 0:
-                self.libc.syscall(LANDLOCK_RESTRICT_SELF, self.ruleset, 0)
-                os.close(self.ruleset)
             folder = temporary_folder()
+            if self.settings["jailed"]:
+                keep_apart(self.libc, self.settings["writable"], folder)
             rehearse(self.settings["script"], self.place)
             call, descriptors = receive(self.calls)
             if self.place:
                 ctypes.memmove(self.place, call["env"][CALL_ID].encode()[:CALL_ID_BYTES].ljust(CALL_ID_BYTES, b"\0"), CALL_ID_BYTES)
             os.write(self.wake_write, b"t%d\n" % os.getpid())
-            os.write(self.status, b"s %d %d\n" % (call["call"], os.getpid()))
+            name = os.path.basename(folder) if folder else ""
+            os.write(self.status, b"s %d %d %s\n" % (call["call"], os.getpid(), name.encode()))
             os.close(self.wake_write)
             os.close(self.status)
             self.calls.close()
             limit(resource.RLIMIT_NPROC, call["processes"])
             environment(call, adopt(descriptors), folder)
+            reseed()
+            self.libc.prctl(PR_SET_DUMPABLE, 1, 0, 0, 0)
         except BaseException:
             os._exit(NOT_BEGUN)
-        run(self.settings["script"], self.preloaded.code)
+        run(self.settings["script"], self.preloaded.code, self.streams)
 
 
 def name_place(libc):
@@ -230,10 +275,40 @@ def read_waiting(descriptor):
         os.set_blocking(descriptor, True)
 
 
-def signal_scope(libc):
-    """A rule under which a process signals only itself and its own children; -1 where the kernel has none."""
-    attributes = (ctypes.c_uint64 * 3)(0, 0, LANDLOCK_SCOPE_SIGNAL)
-    return libc.syscall(LANDLOCK_CREATE_RULESET, ctypes.byref(attributes), ctypes.sizeof(attributes), 0)
+def keep_apart(libc, writable, folder):
+    """Keeps this call from others of its fork server: it signals nobody but its own, and changes no temporary files but
+    its own. Only what the kernel has; that of the fork server holds as well."""
+    version = libc.syscall(LANDLOCK_CREATE_RULESET, None, 0, LANDLOCK_VERSION)
+    if version < 1:
+        return
+    file = sum(right for since, right in CHANGE_FILE.items() if since <= version)
+    whole = file + sum(right for since, right in CHANGE_FOLDER.items() if since <= version)
+    scope = LANDLOCK_SCOPE_SIGNAL if version >= 6 else 0
+    bounded = whole if writable is not None and folder else 0
+    if not (bounded or scope):
+        return
+    attributes = (ctypes.c_uint64 * 3)(bounded, 0, scope)
+    size = 8 * (3 if version >= 6 else 2 if version >= 4 else 1)
+    ruleset = libc.syscall(LANDLOCK_CREATE_RULESET, ctypes.byref(attributes), size, 0)
+    if ruleset < 0:
+        raise OSError("no ruleset")
+    if bounded:
+        for path in (*writable, folder):
+            allow(libc, ruleset, path, whole)
+        for path in DEVICES:
+            allow(libc, ruleset, path, file)
+    if libc.syscall(LANDLOCK_RESTRICT_SELF, ruleset, 0) != 0:
+        raise OSError("the rules are not in force")
+    os.close(ruleset)
+
+
+def allow(libc, ruleset, path, rights):
+    beneath = os.open(path, os.O_PATH | os.O_CLOEXEC)
+    # Packed: eight bytes of rights, four of a descriptor.
+    rule = rights.to_bytes(8, sys.byteorder) + beneath.to_bytes(4, sys.byteorder)
+    if libc.syscall(LANDLOCK_ADD_RULE, ruleset, LANDLOCK_PATH_BENEATH, rule, 0) != 0:
+        raise OSError("no rule")
+    os.close(beneath)
 
 
 def receive(calls):
@@ -306,11 +381,12 @@ def adopt(descriptors):
 
 
 def temporary_folder():
-    """A folder for this process alone, below that of the fork server; its supervisor removes it."""
-    folder = os.environ.get("TMPDIR")
-    if not folder:
+    """A folder for this process alone, within that of the fork server; its supervisor removes it."""
+    base = os.environ.get("TMPDIR")
+    if not base:
         return None
-    folder = os.path.join(folder, str(os.getpid()))
+    # Nobody can be there first.
+    folder = os.path.join(base, os.urandom(16).hex())
     os.mkdir(folder, 0o700)
     os.environ["TMPDIR"] = folder
     if "tempfile" in sys.modules:
@@ -325,8 +401,15 @@ def environment(call, events, folder):
         os.environ["TMPDIR"] = folder
 
 
-def run(script, code):
-    """The script, as `python3 script` would run it. Never returns."""
+def reseed():
+    """Python's own random numbers differ in each fork; these do not by themselves."""
+    numpy = sys.modules.get("numpy.random")
+    if numpy is not None:
+        numpy.seed()
+
+
+def run(script, code, streams):
+    """The script, as `python3 script` would run it. Never returns. `streams`: what imports may have taken for stdout."""
     main = new_main(script)
     status = 0
     try:
@@ -347,16 +430,25 @@ def run(script, code):
         atexit._run_exitfuncs()
     except BaseException:
         status = status or 1
+    # Python would close what is open still.
+    for stream in open_files(streams):
+        try:
+            stream.flush()
+        except BaseException:
+            pass
     try:
         if sys.stdout is not None and not sys.stdout.closed:
             sys.stdout.flush()
     except BaseException:
         status = 120  # what Python itself says then
-    try:
-        sys.stderr.flush()
-    except BaseException:
-        pass
     os._exit(status)
+
+
+def open_files(streams):
+    """Whatever may hold something back: streams, text before the bytes it becomes."""
+    found = [it for it in gc.get_objects() if isinstance(it, io.IOBase) and it is not sys.stdout]
+    found.sort(key=lambda it: not isinstance(it, io.TextIOBase))
+    return [*streams, *found]
 
 
 def exit_status(code):
@@ -366,6 +458,17 @@ def exit_status(code):
         return code & 0xFF
     print(code, file=sys.stderr)
     return 1
+
+
+def own_place(script):
+    """Where the script's own modules are found first, as with `python3 script`; `-c` has the current folder there."""
+    folder = os.path.dirname(os.path.realpath(script) if os.path.islink(script) else script)
+    rest = search[1:] if search[:1] == [""] else search
+    sys.path = [folder, *rest]
+    # One of its own by the name of one that is here for this program's sake is meant.
+    for name in set(sys.modules) - before_own:
+        if "." not in name and any(os.path.exists(os.path.join(folder, name + end)) for end in (".py", "/__init__.py")):
+            del sys.modules[name]
 
 
 def main():
@@ -379,13 +482,14 @@ def main():
     os.set_inheritable(status_number, False)
     script = settings["script"]
     sys.argv = [script]
-    # As `python3 script` has it; `-c` has the current folder there.
-    sys.path[:1] = [os.path.dirname(os.path.realpath(script) if os.path.islink(script) else script)]
+    own_place(script)
     preloading = Preloading(script, settings["skip"])
     unfit = preloading.load()
     if unfit is not None:
         # It left threads or open files, which forks would share or lose: begin again without it.
         settings["skip"].append(unfit)
+        for pid in children():
+            os.kill(pid, signal.SIGKILL)
         os.set_inheritable(calls_number, True)
         os.set_inheritable(status_number, True)
         os.chdir(folder)

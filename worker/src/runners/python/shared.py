@@ -29,13 +29,16 @@ def serve(script, channel):
     requests = open(channel, "rb", closefd=False)
     with open(script, "rb") as file:
         source = file.read()
-    code = None
+    code, added = None, set()
     while True:
         line = requests.readline()
         if not line:
             return
         call = json.loads(line)
         text = requests.read(call["input"])
+        for name in added - call["env"].keys():
+            os.environ.pop(name, None)
+        added = set(call["env"])
         os.environ.update(call["env"])
         out, err = Kept(), Kept()
         sys.stdin = io.TextIOWrapper(io.BytesIO(text), encoding="utf-8", errors="surrogateescape")
@@ -67,8 +70,23 @@ def serve(script, channel):
             except ValueError:  # the script closed it
                 pass
         out, err = out.getvalue(), err.getvalue()[-STDERR_BYTES:]
-        head = b'{"ended": {"status": %d, "stdout": %d, "stderr": %d}}\n' % (status, len(out), len(err))
+        told = b'{"ended": {"status": %d, "stdout": %d, "stderr": %d, "left": %d}}\n'
+        head = told % (status, len(out), len(err), children())
         send(channel, head + out + err)
+
+
+def children():
+    """How many processes the script left, those that have ended waited for."""
+    try:
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
+    except ChildProcessError:
+        return 0
+    try:
+        with open(f"/proc/self/task/{os.getpid()}/children") as file:
+            return len(file.read().split())
+    except OSError:
+        return 1
 
 
 def exit_status(code):

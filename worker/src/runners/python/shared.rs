@@ -55,7 +55,13 @@ struct Interpreter {
 #[derive(Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Answer {
-    Ended { status: i32, stdout: usize, stderr: usize },
+    Ended {
+        status: i32,
+        stdout: usize,
+        stderr: usize,
+        /// Processes that the script left running.
+        left: u32,
+    },
 }
 
 impl Shared {
@@ -81,10 +87,15 @@ impl Shared {
         let ran = interpreter.call(invocation).await;
         match ran {
             Ok(output) => {
-                *lock(&interpreter.place) = None;
-                self.give_back(interpreter);
+                // One with processes of its script goes, and they with it; the call's place is free after that.
+                if matches!(output, RawOutput::Process { leftovers: 0, .. }) {
+                    *lock(&interpreter.place) = None;
+                    self.give_back(interpreter);
+                }
                 Some(output)
             }
+            // It had ended while it was idle: the script never had the word.
+            Err(RunError::NotStarted { .. }) => None,
             Err(error) => Some(RawOutput::Failed(failure(&error))),
         }
     }
@@ -158,7 +169,7 @@ impl Interpreter {
         let mut stream = BufReader::new(UnixStream::from_std(stream).map_err(lost)?);
         let mut request = head.into_bytes();
         parts.iter().for_each(|part| request.extend_from_slice(part));
-        stream.write_all(&request).await.map_err(lost)?;
+        stream.write_all(&request).await.map_err(|_| RunError::NotStarted { errno: 0 })?;
         let answered = answer(&mut stream, &invocation.events).await?;
         self.last_used = Instant::now();
         Ok(answered)
@@ -176,14 +187,14 @@ async fn answer(stream: &mut BufReader<UnixStream>, events: &EventSink) -> Resul
             return Err(RunError::Launch(LaunchError::Lost));
         }
         match serde_json::from_slice(&line) {
-            Ok(Answer::Ended { status, stdout, stderr }) => {
+            Ok(Answer::Ended { status, stdout, stderr, left }) => {
                 if stdout > MAX_OUTPUT_BYTES || stderr > MAX_STDERR_BYTES {
                     return Err(RunError::OutputTooLarge);
                 }
                 let (mut out, mut err) = (vec![0; stdout], vec![0; stderr]);
                 stream.read_exact(&mut out).await.map_err(lost)?;
                 stream.read_exact(&mut err).await.map_err(lost)?;
-                return Ok(RawOutput::Process { stdout: out, stderr: err, exit: Exit::Code(status), leftovers: 0 });
+                return Ok(RawOutput::Process { stdout: out, stderr: err, exit: Exit::Code(status), leftovers: left });
             }
             Err(_) => events.line(&line).await,
         }
