@@ -91,6 +91,11 @@ async fn one_that_kills_what_watches_over_it() {
 }
 
 #[tokio::test]
+async fn one_whose_daemon_plays_the_workers_sentinel() {
+    survives("plays_sentinel", "EXECUTION_ERROR", "supervised").await;
+}
+
+#[tokio::test]
 async fn one_that_stops_what_watches_over_it() {
     survives("stops_parent", "TIMEOUT", "deadline").await;
 }

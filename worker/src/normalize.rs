@@ -65,10 +65,10 @@ fn of_value(text: &str) -> ExecuteResult {
     }
 }
 
-/// A server answers as a script prints. Where it says itself why it failed, that is worth more than a status; that it
+/// A server answers as a script prints, if it knows how (see [`Answer::of_server`]). Where it says itself why it failed, that is worth more than a status; that it
 /// succeeded is worth nothing beside one.
 fn of_answer(text: &str, otherwise: Option<SkillError>) -> ExecuteResult {
-    let answer = one_value(text).map(|value| (value, Answer::read(value)));
+    let answer = one_value(text).map(|value| (value, Answer::of_server(value)));
     match (answer, otherwise) {
         (Ok((_, Answer::Report(report))), otherwise) if otherwise.is_none() || report.outcome.is_err() => {
             of_report(&report, 0)

@@ -42,7 +42,7 @@ pub(crate) fn run(args: &Up, settings: &Settings, raw: &Raw, started: Instant) -
         let stop_workers = CancellationToken::new();
         // A skill that kills its worker and its supervisor makes its orphans ours.
         let strays = Strays::adopt().map_err(Failure::system("becoming the parent of orphans"))?;
-        let strays = Arc::new(strays);
+        let strays = Arc::new(strays.of_workers());
         let sweeping = AbortOnDropHandle::new(tokio::spawn(sweep(Arc::clone(&strays))));
         let mut workers = JoinSet::new();
         for (number, socket) in sockets.iter().enumerate() {

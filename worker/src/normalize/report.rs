@@ -19,6 +19,8 @@ pub(super) enum Answer<'a> {
     Broken(&'static str),
 }
 
+const UNREADABLE: &str = "is an object whose keys can't be read";
+
 /// A normalized result. `skill_id` and `trace_id` in it are not looked at: the host knows them.
 pub(super) struct Report<'a> {
     /// The data of a success, or the error of a failure.
@@ -40,9 +42,24 @@ impl<'a> Answer<'a> {
         if !value.get().starts_with('{') {
             return Self::Bare;
         }
-        let Ok(fields) = serde_json::from_str::<Fields<'a>>(value.get()) else {
-            return Self::Broken("is an object whose keys can't be read");
-        };
+        match serde_json::from_str(value.get()) {
+            Ok(fields) => Self::of(fields),
+            Err(_) => Self::Broken(UNREADABLE),
+        }
+    }
+
+    /// As [`read`](Self::read), but of a server that may never have heard of this contract: many have a `success` of
+    /// their own beside fields that are not ours. Only with `data`, or an `error` that says something, it is a report.
+    pub(super) fn of_server(value: &'a RawValue) -> Self {
+        if !value.get().starts_with('{') {
+            return Self::Bare;
+        }
+        let Ok(fields) = serde_json::from_str::<Fields<'a>>(value.get()) else { return Self::Broken(UNREADABLE) };
+        let says_why = fields.error.is_some_and(|error| error.get().starts_with(['{', '"']));
+        if fields.data.is_some() || says_why { Self::of(fields) } else { Self::Bare }
+    }
+
+    fn of(fields: Fields<'a>) -> Self {
         let success = match fields.success[..] {
             [] => return Self::Bare,
             [one] => match one.get() {

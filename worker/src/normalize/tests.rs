@@ -156,3 +156,25 @@ fn a_skill_can_not_blame_its_host() {
     let result = judge(r#"{"success": false, "error": {"code": "TOOL_INVOCATION_ERROR", "message": "no"}}"#, 1);
     assert_eq!(result.error.unwrap().blame(), Blame::Skill);
 }
+
+#[test]
+fn a_servers_own_success_is_data_unless_it_has_data_or_says_why_not() {
+    let judge = |json: &str| normalize(RawOutput::Answer { json: json.to_owned(), otherwise: None }, false);
+    for bare in [
+        r#"{"success":true,"errors":[],"result":{"id":1}}"#,
+        r#"{"success":false,"errors":[{"code":1}]}"#,
+        r#"{"success":true,"error":null,"result":1}"#,
+        r#"{"success":false,"error":true}"#,
+        r#"{"success":true}"#,
+    ] {
+        assert_eq!(data(&judge(bare)), bare);
+    }
+    assert_eq!(data(&judge(r#"{"success":true,"data":[1]}"#)), "[1]");
+    assert_eq!(error(&judge(r#"{"success":false,"error":"no"}"#)).1, "no");
+    let reported = judge(r#"{"success":false,"error":{"code":"NOT_FOUND","message":"gone"}}"#);
+    assert_eq!(error(&reported), (ErrorCode::NotFound, "gone"));
+    // A failing status stays one.
+    let otherwise = Some(SkillError::new(ErrorCode::NetworkError, "503"));
+    let json = r#"{"success":true,"result":1}"#.to_owned();
+    assert_eq!(error(&normalize(RawOutput::Answer { json, otherwise }, false)), (ErrorCode::NetworkError, "503"));
+}

@@ -1,7 +1,8 @@
 //! Children this process did not start: orphans that came to it because their supervisor or their worker was killed, or
 //! because it is process 1 of a container. Whatever is not known is a stray, is killed with all its descendants, and is
-//! waited for. But for a sentinel: the orphan of a worker that was killed, it removes what that worker had running
-//! elsewhere, and is left alone for a while.
+//! waited for. But for the sentinel of a worker that was killed: it removes what that worker had running elsewhere, and
+//! the parent of workers leaves it alone for a while. Any skill can start one, so there is one for each worker, and its
+//! time is counted from the worker's end.
 
 use std::collections::HashMap;
 use std::os::unix::fs::MetadataExt as _;
@@ -23,8 +24,17 @@ pub const SPARED_FOR: Duration = Duration::from_secs(10);
 pub struct Strays {
     /// How many of our children have, or had until a moment ago, this process id: ids are used again.
     known: Mutex<HashMap<i32, u32>>,
-    /// The orphans that are left alone, and since when.
-    spared: Mutex<HashMap<i32, Instant>>,
+    /// Whose sentinels are left alone; empty if our children are no workers.
+    workers: Option<Mutex<Vec<Watched>>>,
+}
+
+/// A worker, and the one sentinel it may leave behind.
+#[derive(Debug)]
+struct Watched {
+    worker: i32,
+    /// When its sentinel's time is over. Counted from when the worker was seen to be dead.
+    until: Option<Instant>,
+    sentinel: Option<i32>,
 }
 
 impl Strays {
@@ -36,7 +46,13 @@ impl Strays {
     pub fn adopt() -> std::io::Result<Self> {
         let before = Snapshot::take().children(own_pid()).map(|child| (child.pid, 1)).collect();
         set_child_subreaper(Some(getpid()))?;
-        Ok(Self { known: Mutex::new(before), spared: Mutex::default() })
+        Ok(Self { known: Mutex::new(before), workers: None })
+    }
+
+    /// All that is started from here on are workers: when one of them dies, one sentinel is left alone for
+    /// [`SPARED_FOR`].
+    pub fn of_workers(self) -> Self {
+        Self { workers: Some(Mutex::default()), ..self }
     }
 
     /// Starts a child and knows it. `start` gives its process id beside whatever it made.
@@ -49,12 +65,19 @@ impl Strays {
         let (child, pid) = start()?;
         if let Some(pid) = pid {
             *known.entry(pid as i32).or_default() += 1;
+            if let Some(workers) = &self.workers {
+                lock(workers).push(Watched { worker: pid as i32, until: None, sentinel: None });
+            }
         }
         Ok(child)
     }
 
     /// Forgets a child that has ended and was waited for.
     pub fn ended(&self, pid: u32) {
+        if let Some(workers) = &self.workers {
+            // Its id may be another process's from here on.
+            bury(&mut lock(workers), Instant::now(), |worker| worker == pid as i32);
+        }
         let mut known = self.lock();
         if let Some(count) = known.get_mut(&(pid as i32)) {
             *count -= 1;
@@ -73,7 +96,12 @@ impl Strays {
         let strays: Vec<_> = snapshot.children(own_pid()).filter(|child| !known.contains_key(&child.pid)).collect();
         let spared = self.spare(strays.iter().filter(|it| !it.zombie).map(|it| it.pid));
         let mut alive = 0;
-        for stray in strays.iter().filter(|it| !spared.contains(&it.pid)) {
+        for stray in &strays {
+            if spared.contains(&stray.pid) {
+                // A true one has no children.
+                snapshot.descendants(stray.pid).iter().for_each(|process| tree::kill(process.pid));
+                continue;
+            }
             if !stray.zombie {
                 alive += 1;
                 snapshot.descendants(stray.pid).iter().for_each(|process| tree::kill(process.pid));
@@ -84,21 +112,48 @@ impl Strays {
         alive
     }
 
-    /// Which of these are sentinels whose time is not over.
+    /// Which of these are sentinels of dead workers, in their time.
     fn spare(&self, strays: impl Iterator<Item = i32>) -> Vec<i32> {
-        let mut spared = self.spared.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(workers) = &self.workers else { return Vec::new() };
         let sentinels: Vec<_> = strays.filter(|pid| is_sentinel(*pid)).collect();
-        spared.retain(|pid, _| sentinels.contains(pid));
-        let in_time = |pid: &i32| spared.entry(*pid).or_insert_with(Instant::now).elapsed() < SPARED_FOR;
-        sentinels.into_iter().filter(in_time).collect()
+        let (mut workers, now) = (lock(workers), Instant::now());
+        // Its orphans come before anybody has waited for it.
+        bury(&mut workers, now, |worker| matches!(tree::state(worker), None | Some('Z' | 'X')));
+        spare(&mut workers, &sentinels, now)
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<i32, u32>> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.known)
     }
 }
 
-/// Whether a process is our own binary in this role. A skill may start one as well, and gains a few seconds by it.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The time of a dead worker's sentinel begins.
+fn bury(workers: &mut [Watched], now: Instant, is_dead: impl Fn(i32) -> bool) {
+    for it in workers.iter_mut().filter(|it| it.until.is_none() && is_dead(it.worker)) {
+        it.until = Some(now + SPARED_FOR);
+    }
+}
+
+/// One for each dead worker, and always the same.
+fn spare(workers: &mut Vec<Watched>, sentinels: &[i32], now: Instant) -> Vec<i32> {
+    workers.retain(|it| it.until.is_none_or(|until| now < until));
+    let mut spared = Vec::new();
+    for pid in sentinels {
+        let its_own = workers.iter().position(|it| it.sentinel == Some(*pid));
+        let free = || workers.iter().position(|it| it.until.is_some() && it.sentinel.is_none());
+        if let Some(place) = its_own.or_else(free) {
+            workers[place].sentinel = Some(*pid);
+            spared.push(*pid);
+        }
+    }
+    spared
+}
+
+/// Whether a process is our own binary in this role. A skill may start one as well.
 fn is_sentinel(pid: i32) -> bool {
     let file = |process: &str| {
         let found = std::fs::metadata(format!("/proc/{process}/exe")).ok()?;
@@ -116,4 +171,32 @@ pub fn is_stopped(pid: u32) -> bool {
 
 fn own_pid() -> i32 {
     getpid().as_raw_nonzero().get()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_dead_worker_leaves_one_sentinel_for_ten_seconds_and_no_more() {
+        let now = Instant::now();
+        let watched = |worker| Watched { worker, until: None, sentinel: None };
+        let mut workers = vec![watched(1), watched(2)];
+        assert!(spare(&mut workers, &[10], now).is_empty(), "all workers live");
+        bury(&mut workers, now, |worker| worker == 1);
+        assert_eq!(spare(&mut workers, &[10, 11], now), [10]);
+        // Neither a look, nor a fork, nor a second death of the same worker gives more time.
+        let later = now + SPARED_FOR / 2;
+        bury(&mut workers, later, |worker| worker == 1);
+        assert_eq!(spare(&mut workers, &[12, 10], later), [10]);
+        assert!(spare(&mut workers, &[12], later).is_empty());
+        assert!(spare(&mut workers, &[10, 12], now + SPARED_FOR).is_empty());
+        assert_eq!(workers.len(), 1);
+    }
+
+    #[test]
+    fn who_has_no_workers_spares_nobody() {
+        let strays = Strays { known: Mutex::default(), workers: None };
+        assert!(strays.spare([own_pid()].into_iter()).is_empty());
+    }
 }

@@ -132,10 +132,17 @@ impl Docker {
             match unless(&gone, call::run_within(&container, argv.clone(), env.clone(), &task)).await {
                 Some(Err(Failure::NotStarted(error))) => {
                     tracing::debug!(%error, "a container that waited could not be used");
-                    self.ahead.give_up(&manifest);
+                    if matches!(error, Error::DockerResponseServerError { .. }) {
+                        self.ahead.failed(&manifest);
+                    }
                     container.remove().await;
                 }
-                ended => return finish(container, ended, answer).await,
+                ended => {
+                    if let Some(Ok(_)) = &ended {
+                        self.ahead.held(&manifest);
+                    }
+                    return finish(container, ended, answer).await;
+                }
             }
         }
         if gone.is_cancelled() {
@@ -230,11 +237,16 @@ impl Runner for Docker {
         let idle = wanted.is_empty();
         self.lookout.tend(wanted);
         self.ahead.tend(manifests);
+        if self.lookout.came_back() {
+            self.ahead.forgive();
+        }
         let mut swept = self.swept.lock().unwrap_or_else(PoisonError::into_inner);
-        if !idle && swept.is_none_or(|it| it.elapsed() >= SWEEP_EVERY) {
+        if (!idle || self.fleet.has_lost()) && swept.is_none_or(|it| it.elapsed() >= SWEEP_EVERY) {
             *swept = Some(Instant::now());
             let fleet = Arc::clone(&self.fleet);
-            self.fleet.spawn(async move { fleet.sweep().await });
+            self.fleet.spawn(async move {
+                fleet.sweep().await;
+            });
         }
     }
 

@@ -50,7 +50,10 @@ impl Http {
         let How::Http(settings) = &invocation.manifest.how else { return unavailable() };
         let Ok(secrets) = Secrets::of(settings) else { return unavailable() };
         let answered = match request::fill(settings, &invocation.input, &secrets) {
-            Ok(request) => self.send(request, settings, invocation).await,
+            Ok(request) => {
+                let sent = self.send(request, settings, invocation);
+                self.clients.for_skill(&invocation.manifest.id, sent).await
+            }
             Err(error) => Err(error),
         };
         let raw = match answered {

@@ -31,9 +31,13 @@ struct Pool {
     warm: Warm,
     waiting: Vec<(Container, Instant)>,
     starting: usize,
-    /// What holds them did not hold: no more are made until the manifest changes.
-    broken: bool,
+    /// How many in a row could not be used: what holds them may not hold. At [`MAX_FAILURES`] no more are made, until the
+    /// manifest changes or the engine comes back.
+    failures: u32,
 }
+
+/// An engine that is started again stops all that wait: one failure says nothing of what holds them.
+const MAX_FAILURES: u32 = 3;
 
 impl Ahead {
     pub(super) fn new(fleet: Arc<Fleet>) -> Self {
@@ -68,10 +72,10 @@ impl Ahead {
             warm: warm.clone(),
             waiting: Vec::new(),
             starting: 0,
-            broken: false,
+            failures: 0,
         });
         let there = pool.waiting.len() + pool.starting;
-        let wanted = if pool.broken { 0 } else { warm.containers.saturating_sub(there) };
+        let wanted = if pool.is_broken() { 0 } else { warm.containers.saturating_sub(there) };
         pool.starting += wanted;
         drop(pools);
         self.remove(old.map_or_else(Vec::new, |it| it.waiting.into_iter().map(|(container, _)| container).collect()));
@@ -102,14 +106,29 @@ impl Ahead {
         self.remove(left);
     }
 
-    /// What holds the containers of this skill did not.
-    pub(super) fn give_up(&self, manifest: &Manifest) {
-        if let Some(pool) = self.pools().by_skill.get_mut(&manifest.id)
-            && !pool.broken
-        {
-            pool.broken = true;
-            tracing::warn!(skill_id = manifest.id, "warm.hold did not hold its container: calls start their own");
+    /// One could not be used. Those that wait beside it are most likely no better, and are let go of.
+    pub(super) fn failed(&self, manifest: &Manifest) {
+        let mut pools = self.pools();
+        let Some(pool) = pools.by_skill.get_mut(&manifest.id) else { return };
+        pool.failures = pool.failures.saturating_add(1);
+        if pool.failures == MAX_FAILURES {
+            tracing::warn!(skill_id = manifest.id, "warm.hold does not hold its container: calls start their own");
         }
+        let removed: Vec<_> = pool.waiting.drain(..).map(|(container, _)| container).collect();
+        drop(pools);
+        self.remove(removed);
+    }
+
+    /// One served a call.
+    pub(super) fn held(&self, manifest: &Manifest) {
+        if let Some(pool) = self.pools().by_skill.get_mut(&manifest.id) {
+            pool.failures = 0;
+        }
+    }
+
+    /// The engine was away: what failed meanwhile was its fault.
+    pub(super) fn forgive(&self) {
+        self.pools().by_skill.values_mut().for_each(|pool| pool.failures = 0);
     }
 
     /// Lets go of what waited too long, and of skills that are no more.
@@ -148,6 +167,10 @@ impl Ahead {
 }
 
 impl Pool {
+    fn is_broken(&self) -> bool {
+        self.failures >= MAX_FAILURES
+    }
+
     fn serves(&self, manifest: &Manifest, image_id: &str) -> bool {
         self.image_id == image_id && *self.manifest == *manifest
     }

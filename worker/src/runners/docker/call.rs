@@ -52,7 +52,7 @@ pub(super) async fn run(container: &Container, task: &Task<'_>) -> Result<RawOut
     let options = AttachContainerOptionsBuilder::default().stdin(true).stdout(true).stderr(true).stream(true).build();
     // Before the start, so that no output is missed.
     let attached = client.attach_container(name, Some(options)).await.map_err(Failure::NotStarted)?;
-    client.start_container(name, None).await.map_err(Failure::NotStarted)?;
+    client.start_container(name, None).await.map_err(not_started_if_refused)?;
     let ended = async {
         match client.wait_container(name, None).next().await {
             // The code is asked for below, with the rest.
@@ -86,9 +86,9 @@ pub(super) async fn run_within(
         ..CreateExecOptions::default()
     };
     let id = client.create_exec(&container.name, options).await.map_err(Failure::NotStarted)?.id;
-    let streams = match client.start_exec(&id, None).await.map_err(Failure::NotStarted)? {
+    let streams = match client.start_exec(&id, None).await.map_err(not_started_if_refused)? {
         StartExecResults::Attached { output, input } => Streams { output, input },
-        StartExecResults::Detached => return Err(Failure::NotStarted(Error::RequestTimeoutError)),
+        StartExecResults::Detached => return Err(Fault::Engine(Error::RequestTimeoutError).into()),
     };
     let silent = CancellationToken::new();
     let code = std::sync::Mutex::new(None);
@@ -117,6 +117,15 @@ pub(super) async fn run_within(
     let code = code.into_inner().ok().flatten().unwrap_or(-1);
     let memory_ran_out = !killed.load(Ordering::Relaxed) && state(container).await?.oom_killed == Some(true);
     judge(container, task, said, code, memory_ran_out).await
+}
+
+/// Once it was asked to start, only the engine's own no says that nothing happened: after a broken connection the skill
+/// may be running, and must not be run again.
+fn not_started_if_refused(error: Error) -> Failure {
+    match error {
+        Error::DockerResponseServerError { .. } => Failure::NotStarted(error),
+        other => Fault::Engine(other).into(),
+    }
 }
 
 async fn state(container: &Container) -> Result<ContainerState, Failure> {
@@ -188,6 +197,15 @@ pub(super) fn new_mark() -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_the_engines_own_no_means_that_nothing_was_started() {
+        let refused = Error::DockerResponseServerError { status_code: 409, message: "not running".to_owned() };
+        assert!(matches!(not_started_if_refused(refused), Failure::NotStarted(_)));
+        for unknown in [Error::RequestTimeoutError, Error::from(std::io::Error::other("broken"))] {
+            assert!(matches!(not_started_if_refused(unknown), Failure::Fault(Fault::Engine(_))));
+        }
+    }
 
     #[test]
     fn an_exit_code_above_128_is_a_signal() {

@@ -37,6 +37,8 @@ pub(super) struct Fleet {
     tasks: TaskTracker,
     /// The names of those that are made, run, or are being removed.
     live: Mutex<HashSet<String>>,
+    /// The names of those that could not be removed: for the sweep.
+    lost: Mutex<HashSet<String>>,
     made: AtomicU64,
 }
 
@@ -49,8 +51,9 @@ pub(super) struct Container {
 
 impl Fleet {
     pub(super) fn new(engine: Engine, owner: Owner, sentinel: Sentinel, runtime: Handle) -> Arc<Self> {
-        let (tasks, live, made) = (TaskTracker::new(), Mutex::default(), AtomicU64::new(0));
-        Arc::new(Self { engine, owner, sentinel, runtime, tasks, live, made })
+        let (tasks, made) = (TaskTracker::new(), AtomicU64::new(0));
+        let (live, lost) = (Mutex::default(), Mutex::default());
+        Arc::new(Self { engine, owner, sentinel, runtime, tasks, live, lost, made })
     }
 
     /// Does this whatever becomes of the caller.
@@ -82,35 +85,61 @@ impl Fleet {
         }
     }
 
-    /// Removes what dead workers left behind, and what of our own was not removed when it should have been.
-    pub(super) async fn sweep(&self) {
-        let Ok(client) = self.engine.client() else { return };
+    /// Removes what dead workers left behind, and what of our own was not removed when it should have been. Whether of
+    /// our own nothing is left to be removed.
+    pub(super) async fn sweep(&self) -> bool {
+        let Ok(client) = self.engine.client() else { return false };
         // What is made or removed during the request is in one of the two.
         let before = self.live().clone();
-        let Ok(found) = list(&client, INSTANCE).await else { return };
+        let lost_before = self.lost().clone();
+        let Ok(found) = list(&client, INSTANCE).await else { return false };
         let after = self.live().clone();
         let is_live = |name: &String| before.contains(name) || after.contains(name);
-        let mut removed = 0;
+        let (mut removed, mut left) = (0, HashSet::new());
         for (name, labels) in found {
             let own = labels.get(INSTANCE) == Some(&self.owner.instance);
             let lost = if own { !is_live(&name) } else { self.owner.is_abandoned(&labels, self.engine.is_local()) };
-            if lost && remove(&client, &name).await {
+            if !lost {
+                continue;
+            }
+            if remove(&client, &name).await {
                 removed += 1;
+            } else if own {
+                left.insert(name);
             }
         }
         if removed > 0 {
             tracing::warn!(removed, "removed containers that nobody needed any more");
         }
+        let mut lost = self.lost();
+        // What was given up during the request was not looked at.
+        lost.retain(|name| left.contains(name) || is_live(name) || !lost_before.contains(name));
+        lost.extend(left);
+        lost.is_empty()
     }
 
-    /// Waits for every container's end.
+    /// Whether there are containers that could not be removed.
+    pub(super) fn has_lost(&self) -> bool {
+        !self.lost().is_empty()
+    }
+
+    /// Waits for every container's end, and looks once more whether there is one left.
     pub(super) async fn close(&self) {
         self.tasks.close();
-        if tokio::time::timeout(END_WITHIN, self.tasks.wait()).await.is_err() {
+        let end = async {
+            self.tasks.wait().await;
+            // Who never made one has nothing to look for.
+            self.made.load(Ordering::Relaxed) == 0 || self.sweep().await
+        };
+        if !matches!(tokio::time::timeout(END_WITHIN, end).await, Ok(true)) {
             tracing::warn!("not all containers could be removed; the sentinel goes on");
             return self.sentinel.leave();
         }
         self.sentinel.dismiss().await;
+    }
+
+    fn lost(&self) -> MutexGuard<'_, HashSet<String>> {
+        self.lost.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn live(&self) -> MutexGuard<'_, HashSet<String>> {
@@ -123,11 +152,13 @@ impl Container {
     pub(super) async fn remove(self) {
         for attempt in 0..TRIES {
             if remove(&self.client, &self.name).await {
-                break;
+                self.fleet.live().remove(&self.name);
+                return;
             }
             tokio::time::sleep(STEP * 2_u32.pow(attempt)).await;
         }
-        // If it is still there, the sweep takes it for what it is.
+        // The sweep takes it for what it is. In this order: at each moment one of the two has it.
+        self.fleet.lost().insert(self.name.clone());
         self.fleet.live().remove(&self.name);
     }
 }

@@ -30,9 +30,14 @@ impl<'a> Arguments<'a> {
         self.0.iter().filter(move |it| !is_placed(&it.0)).map(|it| (it.0.as_ref(), it.1))
     }
 
-    /// A template with its values: none if an argument of it is absent or `null`; several if it has one argument, and
-    /// that is a list.
-    pub(super) fn expand(&self, text: &Text, secrets: &Secrets) -> Result<Vec<String>, SkillError> {
+    /// A template with its values, within the budget: none if an argument of it is absent or `null`; several if it has
+    /// one argument, and that is a list.
+    pub(super) fn expand(
+        &self,
+        text: &Text,
+        secrets: &Secrets,
+        budget: &mut Budget,
+    ) -> Result<Vec<String>, SkillError> {
         let lone = text.arguments().count() == 1;
         let mut filled = vec![String::new()];
         for part in &text.0 {
@@ -41,26 +46,61 @@ impl<'a> Arguments<'a> {
                 Part::Variable(name) => secrets.get(name),
                 Part::Argument(name) => {
                     let Some(value) = self.get(name).filter(|it| it.get() != "null") else { return Ok(Vec::new()) };
-                    let values = texts(value);
+                    let before = filled.first().cloned().unwrap_or_default();
+                    // From here on it is counted with each value.
+                    budget.left += before.len();
+                    let values = texts(value, before.len(), budget)?;
                     if values.len() != 1 && !lone {
                         return Err(unfit(name, "must not be a list: it is a part of a longer text"));
                     }
-                    let before = filled.first().cloned().unwrap_or_default();
                     filled = values.into_iter().map(|value| before.clone() + &value).collect();
                     continue;
                 }
             };
+            budget.spend(value.len().saturating_mul(filled.len()))?;
             filled.iter_mut().for_each(|it| it.push_str(value));
         }
         Ok(filled)
     }
 }
 
-/// A value as text: a list has several, and what nests deeper is JSON.
-pub(super) fn texts(value: &RawValue) -> Vec<String> {
+/// How much of a request may still be made: a list repeats what stands around it.
+pub(super) struct Budget {
+    left: usize,
+    most: usize,
+    what: &'static str,
+}
+
+impl Budget {
+    /// At most this many bytes for `what`.
+    pub(super) fn new(most: usize, what: &'static str) -> Self {
+        Self { left: most, most, what }
+    }
+
+    /// Before the bytes are there.
+    pub(super) fn spend(&mut self, bytes: usize) -> Result<(), SkillError> {
+        let left = self.left.checked_sub(bytes);
+        self.left = left.ok_or_else(|| self.over())?;
+        Ok(())
+    }
+
+    /// What to say if more is needed.
+    pub(super) fn over(&self) -> SkillError {
+        let message = format!("the arguments make a {} of more than {} bytes", self.what, self.most);
+        SkillError::new(ErrorCode::InvalidArgument, message)
+    }
+}
+
+/// A value as text: a list has several, and what nests deeper is JSON. Each will have this many bytes `beside` it.
+pub(super) fn texts(value: &RawValue, beside: usize, budget: &mut Budget) -> Result<Vec<String>, SkillError> {
+    let mut one = |value: &RawValue| {
+        let text = text(value);
+        budget.spend(text.len().saturating_add(beside))?;
+        Ok(text)
+    };
     match serde_json::from_str::<Vec<&RawValue>>(value.get()) {
-        Ok(items) => items.into_iter().filter(|it| it.get() != "null").map(text).collect(),
-        Err(_) => vec![text(value)],
+        Ok(items) => items.into_iter().filter(|it| it.get() != "null").map(one).collect(),
+        Err(_) => Ok(vec![one(value)?]),
     }
 }
 
@@ -101,3 +141,31 @@ impl<'de> Deserialize<'de> for Arguments<'de> {
 /// A key, borrowed unless it has escapes.
 #[derive(serde::Deserialize)]
 struct Key<'a>(#[serde(borrow)] Cow<'a, str>);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn expand(input: &str, before: usize, most: usize) -> Result<Vec<String>, SkillError> {
+        let text = Text(vec![Part::Literal("x".repeat(before)), Part::Argument("a".to_owned())]);
+        let mut budget = Budget::new(most, "URL");
+        Arguments::read(input.as_bytes())?.expand(&text, &Secrets::default(), &mut budget)
+    }
+
+    #[test]
+    fn what_stands_before_a_list_is_counted_with_each_of_its_items() {
+        assert_eq!(expand(r#"{"a": ["b", "c"]}"#, 3, 8).unwrap(), ["xxxb", "xxxc"]);
+        assert_eq!(expand(r#"{"a": "bcdef"}"#, 3, 8).unwrap(), ["xxxbcdef"]);
+        for (input, before) in [(r#"{"a": ["b", "c"]}"#, 4), (r#"{"a": "bcdef"}"#, 4), (r#"{"a": []}"#, 9)] {
+            let error = expand(input, before, 8).unwrap_err();
+            assert_eq!(error.code(), ErrorCode::InvalidArgument);
+            assert_eq!(error.message, "the arguments make a URL of more than 8 bytes");
+        }
+    }
+
+    #[test]
+    fn a_list_that_would_take_gigabytes_is_refused_before_it_is_made() {
+        let list = format!(r#"{{"a": [{}"0"]}}"#, r#""0","#.repeat(900_000));
+        assert!(expand(&list, 8 * 1024, 16 * 1024).is_err());
+    }
+}

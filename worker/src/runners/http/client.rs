@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use reqwest::redirect::Policy;
 use tokio::runtime::{Handle, Id};
-use tokio::sync::{OnceCell, Semaphore, oneshot};
+use tokio::sync::{OnceCell, OwnedSemaphorePermit, Semaphore, oneshot};
 
 use super::egress::{Reach, Refusal};
 
@@ -40,10 +40,19 @@ const MAX_HEADERS: usize = 100;
 /// How many names a worker looks up at a time. The system's resolver can't be stopped, only left alone.
 const LOOK_UPS: usize = 32;
 
+/// How many of them one skill may have: a server may redirect to any number of names that take forever.
+const LOOK_UPS_OF_SKILL: usize = 4;
+
+tokio::task_local! {
+    /// The look-ups of the skill whose request it is. Clients are shared by skills.
+    static OF_SKILL: Arc<Semaphore>;
+}
+
 /// The clients of a worker.
 pub(crate) struct Clients {
     by_place: Mutex<HashMap<Place, Kept>>,
     look_ups: Arc<Semaphore>,
+    of_skills: Mutex<HashMap<String, Arc<Semaphore>>>,
 }
 
 /// A runtime, and what is allowed.
@@ -57,7 +66,24 @@ struct Kept {
 
 impl Clients {
     pub(crate) fn new() -> Self {
-        Self { by_place: Mutex::default(), look_ups: Arc::new(Semaphore::new(LOOK_UPS)) }
+        let look_ups = Arc::new(Semaphore::new(LOOK_UPS));
+        Self { by_place: Mutex::default(), look_ups, of_skills: Mutex::default() }
+    }
+
+    /// Sends requests for a skill, whose look-ups are counted.
+    pub(crate) async fn for_skill<T>(&self, skill_id: &str, requests: impl Future<Output = T>) -> T {
+        let of_skill = self.look_ups_of(skill_id);
+        OF_SKILL.scope(of_skill, requests).await
+    }
+
+    fn look_ups_of(&self, skill_id: &str) -> Arc<Semaphore> {
+        let mut of_skills = self.of_skills.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = of_skills.get(skill_id) {
+            return Arc::clone(known);
+        }
+        let new = Arc::new(Semaphore::new(LOOK_UPS_OF_SKILL));
+        of_skills.insert(skill_id.to_owned(), Arc::clone(&new));
+        new
     }
 
     /// The client of this runtime for what is allowed. It follows no redirect, and asks nobody else's proxy.
@@ -89,6 +115,10 @@ impl Clients {
     pub(crate) fn tidy(&self, idle: Duration) {
         let mut kept = self.by_place.lock().unwrap_or_else(PoisonError::into_inner);
         kept.retain(|_, it| it.used.elapsed() < idle);
+        drop(kept);
+        // A request holds it, and so does a look-up that nobody waits for any more.
+        let mut of_skills = self.of_skills.lock().unwrap_or_else(PoisonError::into_inner);
+        of_skills.retain(|_, it| Arc::strong_count(it) > 1);
     }
 
     /// Lets go of all.
@@ -149,9 +179,15 @@ struct Guard {
 impl Resolve for Guard {
     fn resolve(&self, name: Name) -> Resolving {
         let (reach, look_ups) = (self.reach.clone(), Arc::clone(&self.look_ups));
+        // Asked now, in the task that sends: what is polled later may be polled elsewhere.
+        let of_skill = OF_SKILL.try_with(Arc::clone).ok();
         Box::pin(async move {
             let host = name.as_str().to_owned();
-            let found = look_up(host.clone(), look_ups).await?;
+            let own = match of_skill {
+                Some(of_skill) => Some(of_skill.acquire_owned().await?),
+                None => None,
+            };
+            let found = look_up(host.clone(), own, look_ups).await?;
             let (mut open, mut refusal) = (Vec::with_capacity(found.len()), None);
             for address in found {
                 match reach.check_address(&host, address.ip()) {
@@ -168,12 +204,16 @@ impl Resolve for Guard {
 }
 
 /// Asks the system on a thread that nobody waits for at the end: a runtime that ends would wait for its own.
-async fn look_up(host: String, look_ups: Arc<Semaphore>) -> std::io::Result<Vec<SocketAddr>> {
+async fn look_up(
+    host: String,
+    own: Option<OwnedSemaphorePermit>,
+    look_ups: Arc<Semaphore>,
+) -> std::io::Result<Vec<SocketAddr>> {
     let permit = look_ups.acquire_owned().await.map_err(std::io::Error::other)?;
     let (sender, receiver) = oneshot::channel();
     std::thread::Builder::new().name("look-up".to_owned()).spawn(move || {
         let found = (host.as_str(), 0).to_socket_addrs().map(Iterator::collect);
-        drop(permit);
+        drop((permit, own));
         let _ = sender.send(found);
     })?;
     receiver.await.map_err(std::io::Error::other)?
@@ -220,6 +260,25 @@ mod tests {
         let request = tokio::spawn(client.get(&url).send());
         listener.accept().await.unwrap();
         request.abort();
+    }
+
+    #[tokio::test]
+    async fn a_skill_whose_look_ups_hang_holds_up_no_other() {
+        let (clients, url) = (Clients::new(), "http://localhost:9/");
+        let client = clients.get(reach(url, &[])).await.unwrap();
+        let hanging = clients.look_ups_of("slow").acquire_many_owned(LOOK_UPS_OF_SKILL as u32).await.unwrap();
+        let send = |skill| clients.for_skill(skill, client.get(url).send());
+        let mut slow = std::pin::pin!(send("slow"));
+        let other = tokio::select! {
+            _ = &mut slow => panic!("it looked up a fifth name"),
+            sent = send("other") => sent,
+        };
+        assert!(refusal(&other.unwrap_err()).is_some());
+        clients.tidy(IDLE);
+        assert!(clients.of_skills.lock().unwrap().contains_key("slow"));
+        drop(hanging);
+        assert!(refusal(&slow.await.unwrap_err()).is_some());
+        clients.tidy(IDLE);
     }
 
     #[tokio::test]

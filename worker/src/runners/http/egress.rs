@@ -118,15 +118,21 @@ fn is_metadata_name(name: &str) -> bool {
     names.contains(&name)
 }
 
+/// The metadata of most clouds; the credentials of Amazon's containers and pods; the metadata of Alibaba's cloud, Azure's,
+/// Oracle's.
+const METADATA_V4: [[u8; 4]; 6] = [
+    [169, 254, 169, 254],
+    [169, 254, 170, 2],
+    [169, 254, 170, 23],
+    [100, 100, 100, 200],
+    [168, 63, 129, 16],
+    [192, 0, 0, 192],
+];
+
 fn kind_v4(address: Ipv4Addr) -> Option<Kind> {
     let [a, b, c, _] = address.octets();
     Some(match (a, b, c) {
-        // The metadata of most clouds; of Alibaba's, Azure's, Oracle's.
-        _ if [[169, 254, 169, 254], [100, 100, 100, 200], [168, 63, 129, 16], [192, 0, 0, 192]]
-            .contains(&address.octets()) =>
-        {
-            Kind::Metadata
-        }
+        _ if METADATA_V4.contains(&address.octets()) => Kind::Metadata,
         (0, ..) => Kind::Unspecified,
         (127, ..) => Kind::Loopback,
         (10, ..) | (172, 16..=31, _) | (192, 168, _) => Kind::Private,
@@ -155,8 +161,8 @@ fn kind_v6(address: Ipv6Addr) -> Option<Kind> {
         [0x2001, 0, server_high, server_low, _, _, high, low] => {
             return kind_v4(v4(server_high, server_low)).or(kind_v4(v4(!high, !low)));
         }
-        // The metadata of Amazon's cloud, and of Google's.
-        [0xfd00, 0xec2, 0, 0, 0, 0, 0, 0x254] | [0xfd20, 0xce, 0, 0, 0, 0, 0, 0x254] => Kind::Metadata,
+        // The metadata of Amazon's cloud, the credentials of its pods; the metadata of Google's.
+        [0xfd00, 0xec2, 0, 0, 0, 0, 0, 0x254 | 0x23] | [0xfd20, 0xce, 0, 0, 0, 0, 0, 0x254] => Kind::Metadata,
         [0xfc00..=0xfdff, ..] => Kind::Private,
         [0xfe80..=0xfebf, ..] => Kind::LinkLocal,
         // Once private, and still so to some.
@@ -266,7 +272,10 @@ mod tests {
                     "100.100.100.200",
                     "168.63.129.16",
                     "192.0.0.192",
+                    "169.254.170.2",
+                    "169.254.170.23",
                     "fd00:ec2::254",
+                    "fd00:ec2::23",
                     "fd20:ce::254",
                 ],
             ),

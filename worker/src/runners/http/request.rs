@@ -6,7 +6,7 @@ use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderValue};
 use serde_json::Value;
 use url::Url;
 
-use super::arguments::{Arguments, text, texts, unfit};
+use super::arguments::{Arguments, Budget, text, texts, unfit};
 use super::secrets::Secrets;
 use crate::manifest::http::{Body, Header, Http, Method, Node, Part, Text, is_dots};
 
@@ -18,6 +18,9 @@ const MAX_HEADER_BYTES: usize = 8 * 1024;
 
 /// The largest body that is sent: arguments may stand in a template more than once.
 const MAX_BODY_BYTES: usize = 8 * 1024 * 1024;
+
+/// What stands between a name and its value.
+const SEPARATOR: usize = "=".len();
 
 /// A request, ready to be sent.
 #[derive(Debug, Clone)]
@@ -60,11 +63,18 @@ pub(super) fn fill(http: &Http, input: &Bytes, secrets: &Secrets) -> Result<Requ
             Some(Content { kind: "application/json", bytes: json.into() })
         }
         Body::Form => {
+            let mut budget = Budget::new(MAX_BODY_BYTES, "body");
             let mut form = url::form_urlencoded::Serializer::new(String::new());
             for (name, value) in others().filter(|it| it.1.get() != "null") {
-                form.extend_pairs(texts(value).into_iter().map(|value| (name, value)));
+                let values = texts(value, name.len() + SEPARATOR, &mut budget)?;
+                form.extend_pairs(values.into_iter().map(|value| (name, value)));
             }
-            Some(Content { kind: "application/x-www-form-urlencoded", bytes: form.finish().into() })
+            let bytes = form.finish();
+            // The encoding makes it longer, three times at most.
+            if bytes.len() > MAX_BODY_BYTES {
+                return Err(budget.over());
+            }
+            Some(Content { kind: "application/x-www-form-urlencoded", bytes: bytes.into() })
         }
         Body::Template(node) => {
             let mut json = String::new();
@@ -105,21 +115,24 @@ fn url(http: &Http, arguments: &Arguments<'_>, secrets: &Secrets) -> Result<Url,
         // The encoding leaves nothing to normalize: this would be a mistake of ours, and it must not be sent.
         return Err(SkillError::new(ErrorCode::InvalidArgument, "the arguments make no path of the skill's URL"));
     }
+    let mut budget = Budget::new(MAX_URL_BYTES, "URL");
     let mut pairs = Vec::new();
     for (name, text) in &http.query {
-        pairs.extend(arguments.expand(text, secrets)?.into_iter().map(|value| (name.as_str(), value)));
+        let values = arguments.expand(text, secrets, &mut budget)?;
+        budget.spend((name.len() + SEPARATOR).saturating_mul(values.len()))?;
+        pairs.extend(values.into_iter().map(|value| (name.as_str(), value)));
     }
     let others = || arguments.others(|name| http.placed.contains(name)).filter(|it| it.1.get() != "null");
     let others: Vec<_> = if http.body == Body::None { others().collect() } else { Vec::new() };
     for (name, value) in others {
-        pairs.extend(texts(value).into_iter().map(|value| (name, value)));
+        let values = texts(value, name.len() + SEPARATOR, &mut budget)?;
+        pairs.extend(values.into_iter().map(|value| (name, value)));
     }
     if !pairs.is_empty() {
         url.query_pairs_mut().extend_pairs(pairs);
     }
     if url.as_str().len() > MAX_URL_BYTES {
-        let message = format!("the arguments make a URL of more than {MAX_URL_BYTES} bytes");
-        return Err(SkillError::new(ErrorCode::InvalidArgument, message));
+        return Err(budget.over());
     }
     Ok(url)
 }
@@ -197,21 +210,18 @@ fn header_value(
     secrets: &Secrets,
 ) -> Result<Option<HeaderValue>, SkillError> {
     let Header { name, value } = header;
-    let values = arguments.expand(value, secrets)?;
+    let is_list = |argument: &&str| arguments.get(argument).is_some_and(|it| it.get().starts_with('['));
+    if let Some(list) = value.arguments().find(is_list) {
+        return Err(unfit(list, "must not be a list: it is sent in a header"));
+    }
+    let values = arguments.expand(value, secrets, &mut Budget::new(MAX_HEADER_BYTES, "header"))?;
     let refuse = |reason: &str| {
         let argument = value.arguments().next().unwrap_or(name.as_str());
         Err(unfit(argument, reason))
     };
-    let text = match &values[..] {
-        [] => return Ok(None),
-        [one] => one,
-        _ => return refuse("must not be a list: it is sent in a header"),
-    };
+    let Some(text) = values.first() else { return Ok(None) };
     if text.chars().any(char::is_control) {
         return refuse("must not hold a line break or another control character: it is sent in a header");
-    }
-    if text.len() > MAX_HEADER_BYTES {
-        return refuse("is too long for a header");
     }
     let Ok(mut sent) = HeaderValue::from_str(text).or_else(|_| HeaderValue::from_bytes(text.as_bytes())) else {
         return refuse("can't be sent in a header");
@@ -227,13 +237,14 @@ fn is_secret(header: &Header) -> bool {
 
 /// Writes JSON; false if there was nothing to write, because an argument is absent.
 fn write(node: &Node, arguments: &Arguments<'_>, secrets: &Secrets, json: &mut String) -> Result<bool, SkillError> {
+    let budget = || Budget::new(MAX_BODY_BYTES, "body");
     match node {
         Node::Literal(text) => json.push_str(text),
         Node::Argument(name, _) => match arguments.get(name) {
             Some(value) => json.push_str(value.get()),
             None => return Ok(false),
         },
-        Node::Text(text) => match &arguments.expand(text, secrets)?[..] {
+        Node::Text(text) => match &arguments.expand(text, secrets, &mut budget())?[..] {
             [] => return Ok(false),
             [one] => json.push_str(&Value::from(one.as_str()).to_string()),
             _ => return Err(unfit(text.arguments().next().unwrap_or_default(), "must not be a list here")),
@@ -246,8 +257,7 @@ fn write(node: &Node, arguments: &Arguments<'_>, secrets: &Secrets, json: &mut S
         })?,
     }
     if json.len() > MAX_BODY_BYTES {
-        let message = format!("the arguments make a request of more than {MAX_BODY_BYTES} bytes");
-        return Err(SkillError::new(ErrorCode::InvalidArgument, message));
+        return Err(budget().over());
     }
     Ok(true)
 }

@@ -173,3 +173,19 @@ fn arguments_are_read_in_order_and_the_last_of_a_name_counts() {
     assert_eq!(arguments.get("b").unwrap().get(), "[2]");
     assert!(Arguments::read(b"[1]").is_err());
 }
+
+#[test]
+fn a_list_multiplies_neither_a_header_nor_a_form_nor_a_query() {
+    let refused = |manifest: &str, input: String| {
+        let error = filled(manifest, &input).unwrap_err();
+        assert_eq!(error.code(), ErrorCode::InvalidArgument);
+        error.message
+    };
+    let header = "entry: https://a.example/\nhttp: {method: GET, headers: {X-Ids: 'ids {ids}'}}\n";
+    assert_eq!(refused(header, r#"{"ids": [1]}"#.to_owned()), "ids: must not be a list: it is sent in a header");
+    let long = format!(r#"{{"{}": [{}0]}}"#, "n".repeat(10_000), "0,".repeat(900_000));
+    let form = "entry: https://a.example/\nhttp: {body: form}\n";
+    assert_eq!(refused(form, long.clone()), "the arguments make a body of more than 8388608 bytes");
+    let query = "entry: https://a.example/\nhttp: {method: GET}\n";
+    assert_eq!(refused(query, long), "the arguments make a URL of more than 16384 bytes");
+}
