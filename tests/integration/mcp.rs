@@ -151,12 +151,12 @@ async fn a_cancelled_call_ends_alone() {
 }
 
 #[tokio::test]
-async fn a_server_that_does_not_stop_when_told_to_is_replaced() {
+async fn a_server_that_is_stuck_is_replaced() {
     let folder = skills(&[], "mcp: {calls: 2}");
     let system = start(&folder).await;
     let before = servers(&system);
     until("another process serves", PATIENCE, || async {
-        let call = InvokeRequest { timeout_ms: 300, ..request("own__deaf", json!({"seconds": 60})) };
+        let call = InvokeRequest { timeout_ms: 300, ..request("own__stuck", json!({"seconds": 600})) };
         let result = system.invoke(call).await;
         // In between there is no server.
         assert!(["MCP_TIMEOUT", "MCP_NETWORK_ERROR"].contains(&code(&result)), "{result:?}");
@@ -165,6 +165,31 @@ async fn a_server_that_does_not_stop_when_told_to_is_replaced() {
     })
     .await;
     assert!(call(&system, "echo", json!({})).await.success);
+}
+
+#[tokio::test]
+async fn a_server_that_gives_cancelled_calls_no_answer_is_let_be() {
+    let folder = skills(&[], "mcp: {calls: 2}");
+    let system = start(&folder).await;
+    let before = servers(&system);
+    for _ in 0..8 {
+        let call = InvokeRequest { timeout_ms: 100, ..request("own__slow", json!({"seconds": 60})) };
+        assert_eq!(code(&system.invoke(call).await), "MCP_TIMEOUT");
+    }
+    assert!(call(&system, "echo", json!({})).await.success);
+    assert_eq!(servers(&system), before);
+}
+
+#[tokio::test]
+async fn a_server_that_reads_no_more_is_replaced() {
+    let folder = skills(&[], "");
+    let system = start(&folder).await;
+    assert!(call(&system, "clog", json!({})).await.success);
+    // More than a pipe holds.
+    let big = json!({"text": "x".repeat(300_000)});
+    let result = call(&system, "plain", big.clone()).await;
+    assert_eq!(code(&result), "MCP_NETWORK_ERROR", "{result:?}");
+    assert!(call(&system, "plain", big).await.success);
 }
 
 #[tokio::test]
