@@ -208,7 +208,7 @@ mod tests {
         assert!(lines.line.capacity() <= 2 * MAX_MESSAGE_BYTES);
     }
 
-    #[tokio::test(start_paused = true)]
+    #[tokio::test]
     async fn a_server_that_does_not_read_is_ended() {
         let (_stdin, ours) = tokio::io::duplex(8);
         let (_stdout, theirs) = tokio::io::duplex(8);
