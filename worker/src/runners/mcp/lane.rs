@@ -98,7 +98,7 @@ async fn live(server: &Server, index: usize) -> End {
 
 /// Until the connection ends, for whatever reason.
 async fn watch(server: &Server, index: usize, opened: Opened) -> End {
-    let Opened { connection, service, mut process } = opened;
+    let Opened { connection, service, mut process, requests: _requests } = opened;
     let goodbye = service.cancellation_token();
     let mut serving = Box::pin(service.waiting().fuse());
     // What is asked of the server meanwhile: nothing of it may make this loop deaf.
