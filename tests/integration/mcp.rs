@@ -68,7 +68,8 @@ async fn tools_are_skills_over_grpc_and_rest() {
     let skill = system.get("/skills/own__echo").await.json();
     assert_eq!(
         (&skill["toolset"], &skill["idempotent"], &skill["destructive"]),
-        (&json!("own"), &json!(true), &json!(false))
+        (&json!("own"), &json!(false), &json!(true)),
+        "hints that nobody pinned are not believed"
     );
     let bad = system.get("/skills/own__badschema").await.json();
     assert_eq!(bad["status"], "unavailable");

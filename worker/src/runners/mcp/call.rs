@@ -25,6 +25,7 @@ use super::tap::Tap;
 use crate::admission::Slot;
 use crate::events::EventSink;
 use crate::runner::{Invocation, RawOutput};
+use crate::runners::http::secrets::Secrets;
 
 /// How long before its deadline a call is given up here, so that its error says whose time it was.
 const MARGIN: Duration = Duration::from_millis(15);
@@ -85,7 +86,7 @@ async fn attempts(server: &Arc<Server>, tool: &str, question: &Question, until: 
             Ok(place) => place,
             Err(reason) => return failed(Fault::Away { reason: &reason }),
         };
-        let (tap, events) = Tap::new(&question.sink, question.headers.clone());
+        let (tap, events) = Tap::new(&question.sink, question.headers.clone(), Arc::clone(&server.secrets));
         *question.tap() = Some(tap.clone());
         let mut request = question.request.clone();
         request.extensions.insert(tap.clone());
@@ -108,9 +109,10 @@ async fn attempts(server: &Arc<Server>, tool: &str, question: &Question, until: 
             Err(error) => Err(error),
         };
         match ended {
-            Ok(result) => return judge(&result, tool, tap.asked()),
+            Ok(result) => return judge(&result, tool, tap.asked(), &server.secrets),
             Err(ServiceError::McpError(error)) => {
-                let fault = Fault::Rpc { code: error.code.0, message: &error.message };
+                let message = server.secrets.scrub_text(error.message.into_owned());
+                let fault = Fault::Rpc { code: error.code.0, message: &message };
                 return RawOutput::Failed(graded(fault, tap.asked()));
             }
             Err(error) => {
@@ -153,9 +155,9 @@ async fn answer(
     ended
 }
 
-fn judge(result: &ServerResult, tool: &str, asked: bool) -> RawOutput {
+fn judge(result: &ServerResult, tool: &str, asked: bool, secrets: &Secrets) -> RawOutput {
     match result {
-        ServerResult::CallToolResult(result) => output::of(result, tool, asked),
+        ServerResult::CallToolResult(result) => output::of(result, tool, asked, secrets),
         // It wants something of the user before it goes on.
         ServerResult::InputRequiredResult(_) => {
             RawOutput::Failed(graded(Fault::Tool { text: "the tool asks the user something" }, true))
@@ -172,9 +174,12 @@ fn of_http(error: &ServiceError) -> Option<Fault<'static>> {
         StreamableHttpError::AuthRequired(_) => Some(Fault::Status(401)),
         StreamableHttpError::InsufficientScope(_) => Some(Fault::Status(403)),
         // The library has no other word for the rest of the statuses.
-        StreamableHttpError::UnexpectedServerResponse(text) => Some(status(text).map_or(Fault::NoResult, Fault::Status)),
-        StreamableHttpError::UnexpectedContentType(_)
-        | StreamableHttpError::ResponseBodyTooLarge { .. } => Some(Fault::NoResult),
+        StreamableHttpError::UnexpectedServerResponse(text) => {
+            Some(status(text).map_or(Fault::NoResult, Fault::Status))
+        }
+        StreamableHttpError::UnexpectedContentType(_) | StreamableHttpError::ResponseBodyTooLarge { .. } => {
+            Some(Fault::NoResult)
+        }
         _ => None,
     }
 }

@@ -14,9 +14,10 @@ use super::catalog::Catalog;
 use super::connection::Connection;
 use super::pins::{self, Pin};
 use super::{Host, lane};
-use crate::manifest::mcp::{Mcp, Pinning};
+use crate::manifest::mcp::{Mcp, Pinning, Reach, variables};
 use crate::manifest::{How, Manifest};
 use crate::runner::Offer;
+use crate::runners::http::secrets::Secrets;
 
 /// A server that is away for so long is lost: its tools are offered as unavailable. Until then calls wait for it.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -32,6 +33,8 @@ pub(super) struct Server {
     pub(super) manifest: Arc<Manifest>,
     pub(super) mcp: Mcp,
     pub(super) host: Host,
+    /// What its headers hold of the worker's variables.
+    pub(super) secrets: Arc<Secrets>,
     /// Where what outlives a call runs.
     pub(super) runtime: Handle,
     pub(super) lanes: Vec<Lane>,
@@ -103,6 +106,7 @@ impl Server {
             mcp: mcp.as_ref().clone(),
             lanes: (0..mcp.pool).map(|_| Lane::default()).collect(),
             host,
+            secrets: Arc::new(secrets(mcp)),
             runtime: Handle::current(),
             stop: CancellationToken::new(),
             room: Notify::new(),
@@ -231,6 +235,7 @@ impl Server {
     /// A connection could not be made, or ended; the next is tried at `next`.
     pub(super) fn down(&self, index: usize, reason: String, next: Instant) {
         let Some(lane) = self.lanes.get(index) else { return };
+        let reason = self.secrets.scrub_text(reason);
         let mut state = lane.state();
         let lost = state.away_since.get_or_insert_with(Instant::now).elapsed() >= PATIENCE;
         let known = state.down.as_ref().is_some_and(|(before, _)| *before == reason);
@@ -332,6 +337,13 @@ impl Server {
     fn why_down(&self) -> String {
         let why = self.lanes.iter().find_map(|lane| lane.state().down.as_ref().map(|(why, _)| why.clone()));
         why.unwrap_or_else(|| STARTING.to_owned())
+    }
+}
+
+fn secrets(mcp: &Mcp) -> Secrets {
+    match &mcp.reach {
+        Reach::Http { headers, .. } => Secrets::named(headers.iter().flat_map(|(_, value)| variables(value))),
+        Reach::Stdio { .. } => Secrets::default(),
     }
 }
 

@@ -17,6 +17,7 @@ use tokio::sync::{Notify, mpsc};
 
 use super::words::clean;
 use crate::events::EventSink;
+use crate::runners::http::secrets::Secrets;
 
 /// The longest text of an event that is passed on.
 const MAX_EVENT_TEXT: usize = 4096;
@@ -44,11 +45,17 @@ struct Inner {
     events: mpsc::Sender<Event>,
     sink: EventSink,
     headers: Vec<(&'static str, String)>,
+    secrets: Arc<Secrets>,
 }
 
 impl Tap {
-    /// A tap, and the events that the server sends for its request. `headers` go with the request where it is sent by HTTP.
-    pub(super) fn new(sink: &EventSink, headers: Vec<(&'static str, String)>) -> (Self, mpsc::Receiver<Event>) {
+    /// A tap, and the events that the server sends for its request, without `secrets`. `headers` go with the request where it
+    /// is sent by HTTP.
+    pub(super) fn new(
+        sink: &EventSink,
+        headers: Vec<(&'static str, String)>,
+        secrets: Arc<Secrets>,
+    ) -> (Self, mpsc::Receiver<Event>) {
         let (events, receiver) = mpsc::channel(EVENT_BUFFER);
         let inner = Inner {
             state: AtomicU8::new(HELD),
@@ -60,6 +67,7 @@ impl Tap {
             events,
             sink: sink.clone(),
             headers,
+            secrets,
         };
         (Self(Arc::new(inner)), receiver)
     }
@@ -129,6 +137,12 @@ impl Tap {
 
     pub(super) fn headers(&self) -> &[(&'static str, String)] {
         &self.0.headers
+    }
+
+    /// What may be passed on of what the server says.
+    fn text(&self, text: String) -> String {
+        // Scrubbed before it is cut: half a secret is not found.
+        clean(&self.0.secrets.scrub_text(text), MAX_EVENT_TEXT)
     }
 
     fn event(&self, event: Event) {
@@ -219,7 +233,7 @@ impl Taps {
         if let Some(tap) = tap {
             let known = progress.total.filter(|total| *total > 0.0 && total.is_finite());
             let fraction = known.map_or(-1.0, |total| (progress.progress / total).clamp(0.0, 1.0));
-            let message = clean(&progress.message.unwrap_or_default(), MAX_EVENT_TEXT);
+            let message = tap.text(progress.message.unwrap_or_default());
             tap.event(Event::Progress(Progress { fraction, message }));
         }
     }
@@ -227,7 +241,7 @@ impl Taps {
     /// A log message names no call. It goes to the one that runs; of several, none may see what is another's.
     pub(super) fn log(&self, level: &'static str, text: &str) {
         if let Some(tap) = self.only() {
-            tap.event(Event::Log(Log { level: level.to_owned(), message: clean(text, MAX_EVENT_TEXT) }));
+            tap.event(Event::Log(Log { level: level.to_owned(), message: tap.text(text.to_owned()) }));
         }
     }
 
@@ -259,7 +273,7 @@ mod tests {
     use rmcp::model::{CallToolRequest, CallToolRequestParams, ClientRequest, ProgressToken};
 
     fn request(id: i64) -> (ClientJsonRpcMessage, Tap, mpsc::Receiver<Event>) {
-        let (tap, events) = Tap::new(&EventSink::default(), Vec::new());
+        let (tap, events) = Tap::new(&EventSink::default(), Vec::new(), Arc::default());
         let mut request = CallToolRequest::new(CallToolRequestParams::new("t"));
         request.extensions.insert(tap.clone());
         let mut request = ClientRequest::CallToolRequest(request);
