@@ -157,7 +157,8 @@ async fn a_server_that_is_stuck_is_replaced() {
     let system = start(&folder).await;
     let before = servers(&system);
     for _ in 0..4 {
-        let call = InvokeRequest { timeout_ms: 300, ..request("own__stuck", json!({"seconds": 600})) };
+        // Long enough for the places of those before to be free.
+        let call = InvokeRequest { timeout_ms: 1500, ..request("own__stuck", json!({"seconds": 600})) };
         assert_eq!(code(&system.invoke(call).await), "MCP_TIMEOUT");
     }
     until_true("another process serves", PATIENCE, || {
@@ -200,7 +201,6 @@ async fn a_manifest_that_changes_ends_no_call_and_hides_no_tool() {
     let before = servers(&system);
     let mut client = system.skills().await;
     let running = tokio::spawn(async move { client.invoke(request("own__slow", json!({"seconds": 3}))).await });
-    until_true("the call runs", PATIENCE, || servers(&system) == before).await;
     let text = std::fs::read_to_string(folder.path().join("own.yaml")).unwrap();
     folder.write("own.yaml", text.replace("{args: []}", "{args: [--sleep, '1'], calls: 4}"));
     until("the new process is started", PATIENCE, || async {
