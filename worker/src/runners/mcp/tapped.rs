@@ -142,3 +142,17 @@ fn log_line(message: &LoggingMessageNotification) -> (&'static str, String) {
 pub(super) fn may_send(message: &ClientJsonRpcMessage) -> bool {
     Tap::of(message).is_none_or(Tap::send)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rmcp::model::{NumberOrString, PingRequest};
+
+    #[test]
+    fn a_server_may_ask_so_much_and_nothing_twice_before_it_is_answered() {
+        let signs = Signs::default();
+        let ask = |id| signs.asked(&NumberOrString::Number(id), &ServerRequest::PingRequest(PingRequest::default()));
+        assert!((0..MAX_QUESTIONS as i64).all(ask));
+        assert!(!ask(0) && !ask(-1));
+    }
+}
