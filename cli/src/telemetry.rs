@@ -34,8 +34,8 @@ pub(crate) fn start(settings: &Settings, role: &str) -> Result<Telemetry, Failur
 
 fn logs(settings: &Settings) -> Result<Box<dyn Layer<Registry> + Send + Sync>, Failure> {
     let wanted = if settings.debug && settings.log == "info" { "debug,h2=info,hyper=info" } else { &settings.log };
-    // The MCP library logs what servers write, as long as it is.
-    let directives = format!("rmcp=error,{wanted},{SPANS}=off");
+    // The MCP library logs what servers write, as long as it is, with whatever secrets they send back.
+    let directives = format!("rmcp=off,{wanted},{SPANS}=off");
     let filter = EnvFilter::try_new(directives).map_err(|error| {
         let (name, origin) = (names::LOG.to_owned(), "settings".to_owned());
         Problems(vec![Problem { name, origin, reason: error.to_string() }])

@@ -17,6 +17,7 @@ mod killed_worker;
 mod manifests;
 mod many;
 mod mcp;
+mod mcp_http;
 mod mcp_servers;
 mod new_skill;
 mod once;

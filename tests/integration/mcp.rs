@@ -68,7 +68,8 @@ async fn tools_are_skills_over_grpc_and_rest() {
     let skill = system.get("/skills/own__echo").await.json();
     assert_eq!(
         (&skill["toolset"], &skill["idempotent"], &skill["destructive"]),
-        (&json!("own"), &json!(true), &json!(false))
+        (&json!("own"), &json!(false), &json!(true)),
+        "hints that nobody pinned are not believed"
     );
     let bad = system.get("/skills/own__badschema").await.json();
     assert_eq!(bad["status"], "unavailable");
@@ -151,20 +152,65 @@ async fn a_cancelled_call_ends_alone() {
 }
 
 #[tokio::test]
-async fn a_server_that_does_not_stop_when_told_to_is_replaced() {
+async fn a_server_that_is_stuck_is_replaced() {
     let folder = skills(&[], "mcp: {calls: 2}");
     let system = start(&folder).await;
     let before = servers(&system);
-    until("another process serves", PATIENCE, || async {
-        let call = InvokeRequest { timeout_ms: 300, ..request("own__deaf", json!({"seconds": 60})) };
-        let result = system.invoke(call).await;
-        // In between there is no server.
-        assert!(["MCP_TIMEOUT", "MCP_NETWORK_ERROR"].contains(&code(&result)), "{result:?}");
+    for _ in 0..4 {
+        // Long enough for the places of those before to be free.
+        let call = InvokeRequest { timeout_ms: 1500, ..request("own__stuck", json!({"seconds": 600})) };
+        assert_eq!(code(&system.invoke(call).await), "MCP_TIMEOUT");
+    }
+    until_true("another process serves", PATIENCE, || {
         let now = servers(&system);
-        (now.len() == 1 && now != before).then_some(())
+        now.len() == 1 && now != before
     })
     .await;
     assert!(call(&system, "echo", json!({})).await.success);
+}
+
+#[tokio::test]
+async fn a_server_that_gives_cancelled_calls_no_answer_is_let_be() {
+    let folder = skills(&[], "mcp: {calls: 2}");
+    let system = start(&folder).await;
+    let before = servers(&system);
+    for _ in 0..8 {
+        let call = InvokeRequest { timeout_ms: 100, ..request("own__slow", json!({"seconds": 60})) };
+        assert_eq!(code(&system.invoke(call).await), "MCP_TIMEOUT");
+    }
+    assert!(call(&system, "echo", json!({})).await.success);
+    assert_eq!(servers(&system), before);
+}
+
+#[tokio::test]
+async fn a_server_that_reads_no_more_is_replaced() {
+    let folder = skills(&[], "");
+    let system = start(&folder).await;
+    assert!(call(&system, "clog", json!({})).await.success);
+    // More than a pipe holds.
+    let big = json!({"text": "x".repeat(300_000)});
+    let result = call(&system, "plain", big.clone()).await;
+    assert_eq!(code(&result), "MCP_NETWORK_ERROR", "{result:?}");
+    assert!(call(&system, "plain", big).await.success);
+}
+
+#[tokio::test]
+async fn a_manifest_that_changes_ends_no_call_and_hides_no_tool() {
+    let folder = skills(&[], "");
+    let system = start(&folder).await;
+    let before = servers(&system);
+    let mut client = system.skills().await;
+    let running = tokio::spawn(async move { client.invoke(request("own__slow", json!({"seconds": 3}))).await });
+    let text = std::fs::read_to_string(folder.path().join("own.yaml")).unwrap();
+    folder.write("own.yaml", text.replace("{args: []}", "{args: [--sleep, '1'], calls: 4}"));
+    until("the new process is started", PATIENCE, || async {
+        assert_eq!(system.get("/skills/own__echo").await.json()["status"], "available");
+        servers(&system).iter().any(|pid| !before.contains(pid)).then_some(())
+    })
+    .await;
+    assert!(call(&system, "echo", json!({})).await.success, "a call waits for the new one");
+    assert!(running.await.unwrap().unwrap().into_inner().success, "the old one may end what it does");
+    until_true("the old one is gone", PATIENCE, || !before.iter().any(|pid| processes::is_alive(*pid))).await;
 }
 
 #[tokio::test]

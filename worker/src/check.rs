@@ -19,7 +19,7 @@ use crate::worker::Worker;
 /// The deadline of an example whose manifest has none.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(15);
 
-/// How long servers may take to be tried, and how often that is looked at.
+/// How long servers may take to list their tools once they are started, and how often that is looked at.
 const PATIENCE: Duration = Duration::from_secs(10);
 const STEP: Duration = Duration::from_millis(20);
 
@@ -92,6 +92,7 @@ pub async fn check(mut config: Config, skill_id: Option<&str>) -> Result<Vec<Fin
     let names_it =
         |error: &ManifestError| skill_id.is_none_or(|id| error.file.file_stem().is_some_and(|stem| stem == id));
     let bad: Vec<_> = errors.into_iter().filter(names_it).collect();
+    let slowest = manifests.values().map(start).max().unwrap_or_default();
     let chosen: Vec<_> = manifests.into_values().filter(|it| skill_id.is_none_or(|id| it.id == id)).collect();
     if !bad.is_empty() && (chosen.is_empty() || skill_id.is_none()) {
         return Err(CheckError::BadManifest(bad));
@@ -103,7 +104,7 @@ pub async fn check(mut config: Config, skill_id: Option<&str>) -> Result<Vec<Fin
     config.debug = true;
     let strays = Strays::adopt().map_err(CheckError::System)?;
     let worker = crate::build(config, Functions::default(), Arc::new(strays));
-    settle(&worker).await;
+    settle(&worker, slowest).await;
     let mut findings = Vec::with_capacity(chosen.len());
     for manifest in chosen {
         let tools = worker.registry.of_server(&manifest.id);
@@ -131,10 +132,18 @@ pub async fn check(mut config: Config, skill_id: Option<&str>) -> Result<Vec<Fin
     Ok(findings)
 }
 
-/// Waits until servers were tried once, for a while.
-async fn settle(worker: &Worker) {
+/// How long a manifest says that its server may take to start.
+fn start(manifest: &Manifest) -> Duration {
+    match &manifest.how {
+        How::Mcp(mcp) => mcp.start,
+        _ => Duration::ZERO,
+    }
+}
+
+/// Waits until servers were tried once, for as long as the slowest of them may take to start and to list its tools.
+async fn settle(worker: &Worker, slowest: Duration) {
     let begun = Instant::now();
-    while !worker.registry.settled() && begun.elapsed() < PATIENCE {
+    while !worker.registry.settled() && begun.elapsed() < slowest + PATIENCE {
         tokio::time::sleep(STEP).await;
     }
     worker.registry.reload();
@@ -147,12 +156,13 @@ async fn settle(worker: &Worker) {
 /// There is no such server, it does not run here, or the file can't be written.
 pub async fn pin(config: Config, server: &str) -> Result<(PathBuf, usize), PinError> {
     let (manifests, _) = crate::registry::read_folders(&config.skill_dirs, &config.allowed_root);
+    let slowest = manifests.values().map(start).max().unwrap_or_default();
     let Some(How::Mcp(mcp)) = manifests.get(server).map(|it| &it.how) else {
         return Err(PinError::NotFound { server: server.to_owned() });
     };
     let strays = Strays::adopt().map_err(PinError::System)?;
     let worker = crate::build(config, Functions::default(), Arc::new(strays));
-    settle(&worker).await;
+    settle(&worker, slowest).await;
     let pin = |entry: &Arc<crate::registry::Entry>| match &entry.manifest.how {
         How::McpTool(tool) => Some((tool.tool.clone(), tool.pin.clone())),
         _ => None,

@@ -254,7 +254,7 @@ fn http(entry: &str, headers: BTreeMap<String, String>, allow: &[String], env: &
 }
 
 /// The variables that a header's value names.
-fn variables(value: &str) -> impl Iterator<Item = &str> {
+pub(crate) fn variables(value: &str) -> impl Iterator<Item = &str> {
     value.split("${").skip(1).map(|rest| rest.split_once('}').map_or(rest, |(name, _)| name))
 }
 
@@ -318,7 +318,7 @@ mod tests {
     fn what_can_not_be_meant_is_refused_with_what_to_do() {
         for (runtime, entry, more, reason) in [
             ("stdio", "../server", "", "without '..'"),
-            ("stdio", "server", "mcp: {headers: {A: b}}", "headers for mcp:http"),
+            ("stdio", "server", "mcp: {headers: {A: b}}", "headers and allow for mcp:http"),
             ("stdio", "server", "mcp: {pool: 0}", "pool must be"),
             ("stdio", "server", "mcp: {calls: 100000}", "calls 1 to"),
             ("stdio", "server", "examples: [{name: x}]", "no examples"),

@@ -28,7 +28,7 @@ mod pointer;
 mod redirect;
 mod request;
 mod response;
-mod secrets;
+pub(crate) mod secrets;
 mod status;
 
 use client::Clients;

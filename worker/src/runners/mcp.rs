@@ -19,6 +19,8 @@ use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use openskill_proto::v1::{ErrorCode, SkillError};
 use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
 use crate::environment::Surroundings;
 use crate::manifest::{How, Manifest};
@@ -58,6 +60,9 @@ pub(crate) struct Mcp {
     host: Host,
     servers: Mutex<HashMap<String, Arc<Server>>>,
     offers: watch::Sender<u64>,
+    /// Servers whose place another took, or nobody.
+    retiring: TaskTracker,
+    closing: CancellationToken,
 }
 
 impl Mcp {
@@ -68,7 +73,13 @@ impl Mcp {
         jailer: Jailer,
         offers: watch::Sender<u64>,
     ) -> Self {
-        Self { host: Host { launcher, surroundings, jailer }, servers: Mutex::default(), offers }
+        Self {
+            host: Host { launcher, surroundings, jailer },
+            servers: Mutex::default(),
+            offers,
+            retiring: TaskTracker::new(),
+            closing: CancellationToken::new(),
+        }
     }
 
     fn with<T>(&self, look: impl FnOnce(&mut HashMap<String, Arc<Server>>) -> T) -> T {
@@ -94,14 +105,17 @@ impl Runner for Mcp {
     fn tend(&self, manifests: &[Arc<Manifest>]) {
         self.with(|servers| {
             let stays = |server: &Server| manifests.iter().any(|it| **it == *server.manifest);
-            for (_, server) in servers.extract_if(|_, server| !stays(server)) {
-                tokio::spawn(async move { server.end().await });
-            }
+            let gone: HashMap<_, _> = servers.extract_if(|_, server| !stays(server)).collect();
             for manifest in manifests {
                 if !servers.contains_key(&manifest.id) {
-                    let server = Server::start(Arc::clone(manifest), self.host.clone(), self.offers.clone());
+                    let before = gone.get(&manifest.id).map(Arc::as_ref);
+                    let server = Server::start(Arc::clone(manifest), self.host.clone(), self.offers.clone(), before);
                     servers.extend(server.map(|server| (manifest.id.clone(), server)));
                 }
+            }
+            for (id, server) in gone {
+                let (next, at_once) = (servers.get(&id).cloned(), self.closing.clone());
+                self.retiring.spawn(async move { server.retire(next, at_once).await });
             }
         });
     }
@@ -112,7 +126,11 @@ impl Runner for Mcp {
 
     fn close(&self) -> BoxFuture<'static, ()> {
         let servers: Vec<_> = self.with(|servers| servers.drain().map(|(_, server)| server).collect());
+        self.closing.cancel();
+        self.retiring.close();
+        let retiring = self.retiring.clone();
         async move {
+            retiring.wait().await;
             futures_util::future::join_all(servers.iter().map(|server| server.end())).await;
         }
         .boxed()

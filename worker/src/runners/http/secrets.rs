@@ -18,7 +18,7 @@ const MASK: &str = "[secret]";
 
 /// A skill's secrets.
 #[derive(Default)]
-pub(super) struct Secrets {
+pub(crate) struct Secrets {
     values: BTreeMap<String, String>,
     /// Every way in which one may be written, the longest first: one may be a part of another.
     forms: Vec<String>,
@@ -44,6 +44,11 @@ impl Secrets {
         Ok(Self::new(values))
     }
 
+    /// Those of these variables that are set.
+    pub(crate) fn named<'a>(names: impl Iterator<Item = &'a str>) -> Self {
+        Self::new(names.filter_map(|name| Some((name.to_owned(), std::env::var(name).ok()?))).collect())
+    }
+
     fn new(values: BTreeMap<String, String>) -> Self {
         let mut forms: Vec<String> =
             values.values().filter(|it| it.chars().count() >= MIN_CHARS).flat_map(|it| written(it)).collect();
@@ -52,13 +57,19 @@ impl Secrets {
         Self { values, forms }
     }
 
+    /// Of these values, for tests.
+    #[cfg(test)]
+    pub(crate) fn made_of(value: &str) -> Self {
+        Self::new(BTreeMap::from([("TOKEN".to_owned(), value.to_owned())]))
+    }
+
     /// The value of a variable.
     pub(super) fn get(&self, name: &str) -> &str {
         self.values.get(name).map_or("", String::as_str)
     }
 
     /// Text without secrets.
-    pub(super) fn scrub_text(&self, mut text: String) -> String {
+    pub(crate) fn scrub_text(&self, mut text: String) -> String {
         for form in &self.forms {
             if text.contains(form) {
                 text = text.replace(form, MASK);
@@ -78,7 +89,7 @@ impl Secrets {
     }
 
     /// JSON text without secrets. Read anew only if one may be in it; else every number keeps its digits.
-    pub(super) fn scrub_json(&self, text: String) -> String {
+    pub(crate) fn scrub_json(&self, text: String) -> String {
         let hidden = || text.contains("\\u") || text.contains("\\/");
         if self.forms.is_empty() || !(hidden() || self.forms.iter().any(|it| text.contains(it))) {
             return text;
@@ -116,6 +127,12 @@ impl Secrets {
             }
             _ => false,
         }
+    }
+}
+
+impl std::fmt::Debug for Secrets {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Secrets").finish_non_exhaustive()
     }
 }
 

@@ -3,7 +3,7 @@
 //! A request that was certainly not sent goes to the next connection, within the deadline. One that was sent and has no answer
 //! is never sent again here: whether it was run is not known, and the caller is told so.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use openskill_proto::v1::execute_event::Event;
@@ -25,6 +25,7 @@ use super::tap::Tap;
 use crate::admission::Slot;
 use crate::events::EventSink;
 use crate::runner::{Invocation, RawOutput};
+use crate::runners::http::secrets::Secrets;
 
 /// How long before its deadline a call is given up here, so that its error says whose time it was.
 const MARGIN: Duration = Duration::from_millis(15);
@@ -43,6 +44,14 @@ struct Question {
     request: CallToolRequest,
     headers: Vec<(&'static str, String)>,
     sink: EventSink,
+    /// The one that was sent last, or is about to be.
+    tap: Mutex<Option<Tap>>,
+}
+
+impl Question {
+    fn tap(&self) -> std::sync::MutexGuard<'_, Option<Tap>> {
+        self.tap.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// Calls a tool.
@@ -54,13 +63,15 @@ pub(super) async fn run(server: Arc<Server>, tool: &str, invocation: Invocation)
     let params = CallToolRequestParams::new(tool.to_owned()).with_arguments(arguments);
     let mut request = CallToolRequest::new(params);
     request.extensions.insert(meta(&invocation));
-    let question = Question { request, headers: headers(&invocation), sink: invocation.events };
+    let question = Question { request, headers: headers(&invocation), sink: invocation.events, tap: Mutex::default() };
     let attempts = attempts(&server, tool, &question, until, invocation.slot);
-    match (tokio::time::timeout_at(until.into(), attempts).await, server.away()) {
-        (Ok(output), _) => output,
-        // It was sent nowhere, or it would have ended with its connection.
-        (Err(_), Some(reason)) => failed(Fault::Away { reason: &reason }),
-        (Err(_), None) => failed(Fault::Late),
+    match tokio::time::timeout_at(until.into(), attempts).await {
+        Ok(output) => output,
+        Err(_) if question.tap().as_ref().is_some_and(Tap::is_sent) => failed(Fault::Late),
+        Err(_) => match server.away() {
+            Some(reason) => failed(Fault::Away { reason: &reason }),
+            None => failed(Fault::Late),
+        },
     }
 }
 
@@ -75,7 +86,8 @@ async fn attempts(server: &Arc<Server>, tool: &str, question: &Question, until: 
             Ok(place) => place,
             Err(reason) => return failed(Fault::Away { reason: &reason }),
         };
-        let (tap, events) = Tap::new(&question.sink, question.headers.clone());
+        let (tap, events) = Tap::new(&question.sink, question.headers.clone(), Arc::clone(&server.secrets));
+        *question.tap() = Some(tap.clone());
         let mut request = question.request.clone();
         request.extensions.insert(tap.clone());
         let connection = Arc::clone(&place.connection);
@@ -97,14 +109,19 @@ async fn attempts(server: &Arc<Server>, tool: &str, question: &Question, until: 
             Err(error) => Err(error),
         };
         match ended {
-            Ok(result) => return judge(&result, tool, tap.asked()),
+            Ok(result) => return judge(&result, tool, tap.asked(), &server.secrets),
             Err(ServiceError::McpError(error)) => {
-                let fault = Fault::Rpc { code: error.code.0, message: &error.message };
+                let message = server.secrets.scrub_text(error.message.into_owned());
+                let fault = Fault::Rpc { code: error.code.0, message: &message };
                 return RawOutput::Failed(graded(fault, tap.asked()));
             }
             Err(error) => {
                 if let Some(fault) = of_http(&error) {
                     return failed(fault);
+                }
+                // One answer broke. What others wait for comes by itself.
+                if connection.over_http && tap.is_sent() && !connection.peer.is_transport_closed() {
+                    return failed(Fault::Lost);
                 }
                 connection.leave();
                 connection.lost.notify_one();
@@ -138,9 +155,9 @@ async fn answer(
     ended
 }
 
-fn judge(result: &ServerResult, tool: &str, asked: bool) -> RawOutput {
+fn judge(result: &ServerResult, tool: &str, asked: bool, secrets: &Secrets) -> RawOutput {
     match result {
-        ServerResult::CallToolResult(result) => output::of(result, tool, asked),
+        ServerResult::CallToolResult(result) => output::of(result, tool, asked, secrets),
         // It wants something of the user before it goes on.
         ServerResult::InputRequiredResult(_) => {
             RawOutput::Failed(graded(Fault::Tool { text: "the tool asks the user something" }, true))
@@ -153,12 +170,24 @@ fn judge(result: &ServerResult, tool: &str, asked: bool) -> RawOutput {
 fn of_http(error: &ServiceError) -> Option<Fault<'static>> {
     let ServiceError::TransportSend(error) = error else { return None };
     match error.error.downcast_ref::<StreamableHttpError<reqwest::Error>>()? {
-        StreamableHttpError::HttpStatus(_) => Some(Fault::Lost),
-        StreamableHttpError::UnexpectedServerResponse(_)
-        | StreamableHttpError::UnexpectedContentType(_)
-        | StreamableHttpError::ResponseBodyTooLarge { .. } => Some(Fault::NoResult),
+        StreamableHttpError::HttpStatus(error) => Some(Fault::Status(error.status)),
+        StreamableHttpError::AuthRequired(_) => Some(Fault::Status(401)),
+        StreamableHttpError::InsufficientScope(_) => Some(Fault::Status(403)),
+        // The library has no other word for the rest of the statuses.
+        StreamableHttpError::UnexpectedServerResponse(text) => {
+            Some(status(text).map_or(Fault::NoResult, Fault::Status))
+        }
+        StreamableHttpError::UnexpectedContentType(_) | StreamableHttpError::ResponseBodyTooLarge { .. } => {
+            Some(Fault::NoResult)
+        }
         _ => None,
     }
+}
+
+/// The status in `HTTP 404 Not Found: <body>`.
+fn status(text: &str) -> Option<u16> {
+    let digits = text.strip_prefix("HTTP ")?.get(..3)?;
+    digits.parse().ok().filter(|status| (300..600).contains(status))
 }
 
 /// The trace context, for servers that look for it.

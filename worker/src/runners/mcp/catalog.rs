@@ -53,19 +53,22 @@ impl Catalog {
         self.tools.iter().map(|(name, definition)| (name.clone(), pins::pin(definition))).collect()
     }
 
-    /// The skills that the tools become. `pinned`: what they should be, if that is known; `away`: why none can run now.
+    /// The skills that the tools become. `pinned`: what they should be, if that is known; `agreed`: somebody looked at that and
+    /// wrote it down; `away`: why none can run now.
     pub(super) fn offers(
         &self,
         server: &Manifest,
         mcp: &Mcp,
         pinned: &BTreeMap<String, Pin>,
+        agreed: bool,
         away: Option<&str>,
     ) -> Vec<Offer> {
         let names: Vec<&str> = self.tools.keys().map(String::as_str).filter(|name| mcp.tools.takes(name)).collect();
         let ids = skill_ids(&server.id, &names);
         let offer = |name: &&str| {
             let (id, definition) = (ids.get(*name)?.clone(), self.tools.get(*name)?);
-            let (manifest, fault) = self.skill(server, mcp, id, name, definition);
+            let believed = agreed && mcp.pin == Pinning::Strict;
+            let (manifest, fault) = self.skill(server, mcp, (id, name), definition, believed);
             let How::McpTool(tool) = &manifest.how else { return None };
             let changed = pins::changes(pinned.get(*name), &tool.pin).filter(|_| mcp.pin == Pinning::Strict);
             let changed = changed.map(|what| {
@@ -88,9 +91,9 @@ impl Catalog {
         &self,
         server: &Manifest,
         mcp: &Mcp,
-        id: String,
-        name: &str,
+        (id, name): (String, &str),
         definition: &Map<String, Value>,
+        believed: bool,
     ) -> (Manifest, Option<String>) {
         let tool = McpTool { server: server.id.clone(), tool: name.to_owned(), pin: pins::pin(definition) };
         let schema = |field: &str, of_arguments| {
@@ -98,7 +101,7 @@ impl Catalog {
             given.map(|it| usable_schema(it, of_arguments)).transpose()
         };
         let given = mcp.overrides.get(name).copied().unwrap_or_default();
-        let (idempotent, destructive) = hints(definition.get("annotations"));
+        let (idempotent, destructive) = hints(definition.get("annotations"), believed);
         let (idempotent, destructive) =
             (given.idempotent.unwrap_or(idempotent), given.destructive.unwrap_or(destructive));
         let mut fault = None;
@@ -141,8 +144,12 @@ impl Catalog {
 }
 
 /// Whether a tool is idempotent and destructive, as its server says. What it does not say is what the protocol takes it
-/// to mean: not idempotent, and destructive unless it only reads.
-fn hints(annotations: Option<&Value>) -> (bool, bool) {
+/// to mean: not idempotent, and destructive unless it only reads. A server that nobody looked at is not believed what makes
+/// us careless: a call that is wrongly said to be idempotent may be made twice.
+fn hints(annotations: Option<&Value>, believed: bool) -> (bool, bool) {
+    if !believed {
+        return (false, true);
+    }
     let hint = |name: &str| annotations.and_then(|it| it.get(name)).and_then(Value::as_bool);
     let reads = hint("readOnlyHint").unwrap_or(false);
     (reads || hint("idempotentHint").unwrap_or(false), !reads && hint("destructiveHint").unwrap_or(true))

@@ -8,6 +8,7 @@ use rmcp::model::{ClientCapabilities, ClientConfig, ElicitRequestParams, ElicitR
 use rmcp::service::{ClientInitializeError, RequestContext, RunningService};
 use rmcp::{ClientHandler, Peer, RoleClient, ServiceExt as _};
 use tokio::sync::{Notify, Semaphore};
+use tokio_util::sync::DropGuard;
 
 use super::Host;
 use super::asks::Asks;
@@ -26,6 +27,8 @@ pub(super) struct Connection {
     pub(super) signs: Arc<Signs>,
     /// Places for calls.
     pub(super) places: Arc<Semaphore>,
+    /// Requests go their own ways: one that breaks says nothing of others.
+    pub(super) over_http: bool,
     /// How many places there are.
     pub(super) calls: usize,
     /// The connection takes no call any more.
@@ -53,6 +56,8 @@ pub(super) struct Opened {
     pub(super) service: RunningService<RoleClient, Handler>,
     /// The server's process, where it is ours.
     pub(super) process: Option<Started>,
+    /// Ends requests over HTTP when it is dropped.
+    pub(super) requests: Option<DropGuard>,
 }
 
 /// Connects.
@@ -61,31 +66,33 @@ pub(super) struct Opened {
 /// Why not, for people.
 pub(super) async fn open(manifest: &Manifest, mcp: &Mcp, host: &Host) -> Result<Opened, String> {
     let signs = Arc::new(Signs::default());
-    let (service, process) = match &mcp.reach {
+    let (service, process, requests) = match &mcp.reach {
         Reach::Stdio { program, args } => {
             let (mut process, stdin, stdout) = program::start(manifest, program, args, host)?;
             let transport =
                 Tapped::new(Lines::new(&manifest.id, stdout, stdin, Arc::clone(&signs)), Arc::clone(&signs));
             match in_time(mcp.start, Handler::default().serve(transport)).await {
-                Ok(service) => (service, Some(process)),
+                Ok(service) => (service, Some(process), None),
                 Err(reason) => return Err(process.why().await.unwrap_or(reason)),
             }
         }
         Reach::Http { url, headers, allowed } => {
-            let transport = Tapped::new(http_client::transport(url, headers, allowed, mcp.calls)?, Arc::clone(&signs));
-            (in_time(mcp.start, Handler::default().serve(transport)).await?, None)
+            let (transport, requests) = http_client::transport(url, headers, allowed, mcp.calls)?;
+            let transport = Tapped::new(transport, Arc::clone(&signs));
+            (in_time(mcp.start, Handler::default().serve(transport)).await?, None, Some(requests))
         }
     };
     let connection = Connection {
         peer: service.peer().clone(),
         signs,
         places: Arc::new(Semaphore::new(mcp.calls)),
+        over_http: matches!(mcp.reach, Reach::Http { .. }),
         calls: mcp.calls,
         gone: AtomicBool::new(false),
         lost: Notify::new(),
         overrun: Notify::new(),
     };
-    Ok(Opened { connection: Arc::new(connection), service, process })
+    Ok(Opened { connection: Arc::new(connection), service, process, requests })
 }
 
 type Serving<F> = Result<F, ClientInitializeError>;

@@ -5,7 +5,7 @@
 //! shape in which a known library words its errors, names the called tool where that library does, and is all there is:
 //! no structured content, no other block.
 
-use openskill_proto::v1::{ErrorCode, SkillError};
+use openskill_proto::v1::{Blame, ErrorCode, SkillError};
 
 use super::words::clean;
 
@@ -26,6 +26,8 @@ pub(super) enum Fault<'a> {
     NoResult,
     /// The connection ended, or broke, after the request was sent.
     Lost,
+    /// The server answered by HTTP with this status, and nothing more.
+    Status(u16),
     /// There is no connection, and will be none before the deadline.
     Away { reason: &'a str },
     /// The deadline passed.
@@ -34,12 +36,18 @@ pub(super) enum Fault<'a> {
 
 /// The error a caller gets. `asked`: the server asked the user something during the call, and was declined.
 pub(super) fn graded(fault: Fault<'_>, asked: bool) -> SkillError {
+    let said;
     let (code, message) = match fault {
         Fault::Rpc { code, message } => (of_rpc(code, message), message),
         Fault::Tool { text } => (of_text(text), text),
         Fault::NoResult => (ErrorCode::McpParseError, "the server's answer is no valid result of a tool"),
         Fault::Lost => {
             (ErrorCode::McpNetworkError, "the connection to the server was lost; whether it ran the tool is not known")
+        }
+        Fault::Status(status) => {
+            let (code, what) = of_status(status);
+            said = format!("the server {what} (HTTP status {status})");
+            (code, said.as_str())
         }
         Fault::Away { reason } => (ErrorCode::McpNetworkError, reason),
         Fault::Late => (ErrorCode::McpTimeout, "the server did not answer before the call's deadline"),
@@ -51,7 +59,20 @@ pub(super) fn graded(fault: Fault<'_>, asked: bool) -> SkillError {
         code
     };
     let message = clean(message.trim(), MAX_MESSAGE_BYTES);
-    SkillError::new(code, if message.is_empty() { "the server failed and did not say why".to_owned() } else { message })
+    let message = if message.is_empty() { "the server failed and did not say why".to_owned() } else { message };
+    let error = SkillError::new(code, message);
+    // The caller may use the skill: it is the skill's own credentials that the server does not take.
+    if matches!(fault, Fault::Status(_)) { error.with_blame(Blame::Skill) } else { error }
+}
+
+fn of_status(status: u16) -> (ErrorCode, &'static str) {
+    match status {
+        401 | 403 => (ErrorCode::PermissionDenied, "does not let the skill in: its credentials have to be looked at"),
+        429 => (ErrorCode::McpNetworkError, "has too many requests"),
+        503 => (ErrorCode::McpNetworkError, "can't serve now"),
+        500.. => (ErrorCode::McpNetworkError, "failed; whether it ran the tool is not known"),
+        _ => (ErrorCode::McpExecutionError, "refused the request"),
+    }
 }
 
 fn of_rpc(code: i32, message: &str) -> ErrorCode {
@@ -225,6 +246,11 @@ mod tests {
             (tool(""), Code::McpExecutionError),
             (Fault::NoResult, Code::McpParseError),
             (Fault::Lost, Code::McpNetworkError),
+            (Fault::Status(401), Code::PermissionDenied),
+            (Fault::Status(403), Code::PermissionDenied),
+            (Fault::Status(429), Code::McpNetworkError),
+            (Fault::Status(503), Code::McpNetworkError),
+            (Fault::Status(413), Code::McpExecutionError),
             (Fault::Away { reason: "gone" }, Code::McpNetworkError),
             (Fault::Late, Code::McpTimeout),
         ];
@@ -237,6 +263,9 @@ mod tests {
     fn grade_and_blame_follow_the_code() {
         let error = graded(Fault::Rpc { code: -32602, message: "x" }, false);
         assert_eq!((error.grade(), error.blame(), error.retryable), (Grade::ParamError, Blame::Caller, false));
+        let error = graded(Fault::Status(401), false);
+        assert_eq!((error.blame(), error.retryable), (Blame::Skill, false));
+        assert!(graded(Fault::Status(503), false).message.contains("503"));
         let error = graded(Fault::Lost, false);
         assert_eq!((error.grade(), error.blame(), error.retryable), (Grade::NetworkError, Blame::Skill, true));
     }

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use futures_util::StreamExt as _;
 use futures_util::stream::BoxStream;
 use reqwest::header::{HeaderName, HeaderValue};
 use rmcp::model::ClientJsonRpcMessage;
@@ -11,6 +12,7 @@ use rmcp::transport::streamable_http_client::{
     StreamableHttpError, StreamableHttpPostResponse,
 };
 use sse_stream::Sse;
+use tokio_util::sync::{CancellationToken, DropGuard};
 use url::Url;
 
 use super::lines::MAX_MESSAGE_BYTES;
@@ -31,7 +33,9 @@ fn client(url: &str, allowed: &Allowed) -> Result<reqwest::Client, String> {
     guarded_client(reach)
 }
 
-/// A transport to a server. `headers`: names, and values that may name variables of the worker's environment.
+/// A transport to a server, and what ends all its requests when it is dropped: the library's own task goes on, and keeps its
+/// connection, until a handshake that nobody waits for is answered. `headers`: names, and values that may name variables of the
+/// worker's environment.
 ///
 /// # Errors
 /// Why there can be none, for people.
@@ -40,7 +44,7 @@ pub(super) fn transport(
     headers: &[(String, String)],
     allowed: &Allowed,
     calls: usize,
-) -> Result<StreamableHttpClientTransport<Traced>, String> {
+) -> Result<(StreamableHttpClientTransport<Traced>, DropGuard), String> {
     let mut custom = HashMap::new();
     for (name, value) in headers {
         let value = fill(value, |name| std::env::var(name).ok());
@@ -53,14 +57,35 @@ pub(super) fn transport(
     let config = StreamableHttpClientTransportConfig::with_uri(url)
         .max_concurrent_requests(calls)
         .max_sse_event_size(MAX_MESSAGE_BYTES)
-        .reinit_on_expired_session(true)
+        // A server that forgot the session is another one: the lane connects anew, and lists what it has.
+        .reinit_on_expired_session(false)
         .custom_headers(custom);
-    Ok(StreamableHttpClientTransport::with_client(Traced(client(url, allowed)?), config))
+    let ended = CancellationToken::new();
+    let traced = Traced { client: client(url, allowed)?, ended: ended.clone() };
+    Ok((StreamableHttpClientTransport::with_client(traced, config), ended.drop_guard()))
 }
 
 /// A client that adds a call's trace context, and tells its tap that it is sent.
 #[derive(Clone)]
-pub(super) struct Traced(reqwest::Client);
+pub(super) struct Traced {
+    client: reqwest::Client,
+    /// Nobody waits for answers any more.
+    ended: CancellationToken,
+}
+
+impl Traced {
+    /// What comes of a request, for as long as anybody waits for it.
+    async fn while_wanted<T>(&self, request: impl Future<Output = Fallible<T>>) -> Fallible<T> {
+        tokio::select! {
+            () = self.ended.cancelled() => Err(StreamableHttpError::TransportChannelClosed),
+            answer = request => answer,
+        }
+    }
+
+    fn stream_while_wanted(&self, stream: Stream) -> Stream {
+        stream.take_until(self.ended.clone().cancelled_owned()).boxed()
+    }
+}
 
 type Headers = HashMap<HeaderName, HeaderValue>;
 type Stream = BoxStream<'static, Result<Sse, SseError>>;
@@ -91,7 +116,7 @@ impl StreamableHttpClient for Traced {
     ) -> Fallible<StreamableHttpPostResponse> {
         let tap = Tap::of(&message).cloned();
         if let Some(tap) = &tap {
-            // A retry after an expired session comes here for the second time, when its caller may be gone.
+            // Its caller may be gone by now.
             if !tap.send() {
                 return Err(StreamableHttpError::UnexpectedServerResponse("taken back before it was sent".into()));
             }
@@ -101,13 +126,19 @@ impl StreamableHttpClient for Traced {
                 }
             }
         }
-        let sent = self.0.post_message_with_max_sse_event_size(uri, message, session, token, headers, most).await;
+        let post = self.client.post_message_with_max_sse_event_size(uri, message, session, token, headers, most);
+        let sent = self.while_wanted(post).await;
         if let (Err(error), Some(tap)) = (&sent, &tap)
             && was_refused(error)
         {
             tap.never_sent();
         }
-        sent
+        sent.map(|answer| match answer {
+            StreamableHttpPostResponse::Sse(stream, session) => {
+                StreamableHttpPostResponse::Sse(self.stream_while_wanted(stream), session)
+            }
+            other => other,
+        })
     }
 
     async fn delete_session(
@@ -117,7 +148,7 @@ impl StreamableHttpClient for Traced {
         token: Option<String>,
         headers: Headers,
     ) -> Fallible<()> {
-        self.0.delete_session(uri, session, token, headers).await
+        self.client.delete_session(uri, session, token, headers).await
     }
 
     async fn get_stream(
@@ -140,7 +171,8 @@ impl StreamableHttpClient for Traced {
         headers: Headers,
         most: usize,
     ) -> Fallible<Stream> {
-        self.0.get_stream_with_max_sse_event_size(uri, session, last_event, token, headers, most).await
+        let get = self.client.get_stream_with_max_sse_event_size(uri, session, last_event, token, headers, most);
+        Ok(self.stream_while_wanted(self.while_wanted(get).await?))
     }
 }
 

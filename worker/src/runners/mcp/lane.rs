@@ -4,10 +4,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures_util::FutureExt as _;
-use futures_util::future::FusedFuture as _;
+use futures_util::future::{BoxFuture, Fuse, FusedFuture as _};
+use rmcp::model::{ClientRequest, PingRequest};
 
 use super::catalog::Catalog;
-use super::connection::{Opened, open};
+use super::connection::{Connection, Opened, open};
 use super::program::Started;
 use super::server::Server;
 
@@ -24,8 +25,14 @@ const GOODBYE: Duration = Duration::from_millis(500);
 /// How long calls that run may still take at a server that is to be replaced.
 const RETIREMENT: Duration = Duration::from_secs(5);
 
+/// How long a server may take to answer a ping when it owes many answers.
+const PULSE: Duration = Duration::from_secs(5);
+
 /// Servers announce several changes at once: they are looked at together.
 const SETTLE: Duration = Duration::from_millis(50);
+
+/// How often a server's changes are looked at, at most.
+const CHANGES: Duration = Duration::from_secs(2);
 
 /// How a connection ended.
 enum End {
@@ -91,9 +98,13 @@ async fn live(server: &Server, index: usize) -> End {
 
 /// Until the connection ends, for whatever reason.
 async fn watch(server: &Server, index: usize, opened: Opened) -> End {
-    let Opened { connection, service, mut process } = opened;
+    let Opened { connection, service, mut process, requests: _requests } = opened;
     let goodbye = service.cancellation_token();
     let mut serving = Box::pin(service.waiting().fuse());
+    // What is asked of the server meanwhile: nothing of it may make this loop deaf.
+    let mut listing: Fuse<BoxFuture<'_, _>> = Fuse::terminated();
+    let mut pulse: Fuse<BoxFuture<'_, bool>> = Fuse::terminated();
+    let mut listed = Instant::now().checked_sub(CHANGES);
     let end = loop {
         tokio::select! {
             _ = &mut serving => break End::Lost(ended(process.as_mut()).await),
@@ -108,14 +119,28 @@ async fn watch(server: &Server, index: usize, opened: Opened) -> End {
                 retire(server, &connection.places, connection.calls).await;
                 break End::Lost("it can't be reached".to_owned());
             }
-            () = connection.overrun.notified() => {
+            // Cancelled calls need no answer. Whether it still reads is asked before it is replaced.
+            () = connection.overrun.notified(), if pulse.is_terminated() => pulse = alive(&connection).boxed().fuse(),
+            alive = &mut pulse => {
+                if alive {
+                    continue;
+                }
                 server.leave(index);
                 retire(server, &connection.places, connection.calls).await;
                 break End::Lost("it did not end calls that were cancelled".to_owned());
             }
-            () = connection.signs.tools_changed.notified() => {
-                tokio::time::sleep(SETTLE).await;
-                match Catalog::ask(&connection.peer).await {
+            () = connection.signs.tools_changed.notified(), if listing.is_terminated() => {
+                let rest = listed.map_or(Duration::ZERO, |before| CHANGES.saturating_sub(before.elapsed()));
+                let peer = &connection.peer;
+                let list = async move {
+                    tokio::time::sleep(rest.max(SETTLE)).await;
+                    Catalog::ask(peer).await
+                };
+                listing = list.boxed().fuse();
+            }
+            catalog = &mut listing => {
+                listed = Some(Instant::now());
+                match catalog {
                     Ok(catalog) => server.learn(catalog),
                     Err(reason) => tracing::warn!(server = server.manifest.id, reason, "an MCP server's tools can't be listed"),
                 }
@@ -136,6 +161,13 @@ async fn watch(server: &Server, index: usize, opened: Opened) -> End {
     };
     orderly.await;
     end
+}
+
+/// Whether the server still answers.
+async fn alive(connection: &Connection) -> bool {
+    let ping = connection.peer.send_request(ClientRequest::PingRequest(PingRequest::default()));
+    // An error is an answer too.
+    matches!(tokio::time::timeout(PULSE, ping).await, Ok(Ok(_) | Err(rmcp::ServiceError::McpError(_))))
 }
 
 /// The end of the process, if it is ours; else never.

@@ -5,6 +5,7 @@
 
 use std::io::{Error, ErrorKind, Result};
 use std::sync::Arc;
+use std::time::Duration;
 
 use rmcp::RoleClient;
 use rmcp::model::{ClientJsonRpcMessage, ErrorData, NumberOrString, RequestId, ServerJsonRpcMessage};
@@ -12,15 +13,23 @@ use rmcp::transport::Transport;
 use serde_json::Value;
 use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncWrite, AsyncWriteExt as _, BufReader};
 use tokio::sync::Mutex;
+use tokio_util::sync::CancellationToken;
 
+use super::tap::Tap;
 use super::tapped::{Signs, may_send};
 use super::words::line;
 
 /// The longest message, in bytes.
 pub(super) const MAX_MESSAGE_BYTES: usize = 16 * 1024 * 1024;
 
+/// How long the server may take to read one message. One that takes longer reads no more, and is ended.
+const READING: Duration = Duration::from_secs(5);
+
 /// How much room for a message is kept from one to the next.
 const KEPT_BYTES: usize = 64 * 1024;
+
+/// Why a request was not sent.
+const TAKEN_BACK: &str = "taken back before it was sent";
 
 /// How many lines that are no message are told of, one by one.
 const MAX_WARNINGS: u32 = 10;
@@ -33,6 +42,8 @@ pub(super) struct Lines<R, W> {
     line: Vec<u8>,
     junk: u32,
     writer: Arc<Mutex<Option<W>>>,
+    /// The server does not read what it is sent.
+    clogged: CancellationToken,
     signs: Arc<Signs>,
 }
 
@@ -44,6 +55,7 @@ impl<R: AsyncRead + Unpin + Send, W: AsyncWrite + Unpin + Send + 'static> Lines<
             line: Vec::new(),
             junk: 0,
             writer: Arc::new(Mutex::new(Some(writer))),
+            clogged: CancellationToken::new(),
             signs,
         }
     }
@@ -109,22 +121,49 @@ where
     type Error = Error;
 
     fn send(&mut self, item: ClientJsonRpcMessage) -> impl Future<Output = Result<()>> + Send + 'static {
-        let writer = Arc::clone(&self.writer);
+        let (writer, clogged) = (Arc::clone(&self.writer), self.clogged.clone());
         async move {
+            let tap = Tap::of(&item).cloned();
+            let taken_back = async {
+                match &tap {
+                    Some(tap) => tap.withdrawn().await,
+                    None => std::future::pending().await,
+                }
+            };
+            // Whoever is before us has a limit: this ends too.
+            let mut writer = tokio::select! {
+                biased;
+                () = taken_back => return Err(Error::other(TAKEN_BACK)),
+                writer = writer.lock() => writer,
+            };
+            let Some(open) = writer.as_mut() else { return Err(ErrorKind::NotConnected.into()) };
             let mut text = serde_json::to_vec(&item)?;
             text.push(b'\n');
-            let mut writer = writer.lock().await;
-            let Some(open) = writer.as_mut() else { return Err(ErrorKind::NotConnected.into()) };
             if !may_send(&item) {
-                return Err(Error::other("taken back before it was sent"));
+                return Err(Error::other(TAKEN_BACK));
             }
-            open.write_all(&text).await
+            match tokio::time::timeout(READING, open.write_all(&text)).await {
+                Ok(written) => written,
+                Err(_) => {
+                    // A part of the message may be in the pipe: nothing can follow it.
+                    drop(writer.take());
+                    clogged.cancel();
+                    Err(ErrorKind::TimedOut.into())
+                }
+            }
         }
     }
 
     async fn receive(&mut self) -> Option<ServerJsonRpcMessage> {
+        let clogged = self.clogged.clone();
         loop {
-            self.next_line().await?;
+            tokio::select! {
+                () = clogged.cancelled() => {
+                    tracing::warn!(server = self.server, "the server does not read what it is sent: it is ended");
+                    return None;
+                }
+                line = self.next_line() => line?,
+            }
             let message = self.read();
             self.line.clear();
             self.line.shrink_to(KEPT_BYTES);
@@ -167,6 +206,19 @@ mod tests {
         let mut lines = Lines::new("s", tokio::io::repeat(b'x'), tokio::io::sink(), Arc::default());
         assert!(lines.receive().await.is_none());
         assert!(lines.line.capacity() <= 2 * MAX_MESSAGE_BYTES);
+    }
+
+    #[tokio::test]
+    async fn a_server_that_does_not_read_is_ended() {
+        let (_stdin, ours) = tokio::io::duplex(8);
+        let (_stdout, theirs) = tokio::io::duplex(8);
+        let mut lines = Lines::new("s", theirs, ours, Arc::default());
+        let message = || ClientJsonRpcMessage::error(ErrorData::parse_error("too much", None), None);
+        let (first, second) = (lines.send(message()), lines.send(message()));
+        let (first, second, received) = tokio::join!(first, second, lines.receive());
+        assert_eq!(first.unwrap_err().kind(), ErrorKind::TimedOut);
+        assert_eq!(second.unwrap_err().kind(), ErrorKind::NotConnected);
+        assert!(received.is_none());
     }
 
     #[tokio::test]

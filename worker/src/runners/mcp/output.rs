@@ -1,4 +1,4 @@
-//! From a tool's result to a skill's data. Pure.
+//! From a tool's result to a skill's data, without the secrets that went to its server. Pure.
 //!
 //! - Structured content is the data, as it is.
 //! - One text block and nothing else: the data is the text, a JSON string. A text that happens to be JSON stays a text.
@@ -12,10 +12,11 @@ use serde_json::{Value, json};
 
 use super::errors::{Fault, graded, hidden_in};
 use crate::runner::RawOutput;
+use crate::runners::http::secrets::Secrets;
 
 /// What the call of a tool gave.
-pub(super) fn of(result: &CallToolResult, tool: &str, asked: bool) -> RawOutput {
-    let text = text(&result.content);
+pub(super) fn of(result: &CallToolResult, tool: &str, asked: bool, secrets: &Secrets) -> RawOutput {
+    let text = secrets.scrub_text(text(&result.content));
     if result.is_error == Some(true) {
         return RawOutput::Failed(graded(Fault::Tool { text: &text }, asked));
     }
@@ -33,7 +34,7 @@ pub(super) fn of(result: &CallToolResult, tool: &str, asked: bool) -> RawOutput 
         let message = format!("the tool's result has more than {MAX_OUTPUT_BYTES} bytes");
         return RawOutput::Failed(SkillError::new(ErrorCode::OutputTooLarge, message));
     }
-    RawOutput::Report { data, text }
+    RawOutput::Report { data: secrets.scrub_json(data), text }
 }
 
 /// All text of a result, for a model.
@@ -54,7 +55,7 @@ mod tests {
     use super::*;
 
     fn judge(result: Value) -> RawOutput {
-        of(&serde_json::from_value(result).unwrap(), "add", false)
+        of(&serde_json::from_value(result).unwrap(), "add", false, &Secrets::made_of("s3cr3t-token"))
     }
 
     fn report(result: Value) -> (Value, String) {
@@ -93,6 +94,17 @@ mod tests {
         // The same words beside structured content are an answer.
         let answer = json!({"content": [{"type": "text", "text": "Unknown tool: add"}], "structuredContent": {"a": 1}});
         assert_eq!(report(answer).0, json!({"a": 1}));
+    }
+
+    #[test]
+    fn what_a_server_echoes_of_its_secrets_is_masked() {
+        let echo = json!([{"type": "text", "text": "Bearer s3cr3t-token"}]);
+        let (data, text) = report(json!({"content": echo, "structuredContent": {"s3cr3t-token": 1}}));
+        assert_eq!((data, text.as_str()), (json!({"[secret]": 1}), "Bearer [secret]"));
+        match judge(json!({"content": echo, "isError": true})) {
+            RawOutput::Failed(error) => assert_eq!(error.message, "Bearer [secret]"),
+            other => panic!("{other:?}"),
+        }
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! One server: its connections, what it offers, and a place for each call.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwapOption;
@@ -14,18 +14,27 @@ use super::catalog::Catalog;
 use super::connection::Connection;
 use super::pins::{self, Pin};
 use super::{Host, lane};
-use crate::manifest::mcp::{Mcp, Pinning};
+use crate::manifest::mcp::{Mcp, Pinning, Reach, variables};
 use crate::manifest::{How, Manifest};
 use crate::runner::Offer;
+use crate::runners::http::secrets::Secrets;
 
 /// A server that is away for so long is lost: its tools are offered as unavailable. Until then calls wait for it.
 const PATIENCE: Duration = Duration::from_secs(10);
+
+/// How long the calls that run may still take when another server takes this one's place.
+const RETIREMENT: Duration = Duration::from_secs(5);
+
+/// How many tools that are not what they were are told of one by one, of one list.
+const MAX_TOLD: usize = 20;
 
 /// A server.
 pub(super) struct Server {
     pub(super) manifest: Arc<Manifest>,
     pub(super) mcp: Mcp,
     pub(super) host: Host,
+    /// What its headers hold of the worker's variables.
+    pub(super) secrets: Arc<Secrets>,
     /// Where what outlives a call runs.
     pub(super) runtime: Handle,
     pub(super) lanes: Vec<Lane>,
@@ -33,6 +42,8 @@ pub(super) struct Server {
     /// A place became free, or a connection came up.
     room: Notify,
     known: Mutex<Known>,
+    /// Set when it takes no more calls: who takes them, if anybody does.
+    next: OnceLock<Option<Arc<Server>>>,
     offers: watch::Sender<u64>,
     tasks: TaskTracker,
 }
@@ -63,6 +74,8 @@ struct Known {
     first: BTreeMap<String, Pin>,
     /// Which of the present definitions are no news.
     told: BTreeMap<String, Pin>,
+    /// What the server had before its manifest changed, and how that was seen first: it counts until this one was tried.
+    before: Option<(Catalog, BTreeMap<String, Pin>)>,
 }
 
 /// A place for one call.
@@ -80,17 +93,25 @@ impl Drop for Place {
 }
 
 impl Server {
-    /// Starts a server: within a runtime that lives as long as the worker.
-    pub(super) fn start(manifest: Arc<Manifest>, host: Host, offers: watch::Sender<u64>) -> Option<Arc<Self>> {
+    /// Starts a server: within a runtime that lives as long as the worker. `before`: the one of the same id whose place it
+    /// takes.
+    pub(super) fn start(
+        manifest: Arc<Manifest>,
+        host: Host,
+        offers: watch::Sender<u64>,
+        before: Option<&Self>,
+    ) -> Option<Arc<Self>> {
         let How::Mcp(mcp) = &manifest.how else { return None };
         let server = Arc::new(Self {
             mcp: mcp.as_ref().clone(),
             lanes: (0..mcp.pool).map(|_| Lane::default()).collect(),
             host,
+            secrets: Arc::new(secrets(mcp)),
             runtime: Handle::current(),
             stop: CancellationToken::new(),
             room: Notify::new(),
-            known: Mutex::default(),
+            known: Mutex::new(Known { before: before.and_then(Self::had), ..Known::default() }),
+            next: OnceLock::new(),
             offers,
             tasks: TaskTracker::new(),
             manifest,
@@ -108,6 +129,30 @@ impl Server {
         self.tasks.wait().await;
     }
 
+    /// Takes no more calls, lets those that run end, for a while, and ends. `next` takes the calls that wait.
+    pub(super) async fn retire(&self, next: Option<Arc<Self>>, at_once: CancellationToken) {
+        let _ = self.next.set(next);
+        let up: Vec<_> = self.lanes.iter().filter_map(Lane::connection).collect();
+        (0..self.lanes.len()).for_each(|index| self.leave(index));
+        self.room.notify_waiters();
+        let all = up.iter().map(|it| it.places.acquire_many(u32::try_from(it.calls).unwrap_or(u32::MAX)));
+        tokio::select! {
+            _ = tokio::time::timeout(RETIREMENT, futures_util::future::join_all(all)) => {}
+            () = at_once.cancelled() => {}
+        }
+        self.end().await;
+    }
+
+    /// What it has, or had before it was tried.
+    fn had(&self) -> Option<(Catalog, BTreeMap<String, Pin>)> {
+        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        match &known.catalog {
+            Some(catalog) => Some((catalog.clone(), known.first.clone())),
+            None if !self.settled() => known.before.clone(),
+            None => None,
+        }
+    }
+
     /// Whether every connection was tried.
     pub(super) fn settled(&self) -> bool {
         self.lanes.iter().all(|lane| lane.state().tried)
@@ -122,6 +167,11 @@ impl Server {
             let room = self.room.notified();
             tokio::pin!(room);
             room.as_mut().enable();
+            match self.next.get() {
+                Some(Some(next)) => return Box::pin(next.place(until)).await,
+                Some(None) => return Err("the server is not there: its manifest was removed".to_owned()),
+                None => {}
+            }
             let up: Vec<_> = self.lanes.iter().filter_map(Lane::connection).collect();
             let best = up.iter().max_by_key(|it| it.places.available_permits());
             if let Some(connection) = best
@@ -151,12 +201,17 @@ impl Server {
 
     /// Why there is no connection now, if there is none.
     pub(super) fn away(&self) -> Option<String> {
+        if let Some(Some(next)) = self.next.get() {
+            return next.away();
+        }
         let up = self.lanes.iter().any(|lane| lane.connection().is_some());
         (!up).then(|| format!("the server is not there: {}", self.why_down()))
     }
 
     /// A connection is up, and this is what the server has.
     pub(super) fn up(&self, index: usize, connection: &Arc<Connection>, catalog: Catalog) {
+        // Before it counts as tried: whoever waits for that wants the tools.
+        self.learn(catalog);
         if let Some(lane) = self.lanes.get(index) {
             let mut state = lane.state();
             let was_down = state.lost || !state.tried;
@@ -167,7 +222,6 @@ impl Server {
                 self.announce();
             }
         }
-        self.learn(catalog);
         self.room.notify_waiters();
     }
 
@@ -181,6 +235,7 @@ impl Server {
     /// A connection could not be made, or ended; the next is tried at `next`.
     pub(super) fn down(&self, index: usize, reason: String, next: Instant) {
         let Some(lane) = self.lanes.get(index) else { return };
+        let reason = self.secrets.scrub_text(reason);
         let mut state = lane.state();
         let lost = state.away_since.get_or_insert_with(Instant::now).elapsed() >= PATIENCE;
         let known = state.down.as_ref().is_some_and(|(before, _)| *before == reason);
@@ -205,6 +260,7 @@ impl Server {
             known.first.clone_from(&now);
         }
         known.catalog = Some(catalog);
+        known.before = None;
         drop(known);
         self.announce();
     }
@@ -216,38 +272,60 @@ impl Server {
     /// The skills that its tools are now, or one that says why there are none.
     pub(super) fn offers(&self) -> Vec<Offer> {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(catalog) = known.catalog.clone() else { return vec![self.nothing(self.why_down())] };
-        let pinned = match pins::read(&self.mcp.lock, &self.manifest.id) {
-            Ok(Some(pins)) => pins.tools,
-            Ok(None) => known.first.clone(),
+        let had = match &known.catalog {
+            Some(catalog) => Some((catalog.clone(), known.first.clone())),
+            None => known.before.clone().filter(|_| !self.settled()),
+        };
+        let Some((catalog, first)) = had else { return vec![self.nothing(self.why_down())] };
+        let (pinned, agreed) = match pins::read(&self.mcp.lock, &self.manifest.id) {
+            Ok(Some(pins)) => (pins.tools, true),
+            Ok(None) => (first, false),
             Err(reason) if self.mcp.pin == Pinning::Strict => return vec![self.nothing(reason)],
             Err(reason) => {
                 tracing::warn!(server = self.manifest.id, reason, "the pins of an MCP server can't be used");
-                known.first.clone()
+                (first, false)
             }
         };
         self.tell(&mut known.told, &pinned, &catalog.pins());
         drop(known);
         let away = self.lanes.iter().all(|lane| lane.state().lost).then(|| self.why_down());
-        let offers = catalog.offers(&self.manifest, &self.mcp, &pinned, away.as_deref());
+        let offers = catalog.offers(&self.manifest, &self.mcp, &pinned, agreed, away.as_deref());
         if offers.is_empty() { vec![self.nothing("none of its tools becomes a skill".to_owned())] } else { offers }
     }
 
-    /// Logs each tool that is not what it was pinned to be, once for each definition.
+    /// Logs each tool that is not what it was pinned to be, once for each definition. Of many at once, the first.
     fn tell(&self, told: &mut BTreeMap<String, Pin>, pinned: &BTreeMap<String, Pin>, now: &BTreeMap<String, Pin>) {
+        told.retain(|tool, _| now.contains_key(tool) || pinned.contains_key(tool));
+        let mut count = 0;
+        let mut is_shown = || {
+            count += 1;
+            count <= MAX_TOLD
+        };
         for (tool, pin) in now {
             if let Some(what) = pins::changes(pinned.get(tool), pin)
                 && told.get(tool) != Some(pin)
             {
                 let strict = self.mcp.pin == Pinning::Strict;
-                tracing::warn!(server = self.manifest.id, tool, what, strict, "a tool is not what it was pinned to be");
+                if is_shown() {
+                    tracing::warn!(
+                        server = self.manifest.id,
+                        tool,
+                        what,
+                        strict,
+                        "a tool is not what it was pinned to be"
+                    );
+                }
                 told.insert(tool.clone(), pin.clone());
             }
         }
         for tool in pinned.keys().filter(|tool| !now.contains_key(*tool)) {
-            if told.insert(tool.clone(), Pin::default()) != Some(Pin::default()) {
+            if told.insert(tool.clone(), Pin::default()) != Some(Pin::default()) && is_shown() {
                 tracing::warn!(server = self.manifest.id, tool, "a pinned tool is gone");
             }
+        }
+        if count > MAX_TOLD {
+            let more = count - MAX_TOLD;
+            tracing::warn!(server = self.manifest.id, more, "further tools are not what they were pinned to be");
         }
     }
 
@@ -259,6 +337,13 @@ impl Server {
     fn why_down(&self) -> String {
         let why = self.lanes.iter().find_map(|lane| lane.state().down.as_ref().map(|(why, _)| why.clone()));
         why.unwrap_or_else(|| STARTING.to_owned())
+    }
+}
+
+fn secrets(mcp: &Mcp) -> Secrets {
+    match &mcp.reach {
+        Reach::Http { headers, .. } => Secrets::named(headers.iter().flat_map(|(_, value)| variables(value))),
+        Reach::Stdio { .. } => Secrets::default(),
     }
 }
 

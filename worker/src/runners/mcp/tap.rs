@@ -3,8 +3,8 @@
 //! A tap travels with its request, as an extension that is not sent. The transport, which sees every message in order, marks
 //! it; the call reads it. So a call knows whether a request that got no answer may have been run.
 
-use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
+use std::collections::{HashMap, HashSet};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use openskill_proto::v1::execute_event::Event;
@@ -17,6 +17,7 @@ use tokio::sync::{Notify, mpsc};
 
 use super::words::clean;
 use crate::events::EventSink;
+use crate::runners::http::secrets::Secrets;
 
 /// The longest text of an event that is passed on.
 const MAX_EVENT_TEXT: usize = 4096;
@@ -38,26 +39,35 @@ struct Inner {
     state: AtomicU8,
     answered: AtomicBool,
     answer: Notify,
+    taken_back: Notify,
     abandoned: AtomicBool,
     asked: AtomicBool,
     events: mpsc::Sender<Event>,
     sink: EventSink,
     headers: Vec<(&'static str, String)>,
+    secrets: Arc<Secrets>,
 }
 
 impl Tap {
-    /// A tap, and the events that the server sends for its request. `headers` go with the request where it is sent by HTTP.
-    pub(super) fn new(sink: &EventSink, headers: Vec<(&'static str, String)>) -> (Self, mpsc::Receiver<Event>) {
+    /// A tap, and the events that the server sends for its request, without `secrets`. `headers` go with the request where it
+    /// is sent by HTTP.
+    pub(super) fn new(
+        sink: &EventSink,
+        headers: Vec<(&'static str, String)>,
+        secrets: Arc<Secrets>,
+    ) -> (Self, mpsc::Receiver<Event>) {
         let (events, receiver) = mpsc::channel(EVENT_BUFFER);
         let inner = Inner {
             state: AtomicU8::new(HELD),
             answered: AtomicBool::new(false),
             answer: Notify::new(),
+            taken_back: Notify::new(),
             abandoned: AtomicBool::new(false),
             asked: AtomicBool::new(false),
             events,
             sink: sink.clone(),
             headers,
+            secrets,
         };
         (Self(Arc::new(inner)), receiver)
     }
@@ -77,7 +87,28 @@ impl Tap {
 
     /// Takes the request back. Whether that was still possible: nothing of it was written, and nothing will be.
     pub(super) fn withdraw(&self) -> bool {
-        self.0.state.compare_exchange(HELD, WITHDRAWN, Ordering::AcqRel, Ordering::Acquire).is_ok()
+        let possible = self.0.state.compare_exchange(HELD, WITHDRAWN, Ordering::AcqRel, Ordering::Acquire).is_ok();
+        self.0.taken_back.notify_waiters();
+        possible
+    }
+
+    /// Waits until the request is taken back.
+    pub(super) async fn withdrawn(&self) {
+        let back = self.0.taken_back.notified();
+        tokio::pin!(back);
+        back.as_mut().enable();
+        if !self.is(WITHDRAWN) {
+            back.await;
+        }
+    }
+
+    /// Whether the server may have the request.
+    pub(super) fn is_sent(&self) -> bool {
+        self.is(SENT)
+    }
+
+    fn is(&self, state: u8) -> bool {
+        self.0.state.load(Ordering::Acquire) == state
     }
 
     /// What was taken for sent could not even be begun to be sent.
@@ -108,6 +139,12 @@ impl Tap {
         &self.0.headers
     }
 
+    /// What may be passed on of what the server says.
+    fn text(&self, text: String) -> String {
+        // Scrubbed before it is cut: half a secret is not found.
+        clean(&self.0.secrets.scrub_text(text), MAX_EVENT_TEXT)
+    }
+
     fn event(&self, event: Event) {
         if self.0.events.try_send(event).is_err() {
             self.0.sink.drop_one();
@@ -119,13 +156,14 @@ impl Tap {
 #[derive(Debug, Default)]
 pub(super) struct Taps {
     open: Mutex<Open>,
-    abandoned: AtomicUsize,
 }
 
 #[derive(Debug, Default)]
 struct Open {
     requests: HashMap<RequestId, Tap>,
     tokens: HashMap<NumberOrString, RequestId>,
+    /// Those that nobody waits for any more, since the server last answered a later one.
+    owed: HashSet<RequestId>,
 }
 
 impl Taps {
@@ -137,6 +175,10 @@ impl Taps {
     pub(super) fn watch(&self, message: &ClientJsonRpcMessage) {
         let (JsonRpcMessage::Request(request), Some(tap)) = (message, Tap::of(message)) else { return };
         self.with(|open| {
+            // It will never be sent, and whoever took it back has forgotten it already.
+            if tap.is(WITHDRAWN) {
+                return;
+            }
             if let Some(token) = request.request.get_meta().get_progress_token() {
                 open.tokens.insert(token.0, request.id.clone());
             }
@@ -144,14 +186,13 @@ impl Taps {
         });
     }
 
-    /// The server answered.
+    /// The server answered. It is alive, and so owes nothing that was asked earlier: a request that was cancelled need not be
+    /// answered.
     pub(super) fn answered(&self, id: &RequestId) {
+        self.with(|open| open.owed.retain(|owed| is_later(owed, id)));
         if let Some(tap) = self.take(id) {
             tap.0.answered.store(true, Ordering::Release);
             tap.0.answer.notify_waiters();
-            if tap.0.abandoned.load(Ordering::Acquire) {
-                self.abandoned.fetch_sub(1, Ordering::AcqRel);
-            }
         }
     }
 
@@ -162,23 +203,25 @@ impl Taps {
 
     /// Nobody waits for the answer any more. How many such requests there are now.
     pub(super) fn abandon(&self, id: &RequestId) -> usize {
-        let counted = self.with(|open| match open.requests.get(id) {
-            Some(tap) => !tap.0.abandoned.swap(true, Ordering::AcqRel),
-            None => false,
-        });
-        self.abandoned.fetch_add(usize::from(counted), Ordering::AcqRel) + usize::from(counted)
+        self.with(|open| {
+            if let Some(tap) = open.requests.get(id)
+                && !tap.0.abandoned.swap(true, Ordering::AcqRel)
+            {
+                open.owed.insert(id.clone());
+            }
+            open.owed.len()
+        })
     }
 
     /// Gives up on an answer that nobody waits for.
     pub(super) fn forget(&self, id: &RequestId) {
-        if self.take(id).is_some_and(|tap| tap.0.abandoned.load(Ordering::Acquire)) {
-            self.abandoned.fetch_sub(1, Ordering::AcqRel);
-        }
+        self.take(id);
     }
 
     fn take(&self, id: &RequestId) -> Option<Tap> {
         self.with(|open| {
             open.tokens.retain(|_, request| request != id);
+            open.owed.remove(id);
             open.requests.remove(id)
         })
     }
@@ -190,7 +233,7 @@ impl Taps {
         if let Some(tap) = tap {
             let known = progress.total.filter(|total| *total > 0.0 && total.is_finite());
             let fraction = known.map_or(-1.0, |total| (progress.progress / total).clamp(0.0, 1.0));
-            let message = clean(&progress.message.unwrap_or_default(), MAX_EVENT_TEXT);
+            let message = tap.text(progress.message.unwrap_or_default());
             tap.event(Event::Progress(Progress { fraction, message }));
         }
     }
@@ -198,7 +241,7 @@ impl Taps {
     /// A log message names no call. It goes to the one that runs; of several, none may see what is another's.
     pub(super) fn log(&self, level: &'static str, text: &str) {
         if let Some(tap) = self.only() {
-            tap.event(Event::Log(Log { level: level.to_owned(), message: clean(text, MAX_EVENT_TEXT) }));
+            tap.event(Event::Log(Log { level: level.to_owned(), message: tap.text(text.to_owned()) }));
         }
     }
 
@@ -219,13 +262,18 @@ impl Taps {
     }
 }
 
+/// Whether a request was made after another: ours are numbered.
+fn is_later(one: &RequestId, other: &RequestId) -> bool {
+    matches!((one, other), (NumberOrString::Number(one), NumberOrString::Number(other)) if one > other)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use rmcp::model::{CallToolRequest, CallToolRequestParams, ClientRequest, ProgressToken};
 
     fn request(id: i64) -> (ClientJsonRpcMessage, Tap, mpsc::Receiver<Event>) {
-        let (tap, events) = Tap::new(&EventSink::default(), Vec::new());
+        let (tap, events) = Tap::new(&EventSink::default(), Vec::new(), Arc::default());
         let mut request = CallToolRequest::new(CallToolRequestParams::new("t"));
         request.extensions.insert(tap.clone());
         let mut request = ClientRequest::CallToolRequest(request);
@@ -265,9 +313,30 @@ mod tests {
         requests.iter().for_each(|(message, ..)| taps.watch(message));
         assert_eq!((taps.abandon(&ids[0]), taps.abandon(&ids[0]), taps.abandon(&ids[1])), (1, 1, 2));
         taps.answered(&ids[0]);
+        assert_eq!(taps.with(|open| open.owed.len()), 1);
         taps.forget(&ids[1]);
-        assert_eq!(taps.abandoned.load(Ordering::Acquire), 0);
         assert!(requests[0].1.is_answered() && !requests[1].1.is_answered());
+        assert!(taps.with(|open| open.tokens.is_empty() && open.requests.is_empty() && open.owed.is_empty()));
+    }
+
+    #[test]
+    fn a_server_that_answers_owes_nothing_that_was_asked_before() {
+        let taps = Taps::default();
+        let requests = [1, 2, 4].map(request);
+        requests.iter().for_each(|(message, ..)| taps.watch(message));
+        for id in [1, 2, 4] {
+            taps.abandon(&NumberOrString::Number(id));
+        }
+        // The answer to a ping, which has no tap.
+        taps.answered(&NumberOrString::Number(3));
+        assert_eq!(taps.with(|open| open.owed.len()), 1);
+    }
+
+    #[test]
+    fn a_request_that_was_taken_back_is_not_watched() {
+        let (taps, (message, tap, _events)) = (Taps::default(), request(1));
+        assert!(tap.withdraw());
+        taps.watch(&message);
         assert!(taps.with(|open| open.tokens.is_empty() && open.requests.is_empty()));
     }
 }

@@ -121,8 +121,8 @@ impl Signs {
             self.taps.asks(call);
         }
         let mut questions = self.questions.lock().unwrap_or_else(PoisonError::into_inner);
-        questions.insert(id.clone());
-        questions.len() <= MAX_QUESTIONS
+        // One that is asked again while it waits is two answers for one entry.
+        questions.insert(id.clone()) && questions.len() <= MAX_QUESTIONS
     }
 }
 
@@ -141,4 +141,18 @@ fn log_line(message: &LoggingMessageNotification) -> (&'static str, String) {
 /// Whether a message may be written now: one that was taken back may not.
 pub(super) fn may_send(message: &ClientJsonRpcMessage) -> bool {
     Tap::of(message).is_none_or(Tap::send)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rmcp::model::{NumberOrString, PingRequest};
+
+    #[test]
+    fn a_server_may_ask_so_much_and_nothing_twice_before_it_is_answered() {
+        let signs = Signs::default();
+        let ask = |id| signs.asked(&NumberOrString::Number(id), &ServerRequest::PingRequest(PingRequest::default()));
+        assert!((0..MAX_QUESTIONS as i64).all(ask));
+        assert!(!ask(0) && !ask(-1));
+    }
 }

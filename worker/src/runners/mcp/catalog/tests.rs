@@ -20,7 +20,7 @@ fn catalog(tools: Value) -> Catalog {
 
 fn offers(manifest: &Manifest, catalog: &Catalog, pinned: &BTreeMap<String, Pin>) -> Vec<Offer> {
     let How::Mcp(mcp) = &manifest.how else { panic!("no server") };
-    catalog.offers(manifest, mcp, pinned, None)
+    catalog.offers(manifest, mcp, pinned, true, None)
 }
 
 #[test]
@@ -28,7 +28,7 @@ fn a_tool_becomes_a_skill_with_what_its_server_says_of_it() {
     let catalog =
         catalog(json!([{"name": "readFile", "description": "Reads\u{7} a file", "inputSchema": {"type": "object"},
         "outputSchema": {"type": "object"}, "annotations": {"readOnlyHint": true}}]));
-    let offer = &offers(&server(""), &catalog, &catalog.pins())[0];
+    let offer = &offers(&server("mcp: {pin: strict}"), &catalog, &catalog.pins())[0];
     let it = &offer.manifest;
     assert_eq!(offer.runner, Ok(()));
     assert_eq!(
@@ -46,17 +46,34 @@ fn what_a_server_does_not_say_is_what_the_protocol_says_and_the_manifest_knows_b
         catalog(json!([{"name": "t", "inputSchema": {"type": "object"}, "annotations": annotations}]))
     };
     for (annotations, more, idempotent, destructive) in [
-        (json!(null), "", false, true),
-        (json!({"destructiveHint": false}), "", false, false),
-        (json!({"idempotentHint": true}), "", true, true),
-        (json!({"readOnlyHint": true, "destructiveHint": true}), "", true, false),
-        (json!({"readOnlyHint": true}), "mcp: {overrides: {t: {idempotent: false, destructive: true}}}", false, true),
+        (json!(null), "mcp: {pin: strict}", false, true),
+        (json!({"destructiveHint": false}), "mcp: {pin: strict}", false, false),
+        (json!({"idempotentHint": true}), "mcp: {pin: strict}", true, true),
+        (json!({"readOnlyHint": true, "destructiveHint": true}), "mcp: {pin: strict}", true, false),
+        (
+            json!({"readOnlyHint": true}),
+            "mcp: {pin: strict, overrides: {t: {idempotent: false, destructive: true}}}",
+            false,
+            true,
+        ),
+        (json!({"readOnlyHint": true, "idempotentHint": true, "destructiveHint": false}), "", false, true),
+        (json!(null), "mcp: {overrides: {t: {idempotent: true, destructive: false}}}", true, false),
     ] {
         let catalog = tool(annotations);
         let it = &offers(&server(more), &catalog, &catalog.pins())[0].manifest;
         assert_eq!((it.idempotent, it.destructive), (idempotent, destructive), "{more}");
         assert_eq!(it.argument_rules.drop_unknown, !destructive);
     }
+}
+
+#[test]
+fn hints_that_nobody_pinned_are_not_believed() {
+    let catalog =
+        catalog(json!([{"name": "t", "inputSchema": {"type": "object"}, "annotations": {"readOnlyHint": true}}]));
+    let manifest = server("mcp: {pin: strict}");
+    let How::Mcp(mcp) = &manifest.how else { panic!("no server") };
+    let it = &catalog.offers(&manifest, mcp, &catalog.pins(), false, None)[0].manifest;
+    assert!(!it.idempotent && it.destructive);
 }
 
 #[test]

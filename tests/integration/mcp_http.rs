@@ -1,0 +1,145 @@
+//! MCP servers over streamable HTTP that answer oddly.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use openskill_proto::v1::{Blame, InvokeRequest};
+use openskill_tests::backend::{Backend, Reply, Seen};
+use openskill_tests::folder::Folder;
+use openskill_tests::system::{PATIENCE, Setup, System, code, data, request};
+use openskill_tests::wait::until_true;
+use serde_json::{Value, json};
+
+/// The answer to what is no call.
+fn protocol(seen: &Seen, session: &str) -> Reply {
+    if seen.method != "POST" {
+        return Reply::new(405, "text/plain", "");
+    }
+    let message = seen.json();
+    let result = match message["method"].as_str() {
+        Some("initialize") => json!({"protocolVersion": message["params"]["protocolVersion"],
+            "capabilities": {"tools": {}}, "serverInfo": {"name": "odd", "version": "1"}}),
+        Some("tools/list") => json!({"tools": [{"name": "odd", "inputSchema": {"type": "object"}}]}),
+        Some("ping") => json!({}),
+        _ => return Reply::new(202, "text/plain", ""),
+    };
+    let answer = Reply::json(200, &json!({"jsonrpc": "2.0", "id": message["id"], "result": result}));
+    if message["method"] == "initialize" { answer.with("mcp-session-id", session) } else { answer }
+}
+
+/// The arguments of a call.
+fn called(seen: &Seen) -> Option<(Value, Value)> {
+    let message = serde_json::from_slice::<Value>(&seen.body).ok().filter(|it| it["method"] == "tools/call")?;
+    Some((message["id"].clone(), message["params"]["arguments"].clone()))
+}
+
+fn answer(id: &Value, text: &str) -> Reply {
+    let result = json!({"content": [{"type": "text", "text": text}]});
+    Reply::json(200, &json!({"jsonrpc": "2.0", "id": id, "result": result}))
+}
+
+fn setup(backend: &Backend, more: &str) -> (Folder, Setup) {
+    let folder = Folder::new();
+    let text = format!(
+        "id: web\ntype: mcp\nruntime: http\nentry: {}\nenv: [TOKEN]\ncircuit: {{failure_threshold: 0, minimum_calls: 0}}\n\
+         mcp: {{headers: {{Authorization: 'Bearer ${{TOKEN}}'}}, allow: ['{}']{more}}}\n",
+        backend.url("/mcp"),
+        backend.address
+    );
+    folder.write("web.yaml", text);
+    let skills = folder.path().display().to_string();
+    let setup = Setup::command(&["up", "--listen", "127.0.0.1:0", "--workers", "1", "--skills-dir", &skills]);
+    (folder, setup.with("TOKEN", "s3cr3t-token"))
+}
+
+async fn start(backend: &Backend) -> (Folder, System) {
+    let (folder, setup) = setup(backend, "");
+    let system = setup.start().await;
+    system.has_skill("web__odd").await;
+    (folder, system)
+}
+
+fn handshakes(backend: &Backend) -> usize {
+    let first = |seen: &Seen| seen.method == "POST" && seen.json()["method"] == "initialize";
+    backend.seen().iter().filter(|seen| first(seen)).count()
+}
+
+#[tokio::test]
+async fn a_status_has_its_code_and_a_broken_answer_ends_its_call_alone() {
+    let backend = Backend::start(|seen| match called(seen) {
+        None => protocol(seen, "one"),
+        Some((id, arguments)) => match arguments["status"].as_u64() {
+            Some(0) => Reply::pieces("text/event-stream", futures_util::stream::empty()),
+            Some(status) => Reply::new(status as u16, "text/plain", "no"),
+            None => {
+                let late = async move {
+                    tokio::time::sleep(Duration::from_secs(2)).await;
+                    let result = json!({"content": [{"type": "text", "text": "late"}]});
+                    format!("data: {}\n\n", json!({"jsonrpc": "2.0", "id": id, "result": result})).into()
+                };
+                Reply::pieces("text/event-stream", futures_util::stream::once(late))
+            }
+        },
+    })
+    .await;
+    let (_folder, system) = start(&backend).await;
+    let mut client = system.skills().await;
+    let other = tokio::spawn(async move { client.invoke(request("web__odd", json!({}))).await });
+    for (status, expected) in [
+        (401, "PERMISSION_DENIED"),
+        (403, "PERMISSION_DENIED"),
+        (429, "MCP_NETWORK_ERROR"),
+        (503, "MCP_NETWORK_ERROR"),
+        (413, "MCP_EXECUTION_ERROR"),
+        (0, "MCP_NETWORK_ERROR"),
+    ] {
+        let result = system.invoke(request("web__odd", json!({"status": status}))).await;
+        assert_eq!(code(&result), expected, "{status}: {result:?}");
+        let error = result.error.unwrap();
+        assert_eq!(error.blame(), Blame::Skill, "{status}");
+        assert!(status == 0 || error.message.contains(&status.to_string()), "{}", error.message);
+    }
+    assert_eq!(data(&other.await.unwrap().unwrap().into_inner()), json!("late"));
+    assert_eq!(handshakes(&backend), 1, "the connection was let be");
+}
+
+#[tokio::test]
+async fn a_secret_that_is_echoed_is_masked() {
+    let backend = Backend::start(|seen| match called(seen) {
+        None => protocol(seen, "one"),
+        Some((id, _)) => answer(&id, seen.header("authorization")),
+    })
+    .await;
+    let (_folder, system) = start(&backend).await;
+    let result = system.invoke(request("web__odd", json!({}))).await;
+    assert_eq!((data(&result), result.text.as_str()), (json!("Bearer [secret]"), "Bearer [secret]"));
+    assert_eq!(backend.seen().last().unwrap().header("authorization"), "Bearer s3cr3t-token");
+}
+
+#[tokio::test]
+async fn a_server_that_forgot_the_session_is_connected_to_anew_and_the_call_goes_there() {
+    let count = Arc::new(AtomicUsize::new(0));
+    let calls = Arc::clone(&count);
+    let backend = Backend::start(move |seen| match called(seen) {
+        None => protocol(seen, "one"),
+        Some(_) if calls.fetch_add(1, Ordering::SeqCst) == 0 => Reply::new(404, "text/plain", ""),
+        Some((id, _)) => answer(&id, "here"),
+    })
+    .await;
+    let (_folder, system) = start(&backend).await;
+    let call = InvokeRequest { timeout_ms: 20_000, ..request("web__odd", json!({})) };
+    assert_eq!(data(&system.invoke(call).await), json!("here"));
+    let lists =
+        backend.seen().iter().filter(|seen| seen.method == "POST" && seen.json()["method"] == "tools/list").count();
+    assert_eq!((count.load(Ordering::SeqCst), handshakes(&backend), lists), (2, 2, 2));
+}
+
+#[tokio::test]
+async fn a_handshake_without_an_answer_leaves_no_connection_behind() {
+    let backend = Backend::start(|_| Reply::pieces("text/event-stream", futures_util::stream::pending())).await;
+    let (_folder, setup) = setup(&backend, ", start_s: 1");
+    let _system = setup.start().await;
+    until_true("it was tried three times", PATIENCE, || handshakes(&backend) >= 3).await;
+    until_true("one of them is open at most", PATIENCE, || backend.open_connections() <= 1).await;
+}
