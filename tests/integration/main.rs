@@ -10,6 +10,7 @@ mod command_line;
 mod compose;
 mod conformance;
 mod docker;
+mod exec;
 mod hostile_skills;
 mod http;
 mod jail;

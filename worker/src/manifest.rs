@@ -201,6 +201,9 @@ impl Manifest {
         let input_schema = input_schema.map(|it| schema::check("input_schema", it, true)).transpose()?;
         let output_schema = raw.output_schema.map(|it| schema::check("output_schema", it, false)).transpose()?;
         let argument_rules = arguments::resolve(raw.arguments, aliases, input_schema.as_ref(), raw.destructive)?;
+        if let How::Exec(exec) = &how {
+            exec.check(input_schema.as_ref())?;
+        }
         let examples = raw.examples.into_iter().map(resolve_example).collect::<Result<_, _>>()?;
         Ok(Self {
             id: raw.id,

@@ -27,6 +27,11 @@ pub(super) fn run(args: &New, settings: &Settings) -> Result<ExitCode, Failure> 
         return Err(Failure::Usage(format!("'{id}' is no skill id: {rule}")));
     }
     let folder = settings.skill_dirs.first().map_or_else(|| PathBuf::from("."), Clone::clone);
+    if args.skills.skills_dir.is_none() && !folder.is_dir() {
+        let shown = folder.display();
+        let hint = "go to the project's folder, or say where with --skills-dir";
+        return Err(Failure::Usage(format!("there is no skill folder '{shown}' here: {hint}")));
+    }
     let files = files(args.kind, id);
     for file in &files {
         let path = folder.join(&file.path);
@@ -85,9 +90,17 @@ fn files(kind: SkillType, id: &str) -> Vec<File> {
 
 fn next(kind: SkillType, id: &str, folder: &Path) -> String {
     let shown = folder.display();
-    let test = match kind {
-        SkillType::Python | SkillType::Exec => format!("  python3 {shown}/tests/test_{id}.py\n"),
-        _ => format!("  edit {shown}/{id}.yaml: it names something that is not there; its examples are its test\n"),
+    let edit = |what: &str| format!("  edit {shown}/{id}.yaml: {what}\n");
+    let (first, call) = match kind {
+        SkillType::Python | SkillType::Exec => (format!("  python3 {shown}/tests/test_{id}.py\n"), "text=hello"),
+        SkillType::Inproc => (String::new(), "text=hello"),
+        SkillType::Http => (edit("its URL leads nowhere yet; its example is its test"), "city=Paris"),
+        SkillType::Docker => (edit("its image is not there; its example is its test"), "text=hello"),
+        SkillType::McpStdio | SkillType::McpHttp => (edit("it names a server that may not be there"), ""),
     };
-    format!("\nNext:\n{test}  openskill check {id} --skills-dir {shown}\n  openskill invoke {id} text=hello\n")
+    let call = match call {
+        "" => format!("  openskill pin {id} --skills-dir {shown}\n  openskill skills --toolset {id}\n"),
+        arguments => format!("  openskill invoke {id} {arguments}\n"),
+    };
+    format!("\nNext:\n{first}  openskill check {id} --skills-dir {shown}\n{call}")
 }

@@ -6,6 +6,7 @@
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
+use serde_json::Value;
 
 use super::{Fault, how};
 
@@ -45,6 +46,23 @@ pub enum Element {
         /// A literal `--` stands before it, after which nothing is an option.
         after_dashes: bool,
     },
+}
+
+impl Exec {
+    /// Whether each value of the command line is a parameter, if the skill says what its parameters are.
+    pub(super) fn check(&self, schema: Option<&Value>) -> Result<(), Fault> {
+        let Some(properties) = schema.and_then(|it| it.get("properties")).and_then(Value::as_object) else {
+            return Ok(());
+        };
+        let unknown = self.args.iter().find_map(|it| match it {
+            Element::Value { name, .. } if !properties.contains_key(name) => Some(name),
+            _ => None,
+        });
+        match unknown {
+            Some(name) => Err(("exec", format!("'{{{name}}}' is in its args and no parameter of it")).into()),
+            None => Ok(()),
+        }
+    }
 }
 
 /// Checks what was written.

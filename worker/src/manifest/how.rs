@@ -101,6 +101,10 @@ fn refuse_others(raw: &raw::Raw, key: &str) -> Result<(), Fault> {
         ("docker", raw.docker.is_some(), "docker"),
         ("mcp", raw.mcp.is_some(), "mcp:stdio or mcp:http"),
     ];
+    if !blocks.iter().any(|(_, _, runner)| runner.split(" or ").any(|it| it == key)) && key != "inproc" {
+        // There is no such runner, which is said in another place.
+        return Ok(());
+    }
     let stray = blocks.into_iter().find(|(_, given, runner)| *given && !runner.split(" or ").any(|it| it == key));
     match stray {
         Some((name, _, runner)) => Err((name, format!("is for skills of {runner}; this one is {key}")).into()),

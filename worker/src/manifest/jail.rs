@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use super::Fault;
 
@@ -42,34 +43,30 @@ pub enum Network {
     Full,
 }
 
-/// As written: `none`, `full`, or a list of ports.
-#[derive(Debug, Deserialize)]
-#[serde(untagged)]
-pub(super) enum RawNetwork {
-    Word(String),
-    Ports(Vec<u16>),
-}
-
 /// The most paths a manifest may name.
 const MAX_READABLE: usize = 32;
 
 /// Checks what was written.
-pub(super) fn resolve(
-    level: Option<Level>,
-    network: Option<RawNetwork>,
-    readable: Vec<PathBuf>,
-) -> Result<Jail, Fault> {
-    let network = match network {
-        None => Network::None,
-        Some(RawNetwork::Word(word)) if word == "none" => Network::None,
-        Some(RawNetwork::Word(word)) if word == "full" => Network::Full,
-        Some(RawNetwork::Ports(ports)) if !ports.is_empty() && ports.len() <= 64 && !ports.contains(&0) => {
-            Network::Connect(ports)
-        }
-        Some(_) => return Err(("network", "must be none, full, or a list of 1 to 64 ports".to_owned()).into()),
-    };
+pub(super) fn resolve(level: Option<Level>, network: Option<Value>, readable: Vec<PathBuf>) -> Result<Jail, Fault> {
+    let network = network.map_or(Ok(Network::None), |written| read_network(&written))?;
     if readable.len() > MAX_READABLE || readable.iter().any(|path| !path.is_absolute() || path.parent().is_none()) {
         return Err(("readable", format!("must be at most {MAX_READABLE} absolute paths, '/' not among them")).into());
     }
     Ok(Jail { level: level.unwrap_or_default(), network, readable })
+}
+
+/// `none`, `full`, or a list of ports.
+fn read_network(written: &Value) -> Result<Network, Fault> {
+    let ports = |list: &Vec<Value>| {
+        list.iter()
+            .map(|it| it.as_u64().and_then(|it| u16::try_from(it).ok()).filter(|it| *it > 0))
+            .collect::<Option<Vec<u16>>>()
+    };
+    let read = match written {
+        Value::String(word) if word == "none" => Some(Network::None),
+        Value::String(word) if word == "full" => Some(Network::Full),
+        Value::Array(list) if (1..=64).contains(&list.len()) => ports(list).map(Network::Connect),
+        _ => None,
+    };
+    read.ok_or_else(|| ("network", "must be none, full, or a list of 1 to 64 ports such as [443]".to_owned()).into())
 }

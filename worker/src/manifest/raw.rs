@@ -32,7 +32,7 @@ pub(super) struct Raw {
     pub(super) mcp: Option<super::mcp::Raw>,
     #[serde(default)]
     pub(super) jail: Option<super::Level>,
-    pub(super) network: Option<super::jail::RawNetwork>,
+    pub(super) network: Option<Value>,
     #[serde(default)]
     pub(super) readable: Vec<std::path::PathBuf>,
     pub(super) unavailable: Option<String>,
