@@ -99,6 +99,11 @@ impl ForkServer {
         self.calls.count()
     }
 
+    /// Whether it serves calls by now.
+    pub(crate) fn is_ready(&self) -> bool {
+        self.calls.loaded().is_some()
+    }
+
     /// Whether it takes calls.
     pub(crate) fn is_open(&self) -> bool {
         self.calls.is_open()

@@ -1,6 +1,7 @@
 //! Hears what a fork server's supervisor says, and tells it what to end.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::sync::mpsc;
@@ -9,11 +10,22 @@ use super::calls::{Calls, Guard};
 use crate::process::launch::Running;
 use crate::process::wire::{Notice, Order, Report};
 
+/// How long it may take to get ready. Its calls go elsewhere then, while they still have time.
+const START: Duration = Duration::from_secs(10);
+
 /// Until the supervisor has ended, or the fork server is to go. What is left of it then is ended.
 pub(super) async fn attend(mut running: Running<Guard>, calls: Arc<Calls>, mut orders: mpsc::Receiver<Order>) {
     let Some(control) = running.control() else { return };
     let (from, mut to) = control.split();
     let mut lines = BufReader::new(from).lines();
+    let mut late = std::pin::pin!(async {
+        tokio::time::sleep(START).await;
+        if calls.loaded().is_none() {
+            tracing::warn!("a fork server did not get ready in time and is given up");
+            calls.condemn();
+        }
+        std::future::pending::<()>().await;
+    });
     loop {
         tokio::select! {
             line = lines.next_line() => match line {
@@ -28,6 +40,7 @@ pub(super) async fn attend(mut running: Running<Guard>, calls: Arc<Calls>, mut o
                     return;
                 }
             }
+            () = &mut late => {}
             () = calls.condemned.notified() => return,
         }
     }

@@ -162,14 +162,14 @@ pub(super) struct Guard(pub(super) Arc<Calls>);
 
 impl Drop for Guard {
     fn drop(&mut self) {
-        let left = {
+        let (left, served) = {
             let mut state = self.0.lock();
             state.closed = true;
-            std::mem::take(&mut state.open)
+            (std::mem::take(&mut state.open), state.loaded.is_some())
         };
         for (_, Open { ended, slot }) in left {
             drop(slot);
-            let _ = ended.send(End::Unknown);
+            let _ = ended.send(if served { End::Unknown } else { End::NotStarted });
         }
         self.0.gone.send_replace(true);
     }

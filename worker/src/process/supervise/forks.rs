@@ -41,6 +41,9 @@ const MAX_RUNNING: usize = 4096;
 const READS: usize = 16;
 const LOOKS: usize = 100;
 
+/// As a wait status: an exit code that no success has.
+const UNKNOWN_END: i32 = 70 << 8;
+
 /// How often the children of a fork server that is gone are looked at.
 const LOOK: Duration = Duration::from_millis(10);
 
@@ -120,6 +123,7 @@ impl Forks<'_> {
             }
             if self.server.is_none() {
                 self.reap();
+                self.notice_lost();
             }
             self.settle()?;
         }
@@ -249,6 +253,14 @@ impl Forks<'_> {
         // One that was killed just now may have taken a call just before.
         self.take_words()?;
         self.tell(&Notice::Gone { running: self.running.keys().copied().collect() })
+    }
+
+    /// Calls that ended just before their fork server did, which could not say how any more.
+    fn notice_lost(&mut self) {
+        let lost: Vec<_> = self.running.values().filter(|it| it.has_ended()).map(|it| it.pid).collect();
+        for pid in lost {
+            self.ended(pid, UNKNOWN_END, false);
+        }
     }
 
     /// Waits for children that have ended, a bounded number of them.

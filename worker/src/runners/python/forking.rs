@@ -31,6 +31,9 @@ const MOST_CALLS: usize = 64;
 /// The longest id of a call that is shown; as in the program.
 const CALL_ID_BYTES: usize = 128;
 
+/// While none is ready and one has been getting ready for this long, calls get fresh interpreters.
+const SLOW_START: Duration = Duration::from_secs(2);
+
 /// How often a call is tried on another fork server, if it was not started, before it gets an interpreter of its own.
 const TRIES: usize = 3;
 
@@ -89,7 +92,13 @@ impl Forking {
             return None;
         }
         state.drop_stale(&self.script);
-        let best = state.servers.iter().min_by_key(|it| it.server.in_flight());
+        let waits = |it: &&Server| it.started.elapsed().is_ok_and(|since| since > SLOW_START);
+        if !state.servers.iter().any(|it| it.server.is_ready()) && state.servers.iter().any(|it| waits(&it)) {
+            // It takes its time: a fresh interpreter is quicker than waiting for it.
+            return None;
+        }
+        // One that is ready first, then the one with the fewest calls.
+        let best = state.servers.iter().min_by_key(|it| (!it.server.is_ready(), it.server.in_flight()));
         if let Some(best) = best {
             let calls = best.server.in_flight();
             if calls < CROWDED || (state.servers.len() >= house.most && calls < MOST_CALLS) {
