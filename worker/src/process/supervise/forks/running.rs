@@ -25,11 +25,10 @@ impl Running {
         let plain = folder.len() <= 64 && folder.bytes().all(|byte| byte.is_ascii_hexdigit());
         let process = Pid::from_raw(pid).filter(|_| pid > 1 && plain)?;
         let process = pidfd_open(process, PidfdFlags::empty()).ok();
-        // One that has been waited for by now has no parent, and no need of one.
-        match tree::parent(pid) {
-            Some(parent) if process.is_some() && !parents.contains(&parent) => None,
-            _ => Some(Self { pid, process, killed: false, folder: folder.to_owned() }),
-        }
+        let running = Self { pid, process, killed: false, folder: folder.to_owned() };
+        let is_child = tree::parent(pid).is_some_and(|parent| parents.contains(&parent));
+        // One that has ended may have no parent any more, and can't be killed either.
+        (is_child || running.has_ended()).then_some(running)
     }
 
     /// Ends it.
