@@ -2,7 +2,7 @@
 //! `make bench-runners`.
 //!
 //! - [`contenders`]: the skills, the same small task for each
-//! - [`measure`]: a closed loop of so many callers
+//! - [`mod@measure`]: a closed loop of so many callers
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stderr, clippy::print_stdout)]
 
