@@ -101,7 +101,7 @@ impl ForkServer {
 
     /// Whether it serves calls by now.
     pub(crate) fn is_ready(&self) -> bool {
-        self.calls.loaded().is_some()
+        self.calls.is_ready()
     }
 
     /// Whether it takes calls.

@@ -20,7 +20,7 @@ pub(super) async fn attend(mut running: Running<Guard>, calls: Arc<Calls>, mut o
     let mut lines = BufReader::new(from).lines();
     let mut late = std::pin::pin!(async {
         tokio::time::sleep(START).await;
-        if calls.loaded().is_none() {
+        if !calls.is_ready() {
             tracing::warn!("a fork server did not get ready in time and is given up");
             calls.condemn();
         }

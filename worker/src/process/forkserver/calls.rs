@@ -83,6 +83,11 @@ impl Calls {
         !self.lock().closed
     }
 
+    /// Whether calls are served by now.
+    pub(super) fn is_ready(&self) -> bool {
+        self.lock().loaded.is_some()
+    }
+
     pub(super) fn loaded(&self) -> Option<Loaded> {
         self.lock().loaded.clone()
     }
