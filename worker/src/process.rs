@@ -30,7 +30,7 @@ pub(crate) mod once;
 pub(crate) mod run;
 pub mod strays;
 pub mod supervise;
-mod tree;
+pub(crate) mod tree;
 mod wire;
 
 pub(crate) use forkserver::{Call, ForkServer, Forked};

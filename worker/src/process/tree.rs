@@ -1,6 +1,7 @@
 //! Who descends from whom, read from `/proc`.
 
 use std::collections::HashMap;
+use std::str::SplitAsciiWhitespace;
 
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -63,8 +64,14 @@ pub(crate) fn parent(pid: i32) -> Option<i32> {
 
 /// The session a process belongs to: the id of the process that made it.
 pub(crate) fn session(pid: i32) -> Option<i32> {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    stat.get(stat.rfind(')')? + 1..)?.split_ascii_whitespace().nth(3)?.parse().ok()
+    after_name(&read_stat(pid)?)?.nth(3)?.parse().ok()
+}
+
+/// When a process was started, in the system's ticks. None once it is gone, also while nobody has asked how it ended.
+pub(crate) fn started(pid: u32) -> Option<u64> {
+    let stat = read_stat(pid as i32)?;
+    let mut fields = after_name(&stat)?;
+    if matches!(fields.next()?, "Z" | "X") { None } else { fields.nth(18)?.parse().ok() }
 }
 
 /// Sends SIGKILL. A process that is gone already is what was wanted.
@@ -80,14 +87,23 @@ pub(crate) fn state(pid: i32) -> Option<char> {
 }
 
 fn stat(pid: i32) -> Option<(char, i32)> {
-    parse_stat(&std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
+    parse_stat(&read_stat(pid)?)
 }
 
-/// State and parent out of `/proc/<pid>/stat`. The name stands in parentheses and may hold anything, also those.
+fn read_stat(pid: i32) -> Option<String> {
+    std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()
+}
+
+/// The fields of `/proc/<pid>/stat` from the state on. The name stands in parentheses and may hold anything, also those.
+fn after_name(stat: &str) -> Option<SplitAsciiWhitespace<'_>> {
+    Some(stat.get(stat.rfind(')')? + 1..)?.split_ascii_whitespace())
+}
+
+/// State and parent out of `/proc/<pid>/stat`.
 fn parse_stat(stat: &str) -> Option<(char, i32)> {
-    let mut after_name = stat.get(stat.rfind(')')? + 1..)?.split_ascii_whitespace();
-    let state = after_name.next()?.chars().next()?;
-    Some((state, after_name.next()?.parse().ok()?))
+    let mut fields = after_name(stat)?;
+    let state = fields.next()?.chars().next()?;
+    Some((state, fields.next()?.parse().ok()?))
 }
 
 #[cfg(test)]

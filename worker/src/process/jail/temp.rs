@@ -14,6 +14,7 @@ use rustix::process::{Gid, Uid};
 
 use super::User;
 use super::removal::{self, Budget};
+use crate::process::tree;
 
 const PREFIX: &str = "openskill-run-";
 
@@ -37,7 +38,7 @@ impl Folder {
     /// Makes it beneath `base`, for `owner`, or else for the calling user; nobody else can enter it.
     pub(super) fn make(base: &Path, owner: Option<User>) -> io::Result<Self> {
         let (space, pid) = (id_space()?, std::process::id());
-        let start = start_time(pid).ok_or(io::ErrorKind::NotFound)?;
+        let start = tree::started(pid).ok_or(io::ErrorKind::NotFound)?;
         // The hasher's keys are random: nobody can guess the name and be there first.
         let random = std::hash::RandomState::new().hash_one(pid);
         let path = base.join(format!("{PREFIX}{space}-{pid}-{start}-{random:016x}"));
@@ -97,7 +98,7 @@ impl Owner {
     }
 
     fn is_gone(&self) -> bool {
-        start_time(self.pid) != Some(self.start)
+        tree::started(self.pid) != Some(self.start)
     }
 }
 
@@ -106,16 +107,6 @@ fn id_space() -> io::Result<u64> {
     let link = std::fs::read_link("/proc/self/ns/pid")?;
     let number = link.to_str().and_then(|it| it.strip_prefix("pid:[")?.strip_suffix(']')?.parse().ok());
     number.ok_or_else(|| io::ErrorKind::InvalidData.into())
-}
-
-/// When a process was started, in the system's ticks. None once it is gone, also while nobody has asked how it ended.
-fn start_time(pid: u32) -> Option<u64> {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    let mut after_name = stat.get(stat.rfind(')')? + 1..)?.split_ascii_whitespace();
-    if matches!(after_name.next()?, "Z" | "X") {
-        return None;
-    }
-    after_name.nth(18)?.parse().ok()
 }
 
 #[cfg(test)]

@@ -9,6 +9,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use openskill_proto::trace::{hex, random_id};
 
+use crate::process::tree;
+
 /// What all of one worker's containers have in common.
 pub(super) const INSTANCE: &str = "openskill.instance";
 
@@ -50,7 +52,7 @@ impl Owner {
         let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default().trim().to_owned();
         let namespace = std::fs::read_link("/proc/self/ns/pid").unwrap_or_default().to_string_lossy().into_owned();
         let pid = std::process::id();
-        let process = Process { pid, started: started(pid).unwrap_or_default() };
+        let process = Process { pid, started: tree::started(pid).unwrap_or_default() };
         let (worker_id, instance) = (worker_id.to_owned(), hex(&random_id::<8>()));
         Self { instance, worker_id, place: Place { boot, namespace }, process }
     }
@@ -73,7 +75,7 @@ impl Owner {
         let over = labels.get(UNTIL).and_then(|it| it.parse::<u64>().ok()).is_some_and(|it| it + SLACK_S < now_s());
         let dead = labels.get(OWNER).and_then(|it| read(it)).is_some_and(|(place, process)| {
             if place == self.place {
-                started(process.pid) != Some(process.started)
+                tree::started(process.pid) != Some(process.started)
             } else {
                 // Another boot of this machine's kernel: nothing of it runs any more.
                 local && place.boot != self.place.boot
@@ -89,14 +91,6 @@ fn read(text: &str) -> Option<(Place, Process)> {
     let place = Place { boot: next()?.to_owned(), namespace: next()?.to_owned() };
     let process = Process { pid: next()?.parse().ok()?, started: next()?.parse().ok()? };
     Some((place, process))
-}
-
-/// When a process started. None if there is none, or only what is left of one that ended.
-fn started(pid: u32) -> Option<u64> {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    let mut fields = stat.get(stat.rfind(')')? + 1..)?.split_ascii_whitespace();
-    let state = fields.next()?;
-    if matches!(state, "Z" | "X") { None } else { fields.nth(18)?.parse().ok() }
 }
 
 fn now_s() -> u64 {
