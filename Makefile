@@ -6,11 +6,25 @@ SECONDS ?= 60
 FOLDER  := $(if $(filter dev,$(PROFILE)),debug,$(PROFILE))
 BINARY  := target/$(FOLDER)/openskill
 VENV    := target/test-venv
+HOSTS   := target/bench-venv
+MCPO    := target/bench-venv-mcpo
+# What runs the scripts of those that are measured, the same for all.
+SCRIPTS  = $${OPENSKILL_PYTHON:-$$($(HOSTS)/bin/python -c 'import sys; print(sys._base_executable)')}
 
-.PHONY: help up build test lint doc eval bench bench-runners fuzz chaos test-venv compose-up compose-down clean need-rust need-python
+# A virtual environment in a folder, with what a file lists; made again when the file changes.
+define make-venv
+	@[ -x $(1)/bin/python ] && cmp -s $(2) $(1)/installed.txt || { \
+		rm -rf $(1); \
+		python3 -m venv $(1) || { echo "python3 -m venv does not work: apt-get install python3-venv" >&2; exit 1; }; \
+		$(1)/bin/python -m pip install --quiet -r $(2) || exit 1; \
+		cp $(2) $(1)/installed.txt; \
+	}
+endef
+
+.PHONY: help up build test lint doc eval bench bench-venv bench-arguments bench-instructions bench-runners fuzz chaos test-venv compose-up compose-down clean need-rust need-python need-valgrind
 
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 up: build ## Build, start a gateway on 127.0.0.1:8000 and two workers (WORKERS=N), say what to try
 	@exec $(BINARY) up --workers $(WORKERS)
@@ -19,7 +33,7 @@ build: need-rust need-python ## Build the binary (PROFILE=dev for a quick one)
 	@[ -x $(BINARY) ] || echo "building openskill: the first time takes a few minutes"
 	@cargo build --locked --quiet --profile $(PROFILE) -p openskill
 
-test: need-rust need-python lint test-venv ## Everything CI runs
+test: need-rust need-python lint test-venv ## Everything CI runs, but for bench-instructions
 	cargo build --locked -p openskill
 	cargo test --locked --workspace --exclude openskill-tests
 	cargo test --locked -p openskill-tests
@@ -39,8 +53,21 @@ eval: need-rust ## Run recorded calls, the JSON Schema suite and provider profil
 	cargo run --locked --quiet --release -p openskill --example export_profiles -- \
 		$(DATA)/provider_schema_profiles worker/skills $(wildcard $(DATA)/mcp_tools_*.json)
 
-bench: need-rust ## Measure what preparing arguments costs
+bench: build bench-venv ## Measure it beside tonic, FastAPI, FastMCP and mcpo, ten minutes (ARGS="--only fork --seconds 0.5 --rounds 1")
+	@cargo build --locked --quiet --release -p openskill-tests --bin bench
+	@OPENSKILL_BIN=$(BINARY) target/release/bench --hosts $(HOSTS)/bin/python --mcpo $(MCPO)/bin/mcpo \
+		--python "$(SCRIPTS)" $(if $(ARGS),$(ARGS),--save docs/performance)
+
+bench-venv: need-python
+	$(call make-venv,$(HOSTS),tests/bench/requirements.txt)
+	$(call make-venv,$(MCPO),tests/bench/requirements-mcpo.txt)
+
+bench-arguments: need-rust ## Measure what preparing arguments costs
 	cargo bench --locked -p openskill-gateway
+
+bench-instructions: need-rust need-valgrind ## Count the instructions of a call's steps, fail if they grew (RECORD=1 writes the counts down)
+	OPENSKILL_RECORD_INSTRUCTIONS=$(RECORD) cargo test --locked --release -p openskill-gateway --lib -- \
+		--exact instructions::counts_are_as_recorded --ignored --nocapture
 
 bench-runners: build ## Measure what a call costs on each runner, about three minutes (ARGS="--seconds 2 --only fork")
 	OPENSKILL_BIN=$(BINARY) cargo run --locked --release -p openskill-tests --bin bench-runners -- $(ARGS)
@@ -55,12 +82,7 @@ chaos: build ## Kill, stop, flood and restart it for about 15 minutes, and check
 	OPENSKILL_BIN=$(BINARY) cargo run --locked --release -p openskill-tests --bin chaos -- $(ARGS)
 
 test-venv: need-python ## What tests need beside Rust: a stand-in for grpcurl, and real MCP servers
-	@[ -x $(VENV)/bin/python ] && cmp -s tests/readme/requirements.txt $(VENV)/installed.txt || { \
-		rm -rf $(VENV); \
-		python3 -m venv $(VENV) || { echo "python3 -m venv does not work: apt-get install python3-venv" >&2; exit 1; }; \
-		$(VENV)/bin/python -m pip install --quiet -r tests/readme/requirements.txt; \
-		cp tests/readme/requirements.txt $(VENV)/installed.txt; \
-	}
+	$(call make-venv,$(VENV),tests/readme/requirements.txt)
 
 compose-up: ## Start gateway and workers as containers (WORKERS=N)
 	@WORKERS=$(WORKERS) deploy/compose.sh up
@@ -74,6 +96,9 @@ clean: ## Remove everything that was built
 need-rust:
 	@command -v cargo >/dev/null || { echo "Rust is missing: install it from https://rustup.rs (or: apt-get install rustup)" >&2; exit 1; }
 	@command -v cc >/dev/null || { echo "A C compiler is missing, Rust links with it: apt-get install build-essential" >&2; exit 1; }
+
+need-valgrind:
+	@command -v valgrind >/dev/null || { echo "valgrind is missing, it counts the instructions: apt-get install valgrind" >&2; exit 1; }
 
 need-python:
 	@command -v python3 >/dev/null || { echo "Python 3 is missing, the shipped skills need it: apt-get install python3" >&2; exit 1; }

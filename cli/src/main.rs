@@ -23,6 +23,10 @@ use std::time::Instant;
 
 use clap::Parser as _;
 
+/// A call makes and drops some two hundred small things: the system's allocator took an eighth of the gateway's instructions.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> ExitCode {
     let started = Instant::now();
     // A supervisor is started for every run of a skill: it must not wait for anything below.

@@ -13,40 +13,59 @@ use tracing_subscriber::{Layer, Registry, fmt};
 use crate::exit::Failure;
 use crate::settings::{LogFormat, Problem, Problems, Settings, names};
 
+mod lines;
+mod plain;
+
+use lines::{Lines, Writer};
+use plain::Plain;
+
 /// The target of the spans that are traces. All others are a library's own.
 const SPANS: &str = "otel";
 
 /// What has to be ended in order.
 pub(crate) struct Telemetry {
     exporter: Option<(SdkTracerProvider, Runtime)>,
+    /// Last, so that all is logged before it goes.
+    _log: Writer,
 }
 
 /// Sets up the process's logs and traces. `role` is what the process is in traces.
 pub(crate) fn start(settings: &Settings, role: &str) -> Result<Telemetry, Failure> {
     let exporter = settings.otlp_endpoint.as_deref().map(|endpoint| exporter(settings, endpoint, role)).transpose()?;
-    let traces = exporter.as_ref().map(|(provider, _)| {
-        let only_ours = FilterFn::new(|metadata| metadata.is_span() && metadata.target() == SPANS);
-        tracing_opentelemetry::layer().with_tracer(provider.tracer("openskill")).with_filter(only_ours)
-    });
-    tracing_subscriber::registry().with(logs(settings)?).with(traces).init();
-    Ok(Telemetry { exporter })
+    let (lines, log) = lines::start().map_err(Failure::system("starting the log"))?;
+    let (wanted, logs) = (wanted(settings)?, logs(settings.log_format, lines));
+    match &exporter {
+        // One filter before all: no span is made that nobody looks at.
+        None => tracing_subscriber::registry().with(logs).with(wanted).init(),
+        Some((provider, _)) => {
+            let only_ours = FilterFn::new(|metadata| metadata.is_span() && metadata.target() == SPANS);
+            let traces = tracing_opentelemetry::layer().with_tracer(provider.tracer("openskill"));
+            tracing_subscriber::registry().with(logs.with_filter(wanted)).with(traces.with_filter(only_ours)).init();
+        }
+    }
+    Ok(Telemetry { exporter, _log: log })
 }
 
-fn logs(settings: &Settings) -> Result<Box<dyn Layer<Registry> + Send + Sync>, Failure> {
+/// What is logged.
+fn wanted(settings: &Settings) -> Result<EnvFilter, Failure> {
     let wanted = if settings.debug && settings.log == "info" { "debug,h2=info,hyper=info" } else { &settings.log };
     // The MCP library logs what servers write, as long as it is, with whatever secrets they send back.
     let directives = format!("rmcp=off,{wanted},{SPANS}=off");
-    let filter = EnvFilter::try_new(directives).map_err(|error| {
+    EnvFilter::try_new(directives).map_err(|error| {
         let (name, origin) = (names::LOG.to_owned(), "settings".to_owned());
-        Problems(vec![Problem { name, origin, reason: error.to_string() }])
-    })?;
-    let logs = fmt::layer().with_writer(std::io::stderr);
-    Ok(match settings.log_format {
-        LogFormat::Text => {
-            logs.with_ansi(std::io::IsTerminal::is_terminal(&std::io::stderr())).with_filter(filter).boxed()
-        }
-        LogFormat::Json => logs.json().flatten_event(true).with_filter(filter).boxed(),
+        Problems(vec![Problem { name, origin, reason: error.to_string() }]).into()
     })
+}
+
+fn logs(format: LogFormat, lines: Lines) -> Box<dyn Layer<Registry> + Send + Sync> {
+    let logs = fmt::layer().with_writer(move || lines.clone());
+    match format {
+        LogFormat::Text => {
+            let colours = std::io::IsTerminal::is_terminal(&std::io::stderr());
+            logs.with_ansi(false).event_format(Plain { colours }).boxed()
+        }
+        LogFormat::Json => logs.json().flatten_event(true).boxed(),
+    }
 }
 
 fn exporter(settings: &Settings, endpoint: &str, role: &str) -> Result<(SdkTracerProvider, Runtime), Failure> {

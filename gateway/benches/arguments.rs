@@ -6,25 +6,12 @@ use std::hint::black_box;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use openskill_gateway::arguments::{Definition, Policy, Rules};
-use serde_json::{Value, json};
+use serde_json::Value;
 
-/// Five fields, as tools have them.
-fn schema() -> Value {
-    json!({
-        "type": "object",
-        "properties": {
-            "task": {"type": "string", "minLength": 1},
-            "max_steps": {"type": "integer", "minimum": 1, "maximum": 1000},
-            "use_vision": {"type": "boolean"},
-            "mode": {"enum": ["fast", "careful", "thorough"]},
-            "tags": {"type": "array", "items": {"type": "string"}, "maxItems": 20},
-        },
-        "required": ["task"],
-        "additionalProperties": false,
-    })
-}
+use sample::{VALID, schema};
 
-const VALID: &str = r#"{"task": "Find the opening hours of the public library in Ghent and write them into a sheet now", "max_steps": 25, "use_vision": true, "mode": "careful", "tags": ["library", "opening hours", "ghent"]}"#;
+#[path = "instructions/sample.rs"]
+mod sample;
 
 fn arguments(criterion: &mut Criterion) {
     let aliases = BTreeMap::from([("query".to_owned(), "task".to_owned())]);

@@ -6,10 +6,12 @@
 //! Switches"). What workers may have changes, and may fall below what is inside; a session that holds less than half of an
 //! even share is let in all the same, as long as the gateway itself has a place. Calls without a session are one session.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use ahash::HashMap;
+
+use crate::pair;
 use crate::segments::Segments;
 
 /// How many places a session may hold for each that is free.
@@ -41,8 +43,8 @@ struct Counts {
 #[derive(Debug)]
 pub(crate) struct Permit {
     admission: Arc<Admission>,
-    session: String,
-    skill: String,
+    /// Session and skill.
+    pair: String,
     size: usize,
 }
 
@@ -80,9 +82,9 @@ impl Admission {
         // From here on the permit's drop takes back what was counted.
         let of_session = self.sessions.add(session, size);
         let of_skill = self.skills.add(skill, size);
-        let of_pair = self.pairs.add(&pair(session, skill), size);
-        let (session, skill) = (session.to_owned(), skill.to_owned());
-        let permit = Permit { admission: Arc::clone(self), session, skill, size };
+        let pair = pair::join(session, skill);
+        let of_pair = self.pairs.add(&pair, size);
+        let permit = Permit { admission: Arc::clone(self), pair, size };
         if inside >= self.most || bytes.saturating_add(size) > MAX_BYTES {
             return Err(Full::Gateway);
         }
@@ -108,18 +110,14 @@ impl Admission {
 
 impl Drop for Permit {
     fn drop(&mut self) {
-        let Self { admission, session, skill, size } = self;
+        let Self { admission, pair, size } = self;
+        let (session, skill) = pair::split(pair);
         admission.sessions.take(session, *size);
         admission.skills.take(skill, *size);
-        admission.pairs.take(&pair(session, skill), *size);
+        admission.pairs.take(pair, *size);
         admission.all.bytes.fetch_sub(*size, Ordering::AcqRel);
         admission.all.calls.fetch_sub(1, Ordering::AcqRel);
     }
-}
-
-/// Neither part can hold what stands between them.
-fn pair(session: &str, skill: &str) -> String {
-    format!("{session}\0{skill}")
 }
 
 /// How many calls there are of each name; a name without calls takes no place.
@@ -138,7 +136,7 @@ struct Count {
 
 impl Tally {
     fn new() -> Self {
-        Self { segments: Segments::new(HashMap::new), names: AtomicUsize::new(0) }
+        Self { segments: Segments::new(HashMap::default), names: AtomicUsize::new(0) }
     }
 
     /// One call more; gives what there is now.

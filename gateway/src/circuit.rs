@@ -31,15 +31,13 @@ pub(crate) use rules::Rules;
 use store::{Listed, Store};
 
 use crate::metrics::Metrics;
+use crate::pair;
 
 /// How many circuits of sessions are remembered for sure. Past that, those that nobody asked for the longest are forgotten.
 const SESSION_CIRCUITS: usize = 32 * 1024;
 
 /// Changes that a slow watcher may be behind before it has to look at the whole again.
 const CHANGES: usize = 256;
-
-/// Stands between a session and a skill in a key. Neither can hold it.
-const SEPARATOR: char = '\0';
 
 /// All circuits of a gateway.
 #[derive(Debug)]
@@ -88,7 +86,7 @@ impl Circuits {
         let rules = self.defaults.for_skill(skill);
         let mut passes = Passes { session: None, skill: None, rules };
         if rules.session.is_on() && !session.is_empty() {
-            let key = key(session, &skill.id);
+            let key = pair::join(session, &skill.id);
             let tell = |state| self.tell(&skill.id, session, state, Duration::ZERO, metrics);
             let pass = self.sessions.admit(&key, now, tell);
             let pass = pass.map_err(|retry_after| Refused { retry_after, of_session: true })?;
@@ -112,7 +110,7 @@ impl Circuits {
     pub(crate) fn report(&self, skill_id: &str, passes: Passes, verdict: Verdict, now: Instant, metrics: &Metrics) {
         let Passes { session, skill, rules } = passes;
         if let Some((key, pass)) = session {
-            let tell = |state| self.tell(skill_id, split(&key).0, state, rules.session.recovery, metrics);
+            let tell = |state| self.tell(skill_id, pair::split(&key).0, state, rules.session.recovery, metrics);
             self.sessions.report(&key, pass, verdict, &rules.session, now, tell);
         }
         if let Some(pass) = skill {
@@ -125,7 +123,7 @@ impl Circuits {
     pub(crate) fn look(&self, skill: &Skill, session: &str, now: Instant) -> Option<Refused> {
         let rules = self.defaults.for_skill(skill);
         let has_own = rules.session.is_on() && !session.is_empty();
-        let own = has_own.then(|| self.sessions.retry_after(&key(session, &skill.id), now)).flatten();
+        let own = has_own.then(|| self.sessions.retry_after(&pair::join(session, &skill.id), now)).flatten();
         if let Some(retry_after) = own {
             return Some(Refused { retry_after, of_session: true });
         }
@@ -138,7 +136,7 @@ impl Circuits {
     pub(crate) fn list(&self, skill_id: &str, session: &str, now: Instant) -> Vec<Circuit> {
         let of_skill = |id: &str| skill_id.is_empty() || id == skill_id;
         let sessions = self.sessions.list(now, |key| is_of(key, skill_id, session)).into_iter().map(|(key, listed)| {
-            let (session, skill) = split(&key);
+            let (session, skill) = pair::split(&key);
             to_wire(skill, session, listed)
         });
         let skills = self.skills.list(now, of_skill).into_iter().map(|(skill, listed)| to_wire(&skill, "", listed));
@@ -156,7 +154,7 @@ impl Circuits {
         let of_sessions = self.sessions.reset(
             |key| is_of(key, skill_id, session),
             |key| {
-                let (session, skill) = split(key);
+                let (session, skill) = pair::split(key);
                 tell(skill, session);
             },
         );
@@ -201,18 +199,9 @@ pub(crate) fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX)
 }
 
-fn key(session: &str, skill_id: &str) -> String {
-    format!("{session}{SEPARATOR}{skill_id}")
-}
-
-/// Session and skill.
-fn split(key: &str) -> (&str, &str) {
-    key.split_once(SEPARATOR).unwrap_or(("", key))
-}
-
 /// Whether a key belongs to a skill and a session; empty names mean any.
 fn is_of(key: &str, skill_id: &str, session: &str) -> bool {
-    let (its_session, its_skill) = split(key);
+    let (its_session, its_skill) = pair::split(key);
     (skill_id.is_empty() || its_skill == skill_id) && (session.is_empty() || its_session == session)
 }
 

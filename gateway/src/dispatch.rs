@@ -128,7 +128,7 @@ impl Run<'_> {
         let again = if tried.is_empty() { None } else { self.gateway.catalog.get(&self.entry.skill.id) };
         let candidates = again.as_ref().map_or(&self.entry.candidates, |entry| &entry.candidates);
         let wanted = Wanted { tried, left, adaptive: self.gateway.config.adaptive_limit, now };
-        if self.entry.skill.session_affinity && !self.attempt.request.session_id.is_empty() {
+        if self.entry.skill.session_affinity && !self.attempt.call.session_id.is_empty() {
             return self.holder(candidates, wanted);
         }
         let picked = pick(candidates, wanted).cloned();
@@ -165,7 +165,7 @@ impl Run<'_> {
     fn session_key(&self) -> SessionKey {
         let skill = &self.entry.skill;
         let group = if skill.toolset.is_empty() { &skill.id } else { &skill.toolset };
-        SessionKey::new(&self.attempt.request.session_id, group)
+        SessionKey::new(&self.attempt.call.session_id, group)
     }
 
     /// One attempt.

@@ -7,7 +7,7 @@ use std::time::Instant;
 use bytes::Bytes;
 use futures_util::FutureExt as _;
 use openskill_proto::trace::spans;
-use openskill_proto::v1::{ErrorCode, ExecuteRequest, SkillError, SkillResult};
+use openskill_proto::v1::{ErrorCode, SkillError, SkillResult};
 use tower::{Layer as _, Service as _, service_fn};
 use tracing::Instrument as _;
 
@@ -45,7 +45,7 @@ pub(crate) async fn invoke(
 }
 
 /// The result of a call that was refused before anything was done for it.
-pub(crate) fn turn_away(gateway: &Gateway, call: &Call, error: SkillError) -> SkillResult {
+pub(crate) fn turn_away(gateway: &Gateway, call: &Arc<Call>, error: SkillError) -> SkillResult {
     finish(gateway, call, Outcome::failed(error), Record::begin(call))
 }
 
@@ -88,7 +88,7 @@ async fn run(
         let _permit = permit;
         Ok(work.execute().await)
     } else {
-        keyed(work, permit).await
+        Box::pin(keyed(work, permit)).await
     };
     Ok(outcome.unwrap_or_else(Outcome::failed).with(prepared))
 }
@@ -113,19 +113,7 @@ impl Work {
     /// Makes the call, if the circuits let it through.
     pub(crate) async fn execute(&self) -> Outcome {
         let call = &*self.call;
-        let attempt = Attempt {
-            request: ExecuteRequest {
-                skill_id: call.skill_id.clone(),
-                call_id: call.call_id.clone(),
-                session_id: call.session_id.clone(),
-                input_json: self.json.clone(),
-                trace_id: call.trace.id.clone(),
-                timeout_ms: 0,
-            },
-            traceparent: &self.traceparent,
-            tracestate: &call.trace.state,
-            deadline: self.deadline(),
-        };
+        let attempt = Attempt { call, json: &self.json, traceparent: &self.traceparent, deadline: self.deadline() };
         let granted = granted(self.gateway.config.default_timeout, self.entry.skill.timeout_ms);
         let run = Run {
             gateway: &self.gateway,

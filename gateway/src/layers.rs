@@ -1,4 +1,4 @@
-//! What happens to every request before its face sees it. The order is written in `server.rs`.
+//! What happens to every request before its face sees it. The order is written in `face.rs`.
 
 pub(crate) mod arriving;
 pub(crate) mod deadline;
@@ -11,9 +11,19 @@ use std::time::Duration;
 use http::Extensions;
 use openskill_proto::trace::Trace;
 
-/// What the layers read from a request's headers: its ids, and how long its caller waits.
+/// What a request's headers say.
+#[derive(Debug, Clone)]
+pub(crate) struct Context {
+    /// Its ids.
+    pub(crate) trace: Trace,
+    /// How long its caller waits.
+    pub(crate) allowed: Option<Duration>,
+}
+
+/// What the headers of a request said, by its extensions.
 pub(crate) fn context(extensions: &Extensions) -> (Trace, Option<Duration>) {
-    let trace = extensions.get::<Trace>().cloned();
-    let allowed = extensions.get::<deadline::Allowed>().and_then(|allowed| allowed.0);
-    (trace.unwrap_or_else(|| Trace::from_headers(None, None, None)), allowed)
+    match extensions.get::<Context>() {
+        Some(Context { trace, allowed }) => (trace.clone(), *allowed),
+        None => (Trace::from_headers(None, None, None), None),
+    }
 }

@@ -1,13 +1,13 @@
 //! The gateway: accepts calls, finds a worker for each, relays what comes back.
 //!
 //! ```text
-//! client -> server (gRPC | REST) -> layers: trace, origin, deadline
+//! client -> server -> face (layers: trace, deadline, origin, arriving) -> gRPC | REST
 //!        -> invoke: catalog -> arguments -> circuits -> dispatch: pick -> attempt(s) == wire ==> worker
 //!        <- outcome, relay <- events and result
 //! ```
 //!
 //! - [`config`]: settings, resolved
-//! - `server`: the stack and the bounds of a connection; `shards`: a thread a core
+//! - `server`: connections and their bounds; `face`: what every request meets first; `shards`: a thread a core
 //! - `linger`: closing without taking the last answer back
 //! - `grpc`, `rest`: the two faces; `stream`: calls in, events out, for both
 //! - `invoke`: the story of a call; `call`: its beginning; `dispatch`: its way to a worker; `outcome`: its end;
@@ -18,7 +18,7 @@
 //! - `admission`: who gets a place; `memory`: what clients make the gateway hold; `circuit`: which skills are left alone for a while; `idempotency`, `keyed`: what was
 //!   asked for before
 //! - `catalog`: which skills there are; `workers`: who runs them; `recent`: what of all this is remembered, bounded;
-//!   `segments`: by name, behind several locks
+//!   `segments`: by name, behind several locks; `pair`: a session and a skill as one name
 //!
 //! What is absent: the gateway never reads the disk on a call, never runs a skill, and knows no environment.
 
@@ -38,6 +38,7 @@ mod call;
 mod catalog;
 mod circuit;
 mod dispatch;
+mod face;
 mod gateway;
 mod grpc;
 mod health;
@@ -49,6 +50,7 @@ mod linger;
 mod memory;
 mod metrics;
 mod outcome;
+mod pair;
 mod preparation;
 mod recent;
 mod recorder;
@@ -138,3 +140,8 @@ async fn announce(gateway: Arc<Gateway>, want_workers: usize, ready: impl FnOnce
         }
     }
 }
+
+// A measurement, and no unit test. It is here since what it counts is private.
+#[cfg(test)]
+#[path = "../benches/instructions/guard.rs"]
+mod instructions;

@@ -3,7 +3,7 @@
 //! Two generations: when the younger one is full the older one is forgotten. What is asked for moves to the younger, so
 //! what is in use stays. The last `least` that were used are kept for sure, and never more than twice as many.
 
-use std::collections::HashMap;
+use ahash::HashMap;
 
 /// Values by key.
 #[derive(Debug)]
@@ -16,7 +16,7 @@ pub(crate) struct Recent<V> {
 impl<V> Recent<V> {
     /// A place for the last `least` values that were used, and for twice as many at most.
     pub(crate) fn new(least: usize) -> Self {
-        Self { young: HashMap::new(), old: HashMap::new(), generation: least.max(1) }
+        Self { young: HashMap::default(), old: HashMap::default(), generation: least.max(1) }
     }
 
     /// The value of a key, made young again.

@@ -1,63 +1,125 @@
 //! One log line a call, whatever its end. Target `openskill::call`.
 
+use std::cell::RefCell;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use openskill_proto::v1::skill_error::More;
 use openskill_proto::v1::{ErrorCode, SkillError, SkillResult};
 use serde_json::Value;
+use tokio::runtime::{Handle, RuntimeFlavor};
+use tracing::Level;
 
 use crate::call::Call;
 
+const TARGET: &str = "openskill::call";
+
 /// A call on its way to its line.
 pub(crate) struct Record<'a> {
-    call: &'a Call,
+    call: &'a Arc<Call>,
     ended: bool,
     /// It belongs to the run of a call that goes on without its client.
     of_run: bool,
 }
 
 impl<'a> Record<'a> {
-    pub(crate) fn begin(call: &'a Call) -> Self {
+    pub(crate) fn begin(call: &'a Arc<Call>) -> Self {
         Self { call, ended: false, of_run: false }
     }
 
     /// For the run of a call that goes on without its client: what the client's side knows does not count any more.
-    pub(crate) fn of_run(call: &'a Call) -> Self {
+    pub(crate) fn of_run(call: &'a Arc<Call>) -> Self {
         Self { call, ended: false, of_run: true }
     }
 
-    /// Writes the line, unless it was written. True if it was not.
+    /// Has the line written, unless it was. True if it was not.
     pub(crate) fn end(mut self, result: &SkillResult) -> bool {
         self.ended = true;
-        let meta = result.meta.as_ref();
-        let error = result.error.as_ref();
         let is_first = !self.call.is_told.swap(true, Ordering::Relaxed);
-        if is_first {
-            self.line(
-                meta.map_or("", |meta| &meta.runner),
-                meta.map_or("", |meta| &meta.worker_id),
-                result.success,
-                error.map_or("", |error| error.code().as_str_name()),
-                error.map_or(String::new(), message).as_str(),
-            );
+        if is_first && tracing::enabled!(target: TARGET, Level::INFO) {
+            Line::of(self.call, result).after_the_answer();
         }
         is_first
     }
+}
 
-    fn line(&self, runner_type: &str, worker_id: &str, success: bool, code: &str, message: &str) {
-        let latency_ms = self.call.received.elapsed().as_micros() as f64 / 1000.0;
+/// What the line says. Dropped, it is written.
+struct Line {
+    call: Arc<Call>,
+    runner_type: String,
+    worker_id: String,
+    latency_ms: f64,
+    success: bool,
+    code: &'static str,
+    message: String,
+}
+
+impl Line {
+    fn of(call: &Arc<Call>, result: &SkillResult) -> Self {
+        let error = result.error.as_ref();
+        let code = error.map_or("", |error| error.code().as_str_name());
+        let mut line = Self::new(call, result.success, code, error.map_or(String::new(), message));
+        if let Some(meta) = &result.meta {
+            line.runner_type.clone_from(&meta.runner);
+            line.worker_id.clone_from(&meta.worker_id);
+        }
+        line
+    }
+
+    fn new(call: &Arc<Call>, success: bool, code: &'static str, message: String) -> Self {
+        let latency_ms = call.received.elapsed().as_micros() as f64 / 1000.0;
+        let (call, runner_type, worker_id) = (Arc::clone(call), String::new(), String::new());
+        Self { call, runner_type, worker_id, latency_ms, success, code, message }
+    }
+
+    /// Written when this thread has done all else that it can do now, the answer among it: nobody is to wait for a log.
+    fn after_the_answer(self) {
+        let Ok(runtime) = Handle::try_current() else { return };
+        if runtime.runtime_flavor() != RuntimeFlavor::CurrentThread {
+            return;
+        }
+        let is_first = WAITING.with_borrow_mut(|lines| {
+            lines.push(self);
+            lines.len() == 1
+        });
+        if is_first {
+            let write = Write;
+            runtime.spawn(async move {
+                tokio::task::yield_now().await;
+                drop(write);
+            });
+        }
+    }
+}
+
+thread_local! {
+    /// Lines of calls that ended on this thread, until its answers are out.
+    static WAITING: RefCell<Vec<Line>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Dropped, it writes the lines that wait: by its task, or by a runtime that ends before that.
+struct Write;
+
+impl Drop for Write {
+    fn drop(&mut self) {
+        drop(WAITING.try_with(RefCell::take));
+    }
+}
+
+impl Drop for Line {
+    fn drop(&mut self) {
         tracing::info!(
-            target: "openskill::call",
+            target: TARGET,
             // As strings, which the log escapes: they are the caller's.
             trace_id = self.call.trace.id,
             skill_id = self.call.skill_id,
             call_id = self.call.call_id,
-            runner_type,
-            worker_id,
-            latency_ms,
-            success,
-            error.code = code,
-            error.message = message,
+            runner_type = self.runner_type,
+            worker_id = self.worker_id,
+            latency_ms = self.latency_ms,
+            success = self.success,
+            error.code = self.code,
+            error.message = self.message,
         );
     }
 }
@@ -86,10 +148,11 @@ impl Drop for Record<'_> {
         if self.ended || is_others || self.call.is_told.swap(true, Ordering::Relaxed) {
             return;
         }
-        if std::thread::panicking() {
-            self.line("", "", false, "INTERNAL", "the gateway failed at this call");
+        let (code, message) = if std::thread::panicking() {
+            ("INTERNAL", "the gateway failed at this call")
         } else {
-            self.line("", "", false, "CANCELLED", "the call was dropped before its end");
-        }
+            ("CANCELLED", "the call was dropped before its end")
+        };
+        drop(Line::new(self.call, false, code, message.to_owned()));
     }
 }

@@ -1,7 +1,8 @@
 //! Something by name, behind several locks, so that shards of the gateway seldom wait for one another.
 
-use std::hash::{BuildHasher as _, RandomState};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use ahash::RandomState;
 
 /// How many locks there are.
 pub(crate) const SEGMENTS: usize = 16;

@@ -1,37 +1,21 @@
-//! One port for gRPC, reflection, health and REST: the stack, and every bound of a connection.
+//! One port for gRPC, reflection, health and REST: connections, and every bound of one.
 
 use std::net::TcpListener;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::Router;
-use axum::middleware::{from_fn, from_fn_with_state};
 use futures_util::FutureExt as _;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use hyper_util::server::graceful::GracefulShutdown;
-use hyper_util::service::TowerToHyperService;
-use openskill_proto::limits::{MAX_HEADER_BYTES, MAX_REQUEST_BYTES};
-use openskill_proto::v1::admin_service_server::AdminServiceServer;
-use openskill_proto::v1::skill_service_server::SkillServiceServer;
+use openskill_proto::limits::MAX_HEADER_BYTES;
 use tokio::net::TcpStream;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-use tonic::service::Routes;
 
-use crate::gateway::Gateway;
-use crate::grpc::{admin::Admin, skills::Skills};
-use crate::health::Health;
-use crate::layers::arriving::arriving;
-use crate::layers::deadline::deadline;
-use crate::layers::leaving::leaving;
-use crate::layers::origin::{Listener, origin};
-use crate::layers::trace::trace;
+use crate::face::Face;
 use crate::linger::Lingering;
-use crate::outcome::MAX_ANSWER_BYTES;
-use crate::reflection;
-use crate::rest::{self, Rest};
 
 /// Streams one connection may have open: the calls of one busy client.
 const MAX_STREAMS: u32 = 1024;
@@ -48,27 +32,10 @@ const MAX_PENDING_RESETS: usize = 64;
 /// What one connection may have waiting to be sent, for one stream.
 const MAX_SEND_BUFFER: usize = 256 * 1024;
 
-/// The whole face of the gateway. The layers, outermost first: leaving, trace, origin, deadline, arriving.
-pub(crate) fn stack(gateway: &Arc<Gateway>, shard: usize, health: &Health, loopback: bool) -> std::io::Result<Router> {
-    let skills = SkillServiceServer::new(Skills { gateway: Arc::clone(gateway), shard })
-        .max_decoding_message_size(MAX_REQUEST_BYTES)
-        .max_encoding_message_size(MAX_ANSWER_BYTES + 64 * 1024);
-    let admin =
-        AdminServiceServer::new(Admin { gateway: Arc::clone(gateway) }).max_decoding_message_size(MAX_REQUEST_BYTES);
-    let grpc = health.add_to(Routes::default().add_service(skills).add_service(admin));
-    let grpc = reflection::add_to(grpc).map_err(std::io::Error::other)?;
-    let rest = Rest { gateway: Arc::clone(gateway), shard };
-    let routes = rest::routes(grpc.into_axum_router(), rest);
-    let origin = from_fn_with_state(Listener { loopback }, origin);
-    let arriving = from_fn_with_state(gateway.arriving.clone(), arriving);
-    let leaving = from_fn_with_state(gateway.leaving.clone(), leaving);
-    Ok(routes.layer(arriving).layer(from_fn(deadline)).layer(origin).layer(from_fn(trace)).layer(leaving))
-}
-
 /// Accepts until `stop`, then lets the connections finish what they have.
 pub(crate) async fn serve(
     listener: TcpListener,
-    stack: Router,
+    face: Face,
     connections: Arc<Semaphore>,
     tasks: TaskTracker,
     stop: CancellationToken,
@@ -77,7 +44,7 @@ pub(crate) async fn serve(
     let graceful = GracefulShutdown::new();
     let connection = connection();
     let serve = |(stream, place): (TcpStream, OwnedSemaphorePermit)| {
-        let service = TowerToHyperService::new(stack.clone());
+        let face = face.clone();
         let (connection, watcher, tasks) = (connection.clone(), graceful.watcher(), tasks.clone());
         tokio::spawn(async move {
             if let Ok(Some(protocol)) = tokio::time::timeout(HEAD_TIMEOUT, speaks(&stream)).await {
@@ -87,7 +54,7 @@ pub(crate) async fn serve(
                     Protocol::Http1 => connection.http1_only(),
                     Protocol::Http2 => connection.http2_only(),
                 };
-                let served = connection.serve_connection(stream, service).into_owned();
+                let served = connection.serve_connection(stream, face).into_owned();
                 // A client's protocol errors are its own; it has heard of them.
                 let _ = watcher.watch(served).await;
             }

@@ -8,8 +8,10 @@ use std::time::Duration;
 use tokio::sync::{Semaphore, oneshot};
 use tokio_util::sync::CancellationToken;
 
+use crate::face::Face;
 use crate::gateway::Gateway;
 use crate::health::Health;
+use crate::layers::origin::Listener;
 use crate::server;
 
 /// How long connections stay after the last call, for its answer to get out.
@@ -33,7 +35,7 @@ pub(crate) fn start(gateway: &Arc<Gateway>, health: &Health, listeners: Vec<TcpL
     let mut shards = Vec::with_capacity(listeners.len());
     for (number, listener) in listeners.into_iter().enumerate() {
         let loopback = listener.local_addr()?.ip().is_loopback();
-        let stack = server::stack(gateway, number, health, loopback)?;
+        let face = Face::new(gateway, number, health, Listener { loopback })?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let (stop, abandon, connections) = (stop.clone(), abandon.clone(), Arc::new(Semaphore::new(budget)));
         let tasks = gateway.tasks.clone();
@@ -42,7 +44,7 @@ pub(crate) fn start(gateway: &Arc<Gateway>, health: &Health, listeners: Vec<TcpL
             std::thread::Builder::new().name(format!("gateway-{number}")).stack_size(STACK).spawn(move || {
                 runtime.block_on(async {
                     tokio::select! {
-                        served = server::serve(listener, stack, connections, tasks.clone(), stop) => {
+                        served = server::serve(listener, face, connections, tasks.clone(), stop) => {
                             if let Err(error) = served {
                                 tracing::error!(%error, "a shard failed");
                             }

@@ -88,7 +88,7 @@ impl InFlight<'_> {
 }
 
 impl Worker {
-    fn new(endpoint: Endpoint, shards: usize) -> Self {
+    pub(crate) fn new(endpoint: Endpoint, shards: usize) -> Self {
         let links = (0..=shards).map(|_| Arc::new(Link::new(endpoint.clone()))).collect();
         let reason = ArcSwap::from_pointee("not reached yet".to_owned());
         let (state, name, instance, lost) = Default::default();
@@ -98,7 +98,7 @@ impl Worker {
     }
 
     /// Takes over what the worker says of itself.
-    fn learn(&self, state: WorkerState) {
+    pub(crate) fn learn(&self, state: WorkerState) {
         let is_new = **self.instance.load() != state.instance_id;
         if is_new {
             self.record.begin_anew(state.capacity, Instant::now());
@@ -227,6 +227,11 @@ pub(crate) struct Workers {
 }
 
 impl Workers {
+    /// These are all there are now.
+    pub(crate) fn replace(&self, members: BTreeMap<Endpoint, Arc<Worker>>) {
+        self.members.store(Arc::new(members));
+    }
+
     pub(crate) fn all(&self) -> Vec<Arc<Worker>> {
         self.members.load().values().cloned().collect()
     }

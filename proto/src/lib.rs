@@ -1,6 +1,6 @@
 //! The contract between callers, gateway and workers: messages, the error table, header names, limits.
 //!
-//! Depends on nothing else of openskill, does no I/O, and holds nothing that only one side needs.
+//! Depends on nothing else of openskill, and holds nothing that only one side needs.
 //!
 //! - [`v1`]: the generated messages, clients and servers of package `openskill.v1`
 //! - [`error`]: what each error code means for caller, circuit and status: one table
@@ -9,12 +9,14 @@
 //! - [`deadline`]: time-outs as they travel in headers
 //! - [`metadata`]: header and metadata names
 //! - [`limits`]: bounds that no configuration can lift
+//! - [`local`]: the unix socket between two processes of one machine
 
 pub mod deadline;
 mod dialect;
 pub mod error;
 pub mod json;
 pub mod limits;
+pub mod local;
 pub mod metadata;
 pub mod schema;
 pub mod trace;

@@ -34,8 +34,8 @@ use std::time::{Duration, Instant};
 
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
+use openskill_tests::interrupt::interrupted;
 use openskill_tests::processes;
-use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::JoinSet;
 
 use call::Called;
@@ -71,15 +71,6 @@ fn main() -> ExitCode {
     };
     println!("{}\n{}", table.text(), about(&settings));
     if table.holds() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
-}
-
-async fn interrupted() {
-    let listen = |kind| signal(kind).expect("signals can be listened for");
-    let (mut interrupt, mut terminate) = (listen(SignalKind::interrupt()), listen(SignalKind::terminate()));
-    tokio::select! {
-        _ = interrupt.recv() => {}
-        _ = terminate.recv() => {}
-    }
 }
 
 async fn run(settings: &Settings) -> Table {

@@ -9,9 +9,9 @@ use std::time::{Duration, Instant};
 
 use openskill_proto::v1::{ListWorkersRequest, WorkerInfo, WorkerStatus};
 use openskill_tests::folder::Folder;
-use openskill_tests::processes;
 use openskill_tests::system::{PATIENCE, Process, Setup};
 use openskill_tests::wait::until;
+use openskill_tests::{free, processes};
 use rustix::process::Signal;
 use tokio::net::{TcpStream, UnixStream};
 use tokio::sync::{Mutex, MutexGuard};
@@ -82,7 +82,7 @@ impl Stage {
         }
         skills::write(&folder);
         folder.write(&format!("data/{}", skills::EFFECTS), "");
-        let address = free_address();
+        let address = free::address();
         let workers = (0..WORKERS).map(|number| Mutex::new(worker(&folder, &plan, number))).collect();
         let gateway = Mutex::new(gateway(&folder, &plan, address));
         let stage = Arc::new(Self { gateway, workers, plan, address, admin: Link::new(address), folder });
@@ -242,9 +242,4 @@ fn spawn(setup: Setup, folder: &Folder, name: &str, environment: &Environment) -
         .with("OPENSKILL_LOG_FORMAT", "json")
         .with("TMPDIR", folder.path().join("tmp").display());
     environment.iter().fold(setup, |setup, (name, value)| setup.with(name, value)).spawn()
-}
-
-fn free_address() -> SocketAddr {
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("there is a free port");
-    listener.local_addr().expect("a listener has an address")
 }

@@ -309,8 +309,7 @@ async fn a_new_worker_removes_what_a_dead_one_left_and_nothing_of_a_living_one()
     let Some(image) = Image::or_skip() else { return };
     let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap().trim().to_owned();
     let namespace = std::fs::read_link("/proc/self/ns/pid").unwrap().display().to_string();
-    let stat = std::fs::read_to_string("/proc/self/stat").unwrap();
-    let started = stat[stat.rfind(')').unwrap() + 1..].split_whitespace().nth(19).unwrap().to_owned();
+    let started = processes::stat(std::process::id() as i32).unwrap()[19].clone();
     let until_label = "openskill.until=99999999999";
     let mut names = Vec::new();
     for (name, owner) in [

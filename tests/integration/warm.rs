@@ -174,6 +174,70 @@ async fn a_shared_interpreter_that_hangs_or_dies_is_replaced() {
     }
 }
 
+/// Calls of one shared skill at once, each of which notes that it was begun: `asks`, and quick ones between them. The ends
+/// of those asked; the quick ones have all succeeded, and were begun once each.
+async fn among_quick_calls(asks: &[Value], timeout_ms: u32) -> Vec<String> {
+    let (folder, root) = (Folder::new(), Folder::new());
+    let script = "import json, os, subprocess, sys, time\ncall = json.load(sys.stdin)['input']\n\
+                  with open(os.path.join(os.environ['OPENSKILL_ALLOWED_ROOT'], 'begun'), 'a') as file:\n    \
+                  file.write(str(call['n']) + '\\n')\n\
+                  what = call.get('what')\nif what == 'hang':\n    time.sleep(60)\nif what == 'die':\n    os._exit(3)\n\
+                  if what == 'leave':\n    subprocess.Popen(['sleep', '60'])\nprint(json.dumps(call['n']))\n";
+    folder.write("together.py", script);
+    folder.write("together.yaml", "id: together\ntype: cli\nruntime: python\nentry: together.py\nisolation: shared\n");
+    let skills = folder.path().display().to_string();
+    let setup = Setup::command(&["up", "--listen", "127.0.0.1:0", "--workers", "1", "--skills-dir", &skills]);
+    let system = setup.with("OPENSKILL_WORKER_CONCURRENCY", 64).data(root.path()).start().await;
+    let client = system.skills().await;
+    let invoke = |input: Value, timeout_ms| {
+        let (mut client, call) = (client.clone(), InvokeRequest { timeout_ms, ..request("together", input) });
+        tokio::spawn(async move { client.invoke(call).await.unwrap().into_inner() })
+    };
+    let (mut asked, mut quick) = (Vec::new(), Vec::new());
+    for (at, ask) in asks.iter().enumerate() {
+        asked.push(invoke(json!({"n": -1, "what": ask}), timeout_ms));
+        quick.extend((at * 10..at * 10 + 10).map(|n| (n, invoke(json!({ "n": n }), 30_000))));
+    }
+    let count = quick.len();
+    for (n, call) in quick {
+        let result = call.await.unwrap();
+        assert_eq!(code(&result), "", "{result:?}");
+        assert_eq!(data(&result), json!(n));
+    }
+    let begun = std::fs::read_to_string(root.path().join("begun")).unwrap();
+    let mut begun: Vec<_> = begun.lines().filter_map(|line| line.parse::<usize>().ok()).collect();
+    begun.sort_unstable();
+    assert_eq!(begun, (0..count).collect::<Vec<_>>(), "each once");
+    let mut ends = Vec::new();
+    for call in asked {
+        ends.push(code(&call.await.unwrap()).to_owned());
+    }
+    ends
+}
+
+#[tokio::test]
+async fn shared_calls_that_wait_behind_one_that_hangs_are_run_elsewhere_once() {
+    let ends = among_quick_calls(&[json!("hang"), json!(null), json!("hang"), json!(null)], 1000).await;
+    assert_eq!((&*ends[0], &*ends[2]), ("TIMEOUT", "TIMEOUT"), "{ends:?}");
+}
+
+#[tokio::test]
+async fn shared_calls_that_wait_behind_one_that_ends_its_interpreter_are_run_elsewhere_once() {
+    let ends = among_quick_calls(&[json!("die"), json!("leave"), json!("die"), json!("leave")], 20_000).await;
+    assert_eq!((&*ends[0], &*ends[2]), ("EXECUTION_ERROR", "EXECUTION_ERROR"), "{ends:?}");
+}
+
+#[tokio::test]
+async fn a_shared_interpreter_takes_arguments_of_any_size() {
+    let folder = Folder::new();
+    folder.write("measures.py", "import json, sys\nprint(len(json.load(sys.stdin)['input']['text']))\n");
+    folder.write("measures.yaml", "id: measures\ntype: cli\nruntime: python\nentry: measures.py\nisolation: shared\n");
+    let system = with_skills(&folder).await;
+    for size in [0, 1000, 16_000, 17_000, 70_000, 1_000_000, 10] {
+        assert_eq!(value(&system, "measures", json!({"text": "x".repeat(size)})).await, json!(size));
+    }
+}
+
 #[tokio::test]
 async fn a_thousand_calls_at_once_end_once_each() {
     let system = Setup::up().flag("--workers", 1).start().await;

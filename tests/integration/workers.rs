@@ -8,9 +8,9 @@ use openskill_proto::v1::invoke_event::Event;
 use openskill_proto::v1::skill_service_client::SkillServiceClient;
 use openskill_proto::v1::{InvokeRequest, SkillResult, WorkerStatus};
 use openskill_tests::folder::Folder;
-use openskill_tests::processes;
 use openskill_tests::system::{PATIENCE, Process, Setup, System, code, data, request};
 use openskill_tests::wait::{until, until_true};
+use openskill_tests::{free, processes};
 use rustix::process::Signal;
 use serde_json::json;
 use tonic::transport::Channel;
@@ -132,7 +132,7 @@ async fn calls_that_no_worker_can_take_are_told_so_at_once() {
 
 /// A gateway alone, which need not have any worker.
 async fn gateway(workers: &str) -> System {
-    let port = free_port();
+    let port = free::address().port();
     let address = format!("127.0.0.1:{port}");
     let process = Setup::command(&["gateway", "--listen", &address, "--workers", workers]).spawn();
     process.log.line(&["the gateway listens"]).await;
@@ -140,10 +140,6 @@ async fn gateway(workers: &str) -> System {
     until("the gateway answers", PATIENCE, || async { tokio::net::TcpStream::connect(system.address).await.ok() })
         .await;
     system
-}
-
-fn free_port() -> u16 {
-    std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
 async fn worker(listen: &str, id: &str) -> Process {
@@ -173,7 +169,7 @@ async fn workers_in_a_folder_are_found_and_let_go_while_running() {
 
 #[tokio::test]
 async fn workers_are_found_by_list_and_by_name() {
-    let (one, two) = (free_port(), free_port());
+    let (one, two) = (free::address().port(), free::address().port());
     let _first = worker(&format!("127.0.0.1:{one}"), "one").await;
     let _second = worker(&format!("127.0.0.1:{two}"), "two").await;
     let listed = gateway(&format!("http://127.0.0.1:{one},http://127.0.0.1:{two}")).await;

@@ -4,15 +4,17 @@
 //! - [`rest`]: HTTP requests, also broken ones
 //! - [`containers`]: what the container engine has
 //! - [`processes`]: what runs on the machine
-//! - [`folder`]: temporary folders
+//! - [`folder`]: temporary folders; [`free`]: free ports
 //! - [`backend`]: a server that skills send requests to
-//! - [`wait`]: waiting on conditions
+//! - [`wait`]: waiting on conditions; [`interrupt`]: on being asked to stop
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stderr, missing_docs)]
 
 pub mod backend;
 pub mod containers;
 pub mod folder;
+pub mod free;
+pub mod interrupt;
 pub mod processes;
 pub mod rest;
 pub mod system;

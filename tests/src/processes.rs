@@ -98,14 +98,15 @@ fn command_line(pid: i32) -> String {
 }
 
 fn parent_of(pid: i32) -> Option<i32> {
-    fields(pid)?.get(1)?.parse().ok()
+    stat(pid)?.get(1)?.parse().ok()
 }
 
 fn state(pid: i32) -> Option<String> {
-    fields(pid)?.first().cloned()
+    stat(pid)?.first().cloned()
 }
 
-fn fields(pid: i32) -> Option<Vec<String>> {
+/// The fields of `/proc/<pid>/stat` behind the name, of which the first is the state.
+pub fn stat(pid: i32) -> Option<Vec<String>> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     Some(stat[stat.rfind(')')? + 1..].split_whitespace().map(str::to_owned).collect())
 }

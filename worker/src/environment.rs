@@ -61,6 +61,16 @@ impl Surroundings {
     }
 }
 
+/// The names of what one call adds to it, in the order of [`of_call`]. The last is not in every call.
+pub(crate) const OF_CALL: [&str; 6] = [
+    ENV_TRACE_ID,
+    ENV_TRACEPARENT,
+    "OPENSKILL_CALL_ID",
+    "OPENSKILL_SESSION_ID",
+    "OPENSKILL_TIMEOUT_MS",
+    ENV_TRACESTATE,
+];
+
 /// What one call adds to it.
 pub(crate) fn of_call(invocation: &Invocation) -> impl Iterator<Item = (&'static str, String)> {
     let left_ms = invocation.deadline.saturating_duration_since(Instant::now()).as_millis();

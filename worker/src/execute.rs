@@ -46,6 +46,8 @@ pub(crate) async fn execute(
     let Some(ticket) = worker.admission.enter() else {
         return Err(not_started(Status::resource_exhausted("the worker is full")));
     };
+    // No shard ends before the last call of any: what is kept warm may be read on another one.
+    let _token = worker.tasks.token();
     let deadline = received + Duration::from_millis(request.timeout_ms.into());
     let Ok(runner) = &entry.runner else {
         return Err(not_started(Status::unavailable("the skill can't run on this worker")));

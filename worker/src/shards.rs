@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use futures_util::TryStreamExt as _;
+use futures_util::{StreamExt as _, TryStreamExt as _};
+use openskill_proto::local::LocalStream;
 use tokio::sync::oneshot;
 use tokio_stream::wrappers::{TcpListenerStream, UnixListenerStream};
 use tokio_util::sync::CancellationToken;
@@ -92,7 +93,10 @@ async fn serve(
         }
         Listener::Unix(listener) => {
             let incoming = UnixListenerStream::new(tokio::net::UnixListener::from_std(listener)?);
-            let incoming = incoming.map_ok(move |stream| Lingering::new(stream, tasks.clone()));
+            let incoming = incoming.map(move |stream| {
+                let stream = LocalStream::new(stream?.into_std()?)?;
+                Ok::<_, std::io::Error>(Lingering::new(stream, tasks.clone()))
+            });
             router.serve_with_incoming_shutdown(incoming, stopped).await?;
         }
     }

@@ -56,7 +56,7 @@ where
         let CircuitLayer { circuits, metrics } = self.layer;
         let entry = run.entry;
         let skill = &entry.skill;
-        let passes = match circuits.admit(skill, &run.attempt.request.session_id, Instant::now(), metrics) {
+        let passes = match circuits.admit(skill, &run.attempt.call.session_id, Instant::now(), metrics) {
             Ok(passes) => passes,
             Err(refused) => return Box::pin(std::future::ready(Ok(Outcome::failed(refusal(&skill.id, refused))))),
         };

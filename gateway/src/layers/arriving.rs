@@ -6,10 +6,6 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use axum::body::Body;
-use axum::extract::{Request, State};
-use axum::middleware::Next;
-use axum::response::Response;
 use bytes::Bytes;
 use http_body::{Frame, SizeHint};
 use openskill_proto::limits::MAX_REQUEST_BYTES;
@@ -30,16 +26,9 @@ const STREAMS: [&str; 3] = [
     "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
 ];
 
-pub(crate) async fn arriving(State(memory): State<Memory>, request: Request, next: Next) -> Response {
-    let parts =
-        if STREAMS.contains(&request.uri().path()) { Parts::Messages(Framing::default()) } else { Parts::One(0) };
-    let clock = Clock { over: Box::pin(tokio::time::sleep(LIMIT)), left: LIMIT, since: None };
-    next.run(request.map(|body| Body::new(Arriving { body, parts, clock, share: memory.share() }))).await
-}
-
 /// A body on its way in. Whoever reads it drops it when it is whole. Its errors are statuses, which both faces know.
-struct Arriving {
-    body: Body,
+pub(crate) struct Arriving<B> {
+    body: B,
     parts: Parts,
     clock: Clock,
     share: Share,
@@ -47,7 +36,8 @@ struct Arriving {
 
 /// How long what has begun may still be waited for.
 struct Clock {
-    over: Pin<Box<Sleep>>,
+    /// Made when the client is first waited for: most bodies are there with their head.
+    over: Option<Pin<Box<Sleep>>>,
     left: Duration,
     /// Since when the client is waited for.
     since: Option<Instant>,
@@ -68,12 +58,13 @@ impl Clock {
 
     /// Waits for the client. Ready when that took too long.
     fn poll(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        let over = self.over.get_or_insert_with(|| Box::pin(tokio::time::sleep(LIMIT)));
         if self.since.is_none() {
             let now = Instant::now();
             self.since = Some(now);
-            self.over.as_mut().reset(now + self.left);
+            over.as_mut().reset(now + self.left);
         }
-        self.over.as_mut().poll(context)
+        over.as_mut().poll(context)
     }
 }
 
@@ -123,7 +114,19 @@ impl Framing {
     }
 }
 
-impl Arriving {
+/// Whether the request to this path is a stream of messages.
+pub(crate) fn is_stream(path: &str) -> bool {
+    STREAMS.contains(&path)
+}
+
+impl<B> Arriving<B> {
+    /// `is_stream`: of messages, each of which has its time.
+    pub(crate) fn new(body: B, is_stream: bool, memory: &Memory) -> Self {
+        let parts = if is_stream { Parts::Messages(Framing::default()) } else { Parts::One(0) };
+        let clock = Clock { over: None, left: LIMIT, since: None };
+        Self { body, parts, clock, share: memory.share() }
+    }
+
     /// Counts what came. False if there is no room for it.
     fn count(&mut self, bytes: &Bytes) -> bool {
         let held = match &mut self.parts {
@@ -154,7 +157,11 @@ impl Arriving {
     }
 }
 
-impl http_body::Body for Arriving {
+impl<B> http_body::Body for Arriving<B>
+where
+    B: http_body::Body<Data = Bytes> + Unpin,
+    B::Error: Into<axum::BoxError>,
+{
     type Data = Bytes;
     type Error = Status;
 

@@ -6,10 +6,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-use axum::body::Body;
-use axum::extract::{Request, State};
-use axum::middleware::Next;
-use axum::response::Response;
 use bytes::Bytes;
 use http_body::{Frame, SizeHint};
 
@@ -21,8 +17,10 @@ const PIECE: usize = 64 * 1024;
 /// How much of a large answer a client has to take in how long.
 const PACE: (usize, Duration) = (512 * 1024, Duration::from_secs(30));
 
-pub(crate) async fn leaving(State(memory): State<Memory>, request: Request, next: Next) -> Response {
-    next.run(request).await.map(|body| Body::new(Pieces { body, memory, rest: None }))
+/// An answer of either face.
+pub(crate) enum Outgoing {
+    Grpc(tonic::body::Body),
+    Rest(axum::body::Body),
 }
 
 /// Why an answer is not sent to its end.
@@ -35,8 +33,8 @@ enum GivenUp {
 }
 
 /// A body on its way out.
-struct Pieces {
-    body: Body,
+pub(crate) struct Leaving {
+    body: Outgoing,
     memory: Memory,
     /// Made with the first frame that is too large for one piece.
     rest: Option<Arc<Mutex<Rest>>>,
@@ -52,7 +50,11 @@ struct Rest {
     given_up: bool,
 }
 
-impl Pieces {
+impl Leaving {
+    pub(crate) fn new(body: Outgoing, memory: &Memory) -> Self {
+        Self { body, memory: memory.clone(), rest: None }
+    }
+
     /// Keeps what does not fit in the first piece. Gives that piece.
     fn cut(&mut self, mut bytes: Bytes) -> Result<Bytes, GivenUp> {
         let piece = bytes.split_to(PIECE);
@@ -115,7 +117,33 @@ fn lock(rest: &Mutex<Rest>) -> MutexGuard<'_, Rest> {
     rest.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl http_body::Body for Pieces {
+impl http_body::Body for Outgoing {
+    type Data = Bytes;
+    type Error = axum::BoxError;
+
+    fn poll_frame(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
+        match self.get_mut() {
+            Self::Grpc(body) => Pin::new(body).poll_frame(context).map_err(Into::into),
+            Self::Rest(body) => Pin::new(body).poll_frame(context).map_err(Into::into),
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match self {
+            Self::Grpc(body) => body.is_end_stream(),
+            Self::Rest(body) => body.is_end_stream(),
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match self {
+            Self::Grpc(body) => body.size_hint(),
+            Self::Rest(body) => body.size_hint(),
+        }
+    }
+}
+
+impl http_body::Body for Leaving {
     type Data = Bytes;
     type Error = axum::BoxError;
 
@@ -133,7 +161,7 @@ impl http_body::Body for Pieces {
                 Ok(bytes) => Some(Ok(Frame::data(bytes))),
                 Err(frame) => Some(Ok(frame)),
             },
-            Some(Err(error)) => Some(Err(error.into())),
+            Some(Err(error)) => Some(Err(error)),
             None => None,
         })
     }

@@ -5,14 +5,10 @@
 //! `Origin`, which only browsers send, must come from the gateway's own pages, under an address or `localhost`; and on a
 //! loopback listener no request may name another host.
 
-use axum::extract::{Request, State};
-use axum::middleware::Next;
-use axum::response::{IntoResponse as _, Response};
 use http::uri::Authority;
-use http::{HeaderMap, StatusCode, header};
-use openskill_proto::v1::ErrorCode;
+use http::{HeaderMap, HeaderName, header};
 
-use crate::rest::body;
+const SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
 /// What is known of the listener.
 #[derive(Debug, Clone, Copy)]
@@ -21,30 +17,23 @@ pub(crate) struct Listener {
     pub(crate) loopback: bool,
 }
 
-pub(crate) async fn origin(State(listener): State<Listener>, request: Request, next: Next) -> Response {
-    let authority = request.uri().authority().map(Authority::as_str);
-    if is_welcome(request.headers(), authority, listener) {
-        return next.run(request).await;
-    }
-    let trace = body::trace_id(&request);
-    let message = "a web page of another site may not call this gateway";
-    body::refuse(StatusCode::FORBIDDEN, ErrorCode::PermissionDenied, message, &trace).into_response()
-}
-
-fn is_welcome(headers: &HeaderMap, authority: Option<&str>, listener: Listener) -> bool {
-    let text = |name| headers.get(name).map(|value| value.to_str().unwrap_or("?"));
-    let site = text(header::HeaderName::from_static("sec-fetch-site"));
-    if site.is_some_and(|site| !["same-origin", "none"].contains(&site)) {
-        return false;
-    }
-    // HTTP/2 has the host in the URI, HTTP/1 in a header.
-    let host = text(header::HOST).or(authority).unwrap_or_default();
-    match text(header::ORIGIN) {
-        // gRPC over a unix socket or a proxy may name no host at all.
-        None => !listener.loopback || host.is_empty() || is_literal(host),
-        Some(origin) => {
-            let own = origin.split_once("://").is_some_and(|(_, it)| it.eq_ignore_ascii_case(host));
-            own && is_literal(host)
+impl Listener {
+    /// Whether a request is none of another site's. `authority`: of its URI.
+    pub(crate) fn welcomes(self, headers: &HeaderMap, authority: Option<&str>) -> bool {
+        let text = |name: HeaderName| headers.get(name).map(|value| value.to_str().unwrap_or("?"));
+        let site = text(SITE);
+        if site.is_some_and(|site| !["same-origin", "none"].contains(&site)) {
+            return false;
+        }
+        // HTTP/2 has the host in the URI, HTTP/1 in a header.
+        let host = text(header::HOST).or(authority).unwrap_or_default();
+        match text(header::ORIGIN) {
+            // gRPC over a unix socket or a proxy may name no host at all.
+            None => !self.loopback || host.is_empty() || is_literal(host),
+            Some(origin) => {
+                let own = origin.split_once("://").is_some_and(|(_, it)| it.eq_ignore_ascii_case(host));
+                own && is_literal(host)
+            }
         }
     }
 }
@@ -70,7 +59,7 @@ mod tests {
         for (name, value) in rest {
             headers.insert(*name, value.parse().unwrap());
         }
-        is_welcome(&headers, None, Listener { loopback })
+        Listener { loopback }.welcomes(&headers, None)
     }
 
     #[test]

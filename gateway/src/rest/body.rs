@@ -8,11 +8,11 @@ use bytes::Bytes;
 use http_body::Body as _;
 use http_body_util::BodyExt as _;
 use openskill_proto::limits::MAX_REQUEST_BYTES;
-use openskill_proto::trace::Trace;
 use openskill_proto::v1::{ErrorCode, SkillResult};
 
 use tonic::{Code, Status};
 
+use crate::layers::Context;
 use crate::render;
 
 /// How much of a body that is too large is still read, and thrown away.
@@ -130,5 +130,5 @@ fn is_grpc(request: &Request) -> bool {
 
 /// The id the trace layer gave the request.
 pub(crate) fn trace_id(request: &Request) -> String {
-    request.extensions().get::<Trace>().map(|trace| trace.id.clone()).unwrap_or_default()
+    request.extensions().get::<Context>().map(|context| context.trace.id.clone()).unwrap_or_default()
 }

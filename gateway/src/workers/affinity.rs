@@ -7,6 +7,7 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::pick::{Candidate, Nobody, Wanted, choices};
+use crate::pair;
 use crate::recent::Recent;
 
 /// How many sessions are remembered for sure. Those that were not used the longest are forgotten first, and chosen for
@@ -35,7 +36,7 @@ pub(crate) struct SessionKey {
 impl SessionKey {
     /// `group` is a toolset, or a skill that has none.
     pub(crate) fn new(session: &str, group: &str) -> Self {
-        Self { session: session.to_owned(), whole: format!("{session}\0{group}") }
+        Self { session: session.to_owned(), whole: pair::join(session, group) }
     }
 }
 

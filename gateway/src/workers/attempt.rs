@@ -4,6 +4,7 @@ use std::error::Error as _;
 use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
 
+use bytes::Bytes;
 use http::Uri;
 use openskill_proto::limits::MAX_RESULT_BYTES;
 use openskill_proto::metadata::{NOT_STARTED, TRACEPARENT, TRACESTATE};
@@ -16,6 +17,7 @@ use super::link::{LinkError, Via};
 use super::pick::Candidate;
 use super::record::Ended;
 use super::{InFlight, Worker};
+use crate::call::Call;
 use crate::gateway::Gateway;
 use crate::relay::Listener;
 
@@ -56,9 +58,10 @@ const WORKER_SLACK: Duration = Duration::from_millis(150);
 
 /// What goes to a worker, but for the time left.
 pub(crate) struct Attempt<'a> {
-    pub(crate) request: ExecuteRequest,
+    pub(crate) call: &'a Call,
+    /// The arguments.
+    pub(crate) json: &'a Bytes,
     pub(crate) traceparent: &'a str,
-    pub(crate) tracestate: &'a str,
     pub(crate) deadline: Instant,
 }
 
@@ -73,7 +76,9 @@ impl Attempt<'_> {
     ) -> Result<ExecuteResult, AttemptError> {
         let mut visit = Visit::begin(candidate, gateway);
         let until = self.deadline + WORKER_SLACK;
-        let sent = tokio::time::timeout_at(until.into(), self.send(&candidate.worker, shard, listener)).await;
+        // Boxed: it is large, and would be moved about, and kept twice over, with what waits for it.
+        let sent = Box::pin(self.send(&candidate.worker, shard, listener));
+        let sent = tokio::time::timeout_at(until.into(), sent).await;
         let outcome = sent.unwrap_or(Err(AttemptError::Overdue));
         visit.conduct = conduct(&outcome, listener);
         visit.was_full = matches!(outcome, Err(AttemptError::NotStarted { refusal: Refusal::Full, .. }));
@@ -108,8 +113,16 @@ impl Attempt<'_> {
     fn request(&self) -> Request<ExecuteRequest> {
         let left = self.deadline.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
         let timeout_ms = u32::try_from(left.as_millis()).unwrap_or(u32::MAX);
-        let mut request = Request::new(ExecuteRequest { timeout_ms, ..self.request.clone() });
-        let headers = [(TRACEPARENT, self.traceparent), (TRACESTATE, self.tracestate)];
+        let call = self.call;
+        let mut request = Request::new(ExecuteRequest {
+            skill_id: call.skill_id.clone(),
+            call_id: call.call_id.clone(),
+            session_id: call.session_id.clone(),
+            input_json: self.json.clone(),
+            trace_id: call.trace.id.clone(),
+            timeout_ms,
+        });
+        let headers = [(TRACEPARENT, self.traceparent), (TRACESTATE, &call.trace.state)];
         for (name, value) in headers.into_iter().filter(|(_, value)| !value.is_empty()) {
             if let Ok(value) = value.parse() {
                 request.metadata_mut().insert(name, value);

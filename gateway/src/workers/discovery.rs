@@ -89,7 +89,7 @@ impl Following {
                 self.tasks.spawn(follow(Arc::clone(gateway), Arc::clone(worker)))
             });
         }
-        gateway.workers.members.store(Arc::new(members));
+        gateway.workers.replace(members);
         gateway.catalog.rebuild(&gateway.workers);
         while self.tasks.try_join_next().is_some() {}
     }

@@ -85,7 +85,8 @@ impl ForkServer {
     pub(crate) fn start(launcher: &Launcher, command: &Command, program: &[u8]) -> std::io::Result<Arc<Self>> {
         let (socket, theirs) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
         let calls = Arc::new(Calls::new());
-        let (running, stderr) = launcher.launch_host(command, program, theirs, calls::Guard(Arc::clone(&calls)))?;
+        let (running, stderr) =
+            launcher.launch_host(command, program, (theirs, None), calls::Guard(Arc::clone(&calls)))?;
         let (orders, to_send) = mpsc::channel(MAX_ORDERS);
         tokio::spawn(super::run::drain_to_log(stderr));
         tokio::spawn(attend::attend(running, Arc::clone(&calls), to_send));

@@ -135,21 +135,24 @@ impl Launcher {
         Ok((self.start(control, control_theirs, guard)?, pipes))
     }
 
-    /// Starts a process that serves many calls, which come over `calls`. It reads `program` from descriptor 0. What it writes
-    /// to stderr comes back.
+    /// Starts a process that serves many calls, which come over `calls`. It reads `program` from descriptor 0, and has
+    /// `stdout`, or nowhere to write to. What it writes to stderr comes back.
     pub(crate) fn launch_host<G: Send>(
         &self,
         command: &Command,
         program: &[u8],
-        calls: OwnedFd,
+        (calls, stdout): (OwnedFd, Option<OwnedFd>),
         guard: G,
     ) -> std::io::Result<(Running<G>, pipe::Receiver)> {
         let text = memfd_create("openskill-forkserver", MemfdFlags::CLOEXEC)?;
         rustix::io::write(&text, program)?;
-        let null = OwnedFd::from(std::fs::OpenOptions::new().write(true).open("/dev/null")?);
+        let stdout = match stdout {
+            Some(stdout) => stdout,
+            None => OwnedFd::from(std::fs::OpenOptions::new().write(true).open("/dev/null")?),
+        };
         let (stderr, stderr_theirs) = pipe_with(PipeFlags::CLOEXEC)?;
         let (control, control_theirs) = StdUnixStream::pair()?;
-        send(&control, command, [&text, &null, &stderr_theirs, &calls])?;
+        send(&control, command, [&text, &stdout, &stderr_theirs, &calls])?;
         let stderr = pipe::Receiver::from_owned_fd(stderr)?;
         Ok((self.start(control, control_theirs, guard)?, stderr))
     }

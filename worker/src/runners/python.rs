@@ -69,7 +69,7 @@ struct Warm {
 }
 
 enum Kept {
-    Forking(Forking),
+    Forking(Box<Forking>),
     Shared(Shared),
 }
 
@@ -133,9 +133,9 @@ impl Python {
         let env = self.surroundings.of_skill(manifest);
         let command = self.command(interpreter, &script.script, manifest, env)?;
         let kept = match script.isolation {
-            Isolation::Shared => Kept::Shared(Shared::new(&command, &script.script)),
+            Isolation::Shared => Kept::Shared(Shared::new(&self.house, &command, &script.script)),
             Isolation::Fork | Isolation::Process => {
-                Kept::Forking(Forking::new(&command, &script.script, manifest.jail.level != Level::Off))
+                Kept::Forking(Box::new(Forking::new(&command, &script.script, manifest.jail.level != Level::Off)))
             }
         };
         let warm = Arc::new(Warm { manifest: Arc::clone(manifest), kept });
@@ -155,9 +155,10 @@ impl Python {
         Ok(match &warm.kept {
             Kept::Forking(forking) => {
                 let processes = self.jailer.most_processes(manifest.limits.processes);
-                forking.run(&self.house, invocation, processes).await
+                // In a box, as is a fresh interpreter below: with their buffers, they would be most of each call's size.
+                Box::pin(forking.run(&self.house, invocation, processes)).await
             }
-            Kept::Shared(shared) => shared.run(&self.house, invocation).await,
+            Kept::Shared(shared) => shared.run(invocation).await,
         })
     }
 
@@ -202,7 +203,7 @@ impl Runner for Python {
             }
             let env = self.surroundings.of(&invocation);
             match self.command(interpreter, &script.script, &manifest, env) {
-                Ok(command) => process::once(&self.house.launcher, &command, invocation, true).await,
+                Ok(command) => Box::pin(process::once(&self.house.launcher, &command, invocation, true)).await,
                 Err(error) => RawOutput::Failed(error),
             }
         }

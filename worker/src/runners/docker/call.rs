@@ -97,7 +97,9 @@ pub(super) async fn run_within(
         loop {
             let step = if silent.is_cancelled() { OFTEN } else { SELDOM };
             let found = client.inspect_exec(&id).await?;
-            if found.running == Some(false) {
+            // What was asked to start and has not begun yet does not run either. But it has no exit code, and its output is open.
+            let is_over = found.exit_code.is_some() || silent.is_cancelled();
+            if found.running == Some(false) && is_over {
                 *code.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = found.exit_code;
                 break;
             }

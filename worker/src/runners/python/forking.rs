@@ -15,8 +15,17 @@ use crate::process::once::{failure, input_parts, output};
 use crate::process::{Call, Command, ForkServer, Forked, ProcessLimits};
 use crate::runner::{Invocation, RawOutput};
 
-/// The program of a fork server.
-const PROGRAM: &str = include_str!("forkserver.py");
+/// The program of a fork server, one text.
+const PROGRAM: &str = concat!(
+    include_str!("script.py"),
+    include_str!("fork/preloading.py"),
+    include_str!("fork/apart.py"),
+    include_str!("fork/memory.py"),
+    include_str!("fork/server.py"),
+);
+
+/// Has all functions of all libraries bound as they are loaded, and not as they are first called: that would be in each child.
+const BIND_NOW: &str = "LD_BIND_NOW";
 
 /// Children that wait for a call: at least, and when there is much to do.
 const LEAST_IDLE: usize = 2;
@@ -176,6 +185,11 @@ fn server_command(fresh: &Command, script: &Path, jailed: bool) -> Command {
     let args = super::program_arguments();
     let program = path_text(&fresh.program);
     let argv: Vec<&str> = std::iter::once(program.as_str()).chain(args.iter().map(String::as_str)).collect();
+    let mut env = fresh.env.clone();
+    let has_own = env.contains_key(BIND_NOW);
+    if !has_own {
+        env.insert(BIND_NOW.to_owned(), "1".to_owned());
+    }
     let settings = json!({
         "script": path_text(script),
         "skip": [],
@@ -185,11 +199,11 @@ fn server_command(fresh: &Command, script: &Path, jailed: bool) -> Command {
         "most": MOST_CALLS + MOST_IDLE,
         "cpu_seconds": fresh.limits.cpu_seconds,
         "jailed": jailed,
+        "only_at_start": if has_own { &[][..] } else { &[BIND_NOW][..] },
         "writable": fresh.jail.as_ref().and_then(Plan::writable).map(|paths| {
             paths.iter().map(|path| path_text(path)).collect::<Vec<_>>()
         }),
     });
-    let mut env = fresh.env.clone();
     // Room for the id of the call a child will have, so that the system shows whose process it is.
     env.insert("OPENSKILL_CALL_ID".to_owned(), "-".repeat(CALL_ID_BYTES));
     env.insert("OPENSKILL_FORKSERVER".to_owned(), settings.to_string());

@@ -1,21 +1,25 @@
 """One interpreter for many calls of one trusted script: its compiled code runs again and again, with fresh globals.
 
-Started by the worker, under a supervisor, with this text on descriptor 0. Descriptor OPENSKILL_EVENTS_FD is a socket to
-the worker. A call is a line of JSON with its environment and the length of the input, which follows. The answer is a line
-`{"ended": {...}}` with the exit code and the lengths of stdout and stderr, which follow. Events of the script are lines of
-the same socket, before that.
+Started by the worker, under a supervisor, with this text on descriptor 0, after script.py. Descriptor OPENSKILL_EVENTS_FD is
+the queue of its calls, one message each; there may be a few in it, and the worker takes back those that were not taken yet
+when that is better. A message is the number of the call (eight bytes) and the length of what it sets in the environment (four), that, and the input; a large input is in a file that comes with the
+message. What a call sets are the values of the names in the settings, in their order, with a zero between.
+
+Descriptor 1 is a stream to the worker. The answer to a call is a line `{"ended": {...}}` with its number, the exit code
+and the lengths of stdout and stderr, which follow. Events of the script are lines of the same stream, before that; an empty
+line ends one that it left unfinished.
 
 What is not kept apart: imported modules and what they remember, what a call adds to the environment, the current folder,
 signal handlers, threads, open and temporary files, and memory that is never given back.
 """
 
-import atexit
-import builtins
+import _socket
 import io
 import json
-import os
-import sys
-import types
+
+HEAD_BYTES = 12
+MESSAGE_BYTES = 64 * 1024
+RIGHTS_BYTES = _socket.CMSG_SPACE(4)
 
 
 class Kept(io.BytesIO):
@@ -25,90 +29,79 @@ class Kept(io.BytesIO):
         pass
 
 
-def serve(script, channel):
-    requests = open(channel, "rb", closefd=False)
-    with open(script, "rb") as file:
-        source = file.read()
-    code, added = None, set()
-    while True:
-        line = requests.readline()
-        if not line:
+def set_environment(names, values):
+    """What a call adds to the environment. All of it: the script before may have changed any."""
+    for name, value in zip(names, values):
+        os.environb[name] = value
+    for name in names[len(values):]:
+        os.environb.pop(name, None)
+
+
+def serve(script, calls, answers, names):
+    code = compiled(script)
+    left, own = 0, os.getpid()
+    # With processes of a script there is no next call: they go with this one.
+    while not left:
+        message, rights, _, _ = calls.recvmsg(MESSAGE_BYTES, RIGHTS_BYTES)
+        if not message:
             return
-        call = json.loads(line)
-        text = requests.read(call["input"])
-        for name in added - call["env"].keys():
-            os.environ.pop(name, None)
-        added = set(call["env"])
-        os.environ.update(call["env"])
+        end = HEAD_BYTES + int.from_bytes(message[8:HEAD_BYTES], "little")
+        set_environment(names, message[HEAD_BYTES:end].split(b"\0"))
+        text = from_file(rights[0][2]) if rights else message[end:]
+        sys.stdin = io.TextIOWrapper(io.BytesIO(text), "utf-8", "surrogateescape")
         out, err = Kept(), Kept()
-        sys.stdin = io.TextIOWrapper(io.BytesIO(text), encoding="utf-8", errors="surrogateescape")
-        sys.stdout = io.TextIOWrapper(out, encoding="utf-8", errors="surrogateescape")
-        sys.stderr = io.TextIOWrapper(err, encoding="utf-8", errors="backslashreplace", line_buffering=True)
-        streams = sys.stdout, sys.stderr
-        status = 0
-        try:
-            if code is None:
-                code = compile(source, script, "exec", dont_inherit=True)
-            main = types.ModuleType("__main__")
-            main.__file__ = script
-            main.__builtins__ = builtins
-            sys.modules["__main__"] = main
-            exec(code, main.__dict__)
-        except SystemExit as end:
-            status = exit_status(end.code)
-        except BaseException as error:
-            status = 1
-            # Without the frame that is not the script's.
-            error.__traceback__ = error.__traceback__ and error.__traceback__.tb_next
-            sys.excepthook(type(error), error, error.__traceback__)
+        sys.stdout = stdout = io.TextIOWrapper(out, "utf-8", "surrogateescape")
+        sys.stderr = stderr = io.TextIOWrapper(err, "utf-8", "backslashreplace", None, True)
+        status = execute(script, code)
+        if os.getpid() != own:
+            os._exit(status)  # a process that the script forked came to the script's end
         if atexit._ncallbacks():
             atexit._run_exitfuncs()
             atexit._clear()
-        for stream in streams:
+        for stream in (stdout, stderr):
             try:
                 stream.flush()
             except ValueError:  # the script closed it
                 pass
         out, err = out.getvalue(), err.getvalue()[-STDERR_BYTES:]
-        told = b'{"ended": {"status": %d, "stdout": %d, "stderr": %d, "left": %d}}\n'
-        head = told % (status, len(out), len(err), children())
-        send(channel, head + out + err)
+        left = left_behind()
+        number = int.from_bytes(message[:8], "little")
+        told = b'\n{"ended": {"call": %d, "status": %d, "stdout": %d, "stderr": %d, "left": %d}}\n'
+        send(answers, told % (number, status, len(out), len(err), left) + out + err)
 
 
-def children():
+def from_file(right):
+    with open(int.from_bytes(right, sys.byteorder), "rb") as file:
+        return file.read()
+
+
+def left_behind():
     """How many processes the script left, those that have ended waited for."""
     try:
         while os.waitpid(-1, os.WNOHANG)[0]:
             pass
     except ChildProcessError:
         return 0
-    try:
-        with open(f"/proc/self/task/{os.getpid()}/children") as file:
-            return len(file.read().split())
-    except OSError:
-        return 1
+    listed = children()
+    return 1 if listed is None else len(listed)
 
 
-def exit_status(code):
-    if code is None:
-        return 0
-    if isinstance(code, int):
-        return code & 0xFF
-    print(code, file=sys.stderr)
-    return 1
-
-
-def send(channel, data):
-    sent = os.write(channel, data)
+def send(answers, data):
+    sent = os.write(answers, data)
     while sent < len(data):
-        sent += os.write(channel, data[sent:sent + 65536])
+        sent += os.write(answers, data[sent:sent + 65536])
 
 
 settings = json.loads(os.environ.pop("OPENSKILL_SHARED"))
 STDERR_BYTES = settings["stderr_bytes"]
 sys.argv = [settings["script"]]
-# As `python3 script` has it; `-c` has the current folder there.
-sys.path[:1] = [os.path.dirname(os.path.realpath(settings["script"]))]
+own_place(settings["script"])
+calls = _socket.socket(fileno=int(os.environ["OPENSKILL_EVENTS_FD"]))
+os.set_inheritable(calls.fileno(), False)
+# The script's own children may report events too.
+answers = os.dup(1)
+os.set_inheritable(answers, True)
+os.environ["OPENSKILL_EVENTS_FD"] = str(answers)
 # What writes past Python's own streams ends in the log.
 os.dup2(2, 1)
-serve(settings["script"], int(os.environ["OPENSKILL_EVENTS_FD"]))
+serve(settings["script"], calls, answers, [name.encode() for name in settings["names"]])

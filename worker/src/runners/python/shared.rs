@@ -1,206 +1,168 @@
 //! `isolation: shared`: a few interpreters that serve one call after another. For scripts that are trusted and pure.
+//!
+//! ```text
+//! run ──> pool ──calls──> queue ──> interpreter
+//!   └────── end ─── attend <──answers───┘
+//! ```
+//!
+//! - [`pool`]: which call is with which interpreter; what becomes of calls when one goes
+//! - [`queue`]: calls that no interpreter has begun
+//! - [`attend`]: the task that reads an interpreter's [`answers`]
+//! - [`message`]: a call as it is sent
 
 use std::os::fd::OwnedFd;
-use std::os::unix::net::UnixStream as StdUnixStream;
-use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Instant, SystemTime};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
 
-use openskill_proto::limits::{MAX_EVENT_BYTES, MAX_OUTPUT_BYTES, MAX_STDERR_BYTES};
-use serde::Deserialize;
+use openskill_proto::limits::MAX_STDERR_BYTES;
 use serde_json::json;
-use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
-use tokio::net::UnixStream;
 use tokio::sync::Semaphore;
 
 use super::House;
-use super::freshness::changed_since;
 use crate::admission::Slot;
 use crate::environment::{self, path_text};
 use crate::events::EventSink;
 use crate::process::once::failure;
-use crate::process::{Command, Exit, LaunchError, ProcessLimits, RunError, Running, drain_to_log};
+use crate::process::{Command, LaunchError, Launcher, ProcessLimits, RunError, Running, drain_to_log};
 use crate::runner::{Invocation, RawOutput};
 
-/// The program of an interpreter.
-const PROGRAM: &str = include_str!("shared.py");
+mod answers;
+mod attend;
+mod interpreter;
+mod message;
+mod pool;
+mod queue;
+#[cfg(test)]
+mod tests;
 
-/// An interpreter goes after so many calls, and gives back what they made it keep.
-const MOST_CALLS: u64 = 100_000;
+use interpreter::{End, Places, Started};
+use message::Message;
+use pool::Pool;
+use queue::Queue;
+
+/// The program of an interpreter.
+const PROGRAM: &str = concat!(include_str!("script.py"), include_str!("shared.py"));
+
+/// Calls an interpreter may have: one that it runs, and those that keep it from waiting for the next.
+const DEPTH: usize = 4;
+
+/// A call that waits behind another for so long may go elsewhere.
+const PATIENCE: Duration = Duration::from_millis(2);
+
+/// How often it is looked whether one that was first still is.
+const PATIENCE_OF_FIRST: Duration = Duration::from_millis(100);
 
 /// The interpreters of one skill, all alike.
 pub(super) struct Shared {
-    command: Command,
-    script: PathBuf,
-    idle: Mutex<Vec<Interpreter>>,
-    /// Counted up when those that are out must not come back.
-    generation: AtomicU64,
-    /// One for each interpreter there may be. None until the first call says how many.
-    places: std::sync::OnceLock<Semaphore>,
-}
-
-/// An interpreter between two calls.
-struct Interpreter {
-    stream: StdUnixStream,
-    /// The place of the call it has, which is free when nothing of the interpreter is left, should the call be dropped.
-    place: Arc<Mutex<Option<Slot>>>,
-    _running: Running<Arc<Mutex<Option<Slot>>>>,
-    started: SystemTime,
-    last_used: Instant,
-    calls: u64,
-    generation: u64,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "snake_case")]
-enum Answer {
-    Ended {
-        status: i32,
-        stdout: usize,
-        stderr: usize,
-        /// Processes that the script left running.
-        left: u32,
-    },
+    pool: Arc<Pool>,
+    /// One for each call that interpreters may have.
+    places: Semaphore,
 }
 
 impl Shared {
     /// `fresh` is how a fresh interpreter would run the script, with what is the same for all its calls.
-    pub(super) fn new(fresh: &Command, script: &Path) -> Self {
-        let settings = json!({"script": path_text(script), "stderr_bytes": MAX_STDERR_BYTES});
+    pub(super) fn new(house: &House, fresh: &Command, script: &Path) -> Self {
+        let settings = json!({
+            "script": path_text(script),
+            "stderr_bytes": MAX_STDERR_BYTES,
+            "names": environment::OF_CALL,
+        });
         let mut env = fresh.env.clone();
         env.insert("OPENSKILL_SHARED".to_owned(), settings.to_string());
         // The time of all calls together; a single one has its deadline.
         let limits = ProcessLimits { cpu_seconds: u64::MAX, ..fresh.limits };
         let command = Command { args: super::program_arguments(), env, limits, ..fresh.clone() };
-        let places = std::sync::OnceLock::new();
-        Self { command, script: script.to_owned(), idle: Mutex::default(), generation: AtomicU64::new(0), places }
+        let (launcher, runtime) = (house.launcher.clone(), house.runtime.clone());
+        let start = Box::new(move || start(&launcher, &runtime, &command));
+        let places = Semaphore::new(house.most * DEPTH);
+        Self { pool: Pool::new(start, script.to_owned(), house.most), places }
     }
 
-    /// Runs a call when an interpreter is free. None: it was not started.
-    pub(super) async fn run(&self, house: &House, invocation: &Invocation) -> Option<RawOutput> {
-        let places = self.places.get_or_init(|| Semaphore::new(house.most));
-        let _place = places.acquire().await.ok()?;
-        let mut interpreter = self.take(house)?;
-        *lock(&interpreter.place) = Some(invocation.slot.clone());
-        // Dropped from here on, by whatever, the interpreter goes with the call.
-        let ran = interpreter.call(invocation).await;
-        match ran {
-            Ok(output) => {
-                // One with processes of its script goes, and they with it; the call's place is free after that.
-                if matches!(output, RawOutput::Process { leftovers: 0, .. }) {
-                    *lock(&interpreter.place) = None;
-                    self.give_back(interpreter);
-                }
-                Some(output)
-            }
-            // It had ended while it was idle: the script never had the word.
-            Err(RunError::NotStarted { .. }) => None,
-            Err(error) => Some(RawOutput::Failed(failure(&error))),
-        }
-    }
-
-    fn take(&self, house: &House) -> Option<Interpreter> {
-        loop {
-            let Some(interpreter) = lock(&self.idle).pop() else { break };
-            if !changed_since(interpreter.started, [self.script.as_path()].into_iter()) {
-                return Some(interpreter);
-            }
-        }
-        let _runtime = house.runtime.enter();
-        match Interpreter::start(house, &self.command, self.generation.load(Ordering::Acquire)) {
-            Ok(interpreter) => Some(interpreter),
-            Err(error) => {
-                tracing::warn!(%error, "a shared interpreter could not be started");
-                None
-            }
-        }
-    }
-
-    fn give_back(&self, interpreter: Interpreter) {
-        let wanted = interpreter.generation == self.generation.load(Ordering::Acquire);
-        if wanted && interpreter.calls < MOST_CALLS {
-            lock(&self.idle).push(interpreter);
+    /// Runs a call when there is a place for it. None: it was not started.
+    pub(super) async fn run(&self, invocation: &Invocation) -> Option<RawOutput> {
+        let _place = self.places.acquire().await.ok()?;
+        let message = Message::of(invocation)?;
+        // Dropped from here on, by whatever, the interpreter goes with the call, if it has begun it.
+        match run(&self.pool, message, &invocation.slot, &invocation.events).await {
+            End::Ran(output) => Some(output),
+            End::Failed(error) => Some(RawOutput::Failed(failure(&error))),
+            End::NotStarted => None,
         }
     }
 
     /// Lets go of interpreters that are idle, or whose script changed.
     pub(super) fn tend(&self, house: &House) {
-        let fresh = |it: &Interpreter| {
-            it.last_used.elapsed() < house.idle && !changed_since(it.started, [self.script.as_path()].into_iter())
-        };
-        let old: Vec<_> = lock(&self.idle).extract_if(.., |it| !fresh(it)).collect();
-        drop(old);
+        self.pool.tend(house.idle);
     }
 
-    /// Lets go of all of them; one that has a call, after it.
+    /// Lets go of all of them; of one that has calls, after them.
     pub(super) fn retire(&self) {
-        self.generation.fetch_add(1, Ordering::AcqRel);
-        let old = std::mem::take(&mut *lock(&self.idle));
-        drop(old);
+        self.pool.retire();
     }
 }
 
-impl Interpreter {
-    fn start(house: &House, command: &Command, generation: u64) -> std::io::Result<Self> {
-        let started = SystemTime::now();
-        let (stream, theirs) = StdUnixStream::pair()?;
-        stream.set_nonblocking(true)?;
-        let place = Arc::new(Mutex::new(None));
-        let guard = Arc::clone(&place);
-        let (running, stderr) =
-            house.launcher.launch_host(command, PROGRAM.as_bytes(), OwnedFd::from(theirs), guard)?;
-        tokio::spawn(drain_to_log(stderr));
-        let last_used = Instant::now();
-        Ok(Self { stream, place, _running: running, started, last_used, calls: 0, generation })
-    }
-
-    /// One call. After an error the interpreter is of no more use.
-    async fn call(&mut self, invocation: &Invocation) -> Result<RawOutput, RunError> {
-        self.calls += 1;
-        let env: std::collections::BTreeMap<_, _> = environment::of_call(invocation).collect();
-        let parts = crate::process::once::input_parts(&invocation.input);
-        let length: usize = parts.iter().map(|part| part.len()).sum();
-        let mut head = json!({"env": env, "input": length}).to_string();
-        head.push('\n');
-        let lost = |_| RunError::Launch(LaunchError::Lost);
-        // Registered with the runtime of this call, for as long as the call lasts.
-        let stream = self.stream.try_clone().map_err(lost)?;
-        let mut stream = BufReader::new(UnixStream::from_std(stream).map_err(lost)?);
-        let mut request = head.into_bytes();
-        parts.iter().for_each(|part| request.extend_from_slice(part));
-        stream.write_all(&request).await.map_err(|_| RunError::NotStarted { errno: 0 })?;
-        let answered = answer(&mut stream, &invocation.events).await?;
-        self.last_used = Instant::now();
-        Ok(answered)
-    }
-}
-
-/// Events up to the answer, and the answer.
-async fn answer(stream: &mut BufReader<UnixStream>, events: &EventSink) -> Result<RawOutput, RunError> {
-    let lost = |_| RunError::Launch(LaunchError::Lost);
-    let mut line = Vec::new();
+async fn run(pool: &Arc<Pool>, message: Message, slot: &Slot, events: &EventSink) -> End {
+    let placed = pool.put(message, slot.clone(), events.clone());
+    let mut watched = Watched { pool, number: placed.number, over: false };
+    let mut end = placed.end;
+    let mut is_behind = placed.behind;
     loop {
-        line.clear();
-        let read = (&mut *stream).take(MAX_EVENT_BYTES as u64).read_until(b'\n', &mut line).await.map_err(lost)?;
-        if read == 0 || !line.ends_with(b"\n") {
-            return Err(RunError::Launch(LaunchError::Lost));
-        }
-        match serde_json::from_slice(&line) {
-            Ok(Answer::Ended { status, stdout, stderr, left }) => {
-                if stdout > MAX_OUTPUT_BYTES || stderr > MAX_STDERR_BYTES {
-                    return Err(RunError::OutputTooLarge);
-                }
-                let (mut out, mut err) = (vec![0; stdout], vec![0; stderr]);
-                stream.read_exact(&mut out).await.map_err(lost)?;
-                stream.read_exact(&mut err).await.map_err(lost)?;
-                return Ok(RawOutput::Process { stdout: out, stderr: err, exit: Exit::Code(status), leftovers: left });
-            }
-            Err(_) => events.line(&line).await,
+        // Behind another it is a matter of microseconds, unless that one is slow. The first may come to be behind one, if its
+        // interpreter ends before it begins it.
+        let patience = if is_behind { PATIENCE } else { PATIENCE_OF_FIRST };
+        match tokio::time::timeout(patience, &mut end).await {
+            Ok(end) => return watched.over(end.ok()),
+            Err(_) => is_behind = pool.hurry(placed.number),
         }
     }
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+/// A call that somebody waits for.
+struct Watched<'a> {
+    pool: &'a Arc<Pool>,
+    number: u64,
+    over: bool,
+}
+
+impl Watched<'_> {
+    fn over(&mut self, end: Option<End>) -> End {
+        self.over = true;
+        end.unwrap_or(End::Failed(RunError::Launch(LaunchError::Lost)))
+    }
+}
+
+impl Drop for Watched<'_> {
+    fn drop(&mut self) {
+        if !self.over {
+            self.pool.drop_call(self.number);
+        }
+    }
+}
+
+/// What ends with an interpreter, on the runtime that lives as long as the worker.
+struct Process {
+    running: Option<Running<Places>>,
+    runtime: tokio::runtime::Handle,
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _runtime = self.runtime.enter();
+        self.running = None;
+    }
+}
+
+fn start(launcher: &Launcher, runtime: &tokio::runtime::Handle, command: &Command) -> std::io::Result<Started> {
+    let (queue, calls) = Queue::new()?;
+    let (answers, theirs) = UnixStream::pair()?;
+    answers.set_nonblocking(true)?;
+    let places = Places::default();
+    let _runtime = runtime.enter();
+    let descriptors = (calls, Some(OwnedFd::from(theirs)));
+    let (running, stderr) = launcher.launch_host(command, PROGRAM.as_bytes(), descriptors, Arc::clone(&places))?;
+    tokio::spawn(drain_to_log(stderr));
+    let process = Box::new(Process { running: Some(running), runtime: runtime.clone() });
+    Ok(Started { queue, answers, process, places })
 }

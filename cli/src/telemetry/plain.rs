@@ -1,0 +1,213 @@
+//! Log lines as text: when, how serious, from where, what.
+//!
+//! ```text
+//! 2026-01-31T12:00:00.000000Z  INFO openskill::call: trace_id="4bf9…" skill_id="echo" latency_ms=0.25 success=true
+//! ```
+//!
+//! Much like the ready-made format, but made for a line a call. And no text ends a line, moves a cursor or turns its neighbours
+//! round: whatever comes from outside stays in its place.
+
+use std::fmt::{self, Debug, Write};
+
+use tracing::field::{Field, Visit};
+use tracing::{Event, Level, Subscriber};
+use tracing_subscriber::fmt::format::{FormatFields, Writer};
+use tracing_subscriber::fmt::time::{FormatTime as _, SystemTime};
+use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormattedFields};
+use tracing_subscriber::registry::LookupSpan;
+
+/// The format.
+#[derive(Debug)]
+pub(super) struct Plain {
+    /// The level is coloured. All else never is: fields may be anybody's.
+    pub(super) colours: bool,
+}
+
+impl<S, N> FormatEvent<S, N> for Plain
+where
+    S: Subscriber + for<'a> LookupSpan<'a>,
+    N: for<'a> FormatFields<'a> + 'static,
+{
+    fn format_event(&self, context: &FmtContext<'_, S, N>, mut line: Writer<'_>, event: &Event<'_>) -> fmt::Result {
+        let metadata = event.metadata();
+        SystemTime.format_time(&mut line)?;
+        let (colour, level) = level(*metadata.level());
+        if self.colours {
+            write!(line, " \u{1b}[{colour}m{level}\u{1b}[0m ")?;
+        } else {
+            write!(line, " {level} ")?;
+        }
+        for span in context.event_scope().into_iter().flat_map(tracing_subscriber::registry::Scope::from_root) {
+            line.write_str(span.name())?;
+            if let Some(fields) = span.extensions().get::<FormattedFields<N>>().filter(|it| !it.is_empty()) {
+                write!(OneLine(&mut line), "{{{fields}}}")?;
+            }
+            line.write_str(": ")?;
+        }
+        line.write_str(metadata.target())?;
+        line.write_char(':')?;
+        let mut fields = Fields { line: &mut line, result: Ok(()) };
+        event.record(&mut fields);
+        fields.result?;
+        line.write_char('\n')
+    }
+}
+
+/// Its colour and its name.
+fn level(level: Level) -> (u8, &'static str) {
+    match level {
+        Level::ERROR => (31, "ERROR"),
+        Level::WARN => (33, " WARN"),
+        Level::INFO => (32, " INFO"),
+        Level::DEBUG => (34, "DEBUG"),
+        Level::TRACE => (35, "TRACE"),
+    }
+}
+
+/// Writes fields, each after a space.
+struct Fields<'a, 'w> {
+    line: &'a mut Writer<'w>,
+    /// The first failure.
+    result: fmt::Result,
+}
+
+impl Fields<'_, '_> {
+    fn name(&mut self, field: &Field) -> fmt::Result {
+        self.line.write_char(' ')?;
+        if field.name() != "message" {
+            self.line.write_str(field.name())?;
+            self.line.write_char('=')?;
+        }
+        Ok(())
+    }
+
+    fn write(&mut self, field: &Field, value: impl FnOnce(&mut Writer<'_>) -> fmt::Result) {
+        if self.result.is_ok() {
+            self.result = self.name(field).and_then(|()| value(self.line));
+        }
+    }
+}
+
+impl Visit for Fields<'_, '_> {
+    fn record_str(&mut self, field: &Field, value: &str) {
+        self.write(field, |line| {
+            if field.name() == "message" {
+                OneLine(line).write_str(value)
+            } else if value.bytes().all(|byte| matches!(byte, b' '..=b'~') && byte != b'"' && byte != b'\\') {
+                line.write_char('"')?;
+                line.write_str(value)?;
+                line.write_char('"')
+            } else {
+                write!(line, "{value:?}")
+            }
+        });
+    }
+
+    fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
+        self.write(field, |line| write!(OneLine(line), "{value:?}"));
+    }
+}
+
+/// Shows characters that control something instead of writing them.
+struct OneLine<'a, 'w>(&'a mut Writer<'w>);
+
+impl Write for OneLine<'_, '_> {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        let mut rest = text;
+        while let Some(at) = rest.find(moves) {
+            let (before, after) = rest.split_at(at);
+            self.0.write_str(before)?;
+            let mut characters = after.chars();
+            for shown in characters.next().into_iter().flat_map(char::escape_default) {
+                self.0.write_char(shown)?;
+            }
+            rest = characters.as_str();
+        }
+        self.0.write_str(rest)
+    }
+}
+
+/// Whether a character does something to those around it: controls, separators of lines, changes of direction.
+fn moves(character: char) -> bool {
+    character.is_control()
+        || matches!(character, '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{200e}' | '\u{200f}' | '\u{061c}')
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Mutex};
+
+    use tracing_subscriber::fmt::MakeWriter;
+    use tracing_subscriber::layer::SubscriberExt as _;
+
+    use super::*;
+
+    #[derive(Debug, Clone, Default)]
+    struct Log(Arc<Mutex<Vec<u8>>>);
+
+    impl std::io::Write for Log {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0.lock().unwrap().write(bytes)
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+
+    impl MakeWriter<'_> for Log {
+        type Writer = Self;
+
+        fn make_writer(&self) -> Self {
+            self.clone()
+        }
+    }
+
+    /// What is written, without the time.
+    fn written(colours: bool, tell: impl FnOnce()) -> String {
+        let log = Log::default();
+        let layer = tracing_subscriber::fmt::layer().with_ansi(false).event_format(Plain { colours });
+        let layer = layer.with_writer(log.clone());
+        tracing::subscriber::with_default(tracing_subscriber::registry().with(layer), tell);
+        let text = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
+        let (time, rest) = text.split_once(' ').unwrap();
+        assert!(time.starts_with("20") && time.ends_with('Z') && time.contains('T'), "{time}");
+        rest.to_owned()
+    }
+
+    #[test]
+    fn a_line_has_its_level_its_place_its_message_and_its_fields() {
+        let line = written(false, || {
+            tracing::warn!(target: "place", name = "a \"b\"", plain = "c", took = 0.25, done = true, error.code = "X", "told");
+        });
+        let expected = " WARN place: told name=\"a \\\"b\\\"\" plain=\"c\" took=0.25 done=true error.code=\"X\"\n";
+        assert_eq!(line, expected);
+    }
+
+    #[test]
+    fn it_says_within_what_it_happened() {
+        let line = written(false, || {
+            let _outer = tracing::info_span!("outer", id = 7).entered();
+            tracing::error!(target: "place", "told");
+        });
+        assert_eq!(line, "ERROR outer{id=7}: place: told\n");
+    }
+
+    #[test]
+    fn on_a_terminal_the_level_has_its_colour() {
+        let line = written(true, || tracing::info!(target: "place", name = "\u{1b}[31m", "told"));
+        assert_eq!(line, "\u{1b}[32m INFO\u{1b}[0m place: told name=\"\\u{1b}[31m\"\n");
+    }
+
+    #[test]
+    fn text_from_outside_stays_on_its_line_and_moves_no_cursor() {
+        let hostile = "a\n2026-01-01T00:00:00Z  INFO place: forged\u{1b}[2J\u{85}\u{202e}é";
+        let line = written(false, || {
+            tracing::info!(target: "place", shown = %hostile, debugged = ?hostile, text = hostile, "{hostile}");
+        });
+        assert_eq!(line.matches('\n').count(), 1, "{line}");
+        assert!(!line.trim_end().contains(moves), "{line}");
+        assert_eq!(line.matches("forged\\u{1b}[2J").count(), 4, "{line}");
+        assert!(line.contains('é'), "{line}");
+    }
+}

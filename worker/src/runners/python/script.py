@@ -1,0 +1,76 @@
+"""What the programs have in common that run scripts in their own process. It is put before each of them, as one text."""
+
+import sys
+
+# Our own imports come from Python's library alone: a skill may be called as a module is.
+search, sys.path = sys.path, [entry for entry in sys.path if entry.startswith((sys.base_prefix, sys.base_exec_prefix))]
+before_own = set(sys.modules)
+
+import atexit
+import builtins
+import os
+import types
+
+
+def own_place(script):
+    """Where the script's own modules are found first, as with `python3 script`; `-c` has the current folder there."""
+    folder = os.path.dirname(os.path.realpath(script) if os.path.islink(script) else script)
+    rest = search[1:] if search[:1] == [""] else search
+    sys.path = [folder, *rest]
+    # One of its own by the name of one that is here for our sake is meant.
+    for name in set(sys.modules) - before_own:
+        if "." not in name and any(os.path.exists(os.path.join(folder, name + end)) for end in (".py", "/__init__.py")):
+            del sys.modules[name]
+
+
+def new_main(script):
+    main = types.ModuleType("__main__")
+    main.__file__ = script
+    main.__builtins__ = builtins
+    sys.modules["__main__"] = main
+    return main
+
+
+def compiled(script):
+    """Its code. None: each call says why not, in Python's own words."""
+    try:
+        with open(script, "rb") as file:
+            return compile(file.read(), script, "exec", dont_inherit=True)
+    except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+
+
+def execute(script, code):
+    """Runs the script as `python3 script` would. The exit code."""
+    main = new_main(script)
+    try:
+        if code is None:
+            with open(script, "rb") as file:
+                code = compile(file.read(), script, "exec", dont_inherit=True)
+        exec(code, main.__dict__)
+    except SystemExit as end:
+        return exit_status(end.code)
+    except BaseException as error:
+        # Without the frame that is not the script's.
+        error.__traceback__ = error.__traceback__ and error.__traceback__.tb_next
+        sys.excepthook(type(error), error, error.__traceback__)
+        return 1
+    return 0
+
+
+def children():
+    """The processes that this one started. None where the system does not list them."""
+    try:
+        with open(f"/proc/self/task/{os.getpid()}/children") as file:
+            return [int(pid) for pid in file.read().split()]
+    except OSError:
+        return None
+
+
+def exit_status(code):
+    if code is None:
+        return 0
+    if isinstance(code, int):
+        return code & 0xFF
+    print(code, file=sys.stderr)
+    return 1

@@ -1,0 +1,143 @@
+//! What an interpreter says, read from its stream: events, and answers in the order of the calls.
+
+use openskill_proto::limits::{MAX_EVENT_BYTES, MAX_OUTPUT_BYTES, MAX_STDERR_BYTES};
+use serde::Deserialize;
+
+use crate::process::{Exit, LaunchError, RunError};
+use crate::runner::RawOutput;
+
+/// How much is read at once, and kept between answers.
+const CHUNK_BYTES: usize = 64 * 1024;
+
+/// What came, as far as it was not made sense of.
+#[derive(Default)]
+pub(super) struct Answers {
+    bytes: Vec<u8>,
+    /// What of it was made sense of.
+    begin: usize,
+    /// Up to where there is no end of a line.
+    searched: usize,
+    /// An answer whose output is not all there.
+    open: Option<Ended>,
+}
+
+/// Something an interpreter said.
+#[derive(Debug)]
+pub(super) enum Heard {
+    /// A line of the script, while it runs.
+    Event(Vec<u8>),
+    /// A call is over.
+    Ended { call: u64, left: u32, output: RawOutput },
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Line {
+    Ended(Ended),
+}
+
+#[derive(Deserialize)]
+struct Ended {
+    call: u64,
+    status: i32,
+    stdout: usize,
+    stderr: usize,
+    /// Processes that the script left running.
+    left: u32,
+}
+
+impl Answers {
+    /// Where to read to.
+    pub(super) fn room(&mut self) -> &mut Vec<u8> {
+        self.bytes.drain(..self.begin);
+        self.searched -= self.begin;
+        self.begin = 0;
+        if self.bytes.is_empty() && self.bytes.capacity() > 4 * CHUNK_BYTES {
+            self.bytes = Vec::new();
+        }
+        self.bytes.reserve(CHUNK_BYTES);
+        &mut self.bytes
+    }
+
+    /// The next that is there as a whole.
+    pub(super) fn next(&mut self) -> Result<Option<Heard>, RunError> {
+        let ended = loop {
+            if let Some(ended) = self.open.take() {
+                break ended;
+            }
+            match self.line()? {
+                None => return Ok(None),
+                // One is before each answer, in case the script left half a line.
+                Some(b"\n") => {}
+                Some(line) => match serde_json::from_slice(line) {
+                    Ok(Line::Ended(ended)) => break ended,
+                    Err(_) => return Ok(Some(Heard::Event(line.to_vec()))),
+                },
+            }
+        };
+        if ended.stdout > MAX_OUTPUT_BYTES || ended.stderr > MAX_STDERR_BYTES {
+            return Err(RunError::OutputTooLarge);
+        }
+        let length = ended.stdout + ended.stderr;
+        let Some(both) = self.bytes.get(self.begin..self.begin + length) else {
+            self.open = Some(ended);
+            return Ok(None);
+        };
+        let (stdout, stderr) = both.split_at(ended.stdout);
+        let (stdout, stderr) = (stdout.to_vec(), stderr.to_vec());
+        self.begin += length;
+        self.searched = self.begin;
+        let Ended { call, status, left, .. } = ended;
+        let output = RawOutput::Process { stdout, stderr, exit: Exit::Code(status), leftovers: left };
+        Ok(Some(Heard::Ended { call, left, output }))
+    }
+
+    fn line(&mut self) -> Result<Option<&[u8]>, RunError> {
+        let Some(length) = self.bytes[self.searched..].iter().position(|byte| *byte == b'\n') else {
+            self.searched = self.bytes.len();
+            let overlong = self.searched - self.begin >= MAX_EVENT_BYTES;
+            return if overlong { Err(RunError::Launch(LaunchError::Lost)) } else { Ok(None) };
+        };
+        let line = self.begin..self.searched + length + 1;
+        (self.begin, self.searched) = (line.end, line.end);
+        if line.len() > MAX_EVENT_BYTES {
+            return Err(RunError::Launch(LaunchError::Lost));
+        }
+        Ok(Some(&self.bytes[line]))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn many_answers_are_read_at_once_and_half_of_one_waits_for_the_rest() {
+        let mut answers = Answers::default();
+        let said = b"{\"progress\": 1}\n{\"ended\": {\"call\": 1, \"status\": 0, \"stdout\": 3, \"stderr\": 1, \"left\": 0}}\na\nbe\
+                     {\"ended\": {\"call\": 2, \"status\": 7, \"stdout\": 2, \"stderr\": 0, \"left\": 1}}\n\n";
+        answers.room().extend_from_slice(said);
+        assert!(matches!(answers.next(), Ok(Some(Heard::Event(line))) if line == b"{\"progress\": 1}\n"));
+        let Ok(Some(Heard::Ended { call: 1, left: 0, output })) = answers.next() else { panic!("the first") };
+        let RawOutput::Process { stdout, stderr, exit: Exit::Code(0), .. } = output else { panic!("{output:?}") };
+        assert_eq!((&stdout[..], &stderr[..]), (&b"a\nb"[..], &b"e"[..]));
+        assert!(matches!(answers.next(), Ok(None)));
+        answers.room().extend_from_slice(b"\n{\"pro");
+        assert!(matches!(answers.next(), Ok(Some(Heard::Ended { call: 2, left: 1, .. }))));
+        assert!(matches!(answers.next(), Ok(None)));
+    }
+
+    #[test]
+    fn what_is_too_much_is_no_answer() {
+        let mut answers = Answers::default();
+        answers.room().extend_from_slice(&vec![b'x'; MAX_EVENT_BYTES]);
+        assert!(matches!(answers.next(), Err(RunError::Launch(LaunchError::Lost))));
+        let mut answers = Answers::default();
+        let huge = format!(
+            "{{\"ended\": {{\"call\": 1, \"status\": 0, \"stdout\": {}, \"stderr\": 0, \"left\": 0}}}}\n",
+            MAX_OUTPUT_BYTES + 1
+        );
+        answers.room().extend_from_slice(huge.as_bytes());
+        assert!(matches!(answers.next(), Err(RunError::OutputTooLarge)));
+    }
+}

@@ -1,0 +1,77 @@
+//! Reads what one interpreter says, as long as it lives.
+
+use std::os::unix::net::UnixStream as StdUnixStream;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use tokio::io::AsyncReadExt as _;
+use tokio::net::UnixStream;
+
+use super::answers::{Answers, Heard};
+use super::interpreter::Wire;
+use super::pool::Pool;
+use crate::process::{LaunchError, RunError};
+
+/// Until the interpreter is gone.
+pub(super) async fn attend(pool: Arc<Pool>, id: u64, stream: StdUnixStream, wire: Arc<Wire>) {
+    let error = match UnixStream::from_std(stream) {
+        Ok(stream) => read(&pool, id, stream, &wire).await.err(),
+        Err(_) => Some(RunError::Launch(LaunchError::Lost)),
+    };
+    if let Some(error) = error {
+        pool.lost(id, error);
+    }
+}
+
+/// Ok: the pool let go of it.
+async fn read(pool: &Arc<Pool>, id: u64, mut stream: UnixStream, wire: &Wire) -> Result<(), RunError> {
+    let mut answers = Answers::default();
+    loop {
+        while let Some(heard) = answers.next()? {
+            let goes_on = match heard {
+                Heard::Event(line) => deliver(pool, id, &line, wire).await,
+                Heard::Ended { call, left, output } => pool.answered(id, call, left, output),
+            };
+            if !goes_on {
+                return Ok(());
+            }
+        }
+        wire.behind.store(false, Ordering::Release);
+        if wire.dropped.load(Ordering::Acquire) && !pool.judge_dropped(id) {
+            return Ok(());
+        }
+        let read = async {
+            stream.readable().await?;
+            wire.behind.store(true, Ordering::Release);
+            stream.read_buf(answers.room()).await
+        };
+        tokio::select! {
+            read = read => match read {
+                Ok(1..) => {}
+                Ok(0) | Err(_) => return Err(RunError::Launch(LaunchError::Lost)),
+            },
+            () = wire.changed.notified() => {
+                if !pool.has(id) {
+                    return Ok(());
+                }
+            }
+        }
+    }
+}
+
+/// One event, to whom it belongs; a slow listener slows the script down. Whether the interpreter goes on.
+async fn deliver(pool: &Pool, id: u64, line: &[u8], wire: &Wire) -> bool {
+    // Without a call, it is from a thread that the script left.
+    let Some(events) = pool.events(id) else { return true };
+    let mut delivered = std::pin::pin!(events.line(line));
+    loop {
+        tokio::select! {
+            () = &mut delivered => return true,
+            () = wire.changed.notified() => {
+                if pool.events(id).is_none() {
+                    return pool.has(id);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! One interpreter as its pool knows it: its calls, and what it is heard by.
+
+use std::collections::VecDeque;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream as StdUnixStream;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Instant, SystemTime};
+
+use rustix::net::{RecvFlags, recv};
+use tokio::sync::{Notify, oneshot};
+
+use super::message::Message;
+use super::queue::Queue;
+use crate::admission::Slot;
+use crate::events::EventSink;
+use crate::process::RunError;
+use crate::runner::RawOutput;
+
+/// The places of calls whose interpreter goes: free when nothing of it is left.
+pub(super) type Places = Arc<Mutex<Vec<Slot>>>;
+
+/// An interpreter that was started.
+pub(super) struct Started {
+    pub(super) queue: Queue,
+    pub(super) answers: StdUnixStream,
+    /// Dropped, it ends, and lets go of the places after that.
+    pub(super) process: Box<dyn Send>,
+    pub(super) places: Places,
+}
+
+/// An interpreter of the pool.
+pub(super) struct Interpreter {
+    pub(super) id: u64,
+    pub(super) queue: Queue,
+    /// In the order in which they were put into the queue: all but the first are there still, or are just being begun.
+    pub(super) calls: VecDeque<Pending>,
+    pub(super) wire: Arc<Wire>,
+    pub(super) _process: Box<dyn Send>,
+    pub(super) places: Places,
+    pub(super) started: SystemTime,
+    pub(super) last_used: Instant,
+    pub(super) served: u64,
+    /// Gets no more calls.
+    pub(super) leaving: bool,
+}
+
+/// What an interpreter and the task that reads its answers have in common.
+pub(super) struct Wire {
+    stream: OwnedFd,
+    /// Something was read that no sense was made of yet.
+    pub(super) behind: AtomicBool,
+    /// A call was dropped, and it is not clear yet whether it was over.
+    pub(super) dropped: AtomicBool,
+    /// One was dropped, or the interpreter is gone.
+    pub(super) changed: Notify,
+}
+
+/// A call that is not over.
+pub(super) struct Pending {
+    pub(super) number: u64,
+    pub(super) message: Message,
+    pub(super) tries: u32,
+    pub(super) dropped: bool,
+    pub(super) slot: Slot,
+    pub(super) events: EventSink,
+    pub(super) ended: oneshot::Sender<End>,
+}
+
+/// How a call ended.
+pub(super) enum End {
+    Ran(RawOutput),
+    Failed(RunError),
+    /// The script never had the word.
+    NotStarted,
+}
+
+impl Interpreter {
+    /// Takes calls out of its queue, the oldest first: they were not begun.
+    pub(super) fn take_back(&mut self) -> Vec<Pending> {
+        let mut taken = Vec::new();
+        while let Some(number) = self.queue.take_back() {
+            if let Some(at) = self.calls.iter().position(|it| it.number == number) {
+                taken.extend(self.calls.remove(at));
+            }
+        }
+        taken
+    }
+}
+
+impl Wire {
+    pub(super) fn of(answers: &StdUnixStream) -> io::Result<Self> {
+        let stream = OwnedFd::from(answers.try_clone()?);
+        let (behind, dropped) = (AtomicBool::new(false), AtomicBool::new(false));
+        Ok(Self { stream, behind, dropped, changed: Notify::new() })
+    }
+
+    /// Whether something was said that no sense was made of yet.
+    pub(super) fn has_more(&self) -> bool {
+        let mut byte = [0; 1];
+        let peeked = recv(&self.stream, &mut byte, RecvFlags::PEEK | RecvFlags::DONTWAIT);
+        // In this order: who reads says so before, so what is not there any more is known to have been read.
+        peeked.is_ok_and(|(count, _)| count > 0) || self.behind.load(Ordering::Acquire)
+    }
+}

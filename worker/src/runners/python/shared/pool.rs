@@ -1,0 +1,314 @@
+//! The interpreters of one skill, and which call is with which.
+//!
+//! A call goes to the interpreter with the fewest. Those behind the first wait in its [queue](super::queue), and are taken back when
+//! that is better: when another interpreter has nothing to do, and when this one goes. What was taken back was not begun.
+
+use std::collections::VecDeque;
+use std::io;
+use std::path::PathBuf;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant, SystemTime};
+
+use tokio::sync::oneshot;
+
+use super::super::freshness::changed_since;
+use super::interpreter::{End, Interpreter, Pending, Started, Wire};
+use super::message::Message;
+use crate::admission::Slot;
+use crate::events::EventSink;
+use crate::process::{LaunchError, RunError};
+use crate::runner::RawOutput;
+
+/// An interpreter goes after so many calls, and gives back what they made it keep.
+const MOST_CALLS: u64 = 100_000;
+
+/// How many interpreters may go before a call was begun by one.
+const TRIES: u32 = 3;
+
+/// Starts an interpreter.
+pub(super) type Start = Box<dyn Fn() -> io::Result<Started> + Send + Sync>;
+
+pub(super) struct Pool {
+    start: Start,
+    script: PathBuf,
+    most: usize,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    interpreters: Vec<Interpreter>,
+    /// Counted up with each call, and each interpreter.
+    last: u64,
+    /// What is started from now on goes after its first calls.
+    retired: bool,
+}
+
+/// A call that somebody waits for.
+pub(super) struct Placed {
+    pub(super) number: u64,
+    pub(super) end: oneshot::Receiver<End>,
+    /// It is behind another.
+    pub(super) behind: bool,
+}
+
+impl Pool {
+    pub(super) fn new(start: Start, script: PathBuf, most: usize) -> Arc<Self> {
+        Arc::new(Self { start, script, most, state: Mutex::default() })
+    }
+
+    /// Gives a call to an interpreter. Must be called within a runtime.
+    pub(super) fn put(self: &Arc<Self>, mut message: Message, slot: Slot, events: EventSink) -> Placed {
+        let mut state = self.lock();
+        state.drop_changed(self);
+        state.last += 1;
+        let number = state.last;
+        message.number(number);
+        let (ended, end) = oneshot::channel();
+        let behind = state.place(self, Pending { number, message, tries: 0, dropped: false, slot, events, ended });
+        Placed { number, end, behind }
+    }
+
+    /// Nobody waits for a call any more. If it was begun, its interpreter goes.
+    pub(super) fn drop_call(self: &Arc<Self>, number: u64) {
+        let mut state = self.lock();
+        let Some(at) = state.with_call(number) else { return };
+        let wire = Arc::clone(&state.interpreters[at].wire);
+        state.judge(self, at, number);
+        wire.changed.notify_one();
+    }
+
+    /// Dropped calls of an interpreter, of which more is known now. Whether it goes on.
+    pub(super) fn judge_dropped(self: &Arc<Self>, id: u64) -> bool {
+        let mut state = self.lock();
+        let Some(at) = state.with_id(id) else { return false };
+        state.interpreters[at].wire.dropped.store(false, Ordering::Release);
+        let dropped: Vec<_> = state.interpreters[at].calls.iter().filter(|it| it.dropped).map(|it| it.number).collect();
+        for number in dropped {
+            let Some(at) = state.with_call(number) else { continue };
+            state.judge(self, at, number);
+        }
+        state.with_id(id).is_some()
+    }
+
+    /// A call has waited for a while. Those behind the first of its interpreter go to others that have nothing to do.
+    /// Whether it waits behind another.
+    pub(super) fn hurry(self: &Arc<Self>, number: u64) -> bool {
+        let mut state = self.lock();
+        let Some(at) = state.with_call(number) else { return false };
+        if state.interpreters[at].calls.front().is_some_and(|first| first.number == number) {
+            return false;
+        }
+        let idle = state.open().any(|it| it.calls.is_empty()) || state.open().count() < self.most;
+        if idle {
+            let waiting = state.interpreters[at].take_back();
+            waiting.into_iter().for_each(|call| {
+                state.place(self, call);
+            });
+        }
+        true
+    }
+
+    /// An interpreter answered. Whether it goes on.
+    pub(super) fn answered(self: &Arc<Self>, id: u64, number: u64, left: u32, output: RawOutput) -> bool {
+        let mut state = self.lock();
+        let Some(at) = state.with_id(id) else { return false };
+        let interpreter = &mut state.interpreters[at];
+        let Some(call) = interpreter.calls.pop_front_if(|it| it.number == number) else {
+            // It says what is not so.
+            state.let_go(self, at, RunError::Launch(LaunchError::Lost));
+            return false;
+        };
+        interpreter.last_used = Instant::now();
+        if left > 0 {
+            // It goes, and the processes of its script with it. The call's place is free after that.
+            lock(&interpreter.places).push(call.slot);
+        }
+        let _ = call.ended.send(End::Ran(output));
+        let interpreter = &state.interpreters[at];
+        if left > 0 || (interpreter.leaving && interpreter.calls.is_empty()) {
+            state.let_go(self, at, RunError::Launch(LaunchError::Lost));
+            return false;
+        }
+        true
+    }
+
+    /// An interpreter is of no more use. Its first call ends so, if it was begun.
+    pub(super) fn lost(self: &Arc<Self>, id: u64, error: RunError) {
+        let mut state = self.lock();
+        if let Some(at) = state.with_id(id) {
+            state.let_go(self, at, error);
+        }
+    }
+
+    /// Where the events go that an interpreter reports. None: its call was dropped, or there is none.
+    pub(super) fn events(&self, id: u64) -> Option<EventSink> {
+        let state = self.lock();
+        let first = state.interpreters[state.with_id(id)?].calls.front()?;
+        (!first.dropped).then(|| first.events.clone())
+    }
+
+    /// Lets go of interpreters that are idle, or whose script changed.
+    pub(super) fn tend(self: &Arc<Self>, idle: Duration) {
+        let mut state = self.lock();
+        for it in &mut state.interpreters {
+            it.leaving |= it.calls.is_empty() && it.last_used.elapsed() >= idle;
+        }
+        state.drop_leaving(self);
+        state.drop_changed(self);
+    }
+
+    /// Whether an interpreter is not gone.
+    pub(super) fn has(&self, id: u64) -> bool {
+        self.lock().with_id(id).is_some()
+    }
+
+    /// Lets go of all of them; of one that has calls, after them.
+    pub(super) fn retire(self: &Arc<Self>) {
+        let mut state = self.lock();
+        state.retired = true;
+        state.interpreters.iter_mut().for_each(|it| it.leaving = true);
+        state.drop_leaving(self);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        lock(&self.state)
+    }
+}
+
+impl State {
+    fn with_id(&self, id: u64) -> Option<usize> {
+        self.interpreters.iter().position(|it| it.id == id)
+    }
+
+    fn with_call(&self, number: u64) -> Option<usize> {
+        self.interpreters.iter().position(|it| it.calls.iter().any(|call| call.number == number))
+    }
+
+    /// Those that take calls.
+    fn open(&self) -> impl Iterator<Item = &Interpreter> {
+        self.interpreters.iter().filter(|it| !it.leaving)
+    }
+
+    fn drop_changed(&mut self, pool: &Arc<Pool>) {
+        let changed = |started| changed_since(started, [pool.script.as_path()].into_iter());
+        if self.open().map(|it| it.started).min().is_some_and(changed) {
+            self.interpreters.iter_mut().for_each(|it| it.leaving |= changed(it.started));
+            self.drop_leaving(pool);
+        }
+    }
+
+    fn drop_leaving(&mut self, pool: &Arc<Pool>) {
+        while let Some(at) = self.interpreters.iter().position(|it| it.leaving && it.calls.is_empty()) {
+            self.let_go(pool, at, RunError::Launch(LaunchError::Lost));
+        }
+    }
+
+    /// Puts a call into the shortest queue, or tells that it is not to be. Whether it is behind another.
+    fn place(&mut self, pool: &Arc<Pool>, call: Pending) -> bool {
+        if call.ended.is_closed() {
+            return false;
+        }
+        let picked = if call.tries < TRIES { self.pick(pool) } else { None };
+        let Some(at) = picked.filter(|at| self.interpreters[*at].queue.put(&call.message).is_ok()) else {
+            let _ = call.ended.send(End::NotStarted);
+            return false;
+        };
+        let interpreter = &mut self.interpreters[at];
+        interpreter.served += 1;
+        interpreter.leaving |= interpreter.served == MOST_CALLS;
+        interpreter.calls.push_back(call);
+        interpreter.calls.len() > 1
+    }
+
+    /// The interpreter with the fewest calls, or a new one if all are busy and there may be more.
+    fn pick(&mut self, pool: &Arc<Pool>) -> Option<usize> {
+        let open = self.interpreters.iter().enumerate().filter(|(_, it)| !it.leaving);
+        // One that may be about to be ended is the last choice.
+        let rank = |it: &Interpreter| (it.wire.dropped.load(Ordering::Acquire), it.calls.len());
+        let best = open.min_by_key(|(_, it)| rank(it)).map(|(at, it)| (at, it.calls.len()));
+        if let Some((at, calls)) = best
+            && (calls == 0 || self.open().count() >= pool.most)
+        {
+            return Some(at);
+        }
+        match self.start(pool) {
+            Ok(at) => Some(at),
+            Err(error) => {
+                tracing::warn!(%error, "a shared interpreter could not be started");
+                best.map(|(at, _)| at)
+            }
+        }
+    }
+
+    fn start(&mut self, pool: &Arc<Pool>) -> io::Result<usize> {
+        // There is none when the worker ends.
+        let runtime = tokio::runtime::Handle::try_current().map_err(io::Error::other)?;
+        let started = SystemTime::now();
+        let Started { queue, answers, process, places } = (pool.start)()?;
+        self.last += 1;
+        let id = self.last;
+        let wire = Arc::new(Wire::of(&answers)?);
+        runtime.spawn(super::attend::attend(Arc::clone(pool), id, answers, Arc::clone(&wire)));
+        self.interpreters.push(Interpreter {
+            id,
+            queue,
+            calls: VecDeque::new(),
+            wire,
+            _process: process,
+            places,
+            started,
+            last_used: Instant::now(),
+            served: 0,
+            leaving: self.retired,
+        });
+        Ok(self.interpreters.len() - 1)
+    }
+
+    /// What becomes of a call nobody waits for. The calls behind it are out of its way by then: so when it was begun, and
+    /// there is no word after which it may be over, nothing else can be under way in its interpreter, which is ended.
+    fn judge(&mut self, pool: &Arc<Pool>, at: usize, number: u64) {
+        let mut behind = self.interpreters[at].take_back();
+        let interpreter = &mut self.interpreters[at];
+        let waiting = behind.len();
+        behind.retain(|call| call.number != number);
+        let was_begun = behind.len() == waiting;
+        let is_alone = interpreter.calls.len() == 1;
+        // Looked at once before: a script that goes on to report events is not waited for.
+        let again = interpreter.calls.iter().any(|it| it.number == number && it.dropped);
+        let ends = was_begun && (!interpreter.wire.has_more() || (again && is_alone));
+        if was_begun && !ends {
+            interpreter.calls.iter_mut().filter(|it| it.number == number).for_each(|it| it.dropped = true);
+            interpreter.wire.dropped.store(true, Ordering::Release);
+        }
+        if ends {
+            self.let_go(pool, at, RunError::Launch(LaunchError::Lost));
+        }
+        for call in behind {
+            self.place(pool, call);
+        }
+    }
+
+    /// Ends an interpreter. Calls it did not begin go elsewhere.
+    fn let_go(&mut self, pool: &Arc<Pool>, at: usize, error: RunError) {
+        self.interpreters[at].leaving = true;
+        let behind = self.interpreters[at].take_back();
+        let interpreter = self.interpreters.swap_remove(at);
+        let mut error = Some(error);
+        for call in interpreter.calls {
+            lock(&interpreter.places).push(call.slot);
+            let error = error.take().unwrap_or(RunError::Launch(LaunchError::Lost));
+            let _ = call.ended.send(End::Failed(error));
+        }
+        interpreter.wire.changed.notify_one();
+        for mut call in behind {
+            call.tries += 1;
+            self.place(pool, call);
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

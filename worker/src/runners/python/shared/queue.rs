@@ -1,0 +1,55 @@
+//! The calls an interpreter has not begun: a queue in the kernel, of which both sides can take.
+//!
+//! Each message is taken once, by the interpreter or back by the worker. So the worker knows for certain which calls a
+//! script has not begun: those it has taken back.
+
+use std::io::{IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd as _, OwnedFd};
+
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketFlags,
+    SocketType, recvmsg, sendmsg, socketpair,
+};
+
+use super::message::{Message, NUMBER_BYTES};
+
+/// The worker's hold of a queue.
+pub(super) struct Queue {
+    /// Where calls are put in.
+    entrance: OwnedFd,
+    /// Where they are taken: the interpreter's, too.
+    exit: OwnedFd,
+}
+
+impl Queue {
+    /// A queue, and the interpreter's end of it.
+    pub(super) fn new() -> std::io::Result<(Self, OwnedFd)> {
+        let (entrance, exit) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
+        let theirs = exit.try_clone()?;
+        Ok((Self { entrance, exit }, theirs))
+    }
+
+    /// Puts a call in. Never waits: a full queue is an error.
+    pub(super) fn put(&self, message: &Message) -> std::io::Result<()> {
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut ancillary = SendAncillaryBuffer::new(&mut space);
+        let files = message.file.as_ref().map(|file| [file.as_fd()]);
+        if let Some(files) = &files {
+            ancillary.push(SendAncillaryMessage::ScmRights(files));
+        }
+        let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+        sendmsg(&self.entrance, &[IoSlice::new(&message.bytes)], &mut ancillary, flags)?;
+        Ok(())
+    }
+
+    /// Takes back the oldest call that was not taken: its number.
+    pub(super) fn take_back(&self) -> Option<u64> {
+        let mut number = [0; NUMBER_BYTES];
+        // The rest of the message is let go, and so is a file that comes with it: whoever put it in has both still.
+        let mut ancillary = RecvAncillaryBuffer::default();
+        let mut parts = [IoSliceMut::new(&mut number)];
+        let taken = recvmsg(&self.exit, &mut parts, &mut ancillary, RecvFlags::DONTWAIT).ok()?;
+        (taken.bytes == NUMBER_BYTES).then(|| u64::from_le_bytes(number))
+    }
+}

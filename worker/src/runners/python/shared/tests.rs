@@ -1,0 +1,304 @@
+use std::io::Write as _;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use tokio::task::JoinHandle;
+
+use super::interpreter::{End, Places, Started};
+use super::pool::Pool;
+use super::queue::Queue;
+use super::{Message, run};
+use crate::admission::{Admission, Slot};
+use crate::events::EventSink;
+use crate::process::{LaunchError, RunError};
+use crate::runner::RawOutput;
+
+const LONG: Duration = Duration::from_secs(10);
+
+/// The interpreter's side, played by a test.
+struct Played {
+    calls: OwnedFd,
+    /// None: it has ended.
+    answers: Option<UnixStream>,
+    /// Whether the worker has ended it.
+    alive: Arc<()>,
+}
+
+impl Played {
+    /// Takes the next call: its number. None: there is none.
+    fn take(&self) -> Option<u64> {
+        let mut message = [0; 65536];
+        let taken = rustix::net::recv(&self.calls, &mut message, rustix::net::RecvFlags::DONTWAIT).ok()?;
+        if taken.1 == 0 {
+            return None; // The worker has let go of it.
+        }
+        Some(u64::from_le_bytes(message[..8].try_into().unwrap()))
+    }
+
+    fn say(&mut self, text: &str) {
+        self.answers.as_mut().unwrap().write_all(text.as_bytes()).unwrap();
+    }
+
+    fn answer(&mut self, call: u64, left: u32) {
+        let out = call.to_string();
+        let size = out.len();
+        self.say(&format!(
+            "\n{{\"ended\": {{\"call\": {call}, \"status\": 0, \"stdout\": {size}, \"stderr\": 0, \"left\": {left}}}}}\n{out}"
+        ));
+    }
+
+    fn is_let_go(&self) -> bool {
+        Arc::strong_count(&self.alive) == 1
+    }
+}
+
+/// A pool whose interpreters are played, and those it started.
+struct Stage {
+    pool: Arc<Pool>,
+    started: Arc<Mutex<Vec<Option<Played>>>>,
+}
+
+impl Stage {
+    fn new(most: usize) -> Self {
+        let started: Arc<Mutex<Vec<Option<Played>>>> = Arc::default();
+        let list = Arc::clone(&started);
+        let start = Box::new(move || {
+            let (queue, calls) = Queue::new()?;
+            let (answers, theirs) = UnixStream::pair()?;
+            answers.set_nonblocking(true)?;
+            let alive = Arc::new(());
+            let played = Played { calls, answers: Some(theirs), alive: Arc::clone(&alive) };
+            list.lock().unwrap().push(Some(played));
+            Ok(Started { queue, answers, process: Box::new(alive), places: Places::default() })
+        });
+        // A file that is there, and does not change.
+        let script = std::env::current_exe().unwrap();
+        Self { pool: Pool::new(start, script, most), started }
+    }
+
+    fn count(&self) -> usize {
+        self.started.lock().unwrap().len()
+    }
+
+    fn interpreter(&self, at: usize) -> Played {
+        self.started.lock().unwrap()[at].take().unwrap()
+    }
+
+    /// A call under way.
+    async fn call(&self) -> JoinHandle<End> {
+        self.call_with(EventSink::default(), Admission::new(1, 0).slot(None).await.0).await
+    }
+
+    async fn call_with(&self, events: EventSink, slot: Slot) -> JoinHandle<End> {
+        let pool = Arc::clone(&self.pool);
+        let call = tokio::spawn(async move {
+            let message = Message { bytes: vec![0; 16], file: None };
+            run(&pool, message, &slot, &events).await
+        });
+        tokio::task::yield_now().await;
+        call
+    }
+}
+
+async fn output(call: JoinHandle<End>) -> String {
+    match tokio::time::timeout(LONG, call).await.unwrap().unwrap() {
+        End::Ran(RawOutput::Process { stdout, .. }) => String::from_utf8(stdout).unwrap(),
+        End::Ran(_) => "another output".to_owned(),
+        End::Failed(RunError::Launch(LaunchError::Lost)) => "lost".to_owned(),
+        End::Failed(error) => error.to_string(),
+        End::NotStarted => "not started".to_owned(),
+    }
+}
+
+async fn until(mut condition: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !condition() {
+        assert!(begun.elapsed() < LONG);
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+}
+
+#[tokio::test]
+async fn answers_reach_their_calls_in_order_and_with_their_own_events() {
+    let stage = Stage::new(1);
+    let (listener, mut heard) = tokio::sync::mpsc::channel(8);
+    let first = stage.call().await;
+    let slot = Admission::new(1, 0).slot(None).await.0;
+    let second = stage.call_with(EventSink::new(listener), slot).await;
+    let third = stage.call().await;
+    assert_eq!(stage.count(), 1, "all wait for the one there may be");
+    let mut played = stage.interpreter(0);
+    let calls = [played.take().unwrap(), played.take().unwrap(), played.take().unwrap()];
+    played.say("{\"partial\": 1}\n");
+    played.answer(calls[0], 0);
+    played.say("{\"partial\": 2}\n{\"unfinished");
+    played.answer(calls[1], 0);
+    played.answer(calls[2], 0);
+    assert_eq!([output(first).await, output(second).await, output(third).await], calls.map(|it| it.to_string()));
+    let Some(openskill_proto::v1::execute_event::Event::Partial(partial)) = heard.recv().await else { panic!("none") };
+    assert_eq!(partial.data_json, "2");
+    assert!(heard.recv().await.is_none(), "nobody else's");
+}
+
+#[tokio::test]
+async fn idle_interpreters_come_first_then_new_ones_then_the_shortest_queue() {
+    let stage = Stage::new(2);
+    let calls = [stage.call().await, stage.call().await];
+    assert_eq!(stage.count(), 2);
+    let more = [stage.call().await, stage.call().await];
+    assert_eq!(stage.count(), 2);
+    for (at, first) in calls.into_iter().enumerate() {
+        let mut played = stage.interpreter(at);
+        let (call, behind) = (played.take().unwrap(), played.take().unwrap());
+        assert!(played.take().is_none(), "two each");
+        played.answer(call, 0);
+        assert_eq!(output(first).await, call.to_string());
+        played.answer(behind, 0);
+        until(|| more[at].is_finished()).await;
+    }
+}
+
+#[tokio::test]
+async fn a_call_behind_a_slow_one_goes_to_an_interpreter_that_has_nothing_to_do() {
+    let stage = Stage::new(2);
+    let (_slow, quick, behind) = (stage.call().await, stage.call().await, stage.call().await);
+    let (slow_one, mut other) = (stage.interpreter(0), stage.interpreter(1));
+    slow_one.take().unwrap();
+    let call = other.take().unwrap();
+    assert!(other.take().is_none(), "it is behind the slow one");
+    other.answer(call, 0);
+    assert_eq!(output(quick).await, call.to_string());
+    let mut moved = None;
+    until(|| {
+        moved = other.take();
+        moved.is_some()
+    })
+    .await;
+    assert!(slow_one.take().is_none(), "it is with one alone");
+    other.answer(moved.unwrap(), 0);
+    assert_eq!(output(behind).await, moved.unwrap().to_string());
+}
+
+#[tokio::test]
+async fn a_dropped_call_that_was_begun_ends_its_interpreter_and_those_behind_it_run_elsewhere() {
+    let stage = Stage::new(1);
+    let (first, behind) = (stage.call().await, stage.call().await);
+    let played = stage.interpreter(0);
+    played.take().unwrap();
+    first.abort();
+    until(|| played.is_let_go()).await;
+    assert!(played.take().is_none(), "it can't begin the other any more");
+    let mut next = stage.interpreter(1);
+    let call = next.take().unwrap();
+    assert!(!behind.is_finished());
+    next.answer(call, 0);
+    assert_eq!(output(behind).await, call.to_string());
+}
+
+#[tokio::test]
+async fn a_dropped_call_that_was_not_begun_harms_nobody() {
+    let stage = Stage::new(1);
+    let (first, dropped, last) = (stage.call().await, stage.call().await, stage.call().await);
+    let mut played = stage.interpreter(0);
+    let call = played.take().unwrap();
+    dropped.abort();
+    until(|| dropped.is_finished()).await;
+    played.answer(call, 0);
+    assert_eq!(output(first).await, call.to_string());
+    let call = played.take().unwrap();
+    played.answer(call, 0);
+    assert_eq!(output(last).await, call.to_string());
+    assert!(played.take().is_none() && !played.is_let_go() && stage.count() == 1);
+}
+
+#[tokio::test]
+async fn a_dropped_call_that_was_over_already_takes_nobody_with_it() {
+    let stage = Stage::new(1);
+    let (first, second) = (stage.call().await, stage.call().await);
+    let mut played = stage.interpreter(0);
+    let calls = [played.take().unwrap(), played.take().unwrap()];
+    // In one go, so that the answer is there, and nobody has read it.
+    played.answer(calls[0], 0);
+    stage.pool.drop_call(calls[0]);
+    until(|| first.is_finished()).await;
+    assert!(!played.is_let_go());
+    played.answer(calls[1], 0);
+    assert_eq!(output(second).await, calls[1].to_string());
+}
+
+#[tokio::test]
+async fn when_an_interpreter_ends_what_it_may_have_begun_is_lost_and_the_rest_runs_elsewhere() {
+    let stage = Stage::new(1);
+    let (over, begun, waiting) = (stage.call().await, stage.call().await, stage.call().await);
+    let mut played = stage.interpreter(0);
+    let calls = [played.take().unwrap(), played.take().unwrap()];
+    played.answer(calls[0], 0);
+    played.answers = None;
+    assert_eq!(output(over).await, calls[0].to_string());
+    assert_eq!(output(begun).await, "lost");
+    let mut next = stage.interpreter(1);
+    let call = next.take().unwrap();
+    next.answer(call, 0);
+    assert_eq!(output(waiting).await, call.to_string());
+}
+
+#[tokio::test]
+async fn interpreters_that_end_before_they_begin_anything_are_not_started_for_ever() {
+    let stage = Stage::new(1);
+    let call = stage.call().await;
+    for at in 0.. {
+        until(|| stage.count() > at || call.is_finished()).await;
+        if call.is_finished() {
+            assert!(at > 0 && at < 10, "{at}");
+            break;
+        }
+        drop(stage.interpreter(at));
+    }
+    assert_eq!(output(call).await, "not started");
+}
+
+#[tokio::test]
+async fn an_interpreter_with_processes_of_its_script_goes_and_the_place_with_it() {
+    let stage = Stage::new(1);
+    let admission = Admission::new(1, 0);
+    let slot = admission.slot(None).await.0;
+    let (first, behind) = (stage.call_with(EventSink::default(), slot).await, stage.call().await);
+    let mut played = stage.interpreter(0);
+    let call = played.take().unwrap();
+    played.answer(call, 1);
+    assert_eq!(output(first).await, call.to_string());
+    assert!(played.is_let_go());
+    let mut next = stage.interpreter(1);
+    let call = next.take().unwrap();
+    next.answer(call, 0);
+    assert_eq!(output(behind).await, call.to_string());
+    // Nothing of it is left, once its process is gone.
+    tokio::time::timeout(LONG, admission.slot(None)).await.unwrap();
+}
+
+#[tokio::test]
+async fn what_answers_for_another_call_is_not_believed() {
+    let stage = Stage::new(1);
+    let call = stage.call().await;
+    let mut played = stage.interpreter(0);
+    let number = played.take().unwrap();
+    played.answer(number + 1, 0);
+    assert_eq!(output(call).await, "lost");
+    assert!(played.is_let_go());
+}
+
+#[tokio::test]
+async fn a_retired_interpreter_goes_after_its_calls() {
+    let stage = Stage::new(1);
+    let (first, second) = (stage.call().await, stage.call().await);
+    let mut played = stage.interpreter(0);
+    let calls = [played.take().unwrap(), played.take().unwrap()];
+    stage.pool.retire();
+    assert!(!played.is_let_go());
+    played.answer(calls[0], 0);
+    played.answer(calls[1], 0);
+    assert_eq!([output(first).await, output(second).await], calls.map(|it| it.to_string()));
+    assert!(played.is_let_go());
+}
