@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use futures_util::StreamExt as _;
 use openskill_proto::v1::{InvokeRequest, SkillResult, invoke_event::Event};
+use openskill_tests::alone::alone;
 use openskill_tests::backend::{Backend, Reply, Seen};
 use openskill_tests::containers::Image;
 use openskill_tests::folder::Folder;
@@ -337,6 +338,7 @@ async fn progress_and_parts_come_before_the_result() {
 
 #[tokio::test]
 async fn a_deadline_ends_the_run_in_time_and_the_next_is_fine() {
+    let _alone = alone();
     let stage = Stage::with_one_place().await;
     let system = &stage.system;
     for (runner, call) in stage.asked(Slow) {

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use openskill_proto::v1::invoke_event::Event;
 use openskill_proto::v1::worker_service_client::WorkerServiceClient;
 use openskill_proto::v1::{ExecuteRequest, InvokeRequest};
+use openskill_tests::alone::alone;
 use openskill_tests::containers::{Image, docker, gone, labelled, of_skill};
 use openskill_tests::folder::Folder;
 use openskill_tests::processes;
@@ -249,6 +250,7 @@ fn runs(container: &str) -> bool {
 
 #[tokio::test]
 async fn a_killed_workers_containers_are_gone_in_time_though_nobody_takes_its_place() {
+    let _alone = alone();
     let Some(image) = Image::or_skip() else { return };
     let slow = own("orphan");
     let folder = Folder::new();
@@ -283,6 +285,7 @@ async fn a_killed_workers_containers_are_gone_in_time_though_nobody_takes_its_pl
 
 #[tokio::test]
 async fn under_up_a_killed_workers_sentinel_is_spared_and_a_signal_to_all_does_not_stop_it() {
+    let _alone = alone();
     let Some(image) = Image::or_skip() else { return };
     let slow = own("orphan_up");
     let (system, _folder) = serve(&[image.skill(&slow, "sleep 100", "")]).await;

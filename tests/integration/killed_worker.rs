@@ -5,12 +5,13 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_util::StreamExt as _;
 use openskill_proto::v1::InvokeRequest;
+use openskill_tests::alone::alone;
 use openskill_tests::backend::{Backend, Reply};
 use openskill_tests::containers::{self, Image};
 use openskill_tests::folder::Folder;
 use openskill_tests::processes;
 use openskill_tests::system::{PATIENCE, Setup, request};
-use openskill_tests::wait::{until, until_true};
+use openskill_tests::wait::{until, until_none_is_left, until_true};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
@@ -19,6 +20,7 @@ const GONE: Duration = Duration::from_secs(2);
 
 #[tokio::test]
 async fn nothing_of_fifty_calls_of_all_kinds_is_left_two_seconds_later() {
+    let _alone = alone();
     let folder = Folder::new();
     let server =
         Backend::start(|_| Reply::pieces("application/json", futures_util::stream::pending::<Bytes>().boxed())).await;
@@ -72,8 +74,10 @@ async fn nothing_of_fifty_calls_of_all_kinds_is_left_two_seconds_later() {
     assert!(before.len() > processes_wanted, "{before:?}");
     processes::send(worker, Signal::KILL);
     let killed = std::time::Instant::now();
-    until_true("no process is left", GONE, || {
-        processes::of_calls(&prefix).is_empty() && !before.iter().any(|pid| processes::is_alive(*pid))
+    until_none_is_left("processes", GONE, || {
+        let started: Vec<i32> = processes::of_calls(&prefix).into_iter().map(|(pid, _)| pid).collect();
+        let left = started.iter().chain(&before).filter(|pid| processes::is_alive(**pid));
+        left.map(|pid| (*pid, processes::command_line(*pid))).collect()
     })
     .await;
     if image.is_some() {

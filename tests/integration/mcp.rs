@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use openskill_proto::v1::invoke_event::Event;
 use openskill_proto::v1::{InvokeRequest, SkillResult};
+use openskill_tests::alone::alone;
 use openskill_tests::folder::Folder;
 use openskill_tests::system::{PATIENCE, Setup, System, code, data, request};
 use openskill_tests::wait::{until, until_true};
@@ -140,6 +141,7 @@ async fn the_trace_goes_along_and_the_environment_is_clean() {
 
 #[tokio::test]
 async fn a_cancelled_call_ends_alone() {
+    let _alone = alone();
     let folder = skills(&[], "");
     let system = start(&folder).await;
     let mut client = system.skills().await;

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use openskill_proto::v1::invoke_event::Event;
 use openskill_proto::v1::skill_service_client::SkillServiceClient;
 use openskill_proto::v1::{InvokeRequest, SkillResult, WorkerStatus};
+use openskill_tests::alone::alone;
 use openskill_tests::folder::Folder;
 use openskill_tests::system::{PATIENCE, Process, Setup, System, code, data, request};
 use openskill_tests::wait::{until, until_true};
@@ -26,6 +27,7 @@ async fn wait_for_workers(system: &System, wanted: usize, limit: Duration) {
 
 #[tokio::test]
 async fn a_killed_worker_costs_only_the_calls_it_was_running_and_is_back_within_two_seconds() {
+    let _alone = alone();
     let system = Setup::up().start().await;
     let stop = Arc::new(AtomicBool::new(false));
     let finished = Arc::new(AtomicUsize::new(0));

@@ -6,10 +6,12 @@
 //! - [`processes`]: what runs on the machine
 //! - [`folder`]: temporary folders; [`free`]: free ports
 //! - [`backend`]: a server that skills send requests to
+//! - [`alone`]: tests that run without others beside them
 //! - [`wait`]: waiting on conditions; [`interrupt`]: on being asked to stop
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stderr, missing_docs)]
 
+pub mod alone;
 pub mod backend;
 pub mod containers;
 pub mod folder;

@@ -93,7 +93,8 @@ fn environment(pid: i32) -> Vec<u8> {
     std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default()
 }
 
-fn command_line(pid: i32) -> String {
+/// With which program and arguments a process was started. Empty once it is gone.
+pub fn command_line(pid: i32) -> String {
     String::from_utf8_lossy(&std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default()).replace('\0', " ")
 }
 

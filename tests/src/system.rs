@@ -17,6 +17,7 @@ use tokio::io::{AsyncBufReadExt as _, AsyncRead, BufReader};
 use tokio::process::{Child, Command};
 use tonic::transport::{Channel, Endpoint};
 
+use crate::alone::{self, Turn};
 use crate::folder::Folder;
 use crate::rest::{self, Answer};
 use crate::wait::until;
@@ -94,8 +95,9 @@ impl Setup {
         self
     }
 
-    /// Starts it and waits for nothing.
+    /// Starts it and waits for nothing, unless another test wants to be alone.
     pub fn spawn(self) -> Process {
+        let turn = alone::beside_others();
         let folder = Folder::new();
         let data = self.data.unwrap_or_else(|| folder.path().join("data"));
         std::fs::create_dir_all(&data).unwrap();
@@ -122,7 +124,7 @@ impl Setup {
         if let Some(stderr) = child.stderr.take() {
             log.collect(stderr);
         }
-        Process { child, output, log, folder }
+        Process { child, output, log, folder, _turn: turn }
     }
 
     /// Starts it and waits until calls are served.
@@ -175,6 +177,7 @@ pub struct Process {
     pub output: Output,
     pub log: Output,
     pub folder: Folder,
+    _turn: Turn,
 }
 
 impl Process {

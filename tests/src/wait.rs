@@ -21,3 +21,16 @@ where
 pub async fn until_true(what: &str, limit: Duration, mut condition: impl FnMut() -> bool) {
     until(what, limit, || std::future::ready(condition().then_some(()))).await;
 }
+
+/// Waits until `left` gives nothing any more. Panics with what it still gives after `limit`.
+pub async fn until_none_is_left<T: std::fmt::Debug>(what: &str, limit: Duration, mut left: impl FnMut() -> Vec<T>) {
+    let begun = Instant::now();
+    loop {
+        let now = left();
+        if now.is_empty() {
+            return;
+        }
+        assert!(begun.elapsed() < limit, "after {limit:?} there are {what} left: {now:?}");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}

@@ -32,10 +32,12 @@ const DONE: &str = "done";
 /// The most a worker has to say.
 const MAX_ORDERS: u64 = 64 * 1024;
 
-/// Between two looks, and how many in a row have to find nothing: a container that was being made when the worker died
-/// shows up late.
+/// Between two looks.
 const STEP: Duration = Duration::from_millis(100);
-const CLEAR: u32 = 10;
+
+/// How long after the worker's death a container may still show up that was being made then. Not counted from the last one
+/// found: to remove that takes as long again.
+const SHOWN_BY: Duration = Duration::from_secs(1);
 
 /// How long a sentinel may take to go when it is told to.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -131,18 +133,18 @@ async fn remove_all(Orders { host, instance }: &Orders) {
     let engine = Engine::new(host);
     let label = format!("{INSTANCE}={instance}");
     let begun = Instant::now();
-    let mut clear = 0;
-    while clear < CLEAR && begun.elapsed() < SPARED_FOR {
+    while begun.elapsed() < SPARED_FOR {
+        let all_shown = begun.elapsed() >= SHOWN_BY;
         let found = match engine.client() {
             Ok(client) => list(&client, &label).await.map(|found| (client, found)),
             Err(error) => Err(error),
         };
         match found {
+            Ok((_, found)) if found.is_empty() && all_shown => return,
             Ok((client, found)) => {
-                clear = if found.is_empty() { clear + 1 } else { 0 };
                 join_all(found.iter().map(|(name, _)| remove(&client, name))).await;
             }
-            Err(_) => clear = 0,
+            Err(_) => {}
         }
         tokio::time::sleep(STEP).await;
     }
