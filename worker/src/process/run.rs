@@ -46,14 +46,28 @@ pub(crate) async fn run<G: Send + 'static>(
     guard: G,
 ) -> Result<Finished, RunError> {
     let (mut running, pipes) = launcher.launch(command, guard)?;
-    converse(pipes, input, events, async || running.report().await).await
+    converse(pipes, input, events, Believed::Report, async || running.report().await).await
 }
+
+/// Whose word is taken for the end of a program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Believed {
+    /// Its supervisor's alone.
+    Report,
+    /// Its own as well: the last line on its events descriptor, [`END`] and its exit code, if all its pipes are closed then.
+    /// A script that says it in its program's place ends its own call, and is itself ended a moment later.
+    ItsOwn,
+}
+
+/// What a last word begins with (end of transmission): no event does.
+const END: &[u8] = b"\x04";
 
 /// Talks to a process until it has ended: `report` says how, once it has.
 pub(super) async fn converse(
     pipes: Pipes,
     input: &[&[u8]],
     events: &EventSink,
+    believed: Believed,
     report: impl AsyncFnOnce() -> Result<Report, LaunchError>,
 ) -> Result<Finished, RunError> {
     let Pipes { stdin, mut stdout, stderr, events: event_pipe } = pipes;
@@ -64,17 +78,20 @@ pub(super) async fn converse(
         if bytes.len() > MAX_OUTPUT_BYTES { Err(RunError::OutputTooLarge) } else { Ok(bytes) }
     };
     let pipes = async {
-        let rest = (tail(stderr).map(Ok), write(stdin, input).map(Ok), forward(event_pipe, events).map(Ok));
-        let (stdout, stderr, (), ()) = tokio::try_join!(output, rest.0, rest.1, rest.2)?;
-        Ok::<_, RunError>((stdout, stderr))
+        let rest = (tail(stderr).map(Ok), write(stdin, input).map(Ok), forward(event_pipe, events, believed).map(Ok));
+        let (stdout, stderr, (), last_word) = tokio::try_join!(output, rest.0, rest.1, rest.2)?;
+        Ok::<_, RunError>((stdout, stderr, last_word))
     };
     let mut pipes = std::pin::pin!(pipes);
     let mut report = std::pin::pin!(report());
-    let (report, (stdout, stderr)) = tokio::select! {
+    let (report, (stdout, stderr, _)) = tokio::select! {
         biased;
         ended = &mut pipes => {
             let ended = ended?;
-            (report.await?, ended)
+            match ended.2 {
+                Some(code) => (Report::Ended { exit: Exit::Code(code), leftovers: 0 }, ended),
+                None => (report.await?, ended),
+            }
         }
         report = &mut report => {
             // The tree is gone, and its ends of the pipes with it, but for one that was handed to somebody else.
@@ -119,17 +136,22 @@ pub(crate) async fn drain_to_log(stderr: pipe::Receiver) {
     }
 }
 
-/// Hands on each line of the events descriptor. A line that is too long is passed over, with the rest of it.
-async fn forward(stream: pipe::Receiver, events: &EventSink) {
+/// Hands on each line of the events descriptor. A line that is too long is passed over, with the rest of it. The exit code, if
+/// the last line was the program's last word, and that is believed.
+async fn forward(stream: pipe::Receiver, events: &EventSink, believed: Believed) -> Option<i32> {
     let mut reader = BufReader::new(stream);
     let mut line = Vec::new();
     let mut overlong = false;
+    let mut end = None;
     loop {
         let room = (MAX_EVENT_BYTES - line.len()) as u64;
         match (&mut reader).take(room).read_until(b'\n', &mut line).await {
-            Ok(0) | Err(_) => return,
+            Ok(0) | Err(_) => return end,
             Ok(_) if line.ends_with(b"\n") => {
-                if !overlong {
+                end = if believed == Believed::ItsOwn { last_word(&line) } else { None };
+                // An empty one stands before a last word, in case half a line did.
+                let is_event = end.is_none() && (line.len() > 1 || believed == Believed::Report);
+                if is_event && !overlong {
                     events.line(&line).await;
                 }
                 overlong = false;
@@ -144,4 +166,9 @@ async fn forward(stream: pipe::Receiver, events: &EventSink) {
             Ok(_) => {}
         }
     }
+}
+
+fn last_word(line: &[u8]) -> Option<i32> {
+    let code = line.strip_prefix(END)?.strip_suffix(b"\n")?;
+    std::str::from_utf8(code).ok()?.parse().ok().filter(|code| (0..=255).contains(code))
 }

@@ -23,7 +23,10 @@ from _socket import CMSG_SPACE, SCM_RIGHTS, SOL_SOCKET, socket, socketpair
 from array import array
 from ctypes import memmove
 from operator import is_ as no_handler
-from os import _exit, close, dup2, environ, fork, getpid, mkdir, pipe, read, set_inheritable, setsid, urandom, waitpid, write
+from os import (
+    P_ALL, WEXITED, WNOHANG, WNOWAIT, _exit, close, closerange, dup2, environ, fork, fstat, getpid, mkdir, pipe, read, set_inheritable,
+    setsid, urandom, waitid, waitpid, write,
+)
 from resource import RLIM_INFINITY, RLIMIT_CPU, RLIMIT_NPROC, getrlimit, setrlimit
 
 CALL_ID = "OPENSKILL_CALL_ID"
@@ -85,21 +88,25 @@ class Server:
         before, main = dict(environ), sys.modules["__main__"]
         nothing = compile("", self.settings["script"], "exec", dont_inherit=True)
         ours, theirs = socketpair()
+        heard, said = pipe()
         for _ in range(REHEARSALS):
             # Its own descriptors, which take their own places.
-            ours.sendmsg([message], [(SOL_SOCKET, SCM_RIGHTS, array("i", [0, 1, 2, 2]))])
+            ours.sendmsg([message], [(SOL_SOCKET, SCM_RIGHTS, array("i", [0, 1, 2, said]))])
             call, descriptors = receive(theirs)
             events = adopt(descriptors)
-            close(events)
+            end = End(events)
             environment(call, events, None)
             reseed()
             limit(RLIMIT_NPROC, RLIM_INFINITY)
             execute(self.settings["script"], nothing)
             json.dumps(json.loads('{"input": {"text": "-"}}'))
             # Not what imports have written: that is each call's.
-            flush(self.streams[2:], 0)
+            end.tell(flush(self.streams[2:], 0))
+            close(events)
         ours.close()
         theirs.close()
+        close(heard)
+        close(said)
         sys.modules["__main__"] = main
         for name in environ.keys() - before.keys():
             del environ[name]
@@ -133,7 +140,7 @@ class Server:
     def reap(self):
         while True:
             try:
-                pid, status = waitpid(-1, os.WNOHANG)
+                pid, status = waitpid(-1, WNOHANG)
             except ChildProcessError:
                 return
             if pid == 0:
@@ -178,12 +185,14 @@ class Server:
             close(self.status)
             self.calls.close()
             limit(RLIMIT_NPROC, call["processes"])
-            environment(call, adopt(descriptors), folder)
+            events = adopt(descriptors)
+            end = End(events)
+            environment(call, events, folder)
             reseed()
             prctl(PR_SET_DUMPABLE, 1, 0, 0, 0)
         except BaseException:
             _exit(NOT_BEGUN)
-        run(self.settings["script"], self.preloaded.code, self.streams)
+        run(self.settings["script"], self.preloaded.code, self.streams, end)
 
 
 def name_place():
@@ -273,7 +282,38 @@ def reseed():
         numpy.seed()
 
 
-def run(script, code, streams):
+class End:
+    """How a call says that it has ended, before its process has: to take that down takes longer than many a script, and its caller
+    need not wait for it. It is said on the descriptor for events, which is closed after it with those for output.
+    """
+
+    def __init__(self, events):
+        self.events = events
+        self.place = self.identity()
+
+    def identity(self):
+        """Which pipe it is: a script may have closed it, and have something else open by its number."""
+        status = fstat(self.events)
+        return status.st_ino, status.st_dev
+
+    def tell(self, status):
+        """Whether it was said. Not if the call has a process left, or can't be sure where it would write."""
+        try:
+            waitid(P_ALL, 0, WEXITED | WNOHANG | WNOWAIT)
+            return False
+        except ChildProcessError:
+            pass
+        try:
+            return self.identity() == self.place and write(self.events, b"\n\x04%d\n" % status) > 0
+        except OSError:
+            return False
+
+    def close(self):
+        """All four, in one step where the system has one: each by itself would wake who listens."""
+        closerange(0, self.events + 1)
+
+
+def run(script, code, streams, end):
     """The script, as `python3 script` would run it. Never returns. `streams`: those that were open before."""
     status = 0
     try:
@@ -283,7 +323,10 @@ def run(script, code, streams):
         atexit._run_exitfuncs()
     except BaseException:
         status = status or 1
-    _exit(flush(streams, status))
+    status = flush(streams, status)
+    if end.tell(status):
+        end.close()
+    _exit(status)
 
 
 def flush(streams, status):
