@@ -30,6 +30,7 @@ async fn main() {
     let field = Field::write(&folder).await;
     let skills = folder.path().display().to_string();
     let system = Setup::command(&["up", "--listen", "127.0.0.1:0", "--workers", "1", "--skills-dir", &skills])
+        .at_its_own_pace()
         // As many as are in flight at most: what is measured is the runners, not the wait for a place.
         .with("OPENSKILL_WORKER_CONCURRENCY", 32)
         .with("OPENSKILL_LOG", "warn")

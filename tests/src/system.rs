@@ -34,7 +34,11 @@ pub struct Setup {
     environment: Vec<(String, String)>,
     data: Option<PathBuf>,
     log: Option<PathBuf>,
+    pace: &'static [(&'static str, &'static str)],
 }
+
+/// How often folders and workers are looked at: as often as a test would like.
+const QUICK: [(&str, &str); 2] = [("OPENSKILL_RELOAD_MS", "50"), ("OPENSKILL_REFRESH_MS", "50")];
 
 impl Setup {
     /// `openskill up` with two workers and the skills that misbehave, in a folder of its own.
@@ -59,7 +63,7 @@ impl Setup {
 
     pub fn command(arguments: &[&str]) -> Self {
         let arguments = arguments.iter().map(|it| (*it).to_owned()).collect();
-        Self { through: Vec::new(), arguments, environment: Vec::new(), data: None, log: None }
+        Self { through: Vec::new(), arguments, environment: Vec::new(), data: None, log: None, pace: &QUICK }
     }
 
     #[must_use]
@@ -71,6 +75,13 @@ impl Setup {
     #[must_use]
     pub fn flag(mut self, name: &str, value: impl ToString) -> Self {
         self.arguments.extend([name.to_owned(), value.to_string()]);
+        self
+    }
+
+    /// It looks at folders and workers as often as it does for its users: for what is measured.
+    #[must_use]
+    pub fn at_its_own_pace(mut self) -> Self {
+        self.pace = &[];
         self
     }
 
@@ -109,8 +120,7 @@ impl Setup {
             .env_clear()
             .env("PATH", std::env::var_os("PATH").unwrap_or_default())
             .env("OPENSKILL_ALLOWED_ROOT", data)
-            .env("OPENSKILL_RELOAD_MS", "50")
-            .env("OPENSKILL_REFRESH_MS", "50")
+            .envs(self.pace.iter().copied())
             .envs(self.environment)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())

@@ -92,14 +92,13 @@ pub(crate) async fn started(
     Ok(Running::of_system(system, beside, folder))
 }
 
-/// The skills of `folder`, and the defaults in place of what makes tests quick.
+/// The skills of `folder`.
 pub(crate) fn shipped(folder: &Folder, workers: usize) -> Setup {
     let skills = folder.path().join("skills");
     Setup::command(&["up", "--listen", "127.0.0.1:0", "--workers", &workers.to_string()])
         .flag("--skills-dir", skills.display())
         .log_to(&folder.path().join("openskill.log"))
-        .with("OPENSKILL_RELOAD_MS", 500)
-        .with("OPENSKILL_REFRESH_MS", 1000)
+        .at_its_own_pace()
 }
 
 /// The tool of the MCP server.
