@@ -15,6 +15,7 @@ mod hostile_skills;
 mod http;
 mod jail;
 mod killed_worker;
+mod last_word;
 mod manifests;
 mod many;
 mod mcp;

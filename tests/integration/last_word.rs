@@ -1,0 +1,104 @@
+//! A forked call says itself that it has ended. What it says is believed as far as it does no harm.
+
+use openskill_proto::v1::InvokeRequest;
+use openskill_tests::folder::Folder;
+use openskill_tests::processes;
+use openskill_tests::system::{PATIENCE, Setup, System, code, data, request};
+use serde_json::json;
+
+/// One place for calls: what holds on to it is noticed by the next call.
+async fn with_script(folder: &Folder, script: &str, more: &str) -> System {
+    folder.write("scripts/ends.py", script);
+    folder.write("ends.yaml", format!("id: ends\ntype: cli:python\nentry: scripts/ends.py\n{more}"));
+    let skills = folder.path().display().to_string();
+    Setup::command(&["up", "--listen", "127.0.0.1:0", "--workers", "1", "--skills-dir", &skills])
+        .with("OPENSKILL_WORKER_CONCURRENCY", 1)
+        .start()
+        .await
+}
+
+#[tokio::test]
+async fn a_script_that_says_it_and_goes_on_ends_its_call_and_is_killed() {
+    let folder = Folder::new();
+    let script = r#"
+import os
+import time
+
+print('"first"', flush=True)
+events = int(os.environ["OPENSKILL_EVENTS_FD"])
+os.write(events, b"\x040\n")
+os.closerange(0, events + 1)
+time.sleep(3600)
+"#;
+    let system = with_script(&folder, script, "").await;
+    for number in 0..3 {
+        let call_id = format!("goes-on-{}-{number}", std::process::id());
+        let result = system.invoke(InvokeRequest { call_id: call_id.clone(), ..request("ends", json!({})) }).await;
+        assert_eq!((code(&result), data(&result)), ("", json!("first")));
+        processes::gone(&call_id, PATIENCE).await;
+    }
+    system.process.log.line(&["went on after it had said that it ended"]).await;
+}
+
+#[tokio::test]
+async fn what_is_said_before_the_last_line_is_not_it() {
+    let folder = Folder::new();
+    let script = r#"
+import os
+import sys
+
+events = int(os.environ["OPENSKILL_EVENTS_FD"])
+os.write(events, b'\x040\n{"log": {"message": "not yet"}}\nhalf a line')
+print('"second"')
+sys.exit(3)
+"#;
+    let system = with_script(&folder, script, "").await;
+    let result = system.invoke(request("ends", json!({}))).await;
+    assert_eq!(result.error.unwrap().message, "the skill ended with exit code 3");
+}
+
+#[tokio::test]
+async fn a_file_in_the_place_of_its_pipe_is_left_alone() {
+    let folder = Folder::new();
+    let script = r#"
+import json
+import os
+import sys
+
+path = json.load(sys.stdin)["input"]["path"]
+events = int(os.environ["OPENSKILL_EVENTS_FD"])
+os.dup2(os.open(path, os.O_CREAT | os.O_WRONLY), events)
+os.write(events, b"mine")
+print('"third"')
+"#;
+    let system = with_script(&folder, script, "jail: \"off\"\n").await;
+    let file = folder.path().join("own.txt");
+    let result = system.invoke(request("ends", json!({"path": file}))).await;
+    assert_eq!((code(&result), data(&result)), ("", json!("third")));
+    assert_eq!(std::fs::read_to_string(file).unwrap(), "mine");
+}
+
+#[tokio::test]
+async fn a_process_that_let_go_of_all_pipes_is_still_left_behind() {
+    let folder = Folder::new();
+    let script = r#"
+import os
+import time
+
+events = int(os.environ["OPENSKILL_EVENTS_FD"])
+if os.fork() == 0:
+    os.setsid()
+    if os.fork() == 0:
+        os.closerange(0, events + 1)
+        time.sleep(3600)
+    os._exit(0)
+os.wait()
+print('"fourth"')
+"#;
+    let system = with_script(&folder, script, "").await;
+    let call_id = format!("leaves-{}", std::process::id());
+    let result = system.invoke(InvokeRequest { call_id: call_id.clone(), ..request("ends", json!({})) }).await;
+    assert_eq!(code(&result), "EXECUTION_ERROR", "{result:?}");
+    assert!(result.error.unwrap().message.contains("left 1 process"));
+    assert!(processes::of_call(&call_id).is_empty(), "it is gone before the answer");
+}
