@@ -1,5 +1,6 @@
 //! The command line: what it prints, and what its exit codes mean.
 
+use openskill_tests::alone::beside_others;
 use openskill_tests::system::{Setup, System};
 use openskill_tests::{binary, repository};
 use serde_json::{Value, json};
@@ -124,6 +125,7 @@ async fn check_tells_a_bad_manifest_a_failing_example_and_a_missing_skill_apart(
 
 #[tokio::test]
 async fn make_up_builds_starts_and_says_what_to_try_next() {
+    let _turn = beside_others();
     let mut make = Command::new("make")
         .args(["up", "PROFILE=dev", "WORKERS=1"])
         .env("OPENSKILL_LISTEN", "127.0.0.1:0")

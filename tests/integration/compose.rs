@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use openskill_tests::alone::beside_others;
 use openskill_tests::rest;
 use openskill_tests::wait::until;
 use openskill_tests::{binary, repository};
@@ -91,6 +92,7 @@ async fn engine() -> Result<(), String> {
 
 #[tokio::test]
 async fn compose_comes_up_scales_up_and_down_and_loses_no_call() {
+    let _turn = beside_others();
     if let Err(reason) = engine().await {
         eprintln!(
             "SKIPPED: no container engine here ({reason}); install one: apt-get install docker.io docker-compose"

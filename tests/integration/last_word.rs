@@ -31,24 +31,24 @@ os.closerange(0, events + 1)
 time.sleep(3600)
 "#;
     let system = with_script(&folder, script, "").await;
-    for number in 0..3 {
+    for number in 0..2 {
         let call_id = format!("goes-on-{}-{number}", std::process::id());
         let result = system.invoke(InvokeRequest { call_id: call_id.clone(), ..request("ends", json!({})) }).await;
         assert_eq!((code(&result), data(&result)), ("", json!("first")));
         processes::gone(&call_id, PATIENCE).await;
     }
-    system.process.log.line(&["went on after it had said that it ended"]).await;
+    system.process.log.line(&["said that it ended and is not over"]).await;
 }
 
 #[tokio::test]
-async fn what_is_said_before_the_last_line_is_not_it() {
+async fn half_an_event_before_it_does_no_harm() {
     let folder = Folder::new();
     let script = r#"
 import os
 import sys
 
 events = int(os.environ["OPENSKILL_EVENTS_FD"])
-os.write(events, b'\x040\n{"log": {"message": "not yet"}}\nhalf a line')
+os.write(events, b"half a line")
 print('"second"')
 sys.exit(3)
 "#;
@@ -101,4 +101,54 @@ print('"fourth"')
     assert_eq!(code(&result), "EXECUTION_ERROR", "{result:?}");
     assert!(result.error.unwrap().message.contains("left 1 process"));
     assert!(processes::of_call(&call_id).is_empty(), "it is gone before the answer");
+}
+
+#[tokio::test]
+async fn a_fork_of_the_script_does_not_speak_for_it() {
+    let folder = Folder::new();
+    let script = r#"
+import json
+import os
+import sys
+
+how = json.load(sys.stdin)["input"]["how"]
+if os.fork() == 0:
+    sys.exit(0)
+os.wait()
+print('"fifth"', flush=True)
+if how == "leave":
+    os._exit(5)
+if how == "die":
+    os.abort()
+"#;
+    let system = with_script(&folder, script, "").await;
+    let ends = async |how| system.invoke(request("ends", json!({"how": how}))).await;
+    let result = ends("return").await;
+    assert_eq!((code(&result), data(&result)), ("", json!("fifth")));
+    assert_eq!(ends("leave").await.error.unwrap().message, "the skill ended with exit code 5");
+    assert_eq!(ends("die").await.error.unwrap().message, "the skill was ended by SIGABRT");
+}
+
+#[tokio::test]
+async fn what_a_call_held_is_free_for_the_next() {
+    let folder = Folder::new();
+    let script = r#"
+import fcntl
+import json
+import os
+import sys
+
+path = json.load(sys.stdin)["input"]["path"]
+fcntl.flock(os.open(path, os.O_CREAT | os.O_WRONLY), fcntl.LOCK_EX | fcntl.LOCK_NB)
+print('"locked"')
+"#;
+    folder.write("scripts/ends.py", script);
+    folder.write("ends.yaml", "id: ends\ntype: cli:python\nentry: scripts/ends.py\njail: \"off\"\n");
+    let skills = folder.path().display().to_string();
+    let more_places = Setup::command(&["up", "--listen", "127.0.0.1:0", "--workers", "1", "--skills-dir", &skills]);
+    let system = more_places.start().await;
+    for _ in 0..50 {
+        let result = system.invoke(request("ends", json!({"path": folder.path().join("lock")}))).await;
+        assert_eq!((code(&result), data(&result)), ("", json!("locked")), "{result:?}");
+    }
 }

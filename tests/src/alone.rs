@@ -1,6 +1,6 @@
 //! Tests that hold the product to a time run without others beside them: what those cost is not the product's.
 //!
-//! Whoever starts a process has a turn until that has ended. A test that wants to be alone waits for the turns of all
+//! Whoever starts openskill has a turn until that has ended. A test that wants to be alone waits for the turns of all
 //! others, and new ones wait for its end. A test, which is a thread, that has a turn gets more of them at once: none waits
 //! for itself.
 
@@ -26,7 +26,7 @@ pub struct Turn {
     alone: bool,
 }
 
-/// Waits until no other test runs anything, and keeps them from it.
+/// Waits until no other test has a turn, and keeps them from one.
 #[must_use]
 pub fn alone() -> Turn {
     let test = current().id();

@@ -29,6 +29,7 @@ pub(crate) mod launch;
 pub(crate) mod once;
 pub(crate) mod run;
 pub mod strays;
+mod streams;
 pub mod supervise;
 pub(crate) mod tree;
 mod wire;

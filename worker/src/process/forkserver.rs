@@ -23,8 +23,9 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::jail::{Plan, User};
 use super::launch::{LaunchError, Launcher, Pipes, send_with};
-use super::run::{Believed, Finished, RunError, converse};
-use super::wire::{Command, Order};
+use super::run::{Finished, RunError, converse};
+use super::streams::Believed;
+use super::wire::{Command, Exit, Order};
 use crate::admission::Slot;
 use crate::events::EventSink;
 
@@ -36,9 +37,6 @@ use calls::{Calls, End};
 /// How long the end of a killed call may take before its fork server is given up, with all its calls. It is a matter of
 /// milliseconds, unless somebody stopped the fork server.
 const PATIENCE: Duration = Duration::from_secs(5);
-
-/// How long a call may take to be over once it has said that it ended: to take its process down, no more.
-const LEAVING: Duration = Duration::from_millis(200);
 
 /// Orders that wait to be sent: far more than it has calls.
 const MAX_ORDERS: usize = 1024;
@@ -98,7 +96,7 @@ impl ForkServer {
         Ok(Arc::new(Self { socket, orders, calls, next, launcher, owner }))
     }
 
-    /// How many calls it has.
+    /// How many calls it has, but for those that only have to be taken down.
     pub(crate) fn in_flight(&self) -> usize {
         self.calls.count()
     }
@@ -161,8 +159,8 @@ impl ForkServer {
             End::Unknown => Err(LaunchError::Lost),
         };
         let finished = converse(pipes, input, events, Believed::ItsOwn, report).await;
-        if finished.is_ok() {
-            ended.leave();
+        if let Ok(Finished { exit: Exit::Code(code), .. }) = finished {
+            ended.leave(code);
         }
         if not_started { Forked::NotStarted } else { Forked::Ran(finished) }
     }
@@ -192,63 +190,37 @@ impl Watched<'_> {
     }
 
     /// Its end is known, and is only to come.
-    fn leave(mut self) {
-        let Some(mut ended) = self.ended.take() else { return };
-        let killing = Killing::of(&self);
-        self.server.launcher.see_to(async move {
-            if tokio::time::timeout(LEAVING, &mut ended).await.is_err() {
-                tracing::warn!("a call went on after it had said that it ended, and is killed");
-                killing.order().wait(ended).await;
-            }
-        });
+    fn leave(mut self, code: i32) {
+        if self.ended.take().is_some() {
+            self.server.calls.leave(self.call, code);
+        }
     }
 }
 
 impl Drop for Watched<'_> {
     fn drop(&mut self) {
         let Some(ended) = self.ended.take() else { return };
-        if self.server.calls.has(self.call) {
-            let killing = Killing::of(self).order();
-            self.server.launcher.see_to(killing.wait(ended));
+        if !self.server.calls.has(self.call) {
+            return;
         }
-    }
-}
-
-/// Has the supervisor end a call.
-struct Killing {
-    call: u64,
-    calls: Arc<Calls>,
-    orders: mpsc::Sender<Order>,
-}
-
-impl Killing {
-    fn of(watched: &Watched<'_>) -> Self {
-        let server = watched.server;
-        Self { call: watched.call, calls: Arc::clone(&server.calls), orders: server.orders.clone() }
-    }
-
-    /// Orders it at once. What then comes waits for the end.
-    fn order(self) -> Self {
-        if self.orders.try_send(Order::Kill(self.call)).is_err() {
+        if self.server.orders.try_send(Order::Kill(self.call)).is_err() {
             // It takes no orders any more.
-            self.calls.condemn();
+            self.server.calls.condemn();
         }
-        self
-    }
-
-    /// Waits for the end; without one, all calls of the fork server are ended with it.
-    async fn wait(self, ended: oneshot::Receiver<End>) {
-        let stuck = async {
-            // Until its imports are done it starts nothing: that is no reason to end the calls that wait for it.
-            self.calls.wait_ready().await;
-            tokio::time::sleep(PATIENCE).await;
-        };
-        tokio::select! {
-            _ = ended => {}
-            () = stuck => {
-                tracing::warn!("a fork server does not end its call: all of it is ended");
-                self.calls.condemn();
+        let calls = Arc::clone(&self.server.calls);
+        self.server.launcher.see_to(async move {
+            let stuck = async {
+                // Until its imports are done it starts nothing: that is no reason to end the calls that wait for it.
+                calls.wait_ready().await;
+                tokio::time::sleep(PATIENCE).await;
+            };
+            tokio::select! {
+                _ = ended => {}
+                () = stuck => {
+                    tracing::warn!("a fork server does not end its call: all of it is ended");
+                    calls.condemn();
+                }
             }
-        }
+        });
     }
 }

@@ -3,11 +3,12 @@
 use std::time::Duration;
 
 use futures_util::FutureExt as _;
-use openskill_proto::limits::{MAX_EVENT_BYTES, MAX_OUTPUT_BYTES, MAX_STDERR_BYTES};
-use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
+use openskill_proto::limits::MAX_OUTPUT_BYTES;
+use tokio::io::AsyncWriteExt as _;
 use tokio::net::unix::pipe;
 
 use super::launch::{LaunchError, Launcher, Pipes};
+use super::streams::{Believed, Output, Stop, Tail, forward};
 use super::wire::{Command, Exit, Report};
 use crate::events::EventSink;
 
@@ -49,20 +50,7 @@ pub(crate) async fn run<G: Send + 'static>(
     converse(pipes, input, events, Believed::Report, async || running.report().await).await
 }
 
-/// Whose word is taken for the end of a program.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Believed {
-    /// Its supervisor's alone.
-    Report,
-    /// Its own as well: the last line on its events descriptor, [`END`] and its exit code, if all its pipes are closed then.
-    /// A script that says it in its program's place ends its own call, and is itself ended a moment later.
-    ItsOwn,
-}
-
-/// What a last word begins with (end of transmission): no event does.
-const END: &[u8] = b"\x04";
-
-/// Talks to a process until it has ended: `report` says how, once it has.
+/// Talks to a process until it has ended: `report` says how, once it has, or the process itself, if that is believed.
 pub(super) async fn converse(
     pipes: Pipes,
     input: &[&[u8]],
@@ -70,39 +58,46 @@ pub(super) async fn converse(
     believed: Believed,
     report: impl AsyncFnOnce() -> Result<Report, LaunchError>,
 ) -> Result<Finished, RunError> {
-    let Pipes { stdin, mut stdout, stderr, events: event_pipe } = pipes;
-    let output = async {
-        let mut bytes = Vec::new();
-        let limit = MAX_OUTPUT_BYTES as u64 + 1;
-        let _ = (&mut stdout).take(limit).read_to_end(&mut bytes).await;
-        if bytes.len() > MAX_OUTPUT_BYTES { Err(RunError::OutputTooLarge) } else { Ok(bytes) }
-    };
-    let pipes = async {
-        let rest = (tail(stderr).map(Ok), write(stdin, input).map(Ok), forward(event_pipe, events, believed).map(Ok));
-        let (stdout, stderr, (), last_word) = tokio::try_join!(output, rest.0, rest.1, rest.2)?;
-        Ok::<_, RunError>((stdout, stderr, last_word))
-    };
-    let mut pipes = std::pin::pin!(pipes);
-    let mut report = std::pin::pin!(report());
-    let (report, (stdout, stderr, _)) = tokio::select! {
-        biased;
-        ended = &mut pipes => {
-            let ended = ended?;
-            match ended.2 {
-                Some(code) => (Report::Ended { exit: Exit::Code(code), leftovers: 0 }, ended),
-                None => (report.await?, ended),
+    let (mut stdout, mut stderr) = (Output::new(pipes.stdout), Tail::new(pipes.stderr));
+    let (report, told) = {
+        let open = async {
+            let written = write(pipes.stdin, input).map(Ok);
+            tokio::try_join!(stdout.read(), stderr.read().map(Ok), written, forward(pipes.events, events, believed))
+        };
+        let mut open = std::pin::pin!(open);
+        let mut report = std::pin::pin!(report());
+        tokio::select! {
+            biased;
+            closed = &mut open => match closed {
+                Ok(_) => (report.await?, false),
+                Err(Stop::Told(code)) => (by_itself(code), true),
+                Err(Stop::TooLarge) => return Err(RunError::OutputTooLarge),
+            },
+            report = &mut report => {
+                // The tree is gone, and its ends of the pipes with it, but for one that was handed to somebody else.
+                match tokio::time::timeout(PIPES_GRACE, open).await.map_err(|_| RunError::StillOpen)? {
+                    Ok(_) => (report?, false),
+                    // Who should have reported it was lost, and it has told.
+                    Err(Stop::Told(code)) => (report.unwrap_or_else(|_| by_itself(code)), true),
+                    Err(Stop::TooLarge) => return Err(RunError::OutputTooLarge),
+                }
             }
         }
-        report = &mut report => {
-            // The tree is gone, and its ends of the pipes with it, but for one that was handed to somebody else.
-            let rest = tokio::time::timeout(PIPES_GRACE, pipes).await;
-            (report?, rest.map_err(|_| RunError::StillOpen)??)
-        }
     };
+    if told {
+        stdout.read_rest().map_err(|_| RunError::OutputTooLarge)?;
+        stderr.read_rest();
+    }
     match report {
         Report::NotStarted { errno } => Err(RunError::NotStarted { errno }),
-        Report::Ended { exit, leftovers } => Ok(Finished { stdout, stderr, exit, leftovers }),
+        Report::Ended { exit, leftovers } => {
+            Ok(Finished { stdout: stdout.finish(), stderr: stderr.finish(), exit, leftovers })
+        }
     }
+}
+
+fn by_itself(code: i32) -> Report {
+    Report::Ended { exit: Exit::Code(code), leftovers: 0 }
 }
 
 /// A skill need not read its input: a closed pipe is no failure.
@@ -114,61 +109,12 @@ async fn write(mut stdin: pipe::Sender, input: &[&[u8]]) {
     }
 }
 
-/// The last bytes of a stream, at most `MAX_STDERR_BYTES`.
-async fn tail(mut stream: impl AsyncRead + Unpin) -> Vec<u8> {
-    let mut kept = Vec::new();
-    let mut chunk = [0; 8192];
-    while let Ok(count @ 1..) = stream.read(&mut chunk).await {
-        kept.extend_from_slice(&chunk[..count]);
-        if kept.len() > 2 * MAX_STDERR_BYTES {
-            kept.drain(..kept.len() - MAX_STDERR_BYTES);
-        }
-    }
-    kept.drain(..kept.len().saturating_sub(MAX_STDERR_BYTES));
-    kept
-}
-
 /// What a process that serves many calls writes to stderr: it has no business to.
 pub(crate) async fn drain_to_log(stderr: pipe::Receiver) {
-    let text = tail(stderr).await;
+    let mut tail = Tail::new(stderr);
+    tail.read().await;
+    let text = tail.finish();
     if !text.is_empty() {
         tracing::warn!(stderr = String::from_utf8_lossy(&text).trim_end(), "a host of skills wrote to stderr");
     }
-}
-
-/// Hands on each line of the events descriptor. A line that is too long is passed over, with the rest of it. The exit code, if
-/// the last line was the program's last word, and that is believed.
-async fn forward(stream: pipe::Receiver, events: &EventSink, believed: Believed) -> Option<i32> {
-    let mut reader = BufReader::new(stream);
-    let mut line = Vec::new();
-    let mut overlong = false;
-    let mut end = None;
-    loop {
-        let room = (MAX_EVENT_BYTES - line.len()) as u64;
-        match (&mut reader).take(room).read_until(b'\n', &mut line).await {
-            Ok(0) | Err(_) => return end,
-            Ok(_) if line.ends_with(b"\n") => {
-                end = if believed == Believed::ItsOwn { last_word(&line) } else { None };
-                // An empty one stands before a last word, in case half a line did.
-                let is_event = end.is_none() && (line.len() > 1 || believed == Believed::Report);
-                if is_event && !overlong {
-                    events.line(&line).await;
-                }
-                overlong = false;
-                line.clear();
-            }
-            Ok(_) if line.len() >= MAX_EVENT_BYTES => {
-                events.drop_one();
-                overlong = true;
-                line.clear();
-            }
-            // The end came before a newline: half a line is no event. The next read says so.
-            Ok(_) => {}
-        }
-    }
-}
-
-fn last_word(line: &[u8]) -> Option<i32> {
-    let code = line.strip_prefix(END)?.strip_suffix(b"\n")?;
-    std::str::from_utf8(code).ok()?.parse().ok().filter(|code| (0..=255).contains(code))
 }

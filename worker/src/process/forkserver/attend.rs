@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::net::unix::WriteHalf;
 use tokio::sync::mpsc;
 
 use super::calls::{Calls, Guard};
@@ -26,6 +27,7 @@ pub(super) async fn attend(mut running: Running<Guard>, calls: Arc<Calls>, mut o
         }
         std::future::pending::<()>().await;
     });
+    let mut overdue = std::pin::pin!(calls.overdue());
     loop {
         tokio::select! {
             line = lines.next_line() => match line {
@@ -34,16 +36,27 @@ pub(super) async fn attend(mut running: Running<Guard>, calls: Arc<Calls>, mut o
             },
             order = orders.recv() => {
                 let Some(order) = order else { return };
-                let mut line = serde_json::to_vec(&order).unwrap_or_default();
-                line.push(b'\n');
-                if to.write_all(&line).await.is_err() {
+                if tell(&mut to, order).await.is_err() {
                     return;
                 }
+            }
+            call = &mut overdue => {
+                tracing::warn!("a call said that it ended and is not over: it is killed");
+                if tell(&mut to, Order::Kill(call)).await.is_err() {
+                    return;
+                }
+                overdue.set(calls.overdue());
             }
             () = &mut late => {}
             () = calls.condemned.notified() => return,
         }
     }
+}
+
+async fn tell(supervisor: &mut WriteHalf<'_>, order: Order) -> std::io::Result<()> {
+    let mut line = serde_json::to_vec(&order)?;
+    line.push(b'\n');
+    supervisor.write_all(&line).await
 }
 
 fn take(line: &str, calls: &Calls) {

@@ -39,6 +39,9 @@ const STEP: Duration = Duration::from_millis(100);
 /// found: to remove that takes as long again.
 const SHOWN_BY: Duration = Duration::from_secs(1);
 
+/// How many looks in a row have to find nothing then: an engine that took long to remove may also have taken long to make.
+const CLEAR: u32 = 2;
+
 /// How long a sentinel may take to go when it is told to.
 const PATIENCE: Duration = Duration::from_secs(1);
 
@@ -133,18 +136,19 @@ async fn remove_all(Orders { host, instance }: &Orders) {
     let engine = Engine::new(host);
     let label = format!("{INSTANCE}={instance}");
     let begun = Instant::now();
-    while begun.elapsed() < SPARED_FOR {
+    let mut clear = 0;
+    while clear < CLEAR && begun.elapsed() < SPARED_FOR {
         let all_shown = begun.elapsed() >= SHOWN_BY;
         let found = match engine.client() {
             Ok(client) => list(&client, &label).await.map(|found| (client, found)),
             Err(error) => Err(error),
         };
         match found {
-            Ok((_, found)) if found.is_empty() && all_shown => return,
             Ok((client, found)) => {
+                clear = if found.is_empty() && all_shown { clear + 1 } else { 0 };
                 join_all(found.iter().map(|(name, _)| remove(&client, name))).await;
             }
-            Err(_) => {}
+            Err(_) => clear = 0,
         }
         tokio::time::sleep(STEP).await;
     }

@@ -20,6 +20,7 @@ from _io import _IOBase, _TextIOBase
 from _signal import SIG_DFL, SIGCHLD, set_wakeup_fd
 from _signal import signal as set_handler
 from _socket import CMSG_SPACE, SCM_RIGHTS, SOL_SOCKET, socket, socketpair
+from _thread import _count as count_threads
 from array import array
 from ctypes import memmove
 from operator import is_ as no_handler
@@ -27,7 +28,7 @@ from os import (
     P_ALL, WEXITED, WNOHANG, WNOWAIT, _exit, close, closerange, dup2, environ, fork, fstat, getpid, mkdir, pipe, read, set_inheritable,
     setsid, urandom, waitid, waitpid, write,
 )
-from resource import RLIM_INFINITY, RLIMIT_CPU, RLIMIT_NPROC, getrlimit, setrlimit
+from resource import RLIM_INFINITY, RLIMIT_CPU, RLIMIT_NOFILE, RLIMIT_NPROC, getrlimit, setrlimit
 
 CALL_ID = "OPENSKILL_CALL_ID"
 CALL_ID_BYTES = 128
@@ -40,6 +41,8 @@ PR_SET_CHILD_SUBREAPER = 36
 WAKE = bytes([SIGCHLD])
 # The system's answer to a child that could not even begin.
 NOT_BEGUN = 70
+# No descriptor has a higher number.
+MOST_FILES = getrlimit(RLIMIT_NOFILE)[1]
 # After so many times the interpreter has all in its caches, and what runs often in its quick form.
 REHEARSALS = 20
 
@@ -101,7 +104,9 @@ class Server:
             execute(self.settings["script"], nothing)
             json.dumps(json.loads('{"input": {"text": "-"}}'))
             # Not what imports have written: that is each call's.
-            end.tell(flush(self.streams[2:], 0))
+            status = flush(self.streams[2:], 0)
+            if end.is_here():
+                end.tell(status)
             close(events)
         ours.close()
         theirs.close()
@@ -284,11 +289,11 @@ def reseed():
 
 class End:
     """How a call says that it has ended, before its process has: to take that down takes longer than many a script, and its caller
-    need not wait for it. It is said on the descriptor for events, which is closed after it with those for output.
-    """
+    need not wait for it. It is said on the descriptor for events, when all else is written and closed."""
 
     def __init__(self, events):
         self.events = events
+        self.pid = getpid()
         self.place = self.identity()
 
     def identity(self):
@@ -296,21 +301,23 @@ class End:
         status = fstat(self.events)
         return status.st_ino, status.st_dev
 
-    def tell(self, status):
-        """Whether it was said. Not if the call has a process left, or can't be sure where it would write."""
+    def is_here(self):
+        """Whether this is the end of the call: its own process, alone, that knows where to say it. Its supervisor says it else."""
+        if getpid() != self.pid or count_threads():
+            return False
         try:
             waitid(P_ALL, 0, WEXITED | WNOHANG | WNOWAIT)
             return False
         except ChildProcessError:
-            pass
-        try:
-            return self.identity() == self.place and write(self.events, b"\n\x04%d\n" % status) > 0
-        except OSError:
-            return False
+            return self.identity() == self.place
 
-    def close(self):
-        """All four, in one step where the system has one: each by itself would wake who listens."""
-        closerange(0, self.events + 1)
+    def let_go(self):
+        """What others wait for, a lock, a port, a file's end, does not wait for the process."""
+        closerange(3, self.events)
+        closerange(self.events + 1, MOST_FILES)
+
+    def tell(self, status):
+        write(self.events, b"\x04%d\n" % status)
 
 
 def run(script, code, streams, end):
@@ -323,10 +330,13 @@ def run(script, code, streams, end):
         atexit._run_exitfuncs()
     except BaseException:
         status = status or 1
-    status = flush(streams, status)
-    if end.tell(status):
-        end.close()
-    _exit(status)
+    try:
+        status = flush(streams, status)
+        if end.is_here():
+            end.let_go()
+            end.tell(status)
+    finally:
+        _exit(status)
 
 
 def flush(streams, status):

@@ -1,0 +1,164 @@
+//! What a process writes: its output, the end of what it complains of, its events. All of it bounded.
+
+use openskill_proto::limits::{MAX_EVENT_BYTES, MAX_OUTPUT_BYTES, MAX_STDERR_BYTES};
+use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, BufReader};
+use tokio::net::unix::pipe;
+
+use crate::events::EventSink;
+
+/// How much is read at a time, and how often once a process has said that it ended: as much as a pipe can hold.
+const CHUNK: usize = 4096;
+const REST: usize = 256;
+
+/// What a last word begins with (end of transmission): no JSON has it.
+const END: u8 = 0x04;
+
+/// Whose word is taken for the end of a program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Believed {
+    /// Its supervisor's alone.
+    Report,
+    /// Its own as well: on its events descriptor, [`END`], its exit code and a newline. All that it printed is in its pipes by then.
+    /// A script that says it in its program's place ends its own call, and is itself ended a moment later.
+    ItsOwn,
+}
+
+/// Why nothing more is read.
+#[derive(Debug)]
+pub(super) enum Stop {
+    /// The program said that it ended, with this exit code.
+    Told(i32),
+    /// It printed too much.
+    TooLarge,
+}
+
+/// Its output.
+pub(super) struct Output {
+    pipe: pipe::Receiver,
+    bytes: Vec<u8>,
+}
+
+impl Output {
+    pub(super) fn new(pipe: pipe::Receiver) -> Self {
+        Self { pipe, bytes: Vec::new() }
+    }
+
+    /// Reads until it is closed.
+    pub(super) async fn read(&mut self) -> Result<(), Stop> {
+        loop {
+            self.bytes.reserve(CHUNK);
+            match self.pipe.read_buf(&mut self.bytes).await {
+                Ok(1..) => self.check()?,
+                Ok(0) | Err(_) => return Ok(()),
+            }
+        }
+    }
+
+    /// Reads what is there. Never waits.
+    pub(super) fn read_rest(&mut self) -> Result<(), Stop> {
+        for_rest(&self.pipe, |bytes| self.bytes.extend_from_slice(bytes));
+        self.check()
+    }
+
+    pub(super) fn finish(self) -> Vec<u8> {
+        self.bytes
+    }
+
+    fn check(&self) -> Result<(), Stop> {
+        if self.bytes.len() > MAX_OUTPUT_BYTES { Err(Stop::TooLarge) } else { Ok(()) }
+    }
+}
+
+/// The last bytes of a stream, at most `MAX_STDERR_BYTES`.
+pub(super) struct Tail {
+    pipe: pipe::Receiver,
+    bytes: Vec<u8>,
+}
+
+impl Tail {
+    pub(super) fn new(pipe: pipe::Receiver) -> Self {
+        Self { pipe, bytes: Vec::new() }
+    }
+
+    /// Reads until it is closed.
+    pub(super) async fn read(&mut self) {
+        loop {
+            self.bytes.reserve(CHUNK);
+            match self.pipe.read_buf(&mut self.bytes).await {
+                Ok(1..) if self.bytes.len() > 2 * MAX_STDERR_BYTES => cut(&mut self.bytes),
+                Ok(1..) => {}
+                Ok(0) | Err(_) => return,
+            }
+        }
+    }
+
+    /// Reads what is there. Never waits.
+    pub(super) fn read_rest(&mut self) {
+        for_rest(&self.pipe, |bytes| {
+            self.bytes.extend_from_slice(bytes);
+            cut(&mut self.bytes);
+        });
+    }
+
+    pub(super) fn finish(mut self) -> Vec<u8> {
+        cut(&mut self.bytes);
+        self.bytes
+    }
+}
+
+fn cut(bytes: &mut Vec<u8>) {
+    bytes.drain(..bytes.len().saturating_sub(MAX_STDERR_BYTES));
+}
+
+/// Not by the runtime, which may not have heard yet that there is something to read.
+fn for_rest(pipe: &pipe::Receiver, mut take: impl FnMut(&[u8])) {
+    let mut chunk = [0; CHUNK];
+    for _ in 0..REST {
+        match rustix::io::read(pipe, &mut chunk) {
+            Ok(count @ 1..) => take(&chunk[..count]),
+            Err(rustix::io::Errno::INTR) => {}
+            Ok(0) | Err(_) => return,
+        }
+    }
+}
+
+/// Hands on each line of the events descriptor, until it is closed or has a last word that is believed. A line that is too
+/// long is passed over, with the rest of it.
+pub(super) async fn forward(stream: pipe::Receiver, events: &EventSink, believed: Believed) -> Result<(), Stop> {
+    let mut reader = BufReader::with_capacity(CHUNK, stream);
+    let mut line = Vec::new();
+    let mut overlong = false;
+    loop {
+        let room = (MAX_EVENT_BYTES - line.len()) as u64;
+        match (&mut reader).take(room).read_until(b'\n', &mut line).await {
+            Ok(0) | Err(_) => return Ok(()),
+            Ok(_) if line.ends_with(b"\n") => {
+                if believed == Believed::ItsOwn {
+                    last_word(&line)?;
+                }
+                if !overlong {
+                    events.line(&line).await;
+                }
+                overlong = false;
+                line.clear();
+            }
+            Ok(_) if line.len() >= MAX_EVENT_BYTES => {
+                events.drop_one();
+                overlong = true;
+                line.clear();
+            }
+            // The end came before a newline: half a line is no event. The next read says so.
+            Ok(_) => {}
+        }
+    }
+}
+
+/// What stands before it in its line is half an event, and none.
+fn last_word(line: &[u8]) -> Result<(), Stop> {
+    let Some(begin) = line.iter().rposition(|byte| *byte == END) else { return Ok(()) };
+    let code = std::str::from_utf8(&line[begin + 1..]).ok().and_then(|it| it.strip_suffix('\n')?.parse().ok());
+    match code {
+        Some(code @ 0..=255) => Err(Stop::Told(code)),
+        _ => Ok(()),
+    }
+}
