@@ -21,7 +21,7 @@ define make-venv
 	}
 endef
 
-.PHONY: help up build test lint doc eval bench bench-venv bench-arguments bench-instructions bench-runners fuzz chaos test-venv compose-up compose-down clean need-rust need-python need-valgrind
+.PHONY: help up build test lint doc eval bench bench-venv bench-arguments bench-instructions bench-runners flamegraph fuzz chaos test-venv compose-up compose-down clean need-rust need-python need-valgrind
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -71,6 +71,10 @@ bench-instructions: need-rust need-valgrind ## Count the instructions of a call'
 
 bench-runners: build ## Measure what a call costs on each runner, about three minutes (ARGS="--seconds 2 --only fork")
 	OPENSKILL_BIN=$(BINARY) cargo run --locked --release -p openskill-tests --bin bench-runners -- $(ARGS)
+
+flamegraph: build ## Draw where the gateway's time goes under load, to target/flamegraph.svg (needs perf and inferno)
+	@cargo build --locked --quiet --release -p openskill-tests --bin bench
+	@OPENSKILL_BIN=$(BINARY) tests/bench/flamegraph.sh
 
 fuzz: need-rust ## Fuzz the reading and repairing of arguments for SECONDS=60 each (needs cargo-fuzz and a nightly compiler)
 	cd gateway && for target in parse repair; do \
