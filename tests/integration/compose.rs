@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use openskill_tests::alone::beside_others;
+use openskill_tests::free;
 use openskill_tests::rest;
 use openskill_tests::wait::until;
 use openskill_tests::{binary, repository};
@@ -24,7 +25,7 @@ struct Project {
 
 impl Project {
     fn new() -> Self {
-        let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let port = free::address().port();
         Self { name: format!("openskilltest{}", std::process::id()), port }
     }
 

@@ -8,6 +8,7 @@ use openskill_proto::v1::{ExecuteRequest, InvokeRequest};
 use openskill_tests::alone::alone;
 use openskill_tests::containers::{Image, docker, gone, labelled, of_skill};
 use openskill_tests::folder::Folder;
+use openskill_tests::free;
 use openskill_tests::processes;
 use openskill_tests::system::{PATIENCE, Setup, System, code, data, request};
 use openskill_tests::wait::{until, until_true};
@@ -255,7 +256,7 @@ async fn a_killed_workers_containers_are_gone_in_time_though_nobody_takes_its_pl
     let slow = own("orphan");
     let folder = Folder::new();
     folder.write("slow.yaml", image.skill(&slow, "sleep 100", ""));
-    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let port = free::address().port();
     let (listen, skills) = (format!("127.0.0.1:{port}"), folder.path().display().to_string());
     let worker = Setup::command(&["worker", "--listen", &listen, "--skills-dir", &skills]).spawn();
     let channel = tonic::transport::Endpoint::from_shared(format!("http://{listen}")).unwrap();

@@ -2,19 +2,14 @@
 
 use std::time::{Duration, Instant};
 
+use futures_util::FutureExt as _;
+
 /// Looks again and again until `condition` gives a value. Panics with `what` after `limit`.
 pub async fn until<T, F>(what: &str, limit: Duration, mut condition: impl FnMut() -> F) -> T
 where
     F: Future<Output = Option<T>>,
 {
-    let begun = Instant::now();
-    loop {
-        if let Some(value) = condition().await {
-            return value;
-        }
-        assert!(begun.elapsed() < limit, "waited {limit:?} in vain: {what}");
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
+    look(limit, || condition().map(|it| it.ok_or_else(|| what.to_owned()))).await
 }
 
 /// The same for what is true or not.
@@ -24,13 +19,25 @@ pub async fn until_true(what: &str, limit: Duration, mut condition: impl FnMut()
 
 /// Waits until `left` gives nothing any more. Panics with what it still gives after `limit`.
 pub async fn until_none_is_left<T: std::fmt::Debug>(what: &str, limit: Duration, mut left: impl FnMut() -> Vec<T>) {
+    let mut none = || match left() {
+        left if left.is_empty() => Ok(()),
+        left => Err(format!("no {what} are left: {left:?}")),
+    };
+    look(limit, || std::future::ready(none())).await;
+}
+
+/// Looks until there is a value. Panics with what was missing at the last look after `limit`.
+async fn look<T, F>(limit: Duration, mut condition: impl FnMut() -> F) -> T
+where
+    F: Future<Output = Result<T, String>>,
+{
     let begun = Instant::now();
     loop {
-        let now = left();
-        if now.is_empty() {
-            return;
-        }
-        assert!(begun.elapsed() < limit, "after {limit:?} there are {what} left: {now:?}");
+        let missing = match condition().await {
+            Ok(value) => return value,
+            Err(missing) => missing,
+        };
+        assert!(begun.elapsed() < limit, "waited {limit:?} in vain: {missing}");
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
 }

@@ -8,7 +8,7 @@ use tokio::io::AsyncWriteExt as _;
 use tokio::net::unix::pipe;
 
 use super::launch::{LaunchError, Launcher, Pipes};
-use super::streams::{Believed, Output, Stop, Tail, forward};
+use super::streams::{Believed, Stop, Written, forward};
 use super::wire::{Command, Exit, Report};
 use crate::events::EventSink;
 
@@ -58,35 +58,38 @@ pub(super) async fn converse(
     believed: Believed,
     report: impl AsyncFnOnce() -> Result<Report, LaunchError>,
 ) -> Result<Finished, RunError> {
-    let (mut stdout, mut stderr) = (Output::new(pipes.stdout), Tail::new(pipes.stderr));
+    let (mut stdout, mut stderr) = (Written::whole(pipes.stdout), Written::tail(pipes.stderr));
     let (report, told) = {
+        // Until all are closed, or the process has told with which code it ended.
         let open = async {
             let written = write(pipes.stdin, input).map(Ok);
-            tokio::try_join!(stdout.read(), stderr.read().map(Ok), written, forward(pipes.events, events, believed))
+            let events = forward(pipes.events, events, believed);
+            match tokio::try_join!(stdout.read(), stderr.read(), written, events) {
+                Ok(_) => Ok(None),
+                Err(Stop::Told(code)) => Ok(Some(code)),
+                Err(Stop::TooLarge) => Err(RunError::OutputTooLarge),
+            }
         };
         let mut open = std::pin::pin!(open);
         let mut report = std::pin::pin!(report());
         tokio::select! {
             biased;
-            closed = &mut open => match closed {
-                Ok(_) => (report.await?, false),
-                Err(Stop::Told(code)) => (by_itself(code), true),
-                Err(Stop::TooLarge) => return Err(RunError::OutputTooLarge),
+            told = &mut open => match told? {
+                None => (report.await?, false),
+                Some(code) => (by_itself(code), true),
             },
             report = &mut report => {
                 // The tree is gone, and its ends of the pipes with it, but for one that was handed to somebody else.
-                match tokio::time::timeout(PIPES_GRACE, open).await.map_err(|_| RunError::StillOpen)? {
-                    Ok(_) => (report?, false),
+                match tokio::time::timeout(PIPES_GRACE, open).await.map_err(|_| RunError::StillOpen)?? {
+                    None => (report?, false),
                     // Who should have reported it was lost, and it has told.
-                    Err(Stop::Told(code)) => (report.unwrap_or_else(|_| by_itself(code)), true),
-                    Err(Stop::TooLarge) => return Err(RunError::OutputTooLarge),
+                    Some(code) => (report.unwrap_or_else(|_| by_itself(code)), true),
                 }
             }
         }
     };
-    if told {
-        stdout.read_rest().map_err(|_| RunError::OutputTooLarge)?;
-        stderr.read_rest();
+    if told && (stdout.read_rest().is_err() || stderr.read_rest().is_err()) {
+        return Err(RunError::OutputTooLarge);
     }
     match report {
         Report::NotStarted { errno } => Err(RunError::NotStarted { errno }),
@@ -111,8 +114,8 @@ async fn write(mut stdin: pipe::Sender, input: &[&[u8]]) {
 
 /// What a process that serves many calls writes to stderr: it has no business to.
 pub(crate) async fn drain_to_log(stderr: pipe::Receiver) {
-    let mut tail = Tail::new(stderr);
-    tail.read().await;
+    let mut tail = Written::tail(stderr);
+    let _ = tail.read().await;
     let text = tail.finish();
     if !text.is_empty() {
         tracing::warn!(stderr = String::from_utf8_lossy(&text).trim_end(), "a host of skills wrote to stderr");

@@ -32,15 +32,30 @@ pub(super) enum Stop {
     TooLarge,
 }
 
-/// Its output.
-pub(super) struct Output {
+/// What comes out of one of its pipes.
+pub(super) struct Written {
     pipe: pipe::Receiver,
     bytes: Vec<u8>,
+    kept: Kept,
 }
 
-impl Output {
-    pub(super) fn new(pipe: pipe::Receiver) -> Self {
-        Self { pipe, bytes: Vec::new() }
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kept {
+    /// All of it, or it is too large.
+    Whole,
+    /// The last bytes, at most `MAX_STDERR_BYTES`.
+    Tail,
+}
+
+impl Written {
+    /// Its output.
+    pub(super) fn whole(pipe: pipe::Receiver) -> Self {
+        Self { pipe, bytes: Vec::new(), kept: Kept::Whole }
+    }
+
+    /// The end of what it complains of. Never too large.
+    pub(super) fn tail(pipe: pipe::Receiver) -> Self {
+        Self { pipe, bytes: Vec::new(), kept: Kept::Tail }
     }
 
     /// Reads until it is closed.
@@ -48,77 +63,47 @@ impl Output {
         loop {
             self.bytes.reserve(CHUNK);
             match self.pipe.read_buf(&mut self.bytes).await {
-                Ok(1..) => self.check()?,
+                Ok(1..) => self.bound()?,
                 Ok(0) | Err(_) => return Ok(()),
             }
         }
     }
 
-    /// Reads what is there. Never waits.
+    /// Reads what is there. Never waits. Not by the runtime, which may not have heard yet that there is something to read.
     pub(super) fn read_rest(&mut self) -> Result<(), Stop> {
-        for_rest(&self.pipe, |bytes| self.bytes.extend_from_slice(bytes));
-        self.check()
-    }
-
-    pub(super) fn finish(self) -> Vec<u8> {
-        self.bytes
-    }
-
-    fn check(&self) -> Result<(), Stop> {
-        if self.bytes.len() > MAX_OUTPUT_BYTES { Err(Stop::TooLarge) } else { Ok(()) }
-    }
-}
-
-/// The last bytes of a stream, at most `MAX_STDERR_BYTES`.
-pub(super) struct Tail {
-    pipe: pipe::Receiver,
-    bytes: Vec<u8>,
-}
-
-impl Tail {
-    pub(super) fn new(pipe: pipe::Receiver) -> Self {
-        Self { pipe, bytes: Vec::new() }
-    }
-
-    /// Reads until it is closed.
-    pub(super) async fn read(&mut self) {
-        loop {
-            self.bytes.reserve(CHUNK);
-            match self.pipe.read_buf(&mut self.bytes).await {
-                Ok(1..) if self.bytes.len() > 2 * MAX_STDERR_BYTES => cut(&mut self.bytes),
-                Ok(1..) => {}
-                Ok(0) | Err(_) => return,
+        let mut chunk = [0; CHUNK];
+        for _ in 0..REST {
+            match rustix::io::read(&self.pipe, &mut chunk) {
+                Ok(count @ 1..) => {
+                    self.bytes.extend_from_slice(&chunk[..count]);
+                    self.bound()?;
+                }
+                Err(rustix::io::Errno::INTR) => {}
+                Ok(0) | Err(_) => break,
             }
         }
-    }
-
-    /// Reads what is there. Never waits.
-    pub(super) fn read_rest(&mut self) {
-        for_rest(&self.pipe, |bytes| {
-            self.bytes.extend_from_slice(bytes);
-            cut(&mut self.bytes);
-        });
+        Ok(())
     }
 
     pub(super) fn finish(mut self) -> Vec<u8> {
-        cut(&mut self.bytes);
+        if self.kept == Kept::Tail {
+            self.cut();
+        }
         self.bytes
     }
-}
 
-fn cut(bytes: &mut Vec<u8>) {
-    bytes.drain(..bytes.len().saturating_sub(MAX_STDERR_BYTES));
-}
-
-/// Not by the runtime, which may not have heard yet that there is something to read.
-fn for_rest(pipe: &pipe::Receiver, mut take: impl FnMut(&[u8])) {
-    let mut chunk = [0; CHUNK];
-    for _ in 0..REST {
-        match rustix::io::read(pipe, &mut chunk) {
-            Ok(count @ 1..) => take(&chunk[..count]),
-            Err(rustix::io::Errno::INTR) => {}
-            Ok(0) | Err(_) => return,
+    fn bound(&mut self) -> Result<(), Stop> {
+        match self.kept {
+            Kept::Whole if self.bytes.len() > MAX_OUTPUT_BYTES => return Err(Stop::TooLarge),
+            // Not at each read, which would move all of it each time.
+            Kept::Tail if self.bytes.len() > 2 * MAX_STDERR_BYTES => self.cut(),
+            _ => {}
         }
+        Ok(())
+    }
+
+    fn cut(&mut self) {
+        self.bytes.drain(..self.bytes.len().saturating_sub(MAX_STDERR_BYTES));
     }
 }
 
