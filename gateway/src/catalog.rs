@@ -11,6 +11,7 @@ use openskill_proto::v1::{ArgumentRules, CatalogChange, ChangeKind, Skill, Skill
 use tokio::sync::watch;
 
 use crate::arguments::{Definition, Rules, nearest};
+use crate::export::Forms;
 use crate::export::rank::Document;
 use crate::workers::pick::Candidate;
 use crate::workers::{Worker, Workers};
@@ -27,20 +28,48 @@ pub(crate) struct Entry {
     pub(crate) definition: Arc<Definition>,
     /// The workers that can run it. Empty if the skill is declared but can't run anywhere.
     pub(crate) candidates: Vec<Candidate>,
-    /// The skill as words, made when it is first asked for.
+    told: Arc<Told>,
+}
+
+/// How a skill is told of, made when it is first asked for and kept while the skill stays what it is.
+#[derive(Debug, Default)]
+struct Told {
     document: OnceLock<Document>,
+    forms: Forms,
 }
 
 impl Entry {
     fn new(skill: Skill, definition: Arc<Definition>, candidates: Vec<Candidate>) -> Self {
-        Self { skill, definition, candidates, document: OnceLock::new() }
+        Self { skill, definition, candidates, told: Arc::default() }
+    }
+
+    /// With what is told of an older one, if that was told the same.
+    fn after(mut self, older: Option<&Arc<Self>>) -> Self {
+        if let Some(older) = older.filter(|older| self.is_told_as(older)) {
+            self.told = Arc::clone(&older.told);
+        }
+        self
+    }
+
+    fn is_told_as(&self, other: &Self) -> bool {
+        let (own, old) = (&self.skill, &other.skill);
+        Arc::ptr_eq(&self.definition, &other.definition)
+            && (&own.id, &own.toolset, &own.description) == (&old.id, &old.toolset, &old.description)
+            && (&own.output_schema_json, own.destructive, own.idempotent)
+                == (&old.output_schema_json, old.destructive, old.idempotent)
     }
 
     /// The skill as words, to be found by.
     pub(crate) fn document(&self) -> &Document {
         let skill = &self.skill;
-        self.document
+        self.told
+            .document
             .get_or_init(|| Document::new(&skill.id, &skill.toolset, &skill.description, self.definition.schema()))
+    }
+
+    /// The skill as providers take tools.
+    pub(crate) fn forms(&self) -> &Forms {
+        &self.told.forms
     }
 }
 
@@ -124,7 +153,7 @@ impl Catalog {
     pub(crate) fn rebuild(&self, workers: &Workers) {
         let _guard = self.building.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         let workers = workers.all();
-        let snapshot = merge(&workers, &self.definitions);
+        let snapshot = merge(&workers, &self.definitions, &self.current.load());
         // Also those of offers that are not shown now: in a rolling update they may be again.
         let states: Vec<_> = workers.iter().filter_map(|worker| worker.serving()).collect();
         let offered = states.iter().flat_map(|state| &state.skills);
@@ -138,7 +167,7 @@ impl Catalog {
 
 /// All workers' skills. Where definitions differ, as in a rolling update, the newest one that can run is shown; calls go
 /// to every worker that can run the skill.
-fn merge(workers: &[Arc<Worker>], definitions: &Definitions) -> Snapshot {
+fn merge(workers: &[Arc<Worker>], definitions: &Definitions, before: &Snapshot) -> Snapshot {
     let mut offers: HashMap<String, Vec<(Skill, Arc<Worker>)>> = HashMap::new();
     for worker in workers {
         for skill in worker.serving().iter().flat_map(|state| &state.skills) {
@@ -146,7 +175,7 @@ fn merge(workers: &[Arc<Worker>], definitions: &Definitions) -> Snapshot {
         }
     }
     let merged = offers.into_iter().filter_map(|(id, offers)| {
-        let entry = merge_one(offers, definitions)?;
+        let entry = merge_one(offers, definitions)?.after(before.get(&id));
         Some((id, Arc::new(entry)))
     });
     merged.collect()
@@ -230,6 +259,22 @@ mod tests {
         assert!(version_key("0.10.0") > version_key("0.9.0"));
         assert!(version_key("1.0.0") > version_key("0.99"));
         assert!(version_key("1.0.0") > version_key("1.0.0-rc1"));
+    }
+
+    #[test]
+    fn what_is_told_of_a_skill_is_kept_until_that_changes() {
+        let definition = Arc::new(Definition::without_schema(Rules::default()));
+        let entry = |skill: Skill| Entry::new(skill, Arc::clone(&definition), Vec::new());
+        let older = Arc::new(entry(skill("a", "1")));
+        let keeps = |entry: Entry| Arc::ptr_eq(&entry.after(Some(&older)).told, &older.told);
+        assert!(keeps(entry(skill("a", "2"))), "no tool names its version");
+        let described = "Does more.".to_owned();
+        assert!(!keeps(entry(Skill { description: described, ..skill("a", "1") })));
+        assert!(!keeps(entry(Skill { destructive: true, ..skill("a", "1") })));
+        let output_schema_json = "{}".to_owned();
+        assert!(!keeps(entry(Skill { output_schema_json, ..skill("a", "1") })));
+        let compiled_anew = Arc::new(Definition::without_schema(Rules::default()));
+        assert!(!keeps(Entry::new(skill("a", "1"), compiled_anew, Vec::new())));
     }
 
     #[test]

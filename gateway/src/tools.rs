@@ -34,29 +34,28 @@ pub(crate) fn export(gateway: &Gateway, request: &ExportToolsRequest) -> Result<
     if offered.len() < found {
         notes.push(format!("{} more are like that: limit says how many are given", found - offered.len()));
     }
-    let outputs: Vec<_> =
-        offered.iter().map(|entry| serde_json::from_str(&entry.skill.output_schema_json).ok()).collect();
-    let tools: Vec<_> = offered
-        .iter()
-        .zip(&outputs)
-        .map(|(entry, output)| Tool {
-            name: &entry.skill.id,
-            description: &entry.skill.description,
-            schema: entry.definition.schema(),
-            output_schema: output.as_ref(),
-            destructive: entry.skill.destructive,
-            idempotent: entry.skill.idempotent,
-            refuses_repairs: entry.definition.rules().policy == Policy::Strict,
-        })
-        .collect();
-    let exported = export::export(&tools, dialect, request.strict);
+    let tools: Vec<_> = offered.iter().map(|entry| (tool(entry), entry.forms())).collect();
+    let exported = export::export_known(&tools, dialect, request.strict);
     notes.extend(exported.notes);
     Ok(ExportToolsResponse {
-        tools_json: exported.tools.iter().map(ToString::to_string).collect(),
+        tools_json: exported.tools,
         skill_ids: exported.names.into_iter().collect(),
         disabled,
         notes,
     })
+}
+
+fn tool(entry: &Entry) -> Tool<'_> {
+    let skill = &entry.skill;
+    Tool {
+        name: &skill.id,
+        description: &skill.description,
+        schema: entry.definition.schema(),
+        output_schema_json: &skill.output_schema_json,
+        destructive: skill.destructive,
+        idempotent: skill.idempotent,
+        refuses_repairs: entry.definition.rules().policy == Policy::Strict,
+    }
 }
 
 /// The skills that are asked for: by name in the order of ids, by a question the best first.

@@ -1,5 +1,5 @@
 //! How cost grows with what there is: payload, skills, sessions, workers, exported tools. Each size runs as a system of its
-//! own; those of an axis are measured in turn, and what stands in the table are medians.
+//! own; those of an axis are measured in turn, the others stopped, and what stands in the table are medians.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -170,12 +170,16 @@ async fn line(axis: Axis, seconds: f64) -> Result<Vec<Point>, String> {
     let timing = Timing { warm: measured / 4, measured };
     let mut systems = Vec::new();
     for size in axis.sizes() {
-        systems.push((*size, axis.start(*size).await.map_err(|reason| format!("at {size}: {reason}"))?));
+        let (running, target) = axis.start(*size).await.map_err(|reason| format!("at {size}: {reason}"))?;
+        running.stop();
+        systems.push((*size, (running, target)));
     }
     let mut cells = vec![Vec::new(); systems.len()];
     for _ in 0..ROUNDS {
         for (index, (size, (running, target))) in systems.iter().enumerate() {
+            running.go_on();
             let cell = measure(target.clone(), axis.callers(), timing, running.roots.clone()).await;
+            running.stop();
             cells[index].push(cell.map_err(|reason| format!("at {size}: {reason}"))?);
         }
     }

@@ -4,11 +4,14 @@
 //! - [`bare`]: tonic alone, from this binary
 //! - [`hosts`]: hosts in Python
 
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use openskill_tests::folder::Folder;
+use openskill_tests::processes;
 use openskill_tests::system::System;
+use rustix::process::Signal;
 
 use crate::child::Child;
 use crate::usage::{Memory, Table, memory};
@@ -77,6 +80,13 @@ impl Place {
     }
 }
 
+impl Drop for Running {
+    fn drop(&mut self) {
+        // Stopped, it would not hear that it is to end.
+        self.go_on();
+    }
+}
+
 impl Running {
     pub(crate) fn of_children(address: SocketAddr, children: Vec<Child>, folder: Folder) -> Self {
         let roots = children.iter().map(Child::pid).collect();
@@ -93,6 +103,30 @@ impl Running {
     pub(crate) fn add(&mut self, child: Child) {
         self.roots.push(child.pid());
         self.children.push(child);
+    }
+
+    /// Stops it, with all its processes: what they do while nobody calls takes nothing from whoever is measured.
+    pub(crate) fn stop(&self) {
+        let mut stopped = BTreeSet::new();
+        // Until no process comes to light that was born meanwhile.
+        loop {
+            let new: Vec<_> = self.processes().into_iter().filter(|pid| stopped.insert(*pid)).collect();
+            if new.is_empty() {
+                return;
+            }
+            new.into_iter().for_each(|pid| processes::send(pid, Signal::STOP));
+        }
+    }
+
+    /// Lets a stopped one go on.
+    pub(crate) fn go_on(&self) {
+        self.processes().into_iter().for_each(|pid| processes::send(pid, Signal::CONT));
+    }
+
+    /// All, also those that are not measured.
+    fn processes(&self) -> Vec<i32> {
+        let first: BTreeSet<i32> = self.roots.iter().copied().chain(self.children.iter().map(Child::pid)).collect();
+        Table::read().tree(&first.into_iter().collect::<Vec<_>>())
     }
 
     pub(crate) fn system(&self) -> Result<&System, String> {

@@ -1,4 +1,5 @@
-//! Who is there to be called: each place is started once, when it is first needed, and again when it has to be.
+//! Who is there to be called: each place is started once, when it is first needed, and again when it has to be. Only one
+//! has the machine at a time; the others are stopped.
 
 use std::collections::HashMap;
 
@@ -8,17 +9,25 @@ use crate::place::{Place, Pythons, Running};
 pub(crate) struct Stage {
     pythons: Pythons,
     running: HashMap<Place, Running>,
+    /// The one that is not stopped.
+    awake: Option<Place>,
     /// Those that could not be started are not tried again.
     refused: HashMap<Place, String>,
 }
 
 impl Stage {
     pub(crate) fn new(pythons: &Pythons) -> Self {
-        Self { pythons: pythons.clone(), running: HashMap::new(), refused: HashMap::new() }
+        Self { pythons: pythons.clone(), running: HashMap::new(), awake: None, refused: HashMap::new() }
     }
 
-    /// A place that runs, or why it does not.
+    /// A place that runs while all others are stopped, or why it does not.
     pub(crate) async fn place(&mut self, place: Place) -> Result<&Running, String> {
+        if self.awake != Some(place) {
+            let before = self.awake.take().and_then(|before| self.running.get(&before));
+            before.into_iter().for_each(Running::stop);
+            self.running.get(&place).into_iter().for_each(Running::go_on);
+            self.awake = Some(place);
+        }
         if let Some(reason) = self.refused.get(&place) {
             return Err(reason.clone());
         }

@@ -25,8 +25,8 @@ pub(super) struct Left {
 }
 
 /// What a schema takes of them.
-#[derive(Debug, Default)]
-struct Taken {
+#[derive(Debug, Clone, Default)]
+pub(super) struct Taken {
     properties: usize,
     optional: usize,
     unions: usize,
@@ -52,9 +52,7 @@ impl Left {
     }
 
     /// Takes what a schema needs, or says what there is no place for.
-    pub(super) fn take(&mut self, schema: &Value) -> Result<(), String> {
-        let mut taken = Taken::default();
-        taken.count(schema);
+    pub(super) fn take(&mut self, taken: &Taken) -> Result<(), String> {
         if self.dialect != Dialect::Anthropic {
             return taken.fits_openai();
         }
@@ -74,6 +72,12 @@ impl Left {
 }
 
 impl Taken {
+    pub(super) fn of(schema: &Value) -> Self {
+        let mut taken = Self::default();
+        taken.count(schema);
+        taken
+    }
+
     fn count(&mut self, schema: &Value) {
         let Some(object) = schema.as_object() else { return };
         if let Some(properties) = object.get("properties").and_then(Value::as_object) {

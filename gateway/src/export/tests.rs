@@ -8,7 +8,7 @@ fn tool<'a>(name: &'a str, schema: &'a Value) -> Tool<'a> {
         name,
         description: "Does it.",
         schema: Some(schema),
-        output_schema: None,
+        output_schema_json: "",
         destructive: false,
         idempotent: true,
         refuses_repairs: false,
@@ -16,7 +16,11 @@ fn tool<'a>(name: &'a str, schema: &'a Value) -> Tool<'a> {
 }
 
 fn one(schema: &Value, dialect: Dialect, strict: bool) -> Value {
-    export(&[tool("it", schema)], dialect, strict).tools.remove(0)
+    read(&export(&[tool("it", schema)], dialect, strict).tools[0])
+}
+
+fn read(definition: &str) -> Value {
+    serde_json::from_str(definition).unwrap()
 }
 
 fn openai_strict(schema: &Value) -> Value {
@@ -109,7 +113,7 @@ fn a_choice_at_the_top_keeps_all_its_branches_and_is_never_strict() {
     for dialect in [Dialect::OpenAi, Dialect::OpenAiResponses, Dialect::Anthropic, Dialect::Gemini, Dialect::DashScope]
     {
         let exported = export(&[tool("it", &schema)], dialect, true);
-        let text = exported.tools[0].to_string();
+        let text = &exported.tools[0];
         assert!(!text.contains("\"strict\":true"), "{text}");
         assert!(text.contains("Exactly one of these holds"), "{text}");
         assert!(text.contains("\"x\"") && text.contains("\"y\"") && text.contains("\"w\""), "{text}");
@@ -146,7 +150,7 @@ fn references_are_written_out_and_recursion_ends_in_text() {
 
 #[test]
 fn many_references_do_not_multiply() {
-    let references: Map<_, _> = (0..300).map(|at| (format!("p{at}"), json!({"$ref": "#/$defs/n"}))).collect();
+    let references: serde_json::Map<_, _> = (0..300).map(|at| (format!("p{at}"), json!({"$ref": "#/$defs/n"}))).collect();
     let schema = json!({"type": "object", "properties": references.clone(), "$defs": {
         "n": {"type": "object", "properties": references},
     }});
@@ -191,9 +195,9 @@ fn a_skill_that_refuses_repairs_is_not_strict_where_that_needs_them() {
     let schema = json!({"type": "object", "properties": {"a": {"type": "string"}}});
     let careful = Tool { refuses_repairs: true, ..tool("it", &schema) };
     let exported = export(&[careful], Dialect::OpenAi, true);
-    assert_eq!(exported.tools[0]["function"].get("strict"), None);
+    assert_eq!(read(&exported.tools[0])["function"].get("strict"), None);
     assert!(exported.notes[0].contains("not strict"));
-    assert_eq!(export(&[careful], Dialect::Anthropic, true).tools[0]["strict"], true);
+    assert_eq!(read(&export(&[careful], Dialect::Anthropic, true).tools[0])["strict"], true);
 }
 
 #[test]
@@ -202,7 +206,22 @@ fn anthropics_limits_are_shared_by_the_tools_that_become_strict() {
     let closed = property(json!({"type": "string"}));
     let tools: Vec<_> = (0..25).map(|_| tool("open", &open)).chain((0..25).map(|_| tool("closed", &closed))).collect();
     let exported = export(&tools, Dialect::Anthropic, true);
-    let strict = exported.tools.iter().filter(|tool| tool["strict"] == true).count();
+    let strict = exported.tools.iter().filter(|tool| read(tool)["strict"] == true).count();
     assert_eq!(strict, 20);
     assert_eq!(exported.names.len(), 50, "each has a name of its own");
+}
+
+#[test]
+fn a_tool_that_was_written_before_is_given_again_but_under_its_name_here() {
+    let schema = property(json!({"type": "string"}));
+    let forms: Vec<_> = (0..2).map(|_| Forms::default()).collect();
+    for dialect in Dialect::ALL {
+        for strict in [false, true] {
+            let known = |tools: &[(Tool<'_>, &Forms)]| export_known(tools, dialect, strict);
+            let once = known(&[(tool("a", &schema), &forms[0]), (tool("a", &schema), &forms[1])]);
+            assert_eq!(once, export(&[tool("a", &schema), tool("a", &schema)], dialect, strict));
+            let alone = known(&[(tool("a", &schema), &forms[1])]);
+            assert_eq!(alone, export(&[tool("a", &schema)], dialect, strict), "no name of a larger export");
+        }
+    }
 }
