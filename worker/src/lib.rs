@@ -145,7 +145,7 @@ async fn keep_up_to_date(worker: Arc<Worker>, strays: Arc<Strays>) {
         if let Err(error) = tokio::task::spawn_blocking(move || worker.registry.reload()).await {
             tracing::error!(%error, "the skill folders could not be reloaded");
         }
-        let found = tokio::task::spawn_blocking(move || strays.sweep()).await.unwrap_or_default();
+        let found = tokio::task::spawn_blocking(move || strays.look()).await.unwrap_or_default();
         if found > 0 {
             tracing::warn!(found, "killed processes that had escaped their supervisor");
         }

@@ -141,7 +141,7 @@ async fn sweep(strays: Arc<Strays>) {
     loop {
         tokio::time::sleep(LOOK).await;
         let strays = Arc::clone(&strays);
-        if let Ok(found @ 1..) = tokio::task::spawn_blocking(move || strays.sweep()).await {
+        if let Ok(found @ 1..) = tokio::task::spawn_blocking(move || strays.look()).await {
             tracing::warn!(found, "killed processes that had escaped their worker");
         }
     }

@@ -87,6 +87,19 @@ impl Strays {
         }
     }
 
+    /// [Sweeps](Self::sweep) if there is a child that is not known. Costs little while there is none, so it can be done
+    /// again and again. How many strays were alive.
+    pub fn look(&self) -> usize {
+        let children = tree::own_children();
+        // In this order, as in a sweep.
+        let known = self.lock();
+        if children.iter().all(|child| known.contains_key(child)) {
+            return 0;
+        }
+        drop(known);
+        self.sweep()
+    }
+
     /// Kills every stray with all its descendants, and reaps those that are dead. How many were alive. Reads all of
     /// `/proc` once: not for a thread that serves.
     pub fn sweep(&self) -> usize {

@@ -48,13 +48,26 @@ impl Snapshot {
     }
 }
 
-/// The children of this thread's process, in which this thread is the only one. Cheap where the kernel lists them.
+/// The children of this process. Cheap where the kernel lists them, but one may be missed while others end.
 pub(crate) fn own_children() -> Vec<i32> {
-    let own = rustix::process::getpid().as_raw_nonzero().get();
-    match std::fs::read_to_string(format!("/proc/self/task/{own}/children")) {
-        Ok(listed) => listed.split_ascii_whitespace().filter_map(|pid| pid.parse().ok()).collect(),
-        Err(_) => Snapshot::take().children(own).map(|child| child.pid).collect(),
+    listed_children().unwrap_or_else(|_| {
+        let own = rustix::process::getpid().as_raw_nonzero().get();
+        Snapshot::take().children(own).map(|child| child.pid).collect()
+    })
+}
+
+/// Each thread has its own.
+fn listed_children() -> std::io::Result<Vec<i32>> {
+    let mut found = Vec::new();
+    for thread in std::fs::read_dir("/proc/self/task")? {
+        match std::fs::read_to_string(thread?.path().join("children")) {
+            Ok(listed) => found.extend(listed.split_ascii_whitespace().filter_map(|pid| pid.parse::<i32>().ok())),
+            // The thread went, and its children are another's: read later, or at the next look.
+            Err(error) if error.raw_os_error() == Some(rustix::io::Errno::SRCH.raw_os_error()) => {}
+            Err(error) => return Err(error),
+        }
     }
+    Ok(found)
 }
 
 /// The parent of a process.
@@ -122,6 +135,7 @@ mod tests {
         let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
         let own = std::process::id() as i32;
         assert!(Snapshot::take().descendants(own).iter().any(|process| process.pid == child.id() as i32));
+        assert!(own_children().contains(&(child.id() as i32)), "whichever thread started it");
         child.kill().unwrap();
         child.wait().unwrap();
     }
