@@ -24,6 +24,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         file.source_code_info = None;
     }
     std::fs::write(out.join("openskill.v1.descriptors.bin"), reflected.encode_to_vec())?;
-    tonic_prost_build::configure().bytes(".").build_transport(false).compile_fds(compiled)?;
+    let builder = tonic_prost_build::configure().bytes(".").codec_path("crate::codec::Codec");
+    builder.build_transport(false).compile_fds(compiled)?;
     Ok(())
 }

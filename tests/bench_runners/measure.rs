@@ -1,10 +1,11 @@
-//! A closed loop: each caller has one call under way, all the time.
+//! A closed loop: each caller has one call under way, all the time. All callers run on one thread of their own: what they
+//! hand to each other between threads would be measured too.
 
 use std::time::{Duration, Instant};
 
 use openskill_proto::v1::skill_service_client::SkillServiceClient;
 use openskill_tests::system::{System, code, request};
-use tonic::transport::Channel;
+use tonic::transport::{Channel, Endpoint};
 
 use crate::contenders::Contender;
 
@@ -26,7 +27,18 @@ pub(crate) async fn measure(
     callers: usize,
     time: Duration,
 ) -> Result<Figures, String> {
-    let client = system.skills().await;
+    let (url, contender) = (system.url(), contender.clone());
+    let load = move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let runtime = runtime.map_err(|error| error.to_string())?;
+        runtime.block_on(figures(url, &contender, callers, time))
+    };
+    tokio::task::spawn_blocking(load).await.map_err(|error| error.to_string())?
+}
+
+async fn figures(url: String, contender: &Contender, callers: usize, time: Duration) -> Result<Figures, String> {
+    let endpoint = Endpoint::from_shared(url).map_err(|error| error.to_string())?;
+    let client = SkillServiceClient::new(endpoint.connect().await.map_err(|error| error.to_string())?);
     round(&client, contender, callers, time / 10).await?;
     let begun = Instant::now();
     let mut latencies = round(&client, contender, callers, time).await?;

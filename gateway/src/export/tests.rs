@@ -150,7 +150,8 @@ fn references_are_written_out_and_recursion_ends_in_text() {
 
 #[test]
 fn many_references_do_not_multiply() {
-    let references: serde_json::Map<_, _> = (0..300).map(|at| (format!("p{at}"), json!({"$ref": "#/$defs/n"}))).collect();
+    let references: serde_json::Map<_, _> =
+        (0..300).map(|at| (format!("p{at}"), json!({"$ref": "#/$defs/n"}))).collect();
     let schema = json!({"type": "object", "properties": references.clone(), "$defs": {
         "n": {"type": "object", "properties": references},
     }});
