@@ -43,20 +43,12 @@ impl Entry {
         Self { skill, definition, candidates, told: Arc::default() }
     }
 
-    /// With what is told of an older one, if that was told the same.
+    /// With what is told of an older one, if it is the same in everything.
     fn after(mut self, older: Option<&Arc<Self>>) -> Self {
-        if let Some(older) = older.filter(|older| self.is_told_as(older)) {
+        if let Some(older) = older.filter(|older| older.skill == self.skill) {
             self.told = Arc::clone(&older.told);
         }
         self
-    }
-
-    fn is_told_as(&self, other: &Self) -> bool {
-        let (own, old) = (&self.skill, &other.skill);
-        Arc::ptr_eq(&self.definition, &other.definition)
-            && (&own.id, &own.toolset, &own.description) == (&old.id, &old.toolset, &old.description)
-            && (&own.output_schema_json, own.destructive, own.idempotent)
-                == (&old.output_schema_json, old.destructive, old.idempotent)
     }
 
     /// The skill as words, to be found by.
@@ -266,15 +258,10 @@ mod tests {
         let definition = Arc::new(Definition::without_schema(Rules::default()));
         let entry = |skill: Skill| Entry::new(skill, Arc::clone(&definition), Vec::new());
         let older = Arc::new(entry(skill("a", "1")));
-        let keeps = |entry: Entry| Arc::ptr_eq(&entry.after(Some(&older)).told, &older.told);
-        assert!(keeps(entry(skill("a", "2"))), "no tool names its version");
-        let described = "Does more.".to_owned();
-        assert!(!keeps(entry(Skill { description: described, ..skill("a", "1") })));
-        assert!(!keeps(entry(Skill { destructive: true, ..skill("a", "1") })));
-        let output_schema_json = "{}".to_owned();
-        assert!(!keeps(entry(Skill { output_schema_json, ..skill("a", "1") })));
-        let compiled_anew = Arc::new(Definition::without_schema(Rules::default()));
-        assert!(!keeps(Entry::new(skill("a", "1"), compiled_anew, Vec::new())));
+        let keeps = |skill: Skill| Arc::ptr_eq(&entry(skill).after(Some(&older)).told, &older.told);
+        assert!(keeps(skill("a", "1")));
+        assert!(!keeps(Skill { description: "Does more.".to_owned(), ..skill("a", "1") }));
+        assert!(!keeps(Skill { input_schema_json: "{}".to_owned(), ..skill("a", "1") }));
     }
 
     #[test]

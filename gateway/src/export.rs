@@ -21,7 +21,7 @@ pub(crate) mod rank;
 mod subset;
 mod write;
 
-pub use forms::Forms;
+pub(crate) use forms::Forms;
 
 /// Model providers' shapes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -120,13 +120,13 @@ fn define(
     let mut notes = Vec::new();
     if left.is_strict() {
         let strict = forms.strict(tool, name, dialect);
-        let refused = match &*strict {
-            Ok(form) => left.take(&form.taken).err(),
-            Err(reason) => Some(reason.clone()),
+        let granted = match &*strict {
+            Ok(form) => left.take(&form.taken).map(|()| form),
+            Err(reason) => Err(reason.clone()),
         };
-        match (refused, &*strict) {
-            (None, Ok(form)) => return (form.text.clone(), form.notes.clone()),
-            (reason, _) => notes.extend(reason.map(|reason| format!("not strict: {reason}"))),
+        match granted {
+            Ok(form) => return (form.text.clone(), form.notes.clone()),
+            Err(reason) => notes.push(format!("not strict: {reason}")),
         }
     }
     let form = forms.plain(tool, name, dialect);

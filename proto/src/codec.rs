@@ -1,7 +1,8 @@
 //! Protobuf over gRPC, with buffers of a call's size.
 //!
-//! tonic begins each message stream with a buffer of 8 KiB, for each direction. A call has four of them and its messages
-//! have some hundred bytes; ten thousand calls that wait for a worker held 80 MB of nothing.
+//! tonic begins each message stream with a buffer of 8 KiB, for each direction, and the messages of a call have some hundred
+//! bytes. A request that waits to be sent keeps its buffer: of ten thousand calls in flight, those that waited for a place at
+//! the worker had 48 MB of them.
 
 use std::marker::PhantomData;
 
@@ -17,7 +18,7 @@ const BATCH_BYTES: usize = 32 * 1024;
 
 /// [`ProstCodec`], with smaller buffers.
 #[derive(Debug)]
-pub struct Codec<T, U>(PhantomData<(T, U)>);
+pub(crate) struct Codec<T, U>(PhantomData<(T, U)>);
 
 impl<T, U> Default for Codec<T, U> {
     fn default() -> Self {

@@ -3,7 +3,6 @@
 //! Depends on nothing else of openskill, and holds nothing that only one side needs.
 //!
 //! - [`v1`]: the generated messages, clients and servers of package `openskill.v1`
-//! - [`codec`]: how they are put on the wire
 //! - [`error`]: what each error code means for caller, circuit and status: one table
 //! - [`json`]: what both sides ask of JSON text before they parse it; [`schema`]: what of a skill's schema
 //! - [`trace`]: trace ids and W3C trace context
@@ -12,7 +11,7 @@
 //! - [`limits`]: bounds that no configuration can lift
 //! - [`local`]: the unix socket between two processes of one machine
 
-pub mod codec;
+mod codec;
 pub mod deadline;
 mod dialect;
 pub mod error;

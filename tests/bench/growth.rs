@@ -178,7 +178,9 @@ async fn line(axis: Axis, seconds: f64) -> Result<Vec<Point>, String> {
     for _ in 0..ROUNDS {
         for (index, (size, (running, target))) in systems.iter().enumerate() {
             running.go_on();
+            running.settle().await;
             let cell = measure(target.clone(), axis.callers(), timing, running.roots.clone()).await;
+            running.settle().await;
             running.stop();
             cells[index].push(cell.map_err(|reason| format!("at {size}: {reason}"))?);
         }

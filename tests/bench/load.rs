@@ -5,8 +5,8 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use tokio::sync::oneshot;
-use tokio::task::{JoinSet, LocalSet};
+use openskill_tests::own_thread::on_own_thread;
+use tokio::task::JoinSet;
 
 use crate::caller::{Caller, Failure, Target, dial};
 use crate::usage::Table;
@@ -65,12 +65,12 @@ type Shared = Rc<RefCell<State>>;
 
 /// Puts `callers` callers on a target whose processes descend from `roots`.
 pub(crate) async fn measure(target: Target, callers: usize, timing: Timing, roots: Vec<i32>) -> Result<Cell, String> {
-    on_a_thread(move || async move { cell(&target, callers, timing, roots).await }).await
+    on_own_thread(move || async move { cell(&target, callers, timing, roots).await }).await
 }
 
 /// Makes so many calls, as quickly as they go.
 pub(crate) async fn exhaust(target: Target, callers: usize, calls: usize) -> Result<(), String> {
-    on_a_thread(move || async move {
+    on_own_thread(move || async move {
         let shared = Shared::default();
         let mut tasks = JoinSet::new();
         for mut caller in dial(&target, callers).await? {
@@ -88,25 +88,6 @@ pub(crate) async fn exhaust(target: Target, callers: usize, calls: usize) -> Res
         Ok(())
     })
     .await
-}
-
-/// Runs this on a current-thread runtime on a thread of its own.
-async fn on_a_thread<T, F>(work: impl FnOnce() -> F + Send + 'static) -> Result<T, String>
-where
-    T: Send + 'static,
-    F: Future<Output = Result<T, String>>,
-{
-    let (sender, receiver) = oneshot::channel();
-    let thread = move || {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-        let ended = match runtime {
-            Ok(runtime) => LocalSet::new().block_on(&runtime, work()),
-            Err(error) => Err(error.to_string()),
-        };
-        let _ = sender.send(ended);
-    };
-    std::thread::Builder::new().name("load".to_owned()).spawn(thread).map_err(|error| error.to_string())?;
-    receiver.await.map_err(|_| "the load's thread panicked".to_owned())?
 }
 
 async fn cell(target: &Target, callers: usize, timing: Timing, roots: Vec<i32>) -> Result<Cell, String> {

@@ -7,6 +7,7 @@
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use openskill_tests::folder::Folder;
 use openskill_tests::processes;
@@ -19,6 +20,10 @@ use crate::usage::{Memory, Table, memory};
 pub(crate) mod bare;
 pub(crate) mod hosts;
 pub(crate) mod openskill;
+
+/// Who used no processor time for so long has settled; in ticks of ten milliseconds it would show. Some never rest.
+const SETTLED_AFTER: Duration = Duration::from_millis(30);
+const SETTLES_WITHIN: Duration = Duration::from_millis(300);
 
 /// What can be started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -118,9 +123,23 @@ impl Running {
         }
     }
 
-    /// Lets a stopped one go on.
+    /// Lets a stopped one go on. Those that others started come first, so that nobody finds them without an answer.
     pub(crate) fn go_on(&self) {
-        self.processes().into_iter().for_each(|pid| processes::send(pid, Signal::CONT));
+        self.processes().into_iter().rev().for_each(|pid| processes::send(pid, Signal::CONT));
+    }
+
+    /// Waits until it has done what calls left it to do: connections to close, lines to log, processes to bury.
+    pub(crate) async fn settle(&self) {
+        let begun = Instant::now();
+        let mut used = Table::read().cpu(&self.roots);
+        while begun.elapsed() < SETTLES_WITHIN {
+            tokio::time::sleep(SETTLED_AFTER).await;
+            let now = Table::read().cpu(&self.roots);
+            if now == used {
+                return;
+            }
+            used = now;
+        }
     }
 
     /// All, also those that are not measured.

@@ -14,8 +14,8 @@ use crate::stage::Stage;
 /// The longest that is measured in a cell, and the shortest.
 const SECONDS: (f64, f64) = (0.6, 0.2);
 
-/// What a cell takes beside: connecting, warming up, reading the process table.
-const BESIDE: f64 = 0.12;
+/// What a cell takes beside: stopping whoever was before, connecting, reading the process table.
+const BESIDE: f64 = 0.25;
 
 /// What goes before, to warm up, as a share of what is measured.
 const WARM: f64 = 0.2;

@@ -23,9 +23,14 @@ impl Stage {
     /// A place that runs while all others are stopped, or why it does not.
     pub(crate) async fn place(&mut self, place: Place) -> Result<&Running, String> {
         if self.awake != Some(place) {
-            let before = self.awake.take().and_then(|before| self.running.get(&before));
-            before.into_iter().for_each(Running::stop);
-            self.running.get(&place).into_iter().for_each(Running::go_on);
+            if let Some(before) = self.awake.take().and_then(|before| self.running.get(&before)) {
+                before.settle().await;
+                before.stop();
+            }
+            if let Some(running) = self.running.get(&place) {
+                running.go_on();
+                running.settle().await;
+            }
             self.awake = Some(place);
         }
         if let Some(reason) = self.refused.get(&place) {

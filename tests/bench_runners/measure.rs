@@ -1,9 +1,9 @@
-//! A closed loop: each caller has one call under way, all the time. All callers run on one thread of their own: what they
-//! hand to each other between threads would be measured too.
+//! A closed loop: each caller has one call under way, all the time.
 
 use std::time::{Duration, Instant};
 
 use openskill_proto::v1::skill_service_client::SkillServiceClient;
+use openskill_tests::own_thread::on_own_thread;
 use openskill_tests::system::{System, code, request};
 use tonic::transport::{Channel, Endpoint};
 
@@ -28,12 +28,7 @@ pub(crate) async fn measure(
     time: Duration,
 ) -> Result<Figures, String> {
     let (url, contender) = (system.url(), contender.clone());
-    let load = move || {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-        let runtime = runtime.map_err(|error| error.to_string())?;
-        runtime.block_on(figures(url, &contender, callers, time))
-    };
-    tokio::task::spawn_blocking(load).await.map_err(|error| error.to_string())?
+    on_own_thread(move || async move { figures(url, &contender, callers, time).await }).await
 }
 
 async fn figures(url: String, contender: &Contender, callers: usize, time: Duration) -> Result<Figures, String> {

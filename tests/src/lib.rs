@@ -7,6 +7,7 @@
 //! - [`folder`]: temporary folders; [`free`]: free ports
 //! - [`backend`]: a server that skills send requests to
 //! - [`alone`]: tests that run without others beside them
+//! - [`own_thread`]: load on a thread of its own
 //! - [`wait`]: waiting on conditions; [`interrupt`]: on being asked to stop
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stderr, missing_docs)]
@@ -17,6 +18,7 @@ pub mod containers;
 pub mod folder;
 pub mod free;
 pub mod interrupt;
+pub mod own_thread;
 pub mod processes;
 pub mod rest;
 pub mod system;

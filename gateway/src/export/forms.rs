@@ -2,16 +2,23 @@
 
 use std::borrow::Cow;
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::limits::Taken;
 use super::{Dialect, Tool, write};
 
+/// All that is kept, of all tools in all dialects. What finds no room is written each time.
+const MOST_KEPT_BYTES: usize = 64 << 20;
+
+/// What is kept now.
+static KEPT_BYTES: AtomicUsize = AtomicUsize::new(0);
+
 /// What is written of one version of a tool, for each dialect, when it is first asked for. Whoever keeps it forgets it
 /// when anything of the tool changes.
 #[derive(Debug, Default)]
-pub struct Forms {
-    plain: [OnceLock<Box<Form>>; Dialect::ALL.len()],
-    strict: [OnceLock<Strict>; Dialect::ALL.len()],
+pub(crate) struct Forms {
+    plain: [Place<Form>; Dialect::ALL.len()],
+    strict: [Place<Strict>; Dialect::ALL.len()],
 }
 
 /// A definition, under one name.
@@ -26,21 +33,80 @@ pub(super) struct Form {
     pub(super) taken: Taken,
 }
 
-/// A strict definition, or why it can't be one.
-pub(super) type Strict = Result<Box<Form>, String>;
+/// A strict definition, or why there can't be one.
+pub(super) type Strict = Result<Form, String>;
 
 impl Forms {
     /// The definition that leaves it to the model to write what fits.
-    pub(super) fn plain(&self, tool: &Tool<'_>, name: &str, dialect: Dialect) -> Cow<'_, Box<Form>> {
-        let kept = self.plain[dialect as usize].get_or_init(|| write::plain(tool, name, dialect));
-        // Another tool of this export has the usual name.
-        if kept.name == name { Cow::Borrowed(kept) } else { Cow::Owned(write::plain(tool, name, dialect)) }
+    pub(super) fn plain(&self, tool: &Tool<'_>, name: &str, dialect: Dialect) -> Cow<'_, Form> {
+        get(&self.plain[dialect as usize], name, || write::plain(tool, name, dialect))
     }
 
     /// The definition by which a model can only write what fits.
     pub(super) fn strict(&self, tool: &Tool<'_>, name: &str, dialect: Dialect) -> Cow<'_, Strict> {
-        let kept = self.strict[dialect as usize].get_or_init(|| write::strict(tool, name, dialect));
-        let fits = kept.as_ref().map_or(true, |form| form.name == name);
-        if fits { Cow::Borrowed(kept) } else { Cow::Owned(write::strict(tool, name, dialect)) }
+        get(&self.strict[dialect as usize], name, || write::strict(tool, name, dialect))
+    }
+}
+
+/// What a place is for.
+trait Written: Clone {
+    fn form(&self) -> Option<&Form>;
+}
+
+impl Written for Form {
+    fn form(&self) -> Option<&Form> {
+        Some(self)
+    }
+}
+
+impl Written for Strict {
+    fn form(&self) -> Option<&Form> {
+        self.as_ref().ok()
+    }
+}
+
+type Place<T> = OnceLock<Box<Kept<T>>>;
+
+/// What is in a place, or was just written for it.
+fn get<'a, T: Written>(place: &'a Place<T>, name: &str, write: impl Fn() -> T) -> Cow<'a, T> {
+    if place.get().is_none() {
+        let written = write();
+        let Some(kept) = Kept::new(&written) else { return Cow::Owned(written) };
+        // Somebody else may have been quicker, with the same.
+        drop(place.set(Box::new(kept)));
+    }
+    match place.get() {
+        Some(kept) if kept.written.form().is_none_or(|form| form.name == name) => Cow::Borrowed(&kept.written),
+        // It was written where another tool had this name.
+        _ => Cow::Owned(write()),
+    }
+}
+
+/// What has its share of [`MOST_KEPT_BYTES`].
+#[derive(Debug)]
+struct Kept<T> {
+    written: T,
+    bytes: usize,
+}
+
+impl<T: Written> Kept<T> {
+    /// None: there is no room.
+    fn new(written: &T) -> Option<Self> {
+        let bytes = size_of::<Self>() + written.form().map_or(0, Form::bytes);
+        let room = |kept: usize| kept.checked_add(bytes).filter(|kept| *kept <= MOST_KEPT_BYTES);
+        KEPT_BYTES.fetch_update(Ordering::Relaxed, Ordering::Relaxed, room).ok()?;
+        Some(Self { written: written.clone(), bytes })
+    }
+}
+
+impl<T> Drop for Kept<T> {
+    fn drop(&mut self) {
+        KEPT_BYTES.fetch_sub(self.bytes, Ordering::Relaxed);
+    }
+}
+
+impl Form {
+    fn bytes(&self) -> usize {
+        self.name.len() + self.text.len() + self.notes.iter().map(String::len).sum::<usize>()
     }
 }

@@ -215,14 +215,17 @@ fn anthropics_limits_are_shared_by_the_tools_that_become_strict() {
 #[test]
 fn a_tool_that_was_written_before_is_given_again_but_under_its_name_here() {
     let schema = property(json!({"type": "string"}));
-    let forms: Vec<_> = (0..2).map(|_| Forms::default()).collect();
+    let now = tool("a", &schema);
+    let changed = Tool { description: "Whoever keeps what was written forgets it then.", ..now };
     for dialect in Dialect::ALL {
         for strict in [false, true] {
+            let forms: Vec<_> = (0..2).map(|_| Forms::default()).collect();
             let known = |tools: &[(Tool<'_>, &Forms)]| export_known(tools, dialect, strict);
-            let once = known(&[(tool("a", &schema), &forms[0]), (tool("a", &schema), &forms[1])]);
-            assert_eq!(once, export(&[tool("a", &schema), tool("a", &schema)], dialect, strict));
-            let alone = known(&[(tool("a", &schema), &forms[1])]);
-            assert_eq!(alone, export(&[tool("a", &schema)], dialect, strict), "no name of a larger export");
+            let both = known(&[(now, &forms[0]), (now, &forms[1])]);
+            assert_eq!(both, export(&[now, now], dialect, strict));
+            assert_eq!(known(&[(changed, &forms[0])]).tools[0], both.tools[0], "it was kept");
+            // The second was written under another name.
+            assert_eq!(known(&[(now, &forms[1])]), export(&[now], dialect, strict));
         }
     }
 }

@@ -11,7 +11,7 @@ use super::subset::Subset;
 use super::{Dialect, Tool};
 
 /// Its definition, as far as the provider's subset goes.
-pub(super) fn plain(tool: &Tool<'_>, name: &str, dialect: Dialect) -> Box<Form> {
+pub(super) fn plain(tool: &Tool<'_>, name: &str, dialect: Dialect) -> Form {
     if dialect == Dialect::Mcp {
         return form(name, &mcp(tool, name), Vec::new(), Taken::default());
     }
@@ -37,8 +37,8 @@ pub(super) fn strict(tool: &Tool<'_>, name: &str, dialect: Dialect) -> Strict {
     Ok(form(name, &definition, notes, taken))
 }
 
-fn form(name: &str, definition: &Value, notes: Vec<String>, taken: Taken) -> Box<Form> {
-    Box::new(Form { name: name.to_owned(), text: definition.to_string(), notes, taken })
+fn form(name: &str, definition: &Value, notes: Vec<String>, taken: Taken) -> Form {
+    Form { name: name.to_owned(), text: definition.to_string(), notes, taken }
 }
 
 /// Its schema; a tool without one takes any object.

@@ -90,7 +90,7 @@ impl Strays {
     /// [Sweeps](Self::sweep) if there is a child that is not known. Costs little while there is none, so it can be done
     /// again and again. How many strays were alive.
     pub fn look(&self) -> usize {
-        let children = tree::own_children();
+        let children = tree::children_of_all_threads();
         // In this order, as in a sweep.
         let known = self.lock();
         if children.iter().all(|child| known.contains_key(child)) {
@@ -144,11 +144,12 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The time of a dead worker's sentinel begins.
-fn bury(workers: &mut [Watched], now: Instant, is_dead: impl Fn(i32) -> bool) {
+/// The time of a dead worker's sentinel begins; a worker whose sentinel's time is over is forgotten.
+fn bury(workers: &mut Vec<Watched>, now: Instant, is_dead: impl Fn(i32) -> bool) {
     for it in workers.iter_mut().filter(|it| it.until.is_none() && is_dead(it.worker)) {
         it.until = Some(now + SPARED_FOR);
     }
+    workers.retain(|it| it.until.is_none_or(|until| now < until));
 }
 
 /// One for each dead worker, and always the same.

@@ -1,6 +1,7 @@
 //! Who descends from whom, read from `/proc`.
 
 use std::collections::HashMap;
+use std::path::Path;
 use std::str::SplitAsciiWhitespace;
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -48,26 +49,44 @@ impl Snapshot {
     }
 }
 
-/// The children of this process. Cheap where the kernel lists them, but one may be missed while others end.
+/// The children of this thread's process, in which this thread is the only one. Cheap where the kernel lists them.
 pub(crate) fn own_children() -> Vec<i32> {
-    listed_children().unwrap_or_else(|_| {
-        let own = rustix::process::getpid().as_raw_nonzero().get();
-        Snapshot::take().children(own).map(|child| child.pid).collect()
-    })
+    let own = own_pid();
+    listed(Path::new(&format!("/proc/self/task/{own}"))).unwrap_or_else(|_| children_of(own))
 }
 
-/// Each thread has its own.
-fn listed_children() -> std::io::Result<Vec<i32>> {
+/// The children that any thread of this process started, or that came to it. Cheap where the kernel lists them; one may be
+/// missed while others end.
+pub(crate) fn children_of_all_threads() -> Vec<i32> {
+    listed_of_all_threads().unwrap_or_else(|_| children_of(own_pid()))
+}
+
+fn own_pid() -> i32 {
+    rustix::process::getpid().as_raw_nonzero().get()
+}
+
+fn children_of(pid: i32) -> Vec<i32> {
+    Snapshot::take().children(pid).map(|child| child.pid).collect()
+}
+
+fn listed_of_all_threads() -> std::io::Result<Vec<i32>> {
     let mut found = Vec::new();
     for thread in std::fs::read_dir("/proc/self/task")? {
-        match std::fs::read_to_string(thread?.path().join("children")) {
-            Ok(listed) => found.extend(listed.split_ascii_whitespace().filter_map(|pid| pid.parse::<i32>().ok())),
-            // The thread went, and its children are another's: read later, or at the next look.
-            Err(error) if error.raw_os_error() == Some(rustix::io::Errno::SRCH.raw_os_error()) => {}
+        let folder = thread?.path();
+        match listed(&folder) {
+            Ok(children) => found.extend(children),
+            // The thread went: its children are another's by now.
+            Err(_) if !folder.exists() => {}
             Err(error) => return Err(error),
         }
     }
     Ok(found)
+}
+
+/// What the kernel lists for a thread. Not every kernel does.
+fn listed(thread: &Path) -> std::io::Result<Vec<i32>> {
+    let text = std::fs::read_to_string(thread.join("children"))?;
+    Ok(text.split_ascii_whitespace().filter_map(|pid| pid.parse().ok()).collect())
 }
 
 /// The parent of a process.
@@ -135,7 +154,11 @@ mod tests {
         let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
         let own = std::process::id() as i32;
         assert!(Snapshot::take().descendants(own).iter().any(|process| process.pid == child.id() as i32));
-        assert!(own_children().contains(&(child.id() as i32)), "whichever thread started it");
+        assert!(children_of_all_threads().contains(&(child.id() as i32)));
+        match listed_of_all_threads() {
+            Ok(listed) => assert!(listed.contains(&(child.id() as i32)), "whichever thread started it"),
+            Err(error) => eprintln!("skipped: this kernel lists no children: {error}"),
+        }
         child.kill().unwrap();
         child.wait().unwrap();
     }
