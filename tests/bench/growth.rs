@@ -171,17 +171,15 @@ async fn line(axis: Axis, seconds: f64) -> Result<Vec<Point>, String> {
     let mut systems = Vec::new();
     for size in axis.sizes() {
         let (running, target) = axis.start(*size).await.map_err(|reason| format!("at {size}: {reason}"))?;
-        running.stop();
+        running.stop().await;
         systems.push((*size, (running, target)));
     }
     let mut cells = vec![Vec::new(); systems.len()];
     for _ in 0..ROUNDS {
         for (index, (size, (running, target))) in systems.iter().enumerate() {
-            running.go_on();
-            running.settle().await;
+            running.go_on().await;
             let cell = measure(target.clone(), axis.callers(), timing, running.roots.clone()).await;
-            running.settle().await;
-            running.stop();
+            running.stop().await;
             cells[index].push(cell.map_err(|reason| format!("at {size}: {reason}"))?);
         }
     }

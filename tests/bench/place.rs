@@ -88,7 +88,7 @@ impl Place {
 impl Drop for Running {
     fn drop(&mut self) {
         // Stopped, it would not hear that it is to end.
-        self.go_on();
+        self.wake();
     }
 }
 
@@ -110,8 +110,10 @@ impl Running {
         self.children.push(child);
     }
 
-    /// Stops it, with all its processes: what they do while nobody calls takes nothing from whoever is measured.
-    pub(crate) fn stop(&self) {
+    /// Stops it when it has settled, with all its processes: what they do while nobody calls takes nothing from whoever is
+    /// measured.
+    pub(crate) async fn stop(&self) {
+        self.settle().await;
         let mut stopped = BTreeSet::new();
         // Until no process comes to light that was born meanwhile.
         loop {
@@ -123,13 +125,19 @@ impl Running {
         }
     }
 
-    /// Lets a stopped one go on. Those that others started come first, so that nobody finds them without an answer.
-    pub(crate) fn go_on(&self) {
+    /// Lets a stopped one go on, until it has settled.
+    pub(crate) async fn go_on(&self) {
+        self.wake();
+        self.settle().await;
+    }
+
+    /// Those that others started come first, so that nobody finds them without an answer.
+    fn wake(&self) {
         self.processes().into_iter().rev().for_each(|pid| processes::send(pid, Signal::CONT));
     }
 
-    /// Waits until it has done what calls left it to do: connections to close, lines to log, processes to bury.
-    pub(crate) async fn settle(&self) {
+    /// Waits until it has done what was left to do: connections to close, lines to log, processes to bury.
+    async fn settle(&self) {
         let begun = Instant::now();
         let mut used = Table::read().cpu(&self.roots);
         while begun.elapsed() < SETTLES_WITHIN {

@@ -24,12 +24,10 @@ impl Stage {
     pub(crate) async fn place(&mut self, place: Place) -> Result<&Running, String> {
         if self.awake != Some(place) {
             if let Some(before) = self.awake.take().and_then(|before| self.running.get(&before)) {
-                before.settle().await;
-                before.stop();
+                before.stop().await;
             }
             if let Some(running) = self.running.get(&place) {
-                running.go_on();
-                running.settle().await;
+                running.go_on().await;
             }
             self.awake = Some(place);
         }

@@ -70,10 +70,11 @@ type Place<T> = OnceLock<Box<Kept<T>>>;
 /// What is in a place, or was just written for it.
 fn get<'a, T: Written>(place: &'a Place<T>, name: &str, write: impl Fn() -> T) -> Cow<'a, T> {
     if place.get().is_none() {
-        let written = write();
-        let Some(kept) = Kept::new(&written) else { return Cow::Owned(written) };
-        // Somebody else may have been quicker, with the same.
-        drop(place.set(Box::new(kept)));
+        match Kept::new(write()) {
+            // Somebody else may have been quicker, with the same.
+            Ok(kept) => drop(place.set(Box::new(kept))),
+            Err(written) => return Cow::Owned(written),
+        }
     }
     match place.get() {
         Some(kept) if kept.written.form().is_none_or(|form| form.name == name) => Cow::Borrowed(&kept.written),
@@ -90,12 +91,14 @@ struct Kept<T> {
 }
 
 impl<T: Written> Kept<T> {
-    /// None: there is no room.
-    fn new(written: &T) -> Option<Self> {
+    /// Gives it back if there is no room.
+    fn new(written: T) -> Result<Self, T> {
         let bytes = size_of::<Self>() + written.form().map_or(0, Form::bytes);
         let room = |kept: usize| kept.checked_add(bytes).filter(|kept| *kept <= MOST_KEPT_BYTES);
-        KEPT_BYTES.fetch_update(Ordering::Relaxed, Ordering::Relaxed, room).ok()?;
-        Some(Self { written: written.clone(), bytes })
+        match KEPT_BYTES.fetch_update(Ordering::Relaxed, Ordering::Relaxed, room) {
+            Ok(_) => Ok(Self { written, bytes }),
+            Err(_) => Err(written),
+        }
     }
 }
 

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, WaitOptions, getpid, set_child_subreaper, waitpid};
 
-use super::tree::{self, Snapshot};
+use super::tree::{self, Snapshot, own_pid};
 
 /// The one argument that makes the openskill binary a sentinel: the end of a dead worker's containers.
 pub const SENTINEL: &str = "sentinel";
@@ -35,6 +35,12 @@ struct Watched {
     /// When its sentinel's time is over. Counted from when the worker was seen to be dead.
     until: Option<Instant>,
     sentinel: Option<i32>,
+}
+
+impl Watched {
+    fn is_over(&self, now: Instant) -> bool {
+        self.until.is_some_and(|until| now >= until)
+    }
 }
 
 impl Strays {
@@ -149,12 +155,12 @@ fn bury(workers: &mut Vec<Watched>, now: Instant, is_dead: impl Fn(i32) -> bool)
     for it in workers.iter_mut().filter(|it| it.until.is_none() && is_dead(it.worker)) {
         it.until = Some(now + SPARED_FOR);
     }
-    workers.retain(|it| it.until.is_none_or(|until| now < until));
+    workers.retain(|it| !it.is_over(now));
 }
 
 /// One for each dead worker, and always the same.
 fn spare(workers: &mut Vec<Watched>, sentinels: &[i32], now: Instant) -> Vec<i32> {
-    workers.retain(|it| it.until.is_none_or(|until| now < until));
+    workers.retain(|it| !it.is_over(now));
     let mut spared = Vec::new();
     for pid in sentinels {
         let its_own = workers.iter().position(|it| it.sentinel == Some(*pid));
@@ -181,10 +187,6 @@ fn is_sentinel(pid: i32) -> bool {
 /// Whether a process is stopped (SIGSTOP), so that it can neither serve nor notice anything.
 pub fn is_stopped(pid: u32) -> bool {
     tree::state(pid as i32).is_some_and(|state| state == 'T')
-}
-
-fn own_pid() -> i32 {
-    getpid().as_raw_nonzero().get()
 }
 
 #[cfg(test)]

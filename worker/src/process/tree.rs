@@ -61,7 +61,8 @@ pub(crate) fn children_of_all_threads() -> Vec<i32> {
     listed_of_all_threads().unwrap_or_else(|_| children_of(own_pid()))
 }
 
-fn own_pid() -> i32 {
+/// The number of this process.
+pub(super) fn own_pid() -> i32 {
     rustix::process::getpid().as_raw_nonzero().get()
 }
 
