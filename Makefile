@@ -69,7 +69,7 @@ bench-instructions: need-rust need-valgrind ## Count the instructions of a call'
 	OPENSKILL_RECORD_INSTRUCTIONS=$(RECORD) cargo test --locked --release -p openskill-gateway --lib -- \
 		--exact instructions::counts_are_as_recorded --ignored --nocapture
 
-bench-runners: build ## Measure what a call costs on each runner, about three minutes (ARGS="--seconds 2 --only fork")
+bench-runners: build ## Measure what a call costs on each runner, about six minutes (ARGS="--rounds 2 --only fork")
 	OPENSKILL_BIN=$(BINARY) cargo run --locked --release -p openskill-tests --bin bench-runners -- $(ARGS)
 
 flamegraph: build ## Draw where the gateway's time goes under load, to target/flamegraph.svg (needs perf and inferno)

@@ -6,6 +6,7 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use openskill_tests::own_thread::on_own_thread;
+use openskill_tests::quantile::{median, quantile};
 use tokio::task::JoinSet;
 
 use crate::caller::{Caller, Failure, Target, dial};
@@ -196,14 +197,13 @@ async fn processor_time(roots: &[i32]) -> Duration {
     tokio::task::spawn_blocking(move || Table::read().cpu(&roots)).await.unwrap_or_default()
 }
 
-fn figures(mut calls: Vec<Duration>, span: Span) -> Result<Cell, String> {
-    calls.sort_unstable();
-    let at = |share: f64| calls[((calls.len() - 1) as f64 * share) as usize];
+fn figures(calls: Vec<Duration>, span: Span) -> Result<Cell, String> {
     let elapsed = span.elapsed.as_secs_f64();
     if calls.is_empty() {
         return Err(format!("no call ended within {elapsed:.1} s"));
     }
     let per_second = calls.len() as f64 / elapsed;
     let cpu = span.cpu.div_f64(calls.len() as f64);
-    Ok(Cell { per_second, p50: at(0.5), p99: at(0.99), cpu, ..Cell::default() })
+    let (p50, p99) = (median(calls.clone()), quantile(calls, 0.99));
+    Ok(Cell { per_second, p50, p99, cpu, ..Cell::default() })
 }

@@ -17,6 +17,13 @@ pub(crate) struct Contender {
     pub(crate) input: Value,
 }
 
+impl Contender {
+    /// Whether it is a script that the worker's Python runs.
+    pub(crate) fn is_script(&self) -> bool {
+        self.name.starts_with("`cli:python`")
+    }
+}
+
 /// The script, the same for each way of running it.
 const SCRIPT: &str = "import json\nimport sys\n\ncall = json.load(sys.stdin)\nprint(json.dumps({\"echoed\": call[\"input\"][\"text\"]}))\n";
 

@@ -4,10 +4,14 @@ use std::time::{Duration, Instant};
 
 use openskill_proto::v1::skill_service_client::SkillServiceClient;
 use openskill_tests::own_thread::on_own_thread;
+use openskill_tests::quantile::{median, quantile};
 use openskill_tests::system::{System, code, request};
 use tonic::transport::{Channel, Endpoint};
 
 use crate::contenders::Contender;
+
+/// What goes before, to warm up, as a share of what is measured.
+const WARM: f64 = 0.3;
 
 pub(crate) struct Figures {
     pub(crate) per_second: f64,
@@ -20,7 +24,7 @@ pub(crate) async fn once(system: &System, contender: &Contender) -> Result<(), S
     call(&mut system.skills().await, contender).await.map(|_| ())
 }
 
-/// `callers` callers for `time`, after a tenth of it to warm up.
+/// `callers` callers for `time`, after a third of it to warm up.
 pub(crate) async fn measure(
     system: &System,
     contender: &Contender,
@@ -34,13 +38,12 @@ pub(crate) async fn measure(
 async fn figures(url: String, contender: &Contender, callers: usize, time: Duration) -> Result<Figures, String> {
     let endpoint = Endpoint::from_shared(url).map_err(|error| error.to_string())?;
     let client = SkillServiceClient::new(endpoint.connect().await.map_err(|error| error.to_string())?);
-    round(&client, contender, callers, time / 10).await?;
+    round(&client, contender, callers, time.mul_f64(WARM)).await?;
     let begun = Instant::now();
-    let mut latencies = round(&client, contender, callers, time).await?;
+    let latencies = round(&client, contender, callers, time).await?;
     let elapsed = begun.elapsed().as_secs_f64();
-    latencies.sort_unstable();
-    let at = |share: f64| latencies[((latencies.len() - 1) as f64 * share) as usize];
-    Ok(Figures { per_second: latencies.len() as f64 / elapsed, p50: at(0.5), p99: at(0.99) })
+    let per_second = latencies.len() as f64 / elapsed;
+    Ok(Figures { per_second, p50: median(latencies.clone()), p99: quantile(latencies, 0.99) })
 }
 
 async fn round(

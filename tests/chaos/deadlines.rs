@@ -15,7 +15,8 @@ use crate::settings::Settings;
 use crate::sightings::Sightings;
 use crate::skills;
 use crate::stage::{Plan, Stage};
-use crate::table::{Row, milliseconds, quantile};
+use crate::table::{Row, milliseconds};
+use openskill_tests::quantile::quantile;
 
 const CALLS: usize = 5000;
 const CANCELLED: usize = 200;

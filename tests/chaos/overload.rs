@@ -13,7 +13,8 @@ use crate::random::Random;
 use crate::settings::Settings;
 use crate::skills;
 use crate::stage::{Plan, Stage};
-use crate::table::{Row, milliseconds, percent, quantile, share};
+use crate::table::{Row, milliseconds, percent, share};
+use openskill_tests::quantile::quantile;
 
 const DEADLINE: Duration = Duration::from_secs(2);
 

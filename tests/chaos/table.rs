@@ -70,13 +70,6 @@ pub(crate) fn milliseconds(time: Duration) -> String {
     format!("{:.0} ms", time.as_secs_f64() * 1000.0)
 }
 
-/// The value that `share` of all are at most. Zero if there are none.
-pub(crate) fn quantile(mut values: Vec<Duration>, share: f64) -> Duration {
-    values.sort_unstable();
-    let rank = (values.len() as f64 * share).ceil() as usize;
-    values.get(rank.saturating_sub(1).min(values.len().saturating_sub(1))).copied().unwrap_or_default()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -88,13 +81,5 @@ mod tests {
         assert!(table.holds());
         table.add("faults", vec![Row::none("lost", 1)]);
         assert!(!table.holds() && table.text().contains("| faults | lost | 1 | 0 | NO |"), "{}", table.text());
-    }
-
-    #[test]
-    fn quantiles_are_values_that_were_there() {
-        let values: Vec<_> = (1..=100).map(Duration::from_millis).collect();
-        assert_eq!(quantile(values.clone(), 0.99), Duration::from_millis(99));
-        assert_eq!(quantile(values, 1.0), Duration::from_millis(100));
-        assert_eq!(quantile(Vec::new(), 0.99), Duration::ZERO);
     }
 }

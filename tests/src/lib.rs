@@ -8,6 +8,7 @@
 //! - [`backend`]: a server that skills send requests to
 //! - [`alone`]: tests that run without others beside them
 //! - [`own_thread`]: load on a thread of its own
+//! - [`quantile`]: medians and percentiles
 //! - [`wait`]: waiting on conditions; [`interrupt`]: on being asked to stop
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stderr, missing_docs)]
@@ -20,6 +21,7 @@ pub mod free;
 pub mod interrupt;
 pub mod own_thread;
 pub mod processes;
+pub mod quantile;
 pub mod rest;
 pub mod system;
 pub mod wait;

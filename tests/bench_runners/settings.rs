@@ -1,0 +1,52 @@
+//! What the benchmark was asked for.
+
+use std::time::Duration;
+
+pub(crate) const USAGE: &str = "bench-runners [--only SKILL] [--rounds N] [--seconds S] [--python PATH]...
+
+  --only      skills whose id contains this: process, fork, shared, exec, inproc, tools, http, docker
+  --rounds    each cell is measured so often, 5 if not given; what is told are medians
+  --seconds   measured in each cell of a round, 1 if not given
+  --python    runs the script; OPENSKILL_PYTHON or python3 if not given. Of each further one only the
+              rows of cli:python are measured, in the same rounds";
+
+#[derive(Debug)]
+pub(crate) struct Settings {
+    only: Option<String>,
+    pub(crate) rounds: usize,
+    pub(crate) time: Duration,
+    /// At least one.
+    pub(crate) pythons: Vec<String>,
+}
+
+impl Settings {
+    pub(crate) fn read(mut arguments: impl Iterator<Item = String>) -> Result<Self, String> {
+        let mut settings = Self { only: None, rounds: 5, time: Duration::from_secs(1), pythons: Vec::new() };
+        while let Some(name) = arguments.next() {
+            let value = arguments.next().ok_or_else(|| format!("{name} has no value"))?;
+            settings.set(&name, &value).ok_or_else(|| format!("'{name} {value}' is not understood"))?;
+        }
+        if settings.pythons.is_empty() {
+            settings.pythons.push(std::env::var("OPENSKILL_PYTHON").unwrap_or_else(|_| "python3".to_owned()));
+        }
+        Ok(settings)
+    }
+
+    fn set(&mut self, name: &str, value: &str) -> Option<()> {
+        match name {
+            "--only" => self.only = Some(value.to_owned()),
+            "--rounds" => self.rounds = value.parse().ok().filter(|rounds| (1..=100).contains(rounds))?,
+            "--seconds" => {
+                let seconds = value.parse().ok().filter(|seconds| (0.1..=60.0).contains(seconds))?;
+                self.time = Duration::from_secs_f64(seconds);
+            }
+            "--python" => self.pythons.push(value.to_owned()),
+            _ => return None,
+        }
+        Some(())
+    }
+
+    pub(crate) fn wants(&self, skill: &str) -> bool {
+        self.only.as_ref().is_none_or(|only| skill.contains(only))
+    }
+}

@@ -1,0 +1,34 @@
+//! One rule for medians and percentiles, in all that is measured.
+
+/// The least value that `share` of all are at most (the nearest rank): with 0.5 the median, of an even number the lower of
+/// the two. The default, such as zero, if there are none.
+pub fn quantile<T: Copy + PartialOrd + Default>(mut values: Vec<T>, share: f64) -> T {
+    values.sort_unstable_by(|a, b| a.partial_cmp(b).unwrap_or(std::cmp::Ordering::Equal));
+    let rank = (values.len() as f64 * share).ceil() as usize;
+    values.get(rank.clamp(1, values.len().max(1)) - 1).copied().unwrap_or_default()
+}
+
+/// The middle value.
+pub fn median<T: Copy + PartialOrd + Default>(values: Vec<T>) -> T {
+    quantile(values, 0.5)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_middle_is_a_value_that_was_there() {
+        assert_eq!(median(vec![3, 1, 2]), 2);
+        assert_eq!(median(vec![4.0, 1.0, 2.0, 9.0]), 2.0);
+        assert_eq!(median(Vec::<u64>::new()), 0);
+    }
+
+    #[test]
+    fn so_many_are_at_most_the_quantile() {
+        let values: Vec<_> = (1..=100).collect();
+        assert_eq!(quantile(values.clone(), 0.99), 99);
+        assert_eq!(quantile(values.clone(), 1.0), 100);
+        assert_eq!(quantile(values, 0.0), 1);
+    }
+}
