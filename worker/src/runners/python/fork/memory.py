@@ -6,6 +6,7 @@ How interpreter and C library keep their memory is guessed at here. Where a gues
 """
 
 import ctypes
+import gc
 
 HUGE_PAGE_BYTES = 1 << 21
 PROT_READ, PROT_WRITE, PROT_EXEC = 1, 2, 4
@@ -24,6 +25,46 @@ PIECE_BYTES = (*(1 << power for power in range(16, 10, -1)), *range(1032, 23, -1
 # At most so many of a size, and bytes of all sizes.
 MOST_FILLERS = 256
 MOST_BYTES = 4 << 20
+# What nobody waits for the end of: without it there would be no more to do than to free its memory.
+LASTING = {
+    types.FunctionType, types.BuiltinFunctionType, types.MethodDescriptorType, types.WrapperDescriptorType, types.GetSetDescriptorType,
+    types.MemberDescriptorType, types.ClassMethodDescriptorType, property, classmethod, staticmethod,
+}
+CONSTANT = {str, bytes, int, float}
+
+
+def make_immortal():
+    """Has the interpreter no longer count who refers to functions, code, types, modules and constants that are here now. The counts
+    are next to them: each child that only calls a function would copy its page. CPython has counts that stay as they are since 3.12,
+    and None has one."""
+    count = ctypes.c_uint32.from_address
+    forever = count(id(None)).value
+    many = [None] * 1000
+    if not forever == count(id(None)).value == sys.getrefcount(None):
+        return  # it counts them all, or elsewhere
+    del many
+
+    def keep(it):
+        count(id(it)).value = forever
+
+    def keep_code(code):
+        keep(code)
+        for constant in code.co_consts:
+            if type(constant) is types.CodeType:
+                keep_code(constant)
+            elif type(constant) in CONSTANT:
+                keep(constant)
+
+    for it in gc.get_objects():
+        # What types and modules consist of goes with them.
+        whole = issubclass(type(it), (type, types.ModuleType))
+        if whole or type(it) in LASTING:
+            keep(it)
+        for part in gc.get_referents(it):
+            if type(part) in CONSTANT or (whole and type(part) in (dict, tuple)):
+                keep(part)
+            elif type(part) is types.CodeType:
+                keep_code(part)
 
 
 def lay_out():
