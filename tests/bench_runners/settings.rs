@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-pub(crate) const USAGE: &str = "bench-runners [--only SKILL] [--rounds N] [--seconds S] [--python PATH]...
+pub(crate) const USAGE: &str = "bench-runners [--only SKILL,SKILL] [--rounds N] [--seconds S] [--python PATH]...
 
-  --only      skills whose id contains this: process, fork, shared, exec, inproc, tools, http, docker
+  --only      skills whose id contains one of these: process, fork, shared, exec, inproc, tools, http, docker
   --rounds    each cell is measured so often, 5 if not given; what is told are medians
   --seconds   measured in each cell of a round, 1 if not given
   --python    runs the script; OPENSKILL_PYTHON or python3 if not given. Of each further one only the
@@ -12,7 +12,7 @@ pub(crate) const USAGE: &str = "bench-runners [--only SKILL] [--rounds N] [--sec
 
 #[derive(Debug)]
 pub(crate) struct Settings {
-    only: Option<String>,
+    only: Vec<String>,
     pub(crate) rounds: usize,
     pub(crate) time: Duration,
     /// At least one.
@@ -21,7 +21,7 @@ pub(crate) struct Settings {
 
 impl Settings {
     pub(crate) fn read(mut arguments: impl Iterator<Item = String>) -> Result<Self, String> {
-        let mut settings = Self { only: None, rounds: 5, time: Duration::from_secs(1), pythons: Vec::new() };
+        let mut settings = Self { only: Vec::new(), rounds: 5, time: Duration::from_secs(1), pythons: Vec::new() };
         while let Some(name) = arguments.next() {
             let value = arguments.next().ok_or_else(|| format!("{name} has no value"))?;
             settings.set(&name, &value).ok_or_else(|| format!("'{name} {value}' is not understood"))?;
@@ -34,7 +34,7 @@ impl Settings {
 
     fn set(&mut self, name: &str, value: &str) -> Option<()> {
         match name {
-            "--only" => self.only = Some(value.to_owned()),
+            "--only" => self.only = value.split(',').map(str::to_owned).collect(),
             "--rounds" => self.rounds = value.parse().ok().filter(|rounds| (1..=100).contains(rounds))?,
             "--seconds" => {
                 let seconds = value.parse().ok().filter(|seconds| (0.1..=60.0).contains(seconds))?;
@@ -47,6 +47,6 @@ impl Settings {
     }
 
     pub(crate) fn wants(&self, skill: &str) -> bool {
-        self.only.as_ref().is_none_or(|only| skill.contains(only))
+        self.only.is_empty() || self.only.iter().any(|part| skill.contains(part.as_str()))
     }
 }
