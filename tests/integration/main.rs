@@ -13,6 +13,7 @@ mod docker;
 mod exec;
 mod hostile_skills;
 mod http;
+mod interpreters;
 mod jail;
 mod killed_worker;
 mod last_word;
