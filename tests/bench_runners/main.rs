@@ -17,9 +17,10 @@ mod settings;
 use std::process::ExitCode;
 
 use openskill_tests::folder::Folder;
+use openskill_tests::interrupt::interrupted;
 use openskill_tests::system::{Setup, System};
 
-use contenders::Field;
+use contenders::{Contender, Field};
 use rounds::Stage;
 use settings::{Settings, USAGE};
 
@@ -32,18 +33,27 @@ async fn main() -> ExitCode {
             return ExitCode::from(2);
         }
     };
+    tokio::select! {
+        () = run(&settings) => ExitCode::SUCCESS,
+        () = interrupted() => {
+            eprintln!("interrupted: everything that was started is ended");
+            ExitCode::from(130)
+        }
+    }
+}
+
+async fn run(settings: &Settings) {
     let folder = Folder::new();
     let field = Field::write(&folder).await;
     let mut stages = Vec::new();
     for python in &settings.pythons {
         // All of it with the first one.
-        let wanted = |it: &&contenders::Contender| settings.wants(&it.skill) && (stages.is_empty() || it.is_script());
+        let wanted = |it: &&Contender| settings.wants(&it.skill) && (stages.is_empty() || it.is_script());
         let contenders: Vec<_> = field.contenders.iter().filter(wanted).cloned().collect();
         stages.push(Stage { python: python.clone(), system: start(&folder, python).await, contenders });
     }
-    let found = rounds::run(&settings, &stages).await;
-    report::print(&settings, &stages, &found);
-    ExitCode::SUCCESS
+    let found = rounds::run(settings, &stages).await;
+    report::print(settings, &stages, &found);
 }
 
 async fn start(folder: &Folder, python: &str) -> System {

@@ -1,6 +1,6 @@
 //! Forks on each Python that is here: how an interpreter keeps its memory is its own affair, and differs between versions.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use openskill_tests::fixtures;
@@ -90,7 +90,7 @@ async fn on_each_python_that_is_here_no_state_crosses_from_fork_to_fork() {
     folder.write("ours.py", MODULE);
     folder.write("meddles.py", std::fs::read_to_string(fixtures().join("meddles.py")).unwrap());
     for python in interpreters.values() {
-        let system = with_skills(&folder, Some(python)).await;
+        let system = with_skills(&folder, python).await;
         let first = value(&system, "meddles", json!({})).await;
         for number in 0..20 {
             assert_eq!(value(&system, "meddles", json!({})).await["found"], first["found"], "{}", python.display());
@@ -102,74 +102,10 @@ async fn on_each_python_that_is_here_no_state_crosses_from_fork_to_fork() {
     }
 }
 
-/// Says where its temporary files go, and then does what it is told to that folder.
-const FOLDER_SCRIPT: &str = r#"
-import json
-import os
-import sys
-
-folder = os.environ["TMPDIR"]
-call = json.load(sys.stdin)
-status = os.stat(folder)
-listed = os.listdir(folder) if call["input"].get("look") else []
-deed = call["input"].get("deed")
-if deed == "file":
-    open(os.path.join(folder, "file"), "w").close()
-elif deed == "file that is gone":
-    # The clock for files may stand still for some milliseconds.
-    while os.stat(folder).st_mtime_ns == status.st_mtime_ns:
-        open(os.path.join(folder, "file"), "w").close()
-        os.remove(os.path.join(folder, "file"))
-elif deed == "mode":
-    os.chmod(folder, 0o755)
-elif deed == "times":
-    os.utime(folder, (1, 1))
-changed = os.stat(folder).st_ctime_ns != status.st_ctime_ns
-print(json.dumps({"folder": folder, "mode": oct(status.st_mode), "listed": listed, "changed": changed}))
-"#;
-
-#[tokio::test]
-async fn a_folder_that_a_call_did_not_touch_serves_again_and_one_that_it_touched_does_not() {
-    let folder = Folder::new();
-    if folder.path().metadata().unwrap().created().is_err() {
-        eprintln!("skipped: this file system does not say when a folder was made, so none serves twice");
-        return;
-    }
-    folder.write("folders.py", FOLDER_SCRIPT);
-    let system = with_skills(&folder, None).await;
-    const CALLS: usize = 30;
-    let mut touched = BTreeSet::new();
-    for deed in ["file", "file that is gone", "mode", "times"] {
-        for _ in 0..5 {
-            let found = value(&system, "folders", json!({"deed": deed})).await;
-            assert_eq!(found["mode"], "0o40700");
-            assert!(!touched.contains(&found["folder"].to_string()), "{deed}: {found} was touched");
-            // In some jails a change of modes or times is said to be done, and is not.
-            if found["changed"] == true {
-                touched.insert(found["folder"].to_string());
-            } else {
-                assert!(["mode", "times"].contains(&deed), "{deed}: {found}");
-            }
-        }
-    }
-    let mut untouched = BTreeSet::new();
-    for _ in 0..CALLS {
-        let found = value(&system, "folders", json!({})).await;
-        assert!(!touched.contains(&found["folder"].to_string()), "{found} was touched");
-        untouched.insert(found["folder"].to_string());
-    }
-    assert!(untouched.len() < CALLS, "none of {CALLS} served twice");
-    let found = value(&system, "folders", json!({"look": true})).await;
-    assert_eq!(found["listed"], json!([]));
-}
-
-async fn with_skills(folder: &Folder, python: Option<&Path>) -> System {
+async fn with_skills(folder: &Folder, python: &Path) -> System {
     let skills = folder.path().display().to_string();
     let setup = Setup::command(&["up", "--listen", "127.0.0.1:0", "--workers", "1", "--skills-dir", &skills]);
-    match python {
-        Some(python) => setup.with("OPENSKILL_PYTHON", python.display()).start().await,
-        None => setup.start().await,
-    }
+    setup.with("OPENSKILL_PYTHON", python.display()).start().await
 }
 
 async fn value(system: &System, skill: &str, input: Value) -> Value {

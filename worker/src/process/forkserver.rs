@@ -3,7 +3,7 @@
 //! ```text
 //! worker ──calls (a message and four descriptors each)──> idle children of the fork server
 //!    │                                                          │ one takes it, runs it, ends
-//!    └──control socket──> supervisor <─status socket─ fork server and children
+//!    └──control socket──> supervisor <──status pipe── fork server and children
 //!                             │ says when a call is over and nothing of it is left; kills one when told to
 //! ```
 //!

@@ -7,8 +7,7 @@
 //! - system calls (`calls`, `program`, by `numbers`): the network beyond TCP, namespaces, mounts, tracing, and the ways around
 //!   Landlock
 //!
-//! And, jailed or not, a private folder for temporary files (`temp`, emptied by `removal`; a call that did not touch its own leaves it to another,
-//! `untouched`).
+//! And, jailed or not, a private folder for temporary files (`temp`, emptied by `removal`).
 //!
 //! What the kernel gives is found out once, by trying it ([`probe`]). [`jailer`] decides from it what each skill gets, or
 //! that a skill which asks for more does not run. See `docs/runners/jail.md`.
@@ -31,7 +30,6 @@ mod program;
 mod reach;
 mod removal;
 pub(crate) mod temp;
-mod untouched;
 
 pub use identity::User;
 pub(crate) use jailer::Jailer;
@@ -134,12 +132,6 @@ impl Prepared {
     /// The user that the process will have, if it is not the supervisor's.
     pub(super) fn user(&self) -> Option<User> {
         self.walls.as_ref().and_then(|it| it.identity.user)
-    }
-
-    /// Whether a call of a fork server left its folder, the one of this name, as if there had been no call.
-    pub(super) fn is_as_made(&self, name: &str) -> bool {
-        let path = self.temp.as_ref().filter(|_| !name.is_empty()).map(|folder| folder.path().join(name));
-        path.is_some_and(|path| untouched::is_as_made(&path).unwrap_or(false))
     }
 
     /// Removes what a child of a fork server left there, in the folder of this name.

@@ -15,8 +15,10 @@ use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::{OFlags, fcntl_setfl};
 use rustix::io::Errno;
-use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, recv, send, socketpair};
+use rustix::net::{RecvFlags, recv};
+use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Pid, PidfdFlags, WaitOptions, getpid, pidfd_open, waitpid};
 
 mod lines;
@@ -52,7 +54,8 @@ pub(super) fn supervise(
     descriptors: [OwnedFd; DESCRIPTORS],
     jail: &mut Prepared,
 ) -> std::io::Result<()> {
-    let (status, status_theirs) = socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+    let (status, status_theirs) = pipe_with(PipeFlags::CLOEXEC)?;
+    fcntl_setfl(&status, OFlags::NONBLOCK)?;
     let server = match start(command, descriptors, jail, Some(status_theirs)) {
         Ok(server) => server,
         Err(error) => return report(&mut control, &Report::NotStarted { errno: error.raw_os_error().unwrap_or(0) }),
@@ -176,10 +179,9 @@ impl Forks<'_> {
         let mut chunk = [0; 4096];
         // So many at a time: whoever writes without end must not keep the worker's orders waiting.
         for _ in 0..READS {
-            match recv(&self.status, &mut chunk, RecvFlags::DONTWAIT) {
-                // Reset: it ended before it had all that was sent to it.
-                Ok((0, _)) | Err(Errno::AGAIN | Errno::CONNRESET) => break,
-                Ok((count, _)) => self.words.push(&chunk[..count])?,
+            match rustix::io::read(&self.status, &mut chunk) {
+                Ok(0) | Err(Errno::AGAIN) => break,
+                Ok(count) => self.words.push(&chunk[..count])?,
                 Err(Errno::INTR) => {}
                 Err(error) => return Err(error.into()),
             }
@@ -294,20 +296,9 @@ impl Forks<'_> {
         });
         for (call, exit, leftovers, folder) in over {
             self.tell(&Notice::Ended { call, exit, leftovers })?;
-            self.end_folder(&folder);
+            self.jail.end_fork(&folder);
         }
         Ok(())
-    }
-
-    /// The fork server has a call's folder again if the call did not touch it: to make one costs far more. Else it goes.
-    fn end_folder(&self, folder: &str) {
-        let given_back = self.server.is_some() && self.jail.is_as_made(folder) && {
-            let line = format!("{folder}\n");
-            send(&self.status, line.as_bytes(), SendFlags::DONTWAIT | SendFlags::NOSIGNAL) == Ok(line.len())
-        };
-        if !given_back {
-            self.jail.end_fork(folder);
-        }
     }
 
     /// What calls that have ended left behind. When this is empty, nothing is: what a process that ends at this moment leaves

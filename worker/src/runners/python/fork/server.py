@@ -2,13 +2,11 @@
 
 Started by the worker, under a supervisor, with this text on descriptor 0, after those beside it. CALLS is a socket that carries one
 message for each call, with the call's four descriptors (stdin, stdout, stderr, events). Idle children wait on it, a few of them ahead
-of time; whichever gets a message runs that call and ends. STATUS is a socket to the supervisor, which is told:
+of time; whichever gets a message runs that call and ends. STATUS is a pipe to the supervisor:
 
     r <json>                   calls are served from now on; which files were loaded, and which imports were not
     s <call> <pid> <folder>    a child has the call, the script does not have the word yet; its folder for temporary files
     e <pid> <wait status>      a child has ended
-
-and which says by its name, a line each, that a folder is free again, as if it were new.
 
 A child closes both before the script runs. The standard library is all that is needed.
 """
@@ -21,7 +19,7 @@ import json
 from _io import _IOBase, _TextIOBase
 from _signal import SIG_DFL, SIGCHLD, set_wakeup_fd
 from _signal import signal as set_handler
-from _socket import CMSG_SPACE, MSG_DONTWAIT, SCM_RIGHTS, SOL_SOCKET, socket, socketpair
+from _socket import CMSG_SPACE, SCM_RIGHTS, SOL_SOCKET, socket, socketpair
 from _thread import _count as count_threads
 from array import array
 from ctypes import memmove
@@ -61,8 +59,6 @@ class Server:
         self.preloaded = preloaded
         self.apart = Apart(settings["writable"]) if settings["jailed"] else None
         self.base = environ.get("TMPDIR")
-        self.free_folders = []
-        self.free_begun = b""
         self.idle = set()
         self.busy = set()
         self.place = name_place()
@@ -84,7 +80,7 @@ class Server:
         make_immortal()
         gc.freeze()
         self.memory = lay_out()
-        self.status.sendall(b"r " + json.dumps(self.preloaded.report()).encode("ascii") + b"\n")
+        write(self.status, b"r " + json.dumps(self.preloaded.report()).encode("ascii") + b"\n")
         while True:
             self.fork_ahead()
             self.notice(read(self.wake_read, 4096))
@@ -133,7 +129,7 @@ class Server:
                 pid = fork()
             except OSError:
                 if folder:
-                    self.free_folders.append(folder)
+                    os.rmdir(folder)
                 if not self.idle and not self.busy:
                     raise
                 return  # there is no more room; the end of a child makes some
@@ -162,29 +158,16 @@ class Server:
                 if pid in self.idle:
                     _exit(1)
             self.busy.discard(pid)
-            self.status.sendall(b"e %d %d\n" % (pid, status))
+            write(self.status, b"e %d %d\n" % (pid, status))
 
     def temporary_folder(self):
-        """A folder for the next child alone, within that of this process; the supervisor removes it, or gives it back."""
+        """A folder for the next child alone, within that of this process; the supervisor removes it."""
         if self.base is None:
             return None
-        if not self.free_folders:
-            self.take_back()
-        if self.free_folders:
-            return self.free_folders.pop()
         # Nobody can be there first.
         folder = f"{self.base}/{urandom(16).hex()}"
         mkdir(folder, 0o700)
         return folder
-
-    def take_back(self):
-        """The folders that calls had and did not touch."""
-        try:
-            said = self.status.recv(4096, MSG_DONTWAIT)
-        except OSError:
-            return  # there is none by now
-        *names, self.free_begun = (self.free_begun + said).split(b"\n")
-        self.free_folders.extend(f"{self.base}/{name.decode()}" for name in names)
 
     def child(self, folder):
         """One call, from its message to the end of the process. Never returns."""
@@ -204,9 +187,9 @@ class Server:
                 memmove(self.place, call_id.ljust(CALL_ID_BYTES, b"\0"), CALL_ID_BYTES)
             write(self.wake_write, b"%d%b" % (getpid(), WAKE))
             name = folder.rpartition("/")[2].encode() if folder else b""
-            self.status.sendall(b"s %d %d %s\n" % (call["call"], getpid(), name))
+            write(self.status, b"s %d %d %s\n" % (call["call"], getpid(), name))
             close(self.wake_write)
-            self.status.close()
+            close(self.status)
             self.calls.close()
             limit(RLIMIT_NPROC, call["processes"])
             events = adopt(descriptors)
@@ -407,7 +390,7 @@ def main():
         os.chdir(folder)
         os.umask(umask)
         os.execve(sys.executable, settings["argv"], {**before, "OPENSKILL_FORKSERVER": json.dumps(settings)})
-    Server(settings, socket(fileno=calls_number), socket(fileno=status_number), preloading).serve()
+    Server(settings, socket(fileno=calls_number), status_number, preloading).serve()
 
 
 main()
