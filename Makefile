@@ -31,7 +31,7 @@ up: build ## Build, start a gateway on 127.0.0.1:8000 and two workers (WORKERS=N
 
 build: need-rust need-python ## Build the binary (PROFILE=dev for a quick one)
 	@[ -x $(BINARY) ] || echo "building openskill: the first time takes some minutes"
-	@cargo build --locked --quiet --profile $(PROFILE) -p openskill
+	@cargo build --locked --profile $(PROFILE) -p openskill
 
 test: need-rust need-python lint test-venv ## Everything CI runs, but for bench-instructions
 	cargo build --locked -p openskill

@@ -29,6 +29,8 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
     let started = Instant::now();
+    // Workers and supervisors are started as /proc/self/exe, and would be called `exe` by tools that show processes.
+    let _ = rustix::thread::set_name(c"openskill");
     // A supervisor is started for every run of a skill: it must not wait for anything below.
     if std::env::args_os().nth(1).is_some_and(|first| first == openskill_worker::process::supervise::ARGUMENT) {
         return openskill_worker::process::supervise::main();
