@@ -50,10 +50,18 @@ async fn run(settings: &Settings) {
         // All of it with the first one.
         let wanted = |it: &&Contender| settings.wants(&it.skill) && (stages.is_empty() || it.is_script());
         let contenders: Vec<_> = field.contenders.iter().filter(wanted).cloned().collect();
-        stages.push(Stage { python: python.clone(), system: start(&folder, python).await, contenders });
+        stages.push(Stage { python: named(python).await, system: start(&folder, python).await, contenders });
     }
     let found = rounds::run(settings, &stages).await;
     report::print(settings, &stages, &found);
+}
+
+/// An interpreter with its version.
+async fn named(python: &str) -> String {
+    let program = "import platform; print(platform.python_version())";
+    let asked = tokio::process::Command::new(python).args(["-c", program]).output().await;
+    let version = asked.map(|it| String::from_utf8_lossy(&it.stdout).trim().to_owned()).unwrap_or_default();
+    format!("{version} ({python})")
 }
 
 async fn start(folder: &Folder, python: &str) -> System {
