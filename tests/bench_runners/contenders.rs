@@ -20,8 +20,17 @@ pub(crate) struct Contender {
 impl Contender {
     /// Whether it is a script that the worker's Python runs.
     pub(crate) fn is_script(&self) -> bool {
-        self.name.starts_with("`cli:python`")
+        WAYS.iter().any(|(way, _)| self.skill == *way || self.skill == bare(way))
     }
+}
+
+/// How a script runs: the skill's id is its `isolation:`.
+pub(crate) const WAYS: [(&str, &str); 3] =
+    [("process", "fresh interpreter"), ("fork", "warm fork"), ("shared", "shared interpreter")];
+
+/// The id of the same skill without a jail.
+pub(crate) fn bare(skill: &str) -> String {
+    format!("{skill}_bare")
 }
 
 /// The script, the same for each way of running it.
@@ -79,8 +88,7 @@ impl Field {
 fn processes(folder: &Folder) -> Vec<Contender> {
     folder.write("script.py", SCRIPT);
     let mut all = Vec::new();
-    let ways = [("process", "fresh interpreter"), ("fork", "warm fork"), ("shared", "shared interpreter")];
-    for (isolation, name) in ways {
+    for (isolation, name) in WAYS {
         let more = format!("runtime: python\nentry: script.py\nisolation: {isolation}\n");
         add_both(&mut all, folder, isolation, &format!("`cli:python`, {name}"), &format!("type: cli\n{more}"));
     }
@@ -102,7 +110,7 @@ fn processes(folder: &Folder) -> Vec<Contender> {
 /// With the jail and without.
 fn add_both(all: &mut Vec<Contender>, folder: &Folder, skill: &str, name: &str, how: &str) {
     add(all, folder, skill, name, "on", how);
-    add(all, folder, &format!("{skill}_bare"), name, "off", &format!("{how}jail: \"off\"\n"));
+    add(all, folder, &bare(skill), name, "off", &format!("{how}jail: \"off\"\n"));
 }
 
 fn add(all: &mut Vec<Contender>, folder: &Folder, skill: &str, name: &str, jail: &'static str, how: &str) {

@@ -34,7 +34,13 @@ async fn main() -> ExitCode {
         }
     };
     tokio::select! {
-        () = run(&settings) => ExitCode::SUCCESS,
+        ended = run(&settings) => match ended {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(reason) => {
+                eprintln!("{reason}");
+                ExitCode::FAILURE
+            }
+        },
         () = interrupted() => {
             eprintln!("interrupted: everything that was started is ended");
             ExitCode::from(130)
@@ -42,7 +48,7 @@ async fn main() -> ExitCode {
     }
 }
 
-async fn run(settings: &Settings) {
+async fn run(settings: &Settings) -> Result<(), String> {
     let folder = Folder::new();
     let field = Field::write(&folder).await;
     let mut stages = Vec::new();
@@ -50,18 +56,22 @@ async fn run(settings: &Settings) {
         // All of it with the first one.
         let wanted = |it: &&Contender| settings.wants(&it.skill) && (stages.is_empty() || it.is_script());
         let contenders: Vec<_> = field.contenders.iter().filter(wanted).cloned().collect();
-        stages.push(Stage { python: named(python).await, system: start(&folder, python).await, contenders });
+        if contenders.is_empty() {
+            return Err(format!("there is nothing to measure with {python}: see --only"));
+        }
+        stages.push(Stage { python: named(python).await?, system: start(&folder, python).await, contenders });
     }
     let found = rounds::run(settings, &stages).await;
     report::print(settings, &stages, &found);
+    Ok(())
 }
 
 /// An interpreter with its version.
-async fn named(python: &str) -> String {
+async fn named(python: &str) -> Result<String, String> {
     let program = "import platform; print(platform.python_version())";
     let asked = tokio::process::Command::new(python).args(["-c", program]).output().await;
-    let version = asked.map(|it| String::from_utf8_lossy(&it.stdout).trim().to_owned()).unwrap_or_default();
-    format!("{version} ({python})")
+    let version = asked.map_err(|error| format!("{python} can't be started: {error}"))?.stdout;
+    Ok(format!("{} ({python})", String::from_utf8_lossy(&version).trim()))
 }
 
 async fn start(folder: &Folder, python: &str) -> System {

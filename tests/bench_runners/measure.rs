@@ -11,7 +11,7 @@ use tonic::transport::{Channel, Endpoint};
 use crate::contenders::Contender;
 
 /// What goes before, to warm up, as a share of what is measured.
-const WARM: f64 = 0.3;
+const WARM_UP: f64 = 0.3;
 
 pub(crate) struct Figures {
     pub(crate) per_second: f64,
@@ -24,7 +24,7 @@ pub(crate) async fn once(system: &System, contender: &Contender) -> Result<(), S
     call(&mut system.skills().await, contender).await.map(|_| ())
 }
 
-/// `callers` callers for `time`, after a third of it to warm up.
+/// `callers` callers for `time`, after [`WARM_UP`] of it.
 pub(crate) async fn measure(
     system: &System,
     contender: &Contender,
@@ -38,7 +38,7 @@ pub(crate) async fn measure(
 async fn figures(url: String, contender: &Contender, callers: usize, time: Duration) -> Result<Figures, String> {
     let endpoint = Endpoint::from_shared(url).map_err(|error| error.to_string())?;
     let client = SkillServiceClient::new(endpoint.connect().await.map_err(|error| error.to_string())?);
-    round(&client, contender, callers, time.mul_f64(WARM)).await?;
+    round(&client, contender, callers, time.mul_f64(WARM_UP)).await?;
     let begun = Instant::now();
     let latencies = round(&client, contender, callers, time).await?;
     let elapsed = begun.elapsed().as_secs_f64();

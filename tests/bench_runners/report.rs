@@ -2,20 +2,20 @@
 
 use std::time::Duration;
 
+use crate::contenders::{WAYS, bare};
 use crate::measure::Figures;
-use crate::rounds::{Found, IN_FLIGHT, Stage};
+use crate::rounds::{Found, IN_FLIGHT, LONG, LONG_ROUNDS, Stage};
 use crate::settings::Settings;
-
-/// What a fresh interpreter is compared with.
-const WARM: [(&str, &str); 2] = [("fork", "warm fork"), ("shared", "shared interpreter")];
 
 pub(crate) fn print(settings: &Settings, stages: &[Stage], found: &Found) {
     let seconds = settings.time.as_secs_f64();
     println!("Medians of {} rounds, {seconds} s a cell in each.", settings.rounds);
+    println!("Of {LONG_ROUNDS} rounds where calls are so long that a cell takes {LONG} times as long.");
+    println!("p99: where a cell has fewer than a hundred calls, its slowest.");
     for (index, stage) in stages.iter().enumerate() {
         println!("\nPython: {}\n", stage.python);
         costs(index, stage, found);
-        ratios(index, stage, found);
+        ratios(index, found);
     }
 }
 
@@ -24,8 +24,7 @@ fn costs(index: usize, stage: &Stage, found: &Found) {
     println!("|---|---|---|---|---|---|---|---|---|---|---|");
     for contender in &stage.contenders {
         let cells = IN_FLIGHT.map(|callers| found.get(index, &contender.skill, callers));
-        let cells =
-            cells.map(|cell| cell.map_or_else(|reason| format!("not measured: {reason} |  | "), |it| text(&it)));
+        let cells = cells.map(|cell| cell.map_or_else(|reason| format!("{reason} | - | -"), |it| text(&it)));
         println!("| {} | {} | {} |", contender.name, contender.jail, cells.join(" | "));
     }
 }
@@ -35,21 +34,19 @@ fn text(figures: &Figures) -> String {
 }
 
 /// How many times as quick as a fresh interpreter the warm ones are.
-fn ratios(index: usize, stage: &Stage, found: &Found) {
+fn ratios(index: usize, found: &Found) {
     let mut lines = Vec::new();
-    for (skill, name) in WARM {
-        for (jail, suffix) in [("on", ""), ("off", "_bare")] {
+    let [(fresh, _), warm @ ..] = WAYS;
+    for (way, name) in warm {
+        for (jail, skill, fresh) in [("on", way.to_owned(), fresh.to_owned()), ("off", bare(way), bare(fresh))] {
             let per_second = |skill: &str, callers| Some(found.get(index, skill, callers).ok()?.per_second);
-            let ratio = |callers| {
-                let fresh = per_second(&format!("process{suffix}"), callers)?;
-                Some(format!("{:.1}", per_second(&format!("{skill}{suffix}"), callers)? / fresh))
-            };
+            let ratio = |callers| Some(format!("{:.1}", per_second(&skill, callers)? / per_second(&fresh, callers)?));
             if let [Some(one), Some(eight), Some(many)] = IN_FLIGHT.map(ratio) {
                 lines.push(format!("| {name} | {jail} | {one} | {eight} | {many} |"));
             }
         }
     }
-    if !lines.is_empty() && !stage.contenders.is_empty() {
+    if !lines.is_empty() {
         println!(
             "\n| times a fresh interpreter | jail | at 1 | at 8 | at 32 |\n|---|---|---|---|---|\n{}",
             lines.join("\n")

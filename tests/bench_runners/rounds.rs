@@ -14,9 +14,9 @@ use crate::settings::Settings;
 /// Callers at once.
 pub(crate) const IN_FLIGHT: [usize; 3] = [1, 8, 32];
 
-/// A cell that takes longer than this is measured in so many rounds at most.
-const LONG: Duration = Duration::from_secs(5);
-const LONG_ROUNDS: usize = 3;
+/// A cell that takes so many times as long as it is to measure is measured in so many rounds at most.
+pub(crate) const LONG: u32 = 4;
+pub(crate) const LONG_ROUNDS: usize = 3;
 
 /// An interpreter and a running system that has it, with the skills that are measured there.
 pub(crate) struct Stage {
@@ -25,45 +25,54 @@ pub(crate) struct Stage {
     pub(crate) contenders: Vec<Contender>,
 }
 
-/// By stage, skill and callers.
+/// What was found, by stage, skill and callers.
 #[derive(Default)]
-pub(crate) struct Found {
-    cells: BTreeMap<(usize, String, usize), Vec<Figures>>,
-    took: BTreeMap<(usize, String, usize), Duration>,
-    failures: BTreeMap<(usize, String), String>,
+pub(crate) struct Found(BTreeMap<(usize, String, usize), Cell>);
+
+#[derive(Default)]
+struct Cell {
+    rounds: Vec<Figures>,
+    took: Duration,
+    failure: Option<String>,
 }
 
 impl Found {
     /// The medians, or why there are none.
-    pub(crate) fn get(&self, stage: usize, skill: &str, callers: usize) -> Result<Figures, &str> {
-        let cells = match self.failures.get(&(stage, skill.to_owned())) {
-            Some(failure) => return Err(failure),
-            None => self.cells.get(&(stage, skill.to_owned(), callers)).ok_or("not measured")?,
-        };
-        let of = |figure: fn(&Figures) -> Duration| median(cells.iter().map(figure).collect());
-        let per_second = median(cells.iter().map(|it| it.per_second).collect());
-        Ok(Figures { per_second, p50: of(|it| it.p50), p99: of(|it| it.p99) })
+    pub(crate) fn get(&self, stage: usize, skill: &str, callers: usize) -> Result<Figures, String> {
+        let Some(cell) = self.0.get(&(stage, skill.to_owned(), callers)) else { return Err("not measured".to_owned()) };
+        match &cell.failure {
+            Some(failure) if cell.rounds.is_empty() => Err(failure.clone()),
+            _ => Ok(cell.medians()),
+        }
     }
 
-    async fn cell(&mut self, index: usize, stage: &Stage, contender: &Contender, callers: usize, time: Duration) {
-        let whole = (index, contender.skill.clone());
-        let key = (index, contender.skill.clone(), callers);
-        let is_long = self.took.get(&key).is_some_and(|took| *took > LONG);
-        let rounds = self.cells.get(&key).map_or(0, Vec::len);
-        if self.failures.contains_key(&whole) || (is_long && rounds >= LONG_ROUNDS) {
+    fn cell(&mut self, stage: usize, skill: &str, callers: usize) -> &mut Cell {
+        self.0.entry((stage, skill.to_owned(), callers)).or_default()
+    }
+}
+
+impl Cell {
+    fn medians(&self) -> Figures {
+        let of = |figure: fn(&Figures) -> Duration| median(self.rounds.iter().map(figure).collect());
+        let per_second = median(self.rounds.iter().map(|it| it.per_second).collect());
+        Figures { per_second, p50: of(|it| it.p50), p99: of(|it| it.p99) }
+    }
+
+    /// One round more, unless it would tell no more than it costs.
+    async fn measure(&mut self, stage: &Stage, contender: &Contender, callers: usize, time: Duration) {
+        let is_long = self.took > time * LONG && self.rounds.len() >= LONG_ROUNDS;
+        if is_long || self.failure.is_some() {
             return;
         }
         let begun = Instant::now();
         match figures(stage, contender, callers, time).await {
-            Ok(figures) => {
-                self.cells.entry(key.clone()).or_default().push(figures);
-                self.took.insert(key, begun.elapsed());
-            }
+            Ok(figures) => self.rounds.push(figures),
             Err(reason) => {
                 eprintln!("{} at {callers}: {reason}", contender.skill);
-                self.failures.insert(whole, reason);
+                self.failure = Some(reason);
             }
         }
+        self.took = self.took.max(begun.elapsed());
     }
 }
 
@@ -74,7 +83,10 @@ pub(crate) async fn run(settings: &Settings, stages: &[Stage]) -> Found {
         for callers in IN_FLIGHT {
             for (index, stage) in stages.iter().enumerate() {
                 for contender in &stage.contenders {
-                    found.cell(index, stage, contender, callers, settings.time).await;
+                    found
+                        .cell(index, &contender.skill, callers)
+                        .measure(stage, contender, callers, settings.time)
+                        .await;
                 }
             }
         }

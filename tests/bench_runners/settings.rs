@@ -50,3 +50,29 @@ impl Settings {
         self.only.is_empty() || self.only.iter().any(|part| skill.contains(part.as_str()))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(line: &str) -> Result<Settings, String> {
+        Settings::read(line.split_whitespace().map(str::to_owned))
+    }
+
+    #[test]
+    fn what_is_asked_for_is_what_is_measured() {
+        let settings = read("--only fork,http --rounds 2 --seconds 0.5 --python a --python b").unwrap();
+        assert!(settings.wants("fork_bare") && settings.wants("http") && !settings.wants("shared"));
+        assert_eq!((settings.rounds, settings.time), (2, Duration::from_millis(500)));
+        assert_eq!(settings.pythons, ["a", "b"]);
+        assert!(read("").unwrap().wants("shared"));
+    }
+
+    #[test]
+    fn what_is_not_understood_is_said() {
+        for line in ["--help", "--rounds 0", "--rounds", "--seconds never", "--what 1"] {
+            let reason = read(line).unwrap_err();
+            assert!(reason.contains(line.split(' ').next().unwrap()), "{reason}");
+        }
+    }
+}

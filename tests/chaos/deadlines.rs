@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
+use openskill_tests::quantile::quantile;
 use serde_json::json;
 use tokio::task::JoinSet;
 
@@ -16,7 +17,6 @@ use crate::sightings::Sightings;
 use crate::skills;
 use crate::stage::{Plan, Stage};
 use crate::table::{Row, milliseconds};
-use openskill_tests::quantile::quantile;
 
 const CALLS: usize = 5000;
 const CANCELLED: usize = 200;

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use openskill_tests::quantile::quantile;
 use serde_json::json;
 
 use crate::call::{Called, Caller, Job, any_session};
@@ -14,7 +15,6 @@ use crate::settings::Settings;
 use crate::skills;
 use crate::stage::{Plan, Stage};
 use crate::table::{Row, milliseconds, percent, share};
-use openskill_tests::quantile::quantile;
 
 const DEADLINE: Duration = Duration::from_secs(2);
 

@@ -5,37 +5,52 @@ use std::path::{Path, PathBuf};
 
 use openskill_tests::fixtures;
 use openskill_tests::folder::Folder;
-use openskill_tests::system::{Setup, System, code, data, request};
+use openskill_tests::system::{PATIENCE, Setup, System, code, data, request};
+use openskill_tests::wait::until;
 use serde_json::{Value, json};
 
-/// By version: of each the first that is on the `PATH`, or that pyenv has.
-fn interpreters() -> BTreeMap<(u32, u32), PathBuf> {
+/// The oldest that runs scripts.
+const OLDEST: (u32, u32) = (3, 9);
+
+/// The first that has objects that are never counted.
+const HAS_IMMORTAL: (u32, u32) = (3, 12);
+
+/// A kind of Python: its version, and whether its threads run at once.
+type Kind = ((u32, u32), bool);
+
+/// Of each kind the first that is on the `PATH`, or that pyenv has.
+fn interpreters() -> BTreeMap<Kind, PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
-    let on_path = std::env::split_paths(&path)
-        .flat_map(|folder| (9..30).map(move |minor| folder.join(format!("python3.{minor}"))));
+    let names = || std::iter::once("python3".to_owned()).chain((9..30).map(|minor| format!("python3.{minor}")));
+    let on_path = std::env::split_paths(&path).flat_map(|folder| names().map(move |name| folder.join(name)));
     let pyenv = std::env::var_os("PYENV_ROOT").map(|root| PathBuf::from(root).join("versions"));
     let versions = pyenv.and_then(|it| std::fs::read_dir(it).ok()).into_iter().flatten().flatten();
-    let of_pyenv = versions.map(|version| version.path().join("bin/python3"));
+    let mut of_pyenv: Vec<_> = versions.map(|version| version.path().join("bin/python3")).collect();
+    of_pyenv.sort();
     let mut found = BTreeMap::new();
     for candidate in on_path.chain(of_pyenv).filter(|it| it.is_file()) {
-        if let Some(version) = version(&candidate).filter(|version| *version >= (3, 9)) {
-            found.entry(version).or_insert(candidate);
+        if let Some(kind) = kind(&candidate).filter(|(version, _)| *version >= OLDEST) {
+            found.entry(kind).or_insert(candidate);
         }
     }
     found
 }
 
-fn version(python: &Path) -> Option<(u32, u32)> {
-    let asked = std::process::Command::new(python).args(["-c", "import sys; print(*sys.version_info[:2])"]).output();
+fn kind(python: &Path) -> Option<Kind> {
+    let program =
+        "import sys, sysconfig; print(*sys.version_info[:2], int(sysconfig.get_config_var('Py_GIL_DISABLED') or 0))";
+    let asked = std::process::Command::new(python).args(["-c", program]).output();
     let said = String::from_utf8(asked.ok()?.stdout).ok()?;
-    let (major, minor) = said.trim().split_once(' ')?;
-    Some((major.parse().ok()?, minor.parse().ok()?))
+    let numbers: Vec<u32> = said.split_whitespace().filter_map(|it| it.parse().ok()).collect();
+    let [major, minor, free_threaded] = numbers[..] else { return None };
+    Some(((major, minor), free_threaded == 1))
 }
 
 /// Does to what was loaded before it whatever a count of references, or its absence, could be noticed by.
 const SCRIPT: &str = r#"
 import gc
 import json
+import os
 import sys
 import weakref
 
@@ -43,6 +58,8 @@ import ours
 
 call = json.load(sys.stdin)
 seen = [ours.state, ours.greet("x"), json.loads.__name__, len(ours.Thing.made)]
+counted = sys.getrefcount(ours.greet) < 1 << 28
+function = weakref.ref(ours.greet)
 gone = []
 
 
@@ -71,35 +88,73 @@ for _ in range(1000):
     text += "b"
 many = [None, True, "", (), 0] * 100_000
 del many
-print(json.dumps({"seen": seen, "gone": sorted(gone), "thing": thing.name(), "text": len(text), "echoed": call["input"]}))
+print(json.dumps({
+    "found": {"seen": seen, "gone": sorted(gone), "thing": thing.name(), "text": len(text), "echoed": call["input"]},
+    "lasting": [not counted, function() is not None], "debug": hasattr(sys, "gettotalrefcount"), "parent": os.getppid(),
+}))
 "#;
 
-const MODULE: &str = "state = 'new'\n\n\ndef greet(name):\n    return 'hello ' + name\n\n\nclass Thing:\n    made = []\n\n    \
-                      def name(self):\n        return type(self).__name__\n";
+/// With a type that has its own ideas of what it is equal to.
+const MODULE: &str = r#"
+state = "new"
+
+
+def greet(name):
+    return "hello " + name
+
+
+class Thing:
+    made = []
+
+    def name(self):
+        return type(self).__name__
+
+
+class Odd(type):
+    __hash__ = None
+
+    def __eq__(self, other):
+        raise TypeError("not to be compared")
+
+
+class Strange(metaclass=Odd):
+    pass
+
+
+strange = Strange()
+"#;
 
 #[tokio::test]
 async fn on_each_python_that_is_here_no_state_crosses_from_fork_to_fork() {
     let interpreters = interpreters();
-    let with_lasting_objects = interpreters.keys().any(|version| *version >= (3, 12));
-    eprintln!("found: {:?}", interpreters.values().collect::<Vec<_>>());
-    if !with_lasting_objects {
-        eprintln!("no Python of 3.12 or later was found: objects that are never counted were not seen");
+    assert!(!interpreters.is_empty(), "there is no Python on the PATH");
+    if interpreters.keys().all(|(version, _)| *version < HAS_IMMORTAL) {
+        eprintln!("SKIPPED: objects that are never counted; install Python 3.12 or later beside the one that is here");
     }
     let folder = Folder::new();
     folder.write("collects.py", SCRIPT);
     folder.write("ours.py", MODULE);
     folder.write("meddles.py", std::fs::read_to_string(fixtures().join("meddles.py")).unwrap());
-    for python in interpreters.values() {
-        let system = with_skills(&folder, python).await;
+    for ((version, free_threaded), python) in interpreters {
+        let system = with_skills(&folder, &python).await;
+        forks(&system).await;
         let first = value(&system, "meddles", json!({})).await;
         for number in 0..20 {
             assert_eq!(value(&system, "meddles", json!({})).await["found"], first["found"], "{}", python.display());
             let wanted = json!({"seen": ["new", "hello x", "loads", 0], "gone": ["own", "weak"], "thing": "Thing",
                                 "text": 1003, "echoed": {"number": number}});
             let found = value(&system, "collects", json!({"number": number})).await;
-            assert_eq!(found, wanted, "{}", python.display());
+            assert_eq!(found["found"], wanted, "{}", python.display());
+            let lasting = version >= HAS_IMMORTAL && !free_threaded && found["debug"] == false;
+            assert_eq!(found["lasting"], json!([lasting, lasting]), "{}", python.display());
         }
     }
+}
+
+/// Waits until calls are forked: a fresh interpreter has a supervisor of its own as its parent.
+async fn forks(system: &System) {
+    let parent = async || value(system, "collects", json!({})).await["parent"].clone();
+    until("two calls have one parent", PATIENCE, async || (parent().await == parent().await).then_some(())).await;
 }
 
 async fn with_skills(folder: &Folder, python: &Path) -> System {

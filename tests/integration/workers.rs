@@ -122,6 +122,17 @@ fn pid_of_worker(system: &System, number: usize) -> i32 {
 }
 
 #[tokio::test]
+async fn gateway_and_workers_are_called_openskill_where_processes_are_shown() {
+    let system = Setup::up().start().await;
+    let gateway = system.process.pid();
+    let workers = processes::children(gateway, "openskill worker");
+    assert_eq!(workers.len(), 2);
+    for pid in workers.into_iter().chain([gateway]) {
+        assert_eq!(std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap(), "openskill\n");
+    }
+}
+
+#[tokio::test]
 async fn calls_that_no_worker_can_take_are_told_so_at_once() {
     let gateway = gateway("unix:/nonexistent/worker.sock").await;
     let result = gateway.invoke(request("in_echo", json!({}))).await;

@@ -95,12 +95,13 @@ fn next(kind: SkillType, id: &str, folder: &Path) -> String {
         SkillType::Python | SkillType::Exec => (format!("  python3 {shown}/tests/test_{id}.py\n"), "text=hello"),
         SkillType::Inproc => (String::new(), "text=hello"),
         SkillType::Http => {
-            let what = "its URL leads nowhere yet, and EXAMPLE_TOKEN is not set; its example is its test";
+            let what =
+                "its URL leads nowhere yet, and it wants EXAMPLE_TOKEN in the environment; its example is its test";
             (edit(what), "city=Paris")
         }
         SkillType::Docker => (edit("its image is not there; its example is its test"), "text=hello"),
         SkillType::McpStdio => (edit("it names a server that may not be there"), ""),
-        SkillType::McpHttp => (edit("its server is not there, and EXAMPLE_TOKEN is not set"), ""),
+        SkillType::McpHttp => (edit("its server is not there, and it wants EXAMPLE_TOKEN in the environment"), ""),
     };
     let call = match call {
         "" => format!("  openskill pin {id} --skills-dir {shown}\n  openskill skills --toolset {id}\n"),

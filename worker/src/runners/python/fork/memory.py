@@ -7,6 +7,7 @@ How interpreter and C library keep their memory is guessed at here. Where a gues
 
 import ctypes
 import gc
+import time
 
 HUGE_PAGE_BYTES = 1 << 21
 PROT_READ, PROT_WRITE, PROT_EXEC = 1, 2, 4
@@ -25,18 +26,37 @@ PIECE_BYTES = (*(1 << power for power in range(16, 10, -1)), *range(1032, 23, -1
 # At most so many of a size, and bytes of all sizes.
 MOST_FILLERS = 256
 MOST_BYTES = 4 << 20
-# What nobody waits for the end of: without it there would be no more to do than to free its memory.
+# What is called, looked at, or named, again and again. Types are known by their ids: a metaclass may have its own ideas of equality.
 LASTING = {
-    types.FunctionType, types.BuiltinFunctionType, types.MethodDescriptorType, types.WrapperDescriptorType, types.GetSetDescriptorType,
-    types.MemberDescriptorType, types.ClassMethodDescriptorType, property, classmethod, staticmethod,
+    id(kind) for kind in (
+        types.FunctionType, types.BuiltinFunctionType, types.MethodDescriptorType, types.WrapperDescriptorType,
+        types.GetSetDescriptorType, types.MemberDescriptorType, types.ClassMethodDescriptorType, property, classmethod, staticmethod,
+    )
 }
-CONSTANT = {str, bytes, int, float}
+CONSTANTS = {id(kind) for kind in (str, bytes, int, float)}
+PARTS_OF_WHOLES = CONSTANTS | {id(dict), id(tuple)}
+COLLECTIONS = {id(kind) for kind in (list, dict, set, tuple)}
+# What is larger than this is data; and it takes no longer than this, in seconds.
+MOST_PARTS = 100_000
+MOST_TIME = 1
+
+
+def lay_out():
+    """What it gives has to be kept."""
+    for step in (make_immortal, code_to_huge_pages, fill_heap):
+        try:
+            step()
+        except Exception:
+            pass  # it is slower, and that is all
+    return fill_pools()
 
 
 def make_immortal():
     """Has the interpreter no longer count who refers to functions, code, types, modules and constants that are here now. The counts
     are next to them: each child that only calls a function would copy its page. CPython has counts that stay as they are since 3.12,
-    and None has one."""
+    and None has one. Their end is given up with that, and the end of what they alone hold: none comes to a child before its own."""
+    if hasattr(sys, "gettotalrefcount"):
+        return  # a debug build asserts that nobody does this
     count = ctypes.c_uint32.from_address
     forever = count(id(None)).value
     many = [None] * 1000
@@ -52,29 +72,29 @@ def make_immortal():
         for constant in code.co_consts:
             if type(constant) is types.CodeType:
                 keep_code(constant)
-            elif type(constant) in CONSTANT:
+            elif id(type(constant)) in CONSTANTS:
                 keep(constant)
 
-    for it in gc.get_objects():
+    until = time.monotonic() + MOST_TIME
+    # What is frozen is not listed.
+    gc.unfreeze()
+    for number, it in enumerate(gc.get_objects()):
+        if number % 1024 == 0 and time.monotonic() > until:
+            break
+        kind = type(it)
         # What types and modules consist of goes with them.
-        whole = issubclass(type(it), (type, types.ModuleType))
-        if whole or type(it) in LASTING:
+        whole = issubclass(kind, (type, types.ModuleType))
+        if whole or id(kind) in LASTING:
             keep(it)
+        if id(kind) in COLLECTIONS and len(it) > MOST_PARTS:
+            continue
+        kept = PARTS_OF_WHOLES if whole else CONSTANTS
         for part in gc.get_referents(it):
-            if type(part) in CONSTANT or (whole and type(part) in (dict, tuple)):
+            if id(type(part)) in kept:
                 keep(part)
             elif type(part) is types.CodeType:
                 keep_code(part)
-
-
-def lay_out():
-    """What it gives has to be kept."""
-    for step in (code_to_huge_pages, fill_heap):
-        try:
-            step()
-        except (OSError, ValueError, AttributeError):
-            pass  # it is slower, and that is all
-    return fill_pools()
+    gc.freeze()
 
 
 def code_to_huge_pages():

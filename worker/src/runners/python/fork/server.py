@@ -76,8 +76,6 @@ class Server:
         gc.collect()
         gc.freeze()
         self.rehearse()
-        gc.unfreeze()
-        make_immortal()
         gc.freeze()
         self.memory = lay_out()
         write(self.status, b"r " + json.dumps(self.preloaded.report()).encode("ascii") + b"\n")
