@@ -78,8 +78,8 @@ def make_immortal():
     until = time.monotonic() + MOST_TIME
     # What is frozen is not listed.
     gc.unfreeze()
-    for number, it in enumerate(gc.get_objects()):
-        if number % 1024 == 0 and time.monotonic() > until:
+    for it in gc.get_objects():
+        if time.monotonic() > until:
             break
         kind = type(it)
         # What types and modules consist of goes with them.
