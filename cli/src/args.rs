@@ -235,7 +235,7 @@ pub(crate) struct Invoke {
     /// A key: a second call with it gets the first one's result
     #[arg(long, value_name = "KEY", default_value = "")]
     pub(crate) idempotency_key: String,
-    /// The longest the call may take, in milliseconds
+    /// The longest the call may take, in milliseconds; 0: what the skill is granted
     #[arg(long, value_name = "MS", default_value_t = 0)]
     pub(crate) timeout_ms: u32,
     #[command(flatten)]

@@ -264,6 +264,30 @@ async fn openskill(arguments: &[&str], folder: &Folder) -> (i32, String) {
 }
 
 #[tokio::test]
+async fn a_server_that_was_pinned_after_it_changed_is_started_anew() {
+    let definitions = Folder::new();
+    let file = definitions.write("definitions.json", "{}").display().to_string();
+    let readable = definitions.path().display().to_string();
+    let folder = skills(&[], &format!("mcp: {{pin: strict, args: [--definitions, {file}]}}\nreadable: ['{readable}']"));
+    assert_eq!(openskill(&["pin", "own"], &folder).await.0, 0);
+    let system = start(&folder).await;
+    system.has_skill("own__plain").await;
+    let described = async || system.get("/skills/own__plain").await.json()["description"].clone();
+    let before = described().await;
+    let changed = json!({"plain": {"description": "Does more.", "inputSchema": {"type": "object"}}});
+    definitions.write("definitions.json", changed.to_string());
+    assert_eq!(described().await, before, "the server that runs is the old one");
+    let (status, text) = openskill(&["doctor"], &folder).await;
+    assert!(status == 1 && text.contains("changed: description"), "doctor starts the new one: {text}");
+    assert_eq!(openskill(&["pin", "own"], &folder).await.0, 0);
+    let is_new = async || (described().await == "Does more.").then_some(());
+    until("the server was started anew", PATIENCE, is_new).await;
+    system.has_skill("own__plain").await;
+    let (_, text) = openskill(&["doctor"], &folder).await;
+    assert!(!text.contains("being started") && !text.contains("own__plain"), "{text}");
+}
+
+#[tokio::test]
 async fn a_changed_description_is_not_taken_over_until_it_is_pinned_again() {
     let definitions = Folder::new();
     let file = definitions.write("definitions.json", "{}").display().to_string();

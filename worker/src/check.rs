@@ -92,7 +92,7 @@ pub async fn check(mut config: Config, skill_id: Option<&str>) -> Result<Vec<Fin
     let names_it =
         |error: &ManifestError| skill_id.is_none_or(|id| error.file.file_stem().is_some_and(|stem| stem == id));
     let bad: Vec<_> = errors.into_iter().filter(names_it).collect();
-    let slowest = manifests.values().map(start).max().unwrap_or_default();
+    let slowest = slowest_start(&manifests);
     let chosen: Vec<_> = manifests.into_values().filter(|it| skill_id.is_none_or(|id| it.id == id)).collect();
     if !bad.is_empty() && (chosen.is_empty() || skill_id.is_none()) {
         return Err(CheckError::BadManifest(bad));
@@ -132,16 +132,17 @@ pub async fn check(mut config: Config, skill_id: Option<&str>) -> Result<Vec<Fin
     Ok(findings)
 }
 
-/// How long a manifest says that its server may take to start.
-fn start(manifest: &Manifest) -> Duration {
-    match &manifest.how {
+/// The longest that a manifest gives its server to start.
+pub(crate) fn slowest_start(manifests: &BTreeMap<String, Manifest>) -> Duration {
+    let start = |manifest: &Manifest| match &manifest.how {
         How::Mcp(mcp) => mcp.start,
         _ => Duration::ZERO,
-    }
+    };
+    manifests.values().map(start).max().unwrap_or_default()
 }
 
 /// Waits until servers were tried once, for as long as the slowest of them may take to start and to list its tools.
-async fn settle(worker: &Worker, slowest: Duration) {
+pub(crate) async fn settle(worker: &Worker, slowest: Duration) {
     let begun = Instant::now();
     while !worker.registry.settled() && begun.elapsed() < slowest + PATIENCE {
         tokio::time::sleep(STEP).await;
@@ -156,7 +157,7 @@ async fn settle(worker: &Worker, slowest: Duration) {
 /// There is no such server, it does not run here, or the file can't be written.
 pub async fn pin(config: Config, server: &str) -> Result<(PathBuf, usize), PinError> {
     let (manifests, _) = crate::registry::read_folders(&config.skill_dirs, &config.allowed_root);
-    let slowest = manifests.values().map(start).max().unwrap_or_default();
+    let slowest = slowest_start(&manifests);
     let Some(How::Mcp(mcp)) = manifests.get(server).map(|it| &it.how) else {
         return Err(PinError::NotFound { server: server.to_owned() });
     };

@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use crate::check;
 use crate::config::Config;
 use crate::process::jail::Facts;
 use crate::process::strays::Strays;
@@ -60,14 +61,14 @@ impl Examination {
     }
 }
 
-/// Looks at the machine and at all skills. Takes at most a few seconds.
+/// Looks at the machine and at all skills. Takes a few seconds, or as long as MCP servers may take to start.
 ///
 /// # Errors
 /// The system lacks what skill processes need at all.
 pub async fn examine(config: Config) -> std::io::Result<Examination> {
     let engine = config.docker_host.clone();
     let python = find_python(config.python.as_deref());
-    let (_, unreadable) = crate::registry::read_folders(&config.skill_dirs, &config.allowed_root);
+    let (manifests, unreadable) = crate::registry::read_folders(&config.skill_dirs, &config.allowed_root);
     let strays = Strays::adopt()?;
     let worker = crate::build(config, Functions::default(), Arc::new(strays));
     let facts = worker.jailer.facts();
@@ -83,6 +84,7 @@ pub async fn examine(config: Config) -> std::io::Result<Examination> {
         interpreter(python, worker.config.python.as_deref()),
         containers.unwrap_or_else(|_| finding("containers", Status::No, "the engine could not be asked")),
     ];
+    check::settle(&worker, check::slowest_start(&manifests)).await;
     let mut skills = of_skills(&worker);
     skills.extend(unreadable.iter().map(|error| finding("a manifest", Status::No, error.to_string())));
     worker.registry.close().await;

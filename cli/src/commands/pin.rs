@@ -16,7 +16,8 @@ pub(super) fn run(args: &Pin, settings: &Settings, raw: &Raw) -> Result<ExitCode
     block_on(async {
         match openskill_worker::check::pin(config, &args.server).await {
             Ok((file, tools)) => {
-                say(&format!("pinned {tools} tools of {} in {}\n", args.server, file.display()));
+                let what = if tools == 1 { "tool" } else { "tools" };
+                say(&format!("pinned {tools} {what} of {} in {}\n", args.server, file.display()));
                 Ok(ExitCode::SUCCESS)
             }
             Err(error @ PinError::NotFound { .. }) => Err(Failure::Usage(error.to_string())),

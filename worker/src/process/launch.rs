@@ -106,6 +106,8 @@ impl Launcher {
     pub(crate) fn start_as(&self, argument: &str, stdin: Stdio) -> std::io::Result<Child> {
         self.strays.start(|| {
             let child = tokio::process::Command::new(&self.supervisor)
+                // Not `/proc/self/exe`, where processes are shown.
+                .arg0("openskill")
                 .arg(argument)
                 .env_clear()
                 .stdin(stdin)

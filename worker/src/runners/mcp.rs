@@ -9,7 +9,7 @@
 //!
 //! - [`server`]: one server: its connections, what it offers, a place for each call; [`lane`]: keeps one connection up
 //! - [`connection`], [`program`], [`lines`], [`http_client`]: how a server is reached; [`tapped`], [`tap`]: what is seen of it
-//! - [`catalog`], [`names`], [`pins`]: its tools, their skills' ids, and whether they are what they were
+//! - [`catalog`], [`known`], [`names`], [`pins`]: its tools, their skills' ids, and whether they are what they were
 //! - [`call`], [`output`], [`errors`]: one call and how it ends; [`asks`]: who answers a server's questions
 
 use std::collections::HashMap;
@@ -33,6 +33,7 @@ mod catalog;
 mod connection;
 mod errors;
 mod http_client;
+mod known;
 mod lane;
 mod lines;
 mod names;
@@ -104,7 +105,7 @@ impl Runner for Mcp {
 
     fn tend(&self, manifests: &[Arc<Manifest>]) {
         self.with(|servers| {
-            let stays = |server: &Server| manifests.iter().any(|it| **it == *server.manifest);
+            let stays = |server: &Server| !server.is_behind() && manifests.iter().any(|it| **it == *server.manifest);
             let gone: HashMap<_, _> = servers.extract_if(|_, server| !stays(server)).collect();
             for manifest in manifests {
                 if !servers.contains_key(&manifest.id) {

@@ -12,6 +12,7 @@ use tokio_util::task::TaskTracker;
 
 use super::catalog::Catalog;
 use super::connection::Connection;
+use super::known::Known;
 use super::pins::{self, Pin};
 use super::{Host, lane};
 use crate::manifest::mcp::{Mcp, Pinning, Reach, variables};
@@ -64,18 +65,6 @@ struct LaneState {
     lost: bool,
     /// Why there is no connection, and when one is tried next.
     down: Option<(String, Instant)>,
-}
-
-/// What is known of a server's tools.
-#[derive(Default)]
-struct Known {
-    catalog: Option<Catalog>,
-    /// The tools as they were seen first.
-    first: BTreeMap<String, Pin>,
-    /// Which of the present definitions are no news.
-    told: BTreeMap<String, Pin>,
-    /// What the server had before its manifest changed, and how that was seen first: it counts until this one was tried.
-    before: Option<(Catalog, BTreeMap<String, Pin>)>,
 }
 
 /// A place for one call.
@@ -151,6 +140,11 @@ impl Server {
             None if !self.settled() => known.before.clone(),
             None => None,
         }
+    }
+
+    /// Whether the server is to be started anew, for the tools that somebody pinned meanwhile.
+    pub(super) fn is_behind(&self) -> bool {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner).is_behind
     }
 
     /// Whether every connection was tried.
@@ -286,7 +280,11 @@ impl Server {
                 (first, false)
             }
         };
-        self.tell(&mut known.told, &pinned, &catalog.pins());
+        let now = catalog.pins();
+        self.tell(&mut known.told, &pinned, &now);
+        if known.catalog.is_some() {
+            known.agree(if agreed { pinned.clone() } else { BTreeMap::new() }, &now);
+        }
         drop(known);
         let away = self.lanes.iter().all(|lane| lane.state().lost).then(|| self.why_down());
         let offers = catalog.offers(&self.manifest, &self.mcp, &pinned, agreed, away.as_deref());
