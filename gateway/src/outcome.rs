@@ -77,6 +77,7 @@ pub(crate) fn result(call: &Call, outcome: Outcome) -> SkillResult {
         }),
         text,
         rendered_json: String::new(),
+        artifacts: result.artifacts,
     };
     if call.envelope == Envelope::Status {
         result.rendered_json = render::status_envelope(&result, &call.input);

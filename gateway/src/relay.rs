@@ -82,6 +82,8 @@ impl Listener {
             execute_event::Event::Progress(it) => self.send(Event::Progress(it)).await,
             execute_event::Event::Log(it) => self.send(Event::Log(it)).await,
             execute_event::Event::Partial(it) => self.send(Event::Partial(it)).await,
+            execute_event::Event::InputRequired(it) => self.send(Event::InputRequired(it)).await,
+            execute_event::Event::Artifact(it) => self.send(Event::Artifact(it)).await,
             execute_event::Event::Result(_) => {}
         }
     }

@@ -199,6 +199,7 @@ pub(crate) fn event(event: &InvokeEvent) -> (&'static str, String) {
             }
             ("partial", to_string(&PartialJson { call_id, data: serde_json::from_str(&it.data_json).ok() }))
         }
+        Some(Event::InputRequired(_) | Event::Artifact(_)) => ("unknown", "{}".to_owned()),
         Some(Event::Result(it)) if !it.rendered_json.is_empty() => ("result", it.rendered_json.clone()),
         Some(Event::Result(it)) => ("result", result(it)),
         None => ("unknown", "{}".to_owned()),

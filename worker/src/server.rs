@@ -7,7 +7,10 @@ use futures_util::stream::{self, BoxStream, StreamExt as _};
 use openskill_proto::limits::{MAX_HEADER_BYTES, MAX_REQUEST_BYTES, MAX_STATE_BYTES};
 use openskill_proto::metadata::{TRACEPARENT, TRACESTATE};
 use openskill_proto::v1::worker_service_server::{WorkerService, WorkerServiceServer};
-use openskill_proto::v1::{DescribeRequest, ExecuteEvent, ExecuteRequest, ExecuteResult, WorkerState, execute_event};
+use openskill_proto::v1::{
+    DeliverInputRequest, DeliverInputResponse, DescribeRequest, ExecuteEvent, ExecuteRequest, ExecuteResult,
+    FetchArtifactRequest, ReadArtifactResponse, WorkerState, execute_event,
+};
 use tokio::sync::mpsc;
 use tokio_util::task::AbortOnDropHandle;
 use tonic::transport::server::Router;
@@ -73,6 +76,14 @@ impl WorkerService for Service {
             execute(&worker, request.into_inner(), place, EventSink::new(sender)).await
         }));
         Ok(Response::new(events(run, receiver).boxed()))
+    }
+
+    async fn deliver_input(&self, _: Request<DeliverInputRequest>) -> Result<Response<DeliverInputResponse>, Status> {
+        Err(Status::not_found("no skill waits for this answer"))
+    }
+
+    async fn fetch_artifact(&self, _: Request<FetchArtifactRequest>) -> Result<Response<ReadArtifactResponse>, Status> {
+        Err(Status::not_found("this worker holds no such artifact"))
     }
 }
 

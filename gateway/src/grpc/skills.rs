@@ -6,8 +6,9 @@ use futures_util::stream::{BoxStream, StreamExt as _};
 use openskill_proto::limits::MAX_ID_BYTES;
 use openskill_proto::v1::skill_service_server::SkillService;
 use openskill_proto::v1::{
-    CatalogChange, ErrorCode, ExportToolsRequest, ExportToolsResponse, GetSkillRequest, InvokeEvent, InvokeRequest,
-    ListSkillsRequest, ListSkillsResponse, Skill, SkillResult, WatchSkillsRequest,
+    AnswerInputResponse, CatalogChange, ErrorCode, ExportToolsRequest, ExportToolsResponse, GetSkillRequest, InputResponse,
+    InvokeEvent, InvokeRequest, ListSkillsRequest, ListSkillsResponse, ReadArtifactRequest, ReadArtifactResponse, Skill,
+    SkillResult, WatchSkillsRequest,
 };
 use tonic::{Request, Response, Status, Streaming};
 
@@ -86,6 +87,14 @@ impl SkillService for Skills {
         request: Request<ExportToolsRequest>,
     ) -> Result<Response<ExportToolsResponse>, Status> {
         tools::export(&self.gateway, &request.into_inner()).map(Response::new).map_err(|error| status::of(&error))
+    }
+
+    async fn answer_input(&self, _: Request<InputResponse>) -> Result<Response<AnswerInputResponse>, Status> {
+        Err(Status::not_found("no call waits for this answer"))
+    }
+
+    async fn read_artifact(&self, _: Request<ReadArtifactRequest>) -> Result<Response<ReadArtifactResponse>, Status> {
+        Err(Status::not_found("there is no such artifact"))
     }
 }
 

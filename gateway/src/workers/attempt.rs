@@ -121,6 +121,8 @@ impl Attempt<'_> {
             input_json: self.json.clone(),
             trace_id: call.trace.id.clone(),
             timeout_ms,
+            principal: String::new(),
+            interactive: false,
         });
         let headers = [(TRACEPARENT, self.traceparent), (TRACESTATE, &call.trace.state)];
         for (name, value) in headers.into_iter().filter(|(_, value)| !value.is_empty()) {
