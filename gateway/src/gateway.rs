@@ -1,145 +1,129 @@
-//! What all shards of a gateway share.
+//! The state of a gateway, shared by its shards.
 
 use std::sync::Arc;
 
-use openskill_proto::v1::{ErrorCode, SkillError};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::admission::{Admission, Full, Permit};
-use crate::call::Call;
+use crate::call::request::Call;
 use crate::catalog::Catalog;
-use crate::circuit::Circuits;
 use crate::config::Config;
-use crate::dispatch::full;
-use crate::idempotency::Keys;
-use crate::memory::Memory;
-use crate::metrics::{Gauges, Metrics};
-use crate::workers::Workers;
-use crate::workers::affinity::Affinity;
-use crate::workers::budget::RetryBudget;
+use crate::dispatch::affinity::Affinity;
+use crate::dispatch::budget::RetryBudget;
+use crate::dispatch::questions::Questions;
+use crate::observe::Observer;
+use crate::observe::metrics::Gauges;
+use crate::protect::admission::{Admission, Permit, Refusal};
+use crate::protect::circuit::Circuits;
+use crate::protect::idempotency::IdempotencyKeys;
+use crate::protect::memory::MemoryBudget;
+use crate::workers::fleet::Fleet;
 
 /// A gateway.
 pub(crate) struct Gateway {
     pub(crate) config: Config,
     pub(crate) catalog: Catalog,
-    pub(crate) workers: Workers,
+    pub(crate) fleet: Fleet,
     pub(crate) affinity: Affinity,
     pub(crate) retries: RetryBudget,
+    pub(crate) questions: Questions,
     pub(crate) circuits: Circuits,
-    pub(crate) keys: Arc<Keys>,
+    pub(crate) keys: Arc<IdempotencyKeys>,
     admission: Arc<Admission>,
-    pub(crate) metrics: Metrics,
-    /// Bodies that arrive, and answers that wait to be read.
-    pub(crate) arriving: Memory,
-    pub(crate) leaving: Memory,
-    /// Calls that go on without their clients.
+    pub(crate) observer: Arc<Observer>,
+    /// Request bodies that arrive.
+    pub(crate) inbound: MemoryBudget,
+    /// Answers that wait for clients to read them.
+    pub(crate) outbound: MemoryBudget,
+    /// Calls that continue without their clients, and connections that linger.
     pub(crate) tasks: TaskTracker,
-    /// An operator wants no new calls here.
-    held: watch::Sender<bool>,
-    /// Cancelled when the gateway takes nothing new any more.
-    pub(crate) draining: CancellationToken,
+    /// Whether an operator drained the gateway.
+    drained: watch::Sender<bool>,
+    /// Cancelled when the gateway shuts down: it takes nothing new from then on.
+    pub(crate) shutdown: CancellationToken,
 }
 
-/// Why there is no place for a call.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum NoPlace {
-    /// An operator wants no new calls here.
-    Drained,
-    Full(Full),
+/// One shard's view of the gateway. Cheap to clone.
+#[derive(Clone)]
+pub(crate) struct Shard {
+    pub(crate) gateway: Arc<Gateway>,
+    /// Selects the shard's own connection to each worker.
+    pub(crate) number: usize,
 }
 
 impl Gateway {
-    pub(crate) fn new(config: Config, draining: CancellationToken) -> Arc<Self> {
+    pub(crate) fn new(config: Config, shutdown: CancellationToken) -> Arc<Self> {
+        let observer = Arc::<Observer>::default();
         Arc::new(Self {
             catalog: Catalog::default(),
-            workers: Workers::default(),
+            fleet: Fleet::default(),
             affinity: Affinity::default(),
             retries: RetryBudget::default(),
-            circuits: Circuits::new(config.circuits),
-            keys: Keys::new(config.idempotency_lifetime),
+            questions: Questions::default(),
+            circuits: Circuits::new(config.circuits, Arc::clone(&observer)),
+            keys: IdempotencyKeys::new(config.idempotency_lifetime),
             admission: Admission::new(config.max_in_flight, config.max_in_flight_of_skill),
-            metrics: Metrics::default(),
-            arriving: Memory::default(),
-            leaving: Memory::default(),
+            observer,
+            inbound: MemoryBudget::default(),
+            outbound: MemoryBudget::default(),
             tasks: TaskTracker::new(),
-            held: watch::Sender::new(false),
-            draining,
+            drained: watch::Sender::new(false),
+            shutdown,
             config,
         })
     }
 
-    /// A place for a call, or why there is none.
-    pub(crate) fn enter(&self, call: &Call) -> Result<Permit, SkillError> {
-        self.ask(call).map_err(|why| self.refuse(why))
-    }
-
-    /// The same for who may wait and ask again.
-    pub(crate) fn ask(&self, call: &Call) -> Result<Permit, NoPlace> {
-        if *self.held.borrow() {
-            return Err(NoPlace::Drained);
+    /// Admits a call, or says why not. Refusals are not counted: the caller may wait and ask again.
+    pub(crate) fn try_admit(&self, call: &Call) -> Result<Permit, Refusal> {
+        if *self.drained.borrow() {
+            return Err(Refusal::Drained);
         }
-        let size = call.input.size();
-        let workers = self.calls_of_workers();
-        self.admission.enter(&call.skill_id, &call.session_id, size, workers).map_err(NoPlace::Full)
+        self.admission.admit(call, self.workers_limit()).map_err(Refusal::Full)
     }
 
-    /// What a caller hears for whom there is no place.
-    pub(crate) fn refuse(&self, why: NoPlace) -> SkillError {
-        match why {
-            NoPlace::Drained => {
-                let message = "the gateway is drained: send the call to another one";
-                SkillError::new(ErrorCode::Unavailable, message).with_retry_after_ms(1000)
-            }
-            NoPlace::Full(bound) => {
-                self.metrics.refused(bound);
-                full(match bound {
-                    Full::Gateway => "the gateway is full",
-                    Full::Session => "this session has its share of the places: wait for its calls to end",
-                    Full::Skill => "this skill has as many calls as it may have",
-                })
-            }
-        }
+    /// Admits a call, and counts the refusal if it does not.
+    pub(crate) fn admit(&self, call: &Call) -> Result<Permit, Refusal> {
+        self.try_admit(call).inspect_err(|refusal| self.observer.call_refused(*refusal))
     }
 
-    /// Calls that have a place.
+    /// Calls that hold a permit.
     pub(crate) fn in_flight(&self) -> usize {
         self.admission.in_flight()
     }
 
-    /// What the gateway is like now.
+    /// The state that metrics show.
     pub(crate) fn gauges(&self) -> Gauges {
         Gauges {
             in_flight: self.in_flight(),
-            limit: self.calls_of_workers(),
-            workers_up: self.workers.up(),
-            workers_out: self.workers.out(),
+            limit: self.workers_limit(),
+            workers_up: self.fleet.up(),
+            workers_ejected: self.fleet.ejected(),
         }
     }
 
-    /// How many calls the workers may have, if that is limited.
-    fn calls_of_workers(&self) -> Option<usize> {
-        if self.config.adaptive_limit { self.workers.limit() } else { None }
+    /// The workers' concurrency limit, all together, if it is adaptive.
+    fn workers_limit(&self) -> Option<usize> {
+        if self.config.adaptive_limit { self.fleet.limit() } else { None }
     }
 
-    /// Takes no new calls, or takes them again. What was accepted goes on either way.
-    pub(crate) fn hold(&self, held: bool) {
-        self.held.send_replace(held);
+    /// Drains the gateway on an operator's behalf, or resumes. Calls in flight finish either way.
+    pub(crate) fn drain(&self, drained: bool) {
+        self.drained.send_replace(drained);
     }
 
-    /// Whether an operator wants no new calls, now and at each change.
-    pub(crate) fn held(&self) -> watch::Receiver<bool> {
-        self.held.subscribe()
+    /// Whether an operator drained the gateway, now and at each change.
+    pub(crate) fn drained(&self) -> watch::Receiver<bool> {
+        self.drained.subscribe()
     }
 
-    /// Whether calls can be served: some worker is up, and nothing is being shut down or drained.
+    /// Whether it serves calls: a worker is up, and the gateway neither drains nor shuts down.
     pub(crate) fn is_ready(&self) -> bool {
-        !self.is_draining() && self.workers.up() > 0
+        !self.is_draining() && self.fleet.up() > 0
     }
 
-    /// Whether new calls are not wanted.
+    /// Whether it takes no new calls.
     pub(crate) fn is_draining(&self) -> bool {
-        self.draining.is_cancelled() || *self.held.borrow()
+        self.shutdown.is_cancelled() || *self.drained.borrow()
     }
 }

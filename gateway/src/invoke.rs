@@ -1,167 +1,94 @@
-//! The story of a call: catalog, arguments, circuits, dispatch to a worker, result.
+//! The story of a call: find the skill, prepare the arguments, pass the circuits, dispatch to a worker, return the result.
 
-use std::convert::Infallible;
 use std::sync::Arc;
-use std::time::Instant;
 
-use bytes::Bytes;
-use futures_util::FutureExt as _;
-use openskill_proto::trace::spans;
-use openskill_proto::v1::{ErrorCode, SkillError, SkillResult};
-use tower::{Layer as _, Service as _, service_fn};
-use tracing::Instrument as _;
+use openskill_proto::v1::{SkillError, SkillResult};
+use tracing::{Instrument as _, Span};
 
-use crate::admission::Permit;
-use crate::call::{Call, granted};
-use crate::catalog::Entry;
-use crate::circuit::layer::CircuitLayer;
-use crate::dispatch::{Run, dispatch};
-use crate::gateway::Gateway;
-use crate::keyed::keyed;
-use crate::outcome::{self, Outcome};
-use crate::preparation::prepare;
-use crate::recorder::Record;
-use crate::relay::Listener;
-use crate::workers::attempt::Attempt;
+use crate::call::context::CallContext;
+use crate::call::events::EventRelay;
+use crate::call::outcome::Outcome;
+use crate::call::preparation::prepare;
+use crate::call::request::Call;
+use crate::call::result::result;
+use crate::catalog::lookup::{cannot_run, find};
+use crate::dispatch::dispatch;
+use crate::gateway::Shard;
+use crate::observe::call_record::CallRecord;
+use crate::observe::spans;
+use crate::protect::admission::Permit;
+use crate::protect::circuit::Session;
+use crate::protect::circuit::guard::CircuitGuard;
+use crate::protect::once::once;
 
-/// Runs one call to its result. Dropping the future ends the call everywhere, unless it has an idempotency key. The
-/// permit is held to the end.
+/// Runs one call to its result. Dropping the future cancels the call on its worker too, unless it has an idempotency key.
 pub(crate) async fn invoke(
-    gateway: &Arc<Gateway>,
-    shard: usize,
-    call: &Arc<Call>,
-    listener: Option<&Listener>,
+    shard: &Shard,
+    call: Arc<Call>,
     permit: Permit,
-    record: Record<'_>,
+    events: Option<EventRelay>,
+    record: Arc<CallRecord>,
 ) -> SkillResult {
-    let span = tracing::info_span!(target: "otel", "invoke", otel.kind = "server",
-        skill_id = call.skill_id, call_id = call.call_id, trace_id = call.trace.id);
-    spans::place(&span, &call.trace);
-    let outcome = match run(gateway, shard, call, listener, &span, permit).instrument(span.clone()).await {
-        Ok(outcome) => outcome,
-        Err(error) => Outcome::failed(error),
-    };
-    finish(gateway, call, outcome, record)
+    let span = spans::invoke(&call);
+    let run = run(shard, &call, permit, events, (&record, &span)).instrument(span.clone());
+    let outcome = run.await.unwrap_or_else(Outcome::failed);
+    let result = result(&call, outcome);
+    record.end(&result);
+    result
 }
 
-/// The result of a call that was refused before anything was done for it.
-pub(crate) fn turn_away(gateway: &Gateway, call: &Arc<Call>, error: SkillError) -> SkillResult {
-    finish(gateway, call, Outcome::failed(error), Record::begin(call))
-}
-
-/// Makes the result, and tells of it once.
-pub(crate) fn finish(gateway: &Gateway, call: &Call, outcome: Outcome, record: Record<'_>) -> SkillResult {
-    let result = outcome::result(call, outcome);
-    if record.end(&result) {
-        gateway.metrics.ended(result.error.as_ref().map(SkillError::code));
-    }
+/// The result of a call that got no permit.
+pub(crate) fn refuse(shard: &Shard, call: &Arc<Call>, error: SkillError) -> SkillResult {
+    let result = result(call, Outcome::failed(error));
+    CallRecord::begin(&shard.gateway.observer, call).end(&result);
     result
 }
 
 async fn run(
-    gateway: &Arc<Gateway>,
-    shard: usize,
+    shard: &Shard,
     call: &Arc<Call>,
-    listener: Option<&Listener>,
-    span: &tracing::Span,
     permit: Permit,
+    events: Option<EventRelay>,
+    (record, span): (&Arc<CallRecord>, &Span),
 ) -> Result<Outcome, SkillError> {
-    if let Some(fault) = &call.fault {
-        return Err(fault.clone());
-    }
-    let entry = look_up(gateway, call)?;
-    let prepared = prepare(call, &entry.definition, &gateway.metrics);
-    if let Some(error) = unavailable(&entry) {
+    call.fault.clone().map_or(Ok(()), Err)?;
+    let gateway = &shard.gateway;
+    let entry = find(&gateway.catalog, call, gateway.is_ready())?;
+    let prepared = prepare(call, &entry.definition)
+        .inspect(|prepared| gateway.observer.arguments_prepared(call, prepared))
+        .inspect_err(|_| gateway.observer.arguments_rejected());
+    if let Some(error) = cannot_run(&entry) {
         return Ok(Outcome::failed(error).with(prepared.unwrap_or_default()));
     }
     let prepared = prepared?;
-    let work = Work {
-        gateway: Arc::clone(gateway),
-        shard,
-        call: Arc::clone(call),
-        entry,
-        json: prepared.json.clone(),
-        traceparent: spans::context_of(span).unwrap_or(call.trace.context).to_traceparent(),
-        listener: listener.cloned(),
-    };
+    let (arguments, traceparent) = (prepared.json.clone(), spans::traceparent(span, call));
+    let ways_out = (events, Arc::clone(record));
+    let context = CallContext::new(shard, Arc::clone(call), entry, arguments, traceparent, ways_out);
     let outcome = if call.idempotency_key.is_empty() {
         let _permit = permit;
-        Ok(work.execute().await)
+        execute(&context).await
     } else {
-        Box::pin(keyed(work, permit)).await
+        let context = Arc::new(context);
+        let execution = Box::pin(execute_shared(Arc::clone(&context)));
+        Box::pin(once(context, permit, execution)).await.unwrap_or_else(Outcome::failed)
     };
-    Ok(outcome.unwrap_or_else(Outcome::failed).with(prepared))
+    Ok(outcome.with(prepared))
 }
 
-/// A call that is ready to be made.
-pub(crate) struct Work {
-    pub(crate) gateway: Arc<Gateway>,
-    shard: usize,
-    pub(crate) call: Arc<Call>,
-    entry: Arc<Entry>,
-    /// The arguments.
-    pub(crate) json: Bytes,
-    traceparent: String,
-    listener: Option<Listener>,
-}
-
-impl Work {
-    pub(crate) fn deadline(&self) -> Instant {
-        self.call.deadline(self.gateway.config.default_timeout, self.entry.skill.timeout_ms)
-    }
-
-    /// Makes the call, if the circuits let it through.
-    pub(crate) async fn execute(&self) -> Outcome {
-        let call = &*self.call;
-        let attempt = Attempt { call, json: &self.json, traceparent: &self.traceparent, deadline: self.deadline() };
-        let granted = granted(self.gateway.config.default_timeout, self.entry.skill.timeout_ms);
-        let run = Run {
-            gateway: &self.gateway,
-            entry: &self.entry,
-            attempt,
-            shard: self.shard,
-            listener: self.listener.as_ref(),
-            granted,
-            shortened: call.is_shortened(granted),
-        };
-        let circuits = CircuitLayer { circuits: &self.gateway.circuits, metrics: &self.gateway.metrics };
-        let mut guarded = circuits.layer(service_fn(|run| dispatch(run).map(Ok::<_, Infallible>)));
-        match guarded.call(run).await {
-            Ok(outcome) => outcome,
-            Err(never) => match never {},
+/// Brings the call to a worker, if the circuits admit it.
+async fn execute(context: &CallContext) -> Outcome {
+    let (call, skill) = (&context.call, &context.entry.skill);
+    let session = Session { principal: &call.principal, id: &call.session_id };
+    match CircuitGuard::admit(&context.shard.gateway.circuits, skill, session) {
+        Ok(guard) => {
+            let outcome = dispatch(context).await;
+            guard.report(&outcome);
+            outcome
         }
+        Err(error) => Outcome::failed(error),
     }
 }
 
-fn look_up(gateway: &Gateway, call: &Call) -> Result<Arc<Entry>, SkillError> {
-    let id = &call.skill_id;
-    let Some(entry) = gateway.catalog.get(id) else {
-        return Err(if gateway.catalog.had_lately(id) {
-            let message = "no worker offers this skill now, though one did a moment ago: try again";
-            SkillError::new(ErrorCode::Unavailable, message).with_retry_after_ms(500)
-        } else if gateway.is_ready() {
-            let near = gateway.catalog.nearest(id).map(|near| format!("; did you mean '{near}'?")).unwrap_or_default();
-            let message = format!("there is no such skill: GET /skills or ListSkills lists them{near}");
-            SkillError::new(ErrorCode::NotFound, message)
-        } else {
-            SkillError::new(ErrorCode::Unavailable, "there is no such skill now: no worker is up")
-        });
-    };
-    match &call.toolset {
-        Some(toolset) if !entry.skill.toolset.is_empty() && entry.skill.toolset != *toolset => {
-            let own = &entry.skill.toolset;
-            let message =
-                format!("the skill '{id}' belongs to the toolset '{own}': write <{own}><{id}>{{...}}</{id}></{own}>");
-            Err(SkillError::new(ErrorCode::InvalidArgument, message))
-        }
-        _ => Ok(entry),
-    }
-}
-
-/// Why the skill can't be called at all now, if it can't.
-fn unavailable(entry: &Entry) -> Option<SkillError> {
-    let message = || format!("the skill can't run on any worker: {}", entry.skill.status_reason);
-    // Trying again does not help before someone has changed a worker.
-    let error = || SkillError { retryable: false, ..SkillError::new(ErrorCode::Unavailable, message()) };
-    entry.candidates.is_empty().then(error)
+async fn execute_shared(context: Arc<CallContext>) -> Outcome {
+    execute(&context).await
 }

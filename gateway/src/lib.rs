@@ -1,24 +1,21 @@
-//! The gateway: accepts calls, finds a worker for each, relays what comes back.
+//! The gateway: accepts calls, prepares their arguments, finds a worker for each, relays what comes back.
+//!
+//! A call goes one way, and its rooms stand in that order. Only events travel back.
 //!
 //! ```text
-//! client -> server -> face (layers: trace, deadline, origin, arriving) -> gRPC | REST
-//!        -> invoke: catalog -> arguments -> circuits -> dispatch: pick -> attempt(s) == wire ==> worker
-//!        <- outcome, relay <- events and result
+//! client -> serve (listener, shards, layers, faces: gRPC and REST)
+//!        -> call (what it asks for; arguments made ready) -> invoke: the story
+//!        -> protect (admission, circuits, idempotency) -> dispatch (retry, pick, attempt) == wire ==> worker
+//!        <- events <- outcome, result
 //! ```
 //!
-//! - [`config`]: settings, resolved
-//! - `server`: connections and their bounds; `face`: what every request meets first; `shards`: a thread a core
-//! - `linger`: closing without taking the last answer back
-//! - `grpc`, `rest`: the two faces; `stream`: calls in, events out, for both
-//! - `invoke`: the story of a call; `call`: its beginning; `dispatch`: its way to a worker; `outcome`: its end;
-//!   `recorder`: its line in the log
-//! - `preparation`: a call's arguments, made to fit; `metrics`: what was counted
+//! - [`config`]: settings, resolved; `gateway`: the state that shards share
+//! - `serve`, `call`, `invoke`, `protect`, `dispatch`: the way of a call
+//! - `catalog`: the skills there are; `workers`: who runs them
 //! - [`arguments`]: from what a model wrote to what a skill declared; pure
-//! - [`export`]: tool definitions for models; pure; `tools`: which skills go into them
-//! - `admission`: who gets a place; `memory`: what clients make the gateway hold; `circuit`: which skills are left alone for a while; `idempotency`, `keyed`: what was
-//!   asked for before
-//! - `catalog`: which skills there are; `workers`: who runs them; `recent`: what of all this is remembered, bounded;
-//!   `segments`: by name, behind several locks; `pair`: a session and a skill as one name
+//! - [`export`]: tool definitions for models; pure
+//! - `observe`: is told of events: log lines, metrics, spans
+//! - `state`: bounded state by key
 //!
 //! What is absent: the gateway never reads the disk on a call, never runs a skill, and knows no environment.
 
@@ -26,6 +23,8 @@ use std::net::TcpListener;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use tokio::sync::Semaphore;
+use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 pub mod arguments;
@@ -33,59 +32,47 @@ pub mod config;
 pub mod export;
 pub mod listen;
 
-mod admission;
 mod call;
 mod catalog;
-mod circuit;
 mod dispatch;
-mod face;
 mod gateway;
-mod grpc;
-mod health;
-mod idempotency;
 mod invoke;
-mod keyed;
-mod layers;
 mod linger;
-mod memory;
-mod metrics;
-mod outcome;
-mod pair;
-mod preparation;
-mod recent;
-mod recorder;
-mod reflection;
-mod relay;
+mod observe;
+mod protect;
 mod render;
-mod rest;
-mod segments;
-mod server;
-mod shards;
-mod stream;
-mod tools;
+mod serve;
+mod state;
 mod workers;
 
 pub use config::Config;
 pub use render::{event_line as event_json_line, result as result_json, skill as skill_json, tools as tools_json};
 
-use gateway::Gateway;
-use health::Health;
+use gateway::{Gateway, Shard};
+use serve::faces::Faces;
+use serve::faces::grpc::health::Health;
+use serve::{connections, shards, stack};
 
-/// How much longer a shutdown listens after health said NOT_SERVING, for load balancers to hear of it.
+/// How long the gateway still accepts connections after health reports NOT_SERVING, for load balancers to notice.
 const LAME_DUCK: Duration = Duration::from_millis(50);
 
-/// How long a gateway that begins may look for its workers before it serves.
-const FIRST_LOOK: Duration = Duration::from_secs(1);
+/// Connections of operators.
+const MAX_ADMIN_CONNECTIONS: usize = 64;
 
-/// Runs a gateway until `shutdown`, then finishes the calls it has, for at most [`Config::drain_timeout`].
+/// How long a gateway that starts waits for its workers before it serves.
+const DISCOVERY_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// Runs a gateway until `shutdown`, then finishes the calls in flight, for at most [`Config::drain_timeout`].
 ///
-/// `listeners` has one for each shard. `ready` hears once that all of `want_workers` workers are up.
+/// `listeners` has one for each shard. With `admin`, `AdminService` is served there and not on `listeners`. `ready` is called
+/// once, when `want_workers` workers are up.
 ///
 /// # Errors
 /// A shard could not start.
 pub async fn run(
     config: Config,
     listeners: Vec<TcpListener>,
+    admin: Option<TcpListener>,
     want_workers: usize,
     ready: impl FnOnce(Ready) + Send + 'static,
     shutdown: CancellationToken,
@@ -95,30 +82,50 @@ pub async fn run(
     let health = Health::new().await;
     let shard_count = listeners.len();
     let discovery = tokio::spawn(workers::discovery::run(Arc::clone(&gateway), shard_count));
-    first_look(&gateway).await;
-    let shards = shards::start(&gateway, &health, listeners)?;
+    await_discovery(&gateway).await;
+    let shards = shards::start(&gateway, &health, listeners, admin.is_none())?;
+    let admin = admin.map(|listener| serve_admin(&gateway, &health, listener, &draining)).transpose()?;
     let following = tokio::spawn(health.follow(Arc::clone(&gateway)));
     let announcing = tokio::spawn(announce(Arc::clone(&gateway), want_workers, ready));
     shutdown.cancelled().await;
     draining.cancel();
     tokio::time::sleep(LAME_DUCK).await;
     shards.drain(&gateway, gateway.config.drain_timeout).await;
-    for task in [discovery, following, announcing] {
+    for task in [discovery, following, announcing].into_iter().chain(admin) {
         task.abort();
     }
     Ok(())
 }
 
-/// Waits until the workers that there are were reached, so that the first calls do not find an empty catalog. Connections
-/// wait meanwhile, at most [`FIRST_LOOK`].
-async fn first_look(gateway: &Gateway) {
+/// Serves operators on a listener of their own.
+fn serve_admin(
+    gateway: &Arc<Gateway>,
+    health: &Health,
+    listener: TcpListener,
+    stop: &CancellationToken,
+) -> std::io::Result<JoinHandle<()>> {
+    let shard = Shard { gateway: Arc::clone(gateway), number: 0 };
+    let is_loopback = listener.local_addr()?.ip().is_loopback();
+    let service = stack::stack(gateway, Faces::admin(&shard, health)?, is_loopback);
+    let limit = Arc::new(Semaphore::new(MAX_ADMIN_CONNECTIONS));
+    let served = connections::serve(listener, service, limit, gateway.tasks.clone(), stop.clone());
+    Ok(tokio::spawn(async move {
+        if let Err(error) = served.await {
+            tracing::error!(%error, "the admin listener failed");
+        }
+    }))
+}
+
+/// Waits until each known worker was tried, so that the first calls do not find an empty catalog. Connections wait
+/// meanwhile, at most [`DISCOVERY_TIMEOUT`].
+async fn await_discovery(gateway: &Gateway) {
     let begun = Instant::now();
-    while !gateway.workers.were_tried() && begun.elapsed() < FIRST_LOOK {
+    while !gateway.fleet.were_tried() && begun.elapsed() < DISCOVERY_TIMEOUT {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
 }
 
-/// What a gateway has when it is ready.
+/// A gateway that is ready.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ready {
     /// Workers that are up.
@@ -127,11 +134,11 @@ pub struct Ready {
     pub skills: usize,
 }
 
-/// Waits until the wanted workers are up, and says so once.
+/// Calls `ready` once the wanted workers are up.
 async fn announce(gateway: Arc<Gateway>, want_workers: usize, ready: impl FnOnce(Ready)) {
     let mut changes = gateway.catalog.changes();
     loop {
-        let workers = gateway.workers.up();
+        let workers = gateway.fleet.up();
         if workers >= want_workers.max(1) {
             return ready(Ready { workers, skills: gateway.catalog.callable() });
         }
@@ -141,7 +148,7 @@ async fn announce(gateway: Arc<Gateway>, want_workers: usize, ready: impl FnOnce
     }
 }
 
-// A measurement, and no unit test. It is here since what it counts is private.
+// A measurement, not a unit test. It is here because what it counts is private.
 #[cfg(test)]
 #[path = "../benches/instructions/guard.rs"]
 mod instructions;

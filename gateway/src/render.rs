@@ -10,7 +10,7 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use crate::call::Input;
+use crate::call::request::Input;
 
 /// The normalized result, `code` by name, `data` and `details` as JSON.
 #[derive(Serialize)]

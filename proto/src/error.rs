@@ -113,6 +113,16 @@ impl SkillError {
         }
     }
 
+    /// No permit is free. Nothing was started; the caller may come back in a second.
+    pub fn overloaded(message: impl Into<String>) -> Self {
+        Self::new(ErrorCode::Overloaded, message).with_retry_after_ms(1000)
+    }
+
+    /// Something is missing for a moment. The caller may come back in half a second.
+    pub fn unavailable(message: impl Into<String>) -> Self {
+        Self::new(ErrorCode::Unavailable, message).with_retry_after_ms(500)
+    }
+
     /// With details: a JSON object as text.
     #[must_use]
     pub fn with_details(mut self, details_json: impl Into<String>) -> Self {

@@ -1,7 +1,7 @@
-//! Finding workers, and following what each says of itself.
+//! Finds workers, and follows the state and health of each.
 //!
-//! One task looks at the sources again and again and keeps a task for each worker found; that one listens to the
-//! worker's `Describe` stream for as long as the worker is a member. Each change makes a new catalog.
+//! One task resolves the sources periodically and keeps a task for each worker it finds; that one reads the worker's
+//! `Describe` stream for as long as the worker is a member. Each change rebuilds the catalog.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -9,29 +9,27 @@ use std::time::Duration;
 
 use openskill_proto::limits::MAX_STATE_BYTES;
 use openskill_proto::v1::DescribeRequest;
-use openskill_proto::v1::worker_service_client::WorkerServiceClient;
 use tokio::task::{AbortHandle, JoinSet};
 use tonic_health::pb::HealthCheckRequest;
 use tonic_health::pb::health_client::HealthClient;
 
-use super::Worker;
-use super::attempt::ORIGIN;
-use super::link::Via;
+use super::link::{ORIGIN, Via};
 use super::source::Endpoint;
+use super::worker::Worker;
 use crate::gateway::Gateway;
 
-/// Between two tries to reach a worker: at first, and at most.
-const BACK_OFF: (Duration, Duration) = (Duration::from_millis(25), Duration::from_millis(500));
+/// Between two connection attempts to a worker: the first backoff, and the longest.
+const BACKOFF: (Duration, Duration) = (Duration::from_millis(25), Duration::from_millis(500));
 
-/// Before the first try to reach a worker again that drained.
+/// Before the first connection attempt to a worker that drained.
 const DRAINED: Duration = Duration::from_millis(250);
 
-/// How long one source may take to be looked up, so that it does not keep the others from it.
-const LOOK_UP: Duration = Duration::from_secs(2);
+/// How long one source may take to resolve, so that it does not delay the others.
+const RESOLVE_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// How often a worker is asked for its health, and how long it may take to answer. One that hangs is left out soon, though
-/// its connections stay; one on a busy machine is not taken for it.
-const HEALTH: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(1));
+/// The interval and the timeout of health checks. A worker that hangs is ejected soon, though its connections stay; a worker
+/// on a busy machine is not.
+const HEALTH_CHECK: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(1));
 
 /// Finds and follows workers until dropped.
 pub(crate) async fn run(gateway: Arc<Gateway>, shards: usize) {
@@ -39,13 +37,13 @@ pub(crate) async fn run(gateway: Arc<Gateway>, shards: usize) {
     let mut last: HashMap<usize, BTreeSet<Endpoint>> = HashMap::new();
     loop {
         for (number, source) in gateway.config.workers.iter().enumerate() {
-            match tokio::time::timeout(LOOK_UP, source.resolve()).await {
+            match tokio::time::timeout(RESOLVE_TIMEOUT, source.resolve()).await {
                 Ok(Ok(found)) => {
                     last.insert(number, found.into_iter().collect());
                 }
-                // What was known stays: a name server that is down for a moment takes no worker away.
-                Ok(Err(error)) => tracing::debug!(?source, %error, "workers could not be looked up"),
-                Err(_) => tracing::debug!(?source, "looking up workers takes too long"),
+                // The last answer stays: a name server that is down for a moment removes no worker.
+                Ok(Err(error)) => tracing::debug!(?source, %error, "a worker source could not be resolved"),
+                Err(_) => tracing::debug!(?source, "a worker source took too long to resolve"),
             }
         }
         following.update(&gateway, shards, last.values().flatten().cloned().collect());
@@ -62,7 +60,7 @@ struct Following {
 
 impl Following {
     fn update(&mut self, gateway: &Arc<Gateway>, shards: usize, wanted: BTreeSet<Endpoint>) {
-        let known = gateway.workers.members.load();
+        let known = gateway.fleet.members();
         if known.keys().eq(wanted.iter()) {
             return;
         }
@@ -78,8 +76,10 @@ impl Following {
             if !stays {
                 tracing::info!(%endpoint, "worker removed");
                 task.abort();
-                // Calls that began before still know it.
-                known.get(endpoint).map(|worker| worker.lose("removed".to_owned()));
+                // Calls in flight still hold it.
+                if let Some(worker) = known.get(endpoint) {
+                    worker.lose("removed".to_owned());
+                }
             }
             stays
         });
@@ -89,23 +89,23 @@ impl Following {
                 self.tasks.spawn(follow(Arc::clone(gateway), Arc::clone(worker)))
             });
         }
-        gateway.workers.replace(members);
-        gateway.catalog.rebuild(&gateway.workers);
+        gateway.fleet.replace(members);
+        gateway.catalog.rebuild(&gateway.fleet);
         while self.tasks.try_join_next().is_some() {}
     }
 }
 
-/// Listens to one worker, and tries again when it is lost.
+/// Follows one worker, and reconnects when it is lost.
 async fn follow(gateway: Arc<Gateway>, worker: Arc<Worker>) {
-    let mut back_off = BACK_OFF.0;
+    let mut backoff = BACKOFF.0;
     loop {
-        let listened = tokio::select! {
-            ended = listen(&gateway, &worker) => ended,
-            never = ask_for_health(&worker) => match never {},
+        let ended = tokio::select! {
+            ended = read_states(&gateway, &worker) => ended,
+            never = check_health(&worker) => match never {},
         };
-        let reason = match listened {
+        let reason = match ended {
             Ok(()) => {
-                back_off = BACK_OFF.0;
+                backoff = BACKOFF.0;
                 "the connection ended".to_owned()
             }
             Err(status) => status.message().to_owned(),
@@ -113,23 +113,22 @@ async fn follow(gateway: Arc<Gateway>, worker: Arc<Worker>) {
         let before = worker.lose(reason.clone());
         if let Some(state) = before {
             if state.draining {
-                tracing::info!(endpoint = %worker.endpoint, "worker drains");
-                // It goes on listening for a moment, with nothing new to say.
-                back_off = DRAINED;
+                tracing::info!(endpoint = %worker.endpoint, "worker is draining");
+                // It still accepts connections for a moment, with nothing new to report.
+                backoff = DRAINED;
             } else {
                 tracing::warn!(endpoint = %worker.endpoint, reason, "worker lost");
-                back_off = BACK_OFF.0;
+                backoff = BACKOFF.0;
             }
-            gateway.catalog.rebuild(&gateway.workers);
+            gateway.catalog.rebuild(&gateway.fleet);
         }
-        tokio::time::sleep(back_off).await;
-        back_off = (back_off * 2).min(BACK_OFF.1);
+        tokio::time::sleep(backoff).await;
+        backoff = (backoff * 2).min(BACKOFF.1);
     }
 }
 
-async fn listen(gateway: &Gateway, worker: &Worker) -> Result<(), tonic::Status> {
-    let via = Via(Arc::clone(worker.control_link()));
-    let mut client = WorkerServiceClient::with_origin(via, ORIGIN.clone()).max_decoding_message_size(MAX_STATE_BYTES);
+async fn read_states(gateway: &Gateway, worker: &Worker) -> Result<(), tonic::Status> {
+    let mut client = worker.control_link().client().max_decoding_message_size(MAX_STATE_BYTES);
     let mut states = client.describe(DescribeRequest {}).await?.into_inner();
     while let Some(state) = states.message().await? {
         tracing::info!(
@@ -139,27 +138,29 @@ async fn listen(gateway: &Gateway, worker: &Worker) -> Result<(), tonic::Status>
             draining = state.draining,
             "worker state"
         );
-        gateway.catalog.learn(&state.skills);
-        worker.learn(state);
-        gateway.catalog.rebuild(&gateway.workers);
+        gateway.catalog.compile(&state.skills);
+        worker.update(state);
+        gateway.catalog.rebuild(&gateway.fleet);
     }
     Ok(())
 }
 
-/// Asks the worker for its health again and again. What it answers does not matter, that it does.
-async fn ask_for_health(worker: &Worker) -> std::convert::Infallible {
+/// Checks the worker's health periodically. Any answer counts.
+async fn check_health(worker: &Worker) -> std::convert::Infallible {
     let via = Via(Arc::clone(worker.control_link()));
     let mut client = HealthClient::with_origin(via, ORIGIN.clone());
     loop {
-        tokio::time::sleep(HEALTH.0).await;
-        if worker.state.load().is_none() {
+        tokio::time::sleep(HEALTH_CHECK.0).await;
+        if !worker.is_connected() {
             continue;
         }
-        let answers = tokio::time::timeout(HEALTH.1, client.check(HealthCheckRequest::default())).await.is_ok();
-        if worker.record.answers(answers) {
-            match answers {
-                true => tracing::info!(endpoint = %worker.endpoint, "worker answers again"),
-                false => tracing::warn!(endpoint = %worker.endpoint, "worker does not answer and is left out"),
+        let healthy = tokio::time::timeout(HEALTH_CHECK.1, client.check(HealthCheckRequest::default())).await.is_ok();
+        if worker.record.set_healthy(healthy) {
+            match healthy {
+                true => tracing::info!(endpoint = %worker.endpoint, "worker answers health checks again"),
+                false => {
+                    tracing::warn!(endpoint = %worker.endpoint, "worker ejected: it does not answer health checks")
+                }
             }
         }
     }

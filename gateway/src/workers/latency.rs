@@ -1,7 +1,7 @@
-//! How long calls of one skill take at one worker, as peak-EWMA: a slow answer counts in full at once, and is forgotten
-//! over time. Told the time.
+//! How long calls of one skill take at one worker, as a peak EWMA: a slow call counts in full at once and decays over time.
+//! Pure: it takes `now`.
 //!
-//! For each skill apart: a worker is not slow because the calls it happened to get are.
+//! One for each skill: a worker is not slow because the skills it happens to run are.
 //!
 //! Source of the rule: Finagle's `PeakEwma` load metric.
 
@@ -19,21 +19,21 @@ pub(crate) struct Latency(Mutex<Option<Average>>);
 struct Average {
     micros: f64,
     at: Instant,
-    /// Without the wait for a place: a plain moving average.
+    /// A plain moving average, without the time in the queue.
     run: Duration,
 }
 
 impl Average {
-    /// A peak is forgotten, not how long calls usually run: one that was idle for long is not infinitely quick.
+    /// Decays towards the typical run time, never to zero: a worker that was idle is not infinitely fast.
     fn decayed(self, now: Instant) -> f64 {
         let age = now.saturating_duration_since(self.at).as_secs_f64();
-        let usual = (self.run.as_micros() as f64).min(self.micros);
-        usual + (self.micros - usual) * (-age / DECAY.as_secs_f64()).exp()
+        let typical = (self.run.as_micros() as f64).min(self.micros);
+        typical + (self.micros - typical) * (-age / DECAY.as_secs_f64()).exp()
     }
 }
 
 impl Latency {
-    /// A call took this long, and ran for this much of it.
+    /// A call took this long; it ran for `ran` of it.
     pub(crate) fn observe(&self, took: Duration, ran: Duration, now: Instant) {
         let took = took.as_micros() as f64;
         let mut average = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -49,7 +49,7 @@ impl Latency {
         *average = Some(Average { micros, at: now, run });
     }
 
-    /// A call took at least this long and did not succeed: it failed, or was given up. Quick failures are no merit.
+    /// A call took at least this long and did not succeed. A fast failure does not lower the average.
     pub(crate) fn observe_failure(&self, took: Duration, now: Instant) {
         let mut average = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(average) = &mut *average {
@@ -58,8 +58,8 @@ impl Latency {
         }
     }
 
-    /// How long a call runs once it has a place; nothing before the first.
-    pub(crate) fn usual_run(&self) -> Duration {
+    /// How long a call runs once it has a slot; zero before the first.
+    pub(crate) fn typical_run(&self) -> Duration {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).map_or(Duration::ZERO, |average| average.run)
     }
 
@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_peak_counts_at_once_and_fades_to_what_is_usual() {
+    fn a_peak_counts_at_once_and_decays_to_the_typical_time() {
         let (latency, now) = (Latency::default(), Instant::now());
         assert_eq!(latency.read(now), None);
         let millis = Duration::from_millis;
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn failing_quickly_is_no_merit_and_hanging_is_noticed() {
+    fn fast_failures_do_not_lower_the_latency_and_hanging_raises_it() {
         let (latency, now) = (Latency::default(), Instant::now());
         latency.observe(Duration::from_millis(50), Duration::from_millis(50), now);
         latency.observe_failure(Duration::from_millis(1), now);

@@ -1,45 +1,51 @@
-//! How many calls a worker is given at once: what it runs, and as many more as wait no longer than they should.
+//! A worker's adaptive concurrency limit: its slots, and as many queued calls as start in time.
 //!
-//! Additive increase, multiplicative decrease, on the time that calls waited at the worker for a free place. Not on how
-//! long they took: skills differ in that, and one that is slow by nature overloads nobody. So a call is never refused
-//! while a worker has a free place. The least wait of a window decides, as in CoDel: a burst makes some calls wait, a
-//! queue that stands makes all of them wait.
+//! Additive increase, multiplicative decrease, on the time that calls queue at the worker for a slot. Not on their latency:
+//! skills differ in that, and a slow skill overloads nobody. So no call is refused while a worker has a free slot. The
+//! shortest queueing time of a window decides, as in CoDel: a burst makes some calls queue, a standing queue makes all of
+//! them queue.
 
 use std::time::{Duration, Instant};
 
-/// Calls of a window that all waited longer than this waited in a queue that is too long.
+/// If all calls of a window queued longer than this, the queue is too long.
 const TARGET: Duration = Duration::from_secs(1);
 
-/// How long the waits of calls are looked at together.
+/// How long a window is.
 const WINDOW: Duration = Duration::from_millis(200);
 
-/// At least, and at most, which is where it begins: multiples of what the worker runs at once.
+/// The lowest and the highest limit, as multiples of the worker's slots. It starts at the highest.
 const LEAST: u32 = 4;
 const MOST: u32 = 64;
 
-/// What is kept of the limit when it is too high: the least and the most. Between the two it follows the wait, which is
-/// as long as the queue.
+/// The least and the most of the limit that a decrease keeps. In between it follows the queueing time.
 const DECREASE: (f64, f64) = (0.2, 0.8);
 
-/// The limit of one worker.
+/// The concurrency limit of one worker.
 #[derive(Debug)]
 pub(crate) struct Limit {
-    /// What the worker runs at once.
+    /// The worker's slots.
     capacity: u32,
     current: u32,
     began: Instant,
-    /// The least wait of this window; none before its first call.
-    least_wait: Option<Duration>,
-    /// The most calls at once in this window.
+    /// The shortest queueing time of this window; none before its first call.
+    least_queued: Option<Duration>,
+    /// The most calls in flight in this window.
     peak: u32,
-    /// When it was last lowered. What calls tell soon after that is still of before.
+    /// When it was last decreased. What calls report soon after that is older.
     lowered: Option<Instant>,
 }
 
 impl Limit {
     pub(crate) fn new(capacity: u32, now: Instant) -> Self {
         let capacity = capacity.max(1);
-        Self { capacity, current: capacity.saturating_mul(MOST), began: now, least_wait: None, peak: 0, lowered: None }
+        Self {
+            capacity,
+            current: capacity.saturating_mul(MOST),
+            began: now,
+            least_queued: None,
+            peak: 0,
+            lowered: None,
+        }
     }
 
     pub(crate) fn capacity(&self) -> u32 {
@@ -50,23 +56,23 @@ impl Limit {
         self.current
     }
 
-    /// A call came back that had waited; `in_flight` were at the worker with it.
-    pub(crate) fn observe(&mut self, waited: Duration, in_flight: u32, now: Instant) {
-        self.least_wait = Some(self.least_wait.map_or(waited, |least| least.min(waited)));
+    /// A call ended that had queued this long; `in_flight` were at the worker with it.
+    pub(crate) fn observe(&mut self, queued: Duration, in_flight: u32, now: Instant) {
+        self.least_queued = Some(self.least_queued.map_or(queued, |least| least.min(queued)));
         self.peak = self.peak.max(in_flight);
         if now.saturating_duration_since(self.began) < WINDOW {
             return;
         }
-        if let Some(least) = self.least_wait.filter(|least| *least > TARGET) {
+        if let Some(least) = self.least_queued.filter(|least| *least > TARGET) {
             self.shrink(self.peak, TARGET.as_secs_f64() / least.as_secs_f64(), now);
         } else if self.peak >= self.current - self.current / 8 {
-            // Only what is used is known to be good.
+            // Only a limit that is used is known to be good.
             self.set(self.current.saturating_add((self.capacity / 2).max(1)));
         }
-        (self.began, self.least_wait, self.peak) = (now, None, 0);
+        (self.began, self.least_queued, self.peak) = (now, None, 0);
     }
 
-    /// The worker said that it is full, with this many calls there.
+    /// The worker refused a call as overloaded, with this many calls in flight there.
     pub(crate) fn refused(&mut self, in_flight: u32, now: Instant) {
         self.shrink(in_flight, DECREASE.1, now);
     }
@@ -91,7 +97,7 @@ impl Limit {
 mod tests {
     use super::*;
 
-    /// Windows of calls that wait as in a queue that is served at a steady rate.
+    /// Windows of calls that queue at a worker with a steady rate.
     fn settle(rate_per_second: f64, demand: u32) -> u32 {
         let mut now = Instant::now();
         let mut limit = Limit::new(4, now);
@@ -106,18 +112,18 @@ mod tests {
     }
 
     #[test]
-    fn it_settles_where_calls_wait_about_as_long_as_they_may() {
+    fn it_settles_where_calls_queue_for_about_the_target() {
         let limit = settle(40.0, 10_000);
         assert!((36..=48).contains(&limit), "{limit}");
     }
 
     #[test]
-    fn a_slow_skill_may_always_use_what_the_worker_runs_and_a_few_waiting_for_each() {
+    fn a_slow_skill_always_gets_all_slots_and_a_short_queue() {
         assert_eq!(settle(0.1, 10_000), 16);
     }
 
     #[test]
-    fn it_does_not_grow_while_it_is_not_used_nor_past_its_bound() {
+    fn it_grows_only_while_it_is_used_and_up_to_its_bound() {
         let mut limit = Limit::new(4, Instant::now());
         let mut now = Instant::now();
         limit.refused(30, now);
@@ -130,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn a_burst_that_makes_some_calls_wait_lowers_nothing() {
+    fn a_burst_that_makes_some_calls_queue_decreases_nothing() {
         let mut now = Instant::now();
         let mut limit = Limit::new(4, now);
         for waited in [0, 5, 5, 5] {
@@ -141,11 +147,11 @@ mod tests {
     }
 
     #[test]
-    fn a_worker_that_says_it_is_full_gets_less() {
+    fn an_overloaded_worker_gets_fewer_calls() {
         let mut now = Instant::now();
         let mut limit = Limit::new(4, now);
         (0..20).for_each(|_| limit.refused(30, now));
-        assert_eq!(limit.current(), 24, "many refusals at once say the same");
+        assert_eq!(limit.current(), 24, "refusals within one window count once");
         for _ in 0..20 {
             now += WINDOW;
             limit.refused(30, now);

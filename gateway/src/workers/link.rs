@@ -1,20 +1,22 @@
-//! One HTTP/2 connection from one shard to one worker, made when it is needed and again when it was lost.
+//! One HTTP/2 connection from one shard to one worker, opened on demand and reopened when it is lost.
 //!
-//! What sets it apart from a ready-made channel: its errors say whether a request can have reached the worker. A call
-//! that cannot have started may go elsewhere. And a request is handed to the connection whole: it goes out in one write,
-//! wakes the worker once, and takes no task of its own.
+//! Unlike a tonic channel, its errors say whether a request can have reached the worker: a call that cannot have started may
+//! go to another worker. And it hands a request to the connection whole: the request leaves in one write, wakes the worker
+//! once, and needs no task of its own.
 
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use h2::client::{Connection, SendRequest};
 use h2::{Ping, PingPong};
+use http::Uri;
 use http_body_util::BodyExt as _;
 use openskill_proto::local::LocalStream;
+use openskill_proto::v1::worker_service_client::WorkerServiceClient;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, UnixStream};
 use tonic::body::Body;
@@ -25,10 +27,13 @@ mod answer;
 
 pub(crate) use answer::Answer;
 
+/// The URI of all requests; the link decides where they go.
+pub(super) static ORIGIN: LazyLock<Uri> = LazyLock::new(|| Uri::from_static("http://worker"));
+
 /// How long connecting may take, handshake included.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// A silent worker is asked this often whether it lives, and given up after the second.
+/// The interval of keepalive pings, and how long a worker may take to answer one.
 const KEEP_ALIVE: (Duration, Duration) = (Duration::from_secs(5), Duration::from_secs(3));
 
 /// The connection.
@@ -36,16 +41,16 @@ const KEEP_ALIVE: (Duration, Duration) = (Duration::from_secs(5), Duration::from
 pub(crate) struct Link {
     endpoint: Endpoint,
     current: Mutex<Option<Open>>,
-    /// Held while connecting, so that many calls at once make one connection. Holds the last failure and its time.
+    /// Held while connecting, so that concurrent calls open one connection. Holds the last failure and its time.
     connecting: tokio::sync::Mutex<Option<(Instant, String)>>,
 }
 
-/// A connection that was made.
+/// An open connection.
 #[derive(Debug, Clone)]
 struct Open {
     sender: SendRequest<Bytes>,
     /// It takes no new requests.
-    is_over: Arc<AtomicBool>,
+    is_closed: Arc<AtomicBool>,
 }
 
 /// Why there is no answer.
@@ -54,7 +59,7 @@ pub(crate) enum LinkError {
     /// The request did not reach the worker.
     #[error("not sent: {0}")]
     NotSent(String),
-    /// The worker said that it did not look at the request: it is being shut down, say.
+    /// The worker said that it did not process the request: it shuts down, say.
     #[error("refused: {0}")]
     Refused(#[source] h2::Error),
     /// The request may have reached the worker.
@@ -67,21 +72,26 @@ impl Link {
         Self { endpoint, current: Mutex::default(), connecting: tokio::sync::Mutex::default() }
     }
 
+    /// The worker's service over this connection.
+    pub(super) fn client(self: &Arc<Self>) -> WorkerServiceClient<Via> {
+        WorkerServiceClient::with_origin(Via(Arc::clone(self)), ORIGIN.clone())
+    }
+
     async fn connected(&self) -> Result<Open, LinkError> {
         match self.open() {
             Some(open) => Ok(open),
-            // Boxed, so that a call does not hold room for it.
-            None => Box::pin(self.connect_anew()).await,
+            // Boxed, so that the future of a call stays small.
+            None => Box::pin(self.reconnect()).await,
         }
     }
 
-    async fn connect_anew(&self) -> Result<Open, LinkError> {
+    async fn reconnect(&self) -> Result<Open, LinkError> {
         let asked = Instant::now();
         let mut last_failure = self.connecting.lock().await;
         if let Some(open) = self.open() {
             return Ok(open);
         }
-        // Who waited while a try failed takes its failure: in turn, they would wait for ever longer.
+        // Whoever waited while an attempt failed shares its failure: attempts in turn would take ever longer.
         if let Some((_, reason)) = last_failure.as_ref().filter(|(at, _)| *at >= asked) {
             return Err(LinkError::NotSent(reason.clone()));
         }
@@ -99,7 +109,7 @@ impl Link {
 
     fn open(&self) -> Option<Open> {
         let current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
-        current.as_ref().filter(|open| !open.is_over.load(Ordering::Acquire)).cloned()
+        current.as_ref().filter(|open| !open.is_closed.load(Ordering::Acquire)).cloned()
     }
 
     async fn connect(&self) -> Result<Open, Box<dyn std::error::Error + Send + Sync>> {
@@ -128,27 +138,27 @@ where
         .max_header_list_size(openskill_proto::limits::MAX_HEADER_BYTES)
         .handshake(stream)
         .await?;
-    let is_over = Arc::new(AtomicBool::new(false));
-    tokio::spawn(drive(connection, Arc::clone(&is_over)));
-    Ok(Open { sender, is_over })
+    let is_closed = Arc::new(AtomicBool::new(false));
+    tokio::spawn(drive(connection, Arc::clone(&is_closed)));
+    Ok(Open { sender, is_closed })
 }
 
-/// Runs a connection to its end: the last sender's, the worker's, or when the worker is silent. Requests under way hear of it
-/// by themselves.
-async fn drive<S>(mut connection: Connection<S, Bytes>, is_over: Arc<AtomicBool>)
+/// Drives a connection until its last sender is dropped, the worker closes it, or the worker stops answering pings. Requests
+/// in flight fail by themselves.
+async fn drive<S>(mut connection: Connection<S, Bytes>, is_closed: Arc<AtomicBool>)
 where
     S: AsyncRead + AsyncWrite + Unpin,
 {
     let pings = connection.ping_pong();
     tokio::select! {
         _ = connection => {}
-        () = silence(pings) => {}
+        () = keepalive_timeout(pings) => {}
     }
-    is_over.store(true, Ordering::Release);
+    is_closed.store(true, Ordering::Release);
 }
 
-/// Ends when the worker does not answer.
-async fn silence(pings: Option<PingPong>) {
+/// Returns when the worker does not answer a keepalive ping.
+async fn keepalive_timeout(pings: Option<PingPong>) {
     let Some(mut pings) = pings else { return std::future::pending().await };
     loop {
         tokio::time::sleep(KEEP_ALIVE.0).await;
@@ -159,24 +169,24 @@ async fn silence(pings: Option<PingPong>) {
 }
 
 impl Link {
-    /// Sends a request and waits for the head of its answer. Dropping the future, or the answer, resets the stream.
+    /// Sends a request and waits for the head of its response. Dropping the future, or the response, resets the stream.
     async fn exchange(&self, request: http::Request<Body>) -> Result<http::Response<Answer>, LinkError> {
         let not_sent = |error: h2::Error| LinkError::NotSent(error.to_string());
         let (head, body) = request.into_parts();
-        // A message of our own: it is in memory already.
+        // Our own message: it is in memory already.
         let body = body.collect().await.map_err(|status| LinkError::NotSent(status.message().to_owned()))?.to_bytes();
         let mut sender = self.ready().await?;
         let head = http::Request::from_parts(head, ());
         let (response, mut stream) = sender.send_request(head, false).map_err(not_sent)?;
-        // Should this fail, so does the response, and knows better why.
+        // If this fails, so does the response, which knows the reason.
         let _ = stream.send_data(body, true);
         Ok(response.await.map_err(lost)?.map(Answer::new))
     }
 
-    /// The connection, when it takes a request.
+    /// The connection, once it takes a request.
     async fn ready(&self) -> Result<SendRequest<Bytes>, LinkError> {
         match self.connected().await?.ready().await {
-            // The worker drains, or is another one by now: a new connection may reach it.
+            // The worker drains, or was replaced: a new connection may reach it.
             Err(_) => self.connected().await?.ready().await,
             ready => ready,
         }
@@ -184,16 +194,16 @@ impl Link {
 }
 
 impl Open {
-    /// Waits until it takes a request; if it does not any more, nobody else is to try.
+    /// Waits until it takes a request; if it never will, marks it as closed.
     async fn ready(self) -> Result<SendRequest<Bytes>, LinkError> {
         self.sender.ready().await.map_err(|error| {
-            self.is_over.store(true, Ordering::Release);
+            self.is_closed.store(true, Ordering::Release);
             LinkError::NotSent(error.to_string())
         })
     }
 }
 
-/// A link as a service, for the generated client.
+/// A link as a tower service, for the generated client.
 #[derive(Debug, Clone)]
 pub(crate) struct Via(pub(crate) Arc<Link>);
 
@@ -212,8 +222,7 @@ impl tower::Service<http::Request<Body>> for Via {
     }
 }
 
-/// A request that was handed over: the worker may say that it did not look at it, by `REFUSED_STREAM`, or a GOAWAY that leaves
-/// it out.
+/// A request that was sent may still be unprocessed: the worker says so by `REFUSED_STREAM`, or a GOAWAY below its stream id.
 fn lost(error: h2::Error) -> LinkError {
     let is_refusal = error.is_go_away() || error.reason() == Some(h2::Reason::REFUSED_STREAM);
     if error.is_remote() && is_refusal { LinkError::Refused(error) } else { LinkError::Lost(error) }
@@ -221,7 +230,7 @@ fn lost(error: h2::Error) -> LinkError {
 
 #[cfg(test)]
 impl Link {
-    /// Goes over `stream`, whatever its endpoint is.
+    /// Uses `stream` as its connection, whatever its endpoint is.
     pub(crate) async fn go_over<S>(&self, stream: S) -> Result<(), h2::Error>
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,

@@ -1,28 +1,28 @@
-//! How a worker has done of late, shared by the shards: whether it fails, whether it answers, how many calls it may have.
+//! How a worker behaved recently, shared by the shards: ejection, health, concurrency limit.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::ejection::{Conduct, Ejection, Era};
+use super::ejection::{Ejection, Epoch, Verdict};
 use super::limit::Limit;
 
 /// One worker's record.
 #[derive(Debug)]
 pub(crate) struct Record {
     book: Mutex<Book>,
-    /// The limit, for those that only read it.
+    /// A copy of the limit that is read without the lock.
     limit: AtomicU32,
-    /// It did not answer when it was asked for its health.
-    silent: AtomicBool,
+    /// It did not answer its last health check.
+    unhealthy: AtomicBool,
 }
 
 #[derive(Debug)]
 struct Book {
     ejection: Ejection,
     limit: Limit,
-    /// How long calls ran there of late, whatever their skill: how soon a place is free.
-    usual_run: Duration,
+    /// How long calls run there, whatever their skill: how soon a slot becomes free.
+    typical_run: Duration,
 }
 
 impl Default for Record {
@@ -30,45 +30,45 @@ impl Default for Record {
         let limit = Limit::new(1, Instant::now());
         Self {
             limit: AtomicU32::new(limit.current()),
-            book: Mutex::new(Book { ejection: Ejection::default(), limit, usual_run: Duration::ZERO }),
-            silent: AtomicBool::new(false),
+            book: Mutex::new(Book { ejection: Ejection::default(), limit, typical_run: Duration::ZERO }),
+            unhealthy: AtomicBool::new(false),
         }
     }
 }
 
-/// Whether a worker is a choice for a call.
+/// Whether a worker can take a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Standing {
-    Fit,
-    /// It has as many calls as it may have, or the call would wait there past its deadline.
+    Available,
+    /// It is at its concurrency limit, or the call would queue there past its deadline.
     Full,
-    /// It fails, or does not answer.
-    Out,
+    /// It failed too often, or does not answer health checks.
+    Ejected,
 }
 
 /// How one call went at the worker.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Ended {
+pub(crate) struct CallReport {
     /// When it began.
-    pub(crate) era: Era,
-    pub(crate) conduct: Conduct,
-    /// How long the call waited there for a free place, if it says.
-    pub(crate) waited: Option<Duration>,
+    pub(crate) epoch: Epoch,
+    pub(crate) verdict: Verdict,
+    /// How long the call queued there for a slot, if it reports it.
+    pub(crate) queued: Option<Duration>,
     /// How long it then ran, if it came that far.
     pub(crate) ran: Option<Duration>,
-    /// The worker had no place for it.
+    /// The worker was overloaded and refused it.
     pub(crate) was_full: bool,
-    /// Calls there when it came, with it.
+    /// Calls in flight there when it came, itself included.
     pub(crate) in_flight: u32,
 }
 
 impl Book {
-    /// How long a call is likely to wait for a place behind `in_flight` others, and a quarter more: too late is worse
-    /// than too careful, since a call that is ended half way has cost what another could have used.
-    fn wait_of(&self, in_flight: u32) -> Duration {
+    /// How long a call is likely to queue behind `in_flight` others, plus a quarter: a call that passes its deadline half way
+    /// has wasted what another could have used.
+    fn estimated_queueing(&self, in_flight: u32) -> Duration {
         let capacity = self.limit.capacity();
         let ahead = (in_flight + 1).saturating_sub(capacity);
-        self.usual_run.saturating_mul(ahead) / capacity * 5 / 4
+        self.typical_run.saturating_mul(ahead) / capacity * 5 / 4
     }
 }
 
@@ -77,83 +77,84 @@ impl Record {
         self.book.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The worker's process is a new one.
-    pub(crate) fn begin_anew(&self, capacity: u32, now: Instant) {
+    /// Forgets everything: the worker's process is a new one.
+    pub(crate) fn reset(&self, capacity: u32, now: Instant) {
         let mut book = self.book();
         let limit = Limit::new(capacity, now);
         self.limit.store(limit.current(), Ordering::Relaxed);
-        *book = Book { ejection: book.ejection.anew(), limit, usual_run: Duration::ZERO };
-        self.silent.store(false, Ordering::Relaxed);
+        *book = Book { ejection: book.ejection.reset(), limit, typical_run: Duration::ZERO };
+        self.unhealthy.store(false, Ordering::Relaxed);
     }
 
-    /// How many calls it may have at once.
+    /// The concurrency limit.
     pub(crate) fn limit(&self) -> u32 {
         self.limit.load(Ordering::Relaxed)
     }
 
-    /// Whether a call that may wait so long may go there, beside `in_flight` others. Without `adaptive` only the worker
-    /// itself says when it is full.
-    pub(crate) fn standing(&self, in_flight: u32, may_wait: Duration, adaptive: bool, now: Instant) -> Standing {
+    /// Whether a call that can queue for `patience` may go there, beside `in_flight` others. Without `adaptive` only the
+    /// worker itself says when it is full.
+    pub(crate) fn standing(&self, in_flight: u32, patience: Duration, adaptive: bool, now: Instant) -> Standing {
         let book = self.book();
-        // Admission keeps the sum of all limits, but for modest sessions; one worker may have half as much again.
+        // Admission keeps calls within the sum of all limits; one worker may exceed its own by half.
         let too_many = in_flight >= book.limit.current() + book.limit.current() / 2;
-        let too_late = book.wait_of(in_flight) > may_wait;
+        let too_late = book.estimated_queueing(in_flight) > patience;
         if adaptive && (too_many || too_late) {
             return Standing::Full;
         }
-        if self.silent.load(Ordering::Relaxed) || !book.ejection.is_in(now) { Standing::Out } else { Standing::Fit }
+        let ejected = self.unhealthy.load(Ordering::Relaxed) || !book.ejection.admits(now);
+        if ejected { Standing::Ejected } else { Standing::Available }
     }
 
-    /// Whether a call may go there; if it is the one that tries an ejected worker, no other may.
+    /// Whether a call may go there. If it is the probe of an ejected worker, no other may.
     pub(crate) fn claim(&self, now: Instant) -> bool {
         self.book().ejection.claim(now)
     }
 
     /// A call goes there.
-    pub(crate) fn begin(&self, now: Instant) -> Era {
+    pub(crate) fn begin(&self, now: Instant) -> Epoch {
         self.book().ejection.begin(now)
     }
 
-    /// How many calls the worker runs at once.
+    /// The worker's slots.
     pub(crate) fn capacity(&self) -> u32 {
         self.book().limit.capacity()
     }
 
-    /// A call came back. True if the worker is left out from now on.
-    pub(crate) fn end(&self, ended: Ended, now: Instant, may_eject: impl FnOnce() -> bool) -> bool {
+    /// Reports how a call ended. True if the worker is ejected from now on.
+    pub(crate) fn end(&self, ended: CallReport, now: Instant, may_eject: impl FnOnce() -> bool) -> bool {
         let mut book = self.book();
         if let Some(ran) = ended.ran {
-            book.usual_run = if book.usual_run.is_zero() { ran } else { (book.usual_run * 7 + ran) / 8 };
+            book.typical_run = if book.typical_run.is_zero() { ran } else { (book.typical_run * 7 + ran) / 8 };
         }
-        if let Some(waited) = ended.waited {
-            book.limit.observe(waited, ended.in_flight, now);
+        if let Some(queued) = ended.queued {
+            book.limit.observe(queued, ended.in_flight, now);
         }
         if ended.was_full {
             book.limit.refused(ended.in_flight, now);
         }
         self.limit.store(book.limit.current(), Ordering::Relaxed);
-        // Counting the others looks at every book, this one too.
-        let out = book.ejection.is_due(ended.era, ended.conduct);
+        // Counting the ejected workers locks every book, this one too.
+        let is_due = book.ejection.is_due(ended.epoch, ended.verdict);
         drop(book);
-        let may_eject = out && may_eject();
-        self.book().ejection.end(ended.era, ended.conduct, now, may_eject)
+        let may_eject = is_due && may_eject();
+        self.book().ejection.end(ended.epoch, ended.verdict, now, may_eject)
     }
 
-    /// Whether it answered when it was asked for its health. True if that is news.
-    pub(crate) fn answers(&self, answers: bool) -> bool {
-        self.silent.swap(!answers, Ordering::Relaxed) == answers
+    /// Notes whether it answered a health check. True if that changed.
+    pub(crate) fn set_healthy(&self, healthy: bool) -> bool {
+        self.unhealthy.swap(!healthy, Ordering::Relaxed) == healthy
     }
 
-    /// Why it is left out, if it is.
-    pub(crate) fn why_out(&self, now: Instant) -> Option<String> {
-        if self.silent.load(Ordering::Relaxed) {
-            return Some("it does not answer when it is asked for its health".to_owned());
+    /// Why it is ejected, if it is.
+    pub(crate) fn ejection_reason(&self, now: Instant) -> Option<String> {
+        if self.unhealthy.load(Ordering::Relaxed) {
+            return Some("it does not answer health checks".to_owned());
         }
         let book = self.book();
-        let out_for = book.ejection.out_for(now)?;
-        Some(match book.ejection.is_tried() {
-            true => "it failed too often in a row; a call tries it now".to_owned(),
-            false => format!("it failed too often in a row; a call tries it again in {} ms", out_for.as_millis()),
+        let remaining = book.ejection.remaining(now)?;
+        Some(match book.ejection.is_probed() {
+            true => "too many consecutive failures; a probe is in flight".to_owned(),
+            false => format!("too many consecutive failures; the next probe is in {} ms", remaining.as_millis()),
         })
     }
 }

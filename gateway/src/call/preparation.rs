@@ -1,0 +1,94 @@
+//! A call's arguments, made ready for a worker: repaired and validated by the skill's definition.
+
+use std::borrow::Cow;
+
+use bytes::Bytes;
+use openskill_proto::v1::{ErrorCode, Repair as WireRepair, SkillError};
+use serde_json::Value;
+
+use super::request::{Call, Input};
+use crate::arguments::{Definition, Kind, Policy, Prepared, Rejected, Repair};
+
+/// Arguments that fit their skill, and what the caller should know about them.
+#[derive(Debug, Default)]
+pub(crate) struct Preparation {
+    /// A JSON object. Arguments that were valid are the caller's own bytes.
+    pub(crate) json: Bytes,
+    pub(crate) repairs: Vec<WireRepair>,
+    pub(crate) warnings: Vec<String>,
+}
+
+/// Prepares the arguments of `call` for the skill with this definition.
+///
+/// # Errors
+/// The arguments do not fit and can't be repaired safely. The error says how to fix the call.
+pub(crate) fn prepare(call: &Call, definition: &Definition) -> Result<Preparation, SkillError> {
+    let text = call.input.text()?;
+    let strict = call.policy.max(definition.rules().policy) == Policy::Strict;
+    let prepared = if strict && !call.deviations.is_empty() {
+        Err(definition.refuse(&call.deviations))
+    } else {
+        definition.prepare(&text, call.policy)
+    };
+    let Prepared { text: fitting, repairs } = prepared.map_err(|rejected| as_error(&rejected))?;
+    let json = match (&fitting, &call.input) {
+        (Cow::Borrowed(_), Input::Json(bytes)) => bytes.clone(),
+        _ => Bytes::from(fitting.into_owned()),
+    };
+    let mut preparation = Preparation { json, ..Preparation::default() };
+    if !definition.has_schema() {
+        preparation.warnings.push("the skill declares no schema: its arguments were not checked".to_owned());
+    }
+    if !call.deviations.is_empty() || !repairs.is_empty() {
+        let all: Vec<Repair> = call.deviations.iter().cloned().chain(repairs).collect();
+        preparation.warnings.extend(dropped_keys(text.as_bytes(), &preparation.json, &all));
+        preparation.repairs = all.into_iter().map(to_wire).collect();
+    }
+    Ok(preparation)
+}
+
+fn as_error(rejected: &Rejected) -> SkillError {
+    match rejected {
+        Rejected::Unreadable(reason) => SkillError::new(ErrorCode::InvalidJson, reason.clone()),
+        Rejected::Unfit(feedback) => {
+            SkillError::new(ErrorCode::InvalidArgument, feedback.message()).with_details(feedback.details().to_string())
+        }
+    }
+}
+
+fn to_wire(repair: Repair) -> WireRepair {
+    WireRepair {
+        path: repair.path,
+        kind: repair.kind.name().to_owned(),
+        before_json: repair.before.unwrap_or_default(),
+        after_json: repair.after.unwrap_or_default(),
+    }
+}
+
+/// A warning that lists the keys that were dropped, all keys there were, and those that remain.
+fn dropped_keys(before: &[u8], after: &[u8], repairs: &[Repair]) -> Option<String> {
+    let dropped = repairs.iter().filter(|repair| repair.kind == Kind::UnknownDropped);
+    let removed: Vec<_> = dropped.map(|repair| repair.path.trim_start_matches('/').to_owned()).collect();
+    if removed.is_empty() {
+        return None;
+    }
+    let kept = keys(after);
+    let original = Some(keys(before)).filter(|keys| !keys.is_empty()).unwrap_or_else(|| [&kept[..], &removed].concat());
+    let list = |names: &[String]| {
+        let shown: Vec<_> = names.iter().take(32).map(|name| name.chars().take(64).collect::<String>()).collect();
+        if shown.is_empty() { "nothing".to_owned() } else { shown.join(", ") }
+    };
+    Some(format!(
+        "keys that the skill does not declare were dropped: {} (received: {}; kept: {})",
+        list(&removed),
+        list(&original),
+        list(&kept)
+    ))
+}
+
+fn keys(json: &[u8]) -> Vec<String> {
+    match serde_json::from_slice(json) {
+        Ok(Value::Object(fields)) => fields.keys().cloned().collect(),
+        _ => Vec::new(),
+    }
+}

@@ -1,0 +1,246 @@
+//! A call as every face hands it on: its ids, its arguments as they came, its deadline.
+
+use std::borrow::Cow;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use openskill_proto::limits::{MAX_ID_BYTES, MAX_REQUEST_BYTES, MAX_SKILL_ID_BYTES, MAX_TIMEOUT_MS};
+use openskill_proto::trace::{Trace, hex, random_id};
+use openskill_proto::v1::invoke_request::Arguments;
+use openskill_proto::v1::{Envelope, ErrorCode, InvokeRequest, SkillError};
+use prost::Message as _;
+
+use crate::arguments::{self, Policy, Repair, structs};
+
+use super::principal::Principal;
+
+/// What a request's headers and its connection say about each call in it.
+#[derive(Debug, Clone)]
+pub(crate) struct RequestContext {
+    pub(crate) trace: Trace,
+    /// The timeout in the headers.
+    pub(crate) timeout: Option<Duration>,
+    pub(crate) principal: Principal,
+}
+
+impl RequestContext {
+    /// A request that says nothing: a new trace, no timeout, the anonymous principal.
+    pub(crate) fn unknown() -> Self {
+        Self { trace: Trace::from_headers(None, None, None), timeout: None, principal: Principal::anonymous() }
+    }
+}
+
+/// The arguments of a call, as they came.
+#[derive(Debug, Clone)]
+pub(crate) enum Input {
+    /// For people: numbers are doubles.
+    Struct(prost_types::Struct),
+    /// For programs and models: text that should be JSON. Bytes, so that valid text is passed on without a copy.
+    Json(Bytes),
+}
+
+impl Input {
+    /// The memory it holds, roughly, in bytes.
+    pub(crate) fn size(&self) -> usize {
+        match self {
+            // In memory a tree of maps takes several times its encoded size.
+            Self::Struct(fields) => 8 * fields.encoded_len(),
+            Self::Json(bytes) => bytes.len(),
+        }
+    }
+
+    /// The text that should be JSON.
+    pub(crate) fn text(&self) -> Result<Cow<'_, str>, SkillError> {
+        let invalid = |message: String| SkillError::new(ErrorCode::InvalidArgument, message);
+        let text = match self {
+            Self::Json(bytes) => Cow::Borrowed(std::str::from_utf8(bytes).map_err(|error| invalid(error.to_string()))?),
+            Self::Struct(fields) => Cow::Owned(structs::to_json(fields).map_err(|error| invalid(error.to_string()))?),
+        };
+        if text.len() > MAX_REQUEST_BYTES {
+            // A Struct may grow when it becomes JSON.
+            return Err(invalid(format!("the input is over {MAX_REQUEST_BYTES} bytes as JSON")));
+        }
+        Ok(text)
+    }
+}
+
+/// One call.
+#[derive(Debug)]
+pub(crate) struct Call {
+    pub(crate) skill_id: String,
+    /// The toolset that a raw call names.
+    pub(crate) toolset: Option<String>,
+    pub(crate) input: Input,
+    pub(crate) policy: Policy,
+    /// What was tolerated to find the skill and the arguments in a raw call.
+    pub(crate) deviations: Vec<Repair>,
+    pub(crate) call_id: String,
+    pub(crate) principal: Principal,
+    pub(crate) session_id: String,
+    /// Empty means none.
+    pub(crate) idempotency_key: String,
+    pub(crate) envelope: Envelope,
+    /// The caller answers questions.
+    pub(crate) interactive: bool,
+    pub(crate) trace: Trace,
+    pub(crate) received: Instant,
+    /// The caller's timeout: the lesser of its header and its field.
+    pub(crate) timeout: Option<Duration>,
+    /// Why the request is invalid, if it is. Kept, so that the answer can name its call.
+    pub(crate) fault: Option<SkillError>,
+}
+
+impl Call {
+    /// Reads a request.
+    pub(crate) fn new(mut request: InvokeRequest, context: RequestContext) -> Self {
+        let raw = read_raw(&mut request);
+        let fault = raw.as_ref().err().cloned().or_else(|| find_fault(&request));
+        let raw = raw.unwrap_or_default();
+        let policy = request.argument_policy().into();
+        let field = (request.timeout_ms > 0).then(|| Duration::from_millis(request.timeout_ms.into()));
+        let envelope = request.envelope();
+        let call_id = match request.call_id {
+            id if id.is_empty() => format!("call-{}", hex(&random_id::<8>())),
+            id => printable(id, MAX_ID_BYTES),
+        };
+        Self {
+            envelope,
+            skill_id: printable(request.skill_id, MAX_SKILL_ID_BYTES),
+            input: match request.arguments {
+                Some(Arguments::Input(fields)) => Input::Struct(fields),
+                Some(Arguments::InputJson(text) | Arguments::Call(text)) => Input::Json(text.into()),
+                None => Input::Struct(prost_types::Struct::default()),
+            },
+            toolset: raw.toolset,
+            policy,
+            deviations: raw.repairs,
+            call_id,
+            principal: context.principal,
+            session_id: printable(request.session_id, MAX_ID_BYTES),
+            idempotency_key: printable(request.idempotency_key, MAX_ID_BYTES),
+            interactive: request.interactive,
+            trace: context.trace,
+            received: Instant::now(),
+            timeout: [context.timeout, field].into_iter().flatten().min(),
+            fault,
+        }
+    }
+
+    /// When the call ends at the latest. `granted` is what its skill is granted.
+    pub(crate) fn deadline(&self, granted: Duration) -> Instant {
+        self.received + self.timeout.map_or(granted, |timeout| timeout.min(granted))
+    }
+
+    /// Whether the caller gives less time than this.
+    pub(crate) fn shortens(&self, granted: Duration) -> bool {
+        self.timeout.is_some_and(|timeout| timeout < granted)
+    }
+
+    /// Whether the deadline has passed, before it is known what the skill is granted.
+    pub(crate) fn is_overdue(&self, default: Duration) -> bool {
+        self.received.elapsed() >= self.timeout.unwrap_or(default)
+    }
+
+    /// Whether the result's data is a `Value`, as the arguments were.
+    pub(crate) fn wants_value(&self) -> bool {
+        matches!(self.input, Input::Struct(_))
+    }
+}
+
+/// The time a skill is granted. Its manifest may ask for more than the default; a caller can only ask for less.
+pub(crate) fn granted(default: Duration, manifest_ms: u32) -> Duration {
+    let manifest = (manifest_ms > 0).then(|| Duration::from_millis(manifest_ms.into()));
+    manifest.unwrap_or(default).min(Duration::from_millis(MAX_TIMEOUT_MS.into()))
+}
+
+/// An id that is safe to show and log, even if the call is refused for it.
+fn printable(mut id: String, most: usize) -> String {
+    id.truncate(id.floor_char_boundary(most));
+    id.retain(|it| !it.is_control());
+    id
+}
+
+/// Reads a model's raw call: afterwards the request names its skill, and its arguments are text. A request in another
+/// form does not change.
+fn read_raw(request: &mut InvokeRequest) -> Result<arguments::ToolCall, SkillError> {
+    let Some(Arguments::Call(text)) = &request.arguments else { return Ok(arguments::ToolCall::default()) };
+    let given = (!request.skill_id.is_empty()).then_some(request.skill_id.as_str());
+    let read = arguments::read_tool_call(text, given)
+        .map_err(|reason| SkillError::new(ErrorCode::InvalidJson, format!("the call can't be read: {reason}")))?;
+    if let Some(skill) = &read.skill {
+        request.skill_id.clone_from(skill);
+    }
+    if let (true, Some(id)) = (request.call_id.is_empty(), &read.call_id) {
+        request.call_id.clone_from(id);
+    }
+    request.arguments = Some(Arguments::InputJson(read.arguments.clone()));
+    Ok(read)
+}
+
+fn find_fault(request: &InvokeRequest) -> Option<SkillError> {
+    let invalid = |message: String| Some(SkillError::new(ErrorCode::InvalidArgument, message));
+    let ids = [
+        ("call_id", &request.call_id),
+        ("session_id", &request.session_id),
+        ("idempotency_key", &request.idempotency_key),
+    ];
+    for (name, id) in ids {
+        if id.len() > MAX_ID_BYTES || id.chars().any(char::is_control) {
+            return invalid(format!("{name} must be at most {MAX_ID_BYTES} bytes without control characters"));
+        }
+    }
+    if request.skill_id.is_empty() {
+        return invalid("skill_id is missing".to_owned());
+    }
+    if request.skill_id.len() > MAX_SKILL_ID_BYTES || request.skill_id.chars().any(char::is_control) {
+        return Some(SkillError::new(
+            ErrorCode::NotFound,
+            "skill_id is not a valid id, so no such skill exists: GET /skills or ListSkills lists them",
+        ));
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DEFAULT: Duration = Duration::from_secs(15);
+
+    fn call(timeout_ms: u32, header: Option<Duration>) -> Call {
+        let request = InvokeRequest { skill_id: "echo".to_owned(), timeout_ms, ..InvokeRequest::default() };
+        Call::new(request, RequestContext { timeout: header, ..RequestContext::unknown() })
+    }
+
+    #[test]
+    fn the_shortest_timeout_sets_the_deadline() {
+        let after = |call: &Call, manifest| call.deadline(granted(DEFAULT, manifest)) - call.received;
+        assert_eq!(after(&call(0, None), 0), DEFAULT);
+        assert_eq!(after(&call(500, None), 0), Duration::from_millis(500));
+        assert_eq!(after(&call(500, Some(Duration::from_millis(200))), 0), Duration::from_millis(200));
+        assert_eq!(after(&call(60_000, None), 0), DEFAULT);
+        assert_eq!(after(&call(0, None), 1000), Duration::from_secs(1));
+        assert_eq!(after(&call(60_000, None), 30_000), Duration::from_secs(30));
+    }
+
+    #[test]
+    fn an_invalid_request_keeps_its_fault() {
+        let base = InvokeRequest { skill_id: "echo".to_owned(), ..InvokeRequest::default() };
+        let requests = [
+            InvokeRequest { idempotency_key: "k".repeat(129), ..base.clone() },
+            InvokeRequest { arguments: Some(Arguments::Call("{".to_owned())), ..base.clone() },
+            InvokeRequest { arguments: Some(Arguments::Call("<other>{}</other>".to_owned())), ..base.clone() },
+            InvokeRequest { skill_id: String::new(), ..base.clone() },
+            InvokeRequest { call_id: "x".repeat(129), ..base },
+        ];
+        for request in requests {
+            let call = Call::new(request.clone(), RequestContext::unknown());
+            assert!(call.fault.is_some(), "{request:?}");
+        }
+    }
+
+    #[test]
+    fn a_call_without_an_id_gets_one() {
+        assert_ne!(call(0, None).call_id, call(0, None).call_id);
+    }
+}

@@ -1,0 +1,76 @@
+//! A skill of the catalog.
+
+use std::sync::{Arc, OnceLock};
+
+use openskill_proto::v1::Skill;
+
+use crate::arguments::Definition;
+use crate::export::Forms;
+use crate::export::rank::Document;
+use crate::workers::candidate::Candidate;
+
+/// A skill and the workers that can run it.
+#[derive(Debug)]
+pub(crate) struct Entry {
+    pub(crate) skill: Skill,
+    /// The skill's schema and rules, compiled.
+    pub(crate) definition: Arc<Definition>,
+    /// The workers that can run it. None if the skill is declared but can run nowhere.
+    pub(crate) candidates: Vec<Candidate>,
+    exports: Arc<Exports>,
+}
+
+/// What tool exports need of a skill, made on first use and kept until the skill changes.
+#[derive(Debug, Default)]
+struct Exports {
+    document: OnceLock<Document>,
+    forms: Forms,
+}
+
+impl Entry {
+    pub(super) fn new(skill: Skill, definition: Arc<Definition>, candidates: Vec<Candidate>) -> Self {
+        Self { skill, definition, candidates, exports: Arc::default() }
+    }
+
+    /// Keeps what an older entry made for exports, if the skill is the same.
+    pub(super) fn after(mut self, older: Option<&Arc<Self>>) -> Self {
+        if let Some(older) = older.filter(|older| older.skill == self.skill) {
+            self.exports = Arc::clone(&older.exports);
+        }
+        self
+    }
+
+    /// The skill as words, for search.
+    pub(crate) fn document(&self) -> &Document {
+        let skill = &self.skill;
+        self.exports
+            .document
+            .get_or_init(|| Document::new(&skill.id, &skill.toolset, &skill.description, self.definition.schema()))
+    }
+
+    /// The skill as a tool definition of each provider.
+    pub(crate) fn forms(&self) -> &Forms {
+        &self.exports.forms
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::arguments::Rules;
+
+    fn skill(id: &str, version: &str) -> Skill {
+        Skill { id: id.to_owned(), version: version.to_owned(), ..Skill::default() }
+    }
+
+    #[test]
+    fn exports_are_kept_until_the_skill_changes() {
+        let definition = Arc::new(Definition::without_schema(Rules::default()));
+        let entry = |skill: Skill| Entry::new(skill, Arc::clone(&definition), Vec::new());
+        let older = Arc::new(entry(skill("a", "1")));
+        let keeps = |skill: Skill| Arc::ptr_eq(&entry(skill).after(Some(&older)).exports, &older.exports);
+        assert!(keeps(skill("a", "1")));
+        assert!(!keeps(Skill { description: "Does more.".to_owned(), ..skill("a", "1") }));
+        assert!(!keeps(Skill { input_schema_json: "{}".to_owned(), ..skill("a", "1") }));
+    }
+}

@@ -1,0 +1,84 @@
+//! From what each worker offers to one catalog.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use openskill_proto::v1::{ArgumentRules, Skill, SkillStatus};
+
+use super::definitions::Definitions;
+use super::entry::Entry;
+use super::snapshot::Snapshot;
+use crate::arguments::{Definition, Rules};
+use crate::workers::candidate::Candidate;
+use crate::workers::worker::Worker;
+
+/// All workers' skills. Where definitions differ, as in a rolling update, the newest one that can run is listed; calls go to
+/// every worker that can run the skill.
+pub(super) fn merge(workers: &[Arc<Worker>], definitions: &Definitions, before: &Snapshot) -> Snapshot {
+    let mut offers: HashMap<String, Vec<(Skill, Arc<Worker>)>> = HashMap::new();
+    for worker in workers {
+        for skill in worker.serving().iter().flat_map(|state| &state.skills) {
+            offers.entry(skill.id.clone()).or_default().push((skill.clone(), Arc::clone(worker)));
+        }
+    }
+    let merged = offers.into_iter().filter_map(|(id, offers)| {
+        let entry = merge_one(offers, definitions)?.after(before.get(&id));
+        Some((id, Arc::new(entry)))
+    });
+    merged.collect()
+}
+
+fn merge_one(offers: Vec<(Skill, Arc<Worker>)>, definitions: &Definitions) -> Option<Entry> {
+    let runs = |skill: &Skill| skill.status() == SkillStatus::Available;
+    let best = offers.iter().max_by_key(|(skill, _)| (runs(skill), version_key(&skill.version)))?;
+    let mut skill = best.0.clone();
+    // A call may go to any of them, so a promise has to hold for all.
+    skill.idempotent = offers.iter().all(|(skill, _)| skill.idempotent);
+    skill.destructive = offers.iter().any(|(skill, _)| skill.destructive);
+    let careful = ArgumentRules::default();
+    let rules = skill.argument_rules.get_or_insert_default();
+    for other in offers.iter().map(|(skill, _)| skill.argument_rules.as_ref().unwrap_or(&careful)) {
+        rules.policy = rules.policy.max(other.policy);
+        rules.drop_unknown &= other.drop_unknown;
+        rules.fill_defaults &= other.fill_defaults;
+    }
+    let candidate = |worker: Arc<Worker>| Candidate { latency: worker.latency_of(&skill.id), worker };
+    let able = offers.into_iter().filter(|(skill, _)| runs(skill));
+    let mut candidates: Vec<_> = able.map(|(_, worker)| candidate(worker)).collect();
+    let definition = match definitions.get(&skill) {
+        Ok(definition) => definition,
+        Err(refused) => {
+            // A skill whose calls can't be validated is not called.
+            tracing::error!(
+                skill_id = skill.id,
+                reason = refused.to_string(),
+                "skill unavailable: its schema can't be compiled"
+            );
+            skill.set_status(SkillStatus::Unavailable);
+            skill.status_reason = refused.to_string();
+            candidates.clear();
+            Arc::new(Definition::without_schema(Rules::default()))
+        }
+    };
+    skill.workers = candidates.len() as u32;
+    Some(Entry::new(skill, definition, candidates))
+}
+
+/// Orders versions by their numbers: 0.10.0 is newer than 0.9.0, and a pre-release is older than its release.
+fn version_key(version: &str) -> (Vec<u64>, bool, String) {
+    let released = version.split_once('-').is_none();
+    let numbers = version.split(['.', '-', '+']).map_while(|part| part.parse().ok()).collect();
+    (numbers, released, version.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_are_ordered_by_their_numbers() {
+        assert!(version_key("0.10.0") > version_key("0.9.0"));
+        assert!(version_key("1.0.0") > version_key("0.99"));
+        assert!(version_key("1.0.0") > version_key("1.0.0-rc1"));
+    }
+}

@@ -1,0 +1,129 @@
+//! Which skills become tools of a model, and which are unavailable now.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Instant;
+
+use openskill_proto::v1::{Dialect as WireDialect, DisabledTool, ErrorCode, SkillError};
+use openskill_proto::v1::{ExportToolsRequest, ExportToolsResponse};
+
+use crate::arguments::Policy;
+use crate::call::principal::Principal;
+use crate::export::{self, Dialect, Tool, rank};
+use crate::gateway::Gateway;
+use crate::protect::circuit::Session;
+
+use super::entry::Entry;
+
+/// How many tools a query returns unless it says otherwise.
+const DEFAULT_LIMIT: usize = 10;
+
+/// Exports the skills a request asks for. Session circuits of `principal` count.
+///
+/// # Errors
+/// An unknown dialect or skill.
+pub(crate) fn export(
+    gateway: &Gateway,
+    principal: &Principal,
+    request: &ExportToolsRequest,
+) -> Result<ExportToolsResponse, SkillError> {
+    let dialect = Dialect::of_wire(request.dialect)?;
+    let mut offered = choose(gateway, request)?;
+    let mut notes = Vec::new();
+    if offered.is_empty() {
+        notes.push("no skill matches: ListSkills or GET /skills lists all".to_owned());
+    }
+    let now = Instant::now();
+    let session = Session { principal, id: &request.session_id };
+    let disabled: Vec<_> = offered.iter().filter_map(|it| disabled(gateway, it, session, now)).collect();
+    if !request.include_unavailable {
+        offered.retain(|entry| !disabled.iter().any(|it| it.skill_id == entry.skill.id));
+    }
+    let found = offered.len();
+    offered.truncate(limit(request));
+    if offered.len() < found {
+        notes.push(format!("{} more match: raise limit to get them", found - offered.len()));
+    }
+    let tools: Vec<_> = offered.iter().map(|entry| (tool(entry), entry.forms())).collect();
+    let exported = export::export_known(&tools, dialect, request.strict);
+    notes.extend(exported.notes);
+    Ok(ExportToolsResponse {
+        tools_json: exported.tools,
+        skill_ids: exported.names.into_iter().collect(),
+        disabled,
+        notes,
+    })
+}
+
+fn tool(entry: &Entry) -> Tool<'_> {
+    let skill = &entry.skill;
+    Tool {
+        name: &skill.id,
+        description: &skill.description,
+        schema: entry.definition.schema(),
+        output_schema_json: &skill.output_schema_json,
+        destructive: skill.destructive,
+        idempotent: skill.idempotent,
+        refuses_repairs: entry.definition.rules().policy == Policy::Strict,
+    }
+}
+
+/// The skills that are asked for: sorted by id, or with a query by relevance.
+fn choose(gateway: &Gateway, request: &ExportToolsRequest) -> Result<Vec<Arc<Entry>>, SkillError> {
+    let snapshot = gateway.catalog.snapshot();
+    if let Some(unknown) = request.skill_ids.iter().find(|id| !snapshot.contains_key(*id)) {
+        let unknown: String = unknown.chars().filter(|it| !it.is_control()).take(64).collect();
+        return Err(SkillError::new(ErrorCode::NotFound, format!("there is no skill '{unknown}'")));
+    }
+    let named: BTreeSet<&String> = request.skill_ids.iter().collect();
+    let of_toolset = |entry: &&Arc<Entry>| request.toolset.is_empty() || entry.skill.toolset == request.toolset;
+    let entries: Vec<_> = if named.is_empty() {
+        snapshot.values().filter(of_toolset).cloned().collect()
+    } else {
+        named.into_iter().filter_map(|id| snapshot.get(id)).filter(of_toolset).cloned().collect()
+    };
+    if request.query.is_empty() {
+        return Ok(entries);
+    }
+    let documents: Vec<_> = entries.iter().map(|entry| entry.document()).collect();
+    let ranked = rank::rank(&request.query, &documents);
+    Ok(ranked.into_iter().map(|(index, _)| Arc::clone(&entries[index])).collect())
+}
+
+fn limit(request: &ExportToolsRequest) -> usize {
+    match (request.limit, request.query.is_empty()) {
+        (0, true) => usize::MAX,
+        (0, false) => DEFAULT_LIMIT,
+        (limit, _) => limit as usize,
+    }
+}
+
+/// Why a skill can't be called now, if it can't: it has no worker, or its circuit is open.
+fn disabled(gateway: &Gateway, entry: &Entry, session: Session<'_>, now: Instant) -> Option<DisabledTool> {
+    let skill_id = entry.skill.id.clone();
+    if entry.candidates.is_empty() {
+        return Some(DisabledTool { skill_id, reason: entry.skill.status_reason.clone(), retry_after_ms: 0 });
+    }
+    let refused = gateway.circuits.look(&entry.skill, session, now)?;
+    let reason = format!("its circuit breaker is open {}", refused.scope());
+    Some(DisabledTool { skill_id, reason, retry_after_ms: refused.retry_after_ms() })
+}
+
+impl Dialect {
+    fn of_wire(number: i32) -> Result<Self, SkillError> {
+        Ok(match WireDialect::try_from(number) {
+            Ok(WireDialect::Unspecified | WireDialect::Openai) => Self::OpenAi,
+            Ok(WireDialect::OpenaiResponses) => Self::OpenAiResponses,
+            Ok(WireDialect::Anthropic) => Self::Anthropic,
+            Ok(WireDialect::Gemini) => Self::Gemini,
+            Ok(WireDialect::Dashscope) => Self::DashScope,
+            Ok(WireDialect::Mcp) => Self::Mcp,
+            Err(_) => {
+                return Err(SkillError::new(
+                    ErrorCode::InvalidArgument,
+                    "unknown dialect: this version does not export it",
+                ));
+            }
+        })
+    }
+}

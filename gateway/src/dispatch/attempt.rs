@@ -1,0 +1,166 @@
+//! One call at one worker.
+
+use std::time::{Duration, Instant};
+
+use openskill_proto::metadata::{TRACEPARENT, TRACESTATE};
+use openskill_proto::v1::{Blame, ErrorCode, ExecuteRequest, ExecuteResult, execute_event::Event};
+
+use super::attempt_end::AttemptEnd;
+use crate::call::context::CallContext;
+use crate::call::events::EventRelay;
+use crate::workers::candidate::Candidate;
+use crate::workers::client::{CallError, Events, Refusal};
+use crate::workers::ejection::{Epoch, Verdict};
+use crate::workers::record::CallReport;
+use crate::workers::worker::{InFlight, Worker};
+
+/// A worker enforces deadlines itself. The gateway gives up this much later.
+const WORKER_GRACE: Duration = Duration::from_millis(150);
+
+/// How many questions one attempt may ask.
+const MAX_QUESTIONS: usize = 16;
+
+/// Runs the skill on the worker, and updates the worker's record. Dropping the future cancels the run there.
+pub(crate) async fn attempt(context: &CallContext, candidate: &Candidate) -> AttemptEnd {
+    let tracker = Tracker::begin(context, candidate);
+    let until = context.deadline + WORKER_GRACE;
+    // Boxed: it is large, and would be copied into every future that awaits it.
+    let sent = Box::pin(send(context, candidate));
+    let mut end = tokio::time::timeout_at(until.into(), sent).await.unwrap_or(AttemptEnd::Overdue);
+    let took = tracker.finish(&end);
+    end.excuse_skill(context, took);
+    let (observer, endpoint) = (&context.shard.gateway.observer, &candidate.worker.endpoint);
+    match &end {
+        AttemptEnd::NotStarted { reason, .. } => observer.attempt_not_started(endpoint, reason),
+        AttemptEnd::Lost { reason } => observer.attempt_lost(endpoint, reason),
+        AttemptEnd::Answered(_) | AttemptEnd::Overdue => {}
+    }
+    end
+}
+
+async fn send(context: &CallContext, candidate: &Candidate) -> AttemptEnd {
+    let mut client = candidate.worker.client(context.shard.number);
+    let headers = [(TRACEPARENT, context.traceparent.as_str()), (TRACESTATE, &context.call.trace.state)];
+    let answered = match &context.events {
+        None => client.execute(request(context), headers).await,
+        Some(relay) => match client.execute_stream(request(context), headers).await {
+            Ok(events) => follow(events, relay, context, candidate).await,
+            Err(error) => Err(error),
+        },
+    };
+    answered.map_or_else(AttemptEnd::from, AttemptEnd::Answered)
+}
+
+fn request(context: &CallContext) -> ExecuteRequest {
+    let left = context.deadline.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
+    let call = &context.call;
+    ExecuteRequest {
+        skill_id: call.skill_id.clone(),
+        call_id: call.call_id.clone(),
+        session_id: call.session_id.clone(),
+        input_json: context.arguments.clone(),
+        trace_id: call.trace.id.clone(),
+        timeout_ms: u32::try_from(left.as_millis()).unwrap_or(u32::MAX),
+        principal: call.principal.name().to_owned(),
+        interactive: context.is_interactive(),
+    }
+}
+
+/// Relays events until the result.
+async fn follow(
+    mut events: Events,
+    relay: &EventRelay,
+    context: &CallContext,
+    candidate: &Candidate,
+) -> Result<ExecuteResult, CallError> {
+    // Closed when the attempt ends.
+    let mut questions = Vec::new();
+    while let Some(event) = events.next().await? {
+        match event {
+            Event::Result(result) => return Ok(result),
+            Event::InputRequired(question) => {
+                if context.is_interactive() && questions.len() < MAX_QUESTIONS {
+                    let (principal, worker) = (&context.call.principal, &candidate.worker);
+                    questions.push(context.shard.gateway.questions.open(&question.request_id, principal, worker));
+                    relay.relay(Event::InputRequired(question)).await;
+                }
+            }
+            event => relay.relay(event).await,
+        }
+    }
+    Err(CallError::Lost { reason: "the worker's stream ended without a result".to_owned() })
+}
+
+/// A call in flight at a worker. Its end goes to the worker's record; so does that it was dropped.
+struct Tracker<'a> {
+    context: &'a CallContext,
+    candidate: &'a Candidate,
+    in_flight: InFlight<'a>,
+    begun: Instant,
+    epoch: Epoch,
+    is_finished: bool,
+}
+
+impl<'a> Tracker<'a> {
+    fn begin(context: &'a CallContext, candidate: &'a Candidate) -> Self {
+        let (worker, begun): (&Worker, _) = (&candidate.worker, Instant::now());
+        let epoch = worker.record.begin(begun);
+        Self { context, candidate, in_flight: worker.begin(), begun, epoch, is_finished: false }
+    }
+
+    /// Records how the call ended. Returns how long it took.
+    fn finish(mut self, end: &AttemptEnd) -> Duration {
+        self.is_finished = true;
+        let (now, took) = (Instant::now(), self.begun.elapsed());
+        let verdict = end.verdict(self.context.events.as_ref());
+        let mut report = self.report(verdict);
+        report.was_full = matches!(end, AttemptEnd::NotStarted { refusal: Refusal::Full, .. });
+        let latency = &self.candidate.latency;
+        match end {
+            AttemptEnd::Answered(result) => {
+                let succeeded = result.error.is_none();
+                let queued = Duration::from_micros(result.queued_us).min(took);
+                if verdict == Verdict::Success {
+                    report.queued = result.worker_queued_us.map(Duration::from_micros);
+                    report.ran = (!expired_in_queue(result)).then_some(took - queued);
+                }
+                match report.ran {
+                    Some(ran) if succeeded => latency.observe(took, ran, now),
+                    _ => latency.observe_failure(took, now),
+                }
+            }
+            AttemptEnd::Lost { .. } | AttemptEnd::Overdue => latency.observe_failure(took, now),
+            AttemptEnd::NotStarted { .. } => {}
+        }
+        self.record(report, now);
+        took
+    }
+
+    fn report(&self, verdict: Verdict) -> CallReport {
+        let (epoch, in_flight) = (self.epoch, self.in_flight.at_begin());
+        CallReport { epoch, verdict, queued: None, ran: None, was_full: false, in_flight }
+    }
+
+    fn record(&self, report: CallReport, now: Instant) {
+        let (gateway, worker) = (&self.context.shard.gateway, &self.candidate.worker);
+        if worker.record.end(report, now, || gateway.fleet.may_eject()) {
+            gateway.observer.worker_ejected(&worker.endpoint);
+        }
+    }
+}
+
+impl Drop for Tracker<'_> {
+    /// The call was dropped: it says nothing about the worker, but that it took at least this long.
+    fn drop(&mut self) {
+        if !self.is_finished {
+            let now = Instant::now();
+            self.candidate.latency.observe_failure(now - self.begun, now);
+            self.record(self.report(Verdict::Ignored), now);
+        }
+    }
+}
+
+/// Whether the call's deadline passed while it queued at the worker, so that it never ran.
+fn expired_in_queue(result: &ExecuteResult) -> bool {
+    result.error.as_ref().is_some_and(|it| it.code() == ErrorCode::Timeout && it.blame() == Blame::Gateway)
+}

@@ -1,0 +1,99 @@
+//! How one attempt ended, and what that says about the worker and to the caller.
+
+use std::time::Duration;
+
+use openskill_proto::v1::{Blame, ErrorCode, ExecuteResult, SkillError};
+
+use crate::call::context::CallContext;
+use crate::call::events::EventRelay;
+use crate::workers::client::{CallError, Refusal};
+use crate::workers::ejection::Verdict;
+
+/// How much of its granted time a skill must have had for a timeout to be its own fault.
+const FULL_TIME: f64 = 0.9;
+
+/// How one attempt ended.
+#[derive(Debug)]
+pub(crate) enum AttemptEnd {
+    /// The worker answered.
+    Answered(ExecuteResult),
+    /// The skill cannot have started: the call may go to another worker.
+    NotStarted {
+        /// For the log.
+        reason: String,
+        refusal: Refusal,
+    },
+    /// The skill may have started.
+    Lost {
+        /// For the log.
+        reason: String,
+    },
+    /// The worker did not answer by the deadline, nor shortly after.
+    Overdue,
+}
+
+impl AttemptEnd {
+    /// Whether the skill may have had an effect.
+    pub(crate) fn may_have_run(&self) -> bool {
+        !matches!(self, Self::NotStarted { .. })
+    }
+
+    /// What it says about the worker.
+    pub(super) fn verdict(&self, events: Option<&EventRelay>) -> Verdict {
+        match self {
+            Self::Answered(result) if is_blamed_on(result, Blame::Worker) => Verdict::Failure,
+            Self::Answered(_) => Verdict::Success,
+            Self::NotStarted { refusal: Refusal::Full | Refusal::Declined, .. } => Verdict::Ignored,
+            // The client did not read, so the worker had to wait.
+            Self::Overdue if events.is_some_and(EventRelay::is_blocked) => Verdict::Ignored,
+            Self::NotStarted { .. } | Self::Lost { .. } | Self::Overdue => Verdict::Failure,
+        }
+    }
+
+    /// Corrects the blame for a timeout. A skill that was stopped before it had its granted time is not at fault: its caller
+    /// gave less, or queues and other workers used it up. `took` is the time since the attempt began.
+    pub(super) fn excuse_skill(&mut self, context: &CallContext, took: Duration) {
+        let Self::Answered(result) = self else { return };
+        let ran = took.saturating_sub(Duration::from_micros(result.queued_us));
+        let Some(error) = &mut result.error else { return };
+        let timed_out = matches!(error.code(), ErrorCode::Timeout | ErrorCode::McpTimeout);
+        if timed_out && error.blame() == Blame::Skill && ran < context.granted.mul_f64(FULL_TIME) {
+            error.set_blame(context.blame_for_short_time());
+        }
+    }
+
+    /// The result that the caller gets if this was the last attempt.
+    pub(super) fn into_result(self, context: &CallContext, worker_id: String) -> ExecuteResult {
+        let error = match self {
+            Self::Answered(result) => return result,
+            Self::NotStarted { refusal: Refusal::Full, .. } => SkillError::overloaded("all workers are overloaded"),
+            Self::NotStarted { .. } => SkillError::unavailable("no worker takes this call now"),
+            Self::Lost { .. } => {
+                let message = "the worker was lost while the skill may have been running";
+                SkillError::new(ErrorCode::Unavailable, message)
+            }
+            Self::Overdue if context.events.as_ref().is_some_and(EventRelay::is_blocked) => {
+                let message = "the deadline passed while the client did not read the call's events";
+                SkillError::new(ErrorCode::Timeout, message).with_blame(Blame::Caller)
+            }
+            Self::Overdue => {
+                let message = "the worker did not answer before the deadline";
+                SkillError::new(ErrorCode::Timeout, message).with_blame(Blame::Worker)
+            }
+        };
+        ExecuteResult { worker_id, error: Some(error), ..ExecuteResult::default() }
+    }
+}
+
+impl From<CallError> for AttemptEnd {
+    fn from(error: CallError) -> Self {
+        match error {
+            CallError::NotStarted { reason, refusal } => Self::NotStarted { reason, refusal },
+            CallError::Lost { reason } => Self::Lost { reason },
+        }
+    }
+}
+
+fn is_blamed_on(result: &ExecuteResult, blame: Blame) -> bool {
+    result.error.as_ref().is_some_and(|error| error.blame() == blame)
+}

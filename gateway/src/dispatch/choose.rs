@@ -1,0 +1,97 @@
+//! The worker for the next attempt.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use openskill_proto::v1::{ErrorCode, SkillError};
+
+use super::affinity::AffinityKey;
+use super::attempt_end::AttemptEnd;
+use super::pick::{Criteria, NoCandidate, pick};
+use crate::call::context::CallContext;
+use crate::workers::candidate::Candidate;
+use crate::workers::worker::{Presence, Worker};
+
+/// A worker for an attempt.
+pub(super) struct Chosen {
+    pub(super) candidate: Candidate,
+    /// It holds the call's session, or does once the call begins there.
+    holds: Option<AffinityKey>,
+}
+
+/// Why there is no worker for the next attempt.
+pub(super) enum NoWorker {
+    /// The session's state is lost. The caller has to know.
+    SessionLost(SkillError),
+    /// None takes the call now.
+    Now(SkillError),
+}
+
+impl From<NoCandidate> for NoWorker {
+    fn from(reason: NoCandidate) -> Self {
+        Self::Now(match reason {
+            NoCandidate::NoneUp => SkillError::unavailable("no worker takes this call now"),
+            NoCandidate::AllFull => SkillError::overloaded("all workers are overloaded"),
+        })
+    }
+}
+
+/// Chooses a worker that was not tried yet.
+pub(super) fn choose(context: &CallContext, tried: &[Arc<Worker>]) -> Result<Chosen, NoWorker> {
+    let now = Instant::now();
+    let left = context.deadline.saturating_duration_since(now);
+    if left.is_zero() {
+        let error = SkillError::new(ErrorCode::Timeout, "the deadline passed before a worker took the call");
+        return Err(NoWorker::Now(error.with_blame(context.blame_for_short_time())));
+    }
+    let (gateway, skill) = (&context.shard.gateway, &context.entry.skill);
+    // Workers may have come since the call began.
+    let latest = if tried.is_empty() { None } else { gateway.catalog.get(&skill.id) };
+    let candidates = latest.as_ref().map_or(&context.entry.candidates, |entry| &entry.candidates);
+    let criteria = Criteria { tried, left, adaptive: gateway.config.adaptive_limit, now };
+    if skill.session_affinity && !context.call.session_id.is_empty() {
+        return choose_holder(context, candidates, criteria);
+    }
+    let candidate = pick(candidates, criteria)?.clone();
+    Ok(Chosen { candidate, holds: None })
+}
+
+/// The worker that holds the session; for a new session, the one that will.
+fn choose_holder(context: &CallContext, candidates: &[Candidate], criteria: Criteria<'_>) -> Result<Chosen, NoWorker> {
+    let (key, affinity) =
+        (AffinityKey::of(&context.call, &context.entry.skill.toolset), &context.shard.gateway.affinity);
+    let Some(instance) = affinity.holder(&key) else {
+        let candidate = affinity.assign(&key, candidates, criteria)?;
+        return Ok(Chosen { candidate, holds: Some(key) });
+    };
+    let of_holder: Vec<_> = candidates.iter().filter(|it| it.worker.instance() == instance).cloned().collect();
+    match context.shard.gateway.fleet.presence(&instance) {
+        Presence::Serving if !of_holder.is_empty() => match pick(&of_holder, criteria) {
+            Ok(candidate) => Ok(Chosen { candidate: candidate.clone(), holds: Some(key) }),
+            Err(NoCandidate::AllFull) => Err(NoCandidate::AllFull.into()),
+            Err(NoCandidate::NoneUp) => Err(holder_away()),
+        },
+        Presence::Away => Err(holder_away()),
+        // It is gone, or offers the skill no more.
+        Presence::Serving | Presence::Gone => {
+            affinity.release(&key);
+            let message = "the worker that held this session is gone, and the session's state with it: start a new one";
+            let error = SkillError { retryable: false, ..SkillError::new(ErrorCode::Unavailable, message) };
+            Err(NoWorker::SessionLost(error))
+        }
+    }
+}
+
+fn holder_away() -> NoWorker {
+    NoWorker::Now(SkillError::unavailable("the worker that holds this session takes no calls now: try again"))
+}
+
+impl Chosen {
+    /// Keeps the session where it is, if the attempt began there.
+    pub(super) fn settle(&self, context: &CallContext, end: &AttemptEnd) {
+        if let Some(key) = &self.holds {
+            let instance = self.candidate.worker.instance();
+            context.shard.gateway.affinity.settle(key, &instance, end.may_have_run());
+        }
+    }
+}

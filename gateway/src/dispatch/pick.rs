@@ -1,0 +1,192 @@
+//! Picks a worker for a call: power of two choices on peak-EWMA latency times calls in flight.
+//!
+//! Two at random and not the best of all, so that gateways with the same knowledge do not all pick the same worker
+//! (Mitzenmacher, "The Power of Two Choices in Randomized Load Balancing").
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crate::workers::candidate::Candidate;
+use crate::workers::record::Standing;
+use crate::workers::worker::Worker;
+
+/// Why there is no worker for a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum NoCandidate {
+    /// None is up that was not tried yet.
+    NoneUp,
+    /// All that are up are at their limit.
+    AllFull,
+}
+
+/// What a worker has to offer.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Criteria<'a> {
+    /// Workers that the call was at already.
+    pub(crate) tried: &'a [Arc<Worker>],
+    /// The time the call has left.
+    pub(crate) left: Duration,
+    pub(crate) adaptive: bool,
+    pub(crate) now: Instant,
+}
+
+/// Picks a worker that was not tried yet, takes calls and is below its limit.
+pub(crate) fn pick<'a>(candidates: &'a [Candidate], criteria: Criteria<'_>) -> Result<&'a Candidate, NoCandidate> {
+    let mut eligible = eligible(candidates, criteria)?;
+    loop {
+        let chosen = better_of_two(&eligible, criteria.now);
+        // Of concurrent calls that would probe an ejected worker, one does.
+        if eligible.len() == 1 || chosen.worker.record.claim(criteria.now) {
+            return Ok(chosen);
+        }
+        eligible.retain(|it| !std::ptr::eq(*it, chosen));
+    }
+}
+
+/// All such workers, at least one. Ejected workers are eligible only if there are no others, or if the others are full and
+/// fewer than they: when most workers seem to fail, the machine is slow rather than the workers broken.
+pub(super) fn eligible<'a>(
+    candidates: &'a [Candidate],
+    criteria: Criteria<'_>,
+) -> Result<Vec<&'a Candidate>, NoCandidate> {
+    let (mut available, mut ejected, mut full) = (Vec::new(), Vec::new(), 0);
+    for it in candidates {
+        let worker = &it.worker;
+        if !worker.is_serving() || criteria.tried.iter().any(|tried| Arc::ptr_eq(tried, worker)) {
+            continue;
+        }
+        let patience = criteria.left.saturating_sub(it.latency.typical_run());
+        match worker.record.standing(worker.in_flight(), patience, criteria.adaptive, criteria.now) {
+            Standing::Available => available.push(it),
+            Standing::Ejected => ejected.push(it),
+            Standing::Full => full += 1,
+        }
+    }
+    match (available.is_empty(), full, ejected.len()) {
+        (false, _, _) => Ok(available),
+        (true, full, out) if out > full => Ok(ejected),
+        (true, 0, _) => Err(NoCandidate::NoneUp),
+        (true, _, _) => Err(NoCandidate::AllFull),
+    }
+}
+
+/// `among` is not empty.
+fn better_of_two<'a>(among: &[&'a Candidate], now: Instant) -> &'a Candidate {
+    let count = among.len();
+    let first = rand::random_range(0..count);
+    if count == 1 {
+        return among[first];
+    }
+    let second = (first + rand::random_range(1..count)) % count;
+    let (one, other) = (among[first], among[second]);
+    if is_sooner(other, one, now) { other } else { one }
+}
+
+fn is_sooner(one: &Candidate, other: &Candidate, now: Instant) -> bool {
+    // A free slot beats any latency, which is an average of the past.
+    let must_queue = |it: &Candidate| it.worker.in_flight() >= it.worker.record.capacity();
+    let load = |it: &Candidate| f64::from(it.worker.in_flight()) + 1.0;
+    let cost = match (one.latency.read(now), other.latency.read(now)) {
+        (Some(mine), Some(yours)) => (mine * load(one), yours * load(other)),
+        // A worker without a known latency is compared by its load alone.
+        _ => (load(one), load(other)),
+    };
+    (must_queue(one), cost.0) < (must_queue(other), cost.1)
+}
+
+#[cfg(test)]
+mod tests {
+    use openskill_proto::v1::WorkerState;
+
+    use super::*;
+    use crate::workers::ejection::{THRESHOLD, Verdict};
+    use crate::workers::record::CallReport;
+    use crate::workers::source::Endpoint;
+
+    fn candidate(name: &str, draining: bool) -> Candidate {
+        let worker = Worker::new(Endpoint::Tcp(name.to_owned()), 1);
+        worker.update(WorkerState { draining, capacity: 4, instance_id: name.to_owned(), ..WorkerState::default() });
+        Candidate { worker: Arc::new(worker), latency: Arc::default() }
+    }
+
+    fn criteria(tried: &[Arc<Worker>]) -> Criteria<'_> {
+        Criteria { tried, left: Duration::from_secs(1), adaptive: true, now: Instant::now() }
+    }
+
+    fn share_of_first(candidates: &[Candidate]) -> usize {
+        let first = |_: &usize| std::ptr::eq(pick(candidates, criteria(&[])).unwrap(), &raw const candidates[0]);
+        (0..1000).filter(first).count()
+    }
+
+    fn fail(candidate: &Candidate) {
+        for _ in 0..THRESHOLD {
+            let epoch = candidate.worker.record.begin(Instant::now());
+            let ended =
+                CallReport { epoch, verdict: Verdict::Failure, queued: None, ran: None, was_full: false, in_flight: 1 };
+            candidate.worker.record.end(ended, Instant::now(), || true);
+        }
+    }
+
+    #[test]
+    fn the_less_busy_of_two_is_picked() {
+        let candidates = [candidate("a", false), candidate("b", false)];
+        let _busy = candidates[0].worker.begin();
+        assert_eq!(share_of_first(&candidates), 0);
+    }
+
+    #[test]
+    fn equal_workers_share_the_calls() {
+        let share = share_of_first(&[candidate("a", false), candidate("b", false)]);
+        assert!((300..700).contains(&share), "{share}");
+    }
+
+    #[test]
+    fn a_slow_worker_gets_fewer_calls_though_it_is_less_busy() {
+        let candidates = [candidate("a", false), candidate("b", false)];
+        candidates[0].latency.observe(Duration::from_millis(100), Duration::from_millis(100), Instant::now());
+        candidates[1].latency.observe(Duration::from_millis(10), Duration::from_millis(10), Instant::now());
+        let _busy = [candidates[1].worker.begin(), candidates[1].worker.begin()];
+        assert_eq!(share_of_first(&candidates), 0);
+    }
+
+    #[test]
+    fn draining_drained_and_tried_workers_are_not_picked() {
+        let candidates = [candidate("a", false), candidate("b", true), candidate("c", false)];
+        candidates[2].worker.drain(true);
+        let tried = [Arc::clone(&candidates[0].worker)];
+        assert_eq!(pick(&candidates, criteria(&tried)).unwrap_err(), NoCandidate::NoneUp);
+    }
+
+    #[test]
+    fn an_ejected_worker_is_picked_only_if_there_is_no_other() {
+        let candidates = [candidate("a", false), candidate("b", false)];
+        fail(&candidates[0]);
+        assert_eq!(share_of_first(&candidates), 0);
+        candidates[1].worker.drain(true);
+        assert_eq!(share_of_first(&candidates), 1000);
+    }
+
+    #[test]
+    fn a_call_that_would_queue_past_its_deadline_is_refused() {
+        let candidates = [candidate("a", false)];
+        let epoch = candidates[0].worker.record.begin(Instant::now());
+        let (queued, ran) = (Some(Duration::ZERO), Some(Duration::from_secs(1)));
+        let ended = CallReport { epoch, verdict: Verdict::Success, queued, ran, was_full: false, in_flight: 1 };
+        candidates[0].worker.record.end(ended, Instant::now(), || true);
+        candidates[0].latency.observe(Duration::from_secs(1), Duration::from_secs(1), Instant::now());
+        let _calls: Vec<_> = (0..8).map(|_| candidates[0].worker.begin()).collect();
+        // Four run and four wait: a place is free in about a second, and the call runs for another.
+        let with = |left: f64| pick(&candidates, Criteria { left: Duration::from_secs_f64(left), ..criteria(&[]) });
+        assert_eq!(with(2.0).unwrap_err(), NoCandidate::AllFull);
+        assert!(with(3.0).is_ok());
+    }
+
+    #[test]
+    fn workers_at_their_limit_are_full() {
+        let candidates = [candidate("a", false)];
+        let _calls: Vec<_> =
+            (0..candidates[0].worker.record.limit() * 3 / 2).map(|_| candidates[0].worker.begin()).collect();
+        assert_eq!(pick(&candidates, criteria(&[])).unwrap_err(), NoCandidate::AllFull);
+        assert!(pick(&candidates, Criteria { adaptive: false, ..criteria(&[]) }).is_ok());
+    }
+}

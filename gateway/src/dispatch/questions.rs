@@ -1,0 +1,94 @@
+//! Questions that skills ask in the middle of calls, and the way of an answer back to the worker that waits for it.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use openskill_proto::v1::{DeliverInputRequest, ErrorCode, InputResponse, SkillError};
+
+use crate::call::principal::Principal;
+use crate::workers::worker::Worker;
+
+/// How long the worker may take to accept an answer.
+const DELIVERY_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// The open questions of one gateway. At most sixteen a call in flight.
+#[derive(Debug, Default, Clone)]
+pub(crate) struct Questions(Arc<Mutex<HashMap<String, Asker>>>);
+
+/// Who waits for an answer.
+#[derive(Debug, Clone)]
+struct Asker {
+    principal: Principal,
+    worker: Arc<Worker>,
+}
+
+/// A question that is open until this is dropped.
+#[derive(Debug)]
+pub(crate) struct OpenQuestion {
+    questions: Questions,
+    request_id: String,
+}
+
+impl Questions {
+    /// Opens a question of a call that `worker` runs on behalf of `principal`.
+    pub(crate) fn open(&self, request_id: &str, principal: &Principal, worker: &Arc<Worker>) -> OpenQuestion {
+        let asker = Asker { principal: principal.clone(), worker: Arc::clone(worker) };
+        self.lock().insert(request_id.to_owned(), asker);
+        OpenQuestion { questions: self.clone(), request_id: request_id.to_owned() }
+    }
+
+    /// Hands an answer to the skill that waits for it, over the connections of shard number `shard`.
+    ///
+    /// # Errors
+    /// `NOT_FOUND` if no skill of this principal waits for it; `INVALID_ARGUMENT` if it does not fit the question's schema: the
+    /// question stays open then.
+    pub(crate) async fn answer(
+        &self,
+        principal: &Principal,
+        response: InputResponse,
+        shard: usize,
+    ) -> Result<(), SkillError> {
+        let asker = self.lock().get(&response.request_id).filter(|it| it.principal == *principal).cloned();
+        let worker = asker.ok_or_else(not_waiting)?.worker;
+        let request = DeliverInputRequest { response: Some(response), principal: principal.name().to_owned() };
+        let mut client = worker.client(shard);
+        let delivered = tokio::time::timeout(DELIVERY_TIMEOUT, client.deliver_input(request)).await;
+        delivered.unwrap_or_else(|_| Err(SkillError::unavailable("the worker did not take the answer in time")))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, Asker>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for OpenQuestion {
+    fn drop(&mut self) {
+        self.questions.lock().remove(&self.request_id);
+    }
+}
+
+fn not_waiting() -> SkillError {
+    let message = "no call waits for this answer: it was answered before, or its call has ended";
+    SkillError::new(ErrorCode::NotFound, message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::workers::source::Endpoint;
+
+    #[tokio::test]
+    async fn an_answer_finds_only_an_open_question_of_its_principal() {
+        let (questions, worker) =
+            (Questions::default(), Arc::new(Worker::new(Endpoint::Tcp("nobody:1".to_owned()), 1)));
+        let response = || InputResponse { request_id: "q".to_owned(), ..InputResponse::default() };
+        let principal = Principal::anonymous();
+        let answer = async || questions.answer(&principal, response(), 0).await.unwrap_err().code();
+        assert_eq!(answer().await, ErrorCode::NotFound);
+        let open = questions.open("q", &principal, &worker);
+        assert_eq!(answer().await, ErrorCode::Unavailable, "the worker can't be reached");
+        drop(open);
+        assert_eq!(answer().await, ErrorCode::NotFound);
+    }
+}

@@ -1,0 +1,103 @@
+//! What is made known of calls, circuits and workers: log lines and metrics. It is told of events and never asked.
+//!
+//! - [`metrics`]: counters and gauges, served at `GET /metrics`
+//! - [`call_record`]: one log line a call, whatever its end
+//! - [`spans`]: a call's place in its OpenTelemetry trace
+
+use openskill_proto::v1::{Circuit, SkillError, SkillResult};
+
+use crate::call::preparation::Preparation;
+use crate::call::request::Call;
+use crate::protect::admission::Refusal;
+
+pub(crate) mod call_record;
+pub(crate) mod metrics;
+pub(crate) mod spans;
+
+use metrics::Metrics;
+
+/// Hears of everything that is worth a metric or a log line.
+#[derive(Debug, Default)]
+pub(crate) struct Observer {
+    pub(crate) metrics: Metrics,
+}
+
+impl Observer {
+    /// A call's arguments fit, perhaps after repairs.
+    pub(crate) fn arguments_prepared(&self, call: &Call, preparation: &Preparation) {
+        if preparation.repairs.is_empty() {
+            return;
+        }
+        preparation.repairs.iter().for_each(|repair| self.metrics.repaired(&repair.kind));
+        if tracing::enabled!(target: "openskill::arguments", tracing::Level::DEBUG) {
+            // Kinds and places only: the values are the caller's and stay out of the log.
+            let repairs: Vec<_> = preparation.repairs.iter().map(|it| format!("{} {}", it.kind, it.path)).collect();
+            tracing::debug!(
+                target: "openskill::arguments",
+                trace_id = call.trace.id,
+                skill_id = call.skill_id,
+                call_id = call.call_id,
+                repairs = repairs.join(", "),
+                warning = preparation.warnings.last().map_or("", String::as_str),
+                "arguments repaired"
+            );
+        }
+    }
+
+    /// A call's arguments do not fit.
+    pub(crate) fn arguments_rejected(&self) {
+        self.metrics.rejections.inc();
+    }
+
+    /// A call got no permit.
+    pub(crate) fn call_refused(&self, refusal: Refusal) {
+        if let Refusal::Full(bound) = refusal {
+            self.metrics.refused(bound);
+        }
+    }
+
+    /// A call got the result of an earlier one.
+    pub(crate) fn call_replayed(&self) {
+        self.metrics.replays.inc();
+    }
+
+    /// A call ended with this result.
+    pub(crate) fn call_ended(&self, result: &SkillResult) {
+        self.metrics.ended(result.error.as_ref().map(SkillError::code));
+    }
+
+    /// A skill that may have run runs again.
+    pub(crate) fn attempt_retried(&self) {
+        self.metrics.reruns.inc();
+    }
+
+    /// The skill did not start at a worker.
+    pub(crate) fn attempt_not_started(&self, endpoint: &impl std::fmt::Display, reason: &str) {
+        tracing::info!(%endpoint, reason, "the skill did not start on this worker");
+    }
+
+    /// A worker was lost while it had a call.
+    pub(crate) fn attempt_lost(&self, endpoint: &impl std::fmt::Display, reason: &str) {
+        tracing::warn!(%endpoint, reason, "a worker was lost during a call");
+    }
+
+    /// A worker failed too often and gets no calls for a while.
+    pub(crate) fn worker_ejected(&self, endpoint: &impl std::fmt::Display) {
+        self.metrics.ejections.inc();
+        tracing::warn!(%endpoint, "worker ejected: too many consecutive failures");
+    }
+
+    /// A circuit changed its state.
+    pub(crate) fn circuit_changed(&self, circuit: &Circuit) {
+        let state = circuit.state();
+        self.metrics.circuit_changed(!circuit.session_id.is_empty(), state);
+        tracing::info!(
+            target: "openskill::circuit",
+            skill_id = circuit.skill_id,
+            session_id = circuit.session_id,
+            state = state.as_str_name().trim_start_matches("CIRCUIT_STATE_"),
+            retry_after_ms = circuit.retry_after_ms,
+            "circuit changed"
+        );
+    }
+}

@@ -1,0 +1,330 @@
+//! Admission: how many calls the gateway has at once, in all, for one skill, for one session. A full gateway sheds load: it
+//! answers at once and never queues.
+//!
+//! A session may hold four times as many permits as are free. So one session that floods the gateway leaves a fifth to the
+//! others, and several that do share the rest evenly (Choudhury and Hahne, "Dynamic Queue Length Thresholds for
+//! Shared-Memory Packet Switches"). The workers' limit changes, and may fall below what is in flight; a session that holds
+//! less than half of an even share is admitted all the same, as long as the gateway itself has a permit. A principal's
+//! calls without a session count as one session.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use ahash::HashMap;
+use openskill_proto::v1::{ErrorCode, SkillError};
+
+use crate::call::request::Call;
+use crate::state::key;
+use crate::state::striped::Striped;
+
+/// How many permits a session may hold for each that is free.
+const SHARE: usize = 4;
+
+/// The arguments of all admitted calls, in bytes.
+const MAX_BYTES: usize = 512 * 1024 * 1024;
+
+/// Grants permits.
+#[derive(Debug)]
+pub(crate) struct Admission {
+    all: Totals,
+    limit: usize,
+    limit_of_skill: usize,
+    sessions: Tally,
+    skills: Tally,
+    /// By session and skill.
+    pairs: Tally,
+}
+
+/// Calls, and the bytes of their arguments.
+#[derive(Debug, Default)]
+struct Totals {
+    calls: AtomicUsize,
+    bytes: AtomicUsize,
+}
+
+/// The right of one call to be in flight. Dropping it gives the right back.
+#[derive(Debug)]
+pub(crate) struct Permit {
+    admission: Arc<Admission>,
+    claim: Claim,
+}
+
+/// What a call counts towards.
+#[derive(Debug)]
+struct Claim {
+    /// Principal, session and skill.
+    pair: String,
+    /// The length of principal and session in it.
+    session_bytes: usize,
+    /// The size of the arguments.
+    size: usize,
+}
+
+/// The limit that a refused call hit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Bound {
+    Gateway,
+    Session,
+    Skill,
+}
+
+/// Why a call gets no permit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Refusal {
+    /// An operator drained the gateway.
+    Drained,
+    Full(Bound),
+}
+
+impl Bound {
+    pub(crate) const ALL: [Self; 3] = [Self::Gateway, Self::Session, Self::Skill];
+
+    /// The name in metrics.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Gateway => "gateway",
+            Self::Session => "session",
+            Self::Skill => "skill",
+        }
+    }
+}
+
+impl From<Refusal> for SkillError {
+    fn from(refusal: Refusal) -> Self {
+        match refusal {
+            Refusal::Drained => {
+                let message = "the gateway is drained: send the call to another gateway";
+                Self::new(ErrorCode::Unavailable, message).with_retry_after_ms(1000)
+            }
+            Refusal::Full(Bound::Gateway) => Self::overloaded("the gateway is at its concurrency limit"),
+            Refusal::Full(Bound::Session) => {
+                Self::overloaded("this session holds its fair share of permits: wait until its calls end")
+            }
+            Refusal::Full(Bound::Skill) => Self::overloaded("this skill is at its concurrency limit"),
+        }
+    }
+}
+
+impl Claim {
+    fn of(call: &Call) -> Self {
+        let (principal, session) = (call.principal.name(), call.session_id.as_str());
+        let pair = key::join([principal, session, &call.skill_id]);
+        Self { pair, session_bytes: principal.len() + 1 + session.len(), size: call.input.size() }
+    }
+
+    fn session(&self) -> &str {
+        &self.pair[..self.session_bytes]
+    }
+
+    fn skill(&self) -> &str {
+        &self.pair[self.session_bytes + 1..]
+    }
+}
+
+impl Admission {
+    pub(crate) fn new(limit: usize, limit_of_skill: usize) -> Arc<Self> {
+        let (all, sessions, skills, pairs) = (Totals::default(), Tally::new(), Tally::new(), Tally::new());
+        Arc::new(Self { all, limit, limit_of_skill, sessions, skills, pairs })
+    }
+
+    /// Admits a call, or names the limit it hit. `workers` is the workers' concurrency limit, if there is one.
+    pub(crate) fn admit(self: &Arc<Self>, call: &Call, workers: Option<usize>) -> Result<Permit, Bound> {
+        self.grant(Claim::of(call), workers)
+    }
+
+    fn grant(self: &Arc<Self>, claim: Claim, workers: Option<usize>) -> Result<Permit, Bound> {
+        let limit = self.limit.min(workers.unwrap_or(self.limit));
+        let size = claim.size;
+        let in_flight = self.all.calls.fetch_add(1, Ordering::AcqRel);
+        let bytes = self.all.bytes.fetch_add(size, Ordering::AcqRel);
+        let of_session = self.sessions.add(claim.session(), size);
+        let of_skill = self.skills.add(claim.skill(), size);
+        let of_pair = self.pairs.add(&claim.pair, size);
+        // From here on its drop takes back what was counted.
+        let permit = Permit { admission: Arc::clone(self), claim };
+        if in_flight >= self.limit || bytes.saturating_add(size) > MAX_BYTES {
+            return Err(Bound::Gateway);
+        }
+        let sessions = self.sessions.names();
+        let is_fair = |mine: usize, used: usize, limit: usize| {
+            2 * mine * sessions <= limit || mine <= SHARE * limit.saturating_sub(used)
+        };
+        match () {
+            () if !is_fair(of_session.calls, in_flight, limit) => {
+                Err(if in_flight >= limit { Bound::Gateway } else { Bound::Session })
+            }
+            () if !is_fair(of_session.bytes, bytes, MAX_BYTES) => Err(Bound::Session),
+            () if of_skill.calls > self.limit_of_skill => Err(Bound::Skill),
+            () if !is_fair(of_pair.calls, of_skill.calls - 1, self.limit_of_skill) => Err(Bound::Session),
+            () => Ok(permit),
+        }
+    }
+
+    /// Calls that hold a permit.
+    pub(crate) fn in_flight(&self) -> usize {
+        self.all.calls.load(Ordering::Acquire)
+    }
+}
+
+impl Drop for Permit {
+    fn drop(&mut self) {
+        let Self { admission, claim } = self;
+        admission.sessions.remove(claim.session(), claim.size);
+        admission.skills.remove(claim.skill(), claim.size);
+        admission.pairs.remove(&claim.pair, claim.size);
+        admission.all.bytes.fetch_sub(claim.size, Ordering::AcqRel);
+        admission.all.calls.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+/// The calls in flight by name. A name without calls takes no memory.
+#[derive(Debug)]
+struct Tally {
+    stripes: Striped<HashMap<String, Count>>,
+    names: AtomicUsize,
+}
+
+/// What one name has in flight.
+#[derive(Debug, Default, Clone, Copy)]
+struct Count {
+    calls: usize,
+    bytes: usize,
+}
+
+impl Tally {
+    fn new() -> Self {
+        Self { stripes: Striped::new(HashMap::default), names: AtomicUsize::new(0) }
+    }
+
+    /// Counts one more call, and returns what the name has with it.
+    fn add(&self, name: &str, bytes: usize) -> Count {
+        let mut counts = self.stripes.lock(name);
+        if let Some(count) = counts.get_mut(name) {
+            *count = Count { calls: count.calls + 1, bytes: count.bytes + bytes };
+            return *count;
+        }
+        let count = Count { calls: 1, bytes };
+        counts.insert(name.to_owned(), count);
+        self.names.fetch_add(1, Ordering::Relaxed);
+        count
+    }
+
+    /// How many names have calls.
+    fn names(&self) -> usize {
+        self.names.load(Ordering::Relaxed)
+    }
+
+    /// Counts one call less.
+    fn remove(&self, name: &str, bytes: usize) {
+        let mut counts = self.stripes.lock(name);
+        match counts.get_mut(name) {
+            Some(count) if count.calls > 1 => *count = Count { calls: count.calls - 1, bytes: count.bytes - bytes },
+            _ => {
+                counts.remove(name);
+                self.names.fetch_sub(1, Ordering::Relaxed);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn claim(skill: &str, session: &str, size: usize) -> Claim {
+        Claim { pair: key::join(["", session, skill]), session_bytes: 1 + session.len(), size }
+    }
+
+    fn fill(admission: &Arc<Admission>, session: &str, workers: Option<usize>) -> Vec<Permit> {
+        std::iter::from_fn(|| admission.grant(claim("skill", session, 0), workers).ok()).collect()
+    }
+
+    #[test]
+    fn the_last_permit_is_granted_once_and_returned() {
+        let admission = Admission::new(1, 10);
+        let first = admission.grant(claim("skill", "", 0), None);
+        assert_eq!(admission.grant(claim("skill", "", 0), None).unwrap_err(), Bound::Gateway);
+        drop(first);
+        assert!(admission.grant(claim("skill", "", 0), None).is_ok());
+        assert_eq!(admission.in_flight(), 0);
+    }
+
+    #[test]
+    fn a_session_that_floods_leaves_permits_to_others() {
+        let admission = Admission::new(100, 1000);
+        let flood = fill(&admission, "flood", None);
+        assert!((79..=81).contains(&flood.len()), "{}", flood.len());
+        assert!(fill(&admission, "modest", None).len() >= 15);
+    }
+
+    #[test]
+    fn sessions_that_flood_get_even_shares() {
+        let admission = Admission::new(100, 1000);
+        let mut held: [Vec<Permit>; 4] = Default::default();
+        for _ in 0..100 {
+            for (number, mine) in held.iter_mut().enumerate() {
+                mine.extend(admission.grant(claim("skill", &number.to_string(), 0), None));
+            }
+        }
+        let counts = held.map(|mine| mine.len());
+        assert!(counts.iter().all(|count| (22..=25).contains(count)), "{counts:?}");
+    }
+
+    #[test]
+    fn the_workers_limit_applies_too() {
+        let admission = Admission::new(100, 1000);
+        assert_eq!(fill(&admission, "one", Some(10)).len(), 8);
+    }
+
+    #[test]
+    fn a_modest_session_is_admitted_when_the_workers_limit_falls_below_the_calls_in_flight() {
+        let admission = Admission::new(1000, 1000);
+        let _flood = fill(&admission, "flood", Some(500));
+        let modest = fill(&admission, "modest", Some(100));
+        assert_eq!(modest.len(), 25);
+        assert_eq!(admission.grant(claim("skill", "flood", 0), Some(100)).unwrap_err(), Bound::Gateway);
+    }
+
+    #[test]
+    fn large_arguments_count_by_their_bytes() {
+        let admission = Admission::new(100, 100);
+        let held = admission.grant(claim("skill", "", MAX_BYTES / 2), None);
+        assert!(held.is_ok());
+        assert_eq!(admission.grant(claim("skill", "other", MAX_BYTES), None).unwrap_err(), Bound::Gateway);
+        drop(held);
+        assert!(admission.grant(claim("skill", "other", MAX_BYTES / 2), None).is_ok());
+    }
+
+    #[test]
+    fn a_skill_has_its_own_limit() {
+        let admission = Admission::new(100, 3);
+        let _held = fill(&admission, "one", None);
+        assert_eq!(admission.grant(claim("skill", "two", 0), None).unwrap_err(), Bound::Skill);
+        assert!(admission.grant(claim("other", "two", 0), None).is_ok());
+    }
+
+    #[test]
+    fn a_session_cannot_take_a_whole_skill_or_all_bytes() {
+        let admission = Admission::new(10_000, 100);
+        let flood = fill(&admission, "flood", None);
+        assert!((79..=81).contains(&flood.len()), "{}", flood.len());
+        assert!(!fill(&admission, "modest", None).is_empty());
+        let admission = Admission::new(10_000, 10_000);
+        let large = || admission.grant(claim("skill", "flood", MAX_BYTES / 100), None).ok();
+        let flood: Vec<_> = std::iter::from_fn(large).collect();
+        assert!((79..=81).contains(&flood.len()), "{}", flood.len());
+        assert!(admission.grant(claim("skill", "modest", MAX_BYTES / 100), None).is_ok());
+    }
+
+    #[test]
+    fn names_without_calls_take_no_memory() {
+        let admission = Admission::new(100, 100);
+        for number in 0..1000 {
+            drop(admission.grant(claim(&format!("skill-{number}"), &format!("session-{number}"), 1), None));
+        }
+        for tally in [&admission.sessions, &admission.skills, &admission.pairs] {
+            let kept: usize = tally.stripes.all().map(|stripe| stripe.len()).sum();
+            assert_eq!((kept, tally.names()), (0, 0));
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! Circuits by key, bounded. A circuit that is as good as new takes no memory, and nearly all are.
+
+use std::time::{Duration, Instant};
+
+use openskill_proto::v1::CircuitState;
+
+use super::breaker::{Admitted, Breaker, Pass, Verdict};
+use super::count::Count;
+use crate::state::recent::Recent;
+use crate::state::striped::{STRIPES, Striped};
+
+/// The circuits.
+#[derive(Debug)]
+pub(crate) struct Store<C> {
+    stripes: Striped<Recent<Breaker<C>>>,
+}
+
+/// A circuit as it is listed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Listed {
+    pub(crate) state: CircuitState,
+    pub(crate) failures: u32,
+    pub(crate) retry_after: Duration,
+}
+
+impl<C: Count> Store<C> {
+    /// Remembers about the last `capacity` circuits in use, and at most twice as many.
+    pub(crate) fn new(capacity: usize) -> Self {
+        Self { stripes: Striped::new(|| Recent::new(capacity / STRIPES)) }
+    }
+
+    /// Admits a call, or returns how long to wait. `changed` is told that an open circuit becomes half-open, while the
+    /// circuit is locked.
+    pub(crate) fn admit(&self, key: &str, now: Instant, changed: impl FnOnce(CircuitState)) -> Result<Pass, Duration> {
+        let mut stripe = self.stripes.lock(key);
+        let Some(breaker) = stripe.use_mut(key) else { return Ok(Pass::FIRST) };
+        let Admitted { pass, now_half_open } = breaker.admit(now)?;
+        if now_half_open {
+            changed(CircuitState::HalfOpen);
+        }
+        Ok(pass)
+    }
+
+    /// Reports how an admitted call ended. `changed` is told the circuit's new state, if it changed.
+    pub(crate) fn report(
+        &self,
+        key: &str,
+        pass: Pass,
+        verdict: Verdict,
+        rules: &C::Rules,
+        now: Instant,
+        changed: impl FnOnce(CircuitState),
+    ) {
+        let mut stripe = self.stripes.lock(key);
+        if let Some(breaker) = stripe.use_mut(key) {
+            breaker.report(pass, verdict, rules, now).map(changed);
+            if breaker.is_blank() {
+                stripe.remove(key);
+            }
+            return;
+        }
+        let mut breaker = Breaker::default();
+        breaker.report(pass, verdict, rules, now).map(changed);
+        if !breaker.is_blank() {
+            stripe.insert(key.to_owned(), breaker);
+        }
+    }
+
+    pub(crate) fn retry_after(&self, key: &str, now: Instant) -> Option<Duration> {
+        self.stripes.lock(key).peek(key)?.retry_after(now)
+    }
+
+    /// The circuits whose keys match.
+    pub(crate) fn list(&self, now: Instant, wanted: impl Fn(&str) -> bool) -> Vec<(String, Listed)> {
+        let mut all = Vec::new();
+        for stripe in self.stripes.all() {
+            all.extend(stripe.iter().filter(|(key, _)| wanted(key)).map(|(key, breaker)| {
+                let retry_after = match breaker.state() {
+                    CircuitState::Open => breaker.retry_after(now).unwrap_or_default(),
+                    _ => Duration::ZERO,
+                };
+                (key.clone(), Listed { state: breaker.state(), failures: breaker.failures(now), retry_after })
+            }));
+        }
+        all
+    }
+
+    /// Closes the circuits whose keys match. `closed` is told of each that was not closed; returns their number.
+    pub(crate) fn reset(&self, wanted: impl Fn(&str) -> bool, closed: impl Fn(&str)) -> usize {
+        let mut count = 0;
+        for mut stripe in self.stripes.all() {
+            for (key, breaker) in stripe.iter_mut() {
+                if wanted(key) && breaker.reset() {
+                    closed(key);
+                    count += 1;
+                }
+            }
+        }
+        count
+    }
+
+    #[cfg(test)]
+    fn len(&self) -> usize {
+        self.stripes.all().map(|stripe| stripe.iter().count()).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::count::Consecutive;
+    use super::super::rules::SessionRules;
+    use super::*;
+
+    const RULES: SessionRules = SessionRules { threshold: 3, recovery: Duration::from_secs(300) };
+
+    fn fail(store: &Store<Consecutive>, key: &str, times: usize) {
+        for _ in 0..times {
+            let pass = store.admit(key, Instant::now(), |_| ()).unwrap();
+            store.report(key, pass, Verdict::Failure, &RULES, Instant::now(), |_| ());
+        }
+    }
+
+    #[test]
+    fn memory_stays_bounded_with_many_failing_sessions() {
+        let store = Store::<Consecutive>::new(512);
+        for session in 0..100_000 {
+            fail(&store, &session.to_string(), 1);
+        }
+        assert!(store.len() <= 1024, "{}", store.len());
+    }
+
+    #[test]
+    fn a_circuit_in_use_is_not_evicted() {
+        let store = Store::<Consecutive>::new(512);
+        fail(&store, "mine", 3);
+        for session in 0..50_000 {
+            fail(&store, &session.to_string(), 1);
+            assert!(session % 8 != 0 || store.admit("mine", Instant::now(), |_| ()).is_err());
+        }
+    }
+
+    #[test]
+    fn sessions_that_succeed_take_no_memory() {
+        let store = Store::<Consecutive>::new(512);
+        fail(&store, "one", 2);
+        for session in ["one", "two"] {
+            let pass = store.admit(session, Instant::now(), |_| ()).unwrap();
+            store.report(session, pass, Verdict::Success, &RULES, Instant::now(), |_| ());
+        }
+        assert_eq!(store.len(), 0);
+    }
+}

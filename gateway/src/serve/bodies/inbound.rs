@@ -1,0 +1,212 @@
+//! Bounds how long a request body may take to arrive, and how much memory all of them hold meanwhile. A stream of calls may
+//! take as long as it likes; each of its messages may not. Time counts while the gateway waits for the client, not while the
+//! gateway itself does not read.
+
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body::{Frame, SizeHint};
+use openskill_proto::limits::MAX_REQUEST_BYTES;
+use tokio::time::{Instant, Sleep};
+
+use crate::protect::memory::{MemoryBudget, MemoryShare, SMALL};
+
+/// How long a body, or a message of a stream, may take to arrive.
+const TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Why a body does not arrive.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum InboundError {
+    /// The client was too slow.
+    #[error("the body took longer than {} s to arrive", TIMEOUT.as_secs())]
+    TooSlow,
+    /// The bodies of all clients hold too much memory.
+    #[error("the gateway holds too many request bodies")]
+    OverBudget,
+    /// The connection broke.
+    #[error(transparent)]
+    Broken(axum::BoxError),
+}
+
+/// A request body with its bounds.
+pub(crate) struct Inbound<B> {
+    body: B,
+    parts: Parts,
+    clock: Clock,
+    share: MemoryShare,
+}
+
+/// How much longer the gateway waits for the client.
+struct Clock {
+    /// Made on the first wait: most bodies arrive with their headers.
+    over: Option<Pin<Box<Sleep>>>,
+    left: Duration,
+    /// When the current wait began.
+    since: Option<Instant>,
+}
+
+impl Clock {
+    /// Something arrived.
+    fn stop(&mut self) {
+        if let Some(since) = self.since.take() {
+            self.left = self.left.saturating_sub(since.elapsed());
+        }
+    }
+
+    /// A new message begins.
+    fn restart(&mut self) {
+        self.left = TIMEOUT;
+    }
+
+    /// Waits for the client. Ready when it took too long.
+    fn poll(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        let over = self.over.get_or_insert_with(|| Box::pin(tokio::time::sleep(TIMEOUT)));
+        if self.since.is_none() {
+            let now = Instant::now();
+            self.since = Some(now);
+            over.as_mut().reset(now + self.left);
+        }
+        over.as_mut().poll(context)
+    }
+}
+
+/// What part of a body is incomplete.
+enum Parts {
+    /// All of it: so many bytes have arrived.
+    One(usize),
+    /// The current message.
+    Messages(Framing),
+}
+
+/// Finds the ends of messages in a gRPC stream: a flag, a length in four bytes, and as many bytes.
+#[derive(Default)]
+struct Framing {
+    head: [u8; 5],
+    /// How much of the head has arrived.
+    begun: usize,
+    /// How much of the message has arrived, and how much is left.
+    there: usize,
+    left: usize,
+    /// How many messages have begun.
+    messages: u64,
+}
+
+impl Framing {
+    /// Takes the next bytes. Returns how many bytes of the incomplete message have arrived.
+    fn take(&mut self, mut bytes: &[u8]) -> usize {
+        while !bytes.is_empty() {
+            if self.begun < self.head.len() {
+                self.messages += u64::from(self.begun == 0);
+                let count = bytes.len().min(self.head.len() - self.begun);
+                self.head[self.begun..self.begun + count].copy_from_slice(&bytes[..count]);
+                self.begun += count;
+                bytes = &bytes[count..];
+                let [_, length @ ..] = self.head;
+                (self.there, self.left) = (0, u32::from_be_bytes(length) as usize);
+            } else {
+                let count = bytes.len().min(self.left);
+                (self.there, self.left) = (self.there + count, self.left - count);
+                bytes = &bytes[count..];
+            }
+            if self.begun == self.head.len() && self.left == 0 {
+                *self = Self { messages: self.messages, ..Self::default() };
+            }
+        }
+        self.begun + self.there
+    }
+}
+
+impl<B> Inbound<B> {
+    /// `is_stream`: each message has its own time to arrive.
+    pub(crate) fn new(body: B, is_stream: bool, budget: &MemoryBudget) -> Self {
+        let parts = if is_stream { Parts::Messages(Framing::default()) } else { Parts::One(0) };
+        let clock = Clock { over: None, left: TIMEOUT, since: None };
+        Self { body, parts, clock, share: budget.share() }
+    }
+
+    /// Counts what arrived. False if the budget is spent.
+    fn count(&mut self, bytes: &Bytes) -> bool {
+        let held = match &mut self.parts {
+            Parts::One(there) => {
+                *there += bytes.len();
+                *there
+            }
+            Parts::Messages(framing) => {
+                let before = framing.messages;
+                let held = framing.take(bytes);
+                if framing.messages > before {
+                    self.clock.restart();
+                }
+                held
+            }
+        };
+        // Nobody keeps more than this.
+        let held = held.min(MAX_REQUEST_BYTES);
+        self.share.set(if held > SMALL { held } else { 0 })
+    }
+
+    /// Whether the clock runs.
+    fn is_timed(&self) -> bool {
+        match &self.parts {
+            Parts::One(_) => true,
+            Parts::Messages(framing) => framing.begun > 0,
+        }
+    }
+}
+
+impl<B> http_body::Body for Inbound<B>
+where
+    B: http_body::Body<Data = Bytes> + Unpin,
+    B::Error: Into<axum::BoxError>,
+{
+    type Data = Bytes;
+    type Error = InboundError;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, InboundError>>> {
+        if let Poll::Ready(frame) = Pin::new(&mut self.body).poll_frame(context) {
+            self.clock.stop();
+            if let Some(bytes) = frame.as_ref().and_then(|it| it.as_ref().ok()?.data_ref())
+                && !self.count(bytes)
+            {
+                return Poll::Ready(Some(Err(InboundError::OverBudget)));
+            }
+            return Poll::Ready(frame.map(|frame| frame.map_err(|error| InboundError::Broken(error.into()))));
+        }
+        if self.is_timed() && self.clock.poll(context).is_ready() {
+            return Poll::Ready(Some(Err(InboundError::TooSlow)));
+        }
+        Poll::Pending
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_counts_until_it_is_complete_however_it_is_split() {
+        let message = |length: u32| [&[0][..], &length.to_be_bytes(), &vec![7; length as usize]].concat();
+        let stream = [message(3), message(0), message(300)].concat();
+        for size in 1..stream.len() {
+            let mut framing = Framing::default();
+            let held: Vec<_> = stream.chunks(size).map(|chunk| framing.take(chunk)).collect();
+            assert_eq!(held.last(), Some(&0), "in pieces of {size}");
+            assert!(held.iter().all(|held| *held < 305));
+        }
+        let mut framing = Framing::default();
+        assert_eq!(framing.take(&message(300)[..105]), 105);
+    }
+}

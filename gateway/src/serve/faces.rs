@@ -1,0 +1,135 @@
+//! The faces of the gateway: gRPC and REST on one port. Only they know statuses, routes and JSON over HTTP.
+
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use axum::BoxError;
+use axum::Router;
+use axum::body::Body;
+use axum::response::IntoResponse as _;
+use axum::routing::future::RouteFuture;
+use bytes::Bytes;
+use futures_util::TryFutureExt as _;
+use futures_util::future::{Either, MapOk};
+use http::{Extensions, Request, Response, StatusCode};
+use openskill_proto::limits::MAX_REQUEST_BYTES;
+use openskill_proto::v1::ErrorCode;
+use openskill_proto::v1::admin_service_server::AdminServiceServer;
+use openskill_proto::v1::skill_service_server::{SERVICE_NAME, SkillServiceServer};
+use tonic::codegen::BoxFuture;
+use tonic::service::Routes;
+use tower::Service;
+
+pub(crate) mod grpc;
+pub(crate) mod rest;
+
+use grpc::admin::Admin;
+use grpc::health::Health;
+use grpc::inbound::{GrpcBody, grpc_body};
+use grpc::reflection;
+use grpc::skills::Skills;
+
+use super::bodies::inbound::Inbound;
+use super::bodies::outbound::Answer;
+use super::layers::request_context;
+use crate::call::result::MAX_ANSWER_BYTES;
+use crate::gateway::Shard;
+
+/// What one listener of one shard serves. Cheap to clone.
+#[derive(Clone)]
+pub(crate) struct Faces {
+    /// Calls go here directly, past the router. None on the admin listener.
+    skills: Option<SkillServiceServer<Skills>>,
+    /// REST, and the other gRPC services.
+    routes: Router,
+}
+
+impl Faces {
+    /// What callers use. `with_admin`: `AdminService` is served here too, as it has no listener of its own.
+    ///
+    /// # Errors
+    /// The compiled descriptors can't be read.
+    pub(crate) fn public(shard: &Shard, health: &Health, with_admin: bool) -> std::io::Result<Self> {
+        let skills = SkillServiceServer::new(Skills { shard: shard.clone() })
+            .max_decoding_message_size(MAX_REQUEST_BYTES)
+            .max_encoding_message_size(MAX_ANSWER_BYTES + 64 * 1024);
+        let grpc = if with_admin { admin(shard) } else { Routes::default() };
+        let grpc = reflection::add_to(health.add_to(grpc), &reflection::public(with_admin))?;
+        Ok(Self { skills: Some(skills), routes: rest::routes(grpc.into_axum_router(), shard.clone()) })
+    }
+
+    /// What operators use, on a listener of its own.
+    ///
+    /// # Errors
+    /// The compiled descriptors can't be read.
+    pub(crate) fn admin(shard: &Shard, health: &Health) -> std::io::Result<Self> {
+        let grpc = reflection::add_to(health.add_to(admin(shard)), &reflection::admin())?;
+        Ok(Self { skills: None, routes: rest::probes(grpc.into_axum_router(), shard.clone()) })
+    }
+}
+
+fn admin(shard: &Shard) -> Routes {
+    let admin = AdminServiceServer::new(Admin { shard: shard.clone() }).max_decoding_message_size(MAX_REQUEST_BYTES);
+    Routes::default().add_service(admin)
+}
+
+type ToAnswer<B> = fn(Response<B>) -> Response<Answer>;
+type GrpcFuture = MapOk<BoxFuture<Response<tonic::body::Body>, Infallible>, ToAnswer<tonic::body::Body>>;
+type RestFuture = MapOk<Pin<Box<RouteFuture<Infallible>>>, ToAnswer<Body>>;
+
+impl<B> Service<Request<Inbound<B>>> for Faces
+where
+    B: http_body::Body<Data = Bytes> + Send + Unpin + 'static,
+    B::Error: Into<BoxError>,
+{
+    type Response = Response<Answer>;
+    type Error = Infallible;
+    type Future = Either<GrpcFuture, RestFuture>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<Inbound<B>>) -> Self::Future {
+        match &mut self.skills {
+            Some(skills) if is_for_skills(request.uri().path()) => {
+                let request: Request<GrpcBody<B>> = request.map(grpc_body);
+                let answer: ToAnswer<_> = |response| response.map(Answer::Grpc);
+                Either::Left(skills.call(request).map_ok(answer))
+            }
+            _ => {
+                // The router serves gRPC too: statuses have to survive in its bodies' errors.
+                let request = request.map(|body| Body::new(grpc_body(body)));
+                let answer: ToAnswer<_> = |response| response.map(Answer::Rest);
+                // Boxed, so that a call's future does not reserve space for it.
+                Either::Right(Box::pin(self.routes.call(request)).map_ok(answer))
+            }
+        }
+    }
+}
+
+fn is_for_skills(path: &str) -> bool {
+    path.strip_prefix('/').and_then(|path| path.strip_prefix(SERVICE_NAME)).is_some_and(|rest| rest.starts_with('/'))
+}
+
+/// The answer to a request from a web page of another site.
+pub(crate) fn refuse_other_site(extensions: &Extensions) -> Response<Answer> {
+    let trace_id = request_context(extensions).trace.id;
+    let message = "a web page of another site may not call this gateway";
+    let refusal = rest::body::refuse(StatusCode::FORBIDDEN, ErrorCode::PermissionDenied, message, &trace_id);
+    refusal.into_response().map(Answer::Rest)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_methods_of_the_skill_service_bypass_the_router() {
+        assert!(is_for_skills("/openskill.v1.SkillService/Invoke"));
+        for other in ["/openskill.v1.SkillService", "/openskill.v1.SkillServiceX/Invoke", "/skills", "/", ""] {
+            assert!(!is_for_skills(other), "{other}");
+        }
+    }
+}

@@ -1,0 +1,28 @@
+//! Request bodies whose errors are statuses, as the generated services expect.
+
+use http_body_util::BodyExt as _;
+use http_body_util::combinators::MapErr;
+use openskill_proto::v1::SkillError;
+use tonic::Status;
+
+use super::status;
+use crate::serve::bodies::inbound::{Inbound, InboundError};
+
+/// A request body of the gRPC services.
+pub(crate) type GrpcBody<B> = MapErr<Inbound<B>, fn(InboundError) -> Status>;
+
+/// Turns a body's errors into statuses.
+pub(crate) fn grpc_body<B>(body: Inbound<B>) -> GrpcBody<B>
+where
+    Inbound<B>: http_body::Body<Error = InboundError>,
+{
+    body.map_err(as_status)
+}
+
+fn as_status(error: InboundError) -> Status {
+    match error {
+        InboundError::TooSlow => Status::deadline_exceeded(error.to_string()),
+        InboundError::OverBudget => status::of(&SkillError::overloaded(error.to_string())),
+        InboundError::Broken(source) => Status::from_error(source),
+    }
+}

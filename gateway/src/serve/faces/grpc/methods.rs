@@ -1,0 +1,56 @@
+//! Which methods take a stream of messages. The descriptors say so.
+
+use std::collections::HashSet;
+use std::sync::LazyLock;
+
+use openskill_proto::DESCRIPTORS;
+use prost::Message as _;
+use prost_types::FileDescriptorSet;
+
+/// The paths of all client-streaming methods that the gateway serves.
+static CLIENT_STREAMING: LazyLock<HashSet<String>> = LazyLock::new(|| {
+    let sets = [
+        DESCRIPTORS,
+        tonic_reflection::pb::v1::FILE_DESCRIPTOR_SET,
+        tonic_reflection::pb::v1alpha::FILE_DESCRIPTOR_SET,
+    ];
+    sets.into_iter().flat_map(client_streaming).collect()
+});
+
+/// Whether the request to this path is a stream of messages.
+pub(crate) fn is_client_streaming(path: &str) -> bool {
+    CLIENT_STREAMING.contains(path)
+}
+
+fn client_streaming(descriptors: &[u8]) -> Vec<String> {
+    // Descriptors are compiled in; the tests below read every one of them.
+    let files = FileDescriptorSet::decode(descriptors).unwrap_or_default().file;
+    let services = files.into_iter().flat_map(|file| {
+        let package = file.package.unwrap_or_default();
+        file.service.into_iter().map(move |service| (package.clone(), service))
+    });
+    let methods = services.flat_map(|(package, service)| {
+        let name = service.name.unwrap_or_default();
+        let streaming = service.method.into_iter().filter(|method| method.client_streaming.unwrap_or_default());
+        streaming.map(move |method| format!("/{package}.{name}/{}", method.name.unwrap_or_default()))
+    });
+    methods.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn methods_that_take_a_stream_are_found_in_the_descriptors() {
+        for path in [
+            "/openskill.v1.SkillService/InvokeMany",
+            "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo",
+            "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
+        ] {
+            assert!(is_client_streaming(path), "{path}");
+        }
+        assert!(!is_client_streaming("/openskill.v1.SkillService/InvokeStream"));
+        assert_eq!(CLIENT_STREAMING.len(), 3);
+    }
+}

@@ -1,0 +1,37 @@
+//! gRPC reflection, in both versions that clients ask for. It shows the services that its listener serves, and no others.
+
+use openskill_proto::DESCRIPTORS;
+use openskill_proto::v1::{admin_service_server, skill_service_server};
+use tonic::service::Routes;
+use tonic_reflection::server::Builder;
+
+/// Served on every listener.
+const ALWAYS: [&str; 2] = ["grpc.health.v1.Health", "grpc.reflection.v1.ServerReflection"];
+
+/// The services of the public listener.
+pub(crate) fn public(with_admin: bool) -> Vec<&'static str> {
+    let admin = with_admin.then_some(admin_service_server::SERVICE_NAME);
+    [skill_service_server::SERVICE_NAME].into_iter().chain(admin).chain(ALWAYS).collect()
+}
+
+/// The services of the admin listener.
+pub(crate) fn admin() -> Vec<&'static str> {
+    [admin_service_server::SERVICE_NAME].into_iter().chain(ALWAYS).collect()
+}
+
+/// Adds the reflection services, which show `services`.
+///
+/// # Errors
+/// The compiled descriptors can't be read.
+pub(crate) fn add_to(routes: Routes, services: &[&'static str]) -> std::io::Result<Routes> {
+    let v1 = builder(services).build_v1().map_err(std::io::Error::other)?;
+    let v1alpha = builder(services).build_v1alpha().map_err(std::io::Error::other)?;
+    Ok(routes.add_service(v1).add_service(v1alpha))
+}
+
+fn builder(services: &[&'static str]) -> Builder<'static> {
+    let builder = Builder::configure()
+        .register_encoded_file_descriptor_set(DESCRIPTORS)
+        .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET);
+    services.iter().fold(builder, |builder, service| builder.with_service_name(*service))
+}

@@ -1,0 +1,141 @@
+//! `SkillService`.
+
+use std::sync::Arc;
+
+use futures_util::stream::{BoxStream, StreamExt as _};
+use openskill_proto::limits::MAX_ID_BYTES;
+use openskill_proto::v1::skill_service_server::SkillService;
+use openskill_proto::v1::{
+    AnswerInputResponse, CatalogChange, ErrorCode, ExportToolsRequest, ExportToolsResponse, GetSkillRequest,
+    InputResponse, InvokeEvent, InvokeRequest, ListSkillsRequest, ListSkillsResponse, ReadArtifactRequest,
+    ReadArtifactResponse, Skill, SkillResult, WatchSkillsRequest,
+};
+use tonic::{Request, Response, Status, Streaming};
+
+use super::{status, watch};
+use crate::call::request::{Call, RequestContext};
+use crate::catalog::tools;
+use crate::dispatch::artifacts;
+use crate::gateway::Shard;
+use crate::invoke::{invoke, refuse};
+use crate::observe::call_record::CallRecord;
+use crate::protect::admission::Permit;
+use crate::serve::layers::request_context;
+use crate::serve::streams::{self, Message};
+
+/// The service on one shard.
+pub(crate) struct Skills {
+    pub(crate) shard: Shard,
+}
+
+#[tonic::async_trait]
+impl SkillService for Skills {
+    type InvokeStreamStream = BoxStream<'static, Result<InvokeEvent, Status>>;
+    type InvokeManyStream = BoxStream<'static, Result<InvokeEvent, Status>>;
+    type WatchSkillsStream = BoxStream<'static, Result<CatalogChange, Status>>;
+
+    async fn invoke(&self, request: Request<InvokeRequest>) -> Result<Response<SkillResult>, Status> {
+        let (call, permit) = self.admit(request)?;
+        let record = CallRecord::begin(&self.shard.gateway.observer, &call);
+        let result = invoke(&self.shard, call, permit, None, record).await;
+        match &result.error {
+            Some(error) if error.code() == ErrorCode::Overloaded => Err(status::of(error)),
+            _ => Ok(Response::new(result)),
+        }
+    }
+
+    async fn invoke_stream(
+        &self,
+        request: Request<InvokeRequest>,
+    ) -> Result<Response<Self::InvokeStreamStream>, Status> {
+        let (call, permit) = self.admit(request)?;
+        let events = streams::one(self.shard.clone(), call, permit);
+        let events = events.map(|event| event.map_err(|error| status::of_stream(error.without_client())));
+        Ok(Response::new(events.boxed()))
+    }
+
+    async fn invoke_many(
+        &self,
+        request: Request<Streaming<InvokeRequest>>,
+    ) -> Result<Response<Self::InvokeManyStream>, Status> {
+        let context = request_context(request.extensions());
+        let requests = request.into_inner();
+        let messages = requests.map(move |request| request.map(|request| message(request, context.clone())));
+        let events = streams::many(self.shard.clone(), messages.boxed());
+        Ok(Response::new(events.map(|event| event.map_err(status::of_stream)).boxed()))
+    }
+
+    async fn list_skills(&self, request: Request<ListSkillsRequest>) -> Result<Response<ListSkillsResponse>, Status> {
+        let toolset = request.into_inner().toolset;
+        let snapshot = self.shard.gateway.catalog.snapshot();
+        let wanted = snapshot.values().filter(|entry| toolset.is_empty() || entry.skill.toolset == toolset);
+        Ok(Response::new(ListSkillsResponse { skills: wanted.map(|entry| entry.skill.clone()).collect() }))
+    }
+
+    async fn get_skill(&self, request: Request<GetSkillRequest>) -> Result<Response<Skill>, Status> {
+        let entry = self.shard.gateway.catalog.get(&request.into_inner().skill_id).ok_or_else(status::not_found)?;
+        Ok(Response::new(entry.skill.clone()))
+    }
+
+    async fn watch_skills(
+        &self,
+        request: Request<WatchSkillsRequest>,
+    ) -> Result<Response<Self::WatchSkillsStream>, Status> {
+        let principal = request_context(request.extensions()).principal;
+        let session = request.into_inner().session_id;
+        if session.len() > MAX_ID_BYTES {
+            return Err(Status::invalid_argument(format!("session_id must be at most {MAX_ID_BYTES} bytes")));
+        }
+        Ok(Response::new(watch::changes(Arc::clone(&self.shard.gateway), principal, session).boxed()))
+    }
+
+    async fn export_tools(
+        &self,
+        request: Request<ExportToolsRequest>,
+    ) -> Result<Response<ExportToolsResponse>, Status> {
+        let principal = request_context(request.extensions()).principal;
+        let exported = tools::export(&self.shard.gateway, &principal, &request.into_inner());
+        exported.map(Response::new).map_err(|error| status::of(&error))
+    }
+
+    async fn answer_input(&self, request: Request<InputResponse>) -> Result<Response<AnswerInputResponse>, Status> {
+        let principal = request_context(request.extensions()).principal;
+        let questions = &self.shard.gateway.questions;
+        let answered = questions.answer(&principal, request.into_inner(), self.shard.number).await;
+        answered.map(|()| Response::new(AnswerInputResponse {})).map_err(|error| status::of(&error))
+    }
+
+    async fn read_artifact(
+        &self,
+        request: Request<ReadArtifactRequest>,
+    ) -> Result<Response<ReadArtifactResponse>, Status> {
+        let principal = request_context(request.extensions()).principal;
+        let read = artifacts::read(&self.shard, &principal, request.into_inner()).await;
+        read.map(Response::new).map_err(|error| status::of(&error))
+    }
+}
+
+impl Skills {
+    /// A permit for one call, or the status that refuses it.
+    fn admit(&self, request: Request<InvokeRequest>) -> Result<(Arc<Call>, Permit), Status> {
+        let context = request_context(request.extensions());
+        let call = Arc::new(Call::new(request.into_inner(), context));
+        match self.shard.gateway.admit(&call) {
+            Ok(permit) => Ok((call, permit)),
+            Err(refusal) => {
+                let error = refusal.into();
+                let status = status::of(&error);
+                refuse(&self.shard, &call, error);
+                Err(status)
+            }
+        }
+    }
+}
+
+/// A message of `InvokeMany`: a call, or the answer to a question of one.
+fn message(mut request: InvokeRequest, context: RequestContext) -> Message {
+    match request.input_response.take() {
+        Some(response) => Message::Answer { call_id: request.call_id, principal: context.principal, response },
+        None => Message::Call(Box::new(Call::new(request, context))),
+    }
+}

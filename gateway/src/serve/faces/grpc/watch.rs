@@ -1,0 +1,92 @@
+//! `WatchSkills`: the catalog and the circuits now, then each change.
+//!
+//! A slow watcher sees several changes of the catalog as one, and misses none. If it lags behind with circuits, it gets their
+//! state again.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Instant;
+
+use futures_util::stream::{self, Stream};
+use openskill_proto::v1::{CatalogChange, ChangeKind, CircuitState};
+use tokio::sync::broadcast::error::RecvError;
+use tokio::sync::{broadcast, watch};
+use tonic::Status;
+
+use crate::call::principal::Principal;
+use crate::catalog::snapshot::{Snapshot, difference};
+use crate::gateway::Gateway;
+use crate::protect::circuit::Change;
+
+struct Watch {
+    gateway: Arc<Gateway>,
+    /// Whose session circuits are reported, beside the skills' own.
+    principal: Principal,
+    session: String,
+    catalog: watch::Receiver<u64>,
+    circuits: broadcast::Receiver<Change>,
+    /// The catalog as the watcher knows it.
+    seen: Arc<Snapshot>,
+    pending: VecDeque<CatalogChange>,
+}
+
+/// The state now, then each change, until the gateway shuts down.
+pub(super) fn changes(
+    gateway: Arc<Gateway>,
+    principal: Principal,
+    session: String,
+) -> impl Stream<Item = Result<CatalogChange, Status>> {
+    // First subscribe, then read the state: a change in between is reported twice rather than never.
+    let (catalog, circuits) = (gateway.catalog.changes(), gateway.circuits.changes());
+    let seen = gateway.catalog.snapshot();
+    let pending = difference(&Snapshot::default(), &seen).into();
+    let mut watch = Watch { gateway, principal, session, catalog, circuits, seen, pending };
+    watch.report_circuits(|it| it.circuit.state() != CircuitState::Closed);
+    match watch.pending.back_mut() {
+        Some(last) => last.snapshot_complete = true,
+        None => watch.pending.push_back(CatalogChange { snapshot_complete: true, ..CatalogChange::default() }),
+    }
+    stream::unfold(watch, Watch::next)
+}
+
+impl Watch {
+    async fn next(mut self) -> Option<(Result<CatalogChange, Status>, Self)> {
+        while self.pending.is_empty() {
+            tokio::select! {
+                changed = self.catalog.changed() => {
+                    changed.ok()?;
+                    let now = self.gateway.catalog.snapshot();
+                    self.pending.extend(difference(&self.seen, &now));
+                    self.seen = now;
+                }
+                changed = self.circuits.recv() => match changed {
+                    Ok(change) if self.concerns(&change) => self.pending.push_back(of_circuit(change)),
+                    Ok(_) => {}
+                    // Circuits that closed may be among the missed changes.
+                    Err(RecvError::Lagged(_)) => self.report_circuits(|_| true),
+                    Err(RecvError::Closed) => return None,
+                },
+                () = self.gateway.shutdown.cancelled() => return None,
+            }
+        }
+        let next = self.pending.pop_front()?;
+        Some((Ok(next), self))
+    }
+
+    /// Whether the circuit is a skill's own, or the watcher's session's.
+    fn concerns(&self, change: &Change) -> bool {
+        let session = &change.circuit.session_id;
+        session.is_empty() || (*session == self.session && change.principal == self.principal.name())
+    }
+
+    /// Reports circuits as they are now.
+    fn report_circuits(&mut self, wanted: impl Fn(&Change) -> bool) {
+        let circuits = self.gateway.circuits.list("", "", Instant::now()).into_iter();
+        let concerned: Vec<_> = circuits.filter(|it| self.concerns(it) && wanted(it)).map(of_circuit).collect();
+        self.pending.extend(concerned);
+    }
+}
+
+fn of_circuit(change: Change) -> CatalogChange {
+    CatalogChange { kind: ChangeKind::Circuit.into(), circuit: Some(change.circuit), ..CatalogChange::default() }
+}

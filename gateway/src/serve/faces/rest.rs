@@ -1,0 +1,49 @@
+//! The REST face: the same calls and results as over gRPC, as JSON.
+//!
+//! Every answer has a body. That of a refusal has the shape of a failed result.
+
+use axum::Router;
+use axum::routing::{get, post};
+
+use crate::gateway::Shard;
+
+mod artifacts;
+pub(crate) mod body;
+mod call;
+mod catalog;
+mod docs;
+mod health;
+mod openapi;
+mod questions;
+mod tools;
+
+/// All routes of the public listener, beside those of gRPC. A path that is not served gets an answer in its own protocol.
+pub(crate) fn routes(grpc: Router, shard: Shard) -> Router {
+    let routes = Router::new()
+        .route("/", get(docs::home))
+        .route("/skills", get(catalog::list))
+        // `POST /skills:invoke` is for raw calls, which name their skill themselves.
+        .route("/skills:invoke", post(call::invoke))
+        .route("/skills:stream", post(call::stream))
+        // `/skills/echo` is read, `/skills/echo:invoke` is called.
+        .route("/skills/{target}", get(catalog::one).merge(post(call::post)))
+        .route("/questions/{target}", post(questions::answer))
+        .route("/artifacts/{*handle}", get(artifacts::read))
+        .route("/tools", get(tools::list))
+        .route("/openapi.json", get(openapi::document))
+        .route("/docs", get(docs::redirect))
+        .route("/docs/", get(docs::index))
+        .route("/docs/{*file}", get(docs::file))
+        .with_state(shard.clone());
+    probes(grpc.merge(routes), shard)
+}
+
+/// The routes of every listener: probes and metrics.
+pub(crate) fn probes(others: Router, shard: Shard) -> Router {
+    let probes = Router::new()
+        .route("/healthz", get(health::live))
+        .route("/readyz", get(health::ready))
+        .route("/metrics", get(health::metrics))
+        .with_state(shard);
+    others.merge(probes).method_not_allowed_fallback(body::method_not_allowed).fallback(body::no_route)
+}

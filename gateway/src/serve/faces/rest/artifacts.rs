@@ -1,0 +1,148 @@
+//! `GET /artifacts/{handle}`: an artifact that came as a handle, whole or a range of it (RFC 9110, one range).
+
+use axum::body::Body;
+use axum::extract::{Path, Request, State};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse as _, Response};
+use bytes::Bytes;
+use futures_util::stream;
+use openskill_proto::v1::{ErrorCode, ReadArtifactRequest, ReadArtifactResponse, SkillError};
+
+use super::body;
+use crate::call::principal::Principal;
+use crate::dispatch::artifacts;
+use crate::gateway::Shard;
+use crate::serve::layers::request_context;
+
+/// The bytes a client asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Range {
+    All,
+    /// From the first to the last byte, both included.
+    FromTo(u64, Option<u64>),
+    /// The last bytes.
+    Last(u64),
+}
+
+pub(super) async fn read(State(shard): State<Shard>, Path(handle): Path<String>, request: Request) -> Response {
+    let context = request_context(request.extensions());
+    let reader = Reader { shard, principal: context.principal, handle };
+    // The first piece also tells the size.
+    let first = match reader.read(0, 1).await {
+        Ok(first) => first,
+        Err(error) => return body::error(&error, &context.trace.id),
+    };
+    let size = first.size_bytes;
+    match resolve(range(request.headers()), size) {
+        Some((begin, end)) => reader.respond(&first, begin, end),
+        None => {
+            let message = format!("the artifact has {size} bytes: the range is outside of it");
+            let error = SkillError::new(ErrorCode::InvalidArgument, message);
+            let mut response = body::error(&error, &context.trace.id);
+            *response.status_mut() = StatusCode::RANGE_NOT_SATISFIABLE;
+            set(&mut response, header::CONTENT_RANGE, &format!("bytes */{size}"));
+            response
+        }
+    }
+}
+
+struct Reader {
+    shard: Shard,
+    principal: Principal,
+    handle: String,
+}
+
+impl Reader {
+    async fn read(&self, offset: u64, length: u64) -> Result<ReadArtifactResponse, SkillError> {
+        let range = ReadArtifactRequest { handle: self.handle.clone(), offset, length };
+        artifacts::read(&self.shard, &self.principal, range).await
+    }
+
+    /// Streams the bytes from `begin` up to, but without, `end`.
+    fn respond(self, about: &ReadArtifactResponse, begin: u64, end: u64) -> Response {
+        let (size, is_all) = (about.size_bytes, begin == 0 && end == about.size_bytes);
+        let pieces = stream::try_unfold((self, begin), move |(reader, offset)| async move {
+            if offset >= end {
+                return Ok::<_, std::io::Error>(None);
+            }
+            let piece =
+                reader.read(offset, end - offset).await.map_err(|error| std::io::Error::other(error.message))?;
+            if piece.data.is_empty() {
+                return Err(std::io::Error::other("the artifact has expired"));
+            }
+            let next = offset + piece.data.len() as u64;
+            Ok(Some((Bytes::from(piece.data), (reader, next))))
+        });
+        let mut response = Body::from_stream(pieces).into_response();
+        *response.status_mut() = if is_all { StatusCode::OK } else { StatusCode::PARTIAL_CONTENT };
+        set(&mut response, header::CONTENT_TYPE, &about.media_type);
+        set(&mut response, header::CONTENT_LENGTH, &(end - begin).to_string());
+        set(&mut response, header::ACCEPT_RANGES, "bytes");
+        // A skill's file is not the gateway's own page: a browser must neither sniff its type nor open it.
+        set(&mut response, header::X_CONTENT_TYPE_OPTIONS, "nosniff");
+        set(&mut response, header::CONTENT_DISPOSITION, "attachment");
+        if !is_all {
+            set(&mut response, header::CONTENT_RANGE, &format!("bytes {begin}-{}/{size}", end - 1));
+        }
+        response
+    }
+}
+
+fn set(response: &mut Response, name: header::HeaderName, value: &str) {
+    if let Ok(value) = HeaderValue::from_str(value) {
+        response.headers_mut().insert(name, value);
+    }
+}
+
+/// The range in the headers. A malformed one, and several at once, count as absent, as the RFC allows.
+fn range(headers: &HeaderMap) -> Range {
+    let value = headers.get(header::RANGE).and_then(|value| value.to_str().ok());
+    let Some((begin, end)) = value.and_then(|it| it.strip_prefix("bytes=")?.split_once('-')) else { return Range::All };
+    match (begin.parse(), end.parse()) {
+        (Ok(begin), Ok(end)) if begin <= end => Range::FromTo(begin, Some(end)),
+        (Ok(begin), Err(_)) if end.is_empty() => Range::FromTo(begin, None),
+        (Err(_), Ok(last)) if begin.is_empty() => Range::Last(last),
+        _ => Range::All,
+    }
+}
+
+/// The first byte and the one after the last; none if the range is outside of the content.
+fn resolve(range: Range, size: u64) -> Option<(u64, u64)> {
+    match range {
+        Range::All => Some((0, size)),
+        Range::FromTo(begin, end) if begin < size => {
+            Some((begin, end.map_or(size, |end| end.saturating_add(1).min(size))))
+        }
+        Range::Last(count) if count > 0 && size > 0 => Some((size.saturating_sub(count), size)),
+        Range::FromTo(..) | Range::Last(_) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(value: &str) -> Option<(u64, u64)> {
+        let mut headers = HeaderMap::new();
+        headers.insert(header::RANGE, value.parse().unwrap());
+        resolve(range(&headers), 100)
+    }
+
+    #[test]
+    fn ranges_are_resolved_within_the_content() {
+        for (value, expected) in [
+            ("bytes=0-9", Some((0, 10))),
+            ("bytes=90-", Some((90, 100))),
+            ("bytes=90-900", Some((90, 100))),
+            ("bytes=-5", Some((95, 100))),
+            ("bytes=-500", Some((0, 100))),
+            ("bytes=100-", None),
+            ("bytes=-0", None),
+            ("bytes=9-0", Some((0, 100))),
+            ("bytes=0-1,5-6", Some((0, 100))),
+            ("pages=1-2", Some((0, 100))),
+        ] {
+            assert_eq!(of(value), expected, "{value}");
+        }
+    }
+}

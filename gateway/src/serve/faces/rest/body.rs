@@ -1,0 +1,140 @@
+//! Bodies: reading a bounded request, writing an answer for every refusal.
+
+use axum::body::{Body, to_bytes};
+use axum::extract::Request;
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
+use http_body::Body as _;
+use http_body_util::BodyExt as _;
+use openskill_proto::limits::MAX_REQUEST_BYTES;
+use openskill_proto::v1::{ErrorCode, SkillError, SkillResult};
+use tonic::{Code, Status};
+
+use crate::render;
+use crate::serve::layers::request_context;
+
+/// How much of a body that is too large is still read and discarded.
+const MAX_DISCARDED_BYTES: usize = 8 * MAX_REQUEST_BYTES;
+
+/// A refusal, ready to send.
+pub(crate) type Refusal = (StatusCode, [(header::HeaderName, HeaderValue); 1], String);
+
+const JSON: (header::HeaderName, HeaderValue) = (header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+
+/// The answer to a request that is not a call.
+pub(crate) fn refuse(status: StatusCode, code: ErrorCode, message: &str, trace_id: &str) -> Refusal {
+    (status, [JSON], render::refusal(code, message, trace_id))
+}
+
+/// An error as the answer to a request that is not a call.
+pub(super) fn error(error: &SkillError, trace_id: &str) -> Response {
+    let status = StatusCode::from_u16(error.code().meaning().http).unwrap_or(StatusCode::BAD_REQUEST);
+    refuse(status, error.code(), &error.message, trace_id).into_response()
+}
+
+/// JSON text as an answer.
+pub(super) fn json(text: String) -> Response {
+    ([JSON], text).into_response()
+}
+
+/// A result, with the HTTP status of its error.
+pub(super) fn result(result: &SkillResult) -> Response {
+    let status = result.error.as_ref().map_or(200, |error| error.code().meaning().http);
+    let text = if result.rendered_json.is_empty() { render::result(result) } else { result.rendered_json.clone() };
+    let mut response =
+        (StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR), [JSON], text).into_response();
+    let retry_after_ms = result.error.as_ref().map_or(0, |error| error.retry_after_ms);
+    if retry_after_ms > 0 {
+        response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(retry_after_ms.div_ceil(1000)));
+    }
+    response
+}
+
+/// Reads a JSON body within the limit. What `curl -d` sends counts as JSON; other media types are refused.
+pub(super) async fn read(request: Request, trace_id: &str) -> Result<Bytes, Refusal> {
+    if !is_json(&request) {
+        let message = "the body must be JSON: send 'Content-Type: application/json'";
+        return Err(refuse(StatusCode::UNSUPPORTED_MEDIA_TYPE, ErrorCode::InvalidArgument, message, trace_id));
+    }
+    let expects = request.headers().contains_key(header::EXPECT);
+    let body = request.into_body();
+    if body.size_hint().lower() > MAX_REQUEST_BYTES as u64 {
+        if !expects {
+            discard(body).await;
+        }
+        return Err(too_large(trace_id));
+    }
+    to_bytes(body, MAX_REQUEST_BYTES).await.map_err(|error| broken(&error, trace_id))
+}
+
+/// Why a body could not be read to its end.
+fn broken(error: &axum::Error, trace_id: &str) -> Refusal {
+    let mut causes = std::iter::successors(std::error::Error::source(error), |cause| (*cause).source());
+    if causes.clone().any(|cause| cause.is::<http_body_util::LengthLimitError>()) {
+        return too_large(trace_id);
+    }
+    let is_full = |status: &Status| status.code() == Code::ResourceExhausted;
+    match causes.find_map(|cause| cause.downcast_ref::<Status>()).filter(|status| is_full(status)) {
+        Some(status) => refuse(StatusCode::SERVICE_UNAVAILABLE, ErrorCode::Overloaded, status.message(), trace_id),
+        None => {
+            let message = "the body is incomplete, or took too long to arrive";
+            refuse(StatusCode::BAD_REQUEST, ErrorCode::InvalidArgument, message, trace_id)
+        }
+    }
+}
+
+fn too_large(trace_id: &str) -> Refusal {
+    let message = format!("the body is over {MAX_REQUEST_BYTES} bytes");
+    refuse(StatusCode::PAYLOAD_TOO_LARGE, ErrorCode::InvalidArgument, &message, trace_id)
+}
+
+/// Reads on for a while and keeps nothing: a client that is cut off while it sends may lose the answer.
+async fn discard(mut body: Body) {
+    let mut left = MAX_DISCARDED_BYTES;
+    while let Some(Ok(frame)) = body.frame().await {
+        let length = frame.data_ref().map_or(0, Bytes::len);
+        if length > left {
+            return;
+        }
+        left -= length;
+    }
+}
+
+fn is_json(request: &Request) -> bool {
+    let Some(value) = request.headers().get(header::CONTENT_TYPE) else { return true };
+    let Ok(value) = value.to_str() else { return false };
+    let kind = value.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    kind == "application/json" || kind.ends_with("+json") || kind == "application/x-www-form-urlencoded"
+}
+
+/// For a path that is not served: a status over gRPC, a body over REST.
+pub(super) async fn no_route(request: Request) -> Response {
+    if is_grpc(&request) {
+        return tonic::Status::unimplemented("there is no such method: use reflection to list them")
+            .into_http::<Body>();
+    }
+    refuse(
+        StatusCode::NOT_FOUND,
+        ErrorCode::NotFound,
+        "there is no such path: GET /docs lists all paths",
+        &trace_id(&request),
+    )
+    .into_response()
+}
+
+/// For a path that is served, but not with this method.
+pub(super) async fn method_not_allowed(request: Request) -> Response {
+    let message = "this path does not take this method: GET /docs lists what it takes";
+    refuse(StatusCode::METHOD_NOT_ALLOWED, ErrorCode::InvalidArgument, message, &trace_id(&request)).into_response()
+}
+
+fn is_grpc(request: &Request) -> bool {
+    let kind = request.headers().get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
+    kind.is_some_and(|kind| kind.starts_with("application/grpc"))
+}
+
+/// The request's trace id.
+pub(crate) fn trace_id(request: &Request) -> String {
+    request_context(request.extensions()).trace.id
+}

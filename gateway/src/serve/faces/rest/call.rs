@@ -1,0 +1,198 @@
+//! `POST /skills/{id}:invoke` and `POST /skills/{id}:stream`; without the id for raw calls, which name their skill.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::extract::rejection::PathRejection;
+use axum::extract::{Path, Request, State};
+use axum::http::StatusCode;
+use axum::response::sse::{Event, KeepAlive, Sse};
+use axum::response::{IntoResponse as _, Response};
+use futures_util::stream::{Stream, StreamExt as _};
+use openskill_proto::metadata::IDEMPOTENCY_KEY;
+use openskill_proto::v1::invoke_request::Arguments;
+use openskill_proto::v1::{ArgumentPolicy, Envelope, ErrorCode, InvokeEvent, InvokeRequest, SkillError};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::body;
+use crate::call::request::{Call, RequestContext};
+use crate::gateway::Shard;
+use crate::invoke::{invoke as run, refuse};
+use crate::observe::call_record::CallRecord;
+use crate::render;
+use crate::serve::layers::request_context;
+use crate::serve::streams::{self, StreamError};
+
+/// The body of a call: the arguments, and the other fields of `InvokeRequest`.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct CallBody<'a> {
+    #[serde(borrow)]
+    input: Option<&'a RawValue>,
+    /// A model's raw call: text, or a tool-call object as it stands.
+    #[serde(borrow)]
+    call: Option<&'a RawValue>,
+    #[serde(default)]
+    call_id: String,
+    #[serde(default)]
+    session_id: String,
+    #[serde(default)]
+    idempotency_key: String,
+    #[serde(default)]
+    argument_policy: Policy,
+    #[serde(default)]
+    timeout_ms: u32,
+    #[serde(default)]
+    envelope: Shape,
+    #[serde(default)]
+    interactive: bool,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Policy {
+    #[default]
+    Repair,
+    Strict,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Shape {
+    #[default]
+    Normalized,
+    Status,
+}
+
+/// The path after `/skills/`. It may not be UTF-8.
+type Target = Result<Path<String>, PathRejection>;
+
+enum Verb {
+    Invoke,
+    Stream,
+}
+
+/// `POST /skills/{id}:invoke` and `:stream`.
+pub(super) async fn post(State(shard): State<Shard>, target: Target, request: Request) -> Response {
+    let target = target.as_ref().map_or("", |Path(target)| target.as_str());
+    let (skill_id, verb) = match target.rsplit_once(':') {
+        Some((id, "invoke")) => (id, Verb::Invoke),
+        Some((id, "stream")) => (id, Verb::Stream),
+        _ => {
+            let message = "POST to /skills/{id}:invoke or /skills/{id}:stream";
+            let trace_id = body::trace_id(&request);
+            return body::refuse(StatusCode::NOT_FOUND, ErrorCode::NotFound, message, &trace_id).into_response();
+        }
+    };
+    answer(shard, skill_id, verb, request).await
+}
+
+/// `POST /skills:invoke`.
+pub(super) async fn invoke(State(shard): State<Shard>, request: Request) -> Response {
+    answer(shard, "", Verb::Invoke, request).await
+}
+
+/// `POST /skills:stream`.
+pub(super) async fn stream(State(shard): State<Shard>, request: Request) -> Response {
+    answer(shard, "", Verb::Stream, request).await
+}
+
+async fn answer(shard: Shard, skill_id: &str, verb: Verb, request: Request) -> Response {
+    let context = request_context(request.extensions());
+    let key = request.headers().get(IDEMPOTENCY_KEY).map(|it| String::from_utf8_lossy(it.as_bytes()).into_owned());
+    let call = match body::read(request, &context.trace.id).await {
+        Ok(bytes) => Arc::new(read_call(skill_id, &bytes, key, context)),
+        Err(refusal) => return refusal.into_response(),
+    };
+    let permit = match shard.gateway.admit(&call) {
+        Ok(permit) => permit,
+        Err(refusal) => return body::result(&refuse(&shard, &call, refusal.into())),
+    };
+    match verb {
+        Verb::Invoke => {
+            let record = CallRecord::begin(&shard.gateway.observer, &call);
+            body::result(&run(&shard, call, permit, None, record).await)
+        }
+        Verb::Stream => {
+            let trace_id = call.trace.id.clone();
+            let events = as_sse(streams::one(shard, call, permit), trace_id);
+            Sse::new(events).keep_alive(KeepAlive::new().interval(Duration::from_secs(15))).into_response()
+        }
+    }
+}
+
+fn read_call(skill_id: &str, bytes: &[u8], key: Option<String>, context: RequestContext) -> Call {
+    let read = parse(bytes);
+    let (mut request, fault) = match read {
+        Ok(body) => (to_request(skill_id, body), None),
+        Err(fault) => (InvokeRequest { skill_id: skill_id.to_owned(), ..InvokeRequest::default() }, Some(fault)),
+    };
+    if request.idempotency_key.is_empty() {
+        request.idempotency_key = key.unwrap_or_default();
+    }
+    let mut call = Call::new(request, context);
+    call.fault = fault.or(call.fault);
+    call
+}
+
+fn parse(bytes: &[u8]) -> Result<CallBody<'_>, SkillError> {
+    let form = r#"send {"input": {...}} or {"call": ...}"#;
+    if openskill_proto::json::depth(bytes) > openskill_proto::limits::MAX_JSON_DEPTH + 1 {
+        return Err(SkillError::new(ErrorCode::InvalidJson, "the body nests too deep"));
+    }
+    let body: CallBody<'_> = serde_json::from_slice(bytes).map_err(|error| {
+        let code = if error.is_data() { ErrorCode::InvalidArgument } else { ErrorCode::InvalidJson };
+        SkillError::new(code, format!("the body can't be read: {error}; {form}"))
+    })?;
+    if body.input.is_some() && body.call.is_some() {
+        return Err(SkillError::new(ErrorCode::InvalidArgument, "give input or call, not both"));
+    }
+    Ok(body)
+}
+
+fn to_request(skill_id: &str, body: CallBody<'_>) -> InvokeRequest {
+    let policy = match body.argument_policy {
+        Policy::Repair => ArgumentPolicy::Repair,
+        Policy::Strict => ArgumentPolicy::Strict,
+    };
+    let envelope = match body.envelope {
+        Shape::Normalized => Envelope::Normalized,
+        Shape::Status => Envelope::Status,
+    };
+    InvokeRequest {
+        skill_id: skill_id.to_owned(),
+        arguments: Some(match body.call {
+            Some(call) => Arguments::Call(text_of(call)),
+            None => Arguments::InputJson(body.input.map_or("{}", RawValue::get).to_owned()),
+        }),
+        call_id: body.call_id,
+        session_id: body.session_id,
+        idempotency_key: body.idempotency_key,
+        argument_policy: policy.into(),
+        timeout_ms: body.timeout_ms,
+        envelope: envelope.into(),
+        interactive: body.interactive,
+        input_response: None,
+    }
+}
+
+/// A string's content, or the JSON itself.
+fn text_of(call: &RawValue) -> String {
+    serde_json::from_str(call.get()).unwrap_or_else(|_| call.get().to_owned())
+}
+
+fn as_sse(
+    events: impl Stream<Item = Result<InvokeEvent, StreamError<Infallible>>>,
+    trace_id: String,
+) -> impl Stream<Item = Result<Event, Infallible>> {
+    events.map(move |event| {
+        let (name, data) = match &event {
+            Ok(event) => render::event(event),
+            Err(StreamError::Gateway(error)) => ("error", render::refusal(error.code(), &error.message, &trace_id)),
+            Err(StreamError::Client(never)) => match *never {},
+        };
+        Ok(Event::default().event(name).data(data))
+    })
+}

@@ -1,0 +1,51 @@
+//! `GET /skills` and `GET /skills/{id}`.
+
+use axum::extract::rejection::{PathRejection, QueryRejection};
+use axum::extract::{Path, Query, Request, State};
+use axum::http::StatusCode;
+use axum::response::{IntoResponse as _, Response};
+use openskill_proto::v1::ErrorCode;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::body;
+use crate::gateway::Shard;
+use crate::render;
+
+#[derive(Deserialize)]
+pub(super) struct Wanted {
+    #[serde(default)]
+    toolset: String,
+}
+
+pub(super) async fn list(
+    State(shard): State<Shard>,
+    wanted: Result<Query<Wanted>, QueryRejection>,
+    request: Request,
+) -> Response {
+    let Ok(Query(wanted)) = wanted else {
+        let (status, message) = (StatusCode::BAD_REQUEST, "the query can't be read: it may hold one toolset=NAME");
+        return body::refuse(status, ErrorCode::InvalidArgument, message, &body::trace_id(&request)).into_response();
+    };
+    let snapshot = shard.gateway.catalog.snapshot();
+    let chosen = snapshot.values().filter(|it| wanted.toolset.is_empty() || it.skill.toolset == wanted.toolset);
+    let skills: Vec<Value> = chosen.map(|entry| render::skill(&entry.skill)).collect();
+    body::json(json!({ "skills": skills }).to_string())
+}
+
+pub(super) async fn one(
+    State(shard): State<Shard>,
+    id: Result<Path<String>, PathRejection>,
+    request: Request,
+) -> Response {
+    if id.as_ref().is_ok_and(|Path(id)| id.contains(':')) {
+        return body::method_not_allowed(request).await;
+    }
+    match id.ok().and_then(|Path(id)| shard.gateway.catalog.get(&id)) {
+        Some(entry) => body::json(render::skill(&entry.skill).to_string()),
+        None => {
+            let message = "there is no such skill: GET /skills lists them";
+            body::refuse(StatusCode::NOT_FOUND, ErrorCode::NotFound, message, &body::trace_id(&request)).into_response()
+        }
+    }
+}

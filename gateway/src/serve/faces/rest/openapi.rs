@@ -1,0 +1,232 @@
+//! `GET /openapi.json`: an OpenAPI 3.1 document of the skills there are now, each with its own schemas.
+
+use axum::extract::State;
+use axum::response::Response;
+use openskill_proto::error::TABLE;
+use openskill_proto::v1::{Dialect, Skill, SkillStatus};
+use serde_json::{Map, Value, json};
+
+use super::body;
+use crate::gateway::Shard;
+
+pub(super) async fn document(State(shard): State<Shard>) -> Response {
+    let snapshot = shard.gateway.catalog.snapshot();
+    body::json(build(snapshot.values().map(|entry| &entry.skill)).to_string())
+}
+
+fn build<'a>(skills: impl Iterator<Item = &'a Skill>) -> Value {
+    let mut paths = fixed_paths();
+    for skill in skills.filter(|skill| skill.status() == SkillStatus::Available) {
+        for (verb, streamed) in [("invoke", false), ("stream", true)] {
+            paths.insert(format!("/skills/{}:{verb}", skill.id), json!({ "post": call(skill, verb, streamed) }));
+        }
+    }
+    json!({
+        "openapi": "3.1.0",
+        "info": {
+            "title": "openskill",
+            "version": env!("CARGO_PKG_VERSION"),
+            "description": "Skills for AI agents. Every answer to a call has one shape, also the failures.",
+            "license": { "name": "Apache-2.0", "identifier": "Apache-2.0" },
+        },
+        "jsonSchemaDialect": "https://json-schema.org/draft/2020-12/schema",
+        "tags": [{ "name": "skills" }, { "name": "catalog" }, { "name": "health" }],
+        "paths": paths,
+        "components": { "schemas": schemas(), "parameters": parameters(), "headers": headers() },
+    })
+}
+
+fn call(skill: &Skill, verb: &str, streamed: bool) -> Value {
+    let schema = |text: &str| serde_json::from_str::<Value>(text).unwrap_or_else(|_| json!({}));
+    let mut input = schema(&skill.input_schema_json);
+    if input == json!({}) {
+        input = json!({ "type": "object" });
+    }
+    let mut output = schema(&skill.output_schema_json);
+    for (schema, which) in [(&mut input, "input"), (&mut output, "output")] {
+        // References in a skill's schema are relative to that schema, not to this document.
+        if let Some(schema) = schema.as_object_mut() {
+            schema.entry("$id").or_insert_with(|| format!("/skills/{}/{verb}/{which}", skill.id).into());
+        }
+    }
+    let examples: Map<String, Value> = skill
+        .example_inputs_json
+        .iter()
+        .enumerate()
+        .map(|(number, text)| (format!("example-{}", number + 1), json!({ "value": { "input": schema(text) } })))
+        .collect();
+    json!({
+        "tags": ["skills"],
+        "operationId": format!("{}_{verb}", skill.id),
+        "summary": if streamed { format!("{} with events", skill.id) } else { skill.id.clone() },
+        "description": skill.description,
+        "parameters": [reference("parameters", "TraceId"), reference("parameters", "TimeoutMs")],
+        "requestBody": {
+            "required": true,
+            "content": { "application/json": { "schema": request(&input), "examples": examples } },
+        },
+        "responses": responses(&output, streamed),
+    })
+}
+
+fn request(input: &Value) -> Value {
+    json!({
+        "type": "object",
+        "properties": {
+            "input": input,
+            "call": { "description": "In place of input: a model's call as it wrote it, as text or as an object." },
+            "call_id": { "type": "string", "maxLength": 128 },
+            "session_id": { "type": "string", "maxLength": 128 },
+            "idempotency_key": {
+                "type": "string",
+                "maxLength": 128,
+                "description": "A second call with the same key and arguments gets the first one's result. \
+                                Also as the header Idempotency-Key.",
+            },
+            "argument_policy": { "enum": ["repair", "strict"], "default": "repair" },
+            "timeout_ms": { "type": "integer", "minimum": 0 },
+            "envelope": { "enum": ["normalized", "status"], "default": "normalized" },
+        },
+        "additionalProperties": false,
+    })
+}
+
+fn responses(data: &Value, streamed: bool) -> Value {
+    let headers = json!({ "X-Trace-Id": reference("headers", "TraceId") });
+    let success = if streamed {
+        let description = "Server-sent events: accepted, progress, log, partial; result last.";
+        json!({ "description": description, "headers": headers, "content": { "text/event-stream": {} } })
+    } else {
+        let schema = json!({ "allOf": [reference("schemas", "SkillResult"), { "properties": { "data": data } }] });
+        json!({ "description": "The skill's answer.", "headers": headers, "content": { "application/json": { "schema": schema } } })
+    };
+    let failure = json!({
+        "description": "A failure, with its code.",
+        "headers": headers,
+        "content": { "application/json": { "schema": reference("schemas", "SkillResult") } },
+    });
+    json!({ "200": success, "default": failure })
+}
+
+fn fixed_paths() -> Map<String, Value> {
+    let get = |id: &str, tag: &str, summary: &str, parameters: Value| {
+        json!({ "get": {
+            "operationId": id,
+            "tags": [tag],
+            "summary": summary,
+            "parameters": parameters,
+            "responses": { "200": { "description": "OK", "content": { "application/json": {} } } },
+        } })
+    };
+    let toolset = json!([{ "name": "toolset", "in": "query", "schema": { "type": "string" } }]);
+    let parameter = |name: &str, schema: Value| json!({ "name": name, "in": "query", "schema": schema });
+    let tools = json!([
+        parameter("dialect", json!({ "enum": Dialect::NAMES.map(|(name, _)| name), "default": "openai" })),
+        parameter("strict", json!({ "type": "boolean" })),
+        parameter("toolset", json!({ "type": "string" })),
+        parameter("skill", json!({ "type": "array", "items": { "type": "string" } })),
+        parameter("query", json!({ "type": "string" })),
+        parameter("limit", json!({ "type": "integer", "minimum": 0 })),
+        parameter("include_unavailable", json!({ "type": "boolean" })),
+    ]);
+    let id = json!([{ "name": "id", "in": "path", "required": true, "schema": { "type": "string" } }]);
+    [
+        ("/skills", get("list_skills", "catalog", "All skills", toolset)),
+        ("/skills/{id}", get("get_skill", "catalog", "One skill, with its schemas", id)),
+        ("/tools", get("export_tools", "catalog", "The skills as tools of a model", tools)),
+        ("/metrics", get("metrics", "health", "Counters, in the text format of Prometheus", json!([]))),
+        ("/healthz", get("live", "health", "Whether the gateway lives", json!([]))),
+        ("/readyz", get("ready", "health", "Whether calls can be served (503 if not)", json!([]))),
+    ]
+    .map(|(path, item)| (path.to_owned(), item))
+    .into_iter()
+    .chain([("/skills:invoke".to_owned(), json!({ "post": raw_call() }))])
+    .collect()
+}
+
+/// A call that names its skill itself.
+fn raw_call() -> Value {
+    let body = json!({
+        "type": "object",
+        "properties": { "call": { "description": "A model's call as it wrote it, as text or as an object." } },
+        "required": ["call"],
+    });
+    json!({
+        "tags": ["skills"],
+        "operationId": "invoke_raw",
+        "summary": "A model's raw call, which names its skill",
+        "parameters": [reference("parameters", "TraceId"), reference("parameters", "TimeoutMs")],
+        "requestBody": { "required": true, "content": { "application/json": { "schema": body } } },
+        "responses": responses(&json!({}), false),
+    })
+}
+
+fn schemas() -> Value {
+    let codes: Vec<_> = TABLE.iter().map(|row| row.code.as_str_name()).collect();
+    json!({
+        "SkillResult": {
+            "type": "object",
+            "required": ["success", "skill_id", "trace_id", "data", "error", "meta", "text"],
+            "properties": {
+                "success": { "type": "boolean" },
+                "skill_id": { "type": "string" },
+                "trace_id": { "type": "string" },
+                "data": { "description": "Null if success is false." },
+                "error": { "oneOf": [{ "type": "null" }, reference("schemas", "SkillError")] },
+                "meta": reference("schemas", "Meta"),
+                "text": { "type": "string", "description": "One line for a model." },
+            },
+        },
+        "SkillError": {
+            "type": "object",
+            "required": ["code", "message", "grade", "blame", "retryable"],
+            "properties": {
+                "code": { "enum": codes },
+                "message": { "type": "string" },
+                "details": { "type": "object" },
+                "grade": { "enum": ["param_error", "parse_error", "network_error", "execution_error"] },
+                "blame": { "enum": ["caller", "skill", "worker", "gateway"] },
+                "retryable": { "type": "boolean" },
+                "retry_after_ms": { "type": "integer", "minimum": 1 },
+            },
+        },
+        "Meta": {
+            "type": "object",
+            "properties": {
+                "latency_ms": { "type": "number", "minimum": 0 },
+                "version": { "type": "string" },
+                "truncated": { "type": "boolean" },
+                "runner": { "type": "string" },
+                "worker_id": { "type": "string" },
+                "attempts": { "type": "integer", "minimum": 0 },
+                "repairs": { "type": "array", "items": { "type": "object" } },
+                "warnings": { "type": "array", "items": { "type": "string" } },
+            },
+        },
+    })
+}
+
+fn parameters() -> Value {
+    json!({
+        "TraceId": {
+            "name": "X-Trace-Id",
+            "in": "header",
+            "description": "Your id of the trace: 1 to 128 visible ASCII characters. Comes back as given.",
+            "schema": { "type": "string", "maxLength": 128 },
+        },
+        "TimeoutMs": {
+            "name": "X-Timeout-Ms",
+            "in": "header",
+            "description": "The longest you wait, in milliseconds.",
+            "schema": { "type": "integer", "minimum": 1 },
+        },
+    })
+}
+
+fn headers() -> Value {
+    json!({ "TraceId": { "description": "The trace's id.", "schema": { "type": "string" } } })
+}
+
+fn reference(kind: &str, name: &str) -> Value {
+    json!({ "$ref": format!("#/components/{kind}/{name}") })
+}

@@ -1,0 +1,75 @@
+//! `POST /questions/{request_id}:answer`: the answer to a question of a call that runs.
+
+use axum::extract::rejection::PathRejection;
+use axum::extract::{Path, Request, State};
+use axum::http::StatusCode;
+use axum::response::{IntoResponse as _, Response};
+use openskill_proto::v1::{ErrorCode, InputAction, InputResponse, SkillError};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::body;
+use crate::gateway::Shard;
+use crate::serve::layers::request_context;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct AnswerBody<'a> {
+    action: Action,
+    #[serde(borrow)]
+    content: Option<&'a RawValue>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Action {
+    Accept,
+    Decline,
+    Cancel,
+}
+
+pub(super) async fn answer(
+    State(shard): State<Shard>,
+    target: Result<Path<String>, PathRejection>,
+    request: Request,
+) -> Response {
+    let context = request_context(request.extensions());
+    let trace_id = context.trace.id.clone();
+    let target = target.as_ref().map_or("", |Path(target)| target.as_str());
+    let Some(request_id) = target.strip_suffix(":answer") else {
+        let message = "POST to /questions/{request_id}:answer";
+        return body::refuse(StatusCode::NOT_FOUND, ErrorCode::NotFound, message, &trace_id).into_response();
+    };
+    let response = match body::read(request, &trace_id).await {
+        Ok(bytes) => parse(request_id, &bytes),
+        Err(refusal) => return refusal.into_response(),
+    };
+    let answered = match response {
+        Ok(response) => shard.gateway.questions.answer(&context.principal, response, shard.number).await,
+        Err(error) => Err(error),
+    };
+    match answered {
+        Ok(()) => body::json("{}".to_owned()),
+        Err(error) => body::error(&error, &trace_id),
+    }
+}
+
+fn parse(request_id: &str, bytes: &[u8]) -> Result<InputResponse, SkillError> {
+    let body: AnswerBody<'_> = serde_json::from_slice(bytes).map_err(|error| {
+        let message = format!(
+            "the answer can't be read: {error}; send {{\"action\": \"accept\", \"content\": {{...}}}}, \
+             or \"decline\" or \"cancel\" without content"
+        );
+        SkillError::new(ErrorCode::InvalidArgument, message)
+    })?;
+    let action = match body.action {
+        Action::Accept => InputAction::Accept,
+        Action::Decline => InputAction::Decline,
+        Action::Cancel => InputAction::Cancel,
+    };
+    Ok(InputResponse {
+        request_id: request_id.to_owned(),
+        action: action.into(),
+        content_json: body.content.map(|it| it.get().to_owned()).unwrap_or_default(),
+    })
+}

@@ -1,0 +1,23 @@
+//! The layers of [`super::stack`]. Each reads or bounds one thing; what it learns travels in the request's extensions.
+
+pub(crate) mod bodies;
+pub(crate) mod deadline;
+pub(crate) mod origin;
+pub(crate) mod trace;
+
+use http::Extensions;
+use openskill_proto::trace::Trace;
+
+use crate::call::principal::Principal;
+use crate::call::request::RequestContext;
+use deadline::Timeout;
+
+/// What the layers learned about a request.
+pub(crate) fn request_context(extensions: &Extensions) -> RequestContext {
+    let unknown = RequestContext::unknown;
+    RequestContext {
+        trace: extensions.get::<Trace>().cloned().unwrap_or_else(|| unknown().trace),
+        timeout: extensions.get::<Timeout>().map(|Timeout(timeout)| *timeout),
+        principal: extensions.get::<Principal>().cloned().unwrap_or_default(),
+    }
+}

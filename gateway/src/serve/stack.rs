@@ -1,0 +1,36 @@
+//! What every request passes before its face, in order. Identity, audit and metrics will be a line each.
+
+use std::convert::Infallible;
+
+use axum::BoxError;
+use bytes::Bytes;
+use http::{Request, Response};
+use tower::{Service, ServiceBuilder};
+
+use super::bodies::outbound::Outbound;
+use super::faces::grpc::methods::is_client_streaming;
+use super::faces::{Faces, refuse_other_site};
+use super::layers::bodies::BodiesLayer;
+use super::layers::deadline::DeadlineLayer;
+use super::layers::origin::OriginLayer;
+use super::layers::trace::TraceLayer;
+use crate::gateway::Gateway;
+
+/// The whole way of a request, for a listener on a loopback address or on another. Built once for each listener.
+pub(crate) fn stack<B>(
+    gateway: &Gateway,
+    faces: Faces,
+    is_loopback: bool,
+) -> impl Service<Request<B>, Response = Response<Outbound>, Error = Infallible, Future: Send> + Clone + Send + 'static
+where
+    B: http_body::Body<Data = Bytes> + Send + Unpin + 'static,
+    B::Error: Into<BoxError>,
+{
+    let (inbound, outbound) = (gateway.inbound.clone(), gateway.outbound.clone());
+    ServiceBuilder::new()
+        .layer(TraceLayer)
+        .layer(DeadlineLayer)
+        .layer(BodiesLayer { inbound, outbound, is_client_streaming })
+        .layer(OriginLayer { is_loopback, refuse: refuse_other_site })
+        .service(faces)
+}

@@ -1,0 +1,289 @@
+//! Calls in, events out: what `InvokeStream`, `InvokeMany` and server-sent events share.
+//!
+//! Each call is a task that belongs to the stream: dropping the stream (the client went away) cancels them all. A client that
+//! stops reading blocks its own events and nothing else: the calls' deadlines go on, and a result that is not read in time
+//! is dropped.
+//!
+//! A stream of many calls is its own queue: while the gateway is full, the stream's next call waits for one of its own calls
+//! to end. Only a stream with no call in flight is told that the gateway is full.
+
+use std::convert::Infallible;
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::FutureExt as _;
+use futures_util::stream::{self, BoxStream, Stream, StreamExt as _};
+use openskill_proto::limits::MAX_CALLS_PER_STREAM;
+use openskill_proto::v1::{
+    Blame, ErrorCode, InputResponse, InvokeEvent, Log, SkillError, SkillResult, invoke_event::Event,
+};
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+
+use crate::call::events::{Delivered, Delivery, EventRelay};
+use crate::call::outcome::Outcome;
+use crate::call::principal::Principal;
+use crate::call::request::Call;
+use crate::call::result::result;
+use crate::gateway::Shard;
+use crate::invoke::{invoke, refuse};
+use crate::observe::call_record::CallRecord;
+use crate::protect::admission::{Permit, Refusal};
+use crate::protect::memory::MemoryShare;
+
+/// How many events may wait for a slow client before the skills have to.
+const EVENT_BUFFER: usize = 64;
+
+/// How often a waiting call asks for a permit again: the calls of others end too.
+const ASK_AGAIN: Duration = Duration::from_millis(50);
+
+/// How long a client may take to make room for the first and the last event of a call.
+const DELIVERY_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// A message of a stream of calls.
+pub(crate) enum Message {
+    Call(Box<Call>),
+    /// The answer to a question of a call.
+    Answer {
+        call_id: String,
+        principal: Principal,
+        response: InputResponse,
+    },
+}
+
+/// Why a stream ends before its calls do.
+#[derive(Debug)]
+pub(crate) enum StreamError<E> {
+    /// The client's half broke.
+    Client(E),
+    /// The gateway ends it.
+    Gateway(SkillError),
+}
+
+impl StreamError<Infallible> {
+    /// The same error where the client's half can't break.
+    pub(crate) fn without_client<E>(self) -> StreamError<E> {
+        match self {
+            Self::Client(never) => match never {},
+            Self::Gateway(error) => StreamError::Gateway(error),
+        }
+    }
+}
+
+/// The messages of a stream, as they arrive.
+pub(crate) type Messages<E> = BoxStream<'static, Result<Message, E>>;
+
+struct State<E> {
+    shard: Shard,
+    /// None when no more will come.
+    messages: Option<Messages<E>>,
+    /// The next call, which got no permit yet.
+    waiting: Option<Waiting>,
+    running: JoinSet<Result<(), NotRead>>,
+    /// Answers on their way to workers.
+    answering: JoinSet<()>,
+    sender: mpsc::Sender<Delivery>,
+    events: mpsc::Receiver<Delivery>,
+    /// Why the stream ends early. Reported after the calls in flight are done.
+    error: Option<StreamError<E>>,
+}
+
+/// A call that got no permit yet.
+struct Waiting {
+    call: Arc<Call>,
+    ask_at: Instant,
+    /// Its arguments are held meanwhile.
+    _share: MemoryShare,
+}
+
+/// The client did not read an event in time.
+struct NotRead;
+
+/// The events of one call that holds its permit already.
+pub(crate) fn one(
+    shard: Shard,
+    call: Arc<Call>,
+    permit: Permit,
+) -> impl Stream<Item = Result<InvokeEvent, StreamError<Infallible>>> {
+    let mut state = State::new(shard, None);
+    state.start(call, permit);
+    stream::unfold(state, State::step)
+}
+
+/// The events of many calls, at most [`MAX_CALLS_PER_STREAM`] at a time.
+pub(crate) fn many<E: Send + 'static>(
+    shard: Shard,
+    messages: Messages<E>,
+) -> impl Stream<Item = Result<InvokeEvent, StreamError<E>>> {
+    stream::unfold(State::new(shard, Some(messages)), State::step)
+}
+
+impl<E> State<E> {
+    fn new(shard: Shard, messages: Option<Messages<E>>) -> Self {
+        let (sender, events) = mpsc::channel(EVENT_BUFFER);
+        let (running, answering) = (JoinSet::new(), JoinSet::new());
+        Self { shard, messages, waiting: None, running, answering, sender, events, error: None }
+    }
+
+    fn take(&mut self, message: Message) {
+        match message {
+            Message::Call(call) => self.try_start(Arc::new(*call)),
+            Message::Answer { call_id, principal, response } => {
+                let answered = answer(self.shard.clone(), call_id, principal, response, self.sender.clone());
+                self.answering.spawn(answered);
+            }
+        }
+    }
+
+    fn start(&mut self, call: Arc<Call>, permit: Permit) {
+        self.running.spawn(run(self.shard.clone(), call, permit, self.sender.clone()));
+    }
+
+    fn refuse(&mut self, call: Arc<Call>, error: SkillError) {
+        let (shard, relay) = (self.shard.clone(), EventRelay::new(call.call_id.clone(), self.sender.clone()));
+        self.running.spawn(async move { deliver(&shard, &relay, refuse(&shard, &call, error)).await });
+    }
+
+    /// Starts the call if it gets a permit, or keeps it until it does.
+    fn try_start(&mut self, call: Arc<Call>) {
+        let is_full = self.running.len() >= MAX_CALLS_PER_STREAM;
+        let permit = if is_full { None } else { Some(self.shard.gateway.try_admit(&call)) };
+        let refusal = match permit {
+            Some(Ok(permit)) => return self.start(call, permit),
+            Some(Err(refusal)) => Some(refusal),
+            None => None,
+        };
+        if let Some(refusal) = refusal.filter(|it| *it == Refusal::Drained || self.running.is_empty()) {
+            return self.give_up(call, refusal);
+        }
+        if call.is_overdue(self.shard.gateway.config.default_timeout) {
+            let error = SkillError::new(ErrorCode::Timeout, "the deadline passed while the call waited for a permit");
+            return self.refuse(call, error.with_blame(Blame::Gateway));
+        }
+        let mut share = self.shard.gateway.inbound.share();
+        if share.add(call.input.size()) {
+            self.waiting = Some(Waiting { call, ask_at: Instant::now() + ASK_AGAIN, _share: share });
+        } else {
+            self.refuse(call, SkillError::overloaded("the gateway holds too many waiting calls"));
+        }
+    }
+
+    fn give_up(&mut self, call: Arc<Call>, refusal: Refusal) {
+        self.shard.gateway.observer.call_refused(refusal);
+        self.refuse(call, refusal.into());
+    }
+
+    fn try_waiting(&mut self) {
+        if let Some(Waiting { call, .. }) = self.waiting.take() {
+            self.try_start(call);
+        }
+    }
+
+    async fn step(mut self) -> Option<(Result<InvokeEvent, StreamError<E>>, Self)> {
+        loop {
+            let is_idle = self.waiting.is_none() && self.running.is_empty() && self.answering.is_empty();
+            if self.messages.is_none() && is_idle {
+                // Events that were sent before the end come before it.
+                let last = match self.events.try_recv() {
+                    Ok(delivery) => match delivery.open() {
+                        Some(event) => Ok(event),
+                        None => continue,
+                    },
+                    Err(_) => Err(self.error.take()?),
+                };
+                return Some((last, self));
+            }
+            let reads = self.waiting.is_none() && self.answering.len() < MAX_CALLS_PER_STREAM;
+            let ask_at = self.waiting.as_ref().map_or_else(Instant::now, |waiting| waiting.ask_at);
+            tokio::select! {
+                biased;
+                () = tokio::time::sleep_until(ask_at), if self.waiting.is_some() => self.try_waiting(),
+                Some(delivery) = self.events.recv() => match delivery.open() {
+                    Some(event) => return Some((Ok(event), self)),
+                    None => continue,
+                },
+                Some(ended) = self.running.join_next() => {
+                    if matches!(ended, Ok(Err(NotRead))) {
+                        let error = SkillError::new(ErrorCode::Timeout, "the client did not read its events in time");
+                        self.end(StreamError::Gateway(error.with_blame(Blame::Caller)));
+                    }
+                    self.try_waiting();
+                }
+                Some(_) = self.answering.join_next() => {}
+                // Calls in flight finish; those that were not admitted are for another gateway.
+                () = self.shard.gateway.shutdown.cancelled(), if self.messages.is_some() => {
+                    self.end(StreamError::Gateway(shutting_down()));
+                }
+                next = next(&mut self.messages), if reads && self.messages.is_some() => match next {
+                    Some(Ok(message)) => self.take(message),
+                    Some(Err(error)) => self.end(StreamError::Client(error)),
+                    None => self.messages = None,
+                },
+            }
+        }
+    }
+
+    /// Takes no more calls.
+    fn end(&mut self, error: StreamError<E>) {
+        self.messages = None;
+        self.waiting = None;
+        self.error.get_or_insert(error);
+    }
+}
+
+async fn next<E>(messages: &mut Option<Messages<E>>) -> Option<Result<Message, E>> {
+    match messages {
+        Some(messages) => messages.next().await,
+        None => None,
+    }
+}
+
+async fn run(shard: Shard, call: Arc<Call>, permit: Permit, sender: mpsc::Sender<Delivery>) -> Result<(), NotRead> {
+    let record = CallRecord::begin(&shard.gateway.observer, &call);
+    let relay = EventRelay::new(call.call_id.clone(), sender);
+    let entry = shard.gateway.catalog.get(&call.skill_id);
+    let version = entry.map(|entry| entry.skill.version.clone()).unwrap_or_default();
+    in_time(relay.accepted(&call.trace.id, &version)).await?;
+    let invoked = invoke(&shard, Arc::clone(&call), permit, Some(relay.clone()), record);
+    // A call that panics has a result too.
+    let result = AssertUnwindSafe(invoked).catch_unwind().await.unwrap_or_else(|_| {
+        let error = SkillError::new(ErrorCode::Internal, "the gateway panicked during this call");
+        result(&call, Outcome::failed(error.with_blame(Blame::Gateway)))
+    });
+    deliver(&shard, &relay, result).await
+}
+
+async fn deliver(shard: &Shard, relay: &EventRelay, result: SkillResult) -> Result<(), NotRead> {
+    match in_time(relay.result(result, &shard.gateway.outbound)).await? {
+        Delivered::Taken => Ok(()),
+        Delivered::Lost => Err(NotRead),
+    }
+}
+
+async fn in_time<T>(sent: impl Future<Output = T>) -> Result<T, NotRead> {
+    tokio::time::timeout(DELIVERY_TIMEOUT, sent).await.map_err(|_| NotRead)
+}
+
+/// Hands an answer to the skill that asked. One that is refused is reported as a log event of its call.
+async fn answer(
+    shard: Shard,
+    call_id: String,
+    principal: Principal,
+    response: InputResponse,
+    sender: mpsc::Sender<Delivery>,
+) {
+    let answered = shard.gateway.questions.answer(&principal, response, shard.number).await;
+    if let Err(error) = answered {
+        let message = format!("the answer was refused: {}", error.message);
+        let event = Some(Event::Log(Log { level: "error".to_owned(), message }));
+        // A client that went away needs no news.
+        let _ = sender.send(Delivery::Event(Box::new(InvokeEvent { call_id, event }))).await;
+    }
+}
+
+fn shutting_down() -> SkillError {
+    let message = "the gateway is shutting down: send calls that got no result to another gateway";
+    SkillError::new(ErrorCode::Unavailable, message).with_retry_after_ms(1000)
+}

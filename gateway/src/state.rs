@@ -1,0 +1,6 @@
+//! Bounded state by key that the shards share: [`key`] makes the keys, [`recent`] bounds what is remembered, [`striped`]
+//! keeps shards from waiting for one lock.
+
+pub(crate) mod key;
+pub(crate) mod recent;
+pub(crate) mod striped;

@@ -1,0 +1,36 @@
+//! State by key behind several locks (lock striping), so that shards seldom wait for one another.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use ahash::RandomState;
+
+/// The number of locks.
+pub(crate) const STRIPES: usize = 16;
+
+/// One `T` behind each lock. A key belongs to one of them.
+#[derive(Debug)]
+pub(crate) struct Striped<T> {
+    stripes: [Mutex<T>; STRIPES],
+    hasher: RandomState,
+}
+
+impl<T> Striped<T> {
+    pub(crate) fn new(stripe: impl Fn() -> T) -> Self {
+        Self { stripes: std::array::from_fn(|_| Mutex::new(stripe())), hasher: RandomState::new() }
+    }
+
+    /// Locks the stripe that a key belongs to.
+    pub(crate) fn lock(&self, key: &str) -> MutexGuard<'_, T> {
+        lock(&self.stripes[self.hasher.hash_one(key) as usize % STRIPES])
+    }
+
+    /// Locks each stripe, one after the other.
+    pub(crate) fn all(&self) -> impl Iterator<Item = MutexGuard<'_, T>> {
+        self.stripes.iter().map(lock)
+    }
+}
+
+fn lock<T>(stripe: &Mutex<T>) -> MutexGuard<'_, T> {
+    // Nothing panics while it holds a stripe; if something did, the state is still whole.
+    stripe.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,157 @@
+//! A worker's service over a link, with errors that say what became of the request.
+
+use std::error::Error as _;
+
+use openskill_proto::limits::MAX_RESULT_BYTES;
+use openskill_proto::metadata::NOT_STARTED;
+use openskill_proto::v1::worker_service_client::WorkerServiceClient;
+use openskill_proto::v1::{
+    DeliverInputRequest, ErrorCode, ExecuteEvent, ExecuteRequest, ExecuteResult, FetchArtifactRequest,
+    ReadArtifactResponse, SkillError, execute_event::Event,
+};
+use tonic::{Code, Request, Status, Streaming};
+
+use super::link::{LinkError, Via};
+
+/// Why there is no answer to a call.
+#[derive(Debug)]
+pub(crate) enum CallError {
+    /// The skill cannot have started: the call may go to another worker.
+    NotStarted {
+        /// For the log.
+        reason: String,
+        refusal: Refusal,
+    },
+    /// The skill may have started.
+    Lost {
+        /// For the log.
+        reason: String,
+    },
+}
+
+/// Who refused a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Refusal {
+    /// The worker: it is overloaded.
+    Full,
+    /// The worker, for another reason: it drains, say.
+    Declined,
+    /// Nobody: the worker could not be reached.
+    Unreachable,
+}
+
+/// The service of one worker.
+pub(crate) struct Client(WorkerServiceClient<Via>);
+
+/// The events of a call that runs.
+pub(crate) struct Events {
+    stream: Streaming<ExecuteEvent>,
+    is_first: bool,
+}
+
+/// The trace context of a call: header names and values.
+pub(crate) type TraceHeaders<'a> = [(&'static str, &'a str); 2];
+
+impl Client {
+    pub(super) fn new(inner: WorkerServiceClient<Via>) -> Self {
+        let inner = inner.max_decoding_message_size(2 * MAX_RESULT_BYTES);
+        Self(inner.max_encoding_message_size(2 * MAX_RESULT_BYTES))
+    }
+
+    /// Runs a skill.
+    pub(crate) async fn execute(
+        &mut self,
+        request: ExecuteRequest,
+        headers: TraceHeaders<'_>,
+    ) -> Result<ExecuteResult, CallError> {
+        match self.0.execute(with_headers(request, headers)).await {
+            Ok(response) => Ok(response.into_inner()),
+            Err(status) => Err(before_start(&status)),
+        }
+    }
+
+    /// Runs a skill, and returns its events as they come.
+    pub(crate) async fn execute_stream(
+        &mut self,
+        request: ExecuteRequest,
+        headers: TraceHeaders<'_>,
+    ) -> Result<Events, CallError> {
+        match self.0.execute_stream(with_headers(request, headers)).await {
+            Ok(response) => Ok(Events { stream: response.into_inner(), is_first: true }),
+            Err(status) => Err(before_start(&status)),
+        }
+    }
+
+    /// Hands an answer to the skill that waits for it.
+    ///
+    /// # Errors
+    /// `NOT_FOUND`, `INVALID_ARGUMENT`, or that the worker can't be reached.
+    pub(crate) async fn deliver_input(&mut self, request: DeliverInputRequest) -> Result<(), SkillError> {
+        self.0.deliver_input(request).await.map(drop).map_err(|status| as_error(&status))
+    }
+
+    /// Reads a range of an artifact.
+    ///
+    /// # Errors
+    /// `NOT_FOUND`, or that the worker can't be reached.
+    pub(crate) async fn fetch_artifact(
+        &mut self,
+        request: FetchArtifactRequest,
+    ) -> Result<ReadArtifactResponse, SkillError> {
+        let response = self.0.fetch_artifact(request).await;
+        response.map(tonic::Response::into_inner).map_err(|status| as_error(&status))
+    }
+}
+
+impl Events {
+    /// The next event; none when the stream has ended.
+    pub(crate) async fn next(&mut self) -> Result<Option<Event>, CallError> {
+        loop {
+            match self.stream.message().await {
+                Ok(Some(ExecuteEvent { event: Some(event) })) => {
+                    self.is_first = false;
+                    return Ok(Some(event));
+                }
+                // An event of a later version.
+                Ok(Some(ExecuteEvent { event: None })) => self.is_first = false,
+                Ok(None) => return Ok(None),
+                // The first answer of a stream may be a refusal.
+                Err(status) if self.is_first => return Err(before_start(&status)),
+                Err(status) => return Err(CallError::Lost { reason: status.message().to_owned() }),
+            }
+        }
+    }
+}
+
+fn with_headers(request: ExecuteRequest, headers: TraceHeaders<'_>) -> Request<ExecuteRequest> {
+    let mut request = Request::new(request);
+    for (name, value) in headers.into_iter().filter(|(_, value)| !value.is_empty()) {
+        if let Ok(value) = value.parse() {
+            request.metadata_mut().insert(name, value);
+        }
+    }
+    request
+}
+
+/// What a status in place of a first answer means. Only the worker's own refusals, and a request that was not sent, are safe.
+fn before_start(status: &Status) -> CallError {
+    let reason = status.message().to_owned();
+    match status.source().and_then(|source| source.downcast_ref::<LinkError>()) {
+        Some(LinkError::NotSent(_)) => CallError::NotStarted { reason, refusal: Refusal::Unreachable },
+        Some(LinkError::Refused(_)) => CallError::NotStarted { reason, refusal: Refusal::Declined },
+        Some(LinkError::Lost(_)) => CallError::Lost { reason },
+        None if status.metadata().contains_key(NOT_STARTED) => {
+            let refusal = if status.code() == Code::ResourceExhausted { Refusal::Full } else { Refusal::Declined };
+            CallError::NotStarted { reason, refusal }
+        }
+        None => CallError::Lost { reason },
+    }
+}
+
+fn as_error(status: &Status) -> SkillError {
+    match status.code() {
+        Code::NotFound => SkillError::new(ErrorCode::NotFound, status.message()),
+        Code::InvalidArgument => SkillError::new(ErrorCode::InvalidArgument, status.message()),
+        _ => SkillError::unavailable("the worker can't be reached now: try again"),
+    }
+}

@@ -1,0 +1,80 @@
+//! All workers of a gateway.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Instant;
+
+use arc_swap::ArcSwap;
+
+use super::source::Endpoint;
+use super::worker::{Presence, Worker};
+
+/// All workers, by endpoint.
+#[derive(Debug, Default)]
+pub(crate) struct Fleet {
+    members: ArcSwap<BTreeMap<Endpoint, Arc<Worker>>>,
+}
+
+impl Fleet {
+    /// Replaces all workers.
+    pub(crate) fn replace(&self, members: BTreeMap<Endpoint, Arc<Worker>>) {
+        self.members.store(Arc::new(members));
+    }
+
+    pub(crate) fn all(&self) -> Vec<Arc<Worker>> {
+        self.members.load().values().cloned().collect()
+    }
+
+    /// How many take calls.
+    pub(crate) fn up(&self) -> usize {
+        self.members.load().values().filter(|worker| worker.is_up()).count()
+    }
+
+    /// All workers, by endpoint.
+    pub(super) fn members(&self) -> Arc<BTreeMap<Endpoint, Arc<Worker>>> {
+        self.members.load_full()
+    }
+
+    /// The worker whose process has this id, if it takes calls or only drains.
+    pub(crate) fn by_instance(&self, instance: &str) -> Option<Arc<Worker>> {
+        self.members.load().values().find(|worker| worker.is_instance(instance)).cloned()
+    }
+
+    /// Whether a worker process is there.
+    pub(crate) fn presence(&self, instance: &str) -> Presence {
+        let members = self.members.load();
+        let Some(worker) = members.values().find(|worker| worker.is_instance(instance)) else {
+            return Presence::Gone;
+        };
+        match worker.is_connected() {
+            true if worker.is_serving() => Presence::Serving,
+            false if !worker.is_given_up() => Presence::Away,
+            // It drains, an operator drained it, or it has been lost for a while.
+            _ => Presence::Gone,
+        }
+    }
+
+    /// Whether a connection attempt to each known worker has ended. False before any is known.
+    pub(crate) fn were_tried(&self) -> bool {
+        let members = self.members.load();
+        !members.is_empty() && members.values().all(|worker| worker.was_tried())
+    }
+
+    /// The concurrency limits of all workers that take calls, added up. None if none does.
+    pub(crate) fn limit(&self) -> Option<usize> {
+        let members = self.members.load();
+        let limits = members.values().filter(|worker| worker.is_serving()).map(|worker| worker.record.limit() as usize);
+        limits.fold(None, |sum, limit| Some(sum.unwrap_or(0) + limit))
+    }
+
+    /// Whether one more may be ejected: at most half of those that are up.
+    pub(crate) fn may_eject(&self) -> bool {
+        (self.ejected() + 1) * 2 <= self.up()
+    }
+
+    /// How many of those that are up are ejected now.
+    pub(crate) fn ejected(&self) -> usize {
+        let (members, now) = (self.members.load(), Instant::now());
+        members.values().filter(|worker| worker.is_serving() && worker.record.ejection_reason(now).is_some()).count()
+    }
+}

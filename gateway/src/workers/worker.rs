@@ -1,0 +1,235 @@
+//! One worker, up or not.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use arc_swap::{ArcSwap, ArcSwapOption};
+use openskill_proto::v1::{WorkerInfo, WorkerState, WorkerStatus};
+
+use super::client::Client;
+use super::latency::Latency;
+use super::link::Link;
+use super::record::Record;
+use super::source::Endpoint;
+
+/// How long a lost worker may take to come back as the same process.
+const GIVEN_UP: Duration = Duration::from_secs(2);
+
+/// A worker at an endpoint, up or not.
+#[derive(Debug)]
+pub(crate) struct Worker {
+    pub(crate) endpoint: Endpoint,
+    /// What it last reported; none while it is down.
+    state: ArcSwapOption<WorkerState>,
+    /// Why it is down.
+    reason: ArcSwap<String>,
+    /// Its last known id, and the process that had it.
+    name: ArcSwap<String>,
+    instance: ArcSwap<String>,
+    /// When it was lost; none while it is up.
+    lost: Mutex<Option<Instant>>,
+    /// Its skills are in the catalog.
+    listed: AtomicBool,
+    /// At least one connection attempt has ended.
+    tried: AtomicBool,
+    /// Drained by an operator.
+    drained: AtomicBool,
+    /// Calls of this gateway in flight there.
+    in_flight: AtomicU32,
+    pub(crate) record: Record,
+    /// By skill.
+    latencies: Mutex<HashMap<String, Arc<Latency>>>,
+    /// A connection for each shard, and one more for its state and health.
+    links: Box<[Arc<Link>]>,
+}
+
+/// Whether a worker process is there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Presence {
+    Serving,
+    /// It was lost a moment ago and may come back.
+    Away,
+    Gone,
+}
+
+/// A call that counts as in flight at a worker until this is dropped.
+#[derive(Debug)]
+pub(crate) struct InFlight<'a> {
+    worker: &'a Worker,
+    at_begin: u32,
+}
+
+impl InFlight<'_> {
+    /// How many calls were in flight when it began, itself included.
+    pub(crate) fn at_begin(&self) -> u32 {
+        self.at_begin
+    }
+}
+
+impl Worker {
+    pub(crate) fn new(endpoint: Endpoint, shards: usize) -> Self {
+        let links = (0..=shards).map(|_| Arc::new(Link::new(endpoint.clone()))).collect();
+        let reason = ArcSwap::from_pointee("not reached yet".to_owned());
+        let (state, name, instance, lost) = Default::default();
+        let (listed, tried) = Default::default();
+        let (drained, in_flight, record, latencies) = Default::default();
+        Self {
+            endpoint,
+            state,
+            reason,
+            name,
+            instance,
+            lost,
+            listed,
+            tried,
+            drained,
+            in_flight,
+            record,
+            latencies,
+            links,
+        }
+    }
+
+    /// Takes over what the worker reports.
+    pub(crate) fn update(&self, state: WorkerState) {
+        let is_new = **self.instance.load() != state.instance_id;
+        if is_new {
+            self.record.reset(state.capacity, Instant::now());
+            self.instance.store(Arc::new(state.instance_id.clone()));
+        }
+        let mut latencies = self.latencies.lock().unwrap_or_else(PoisonError::into_inner);
+        latencies.retain(|id, _| !is_new && state.skills.iter().any(|skill| skill.id == *id));
+        drop(latencies);
+        *self.lost.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        self.name.store(Arc::new(state.worker_id.clone()));
+        self.state.store(Some(Arc::new(state)));
+    }
+
+    /// Marks it as lost. Returns what it had last reported, if it was up.
+    pub(super) fn lose(&self, reason: String) -> Option<Arc<WorkerState>> {
+        self.listed.store(false, Ordering::Relaxed);
+        self.reason.store(Arc::new(reason));
+        self.tried.store(true, Ordering::Relaxed);
+        let before = self.state.swap(None);
+        if before.is_some() {
+            *self.lost.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+        }
+        before
+    }
+
+    /// The id of its process, or of its last one. Empty before it was reached.
+    pub(crate) fn instance(&self) -> String {
+        self.instance.load().to_string()
+    }
+
+    /// Whether its process has this id.
+    pub(super) fn is_instance(&self, instance: &str) -> bool {
+        **self.instance.load() == instance
+    }
+
+    /// Whether it has been lost for so long that it is not expected back.
+    pub(super) fn is_given_up(&self) -> bool {
+        let lost = *self.lost.lock().unwrap_or_else(PoisonError::into_inner);
+        lost.is_some_and(|lost| lost.elapsed() >= GIVEN_UP)
+    }
+
+    /// Marks its skills as listed in the catalog: calls can reach it from now on.
+    pub(crate) fn mark_listed(&self) {
+        self.listed.store(true, Ordering::Relaxed);
+        self.tried.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether it takes calls, and calls can reach it.
+    pub(super) fn is_up(&self) -> bool {
+        self.listed.load(Ordering::Relaxed) && self.is_serving()
+    }
+
+    /// How long calls of a skill take here.
+    pub(crate) fn latency_of(&self, skill_id: &str) -> Arc<Latency> {
+        let mut latencies = self.latencies.lock().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(latencies.entry(skill_id.to_owned()).or_default())
+    }
+
+    /// What it reported, if it takes calls.
+    pub(crate) fn serving(&self) -> Option<Arc<WorkerState>> {
+        self.is_serving().then(|| self.state.load_full()).flatten()
+    }
+
+    /// Whether it takes calls.
+    pub(crate) fn is_serving(&self) -> bool {
+        self.state.load().as_ref().is_some_and(|state| !state.draining) && !self.drained.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn in_flight(&self) -> u32 {
+        self.in_flight.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn begin(&self) -> InFlight<'_> {
+        InFlight { worker: self, at_begin: self.in_flight.fetch_add(1, Ordering::Relaxed) + 1 }
+    }
+
+    /// Its id, also while it is lost. Empty before it was reached.
+    pub(crate) fn id(&self) -> String {
+        self.name.load().to_string()
+    }
+
+    /// Its service, over the connection of a shard.
+    pub(crate) fn client(&self, shard: usize) -> Client {
+        Client::new(self.links[shard].client())
+    }
+
+    /// The connection that no shard uses.
+    pub(super) fn control_link(&self) -> &Arc<Link> {
+        &self.links[self.links.len() - 1]
+    }
+
+    /// Drains it on an operator's behalf, or resumes.
+    pub(crate) fn drain(&self, drained: bool) {
+        self.drained.store(drained, Ordering::Relaxed);
+    }
+
+    /// Whether a connection attempt to it has ended.
+    pub(super) fn was_tried(&self) -> bool {
+        self.tried.load(Ordering::Relaxed)
+    }
+
+    /// Whether it is connected.
+    pub(super) fn is_connected(&self) -> bool {
+        self.state.load().is_some()
+    }
+
+    /// The worker as an operator sees it.
+    pub(crate) fn info(&self) -> WorkerInfo {
+        let state = self.state.load_full();
+        let ejected = self.record.ejection_reason(Instant::now());
+        let (status, reason) = match (&state, ejected) {
+            (None, _) => (WorkerStatus::Down, self.reason.load().to_string()),
+            (Some(_), _) if !self.is_serving() => (WorkerStatus::Draining, String::new()),
+            (Some(_), _) if !self.is_up() => {
+                (WorkerStatus::Down, "its skills are being loaded into the catalog".to_owned())
+            }
+            (Some(_), Some(reason)) => (WorkerStatus::Ejected, reason),
+            (Some(_), None) => (WorkerStatus::Up, String::new()),
+        };
+        let state = state.as_deref().cloned().unwrap_or_default();
+        WorkerInfo {
+            worker_id: state.worker_id,
+            endpoint: self.endpoint.to_string(),
+            status: status.into(),
+            in_flight: self.in_flight(),
+            capacity: state.capacity,
+            skills: state.skills.len() as u32,
+            version: state.version,
+            reason,
+            limit: if status == WorkerStatus::Down { 0 } else { self.record.limit() },
+        }
+    }
+}
+
+impl Drop for InFlight<'_> {
+    fn drop(&mut self) {
+        self.worker.in_flight.fetch_sub(1, Ordering::Relaxed);
+    }
+}
