@@ -184,7 +184,7 @@ impl Run<'_> {
             Err(AttemptError::NotStarted { reason, refusal }) => {
                 tracing::info!(endpoint = %worker.endpoint, reason, "not started, trying another worker");
                 Step::Elsewhere(match refusal {
-                    Refusal::Full => full("the workers are full"),
+                    Refusal::Full => SkillError::overloaded("the workers are full"),
                     Refusal::Declined | Refusal::Unreachable => unavailable(),
                 })
             }
@@ -246,7 +246,7 @@ impl From<Nobody> for SkillError {
     fn from(nobody: Nobody) -> Self {
         match nobody {
             Nobody::IsUp => unavailable(),
-            Nobody::HasRoom => full("the workers are full"),
+            Nobody::HasRoom => SkillError::overloaded("the workers are full"),
         }
     }
 }
@@ -254,16 +254,11 @@ impl From<Nobody> for SkillError {
 /// The worker that holds a session can't be asked now.
 fn away() -> SkillError {
     let message = "the worker that holds this session does not take calls now: try again";
-    SkillError::new(ErrorCode::Unavailable, message).with_retry_after_ms(500)
+    SkillError::unavailable(message)
 }
 
 fn unavailable() -> SkillError {
-    SkillError::new(ErrorCode::Unavailable, "no worker takes this call now").with_retry_after_ms(500)
-}
-
-/// There is no place for a call.
-pub(crate) fn full(message: &str) -> SkillError {
-    SkillError::new(ErrorCode::Overloaded, message).with_retry_after_ms(1000)
+    SkillError::unavailable("no worker takes this call now")
 }
 
 fn failed(error: SkillError) -> ExecuteResult {

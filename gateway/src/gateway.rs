@@ -12,7 +12,6 @@ use crate::call::Call;
 use crate::catalog::Catalog;
 use crate::circuit::Circuits;
 use crate::config::Config;
-use crate::dispatch::full;
 use crate::idempotency::Keys;
 use crate::memory::Memory;
 use crate::metrics::{Gauges, Metrics};
@@ -94,7 +93,7 @@ impl Gateway {
             }
             NoPlace::Full(bound) => {
                 self.metrics.refused(bound);
-                full(match bound {
+                SkillError::overloaded(match bound {
                     Full::Gateway => "the gateway is full",
                     Full::Session => "this session has its share of the places: wait for its calls to end",
                     Full::Skill => "this skill has as many calls as it may have",

@@ -6,7 +6,6 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use futures_util::FutureExt as _;
-use openskill_proto::trace::spans;
 use openskill_proto::v1::{ErrorCode, SkillError, SkillResult};
 use tower::{Layer as _, Service as _, service_fn};
 use tracing::Instrument as _;
@@ -36,7 +35,7 @@ pub(crate) async fn invoke(
 ) -> SkillResult {
     let span = tracing::info_span!(target: "otel", "invoke", otel.kind = "server",
         skill_id = call.skill_id, call_id = call.call_id, trace_id = call.trace.id);
-    spans::place(&span, &call.trace);
+    openskill_trace::attach(&span, &call.trace);
     let outcome = match run(gateway, shard, call, listener, &span, permit).instrument(span.clone()).await {
         Ok(outcome) => outcome,
         Err(error) => Outcome::failed(error),
@@ -81,7 +80,7 @@ async fn run(
         call: Arc::clone(call),
         entry,
         json: prepared.json.clone(),
-        traceparent: spans::context_of(span).unwrap_or(call.trace.context).to_traceparent(),
+        traceparent: openskill_trace::context_of(span).unwrap_or(call.trace.context).to_traceparent(),
         listener: listener.cloned(),
     };
     let outcome = if call.idempotency_key.is_empty() {
@@ -138,7 +137,7 @@ fn look_up(gateway: &Gateway, call: &Call) -> Result<Arc<Entry>, SkillError> {
     let Some(entry) = gateway.catalog.get(id) else {
         return Err(if gateway.catalog.had_lately(id) {
             let message = "no worker offers this skill now, though one did a moment ago: try again";
-            SkillError::new(ErrorCode::Unavailable, message).with_retry_after_ms(500)
+            SkillError::unavailable(message)
         } else if gateway.is_ready() {
             let near = gateway.catalog.nearest(id).map(|near| format!("; did you mean '{near}'?")).unwrap_or_default();
             let message = format!("there is no such skill: GET /skills or ListSkills lists them{near}");

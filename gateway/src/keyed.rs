@@ -11,7 +11,6 @@ use tokio::sync::{oneshot, watch};
 use tracing::Instrument as _;
 
 use crate::admission::Permit;
-use crate::dispatch::full;
 use crate::idempotency::{Claim, Ended, Name, Ticket};
 use crate::invoke::{Work, finish};
 use crate::outcome::Outcome;
@@ -30,7 +29,7 @@ pub(crate) async fn keyed(work: Work, permit: Permit) -> Result<Outcome, SkillEr
                     "this idempotency_key was used with other arguments, byte for byte: a new call needs a new key";
                 return Err(SkillError::new(ErrorCode::InvalidArgument, message));
             }
-            Claim::Full => return Err(full("there are too many idempotency keys")),
+            Claim::Full => return Err(SkillError::overloaded("there are too many idempotency keys")),
         };
         match ended {
             Ended::With(outcome) => {

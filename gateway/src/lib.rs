@@ -8,7 +8,6 @@
 //!
 //! - [`config`]: settings, resolved
 //! - `server`: connections and their bounds; `face`: what every request meets first; `shards`: a thread a core
-//! - `linger`: closing without taking the last answer back
 //! - `grpc`, `rest`: the two faces; `stream`: calls in, events out, for both
 //! - `invoke`: the story of a call; `call`: its beginning; `dispatch`: its way to a worker; `outcome`: its end;
 //!   `recorder`: its line in the log
@@ -31,7 +30,6 @@ use tokio_util::sync::CancellationToken;
 pub mod arguments;
 pub mod config;
 pub mod export;
-pub mod listen;
 
 mod admission;
 mod call;
@@ -46,7 +44,6 @@ mod idempotency;
 mod invoke;
 mod keyed;
 mod layers;
-mod linger;
 mod memory;
 mod metrics;
 mod outcome;
@@ -56,7 +53,6 @@ mod recent;
 mod recorder;
 mod reflection;
 mod relay;
-mod render;
 mod rest;
 mod segments;
 mod server;
@@ -66,7 +62,6 @@ mod tools;
 mod workers;
 
 pub use config::Config;
-pub use render::{event_line as event_json_line, result as result_json, skill as skill_json, tools as tools_json};
 
 use gateway::Gateway;
 use health::Health;
@@ -102,7 +97,7 @@ pub async fn run(
     shutdown.cancelled().await;
     draining.cancel();
     tokio::time::sleep(LAME_DUCK).await;
-    shards.drain(&gateway, gateway.config.drain_timeout).await;
+    shards::drain(shards, &gateway, gateway.config.drain_timeout).await;
     for task in [discovery, following, announcing] {
         task.abort();
     }

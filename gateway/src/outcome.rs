@@ -11,7 +11,7 @@ use prost::Message as _;
 use crate::arguments::structs;
 use crate::call::Call;
 use crate::preparation::Preparation;
-use crate::render;
+use openskill_proto::render;
 
 /// The largest answer that is sent. Above any result as text, which may stand in it twice (data and rendered_json).
 pub(crate) const MAX_ANSWER_BYTES: usize = 3 * MAX_RESULT_BYTES;
@@ -80,7 +80,7 @@ pub(crate) fn result(call: &Call, outcome: Outcome) -> SkillResult {
         artifacts: result.artifacts,
     };
     if call.envelope == Envelope::Status {
-        result.rendered_json = render::status_envelope(&result, &call.input);
+        result.rendered_json = render::status_envelope(&result, &call.input.text().unwrap_or_default());
     }
     if call.wants_value() { with_values(result) } else { result }
 }

@@ -8,6 +8,7 @@ use futures_util::FutureExt as _;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use hyper_util::server::graceful::GracefulShutdown;
+use openskill_net::linger::Lingering;
 use openskill_proto::limits::MAX_HEADER_BYTES;
 use tokio::net::TcpStream;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -15,7 +16,6 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::face::Face;
-use crate::linger::Lingering;
 
 /// Streams one connection may have open: the calls of one busy client.
 const MAX_STREAMS: u32 = 1024;
@@ -48,7 +48,7 @@ pub(crate) async fn serve(
         let (connection, watcher, tasks) = (connection.clone(), graceful.watcher(), tasks.clone());
         tokio::spawn(async move {
             if let Ok(Some(protocol)) = tokio::time::timeout(HEAD_TIMEOUT, speaks(&stream)).await {
-                let stream = TokioIo::new(Lingering::new(stream, place, tasks));
+                let stream = TokioIo::new(Lingering::new(stream, tasks).with_permit(place));
                 // Told apart here and not there: a shutdown before the first byte is read would end it unread.
                 let connection = match protocol {
                     Protocol::Http1 => connection.http1_only(),

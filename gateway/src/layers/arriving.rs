@@ -9,10 +9,10 @@ use std::time::Duration;
 use bytes::Bytes;
 use http_body::{Frame, SizeHint};
 use openskill_proto::limits::MAX_REQUEST_BYTES;
+use openskill_proto::v1::SkillError;
 use tokio::time::{Instant, Sleep};
 use tonic::Status;
 
-use crate::dispatch::full;
 use crate::grpc::status;
 use crate::memory::{Memory, SMALL, Share};
 
@@ -171,7 +171,8 @@ where
             if let Some(bytes) = frame.as_ref().and_then(|it| it.as_ref().ok()?.data_ref())
                 && !self.count(bytes)
             {
-                return Poll::Ready(Some(Err(status::of(&full("the gateway holds too many bodies")))));
+                let error = SkillError::overloaded("the gateway holds too many bodies");
+                return Poll::Ready(Some(Err(status::of(&error))));
             }
             return Poll::Ready(frame.map(|frame| frame.map_err(|error| Status::from_error(error.into()))));
         }

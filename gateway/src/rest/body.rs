@@ -13,7 +13,7 @@ use openskill_proto::v1::{ErrorCode, SkillResult};
 use tonic::{Code, Status};
 
 use crate::layers::Context;
-use crate::render;
+use openskill_proto::render;
 
 /// How much of a body that is too large is still read, and thrown away.
 const MAX_DISCARDED_BYTES: usize = 8 * MAX_REQUEST_BYTES;

@@ -21,7 +21,8 @@ use super::{Rest, body};
 use crate::call::Call;
 use crate::invoke::{invoke as run, turn_away};
 use crate::recorder::Record;
-use crate::{layers, render, stream as events};
+use crate::{layers, stream as events};
+use openskill_proto::render;
 
 /// The body of a call: the arguments, and what `InvokeRequest` has beside them.
 #[derive(Deserialize)]
@@ -165,6 +166,7 @@ fn to_request(skill_id: &str, body: CallBody<'_>) -> InvokeRequest {
         argument_policy: policy.into(),
         timeout_ms: body.timeout_ms,
         envelope: envelope.into(),
+        ..InvokeRequest::default()
     }
 }
 

@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{Rest, body};
-use crate::render;
+use openskill_proto::render;
 
 #[derive(Deserialize)]
 pub(super) struct Wanted {

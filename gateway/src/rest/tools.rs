@@ -6,7 +6,8 @@ use axum::response::{IntoResponse as _, Response};
 use openskill_proto::v1::{Dialect, ErrorCode, ExportToolsRequest};
 
 use super::{Rest, body};
-use crate::{render, tools};
+use crate::tools;
+use openskill_proto::render;
 
 pub(super) async fn list(State(rest): State<Rest>, request: Request) -> Response {
     let refuse =

@@ -14,7 +14,7 @@ use bytes::Bytes;
 use h2::client::{Connection, SendRequest};
 use h2::{Ping, PingPong};
 use http_body_util::BodyExt as _;
-use openskill_proto::local::LocalStream;
+use openskill_net::local::LocalStream;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, UnixStream};
 use tonic::body::Body;
