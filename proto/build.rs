@@ -1,4 +1,4 @@
-//! Compiles the `.proto` files in Rust, so that no `protoc` has to be installed.
+//! Compiles the `.proto` files in Rust, so that nobody has to install `protoc`.
 
 use std::path::PathBuf;
 
@@ -18,13 +18,19 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     }
     let out = PathBuf::from(std::env::var("OUT_DIR")?);
     let compiled = protox::compile(FILES, ["."])?;
-    // Reflection serves this set, comments left out.
+    // Reflection serves this set, without the comments.
     let mut reflected = compiled.clone();
     for file in &mut reflected.file {
         file.source_code_info = None;
     }
     std::fs::write(out.join("openskill.v1.descriptors.bin"), reflected.encode_to_vec())?;
-    let builder = tonic_prost_build::configure().bytes(".").codec_path("crate::codec::Codec");
-    builder.build_transport(false).compile_fds(compiled)?;
+    let grpc = std::env::var_os("CARGO_FEATURE_GRPC").is_some();
+    tonic_prost_build::configure()
+        .bytes(".")
+        .codec_path("crate::codec::Codec")
+        .build_client(grpc)
+        .build_server(grpc)
+        .build_transport(false)
+        .compile_fds(compiled)?;
     Ok(())
 }

@@ -115,7 +115,7 @@ struct CallersIds {
 
 impl IdGenerator for CallersIds {
     fn new_trace_id(&self) -> TraceId {
-        match openskill_proto::trace::spans::wanted_root() {
+        match openskill_trace::requested_trace_id() {
             Some(id) => TraceId::from_bytes(id),
             None => self.random.new_trace_id(),
         }

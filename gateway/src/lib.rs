@@ -30,23 +30,19 @@ use tokio_util::sync::CancellationToken;
 pub mod arguments;
 pub mod config;
 pub mod export;
-pub mod listen;
 
 mod call;
 mod catalog;
 mod dispatch;
 mod gateway;
 mod invoke;
-mod linger;
 mod observe;
 mod protect;
-mod render;
 mod serve;
 mod state;
 mod workers;
 
 pub use config::Config;
-pub use render::{event_line as event_json_line, result as result_json, skill as skill_json, tools as tools_json};
 
 use gateway::{Gateway, Shard};
 use serve::faces::Faces;
@@ -90,7 +86,7 @@ pub async fn run(
     shutdown.cancelled().await;
     draining.cancel();
     tokio::time::sleep(LAME_DUCK).await;
-    shards.drain(&gateway, gateway.config.drain_timeout).await;
+    shards::drain(shards, &gateway, gateway.config.drain_timeout).await;
     for task in [discovery, following, announcing].into_iter().chain(admin) {
         task.abort();
     }

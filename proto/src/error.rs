@@ -15,8 +15,31 @@ pub struct Meaning {
     pub retryable: bool,
     /// The status over REST.
     pub http: u16,
-    /// The status over gRPC, where the error is one.
-    pub grpc: tonic::Code,
+    /// The status code over gRPC, where the error travels as a status.
+    pub grpc: GrpcCode,
+}
+
+/// The gRPC status codes that errors map to, with their numbers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the names and numbers are gRPC's own")]
+#[repr(i32)]
+pub enum GrpcCode {
+    Cancelled = 1,
+    InvalidArgument = 3,
+    DeadlineExceeded = 4,
+    NotFound = 5,
+    PermissionDenied = 7,
+    ResourceExhausted = 8,
+    FailedPrecondition = 9,
+    Internal = 13,
+    Unavailable = 14,
+}
+
+#[cfg(feature = "grpc")]
+impl From<GrpcCode> for tonic::Code {
+    fn from(code: GrpcCode) -> Self {
+        Self::from_i32(code as i32)
+    }
 }
 
 macro_rules! table {
@@ -28,7 +51,7 @@ macro_rules! table {
             blame: Blame::$blame,
             retryable: $retry,
             http: $http,
-            grpc: tonic::Code::$grpc,
+            grpc: GrpcCode::$grpc,
         }),*];
     };
 }
@@ -113,12 +136,12 @@ impl SkillError {
         }
     }
 
-    /// No permit is free. Nothing was started; the caller may come back in a second.
+    /// `OVERLOADED`: a bound is reached and nothing was started. Suggests a retry after a second.
     pub fn overloaded(message: impl Into<String>) -> Self {
         Self::new(ErrorCode::Overloaded, message).with_retry_after_ms(1000)
     }
 
-    /// Something is missing for a moment. The caller may come back in half a second.
+    /// `UNAVAILABLE`: nobody takes the call now. Suggests a retry after half a second.
     pub fn unavailable(message: impl Into<String>) -> Self {
         Self::new(ErrorCode::Unavailable, message).with_retry_after_ms(500)
     }
@@ -156,6 +179,14 @@ mod tests {
             assert_eq!(row.code.meaning(), row);
         }
         assert!(ErrorCode::try_from(TABLE.len() as i32 + 1).is_err(), "a code without a row");
+    }
+
+    #[cfg(feature = "grpc")]
+    #[test]
+    fn grpc_codes_have_the_numbers_that_grpc_gives_them() {
+        for row in TABLE {
+            assert_eq!(format!("{:?}", row.grpc), format!("{:?}", tonic::Code::from(row.grpc)));
+        }
     }
 
     #[test]

@@ -1,7 +1,14 @@
-//! What both sides ask of JSON text before they parse it.
+//! JSON text: how deep it nests, asked before it is parsed, and how values are written.
 
-/// How deep arrays and objects nest: 0 for a scalar. Meant for text that is valid JSON or is about to be parsed: it
-/// only counts brackets outside strings, in one pass and without recursion.
+use serde::Serialize;
+
+/// Writes plain data with string keys, which serializes without an error.
+pub(crate) fn to_text(value: &impl Serialize) -> String {
+    serde_json::to_string(value).unwrap_or_default()
+}
+
+/// How deep arrays and objects nest: 0 for a scalar. It counts brackets outside strings, in one pass and without recursion,
+/// so the text should be valid JSON or about to be parsed.
 pub fn depth(text: &[u8]) -> usize {
     let (mut depth, mut deepest, mut in_string, mut escaped) = (0_usize, 0, false, false);
     for byte in text {

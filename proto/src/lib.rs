@@ -1,32 +1,34 @@
-//! The contract between callers, gateway and workers: messages, the error table, header names, limits.
+//! The contract between callers, gateway and workers: messages, the error table, header names and limits.
 //!
-//! Depends on nothing else of openskill, and holds nothing that only one side needs.
+//! A client can use this crate alone: without the feature `grpc` it depends on neither a runtime nor a gRPC stack. It depends
+//! on nothing else of openskill.
 //!
-//! - [`v1`]: the generated messages, clients and servers of package `openskill.v1`
-//! - [`error`]: what each error code means for caller, circuit and status: one table
-//! - [`json`]: what both sides ask of JSON text before they parse it; [`schema`]: what of a skill's schema
+//! - [`v1`]: the generated messages of package `openskill.v1`; with `grpc`, its clients and servers too
+//! - [`error`]: what each error code means for the caller, the circuit breaker and the status, in one table
+//! - [`render`]: results, events and skills as JSON text
+//! - [`json`]: what to ask of JSON text before it is parsed
 //! - [`trace`]: trace ids and W3C trace context
-//! - [`deadline`]: time-outs as they travel in headers
-//! - [`metadata`]: header and metadata names
+//! - [`deadline`]: timeouts as they travel in headers
+//! - [`metadata`]: names of headers and metadata
 //! - [`limits`]: bounds that no configuration can lift
-//! - [`local`]: the unix socket between two processes of one machine
 
+#[cfg(feature = "grpc")]
 mod codec;
 pub mod deadline;
 mod dialect;
 pub mod error;
 pub mod json;
 pub mod limits;
-pub mod local;
 pub mod metadata;
-pub mod schema;
+pub mod render;
 pub mod trace;
 
 /// Package `openskill.v1`, generated from `proto/openskill/v1/*.proto`. The documentation is in those files.
 #[allow(missing_docs, unreachable_pub, clippy::all, rustdoc::all)]
 pub mod v1 {
-    tonic::include_proto!("openskill.v1");
+    include!(concat!(env!("OUT_DIR"), "/openskill.v1.rs"));
 }
 
 /// The compiled descriptors of `openskill.v1`, for gRPC reflection.
+#[cfg(feature = "grpc")]
 pub const DESCRIPTORS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/openskill.v1.descriptors.bin"));

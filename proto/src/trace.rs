@@ -2,8 +2,6 @@
 //!
 //! A malformed id is replaced, never passed on.
 
-pub mod spans;
-
 use sha2::{Digest as _, Sha256};
 
 use crate::limits::{MAX_TRACE_ID_BYTES, MAX_TRACESTATE_BYTES};

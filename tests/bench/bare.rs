@@ -130,6 +130,14 @@ impl SkillService for Bare {
     async fn export_tools(&self, _: Request<ExportToolsRequest>) -> Result<Response<ExportToolsResponse>, Status> {
         Err(no())
     }
+
+    async fn answer_input(&self, _: Request<InputResponse>) -> Result<Response<AnswerInputResponse>, Status> {
+        Err(no())
+    }
+
+    async fn read_artifact(&self, _: Request<ReadArtifactRequest>) -> Result<Response<ReadArtifactResponse>, Status> {
+        Err(no())
+    }
 }
 
 impl Bare {

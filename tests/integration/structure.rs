@@ -13,17 +13,34 @@ fn edges(folder: &str) -> BTreeSet<String> {
 }
 
 #[test]
-fn crates_know_only_whom_they_may() {
+fn crates_depend_only_on_the_crates_below_them() {
     for (folder, allowed) in [
         ("proto", &[][..]),
-        ("gateway", &["proto"]),
-        ("worker", &["proto"]),
-        ("cli", &["gateway", "proto", "worker"]),
+        ("crates/net", &[]),
+        ("crates/skill", &["proto"]),
+        ("crates/trace", &["proto"]),
+        ("gateway", &["net", "proto", "skill", "trace"]),
+        ("worker", &["net", "proto", "skill", "trace"]),
+        ("cli", &["gateway", "net", "proto", "trace", "worker"]),
         ("tests", &["proto"]),
     ] {
         let allowed: BTreeSet<_> = allowed.iter().map(|it| (*it).to_owned()).collect();
         assert_eq!(edges(folder), allowed, "{folder}");
     }
+}
+
+/// The dependencies of a manifest that cargo always builds, without those for tests and build scripts.
+fn required_dependencies(folder: &str) -> BTreeSet<String> {
+    let manifest = std::fs::read_to_string(repository().join(folder).join("Cargo.toml")).unwrap();
+    let section = manifest.split("\n[").find(|section| section.starts_with("dependencies]")).unwrap().to_owned();
+    let required = section.lines().skip(1).filter(|line| !line.is_empty() && !line.contains("optional = true"));
+    required.filter_map(|line| line.split(['.', ' ', '=']).next()).map(str::to_owned).collect()
+}
+
+#[test]
+fn a_client_of_the_contract_gets_no_runtime_no_validator_and_no_telemetry() {
+    let light = ["base64", "bytes", "prost", "prost-types", "rand", "serde", "serde_json", "sha2"];
+    assert_eq!(required_dependencies("proto"), light.iter().map(|it| (*it).to_owned()).collect());
 }
 
 fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
@@ -39,7 +56,7 @@ fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
 
 fn all_sources() -> Vec<PathBuf> {
     let mut found = Vec::new();
-    for folder in ["proto/src", "gateway/src", "worker/src", "cli/src"] {
+    for folder in ["proto/src", "crates", "gateway/src", "worker/src", "cli/src"] {
         sources(&repository().join(folder), &mut found);
     }
     assert!(found.len() > 50, "{}", found.len());

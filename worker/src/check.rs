@@ -235,7 +235,7 @@ fn judge(manifest: &Manifest, example: &Example, result: &ExecuteResult) -> Resu
 
 fn fits(what: &str, schema: Option<&Value>, value: &Value) -> Result<(), String> {
     let Some(schema) = schema else { return Ok(()) };
-    let validator = openskill_proto::schema::compile(schema)?;
+    let validator = openskill_skill::schema::compile(schema)?;
     validator
         .validate(value)
         .map_err(|error| format!("{what} does not fit its schema at '{}': {error}", error.instance_path()))

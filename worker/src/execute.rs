@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use openskill_proto::limits::MAX_TIMEOUT_MS;
 use openskill_proto::metadata::NOT_STARTED;
-use openskill_proto::trace::{TraceContext, spans};
+use openskill_proto::trace::TraceContext;
 use openskill_proto::v1::{Blame, ErrorCode, ExecuteRequest, ExecuteResult, SkillError};
 use tonic::Status;
 use tonic::metadata::MetadataValue;
@@ -154,12 +154,12 @@ fn span(request: &ExecuteRequest, traceparent: &str) -> tracing::Span {
         trace_id = request.trace_id,
     );
     if let Some(parent) = TraceContext::parse(traceparent) {
-        spans::set_parent(&span, parent);
+        openskill_trace::set_parent(&span, parent);
     }
     span
 }
 
 /// The context of the worker's own span if one is recorded, else the caller's.
 fn child_context(span: &tracing::Span, traceparent: String) -> String {
-    spans::context_of(span).map_or(traceparent, |context| context.to_traceparent())
+    openskill_trace::context_of(span).map_or(traceparent, |context| context.to_traceparent())
 }

@@ -7,7 +7,7 @@
 //! ```
 //!
 //! - [`config`]: settings, resolved
-//! - `server`: `WorkerService` over gRPC, `health` beside it; `execute`: one call; `linger`: closing gently
+//! - `server`: `WorkerService` over gRPC, `health` beside it; `execute`: one call
 //! - [`manifest`], `registry`: what skills there are, kept up to date
 //! - [`runner`]: the contract every runner keeps; [`mod@runners`]: the runners
 //! - [`process`]: skill processes, started clean and ended whole
@@ -27,7 +27,6 @@ pub mod check;
 pub mod config;
 pub mod doctor;
 pub mod events;
-pub mod listen;
 pub mod manifest;
 pub mod process;
 pub mod runner;
@@ -37,7 +36,6 @@ mod admission;
 mod environment;
 mod execute;
 mod health;
-mod linger;
 mod normalize;
 mod registry;
 mod server;
@@ -70,7 +68,7 @@ const LOOK_AFTER: Duration = Duration::from_secs(3);
 pub async fn run(
     config: Config,
     functions: Functions,
-    listeners: Vec<listen::Listener>,
+    listeners: Vec<openskill_net::listen::Listener>,
     shutdown: CancellationToken,
 ) -> std::io::Result<()> {
     let strays = Arc::new(Strays::adopt()?);
@@ -81,7 +79,7 @@ pub async fn run(
     shutdown.cancelled().await;
     worker.drain();
     tokio::time::sleep(LAME_DUCK).await;
-    shards.drain(&worker, worker.config.drain_timeout).await;
+    shards::drain(shards, &worker, worker.config.drain_timeout).await;
     reload.abort();
     worker.registry.close().await;
     worker.launcher.finished().await;

@@ -1,77 +1,51 @@
 //! One thread a shard, each with a runtime of its own and a listener: a call stays on the core that took it.
 
 use std::sync::Arc;
-use std::thread::JoinHandle;
 use std::time::Duration;
 
 use futures_util::{StreamExt as _, TryStreamExt as _};
-use openskill_proto::local::LocalStream;
-use tokio::sync::oneshot;
+use openskill_net::linger::Lingering;
+use openskill_net::listen::Listener;
+use openskill_net::local::LocalStream;
+use openskill_net::shards::{Shards, Shutdown};
 use tokio_stream::wrappers::{TcpListenerStream, UnixListenerStream};
 use tokio_util::sync::CancellationToken;
 
-use crate::linger::Lingering;
-use crate::listen::Listener;
 use crate::worker::Worker;
 
 /// How long the answers of ended calls may take to get out.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
-/// The running shards.
-pub(crate) struct Shards {
-    shards: Vec<(JoinHandle<()>, oneshot::Receiver<()>)>,
-    stop: CancellationToken,
-    abandon: CancellationToken,
-}
-
 /// Starts a shard for each listener.
 pub(crate) fn start(worker: &Arc<Worker>, listeners: Vec<Listener>) -> std::io::Result<Shards> {
-    let (stop, abandon) = (CancellationToken::new(), CancellationToken::new());
-    let mut shards = Vec::with_capacity(listeners.len());
-    for (number, listener) in listeners.into_iter().enumerate() {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        let (worker, stop, abandon) = (Arc::clone(worker), stop.clone(), abandon.clone());
-        let (ended, end) = oneshot::channel();
-        let thread = std::thread::Builder::new().name(format!("worker-{number}")).spawn(move || {
-            runtime.block_on(async {
-                tokio::select! {
-                    served = serve(Arc::clone(&worker), listener, stop) => {
-                        if let Err(error) = served {
-                            tracing::error!(%error, "a shard failed");
-                        }
-                        worker.tasks.wait().await;
-                    }
-                    () = abandon.cancelled() => {}
+    let mut shards = Shards::new("worker");
+    for listener in listeners {
+        let worker = Arc::clone(worker);
+        shards.spawn(move |shutdown: Shutdown| async move {
+            let serve = async {
+                if let Err(error) = serve(Arc::clone(&worker), listener, shutdown.stop.clone()).await {
+                    tracing::error!(%error, "a shard failed");
                 }
-                // Runs that were dropped end here, where their tasks live.
-                worker.launcher.finished().await;
-            });
-            let _ = ended.send(());
+                worker.tasks.wait().await;
+            };
+            shutdown.unless_abandoned(serve).await;
+            // Runs that were dropped end here, where their tasks live.
+            worker.launcher.finished().await;
         })?;
-        shards.push((thread, end));
     }
-    Ok(Shards { shards, stop, abandon })
+    Ok(shards)
 }
 
-impl Shards {
-    /// Stops accepting, waits for the calls under way, and after `limit` ends those that are left.
-    pub(crate) async fn drain(self, worker: &Worker, limit: Duration) {
-        self.stop.cancel();
-        worker.tasks.close();
-        let (threads, ends): (Vec<_>, Vec<_>) = self.shards.into_iter().unzip();
-        let mut all = std::pin::pin!(futures_util::future::join_all(ends));
-        if tokio::time::timeout(limit, &mut all).await.is_err() {
-            tracing::warn!(limit_ms = limit.as_millis() as u64, "calls were still running and are ended");
-            worker.abandoned.cancel();
-            if tokio::time::timeout(LAST_WORDS, &mut all).await.is_err() {
-                self.abandon.cancel();
-                all.await;
-            }
-        }
-        for thread in threads {
-            let _ = thread.join();
-        }
+/// Stops accepting, waits for the calls under way, and after `limit` ends those that are left.
+pub(crate) async fn drain(shards: Shards, worker: &Worker, limit: Duration) {
+    shards.stop();
+    worker.tasks.close();
+    if tokio::time::timeout(limit, shards.ended()).await.is_err() {
+        tracing::warn!(limit_ms = limit.as_millis() as u64, "calls were still running and are ended");
+        worker.abandoned.cancel();
+        let _ = tokio::time::timeout(LAST_WORDS, shards.ended()).await;
     }
+    shards.join().await;
 }
 
 async fn serve(

@@ -74,7 +74,7 @@ async fn call(
     let mut events = client.invoke_stream(request).await.map_err(&refused)?.into_inner();
     while let Some(event) = events.message().await.map_err(&refused)? {
         if args.stream {
-            say(&openskill_gateway::event_json_line(&event));
+            say(&openskill_proto::render::event_line(&event));
         } else {
             progress(&event);
         }
@@ -107,7 +107,7 @@ fn show(args: &Invoke, result: &SkillResult) -> ExitCode {
     let meta = result.meta.clone().unwrap_or_default();
     if args.stream {
     } else if args.full {
-        say(&pretty(&openskill_gateway::result_json(result)));
+        say(&pretty(&openskill_proto::render::result(result)));
     } else if let Some(skill_result::Output::DataJson(data)) = &result.output {
         say(&pretty(data));
     }

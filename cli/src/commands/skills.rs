@@ -21,7 +21,7 @@ pub(super) async fn run(args: &Skills, settings: &Settings) -> Result<ExitCode, 
     let known = skills.len();
     skills.retain(|skill| args.all || skill.status() == SkillStatus::Available);
     if args.json {
-        let skills: Vec<_> = skills.iter().map(openskill_gateway::skill_json).collect();
+        let skills: Vec<_> = skills.iter().map(openskill_proto::render::skill).collect();
         say_json(&skills);
     } else {
         say(&table(["ID", "VERSION", "RUNNER", "WORKERS", "STATUS", "DESCRIPTION"], skills.iter().map(row)));

@@ -21,5 +21,5 @@ pub(crate) fn run(settings: &Settings) -> Result<ExitCode, Failure> {
 /// Binds the gateway's port, or says who may have it.
 pub(super) fn bind(settings: &Settings, shards: usize) -> Result<Vec<std::net::TcpListener>, Failure> {
     let what = format!("listening at {} (another address: --listen or OPENSKILL_LISTEN)", settings.listen);
-    openskill_gateway::listen::bind(settings.listen, shards).map_err(Failure::system(what))
+    openskill_net::listen::bind_tcp(settings.listen, shards).map_err(Failure::system(what))
 }

@@ -24,7 +24,7 @@ pub(crate) fn run(args: &Worker, settings: &Settings, raw: &Raw) -> Result<ExitC
     super::run(settings, "worker", |shutdown| async move {
         let what =
             format!("listening at {} (another address: --listen or OPENSKILL_WORKER_LISTEN)", settings.worker_listen);
-        let listeners = openskill_worker::listen::bind(&settings.worker_listen, super::shards(settings))
+        let listeners = openskill_net::listen::bind(&settings.worker_listen, super::shards(settings))
             .map_err(Failure::system(what))?;
         tracing::info!(address = %settings.worker_listen, worker_id = %config.worker_id, "the worker listens");
         openskill_worker::run(config, Functions::default(), listeners, shutdown)

@@ -6,7 +6,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use openskill_gateway::config::{CircuitRules, SessionRules, SkillRules, Source, SourceError};
-use openskill_worker::listen::Address;
+use openskill_net::listen::Address;
 use openskill_worker::process::jail::User;
 
 use super::{Problem, Problems, Raw, mask, names};

@@ -12,8 +12,8 @@ use hyper_util::server::conn::auto;
 use hyper_util::service::TowerToHyperService;
 use openskill_proto::v1::worker_service_server::{WorkerService, WorkerServiceServer};
 use openskill_proto::v1::{
-    DescribeRequest, ExecuteEvent, ExecuteRequest, ExecuteResult, Progress, Skill, SkillStatus, WorkerState,
-    execute_event::Event,
+    DeliverInputRequest, DeliverInputResponse, DescribeRequest, ExecuteEvent, ExecuteRequest, ExecuteResult,
+    FetchArtifactRequest, Progress, ReadArtifactResponse, Skill, SkillStatus, WorkerState, execute_event::Event,
 };
 use tokio_util::sync::CancellationToken;
 use tonic::{Request, Response, Status};
@@ -137,5 +137,13 @@ impl WorkerService for Memory {
         let events = [Event::Progress(progress), Event::Result(answer())];
         let events = events.map(|event| Ok(ExecuteEvent { event: Some(event) }));
         Ok(Response::new(stream::iter(events).boxed()))
+    }
+
+    async fn deliver_input(&self, _: Request<DeliverInputRequest>) -> Result<Response<DeliverInputResponse>, Status> {
+        Err(Status::unimplemented("nobody asks"))
+    }
+
+    async fn fetch_artifact(&self, _: Request<FetchArtifactRequest>) -> Result<Response<ReadArtifactResponse>, Status> {
+        Err(Status::unimplemented("nobody asks"))
     }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use openskill_proto::json;
 use openskill_proto::limits::MAX_JSON_DEPTH;
-use openskill_proto::schema::Bounds;
+use openskill_skill::schema::Bounds;
 use serde_json::Value;
 
 use super::feedback::{self, Feedback, Violation};
@@ -71,7 +71,7 @@ impl Definition {
     pub fn compile(schema: &str, rules: Rules, examples: &[String]) -> Result<Self, SchemaRefused> {
         let declared: Value = serde_json::from_str(schema).map_err(|error| SchemaRefused(error.to_string()))?;
         let schema = schema::closed(declared);
-        let bounds = openskill_proto::schema::check(&schema).map_err(SchemaRefused)?;
+        let bounds = openskill_skill::schema::check(&schema).map_err(SchemaRefused)?;
         let validator = schema::compile(&schema)?;
         let given = examples.iter().filter_map(|text| serde_json::from_str(text).ok());
         let example = given

@@ -1,6 +1,6 @@
 //! Which schemas are taken, and how they are compiled.
 
-use openskill_proto::schema::lookup;
+use openskill_skill::schema::lookup;
 use serde_json::{Map, Value};
 
 /// A schema that can't be used, and why.
@@ -8,12 +8,12 @@ use serde_json::{Map, Value};
 #[error("{0}")]
 pub struct SchemaRefused(pub String);
 
-/// Compiles a schema as [`openskill_proto::schema::compile`] does.
+/// Compiles a schema as [`openskill_skill::schema::compile`] does.
 ///
 /// # Errors
 /// It can't be used.
 pub fn compile(schema: &Value) -> Result<jsonschema::Validator, SchemaRefused> {
-    openskill_proto::schema::compile(schema).map_err(SchemaRefused)
+    openskill_skill::schema::compile(schema).map_err(SchemaRefused)
 }
 
 /// The schema that calls are held to: as declared, but closed where it says nothing about further keys.

@@ -3,6 +3,7 @@
 use std::time::Instant;
 
 use openskill_proto::limits::MAX_RESULT_BYTES;
+use openskill_proto::render;
 use openskill_proto::v1::skill_error::More;
 use openskill_proto::v1::skill_result::Output;
 use openskill_proto::v1::{Envelope, ErrorCode, Meta, SkillError, SkillResult};
@@ -11,7 +12,6 @@ use prost::Message as _;
 use super::outcome::Outcome;
 use super::request::Call;
 use crate::arguments::structs;
-use crate::render;
 
 /// The largest answer that is sent. Larger than any result as text, which may appear in it twice (data and rendered_json).
 pub(crate) const MAX_ANSWER_BYTES: usize = 3 * MAX_RESULT_BYTES;
@@ -52,7 +52,7 @@ pub(crate) fn result(call: &Call, outcome: Outcome) -> SkillResult {
         artifacts: result.artifacts,
     };
     if call.envelope == Envelope::Status {
-        result.rendered_json = render::status_envelope(&result, &call.input);
+        result.rendered_json = render::status_envelope(&result, &call.input.text().unwrap_or_default());
     }
     if call.wants_value() { with_values(result) } else { result }
 }

@@ -1,6 +1,5 @@
 //! A call's place in its OpenTelemetry trace.
 
-use openskill_proto::trace::spans;
 use tracing::Span;
 
 use crate::call::request::Call;
@@ -9,11 +8,11 @@ use crate::call::request::Call;
 pub(crate) fn invoke(call: &Call) -> Span {
     let span = tracing::info_span!(target: "otel", "invoke", otel.kind = "server",
         skill_id = call.skill_id, call_id = call.call_id, trace_id = call.trace.id);
-    spans::place(&span, &call.trace);
+    openskill_trace::attach(&span, &call.trace);
     span
 }
 
 /// The `traceparent` for the call's attempts: this span if it is recorded, else the caller's own.
 pub(crate) fn traceparent(span: &Span, call: &Call) -> String {
-    spans::context_of(span).unwrap_or(call.trace.context).to_traceparent()
+    openskill_trace::context_of(span).unwrap_or(call.trace.context).to_traceparent()
 }

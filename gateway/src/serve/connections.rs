@@ -12,6 +12,7 @@ use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use hyper_util::server::graceful::GracefulShutdown;
 use hyper_util::service::TowerToHyperService;
+use openskill_net::linger::Lingering;
 use openskill_proto::limits::MAX_HEADER_BYTES;
 use tokio::net::TcpStream;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -20,7 +21,6 @@ use tokio_util::task::TaskTracker;
 use tower::Service;
 
 use super::bodies::outbound::Outbound;
-use crate::linger::Lingering;
 
 /// Streams one connection may have open: the calls of one busy client.
 const MAX_STREAMS: u32 = 1024;
@@ -57,7 +57,7 @@ where
         let (connection, watcher, tasks) = (connection.clone(), graceful.watcher(), tasks.clone());
         tokio::spawn(async move {
             if let Ok(Some(protocol)) = tokio::time::timeout(HEAD_TIMEOUT, detect_protocol(&stream)).await {
-                let stream = TokioIo::new(Lingering::new(stream, permit, tasks));
+                let stream = TokioIo::new(Lingering::new(stream, tasks).with_permit(permit));
                 // Detected here and not by the builder: a shutdown before its first read would close the connection unread.
                 let connection = match protocol {
                     Protocol::Http1 => connection.http1_only(),

@@ -1,12 +1,11 @@
-//! One thread a shard, each with a runtime of its own, a listener, and its own connections to the workers.
+//! One shard a thread, each with a runtime and a listener of its own, and its own connections to the workers.
 
 use std::net::TcpListener;
 use std::sync::Arc;
-use std::thread::JoinHandle;
 use std::time::Duration;
 
-use tokio::sync::{Semaphore, oneshot};
-use tokio_util::sync::CancellationToken;
+use openskill_net::shards::{Shards, Shutdown};
+use tokio::sync::Semaphore;
 
 use super::connections;
 use super::faces::Faces;
@@ -14,17 +13,10 @@ use super::faces::grpc::health::Health;
 use super::stack::stack;
 use crate::gateway::{Gateway, Shard};
 
-/// How long connections stay after the last call, for its answer to get out.
+/// How long connections stay open after the last call, so that its answer gets out.
 const LINGER: Duration = Duration::from_secs(1);
 
-/// The running shards.
-pub(crate) struct Shards {
-    shards: Vec<(JoinHandle<()>, oneshot::Receiver<()>)>,
-    stop: CancellationToken,
-    abandon: CancellationToken,
-}
-
-/// A shard's stack. Checking arguments recurses: for each level of a call, once for each subschema that leads to another.
+/// A shard's stack, in bytes. Validating arguments recurses: for each level of a call, once for each subschema on the way.
 const STACK: usize = 16 * 1024 * 1024;
 
 /// Starts a shard for each listener. `with_admin`: they serve `AdminService` too.
@@ -34,66 +26,45 @@ pub(crate) fn start(
     listeners: Vec<TcpListener>,
     with_admin: bool,
 ) -> std::io::Result<Shards> {
-    let (stop, abandon) = (CancellationToken::new(), CancellationToken::new());
-    // A budget for each: a shard that waits for a connection must not keep another from taking one.
-    let budget = (gateway.config.max_connections / listeners.len().max(1)).max(1);
-    let mut shards = Vec::with_capacity(listeners.len());
+    // A limit for each: a shard that waits for a connection must not keep another from accepting one.
+    let limit = (gateway.config.max_connections / listeners.len().max(1)).max(1);
+    let mut shards = Shards::new("gateway").with_stack_bytes(STACK);
     for (number, listener) in listeners.into_iter().enumerate() {
         let shard = Shard { gateway: Arc::clone(gateway), number };
         let is_loopback = listener.local_addr()?.ip().is_loopback();
         let service = stack(gateway, Faces::public(&shard, health, with_admin)?, is_loopback);
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        let (stop, abandon, limit) = (stop.clone(), abandon.clone(), Arc::new(Semaphore::new(budget)));
-        let tasks = gateway.tasks.clone();
-        let (ended, end) = oneshot::channel();
-        let thread =
-            std::thread::Builder::new().name(format!("gateway-{number}")).stack_size(STACK).spawn(move || {
-                runtime.block_on(async {
-                    tokio::select! {
-                        served = connections::serve(listener, service, limit, tasks.clone(), stop) => {
-                            if let Err(error) = served {
-                                tracing::error!(%error, "a shard failed");
-                            }
-                            // Calls that go on without their clients, and connections that linger.
-                            tasks.wait().await;
-                        }
-                        () = abandon.cancelled() => {}
-                    }
-                });
-                let _ = ended.send(());
-            })?;
-        shards.push((thread, end));
+        let (limit, tasks) = (Arc::new(Semaphore::new(limit)), gateway.tasks.clone());
+        shards.spawn(move |shutdown: Shutdown| async move {
+            let serve = async {
+                let served = connections::serve(listener, service, limit, tasks.clone(), shutdown.stop.clone());
+                if let Err(error) = served.await {
+                    tracing::error!(%error, "a shard failed");
+                }
+                // Calls that continue without their clients, and connections that linger.
+                tasks.wait().await;
+            };
+            shutdown.unless_abandoned(serve).await;
+        })?;
     }
-    Ok(Shards { shards, stop, abandon })
+    Ok(shards)
 }
 
-impl Shards {
-    /// Stops accepting, waits for the calls under way, and drops what is left: calls after `limit`, and streams that
-    /// have no call (a client that watches our health, say) soon after the last call.
-    pub(crate) async fn drain(self, gateway: &Gateway, limit: Duration) {
-        self.stop.cancel();
-        gateway.tasks.close();
-        let (threads, ends): (Vec<_>, Vec<_>) = self.shards.into_iter().unzip();
-        let mut all = std::pin::pin!(futures_util::future::join_all(ends));
-        let done = tokio::select! {
-            _ = &mut all => true,
-            () = tokio::time::sleep(limit) => {
-                tracing::warn!(limit_ms = limit.as_millis() as u64, "calls were still running and are ended");
-                false
-            }
-            () = no_calls_for(gateway, LINGER) => false,
-        };
-        if !done {
-            self.abandon.cancel();
-            all.await;
+/// Stops accepting and waits for the calls in flight. Then drops the rest: calls after `limit`, and streams without a call (a
+/// client that watches health, say) shortly after the last call.
+pub(crate) async fn drain(shards: Shards, gateway: &Gateway, limit: Duration) {
+    shards.stop();
+    gateway.tasks.close();
+    tokio::select! {
+        () = shards.ended() => {}
+        () = tokio::time::sleep(limit) => {
+            tracing::warn!(limit_ms = limit.as_millis() as u64, "the drain timeout passed: calls in flight are dropped");
         }
-        for thread in threads {
-            let _ = thread.join();
-        }
+        () = no_calls_for(gateway, LINGER) => {}
     }
+    shards.join().await;
 }
 
-/// Waits until there was no call for a while, and no large answer on its way, so that the last answers are out.
+/// Waits until there was no call and no large answer in flight for a while, so that the last answers are out.
 async fn no_calls_for(gateway: &Gateway, quiet: Duration) {
     let step = quiet / 10;
     let mut quiet_steps = 0;

@@ -15,7 +15,7 @@ use h2::client::{Connection, SendRequest};
 use h2::{Ping, PingPong};
 use http::Uri;
 use http_body_util::BodyExt as _;
-use openskill_proto::local::LocalStream;
+use openskill_net::local::LocalStream;
 use openskill_proto::v1::worker_service_client::WorkerServiceClient;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, UnixStream};

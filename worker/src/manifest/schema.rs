@@ -1,6 +1,6 @@
 //! What a declared schema must be: valid JSON Schema 2020-12 that needs nothing from outside.
 
-use openskill_proto::schema;
+use openskill_skill::schema;
 use serde_json::Value;
 
 /// Gives the schema back if it can be used. The arguments' schema must be an object's.

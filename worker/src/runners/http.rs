@@ -20,7 +20,6 @@ use crate::manifest::{How, Manifest};
 use crate::runner::{Invocation, RawOutput, Runner};
 
 mod arguments;
-mod base64;
 pub(crate) mod client;
 pub(crate) mod egress;
 mod messages;

@@ -1,6 +1,6 @@
 //! References written out, parts of `allOf` taken together, branches joined.
 
-use openskill_proto::schema::lookup;
+use openskill_skill::schema::lookup;
 use serde_json::{Map, Value, json};
 
 use super::Lowering;

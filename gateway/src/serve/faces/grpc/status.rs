@@ -18,7 +18,7 @@ pub(crate) fn of(error: &SkillError) -> Status {
     if error.retryable {
         details.set_retry_info(Some(Duration::from_millis(error.retry_after_ms)));
     }
-    Status::with_error_details(code.meaning().grpc, error.message.clone(), details)
+    Status::with_error_details(code.meaning().grpc.into(), error.message.clone(), details)
 }
 
 /// The status that ends a stream.

@@ -8,10 +8,10 @@ use bytes::Bytes;
 use http_body::Body as _;
 use http_body_util::BodyExt as _;
 use openskill_proto::limits::MAX_REQUEST_BYTES;
+use openskill_proto::render;
 use openskill_proto::v1::{ErrorCode, SkillError, SkillResult};
 use tonic::{Code, Status};
 
-use crate::render;
 use crate::serve::layers::request_context;
 
 /// How much of a body that is too large is still read and discarded.

@@ -11,6 +11,7 @@ use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse as _, Response};
 use futures_util::stream::{Stream, StreamExt as _};
 use openskill_proto::metadata::IDEMPOTENCY_KEY;
+use openskill_proto::render;
 use openskill_proto::v1::invoke_request::Arguments;
 use openskill_proto::v1::{ArgumentPolicy, Envelope, ErrorCode, InvokeEvent, InvokeRequest, SkillError};
 use serde::Deserialize;
@@ -21,7 +22,6 @@ use crate::call::request::{Call, RequestContext};
 use crate::gateway::Shard;
 use crate::invoke::{invoke as run, refuse};
 use crate::observe::call_record::CallRecord;
-use crate::render;
 use crate::serve::layers::request_context;
 use crate::serve::streams::{self, StreamError};
 

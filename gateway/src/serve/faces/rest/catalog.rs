@@ -4,13 +4,13 @@ use axum::extract::rejection::{PathRejection, QueryRejection};
 use axum::extract::{Path, Query, Request, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse as _, Response};
+use openskill_proto::render;
 use openskill_proto::v1::ErrorCode;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::body;
 use crate::gateway::Shard;
-use crate::render;
 
 #[derive(Deserialize)]
 pub(super) struct Wanted {

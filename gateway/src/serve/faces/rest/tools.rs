@@ -3,12 +3,12 @@
 use axum::extract::{Request, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse as _, Response};
+use openskill_proto::render;
 use openskill_proto::v1::{Dialect, ErrorCode, ExportToolsRequest};
 
 use super::body;
 use crate::catalog::tools;
 use crate::gateway::Shard;
-use crate::render;
 use crate::serve::layers::request_context;
 
 pub(super) async fn list(State(shard): State<Shard>, request: Request) -> Response {

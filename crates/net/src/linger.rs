@@ -1,8 +1,8 @@
-//! Closing a connection without taking its last answer back.
+//! Closes a connection without losing its last answer.
 //!
-//! A socket that is closed while something of the other side is unread is reset, and a reset throws away what the other
-//! side has not read yet: the answer to its last call, say. So a connection that is done says so, and goes on reading until
-//! the other side is done too, for a moment.
+//! When a socket is closed while it holds unread input, the kernel resets the connection, and a reset discards whatever the
+//! peer has not read yet, such as the answer to its last call. So a finished connection first shuts down its write half, and
+//! then reads on, for a bounded time, until the peer has finished too.
 
 use std::io::{ErrorKind, IoSlice, Result};
 use std::pin::Pin;
@@ -10,37 +10,50 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, ReadBuf};
-use tokio::net::TcpStream;
 use tokio::runtime::Handle;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::Sleep;
 use tokio_util::task::TaskTracker;
+use tonic::transport::server::Connected;
 
-/// How long, and how much is still read.
+/// How long a closed connection still reads, and how many bytes.
 const LINGER: Duration = Duration::from_secs(1);
-const MOST: u64 = 1024 * 1024;
+const MAX_LINGER_BYTES: u64 = 1024 * 1024;
 
-/// How long the other side may take nothing of what is written.
-const STALL: Duration = Duration::from_secs(60);
+/// How long the peer may accept no bytes while some wait to be written.
+const WRITE_STALL: Duration = Duration::from_secs(60);
 
-/// A stream that lingers when it is dropped.
-pub(crate) struct Lingering {
+/// A TCP or unix socket.
+pub trait Stream: AsyncRead + AsyncWrite + Unpin + Send + 'static {}
+
+impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> Stream for S {}
+
+/// A stream that lingers when it is dropped, and whose writes fail once the peer has accepted nothing for a minute.
+#[derive(Debug)]
+pub struct Lingering<S: Stream> {
     /// Taken by the drop alone.
-    stream: Option<TcpStream>,
-    /// Its place among the connections, kept until it is really closed.
-    place: Option<OwnedSemaphorePermit>,
+    stream: Option<S>,
+    /// Counts the connection until it is really closed.
+    permit: Option<OwnedSemaphorePermit>,
     tasks: TaskTracker,
-    /// Runs while the other side takes nothing.
+    /// Runs while the peer accepts nothing.
     stall: Option<Pin<Box<Sleep>>>,
 }
 
-impl Lingering {
-    /// `tasks` are waited for before the runtime ends.
-    pub(crate) fn new(stream: TcpStream, place: OwnedSemaphorePermit, tasks: TaskTracker) -> Self {
-        Self { stream: Some(stream), place: Some(place), tasks, stall: None }
+impl<S: Stream> Lingering<S> {
+    /// `tasks` tracks the connection while it lingers: wait for it before the runtime ends.
+    pub fn new(stream: S, tasks: TaskTracker) -> Self {
+        Self { stream: Some(stream), permit: None, tasks, stall: None }
     }
 
-    fn with<T>(&mut self, poll: impl FnOnce(Pin<&mut TcpStream>) -> Poll<Result<T>>) -> Poll<Result<T>> {
+    /// Holds `permit` until the connection has finished lingering.
+    #[must_use]
+    pub fn with_permit(mut self, permit: OwnedSemaphorePermit) -> Self {
+        self.permit = Some(permit);
+        self
+    }
+
+    fn with<T>(&mut self, poll: impl FnOnce(Pin<&mut S>) -> Poll<Result<T>>) -> Poll<Result<T>> {
         match &mut self.stream {
             Some(stream) => poll(Pin::new(stream)),
             None => Poll::Ready(Err(ErrorKind::NotConnected.into())),
@@ -48,7 +61,7 @@ impl Lingering {
     }
 }
 
-/// What a write came to; an error if it has been waiting for too long. An HTTP/1 client that never reads would keep its
+/// Passes a write's outcome on, or fails it after [`WRITE_STALL`]: an HTTP/1 client that never reads would hold its
 /// connection for ever.
 fn in_time<T>(
     written: Poll<Result<T>>,
@@ -59,35 +72,35 @@ fn in_time<T>(
         *stall = None;
         return written;
     }
-    let stall = stall.get_or_insert_with(|| Box::pin(tokio::time::sleep(STALL)));
+    let stall = stall.get_or_insert_with(|| Box::pin(tokio::time::sleep(WRITE_STALL)));
     stall.as_mut().poll(context).map(|()| Err(ErrorKind::TimedOut.into()))
 }
 
-impl Drop for Lingering {
+impl<S: Stream> Drop for Lingering<S> {
     fn drop(&mut self) {
         if let (Some(stream), Ok(runtime)) = (self.stream.take(), Handle::try_current()) {
-            let place = self.place.take();
+            let permit = self.permit.take();
             let lingering = async move {
                 let _ = tokio::time::timeout(LINGER, linger(stream)).await;
-                drop(place);
+                drop(permit);
             };
             self.tasks.spawn_on(lingering, &runtime);
         }
     }
 }
 
-async fn linger(mut stream: TcpStream) {
+async fn linger(mut stream: impl Stream) {
     let _ = stream.shutdown().await;
-    let _ = tokio::io::copy(&mut stream.take(MOST), &mut tokio::io::sink()).await;
+    let _ = tokio::io::copy(&mut stream.take(MAX_LINGER_BYTES), &mut tokio::io::sink()).await;
 }
 
-impl AsyncRead for Lingering {
+impl<S: Stream> AsyncRead for Lingering<S> {
     fn poll_read(mut self: Pin<&mut Self>, context: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<Result<()>> {
         self.with(|stream| stream.poll_read(context, buffer))
     }
 }
 
-impl AsyncWrite for Lingering {
+impl<S: Stream> AsyncWrite for Lingering<S> {
     fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<Result<usize>> {
         let written = self.with(|stream| stream.poll_write(context, bytes));
         in_time(written, &mut self.stall, context)
@@ -111,6 +124,12 @@ impl AsyncWrite for Lingering {
     }
 
     fn is_write_vectored(&self) -> bool {
-        self.stream.as_ref().is_some_and(TcpStream::is_write_vectored)
+        self.stream.as_ref().is_some_and(AsyncWrite::is_write_vectored)
     }
+}
+
+impl<S: Stream> Connected for Lingering<S> {
+    type ConnectInfo = ();
+
+    fn connect_info(&self) {}
 }

@@ -1,18 +1,13 @@
-//! Results and events as JSON text, for REST and for models.
+//! A result as JSON, in both of its envelopes.
 
-use std::collections::BTreeMap;
-
-use openskill_proto::v1::{
-    Dialect, ErrorCode, ExportToolsResponse, InvokeEvent, Meta, Repair, Skill, SkillError, SkillResult, SkillStatus,
-    invoke_event::Event, skill_error, skill_result,
-};
 use serde::Serialize;
 use serde_json::value::RawValue;
-use serde_json::{Value, json};
 
-use crate::call::request::Input;
+use super::artifact::ArtifactJson;
+use crate::json::to_text;
+use crate::v1::{ErrorCode, Meta, Repair, SkillError, SkillResult, skill_error, skill_result};
 
-/// The normalized result, `code` by name, `data` and `details` as JSON.
+/// The normalized envelope: `code` by name, `data` and `details` as JSON.
 #[derive(Serialize)]
 struct Normalized<'a> {
     success: bool,
@@ -22,6 +17,8 @@ struct Normalized<'a> {
     error: Option<Failure<'a>>,
     meta: Option<MetaJson<'a>>,
     text: &'a str,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    artifacts: Vec<ArtifactJson<'a>>,
 }
 
 #[derive(Serialize)]
@@ -49,9 +46,9 @@ struct MetaJson<'a> {
     warnings: &'a [String],
 }
 
-/// A result in its JSON form.
+/// A result in the normalized envelope.
 pub fn result(result: &SkillResult) -> String {
-    to_string(&normalized(result))
+    to_text(&normalized(result))
 }
 
 fn normalized(result: &SkillResult) -> Normalized<'_> {
@@ -63,7 +60,12 @@ fn normalized(result: &SkillResult) -> Normalized<'_> {
         error: result.error.as_ref().map(failure),
         meta: result.meta.as_ref().map(meta),
         text: &result.text,
+        artifacts: artifacts(result),
     }
+}
+
+fn artifacts(result: &SkillResult) -> Vec<ArtifactJson<'_>> {
+    result.artifacts.iter().map(ArtifactJson::from).collect()
 }
 
 fn data(result: &SkillResult) -> Option<&RawValue> {
@@ -101,7 +103,7 @@ fn meta(meta: &Meta) -> MetaJson<'_> {
     }
 }
 
-/// One change. Nothing there is no null there.
+/// One change. An absent value differs from null, so it is left out.
 #[derive(Serialize)]
 struct RepairJson<'a> {
     path: &'a str,
@@ -121,8 +123,9 @@ fn repair(repair: &Repair) -> RepairJson<'_> {
     }
 }
 
-/// The second envelope: `status`, `data`, `text`, `stats`, `context`, and `error` if and only if `status` is `error`.
-pub(crate) fn status_envelope(result: &SkillResult, input: &Input) -> String {
+/// A result in the second envelope: `status`, `data`, `text`, `stats`, `context`, and `error` if and only if `status` is
+/// `error`. `arguments_json` holds the call's arguments; text that is not JSON becomes null.
+pub fn status_envelope(result: &SkillResult, arguments_json: &str) -> String {
     #[derive(Serialize)]
     struct Status<'a> {
         status: &'static str,
@@ -130,6 +133,8 @@ pub(crate) fn status_envelope(result: &SkillResult, input: &Input) -> String {
         text: &'a str,
         stats: Stats,
         context: Context<'a>,
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        artifacts: Vec<ArtifactJson<'a>>,
         #[serde(skip_serializing_if = "Option::is_none")]
         error: Option<Typed<'a>>,
     }
@@ -139,7 +144,7 @@ pub(crate) fn status_envelope(result: &SkillResult, input: &Input) -> String {
     }
     #[derive(Serialize)]
     struct Context<'a> {
-        /// The skill's view: paths are relative to the folder that holds its allowed root.
+        /// As the skill sees it: paths are relative to the folder that holds its allowed root.
         cwd: &'static str,
         params_input: Option<&'a RawValue>,
     }
@@ -150,8 +155,7 @@ pub(crate) fn status_envelope(result: &SkillResult, input: &Input) -> String {
         r#type: &'static str,
     }
     let meta = result.meta.as_ref();
-    let params = input.text().unwrap_or_default();
-    to_string(&Status {
+    to_text(&Status {
         status: match (result.success, meta.is_some_and(|meta| meta.truncated)) {
             (false, _) => "error",
             (true, true) => "partial",
@@ -160,13 +164,14 @@ pub(crate) fn status_envelope(result: &SkillResult, input: &Input) -> String {
         data: data(result),
         text: &result.text,
         stats: Stats { time_ms: meta.map_or(0.0, |meta| meta.latency_ms) },
-        context: Context { cwd: ".", params_input: serde_json::from_str(&params).ok() },
+        context: Context { cwd: ".", params_input: serde_json::from_str(arguments_json).ok() },
+        artifacts: artifacts(result),
         error: result.error.as_ref().map(|error| Typed { failure: failure(error), r#type: error.grade().json_name() }),
     })
 }
 
-/// A body for what failed before there was a call: the same shape as a result.
-pub(crate) fn refusal(code: ErrorCode, message: &str, trace_id: &str) -> String {
+/// An error that ended a request before it became a call, in the shape of a result.
+pub fn refusal(code: ErrorCode, message: &str, trace_id: &str) -> String {
     let error = SkillError::new(code, message);
     result(&SkillResult {
         trace_id: trace_id.to_owned(),
@@ -177,103 +182,17 @@ pub(crate) fn refusal(code: ErrorCode, message: &str, trace_id: &str) -> String 
     })
 }
 
-/// An event's name and its data, as a server-sent event has them.
-pub(crate) fn event(event: &InvokeEvent) -> (&'static str, String) {
-    let call_id = &event.call_id;
-    match &event.event {
-        Some(Event::Accepted(it)) => {
-            ("accepted", json!({"call_id": call_id, "trace_id": it.trace_id, "version": it.version}).to_string())
-        }
-        Some(Event::Progress(it)) => {
-            let fraction = (it.fraction >= 0.0).then_some(it.fraction);
-            ("progress", json!({"call_id": call_id, "fraction": fraction, "message": it.message}).to_string())
-        }
-        Some(Event::Log(it)) => {
-            ("log", json!({"call_id": call_id, "level": it.level, "message": it.message}).to_string())
-        }
-        Some(Event::Partial(it)) => {
-            #[derive(Serialize)]
-            struct PartialJson<'a> {
-                call_id: &'a str,
-                data: Option<&'a RawValue>,
-            }
-            ("partial", to_string(&PartialJson { call_id, data: serde_json::from_str(&it.data_json).ok() }))
-        }
-        Some(Event::InputRequired(_) | Event::Artifact(_)) => ("unknown", "{}".to_owned()),
-        Some(Event::Result(it)) if !it.rendered_json.is_empty() => ("result", it.rendered_json.clone()),
-        Some(Event::Result(it)) => ("result", result(it)),
-        None => ("unknown", "{}".to_owned()),
-    }
-}
-
-/// An event as one line of JSON, with its name as `event`.
-pub fn event_line(it: &InvokeEvent) -> String {
-    let (name, data) = event(it);
-    format!("{{\"event\":\"{name}\",\"data\":{data}}}\n")
-}
-
-/// A skill, with its schemas.
-pub fn skill(skill: &Skill) -> Value {
-    let schema = |text: &str| serde_json::from_str::<Value>(text).unwrap_or_default();
-    let status = match skill.status() {
-        SkillStatus::Available => "available",
-        SkillStatus::Unavailable | SkillStatus::Unspecified => "unavailable",
-    };
-    json!({
-        "id": skill.id,
-        "version": skill.version,
-        "description": skill.description,
-        "runner": skill.runner,
-        "toolset": skill.toolset,
-        "status": status,
-        "status_reason": skill.status_reason,
-        "workers": skill.workers,
-        "timeout_ms": (skill.timeout_ms > 0).then_some(skill.timeout_ms),
-        "idempotent": skill.idempotent,
-        "destructive": skill.destructive,
-        "session_affinity": skill.session_affinity,
-        "input_schema": schema(&skill.input_schema_json),
-        "output_schema": schema(&skill.output_schema_json),
-        "examples": skill.example_inputs_json.iter().map(|text| schema(text)).collect::<Vec<_>>(),
-    })
-}
-
-/// Exported tools, in the dialect that was asked for.
-pub fn tools(response: &ExportToolsResponse, dialect: Dialect) -> String {
-    let tools: Vec<&RawValue> = response.tools_json.iter().filter_map(|text| serde_json::from_str(text).ok()).collect();
-    #[derive(Serialize)]
-    struct Tools<'a> {
-        dialect: &'a str,
-        tools: Vec<&'a RawValue>,
-        skill_ids: BTreeMap<&'a str, &'a str>,
-        disabled: Vec<Value>,
-        notes: &'a [String],
-    }
-    let disabled = response.disabled.iter().map(|it| {
-        let retry_after_ms = (it.retry_after_ms > 0).then_some(it.retry_after_ms);
-        json!({ "skill_id": it.skill_id, "reason": it.reason, "retry_after_ms": retry_after_ms })
-    });
-    to_string(&Tools {
-        dialect: dialect.name(),
-        tools,
-        skill_ids: response.skill_ids.iter().map(|(name, id)| (name.as_str(), id.as_str())).collect(),
-        disabled: disabled.collect(),
-        notes: &response.notes,
-    })
-}
-
-fn to_string(value: &impl Serialize) -> String {
-    // Every type here is plain data with string keys, which can always be written.
-    serde_json::to_string(value).unwrap_or_default()
-}
-
 fn is_zero(value: &u64) -> bool {
     *value == 0
 }
 
 #[cfg(test)]
 mod tests {
+    use serde_json::{Value, json};
+
     use super::*;
+    use crate::v1::Artifact;
+    use crate::v1::artifact::Content;
 
     fn success(truncated: bool) -> SkillResult {
         SkillResult {
@@ -306,14 +225,27 @@ mod tests {
 
     #[test]
     fn the_status_envelope_has_an_error_if_and_only_if_it_failed() {
-        let input = Input::Json("{\"text\":\"x\"}".into());
-        let body = parse(&status_envelope(&success(false), &input));
+        let input = "{\"text\":\"x\"}";
+        let body = parse(&status_envelope(&success(false), input));
         assert_eq!(body["status"], "success");
         assert_eq!(body["context"]["params_input"], json!({"text": "x"}));
         assert!(body.get("error").is_none());
-        assert_eq!(parse(&status_envelope(&success(true), &input))["status"], "partial");
+        assert_eq!(parse(&status_envelope(&success(true), input))["status"], "partial");
         let failed = SkillResult { error: Some(SkillError::new(ErrorCode::Timeout, "late")), ..SkillResult::default() };
-        let body = parse(&status_envelope(&failed, &input));
+        let body = parse(&status_envelope(&failed, input));
         assert_eq!((&body["status"], &body["error"]["type"]), (&json!("error"), &json!("execution_error")));
+    }
+
+    #[test]
+    fn both_envelopes_list_artifacts_and_omit_an_empty_list() {
+        let artifact =
+            Artifact { id: "1".to_owned(), content: Some(Content::Handle("h".to_owned())), ..Artifact::default() };
+        let with = SkillResult { artifacts: vec![artifact], ..success(false) };
+        for body in [result(&with), status_envelope(&with, "{}")] {
+            assert_eq!(parse(&body)["artifacts"][0]["handle"], "h", "{body}");
+        }
+        for body in [result(&success(false)), status_envelope(&success(false), "{}")] {
+            assert!(parse(&body).get("artifacts").is_none(), "{body}");
+        }
     }
 }

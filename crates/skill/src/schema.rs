@@ -5,10 +5,9 @@
 
 use std::collections::{HashMap, HashSet};
 
+use openskill_proto::json;
+use openskill_proto::limits::MAX_JSON_DEPTH;
 use serde_json::{Map, Value};
-
-use crate::json;
-use crate::limits::MAX_JSON_DEPTH;
 
 /// The largest schema, as JSON text in bytes.
 pub const MAX_SCHEMA_BYTES: usize = 256 * 1024;

@@ -1,4 +1,4 @@
-//! Where a worker listens: TCP, or a unix socket. One listener a shard.
+//! Addresses to listen on, and one bound listener for each shard.
 
 use std::net::{SocketAddr, TcpListener};
 use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _};
@@ -9,10 +9,10 @@ use std::str::FromStr;
 use rustix::event::{Timespec, poll};
 use socket2::{Domain, Protocol, Socket, Type};
 
-/// Connections that may wait to be accepted.
+/// How many connections may wait to be accepted, for each listener.
 const BACKLOG: i32 = 1024;
 
-/// An address to listen at: `127.0.0.1:9000` or `unix:/path`.
+/// An address to listen on: `127.0.0.1:9000` or `unix:/path`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Address {
     /// TCP.
@@ -21,9 +21,9 @@ pub enum Address {
     Unix(PathBuf),
 }
 
-/// Why an address can't be read.
+/// The text is not an address.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("'{0}' is no address to listen at: write HOST:PORT with a numeric host, or unix:/path")]
+#[error("'{0}' is not an address to listen on: write HOST:PORT with a numeric host, or unix:/path")]
 pub struct AddressError(String);
 
 impl FromStr for Address {
@@ -47,7 +47,7 @@ impl std::fmt::Display for Address {
     }
 }
 
-/// A bound listener, not yet tied to a runtime.
+/// A bound listener, not yet registered with a runtime.
 #[derive(Debug)]
 pub enum Listener {
     /// TCP.
@@ -56,25 +56,29 @@ pub enum Listener {
     Unix(UnixListener),
 }
 
-/// How often, and how far apart in nanoseconds, a socket that somebody answers at is looked at before it is given up: for
-/// half a second. Nothing else is done meanwhile: the worker has not begun.
-const LOOKS: usize = 25;
-const STEP_NS: i64 = 20_000_000;
+/// How often, and how far apart in nanoseconds, a socket that still answers is probed before `bind` gives up: half a second
+/// in all. The wait blocks the thread; nothing else runs before a worker listens.
+const PROBES: usize = 25;
+const PROBE_INTERVAL_NS: i64 = 20_000_000;
 
 /// Binds one listener for each shard. TCP shards share the port by `SO_REUSEPORT`; unix shards share one socket.
 ///
-/// A socket file that nobody answers at, left by a worker that was killed, is replaced. The new one is its owner's alone.
+/// A socket file that nobody answers at, left by a killed process, is replaced. Only its owner may connect to the new one.
 ///
 /// # Errors
 /// The address is in use, or may not be bound.
 pub fn bind(address: &Address, shards: usize) -> std::io::Result<Vec<Listener>> {
     match address {
-        Address::Tcp(address) => bind_tcp(*address, shards),
+        Address::Tcp(address) => Ok(bind_tcp(*address, shards)?.into_iter().map(Listener::Tcp).collect()),
         Address::Unix(path) => bind_unix(path, shards),
     }
 }
 
-fn bind_tcp(mut address: SocketAddr, shards: usize) -> std::io::Result<Vec<Listener>> {
+/// Binds one TCP listener for each shard. With port 0, all of them share the free port that the first one gets.
+///
+/// # Errors
+/// The address is in use, or may not be bound.
+pub fn bind_tcp(mut address: SocketAddr, shards: usize) -> std::io::Result<Vec<TcpListener>> {
     let mut listeners = Vec::with_capacity(shards);
     for _ in 0..shards {
         let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
@@ -86,22 +90,21 @@ fn bind_tcp(mut address: SocketAddr, shards: usize) -> std::io::Result<Vec<Liste
         socket.bind(&address.into())?;
         socket.listen(BACKLOG)?;
         let listener = TcpListener::from(socket);
-        // Port 0 means any free one; the other shards then need the one that was given.
         address = listener.local_addr()?;
-        listeners.push(Listener::Tcp(listener));
+        listeners.push(listener);
     }
     Ok(listeners)
 }
 
 fn bind_unix(path: &Path, shards: usize) -> std::io::Result<Vec<Listener>> {
     let is_socket = || std::fs::symlink_metadata(path).is_ok_and(|it| it.file_type().is_socket());
-    // A child that a killed worker was about to start holds the worker's socket until it has become its program.
-    for _ in 0..LOOKS {
+    // A child that a killed worker was starting inherits the worker's socket until it executes its own program.
+    for _ in 0..PROBES {
         if !is_socket() || UnixStream::connect(path).is_err() {
             break;
         }
-        let step = Timespec { tv_sec: 0, tv_nsec: STEP_NS };
-        let _ = poll(&mut [], Some(&step));
+        let interval = Timespec { tv_sec: 0, tv_nsec: PROBE_INTERVAL_NS };
+        let _ = poll(&mut [], Some(&interval));
     }
     if is_socket() && UnixStream::connect(path).is_err() {
         std::fs::remove_file(path)?;
@@ -122,7 +125,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_read_back_as_they_were_written() {
+    fn addresses_round_trip() {
         for text in ["127.0.0.1:9000", "[::1]:9000", "unix:/run/openskill/w.sock"] {
             assert_eq!(text.parse::<Address>().unwrap().to_string(), text);
         }
@@ -131,8 +134,8 @@ mod tests {
         }
     }
 
-    #[tokio::test]
-    async fn a_dead_workers_socket_is_replaced_and_a_living_ones_is_not() {
+    #[test]
+    fn a_dead_process_socket_is_replaced_and_a_live_one_is_not() {
         let path = std::env::temp_dir().join(format!("openskill-listen-{}.sock", std::process::id()));
         let address = Address::Unix(path.clone());
         let first = bind(&address, 1).unwrap();

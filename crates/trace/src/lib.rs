@@ -1,30 +1,30 @@
-//! Between our trace context and the spans of OpenTelemetry. The exporter is set up by whoever owns the process; with
-//! none, spans have no context and the caller's is passed on.
+//! Puts `tracing` spans into the OpenTelemetry trace that a call belongs to.
+//!
+//! The binary sets the exporter up. Without one, spans have no context, and the caller's context is passed on as it came.
 
 use std::cell::Cell;
 
+use openskill_proto::trace::{Trace, TraceContext};
 use opentelemetry::trace::{SpanContext, SpanId, TraceContextExt as _, TraceFlags, TraceId, TraceState};
 use tracing_opentelemetry::OpenTelemetrySpanExt as _;
-
-use super::{Trace, TraceContext};
 
 thread_local! {
     static ROOT: Cell<Option<[u8; 16]>> = const { Cell::new(None) };
 }
 
-/// Puts a span where the call stands: under the caller's span, or at the root of the trace that the call's id names.
-pub fn place(span: &tracing::Span, trace: &Trace) {
+/// Makes `span` a child of the caller's span, or the root of the trace that the call's id names.
+pub fn attach(span: &tracing::Span, trace: &Trace) {
     if trace.has_parent {
         set_parent(span, trace.context);
     } else {
-        // The exporter's id generator asks for this id when the span starts, which reading its context makes it do.
+        // Reading the context starts the span, and the exporter's id generator then asks for this id.
         ROOT.set(Some(trace.context.trace_id));
         let _ = span.context();
         ROOT.set(None);
     }
 }
 
-/// Puts a span under a span of another process.
+/// Makes `span` a child of another process's span.
 pub fn set_parent(span: &tracing::Span, parent: TraceContext) {
     let parent = SpanContext::new(
         TraceId::from_bytes(parent.trace_id),
@@ -33,11 +33,11 @@ pub fn set_parent(span: &tracing::Span, parent: TraceContext) {
         true,
         TraceState::default(),
     );
-    // Fails only where nothing records spans, and then there is nothing to place.
+    // Fails only if nothing records spans.
     let _ = span.set_parent(opentelemetry::Context::new().with_remote_span_context(parent));
 }
 
-/// Where a span stands, if anything records it.
+/// The span's own trace context. None if nothing records spans.
 pub fn context_of(span: &tracing::Span) -> Option<TraceContext> {
     let context = span.context();
     let span = context.span().span_context().clone();
@@ -48,7 +48,7 @@ pub fn context_of(span: &tracing::Span) -> Option<TraceContext> {
     })
 }
 
-/// The trace id that the span now starting at the root must have, if a call asked for one. For id generators.
-pub fn wanted_root() -> Option<[u8; 16]> {
+/// For the exporter's id generator: the trace id that the root span being started must have, if [`attach`] set one.
+pub fn requested_trace_id() -> Option<[u8; 16]> {
     ROOT.get()
 }

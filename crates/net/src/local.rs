@@ -1,8 +1,8 @@
-//! A unix socket that wakes its owner only for what is waited for.
+//! A unix socket that wakes its task only for the readiness it waits for.
 //!
-//! Asked whether a socket can be read or written, the kernel tells both; and a unix socket becomes "writable" each time the
-//! other side has read something. So each message that was sent would wake its sender once for nothing, which costs more
-//! than sending it. Here the socket is watched for reading; for writing only while a write has to wait.
+//! A socket registered for both directions reports both, and a unix socket becomes writable each time the peer reads. So each
+//! message would wake its sender once for nothing, which costs more than sending it. This socket is registered for reading,
+//! and for writing only while a write has to wait.
 
 use std::io::{ErrorKind, IoSlice, Read as _, Result, Write as _};
 use std::net::Shutdown;
@@ -14,31 +14,34 @@ use std::task::{Context, Poll, ready};
 use tokio::io::unix::AsyncFd;
 use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 
-/// The socket.
+/// A connected unix socket.
 #[derive(Debug)]
 pub struct LocalStream {
-    /// Watched for reading.
+    /// Registered for reading.
     stream: AsyncFd<UnixStream>,
-    /// The same socket under another number, watched for writing: there since a write had to wait.
+    /// A duplicate of the descriptor, registered for writing while a write has to wait.
     writable: Option<AsyncFd<OwnedFd>>,
 }
 
 #[allow(
     deprecated,
-    reason = "deprecated for what may close its descriptor while it is watched; a socket of our own keeps it"
+    reason = "deprecated for types that may close their descriptor while it is registered; this socket keeps its own"
 )]
-fn watched<T: AsRawFd>(socket: T, interest: Interest) -> Result<AsyncFd<T>> {
+fn register<T: AsRawFd>(socket: T, interest: Interest) -> Result<AsyncFd<T>> {
     AsyncFd::with_interest(socket, interest)
 }
 
 impl LocalStream {
-    /// Within a tokio runtime.
+    /// Registers the socket with the current runtime.
     ///
     /// # Errors
-    /// The system's, if the socket can't be watched.
+    /// The socket can't be registered.
+    ///
+    /// # Panics
+    /// Outside of a tokio runtime.
     pub fn new(stream: UnixStream) -> Result<Self> {
         stream.set_nonblocking(true)?;
-        Ok(Self { stream: watched(stream, Interest::READABLE)?, writable: None })
+        Ok(Self { stream: register(stream, Interest::READABLE)?, writable: None })
     }
 
     fn poll_write_with(
@@ -57,11 +60,11 @@ impl LocalStream {
                     Some(mut guard) => guard.clear_ready(),
                     None => {
                         let second = OwnedFd::from(self.stream.get_ref().try_clone()?);
-                        self.writable = Some(watched(second, Interest::WRITABLE)?);
+                        self.writable = Some(register(second, Interest::WRITABLE)?);
                     }
                 },
                 written => {
-                    // Watched no more: it would wake for each message again.
+                    // Deregistered, or it would wake the task for each message again.
                     self.writable = None;
                     return Poll::Ready(written);
                 }
@@ -80,7 +83,7 @@ impl AsyncRead for LocalStream {
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) => return Poll::Ready(Err(error)),
                 Ok(count) => {
-                    // Less than there was room for: nothing is left, and what comes next is told anew.
+                    // A short read empties the socket, and the next bytes make it ready again.
                     if 0 < count && count < room {
                         guard.clear_ready();
                     }
@@ -115,7 +118,7 @@ impl AsyncWrite for LocalStream {
 
     fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Result<()>> {
         match self.stream.get_ref().shutdown(Shutdown::Write) {
-            // The other side was quicker.
+            // The peer has closed already.
             Err(error) if error.kind() == ErrorKind::NotConnected => Poll::Ready(Ok(())),
             done => Poll::Ready(done),
         }
@@ -134,14 +137,14 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn more_than_fits_arrives_whole_and_the_end_is_heard() {
+    async fn a_write_larger_than_the_socket_buffer_arrives_whole() {
         let (mut one, mut other) = pair();
         let sent: Vec<u8> = (0..4_000_000_u32).map(|it| it as u8).collect();
         let expected = sent.clone();
         let sending = tokio::spawn(async move {
             one.write_all(&sent).await.unwrap();
             one.shutdown().await.unwrap();
-            // Kept, so that the end that is heard is that of the shutdown.
+            // Returned, so that the peer sees the shutdown and not the drop.
             one
         });
         let mut received = Vec::new();
@@ -151,7 +154,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn messages_go_back_and_forth() {
+    async fn no_write_is_registered_for_small_messages() {
         let (mut one, mut other) = pair();
         let echo = tokio::spawn(async move {
             let mut buffer = [0; 64];

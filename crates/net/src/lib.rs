@@ -1,0 +1,11 @@
+//! What every openskill server needs around its protocol: it knows sockets, threads and shutdown, and no messages.
+//!
+//! - [`listen`]: addresses, and one bound listener for each shard
+//! - [`shards`]: one thread with a current-thread runtime for each listener, drained together
+//! - [`linger`]: a connection that delivers its last bytes before it closes
+//! - [`local`]: a unix socket that wakes its task only when it has to
+
+pub mod linger;
+pub mod listen;
+pub mod local;
+pub mod shards;

@@ -1,0 +1,7 @@
+//! What gateway and worker both know of a skill's definition.
+//!
+//! Workers check manifests with it, and gateways check what workers announce: neither trusts the other's schemas.
+//!
+//! - [`schema`]: which JSON Schemas a skill may declare, so that validation takes bounded time
+
+pub mod schema;

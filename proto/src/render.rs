@@ -1,0 +1,15 @@
+//! Results, events and skills as JSON text, for REST, for models and for the command line.
+//!
+//! - `result`: the two envelopes of a result
+//! - `event`: what happens during a call
+//! - `artifact`: what a skill produced beside its data
+//! - `catalog`: skills and exported tools
+
+mod artifact;
+mod catalog;
+mod event;
+mod result;
+
+pub use catalog::{skill, tools};
+pub use event::{event, event_line};
+pub use result::{refusal, result, status_envelope};

@@ -1,0 +1,60 @@
+//! Skills and exported tools as JSON.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+
+use crate::json::to_text;
+use crate::v1::{Dialect, ExportToolsResponse, Skill, SkillStatus};
+
+/// A skill, with its schemas.
+pub fn skill(skill: &Skill) -> Value {
+    let schema = |text: &str| serde_json::from_str::<Value>(text).unwrap_or_default();
+    let status = match skill.status() {
+        SkillStatus::Available => "available",
+        SkillStatus::Unavailable | SkillStatus::Unspecified => "unavailable",
+    };
+    json!({
+        "id": skill.id,
+        "version": skill.version,
+        "description": skill.description,
+        "runner": skill.runner,
+        "toolset": skill.toolset,
+        "status": status,
+        "status_reason": skill.status_reason,
+        "workers": skill.workers,
+        "timeout_ms": (skill.timeout_ms > 0).then_some(skill.timeout_ms),
+        "idempotent": skill.idempotent,
+        "destructive": skill.destructive,
+        "session_affinity": skill.session_affinity,
+        "input_schema": schema(&skill.input_schema_json),
+        "output_schema": schema(&skill.output_schema_json),
+        "examples": skill.example_inputs_json.iter().map(|text| schema(text)).collect::<Vec<_>>(),
+    })
+}
+
+/// Exported tools, in the dialect of the request.
+pub fn tools(response: &ExportToolsResponse, dialect: Dialect) -> String {
+    let tools: Vec<&RawValue> = response.tools_json.iter().filter_map(|text| serde_json::from_str(text).ok()).collect();
+    #[derive(Serialize)]
+    struct Tools<'a> {
+        dialect: &'a str,
+        tools: Vec<&'a RawValue>,
+        skill_ids: BTreeMap<&'a str, &'a str>,
+        disabled: Vec<Value>,
+        notes: &'a [String],
+    }
+    let disabled = response.disabled.iter().map(|it| {
+        let retry_after_ms = (it.retry_after_ms > 0).then_some(it.retry_after_ms);
+        json!({ "skill_id": it.skill_id, "reason": it.reason, "retry_after_ms": retry_after_ms })
+    });
+    to_text(&Tools {
+        dialect: dialect.name(),
+        tools,
+        skill_ids: response.skill_ids.iter().map(|(name, id)| (name.as_str(), id.as_str())).collect(),
+        disabled: disabled.collect(),
+        notes: &response.notes,
+    })
+}
