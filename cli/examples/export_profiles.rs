@@ -1,12 +1,12 @@
-//! Exports tools in every dialect and holds the schemas to meta-schemas of what providers take.
+//! Exports tools in every dialect and validates the schemas against profiles of what providers accept.
 //!
 //! ```text
 //! cargo run --release -p openskill --example export_profiles -- PROFILES SKILLS FILE...
 //! ```
 //!
 //! `PROFILES` is a folder of JSON Schema profiles in YAML (`openai_202602.yaml` and others), `SKILLS` a folder of manifests
-//! whose toolsets are exported, each `FILE` a tool list as MCP's `tools/list` gives it. Exits with 1 if any schema does not
-//! fit.
+//! whose toolsets are exported, and each `FILE` a tool list as returned by MCP's `tools/list`. Exits with 1 if any schema
+//! does not match its profile.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command line tool")]
 
 use std::path::{Path, PathBuf};
@@ -17,7 +17,7 @@ use openskill_gateway::export::{Dialect, Exported, Tool, export};
 use openskill_worker::manifest::{Manifest, Rules, Toolset};
 use serde_json::{Value, json};
 
-/// A tool as it is stored.
+/// A tool to export.
 struct Stored {
     name: String,
     description: String,
@@ -49,11 +49,11 @@ fn run(profiles: &Path, skills: &Path, files: &[PathBuf]) -> Result<usize, Strin
         lists.push((file.file_name().unwrap_or_default().to_string_lossy().into_owned(), mcp_list(file)?));
     }
     let mut failures = 0;
-    println!("{:<32}{:>6}{:>9}{:>9}", "list", "tools", "schemas", "unfit");
+    println!("{:<32}{:>6}{:>9}{:>9}", "list", "tools", "schemas", "invalid");
     for (name, tools) in &lists {
-        let (mut checked, mut unfit) = (0, 0);
+        let (mut checked, mut invalid) = (0, 0);
         for dialect in Dialect::ALL {
-            let held_to: &[&Validator] = match dialect {
+            let profiles_of_dialect: &[&Validator] = match dialect {
                 Dialect::OpenAi | Dialect::OpenAiResponses => &[&openai],
                 Dialect::Gemini => &[&gemini, &gemini_old],
                 Dialect::DashScope => &[&openai, &minimal, &gemini],
@@ -61,13 +61,13 @@ fn run(profiles: &Path, skills: &Path, files: &[PathBuf]) -> Result<usize, Strin
             };
             for strict in [false, true] {
                 let exported = export(&borrowed(tools), dialect, strict);
-                let (count, wrong) = check(&exported, dialect, held_to);
+                let (count, wrong) = check(&exported, dialect, profiles_of_dialect);
                 checked += count;
-                unfit += wrong;
+                invalid += wrong;
             }
         }
-        println!("{name:<32}{:>6}{checked:>9}{unfit:>9}", tools.len());
-        failures += unfit;
+        println!("{name:<32}{:>6}{checked:>9}{invalid:>9}", tools.len());
+        failures += invalid;
     }
     Ok(failures)
 }
@@ -87,13 +87,13 @@ fn borrowed(tools: &[Stored]) -> Vec<Tool<'_>> {
         .collect()
 }
 
-/// How many schemas were looked at, and how many do not fit.
+/// Counts the schemas that were checked, and those that are invalid.
 fn check(exported: &Exported, dialect: Dialect, profiles: &[&Validator]) -> (usize, usize) {
-    let (mut count, mut wrong) = (0, 0);
+    let (mut count, mut invalid) = (0, 0);
     for text in &exported.tools {
         let Ok(tool) = serde_json::from_str::<Value>(text) else {
-            println!("{dialect:?}: no JSON: {text}");
-            wrong += 1;
+            println!("{dialect:?}: invalid JSON: {text}");
+            invalid += 1;
             continue;
         };
         let pointer = match dialect {
@@ -104,48 +104,49 @@ fn check(exported: &Exported, dialect: Dialect, profiles: &[&Validator]) -> (usi
         };
         let Some(schema) = tool.pointer(pointer) else { continue };
         count += 1;
-        let mut complaints: Vec<String> = Vec::new();
+        let mut problems: Vec<String> = Vec::new();
         if let Err(error) = jsonschema::draft202012::meta::validate(schema) {
-            complaints.push(error.to_string());
+            problems.push(error.to_string());
         }
         for profile in profiles {
-            complaints.extend(profile.iter_errors(schema).map(|it| format!("{} at {}", it, it.instance_path())));
+            problems.extend(profile.iter_errors(schema).map(|it| format!("{} at {}", it, it.instance_path())));
         }
         let strict = tool.get("strict").or_else(|| tool.pointer("/function/strict")) == Some(&Value::Bool(true));
         if strict {
-            complaints.extend(strict_complaints(schema, dialect));
+            problems.extend(strict_problems(schema, dialect));
         }
-        if !complaints.is_empty() {
-            println!("{dialect:?}: {tool}\n    {}", complaints.join("\n    "));
-            wrong += 1;
+        if !problems.is_empty() {
+            println!("{dialect:?}: {tool}\n    {}", problems.join("\n    "));
+            invalid += 1;
         }
     }
-    (count, wrong)
+    (count, invalid)
 }
 
-/// What the profiles don't say: OpenAI wants every property required; Anthropic takes no bounds and wants objects closed.
-fn strict_complaints(schema: &Value, dialect: Dialect) -> Vec<String> {
-    let mut complaints = Vec::new();
+/// What the profiles do not check: OpenAI requires every property, Anthropic accepts no bounds, and both require closed
+/// objects.
+fn strict_problems(schema: &Value, dialect: Dialect) -> Vec<String> {
+    let mut problems = Vec::new();
     if let Some(properties) = schema.get("properties").and_then(Value::as_object) {
         let required = schema["required"].as_array().map_or(0, Vec::len);
         if dialect != Dialect::Anthropic && required != properties.len() {
-            complaints.push("not every property is required".to_owned());
+            problems.push("not every property is required".to_owned());
         }
         if schema["additionalProperties"] != json!(false) {
-            complaints.push("an object is not closed".to_owned());
+            problems.push("an object is not closed".to_owned());
         }
-        complaints.extend(properties.values().flat_map(|it| strict_complaints(it, dialect)));
+        problems.extend(properties.values().flat_map(|it| strict_problems(it, dialect)));
     }
     if dialect == Dialect::Anthropic {
         let refused =
             ["minimum", "maximum", "multipleOf", "minLength", "maxLength", "maxItems", "pattern", "uniqueItems"];
-        complaints
-            .extend(refused.iter().filter(|it| schema.get(**it).is_some()).map(|it| format!("{it} is not taken")));
+        problems
+            .extend(refused.iter().filter(|it| schema.get(**it).is_some()).map(|it| format!("{it} is not accepted")));
     }
     let inner =
         schema.get("items").into_iter().chain(schema.get("anyOf").and_then(Value::as_array).into_iter().flatten());
-    complaints.extend(inner.flat_map(|it| strict_complaints(it, dialect)));
-    complaints
+    problems.extend(inner.flat_map(|it| strict_problems(it, dialect)));
+    problems
 }
 
 fn read_profile(file: &Path) -> Result<Validator, String> {
@@ -154,7 +155,7 @@ fn read_profile(file: &Path) -> Result<Validator, String> {
     jsonschema::validator_for(&schema).map_err(|error| format!("{}: {error}", file.display()))
 }
 
-/// The skills of every toolset of a skill folder.
+/// The skills of every toolset in a skill folder.
 fn toolsets(skills: &Path) -> Result<Vec<Stored>, String> {
     let mut tools = Vec::new();
     for folder in listed(skills)? {

@@ -1,12 +1,12 @@
-//! Runs recorded tool calls of models through the argument preparation and counts what becomes of them.
+//! Prepares the arguments of recorded model calls and counts the outcomes.
 //!
 //! ```text
 //! cargo run --release -p openskill-gateway --example evaluate_arguments -- FOLDER [--list]
 //! ```
 //!
-//! `FOLDER` holds `real_calls_invalid.jsonl` and `real_calls_valid.jsonl`: one call a line, `{"name", "arguments" (text as
+//! `FOLDER` contains `real_calls_invalid.jsonl` and `real_calls_valid.jsonl`: one call per line, `{"name", "arguments" (text as
 //! the model wrote it), "tools" (name to JSON Schema), "gold" (name to parameter to allowed values), "classes", "model"}`.
-//! Exits with 1 if a valid call was changed, or a repair broke what was right.
+//! Exits with 1 if a valid call was changed, or a repair broke a correct field.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command line tool")]
 
 use std::collections::BTreeMap;
@@ -27,7 +27,7 @@ struct Call {
     classes: Vec<String>,
 }
 
-/// What became of the calls of one class.
+/// The outcomes of the calls of one class.
 #[derive(Default)]
 struct Count {
     calls: usize,
@@ -35,7 +35,7 @@ struct Count {
     gold_correct: usize,
     feedback: usize,
     feedback_with_example: usize,
-    as_it_came: usize,
+    unchanged: usize,
     broken: usize,
 }
 
@@ -62,7 +62,7 @@ fn main() -> ExitCode {
     let broken = report(&counts);
     println!();
     println!("valid calls: {}, changed: {changed} (must be 0)", valid.len());
-    println!("repaired calls that contradict the gold where the untouched field matched: {broken} (must be 0)");
+    println!("repaired calls with a correct field made wrong: {broken} (must be 0)");
     if changed + broken == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
@@ -87,24 +87,24 @@ fn passes_unchanged(call: &Call) -> bool {
 fn tally(call: &Call, count: &mut Count, list: bool) {
     count.calls += 1;
     let Some(definition) = define(call) else {
-        // The gateway answers NOT_FOUND and names a near skill.
+        // The gateway answers NOT_FOUND and suggests a similar skill.
         count.feedback += 1;
         return;
     };
     match definition.prepare(&call.arguments, Policy::Repair) {
-        Ok(prepared) if prepared.repairs.is_empty() => count.as_it_came += 1,
+        Ok(prepared) if prepared.repairs.is_empty() => count.unchanged += 1,
         Ok(prepared) => {
             count.repaired += 1;
-            let last: Value = serde_json::from_str(&prepared.text).unwrap_or_default();
-            let correct = entries(call).iter().any(|gold| is_correct(gold, &last));
-            let first: Value = serde_json::from_str(&call.arguments).unwrap_or_default();
-            let broken = breaks(call, &first, &last);
+            let after: Value = serde_json::from_str(&prepared.text).unwrap_or_default();
+            let correct = entries(call).iter().any(|gold| is_correct(gold, &after));
+            let before: Value = serde_json::from_str(&call.arguments).unwrap_or_default();
+            let broken = breaks(call, &before, &after);
             count.gold_correct += usize::from(correct);
             count.broken += usize::from(broken);
             if list && !correct {
                 let kinds: Vec<_> = prepared.repairs.iter().map(|it| it.kind.name()).collect();
                 println!(
-                    "not as the gold: {} {} -> {} ({})",
+                    "not the expected call: {} {} -> {} ({})",
                     call.model,
                     call.arguments,
                     prepared.text,
@@ -127,7 +127,7 @@ fn tally(call: &Call, count: &mut Count, list: bool) {
 }
 
 fn report(counts: &BTreeMap<String, Count>) -> usize {
-    let head = ["class", "calls", "repaired", "gold-correct", "feedback", "with example", "as it came"];
+    let head = ["class", "calls", "repaired", "gold-correct", "feedback", "with example", "unchanged"];
     println!(
         "{:<32}{:>7}{:>10}{:>14}{:>10}{:>14}{:>12}",
         head[0], head[1], head[2], head[3], head[4], head[5], head[6]
@@ -140,7 +140,7 @@ fn report(counts: &BTreeMap<String, Count>) -> usize {
         all.gold_correct += it.gold_correct;
         all.feedback += it.feedback;
         all.feedback_with_example += it.feedback_with_example;
-        all.as_it_came += it.as_it_came;
+        all.unchanged += it.unchanged;
         all.broken += it.broken;
     }
     line("all", &all);
@@ -150,7 +150,7 @@ fn report(counts: &BTreeMap<String, Count>) -> usize {
 fn line(class: &str, it: &Count) {
     println!(
         "{class:<32}{:>7}{:>10}{:>14}{:>10}{:>14}{:>12}",
-        it.calls, it.repaired, it.gold_correct, it.feedback, it.feedback_with_example, it.as_it_came
+        it.calls, it.repaired, it.gold_correct, it.feedback, it.feedback_with_example, it.unchanged
     );
 }
 
@@ -163,8 +163,8 @@ fn entries(call: &Call) -> Vec<&Map<String, Value>> {
     call.gold.iter().filter(|(name, _)| fits(name)).filter_map(|(_, gold)| gold.as_object()).collect()
 }
 
-/// Whether a call is what the gold asks for: every parameter one of its allowed values; `""` among them means that it may
-/// be left out.
+/// Whether a call is one that the gold data accepts: every parameter has one of its allowed values. `""` among them means
+/// that the parameter may be omitted.
 fn is_correct(gold: &Map<String, Value>, call: &Value) -> bool {
     let Some(call) = call.as_object() else { return false };
     let known = call.keys().all(|key| gold.contains_key(key));
@@ -194,17 +194,17 @@ fn same(gold: &Value, value: &Value) -> bool {
     }
 }
 
-/// Text without what the gold's makers do not tell apart: case, blanks, some punctuation.
+/// Text without what the gold data ignores: case, spaces, some punctuation.
 fn letters(text: &str) -> String {
     text.chars().filter(|it| !" ,./-_*^".contains(*it)).flat_map(char::to_lowercase).collect()
 }
 
-/// Whether a field that was right as the model wrote it is wrong after the repair.
-fn breaks(call: &Call, first: &Value, last: &Value) -> bool {
+/// Whether a field that was correct as the model wrote it is wrong after the repair.
+fn breaks(call: &Call, before: &Value, after: &Value) -> bool {
     let entries = entries(call);
-    let right = |name: &str, value: Option<&Value>| {
+    let is_correct = |name: &str, value: Option<&Value>| {
         entries.iter().filter_map(|gold| gold.get(name)).any(|allowed| field_fits(allowed, value))
     };
     let names = entries.iter().flat_map(|gold| gold.keys());
-    names.into_iter().any(|name| right(name, first.get(name)) && !right(name, last.get(name)))
+    names.into_iter().any(|name| is_correct(name, before.get(name)) && !is_correct(name, after.get(name)))
 }

@@ -4,8 +4,8 @@
 //! cargo run --release -p openskill-gateway --example json_schema_suite -- tests/draft2020-12
 //! ```
 //!
-//! Required cases are the files of the folder itself, without `optional/`. A case whose schema refers to a document that
-//! would have to be fetched is counted apart: openskill fetches nothing. Exits with 1 if another case fails.
+//! It runs the required cases: the files of the folder itself, without `optional/`. Cases whose schema refers to a remote
+//! document are counted separately, because openskill fetches nothing. Exits with 1 if any other case fails.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command line tool")]
 
 use std::path::{Path, PathBuf};
@@ -33,7 +33,7 @@ struct Case {
 struct Count {
     passed: usize,
     failed: usize,
-    to_fetch: usize,
+    remote: usize,
 }
 
 fn main() -> ExitCode {
@@ -49,10 +49,7 @@ fn main() -> ExitCode {
             return ExitCode::from(2);
         }
     }
-    println!(
-        "passed {}, failed {}, refused because they would have to fetch {}",
-        count.passed, count.failed, count.to_fetch
-    );
+    println!("passed {}, failed {}, refused for remote references {}", count.passed, count.failed, count.remote);
     if count.failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
@@ -68,7 +65,7 @@ fn run(file: &Path, count: &mut Count) {
     let groups: Vec<Group> = match std::fs::read(file).map(|bytes| serde_json::from_slice(&bytes)) {
         Ok(Ok(groups)) => groups,
         other => {
-            println!("{}: can't be read: {:?}", file.display(), other.err());
+            println!("{}: cannot be read: {:?}", file.display(), other.err());
             count.failed += 1;
             return;
         }
@@ -91,7 +88,7 @@ fn run(file: &Path, count: &mut Count) {
             }
             Err(refused) if refused.to_string().contains("http") => {
                 println!("{name}: {}: not fetched: {refused}", group.description);
-                count.to_fetch += group.tests.len();
+                count.remote += group.tests.len();
             }
             Err(refused) => {
                 println!("{name}: {}: {refused}", group.description);

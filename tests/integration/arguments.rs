@@ -67,12 +67,12 @@ async fn a_call_that_can_not_be_repaired_is_answered_with_feedback_and_runs_noth
     let error = &answer.json()["error"];
     let message = error["message"].as_str().unwrap();
     assert!(
-        message.contains("\"task\" is missing: a string") && message.contains("did you mean \"task\"?"),
+        message.contains("\"task\" is missing (expected a string)") && message.contains("(did you mean \"task\"?)"),
         "{message}"
     );
     let violations = error["details"]["violations"].as_array().unwrap();
     let wrong = violations.iter().find(|it| it["path"] == "/max_steps").unwrap();
-    assert_eq!((&wrong["expected"], &wrong["got"]), (&json!("an integer, at least 1"), &json!("\"many\"")));
+    assert_eq!((&wrong["expected"], &wrong["got"]), (&json!("an integer of at least 1"), &json!("\"many\"")));
     let example = error["details"]["example"].clone();
     assert_eq!(answer.json()["meta"]["attempts"], 0);
     assert!(system.call("typed", example).await.json()["meta"]["repairs"].as_array().unwrap().is_empty());

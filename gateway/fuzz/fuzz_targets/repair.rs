@@ -1,5 +1,5 @@
-//! Any text against a schema with something of everything: what comes out fits, is stable, and was changed if and only if
-//! it did not fit before. With a line break in it, the first line is the schema.
+//! Prepares any text against a schema with many features. The result is valid and stable, and was changed if and only if
+//! the text was invalid. If the text has several lines, the first one is the schema.
 #![no_main]
 
 use std::sync::LazyLock;

@@ -1,42 +1,43 @@
-//! Text to a JSON object, and what was let pass on the way.
+//! Reads text into a JSON value: strictly, or leniently with a record of what deviated from JSON.
 
 use openskill_proto::json;
-use openskill_proto::limits::MAX_JSON_DEPTH;
 use serde_json::Value;
 
+use super::kind::{Kind, Repair};
 use super::tree::Tree;
-use super::{Kind, Repair};
 
+mod errors;
 pub(super) mod lenient;
 mod strict;
 
-/// The longest text that is read leniently and repaired, and the most it may be once its length is multiplied by its depth.
-/// Models write far less; more is checked, not changed.
+pub(super) use errors::{StrictError, too_deep};
+use lenient::ProseError;
+
+/// The largest text that is read leniently and repaired, in bytes; and the largest product of its length and its depth.
+/// Models write far less. Larger arguments are validated, but not changed.
 pub(super) const MAX_REPAIRED_BYTES: usize = 256 * 1024;
 const MAX_REPAIRED_AREA: usize = 2 * 1024 * 1024;
+
+/// How many layers of string encoding are removed.
+const MAX_ENCODINGS: usize = 3;
 
 /// Whether a text is small enough to be read leniently and repaired.
 pub(super) fn is_small(text: &str) -> bool {
     text.len() <= MAX_REPAIRED_BYTES && text.len() * json::depth(text.as_bytes()) <= MAX_REPAIRED_AREA
 }
 
-/// How often an object may have been written into a string.
-const MAX_ENCODINGS: usize = 3;
-
-/// Text as JSON says it should be: valid, no key twice, no deeper than [`MAX_JSON_DEPTH`].
+/// Reads strict JSON: valid, without duplicate keys, at most [`openskill_proto::limits::MAX_JSON_DEPTH`] deep.
 ///
 /// # Errors
-/// What is wrong, in words, and whether a lenient reading may help.
-pub(super) fn strict(text: &str) -> Result<Value, strict::Fault> {
+/// The reason, and whether [`object`] may be able to read the text.
+pub(super) fn strict(text: &str) -> Result<Value, StrictError> {
     strict::read(text)
 }
 
-pub(super) use strict::Fault;
-
-/// The one object in a text, read leniently, with what was let pass.
+/// Reads the only object in a text leniently, and records how the text deviated from JSON.
 ///
 /// # Errors
-/// There is no such object, more than one, or one that is cut off or ambiguous.
+/// There is no such object or more than one, or it is truncated or ambiguous.
 pub(super) fn object(text: &str) -> Result<(Tree, Vec<Repair>), String> {
     let mut repairs = Vec::new();
     let mut tree = one_value(text, &mut repairs)?;
@@ -49,59 +50,47 @@ pub(super) fn object(text: &str) -> Result<(Tree, Vec<Repair>), String> {
     }
     match tree {
         Tree::Object(_) => Ok((tree, repairs)),
-        other => Err(format!("the arguments must be one JSON object, not {}", name_of(&other))),
+        other => Err(format!("the arguments must be a single JSON object, not {}", type_name(&other))),
     }
 }
 
-/// A value that fills the text, or the one object that stands in it.
+/// The value that fills the text, or the only object in its prose.
 fn one_value(text: &str, repairs: &mut Vec<Repair>) -> Result<Tree, String> {
-    let whole = lenient::whole(text);
-    let fault = match whole {
-        Ok((tree, deviated)) => {
-            if deviated {
+    let error = match lenient::whole(text) {
+        Ok((tree, deviates)) => {
+            if deviates {
                 repairs.push(Repair::new("", Kind::Syntax, Some(quoted(text)), Some(tree.write())));
             }
             return Ok(tree);
         }
-        Err(fault) => fault,
+        Err(error) => error,
     };
-    let (tree, deviated) = lenient::in_prose(text).map_err(|found| match found {
-        lenient::NotOne::None => fault.to_string(),
-        lenient::NotOne::Broken(inner) => inner.to_string(),
-        lenient::NotOne::Several => "there is more than one object: send one call at a time".to_owned(),
+    let (tree, deviates) = lenient::in_prose(text).map_err(|found| match found {
+        ProseError::NoObject => error.to_string(),
+        ProseError::Broken(inner) => inner.to_string(),
+        ProseError::Several => "found more than one object: send one call at a time".to_owned(),
     })?;
     repairs.push(Repair::new("", Kind::Extracted, Some(quoted(text)), Some(tree.write())));
-    if deviated {
+    if deviates {
         repairs.push(Repair::new("", Kind::Syntax, None, Some(tree.write())));
     }
     Ok(tree)
 }
 
-/// Text as a JSON string.
+/// The text as a JSON string.
 fn quoted(text: &str) -> String {
     Value::from(text).to_string()
 }
 
-fn name_of(tree: &Tree) -> &'static str {
+fn type_name(tree: &Tree) -> &'static str {
     match tree {
         Tree::Null => "null",
         Tree::Bool(_) => "a boolean",
         Tree::Number(_) => "a number",
         Tree::Text(_) => "a string",
-        Tree::List(_) => "a list",
+        Tree::List(_) => "an array",
         Tree::Object(_) => "an object",
     }
-}
-
-/// The complaint about a text that nests too deep.
-pub(super) fn too_deep() -> String {
-    format!("the arguments nest deeper than {MAX_JSON_DEPTH} levels")
-}
-
-/// The complaint about a key that stands twice.
-pub(super) fn twice(key: &str) -> String {
-    let shown: String = key.chars().take(60).collect();
-    format!("the key {} stands twice in one object: keep one of them", Value::from(shown))
 }
 
 #[cfg(test)]

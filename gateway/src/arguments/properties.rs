@@ -1,11 +1,11 @@
-//! What has to hold for every call and every schema, tried on many of each.
+//! Properties that hold for every call and every schema, tested with generated ones.
 
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 
 use super::{Definition, Kind, Policy, Prepared, Rules, tool_call};
 
-/// Names that fold into one another, stand for one another, or are wrappers.
+/// Names that fold to the same key, are aliases of one another, or are wrappers.
 const NAMES: [&str; 10] =
     ["max_steps", "maxSteps", "MaxSteps", "task", "query", "input", "arguments", "mode", "Mode", "note"];
 
@@ -113,7 +113,7 @@ fn object() -> impl Strategy<Value = Value> {
     object_schema(any_schema())
 }
 
-/// Every scalar in a value, texts read as what stands in them, too.
+/// Every scalar in a value, including those encoded in its strings.
 fn leaves(value: &Value, found: &mut Vec<Value>) {
     match value {
         Value::Array(items) => items.iter().for_each(|it| leaves(it, found)),
@@ -140,28 +140,28 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 600, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn what_comes_out_fits_and_stays_as_it_is(schema in object(), call in call(), rules in rules()) {
+    fn prepared_arguments_are_valid_and_stable(schema in object(), call in call(), rules in rules()) {
         let definition = Definition::compile(&schema.to_string(), rules, &[]).unwrap();
         let text = call.to_string();
         let declared = super::compile_schema(&schema).unwrap();
         let closed = super::compile_schema(definition.schema().unwrap()).unwrap();
-        let fits = call.is_object() && closed.is_valid(&call);
+        let is_valid = call.is_object() && closed.is_valid(&call);
         match definition.prepare(&text, Policy::Repair) {
             Ok(Prepared { text: out, repairs }) => {
-                prop_assert_eq!(fits, repairs.is_empty(), "changed if and only if it did not fit");
-                prop_assert!(!fits || out == text);
+                prop_assert_eq!(is_valid, repairs.is_empty(), "repaired if and only if it was invalid");
+                prop_assert!(!is_valid || out == text);
                 let value: Value = serde_json::from_str(&out).unwrap();
                 prop_assert!(closed.is_valid(&value) && declared.is_valid(&value), "{}", out);
                 let again = definition.prepare(&out, Policy::Strict).unwrap();
                 prop_assert!(again.repairs.is_empty() && again.text == out);
             }
-            Err(_) => prop_assert!(!fits),
+            Err(_) => prop_assert!(!is_valid),
         }
-        prop_assert_eq!(definition.prepare(&text, Policy::Strict).is_ok(), fits);
+        prop_assert_eq!(definition.prepare(&text, Policy::Strict).is_ok(), is_valid);
     }
 
     #[test]
-    fn nothing_is_made_up(schema in object(), call in call(), rules in rules()) {
+    fn repairs_invent_no_value(schema in object(), call in call(), rules in rules()) {
         let definition = Definition::compile(&schema.to_string(), rules, &[]).unwrap();
         if let Ok(Prepared { text, repairs }) = definition.prepare(&call.to_string(), Policy::Repair) {
             let (mut before, mut after) = (Vec::new(), Vec::new());
@@ -176,7 +176,7 @@ proptest! {
     }
 
     #[test]
-    fn feedback_has_an_example_that_is_right(schema in object(), call in call()) {
+    fn the_example_in_feedback_is_valid(schema in object(), call in call()) {
         let definition = Definition::compile(&schema.to_string(), Rules::default(), &[]).unwrap();
         if let Err(super::Rejected::Unfit(feedback)) = definition.prepare(&call.to_string(), Policy::Repair) {
             prop_assert!(!feedback.violations.is_empty() && !feedback.message().is_empty());
@@ -187,7 +187,7 @@ proptest! {
     }
 
     #[test]
-    fn any_text_is_read_or_refused(text in "[ \\[\\]{}\"',:/*#a-e0-9.\\-\\\\nulTrueNonefals<>_`]{0,60}") {
+    fn any_text_is_read_or_rejected(text in "[ \\[\\]{}\"',:/*#a-e0-9.\\-\\\\nulTrueNonefals<>_`]{0,60}") {
         let definition = Definition::without_schema(Rules::default());
         if let Ok(prepared) = definition.prepare(&text, Policy::Repair) {
             let value: Value = serde_json::from_str(&prepared.text).unwrap();

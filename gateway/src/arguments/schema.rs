@@ -1,42 +1,46 @@
-//! Which schemas are taken, and how they are compiled.
+//! Compiles schemas and looks up what they declare.
 
+use jsonschema::ValidationError;
 use openskill_skill::schema::lookup;
 use serde_json::{Map, Value};
 
-/// A schema that can't be used, and why.
+/// Why a schema cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct SchemaRefused(pub String);
 
-/// Compiles a schema as [`openskill_skill::schema::compile`] does.
+/// Compiles a schema under the limits of [`openskill_skill::schema::compile`].
 ///
 /// # Errors
-/// It can't be used.
+/// The schema is invalid, refers to something outside itself, or has an unsupported regular expression.
 pub fn compile(schema: &Value) -> Result<jsonschema::Validator, SchemaRefused> {
     openskill_skill::schema::compile(schema).map_err(SchemaRefused)
 }
 
-/// The schema that calls are held to: as declared, but closed where it says nothing about further keys.
+/// The schema that calls are validated against: the declared one, closed if it says nothing about additional keys.
 ///
-/// Tool schemas rarely say `additionalProperties: false`, and mean it: a function has the parameters it declares. So an
-/// object schema that has `properties` and is silent about others is closed at its top. One that says
-/// `additionalProperties: true`, or declares no `properties` at all, takes anything. Objects within are as JSON Schema
-/// has them: open.
+/// Tool schemas rarely write `additionalProperties: false` but mean it: a function has the parameters it declares. An
+/// object schema that has `properties` and says nothing about other keys is therefore closed at its top level. One that
+/// says `additionalProperties: true`, or has no `properties`, accepts anything. Nested objects stay open, as JSON Schema
+/// defines them.
 pub(super) fn closed(mut schema: Value) -> Value {
-    // One that refers to its own top would be closed wherever it recurs.
-    let recurs = schema.to_string().contains("\"$ref\":\"#\"");
+    // A schema that refers to its own root would also be closed wherever it recurs.
+    let is_recursive = schema.to_string().contains("\"$ref\":\"#\"");
     let Some(object) = schema.as_object_mut() else { return schema };
     if object.get("additionalProperties") == Some(&Value::Bool(false)) && !object.contains_key("properties") {
-        // It takes nothing. Said like this, the validator names the keys that are too many.
+        // It accepts no keys. With `properties`, the validator names the unexpected ones.
         object.insert("properties".to_owned(), Value::Object(Map::new()));
     }
-    // What an old `dependencies` declares, no keyword sees.
-    let speaks =
+    // `unevaluatedProperties` does not see what the older `dependencies` declares.
+    let open_keywords =
         ["additionalProperties", "unevaluatedProperties", "patternProperties", "propertyNames", "dependencies"];
-    if recurs || !object.contains_key("properties") || speaks.iter().any(|keyword| object.contains_key(*keyword)) {
+    if is_recursive
+        || !object.contains_key("properties")
+        || open_keywords.iter().any(|keyword| object.contains_key(*keyword))
+    {
         return schema;
     }
-    // This one sees the properties that other subschemas of the same object declare.
+    // Unlike `additionalProperties`, `unevaluatedProperties` sees what other subschemas of the same object declare.
     let keyword = if has_applicators(object) { "unevaluatedProperties" } else { "additionalProperties" };
     object.insert(keyword.to_owned(), Value::Bool(false));
     schema
@@ -46,7 +50,7 @@ fn has_applicators(object: &Map<String, Value>) -> bool {
     ["allOf", "anyOf", "oneOf", "if", "$ref", "dependentSchemas"].iter().any(|keyword| object.contains_key(*keyword))
 }
 
-/// What `$ref` leads to, as far as it stays within `root`; the schema itself if it has none.
+/// Follows `$ref` within `root`. Returns the schema itself if it has none.
 pub(super) fn resolved<'a>(root: &'a Value, mut schema: &'a Value) -> &'a Value {
     for _ in 0..16 {
         let target = schema.get("$ref").and_then(Value::as_str).and_then(|it| lookup(root, it));
@@ -58,7 +62,7 @@ pub(super) fn resolved<'a>(root: &'a Value, mut schema: &'a Value) -> &'a Value 
     schema
 }
 
-/// The names that an object schema declares, also by subschemas for the same object.
+/// The property names that an object schema declares, including those of its subschemas for the same object.
 pub(super) fn declared<'a>(root: &'a Value, schema: &'a Value) -> Vec<&'a str> {
     let mut names = Vec::new();
     collect_declared(root, schema, &mut names, 0);
@@ -97,7 +101,8 @@ fn collect_declared<'a>(root: &'a Value, schema: &'a Value, names: &mut Vec<&'a 
     }
 }
 
-/// The subschemas for a property of an object schema, references followed: its own, or those of its parts.
+/// The subschemas for a property of an object schema with references followed: its own, or those of its `allOf`, `anyOf`
+/// and `oneOf` branches.
 pub(super) fn properties<'a>(root: &'a Value, schema: &'a Value, name: &str) -> Vec<&'a Value> {
     let schema = resolved(root, schema);
     if let Some(found) = schema.get("properties").and_then(|it| it.get(name)) {
@@ -107,6 +112,12 @@ pub(super) fn properties<'a>(root: &'a Value, schema: &'a Value, name: &str) -> 
     inner.filter_map(|it| resolved(root, it).get("properties")?.get(name)).map(|it| resolved(root, it)).collect()
 }
 
+/// The subschema that contains the keyword an error is about, if it lies within `root`.
+pub(super) fn failed<'a>(root: &'a Value, error: &ValidationError<'_>) -> Option<&'a Value> {
+    let (parent, _) = error.schema_path().as_str().rsplit_once('/')?;
+    root.pointer(parent)
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -114,7 +125,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_schema_that_is_silent_about_further_keys_is_closed_at_its_top() {
+    fn a_schema_silent_about_additional_keys_is_closed_at_its_top_level() {
         let open = json!({"type": "object", "properties": {"a": {"type": "object", "properties": {}}}});
         assert!(!compile(&closed(open.clone())).unwrap().is_valid(&json!({"b": 1})));
         assert!(compile(&closed(open)).unwrap().is_valid(&json!({"a": {"b": 1}})));
@@ -131,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_fetched_and_no_pattern_goes_back() {
+    fn remote_references_and_backtracking_patterns_are_refused() {
         for refused in [
             json!({"$ref": "http://127.0.0.1:1/s.json"}),
             json!({"$ref": "file:///etc/passwd"}),

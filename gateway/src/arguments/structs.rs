@@ -1,17 +1,17 @@
-//! Between `google.protobuf.Struct` and JSON.
+//! Converts between `google.protobuf.Struct` and JSON text.
 
 use prost_types::{ListValue, Struct, Value, value::Kind};
 use serde_json::{Number, Value as Json};
 
-/// Doubles hold every whole number up to here.
-const MAX_EXACT: f64 = 9_007_199_254_740_992.0;
+/// Up to 2^53, a double holds every integer exactly.
+const MAX_EXACT_INTEGER: f64 = 9_007_199_254_740_992.0;
 
-/// A number that JSON has no word for.
+/// A number that JSON cannot represent.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the input holds a number that JSON can't express (NaN or infinity)")]
+#[error("the input contains a number that JSON cannot represent (NaN or Infinity)")]
 pub(crate) struct NotFinite;
 
-/// JSON text of a Struct. A whole double becomes an integer, since a Struct can't tell 1 from 1.0 and schemas can.
+/// Writes a Struct as JSON text. A whole double becomes an integer: a Struct cannot tell 1 from 1.0, but schemas can.
 pub(crate) fn to_json(fields: &Struct) -> Result<String, NotFinite> {
     object(fields).map(|object| object.to_string())
 }
@@ -25,21 +25,21 @@ fn to_value(value: &Value) -> Result<Json, NotFinite> {
         None | Some(Kind::NullValue(_)) => Json::Null,
         Some(Kind::BoolValue(it)) => Json::Bool(*it),
         Some(Kind::StringValue(it)) => Json::String(it.clone()),
-        Some(Kind::NumberValue(it)) if it.fract() == 0.0 && it.abs() <= MAX_EXACT => Json::from(*it as i64),
+        Some(Kind::NumberValue(it)) if it.fract() == 0.0 && it.abs() <= MAX_EXACT_INTEGER => Json::from(*it as i64),
         Some(Kind::NumberValue(it)) => Json::Number(Number::from_f64(*it).ok_or(NotFinite)?),
         Some(Kind::StructValue(it)) => object(it)?,
         Some(Kind::ListValue(it)) => Json::Array(it.values.iter().map(to_value).collect::<Result<_, _>>()?),
     })
 }
 
-/// A Value of JSON text. Integers above 2^53 lose digits: callers who need them use JSON text.
+/// Reads JSON text into a Value. Integers above 2^53 lose digits: callers who need them exact send JSON text.
 ///
-/// Fails where text may say more than a Value can: half a surrogate pair, a number out of range.
+/// Fails on what a Value cannot hold: an unpaired surrogate, a number out of range.
 pub(crate) fn from_json(text: &str) -> serde_json::Result<Value> {
     serde_json::from_str(text).map(from_value)
 }
 
-/// A Struct of the JSON text of an object.
+/// Reads the JSON text of an object into a Struct.
 pub(crate) fn struct_from_json(text: &str) -> serde_json::Result<Struct> {
     Ok(match from_json(text)?.kind {
         Some(Kind::StructValue(fields)) => fields,
@@ -66,13 +66,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn json_reads_back_as_it_was_but_for_the_order_of_keys() {
+    fn json_round_trips_except_for_the_order_of_keys() {
         let text = r#"{"a":[1,2.5,null,true,"x"],"b":{"c":-3}}"#;
         assert_eq!(to_json(&struct_from_json(text).unwrap()).unwrap(), text);
     }
 
     #[test]
-    fn a_whole_double_becomes_an_integer_while_it_is_exact() {
+    fn a_whole_double_becomes_an_integer_if_it_is_exact() {
         let number = |number| {
             let value = Value { kind: Some(Kind::NumberValue(number)) };
             to_json(&Struct { fields: [("n".to_owned(), value)].into() })

@@ -1,3 +1,7 @@
+//! What is repaired, what is rejected, and with which feedback.
+
+use std::borrow::Cow;
+
 use serde_json::{Value, json};
 
 use super::*;
@@ -13,7 +17,7 @@ fn rules(aliases: &[(&str, &str)]) -> Rules {
     Rules { aliases, ..Rules::default() }
 }
 
-/// The text that goes to the skill and the kinds of repair, or the message for the model.
+/// The text for the skill and the kinds of repair, or the message for the model.
 fn prepare(definition: &Definition, text: &str) -> Result<(String, Vec<&'static str>), String> {
     match definition.prepare(text, Policy::Repair) {
         Ok(it) => Ok((it.text.into_owned(), it.repairs.iter().map(|repair| repair.kind.name()).collect())),
@@ -22,14 +26,14 @@ fn prepare(definition: &Definition, text: &str) -> Result<(String, Vec<&'static 
     }
 }
 
-fn repaired(definition: &Definition, text: &str, expected: &str, kinds: &[&str]) {
+fn assert_repaired(definition: &Definition, text: &str, expected: &str, kinds: &[&str]) {
     let (out, made) = prepare(definition, text).unwrap_or_else(|message| panic!("{text}: {message}"));
     assert_eq!((out.as_str(), &made[..]), (expected, kinds), "{text}");
     let again = definition.prepare(&out, Policy::Repair).unwrap();
-    assert!(again.repairs.is_empty() && again.text == out, "{text}: not stable");
+    assert!(again.repairs.is_empty() && again.text == out, "{text}: the repaired text is changed again");
 }
 
-fn refused(definition: &Definition, text: &str, word: &str) {
+fn assert_rejected(definition: &Definition, text: &str, word: &str) {
     let message = prepare(definition, text).map(|it| panic!("{text}: {it:?}")).unwrap_err();
     assert!(message.contains(word), "{text}: {message}");
 }
@@ -52,7 +56,7 @@ fn task() -> Definition {
 }
 
 #[test]
-fn what_fits_goes_on_byte_for_byte() {
+fn valid_arguments_pass_byte_for_byte() {
     for text in [
         " {\"task\" : \"a\\u0041\", \"max_steps\":5 } ",
         r#"{"task":"x","options":{"other":12345678901234567890123,"depth":1.50}}"#,
@@ -66,7 +70,7 @@ fn what_fits_goes_on_byte_for_byte() {
 }
 
 #[test]
-fn each_safe_repair_is_made_and_named() {
+fn every_safe_repair_is_made_and_named() {
     let it = task();
     for (text, expected, kinds) in [
         (r#""{\"task\":\"x\"}""#, r#"{"task":"x"}"#, &["double_encoded"][..]),
@@ -89,26 +93,26 @@ fn each_safe_repair_is_made_and_named() {
         (r#"{"task":"x","description":"y"}"#, r#"{"task":"x"}"#, &["unknown_dropped"]),
         ("```json\n{'task': 'x',}\n```", r#"{"task":"x"}"#, &["extracted", "syntax"]),
     ] {
-        repaired(&it, text, expected, kinds);
+        assert_repaired(&it, text, expected, kinds);
     }
 }
 
 #[test]
-fn digits_elsewhere_survive_a_repair() {
+fn a_repair_keeps_the_digits_of_other_numbers() {
     let text = r#"{"task":"x","options":{"id":12345678901234567890123,"x":1.10},"max_steps":"3"}"#;
     let expected = r#"{"task":"x","options":{"id":12345678901234567890123,"x":1.10},"max_steps":3}"#;
-    repaired(&task(), text, expected, &["string_to_integer"]);
+    assert_repaired(&task(), text, expected, &["string_to_integer"]);
 }
 
 #[test]
-fn what_would_be_a_guess_is_refused_with_feedback() {
+fn a_guess_is_rejected_with_feedback() {
     let it = task();
     for (text, word) in [
         (r#"{"task":"x","tags":"a"}"#, "\"tags\" must be an array of strings"),
         (r#"{"task":"x","tags":"a, b"}"#, "\"tags\" must be an array of strings"),
         (r#"{"task":["x"]}"#, "\"task\" must be a string"),
         (r#"{"task":5}"#, "\"task\" must be a string, not 5"),
-        (r#"{"task":"x","max_steps":1.5}"#, "an integer, at least 1, not 1.5"),
+        (r#"{"task":"x","max_steps":1.5}"#, "an integer of at least 1, not 1.5"),
         (r#"{"task":"x","max_steps":"1.5"}"#, "not \"1.5\""),
         (r#"{"task":"x","max_steps":"05"}"#, "not \"05\""),
         (r#"{"task":"x","max_steps":true}"#, "not true"),
@@ -116,29 +120,29 @@ fn what_would_be_a_guess_is_refused_with_feedback() {
         (r#"{"task":"x","use_vision":"yes"}"#, "true or false"),
         (r#"{"task":"x","use_vision":1}"#, "true or false"),
         (r#"{"task":null}"#, "\"task\" must be a string, not null"),
-        (r#"{"task":"x","mode":"Lik New"}"#, "did you mean \"Like New\"?"),
-        (r#"{"task":"x","max_step":3}"#, "\"max_step\" is not known, did you mean \"max_steps\"?"),
-        (r#"{"task":"x","query":"y"}"#, "\"query\" is not known, did you mean \"task\"?"),
-        (r#"{"query":"x","goal":"y"}"#, "\"task\" is missing: a string"),
-        (r#"{"max_steps":1,"maxSteps":2,"task":"x"}"#, "\"maxSteps\" is not known"),
+        (r#"{"task":"x","mode":"Lik New"}"#, "not \"Lik New\" (did you mean \"Like New\"?)"),
+        (r#"{"task":"x","max_step":3}"#, "unknown parameter \"max_step\" (did you mean \"max_steps\"?)"),
+        (r#"{"task":"x","query":"y"}"#, "unknown parameter \"query\" (did you mean \"task\"?)"),
+        (r#"{"query":"x","goal":"y"}"#, "\"task\" is missing (expected a string)"),
+        (r#"{"max_steps":1,"maxSteps":2,"task":"x"}"#, "unknown parameter \"maxSteps\""),
         (r#"{"description":"y"}"#, "\"task\" is missing"),
-        (r#"{"task":"x","task":"y"}"#, "twice"),
+        (r#"{"task":"x","task":"y"}"#, "duplicate key"),
         (r#"{"task":"x""#, "cut off"),
         (r#"{"task":"x"} {"task":"y"}"#, "more than one"),
         (r#"{"task":NaN}"#, "NaN"),
-        ("[]", "one JSON object"),
-        ("5", "one JSON object"),
-        (r#"[{"task":"x"}]"#, "one JSON object"),
+        ("[]", "a single JSON object"),
+        ("5", "a single JSON object"),
+        (r#"[{"task":"x"}]"#, "a single JSON object"),
     ] {
-        refused(&it, text, word);
+        assert_rejected(&it, text, word);
     }
 }
 
 #[test]
-fn feedback_shows_a_call_that_is_right_with_the_models_own_values() {
+fn feedback_shows_a_valid_call_with_the_models_own_values() {
     let it = task();
     let Err(Rejected::Unfit(feedback)) = it.prepare(r#"{"max_steps":7,"use_vision":"yes"}"#, Policy::Repair) else {
-        panic!("not refused")
+        panic!("not rejected")
     };
     let example = feedback.example.clone().unwrap();
     assert_eq!(example, json!({"task": "text", "max_steps": 7}));
@@ -148,7 +152,7 @@ fn feedback_shows_a_call_that_is_right_with_the_models_own_values() {
 }
 
 #[test]
-fn strict_refuses_every_deviation() {
+fn the_strict_policy_rejects_every_deviation() {
     let it = task();
     for text in [r#"{"task":"x","max_steps":"2"}"#, r#"{"query":"x"}"#, r#"{"task":"x",}"#, r#""{\"task\":\"x\"}""#] {
         assert!(it.prepare(text, Policy::Strict).is_err(), "{text}");
@@ -157,17 +161,17 @@ fn strict_refuses_every_deviation() {
         json!({"properties": {"a": {"type": "integer"}}}),
         Rules { policy: Policy::Strict, ..Rules::default() },
     );
-    assert!(own.prepare(r#"{"a":"1"}"#, Policy::Repair).is_err(), "the stricter of the two holds");
+    assert!(own.prepare(r#"{"a":"1"}"#, Policy::Repair).is_err(), "the stricter policy applies");
 }
 
 #[test]
-fn a_tool_without_parameters_drops_extras_and_one_that_takes_anything_keeps_them() {
+fn unknown_keys_are_dropped_without_parameters_and_kept_by_open_schemas() {
     for none in [
         json!({"type": "object", "properties": {}}),
         json!({"type": "object", "properties": {}, "required": [], "additionalProperties": false}),
         json!({"type": "object", "additionalProperties": false}),
     ] {
-        repaired(
+        assert_repaired(
             &definition(none, Rules::default()),
             r#"{"a":1,"b":{}}"#,
             "{}",
@@ -179,12 +183,12 @@ fn a_tool_without_parameters_drops_extras_and_one_that_takes_anything_keeps_them
         json!({"type": "object", "properties": {}, "additionalProperties": true}),
         json!({"type": "object", "properties": {"x": {}}, "additionalProperties": {"type": "integer"}}),
     ] {
-        repaired(&definition(anything, Rules::default()), r#"{"a":1,"input":2}"#, r#"{"a":1,"input":2}"#, &[]);
+        assert_repaired(&definition(anything, Rules::default()), r#"{"a":1,"input":2}"#, r#"{"a":1,"input":2}"#, &[]);
     }
 }
 
 #[test]
-fn a_destructive_skill_loses_no_key_and_gets_no_default() {
+fn careful_rules_drop_no_key_and_fill_no_default() {
     let careful = Rules { drop_unknown: false, fill_defaults: false, ..Rules::default() };
     let schema = json!({
         "type": "object",
@@ -192,64 +196,64 @@ fn a_destructive_skill_loses_no_key_and_gets_no_default() {
         "required": ["path"],
     });
     let it = definition(schema.clone(), careful);
-    refused(&it, r#"{"path":"/tmp","only":"*.log"}"#, "\"only\" is not known");
-    refused(&it, "{}", "\"path\" is missing");
+    assert_rejected(&it, r#"{"path":"/tmp","only":"*.log"}"#, "unknown parameter \"only\"");
+    assert_rejected(&it, "{}", "\"path\" is missing");
     let it = definition(schema, Rules::default());
-    repaired(&it, r#"{"path":"/tmp","only":"*.log"}"#, r#"{"path":"/tmp"}"#, &["unknown_dropped"]);
-    repaired(&it, "{}", r#"{"path":"/"}"#, &["default_filled"]);
-    refused(&it, r#"{"only":"*.log"}"#, "\"path\" is missing");
+    assert_repaired(&it, r#"{"path":"/tmp","only":"*.log"}"#, r#"{"path":"/tmp"}"#, &["unknown_dropped"]);
+    assert_repaired(&it, "{}", r#"{"path":"/"}"#, &["default_filled"]);
+    assert_rejected(&it, r#"{"only":"*.log"}"#, "\"path\" is missing");
 }
 
 #[test]
-fn a_skill_without_a_schema_gets_what_was_written() {
+fn a_skill_without_a_schema_gets_its_arguments_unchecked() {
     let it = Definition::without_schema(Rules::default());
-    repaired(&it, r#"{"any":["thing",1]}"#, r#"{"any":["thing",1]}"#, &[]);
-    repaired(&it, "{'any': None}", r#"{"any":null}"#, &["syntax"]);
-    refused(&it, "[1]", "one JSON object");
+    assert_repaired(&it, r#"{"any":["thing",1]}"#, r#"{"any":["thing",1]}"#, &[]);
+    assert_repaired(&it, "{'any': None}", r#"{"any":null}"#, &["syntax"]);
+    assert_rejected(&it, "[1]", "a single JSON object");
 }
 
 #[test]
-fn lists_with_commas_are_read_where_they_can_mean_one_thing() {
+fn comma_separated_lists_are_read_only_if_unambiguous() {
     let list =
         |items: Value| definition(json!({"properties": {"a": {"type": "array", "items": items}}}), Rules::default());
     let words = list(json!({"enum": ["tolls", "highways"]}));
-    repaired(&words, r#"{"a":"tolls,highways"}"#, r#"{"a":["tolls","highways"]}"#, &["string_to_array"]);
-    refused(&words, r#"{"a":"tolls"}"#, "array");
-    refused(&words, r#"{"a":"tolls,ferries"}"#, "array");
+    assert_repaired(&words, r#"{"a":"tolls,highways"}"#, r#"{"a":["tolls","highways"]}"#, &["string_to_array"]);
+    assert_rejected(&words, r#"{"a":"tolls"}"#, "array");
+    assert_rejected(&words, r#"{"a":"tolls,ferries"}"#, "array");
     let numbers = list(json!({"type": "number"}));
-    repaired(&numbers, r#"{"a":"43.6, -79.3"}"#, r#"{"a":[43.6,-79.3]}"#, &["string_to_array"]);
-    refused(&numbers, r#"{"a":"1,000"}"#, "array");
-    refused(&numbers, r#"{"a":"43.6"}"#, "array");
-    refused(&list(json!({"type": "string"})), r#"{"a":"x, y"}"#, "array");
+    assert_repaired(&numbers, r#"{"a":"43.6, -79.3"}"#, r#"{"a":[43.6,-79.3]}"#, &["string_to_array"]);
+    assert_rejected(&numbers, r#"{"a":"1,000"}"#, "array");
+    assert_rejected(&numbers, r#"{"a":"43.6"}"#, "array");
+    assert_rejected(&list(json!({"type": "string"})), r#"{"a":"x, y"}"#, "array");
 }
 
 #[test]
-fn a_choice_of_types_is_repaired_only_where_one_fits() {
+fn a_choice_of_types_is_repaired_only_if_one_fits() {
     let any = |schema: Value| definition(json!({"properties": {"a": schema}}), Rules::default());
     let number_or_flag = any(json!({"anyOf": [{"type": "integer"}, {"type": "boolean"}]}));
-    repaired(&number_or_flag, r#"{"a":"5"}"#, r#"{"a":5}"#, &["string_to_integer"]);
-    repaired(&number_or_flag, r#"{"a":"True"}"#, r#"{"a":true}"#, &["string_to_boolean"]);
-    repaired(&number_or_flag, r#"{"a":null}"#, "{}", &["null_dropped"]);
-    refused(&number_or_flag, r#"{"a":"x"}"#, "an integer or true or false");
-    repaired(&any(json!({"type": ["string", "integer"]})), r#"{"a":"5"}"#, r#"{"a":"5"}"#, &[]);
+    assert_repaired(&number_or_flag, r#"{"a":"5"}"#, r#"{"a":5}"#, &["string_to_integer"]);
+    assert_repaired(&number_or_flag, r#"{"a":"True"}"#, r#"{"a":true}"#, &["string_to_boolean"]);
+    assert_repaired(&number_or_flag, r#"{"a":null}"#, "{}", &["null_dropped"]);
+    assert_rejected(&number_or_flag, r#"{"a":"x"}"#, "an integer or true or false");
+    assert_repaired(&any(json!({"type": ["string", "integer"]})), r#"{"a":"5"}"#, r#"{"a":"5"}"#, &[]);
     let cards = any(json!({"oneOf": [
         {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]},
         {"type": "array", "items": {"type": "integer"}},
     ]}));
-    repaired(&cards, r#"{"a":{"n":"5"}}"#, r#"{"a":{"n":5}}"#, &["string_to_integer"]);
-    repaired(&cards, r#"{"a":"[1]"}"#, r#"{"a":[1]}"#, &["string_to_array"]);
+    assert_repaired(&cards, r#"{"a":{"n":"5"}}"#, r#"{"a":{"n":5}}"#, &["string_to_integer"]);
+    assert_repaired(&cards, r#"{"a":"[1]"}"#, r#"{"a":[1]}"#, &["string_to_array"]);
     let two = any(json!({"anyOf": [{"const": "AB"}, {"const": "ab"}]}));
-    refused(&two, r#"{"a":"Ab"}"#, "\"AB\" or \"ab\"");
+    assert_rejected(&two, r#"{"a":"Ab"}"#, "\"AB\" or \"ab\"");
 }
 
 #[test]
-fn names_within_objects_are_folded_too() {
+fn keys_of_nested_objects_are_folded() {
     let schema = json!({"properties": {"area": {"$ref": "#/$defs/area"}}, "$defs": {"area": {
         "type": "object", "properties": {"pixel_width": {"type": "integer"}}, "required": ["pixel_width"],
         "additionalProperties": false,
     }}});
     let it = definition(schema, Rules::default());
-    repaired(
+    assert_repaired(
         &it,
         r#"{"area":{"pixelWidth":"5"}}"#,
         r#"{"area":{"pixel_width":5}}"#,
@@ -272,14 +276,14 @@ fn hostile_schemas_are_refused_with_a_reason() {
 }
 
 #[test]
-fn values_that_are_too_large_are_checked_and_not_changed() {
+fn large_arguments_are_validated_but_not_repaired() {
     let it = task();
     let long = "x".repeat(parse::MAX_REPAIRED_BYTES);
     assert!(it.prepare(&format!(r#"{{"task":"{long}"}}"#), Policy::Repair).is_ok());
-    refused(&it, &format!(r#"{{"task":"{long}","max_steps":"5"}}"#), "too large to say where");
+    assert_rejected(&it, &format!(r#"{{"task":"{long}","max_steps":"5"}}"#), "too large to say where");
     let deep = format!(r#"{{"task":"x","options":{{"a":{}1{}}},"max_steps":"5"}}"#, "[".repeat(40), "]".repeat(40));
     assert!(it.prepare(&deep, Policy::Repair).is_ok());
-    refused(&it, &deep.replace("\"x\"", &format!("\"{}\"", "x".repeat(60_000))), "too large to say where");
+    assert_rejected(&it, &deep.replace("\"x\"", &format!("\"{}\"", "x".repeat(60_000))), "too large to say where");
     let repair =
         it.prepare(&format!(r#"{{"task":"x","note":"{}"}}"#, "y".repeat(5000)), Policy::Repair).unwrap().repairs;
     assert!(repair[0].before.as_ref().unwrap().len() < 600);

@@ -1,27 +1,27 @@
-//! A JSON value whose numbers keep every digit and whose keys keep their order.
+//! A JSON value that keeps every digit of its numbers and the order of its keys.
 //!
-//! `serde_json::Value` would turn 12345678901234567890123 into 1.2345678901234568e22, and a repair elsewhere in the object
-//! must not do that to an id.
+//! `serde_json::Value` would turn the id 12345678901234567890123 into 1.2345678901234568e22. A repair elsewhere in the
+//! object must not change it.
 
 use std::fmt::Write as _;
 
 use serde_json::Value;
 
-/// The value.
+/// A JSON value.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Tree {
     Null,
     Bool(bool),
-    /// As written; valid JSON and finite as a double.
+    /// The number as written: valid JSON, and finite as a double.
     Number(String),
     Text(String),
     List(Vec<Tree>),
-    /// No key stands twice.
+    /// Keys are unique.
     Object(Vec<(String, Tree)>),
 }
 
 impl Tree {
-    /// The value as validators take it.
+    /// Converts to the type that validators accept.
     pub(super) fn to_value(&self) -> Value {
         match self {
             Self::Null => Value::Null,
@@ -33,7 +33,7 @@ impl Tree {
         }
     }
 
-    /// Takes a value over, as a schema's default or enum has it.
+    /// Converts a value of a schema, such as a default.
     pub(super) fn from_value(value: &Value) -> Self {
         match value {
             Value::Null => Self::Null,
@@ -47,7 +47,7 @@ impl Tree {
         }
     }
 
-    /// JSON text.
+    /// Writes the value as JSON text.
     pub(super) fn write(&self) -> String {
         let mut out = String::new();
         self.write_to(&mut out);
@@ -85,7 +85,7 @@ impl Tree {
         }
     }
 
-    /// The fields, if it is an object.
+    /// The fields, if this is an object.
     pub(super) fn fields(&self) -> Option<&Vec<(String, Tree)>> {
         match self {
             Self::Object(fields) => Some(fields),
@@ -93,12 +93,12 @@ impl Tree {
         }
     }
 
-    /// The field of this name, if it is an object that has one.
+    /// The field with this name, if this is an object that has it.
     pub(super) fn get(&self, key: &str) -> Option<&Tree> {
         self.fields()?.iter().find(|(name, _)| name == key).map(|(_, it)| it)
     }
 
-    /// The text, if it is one.
+    /// The string, if this is one.
     pub(super) fn as_text(&self) -> Option<&str> {
         match self {
             Self::Text(it) => Some(it),
@@ -108,23 +108,23 @@ impl Tree {
 
     /// The value at a JSON Pointer.
     pub(super) fn at(&self, pointer: &str) -> Option<&Tree> {
-        steps(pointer).try_fold(self, |tree, step| match tree {
-            Self::List(items) => items.get(step.parse::<usize>().ok()?),
-            Self::Object(fields) => fields.iter().find(|(key, _)| *key == step).map(|(_, it)| it),
+        segments(pointer).try_fold(self, |tree, segment| match tree {
+            Self::List(items) => items.get(segment.parse::<usize>().ok()?),
+            Self::Object(fields) => fields.iter().find(|(key, _)| *key == segment).map(|(_, it)| it),
             _ => None,
         })
     }
 
-    /// The value at a JSON Pointer, to change it.
+    /// The value at a JSON Pointer, mutably.
     pub(super) fn at_mut(&mut self, pointer: &str) -> Option<&mut Tree> {
-        steps(pointer).try_fold(self, |tree, step| match tree {
-            Self::List(items) => items.get_mut(step.parse::<usize>().ok()?),
-            Self::Object(fields) => fields.iter_mut().find(|(key, _)| *key == step).map(|(_, it)| it),
+        segments(pointer).try_fold(self, |tree, segment| match tree {
+            Self::List(items) => items.get_mut(segment.parse::<usize>().ok()?),
+            Self::Object(fields) => fields.iter_mut().find(|(key, _)| *key == segment).map(|(_, it)| it),
             _ => None,
         })
     }
 
-    /// Takes a field out of an object.
+    /// Removes a field from an object and returns its value.
     pub(super) fn remove(&mut self, key: &str) -> Option<Tree> {
         let Self::Object(fields) = self else { return None };
         let index = fields.iter().position(|(name, _)| name == key)?;
@@ -133,24 +133,28 @@ impl Tree {
 }
 
 fn write_text(text: &str, out: &mut String) {
-    // `Value`'s own writer knows how strings are escaped. Writing to a String can't fail.
+    // `Value` escapes strings. Writing to a String cannot fail.
     let _ = write!(out, "{}", Value::from(text));
 }
 
-/// The steps of a JSON Pointer (RFC 6901), unescaped.
-fn steps(pointer: &str) -> impl Iterator<Item = String> {
-    pointer.split('/').skip(1).map(|step| step.replace("~1", "/").replace("~0", "~"))
+/// The unescaped segments of a JSON Pointer (RFC 6901).
+fn segments(pointer: &str) -> impl Iterator<Item = String> {
+    pointer.split('/').skip(1).map(unescape)
 }
 
-/// The pointer to a field of what `parent` points to.
+/// The pointer to the field `key` of what `parent` points to.
 pub(super) fn join(parent: &str, key: &str) -> String {
     format!("{parent}/{}", key.replace('~', "~0").replace('/', "~1"))
 }
 
-/// The pointer to the container, and the last step.
+/// Splits a pointer into its parent and its unescaped last segment.
 pub(super) fn split(pointer: &str) -> Option<(&str, String)> {
     let (parent, last) = pointer.rsplit_once('/')?;
-    Some((parent, last.replace("~1", "/").replace("~0", "~")))
+    Some((parent, unescape(last)))
+}
+
+fn unescape(segment: &str) -> String {
+    segment.replace("~1", "/").replace("~0", "~")
 }
 
 #[cfg(test)]
@@ -158,7 +162,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_pointer_finds_keys_with_slashes_tildes_and_nothing_in_them() {
+    fn a_pointer_finds_empty_keys_and_keys_with_slashes_or_tildes() {
         let tree = Tree::Object(vec![
             ("a/b~c".to_owned(), Tree::List(vec![Tree::Number("12345678901234567890123".to_owned())])),
             (String::new(), Tree::Null),

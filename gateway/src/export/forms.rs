@@ -1,115 +1,99 @@
-//! A tool as a provider takes it, written once: agents ask for their tools again and again, and tools seldom change.
+//! Caches tool definitions: agents list their tools again and again, and tools seldom change.
 
 use std::borrow::Cow;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use super::limits::Taken;
-use super::{Dialect, Tool, write};
+use super::dialect::Dialect;
+use super::tool::Tool;
+use super::write::{self, Form, StrictForm};
 
-/// All that is kept, of all tools in all dialects. What finds no room is written each time.
-const MOST_KEPT_BYTES: usize = 64 << 20;
+/// The size of all cached definitions, in bytes. Definitions beyond it are written anew each time.
+const MAX_CACHED_BYTES: usize = 64 << 20;
 
-/// What is kept now.
-static KEPT_BYTES: AtomicUsize = AtomicUsize::new(0);
+/// The current size of all cached definitions, in bytes.
+static CACHED_BYTES: AtomicUsize = AtomicUsize::new(0);
 
-/// What is written of one version of a tool, for each dialect, when it is first asked for. Whoever keeps it forgets it
-/// when anything of the tool changes.
+/// The definitions of one version of a tool in each dialect, written on first use. The owner drops them when anything
+/// about the tool changes.
 #[derive(Debug, Default)]
 pub(crate) struct Forms {
-    plain: [Place<Form>; Dialect::ALL.len()],
-    strict: [Place<Strict>; Dialect::ALL.len()],
+    plain: [Slot<Form>; Dialect::ALL.len()],
+    strict: [Slot<StrictForm>; Dialect::ALL.len()],
 }
 
-/// A definition, under one name.
-#[derive(Debug, Clone)]
-pub(super) struct Form {
-    pub(super) name: String,
-    /// A JSON object.
-    pub(super) text: String,
-    /// What the provider's rules left no place for.
-    pub(super) notes: Vec<String>,
-    /// What it takes of the provider's limits for strict tools.
-    pub(super) taken: Taken,
-}
-
-/// A strict definition, or why there can't be one.
-pub(super) type Strict = Result<Form, String>;
+type Slot<T> = OnceLock<Box<Cached<T>>>;
 
 impl Forms {
-    /// The definition that leaves it to the model to write what fits.
+    /// The definition without strict mode.
     pub(super) fn plain(&self, tool: &Tool<'_>, name: &str, dialect: Dialect) -> Cow<'_, Form> {
         get(&self.plain[dialect as usize], name, || write::plain(tool, name, dialect))
     }
 
-    /// The definition by which a model can only write what fits.
-    pub(super) fn strict(&self, tool: &Tool<'_>, name: &str, dialect: Dialect) -> Cow<'_, Strict> {
+    /// The definition in strict mode, or why there is none.
+    pub(super) fn strict(&self, tool: &Tool<'_>, name: &str, dialect: Dialect) -> Cow<'_, StrictForm> {
         get(&self.strict[dialect as usize], name, || write::strict(tool, name, dialect))
     }
 }
 
-/// What a place is for.
-trait Written: Clone {
+/// What can be cached: something that may have a form.
+trait Cacheable: Clone {
     fn form(&self) -> Option<&Form>;
 }
 
-impl Written for Form {
+impl Cacheable for Form {
     fn form(&self) -> Option<&Form> {
         Some(self)
     }
 }
 
-impl Written for Strict {
+impl Cacheable for StrictForm {
     fn form(&self) -> Option<&Form> {
         self.as_ref().ok()
     }
 }
 
-type Place<T> = OnceLock<Box<Kept<T>>>;
-
-/// What is in a place, or was just written for it.
-fn get<'a, T: Written>(place: &'a Place<T>, name: &str, write: impl Fn() -> T) -> Cow<'a, T> {
-    if place.get().is_none() {
-        match Kept::new(write()) {
-            // Somebody else may have been quicker, with the same.
-            Ok(kept) => drop(place.set(Box::new(kept))),
-            Err(written) => return Cow::Owned(written),
+/// The cached value of a slot, or a value written now.
+fn get<'a, T: Cacheable>(slot: &'a Slot<T>, name: &str, write: impl Fn() -> T) -> Cow<'a, T> {
+    if slot.get().is_none() {
+        match Cached::new(write()) {
+            // Another thread may have set the same value first.
+            Ok(cached) => drop(slot.set(Box::new(cached))),
+            Err(value) => return Cow::Owned(value),
         }
     }
-    match place.get() {
-        Some(kept) if kept.written.form().is_none_or(|form| form.name == name) => Cow::Borrowed(&kept.written),
-        // It was written where another tool had this name.
+    match slot.get() {
+        Some(cached) if cached.value.form().is_none_or(|form| form.name == name) => Cow::Borrowed(&cached.value),
+        // It was written for an export in which another tool had this name.
         _ => Cow::Owned(write()),
     }
 }
 
-/// What has its share of [`MOST_KEPT_BYTES`].
+/// A value that has its share of [`MAX_CACHED_BYTES`].
 #[derive(Debug)]
-struct Kept<T> {
-    written: T,
+struct Cached<T> {
+    value: T,
     bytes: usize,
 }
 
-impl<T: Written> Kept<T> {
-    /// Gives it back if there is no room.
-    fn new(written: T) -> Result<Self, T> {
-        let bytes = size_of::<Self>() + written.form().map_or(0, Form::bytes);
-        let room = |kept: usize| kept.checked_add(bytes).filter(|kept| *kept <= MOST_KEPT_BYTES);
-        match KEPT_BYTES.fetch_update(Ordering::Relaxed, Ordering::Relaxed, room) {
-            Ok(_) => Ok(Self { written, bytes }),
-            Err(_) => Err(written),
+impl<T: Cacheable> Cached<T> {
+    /// Returns the value if the cache is full.
+    fn new(value: T) -> Result<Self, T> {
+        let bytes = size_of::<Self>() + value.form().map_or(0, form_bytes);
+        let grown = |cached: usize| cached.checked_add(bytes).filter(|cached| *cached <= MAX_CACHED_BYTES);
+        match CACHED_BYTES.fetch_update(Ordering::Relaxed, Ordering::Relaxed, grown) {
+            Ok(_) => Ok(Self { value, bytes }),
+            Err(_) => Err(value),
         }
     }
 }
 
-impl<T> Drop for Kept<T> {
+impl<T> Drop for Cached<T> {
     fn drop(&mut self) {
-        KEPT_BYTES.fetch_sub(self.bytes, Ordering::Relaxed);
+        CACHED_BYTES.fetch_sub(self.bytes, Ordering::Relaxed);
     }
 }
 
-impl Form {
-    fn bytes(&self) -> usize {
-        self.name.len() + self.text.len() + self.notes.iter().map(String::len).sum::<usize>()
-    }
+fn form_bytes(form: &Form) -> usize {
+    form.name.len() + form.text.len() + form.notes.iter().map(String::len).sum::<usize>()
 }

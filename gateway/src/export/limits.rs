@@ -1,22 +1,22 @@
-//! How many and how large: limits that a schema's keywords don't say.
+//! Providers' limits on the number and size of tools and schemas.
 
 use serde_json::Value;
 
-use super::Dialect;
+use super::dialect::Dialect;
 
-/// The longest description of a tool, in characters, where the provider is known to have had a limit.
-const MAX_DESCRIPTION: usize = 1024;
+/// The longest tool description, in characters, for providers known to have a limit.
+const MAX_DESCRIPTION_CHARACTERS: usize = 1024;
 
-/// OpenAI's limits for one strict schema.
+/// OpenAI's limits for one strict schema. An enum with more than `LARGE_ENUM` values has its own limit.
 const MAX_PROPERTIES: usize = 5000;
 const MAX_ENUM_VALUES: usize = 1000;
 const MAX_NAME_CHARACTERS: usize = 120_000;
 const LARGE_ENUM: usize = 250;
 const MAX_LARGE_ENUM_CHARACTERS: usize = 15_000;
 
-/// What is left of a provider's limits for all strict tools of one request.
+/// What is left of a provider's limits on all strict tools in one request.
 #[derive(Debug)]
-pub(super) struct Left {
+pub(super) struct StrictBudget {
     strict: bool,
     dialect: Dialect,
     tools: usize,
@@ -24,21 +24,22 @@ pub(super) struct Left {
     unions: usize,
 }
 
-/// What a schema takes of them.
+/// What one schema uses of these limits.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Taken {
+pub(super) struct Usage {
     properties: usize,
     optional: usize,
     unions: usize,
     enum_values: usize,
+    /// Values and characters.
     largest_enum: (usize, usize),
     characters: usize,
 }
 
-impl Left {
-    /// Everything, at the beginning.
-    pub(super) fn of(dialect: Dialect, strict: bool) -> Self {
-        // Anthropic: per request, over all strict tools. OpenAI: per schema.
+impl StrictBudget {
+    /// The full budget for one request.
+    pub(super) fn new(dialect: Dialect, strict: bool) -> Self {
+        // Anthropic limits all strict tools in a request together, OpenAI each schema.
         let (tools, optional, unions) = match dialect {
             Dialect::Anthropic => (20, 24, 16),
             _ => (usize::MAX, usize::MAX, usize::MAX),
@@ -46,36 +47,37 @@ impl Left {
         Self { strict: strict && dialect.has_strict(), dialect, tools, optional, unions }
     }
 
-    /// Whether tools are to be strict at all.
+    /// Whether tools are exported as strict at all.
     pub(super) fn is_strict(&self) -> bool {
         self.strict
     }
 
-    /// Takes what a schema needs, or says what there is no place for.
-    pub(super) fn take(&mut self, taken: &Taken) -> Result<(), String> {
+    /// Spends what a schema uses, or says which limit is reached.
+    pub(super) fn spend(&mut self, usage: &Usage) -> Result<(), String> {
         if self.dialect != Dialect::Anthropic {
-            return taken.fits_openai();
+            return usage.check_openai();
         }
-        let wants = [
+        let limits = [
             (1, self.tools, "strict tools"),
-            (taken.optional, self.optional, "optional parameters of strict tools"),
-            (taken.unions, self.unions, "parameters of several types"),
+            (usage.optional, self.optional, "optional parameters in strict tools"),
+            (usage.unions, self.unions, "parameters with several types in strict tools"),
         ];
-        if let Some((_, _, what)) = wants.iter().find(|(wanted, left, _)| wanted > left) {
-            return Err(format!("a request has no place for more {what}"));
+        if let Some((_, _, what)) = limits.iter().find(|(used, left, _)| used > left) {
+            return Err(format!("the request reached the provider's limit on {what}"));
         }
         self.tools -= 1;
-        self.optional -= taken.optional;
-        self.unions -= taken.unions;
+        self.optional -= usage.optional;
+        self.unions -= usage.unions;
         Ok(())
     }
 }
 
-impl Taken {
+impl Usage {
+    /// What a schema uses.
     pub(super) fn of(schema: &Value) -> Self {
-        let mut taken = Self::default();
-        taken.count(schema);
-        taken
+        let mut usage = Self::default();
+        usage.count(schema);
+        usage
     }
 
     fn count(&mut self, schema: &Value) {
@@ -100,40 +102,40 @@ impl Taken {
         object.get("anyOf").and_then(Value::as_array).into_iter().flatten().for_each(|it| self.count(it));
     }
 
-    fn fits_openai(&self) -> Result<(), String> {
+    fn check_openai(&self) -> Result<(), String> {
         let (values, characters) = self.largest_enum;
         let over = [
             (self.properties > MAX_PROPERTIES, format!("more than {MAX_PROPERTIES} properties")),
             (self.enum_values > MAX_ENUM_VALUES, format!("more than {MAX_ENUM_VALUES} enum values")),
             (
                 self.characters > MAX_NAME_CHARACTERS,
-                format!("names and enum values over {MAX_NAME_CHARACTERS} characters"),
+                format!("more than {MAX_NAME_CHARACTERS} characters of names and enum values"),
             ),
             (
                 values > LARGE_ENUM && characters > MAX_LARGE_ENUM_CHARACTERS,
-                format!("an enum of more than {LARGE_ENUM} values over {MAX_LARGE_ENUM_CHARACTERS} characters"),
+                format!("an enum with more than {LARGE_ENUM} values and {MAX_LARGE_ENUM_CHARACTERS} characters"),
             ),
         ];
         over.into_iter().find(|(is_over, _)| *is_over).map_or(Ok(()), |(_, what)| Err(what))
     }
 }
 
-/// How many tools one request takes, where that is known.
-pub(super) fn most_tools(dialect: Dialect) -> Option<usize> {
+/// How many tools one request may have, for providers with a known limit.
+pub(super) fn max_tools(dialect: Dialect) -> Option<usize> {
     match dialect {
         Dialect::OpenAi | Dialect::OpenAiResponses | Dialect::DashScope | Dialect::Gemini => Some(128),
         Dialect::Anthropic | Dialect::Mcp => None,
     }
 }
 
-/// A tool's description with the remarks its schema left, cut to what the provider takes.
+/// A tool's description with the remarks about its schema, truncated to what the provider accepts.
 pub(super) fn description(text: &str, remarks: &[String], dialect: Dialect, notes: &mut Vec<String>) -> String {
     let all = std::iter::once(text.trim().to_owned()).chain(remarks.iter().cloned());
     let whole = all.filter(|it| !it.is_empty()).collect::<Vec<_>>().join(" ");
     let limited = matches!(dialect, Dialect::OpenAi | Dialect::OpenAiResponses | Dialect::DashScope);
-    if !limited || whole.chars().count() <= MAX_DESCRIPTION {
+    if !limited || whole.chars().count() <= MAX_DESCRIPTION_CHARACTERS {
         return whole;
     }
-    notes.push(format!("the description was cut to {MAX_DESCRIPTION} characters"));
-    whole.chars().take(MAX_DESCRIPTION - 1).chain(['…']).collect()
+    notes.push(format!("the description was truncated to {MAX_DESCRIPTION_CHARACTERS} characters"));
+    whole.chars().take(MAX_DESCRIPTION_CHARACTERS - 1).chain(['…']).collect()
 }

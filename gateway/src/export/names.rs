@@ -1,60 +1,60 @@
-//! Names as providers take them, each one leading back to one tool.
+//! Tool names that match each provider's pattern and lead back to exactly one tool.
 
 use std::collections::HashSet;
 
 use sha2::{Digest as _, Sha256};
 
-use super::Dialect;
+use super::dialect::Dialect;
 
-/// The longest name.
-fn longest(dialect: Dialect) -> usize {
+/// The longest name that a provider accepts, in bytes.
+fn max_bytes(dialect: Dialect) -> usize {
     match dialect {
         Dialect::Mcp => 128,
         _ => 64,
     }
 }
 
-/// A name for each tool, in their order: its own where the provider takes it, else one like it, with a mark that is made
-/// of its own name alone. So a tool's exported name does not depend on what else is exported.
+/// A name for each tool, in order: its own if the provider accepts it, else a similar one with a suffix. The suffix is a
+/// hash of the tool's own name, so an exported name does not depend on what else is exported.
 pub(super) fn assign<'a>(names: impl Iterator<Item = &'a str>, dialect: Dialect) -> Vec<String> {
     let names: Vec<&str> = names.collect();
     let mut taken: HashSet<String> =
-        names.iter().filter(|name| plain(name, dialect) == **name).map(|name| (*name).to_owned()).collect();
+        names.iter().filter(|name| sanitized(name, dialect) == **name).map(|name| (*name).to_owned()).collect();
     let mut own = HashSet::new();
     let one = |name: &&str| {
-        let plain = plain(name, dialect);
-        if plain == *name && own.insert(plain.clone()) {
-            return plain;
+        let sanitized = sanitized(name, dialect);
+        if sanitized == *name && own.insert(sanitized.clone()) {
+            return sanitized;
         }
         let found = (0_u32..)
-            .map(|round| marked(&plain, name, round, dialect))
+            .map(|round| suffixed(&sanitized, name, round, dialect))
             .find(|name| !taken.contains(name))
-            .unwrap_or(plain);
+            .unwrap_or(sanitized);
         taken.insert(found.clone());
         found
     };
     names.iter().map(one).collect()
 }
 
-/// The name with what the provider does not take replaced.
-fn plain(name: &str, dialect: Dialect) -> String {
+/// The name with every character replaced that the provider does not accept.
+fn sanitized(name: &str, dialect: Dialect) -> String {
     let allowed =
         |it: char| it.is_ascii_alphanumeric() || it == '_' || it == '-' || (dialect == Dialect::Mcp && it == '.');
-    let mut plain: String = name.chars().map(|it| if allowed(it) { it } else { '_' }).collect();
-    let begins_well = plain.starts_with(|it: char| it.is_ascii_alphabetic() || it == '_');
-    if plain.is_empty() || (dialect == Dialect::Gemini && !begins_well) {
-        plain.insert(0, '_');
+    let mut sanitized: String = name.chars().map(|it| if allowed(it) { it } else { '_' }).collect();
+    let has_valid_start = sanitized.starts_with(|it: char| it.is_ascii_alphabetic() || it == '_');
+    if sanitized.is_empty() || (dialect == Dialect::Gemini && !has_valid_start) {
+        sanitized.insert(0, '_');
     }
-    plain.truncate(longest(dialect));
-    plain
+    sanitized.truncate(max_bytes(dialect));
+    sanitized
 }
 
-/// The name with a mark that only this tool's own name gives.
-fn marked(plain: &str, name: &str, round: u32, dialect: Dialect) -> String {
+/// The name with a suffix that depends on the tool's own name alone.
+fn suffixed(sanitized: &str, name: &str, round: u32, dialect: Dialect) -> String {
     let hash = Sha256::digest(format!("{round}/{name}"));
-    let mark: String = hash.iter().take(4).map(|byte| format!("{byte:02x}")).collect();
-    let room = longest(dialect) - mark.len() - 1;
-    format!("{}_{mark}", &plain[..plain.len().min(room)])
+    let suffix: String = hash.iter().take(4).map(|byte| format!("{byte:02x}")).collect();
+    let prefix_bytes = max_bytes(dialect) - suffix.len() - 1;
+    format!("{}_{suffix}", &sanitized[..sanitized.len().min(prefix_bytes)])
 }
 
 #[cfg(test)]
@@ -62,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_taken_over_or_made_to_fit_and_stay_apart() {
+    fn names_are_kept_or_sanitized_and_stay_unique() {
         let long = "x".repeat(70);
         let names = ["echo", "a.b", "a_b", "a/b", "9lives", &long, &format!("{long}y"), ""];
         let given = assign(names.into_iter(), Dialect::OpenAi);
@@ -70,7 +70,11 @@ mod tests {
         assert!(given[1].starts_with("a_b_") && given[3].starts_with("a_b_"));
         assert_eq!(given.iter().collect::<HashSet<_>>().len(), names.len());
         assert!(given.iter().all(|name| (1..=64).contains(&name.len())));
-        assert_eq!(assign(["a.b"].into_iter(), Dialect::OpenAi)[0], given[1], "whatever else is exported");
+        assert_eq!(
+            assign(["a.b"].into_iter(), Dialect::OpenAi)[0],
+            given[1],
+            "a name must not depend on what else is exported"
+        );
         assert!(assign(["9lives"].into_iter(), Dialect::Gemini)[0].starts_with("_9lives_"));
         assert_eq!(assign(["a.b"].into_iter(), Dialect::Mcp), ["a.b"]);
     }

@@ -1,27 +1,27 @@
-//! Which tools have to do with a task: Okapi BM25 over names, descriptions and parameters.
+//! Ranks tools by relevance to a task: Okapi BM25 over names, descriptions and parameters.
 //!
 //! Robertson and Zaragoza, "The Probabilistic Relevance Framework: BM25 and Beyond" (2009), with fields weighted by
-//! repetition. A catalog is small enough to be read anew for each question.
+//! repetition. Catalogs are small enough to be scanned for each query.
 
 use std::collections::{HashMap, HashSet};
 
 use serde_json::Value;
 
-/// How fast a word's repetition saturates, and how much a long text is held against it: the usual values.
+/// Term frequency saturation and length normalization: the usual values.
 const K1: f64 = 1.2;
 const B: f64 = 0.75;
 
-/// How often a name's words count, compared with those of descriptions and parameters.
+/// How much the words of names and descriptions count, compared with those of parameter names.
 const NAME_WEIGHT: f64 = 3.0;
 const DESCRIPTION_WEIGHT: f64 = 1.5;
 
-/// How many different words of a question count.
+/// How many distinct words of a query count.
 const MAX_WORDS: usize = 64;
 
-/// The longest text that is looked at, in characters, of a question and of each field.
+/// How much of a query and of each field is read, in characters.
 const MAX_CHARACTERS: usize = 4000;
 
-/// A tool as words.
+/// A tool's words and their weights.
 #[derive(Debug)]
 pub(crate) struct Document {
     weights: HashMap<String, f64>,
@@ -29,7 +29,7 @@ pub(crate) struct Document {
 }
 
 impl Document {
-    /// The words of a tool and how much each counts.
+    /// Weighs the words of a tool.
     pub(crate) fn new(name: &str, toolset: &str, description: &str, schema: Option<&Value>) -> Self {
         let mut document = Self { weights: HashMap::new(), length: 0.0 };
         document.add(name, NAME_WEIGHT);
@@ -51,9 +51,9 @@ impl Document {
     }
 }
 
-/// The documents that share words with a question, best first, each with its score. Equals keep their order.
-pub(crate) fn rank(question: &str, documents: &[&Document]) -> Vec<(usize, f64)> {
-    let mut asked: Vec<String> = words(question);
+/// Ranks the documents that share words with a query: index and score, best first. Ties keep their order.
+pub(crate) fn rank(query: &str, documents: &[&Document]) -> Vec<(usize, f64)> {
+    let mut asked: Vec<String> = words(query);
     asked.truncate(MAX_WORDS);
     let asked: HashSet<String> = asked.into_iter().collect();
     let count = documents.len() as f64;
@@ -70,7 +70,7 @@ pub(crate) fn rank(question: &str, documents: &[&Document]) -> Vec<(usize, f64)>
         let of_word = |(word, rarity): (&&str, &f64)| {
             document.weights.get(*word).map_or(0.0, |weight| rarity * weight * (K1 + 1.0) / (weight + norm))
         };
-        // In a fixed order, so that equal scores are equal to the last bit.
+        // Summed in a fixed order, so that equal scores are equal to the last bit.
         let mut parts: Vec<_> = rarity.iter().map(of_word).filter(|it| *it > 0.0).collect();
         parts.sort_by(f64::total_cmp);
         parts.iter().sum()
@@ -80,8 +80,8 @@ pub(crate) fn rank(question: &str, documents: &[&Document]) -> Vec<(usize, f64)>
     ranked
 }
 
-/// The words of a text: runs of letters and digits, taken apart at case changes, lower-case, without a plural's ending. A
-/// script without blanks is taken in pairs of characters.
+/// The words of a text: runs of letters and digits, split at case changes, lower-cased and stemmed. Scripts without spaces
+/// are split into pairs of characters.
 fn words(text: &str) -> Vec<String> {
     let mut words = Vec::new();
     let mut word = String::new();
@@ -93,7 +93,7 @@ fn words(text: &str) -> Vec<String> {
         let breaks = !it.is_alphanumeric() || is_wide || (it.is_uppercase() && before_lower);
         if breaks && !word.is_empty() {
             let whole = std::mem::take(&mut word);
-            words.extend((!NOISE.contains(&whole.as_str())).then(|| stem(&whole)));
+            words.extend((!STOP_WORDS.contains(&whole.as_str())).then(|| stem(&whole)));
         }
         if let (false, Some(before), true) = (is_wide, wide, alone) {
             words.push(before.to_string());
@@ -110,13 +110,13 @@ fn words(text: &str) -> Vec<String> {
     words
 }
 
-/// Words that nearly every description has.
-const NOISE: [&str; 20] = [
+/// Words that are in nearly every description.
+const STOP_WORDS: [&str; 20] = [
     "a", "an", "the", "of", "to", "in", "on", "for", "and", "or", "is", "it", "with", "by", "from", "this", "that",
     "be", "as", "at",
 ];
 
-/// English endings that make two words of one.
+/// Removes English endings.
 fn stem(word: &str) -> String {
     let cut = |ending: &str, least: usize| word.strip_suffix(ending).filter(|rest| rest.len() >= least);
     if let Some(rest) = cut("ies", 2) {
@@ -129,7 +129,7 @@ fn stem(word: &str) -> String {
     }
     let rest = cut("ing", 4).or_else(|| cut("ed", 4)).or_else(|| cut("s", 3).filter(|rest| !rest.ends_with('s')));
     let rest = rest.unwrap_or(word);
-    // `create`, `creates`, `created` and `creating` are one.
+    // `create`, `creates`, `created` and `creating` have the same stem.
     rest.strip_suffix('e').filter(|rest| rest.len() >= 3).unwrap_or(rest).to_owned()
 }
 
@@ -138,7 +138,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_are_found_in_any_writing() {
+    fn text_is_split_into_stemmed_words() {
         assert_eq!(words("searchFiles, search_files: queries!"), ["search", "fil", "search", "fil", "query"]);
         assert_eq!(words("打开浏览器"), ["打开", "开浏", "浏览", "览器"]);
         assert_eq!(words("图"), ["图"]);
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn the_tool_that_fits_comes_first_and_others_not_at_all() {
+    fn the_best_match_comes_first_and_others_are_left_out() {
         let tool = |name: &str, description: &str| Document::new(name, "", description, None);
         let tools = [
             tool("browser_click_element", "Click an element of the page."),

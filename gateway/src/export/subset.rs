@@ -1,43 +1,43 @@
-//! What each provider takes of JSON Schema. Where a provider's documents and its behaviour differ, the narrower holds.
+//! Each provider's subset of JSON Schema. Where documentation and behaviour differ, the narrower one is used.
 
-use super::Dialect;
+use super::dialect::Dialect;
 
 /// A subset of JSON Schema.
 #[derive(Debug, Clone)]
 pub(super) struct Subset {
-    /// Whether the schema may stay as it is below its top.
-    pub(super) is_whole: bool,
-    /// `anyOf`, below the top.
+    /// Whether the schema is passed through below its top level.
+    pub(super) passes_through: bool,
+    /// `anyOf` below the top level.
     pub(super) any_of: bool,
     /// `const`.
     pub(super) constant: bool,
     /// `"type": ["string", "null"]`.
     pub(super) null_in_type: bool,
-    /// Whether null may be one of an enum's values beside a type that names it.
+    /// Whether null may be an enum value next to a type that includes it.
     pub(super) null_in_enum: bool,
-    /// Whether an enum may hold other things than strings.
+    /// Whether an enum may contain values other than strings.
     pub(super) mixed_enum: bool,
     /// `title`.
     pub(super) title: bool,
     /// `default`.
     pub(super) default: bool,
-    /// Keywords for strings, numbers and arrays that may stay.
+    /// Keywords for strings, numbers and arrays that are kept.
     pub(super) bounds: &'static [&'static str],
-    /// Values of `format` that may stay.
+    /// Values of `format` that are kept.
     pub(super) formats: &'static [&'static str],
-    /// The largest `minItems` that may stay, if not all may.
-    pub(super) most_min_items: Option<u64>,
+    /// The largest `minItems` that is kept; none if all are.
+    pub(super) max_min_items: Option<u64>,
     /// Whether `additionalProperties: false` is written.
-    pub(super) says_closed: bool,
-    /// Whether objects may have keys that are not declared.
+    pub(super) writes_closed: bool,
+    /// Whether objects may have undeclared keys.
     pub(super) maps: bool,
-    /// Whether every property has to be required; one that is optional then may be null.
+    /// Whether every property must be required. Optional ones then accept null.
     pub(super) all_required: bool,
-    /// Whether the order of properties is written beside them.
+    /// Whether the order of properties is written (`propertyOrdering`).
     pub(super) ordering: bool,
-    /// What may stand in a property's name beside letters and digits; nothing said means anything.
+    /// Characters of property names besides ASCII letters and digits. If empty, any name is accepted.
     pub(super) key_characters: &'static [char],
-    /// How deep schemas may nest.
+    /// How deep schemas may be nested.
     pub(super) depth: usize,
 }
 
@@ -51,7 +51,7 @@ impl Subset {
     /// The subset of a dialect.
     pub(super) fn of(dialect: Dialect, strict: bool) -> Self {
         match (dialect, strict) {
-            // Structured outputs, as documented in 2026; without strict mode the same, but for what is optional.
+            // Structured outputs as documented in 2026. Without strict mode, optional parameters stay optional.
             (Dialect::OpenAi | Dialect::OpenAiResponses, _) => Self {
                 any_of: true,
                 constant: true,
@@ -70,13 +70,13 @@ impl Subset {
                     "maxItems",
                 ],
                 formats: &OPENAI_FORMATS,
-                says_closed: true,
+                writes_closed: true,
                 maps: !strict,
                 all_required: strict,
                 depth: 10,
                 ..Self::narrow()
             },
-            // Strict tool use; optional parameters stay optional.
+            // Strict tool use. Optional parameters stay optional.
             (Dialect::Anthropic, true) => Self {
                 any_of: true,
                 constant: true,
@@ -86,27 +86,27 @@ impl Subset {
                 default: true,
                 bounds: &["minItems"],
                 formats: &ANTHROPIC_FORMATS,
-                most_min_items: Some(1),
-                says_closed: true,
+                max_min_items: Some(1),
+                writes_closed: true,
                 key_characters: &['_', '-', '.'],
                 depth: 32,
                 ..Self::narrow()
             },
             (Dialect::Anthropic, false) => {
-                Self { is_whole: true, maps: true, key_characters: &['_', '-', '.'], ..Self::narrow() }
+                Self { passes_through: true, maps: true, key_characters: &['_', '-', '.'], ..Self::narrow() }
             }
-            (Dialect::Mcp, _) => Self { is_whole: true, maps: true, ..Self::narrow() },
-            // What both the OpenAPI form of `parameters` and the documented JSON Schema support have in common.
+            (Dialect::Mcp, _) => Self { passes_through: true, maps: true, ..Self::narrow() },
+            // The intersection of the OpenAPI form of `parameters` and the documented JSON Schema support.
             (Dialect::Gemini, _) => Self {
                 title: true,
                 bounds: &["minimum", "maximum", "minItems", "maxItems"],
-                // The documents name more; the service refuses them.
+                // The documentation lists more; the service refuses them.
                 formats: &["date-time"],
                 ordering: true,
                 key_characters: &['_'],
                 ..Self::narrow()
             },
-            // Nothing is documented: what OpenAI and Gemini have in common.
+            // Undocumented: the intersection of OpenAI and Gemini.
             (Dialect::DashScope, _) => Self {
                 null_in_type: true,
                 null_in_enum: true,
@@ -114,16 +114,16 @@ impl Subset {
                 title: true,
                 bounds: &["minimum", "maximum", "minItems", "maxItems"],
                 formats: &["date-time", "date", "time"],
-                says_closed: true,
+                writes_closed: true,
                 ..Self::narrow()
             },
         }
     }
 
-    /// Types, descriptions, properties, items and enums of strings.
+    /// The narrowest subset: types, descriptions, properties, items and enums of strings.
     fn narrow() -> Self {
         Self {
-            is_whole: false,
+            passes_through: false,
             any_of: false,
             constant: false,
             null_in_type: false,
@@ -133,8 +133,8 @@ impl Subset {
             default: false,
             bounds: &[],
             formats: &[],
-            most_min_items: None,
-            says_closed: false,
+            max_min_items: None,
+            writes_closed: false,
             maps: false,
             all_required: false,
             ordering: false,

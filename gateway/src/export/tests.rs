@@ -1,4 +1,6 @@
-use serde_json::json;
+//! What each provider is given, and that calls made by it are valid.
+
+use serde_json::{Value, json};
 
 use super::*;
 use crate::arguments::{Definition, Policy, Rules};
@@ -32,7 +34,7 @@ fn property(schema: Value) -> Value {
 }
 
 #[test]
-fn an_optional_parameter_is_required_and_may_be_null_where_all_have_to_be_required() {
+fn an_optional_parameter_is_nullable_if_all_must_be_required() {
     let schema = json!({"type": "object", "properties": {
         "a": {"type": "string"},
         "b": {"type": "integer", "default": 5, "minimum": 1},
@@ -46,22 +48,22 @@ fn an_optional_parameter_is_required_and_may_be_null_where_all_have_to_be_requir
     assert_eq!(parameters["required"], json!(["a", "b", "c", "d", "f"]));
     assert_eq!(
         parameters["properties"]["b"],
-        json!({"type": ["integer", "null"], "minimum": 1, "description": "Default: 5. Null leaves it out."})
+        json!({"type": ["integer", "null"], "minimum": 1, "description": "Default: 5. Use null to omit it."})
     );
     assert_eq!(
         parameters["properties"]["c"],
-        json!({"type": ["string", "null"], "enum": ["x", "y", null], "description": "Null leaves it out."})
+        json!({"type": ["string", "null"], "enum": ["x", "y", null], "description": "Use null to omit it."})
     );
     assert_eq!(parameters["properties"]["d"]["type"], json!(["object", "null"]));
     assert_eq!(parameters["properties"]["f"]["type"], json!(["string", "null"]));
-    // What a model writes by that is a call that fits after the nulls are taken out.
+    // What a model writes by that definition is a valid call once its nulls are dropped.
     let definition = Definition::compile(&schema.to_string(), Rules::default(), &[]).unwrap();
     let call = r#"{"a":"x","b":null,"c":null,"d":{"e":null},"f":null}"#;
     assert_eq!(definition.prepare(call, Policy::Repair).unwrap().text, r#"{"a":"x","d":{},"f":null}"#);
 }
 
 #[test]
-fn what_a_provider_has_no_form_for_becomes_text_that_is_read_back() {
+fn unsupported_schemas_become_json_text_that_is_decoded() {
     for (schema, written, read) in [
         (json!({"type": "object", "additionalProperties": {"type": "integer"}}), r#"{"x": 1}"#, json!({"x": 1})),
         (json!({"type": "array"}), "[1, null]", json!([1, null])),
@@ -82,7 +84,10 @@ fn what_a_provider_has_no_form_for_becomes_text_that_is_read_back() {
             let parameters = tool.get("parameters").unwrap_or(&tool["function"]["parameters"]);
             assert_eq!(parameters["properties"]["p"]["type"], "string", "{tool}");
             assert!(
-                parameters["properties"]["p"]["description"].as_str().unwrap().starts_with("Write it as JSON text.")
+                parameters["properties"]["p"]["description"]
+                    .as_str()
+                    .unwrap()
+                    .starts_with("Write the value as JSON text")
             );
         }
         let definition = Definition::compile(&schema.to_string(), Rules::default(), &[]).unwrap();
@@ -93,19 +98,19 @@ fn what_a_provider_has_no_form_for_becomes_text_that_is_read_back() {
 }
 
 #[test]
-fn where_a_string_is_taken_no_json_text_is_asked_for_and_nothing_is_strict() {
+fn no_json_text_is_asked_for_where_a_string_is_valid() {
     for schema in
         [json!({"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]}), json!({}), json!(true)]
     {
         let tool = one(&property(schema), Dialect::Gemini, false);
         let description = tool["parameters"]["properties"]["p"]["description"].as_str().unwrap();
-        assert!(description.starts_with("Text; other forms"), "{description}");
+        assert!(description.starts_with("Text only;"), "{description}");
     }
     assert_eq!(openai_strict(&property(json!({}))).get("strict"), None);
 }
 
 #[test]
-fn a_choice_at_the_top_keeps_all_its_branches_and_is_never_strict() {
+fn a_choice_at_the_top_level_keeps_all_branches_and_is_never_strict() {
     let schema = json!({"type": "object", "oneOf": [
         {"properties": {"k": {"const": "x"}, "v": {"type": "integer"}}, "required": ["k", "v"]},
         {"properties": {"k": {"const": "y"}, "w": {"type": "string"}}, "required": ["k", "w"]},
@@ -115,7 +120,7 @@ fn a_choice_at_the_top_keeps_all_its_branches_and_is_never_strict() {
         let exported = export(&[tool("it", &schema)], dialect, true);
         let text = &exported.tools[0];
         assert!(!text.contains("\"strict\":true"), "{text}");
-        assert!(text.contains("Exactly one of these holds"), "{text}");
+        assert!(text.contains("Must match exactly one of"), "{text}");
         assert!(text.contains("\"x\"") && text.contains("\"y\"") && text.contains("\"w\""), "{text}");
     }
     let fixed = openai_strict(&schema);
@@ -123,7 +128,7 @@ fn a_choice_at_the_top_keeps_all_its_branches_and_is_never_strict() {
 }
 
 #[test]
-fn references_are_written_out_and_recursion_ends_in_text() {
+fn references_are_inlined_and_recursion_ends_in_text() {
     let schema = json!({
         "type": "object",
         "properties": {"tree": {"$ref": "#/$defs/a%20node"}, "other": {"$ref": "#/$defs/a%20node", "description": "Other."}},
@@ -160,7 +165,7 @@ fn many_references_do_not_multiply() {
 }
 
 #[test]
-fn what_stands_beside_a_choice_holds_for_each_branch() {
+fn keywords_next_to_a_choice_apply_to_each_branch() {
     let schema =
         property(json!({"type": "string", "description": "A word.", "anyOf": [{"pattern": "^a"}, {"pattern": "^b"}]}));
     let p = &openai_strict(&schema)["parameters"]["properties"]["p"];
@@ -177,7 +182,7 @@ fn what_stands_beside_a_choice_holds_for_each_branch() {
 }
 
 #[test]
-fn bounds_go_to_the_type_they_speak_of_and_the_rest_into_words() {
+fn bounds_stay_with_their_type_and_the_rest_is_described() {
     let p = one(&property(json!({"type": "integer", "minItems": 3, "minimum": 2})), Dialect::OpenAi, true);
     let p = &p["function"]["parameters"]["properties"]["p"];
     assert_eq!((p["minimum"].as_i64(), p.get("minItems")), (Some(2), None));
@@ -192,7 +197,7 @@ fn bounds_go_to_the_type_they_speak_of_and_the_rest_into_words() {
 }
 
 #[test]
-fn a_skill_that_refuses_repairs_is_not_strict_where_that_needs_them() {
+fn a_skill_that_refuses_repairs_is_not_strict_if_that_needs_them() {
     let schema = json!({"type": "object", "properties": {"a": {"type": "string"}}});
     let careful = Tool { refuses_repairs: true, ..tool("it", &schema) };
     let exported = export(&[careful], Dialect::OpenAi, true);
@@ -202,29 +207,33 @@ fn a_skill_that_refuses_repairs_is_not_strict_where_that_needs_them() {
 }
 
 #[test]
-fn anthropics_limits_are_shared_by_the_tools_that_become_strict() {
+fn only_strict_tools_count_against_anthropics_limits() {
     let open = json!({"type": "object", "properties": {}, "additionalProperties": true});
     let closed = property(json!({"type": "string"}));
     let tools: Vec<_> = (0..25).map(|_| tool("open", &open)).chain((0..25).map(|_| tool("closed", &closed))).collect();
     let exported = export(&tools, Dialect::Anthropic, true);
     let strict = exported.tools.iter().filter(|tool| read(tool)["strict"] == true).count();
     assert_eq!(strict, 20);
-    assert_eq!(exported.names.len(), 50, "each has a name of its own");
+    assert_eq!(exported.names.len(), 50, "every name must be unique");
 }
 
 #[test]
-fn a_tool_that_was_written_before_is_given_again_but_under_its_name_here() {
+fn a_cached_definition_is_used_unless_the_name_differs() {
     let schema = property(json!({"type": "string"}));
     let now = tool("a", &schema);
-    let changed = Tool { description: "Whoever keeps what was written forgets it then.", ..now };
+    let changed = Tool { description: "The owner of the cache drops it on a change.", ..now };
     for dialect in Dialect::ALL {
         for strict in [false, true] {
             let forms: Vec<_> = (0..2).map(|_| Forms::default()).collect();
             let known = |tools: &[(Tool<'_>, &Forms)]| export_known(tools, dialect, strict);
             let both = known(&[(now, &forms[0]), (now, &forms[1])]);
             assert_eq!(both, export(&[now, now], dialect, strict));
-            assert_eq!(known(&[(changed, &forms[0])]).tools[0], both.tools[0], "it was kept");
-            // The second was written under another name.
+            assert_eq!(
+                known(&[(changed, &forms[0])]).tools[0],
+                both.tools[0],
+                "the definition must come from the cache"
+            );
+            // The second was cached under another name.
             assert_eq!(known(&[(now, &forms[1])]), export(&[now], dialect, strict));
         }
     }

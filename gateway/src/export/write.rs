@@ -1,52 +1,69 @@
-//! One tool in one provider's shape.
+//! Writes one tool in one provider's shape.
 
 use std::borrow::Cow;
 
 use serde_json::{Map, Value, json};
 
-use super::forms::{Form, Strict};
-use super::limits::{self, Taken};
+use super::dialect::Dialect;
+use super::limits::{self, Usage};
 use super::lower::{self, Lowered};
 use super::subset::Subset;
-use super::{Dialect, Tool};
+use super::tool::Tool;
 
-/// Its definition, as far as the provider's subset goes.
+/// A tool definition in one dialect, under one name.
+#[derive(Debug, Clone)]
+pub(super) struct Form {
+    pub(super) name: String,
+    /// A JSON object.
+    pub(super) text: String,
+    /// What the provider's limits did not allow, for people.
+    pub(super) notes: Vec<String>,
+    /// What it uses of the provider's limits for strict tools.
+    pub(super) usage: Usage,
+}
+
+/// A strict definition, or why the tool cannot be strict.
+pub(super) type StrictForm = Result<Form, String>;
+
+/// Writes the definition without strict mode, as far as the provider's subset allows.
 pub(super) fn plain(tool: &Tool<'_>, name: &str, dialect: Dialect) -> Form {
     if dialect == Dialect::Mcp {
-        return form(name, &mcp(tool, name), Vec::new(), Taken::default());
+        return form(name, &mcp(tool, name), Vec::new(), Usage::default());
     }
     let lowered = lower::root(&schema(tool), &Subset::of(dialect, false));
     let mut notes = Vec::new();
-    if tool.refuses_repairs && lowered.has_text {
-        notes.push("some parameters can only be written as JSON text here, which its policy refuses".to_owned());
+    if tool.refuses_repairs && lowered.needs_decoding {
+        notes.push(
+            "some parameters can only be given as JSON text, which its strict argument policy rejects".to_owned(),
+        );
     }
     let definition = shape(tool, name, dialect, lowered, false, &mut notes);
-    form(name, &definition, notes, Taken::default())
+    form(name, &definition, notes, Usage::default())
 }
 
-/// Its definition in the provider's strict mode, or why it can't have one.
-pub(super) fn strict(tool: &Tool<'_>, name: &str, dialect: Dialect) -> Strict {
+/// Writes the definition in the provider's strict mode, or says why there is none.
+pub(super) fn strict(tool: &Tool<'_>, name: &str, dialect: Dialect) -> StrictForm {
     let lowered = lower::root(&schema(tool), &Subset::of(dialect, true));
-    if tool.refuses_repairs && (lowered.has_null_for_nothing || lowered.has_text) {
-        return Err("its policy takes no null for what is left out".to_owned());
+    if tool.refuses_repairs && (lowered.nulls_omit || lowered.needs_decoding) {
+        return Err("its argument policy is strict, but a strict definition needs repairs: null for omitted parameters, or JSON text".to_owned());
     }
-    lowered.holds_all()?;
-    let taken = Taken::of(&lowered.schema);
+    lowered.check_lossless()?;
+    let usage = Usage::of(&lowered.schema);
     let mut notes = Vec::new();
     let definition = shape(tool, name, dialect, lowered, true, &mut notes);
-    Ok(form(name, &definition, notes, taken))
+    Ok(form(name, &definition, notes, usage))
 }
 
-fn form(name: &str, definition: &Value, notes: Vec<String>, taken: Taken) -> Form {
-    Form { name: name.to_owned(), text: definition.to_string(), notes, taken }
+fn form(name: &str, definition: &Value, notes: Vec<String>, usage: Usage) -> Form {
+    Form { name: name.to_owned(), text: definition.to_string(), notes, usage }
 }
 
-/// Its schema; a tool without one takes any object.
+/// The tool's schema; one that accepts any object if it has none.
 fn schema<'a>(tool: &Tool<'a>) -> Cow<'a, Value> {
     tool.schema.map_or_else(|| Cow::Owned(json!({ "type": "object" })), Cow::Borrowed)
 }
 
-/// A tool in the provider's shape.
+/// Assembles the definition in the provider's shape.
 fn shape(
     tool: &Tool<'_>,
     name: &str,
@@ -66,7 +83,7 @@ fn shape(
             }
             json!({ "type": "function", "function": function })
         }
-        // This one is strict unless told otherwise.
+        // The Responses API is strict by default.
         Dialect::OpenAiResponses => json!({
             "type": "function",
             "name": name,
@@ -81,7 +98,7 @@ fn shape(
             }
             tool
         }
-        // An object without properties is refused there: no parameters are said by saying nothing.
+        // Gemini refuses an object without properties: a tool without parameters omits the key.
         Dialect::Gemini if schema["properties"] == json!({}) => json!({ "name": name, "description": description }),
         Dialect::Gemini => json!({ "name": name, "description": description, "parameters": schema }),
         Dialect::DashScope => json!({
@@ -92,7 +109,7 @@ fn shape(
     }
 }
 
-/// MCP takes JSON Schema as it is.
+/// MCP accepts JSON Schema unchanged.
 fn mcp(tool: &Tool<'_>, name: &str) -> Value {
     let mut definition = Map::new();
     definition.insert("name".to_owned(), name.into());
@@ -102,7 +119,7 @@ fn mcp(tool: &Tool<'_>, name: &str) -> Value {
         object.entry("type").or_insert_with(|| "object".into());
     }
     definition.insert("inputSchema".to_owned(), schema);
-    // The protocol asks for an object.
+    // The protocol requires an object schema.
     let output = serde_json::from_str(tool.output_schema_json).ok();
     if let Some(output) = output.filter(|it: &Value| it.get("type").and_then(Value::as_str) == Some("object")) {
         definition.insert("outputSchema".to_owned(), output);

@@ -1,28 +1,34 @@
-//! Schemas and values in a few words.
+//! Describes schemas and values in a few words.
 
 use serde_json::Value;
 
 use crate::arguments::schema::resolved;
 
-/// How deep a description goes into lists and choices.
+/// How deep a description follows arrays and choices.
 const MAX_DEPTH: usize = 3;
 
-/// How many choices are named.
+/// How many alternatives are named.
 const MAX_CHOICES: usize = 12;
 
-/// A value, short.
+/// A value, shortened.
 pub(super) fn shown(value: &Value) -> String {
     match value {
         Value::String(text) if text.chars().count() > 60 => {
             Value::from(text.chars().take(60).chain(['…']).collect::<String>()).to_string()
         }
-        Value::Array(items) => format!("an array of {}", items.len()),
-        Value::Object(fields) => format!("an object with {} keys", fields.len()),
+        Value::Array(items) => format!("an array of {}", counted(items.len() as u64, "item")),
+        Value::Object(fields) => format!("an object with {}", counted(fields.len() as u64, "key")),
         other => other.to_string(),
     }
 }
 
-/// What a schema asks for, as the end of "it must be".
+/// A number with its noun: `1 key`, `2 keys`.
+pub(super) fn counted(count: u64, noun: &str) -> String {
+    let ending = if count == 1 { "" } else { "s" };
+    format!("{count} {noun}{ending}")
+}
+
+/// What a schema expects, to follow "must be".
 pub(super) fn describe(root: &Value, schema: &Value) -> String {
     describe_at(root, schema, 0)
 }
@@ -55,63 +61,69 @@ fn describe_at(root: &Value, schema: &Value, depth: usize) -> String {
                 several.iter().filter_map(Value::as_str).map(|it| typed(root, schema, it, depth)).collect();
             named.join(" or ")
         }
-        _ => "a value that fits the schema".to_owned(),
+        _ => "a value that matches the schema".to_owned(),
     }
 }
 
 fn typed(root: &Value, schema: &Value, kind: &str, depth: usize) -> String {
     match kind {
-        "string" => format!("a string{}", of_string(schema)),
-        "integer" => format!("an integer{}", of_number(schema)),
-        "number" => format!("a number{}", of_number(schema)),
+        "string" => string(schema),
+        "integer" => format!("an integer{}", number_bounds(schema)),
+        "number" => format!("a number{}", number_bounds(schema)),
         "boolean" => "true or false".to_owned(),
-        "array" => format!("an array{}", of_array(root, schema, depth)),
-        "object" => format!("an object{}", of_object(schema)),
+        "array" => array(root, schema, depth),
+        "object" => format!("an object{}", object_keys(schema)),
         other => other.to_owned(),
     }
 }
 
-fn of_string(schema: &Value) -> String {
-    let mut parts = Vec::new();
-    if let Some(format) = schema.get("format").and_then(Value::as_str) {
-        parts.push(format!(" ({format})"));
-    }
-    if let Some(range) = range(schema, "minLength", "maxLength") {
-        parts.push(if range == "at least 1" { ", not empty".to_owned() } else { format!(" of {range} characters") });
-    }
-    if let Some(pattern) = schema.get("pattern").and_then(Value::as_str) {
-        parts.push(format!(" that matches {}", pattern.chars().take(80).collect::<String>()));
-    }
-    parts.concat()
+fn string(schema: &Value) -> String {
+    let (empty, length) = match range(schema, "minLength", "maxLength", "character") {
+        Some(length) if length == "at least 1 character" => ("non-empty ", String::new()),
+        Some(length) => ("", format!(" of {length}")),
+        None => ("", String::new()),
+    };
+    let format = schema.get("format").and_then(Value::as_str).map(|it| format!(" ({it})")).unwrap_or_default();
+    let pattern = schema.get("pattern").and_then(Value::as_str);
+    let pattern = pattern.map(|it| format!(" that matches {}", it.chars().take(80).collect::<String>()));
+    format!("a {empty}string{format}{length}{}", pattern.unwrap_or_default())
 }
 
-fn of_number(schema: &Value) -> String {
-    let bounds =
-        [("minimum", "at least"), ("exclusiveMinimum", "above"), ("maximum", "at most"), ("exclusiveMaximum", "below")];
-    let named: Vec<_> =
-        bounds.iter().filter_map(|(keyword, word)| Some(format!("{word} {}", schema.get(*keyword)?))).collect();
-    let multiple = schema.get("multipleOf").map(|it| format!(", a multiple of {it}")).unwrap_or_default();
-    let bounds = if named.is_empty() { String::new() } else { format!(", {}", named.join(" and ")) };
+fn number_bounds(schema: &Value) -> String {
+    let bound = |keyword: &str| schema.get(keyword);
+    let mut bounds = Vec::new();
+    match (bound("minimum"), bound("maximum")) {
+        (Some(low), Some(high)) => bounds.push(format!("from {low} to {high}")),
+        (Some(low), None) => bounds.push(format!("of at least {low}")),
+        (None, Some(high)) => bounds.push(format!("of at most {high}")),
+        (None, None) => {}
+    }
+    bounds.extend(bound("exclusiveMinimum").map(|low| format!("greater than {low}")));
+    bounds.extend(bound("exclusiveMaximum").map(|high| format!("less than {high}")));
+    let multiple = bound("multipleOf").map(|it| format!(" that is a multiple of {it}")).unwrap_or_default();
+    let bounds = if bounds.is_empty() { String::new() } else { format!(" {}", bounds.join(" and ")) };
     bounds + &multiple
 }
 
-fn of_array(root: &Value, schema: &Value, depth: usize) -> String {
+fn array(root: &Value, schema: &Value, depth: usize) -> String {
     let items = schema.get("items").filter(|it| it.is_object()).map(|it| resolved(root, it));
-    let kind = items.and_then(|it| it.get("type")).and_then(Value::as_str);
-    let plain = items.is_some_and(|it| it.get("enum").is_none());
-    let of = match (kind, items) {
-        (Some("string"), _) if plain => " of strings".to_owned(),
-        (Some("integer"), _) if plain => " of integers".to_owned(),
-        (Some("number"), _) if plain => " of numbers".to_owned(),
-        (Some("boolean"), _) if plain => " of true or false".to_owned(),
-        (_, Some(items)) => format!(", each {}", describe_at(root, items, depth + 1)),
+    let simple = items.filter(|it| it.get("enum").is_none()).and_then(|it| it.get("type")).and_then(Value::as_str);
+    let noun = match simple {
+        Some(kind @ ("string" | "integer" | "number" | "boolean")) => kind,
+        _ => "item",
+    };
+    let each = match items {
+        Some(items) if noun == "item" => format!(", each {}", describe_at(root, items, depth + 1)),
         _ => String::new(),
     };
-    let count = range(schema, "minItems", "maxItems").map(|it| format!(" with {it} items")).unwrap_or_default();
-    of + &count
+    match range(schema, "minItems", "maxItems", noun) {
+        Some(count) => format!("an array of {count}{each}"),
+        None if noun == "item" => format!("an array{each}"),
+        None => format!("an array of {noun}s"),
+    }
 }
 
-fn of_object(schema: &Value) -> String {
+fn object_keys(schema: &Value) -> String {
     let Some(properties) = schema.get("properties").and_then(Value::as_object) else { return String::new() };
     let required = schema.get("required").and_then(Value::as_array);
     let is_required = |name: &String| required.is_some_and(|it| it.iter().any(|it| it.as_str() == Some(name)));
@@ -123,12 +135,12 @@ fn of_object(schema: &Value) -> String {
     if names.is_empty() { String::new() } else { format!(" {{{}}}", names.join(", ")) }
 }
 
-fn range(schema: &Value, low: &str, high: &str) -> Option<String> {
+fn range(schema: &Value, low: &str, high: &str, noun: &str) -> Option<String> {
     match (schema.get(low).and_then(Value::as_u64), schema.get(high).and_then(Value::as_u64)) {
-        (Some(low), Some(high)) if low == high => Some(format!("exactly {low}")),
-        (Some(low), Some(high)) => Some(format!("{low} to {high}")),
-        (Some(low), None) => Some(format!("at least {low}")),
-        (None, Some(high)) => Some(format!("at most {high}")),
+        (Some(low), Some(high)) if low == high => Some(format!("exactly {}", counted(low, noun))),
+        (Some(low), Some(high)) => Some(format!("{low} to {}", counted(high, noun))),
+        (Some(low), None) => Some(format!("at least {}", counted(low, noun))),
+        (None, Some(high)) => Some(format!("at most {}", counted(high, noun))),
         (None, None) => None,
     }
 }
@@ -140,20 +152,34 @@ mod tests {
     use super::*;
 
     #[test]
-    fn schemas_read_as_the_end_of_a_sentence() {
+    fn a_schema_reads_as_the_end_of_a_sentence() {
         for (schema, words) in [
-            (json!({"type": "integer", "minimum": 1, "maximum": 10}), "an integer, at least 1 and at most 10"),
-            (json!({"type": "string", "minLength": 1}), "a string, not empty"),
+            (json!({"type": "integer", "minimum": 1, "maximum": 10}), "an integer from 1 to 10"),
+            (json!({"type": "string", "minLength": 1}), "a non-empty string"),
             (json!({"enum": ["a", 1, null]}), "one of \"a\", 1, null"),
+            (
+                json!({"type": "number", "exclusiveMinimum": 0, "multipleOf": 5}),
+                "a number greater than 0 that is a multiple of 5",
+            ),
+            (
+                json!({"type": "integer", "minimum": 1, "exclusiveMaximum": 5}),
+                "an integer of at least 1 and less than 5",
+            ),
+            (
+                json!({"type": "string", "maxLength": 1, "pattern": "^a"}),
+                "a string of at most 1 character that matches ^a",
+            ),
             (json!({"type": "array", "items": {"type": "string"}}), "an array of strings"),
+            (json!({"type": "array", "items": {"type": "integer"}, "minItems": 1}), "an array of at least 1 integer"),
+            (json!({"type": "array", "maxItems": 3}), "an array of at most 3 items"),
             (
                 json!({"type": "array", "items": {"enum": ["x"]}, "minItems": 2}),
-                "an array, each one of \"x\" with at least 2 items",
+                "an array of at least 2 items, each one of \"x\"",
             ),
             (json!({"anyOf": [{"type": "string", "format": "date"}, {"type": "null"}]}), "a string (date) or null"),
             (json!({"type": "object", "properties": {"a": {}, "b": {}}, "required": ["a"]}), "an object {a, b?}"),
             (json!({"type": ["boolean", "null"]}), "true or false or null"),
-            (json!({}), "a value that fits the schema"),
+            (json!({}), "a value that matches the schema"),
         ] {
             assert_eq!(describe(&schema, &schema), words);
         }

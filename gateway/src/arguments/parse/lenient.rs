@@ -1,84 +1,69 @@
-//! JSON as models write it: trailing commas, comments, single quotes, Python's literals, line breaks within strings.
+//! Reads JSON as models write it: trailing commas, comments, single quotes, Python literals, line breaks in strings.
 //!
-//! Only what can mean one thing is read. What is cut off, what has a key twice, NaN, unquoted words and expressions are
-//! not: to read those would be to guess.
+//! Only unambiguous text is read. Truncated text, duplicate keys, NaN, unquoted words and expressions are refused: to
+//! read those would be to guess.
 
 use std::collections::HashSet;
-use std::fmt;
 
 use openskill_proto::limits::MAX_JSON_DEPTH;
 
+use super::errors::{LenientError, duplicate_key, too_deep};
 use crate::arguments::tree::Tree;
 
-/// Why a text can't be read, and where.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(in crate::arguments) struct Fault {
-    /// The character, from 1.
-    place: usize,
-    reason: String,
-}
+/// The error for text that ends inside a value.
+const CUT_OFF: &str = "unexpected end of the text: was it cut off?";
 
-impl fmt::Display for Fault {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "the JSON can't be read at character {}: {}", self.place, self.reason)
-    }
-}
-
-/// Why there is no one object in a text.
-pub(super) enum NotOne {
-    /// There is none, or it is a part of something else.
-    None,
-    /// There is one that can't be read.
-    Broken(Fault),
+/// Why a text does not contain exactly one object.
+pub(super) enum ProseError {
+    /// There is none, or it is part of something else.
+    NoObject,
+    /// There is one that cannot be read.
+    Broken(LenientError),
     /// There may be more than one.
     Several,
 }
 
-fn fault(text: &str, at: usize, reason: impl Into<String>) -> Fault {
-    Fault { place: text[..text.floor_char_boundary(at)].chars().count() + 1, reason: reason.into() }
+/// Reads the value that begins at byte `at`. Returns it, where it ends, and whether it deviates from JSON.
+pub(in crate::arguments) fn value_at(text: &str, at: usize) -> Result<(Tree, usize, bool), LenientError> {
+    let mut reader = Reader { text, at, deviates: false };
+    let tree = reader.value(0)?;
+    Ok((tree, reader.at, reader.deviates))
 }
 
-/// The value that begins at a place in a text, where it ends, and whether it deviates from JSON.
-pub(in crate::arguments) fn value_at(text: &str, at: usize) -> Result<(Tree, usize, bool), Fault> {
-    let mut reader = Reader { text, at, deviated: false };
+/// Reads the value that fills a text. Returns it and whether it deviates from JSON.
+pub(in crate::arguments) fn whole(text: &str) -> Result<(Tree, bool), LenientError> {
+    let mut reader = Reader { text, at: 0, deviates: false };
     let tree = reader.value(0)?;
-    Ok((tree, reader.at, reader.deviated))
-}
-
-/// The value that fills a text, and whether it deviates from JSON.
-pub(in crate::arguments) fn whole(text: &str) -> Result<(Tree, bool), Fault> {
-    let mut reader = Reader { text, at: 0, deviated: false };
-    let tree = reader.value(0)?;
-    reader.blank()?;
+    reader.skip_blanks()?;
     if reader.at < text.len() {
-        return Err(fault(text, reader.at, "there is text after the value"));
+        return Err(LenientError::at(text, reader.at, "unexpected text after the value"));
     }
-    Ok((tree, reader.deviated))
+    Ok((tree, reader.deviates))
 }
 
-/// The one object in a text that is not JSON as a whole, and whether it deviates from JSON.
-pub(super) fn in_prose(text: &str) -> Result<(Tree, bool), NotOne> {
-    let begin = text.find('{').ok_or(NotOne::None)?;
-    // What stands around it tells whether it is a part of something: of a list, an assignment, a string, or an object
-    // whose braces were lost.
+/// Reads the only object in a text that is not JSON as a whole. Returns it and whether it deviates from JSON.
+pub(super) fn in_prose(text: &str) -> Result<(Tree, bool), ProseError> {
+    let begin = text.find('{').ok_or(ProseError::NoObject)?;
+    // The text around the object shows whether it is part of something else: an array, an assignment, a string, or an
+    // object that lost its braces.
     let before = &text[..begin];
     let within_object = before.contains('}')
         || is_after_keys(before)
         || ["\":", "\" :", "':", "' :"].iter().any(|it| before.contains(it));
     if within_object || before.trim_end().ends_with(['[', '(', ',', '"', '\'', '=', '\\']) {
-        return Err(NotOne::None);
+        return Err(ProseError::NoObject);
     }
-    let (tree, end, deviated) = value_at(text, begin).map_err(NotOne::Broken)?;
+    let (tree, end, deviates) = value_at(text, begin).map_err(ProseError::Broken)?;
     if text[end..].contains(['{', '}']) {
-        return Err(NotOne::Several);
+        return Err(ProseError::Several);
     }
     if text[end..].trim_start().starts_with([',', ':', ']', ')', '"', '\'', '+', '*', '/', '=', '|', '\\']) {
-        return Err(NotOne::None);
+        return Err(ProseError::NoObject);
     }
-    Ok((tree, deviated))
+    Ok((tree, deviates))
 }
 
-/// Whether the text before an object ends in a key as YAML has it, `options:`, with other keys on the lines above.
+/// Whether the text before an object ends in a YAML key such as `options:`, with other keys on the lines above.
 fn is_after_keys(before: &str) -> bool {
     let key_of = |line: &str| {
         let (key, _) = line.trim_start().split_once(':')?;
@@ -93,13 +78,13 @@ fn is_after_keys(before: &str) -> bool {
 struct Reader<'a> {
     text: &'a str,
     at: usize,
-    /// Whether anything was read that JSON does not have.
-    deviated: bool,
+    /// Whether anything was read that is not JSON.
+    deviates: bool,
 }
 
 impl Reader<'_> {
-    fn fail<T>(&self, reason: impl Into<String>) -> Result<T, Fault> {
-        Err(fault(self.text, self.at, reason))
+    fn fail<T>(&self, reason: impl Into<String>) -> Result<T, LenientError> {
+        Err(LenientError::at(self.text, self.at, reason))
     }
 
     fn rest(&self) -> &str {
@@ -119,34 +104,34 @@ impl Reader<'_> {
     }
 
     /// Blanks and comments.
-    fn blank(&mut self) -> Result<(), Fault> {
+    fn skip_blanks(&mut self) -> Result<(), LenientError> {
         loop {
             let blanks = self.rest().len() - self.rest().trim_start_matches([' ', '\t', '\n', '\r', '\u{feff}']).len();
-            self.deviated |= self.rest()[..blanks].contains('\u{feff}');
+            self.deviates |= self.rest()[..blanks].contains('\u{feff}');
             self.at += blanks;
             let rest = self.rest();
-            // `#13` may be a value; a comment has a blank behind its mark.
-            let mark = ["//", "#"].iter().find_map(|mark| rest.strip_prefix(mark));
-            let length = if mark.is_some_and(|text| text.is_empty() || text.starts_with(char::is_whitespace)) {
+            // `#13` may be a value; a comment has a space after its marker.
+            let marker = ["//", "#"].iter().find_map(|marker| rest.strip_prefix(marker));
+            let length = if marker.is_some_and(|text| text.is_empty() || text.starts_with(char::is_whitespace)) {
                 rest.find('\n').unwrap_or(rest.len())
             } else if let Some(text) = rest.strip_prefix("/*") {
                 match text.find("*/") {
                     Some(end) => end + 4,
-                    None => return self.fail("a comment does not end"),
+                    None => return self.fail("unterminated comment"),
                 }
             } else {
                 return Ok(());
             };
             self.at += length;
-            self.deviated = true;
+            self.deviates = true;
         }
     }
 
-    fn value(&mut self, depth: usize) -> Result<Tree, Fault> {
-        self.blank()?;
+    fn value(&mut self, depth: usize) -> Result<Tree, LenientError> {
+        self.skip_blanks()?;
         match self.peek() {
-            None => self.fail("it ends too early: was it cut off?"),
-            Some('{' | '[') if depth >= MAX_JSON_DEPTH => self.fail(super::too_deep()),
+            None => self.fail(CUT_OFF),
+            Some('{' | '[') if depth >= MAX_JSON_DEPTH => self.fail(too_deep()),
             Some('{') => self.object(depth),
             Some('[') => self.list(depth),
             Some(quote @ ('"' | '\'')) => self.string(quote).map(Tree::Text),
@@ -155,24 +140,24 @@ impl Reader<'_> {
         }
     }
 
-    fn object(&mut self, depth: usize) -> Result<Tree, Fault> {
+    fn object(&mut self, depth: usize) -> Result<Tree, LenientError> {
         self.at += 1;
         let (mut fields, mut seen) = (Vec::new(), HashSet::new());
         loop {
-            self.blank()?;
+            self.skip_blanks()?;
             if self.skip('}') {
-                self.deviated |= !fields.is_empty();
+                self.deviates |= !fields.is_empty();
                 return Ok(Tree::Object(fields));
             }
             let key = match self.peek() {
                 Some(quote @ ('"' | '\'')) => self.string(quote)?,
-                None => return self.fail("it ends too early: was it cut off?"),
-                Some(other) => return self.fail(format!("expected a key in quotes, found '{}'", other.escape_debug())),
+                None => return self.fail(CUT_OFF),
+                Some(other) => return self.fail(format!("expected a quoted key, found '{}'", other.escape_debug())),
             };
             if !seen.insert(key.clone()) {
-                return self.fail(super::twice(&key));
+                return self.fail(duplicate_key(&key));
             }
-            self.blank()?;
+            self.skip_blanks()?;
             if !self.skip(':') {
                 return self.fail("expected ':' after the key");
             }
@@ -183,13 +168,13 @@ impl Reader<'_> {
         }
     }
 
-    fn list(&mut self, depth: usize) -> Result<Tree, Fault> {
+    fn list(&mut self, depth: usize) -> Result<Tree, LenientError> {
         self.at += 1;
         let mut items = Vec::new();
         loop {
-            self.blank()?;
+            self.skip_blanks()?;
             if self.skip(']') {
-                self.deviated |= !items.is_empty();
+                self.deviates |= !items.is_empty();
                 return Ok(Tree::List(items));
             }
             items.push(self.value(depth + 1)?);
@@ -199,9 +184,9 @@ impl Reader<'_> {
         }
     }
 
-    /// Whether more follows: a comma stands here, and not the end.
-    fn comma(&mut self, end: char) -> Result<bool, Fault> {
-        self.blank()?;
+    /// Consumes a comma or the end. Whether it was a comma.
+    fn comma(&mut self, end: char) -> Result<bool, LenientError> {
+        self.skip_blanks()?;
         if self.skip(',') {
             return Ok(true);
         }
@@ -209,37 +194,37 @@ impl Reader<'_> {
             return Ok(false);
         }
         match self.peek() {
-            None => self.fail("it ends too early: was it cut off?"),
+            None => self.fail(CUT_OFF),
             Some(other) => self.fail(format!("expected ',' or '{end}', found '{}'", other.escape_debug())),
         }
     }
 
-    fn string(&mut self, quote: char) -> Result<String, Fault> {
-        self.deviated |= quote != '"';
+    fn string(&mut self, quote: char) -> Result<String, LenientError> {
+        self.deviates |= quote != '"';
         self.at += 1;
         let mut out = String::new();
         loop {
-            let Some(next) = self.peek() else { return self.fail("a string does not end: was it cut off?") };
+            let Some(next) = self.peek() else { return self.fail("unterminated string: was it cut off?") };
             self.at += next.len_utf8();
             match next {
                 _ if next == quote => return Ok(out),
                 '\\' => out.push(self.escape()?),
                 _ => {
-                    // JSON wants these escaped; what they mean is plain.
-                    self.deviated |= next < ' ';
+                    // JSON requires control characters to be escaped, but their meaning is clear.
+                    self.deviates |= next < ' ';
                     out.push(next);
                 }
             }
         }
     }
 
-    fn escape(&mut self) -> Result<char, Fault> {
-        let Some(next) = self.peek() else { return self.fail("a string does not end: was it cut off?") };
+    fn escape(&mut self) -> Result<char, LenientError> {
+        let Some(next) = self.peek() else { return self.fail("unterminated string: was it cut off?") };
         self.at += next.len_utf8();
         Ok(match next {
             '"' | '\\' | '/' => next,
             '\'' => {
-                self.deviated = true;
+                self.deviates = true;
                 next
             }
             'b' => '\u{8}',
@@ -248,11 +233,11 @@ impl Reader<'_> {
             'r' => '\r',
             't' => '\t',
             'u' => return self.unicode(),
-            _ => return self.fail(format!("there is no escape '\\{}'", next.escape_debug())),
+            _ => return self.fail(format!("invalid escape '\\{}'", next.escape_debug())),
         })
     }
 
-    fn unicode(&mut self) -> Result<char, Fault> {
+    fn unicode(&mut self) -> Result<char, LenientError> {
         let first = self.hex4()?;
         let code = match first {
             0xd800..=0xdbff => {
@@ -260,15 +245,15 @@ impl Reader<'_> {
                 self.at += if paired { 2 } else { 0 };
                 match if paired { self.hex4()? } else { 0 } {
                     second @ 0xdc00..=0xdfff => 0x10000 + ((first - 0xd800) << 10) + (second - 0xdc00),
-                    _ => return self.fail("half of a surrogate pair"),
+                    _ => return self.fail("unpaired surrogate"),
                 }
             }
             other => other,
         };
-        char::from_u32(code).map_or_else(|| self.fail("half of a surrogate pair"), Ok)
+        char::from_u32(code).map_or_else(|| self.fail("unpaired surrogate"), Ok)
     }
 
-    fn hex4(&mut self) -> Result<u32, Fault> {
+    fn hex4(&mut self) -> Result<u32, LenientError> {
         let digits = self.rest().get(..4).filter(|it| it.bytes().all(|byte| byte.is_ascii_hexdigit()));
         match digits.and_then(|it| u32::from_str_radix(it, 16).ok()) {
             Some(code) => {
@@ -279,35 +264,35 @@ impl Reader<'_> {
         }
     }
 
-    fn number(&mut self) -> Result<Tree, Fault> {
+    fn number(&mut self) -> Result<Tree, LenientError> {
         let length = self.rest().find(|it: char| !matches!(it, '0'..='9' | '+' | '-' | '.' | 'e' | 'E' | '_'));
         let written = &self.rest()[..length.unwrap_or(self.rest().len())];
         if serde_json::from_str::<serde_json::Number>(written).is_err() {
-            return self.fail(format!("'{}' is no number of JSON", written.chars().take(40).collect::<String>()));
+            return self.fail(format!("'{}' is not a JSON number", written.chars().take(40).collect::<String>()));
         }
         let number = Tree::Number(written.to_owned());
         self.at += written.len();
         Ok(number)
     }
 
-    fn word(&mut self) -> Result<Tree, Fault> {
+    fn word(&mut self) -> Result<Tree, LenientError> {
         let length = self.rest().find(|it: char| !it.is_alphanumeric() && it != '_').unwrap_or(self.rest().len());
         let word = &self.rest()[..length];
         let tree = match word {
             "null" | "None" => Tree::Null,
             "true" | "True" => Tree::Bool(true),
             "false" | "False" => Tree::Bool(false),
-            "NaN" | "Infinity" | "inf" | "nan" => return self.fail("JSON has no NaN and no infinity"),
+            "NaN" | "Infinity" | "inf" | "nan" => return self.fail("JSON has no NaN or Infinity"),
             "" => {
                 let found = self.peek().unwrap_or(' ');
                 return self.fail(format!("expected a value, found '{}'", found.escape_debug()));
             }
             _ => {
                 let shown: String = word.chars().take(40).collect();
-                return self.fail(format!("'{shown}' is no JSON value: put text in double quotes"));
+                return self.fail(format!("'{shown}' is not a JSON value: put text in double quotes"));
             }
         };
-        self.deviated |= matches!(word, "None" | "True" | "False");
+        self.deviates |= matches!(word, "None" | "True" | "False");
         self.at += length;
         Ok(tree)
     }

@@ -1,4 +1,4 @@
-//! JSON by the book (RFC 8259), and no key twice: what the second one should mean nobody knows.
+//! Reads strict JSON (RFC 8259) and refuses duplicate keys, whose meaning is ambiguous.
 
 use std::cell::RefCell;
 use std::fmt;
@@ -7,32 +7,25 @@ use openskill_proto::limits::MAX_JSON_DEPTH;
 use serde::de::{DeserializeSeed, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Value};
 
-/// Why a text is no such JSON.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(in super::super) enum Fault {
-    /// A lenient reading may help.
-    Syntax(String),
-    /// No reading helps: too deep, or a key stands twice.
-    Final(String),
-}
+use super::errors::{StrictError, duplicate_key, too_deep};
 
-/// Reads a text that holds one value and nothing else.
-pub(super) fn read(text: &str) -> Result<Value, Fault> {
-    let stop = RefCell::new(None);
+/// Reads a text that contains one value and nothing else.
+pub(super) fn read(text: &str) -> Result<Value, StrictError> {
+    let fatal = RefCell::new(None);
     let mut json = serde_json::Deserializer::from_str(text);
-    let value = Reader { depth: 0, stop: &stop }.deserialize(&mut json).and_then(|value| json.end().map(|()| value));
-    value.map_err(|error| match stop.take() {
-        Some(reason) => Fault::Final(reason),
-        None => Fault::Syntax(format!("the JSON can't be read: {error}")),
+    let value = Reader { depth: 0, fatal: &fatal }.deserialize(&mut json).and_then(|value| json.end().map(|()| value));
+    value.map_err(|error| match fatal.take() {
+        Some(reason) => StrictError::Fatal(reason),
+        None => StrictError::Syntax(format!("invalid JSON: {error}")),
     })
 }
 
-/// Builds a value and counts how deep it is.
+/// Builds a value and tracks its depth.
 #[derive(Clone, Copy)]
 struct Reader<'a> {
     depth: usize,
-    /// Why reading was stopped, if it was not for the syntax.
-    stop: &'a RefCell<Option<String>>,
+    /// Why reading stopped, if not because of the syntax.
+    fatal: &'a RefCell<Option<String>>,
 }
 
 impl Reader<'_> {
@@ -40,11 +33,11 @@ impl Reader<'_> {
         if self.depth < MAX_JSON_DEPTH {
             return Ok(Self { depth: self.depth + 1, ..self });
         }
-        self.stop(super::too_deep())
+        self.stop(too_deep())
     }
 
     fn stop<T, E: serde::de::Error>(self, reason: String) -> Result<T, E> {
-        *self.stop.borrow_mut() = Some(reason);
+        *self.fatal.borrow_mut() = Some(reason);
         Err(E::custom("stopped"))
     }
 }
@@ -106,9 +99,9 @@ impl<'de> Visitor<'de> for Reader<'_> {
         let mut object = Map::new();
         while let Some(key) = fields.next_key::<String>()? {
             match object.entry(key) {
-                serde_json::map::Entry::Occupied(there) => return self.stop(super::twice(there.key())),
-                serde_json::map::Entry::Vacant(place) => {
-                    place.insert(fields.next_value_seed(inner)?);
+                serde_json::map::Entry::Occupied(existing) => return self.stop(duplicate_key(existing.key())),
+                serde_json::map::Entry::Vacant(entry) => {
+                    entry.insert(fields.next_value_seed(inner)?);
                 }
             }
         }

@@ -1,42 +1,44 @@
-//! Keys: a wrapper around them, other names for them, those that are missing, those that nobody knows.
+//! Rules for keys: a wrapper around the arguments, other names, missing keys with a default, unknown keys.
 
 use std::collections::BTreeMap;
 
 use jsonschema::ValidationError;
-use jsonschema::error::ValidationErrorKind as Wrong;
+use jsonschema::error::ValidationErrorKind as ErrorKind;
 use serde_json::Value;
 
-use super::{MAX_REPAIRS, Repairer, fold, values};
+use super::state::{MAX_REPAIRS, Repairer};
+use super::values;
+use crate::arguments::fold::{exactly_one, fold_key, is_typo};
+use crate::arguments::kind::{Kind, Repair};
 use crate::arguments::schema::{declared, properties};
 use crate::arguments::tree::{Tree, join};
-use crate::arguments::{Kind, Repair};
 
-/// Keys that models put around the arguments.
+/// Keys that models wrap the arguments in.
 const WRAPPERS: [&str; 6] = ["input", "arguments", "parameters", "args", "properties", "kwargs"];
 
-/// An object with more keys than this has none of them renamed or left out.
+/// In an object with more keys than this, no key is renamed or dropped.
 const MAX_KEYS: usize = 1000;
 
 /// What is wrong with the keys of one object.
 #[derive(Default)]
-struct Trouble<'e> {
+struct KeyErrors<'e> {
     unexpected: Vec<&'e str>,
     missing: Vec<&'e str>,
 }
 
-/// The objects whose keys are complained of, by their places, each with one of its errors.
-fn troubles<'e>(errors: &'e [ValidationError<'_>]) -> BTreeMap<&'e str, (Trouble<'e>, &'e ValidationError<'e>)> {
-    let mut found: BTreeMap<&str, (Trouble<'_>, &ValidationError<'_>)> = BTreeMap::new();
+/// The objects with key errors by path, each with one of the errors.
+fn key_errors<'e>(errors: &'e [ValidationError<'_>]) -> BTreeMap<&'e str, (KeyErrors<'e>, &'e ValidationError<'e>)> {
+    let mut found: BTreeMap<&str, (KeyErrors<'_>, &ValidationError<'_>)> = BTreeMap::new();
     for error in errors {
         let path = error.instance_path().as_str();
         match error.kind() {
-            Wrong::Required { property } => {
-                let (trouble, _) = found.entry(path).or_insert((Trouble::default(), error));
-                trouble.missing.extend(property.as_str());
+            ErrorKind::Required { property } => {
+                let (keys, _) = found.entry(path).or_insert((KeyErrors::default(), error));
+                keys.missing.extend(property.as_str());
             }
-            Wrong::AdditionalProperties { unexpected } | Wrong::UnevaluatedProperties { unexpected } => {
-                let (trouble, holder) = found.entry(path).or_insert((Trouble::default(), error));
-                trouble.unexpected.extend(unexpected.iter().take(MAX_KEYS + 1).map(String::as_str));
+            ErrorKind::AdditionalProperties { unexpected } | ErrorKind::UnevaluatedProperties { unexpected } => {
+                let (keys, holder) = found.entry(path).or_insert((KeyErrors::default(), error));
+                keys.unexpected.extend(unexpected.iter().take(MAX_KEYS + 1).map(String::as_str));
                 *holder = error;
             }
             _ => {}
@@ -45,23 +47,22 @@ fn troubles<'e>(errors: &'e [ValidationError<'_>]) -> BTreeMap<&'e str, (Trouble
     found
 }
 
-/// Whether more keys are complained of than one call may have changed.
-fn are_many(troubles: &BTreeMap<&str, (Trouble<'_>, &ValidationError<'_>)>) -> bool {
-    troubles.values().map(|(trouble, _)| trouble.unexpected.len()).sum::<usize>() > MAX_REPAIRS
+/// Whether there are more unexpected keys than one call may have repaired.
+fn are_many(by_path: &BTreeMap<&str, (KeyErrors<'_>, &ValidationError<'_>)>) -> bool {
+    by_path.values().map(|(keys, _)| keys.unexpected.len()).sum::<usize>() > MAX_REPAIRS
 }
 
-/// Takes the arguments out of a sole wrapper that is complained of, or beside which something is missing. Whether there
-/// was one.
-pub(super) fn unwrap(it: &mut Repairer<'_>, errors: &[ValidationError<'_>]) -> bool {
-    let Some([(key, inner)]) = it.tree.fields().map(Vec::as_slice) else { return false };
-    let known = declared(it.schema, it.schema).iter().any(|name| fold::key(name) == fold::key(key));
-    if known || !WRAPPERS.contains(&key.as_str()) || it.rules.aliases.contains_key(key) {
+/// Unwraps the arguments from a single undeclared key such as `arguments`. Whether there was one.
+pub(super) fn unwrap(repairer: &mut Repairer<'_>, errors: &[ValidationError<'_>]) -> bool {
+    let Some([(key, inner)]) = repairer.tree.fields().map(Vec::as_slice) else { return false };
+    let is_declared = declared(repairer.schema, repairer.schema).iter().any(|name| fold_key(name) == fold_key(key));
+    if is_declared || !WRAPPERS.contains(&key.as_str()) || repairer.rules.aliases.contains_key(key) {
         return false;
     }
-    let complained = troubles(errors)
+    let is_wrong = key_errors(errors)
         .get("")
-        .is_some_and(|(trouble, _)| !trouble.missing.is_empty() || trouble.unexpected.contains(&key.as_str()));
-    if !complained {
+        .is_some_and(|(keys, _)| !keys.missing.is_empty() || keys.unexpected.contains(&key.as_str()));
+    if !is_wrong {
         return false;
     }
     let (object, encoded) = match inner {
@@ -76,98 +77,100 @@ pub(super) fn unwrap(it: &mut Repairer<'_>, errors: &[ValidationError<'_>]) -> b
         _ => return false,
     };
     let before = Some(Value::from(key.as_str()).to_string());
-    it.repairs.push(Repair::new("", Kind::Wrapper, before, None));
-    it.repairs.extend(encoded);
-    it.tree = object;
+    repairer.repairs.push(Repair::new("", Kind::Wrapper, before, None));
+    repairer.repairs.extend(encoded);
+    repairer.tree = object;
     true
 }
 
-/// Gives keys the names their schema has for them, where only one can be meant. Whether any was renamed.
-pub(super) fn rename(it: &mut Repairer<'_>, errors: &[ValidationError<'_>]) -> bool {
+/// Renames keys to the declared names that they unambiguously stand for. Whether any was renamed.
+pub(super) fn rename(repairer: &mut Repairer<'_>, errors: &[ValidationError<'_>]) -> bool {
     let mut renames = Vec::new();
-    let troubles = troubles(errors);
-    if are_many(&troubles) {
+    let by_path = key_errors(errors);
+    if are_many(&by_path) {
         return false;
     }
-    for (path, (trouble, error)) in troubles {
-        let Some(object) = it.tree.at(path).filter(|object| object.fields().is_some_and(|it| it.len() <= MAX_KEYS))
+    for (path, (keys, error)) in by_path {
+        let Some(object) =
+            repairer.tree.at(path).filter(|object| object.fields().is_some_and(|it| it.len() <= MAX_KEYS))
         else {
             continue;
         };
         let top = path.is_empty();
-        let schema = if top { Some(it.schema) } else { it.subschema(error) };
-        let names = schema.map(|schema| declared(it.schema, schema)).unwrap_or_default();
+        let schema = if top { Some(repairer.schema) } else { repairer.failed(error) };
+        let names = schema.map(|schema| declared(repairer.schema, schema)).unwrap_or_default();
         for (key, _) in object.fields().into_iter().flatten() {
-            let Some((kind, name)) = meant_by(it, object, &names, key, top) else { continue };
-            // A key that an object may have is only taken for another if that one is missing.
-            if trouble.unexpected.contains(&key.as_str()) || (top && trouble.missing.contains(&name.as_str())) {
+            let Some((kind, name)) = meant_by(repairer, object, &names, key, top) else { continue };
+            // A key that the object accepts is only renamed if the declared key is missing.
+            if keys.unexpected.contains(&key.as_str()) || (top && keys.missing.contains(&name.as_str())) {
                 renames.push((path.to_owned(), kind, key.clone(), name));
             }
         }
     }
     for (path, kind, key, name) in &renames {
-        if let Some(Tree::Object(fields)) = it.tree.at_mut(path)
+        if let Some(Tree::Object(fields)) = repairer.tree.at_mut(path)
             && let Some(field) = fields.iter_mut().find(|(written, _)| written == key)
         {
             field.0.clone_from(name);
             let shown = |key: &str| Some(Value::from(key).to_string());
-            it.repairs.push(Repair::new(join(path, name), *kind, shown(key), shown(name)));
+            repairer.repairs.push(Repair::new(join(path, name), *kind, shown(key), shown(name)));
         }
     }
     !renames.is_empty()
 }
 
-/// The declared name that an undeclared key stands for, if it can be only one and that one is absent.
-fn meant_by(it: &Repairer<'_>, object: &Tree, names: &[&str], key: &str, top: bool) -> Option<(Kind, String)> {
+/// The declared name that an undeclared key stands for, if there is exactly one and it is absent.
+fn meant_by(repairer: &Repairer<'_>, object: &Tree, names: &[&str], key: &str, top: bool) -> Option<(Kind, String)> {
     if names.contains(&key) {
         return None;
     }
-    let folded = fold::key(key);
-    let (kind, name) = match fold::only(names, |name| fold::key(name) == folded) {
+    let folded = fold_key(key);
+    let (kind, name) = match exactly_one(names, |name| fold_key(name) == folded) {
         Some(name) => (Kind::KeyFold, *name),
-        None if top => (Kind::Alias, alias(it, key, &folded)?),
+        None if top => (Kind::Alias, alias(repairer, key, &folded)?),
         None => return None,
     };
-    let free = names.contains(&name) && object.get(name).is_none();
-    let rival = |other: &str| other != key && stands_for(it, other, name, names, top);
-    let alone = free && !object.fields()?.iter().any(|(other, _)| rival(other));
-    alone.then(|| (kind, name.to_owned()))
+    let is_free = names.contains(&name) && object.get(name).is_none();
+    let is_rival = |other: &str| other != key && stands_for(repairer, other, name, names, top);
+    let is_unrivalled = is_free && !object.fields()?.iter().any(|(other, _)| is_rival(other));
+    is_unrivalled.then(|| (kind, name.to_owned()))
 }
 
-/// The parameter that a key stands for by an alias, as written or in another case.
-fn alias<'r>(it: &Repairer<'r>, key: &str, folded: &str) -> Option<&'r str> {
-    let aliases = &it.rules.aliases;
-    let in_other_case = || fold::only(aliases, |(alias, _)| fold::key(alias) == folded).map(|(_, name)| name);
+/// The parameter that a key is an alias of, as written or in another case.
+fn alias<'r>(repairer: &Repairer<'r>, key: &str, folded: &str) -> Option<&'r str> {
+    let aliases = &repairer.rules.aliases;
+    let in_other_case = || exactly_one(aliases, |(alias, _)| fold_key(alias) == folded).map(|(_, name)| name);
     aliases.get(key).or_else(in_other_case).map(String::as_str)
 }
 
 /// Whether an undeclared key could stand for a declared name.
-fn stands_for(it: &Repairer<'_>, key: &str, name: &str, names: &[&str], top: bool) -> bool {
+fn stands_for(repairer: &Repairer<'_>, key: &str, name: &str, names: &[&str], top: bool) -> bool {
     if names.contains(&key) {
         return false;
     }
-    let folded = fold::key(key);
-    let by_alias = |(alias, target): (&String, &String)| target == name && fold::key(alias) == folded;
-    folded == fold::key(name) || (top && it.rules.aliases.iter().any(by_alias))
+    let folded = fold_key(key);
+    let by_alias = |(alias, target): (&String, &String)| target == name && fold_key(alias) == folded;
+    folded == fold_key(name) || (top && repairer.rules.aliases.iter().any(by_alias))
 }
 
-/// Gives missing required parameters the defaults that their schemas declare. Whether any was given.
-pub(super) fn fill_defaults(it: &mut Repairer<'_>, errors: &[ValidationError<'_>]) -> bool {
-    if !it.rules.fill_defaults {
+/// Fills missing required parameters with their declared defaults. Whether any was filled.
+pub(super) fn fill_defaults(repairer: &mut Repairer<'_>, errors: &[ValidationError<'_>]) -> bool {
+    if !repairer.rules.fill_defaults {
         return false;
     }
     let mut found = Vec::new();
     for error in errors {
-        let Wrong::Required { property: name } = error.kind() else { continue };
+        let ErrorKind::Required { property: name } = error.kind() else { continue };
         let path = error.instance_path().as_str();
-        let (Some(name), Some(schema)) = (name.as_str(), it.subschema(error)) else { continue };
-        // A key that is not declared may be what was meant for it, whether the object may have it or not.
-        let names = declared(it.schema, if path.is_empty() { it.schema } else { schema });
-        let fields = it.tree.at(path).and_then(Tree::fields);
+        let (Some(name), Some(schema)) = (name.as_str(), repairer.failed(error)) else { continue };
+        // An undeclared key may have been meant for the missing one, even if the object accepts it.
+        let names = declared(repairer.schema, if path.is_empty() { repairer.schema } else { schema });
+        let fields = repairer.tree.at(path).and_then(Tree::fields);
         if fields.is_none_or(|fields| fields.iter().any(|(key, _)| !names.contains(&key.as_str()))) {
             continue;
         }
-        let defaults: Vec<_> = properties(it.schema, schema, name).into_iter().map(|it| it.get("default")).collect();
+        let defaults: Vec<_> =
+            properties(repairer.schema, schema, name).into_iter().map(|it| it.get("default")).collect();
         if let [Some(default), rest @ ..] = &defaults[..]
             && rest.iter().all(|other| *other == Some(*default))
         {
@@ -176,50 +179,50 @@ pub(super) fn fill_defaults(it: &mut Repairer<'_>, errors: &[ValidationError<'_>
     }
     let mut changed = false;
     for (path, name, default) in found {
-        if let Some(Tree::Object(fields)) = it.tree.at_mut(&path)
+        if let Some(Tree::Object(fields)) = repairer.tree.at_mut(&path)
             && !fields.iter().any(|(key, _)| *key == name)
         {
-            it.repairs.push(Repair::new(join(&path, &name), Kind::DefaultFilled, None, Some(default.write())));
+            repairer.repairs.push(Repair::new(join(&path, &name), Kind::DefaultFilled, None, Some(default.write())));
             fields.push((name, default));
             changed = true;
         }
     }
-    it.filled |= changed;
+    repairer.default_filled |= changed;
     changed
 }
 
-/// Leaves out keys that nobody knows, if they are all that is wrong and nothing was missing. Whether any was left out.
-pub(super) fn drop_unknown(it: &mut Repairer<'_>, errors: &[ValidationError<'_>]) -> bool {
-    let of_unknown = |error: &ValidationError<'_>| {
-        matches!(error.kind(), Wrong::AdditionalProperties { .. } | Wrong::UnevaluatedProperties { .. })
+/// Drops unknown keys if they are all that is wrong and nothing was missing. Whether any was dropped.
+pub(super) fn drop_unknown(repairer: &mut Repairer<'_>, errors: &[ValidationError<'_>]) -> bool {
+    let is_unknown_key = |error: &ValidationError<'_>| {
+        matches!(error.kind(), ErrorKind::AdditionalProperties { .. } | ErrorKind::UnevaluatedProperties { .. })
     };
-    if !it.rules.drop_unknown || it.filled || !errors.iter().all(of_unknown) {
+    if !repairer.rules.drop_unknown || repairer.default_filled || !errors.iter().all(is_unknown_key) {
         return false;
     }
     let mut unknown = Vec::new();
-    let troubles = troubles(errors);
-    if are_many(&troubles) {
+    let by_path = key_errors(errors);
+    if are_many(&by_path) {
         return false;
     }
-    for (path, (trouble, error)) in troubles {
-        let (Some(object), Some(schema)) = (it.tree.at(path), it.subschema(error)) else { return false };
-        let names = declared(it.schema, schema);
-        if trouble.unexpected.iter().any(|key| may_be_meant(it, object, &names, key, path.is_empty())) {
+    for (path, (keys, error)) in by_path {
+        let (Some(object), Some(schema)) = (repairer.tree.at(path), repairer.failed(error)) else { return false };
+        let names = declared(repairer.schema, schema);
+        if keys.unexpected.iter().any(|key| may_be_meant(repairer, object, &names, key, path.is_empty())) {
             return false;
         }
-        unknown.extend(trouble.unexpected.iter().map(|key| (path.to_owned(), (*key).to_owned())));
+        unknown.extend(keys.unexpected.iter().map(|key| (path.to_owned(), (*key).to_owned())));
     }
     for (path, key) in &unknown {
-        if let Some(dropped) = it.tree.at_mut(path).and_then(|object| object.remove(key)) {
-            it.repairs.push(Repair::new(join(path, key), Kind::UnknownDropped, Some(dropped.write()), None));
+        if let Some(dropped) = repairer.tree.at_mut(path).and_then(|object| object.remove(key)) {
+            repairer.repairs.push(Repair::new(join(path, key), Kind::UnknownDropped, Some(dropped.write()), None));
         }
     }
     !unknown.is_empty()
 }
 
-/// Whether leaving a key out could lose what was meant: it is declared for another case, it gives a second value for a
-/// parameter, or it looks like a slip of the pen for one that is absent.
-fn may_be_meant(it: &Repairer<'_>, object: &Tree, names: &[&str], key: &str, top: bool) -> bool {
+/// Whether dropping a key could lose what was meant: it is declared elsewhere, it holds a second value for a parameter, or
+/// it looks like a typo of an absent one.
+fn may_be_meant(repairer: &Repairer<'_>, object: &Tree, names: &[&str], key: &str, top: bool) -> bool {
     if names.contains(&key) {
         return true;
     }
@@ -229,12 +232,12 @@ fn may_be_meant(it: &Repairer<'_>, object: &Tree, names: &[&str], key: &str, top
         Tree::Text(text) => matches!(values::whole(text), Some(Tree::Object(_))),
         _ => false,
     });
-    // A wrapper beside something else: the arguments may be in it.
+    // A wrapper next to other keys may contain the arguments.
     if top && holds_object && WRAPPERS.contains(&key) {
         return true;
     }
     names.iter().any(|name| match object.get(name) {
-        Some(there) => stands_for(it, key, name, names, top) && Some(there) != value,
-        None => stands_for(it, key, name, names, top) || fold::is_near(key, name),
+        Some(there) => stands_for(repairer, key, name, names, top) && Some(there) != value,
+        None => stands_for(repairer, key, name, names, top) || is_typo(key, name),
     })
 }

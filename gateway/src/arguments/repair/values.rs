@@ -1,61 +1,46 @@
-//! Values of the wrong type that can mean one thing only, words in the wrong case, and nulls for what is optional.
+//! Rules for values: strings with only one possible meaning, enum words in another case, nulls for optional parameters.
 
 use std::collections::HashMap;
 
-use jsonschema::error::{TypeKind, ValidationErrorKind as Wrong};
+use jsonschema::error::{TypeKind, ValidationErrorKind as ErrorKind};
 use jsonschema::{JsonType, JsonTypeSet, ValidationError};
 use serde_json::Value;
 
-use super::{MAX_ERRORS, Repairer, fold};
-use crate::arguments::Kind;
+use super::state::{Edit, MAX_ERRORS, Repairer};
+use crate::arguments::fold::{exactly_one, fold_word};
+use crate::arguments::kind::Kind;
 use crate::arguments::parse::lenient;
 use crate::arguments::schema::resolved;
 use crate::arguments::tree::{self, Tree};
 
-/// How many branches of one `anyOf` are tried, and how deep such choices nest.
+/// How many branches of one `anyOf` are tried, and how deep such choices may nest.
 const MAX_BRANCHES: usize = 16;
 const MAX_NESTING: usize = 3;
 
-/// A change of one place.
-#[derive(Debug, Clone, PartialEq)]
-pub(super) struct Edit {
-    pub(super) path: String,
-    pub(super) kind: Kind,
-    /// None takes the key out.
-    pub(super) new: Option<Tree>,
+/// Changes each value for which exactly one change is possible. Whether any was changed.
+pub(super) fn fix(repairer: &mut Repairer<'_>, errors: &[ValidationError<'_>]) -> bool {
+    let edits = edits(repairer, errors, 0);
+    let changed = !edits.is_empty();
+    edits.into_iter().for_each(|edit| repairer.apply(edit));
+    changed
 }
 
-impl Edit {
-    /// Makes the change. Whether the place was there.
-    pub(super) fn put_into(self, tree: &mut Tree) -> bool {
-        match self.new {
-            Some(new) => tree.at_mut(&self.path).map(|place| *place = new).is_some(),
-            None => tree::split(&self.path).and_then(|(parent, key)| tree.at_mut(parent)?.remove(&key)).is_some(),
-        }
-    }
-}
-
-/// The changes that these errors call for: one for each place where exactly one comes into question.
-pub(super) fn edits(it: &mut Repairer<'_>, errors: &[ValidationError<'_>]) -> Vec<Edit> {
-    edits_within(it, errors, 0)
-}
-
-fn edits_within(it: &mut Repairer<'_>, errors: &[ValidationError<'_>], nesting: usize) -> Vec<Edit> {
-    let mut places: Vec<&str> = Vec::new();
-    let mut by_place: HashMap<&str, Vec<&ValidationError<'_>>> = HashMap::new();
+fn edits(repairer: &mut Repairer<'_>, errors: &[ValidationError<'_>], nesting: usize) -> Vec<Edit> {
+    let mut paths: Vec<&str> = Vec::new();
+    let mut by_path: HashMap<&str, Vec<&ValidationError<'_>>> = HashMap::new();
     for error in errors.iter().take(MAX_ERRORS) {
         let path = error.instance_path().as_str();
-        let here = by_place.entry(path).or_default();
+        let here = by_path.entry(path).or_default();
         if here.is_empty() {
-            places.push(path);
+            paths.push(path);
         }
         here.push(error);
     }
     let mut chosen: Vec<Edit> = Vec::new();
-    for path in places {
+    for path in paths {
         let mut proposals: Vec<Proposal> = Vec::new();
-        for error in by_place.get(path).into_iter().flatten() {
-            for proposal in propose(it, error, path, nesting) {
+        for error in by_path.get(path).into_iter().flatten() {
+            for proposal in propose(repairer, error, path, nesting) {
                 if !proposals.iter().any(|other| other.new == proposal.new) {
                     proposals.push(proposal);
                 }
@@ -68,12 +53,12 @@ fn edits_within(it: &mut Repairer<'_>, errors: &[ValidationError<'_>], nesting: 
     chosen
 }
 
-/// What may be meant by a value.
+/// One possible meaning of a value.
 #[derive(Debug, PartialEq)]
 struct Proposal {
-    /// What would stand in its place; none if nothing would.
+    /// What would replace it; none if it would be removed.
     new: Option<Tree>,
-    /// The changes that lead there.
+    /// The edits that lead there.
     edits: Vec<Edit>,
 }
 
@@ -83,23 +68,26 @@ impl Proposal {
     }
 }
 
-/// What could be meant by the value at `path`, which this error complains of.
-fn propose(it: &mut Repairer<'_>, error: &ValidationError<'_>, path: &str, nesting: usize) -> Vec<Proposal> {
-    let Some(value) = it.tree.at(path).cloned() else { return Vec::new() };
-    let choice = matches!(error.kind(), Wrong::Type { .. } | Wrong::Enum { .. } | Wrong::Constant { .. })
-        || matches!(error.kind(), Wrong::AnyOf { .. } | Wrong::OneOfNotValid { .. });
+/// The possible meanings of the value at `path`, which this error is about.
+fn propose(repairer: &mut Repairer<'_>, error: &ValidationError<'_>, path: &str, nesting: usize) -> Vec<Proposal> {
+    let Some(value) = repairer.tree.at(path).cloned() else { return Vec::new() };
+    let is_type_error =
+        matches!(error.kind(), ErrorKind::Type { .. } | ErrorKind::Enum { .. } | ErrorKind::Constant { .. })
+            || matches!(error.kind(), ErrorKind::AnyOf { .. } | ErrorKind::OneOfNotValid { .. });
     if value == Tree::Null {
-        // Whether it was required shows in the next round: then the call is refused.
-        let of_object =
-            tree::split(path).is_some_and(|(parent, _)| it.tree.at(parent).is_some_and(|it| it.fields().is_some()));
+        // If the key was required, the next round shows it, and the call is rejected.
+        let parent = tree::split(path).and_then(|(parent, _)| repairer.tree.at(parent));
+        let of_object = parent.is_some_and(|parent| parent.fields().is_some());
         let dropped = Proposal::at(path, Kind::NullDropped, None);
-        return if choice && of_object && is_declared(error) { vec![dropped] } else { Vec::new() };
+        return if is_type_error && of_object && is_declared(error) { vec![dropped] } else { Vec::new() };
     }
     let simple = match error.kind() {
-        Wrong::Type { kind } => for_types(&value, types(kind), it.subschema(error), it.schema),
-        Wrong::Enum { options } => for_options(&value, options.as_array().map_or(&[], Vec::as_slice)),
-        Wrong::Constant { expected_value } => for_options(&value, std::slice::from_ref(expected_value)),
-        Wrong::AnyOf { context } | Wrong::OneOfNotValid { context } => return branches(it, context, path, nesting),
+        ErrorKind::Type { kind } => for_types(&value, types(kind), repairer.failed(error), repairer.schema),
+        ErrorKind::Enum { options } => for_options(&value, options.as_array().map_or(&[], Vec::as_slice)),
+        ErrorKind::Constant { expected_value } => for_options(&value, std::slice::from_ref(expected_value)),
+        ErrorKind::AnyOf { context } | ErrorKind::OneOfNotValid { context } => {
+            return for_branches(repairer, context, path, nesting);
+        }
         _ => Vec::new(),
     };
     simple.into_iter().map(|(kind, new)| Proposal::at(path, kind, new)).collect()
@@ -112,7 +100,7 @@ fn types(kind: &TypeKind) -> JsonTypeSet {
     }
 }
 
-/// A string where none is allowed, read as what is.
+/// Reads a string where no string is allowed as one of the types that are.
 fn for_types(value: &Tree, wanted: JsonTypeSet, schema: Option<&Value>, root: &Value) -> Vec<(Kind, Option<Tree>)> {
     let Some(text) = value.as_text() else { return Vec::new() };
     let mut found = Vec::new();
@@ -148,14 +136,14 @@ fn boolean(text: &str) -> Option<bool> {
     }
 }
 
-/// An integer as JSON writes it, and in no other way: `5`, `-12`, not `05`, `+5`, `5.0`, `1e3`, `1,000`.
+/// Whether a text is a canonical integer: `5` or `-12`, not `05`, `+5`, `5.0`, `1e3` or `1,000`.
 fn is_integer(text: &str) -> bool {
     let digits = text.strip_prefix('-').unwrap_or(text);
     let plain = !digits.is_empty() && digits.bytes().all(|it| it.is_ascii_digit());
     plain && (digits == "0" || !digits.starts_with('0')) && text != "-0" && is_finite(text)
 }
 
-/// A number as JSON writes it without an exponent.
+/// Whether a text is a canonical number without an exponent.
 fn is_decimal(text: &str) -> bool {
     match text.split_once('.') {
         None => is_integer(text),
@@ -170,44 +158,45 @@ fn is_finite(text: &str) -> bool {
     text.parse::<f64>().is_ok_and(f64::is_finite)
 }
 
-/// The value that fills a text.
+/// Reads the value that fills a text.
 pub(super) fn whole(text: &str) -> Option<Tree> {
     lenient::whole(text).ok().map(|(tree, _)| tree)
 }
 
-/// A list written into a string: as JSON or Python writes it; or, where each item can only be a number or one of a few
-/// words, with commas between them. Free text with commas may be one text: that is not taken apart.
+/// Reads an array from a string: in JSON or Python syntax, or separated by commas if each item can only be a number or a
+/// word of an enum. Free text with commas may be a single text, and is not split.
 fn list(text: &str, schema: Option<&Value>, root: &Value) -> Option<Tree> {
     if let Some(list @ Tree::List(_)) = whole(text) {
         return Some(list);
     }
     let items = resolved(root, schema?.get("items")?);
     let parts: Vec<_> = text.split(',').map(str::trim).collect();
-    // One alone would be a scalar put into a list, which may not be what was meant.
+    // A single part would wrap a scalar in an array, which may not be what was meant.
     if parts.len() < 2 || text.len() > 4096 {
         return None;
     }
     if let Some(options) = items.get("enum").and_then(Value::as_array) {
         let is_option = |part: &&str| options.iter().any(|option| option.as_str() == Some(part));
-        let comma_within = options.iter().any(|option| option.as_str().is_none_or(|it| it.contains(',')));
-        let fits = !comma_within && parts.iter().all(is_option);
+        let has_comma = options.iter().any(|option| option.as_str().is_none_or(|it| it.contains(',')));
+        let fits = !has_comma && parts.iter().all(is_option);
         return fits.then(|| Tree::List(parts.iter().map(|part| Tree::Text((*part).to_owned())).collect()));
     }
-    // `1,000` may be a thousand and `1,5` one and a half; with a blank behind each comma they are several numbers.
-    let apart = text.matches(',').count() == text.matches(", ").count();
+    // `1,000` may be a thousand and `1,5` one and a half. With a space after each comma they are several numbers.
+    let spaced = text.matches(',').count() == text.matches(", ").count();
     let fits = match items.get("type").and_then(Value::as_str) {
-        Some("integer") => apart && parts.iter().all(|part| is_integer(part)),
-        Some("number") => apart && parts.iter().all(|part| is_decimal(part)),
+        Some("integer") => spaced && parts.iter().all(|part| is_integer(part)),
+        Some("number") => spaced && parts.iter().all(|part| is_decimal(part)),
         _ => false,
     };
     fits.then(|| Tree::List(parts.iter().map(|part| Tree::Number((*part).to_owned())).collect()))
 }
 
-/// The only one of the allowed values that is written like this one.
+/// The only allowed value that a string can mean.
 fn for_options(value: &Tree, options: &[Value]) -> Vec<(Kind, Option<Tree>)> {
     let Some(text) = value.as_text() else { return Vec::new() };
-    let folded = fold::word(text);
-    if let Some(option) = fold::only(options, |option| option.as_str().is_some_and(|it| fold::word(it) == folded)) {
+    let folded = fold_word(text);
+    let is_word = |option: &Value| option.as_str().is_some_and(|it| fold_word(it) == folded);
+    if let Some(option) = exactly_one(options, |option| is_word(option)) {
         return vec![(Kind::EnumFold, Some(Tree::from_value(option)))];
     }
     let kind_of = |option: &Value| match option {
@@ -216,63 +205,61 @@ fn for_options(value: &Tree, options: &[Value]) -> Vec<(Kind, Option<Tree>)> {
         Value::Number(it) if is_decimal(text) && it.to_string() == text => Some(Kind::StringToNumber),
         _ => None,
     };
-    // If any of the words is written like it too, both may be meant.
-    let any_word = options.iter().any(|option| option.as_str().is_some_and(|it| fold::word(it) == folded));
-    let only = fold::only(options, |option| kind_of(option).is_some()).filter(|_| !any_word);
+    // If several words match it, it may mean any of them.
+    let only = exactly_one(options, |option| kind_of(option).is_some()).filter(|_| !options.iter().any(is_word));
     only.and_then(|option| Some((kind_of(option)?, Some(Tree::from_value(option))))).into_iter().collect()
 }
 
-/// A value that fits none of several subschemas: what would make it fit one of them, by changes to the value itself or
-/// within it. Each is tried; what comes of it must be free of errors.
-fn branches(
-    it: &mut Repairer<'_>,
+/// The changes, to the value or within it, that make it match one branch of a choice. Each is tried and must be valid.
+fn for_branches(
+    repairer: &mut Repairer<'_>,
     context: &[Vec<ValidationError<'static>>],
     path: &str,
     nesting: usize,
 ) -> Vec<Proposal> {
-    // What is not tried may be what was meant: then nothing is proposed. A branch that takes a string, only not this one,
-    // is one that was meant as well.
-    let is_text = it.tree.at(path).is_some_and(|value| value.as_text().is_some());
+    // A branch that is not tried may be the one that was meant, and so may one that accepts strings but not this one: then
+    // nothing is proposed.
+    let is_text = repairer.tree.at(path).is_some_and(|value| value.as_text().is_some());
     if nesting >= MAX_NESTING
         || context.len() > MAX_BRANCHES
-        || (is_text && context.iter().any(|it| takes_text(it, path)))
+        || (is_text && context.iter().any(|errors| accepts_strings(errors, path)))
     {
         return Vec::new();
     }
     let mut found: Vec<Proposal> = Vec::new();
     for errors in context {
-        let edits = edits_within(it, errors, nesting + 1);
+        let edits = edits(repairer, errors, nesting + 1);
         if edits.is_empty() {
             continue;
         }
-        if !it.may_try() {
+        if !repairer.take_trial() {
             return Vec::new();
         }
-        let mut changed = it.tree.clone();
+        let mut changed = repairer.tree.clone();
         for edit in &edits {
-            edit.clone().put_into(&mut changed);
+            edit.clone().apply_to(&mut changed);
         }
         let new = changed.at(path).cloned();
-        if !found.iter().any(|other| other.new == new) && it.is_clean(&changed, path) {
+        if !found.iter().any(|other| other.new == new) && repairer.is_valid_at(&changed, path) {
             found.push(Proposal { new, edits });
         }
     }
     found
 }
 
-/// Whether a branch complains of a string for something else than being one, or not the word it wants.
-fn takes_text(errors: &[ValidationError<'static>], path: &str) -> bool {
-    let about_kind = |error: &ValidationError<'_>| {
-        let choice = matches!(error.kind(), Wrong::Enum { .. } | Wrong::Constant { .. } | Wrong::FalseSchema);
-        choice || matches!(error.kind(), Wrong::Type { .. } | Wrong::AnyOf { .. } | Wrong::OneOfNotValid { .. })
+/// Whether a branch accepts strings, and rejects this one for another reason than its type or an enum.
+fn accepts_strings(errors: &[ValidationError<'static>], path: &str) -> bool {
+    let is_about_type = |error: &ValidationError<'_>| {
+        matches!(error.kind(), ErrorKind::Type { .. } | ErrorKind::AnyOf { .. } | ErrorKind::OneOfNotValid { .. })
+            || matches!(error.kind(), ErrorKind::Enum { .. } | ErrorKind::Constant { .. } | ErrorKind::FalseSchema)
     };
-    !errors.iter().any(|error| error.instance_path().as_str() == path && about_kind(error))
+    !errors.iter().any(|error| error.instance_path().as_str() == path && is_about_type(error))
 }
 
-/// Whether the value that an error complains of stands at a declared key, and is not one of a map, where keys are data.
+/// Whether an error is about the value of a declared key. In a map, where keys are data, a null is data as well.
 fn is_declared(error: &ValidationError<'_>) -> bool {
-    let place = error.evaluation_path().as_str();
-    let last = |keyword: &str| place.rfind(keyword);
+    let path = error.evaluation_path().as_str();
+    let last = |keyword: &str| path.rfind(keyword);
     last("/properties/") > last("/additionalProperties").max(last("/patternProperties/"))
 }
 
@@ -281,7 +268,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_canonical_numbers_are_numbers() {
+    fn only_canonical_numbers_are_read() {
         for text in ["0", "-12", "12345678901234567890123"] {
             assert!(is_integer(text), "{text}");
             assert!(is_decimal(text), "{text}");

@@ -1,6 +1,8 @@
+//! Which raw calls are read, and which are refused.
+
 use super::*;
 
-/// Toolset, skill, call id, arguments.
+/// The toolset, skill, call id and arguments of a raw call.
 fn parts(text: &str, skill: Option<&str>) -> Result<(String, String, String, String), String> {
     let call = read(text, skill)?;
     Ok((
@@ -11,12 +13,12 @@ fn parts(text: &str, skill: Option<&str>) -> Result<(String, String, String, Str
     ))
 }
 
-fn four(toolset: &str, skill: &str, id: &str, arguments: &str) -> Result<(String, String, String, String), String> {
+fn call(toolset: &str, skill: &str, id: &str, arguments: &str) -> Result<(String, String, String, String), String> {
     Ok((toolset.to_owned(), skill.to_owned(), id.to_owned(), arguments.to_owned()))
 }
 
 #[test]
-fn every_providers_call_object_is_read() {
+fn call_objects_of_every_provider_are_read() {
     let arguments = r#"{ "n": 12345678901234567890123 }"#;
     let quoted = serde_json::to_string(arguments).unwrap();
     for (text, id) in [
@@ -49,9 +51,9 @@ fn every_providers_call_object_is_read() {
         (format!(r#"{{"tool_calls":[{{"id":"c3","function":{{"name":"echo","arguments":{quoted}}}}}]}}"#), "c3"),
         (format!(r#"[{{"name":"echo","arguments":{arguments}}}]"#), ""),
     ] {
-        assert_eq!(parts(&text, None), four("", "echo", id, arguments), "{text}");
-        assert_eq!(parts(&text, Some("echo")), four("", "echo", id, arguments), "{text}");
-        assert!(parts(&text, Some("other")).unwrap_err().contains("give one of them"), "{text}");
+        assert_eq!(parts(&text, None), call("", "echo", id, arguments), "{text}");
+        assert_eq!(parts(&text, Some("echo")), call("", "echo", id, arguments), "{text}");
+        assert!(parts(&text, Some("other")).unwrap_err().contains("name only one"), "{text}");
     }
 }
 
@@ -59,48 +61,48 @@ fn every_providers_call_object_is_read() {
 fn the_xml_wrapped_form_is_read() {
     let text = "<browser_use>\n<browser_use_execute_task>\n{\n  \"task\": \"a </b> <c>\"\n}\n</browser_use_execute_task>\n</browser_use>";
     let inner = "{\n  \"task\": \"a </b> <c>\"\n}";
-    assert_eq!(parts(text, None), four("browser_use", "browser_use_execute_task", "", inner));
+    assert_eq!(parts(text, None), call("browser_use", "browser_use_execute_task", "", inner));
     assert_eq!(read(text, None).unwrap().repairs, []);
-    assert_eq!(parts("<echo>{'a': 1,}</echo>", None), four("", "echo", "", "{'a': 1,}"));
-    assert_eq!(parts("<mcp-search-tool><x></x></mcp-search-tool>", None), four("mcp-search-tool", "x", "", "{}"));
-    assert_eq!(parts("<phone><call>{\"n\": 1}</call></phone>", None), four("phone", "call", "", "{\"n\": 1}"));
+    assert_eq!(parts("<echo>{'a': 1,}</echo>", None), call("", "echo", "", "{'a': 1,}"));
+    assert_eq!(parts("<mcp-search-tool><x></x></mcp-search-tool>", None), call("mcp-search-tool", "x", "", "{}"));
+    assert_eq!(parts("<phone><call>{\"n\": 1}</call></phone>", None), call("phone", "call", "", "{\"n\": 1}"));
     let thought = "<think>Maybe <rm>{}</rm>? No.</think>\n<echo>{\"a\": 1}</echo>";
-    assert_eq!(parts(thought, None), four("", "echo", "", "{\"a\": 1}"));
-    assert_eq!(parts("Let me see.</think>\n<echo>{}</echo>", None), four("", "echo", "", "{}"));
+    assert_eq!(parts(thought, None), call("", "echo", "", "{\"a\": 1}"));
+    assert_eq!(parts("Let me see.</think>\n<echo>{}</echo>", None), call("", "echo", "", "{}"));
     let hermes = r#"<tool_call>{"name": "echo", "arguments": {"a": 1}}</tool_call>"#;
-    assert_eq!(parts(hermes, None), four("", "echo", "", r#"{"a": 1}"#));
+    assert_eq!(parts(hermes, None), call("", "echo", "", r#"{"a": 1}"#));
 }
 
 #[test]
-fn prose_around_a_call_is_let_be_and_said() {
+fn prose_around_a_call_is_ignored_and_reported() {
     for text in [
         "I will search.\n<echo>{\"a\": 1}</echo>\nDone.",
         "```json\n{\"name\": \"echo\", \"arguments\": {\"a\": 1}}\n```",
     ] {
         let call = read(text, None).unwrap();
         assert_eq!(call.skill.as_deref(), Some("echo"));
-        assert_eq!(call.repairs[0].kind, crate::arguments::Kind::Extracted);
+        assert_eq!(call.repairs[0].kind, Kind::Extracted);
     }
 }
 
 #[test]
-fn arguments_alone_need_a_skill_beside_them() {
+fn bare_arguments_need_a_named_skill() {
     let text = r#"{"name": "Ada", "input": "x"}"#;
-    assert_eq!(parts(text, Some("greet")), four("", "", "", text));
+    assert_eq!(parts(text, Some("greet")), call("", "", "", text));
     for own in [
         r#"{"function": {"expr": "x"}}"#,
         r#"{"tool_calls": []}"#,
         r#"{"type": "function", "name": "x"}"#,
         r#"{"name": "greet", "lang": "en"}"#,
     ] {
-        assert_eq!(parts(own, Some("greet")), four("", "", "", own), "{own}");
+        assert_eq!(parts(own, Some("greet")), call("", "", "", own), "{own}");
     }
     assert!(parts(r#"{"a": 1}"#, None).unwrap_err().contains("names no skill"));
-    assert_eq!(parts("{}", Some("greet")), four("", "", "", "{}"));
+    assert_eq!(parts("{}", Some("greet")), call("", "", "", "{}"));
 }
 
 #[test]
-fn calls_that_are_several_or_cut_off_are_refused() {
+fn several_or_truncated_calls_are_refused() {
     for (text, reason) in [
         ("<a><b>{}</b></a><c>{}</c>", "more than one"),
         (r#"{"tool_calls":[{"name":"a"},{"name":"b"}]}"#, "2 calls"),
@@ -110,19 +112,19 @@ fn calls_that_are_several_or_cut_off_are_refused() {
         ("<a><b>{}</c></a>", "expected </b>"),
         ("<a><b>text</b></a>", "JSON object"),
         ("<a><b><c>{}</c></b></a>", "expected <toolset>"),
-        ("echo(text=\"<delete_all>{}</delete_all>\")", "stands within"),
+        ("echo(text=\"<delete_all>{}</delete_all>\")", "inside other text"),
         (
             "<invoke name=\"echo\"><parameter name=\"text\"><delete_all></delete_all></parameter></invoke>",
-            "stands within",
+            "inside other text",
         ),
-        ("<function=echo><rm>{}</rm></function>", "stands within"),
-        (r#"{"name": "delete_files", "path": "/tmp/x"}"#, "into \"arguments\""),
+        ("<function=echo><rm>{}</rm></function>", "inside other text"),
+        (r#"{"name": "delete_files", "path": "/tmp/x"}"#, "inside \"arguments\""),
         (r#"{"name": "rm", "arguments": {}, "parameters": {"path": "/"}}"#, "more than one key"),
         (r#"{"name": "echo", "arguments": {}, "function": {"name": "rm", "arguments": {}}}"#, "more than one call"),
         ("[]", "empty"),
         ("[1]", "no call"),
         ("", "cut off"),
-        ("hello", "no JSON value"),
+        ("hello", "not a JSON value"),
     ] {
         let error = parts(text, None).unwrap_err();
         assert!(error.contains(reason), "{text}: {error}");

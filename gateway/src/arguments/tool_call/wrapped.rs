@@ -1,36 +1,48 @@
 //! XML-wrapped JSON: `<toolset><skill>{...}</skill></toolset>`, `<skill>{...}</skill>`, `<tool_call>{...}</tool_call>`.
 //!
-//! This is no XML: there are no attributes and no entities, and between the tags stands JSON, in which `<` is a character
-//! like any other.
+//! This is not XML: there are no attributes and no entities, and between the tags stands JSON, in which `<` is an ordinary
+//! character.
 
-use super::{ToolCall, from_json, from_odd_json};
-use crate::arguments::{Kind, Repair, parse};
+use crate::arguments::parse;
 
-/// Tags that say that there is a call, and not which.
-const GENERIC: [&str; 6] = ["tool_call", "tool_use", "function_call", "tool", "tools", "call"];
+/// Tags that mark a call but do not name a skill.
+const GENERIC_TAGS: [&str; 6] = ["tool_call", "tool_use", "function_call", "tool", "tools", "call"];
 
-/// The longest name of a tag.
-const MAX_NAME: usize = 64;
+/// Tags around a model's reasoning. Their content is not a call.
+const REASONING_TAGS: [&str; 2] = ["think", "thinking"];
 
-/// Tags around what a model thought before it called. What stands in them is no call.
-const THOUGHTS: [&str; 2] = ["think", "thinking"];
+/// The longest tag name, in bytes.
+const MAX_NAME_BYTES: usize = 64;
 
-/// How many tags may stand around the arguments.
+/// How many tags may surround the arguments.
 const MAX_TAGS: usize = 4;
 
-/// Reads a wrapped call; none if the text is nothing of the kind.
-pub(super) fn read(text: &str, skill: Option<&str>) -> Result<Option<ToolCall>, String> {
-    let (skipped, text) = after_thoughts(text);
+const SEVERAL_CALLS: &str = "found more than one call: send one at a time";
+
+/// A wrapped call.
+pub(super) struct Wrapped<'a> {
+    /// The tags that are not generic, from the outside in: a toolset and a skill, a skill, or none.
+    pub(super) names: Vec<&'a str>,
+    /// The JSON between the tags, byte for byte.
+    pub(super) arguments: &'a str,
+    /// The text with the call and what surrounds it, if anything does.
+    pub(super) surrounded: Option<&'a str>,
+}
+
+/// Reads a wrapped call; none if the text has no tags.
+///
+/// # Errors
+/// The text has tags but is not exactly one complete call.
+pub(super) fn read(text: &str) -> Result<Option<Wrapped<'_>>, String> {
+    let (has_reasoning, text) = after_reasoning(text);
     let Some(begin) = first_tag(text) else { return Ok(None) };
     if text[..begin].contains('{') {
         return Ok(None);
     }
-    // A tag that stands within something else, such as another call's argument, names nothing.
-    let within = text[..begin].trim_end().ends_with(['"', '\'', '(', '=', '>', ',', '[', '\\']);
-    if within || has_tag(&text[..begin]) {
-        return Err(
-            "the call stands within something that can't be read: write nothing but <toolset><skill>{...}".to_owned()
-        );
+    // A tag inside something else, such as another call's argument, names nothing.
+    let is_inside = text[..begin].trim_end().ends_with(['"', '\'', '(', '=', '>', ',', '[', '\\']);
+    if is_inside || has_tag(&text[..begin]) {
+        return Err("the call is inside other text: write only <toolset><skill>{...}</skill></toolset>".to_owned());
     }
     let mut at = begin;
     let mut tags = Vec::new();
@@ -40,28 +52,27 @@ pub(super) fn read(text: &str, skill: Option<&str>) -> Result<Option<ToolCall>, 
         }
         at += tag.len() + 2;
         tags.push(tag);
-        at = blank(text, at);
+        at = skip_blanks(text, at);
     }
     let (arguments, mut end) = arguments(text, at, &tags)?;
     for tag in tags.iter().rev() {
-        end = blank(text, end);
+        end = skip_blanks(text, end);
         match text[end..].strip_prefix("</").and_then(|rest| rest.strip_prefix(tag)).map(|rest| rest.starts_with('>')) {
             Some(true) => end += tag.len() + 3,
-            _ if opening(&text[end..]).is_some() => {
-                return Err("there is more than one call: send each on its own".to_owned());
-            }
+            _ if opening(&text[end..]).is_some() => return Err(SEVERAL_CALLS.to_owned()),
             _ => return Err(format!("expected </{tag}> after the arguments: was the call cut off?")),
         }
     }
     if has_tag(&text[end..]) || text[end..].contains('{') {
-        return Err("there is more than one call: send each on its own".to_owned());
+        return Err(SEVERAL_CALLS.to_owned());
     }
-    let mut call = named(&tags, arguments, skill)?;
-    if skipped || !text[..begin].trim().is_empty() || !text[end..].trim().is_empty() {
-        let whole = serde_json::Value::from(text).to_string();
-        call.repairs.insert(0, Repair::new("", Kind::Extracted, Some(whole), None));
+    let is_surrounded = has_reasoning || !text[..begin].trim().is_empty() || !text[end..].trim().is_empty();
+    // Only outer tags can be generic: a skill may be called `call`.
+    let names: Vec<_> = tags.into_iter().skip_while(|tag| GENERIC_TAGS.contains(tag)).collect();
+    if names.len() > 2 {
+        return Err("expected <toolset><skill>{...}</skill></toolset>".to_owned());
     }
-    Ok(Some(call))
+    Ok(Some(Wrapped { names, arguments, surrounded: is_surrounded.then_some(text) }))
 }
 
 /// The JSON between the tags, byte for byte, and where it ends.
@@ -74,37 +85,17 @@ fn arguments<'a>(text: &'a str, at: usize, tags: &[&str]) -> Result<(&'a str, us
         let form = r#"write <skill>{"name": "value", ...}</skill>, without tags around the values"#;
         return Err(format!("expected a JSON object between <{tag}> and </{tag}>: {form}"));
     }
-    let (_, end, _) = parse::lenient::value_at(text, at).map_err(|fault| fault.to_string())?;
+    let (_, end, _) = parse::lenient::value_at(text, at).map_err(|error| error.to_string())?;
     Ok((&text[at..end], end))
 }
 
-/// Which skill the tags name; if they only say that this is a call, the object between them does.
-fn named(tags: &[&str], arguments: &str, skill: Option<&str>) -> Result<ToolCall, String> {
-    // Only what stands outermost says nothing: a skill may be called `call`.
-    let outer = tags.iter().take_while(|tag| GENERIC.contains(tag)).count();
-    let names: Vec<_> = tags[outer..].iter().collect();
-    let call = |toolset: Option<&str>, skill: &str| ToolCall {
-        toolset: toolset.map(str::to_owned),
-        skill: Some(skill.to_owned()),
-        arguments: arguments.to_owned(),
-        ..ToolCall::default()
-    };
-    match names[..] {
-        [skill] => Ok(call(None, skill)),
-        [toolset, skill] => Ok(call(Some(toolset), skill)),
-        [] if parse::strict(arguments).is_ok() => from_json(arguments, skill, 0),
-        [] => from_odd_json(arguments, skill),
-        _ => Err("expected <toolset><skill>{...}</skill></toolset>".to_owned()),
-    }
-}
-
-/// The text behind a model's thoughts, and whether there were any.
-fn after_thoughts(text: &str) -> (bool, &str) {
-    for tag in THOUGHTS {
-        // Some templates give the opening tag themselves.
-        if let Some((thoughts, rest)) = text.split_once(&format!("</{tag}>")) {
-            let begins = thoughts.trim_start().starts_with(&format!("<{tag}>"));
-            if begins || !has_tag(thoughts) {
+/// The text after a model's reasoning, and whether there was any.
+fn after_reasoning(text: &str) -> (bool, &str) {
+    for tag in REASONING_TAGS {
+        // Some chat templates write the opening tag themselves, so it may be absent.
+        if let Some((reasoning, rest)) = text.split_once(&format!("</{tag}>")) {
+            let has_opening = reasoning.trim_start().starts_with(&format!("<{tag}>"));
+            if has_opening || !has_tag(reasoning) {
                 return (true, rest);
             }
         }
@@ -112,11 +103,11 @@ fn after_thoughts(text: &str) -> (bool, &str) {
     (false, text)
 }
 
-/// Whether anything in a text looks like a tag, also one with attributes or one that closes.
+/// Whether anything in a text looks like a tag, including closing tags and tags with attributes.
 fn has_tag(text: &str) -> bool {
-    let follows =
+    let is_tag =
         |at: usize| text[at + 1..].starts_with(|it: char| it.is_ascii_alphabetic() || matches!(it, '/' | '_' | '!'));
-    text.match_indices('<').any(|(at, _)| follows(at))
+    text.match_indices('<').any(|(at, _)| is_tag(at))
 }
 
 /// Where the first opening tag begins.
@@ -127,12 +118,12 @@ fn first_tag(text: &str) -> Option<usize> {
 /// The name of the opening tag that a text begins with.
 fn opening(text: &str) -> Option<&str> {
     let rest = text.strip_prefix('<')?;
-    let length = rest.bytes().take(MAX_NAME + 1).position(|it| it == b'>')?;
+    let length = rest.bytes().take(MAX_NAME_BYTES + 1).position(|it| it == b'>')?;
     let name = rest.get(..length)?;
-    let plain = name.bytes().all(|it| it.is_ascii_alphanumeric() || b"_-.".contains(&it));
-    (plain && name.starts_with(|it: char| it.is_ascii_alphabetic() || it == '_')).then_some(name)
+    let is_plain = name.bytes().all(|it| it.is_ascii_alphanumeric() || b"_-.".contains(&it));
+    (is_plain && name.starts_with(|it: char| it.is_ascii_alphabetic() || it == '_')).then_some(name)
 }
 
-fn blank(text: &str, at: usize) -> usize {
+fn skip_blanks(text: &str, at: usize) -> usize {
     at + text[at..].len() - text[at..].trim_start().len()
 }

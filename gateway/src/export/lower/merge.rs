@@ -1,19 +1,19 @@
-//! References written out, parts of `allOf` taken together, branches joined.
+//! Inlines references, merges the parts of `allOf`, and joins branches.
 
 use openskill_skill::schema::lookup;
 use serde_json::{Map, Value, json};
 
-use super::Lowering;
+use super::lowering::Lowering;
 
-/// How deep references and parts of `allOf` may lead into one another.
+/// How deep references and parts of `allOf` may be nested.
 const MAX_DEPTH: usize = 16;
 
-/// How deep a quoted schema's references are written out, and how many of its subschemas.
+/// How deep the references of a quoted schema are inlined, and how many of its subschemas are written.
 const QUOTED_DEPTH: usize = 6;
 const QUOTED_SUBSCHEMAS: usize = 60;
 
 impl Lowering<'_> {
-    /// A schema with its reference and its `allOf` written into it. `followed` hears which references that took.
+    /// A schema with its `$ref` and `allOf` merged into it. Adds the references that were followed to `followed`.
     pub(super) fn merged(&mut self, schema: &Value, followed: &mut Vec<String>) -> Map<String, Value> {
         self.merged_at(schema, followed, 0)
     }
@@ -21,8 +21,8 @@ impl Lowering<'_> {
     fn merged_at(&mut self, schema: &Value, followed: &mut Vec<String>, depth: usize) -> Map<String, Value> {
         let Some(object) = schema.as_object() else { return Map::new() };
         let mut merged = object.clone();
-        if depth > MAX_DEPTH || self.left == 0 {
-            self.lose("its references lead too deep into one another");
+        if depth > MAX_DEPTH || self.subschemas_left == 0 {
+            self.lose("its references are nested too deeply");
             merged.shift_remove("$ref");
             merged.shift_remove("allOf");
             return merged;
@@ -37,16 +37,16 @@ impl Lowering<'_> {
             parts.extend(all);
         }
         for part in parts {
-            self.left = self.left.saturating_sub(1);
+            self.subschemas_left = self.subschemas_left.saturating_sub(1);
             for (keyword, value) in self.merged_at(&part, followed, depth + 1) {
-                self.put_together(&mut merged, keyword, value);
+                self.intersect(&mut merged, keyword, value);
             }
         }
         merged
     }
 
-    /// Adds a keyword of one part to those of the others: both have to hold.
-    fn put_together(&mut self, merged: &mut Map<String, Value>, keyword: String, value: Value) {
+    /// Adds a keyword to those already merged: both must hold.
+    fn intersect(&mut self, merged: &mut Map<String, Value>, keyword: String, value: Value) {
         let Some(there) = merged.get_mut(&keyword) else {
             merged.insert(keyword, value);
             return;
@@ -75,21 +75,21 @@ impl Lowering<'_> {
             }
             ("title" | "description" | "default" | "examples" | "$schema" | "$defs", ..) => {}
             (_, there, new) if *there == new || new.is_number() => {}
-            (_, there, new) if is_part_of(&new, there) => *there = new,
-            (_, there, new) if is_part_of(there, &new) => {}
-            _ => self.lose("parts of its allOf can't be said together"),
+            (_, there, new) if is_subtype(&new, there) => *there = new,
+            (_, there, new) if is_subtype(there, &new) => {}
+            _ => self.lose("the parts of its allOf cannot be merged"),
         }
     }
 
-    /// A schema for quoting: references written out as far as there is place, without what only describes.
-    pub(super) fn written_out(&self, schema: &Value) -> Value {
+    /// A schema for quoting: references inlined within limits, descriptions removed.
+    pub(super) fn inlined(&self, schema: &Value) -> Value {
         let mut left = QUOTED_SUBSCHEMAS;
-        write_out(self.root, schema, QUOTED_DEPTH, &mut left)
+        inline(self.root, schema, QUOTED_DEPTH, &mut left)
     }
 }
 
-/// Whether one value of `type` allows less than another.
-fn is_part_of(narrow: &Value, wide: &Value) -> bool {
+/// Whether one value of `type` allows a subset of another.
+fn is_subtype(narrow: &Value, wide: &Value) -> bool {
     wide.as_array().is_some_and(|wide| match narrow {
         Value::String(_) => wide.contains(narrow),
         Value::Array(narrow) => narrow.iter().all(|it| wide.contains(it)),
@@ -97,36 +97,36 @@ fn is_part_of(narrow: &Value, wide: &Value) -> bool {
     })
 }
 
-fn write_out(root: &Value, schema: &Value, depth: usize, left: &mut usize) -> Value {
+fn inline(root: &Value, schema: &Value, depth: usize, left: &mut usize) -> Value {
     let object = match schema {
-        Value::Array(items) => return items.iter().map(|it| write_out(root, it, depth, left)).collect(),
+        Value::Array(items) => return items.iter().map(|it| inline(root, it, depth, left)).collect(),
         Value::Object(object) => object,
         other => return other.clone(),
     };
     *left = left.saturating_sub(1);
     if let Some(target) = object.get("$ref").and_then(Value::as_str).and_then(|it| lookup(root, it)) {
         return match depth.checked_sub(1).filter(|_| *left > 0) {
-            Some(depth) => write_out(root, target, depth, left),
+            Some(depth) => inline(root, target, depth, left),
             None => json!({}),
         };
     }
-    let silent = ["title", "description", "examples", "$schema", "$defs", "definitions"];
-    let mut written = Map::new();
-    for (keyword, it) in object.iter().filter(|(keyword, _)| !silent.contains(&keyword.as_str())) {
+    let descriptive = ["title", "description", "examples", "$schema", "$defs", "definitions"];
+    let mut inlined = Map::new();
+    for (keyword, it) in object.iter().filter(|(keyword, _)| !descriptive.contains(&keyword.as_str())) {
         let it = match (keyword.as_str(), it) {
-            // Here keys are names, not keywords.
+            // Keys here are names, not keywords.
             ("properties" | "patternProperties", Value::Object(by_name)) => {
-                by_name.iter().map(|(name, it)| (name.clone(), write_out(root, it, depth, left))).collect()
+                by_name.iter().map(|(name, it)| (name.clone(), inline(root, it, depth, left))).collect()
             }
             ("enum" | "const" | "default", it) => it.clone(),
-            (_, it) => write_out(root, it, depth, left),
+            (_, it) => inline(root, it, depth, left),
         };
-        written.insert(keyword.clone(), it);
+        inlined.insert(keyword.clone(), it);
     }
-    Value::Object(written)
+    Value::Object(inlined)
 }
 
-/// Adds what one branch declares: a name that several declare may be what any of them says.
+/// Adds the properties of one branch. A name that several branches declare may match any of them.
 pub(super) fn join_properties(joined: &mut Map<String, Value>, properties: Option<&Value>) {
     for (name, schema) in properties.and_then(Value::as_object).into_iter().flatten() {
         match joined.get_mut(name) {
@@ -146,7 +146,7 @@ pub(super) fn join_properties(joined: &mut Map<String, Value>, properties: Optio
     }
 }
 
-/// Adds properties to an object's own; those that are there stay.
+/// Adds properties to those of an object; existing ones are kept.
 pub(super) fn adopt_properties(object: &mut Map<String, Value>, properties: Map<String, Value>) {
     if properties.is_empty() {
         return;
@@ -159,46 +159,46 @@ pub(super) fn adopt_properties(object: &mut Map<String, Value>, properties: Map<
     }
 }
 
-/// Branches that are all made of fixed values, as one `enum`, with what was said of each.
+/// Merges branches that all consist of fixed values into one `enum`, with their descriptions.
 pub(super) fn as_one_enum(branches: &[Value]) -> Option<Map<String, Value>> {
-    let plain = ["const", "enum", "type", "title", "description"];
+    let allowed = ["const", "enum", "type", "title", "description"];
     let mut values: Vec<Value> = Vec::new();
-    let mut said = Vec::new();
+    let mut descriptions = Vec::new();
     for branch in branches {
-        let object = branch.as_object().filter(|it| it.keys().all(|keyword| plain.contains(&keyword.as_str())))?;
+        let object = branch.as_object().filter(|it| it.keys().all(|keyword| allowed.contains(&keyword.as_str())))?;
         let own = match (object.get("const"), object.get("enum")) {
             (Some(only), None) => vec![only.clone()],
             (None, Some(Value::Array(several))) => several.clone(),
             _ => return None,
         };
         if let ([only], Some(text)) = (&own[..], object.get("description").and_then(Value::as_str)) {
-            said.push(format!("{only}: {text}"));
+            descriptions.push(format!("{only}: {text}"));
         }
         let fresh: Vec<_> = own.into_iter().filter(|it| !values.contains(it)).collect();
         values.extend(fresh);
     }
     let mut one = Map::new();
     one.insert("enum".to_owned(), Value::Array(values));
-    if !said.is_empty() {
-        one.insert("description".to_owned(), said.join("; ").into());
+    if !descriptions.is_empty() {
+        one.insert("description".to_owned(), descriptions.join("; ").into());
     }
     Some(one).filter(|_| !branches.is_empty())
 }
 
-/// Takes out what describes a schema and does not restrict it.
+/// Removes and returns the keywords that describe a schema without restricting it.
 pub(super) fn take_description(merged: &mut Map<String, Value>) -> Map<String, Value> {
     let about = ["title", "description", "default", "examples", "deprecated"];
     about.iter().filter_map(|keyword| Some(((*keyword).to_owned(), merged.shift_remove(*keyword)?))).collect()
 }
 
-/// Whether a schema may take some string, as far as its types say.
-pub(super) fn takes_string(root: &Value, schema: &Value, depth: usize) -> bool {
+/// Whether a schema may accept some string, judging by its types and fixed values.
+pub(super) fn accepts_string(root: &Value, schema: &Value, depth: usize) -> bool {
     let Some(object) = schema.as_object() else { return *schema != Value::Bool(false) };
     if depth > MAX_DEPTH {
         return true;
     }
     if let Some(target) = object.get("$ref").and_then(Value::as_str).and_then(|it| lookup(root, it))
-        && !takes_string(root, target, depth + 1)
+        && !accepts_string(root, target, depth + 1)
     {
         return false;
     }
@@ -209,11 +209,11 @@ pub(super) fn takes_string(root: &Value, schema: &Value, depth: usize) -> bool {
         None => true,
     };
     let some = |keyword: &str| object.get(keyword).and_then(Value::as_array);
-    let in_branch = |branches: &Vec<Value>| branches.iter().any(|it| takes_string(root, it, depth + 1));
+    let in_branch = |branches: &Vec<Value>| branches.iter().any(|it| accepts_string(root, it, depth + 1));
     by_type
         && object.get("const").is_none_or(Value::is_string)
         && some("enum").is_none_or(|values| values.iter().any(Value::is_string))
         && some("anyOf").is_none_or(in_branch)
         && some("oneOf").is_none_or(in_branch)
-        && some("allOf").is_none_or(|parts| parts.iter().all(|it| takes_string(root, it, depth + 1)))
+        && some("allOf").is_none_or(|parts| parts.iter().all(|it| accepts_string(root, it, depth + 1)))
 }

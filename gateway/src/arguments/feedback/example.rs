@@ -1,16 +1,16 @@
-//! A value that a schema asks for, made up: what is required and no more.
+//! Makes up a value for a schema: what is required and no more.
 
 use serde_json::{Map, Number, Value, json};
 
 use crate::arguments::schema::resolved;
 
-/// How deep it goes. What needs more has no example.
+/// How deep an example may nest. A schema that needs more has none.
 const MAX_DEPTH: usize = 8;
 
 /// How many values one example may hold.
 const MAX_VALUES: usize = 200;
 
-/// A call that a schema may take. Whether it does, the validator has to say: a pattern, for one, is not looked at.
+/// A call that probably matches a schema. The caller validates it: `pattern`, for one, is not considered.
 pub(in crate::arguments) fn example(schema: &Value) -> Option<Value> {
     let mut left = MAX_VALUES;
     sample(schema, schema, MAX_DEPTH, &mut left)
@@ -51,7 +51,7 @@ fn sample(root: &Value, schema: &Value, depth: usize, left: &mut usize) -> Optio
 }
 
 fn text(schema: &Value) -> String {
-    let of_format = match schema.get("format").and_then(Value::as_str) {
+    let mut text = match schema.get("format").and_then(Value::as_str) {
         Some("date-time") => "2025-01-31T12:00:00Z",
         Some("date") => "2025-01-31",
         Some("time") => "12:00:00Z",
@@ -63,9 +63,9 @@ fn text(schema: &Value) -> String {
         Some("uri" | "url" | "iri" | "uri-reference" | "iri-reference") => "https://example.com/",
         Some("uuid") => "123e4567-e89b-42d3-a456-426614174000",
         _ => "text",
-    };
+    }
+    .to_owned();
     let bound = |keyword: &str| schema.get(keyword).and_then(Value::as_u64).and_then(|it| usize::try_from(it).ok());
-    let mut text = of_format.to_owned();
     if let Some(most) = bound("maxLength") {
         text.truncate(most);
     }
@@ -100,12 +100,12 @@ fn array(root: &Value, schema: &Value, depth: usize, left: &mut usize) -> Option
     let least = schema.get("minItems").and_then(Value::as_u64).unwrap_or(1).clamp(1, 20);
     let Some(items) = schema.get("items").filter(|it| it.is_object()) else { return Some(json!([])) };
     let one = sample(root, items, depth, left)?;
-    // Every copy counts, and what is in it.
+    // Every copy counts against the limit.
     *left = left.checked_sub(weight(&one).saturating_mul(least as usize - 1))?;
     Some(Value::Array(vec![one; least as usize]))
 }
 
-/// How many values there are in one, and how much text.
+/// The number of values in a value, itself included; long text counts as several.
 fn weight(value: &Value) -> usize {
     1 + match value {
         Value::Array(items) => items.iter().map(weight).sum(),

@@ -1,0 +1,141 @@
+//! Turns a validator's errors into violations.
+
+use jsonschema::ValidationError;
+use jsonschema::error::ValidationErrorKind as ErrorKind;
+use serde_json::Value;
+
+use super::describe::{counted, describe, shown};
+use super::violation::{MAX_VIOLATIONS, Problem, Violation};
+use crate::arguments::fold::nearest;
+use crate::arguments::rules::Rules;
+use crate::arguments::schema::{declared, failed, properties};
+use crate::arguments::tree::join;
+
+/// The longest description of what was expected, in characters.
+const MAX_EXPECTED_CHARACTERS: usize = 400;
+
+/// How many of the known names feedback lists for an unknown one.
+const MAX_KNOWN_NAMES: usize = 12;
+
+/// A validator's errors as violations.
+pub(in crate::arguments) fn violations(root: &Value, rules: &Rules, errors: &[ValidationError<'_>]) -> Vec<Violation> {
+    errors.iter().take(2 * MAX_VIOLATIONS).flat_map(|error| of_error(root, rules, error)).collect()
+}
+
+fn of_error(root: &Value, rules: &Rules, error: &ValidationError<'_>) -> Vec<Violation> {
+    let path = error.instance_path().as_str();
+    let schema = failed(root, error);
+    match error.kind() {
+        ErrorKind::Required { property } => {
+            vec![missing(root, schema, path, property.as_str().unwrap_or_default())]
+        }
+        ErrorKind::AdditionalProperties { unexpected } | ErrorKind::UnevaluatedProperties { unexpected } => {
+            let names = schema.map(|schema| declared(root, schema)).unwrap_or_default();
+            let unexpected = unexpected.iter().take(MAX_VIOLATIONS);
+            unexpected.map(|key| unknown(path, &names, rules, error.instance(), key)).collect()
+        }
+        ErrorKind::AnyOf { context } | ErrorKind::OneOfNotValid { context } => match intended_branch(context, path) {
+            Some(branch) => branch.iter().take(MAX_VIOLATIONS).flat_map(|error| of_error(root, rules, error)).collect(),
+            None => vec![mismatch(root, schema, error)],
+        },
+        _ => vec![mismatch(root, schema, error)],
+    }
+}
+
+/// The branch of a choice that was meant: the only one that accepts this type of value and whose constants match.
+fn intended_branch<'e>(
+    branches: &'e [Vec<ValidationError<'static>>],
+    path: &str,
+) -> Option<&'e Vec<ValidationError<'static>>> {
+    let rules_out = |error: &ValidationError<'_>| match error.kind() {
+        ErrorKind::Constant { .. } => true,
+        ErrorKind::Type { .. } | ErrorKind::Enum { .. } | ErrorKind::FalseSchema => {
+            error.instance_path().as_str() == path
+        }
+        _ => false,
+    };
+    let mut candidates = branches.iter().filter(|errors| !errors.iter().any(rules_out));
+    let only = candidates.next().filter(|errors| errors.iter().any(|error| error.instance_path().as_str() != path))?;
+    candidates.next().is_none().then_some(only)
+}
+
+fn missing(root: &Value, schema: Option<&Value>, path: &str, name: &str) -> Violation {
+    let declared = schema.and_then(|schema| properties(root, schema, name).first().copied());
+    let expected = declared.map_or_else(|| "a value".to_owned(), |schema| describe(root, schema));
+    Violation {
+        path: join(path, name),
+        expected: expected.chars().take(MAX_EXPECTED_CHARACTERS).collect(),
+        got: None,
+        did_you_mean: None,
+        problem: Problem::Missing,
+    }
+}
+
+fn unknown(path: &str, names: &[&str], rules: &Rules, object: &Value, key: &str) -> Violation {
+    let absent = names.iter().copied().filter(|name| object.get(name).is_none());
+    let alias = rules.aliases.get(key).map(String::as_str).filter(|_| path.is_empty());
+    let suggestion = alias.or_else(|| nearest(key, absent)).or_else(|| nearest(key, names.iter().copied()));
+    let known: Vec<_> = names.iter().take(MAX_KNOWN_NAMES).map(|name| Value::from(*name).to_string()).collect();
+    let more = if names.len() > known.len() { ", …" } else { "" };
+    let expected = match &known[..] {
+        [] => "no parameters".to_owned(),
+        [only] => only.clone(),
+        several => format!("one of {}{more}", several.join(", ")),
+    };
+    Violation {
+        path: join(path, key),
+        expected,
+        got: object.get(key).map(shown),
+        did_you_mean: suggestion.map(str::to_owned),
+        problem: Problem::Unknown,
+    }
+}
+
+fn mismatch(root: &Value, schema: Option<&Value>, error: &ValidationError<'_>) -> Violation {
+    let options = match error.kind() {
+        ErrorKind::Enum { options } => options.as_array().map_or(&[][..], Vec::as_slice),
+        ErrorKind::Constant { expected_value } => std::slice::from_ref(&**expected_value),
+        _ => &[],
+    };
+    let words = options.iter().filter_map(Value::as_str);
+    let suggestion = error.instance().as_str().and_then(|text| nearest(text, words));
+    Violation {
+        path: error.instance_path().as_str().to_owned(),
+        expected: expected(root, schema, error).chars().take(MAX_EXPECTED_CHARACTERS).collect(),
+        got: Some(shown(error.instance())),
+        did_you_mean: suggestion.map(str::to_owned),
+        problem: Problem::Mismatch,
+    }
+}
+
+/// What an error expected, to follow "must be".
+fn expected(root: &Value, schema: Option<&Value>, error: &ValidationError<'_>) -> String {
+    let by_schema = || schema.map_or_else(|| "a different value".to_owned(), |schema| describe(root, schema));
+    match error.kind() {
+        ErrorKind::MinProperties { limit } => format!("an object with at least {}", counted(*limit, "key")),
+        ErrorKind::MaxProperties { limit } => format!("an object with at most {}", counted(*limit, "key")),
+        ErrorKind::PropertyNames { .. } => "an object whose keys match the schema".to_owned(),
+        ErrorKind::Contains => "an array with an item that the schema requires".to_owned(),
+        ErrorKind::UniqueItems => "an array without duplicate items".to_owned(),
+        ErrorKind::FalseSchema => "omitted".to_owned(),
+        ErrorKind::Not { schema } => format!("anything except {}", describe(root, schema)),
+        ErrorKind::OneOfMultipleValid { .. } => "a value that matches only one of the schema's alternatives".to_owned(),
+        ErrorKind::AnyOf { context } | ErrorKind::OneOfNotValid { context } => {
+            required_keys(context).unwrap_or_else(by_schema)
+        }
+        _ => by_schema(),
+    }
+}
+
+/// What a choice expects if every branch only complains about missing keys.
+fn required_keys(branches: &[Vec<ValidationError<'static>>]) -> Option<String> {
+    let missing = |errors: &Vec<ValidationError<'static>>| {
+        let names = errors.iter().map(|error| match error.kind() {
+            ErrorKind::Required { property } => property.as_str().map(|name| Value::from(name).to_string()),
+            _ => None,
+        });
+        names.collect::<Option<Vec<_>>>().map(|names| names.join(" and "))
+    };
+    let branches: Vec<_> = branches.iter().take(8).map(missing).collect::<Option<_>>()?;
+    (!branches.is_empty()).then(|| format!("an object with {}", branches.join(", or with ")))
+}

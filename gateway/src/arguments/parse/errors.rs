@@ -1,0 +1,45 @@
+//! Why a text cannot be read, in words for a model.
+
+use std::fmt;
+
+use openskill_proto::limits::MAX_JSON_DEPTH;
+use serde_json::Value;
+
+/// Why a text is not strict JSON.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(in crate::arguments) enum StrictError {
+    /// The syntax is wrong. The lenient parser may be able to read it.
+    Syntax(String),
+    /// It is nested too deeply or has a duplicate key. No parser accepts it.
+    Fatal(String),
+}
+
+/// Why the lenient parser cannot read a text, and where.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(in crate::arguments) struct LenientError {
+    /// The position, in characters from 1.
+    character: usize,
+    reason: String,
+}
+
+impl LenientError {
+    /// An error at byte `at` of `text`.
+    pub(super) fn at(text: &str, at: usize, reason: impl Into<String>) -> Self {
+        Self { character: text[..text.floor_char_boundary(at)].chars().count() + 1, reason: reason.into() }
+    }
+}
+
+impl fmt::Display for LenientError {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "invalid JSON at character {}: {}", self.character, self.reason)
+    }
+}
+
+pub(in crate::arguments) fn too_deep() -> String {
+    format!("the arguments are nested deeper than {MAX_JSON_DEPTH} levels")
+}
+
+pub(super) fn duplicate_key(key: &str) -> String {
+    let shown: String = key.chars().take(60).collect();
+    format!("duplicate key {}: keep only one", Value::from(shown))
+}

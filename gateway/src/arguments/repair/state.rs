@@ -1,0 +1,118 @@
+//! A value under repair: what the rules read and change.
+
+use std::collections::HashSet;
+
+use jsonschema::error::ValidationErrorKind as ErrorKind;
+use jsonschema::{ValidationError, Validator};
+use serde_json::Value;
+
+use crate::arguments::kind::{Kind, Repair};
+use crate::arguments::rules::Rules;
+use crate::arguments::schema::failed;
+use crate::arguments::tree::{self, Tree};
+
+/// How many errors of one round are considered.
+pub(super) const MAX_ERRORS: usize = 256;
+
+/// How many changes one call may take. Dropped nulls are not counted.
+pub(super) const MAX_REPAIRS: usize = 256;
+
+/// How many times one call may be validated on trial.
+const MAX_TRIALS: usize = 64;
+
+/// A value under repair.
+pub(super) struct Repairer<'a> {
+    pub(super) schema: &'a Value,
+    pub(super) validator: &'a Validator,
+    pub(super) rules: &'a Rules,
+    pub(super) tree: Tree,
+    pub(super) repairs: Vec<Repair>,
+    /// Whether a default was filled in. An unknown key may have been meant for that parameter.
+    pub(super) default_filled: bool,
+    trials: usize,
+    /// The paths of dropped nulls.
+    dropped_nulls: HashSet<String>,
+}
+
+/// A change of the value at one path.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Edit {
+    pub(super) path: String,
+    pub(super) kind: Kind,
+    /// None removes the key.
+    pub(super) new: Option<Tree>,
+}
+
+impl Edit {
+    /// Makes the change. Whether the path was there.
+    pub(super) fn apply_to(self, tree: &mut Tree) -> bool {
+        match self.new {
+            Some(new) => tree.at_mut(&self.path).map(|old| *old = new).is_some(),
+            None => tree::split(&self.path).and_then(|(parent, key)| tree.at_mut(parent)?.remove(&key)).is_some(),
+        }
+    }
+}
+
+impl<'a> Repairer<'a> {
+    pub(super) fn new(
+        schema: &'a Value,
+        validator: &'a Validator,
+        rules: &'a Rules,
+        tree: Tree,
+        repairs: Vec<Repair>,
+    ) -> Self {
+        let dropped_nulls = HashSet::new();
+        Self { schema, validator, rules, tree, repairs, default_filled: false, trials: 0, dropped_nulls }
+    }
+
+    /// Makes an edit and records it.
+    pub(super) fn apply(&mut self, edit: Edit) {
+        let before = self.tree.at(&edit.path).map(Tree::write);
+        let after = edit.new.as_ref().map(Tree::write);
+        let repair = Repair::new(edit.path.clone(), edit.kind, before, after);
+        if edit.new.is_none() {
+            self.dropped_nulls.insert(edit.path.clone());
+        }
+        if edit.apply_to(&mut self.tree) {
+            self.repairs.push(repair);
+        }
+    }
+
+    /// Whether the call has taken more changes than it may. Nulls do not count: in strict mode, models write null for
+    /// every parameter that they omit.
+    pub(super) fn is_exhausted(&self) -> bool {
+        self.repairs.iter().filter(|repair| repair.kind != Kind::NullDropped).count() > MAX_REPAIRS
+    }
+
+    /// Whether a required key is missing because its null was dropped. Such a null must not be replaced.
+    pub(super) fn misses_dropped_null(&self, errors: &[ValidationError<'_>]) -> bool {
+        errors.iter().any(|error| match error.kind() {
+            ErrorKind::Required { property } => {
+                let name = property.as_str().unwrap_or_default();
+                self.dropped_nulls.contains(&tree::join(error.instance_path().as_str(), name))
+            }
+            _ => false,
+        })
+    }
+
+    /// Takes one trial, if any is left.
+    pub(super) fn take_trial(&mut self) -> bool {
+        self.trials += 1;
+        self.trials <= MAX_TRIALS
+    }
+
+    /// Whether `changed` is valid at `path` and below.
+    pub(super) fn is_valid_at(&self, changed: &Tree, path: &str) -> bool {
+        let value = changed.to_value();
+        let is_below = |error: ValidationError<'_>| {
+            let rest = error.instance_path().as_str().strip_prefix(path);
+            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        };
+        !self.validator.iter_errors(&value).any(is_below)
+    }
+
+    /// The subschema that an error is about, if it lies within the schema.
+    pub(super) fn failed(&self, error: &ValidationError<'_>) -> Option<&'a Value> {
+        failed(self.schema, error)
+    }
+}
