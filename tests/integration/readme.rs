@@ -177,8 +177,10 @@ async fn the_page_on_tools_holds() {
 
 #[test]
 fn links_between_pages_lead_somewhere() {
-    let mut pages = vec![repository().join("README.md"), repository().join("CHANGELOG.md")];
-    pages.extend(std::fs::read_dir(repository().join("docs")).unwrap().flatten().map(|entry| entry.path()));
+    let mut pages = ["README.md", "CHANGELOG.md", "deploy/README.md"].map(|page| repository().join(page)).to_vec();
+    for folder in ["docs", "docs/runners", "docs/performance"] {
+        pages.extend(std::fs::read_dir(repository().join(folder)).unwrap().flatten().map(|entry| entry.path()));
+    }
     for page in pages.iter().filter(|page| page.extension().is_some_and(|it| it == "md")) {
         let text = std::fs::read_to_string(page).unwrap();
         for target in text.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
@@ -193,4 +195,39 @@ fn links_between_pages_lead_somewhere() {
 #[tokio::test]
 async fn the_page_on_resilience_holds() {
     holds("docs/resilience.md").await;
+}
+
+#[tokio::test]
+async fn the_page_on_shipped_skills_holds() {
+    holds("docs/shipped-skills.md").await;
+}
+
+#[tokio::test]
+async fn the_page_on_the_command_line_holds() {
+    holds("docs/command-line.md").await;
+}
+
+#[tokio::test]
+async fn the_page_on_circuit_breakers_holds() {
+    holds("docs/circuit-breakers.md").await;
+}
+
+#[tokio::test]
+async fn the_page_on_load_balancing_holds() {
+    holds("docs/load-balancing.md").await;
+}
+
+#[tokio::test]
+async fn the_page_on_retries_and_idempotency_holds() {
+    holds("docs/retries-and-idempotency.md").await;
+}
+
+#[tokio::test]
+async fn the_page_on_draining_holds() {
+    holds("docs/draining.md").await;
+}
+
+#[tokio::test]
+async fn the_page_on_functions_in_the_worker_holds() {
+    holds("docs/runners/inproc.md").await;
 }
