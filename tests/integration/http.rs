@@ -7,7 +7,7 @@ use futures_util::StreamExt as _;
 use openskill_proto::v1::{Blame, InvokeRequest, SkillResult, invoke_event::Event, skill_error::More};
 use openskill_tests::backend::{Backend, Reply, Seen};
 use openskill_tests::folder::Folder;
-use openskill_tests::free;
+use openskill_tests::port::Port;
 use openskill_tests::system::{PATIENCE, Setup, System, code, data, request};
 use openskill_tests::wait::{until, until_true};
 use serde_json::{Value, json};
@@ -444,7 +444,8 @@ async fn nothing_on_this_machine_is_reached_unless_the_manifest_says_so() {
 
 #[tokio::test]
 async fn a_server_that_is_not_there_is_a_network_error() {
-    let closed = free::address().port();
+    let port = Port::reserve();
+    let closed = port.number();
     let backend = Backend::start(echo).await;
     let gone = format!("http://127.0.0.1:{closed}/");
     let allow = format!("allow: ['127.0.0.1:{closed}']");

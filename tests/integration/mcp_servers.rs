@@ -10,6 +10,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use futures_util::StreamExt as _;
 use openskill_proto::v1::InvokeRequest;
 use openskill_tests::folder::Folder;
+use openskill_tests::port::Port;
+use openskill_tests::require::{Need, skip};
 use openskill_tests::system::{PATIENCE, Setup, System, code, data, request};
 use openskill_tests::wait::{until, until_true};
 use openskill_tests::{fixtures, processes, repository};
@@ -25,7 +27,7 @@ const CALLS: usize = 1000;
 fn program(name: &str) -> Option<PathBuf> {
     let path = repository().join("target/test-venv/bin").join(name);
     if !path.is_file() {
-        eprintln!("skipped: {name} is not there: run `make test-venv` first");
+        skip(Need::Venv, &format!("{name} is missing; run `make test-venv`"));
         return None;
     }
     Some(path)
@@ -188,9 +190,8 @@ async fn over_http(address: SocketAddr, journal: &std::path::Path) -> Option<Chi
 
 #[tokio::test]
 async fn a_server_over_http_is_called_and_lost_and_found_again() {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = listener.local_addr().unwrap();
-    drop(listener);
+    let port = Port::reserve();
+    let address = port.address();
     let (folder, journal) = (Folder::new(), Folder::new());
     let file = journal.write("journal", "");
     let Some(mut server) = over_http(address, &file).await else { return };

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use openskill_proto::v1::InvokeRequest;
-use openskill_tests::free;
+use openskill_tests::port::Port;
 use openskill_tests::processes;
 use openskill_tests::system::{PATIENCE, Setup, data, request};
 use openskill_tests::wait::until_true;
@@ -102,8 +102,8 @@ async fn a_call_longer_than_the_drain_is_ended_and_so_is_its_skill() {
 async fn a_worker_alone_ends_what_is_over_its_drain_also_if_it_can_not_be_told() {
     use openskill_proto::v1::ExecuteRequest;
     use openskill_proto::v1::worker_service_client::WorkerServiceClient;
-    let port = free::address().port();
-    let (listen, skills) = (format!("127.0.0.1:{port}"), openskill_tests::fixtures().display().to_string());
+    let port = Port::reserve();
+    let (listen, skills) = (port.address().to_string(), openskill_tests::fixtures().display().to_string());
     let mut worker = Setup::command(&["worker", "--listen", &listen, "--skills-dir", &skills])
         .with("OPENSKILL_DRAIN_TIMEOUT_MS", 300)
         .spawn();

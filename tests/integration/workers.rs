@@ -9,9 +9,10 @@ use openskill_proto::v1::skill_service_client::SkillServiceClient;
 use openskill_proto::v1::{InvokeRequest, SkillResult, WorkerStatus};
 use openskill_tests::alone::alone;
 use openskill_tests::folder::Folder;
+use openskill_tests::port::Port;
 use openskill_tests::system::{PATIENCE, Process, Setup, System, code, data, request};
 use openskill_tests::wait::{until, until_true};
-use openskill_tests::{free, processes};
+use openskill_tests::processes;
 use rustix::process::Signal;
 use serde_json::json;
 use tonic::transport::Channel;
@@ -145,11 +146,12 @@ async fn calls_that_no_worker_can_take_are_told_so_at_once() {
 
 /// A gateway alone, which need not have any worker.
 async fn gateway(workers: &str) -> System {
-    let port = free::address().port();
-    let address = format!("127.0.0.1:{port}");
-    let process = Setup::command(&["gateway", "--listen", &address, "--workers", workers]).spawn();
+    // Held until the gateway listens.
+    let port = Port::reserve();
+    let listen = port.address().to_string();
+    let process = Setup::command(&["gateway", "--listen", &listen, "--workers", workers]).spawn();
     process.log.line(&["the gateway listens"]).await;
-    let system = System { address: address.parse().unwrap(), process };
+    let system = System { address: port.address(), process };
     until("the gateway answers", PATIENCE, || async { tokio::net::TcpStream::connect(system.address).await.ok() })
         .await;
     system
@@ -182,12 +184,12 @@ async fn workers_in_a_folder_are_found_and_let_go_while_running() {
 
 #[tokio::test]
 async fn workers_are_found_by_list_and_by_name() {
-    let (one, two) = (free::address().port(), free::address().port());
-    let _first = worker(&format!("127.0.0.1:{one}"), "one").await;
-    let _second = worker(&format!("127.0.0.1:{two}"), "two").await;
-    let listed = gateway(&format!("http://127.0.0.1:{one},http://127.0.0.1:{two}")).await;
+    let (one, two) = (Port::reserve(), Port::reserve());
+    let _first = worker(&one.address().to_string(), "one").await;
+    let _second = worker(&two.address().to_string(), "two").await;
+    let listed = gateway(&format!("http://{},http://{}", one.address(), two.address())).await;
     wait_for_workers(&listed, 2, PATIENCE).await;
-    let named = gateway(&format!("dns://localhost:{one}")).await;
+    let named = gateway(&format!("dns://localhost:{}", one.number())).await;
     wait_for_workers(&named, 1, PATIENCE).await;
     assert!(named.invoke(request("in_echo", json!({}))).await.success);
 }
