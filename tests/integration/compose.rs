@@ -90,7 +90,7 @@ async fn engine() -> Result<(), String> {
 }
 
 #[tokio::test]
-async fn compose_comes_up_scales_up_and_down_and_loses_no_call() {
+async fn scaling_workers_with_compose_loses_no_call() {
     let _turn = beside_others();
     if let Err(reason) = engine().await {
         skip(Need::Docker, &format!("no container engine answers ({reason}); install one: apt-get install docker.io"));

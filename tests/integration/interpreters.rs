@@ -126,7 +126,7 @@ strange = Strange()
 "#;
 
 #[tokio::test]
-async fn on_each_python_that_is_here_no_state_crosses_from_fork_to_fork() {
+async fn no_state_leaks_between_forks_on_any_installed_python() {
     let interpreters = interpreters();
     assert!(!interpreters.is_empty(), "there is no Python on the PATH");
     if interpreters.keys().all(|(version, _)| *version < HAS_IMMORTAL) {

@@ -125,7 +125,7 @@ fn capabilities(status: &Value, set: &str) -> u64 {
 const DAC_OVERRIDE: u64 = 1 << 1;
 
 #[tokio::test]
-async fn a_skill_has_a_user_of_its_own_and_next_to_no_capability() {
+async fn a_skill_has_its_own_user_and_almost_no_capabilities() {
     if !whole_jail().await {
         return;
     }
@@ -146,7 +146,7 @@ async fn a_skill_has_a_user_of_its_own_and_next_to_no_capability() {
 }
 
 #[tokio::test]
-async fn a_user_that_reaches_all_it_needs_has_no_capability_at_all() {
+async fn a_skill_whose_user_reaches_its_files_has_no_capabilities() {
     let python = Path::new("/usr/bin/python3");
     if !python.exists() || !whole_jail().await {
         return;
@@ -166,7 +166,7 @@ async fn a_user_that_reaches_all_it_needs_has_no_capability_at_all() {
 }
 
 #[tokio::test]
-async fn ordinary_programs_notice_nothing() {
+async fn ordinary_programs_run_unaffected() {
     let stage = Stage::with(&[("attacks", ""), ("ports", "network: [443]")]).await;
     for skill in ["attacks", "ports"] {
         let own = stage.path("data/own");
@@ -199,7 +199,7 @@ async fn ordinary_programs_notice_nothing() {
 }
 
 #[tokio::test]
-async fn files_of_others_are_out_of_reach() {
+async fn foreign_files_are_out_of_reach() {
     if !whole_jail().await {
         return;
     }
@@ -245,7 +245,7 @@ async fn files_of_others_are_out_of_reach() {
 }
 
 #[tokio::test]
-async fn modes_owners_and_times_of_others_files_do_not_change() {
+async fn mode_owner_and_times_of_foreign_files_cannot_change() {
     if !whole_jail().await {
         return;
     }
@@ -326,7 +326,7 @@ fn never(stage: &Stage, listeners: &Listeners) -> Vec<(&'static str, Value, &'st
 }
 
 #[tokio::test]
-async fn without_a_word_there_is_no_network() {
+async fn there_is_no_network_by_default() {
     if !whole_jail().await {
         return;
     }
@@ -345,7 +345,7 @@ async fn without_a_word_there_is_no_network() {
 }
 
 #[tokio::test]
-async fn a_list_of_ports_is_exactly_those_by_tcp_alone() {
+async fn a_port_list_allows_exactly_those_tcp_ports() {
     if !whole_jail().await {
         return;
     }
@@ -377,7 +377,7 @@ async fn a_list_of_ports_is_exactly_those_by_tcp_alone() {
 }
 
 #[tokio::test]
-async fn the_full_network_is_that_of_the_internet() {
+async fn the_full_network_excludes_local_sockets() {
     let stage = Stage::with(&[("full", "network: full")]).await;
     let listeners = Listeners::at(&stage.folder).await;
     let mut expected = vec![
@@ -392,7 +392,7 @@ async fn the_full_network_is_that_of_the_internet() {
 }
 
 #[tokio::test]
-async fn the_worker_and_its_likes_can_not_be_signalled_traced_or_slowed() {
+async fn the_worker_cannot_be_signalled_traced_or_reniced() {
     if !whole_jail().await {
         return;
     }
@@ -413,7 +413,7 @@ async fn the_worker_and_its_likes_can_not_be_signalled_traced_or_slowed() {
 }
 
 #[tokio::test]
-async fn what_the_kernel_offers_beyond_files_and_sockets_is_refused() {
+async fn other_kernel_interfaces_are_refused() {
     if !whole_jail().await {
         return;
     }
@@ -450,7 +450,7 @@ async fn what_the_kernel_offers_beyond_files_and_sockets_is_refused() {
 }
 
 #[tokio::test]
-async fn a_fork_bomb_is_bounded_and_gone_after_its_deadline() {
+async fn a_fork_bomb_is_bounded_and_reaped_after_its_deadline() {
     if !whole_jail().await {
         return;
     }
@@ -473,7 +473,7 @@ async fn a_fork_bomb_is_bounded_and_gone_after_its_deadline() {
 }
 
 #[tokio::test]
-async fn a_memory_bomb_ends_as_an_error_and_the_worker_lives() {
+async fn a_memory_bomb_fails_and_the_worker_survives() {
     let stage = Stage::with(&[("attacks", ""), ("bomb", "limits: {memory_mb: 256}")]).await;
     let workers = stage.system.worker_pids();
     let result = stage.system.invoke(request("bomb", json!({"bomb": "memory"}))).await;
@@ -483,7 +483,7 @@ async fn a_memory_bomb_ends_as_an_error_and_the_worker_lives() {
 }
 
 #[tokio::test]
-async fn the_folder_for_temporary_files_is_private_and_gone_afterwards() {
+async fn the_temporary_directory_is_private_and_removed_afterwards() {
     let stage = Stage::with(&[("attacks", ""), ("free", "jail: \"off\"")]).await;
     let mut seen = Vec::new();
     for skill in ["attacks", "attacks", "free"] {
@@ -497,7 +497,7 @@ async fn the_folder_for_temporary_files_is_private_and_gone_afterwards() {
 }
 
 #[tokio::test]
-async fn what_a_killed_supervisor_left_is_swept_up() {
+async fn leftovers_of_a_killed_supervisor_are_removed() {
     let stage = Stage::with(&[("free", "jail: \"off\"\nisolation: process")]).await;
     let result = stage.system.invoke(request("free", json!({"bomb": "parent"}))).await;
     assert_eq!(code(&result), "EXECUTION_ERROR", "{result:?}");
@@ -506,7 +506,7 @@ async fn what_a_killed_supervisor_left_is_swept_up() {
 }
 
 #[tokio::test]
-async fn without_a_jail_a_skill_is_what_the_worker_is() {
+async fn without_a_jail_a_skill_has_the_rights_of_the_worker() {
     let stage = Stage::with(&[("free", "jail: \"off\"")]).await;
     let listeners = Listeners::at(&stage.folder).await;
     stage.folder.write("secret", "x");
@@ -538,7 +538,7 @@ async fn without_a_jail_a_skill_is_what_the_worker_is() {
 }
 
 #[tokio::test]
-async fn a_skill_that_requires_more_than_there_is_does_not_run() {
+async fn a_skill_that_requires_an_impossible_jail_does_not_run() {
     let folder = write_skills(&[("strict", "jail: required"), ("attacks", "")]);
     let skills = folder.path().join("skills").display().to_string();
     // Root that may not change users: as in a container whose capabilities were dropped.
@@ -571,7 +571,7 @@ async fn a_skill_that_requires_more_than_there_is_does_not_run() {
 }
 
 #[tokio::test]
-async fn a_worker_that_is_not_root_keeps_its_own_files_from_skills() {
+async fn an_unprivileged_worker_protects_its_files_from_skills() {
     let python = Path::new("/usr/bin/python3");
     if !whole_jail().await {
         return;

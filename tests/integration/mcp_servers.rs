@@ -105,7 +105,7 @@ async fn a_thousand_times(system: &System, server: &str, tool: &str, input: Valu
 }
 
 #[tokio::test]
-async fn mcp_server_time_tells_the_time_a_thousand_times() {
+async fn mcp_server_time_serves_a_thousand_calls() {
     let Some(server) = program("mcp-server-time") else { return };
     let folder = manifest("time", &server, &["--local-timezone", "UTC"], "");
     let system = up(&folder, "time__get_current_time").await;
@@ -122,7 +122,7 @@ async fn mcp_server_time_tells_the_time_a_thousand_times() {
 }
 
 #[tokio::test]
-async fn mcp_server_git_shows_a_repository_a_thousand_times() {
+async fn mcp_server_git_serves_a_thousand_calls() {
     let Some(server) = program("mcp-server-git") else { return };
     let repository = Folder::new();
     repository.write("a.txt", "one\n");
@@ -166,7 +166,7 @@ async fn serve_pages(listener: TcpListener) {
 }
 
 #[tokio::test]
-async fn mcp_server_fetch_fetches_a_page_a_thousand_times() {
+async fn mcp_server_fetch_serves_a_thousand_calls() {
     let Some(server) = program("mcp-server-fetch") else { return };
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/page", listener.local_addr().unwrap());
@@ -189,7 +189,7 @@ async fn over_http(address: SocketAddr, journal: &std::path::Path) -> Option<Chi
 }
 
 #[tokio::test]
-async fn a_server_over_http_is_called_and_lost_and_found_again() {
+async fn a_restarted_http_server_is_reconnected() {
     let port = Port::reserve();
     let address = port.address();
     let (folder, journal) = (Folder::new(), Folder::new());

@@ -135,7 +135,7 @@ async fn holds(page: &str) {
 }
 
 #[test]
-fn an_ellipsis_stands_for_anything_and_nothing_else_does() {
+fn only_an_ellipsis_matches_anything() {
     for (wanted, got, same) in [
         ("a b", "ab", true),
         ("a…c", "a b c", true),
@@ -151,32 +151,32 @@ fn an_ellipsis_stands_for_anything_and_nothing_else_does() {
 }
 
 #[tokio::test]
-async fn the_readme_holds() {
+async fn the_commands_in_the_readme_work() {
     holds("README.md").await;
 }
 
 #[tokio::test]
-async fn the_page_on_writing_skills_holds() {
+async fn the_commands_in_skills_md_work() {
     holds("docs/skills.md").await;
 }
 
 #[tokio::test]
-async fn the_page_on_calling_holds() {
+async fn the_commands_in_calling_md_work() {
     holds("docs/calling.md").await;
 }
 
 #[tokio::test]
-async fn the_page_on_arguments_holds() {
+async fn the_commands_in_arguments_md_work() {
     holds("docs/arguments.md").await;
 }
 
 #[tokio::test]
-async fn the_page_on_tools_holds() {
+async fn the_commands_in_tools_md_work() {
     holds("docs/tools.md").await;
 }
 
 #[test]
-fn links_between_pages_lead_somewhere() {
+fn links_between_pages_resolve() {
     let mut pages = vec![repository().join("README.md"), repository().join("CHANGELOG.md")];
     pages.extend(std::fs::read_dir(repository().join("docs")).unwrap().flatten().map(|entry| entry.path()));
     for page in pages.iter().filter(|page| page.extension().is_some_and(|it| it == "md")) {
@@ -191,6 +191,6 @@ fn links_between_pages_lead_somewhere() {
 }
 
 #[tokio::test]
-async fn the_page_on_resilience_holds() {
+async fn the_commands_in_resilience_md_work() {
     holds("docs/resilience.md").await;
 }
