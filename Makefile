@@ -1,4 +1,4 @@
-# The things people do. `make help` lists them.
+# `make help` lists what people do here.
 
 PROFILE ?= release
 WORKERS ?= 2
@@ -8,10 +8,10 @@ BINARY  := target/$(FOLDER)/openskill
 VENV    := target/test-venv
 HOSTS   := target/bench-venv
 MCPO    := target/bench-venv-mcpo
-# What runs the scripts of those that are measured, the same for all.
+# The Python that runs scripts, the same for everything that is measured.
 SCRIPTS  = $${OPENSKILL_PYTHON:-$$($(HOSTS)/bin/python -c 'import sys; print(sys._base_executable)')}
 
-# A virtual environment in a folder, with what a file lists; made again when the file changes.
+# A virtual environment in a folder with the packages of a file, made again when the file changes.
 define make-venv
 	@[ -x $(1)/bin/python ] && cmp -s $(2) $(1)/installed.txt || { \
 		rm -rf $(1); \
@@ -21,7 +21,7 @@ define make-venv
 	}
 endef
 
-.PHONY: help up build test lint doc eval bench bench-venv bench-arguments bench-instructions bench-runners flamegraph fuzz chaos test-venv compose-up compose-down clean need-rust need-python need-valgrind
+.PHONY: help up build test lint doc eval bench bench-venv bench-instructions bench-runners flamegraph fuzz chaos test-venv compose-up compose-down clean need-rust need-python need-valgrind
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -33,7 +33,7 @@ build: need-rust need-python ## Build the binary (PROFILE=dev for a quick one)
 	@[ -x $(BINARY) ] || echo "building openskill: the first time takes some minutes"
 	@cargo build --locked --profile $(PROFILE) -p openskill
 
-test: need-rust need-python lint test-venv ## Everything CI runs, but for bench-instructions
+test: need-rust need-python lint test-venv ## Everything CI runs except bench-instructions
 	cargo build --locked -p openskill
 	cargo test --locked --workspace --exclude openskill-tests
 	cargo test --locked -p openskill-tests
@@ -53,26 +53,23 @@ eval: need-rust ## Run recorded calls, the JSON Schema suite and provider profil
 	cargo run --locked --quiet --release -p openskill --example export_profiles -- \
 		$(DATA)/provider_schema_profiles worker/skills $(wildcard $(DATA)/mcp_tools_*.json)
 
-bench: build bench-venv ## Measure it beside tonic, FastAPI, FastMCP and mcpo, ten minutes (ARGS="--only fork --seconds 0.5 --rounds 1")
+bench: build bench-venv ## Compare with tonic, FastAPI, FastMCP and mcpo, ten minutes (ARGS="--only fork --rounds 1 --before PATH")
 	@cargo build --locked --quiet --release -p openskill-tests --bin bench
-	@OPENSKILL_BIN=$(BINARY) target/release/bench --hosts $(HOSTS)/bin/python --mcpo $(MCPO)/bin/mcpo \
-		--python "$(SCRIPTS)" $(if $(ARGS),$(ARGS),--save docs/performance)
+	@OPENSKILL_BIN=$(BINARY) target/release/bench calls --hosts $(HOSTS)/bin/python --mcpo $(MCPO)/bin/mcpo \
+		$(if $(findstring --python,$(ARGS)),,--python "$(SCRIPTS)") $(ARGS)
 
 bench-venv: need-python
 	$(call make-venv,$(HOSTS),tests/bench/requirements.txt)
 	$(call make-venv,$(MCPO),tests/bench/requirements-mcpo.txt)
 
-bench-arguments: need-rust ## Measure what preparing arguments costs
-	cargo bench --locked -p openskill-gateway
-
-bench-instructions: need-rust need-valgrind ## Count the instructions of a call's steps, fail if they grew (RECORD=1 writes the counts down)
+bench-instructions: need-rust need-valgrind ## Count the instructions of a call, fail if they grew (RECORD=1 records the counts)
 	OPENSKILL_RECORD_INSTRUCTIONS=$(RECORD) cargo test --locked --release -p openskill-gateway --lib -- \
 		--exact instructions::counts_are_as_recorded --ignored --nocapture
 
-bench-runners: build ## Measure what a call costs on each runner, about six minutes (ARGS="--rounds 2 --only fork")
-	OPENSKILL_BIN=$(BINARY) cargo run --locked --release -p openskill-tests --bin bench-runners -- $(ARGS)
+bench-runners: build ## Compare the runners, six minutes (ARGS="--only fork,process --python PATH --before PATH")
+	OPENSKILL_BIN=$(BINARY) cargo run --locked --release -p openskill-tests --bin bench -- runners $(ARGS)
 
-flamegraph: build ## Draw where the gateway's time goes under load, to target/flamegraph.svg (needs perf and inferno)
+flamegraph: build ## Draw where the gateway spends its time under load, to target/flamegraph.svg (needs perf and inferno)
 	@cargo build --locked --quiet --release -p openskill-tests --bin bench
 	@OPENSKILL_BIN=$(BINARY) tests/bench/flamegraph.sh
 
@@ -81,11 +78,11 @@ fuzz: need-rust ## Fuzz the reading and repairing of arguments for SECONDS=60 ea
 		cargo +nightly fuzz run --target-dir ../target/fuzz $$target -- -max_total_time=$(SECONDS) -max_len=4096 || exit 1; \
 	done
 
-chaos: build ## Kill, stop, flood and restart it for about 15 minutes, and check what must hold (ARGS="--only faults --scale 0.1")
+chaos: build ## Kill, stop, flood and restart it for 15 minutes, and check the invariants (ARGS="--only faults --scale 0.1")
 	cargo test --locked --release -p openskill-gateway circuit -- --nocapture
 	OPENSKILL_BIN=$(BINARY) cargo run --locked --release -p openskill-tests --bin chaos -- $(ARGS)
 
-test-venv: need-python ## What tests need beside Rust: a stand-in for grpcurl, and real MCP servers
+test-venv: need-python ## Install what tests need beside Rust: a stand-in for grpcurl, and real MCP servers
 	$(call make-venv,$(VENV),tests/readme/requirements.txt)
 
 compose-up: ## Start gateway and workers as containers (WORKERS=N)

@@ -1,27 +1,32 @@
-//! A caller: makes one call after the other, in the way of its contender. The same client for all of one way.
-//!
-//! - [`grpc`]: unary calls by tonic, all callers over one connection
-//! - [`many`]: `InvokeMany` streams over one connection
-//! - [`rest`]: HTTP/1.1, a connection for each caller
-//! - [`mcp`]: streamable HTTP of MCP, a connection and a session for each caller
+//! A caller makes one call after the other: by gRPC (unary, or a slot on an `InvokeMany` stream; all callers share one
+//! connection) or by HTTP/1.1 (REST or MCP; a connection for each caller).
 
-use std::cell::Cell;
 use std::net::SocketAddr;
-use std::rc::Rc;
-use std::sync::Arc;
 
-use openskill_proto::v1::InvokeRequest;
+use bytes::Bytes;
+use http::{HeaderMap, Request, StatusCode, header};
+use http_body_util::{BodyExt as _, Full};
+use hyper::client::conn::http1::{SendRequest, handshake};
+use hyper_util::rt::TokioIo;
+use openskill_proto::limits::MAX_CALLS_PER_STREAM;
+use openskill_proto::v1::invoke_event::Event;
+use openskill_proto::v1::skill_service_client::SkillServiceClient;
+use openskill_proto::v1::{ErrorCode, InvokeEvent, InvokeRequest, SkillResult};
+use serde_json::{Value, json};
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::transport::{Channel, Endpoint};
+use tonic::{Code, Status, Streaming};
 
-mod grpc;
-mod many;
-mod mcp;
-mod rest;
+const MAX_MESSAGE_BYTES: usize = 64 << 20;
+const MCP_VERSION: &str = "2025-06-18";
+const MCP_SESSION: &str = "mcp-session-id";
 
 /// Why a call did not succeed.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// For overload: nothing was started, and the caller is to come again.
-    Refused,
+    /// By load shedding: nothing was started, and the caller may come again.
+    Shed,
     Broken(String),
 }
 
@@ -31,85 +36,214 @@ impl From<String> for Failure {
     }
 }
 
-/// Makes the request of the call with this number.
-pub(crate) type Ask = Arc<dyn Fn(u64) -> InvokeRequest + Send + Sync>;
-
 /// What is called, and how.
 #[derive(Clone)]
-pub(crate) enum Target {
-    /// `Invoke`.
-    Unary(SocketAddr, Ask),
-    /// `InvokeMany`.
-    Many(SocketAddr, Ask),
-    /// `POST` of a body to a path; the answer has to hold what was sent.
-    Rest(SocketAddr, String, String),
-    /// `tools/call` of a tool.
-    Mcp(SocketAddr, String),
-    /// `ExportTools` of a catalog that has so many.
-    Export(SocketAddr, usize),
+pub(crate) struct Target {
+    pub(crate) address: SocketAddr,
+    pub(crate) call: Call,
 }
 
-/// Numbers the calls of all callers.
-#[derive(Clone, Default)]
-pub(crate) struct Numbers(Rc<Cell<u64>>);
-
-impl Numbers {
-    fn next(&self) -> u64 {
-        self.0.replace(self.0.get() + 1)
-    }
+#[derive(Clone)]
+pub(crate) enum Call {
+    Invoke(InvokeRequest),
+    InvokeMany(InvokeRequest),
+    /// `POST` of a body to a path; the answer must contain the text.
+    Post {
+        path: String,
+        body: String,
+        text: String,
+    },
+    /// `tools/call` with these arguments; the answer must contain the text.
+    Mcp {
+        tool: String,
+        arguments: Value,
+        text: String,
+    },
 }
 
-/// One caller.
 pub(crate) enum Caller {
-    Unary(grpc::Unary),
-    Many(many::Many),
-    Rest(rest::Rest),
-    Mcp(mcp::Mcp),
-    Export(grpc::Export),
+    Invoke(SkillServiceClient<Channel>, InvokeRequest),
+    InvokeMany(Slot),
+    Http(Http, Call),
 }
 
 impl Caller {
     /// Makes one call, which has to succeed.
     pub(crate) async fn call(&mut self) -> Result<(), Failure> {
         match self {
-            Self::Unary(caller) => caller.call().await,
-            Self::Many(caller) => caller.call().await,
-            Self::Rest(caller) => caller.call().await,
-            Self::Mcp(caller) => caller.call().await,
-            Self::Export(caller) => caller.call().await,
+            Self::Invoke(client, request) => {
+                succeeded(client.invoke(request.clone()).await.map_err(failure)?.get_ref())
+            }
+            Self::InvokeMany(slot) => slot.call().await,
+            Self::Http(http, Call::Post { path, body, text }) => http.post(path, body.clone()).await?.contains(text),
+            Self::Http(http, Call::Mcp { tool, arguments, text }) => {
+                let params = json!({"name": tool, "arguments": arguments});
+                let call = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params});
+                http.post("/mcp", call.to_string()).await?.contains(text)
+            }
+            Self::Http(..) => Err(Failure::Broken("this call is not made over HTTP".to_owned())),
         }
     }
 }
 
-/// Connects so many callers. To be called within a `LocalSet`.
+/// Connects the callers. To be called within a `LocalSet`.
 pub(crate) async fn dial(target: &Target, callers: usize) -> Result<Vec<Caller>, String> {
-    let numbers = Numbers::default();
-    match target {
-        Target::Unary(address, ask) => {
-            let client = grpc::connect(*address).await?;
-            let caller = || Caller::Unary(grpc::Unary::new(client.clone(), ask.clone(), numbers.clone()));
-            Ok(std::iter::repeat_with(caller).take(callers).collect())
+    match &target.call {
+        Call::Invoke(request) => {
+            let client = connect(target.address).await?;
+            Ok((0..callers).map(|_| Caller::Invoke(client.clone(), request.clone())).collect())
         }
-        Target::Many(address, ask) => {
-            let callers = many::open(*address, ask, &numbers, callers).await?;
-            Ok(callers.into_iter().map(Caller::Many).collect())
-        }
-        Target::Rest(address, path, body) => {
+        Call::InvokeMany(request) => {
+            let client = connect(target.address).await?;
             let mut all = Vec::new();
-            for _ in 0..callers {
-                all.push(Caller::Rest(rest::Rest::connect(*address, path, body).await?));
+            while all.len() < callers {
+                let slots = MAX_CALLS_PER_STREAM.min(callers - all.len());
+                all.extend(open(client.clone(), request, slots).await?.into_iter().map(Caller::InvokeMany));
             }
             Ok(all)
         }
-        Target::Mcp(address, tool) => {
-            let sessions = (0..callers).map(|_| mcp::Mcp::connect(*address, tool));
-            let sessions = futures_util::future::try_join_all(sessions).await?;
-            Ok(sessions.into_iter().map(Caller::Mcp).collect())
+        call => {
+            let connections = (0..callers).map(|_| Http::connect(target.address, matches!(call, Call::Mcp { .. })));
+            let connections = futures_util::future::try_join_all(connections).await?;
+            Ok(connections.into_iter().map(|http| Caller::Http(http, call.clone())).collect())
         }
-        Target::Export(address, tools) => {
-            let client = grpc::connect(*address).await?;
-            let caller = || Caller::Export(grpc::Export::new(client.clone(), *tools));
-            Ok(std::iter::repeat_with(caller).take(callers).collect())
+    }
+}
+
+async fn connect(address: SocketAddr) -> Result<SkillServiceClient<Channel>, String> {
+    let endpoint = Endpoint::from_shared(format!("http://{address}")).map_err(|error| error.to_string())?;
+    let channel = endpoint.tcp_nodelay(true).connect().await.map_err(|error| error.to_string())?;
+    let client = SkillServiceClient::new(channel);
+    Ok(client.max_decoding_message_size(MAX_MESSAGE_BYTES).max_encoding_message_size(MAX_MESSAGE_BYTES))
+}
+
+fn failure(status: Status) -> Failure {
+    match status.code() {
+        Code::ResourceExhausted => Failure::Shed,
+        _ => Failure::Broken(status.message().to_owned()),
+    }
+}
+
+fn succeeded(result: &SkillResult) -> Result<(), Failure> {
+    match &result.error {
+        None => Ok(()),
+        Some(error) if error.code() == ErrorCode::Overloaded => Err(Failure::Shed),
+        Some(error) => Err(format!("{}: {}", error.code().as_str_name(), error.message).into()),
+    }
+}
+
+/// The right to one call at a time on an `InvokeMany` stream.
+pub(crate) struct Slot {
+    request: InvokeRequest,
+    requests: mpsc::Sender<InvokeRequest>,
+    results: mpsc::Receiver<SkillResult>,
+}
+
+/// Opens one stream with this many slots.
+async fn open(
+    mut client: SkillServiceClient<Channel>,
+    request: &InvokeRequest,
+    slots: usize,
+) -> Result<Vec<Slot>, String> {
+    let (requests, outgoing) = mpsc::channel(slots);
+    let events = client.invoke_many(ReceiverStream::new(outgoing)).await;
+    let events = events.map_err(|status| status.message().to_owned())?.into_inner();
+    let (senders, receivers): (Vec<_>, Vec<_>) = (0..slots).map(|_| mpsc::channel(1)).unzip();
+    // Ends with the stream, which ends with its slots.
+    tokio::task::spawn_local(hand_out(events, senders));
+    let slot = |(number, results): (usize, _)| {
+        let request = InvokeRequest { call_id: number.to_string(), ..request.clone() };
+        Slot { request, requests: requests.clone(), results }
+    };
+    Ok(receivers.into_iter().enumerate().map(slot).collect())
+}
+
+/// Gives each result to the slot whose number is the call's id.
+async fn hand_out(mut events: Streaming<InvokeEvent>, slots: Vec<mpsc::Sender<SkillResult>>) {
+    while let Ok(Some(event)) = events.message().await {
+        if let Some(Event::Result(result)) = event.event
+            && let Some(slot) = event.call_id.parse().ok().and_then(|number: usize| slots.get(number))
+        {
+            let _ = slot.send(result).await;
+        }
+    }
+}
+
+impl Slot {
+    async fn call(&mut self) -> Result<(), Failure> {
+        let ended = || Failure::Broken("the stream ended".to_owned());
+        self.requests.send(self.request.clone()).await.map_err(|_| ended())?;
+        succeeded(&self.results.recv().await.ok_or_else(ended)?)
+    }
+}
+
+/// A connection that is kept alive.
+pub(crate) struct Http {
+    sender: SendRequest<Full<Bytes>>,
+    address: SocketAddr,
+    /// What every request of an MCP session carries.
+    headers: HeaderMap,
+}
+
+struct Answer {
+    status: StatusCode,
+    headers: HeaderMap,
+    body: Bytes,
+}
+
+impl Http {
+    async fn connect(address: SocketAddr, mcp: bool) -> Result<Self, String> {
+        let stream = tokio::net::TcpStream::connect(address).await.map_err(|error| error.to_string())?;
+        stream.set_nodelay(true).map_err(|error| error.to_string())?;
+        let (sender, connection) = handshake(TokioIo::new(stream)).await.map_err(|error| error.to_string())?;
+        // Ends with its sender, whose requests report its errors.
+        tokio::task::spawn_local(async move {
+            let _ = connection.await;
+        });
+        let mut http = Self { sender, address, headers: HeaderMap::new() };
+        if mcp {
+            http.begin_session().await?;
+        }
+        Ok(http)
+    }
+
+    async fn begin_session(&mut self) -> Result<(), String> {
+        let accept = header::HeaderValue::from_static("application/json, text/event-stream");
+        self.headers.insert(header::ACCEPT, accept);
+        self.headers.insert("mcp-protocol-version", header::HeaderValue::from_static(MCP_VERSION));
+        let client = json!({"name": "bench", "version": "1"});
+        let params = json!({"protocolVersion": MCP_VERSION, "capabilities": {}, "clientInfo": client});
+        let initialize = json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params});
+        let answer = self.post("/mcp", initialize.to_string()).await?;
+        if let Some(session) = answer.headers.get(MCP_SESSION) {
+            self.headers.insert(MCP_SESSION, session.clone());
+        }
+        self.post("/mcp", json!({"jsonrpc": "2.0", "method": "notifications/initialized"}).to_string()).await?;
+        Ok(())
+    }
+
+    async fn post(&mut self, path: &str, body: String) -> Result<Answer, String> {
+        let request = Request::post(path).header(header::HOST, self.address.to_string());
+        let request = request.header(header::CONTENT_TYPE, "application/json");
+        let mut request = request.body(Full::new(Bytes::from(body))).map_err(|error| error.to_string())?;
+        request.headers_mut().extend(self.headers.clone());
+        self.sender.ready().await.map_err(|error| error.to_string())?;
+        let (parts, body) = self.sender.send_request(request).await.map_err(|error| error.to_string())?.into_parts();
+        let body = body.collect().await.map_err(|error| error.to_string())?.to_bytes();
+        Ok(Answer { status: parts.status, headers: parts.headers, body })
+    }
+}
+
+impl Answer {
+    fn contains(&self, text: &str) -> Result<(), Failure> {
+        let found = self.body.windows(text.len()).any(|part| part == text.as_bytes());
+        match self.status {
+            StatusCode::SERVICE_UNAVAILABLE => Err(Failure::Shed),
+            status if status.is_success() && found => Ok(()),
+            status => {
+                let body: String = String::from_utf8_lossy(&self.body).chars().take(200).collect();
+                Err(format!("{status}: {body}").into())
+            }
         }
     }
 }

@@ -1,153 +1,191 @@
-//! What was found, as Markdown.
+//! The tables, as Markdown.
 
+use std::path::Path;
+use std::process::Command;
 use std::time::Duration;
 
-use crate::contenders::Contender;
-use crate::growth::{Axis, Line, Point};
-use crate::memory::Part;
-use crate::rounds::Throughput;
-use crate::settings::IN_FLIGHT;
+use openskill_tests::repository;
+
+use crate::load::Cell;
+use crate::rounds::Entry;
+use crate::settings::Settings;
 use crate::usage::Memory;
-use crate::verdict::{self, Claim};
 
-/// With fewer, one spoilt round makes a figure.
-const FULL_ROUNDS: usize = 5;
-
-/// Everything.
-#[derive(Default)]
-pub(crate) struct Found {
-    pub(crate) about: Vec<(&'static str, String)>,
-    pub(crate) contenders: Vec<Contender>,
-    pub(crate) memory: Vec<Part>,
-    pub(crate) growth: Vec<Line>,
-    pub(crate) throughput: Throughput,
-}
-
-pub(crate) fn text(found: &Found) -> String {
-    let about: String = found.about.iter().map(|(what, value)| format!("| {what} | {value} |\n")).collect();
-    let mut text = format!("# What `make bench` measured\n\n| | |\n|---|---|\n{about}");
-    let mut claims = verdict::of_throughput(&found.throughput);
-    claims.extend(verdict::of_memory(&found.memory));
-    claims.extend(verdict::of_growth(&found.growth));
-    if (1..FULL_ROUNDS).contains(&found.throughput.rounds) {
-        text.push_str("\nA short run, to see that everything works: no figures to keep.\n");
-    }
-    text.push_str(&verdicts(&claims));
-    if !found.throughput.is_empty() {
-        text.push_str(&throughput(&found.contenders, &found.throughput));
-    }
-    if !found.memory.is_empty() {
-        text.push_str(&memory(&found.memory));
-    }
-    if !found.growth.is_empty() {
-        text.push_str(&growth(&found.growth));
-    }
-    text
-}
-
-fn verdicts(claims: &[Claim]) -> String {
-    let mut text = "\n## What it has to show\n\n| what | figure | |\n|---|---|---|\n".to_owned();
-    for Claim { claim, figure, held } in claims {
-        text.push_str(&format!("| {claim} | {figure} | {held} |\n"));
-    }
-    text
-}
-
-/// A table for each number of callers.
-fn throughput(contenders: &[Contender], found: &Throughput) -> String {
-    let (rounds, seconds) = (found.rounds, found.seconds);
-    let mut text = format!(
-        "\n## Calls\n\nRounds: {rounds}, of which these are medians; at least {seconds:.2} s measured in each.\n"
-    );
-    for callers in IN_FLIGHT {
-        text.push_str(&format!("\n### {callers} in flight\n\n"));
-        text.push_str("| | calls/s | p50 | p99 | CPU per call |\n|---|---:|---:|---:|---:|\n");
-        for contender in contenders {
-            let key = (contender.id, callers);
-            let figures = match found.get(key) {
-                Ok(cell) => {
-                    let cut = if found.was_cut(key) { "> " } else { "" };
-                    let (p50, p99) = (time(cell.p50), time(cell.p99));
-                    let refused = if cell.refused > 0.005 {
-                        format!(" ({:.2} refusals each)", cell.refused)
-                    } else {
-                        String::new()
-                    };
-                    format!("{}{refused} | {cut}{p50} | {cut}{p99} | {}", rate(cell.per_second), time(cell.cpu))
-                }
-                Err(reason) => format!("{} | | | ", cut(&reason)),
-            };
-            text.push_str(&format!("| {} | {figures} |\n", contender.what));
+pub(crate) fn text(entries: &[Entry], in_flight: &[usize], settings: &Settings) -> String {
+    let mut text = about(settings);
+    let timed: Vec<_> = entries.iter().filter(|entry| entry.row.is_timed).collect();
+    for callers in in_flight {
+        text += &format!("\n## {callers} in flight\n\n| | calls/s | p50 | p99 | CPU per call |{}\n", head(settings));
+        text +=
+            &format!("|---|---:|---:|---:|---:|{}\n", if settings.before.is_some() { "---:|---:|---:|" } else { "" });
+        for entry in timed.iter().filter(|entry| !entry.is_before) {
+            text += &format!("| {} | {} |\n", name(entry, settings), calls(entry, entries, *callers, settings));
         }
     }
-    text
+    text + &ratios(entries, in_flight, settings) + &memory(entries, settings)
 }
 
-fn memory(parts: &[Part]) -> String {
-    let mut text =
-        "\n## Memory\n\nIn MiB, each alone on the machine; under load: 256 calls in flight, if the row says no other. \
-                    PSS counts shared pages by share, RSS in full.\n\n\
-                    | | processes | PSS at rest | RSS at rest | PSS under load | RSS under load |\n\
-                    |---|---|---:|---:|---:|---:|\n"
-            .to_owned();
-    let figures = |memory: Memory| format!("{} | {}", mib(memory.pss_kib), mib(memory.rss_kib));
-    for part in parts {
-        let line = format!("{} | {} | {} | {}", part.what, part.part, figures(part.rest), figures(part.load));
-        text.push_str(&format!("| {line} |\n"));
+fn head(settings: &Settings) -> &'static str {
+    if settings.before.is_some() { " calls/s before | calls/s, ratio | CPU, ratio |" } else { "" }
+}
+
+fn name(entry: &Entry, settings: &Settings) -> String {
+    let several = entry.row.is_script && settings.python.len() > 1;
+    let python = if several { format!(", {}", entry.python.display()) } else { String::new() };
+    format!("{}{python}", entry.row.name)
+}
+
+fn before<'a>(entry: &Entry, entries: &'a [Entry]) -> Option<&'a Entry> {
+    entries.iter().find(|it| it.is_before && it.row.id == entry.row.id && it.python == entry.python)
+}
+
+fn calls(entry: &Entry, entries: &[Entry], callers: usize, settings: &Settings) -> String {
+    let Some(cell) = entry.cell(callers) else {
+        let reason: String = entry.failure.as_deref().unwrap_or("not measured").chars().take(80).collect();
+        return format!(
+            "{} | | |{}",
+            reason.replace(['|', '\n'], " "),
+            if settings.before.is_some() { " | | |" } else { "" }
+        );
+    };
+    let cut = if cell.is_cut { "> " } else { "" };
+    let Cell { per_second, p50, p99, cpu, .. } = cell;
+    let mut text = format!("{} | {cut}{} | {cut}{} | {}", rate(per_second), time(p50), time(p99), time(cpu));
+    if settings.before.is_some() {
+        text += &match before(entry, entries).and_then(|it| it.cell(callers)) {
+            Some(it) => {
+                let cpu = cpu.as_secs_f64() / it.cpu.as_secs_f64().max(1e-9);
+                format!(" | {} | {:.2} | {cpu:.2}", rate(it.per_second), per_second / it.per_second)
+            }
+            None => " | | |".to_owned(),
+        };
     }
     text
 }
 
-fn growth(lines: &[Line]) -> String {
-    let mut text = "\n## How cost grows\n\n16 calls in flight, if it does not say otherwise.\n".to_owned();
-    for line in lines {
-        text.push_str(&format!("\n### By {}\n\n{}.\n\n", line.axis.name(), line.axis.what()));
-        if let Some(failure) = &line.failure {
-            text.push_str(&format!("Not measured: {}\n", cut(failure)));
+/// Calls per second as a multiple of another row's, such as a fork's of a fresh interpreter's.
+fn ratios(entries: &[Entry], in_flight: &[usize], settings: &Settings) -> String {
+    let mut lines = String::new();
+    for entry in entries {
+        let of_same = |it: &&Entry| it.is_before == entry.is_before && it.python == entry.python;
+        let base = entry.row.base.as_ref();
+        let Some(base) = base.and_then(|id| entries.iter().filter(of_same).find(|it| it.row.id == *id)) else {
             continue;
-        }
-        let more = if line.axis == Axis::Payload { "CPU per KB" } else { "CPU for each" };
-        let head = format!("size | p50 | CPU per call | {more} | size grew | p50 grew | CPU grew | gateway, RSS");
-        text.push_str(&format!("| {head} |\n|---:|---:|---:|---:|---:|---:|---:|---:|\n"));
-        for point in &line.points {
-            text.push_str(&format!("| {} |\n", point_line(line, point)));
-        }
+        };
+        let ratio = |callers: &usize| {
+            let ratio = entry.cell(*callers).zip(base.cell(*callers)).map(|(it, base)| it.per_second / base.per_second);
+            ratio.map_or_else(String::new, |ratio| format!("{ratio:.1}"))
+        };
+        let cells: Vec<_> = in_flight.iter().map(ratio).collect();
+        let build = if entry.is_before { ", before" } else { "" };
+        lines += &format!("| {}{build} | {} |\n", name(entry, settings), cells.join(" | "));
     }
-    text
+    let head: String = in_flight.iter().map(|callers| format!(" at {callers} |")).collect();
+    let rule = "---:|".repeat(in_flight.len());
+    if lines.is_empty() {
+        lines
+    } else {
+        format!("\n## Times a fresh interpreter\n\n| calls/s |{head}\n|---|{rule}\n{lines}")
+    }
 }
 
-fn point_line(line: &Line, point: &Point) -> String {
-    let (size, p50, cpu) = line.factors(point);
-    let units = if line.axis == Axis::Payload { point.size as f64 / 1000.0 } else { point.size as f64 };
-    let each = point.cell.cpu.div_f64(units);
-    let grew = format!("{size:.0} x | {p50:.2} x | {cpu:.2} x");
-    let (median, used) = (time(point.cell.p50), time(point.cell.cpu));
-    format!("{} | {median} | {used} | {} | {grew} | {} MiB", point.size, time(each), mib(point.gateway_rss_kib))
+fn memory(entries: &[Entry], settings: &Settings) -> String {
+    let mut lines = String::new();
+    for entry in entries.iter().filter(|it| !it.is_before) {
+        let then = before(entry, entries).map(Entry::memory).unwrap_or_default();
+        for (part, rest, load) in entry.memory() {
+            let figures = [rest.pss, rest.rss, load.pss, load.rss].map(mib).join(" | ");
+            lines += &format!("| {} | {part} | {figures} |", name(entry, settings));
+            if settings.before.is_some() {
+                let then = then.iter().find(|(name, ..)| *name == part);
+                let ratio = |now: Memory, then: Memory| format!("{:.2}", now.rss as f64 / then.rss.max(1) as f64);
+                lines += &then.map_or_else(
+                    || " | | |".to_owned(),
+                    |(_, at_rest, loaded)| {
+                        format!(" {} | {} | {} |", mib(at_rest.rss), ratio(rest, *at_rest), ratio(load, *loaded))
+                    },
+                );
+            }
+            lines += "\n";
+        }
+    }
+    if lines.is_empty() {
+        return lines;
+    }
+    let (more, rule) = match settings.before {
+        Some(_) => (" RSS at rest before | at rest, ratio | under load, ratio |", "---:|---:|---:|"),
+        None => ("", ""),
+    };
+    format!(
+        "\n## Memory\n\nIn MiB, each row alone on the machine; under load: 256 calls in flight, unless the row says \
+         otherwise. RSS counts shared pages in full, PSS divides them.\n\n\
+         | | processes | PSS at rest | RSS at rest | PSS under load | RSS under load |{more}\n\
+         |---|---|---:|---:|---:|---:|{rule}\n{lines}"
+    )
+}
+
+/// Where, when and of what.
+fn about(settings: &Settings) -> String {
+    let field = |file: &str, name: &str| {
+        let text = std::fs::read_to_string(file).unwrap_or_default();
+        let line = text.lines().find(|line| line.starts_with(name)).unwrap_or_default();
+        line.split(':').nth(1).unwrap_or_default().trim().to_owned()
+    };
+    let git = |arguments: &[&str]| first_line(Command::new("git").args(arguments).current_dir(repository()));
+    let changed = !git(&["status", "--porcelain", "--untracked-files=no"]).is_empty();
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let mut lines = vec![
+        ("date", first_line(Command::new("date").args(["-u", "+%Y-%m-%d %H:%M UTC"]))),
+        ("commit", git(&["rev-parse", "--short", "HEAD"]) + if changed { ", with changes" } else { "" }),
+        (
+            "machine",
+            format!("{cores} cores of {}; the client has no core of its own", field("/proc/cpuinfo", "model name")),
+        ),
+        ("system", first_line(Command::new("uname").args(["-sr"]))),
+        ("rounds", format!("{}, {} s a cell; the tables show medians", settings.rounds, settings.seconds)),
+    ];
+    for python in &settings.python {
+        lines
+            .push(("scripts", format!("{} ({})", first_line(Command::new(python).arg("--version")), python.display())));
+    }
+    if let Some(hosts) = &settings.hosts {
+        lines.push(("hosts", packages(hosts, &["fastapi", "uvicorn", "fastmcp", "mcp"])));
+    }
+    if let Some(mcpo) = &settings.mcpo {
+        lines.push(("mcpo", packages(&mcpo.with_file_name("python"), &["mcpo", "mcp", "fastapi", "uvicorn"])));
+    }
+    if let Some(before) = &settings.before {
+        lines.push(("before", before.display().to_string()));
+    }
+    let lines: String = lines.into_iter().map(|(what, value)| format!("| {what} | {value} |\n")).collect();
+    format!("# What the benchmark measured\n\n| | |\n|---|---|\n{lines}")
+}
+
+/// The versions of packages, and of the Python that has them.
+fn packages(python: &Path, names: &[&str]) -> String {
+    let program = "import importlib.metadata as m, platform, sys; print('Python ' + platform.python_version(), \
+                   *(f'{name} {m.version(name)}' for name in sys.argv[1:]), sep=', ')";
+    first_line(Command::new(python).args(["-c", program]).args(names))
+}
+
+fn first_line(command: &mut Command) -> String {
+    let output = command.output().map(|output| output.stdout).unwrap_or_default();
+    String::from_utf8_lossy(&output).lines().next().unwrap_or_default().trim().to_owned()
 }
 
 fn mib(kib: u64) -> String {
     format!("{:.1}", kib as f64 / 1024.0)
 }
 
-/// A reason, short enough for a table.
-fn cut(reason: &str) -> String {
-    reason.chars().filter(|it| *it != '|' && !it.is_control()).take(80).collect()
+fn rate(per_second: f64) -> String {
+    if per_second < 100.0 { format!("{per_second:.1}") } else { format!("{per_second:.0}") }
 }
 
-pub(crate) fn rate(per_second: f64) -> String {
-    match per_second {
-        100.0.. => format!("{per_second:.0}"),
-        10.0..100.0 => format!("{per_second:.1}"),
-        _ => format!("{per_second:.2}"),
-    }
-}
-
-pub(crate) fn time(time: Duration) -> String {
+fn time(time: Duration) -> String {
     let ms = time.as_secs_f64() * 1000.0;
     match ms {
         100.0.. => format!("{ms:.0} ms"),
-        10.0..100.0 => format!("{ms:.1} ms"),
-        1.0..10.0 => format!("{ms:.2} ms"),
+        1.0..100.0 => format!("{ms:.2} ms"),
         _ => format!("{:.0} µs", ms * 1000.0),
     }
 }

@@ -1,172 +1,195 @@
-//! Throughput: each contender at each number of callers, in turn, round after round, so that what the machine does beside
-//! strikes all of them. What stands in the table are medians over the rounds.
+//! The order of measurements: each row at each number of callers in turn, round after round, so that what else happens on
+//! the machine strikes all of them. All processes but those that are measured are stopped.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use crate::contenders::Contender;
-use crate::load::{Cell, Timing, measure};
-use crate::median::of_cells;
-use crate::place::Pythons;
-use crate::settings::{IN_FLIGHT, Settings};
-use crate::stage::Stage;
+use openskill_tests::quantile::median;
 
-/// The longest that is measured in a cell, and the shortest.
-const SECONDS: (f64, f64) = (0.6, 0.2);
+use crate::caller::Target;
+use crate::load::{Cell, measure};
+use crate::rows::{MANY, Row};
+use crate::settings::Settings;
+use crate::site::{Running, Site};
+use crate::usage::Memory;
 
-/// What a cell takes beside: stopping whoever was before, connecting, reading the process table.
-const BESIDE: f64 = 0.25;
-
-/// What goes before, to warm up, as a share of what is measured.
-const WARM: f64 = 0.2;
-
-/// The share of the time that slow contenders take, until a round has shown it.
-const SLOW_AT_FIRST: f64 = 0.35;
-
-/// A contender whose calls outlive a cell is measured so often at that number of callers, and at no larger one: each such
-/// cell takes many times longer than the others.
-const ABANDONED_ROUNDS: usize = 1;
-
-/// A cell that takes longer than this is measured so often: the median of three tells as much, and leaves the others their
-/// time.
-const LONG: Duration = Duration::from_secs(5);
+/// A cell that takes so long is measured in so many rounds at most.
+const LONG: Duration = Duration::from_secs(4);
 const LONG_ROUNDS: usize = 3;
 
-/// So much more than it took is laid by for what is slow.
-const MARGIN: f64 = 1.15;
+/// How often memory is measured at most, how long under load, and how often in that time.
+const MEMORY_ROUNDS: u32 = 3;
+const LOOKED_AT: Duration = Duration::from_millis(1500);
+const LOOKED_AT_MANY: Duration = Duration::from_secs(4);
+const LOOK: Duration = Duration::from_millis(100);
 
-/// A contender and a number of callers.
-pub(crate) type Key = (&'static str, usize);
+/// The first calls, which make what is kept warm.
+const FIRST: Duration = Duration::from_millis(300);
 
-/// What was found.
-#[derive(Debug, Default)]
-pub(crate) struct Throughput {
-    cells: BTreeMap<Key, Vec<Cell>>,
-    /// The longest that a cell took, all in all.
-    took: BTreeMap<Key, Duration>,
-    failures: BTreeMap<Key, String>,
-    pub(crate) rounds: usize,
-    pub(crate) seconds: f64,
+type Parts = Vec<(&'static str, Memory)>;
+
+/// A row as one binary serves it, and what was measured.
+pub(crate) struct Entry {
+    pub(crate) row: Row,
+    pub(crate) python: PathBuf,
+    /// By the binary of `--before`.
+    pub(crate) is_before: bool,
+    pub(crate) failure: Option<String>,
+    cells: BTreeMap<usize, Vec<Cell>>,
+    took: BTreeMap<usize, Duration>,
+    /// At rest and under load, of each round.
+    memory: Vec<(Parts, Parts)>,
+    running: Option<Running>,
 }
 
-impl Throughput {
-    pub(crate) fn is_empty(&self) -> bool {
-        self.cells.is_empty() && self.failures.is_empty()
-    }
-
-    /// The medians, or why there are none.
-    pub(crate) fn get(&self, key: Key) -> Result<Cell, String> {
-        match (self.cells.get(&key), self.failures.get(&key)) {
-            (Some(cells), _) => Ok(of_cells(cells)),
-            (None, Some(failure)) => Err(failure.clone()),
-            (None, None) => Err("not measured".to_owned()),
-        }
-    }
-
-    /// Whether calls outlived the cell: their latencies were longer than what is told.
-    pub(crate) fn was_cut(&self, key: Key) -> bool {
-        self.cells.get(&key).is_some_and(|cells| cells.iter().any(|cell| cell.abandoned))
-    }
-
-    /// Whether another round would tell no more than it costs.
-    fn is_settled(&self, (id, callers): Key) -> bool {
-        let cut = |key: &Key| key.0 == id && key.1 <= callers && self.was_cut(*key);
-        let smaller_was_cut = self.cells.keys().any(|key| cut(key) && key.1 < callers);
-        let key = (id, callers);
-        let rounds = self.cells.get(&key).map_or(0, Vec::len);
-        let is_long = self.took.get(&key).is_some_and(|took| *took > LONG);
-        self.failures.contains_key(&key)
-            || smaller_was_cut
-            || (rounds >= ABANDONED_ROUNDS && self.was_cut(key))
-            || (rounds >= LONG_ROUNDS && is_long)
-    }
-}
-
-/// Measures until the rounds are done or `until` has come: later rounds get what time is left.
-pub(crate) async fn run(
-    settings: &Settings,
-    pythons: &Pythons,
-    contenders: &[Contender],
-    until: Instant,
-) -> Throughput {
-    let mut found = Throughput::default();
-    let mut stage = Stage::new(pythons);
-    for contender in contenders {
-        if let Err(reason) = stage.place(contender.place).await {
-            eprintln!("{} can't be started: {reason}", contender.id);
-        }
-    }
-    let mut pace = Pace { until, slow: until.saturating_duration_since(Instant::now()).mul_f64(SLOW_AT_FIRST) };
-    pace.slow /= settings.rounds as u32;
-    for round in 0..settings.rounds {
-        let cells = IN_FLIGHT.len() * contenders.len();
-        let seconds = settings.seconds.unwrap_or_else(|| pace.seconds(settings.rounds - round, cells));
-        found.seconds = if round == 0 { seconds } else { found.seconds.min(seconds) };
-        eprintln!("round {} of {}, {seconds:.2} s a cell", round + 1, settings.rounds);
-        let begun = Instant::now();
-        for (callers, contender) in IN_FLIGHT.iter().flat_map(|callers| contenders.iter().map(move |it| (*callers, it)))
-        {
-            if Instant::now() > until {
-                eprintln!("the time is over");
-                return found;
+impl Entry {
+    /// With `--before`, two builds of a row come one after the other.
+    pub(crate) fn of_rows(rows: &[Row], settings: &Settings) -> Vec<Self> {
+        let mut all = Vec::new();
+        for row in rows.iter().filter(|row| settings.wants(&row.id)) {
+            let pythons = if row.is_script { settings.python.len() } else { 1 };
+            let builds = settings.before.is_some() && matches!(row.site, Site::Openskill(_));
+            for python in &settings.python[..pythons] {
+                for is_before in [true, false].into_iter().filter(|it| builds || !it) {
+                    let (cells, took, memory) = Default::default();
+                    let (row, python) = (row.clone(), python.clone());
+                    all.push(Self { row, python, is_before, failure: None, cells, took, memory, running: None });
+                }
             }
-            measure_cell(&mut stage, &mut found, contender, callers, seconds).await;
         }
-        found.rounds = round + 1;
-        let quick = Duration::from_secs_f64(cells as f64 * whole(seconds));
-        pace.slow = begun.elapsed().mul_f64(MARGIN).saturating_sub(quick);
+        all
     }
-    found
-}
 
-/// One more measurement of a cell, unless it would tell nothing new.
-async fn measure_cell(stage: &mut Stage, found: &mut Throughput, contender: &Contender, callers: usize, seconds: f64) {
-    let key = (contender.id, callers);
-    if found.is_settled(key) {
-        return;
+    /// The medians; none if it was not measured.
+    pub(crate) fn cell(&self, callers: usize) -> Option<Cell> {
+        self.cells.get(&callers).map(|cells| Cell::median(cells))
     }
-    let begun = Instant::now();
-    match cell(stage, contender, callers, seconds).await {
-        Ok(cell) => {
-            found.cells.entry(key).or_default().push(cell);
-            let took = found.took.entry(key).or_default();
-            *took = begun.elapsed().max(*took);
+
+    /// The medians of each part at rest and under load.
+    pub(crate) fn memory(&self) -> Vec<(&'static str, Memory, Memory)> {
+        let of = |part: &str, parts: fn(&(Parts, Parts)) -> &Parts| {
+            let rounds = self.memory.iter().filter_map(|round| parts(round).iter().find(|(name, _)| *name == part));
+            median(rounds.map(|(_, memory)| *memory).collect())
+        };
+        let parts = self.memory.first().map(|(_, load)| load.iter().map(|(part, _)| *part)).into_iter().flatten();
+        parts.map(|part| (part, of(part, |round| &round.0), of(part, |round| &round.1))).collect()
+    }
+
+    fn target(&self, running: &Running) -> Target {
+        Target { address: running.address, call: self.row.call.clone() }
+    }
+
+    async fn site(&self, settings: &Settings) -> Result<Running, String> {
+        let binary = settings.before.as_deref().filter(|_| self.is_before);
+        self.row.site.start(settings, &self.python, binary).await
+    }
+
+    /// The processes of this row, started if they are not, with the machine to themselves.
+    async fn awake(&mut self, settings: &Settings) -> Result<&Running, String> {
+        match self.running.take() {
+            Some(running) => {
+                running.go_on().await;
+                Ok(self.running.insert(running))
+            }
+            None => {
+                let running = self.site(settings).await?;
+                measure(self.target(&running), 1, FIRST, running.roots.clone()).await?;
+                running.settle().await;
+                Ok(self.running.insert(running))
+            }
         }
-        Err(failure) => {
-            eprintln!("{} at {callers}: {failure}", contender.id);
-            stage.end(contender.place);
-            found.failures.insert(key, failure);
+    }
+
+    /// One more measurement of a cell, unless it would tell less than it costs.
+    async fn measure(&mut self, callers: usize, settings: &Settings) {
+        let is_stuck = self.cells.range(..=callers).any(|(_, cells)| cells.iter().any(|cell| cell.is_stuck));
+        let rounds = self.cells.get(&callers).map_or(0, Vec::len);
+        let is_long = self.took.get(&callers).is_some_and(|took| *took > LONG);
+        if self.failure.is_some() || is_stuck || (is_long && rounds >= LONG_ROUNDS) {
+            return;
+        }
+        let begun = Instant::now();
+        let measured = match self.awake(settings).await {
+            Ok(running) => {
+                let (address, roots) = (running.address, running.roots.clone());
+                let target = Target { address, call: self.row.call.clone() };
+                measure(target, callers, Duration::from_secs_f64(settings.seconds), roots).await
+            }
+            Err(reason) => Err(reason),
+        };
+        match measured {
+            Ok(cell) => {
+                if cell.is_stuck {
+                    self.running = None;
+                }
+                self.cells.entry(callers).or_default().push(cell);
+            }
+            Err(reason) => {
+                eprintln!("{} at {callers}: {reason}", self.row.id);
+                self.failure = Some(reason);
+                self.running = None;
+            }
+        }
+        let took = self.took.entry(callers).or_default();
+        *took = begun.elapsed().max(*took);
+        if let Some(running) = &self.running {
+            running.stop().await;
+        }
+    }
+
+    /// Starts it alone, looks, calls it, looks again, and ends it.
+    async fn look(&mut self, callers: usize, settings: &Settings) -> Result<(), String> {
+        let running = self.site(settings).await?;
+        running.settle().await;
+        let rest = running.memory();
+        let time = if callers == MANY { LOOKED_AT_MANY } else { LOOKED_AT };
+        let load = tokio::spawn(measure(self.target(&running), callers, time, running.roots.clone()));
+        let sum = |parts: &Parts| parts.iter().map(|(_, memory)| memory.pss).sum::<u64>();
+        let (mut most, until) = (rest.clone(), Instant::now() + time);
+        while Instant::now() < until && !load.is_finished() {
+            tokio::time::sleep(LOOK).await;
+            let now = running.memory();
+            if sum(&now) > sum(&most) {
+                most = now;
+            }
+        }
+        drop(running);
+        if load.is_finished() {
+            load.await.map_err(|error| error.to_string())??;
+        }
+        self.memory.push((rest, most));
+        Ok(())
+    }
+}
+
+/// Measures memory: each row alone on the machine, so that it shares no page with another.
+pub(crate) async fn memory(entries: &mut [Entry], settings: &Settings) {
+    for round in 0..settings.rounds.min(MEMORY_ROUNDS) {
+        eprintln!("memory, round {} of {}", round + 1, settings.rounds.min(MEMORY_ROUNDS));
+        for entry in entries.iter_mut() {
+            if let (Some(callers), None) = (entry.row.memory, &entry.failure)
+                && let Err(reason) = entry.look(callers, settings).await
+            {
+                eprintln!("memory of {}: {reason}", entry.row.id);
+                entry.failure = Some(reason);
+            }
         }
     }
 }
 
-/// How the time is divided.
-struct Pace {
-    until: Instant,
-    /// What a round takes for contenders that are too slow for a cell.
-    slow: Duration,
-}
-
-impl Pace {
-    /// What the time that is left allows for each cell.
-    fn seconds(&self, rounds: usize, cells: usize) -> f64 {
-        let left = self.until.saturating_duration_since(Instant::now());
-        let a_round = (left / rounds.max(1) as u32).saturating_sub(self.slow).as_secs_f64();
-        ((a_round / cells.max(1) as f64 - BESIDE) / (1.0 + WARM)).clamp(SECONDS.1, SECONDS.0)
+pub(crate) async fn throughput(entries: &mut [Entry], in_flight: &[usize], settings: &Settings) {
+    for round in 0..settings.rounds {
+        eprintln!("round {} of {}", round + 1, settings.rounds);
+        for callers in in_flight {
+            let mut order: Vec<_> = entries.iter_mut().filter(|entry| entry.row.is_timed).collect();
+            // Neither of two builds always comes first.
+            if round % 2 == 1 {
+                order.reverse();
+            }
+            for entry in order {
+                entry.measure(*callers, settings).await;
+            }
+        }
     }
-}
-
-/// What a cell takes that measures so long.
-fn whole(seconds: f64) -> f64 {
-    seconds * (1.0 + WARM) + BESIDE
-}
-
-async fn cell(stage: &mut Stage, contender: &Contender, callers: usize, seconds: f64) -> Result<Cell, String> {
-    let running = stage.place(contender.place).await?;
-    let timing = Timing { warm: Duration::from_secs_f64(seconds * WARM), measured: Duration::from_secs_f64(seconds) };
-    let cell = measure(contender.target(running), callers, timing, running.roots.clone()).await?;
-    if cell.abandoned {
-        stage.end(contender.place);
-    }
-    Ok(cell)
 }

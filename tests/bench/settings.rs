@@ -1,103 +1,85 @@
-//! What the benchmark was asked for.
+//! The command line.
 
-use std::path::PathBuf;
-use std::time::Duration;
+use std::path::{Path, PathBuf};
 
-use crate::place::Pythons;
+#[derive(Debug, clap::Parser)]
+#[command(name = "bench", about = "Measures openskill")]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
 
-pub(crate) const USAGE: &str = "bench [--only ID,ID] [--part memory,throughput,growth] [--rounds N] [--seconds S]
-      [--budget S] [--python PATH] [--hosts PATH] [--mcpo PATH] [--save FOLDER]
+#[derive(Debug, clap::Subcommand)]
+pub(crate) enum Command {
+    /// Compare openskill with a bare tonic forwarder, FastAPI, mcpo and a FastMCP proxy
+    Calls(Settings),
+    /// Compare the runners of openskill
+    Runners(Settings),
+    /// Be the bare tonic forwarder, or the server behind it
+    #[command(hide = true)]
+    Forwarder(Forwarder),
+}
 
-  --only      contenders whose id contains one of these: invoke, bare2, fork, fastapi, ...
-  --part      which parts; all of them if not given
-  --rounds    rounds of the throughput, 5 if not given
-  --seconds   measured in each cell; what the budget allows, 0.6 at most, if not given
-  --budget    for everything together, 570 s if not given
-  --python    runs the echo script; OPENSKILL_PYTHON or python3 if not given
-  --hosts     the Python that has tests/bench/requirements.txt; without it the Python hosts are left out
-  --mcpo      the program mcpo, which needs an environment of its own
-  --save      writes results.md, throughput.svg and growth.svg there";
-
-pub(crate) const PARTS: [&str; 3] = ["memory", "throughput", "growth"];
-
-/// Callers at once.
-pub(crate) const IN_FLIGHT: [usize; 4] = [1, 16, 64, 256];
-
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, clap::Args)]
 pub(crate) struct Settings {
-    only: Vec<String>,
-    parts: Vec<String>,
-    pub(crate) rounds: usize,
-    pub(crate) seconds: Option<f64>,
-    pub(crate) budget: Duration,
-    pub(crate) pythons: Pythons,
-    pub(crate) save: Option<PathBuf>,
+    /// Measure only rows whose id contains one of these, such as `invoke,fork,fastapi`
+    #[arg(long, value_delimiter = ',', value_name = "ID")]
+    pub(crate) only: Vec<String>,
+    /// How often each cell is measured; the tables show medians
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=100))]
+    pub(crate) rounds: u32,
+    /// How long a cell is measured in each round
+    #[arg(long, default_value_t = 0.5, value_parser = seconds)]
+    pub(crate) seconds: f64,
+    /// Another openskill, which is measured in the same rounds: the tables show the ratio of each row
+    #[arg(long, value_name = "PATH")]
+    pub(crate) before: Option<PathBuf>,
+    /// The Python that runs scripts; repeat it to compare several [default: $OPENSKILL_PYTHON or python3]
+    #[arg(long, value_name = "PATH")]
+    pub(crate) python: Vec<PathBuf>,
+    /// The Python with `tests/bench/requirements.txt`; without it FastAPI and FastMCP are not measured
+    #[arg(long, value_name = "PATH")]
+    pub(crate) hosts: Option<PathBuf>,
+    /// The program mcpo, which needs a virtual environment of its own
+    #[arg(long, value_name = "PATH")]
+    pub(crate) mcpo: Option<PathBuf>,
+    /// Do not measure memory
+    #[arg(long)]
+    pub(crate) no_memory: bool,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Forwarder {
+    /// `HOST:PORT`, or `unix:/path` for the server
+    #[arg(long)]
+    pub(crate) listen: String,
+    /// Where calls go; without it they are answered here
+    #[arg(long)]
+    pub(crate) to: Option<String>,
+    #[arg(long)]
+    pub(crate) threads: usize,
+}
+
+fn seconds(text: &str) -> Result<f64, String> {
+    let seconds = text.parse().ok().filter(|seconds| (0.05..=60.0).contains(seconds));
+    seconds.ok_or_else(|| "0.05 to 60".to_owned())
 }
 
 impl Settings {
-    pub(crate) fn read(mut arguments: impl Iterator<Item = String>) -> Result<Self, String> {
-        let python = std::env::var_os("OPENSKILL_PYTHON").unwrap_or_else(|| "python3".into());
-        let mut settings = Self {
-            only: Vec::new(),
-            parts: PARTS.map(str::to_owned).to_vec(),
-            rounds: 5,
-            seconds: None,
-            budget: Duration::from_secs(570),
-            pythons: Pythons { script: python.into(), ..Pythons::default() },
-            save: None,
-        };
-        while let Some(name) = arguments.next() {
-            let value = arguments.next().ok_or_else(|| format!("{name} has no value"))?;
-            settings.set(&name, &value).ok_or_else(|| format!("'{name} {value}' is not understood"))?;
+    /// Fills in the Python and makes paths absolute: hosts run in folders of their own. Links stay, because a virtual
+    /// environment is known by its link.
+    pub(crate) fn resolve(mut self) -> Self {
+        let absolute = |path: &Path| std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+        self.before = self.before.as_deref().map(absolute);
+        self.hosts = self.hosts.as_deref().map(absolute);
+        self.mcpo = self.mcpo.as_deref().map(absolute);
+        if self.python.is_empty() {
+            self.python.push(std::env::var_os("OPENSKILL_PYTHON").unwrap_or_else(|| "python3".into()).into());
         }
-        Ok(settings)
+        self
     }
 
-    fn set(&mut self, name: &str, value: &str) -> Option<()> {
-        let list = || value.split(',').map(str::to_owned).collect::<Vec<_>>();
-        match name {
-            "--only" => self.only = list(),
-            "--part" => {
-                self.parts = list();
-                return self.parts.iter().all(|part| PARTS.contains(&part.as_str())).then_some(());
-            }
-            "--rounds" => self.rounds = value.parse().ok().filter(|rounds| (1..=100).contains(rounds))?,
-            "--seconds" => self.seconds = Some(value.parse().ok().filter(|seconds| (0.05..=10.0).contains(seconds))?),
-            "--budget" => self.budget = Duration::from_secs(value.parse().ok()?),
-            "--python" => self.pythons.script = value.into(),
-            // Not resolved: a virtual environment is known by its link. Absolute: hosts run in folders of their own.
-            "--hosts" => self.pythons.hosts = Some(std::path::absolute(value).ok()?),
-            "--mcpo" => self.pythons.mcpo = Some(std::path::absolute(value).ok()?),
-            "--save" => self.save = Some(value.into()),
-            _ => return None,
-        }
-        Some(())
-    }
-
-    pub(crate) fn wants(&self, contender: &str) -> bool {
-        self.only.is_empty() || self.only.iter().any(|part| contender.contains(part.as_str()))
-    }
-
-    pub(crate) fn has_part(&self, part: &str) -> bool {
-        self.parts.iter().any(|it| it == part)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn read(line: &str) -> Result<Settings, String> {
-        Settings::read(line.split_whitespace().map(str::to_owned))
-    }
-
-    #[test]
-    fn what_is_not_understood_is_named() {
-        let settings = read("--only bare,fork --seconds 0.5 --rounds 1").unwrap();
-        assert!(settings.wants("bare2-multi") && settings.wants("fork") && !settings.wants("rest"));
-        assert!(read("").unwrap().wants("rest"));
-        for line in ["--rounds 0", "--seconds x", "--part all", "--unknown 1", "--only"] {
-            assert!(read(line).unwrap_err().contains(line.split(' ').next().unwrap()), "{line}");
-        }
+    pub(crate) fn wants(&self, id: &str) -> bool {
+        self.only.is_empty() || self.only.iter().any(|part| id.contains(part.as_str()))
     }
 }

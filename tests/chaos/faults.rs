@@ -44,9 +44,9 @@ const GONE: Duration = Duration::from_secs(2);
 pub(crate) async fn run(settings: Settings) -> Vec<Row> {
     let stage = Stage::start(Plan::without_circuits()).await;
     let (caller, proxies) = connect(&stage).await;
-    let random = Random::new(settings.seed, "faults");
+    let mut random = Random::new(settings.seed, "faults");
     let per_second =
-        saturation(&caller, &mix(), 16, settings.time(Duration::from_secs(8)), &random).await.max(2.0) / 2.0;
+        saturation(&caller, &mix(), 16, settings.time(Duration::from_secs(8)), &mut random).await.max(2.0) / 2.0;
     let board = Arc::new(Board::default());
     let load = OpenLoad::start(&caller, &mix(), per_second, Random::new(settings.seed, "fault load"));
     let injected = injection::run(&stage, &board, &proxies, &settings, TIME).await;

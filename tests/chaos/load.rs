@@ -78,12 +78,12 @@ pub(crate) async fn open(caller: &Caller, mix: &Mix, per_second: f64, time: Dura
 }
 
 /// What `callers` get done, each with one call at a time: successes a second. The first fifth warms up.
-pub(crate) async fn saturation(caller: &Caller, mix: &Mix, callers: usize, time: Duration, random: &Random) -> f64 {
+pub(crate) async fn saturation(caller: &Caller, mix: &Mix, callers: usize, time: Duration, random: &mut Random) -> f64 {
     let begun = Instant::now();
     let mut tasks = JoinSet::new();
     for number in 0..callers {
         let (caller, mix) = (caller.clone(), Arc::clone(mix));
-        let mut random = Random::new(random.clone().next(), &format!("caller {number}"));
+        let mut random = Random::new(random.next(), &format!("caller {number}"));
         tasks.spawn(async move {
             let mut done = 0_usize;
             while begun.elapsed() < time {

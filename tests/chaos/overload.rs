@@ -63,7 +63,8 @@ impl Flood {
     async fn run(&self) -> Vec<Row> {
         let caller = Caller::new(crate::prefix("overload"), self.stage.links(LINKS));
         let time = self.settings.time(TIME);
-        let mut most = saturation(&caller, &self.mix(), self.variant.callers, time, &self.random("saturation")).await;
+        let mut most =
+            saturation(&caller, &self.mix(), self.variant.callers, time, &mut self.random("saturation")).await;
         let mut rows = vec![self.told("saturation, calls a second", format!("{most:.0}"))];
         for (times, wanted) in [(0.5, None), (1.0, None), (3.0, Some(0.8))] {
             let load = self.load(&caller, most * times, time, &format!("{times}")).await;

@@ -1,36 +1,39 @@
-//! Random numbers from a seed: the same run again from the same number.
+//! Random numbers from a seed: the same seed gives the same run.
 
 use std::time::Duration;
 
-/// Splitmix64. <https://prng.di.unimi.it/splitmix64.c>
-#[derive(Debug, Clone)]
-pub(crate) struct Random(u64);
+use rand::rngs::StdRng;
+use rand::{Rng as _, RngExt as _, SeedableRng as _};
+
+#[derive(Debug)]
+pub(crate) struct Random(StdRng);
 
 impl Random {
     /// A stream of its own for each purpose, so that one more number here changes nothing there.
     pub(crate) fn new(seed: u64, purpose: &str) -> Self {
-        let mixed = purpose.bytes().fold(seed, |state, byte| Self(state ^ u64::from(byte)).next());
-        Self(mixed)
+        let mut key = <StdRng as rand::SeedableRng>::Seed::default();
+        key[..8].copy_from_slice(&seed.to_le_bytes());
+        for (index, byte) in purpose.bytes().enumerate() {
+            key[8 + index % 24] ^= byte;
+        }
+        Self(StdRng::from_seed(key))
     }
 
     pub(crate) fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
+        self.0.next_u64()
     }
 
-    /// From 0 up to, and not, 1.
+    /// From 0 up to, but not including, 1.
     pub(crate) fn unit(&mut self) -> f64 {
-        (self.next() >> 11) as f64 / (1_u64 << 53) as f64
+        self.0.random()
     }
 
-    /// From 0 up to, and not, `limit`.
+    /// From 0 up to, but not including, `limit`.
     pub(crate) fn below(&mut self, limit: usize) -> usize {
-        (self.next() % limit.max(1) as u64) as usize
+        self.0.random_range(0..limit.max(1))
     }
 
-    /// Between two numbers, each order of magnitude as likely as any other.
+    /// Between two numbers, each order of magnitude equally likely.
     pub(crate) fn log_uniform(&mut self, low: f64, high: f64) -> f64 {
         low * (high / low).powf(self.unit())
     }
@@ -40,7 +43,7 @@ impl Random {
         Duration::from_secs_f64(-(1.0 - self.unit()).ln() / per_second)
     }
 
-    /// `count` moments spread over `within`, one somewhere in each equal part of it.
+    /// `count` moments within a time, one somewhere in each of its `count` equal parts.
     pub(crate) fn moments(&mut self, count: usize, within: Duration) -> Vec<Duration> {
         let part = within.as_secs_f64() / count.max(1) as f64;
         (0..count).map(|number| Duration::from_secs_f64((number as f64 + self.unit()) * part)).collect()

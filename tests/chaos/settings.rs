@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_asked_for_is_read_and_what_can_not_be_is_refused() {
+    fn arguments_are_parsed_or_rejected() {
         let settings = read("--seed 5 --scale 0.1 --only leaks,faults").unwrap();
         assert_eq!((settings.seed, settings.count(200), settings.only.len()), (5, 20, 2));
         assert_eq!(settings.count(1), 1);

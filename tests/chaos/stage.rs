@@ -9,9 +9,10 @@ use std::time::{Duration, Instant};
 
 use openskill_proto::v1::{ListWorkersRequest, WorkerInfo, WorkerStatus};
 use openskill_tests::folder::Folder;
+use openskill_tests::port::Port;
+use openskill_tests::processes;
 use openskill_tests::system::{PATIENCE, Process, Setup};
 use openskill_tests::wait::until;
-use openskill_tests::{free, processes};
 use rustix::process::Signal;
 use tokio::net::{TcpStream, UnixStream};
 use tokio::sync::{Mutex, MutexGuard};
@@ -69,6 +70,8 @@ pub(crate) struct Stage {
     workers: Vec<Mutex<Process>>,
     plan: Plan,
     pub(crate) address: SocketAddr,
+    /// Held while the gateway is restarted.
+    _port: Port,
     admin: Arc<Link>,
     pub(crate) folder: Folder,
 }
@@ -82,10 +85,11 @@ impl Stage {
         }
         skills::write(&folder);
         folder.write(&format!("data/{}", skills::EFFECTS), "");
-        let address = free::address();
+        let port = Port::reserve();
+        let address = port.address();
         let workers = (0..WORKERS).map(|number| Mutex::new(worker(&folder, &plan, number))).collect();
         let gateway = Mutex::new(gateway(&folder, &plan, address));
-        let stage = Arc::new(Self { gateway, workers, plan, address, admin: Link::new(address), folder });
+        let stage = Arc::new(Self { gateway, workers, plan, address, _port: port, admin: Link::new(address), folder });
         stage.wait_until_up(WORKERS).await;
         stage
     }

@@ -26,7 +26,7 @@ fn warnings(result: &SkillResult) -> String {
 }
 
 #[tokio::test]
-async fn a_call_that_fits_reaches_the_skill_byte_for_byte() {
+async fn valid_arguments_reach_the_skill_byte_for_byte() {
     let system = Setup::up().start().await;
     let text = "{ \"max_steps\" : 5, \"task\":\"\\u0041 12345678901234567890123\" }";
     let result = system.invoke(with_text("typed", text)).await;
@@ -38,7 +38,7 @@ async fn a_call_that_fits_reaches_the_skill_byte_for_byte() {
 }
 
 #[tokio::test]
-async fn a_call_that_is_slightly_wrong_succeeds_and_says_what_was_changed() {
+async fn a_repaired_call_succeeds_and_lists_its_repairs() {
     let system = Setup::up().start().await;
     let text = r#"{"query": "x", "maxSteps": "20", "use_vision": "True", "mode": "like_new", "why": [1]}"#;
     let result = system.invoke(with_text("typed", text)).await;
@@ -60,7 +60,7 @@ async fn a_call_that_is_slightly_wrong_succeeds_and_says_what_was_changed() {
 }
 
 #[tokio::test]
-async fn a_call_that_can_not_be_repaired_is_answered_with_feedback_and_runs_nothing() {
+async fn an_unrepairable_call_gets_feedback_and_runs_nothing() {
     let system = Setup::up().start().await;
     let answer = system.call("typed", json!({"max_steps": "many", "tsk": "x"})).await;
     assert_eq!((answer.status, answer.code().as_str()), (400, "INVALID_ARGUMENT"));
@@ -89,7 +89,7 @@ async fn a_call_that_can_not_be_repaired_is_answered_with_feedback_and_runs_noth
 }
 
 #[tokio::test]
-async fn the_stricter_of_the_calls_and_the_skills_policy_holds() {
+async fn the_stricter_of_call_policy_and_skill_policy_applies() {
     let system = Setup::up().start().await;
     let strict = |mut request: InvokeRequest| {
         request.set_argument_policy(ArgumentPolicy::Strict);
@@ -110,7 +110,7 @@ async fn the_stricter_of_the_calls_and_the_skills_policy_holds() {
 }
 
 #[tokio::test]
-async fn extras_are_dropped_kept_or_refused_as_the_skill_declares() {
+async fn unknown_arguments_are_dropped_kept_or_rejected_as_the_skill_declares() {
     let system = Setup::up().start().await;
     let dropped = system.invoke(request("takes_nothing", json!({"a": 1, "b": {}}))).await;
     assert_eq!((data(&dropped), kinds(&dropped).len()), (json!({}), 2));
@@ -125,7 +125,7 @@ async fn extras_are_dropped_kept_or_refused_as_the_skill_declares() {
 }
 
 #[tokio::test]
-async fn a_models_raw_call_is_read_in_every_form_over_both_protocols() {
+async fn a_raw_model_call_is_parsed_in_every_form_over_grpc_and_rest() {
     let system = Setup::up().start().await;
     let arguments = json!({"task": "x"});
     let quoted = arguments.to_string();
@@ -162,7 +162,7 @@ async fn a_models_raw_call_is_read_in_every_form_over_both_protocols() {
 }
 
 #[tokio::test]
-async fn the_forty_tools_are_listed_with_their_reason_and_pretend_nothing() {
+async fn the_forty_declared_tools_are_listed_as_unavailable_with_a_reason() {
     let system = Setup::shipped().start().await;
     let list = system.get("/skills").await.json();
     for (toolset, count) in [("microsandbox", 7), ("browser_use", 26), ("deepsearch", 3), ("mcp-search-tool", 4)] {
@@ -190,7 +190,7 @@ async fn the_forty_tools_are_listed_with_their_reason_and_pretend_nothing() {
 }
 
 #[tokio::test]
-async fn repairs_are_counted_by_kind_and_logged_without_their_values() {
+async fn repairs_are_counted_by_kind_and_logged_without_values() {
     let system = Setup::up().with("OPENSKILL_LOG", "debug").start().await;
     let count = async |name: &str| {
         let text = String::from_utf8(system.get("/metrics").await.body.to_vec()).unwrap();
@@ -210,7 +210,7 @@ async fn repairs_are_counted_by_kind_and_logged_without_their_values() {
 }
 
 #[tokio::test]
-async fn a_toolset_folder_is_taken_over_while_it_runs() {
+async fn a_toolset_folder_is_reloaded_at_run_time() {
     let folder = Folder::new();
     folder.write("skills/one.yaml", "id: one\ntype: inproc\nentry: echo\n");
     let skills = folder.path().join("skills").display().to_string();

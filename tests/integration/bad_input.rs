@@ -16,7 +16,7 @@ async fn still_fine(system: &System) {
 }
 
 #[tokio::test]
-async fn rest_answers_every_bad_request_with_a_typed_body() {
+async fn rest_answers_every_bad_request_with_a_typed_error() {
     let system = Setup::up().start().await;
     let deep = format!("{{\"input\": {}{}}}", "[".repeat(5000), "]".repeat(5000));
     let json_type = ("content-type", "application/json");
@@ -53,7 +53,7 @@ async fn rest_answers_every_bad_request_with_a_typed_body() {
 }
 
 #[tokio::test]
-async fn a_body_of_ten_megabytes_is_refused_before_it_is_read() {
+async fn an_oversized_body_is_rejected_before_it_is_read() {
     let system = Setup::up().start().await;
     let body = format!("{{\"input\": {{\"text\": \"{}\"}}}}", "x".repeat(10 << 20));
     let answer = system.post("/skills/in_echo:invoke", &[], body.clone()).await;
@@ -70,7 +70,7 @@ async fn a_body_of_ten_megabytes_is_refused_before_it_is_read() {
 }
 
 #[tokio::test]
-async fn grpc_answers_what_a_model_can_mend_with_a_result() {
+async fn grpc_errors_a_model_can_fix_are_results() {
     let system = Setup::up().start().await;
     let text = |skill: &str, text: &str| InvokeRequest {
         skill_id: skill.to_owned(),
@@ -91,7 +91,7 @@ async fn grpc_answers_what_a_model_can_mend_with_a_result() {
 }
 
 #[tokio::test]
-async fn grpc_answers_what_only_the_program_can_mend_with_a_status() {
+async fn grpc_errors_only_the_client_program_can_fix_are_statuses() {
     use http_body_util::{BodyExt as _, Full};
     let system = Setup::up().start().await;
     let stream = tokio::net::TcpStream::connect(system.address).await.unwrap();
@@ -121,7 +121,7 @@ async fn grpc_answers_what_only_the_program_can_mend_with_a_status() {
 }
 
 #[tokio::test]
-async fn a_bad_trace_id_is_replaced_and_the_answer_says_so() {
+async fn an_invalid_trace_id_is_replaced_with_a_warning() {
     let system = Setup::up().start().await;
     for bad in ["two words", &"x".repeat(129), "caf\u{e9}"] {
         let answer = system.post("/skills/in_echo:invoke", &[("x-trace-id", bad)], "{}").await;
@@ -134,7 +134,7 @@ async fn a_bad_trace_id_is_replaced_and_the_answer_says_so() {
 }
 
 #[tokio::test]
-async fn what_a_caller_sends_can_not_forge_a_line_of_the_log() {
+async fn a_caller_cannot_forge_a_log_line() {
     let system = Setup::up().start().await;
     let forged = "x%0a2026-01-01T00:00:00Z%20INFO%20openskill::call:%20forged";
     system.post(&format!("/skills/{forged}:invoke"), &[], "{}").await;
@@ -147,7 +147,7 @@ async fn what_a_caller_sends_can_not_forge_a_line_of_the_log() {
 }
 
 #[tokio::test]
-async fn arguments_that_grow_over_the_limit_as_json_are_refused_and_blame_the_caller() {
+async fn arguments_that_exceed_the_limit_as_json_are_the_callers_fault() {
     let system = Setup::up().start().await;
     let text = prost_types::Value { kind: Some(prost_types::value::Kind::StringValue("\u{1}".repeat(1 << 20))) };
     let call = InvokeRequest {
@@ -160,7 +160,7 @@ async fn arguments_that_grow_over_the_limit_as_json_are_refused_and_blame_the_ca
 }
 
 #[tokio::test]
-async fn bytes_that_are_no_http_are_answered_and_closed() {
+async fn bytes_that_are_not_http_get_an_error_and_the_connection_closes() {
     let system = Setup::up().start().await;
     for bytes in [&b"\x00\x01\x02\x03\r\n\r\n"[..], b"GET / HTTP/9.9\r\n\r\n", b"GET /\x01 HTTP/1.1\r\nhost: x\r\n\r\n"]
     {
@@ -173,7 +173,7 @@ async fn bytes_that_are_no_http_are_answered_and_closed() {
 }
 
 #[tokio::test]
-async fn a_web_page_of_another_site_can_not_call() {
+async fn a_cross_origin_request_is_rejected() {
     let system = Setup::up().start().await;
     let path = "/skills/in_echo:invoke";
     let answer = system.post(path, &[("origin", "http://evil.example")], "{}").await;

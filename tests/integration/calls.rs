@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use tonic_health::pb::health_client::HealthClient;
 
 #[tokio::test]
-async fn rest_answers_the_seeds_own_call_as_the_seed_says() {
+async fn rest_serves_the_call_of_the_original_design() {
     let system = Setup::shipped().start().await;
     // As curl sends it: no content type of its own choice.
     let headers = [("x-trace-id", "demo-123"), ("content-type", "application/x-www-form-urlencoded")];
@@ -28,7 +28,7 @@ async fn rest_answers_the_seeds_own_call_as_the_seed_says() {
 }
 
 #[tokio::test]
-async fn json_text_reaches_the_skill_and_comes_back_byte_for_byte() {
+async fn json_text_round_trips_byte_for_byte() {
     let system = Setup::up().start().await;
     let text = "{ \"n\" : 12345678901234567890123, \"x\":1.50 }";
     let result = system
@@ -44,7 +44,7 @@ async fn json_text_reaches_the_skill_and_comes_back_byte_for_byte() {
 }
 
 #[tokio::test]
-async fn a_struct_comes_back_as_a_value_and_its_whole_numbers_are_integers() {
+async fn a_struct_gets_a_value_whose_whole_numbers_are_integers() {
     use openskill_proto::v1::SkillResult;
     let system = Setup::up().start().await;
     // {"limit": 5} as a Struct, which knows doubles only.
@@ -63,7 +63,7 @@ fn prost_struct(key: &str, number: f64) -> prost_types::Struct {
 }
 
 #[tokio::test]
-async fn an_answer_without_a_form_as_a_value_is_a_failure_and_not_a_success_without_data() {
+async fn data_that_no_value_can_hold_is_a_failure() {
     let system = Setup::up().start().await;
     let as_struct = |skill: &str| InvokeRequest {
         skill_id: skill.to_owned(),
@@ -78,7 +78,7 @@ async fn an_answer_without_a_form_as_a_value_is_a_failure_and_not_a_success_with
 }
 
 #[tokio::test]
-async fn a_stream_begins_with_accepted_and_ends_with_its_one_result() {
+async fn a_stream_starts_with_accepted_and_ends_with_exactly_one_result() {
     let system = Setup::up().start().await;
     let request = InvokeRequest { call_id: "mine".to_owned(), ..request("reports_progress", json!({})) };
     let mut events = system.skills().await.invoke_stream(request).await.unwrap().into_inner();
@@ -105,7 +105,7 @@ async fn a_stream_begins_with_accepted_and_ends_with_its_one_result() {
 }
 
 #[tokio::test]
-async fn server_sent_events_tell_the_same_story() {
+async fn server_sent_events_carry_the_same_events() {
     let system = Setup::up().start().await;
     let answer = system.post("/skills/reports_progress:stream", &[], "{}").await;
     assert_eq!(answer.header("content-type"), "text/event-stream");
@@ -116,7 +116,7 @@ async fn server_sent_events_tell_the_same_story() {
 }
 
 #[tokio::test]
-async fn the_status_envelope_is_another_rendering_of_the_same_result() {
+async fn the_status_envelope_renders_the_same_result() {
     let system = Setup::up().start().await;
     let body = r#"{"input": {"n": 1}, "envelope": "status"}"#;
     let answer = system.post("/skills/in_echo:invoke", &[], body).await.json();
@@ -130,7 +130,7 @@ async fn the_status_envelope_is_another_rendering_of_the_same_result() {
 }
 
 #[tokio::test]
-async fn a_failing_skill_is_a_result_with_status_ok_over_grpc_and_the_tables_status_over_rest() {
+async fn a_failing_skill_is_a_result_over_grpc_and_a_mapped_status_over_rest() {
     let system = Setup::up().start().await;
     let result = system.invoke(request("refuses", json!({}))).await;
     assert_eq!((result.success, code(&result)), (false, "INVALID_ARGUMENT"));
@@ -142,7 +142,7 @@ async fn a_failing_skill_is_a_result_with_status_ok_over_grpc_and_the_tables_sta
 }
 
 #[tokio::test]
-async fn the_callers_deadline_holds_in_every_form() {
+async fn the_callers_deadline_applies_in_every_form() {
     let system = Setup::up().start().await;
     for (headers, body) in [
         (vec![("x-timeout-ms", "300")], json!({"input": {"seconds": 30}})),
@@ -165,7 +165,7 @@ async fn the_callers_deadline_holds_in_every_form() {
 }
 
 #[tokio::test]
-async fn the_catalog_lists_gets_and_watches() {
+async fn the_catalog_supports_list_get_and_watch() {
     let system = Setup::shipped().start().await;
     let mut client = system.skills().await;
     let all = client.list_skills(ListSkillsRequest::default()).await.unwrap().into_inner().skills;
@@ -196,7 +196,7 @@ async fn the_catalog_lists_gets_and_watches() {
 }
 
 #[tokio::test]
-async fn health_and_readiness_say_whether_calls_are_served() {
+async fn health_and_readiness_report_whether_calls_are_served() {
     let system = Setup::shipped().start().await;
     let mut health = HealthClient::new(system.channel().await);
     for service in ["", "openskill.v1.SkillService"] {
@@ -209,7 +209,7 @@ async fn health_and_readiness_say_whether_calls_are_served() {
 }
 
 #[tokio::test]
-async fn reflection_shows_the_services_that_are_served_and_no_others() {
+async fn reflection_lists_exactly_the_services_that_are_served() {
     use tonic_reflection::pb::v1::server_reflection_client::ServerReflectionClient;
     use tonic_reflection::pb::v1::server_reflection_request::MessageRequest;
     use tonic_reflection::pb::v1::server_reflection_response::MessageResponse;
@@ -236,7 +236,7 @@ async fn reflection_shows_the_services_that_are_served_and_no_others() {
 }
 
 #[tokio::test]
-async fn swagger_ui_and_its_document_come_from_the_binary_alone() {
+async fn swagger_ui_needs_nothing_but_the_binary() {
     let system = Setup::shipped().start().await;
     let page = system.get("/docs/").await;
     let html = String::from_utf8_lossy(&page.body).into_owned();

@@ -32,7 +32,7 @@ async fn list(system: &System) -> Vec<Circuit> {
 }
 
 #[tokio::test]
-async fn three_failures_in_a_row_close_a_skill_to_its_session_and_to_no_other() {
+async fn three_consecutive_failures_open_the_circuit_of_that_session_only() {
     let system = Setup::up().start().await;
     fail(&system, "one", 2).await;
     assert!(call(&system, "one", "moody", json!({})).await.success, "a success in between");
@@ -48,7 +48,7 @@ async fn three_failures_in_a_row_close_a_skill_to_its_session_and_to_no_other() 
 }
 
 #[tokio::test]
-async fn an_open_circuit_takes_the_tool_out_of_the_sessions_list_and_says_when_it_is_back() {
+async fn an_open_circuit_hides_the_tool_from_its_session_and_tells_when_to_retry() {
     let system = Setup::up().start().await;
     fail(&system, "one", 3).await;
     let exported = tools(&system, "one").await;
@@ -63,7 +63,7 @@ async fn an_open_circuit_takes_the_tool_out_of_the_sessions_list_and_says_when_i
 }
 
 #[tokio::test]
-async fn what_is_not_the_skills_fault_never_counts() {
+async fn failures_that_are_not_the_skills_fault_never_open_a_circuit() {
     let system = Setup::up().start().await;
     for _ in 0..4 {
         let result = call(&system, "one", "in_fail", json!({"code": "NOT_FOUND"})).await;
@@ -85,7 +85,7 @@ async fn what_is_not_the_skills_fault_never_counts() {
 }
 
 #[tokio::test]
-async fn after_the_recovery_time_one_call_tries_and_decides() {
+async fn after_the_recovery_timeout_one_half_open_probe_decides() {
     let system = Setup::up().start().await;
     let touchy = async |fails: bool| {
         let input = if fails { json!({"code": "EXECUTION_ERROR"}) } else { json!({"code": "NOT_FOUND"}) };
@@ -105,7 +105,7 @@ async fn after_the_recovery_time_one_call_tries_and_decides() {
 }
 
 #[tokio::test]
-async fn a_probe_that_succeeds_closes_it_and_no_second_call_is_let_through_meanwhile() {
+async fn a_successful_probe_closes_the_circuit_and_only_one_probe_runs() {
     let system = Setup::up().start().await;
     let moody = async |input| call(&system, "one", "moody_once", input).await;
     assert_eq!(code(&moody(json!({"fail": true})).await), "EXECUTION_ERROR");
@@ -121,7 +121,7 @@ async fn a_probe_that_succeeds_closes_it_and_no_second_call_is_let_through_meanw
 }
 
 #[tokio::test]
-async fn too_many_failures_of_all_callers_close_a_skill_to_all_until_an_operator_or_a_probe_says_otherwise() {
+async fn a_high_failure_rate_opens_the_skills_circuit_until_a_reset_or_a_probe() {
     let system = Setup::up().with("OPENSKILL_CIRCUIT_MINIMUM_CALLS", 6).start().await;
     for number in 0..3 {
         assert!(call(&system, "", "moody", json!({})).await.success);
@@ -141,7 +141,7 @@ async fn too_many_failures_of_all_callers_close_a_skill_to_all_until_an_operator
 }
 
 #[tokio::test]
-async fn a_watcher_hears_of_its_own_sessions_circuits_and_of_the_skills() {
+async fn a_watcher_sees_the_circuits_of_its_session_and_of_skills() {
     let system = Setup::up().start().await;
     fail(&system, "before", 3).await;
     let watch = async |session: &str| {

@@ -33,7 +33,7 @@ async fn at(system: &System, arguments: &[&str]) -> Ran {
 }
 
 #[tokio::test]
-async fn invoke_reads_arguments_by_the_schema_and_prints_the_data() {
+async fn invoke_reads_arguments_by_schema_and_prints_the_data() {
     let system = Setup::shipped().start().await;
     let ran = at(&system, &["invoke", "echo", "text=5"]).await;
     assert_eq!((ran.code, ran.out.as_str()), (0, "{\n  \"echoed\": \"5\"\n}\n"));
@@ -49,7 +49,7 @@ async fn invoke_reads_arguments_by_the_schema_and_prints_the_data() {
 }
 
 #[tokio::test]
-async fn exit_codes_tell_what_kind_of_trouble_it_is() {
+async fn exit_codes_tell_kinds_of_failure_apart() {
     let system = Setup::shipped().start().await;
     let ran = at(&system, &["invoke", "echo", "txt=hello"]).await;
     assert_eq!(ran.code, 1);
@@ -82,7 +82,7 @@ async fn skills_are_listed_as_a_table_or_as_json() {
 }
 
 #[tokio::test]
-async fn config_shows_each_value_with_its_source_and_every_problem() {
+async fn config_shows_the_source_of_each_value_and_every_problem() {
     let ran = run(&["config"], &[("OPENSKILL_TIMEOUT_MS", "500")]).await;
     assert_eq!(ran.code, 0);
     let line = ran.out.lines().find(|line| line.starts_with("OPENSKILL_TIMEOUT_MS")).unwrap();
@@ -97,14 +97,14 @@ async fn config_shows_each_value_with_its_source_and_every_problem() {
 }
 
 #[tokio::test]
-async fn the_reference_in_the_docs_is_the_one_the_binary_prints() {
+async fn the_documented_configuration_reference_is_current() {
     let printed = run(&["config", "--reference"], &[]).await.out;
     let page = std::fs::read_to_string(repository().join("docs/configuration.md")).unwrap();
     assert!(page.contains(&printed), "docs/configuration.md is out of date: paste `openskill config --reference`");
 }
 
 #[tokio::test]
-async fn check_tells_a_bad_manifest_a_failing_example_and_a_missing_skill_apart() {
+async fn check_distinguishes_a_bad_manifest_a_failing_example_and_a_missing_skill() {
     let folder = openskill_tests::folder::Folder::new();
     let manifest = |id: &str, more: &str| format!("id: {id}\ntype: inproc\nentry: echo\n{more}");
     folder.write("good.yaml", manifest("good", "examples: [{name: it echoes, input: {a: 1}, data: {a: 1}}]\n"));
@@ -124,7 +124,7 @@ async fn check_tells_a_bad_manifest_a_failing_example_and_a_missing_skill_apart(
 }
 
 #[tokio::test]
-async fn make_up_builds_starts_and_says_what_to_try_next() {
+async fn make_up_builds_starts_and_suggests_what_to_try() {
     let _turn = beside_others();
     let mut make = Command::new("make")
         .args(["up", "PROFILE=dev", "WORKERS=1"])

@@ -8,7 +8,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use openskill_tests::alone::beside_others;
-use openskill_tests::free;
+use openskill_tests::port::Port;
+use openskill_tests::require::{Need, skip};
 use openskill_tests::rest;
 use openskill_tests::wait::until;
 use openskill_tests::{binary, repository};
@@ -20,13 +21,12 @@ const NOT_AVAILABLE: i32 = 3;
 /// A project of its own, taken down at the end.
 struct Project {
     name: String,
-    port: u16,
+    port: Port,
 }
 
 impl Project {
     fn new() -> Self {
-        let port = free::address().port();
-        Self { name: format!("openskilltest{}", std::process::id()), port }
+        Self { name: format!("openskilltest{}", std::process::id()), port: Port::reserve() }
     }
 
     async fn compose(&self, arguments: &[&str]) -> Output {
@@ -34,7 +34,7 @@ impl Project {
             .args(arguments)
             .env("COMPOSE_PROJECT_NAME", &self.name)
             .env("OPENSKILL_TAG", &self.name)
-            .env("OPENSKILL_PORT", self.port.to_string())
+            .env("OPENSKILL_PORT", self.port.number().to_string())
             .env("OPENSKILL_BINARY", binary())
             .env("WORKERS", "1")
             .stdin(Stdio::null())
@@ -47,14 +47,12 @@ impl Project {
     }
 
     async fn echo(&self) -> rest::Answer {
-        let address = ([127, 0, 0, 1], self.port).into();
         let body = json!({"input": {"text": "hello"}}).to_string();
-        rest::send(address, http::Method::POST, "/skills/echo:invoke", &[], body).await
+        rest::send(self.port.address(), http::Method::POST, "/skills/echo:invoke", &[], body).await
     }
 
     async fn workers_up(&self) -> u64 {
-        let address = ([127, 0, 0, 1], self.port).into();
-        let answer = rest::send(address, http::Method::GET, "/readyz", &[], "").await;
+        let answer = rest::send(self.port.address(), http::Method::GET, "/readyz", &[], "").await;
         answer.json()["workers"]["up"].as_u64().unwrap_or_default()
     }
 
@@ -92,17 +90,16 @@ async fn engine() -> Result<(), String> {
 }
 
 #[tokio::test]
-async fn compose_comes_up_scales_up_and_down_and_loses_no_call() {
+async fn scaling_workers_with_compose_loses_no_call() {
     let _turn = beside_others();
     if let Err(reason) = engine().await {
-        eprintln!(
-            "SKIPPED: no container engine here ({reason}); install one: apt-get install docker.io docker-compose"
-        );
+        skip(Need::Docker, &format!("no container engine answers ({reason}); install one: apt-get install docker.io"));
         return;
     }
     let project = Arc::new(Project::new());
-    if project.compose(&["up"]).await.status.code() == Some(NOT_AVAILABLE) {
-        eprintln!("SKIPPED: no compose here; install one: apt-get install docker-compose");
+    let up = project.compose(&["up"]).await;
+    if up.status.code() == Some(NOT_AVAILABLE) {
+        skip(Need::Compose, String::from_utf8_lossy(&up.stderr).trim());
         return;
     }
     project.wait_for(1).await;

@@ -250,7 +250,7 @@ esac
 "#;
 
 #[tokio::test]
-async fn a_success_has_its_data_and_says_who_ran_it() {
+async fn a_success_has_data_and_names_its_runner() {
     let stage = Stage::start().await;
     let system = &stage.system;
     for (runner, call) in stage.asked(Echo) {
@@ -265,7 +265,7 @@ async fn a_success_has_its_data_and_says_who_ran_it() {
 }
 
 #[tokio::test]
-async fn the_trace_reaches_the_skill_and_the_secrets_of_the_host_do_not() {
+async fn the_skill_sees_the_trace_but_no_secret_of_the_host() {
     let stage = Stage::start().await;
     let system = &stage.system;
     for (runner, call) in stage.asked(Echo).filter(|(runner, _)| !runner.starts_with("inproc")) {
@@ -292,7 +292,7 @@ async fn a_bare_value_is_the_data() {
 }
 
 #[tokio::test]
-async fn a_failure_keeps_its_code_and_its_blame() {
+async fn a_failure_keeps_its_code_and_blame() {
     let stage = Stage::start().await;
     let system = &stage.system;
     for (runner, call) in stage.asked(Refuse) {
@@ -304,7 +304,7 @@ async fn a_failure_keeps_its_code_and_its_blame() {
 }
 
 #[tokio::test]
-async fn an_answer_that_is_none_is_the_skills_fault() {
+async fn invalid_output_is_the_skills_fault() {
     let stage = Stage::start().await;
     let system = &stage.system;
     for (runner, call) in stage.asked(Bad) {
@@ -319,7 +319,7 @@ async fn an_answer_that_is_none_is_the_skills_fault() {
 }
 
 #[tokio::test]
-async fn progress_and_parts_come_before_the_result() {
+async fn progress_and_partial_results_precede_the_result() {
     let stage = Stage::start().await;
     let system = &stage.system;
     for (runner, call) in stage.asked(Events) {
@@ -337,7 +337,7 @@ async fn progress_and_parts_come_before_the_result() {
 }
 
 #[tokio::test]
-async fn a_deadline_ends_the_run_in_time_and_the_next_is_fine() {
+async fn a_call_past_its_deadline_ends_in_time_and_the_next_call_succeeds() {
     let _alone = alone();
     let stage = Stage::with_one_place().await;
     let system = &stage.system;
@@ -353,7 +353,7 @@ async fn a_deadline_ends_the_run_in_time_and_the_next_is_fine() {
 }
 
 #[tokio::test]
-async fn a_client_that_goes_away_frees_the_place() {
+async fn a_client_that_disconnects_frees_its_slot() {
     let stage = Stage::with_one_place().await;
     let system = &stage.system;
     for (runner, call) in stage.asked(Slow) {
@@ -369,7 +369,7 @@ async fn a_client_that_goes_away_frees_the_place() {
 }
 
 #[tokio::test]
-async fn an_answer_without_end_is_cut_off() {
+async fn endless_output_is_cut_off() {
     let stage = Stage::start().await;
     let system = &stage.system;
     for (runner, call) in stage.asked(Huge) {
@@ -380,7 +380,7 @@ async fn an_answer_without_end_is_cut_off() {
 }
 
 #[tokio::test]
-async fn a_process_that_is_left_behind_is_ended_and_told_of() {
+async fn a_leftover_process_is_killed_and_reported() {
     let stage = Stage::start().await;
     let system = &stage.system;
     for (number, (runner, call)) in stage.asked(Tree).enumerate() {
@@ -393,7 +393,7 @@ async fn a_process_that_is_left_behind_is_ended_and_told_of() {
 }
 
 #[tokio::test]
-async fn calls_that_wait_for_a_place_end_at_their_deadline_too() {
+async fn queued_calls_end_at_their_deadline() {
     let Stage { system, .. } = Stage::with_one_place().await;
     let mut client = system.skills().await;
     let first = tokio::spawn(async move { client.invoke(request("in_wait", json!({"ms": 3000}))).await });

@@ -8,7 +8,7 @@ use openskill_proto::v1::{ExecuteRequest, InvokeRequest};
 use openskill_tests::alone::alone;
 use openskill_tests::containers::{Image, docker, gone, labelled, of_skill};
 use openskill_tests::folder::Folder;
-use openskill_tests::free;
+use openskill_tests::port::Port;
 use openskill_tests::processes;
 use openskill_tests::system::{PATIENCE, Setup, System, code, data, request};
 use openskill_tests::wait::{until, until_true};
@@ -40,7 +40,7 @@ async fn call(system: &System, skill: &str, input: Value, timeout_ms: u32) -> op
 }
 
 #[tokio::test]
-async fn arguments_go_in_by_stdin_alone_and_the_answer_comes_out() {
+async fn arguments_arrive_on_stdin_only_and_the_answer_comes_back() {
     let Some(image) = Image::or_skip() else { return };
     let (echo, fails, silent) = (own("echo"), own("fails"), own("silent"));
     let manifests = [
@@ -62,7 +62,7 @@ async fn arguments_go_in_by_stdin_alone_and_the_answer_comes_out() {
 }
 
 #[tokio::test]
-async fn a_container_can_change_nothing_reach_nothing_and_is_nobody() {
+async fn a_container_is_read_only_offline_and_unprivileged() {
     let Some(image) = Image::or_skip() else { return };
     let looks = own("looks");
     let script = r#"
@@ -94,7 +94,7 @@ async fn a_container_can_change_nothing_reach_nothing_and_is_nobody() {
 }
 
 #[tokio::test]
-async fn the_root_is_seen_only_when_the_manifest_mounts_it() {
+async fn the_allowed_root_is_visible_only_if_the_manifest_mounts_it() {
     let Some(image) = Image::or_skip() else { return };
     let folder = Folder::new();
     folder.write("root/hello.txt", "\"hello\"");
@@ -113,7 +113,7 @@ async fn the_root_is_seen_only_when_the_manifest_mounts_it() {
 }
 
 #[tokio::test]
-async fn a_container_sees_its_call_and_no_secret() {
+async fn a_container_sees_its_call_but_no_secret() {
     let Some(image) = Image::or_skip() else { return };
     let reveals = own("reveals");
     let script = "printf '['; env | while IFS= read -r line; do printf '\"%s\",' \"$line\"; done; printf '0]'";
@@ -148,7 +148,7 @@ async fn a_container_sees_its_call_and_no_secret() {
 }
 
 #[tokio::test]
-async fn what_wants_too_much_is_ended_and_said_to_be() {
+async fn a_container_over_its_limits_is_killed_and_reported() {
     let Some(image) = Image::or_skip() else { return };
     let (memory, forks) = (own("memory"), own("forks"));
     let (floods, shouts) = (own("floods"), own("shouts"));
@@ -176,7 +176,7 @@ async fn what_wants_too_much_is_ended_and_said_to_be() {
 }
 
 #[tokio::test]
-async fn the_deadline_and_a_caller_who_leaves_remove_the_container() {
+async fn a_deadline_and_a_cancellation_both_remove_the_container() {
     let Some(image) = Image::or_skip() else { return };
     let slow = own("slow");
     let (system, _folder) = serve(&[image.skill(&slow, "trap '' TERM INT HUP; sleep 100", "")]).await;
@@ -226,7 +226,7 @@ async fn fifty_calls_leave_nothing_behind() {
 }
 
 #[tokio::test]
-async fn a_container_that_waited_shares_nothing_with_the_call_before() {
+async fn a_warm_container_shares_nothing_with_the_previous_call() {
     let Some(image) = Image::or_skip() else { return };
     let leaves = own("leaves");
     // It leaves a file and a process, and says how many it found. The process holds the output open.
@@ -250,14 +250,14 @@ fn runs(container: &str) -> bool {
 }
 
 #[tokio::test]
-async fn a_killed_workers_containers_are_gone_in_time_though_nobody_takes_its_place() {
+async fn containers_of_a_killed_worker_are_removed_without_a_new_worker() {
     let _alone = alone();
     let Some(image) = Image::or_skip() else { return };
     let slow = own("orphan");
     let folder = Folder::new();
     folder.write("slow.yaml", image.skill(&slow, "sleep 100", ""));
-    let port = free::address().port();
-    let (listen, skills) = (format!("127.0.0.1:{port}"), folder.path().display().to_string());
+    let port = Port::reserve();
+    let (listen, skills) = (port.address().to_string(), folder.path().display().to_string());
     let worker = Setup::command(&["worker", "--listen", &listen, "--skills-dir", &skills]).spawn();
     let channel = tonic::transport::Endpoint::from_shared(format!("http://{listen}")).unwrap();
     let channel = until("it listens", PATIENCE, || async { channel.connect().await.ok() }).await;
@@ -285,7 +285,7 @@ async fn a_killed_workers_containers_are_gone_in_time_though_nobody_takes_its_pl
 }
 
 #[tokio::test]
-async fn under_up_a_killed_workers_sentinel_is_spared_and_a_signal_to_all_does_not_stop_it() {
+async fn the_sentinel_of_a_killed_worker_survives_signals_and_finishes_its_work() {
     let _alone = alone();
     let Some(image) = Image::or_skip() else { return };
     let slow = own("orphan_up");
@@ -309,7 +309,7 @@ async fn under_up_a_killed_workers_sentinel_is_spared_and_a_signal_to_all_does_n
 }
 
 #[tokio::test]
-async fn a_new_worker_removes_what_a_dead_one_left_and_nothing_of_a_living_one() {
+async fn a_new_worker_removes_containers_of_dead_workers_only() {
     let Some(image) = Image::or_skip() else { return };
     let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap().trim().to_owned();
     let namespace = std::fs::read_link("/proc/self/ns/pid").unwrap().display().to_string();
@@ -334,7 +334,7 @@ async fn a_new_worker_removes_what_a_dead_one_left_and_nothing_of_a_living_one()
 }
 
 #[tokio::test]
-async fn without_an_engine_a_skill_is_unavailable_and_comes_with_it() {
+async fn a_docker_skill_is_available_exactly_while_the_engine_is() {
     let folder = Folder::new();
     let socket = folder.path().join("engine.sock");
     let image = Image::or_skip();
@@ -384,7 +384,7 @@ async fn without_an_engine_a_skill_is_unavailable_and_comes_with_it() {
 }
 
 #[tokio::test]
-async fn an_image_that_is_a_flag_or_not_pinned_is_refused_when_it_is_read() {
+async fn an_image_that_is_a_flag_or_not_pinned_is_rejected_on_load() {
     let folder = Folder::new();
     for (name, entry) in [("flag", "--privileged"), ("tag", "debian:latest"), ("path", "../etc")] {
         folder.write(&format!("{name}.yaml"), format!("id: {name}\ntype: docker\nentry: '{entry}'\n"));

@@ -25,7 +25,7 @@ async fn start(folder: &Folder) -> System {
 }
 
 #[tokio::test]
-async fn a_value_is_one_element_whatever_is_in_it() {
+async fn every_value_is_exactly_one_command_line_element() {
     let folder = Folder::new();
     let system = start(&folder).await;
     let odd = "$(id) ; rm -rf / | `x` && *";
@@ -36,7 +36,7 @@ async fn a_value_is_one_element_whatever_is_in_it() {
 }
 
 #[tokio::test]
-async fn a_value_can_not_become_an_option() {
+async fn a_value_cannot_become_an_option() {
     let folder = Folder::new();
     let system = start(&folder).await;
     for path in [json!("--exec=sh"), json!("-rf"), json!(["ok", "-x"])] {
@@ -49,7 +49,7 @@ async fn a_value_can_not_become_an_option() {
 }
 
 #[tokio::test]
-async fn a_flood_on_stderr_is_kept_to_its_end_and_harms_nobody() {
+async fn a_flood_on_stderr_is_truncated_to_its_end() {
     let folder = Folder::new();
     folder.write("floods.py", "import sys\nfor _ in range(500):\n    sys.stderr.write('x' * 100_000)\nprint(1)\n");
     let system = start(&folder).await;
@@ -61,7 +61,7 @@ async fn a_flood_on_stderr_is_kept_to_its_end_and_harms_nobody() {
 }
 
 #[tokio::test]
-async fn a_program_that_is_not_there_or_not_executable_is_unavailable_and_says_why() {
+async fn a_missing_or_not_executable_program_makes_the_skill_unavailable() {
     let folder = Folder::new();
     folder.write("plain.sh", "#!/bin/sh\necho 1\n");
     folder.write("plain.yaml", "id: plain\ntype: cli\nruntime: exec\nentry: plain.sh\n");

@@ -36,67 +36,67 @@ async fn next_call_is_fine(system: &System) {
 }
 
 #[tokio::test]
-async fn one_that_prints_nothing() {
+async fn a_skill_that_prints_nothing() {
     survives("prints_nothing", "EXECUTION_ERROR", "nothing").await;
 }
 
 #[tokio::test]
-async fn one_that_prints_two_documents() {
+async fn a_skill_that_prints_two_documents() {
     survives("prints_twice", "EXECUTION_ERROR", "more than one").await;
 }
 
 #[tokio::test]
-async fn one_that_prints_fifty_megabytes() {
+async fn a_skill_that_prints_fifty_megabytes() {
     survives("prints_much", "OUTPUT_TOO_LARGE", "bytes").await;
 }
 
 #[tokio::test]
-async fn one_that_exits_one_with_valid_json() {
+async fn a_skill_that_exits_with_one_after_valid_json() {
     survives("exits_one", "EXECUTION_ERROR", "exit code was 1").await;
 }
 
 #[tokio::test]
-async fn one_that_dies_half_way() {
+async fn a_skill_that_is_killed_half_way() {
     survives("dies_half_way", "EXECUTION_ERROR", "SIGKILL").await;
 }
 
 #[tokio::test]
-async fn one_that_writes_what_is_not_utf8() {
+async fn a_skill_that_prints_invalid_utf8() {
     survives("writes_bytes", "EXECUTION_ERROR", "UTF-8").await;
 }
 
 #[tokio::test]
-async fn one_that_never_ends() {
+async fn a_skill_that_never_ends() {
     survives("never_ends", "TIMEOUT", "deadline").await;
 }
 
 #[tokio::test]
-async fn one_that_ignores_every_polite_signal() {
+async fn a_skill_that_ignores_sigterm() {
     survives("ignores_sigterm", "TIMEOUT", "deadline").await;
 }
 
 #[tokio::test]
-async fn one_that_leaves_a_daemon_which_holds_its_stdout() {
+async fn a_skill_whose_daemon_holds_stdout_open() {
     survives("leaves_daemon", "EXECUTION_ERROR", "1 process").await;
 }
 
 #[tokio::test]
-async fn one_whose_daemons_fork_on_while_it_hangs() {
+async fn a_skill_whose_daemons_keep_forking_while_it_hangs() {
     survives("daemon_then_hangs", "TIMEOUT", "deadline").await;
 }
 
 #[tokio::test]
-async fn one_that_kills_what_watches_over_it() {
+async fn a_skill_that_kills_its_supervisor() {
     survives("kills_parent", "EXECUTION_ERROR", "supervised").await;
 }
 
 #[tokio::test]
-async fn one_whose_daemon_plays_the_workers_sentinel() {
+async fn a_skill_whose_daemon_impersonates_the_sentinel() {
     survives("plays_sentinel", "EXECUTION_ERROR", "supervised").await;
 }
 
 #[tokio::test]
-async fn one_that_stops_what_watches_over_it() {
+async fn a_skill_that_stops_its_supervisor() {
     survives("stops_parent", "TIMEOUT", "deadline").await;
 }
 
@@ -117,17 +117,17 @@ async fn is_survived_by_up(skill: &str) {
 }
 
 #[tokio::test]
-async fn one_that_kills_its_worker_and_what_watches_over_it() {
+async fn a_skill_that_kills_its_worker_and_supervisor() {
     is_survived_by_up("kills_worker_and_parent").await;
 }
 
 #[tokio::test]
-async fn one_that_stops_its_worker() {
+async fn a_skill_that_stops_its_worker() {
     is_survived_by_up("stops_worker").await;
 }
 
 #[tokio::test]
-async fn one_that_raises_tells_the_log_and_not_the_caller() {
+async fn a_traceback_goes_to_the_log_and_not_to_the_caller() {
     survives("raises", "EXECUTION_ERROR", "nothing on stdout").await;
     let system = Setup::up().with("OPENSKILL_LOG_FORMAT", "json").start().await;
     let result = system.invoke(request("raises", json!({}))).await;
@@ -139,7 +139,7 @@ async fn one_that_raises_tells_the_log_and_not_the_caller() {
 }
 
 #[tokio::test]
-async fn a_skill_sees_only_what_it_is_given() {
+async fn a_skill_sees_only_its_own_environment_and_descriptors() {
     let system = Setup::up().with("SECRET_OF_THE_HOST", "x").with("SHOWN_TO_SKILL", "yes").start().await;
     let call = InvokeRequest { session_id: "s1".to_owned(), ..request("reveals", json!({"a": 1})) };
     let result = system.invoke(call).await;
@@ -176,7 +176,7 @@ async fn a_skill_sees_only_what_it_is_given() {
 }
 
 #[tokio::test]
-async fn a_client_that_goes_away_ends_the_skill() {
+async fn a_client_that_disconnects_cancels_the_skill() {
     let system = Setup::up().start().await;
     let call_id = format!("cancelled-{}", std::process::id());
     let call = InvokeRequest { call_id: call_id.clone(), ..request("daemon_then_hangs", json!({})) };
@@ -193,7 +193,7 @@ async fn a_client_that_goes_away_ends_the_skill() {
 }
 
 #[tokio::test]
-async fn after_all_of_them_the_worker_has_no_more_open_than_before() {
+async fn hostile_skills_leak_no_descriptor_and_no_process() {
     // What is kept warm between calls goes as soon as it may.
     let system = Setup::up().flag("--workers", 1).with("OPENSKILL_IDLE_MS", 100).start().await;
     let [worker] = system.worker_pids()[..] else { panic!("one worker") };

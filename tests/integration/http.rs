@@ -7,7 +7,7 @@ use futures_util::StreamExt as _;
 use openskill_proto::v1::{Blame, InvokeRequest, SkillResult, invoke_event::Event, skill_error::More};
 use openskill_tests::backend::{Backend, Reply, Seen};
 use openskill_tests::folder::Folder;
-use openskill_tests::free;
+use openskill_tests::port::Port;
 use openskill_tests::system::{PATIENCE, Setup, System, code, data, request};
 use openskill_tests::wait::{until, until_true};
 use serde_json::{Value, json};
@@ -77,7 +77,7 @@ fn echo(seen: &Seen) -> Reply {
 }
 
 #[tokio::test]
-async fn a_call_is_sent_as_its_manifest_says() {
+async fn a_request_follows_its_manifest() {
     let backend = Backend::start(echo).await;
     let system = system(
         &backend,
@@ -104,7 +104,7 @@ async fn a_call_is_sent_as_its_manifest_says() {
 }
 
 #[tokio::test]
-async fn no_argument_leaves_its_place() {
+async fn an_argument_cannot_change_other_parts_of_the_request() {
     let backend = Backend::start(echo).await;
     let system = system(
         &backend,
@@ -165,7 +165,7 @@ async fn each_status_has_its_code() {
 }
 
 #[tokio::test]
-async fn a_server_may_answer_with_a_normalized_result() {
+async fn a_server_may_return_a_normalized_result() {
     let backend = Backend::start(|seen| match seen.path() {
         "/good" => Reply::json(200, &json!({"success": true, "data": {"n": 1}, "text": "one"})),
         "/bad" => Reply::json(
@@ -188,7 +188,7 @@ async fn a_server_may_answer_with_a_normalized_result() {
 }
 
 #[tokio::test]
-async fn every_kind_of_body_becomes_data_or_is_refused() {
+async fn every_kind_of_body_becomes_data_or_an_error() {
     let backend = Backend::start(|seen| match seen.path() {
         "/text" => Reply::new(200, "text/plain; charset=utf-8", "hällo"),
         "/empty" => Reply::new(200, "application/json", ""),
@@ -231,7 +231,7 @@ async fn every_kind_of_body_becomes_data_or_is_refused() {
 }
 
 #[tokio::test]
-async fn a_body_without_an_announced_length_is_bounded_too() {
+async fn a_body_without_content_length_is_bounded() {
     let piece = Bytes::from(vec![b'1'; 1024 * 1024]);
     let backend =
         Backend::start(move |_| Reply::pieces("text/plain", futures_util::stream::repeat(piece.clone()).boxed())).await;
@@ -257,7 +257,7 @@ async fn a_deadline_closes_the_connection() {
 }
 
 #[tokio::test]
-async fn connections_are_used_again() {
+async fn connections_are_reused() {
     let backend = Backend::start(echo).await;
     let system = system(&backend, &[("post", "/", "ALLOW"), ("other", "/other", "ALLOW")]).await;
     for _ in 0..20 {
@@ -268,7 +268,7 @@ async fn connections_are_used_again() {
 }
 
 #[tokio::test]
-async fn the_trace_context_arrives() {
+async fn the_trace_context_is_propagated() {
     let backend = Backend::start(echo).await;
     let system = system(&backend, &[("post", "/", "ALLOW")]).await;
     let trace = "4bf92f3577b34da6a3ce929d0e0e4736";
@@ -330,7 +330,7 @@ async fn partials(system: &System, skill: &str) -> (Vec<Value>, usize, Value) {
 }
 
 #[tokio::test]
-async fn a_stream_is_passed_on_while_it_comes() {
+async fn a_stream_is_relayed_as_it_arrives() {
     let (sender, receiver) = tokio::sync::watch::channel(false);
     let backend = Backend::start(move |_| {
         let mut receiver = receiver.clone();
@@ -360,7 +360,7 @@ async fn a_stream_is_passed_on_while_it_comes() {
 }
 
 #[tokio::test]
-async fn a_secret_is_sent_and_never_comes_back() {
+async fn a_secret_is_sent_but_never_returned() {
     let backend = Backend::start(|seen| {
         let echoed =
             json!({"message": format!("bad {}", seen.header("authorization")), "target": seen.target, SECRET: 1});
@@ -397,7 +397,7 @@ async fn a_secret_is_sent_and_never_comes_back() {
 }
 
 #[tokio::test]
-async fn a_skill_without_its_secret_says_which_it_lacks() {
+async fn a_skill_without_its_secret_names_the_missing_variable() {
     let folder = Folder::new();
     folder.write(
         "needs.yaml",
@@ -414,7 +414,7 @@ async fn a_skill_without_its_secret_says_which_it_lacks() {
 }
 
 #[tokio::test]
-async fn nothing_on_this_machine_is_reached_unless_the_manifest_says_so() {
+async fn local_addresses_are_refused_unless_the_manifest_allows_them() {
     let backend = Backend::start(echo).await;
     let system = system(
         &backend,
@@ -443,8 +443,9 @@ async fn nothing_on_this_machine_is_reached_unless_the_manifest_says_so() {
 }
 
 #[tokio::test]
-async fn a_server_that_is_not_there_is_a_network_error() {
-    let closed = free::address().port();
+async fn an_unreachable_server_is_a_network_error() {
+    let port = Port::reserve();
+    let closed = port.number();
     let backend = Backend::start(echo).await;
     let gone = format!("http://127.0.0.1:{closed}/");
     let allow = format!("allow: ['127.0.0.1:{closed}']");

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use openskill_tests::fixtures;
 use openskill_tests::folder::Folder;
+use openskill_tests::require::{Need, skip};
 use openskill_tests::system::{PATIENCE, Setup, System, code, data, request};
 use openskill_tests::wait::until;
 use serde_json::{Value, json};
@@ -125,11 +126,11 @@ strange = Strange()
 "#;
 
 #[tokio::test]
-async fn on_each_python_that_is_here_no_state_crosses_from_fork_to_fork() {
+async fn no_state_leaks_between_forks_on_any_installed_python() {
     let interpreters = interpreters();
     assert!(!interpreters.is_empty(), "there is no Python on the PATH");
     if interpreters.keys().all(|(version, _)| *version < HAS_IMMORTAL) {
-        eprintln!("SKIPPED: objects that are never counted; install Python 3.12 or later beside the one that is here");
+        skip(Need::Python, "immortal objects need Python 3.12 or newer; install it beside the one that is here");
     }
     let folder = Folder::new();
     folder.write("collects.py", SCRIPT);

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use openskill_proto::v1::InvokeRequest;
 use openskill_tests::folder::Folder;
+use openskill_tests::require::{Need, skip};
 use openskill_tests::system::{PATIENCE, Setup, System, code, data, request};
 use openskill_tests::wait::until_true;
 use openskill_tests::{binary, processes};
@@ -105,14 +106,14 @@ async fn machine() -> HashMap<String, String> {
     found["machine"].as_array().unwrap().iter().map(|it| (text(&it["topic"]), text(&it["status"]))).collect()
 }
 
-/// Whether all of the jail can be had here. If not, says which test is skipped.
-async fn whole_jail(test: &str) -> bool {
+/// Whether this machine has everything that the jail uses. If not, the test is skipped.
+async fn whole_jail() -> bool {
     let found = machine().await;
     let is_ok = |topic: &str| found.get(topic).is_some_and(|it| it == "ok");
     let whole = ["files", "system calls", "network", "signals"].into_iter().all(is_ok);
     let as_root = rustix::process::geteuid().is_root();
     if !whole || !as_root {
-        eprintln!("skipped: {test}: needs root and a kernel with all of the jail; `openskill doctor` says {found:?}");
+        skip(Need::Jail, &format!("the whole jail needs root and a recent kernel; `openskill doctor` says {found:?}"));
     }
     whole && as_root
 }
@@ -124,8 +125,8 @@ fn capabilities(status: &Value, set: &str) -> u64 {
 const DAC_OVERRIDE: u64 = 1 << 1;
 
 #[tokio::test]
-async fn a_skill_has_a_user_of_its_own_and_next_to_no_capability() {
-    if !whole_jail("a user of its own").await {
+async fn a_skill_has_its_own_user_and_almost_no_capabilities() {
+    if !whole_jail().await {
         return;
     }
     let stage = Stage::with(&[("attacks", "")]).await;
@@ -145,9 +146,9 @@ async fn a_skill_has_a_user_of_its_own_and_next_to_no_capability() {
 }
 
 #[tokio::test]
-async fn a_user_that_reaches_all_it_needs_has_no_capability_at_all() {
+async fn a_skill_whose_user_reaches_its_files_has_no_capabilities() {
     let python = Path::new("/usr/bin/python3");
-    if !python.exists() || !whole_jail("a user that reaches all").await {
+    if !python.exists() || !whole_jail().await {
         return;
     }
     let (folder, uid) = (write_skills(&[("attacks", "")]), new_user());
@@ -165,7 +166,7 @@ async fn a_user_that_reaches_all_it_needs_has_no_capability_at_all() {
 }
 
 #[tokio::test]
-async fn ordinary_programs_notice_nothing() {
+async fn ordinary_programs_run_unaffected() {
     let stage = Stage::with(&[("attacks", ""), ("ports", "network: [443]")]).await;
     for skill in ["attacks", "ports"] {
         let own = stage.path("data/own");
@@ -198,8 +199,8 @@ async fn ordinary_programs_notice_nothing() {
 }
 
 #[tokio::test]
-async fn files_of_others_are_out_of_reach() {
-    if !whole_jail("files of others").await {
+async fn foreign_files_are_out_of_reach() {
+    if !whole_jail().await {
         return;
     }
     let stage = Stage::with(&[("attacks", ""), ("narrow", "allowed_root: data/narrow")]).await;
@@ -244,8 +245,8 @@ async fn files_of_others_are_out_of_reach() {
 }
 
 #[tokio::test]
-async fn modes_owners_and_times_of_others_files_do_not_change() {
-    if !whole_jail("modes of others' files").await {
+async fn mode_owner_and_times_of_foreign_files_cannot_change() {
+    if !whole_jail().await {
         return;
     }
     let stage = Stage::with(&[("attacks", "")]).await;
@@ -325,8 +326,8 @@ fn never(stage: &Stage, listeners: &Listeners) -> Vec<(&'static str, Value, &'st
 }
 
 #[tokio::test]
-async fn without_a_word_there_is_no_network() {
-    if !whole_jail("no network").await {
+async fn there_is_no_network_by_default() {
+    if !whole_jail().await {
         return;
     }
     let stage = Stage::with(&[("attacks", "")]).await;
@@ -344,8 +345,8 @@ async fn without_a_word_there_is_no_network() {
 }
 
 #[tokio::test]
-async fn a_list_of_ports_is_exactly_those_by_tcp_alone() {
-    if !whole_jail("a list of ports").await {
+async fn a_port_list_allows_exactly_those_tcp_ports() {
+    if !whole_jail().await {
         return;
     }
     let folder = write_skills(&[]);
@@ -376,7 +377,7 @@ async fn a_list_of_ports_is_exactly_those_by_tcp_alone() {
 }
 
 #[tokio::test]
-async fn the_full_network_is_that_of_the_internet() {
+async fn the_full_network_excludes_local_sockets() {
     let stage = Stage::with(&[("full", "network: full")]).await;
     let listeners = Listeners::at(&stage.folder).await;
     let mut expected = vec![
@@ -384,15 +385,15 @@ async fn the_full_network_is_that_of_the_internet() {
         ("udp", json!(listeners.udp()), "done"),
         ("listen", Value::Null, "done"),
     ];
-    if whole_jail("what the full network leaves out").await {
+    if whole_jail().await {
         expected.extend(never(&stage, &listeners));
     }
     stage.expect("full", &expected).await;
 }
 
 #[tokio::test]
-async fn the_worker_and_its_likes_can_not_be_signalled_traced_or_slowed() {
-    if !whole_jail("signals").await {
+async fn the_worker_cannot_be_signalled_traced_or_reniced() {
+    if !whole_jail().await {
         return;
     }
     let stage = Stage::with(&[("attacks", "")]).await;
@@ -412,8 +413,8 @@ async fn the_worker_and_its_likes_can_not_be_signalled_traced_or_slowed() {
 }
 
 #[tokio::test]
-async fn what_the_kernel_offers_beyond_files_and_sockets_is_refused() {
-    if !whole_jail("system calls").await {
+async fn other_kernel_interfaces_are_refused() {
+    if !whole_jail().await {
         return;
     }
     let stage = Stage::with(&[("attacks", "")]).await;
@@ -449,8 +450,8 @@ async fn what_the_kernel_offers_beyond_files_and_sockets_is_refused() {
 }
 
 #[tokio::test]
-async fn a_fork_bomb_is_bounded_and_gone_after_its_deadline() {
-    if !whole_jail("a fork bomb").await {
+async fn a_fork_bomb_is_bounded_and_reaped_after_its_deadline() {
+    if !whole_jail().await {
         return;
     }
     let stage = Stage::with(&[("attacks", ""), ("bomb", "limits: {processes: 64}")]).await;
@@ -472,7 +473,7 @@ async fn a_fork_bomb_is_bounded_and_gone_after_its_deadline() {
 }
 
 #[tokio::test]
-async fn a_memory_bomb_ends_as_an_error_and_the_worker_lives() {
+async fn a_memory_bomb_fails_and_the_worker_survives() {
     let stage = Stage::with(&[("attacks", ""), ("bomb", "limits: {memory_mb: 256}")]).await;
     let workers = stage.system.worker_pids();
     let result = stage.system.invoke(request("bomb", json!({"bomb": "memory"}))).await;
@@ -482,7 +483,7 @@ async fn a_memory_bomb_ends_as_an_error_and_the_worker_lives() {
 }
 
 #[tokio::test]
-async fn the_folder_for_temporary_files_is_private_and_gone_afterwards() {
+async fn the_temporary_directory_is_private_and_removed_afterwards() {
     let stage = Stage::with(&[("attacks", ""), ("free", "jail: \"off\"")]).await;
     let mut seen = Vec::new();
     for skill in ["attacks", "attacks", "free"] {
@@ -496,7 +497,7 @@ async fn the_folder_for_temporary_files_is_private_and_gone_afterwards() {
 }
 
 #[tokio::test]
-async fn what_a_killed_supervisor_left_is_swept_up() {
+async fn leftovers_of_a_killed_supervisor_are_removed() {
     let stage = Stage::with(&[("free", "jail: \"off\"\nisolation: process")]).await;
     let result = stage.system.invoke(request("free", json!({"bomb": "parent"}))).await;
     assert_eq!(code(&result), "EXECUTION_ERROR", "{result:?}");
@@ -505,7 +506,7 @@ async fn what_a_killed_supervisor_left_is_swept_up() {
 }
 
 #[tokio::test]
-async fn without_a_jail_a_skill_is_what_the_worker_is() {
+async fn without_a_jail_a_skill_has_the_rights_of_the_worker() {
     let stage = Stage::with(&[("free", "jail: \"off\"")]).await;
     let listeners = Listeners::at(&stage.folder).await;
     stage.folder.write("secret", "x");
@@ -537,12 +538,12 @@ async fn without_a_jail_a_skill_is_what_the_worker_is() {
 }
 
 #[tokio::test]
-async fn a_skill_that_requires_more_than_there_is_does_not_run() {
+async fn a_skill_that_requires_an_impossible_jail_does_not_run() {
     let folder = write_skills(&[("strict", "jail: required"), ("attacks", "")]);
     let skills = folder.path().join("skills").display().to_string();
     // Root that may not change users: as in a container whose capabilities were dropped.
     let through = ["setpriv", "--bounding-set", "-setuid,-setgid"];
-    if !whole_jail("a jail that is required").await {
+    if !whole_jail().await {
         return;
     }
     let uid = new_user();
@@ -570,9 +571,13 @@ async fn a_skill_that_requires_more_than_there_is_does_not_run() {
 }
 
 #[tokio::test]
-async fn a_worker_that_is_not_root_keeps_its_own_files_from_skills() {
+async fn an_unprivileged_worker_protects_its_files_from_skills() {
     let python = Path::new("/usr/bin/python3");
-    if !python.exists() || !whole_jail("a worker that is not root").await {
+    if !whole_jail().await {
+        return;
+    }
+    if !python.exists() {
+        skip(Need::Jail, "an unprivileged worker needs /usr/bin/python3");
         return;
     }
     let (folder, uid) = (write_skills(&[("attacks", "jail: required")]), new_user());
@@ -587,7 +592,7 @@ async fn a_worker_that_is_not_root_keeps_its_own_files_from_skills() {
     let through = ["setpriv", "--reuid", &user, "--regid", &user, "--clear-groups"];
     let reached = std::process::Command::new(through[0]).args(&through[1..]).arg(binary()).arg("--version").output();
     if !reached.is_ok_and(|it| it.status.success()) {
-        eprintln!("skipped: a worker that is not root: another user can't start {}", binary().display());
+        skip(Need::Jail, &format!("another user cannot start {}", binary().display()));
         return;
     }
     let setup = setup(&folder, uid).with("OPENSKILL_PYTHON", python.display()).through(&through);

@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 const GONE: Duration = Duration::from_secs(2);
 
 #[tokio::test]
-async fn nothing_of_fifty_calls_of_all_kinds_is_left_two_seconds_later() {
+async fn a_killed_worker_leaves_nothing_of_fifty_calls_after_two_seconds() {
     let _alone = alone();
     let folder = Folder::new();
     let server =

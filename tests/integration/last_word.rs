@@ -18,7 +18,7 @@ async fn with_script(folder: &Folder, script: &str, more: &str) -> System {
 }
 
 #[tokio::test]
-async fn a_script_that_says_it_and_goes_on_ends_its_call_and_is_killed() {
+async fn a_script_that_reports_its_end_and_goes_on_is_killed() {
     let folder = Folder::new();
     let script = r#"
 import os
@@ -41,7 +41,7 @@ time.sleep(3600)
 }
 
 #[tokio::test]
-async fn half_an_event_before_it_does_no_harm() {
+async fn half_an_event_before_the_report_does_no_harm() {
     let folder = Folder::new();
     let script = r#"
 import os
@@ -58,7 +58,7 @@ sys.exit(3)
 }
 
 #[tokio::test]
-async fn a_file_in_the_place_of_its_pipe_is_left_alone() {
+async fn a_file_in_place_of_the_pipe_is_not_written_to() {
     let folder = Folder::new();
     let script = r#"
 import json
@@ -79,7 +79,7 @@ print('"third"')
 }
 
 #[tokio::test]
-async fn a_process_that_let_go_of_all_pipes_is_still_left_behind() {
+async fn a_process_that_closed_all_pipes_still_counts_as_left_over() {
     let folder = Folder::new();
     let script = r#"
 import os
@@ -104,7 +104,7 @@ print('"fourth"')
 }
 
 #[tokio::test]
-async fn a_fork_of_the_script_does_not_speak_for_it() {
+async fn a_fork_of_the_script_cannot_report_its_end() {
     let folder = Folder::new();
     let script = r#"
 import json
@@ -130,7 +130,7 @@ if how == "die":
 }
 
 #[tokio::test]
-async fn what_a_call_held_is_free_for_the_next() {
+async fn a_finished_call_frees_its_slot_for_the_next() {
     let folder = Folder::new();
     let script = r#"
 import fcntl

@@ -23,7 +23,7 @@ fn up(skills: &str) -> Setup {
 }
 
 #[tokio::test]
-async fn a_change_on_disk_is_taken_over_without_a_restart() {
+async fn a_change_on_disk_takes_effect_without_a_restart() {
     let folder = Folder::new();
     let skills = skills_with(&folder, &[("one.py", SCRIPT), ("one.yaml", MANIFEST)]);
     let system = up(&skills).start().await;
@@ -64,7 +64,7 @@ async fn a_bad_manifest_is_reported_with_file_line_and_reason_and_the_others_loa
 }
 
 #[tokio::test]
-async fn a_manifest_that_is_broken_for_a_moment_takes_nothing_away_and_bares_no_script() {
+async fn a_temporarily_broken_manifest_keeps_its_last_good_version() {
     let folder = Folder::new();
     let manifest = MANIFEST.replace("entry: one.py", "entry: hidden.py");
     let skills = skills_with(&folder, &[("hidden.py", SCRIPT), ("one.yaml", &manifest)]);
@@ -81,7 +81,7 @@ async fn a_manifest_that_is_broken_for_a_moment_takes_nothing_away_and_bares_no_
 }
 
 #[tokio::test]
-async fn a_script_below_the_folder_is_found_when_it_comes() {
+async fn a_script_that_appears_later_makes_its_skill_available() {
     let folder = Folder::new();
     let manifest = MANIFEST.replace("entry: one.py", "entry: below/one.py");
     let skills = skills_with(&folder, &[("one.yaml", &manifest)]);
@@ -93,7 +93,7 @@ async fn a_script_below_the_folder_is_found_when_it_comes() {
 }
 
 #[tokio::test]
-async fn a_skill_that_can_not_run_is_listed_with_the_reason_and_answers_with_it() {
+async fn an_unavailable_skill_is_listed_and_answers_with_its_reason() {
     let system = Setup::up().start().await;
     let skill = system.get("/skills/no_such_runner").await.json();
     assert_eq!(skill["status"], "unavailable");
@@ -104,7 +104,7 @@ async fn a_skill_that_can_not_run_is_listed_with_the_reason_and_answers_with_it(
 }
 
 #[tokio::test]
-async fn without_python_its_skills_are_unavailable_and_the_others_run() {
+async fn without_python_only_python_skills_are_unavailable() {
     let system = Setup::up().with("OPENSKILL_PYTHON", "/nonexistent/python").start().await;
     let result = system.invoke(request("hello", json!({}))).await;
     assert_eq!(code(&result), "UNAVAILABLE");
@@ -113,7 +113,7 @@ async fn without_python_its_skills_are_unavailable_and_the_others_run() {
 }
 
 #[tokio::test]
-async fn a_script_without_a_manifest_gets_its_arguments_unchecked() {
+async fn a_script_without_a_manifest_gets_unchecked_arguments() {
     let system = Setup::up().start().await;
     let result = system.invoke(request("hello", json!({"any": ["thing"]}))).await;
     assert_eq!(data(&result), json!({"hello": {"any": ["thing"]}}));

@@ -24,7 +24,7 @@ async fn run(system: &System, calls: Vec<InvokeRequest>) -> HashMap<String, Skil
 }
 
 #[tokio::test]
-async fn a_thousand_calls_come_back_each_once_with_their_own_id_from_both_workers() {
+async fn a_thousand_parallel_calls_return_once_each_with_their_own_id() {
     let system = Setup::shipped().start().await;
     let call = |number: usize| InvokeRequest {
         call_id: format!("call-{number}"),
@@ -44,7 +44,7 @@ async fn a_thousand_calls_come_back_each_once_with_their_own_id_from_both_worker
 }
 
 #[tokio::test]
-async fn results_come_as_they_finish_and_failures_stay_their_own() {
+async fn results_arrive_as_they_finish_and_a_failure_affects_no_other_call() {
     let system = Setup::up().start().await;
     let call = |id: &str, request: InvokeRequest| InvokeRequest { call_id: id.to_owned(), ..request };
     let calls = vec![
@@ -69,7 +69,7 @@ async fn results_come_as_they_finish_and_failures_stay_their_own() {
 }
 
 #[tokio::test]
-async fn a_full_gateway_refuses_at_once_with_a_hint_when_to_come_back_and_a_stream_waits_for_its_own_calls() {
+async fn an_overloaded_gateway_sheds_load_with_a_retry_hint_and_a_stream_gets_backpressure() {
     let system = Setup::up().with("OPENSKILL_MAX_IN_FLIGHT", 1).start().await;
     let call = |id: &str| InvokeRequest { call_id: id.to_owned(), ..request("in_wait", json!({"ms": 400})) };
     let results = run(&system, vec![call("first"), call("second")]).await;

@@ -55,7 +55,7 @@ fn servers(system: &System) -> Vec<i32> {
 }
 
 #[tokio::test]
-async fn tools_are_skills_over_grpc_and_rest() {
+async fn tools_are_callable_as_skills_over_grpc_and_rest() {
     let folder = skills(&[], "");
     let system = start(&folder).await;
     let result = call(&system, "echo", json!({"n": 1})).await;
@@ -79,7 +79,7 @@ async fn tools_are_skills_over_grpc_and_rest() {
 }
 
 #[tokio::test]
-async fn servers_disagree_about_errors_and_all_come_out_right() {
+async fn every_style_of_tool_error_maps_to_the_right_code() {
     let folder = skills(&[], "");
     let system = start(&folder).await;
     for (shape, expected) in [
@@ -107,7 +107,7 @@ async fn servers_disagree_about_errors_and_all_come_out_right() {
 }
 
 #[tokio::test]
-async fn progress_and_log_lines_come_in_order_before_the_result() {
+async fn progress_and_log_events_arrive_in_order_before_the_result() {
     let folder = skills(&[], "");
     let system = start(&folder).await;
     let mut events =
@@ -125,7 +125,7 @@ async fn progress_and_log_lines_come_in_order_before_the_result() {
 }
 
 #[tokio::test]
-async fn the_trace_goes_along_and_the_environment_is_clean() {
+async fn a_server_gets_the_trace_and_a_clean_environment() {
     let folder = skills(&[], "env: [OWN_VARIABLE]");
     let system = up(folder.path()).with("OWN_VARIABLE", 1).with("SECRET", 1).start().await;
     system.has_skill("own__meta").await;
@@ -140,7 +140,7 @@ async fn the_trace_goes_along_and_the_environment_is_clean() {
 }
 
 #[tokio::test]
-async fn a_cancelled_call_ends_alone() {
+async fn a_cancelled_call_ends_without_affecting_others() {
     let _alone = alone();
     let folder = skills(&[], "");
     let system = start(&folder).await;
@@ -154,7 +154,7 @@ async fn a_cancelled_call_ends_alone() {
 }
 
 #[tokio::test]
-async fn a_server_that_is_stuck_is_replaced() {
+async fn a_stuck_server_is_replaced() {
     let folder = skills(&[], "mcp: {calls: 2}");
     let system = start(&folder).await;
     let before = servers(&system);
@@ -172,7 +172,7 @@ async fn a_server_that_is_stuck_is_replaced() {
 }
 
 #[tokio::test]
-async fn a_server_that_gives_cancelled_calls_no_answer_is_let_be() {
+async fn a_server_that_does_not_answer_cancelled_calls_is_kept() {
     let folder = skills(&[], "mcp: {calls: 2}");
     let system = start(&folder).await;
     let before = servers(&system);
@@ -185,7 +185,7 @@ async fn a_server_that_gives_cancelled_calls_no_answer_is_let_be() {
 }
 
 #[tokio::test]
-async fn a_server_that_reads_no_more_is_replaced() {
+async fn a_server_that_stops_reading_is_replaced() {
     let folder = skills(&[], "");
     let system = start(&folder).await;
     assert!(call(&system, "clog", json!({})).await.success);
@@ -197,7 +197,7 @@ async fn a_server_that_reads_no_more_is_replaced() {
 }
 
 #[tokio::test]
-async fn a_manifest_that_changes_ends_no_call_and_hides_no_tool() {
+async fn a_changed_manifest_fails_no_call_and_hides_no_tool() {
     let folder = skills(&[], "");
     let system = start(&folder).await;
     let before = servers(&system);
@@ -216,7 +216,7 @@ async fn a_manifest_that_changes_ends_no_call_and_hides_no_tool() {
 }
 
 #[tokio::test]
-async fn junk_floods_and_deaths_are_borne() {
+async fn junk_output_floods_and_crashes_are_survived() {
     let folder = skills(&[], "");
     let system = start(&folder).await;
     assert_eq!(data(&call(&system, "junk", json!({})).await), json!("after the junk"));
@@ -231,7 +231,7 @@ async fn junk_floods_and_deaths_are_borne() {
 }
 
 #[tokio::test]
-async fn a_question_to_the_user_is_declined() {
+async fn an_elicitation_is_declined() {
     let folder = skills(&[], "");
     let system = start(&folder).await;
     let result = call(&system, "asks", json!({})).await;
@@ -240,7 +240,7 @@ async fn a_question_to_the_user_is_declined() {
 }
 
 #[tokio::test]
-async fn a_tool_that_comes_later_becomes_a_skill() {
+async fn a_tool_that_is_added_later_becomes_a_skill() {
     let folder = skills(&[], "");
     let system = start(&folder).await;
     assert_eq!(system.get("/skills/own__grown").await.status, 404);
@@ -264,7 +264,7 @@ async fn openskill(arguments: &[&str], folder: &Folder) -> (i32, String) {
 }
 
 #[tokio::test]
-async fn a_server_that_was_pinned_after_it_changed_is_started_anew() {
+async fn a_server_that_was_pinned_after_a_change_is_restarted() {
     let definitions = Folder::new();
     let file = definitions.write("definitions.json", "{}").display().to_string();
     let readable = definitions.path().display().to_string();
@@ -288,7 +288,7 @@ async fn a_server_that_was_pinned_after_it_changed_is_started_anew() {
 }
 
 #[tokio::test]
-async fn a_changed_description_is_not_taken_over_until_it_is_pinned_again() {
+async fn a_changed_description_takes_effect_only_when_pinned_again() {
     let definitions = Folder::new();
     let file = definitions.write("definitions.json", "{}").display().to_string();
     let readable = definitions.path().display().to_string();
@@ -313,7 +313,7 @@ async fn a_changed_description_is_not_taken_over_until_it_is_pinned_again() {
 }
 
 #[tokio::test]
-async fn a_server_that_is_not_there_says_why_and_comes_when_it_is() {
+async fn a_missing_server_is_unavailable_with_a_reason_until_it_appears() {
     let folder = Folder::new();
     folder.write("own.yaml", "id: own\ntype: mcp\nruntime: stdio\nentry: ./late.py\n");
     let system = up(folder.path()).start().await;
@@ -329,7 +329,7 @@ async fn a_server_that_is_not_there_says_why_and_comes_when_it_is() {
 }
 
 #[tokio::test]
-async fn a_server_ends_with_its_worker_however_that_ends() {
+async fn a_server_ends_with_its_worker() {
     let folder = skills(&[], "mcp: {pool: 2}");
     let mut system = start(&folder).await;
     until_true("both processes run", PATIENCE, || servers(&system).len() == 2).await;
@@ -344,7 +344,7 @@ async fn a_server_ends_with_its_worker_however_that_ends() {
 }
 
 #[tokio::test]
-async fn of_a_thousand_calls_none_is_lost_or_doubled_when_the_server_is_killed_half_way() {
+async fn killing_a_server_loses_and_duplicates_none_of_a_thousand_calls() {
     let journal = Folder::new();
     let file = journal.write("journal", "").display().to_string();
     let folder = skills(&["--journal", &file], "");

@@ -66,7 +66,7 @@ fn handshakes(backend: &Backend) -> usize {
 }
 
 #[tokio::test]
-async fn a_status_has_its_code_and_a_broken_answer_ends_its_call_alone() {
+async fn every_status_maps_to_a_code_and_a_broken_answer_fails_one_call() {
     let backend = Backend::start(|seen| match called(seen) {
         None => protocol(seen, "one"),
         Some((id, arguments)) => match arguments["status"].as_u64() {
@@ -105,7 +105,7 @@ async fn a_status_has_its_code_and_a_broken_answer_ends_its_call_alone() {
 }
 
 #[tokio::test]
-async fn a_secret_that_is_echoed_is_masked() {
+async fn an_echoed_secret_is_masked() {
     let backend = Backend::start(|seen| match called(seen) {
         None => protocol(seen, "one"),
         Some((id, _)) => answer(&id, seen.header("authorization")),
@@ -118,7 +118,7 @@ async fn a_secret_that_is_echoed_is_masked() {
 }
 
 #[tokio::test]
-async fn a_server_that_forgot_the_session_is_connected_to_anew_and_the_call_goes_there() {
+async fn a_server_that_lost_the_session_is_reconnected_and_the_call_is_retried() {
     let count = Arc::new(AtomicUsize::new(0));
     let calls = Arc::clone(&count);
     let backend = Backend::start(move |seen| match called(seen) {
@@ -136,7 +136,7 @@ async fn a_server_that_forgot_the_session_is_connected_to_anew_and_the_call_goes
 }
 
 #[tokio::test]
-async fn a_handshake_without_an_answer_leaves_no_connection_behind() {
+async fn an_unanswered_handshake_leaks_no_connection() {
     let backend = Backend::start(|_| Reply::pieces("text/event-stream", futures_util::stream::pending())).await;
     let (_folder, setup) = setup(&backend, ", start_s: 1");
     let _system = setup.start().await;

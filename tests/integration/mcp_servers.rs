@@ -10,6 +10,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use futures_util::StreamExt as _;
 use openskill_proto::v1::InvokeRequest;
 use openskill_tests::folder::Folder;
+use openskill_tests::port::Port;
+use openskill_tests::require::{Need, skip};
 use openskill_tests::system::{PATIENCE, Setup, System, code, data, request};
 use openskill_tests::wait::{until, until_true};
 use openskill_tests::{fixtures, processes, repository};
@@ -25,7 +27,7 @@ const CALLS: usize = 1000;
 fn program(name: &str) -> Option<PathBuf> {
     let path = repository().join("target/test-venv/bin").join(name);
     if !path.is_file() {
-        eprintln!("skipped: {name} is not there: run `make test-venv` first");
+        skip(Need::Venv, &format!("{name} is missing; run `make test-venv`"));
         return None;
     }
     Some(path)
@@ -103,7 +105,7 @@ async fn a_thousand_times(system: &System, server: &str, tool: &str, input: Valu
 }
 
 #[tokio::test]
-async fn mcp_server_time_tells_the_time_a_thousand_times() {
+async fn mcp_server_time_serves_a_thousand_calls() {
     let Some(server) = program("mcp-server-time") else { return };
     let folder = manifest("time", &server, &["--local-timezone", "UTC"], "");
     let system = up(&folder, "time__get_current_time").await;
@@ -120,7 +122,7 @@ async fn mcp_server_time_tells_the_time_a_thousand_times() {
 }
 
 #[tokio::test]
-async fn mcp_server_git_shows_a_repository_a_thousand_times() {
+async fn mcp_server_git_serves_a_thousand_calls() {
     let Some(server) = program("mcp-server-git") else { return };
     let repository = Folder::new();
     repository.write("a.txt", "one\n");
@@ -164,7 +166,7 @@ async fn serve_pages(listener: TcpListener) {
 }
 
 #[tokio::test]
-async fn mcp_server_fetch_fetches_a_page_a_thousand_times() {
+async fn mcp_server_fetch_serves_a_thousand_calls() {
     let Some(server) = program("mcp-server-fetch") else { return };
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/page", listener.local_addr().unwrap());
@@ -187,10 +189,9 @@ async fn over_http(address: SocketAddr, journal: &std::path::Path) -> Option<Chi
 }
 
 #[tokio::test]
-async fn a_server_over_http_is_called_and_lost_and_found_again() {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = listener.local_addr().unwrap();
-    drop(listener);
+async fn a_restarted_http_server_is_reconnected() {
+    let port = Port::reserve();
+    let address = port.address();
     let (folder, journal) = (Folder::new(), Folder::new());
     let file = journal.write("journal", "");
     let Some(mut server) = over_http(address, &file).await else { return };

@@ -38,7 +38,7 @@ fn a_new_skill_passes_its_check_and_its_test() {
 }
 
 #[test]
-fn every_type_gives_a_manifest_that_can_be_read() {
+fn every_type_writes_a_valid_manifest() {
     for kind in ["http", "docker", "mcp:stdio", "mcp:http"] {
         let folder = Folder::new();
         assert!(openskill(folder.path(), &["new", "thing", "--type", kind]).status.success());
@@ -48,7 +48,7 @@ fn every_type_gives_a_manifest_that_can_be_read() {
 }
 
 #[test]
-fn nothing_that_is_there_is_overwritten() {
+fn existing_files_are_not_overwritten() {
     let folder = Folder::new();
     folder.write("skills/shout.py", "mine");
     let made = openskill(folder.path(), &["new", "shout"]);

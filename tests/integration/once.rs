@@ -17,7 +17,7 @@ fn runs(mark: &std::path::Path) -> usize {
 }
 
 #[tokio::test]
-async fn a_second_call_with_a_key_gets_the_first_ones_result_or_waits_for_it() {
+async fn a_second_call_with_a_key_replays_the_first_result_or_waits_for_it() {
     let folder = Folder::new();
     let system = Setup::up().data(folder.path()).start().await;
     let mark = folder.path().join("mark");
@@ -35,7 +35,7 @@ async fn a_second_call_with_a_key_gets_the_first_ones_result_or_waits_for_it() {
 }
 
 #[tokio::test]
-async fn a_failure_is_a_result_too_and_a_refusal_is_none() {
+async fn a_failure_is_replayed_and_a_shed_call_is_not() {
     let folder = Folder::new();
     let system = Setup::up().data(folder.path()).with("OPENSKILL_MAX_IN_FLIGHT", 1).start().await;
     let mark = folder.path().join("mark");
@@ -64,7 +64,7 @@ async fn a_failure_is_a_result_too_and_a_refusal_is_none() {
 }
 
 #[tokio::test]
-async fn a_call_with_a_key_goes_on_without_its_client() {
+async fn a_call_with_a_key_continues_without_its_client() {
     let folder = Folder::new();
     let system = Setup::up().data(folder.path()).start().await;
     let mark = folder.path().join("mark");
@@ -80,7 +80,7 @@ async fn a_call_with_a_key_goes_on_without_its_client() {
 }
 
 #[tokio::test]
-async fn over_rest_the_key_may_be_a_header() {
+async fn over_rest_the_idempotency_key_may_be_a_header() {
     let folder = Folder::new();
     let system = Setup::up().data(folder.path()).start().await;
     let mark = folder.path().join("mark");
@@ -95,7 +95,7 @@ async fn over_rest_the_key_may_be_a_header() {
 }
 
 #[tokio::test]
-async fn a_drain_waits_for_calls_that_go_on_without_their_clients() {
+async fn a_drain_waits_for_calls_that_continue_without_their_clients() {
     let folder = Folder::new();
     let mut system = Setup::up().data(folder.path()).start().await;
     let mark = folder.path().join("mark");

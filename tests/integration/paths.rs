@@ -48,7 +48,7 @@ const ATTACKS: [&str; 14] = [
 ];
 
 #[tokio::test]
-async fn file_search_stays_in_its_root() {
+async fn file_search_stays_in_the_allowed_root() {
     let trap = trapped().await;
     let (_, system) = &trap;
     for path in ATTACKS.into_iter().chain(["data/fifo"]) {
@@ -64,7 +64,7 @@ async fn file_search_stays_in_its_root() {
 }
 
 #[tokio::test]
-async fn log_transform_stays_in_its_root_reading_and_writing() {
+async fn log_transform_reads_and_writes_only_in_the_allowed_root() {
     let trap = trapped().await;
     let (folder, _) = &trap;
     for path in ATTACKS.into_iter().chain(["data/fifo"]) {

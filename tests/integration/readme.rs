@@ -135,7 +135,7 @@ async fn holds(page: &str) {
 }
 
 #[test]
-fn an_ellipsis_stands_for_anything_and_nothing_else_does() {
+fn only_an_ellipsis_matches_anything() {
     for (wanted, got, same) in [
         ("a b", "ab", true),
         ("a…c", "a b c", true),
@@ -151,32 +151,32 @@ fn an_ellipsis_stands_for_anything_and_nothing_else_does() {
 }
 
 #[tokio::test]
-async fn the_readme_holds() {
+async fn the_commands_in_the_readme_work() {
     holds("README.md").await;
 }
 
 #[tokio::test]
-async fn the_page_on_writing_skills_holds() {
+async fn the_commands_in_skills_md_work() {
     holds("docs/skills.md").await;
 }
 
 #[tokio::test]
-async fn the_page_on_calling_holds() {
+async fn the_commands_in_calling_md_work() {
     holds("docs/calling.md").await;
 }
 
 #[tokio::test]
-async fn the_page_on_arguments_holds() {
+async fn the_commands_in_arguments_md_work() {
     holds("docs/arguments.md").await;
 }
 
 #[tokio::test]
-async fn the_page_on_tools_holds() {
+async fn the_commands_in_tools_md_work() {
     holds("docs/tools.md").await;
 }
 
 #[test]
-fn links_between_pages_lead_somewhere() {
+fn links_between_pages_resolve() {
     let mut pages = ["README.md", "CHANGELOG.md", "deploy/README.md"].map(|page| repository().join(page)).to_vec();
     for folder in ["docs", "docs/runners", "docs/performance"] {
         pages.extend(std::fs::read_dir(repository().join(folder)).unwrap().flatten().map(|entry| entry.path()));
@@ -193,41 +193,41 @@ fn links_between_pages_lead_somewhere() {
 }
 
 #[tokio::test]
-async fn the_page_on_resilience_holds() {
+async fn the_commands_in_resilience_md_work() {
     holds("docs/resilience.md").await;
 }
 
 #[tokio::test]
-async fn the_page_on_shipped_skills_holds() {
+async fn the_commands_in_shipped_skills_md_work() {
     holds("docs/shipped-skills.md").await;
 }
 
 #[tokio::test]
-async fn the_page_on_the_command_line_holds() {
+async fn the_commands_in_command_line_md_work() {
     holds("docs/command-line.md").await;
 }
 
 #[tokio::test]
-async fn the_page_on_circuit_breakers_holds() {
+async fn the_commands_in_circuit_breakers_md_work() {
     holds("docs/circuit-breakers.md").await;
 }
 
 #[tokio::test]
-async fn the_page_on_load_balancing_holds() {
+async fn the_commands_in_load_balancing_md_work() {
     holds("docs/load-balancing.md").await;
 }
 
 #[tokio::test]
-async fn the_page_on_retries_and_idempotency_holds() {
+async fn the_commands_in_retries_and_idempotency_md_work() {
     holds("docs/retries-and-idempotency.md").await;
 }
 
 #[tokio::test]
-async fn the_page_on_draining_holds() {
+async fn the_commands_in_draining_md_work() {
     holds("docs/draining.md").await;
 }
 
 #[tokio::test]
-async fn the_page_on_functions_in_the_worker_holds() {
+async fn the_commands_in_inproc_md_work() {
     holds("docs/runners/inproc.md").await;
 }

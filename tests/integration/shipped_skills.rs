@@ -4,7 +4,7 @@ use openskill_tests::system::{Setup, code, data, request};
 use serde_json::{Value, json};
 
 #[tokio::test]
-async fn every_example_of_every_shipped_skill_ends_as_its_manifest_says() {
+async fn every_example_of_every_shipped_skill_ends_as_declared() {
     for skill in ["echo", "calculator", "file_search", "log_transform"] {
         let mut check = Setup::command(&["check", skill])
             .with("OPENSKILL_CLI_DIR", openskill_tests::repository().join("worker/skills").display())
@@ -17,7 +17,7 @@ async fn every_example_of_every_shipped_skill_ends_as_its_manifest_says() {
 }
 
 #[tokio::test]
-async fn what_skills_answer_fits_their_output_schemas() {
+async fn answers_match_the_output_schemas() {
     let system = Setup::shipped().start().await;
     for (skill, input) in [
         ("echo", json!({"text": "grüße 你好"})),
@@ -42,7 +42,7 @@ async fn what_skills_answer_fits_their_output_schemas() {
 }
 
 #[tokio::test]
-async fn file_search_says_that_there_is_more_than_its_limit() {
+async fn file_search_reports_truncation() {
     let system = Setup::shipped().start().await;
     let result = system.invoke(request("file_search", json!({"query": "openSkill", "limit": 1}))).await;
     assert_eq!(data(&result)["matches"].as_array().unwrap().len(), 1);
@@ -50,7 +50,7 @@ async fn file_search_says_that_there_is_more_than_its_limit() {
 }
 
 #[tokio::test]
-async fn calculator_compares_and_computes_exactly() {
+async fn calculator_is_exact() {
     let system = Setup::shipped().start().await;
     let input = json!({"numbers": [0.1, 0.2], "ops": ["sum"], "compare": {"a": 10, "b": 12}});
     let answer: Value = data(&system.invoke(request("calculator", input)).await);
@@ -59,7 +59,7 @@ async fn calculator_compares_and_computes_exactly() {
 }
 
 #[test]
-fn the_skills_own_tests_pass() {
+fn the_tests_of_the_skills_pass() {
     let output = std::process::Command::new("python3")
         .args(["-m", "unittest", "discover", "-s", "worker/skills/tests"])
         .current_dir(openskill_tests::repository())

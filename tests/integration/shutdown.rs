@@ -3,14 +3,14 @@
 use std::time::Duration;
 
 use openskill_proto::v1::InvokeRequest;
-use openskill_tests::free;
+use openskill_tests::port::Port;
 use openskill_tests::processes;
 use openskill_tests::system::{PATIENCE, Setup, data, request};
 use openskill_tests::wait::until_true;
 use serde_json::json;
 
 #[tokio::test]
-async fn calls_under_way_finish_and_then_it_ends_with_zero() {
+async fn calls_in_flight_finish_before_shutdown_and_the_exit_status_is_zero() {
     let mut system = Setup::up().start().await;
     let id = |number: i32| format!("inflight-{number}-{}", std::process::id());
     let mut running = Vec::new();
@@ -29,7 +29,7 @@ async fn calls_under_way_finish_and_then_it_ends_with_zero() {
 }
 
 #[tokio::test]
-async fn streams_without_a_call_do_not_hold_it_up() {
+async fn streams_without_a_call_do_not_delay_shutdown() {
     use tonic_reflection::pb::v1::server_reflection_client::ServerReflectionClient;
     let mut system = Setup::up().start().await;
     let mut client = system.skills().await;
@@ -53,7 +53,7 @@ async fn streams_without_a_call_do_not_hold_it_up() {
 }
 
 #[tokio::test]
-async fn of_many_calls_each_accepted_one_has_its_result_and_the_rest_is_said_to_be_left() {
+async fn shutdown_finishes_every_accepted_call_of_a_stream_and_fails_the_rest() {
     use openskill_proto::v1::invoke_event::Event;
     let mut system = Setup::up().start().await;
     let call =
@@ -85,7 +85,7 @@ async fn of_many_calls_each_accepted_one_has_its_result_and_the_rest_is_said_to_
 }
 
 #[tokio::test]
-async fn a_call_longer_than_the_drain_is_ended_and_so_is_its_skill() {
+async fn a_call_past_the_drain_timeout_is_cancelled_with_its_skill() {
     let mut system = Setup::up().with("OPENSKILL_DRAIN_TIMEOUT_MS", 500).start().await;
     let call_id = format!("longer-{}", std::process::id());
     let call = InvokeRequest { call_id: call_id.clone(), ..request("never_ends", json!({})) };
@@ -99,11 +99,11 @@ async fn a_call_longer_than_the_drain_is_ended_and_so_is_its_skill() {
 }
 
 #[tokio::test]
-async fn a_worker_alone_ends_what_is_over_its_drain_also_if_it_can_not_be_told() {
+async fn a_worker_kills_what_outlives_its_drain_timeout_even_if_stopped() {
     use openskill_proto::v1::ExecuteRequest;
     use openskill_proto::v1::worker_service_client::WorkerServiceClient;
-    let port = free::address().port();
-    let (listen, skills) = (format!("127.0.0.1:{port}"), openskill_tests::fixtures().display().to_string());
+    let port = Port::reserve();
+    let (listen, skills) = (port.address().to_string(), openskill_tests::fixtures().display().to_string());
     let mut worker = Setup::command(&["worker", "--listen", &listen, "--skills-dir", &skills])
         .with("OPENSKILL_DRAIN_TIMEOUT_MS", 300)
         .spawn();
@@ -127,7 +127,7 @@ async fn a_worker_alone_ends_what_is_over_its_drain_also_if_it_can_not_be_told()
 }
 
 #[tokio::test]
-async fn a_second_signal_stops_at_once() {
+async fn a_second_signal_shuts_down_at_once() {
     let mut system = Setup::up().start().await;
     let call_id = format!("impatient-{}", std::process::id());
     let call = InvokeRequest { call_id: call_id.clone(), ..request("never_ends", json!({})) };

@@ -26,7 +26,7 @@ async fn connection_without_windows(system: &System) -> hyper::client::conn::htt
 }
 
 #[tokio::test]
-async fn one_that_never_reads_can_not_stretch_a_deadline_or_keep_a_place() {
+async fn a_client_that_never_reads_cannot_extend_a_deadline_or_keep_a_permit() {
     let system = Setup::up().start().await;
     let mut sender = connection_without_windows(&system).await;
     let mut open = Vec::new();
@@ -46,7 +46,7 @@ async fn one_that_never_reads_can_not_stretch_a_deadline_or_keep_a_place() {
 }
 
 #[tokio::test]
-async fn one_that_says_nothing_is_shown_the_door() {
+async fn a_silent_connection_is_closed() {
     let system = Setup::up().with("OPENSKILL_MAX_CONNECTIONS", 4).start().await;
     let mut silent = Vec::new();
     for opening in [&b""[..], b"PRI * HT", b"GET /skills HTT", b""] {
@@ -64,7 +64,7 @@ async fn one_that_says_nothing_is_shown_the_door() {
 }
 
 #[tokio::test]
-async fn several_shards_share_the_work_and_lose_no_call() {
+async fn several_shards_serve_calls_and_lose_none() {
     let system = Setup::up().with("OPENSKILL_SHARDS", 4).flag("--workers", 1).start().await;
     let mut running = Vec::new();
     for _ in 0..16 {
@@ -86,7 +86,7 @@ async fn several_shards_share_the_work_and_lose_no_call() {
 }
 
 #[tokio::test]
-async fn a_body_that_is_too_large_is_answered_also_to_one_who_sends_it_slowly() {
+async fn an_oversized_body_is_rejected_before_it_is_sent() {
     let system = Setup::up().start().await;
     let mut stream = TcpStream::connect(system.address).await.unwrap();
     let head = "POST /skills/in_echo:invoke HTTP/1.1\r\nhost: 127.0.0.1\r\nexpect: 100-continue\r\ncontent-length: 99999999\r\n\r\n";
@@ -97,7 +97,7 @@ async fn a_body_that_is_too_large_is_answered_also_to_one_who_sends_it_slowly() 
 }
 
 #[tokio::test]
-async fn an_answer_is_whole_for_one_that_reads_late() {
+async fn a_slow_reader_gets_the_whole_answer() {
     let system = Setup::up().start().await;
     let stream = TcpStream::connect(system.address).await.unwrap();
     let executor = hyper_util::rt::TokioExecutor::new();
@@ -116,7 +116,7 @@ async fn an_answer_is_whole_for_one_that_reads_late() {
 }
 
 #[tokio::test]
-async fn one_that_opens_and_resets_streams_in_a_flood_holds_up_nobody() {
+async fn a_flood_of_reset_streams_delays_no_other_client() {
     let system = Setup::up().start().await;
     let stream = TcpStream::connect(system.address).await.unwrap();
     let io = hyper_util::rt::TokioIo::new(stream);
@@ -153,7 +153,7 @@ fn request_of_another() -> openskill_proto::v1::InvokeRequest {
 }
 
 #[tokio::test]
-async fn headers_past_the_bound_are_refused_and_the_connection_of_others_is_fine() {
+async fn oversized_headers_are_rejected_and_other_connections_unaffected() {
     let system = Setup::up().start().await;
     let long = "x".repeat(64 * 1024);
     let answer = openskill_tests::rest::send_raw(

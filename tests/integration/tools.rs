@@ -22,7 +22,7 @@ fn parts<'a>(dialect: &str, tool: &'a Value) -> (&'a str, Option<&'a Value>) {
 }
 
 #[tokio::test]
-async fn every_dialect_has_every_tool_in_its_own_shape() {
+async fn every_dialect_exports_every_tool_in_its_own_shape() {
     let system = Setup::shipped().start().await;
     for (dialect, _) in Dialect::NAMES {
         for strict in [false, true] {
@@ -54,7 +54,7 @@ async fn every_dialect_has_every_tool_in_its_own_shape() {
 }
 
 #[tokio::test]
-async fn what_a_model_writes_by_a_strict_definition_is_a_call_that_succeeds() {
+async fn a_call_written_to_a_strict_definition_succeeds() {
     let system = Setup::shipped().start().await;
     let list = tools(&system, "dialect=openai&strict=true&skill=file_search").await;
     let parameters = &list["tools"][0]["function"]["parameters"];
@@ -69,7 +69,7 @@ async fn what_a_model_writes_by_a_strict_definition_is_a_call_that_succeeds() {
 }
 
 #[tokio::test]
-async fn tools_that_can_not_be_called_are_left_out_and_named_beside() {
+async fn unavailable_tools_are_omitted_and_listed_separately() {
     let system = Setup::shipped().start().await;
     let list = tools(&system, "").await;
     assert_eq!((&list["dialect"], list["tools"].as_array().unwrap().len()), (&json!("openai"), 4));
@@ -84,7 +84,7 @@ async fn tools_that_can_not_be_called_are_left_out_and_named_beside() {
 }
 
 #[tokio::test]
-async fn a_task_in_words_finds_its_tools_best_first() {
+async fn a_search_in_words_ranks_matching_tools() {
     let system = Setup::shipped().start().await;
     for (query, best) in [
         ("click+a+button", "browser_click_element"),
@@ -104,7 +104,7 @@ async fn a_task_in_words_finds_its_tools_best_first() {
 }
 
 #[tokio::test]
-async fn a_wrong_question_is_told_what_would_be_right() {
+async fn an_invalid_query_is_told_what_is_valid() {
     let system = Setup::shipped().start().await;
     for (query, status, word) in [
         ("dialect=klingon", 400, "openai-responses"),
@@ -120,7 +120,7 @@ async fn a_wrong_question_is_told_what_would_be_right() {
 }
 
 #[tokio::test]
-async fn grpc_gives_the_same_as_rest() {
+async fn grpc_exports_the_same_tools_as_rest() {
     let system = Setup::shipped().start().await;
     let mut request = ExportToolsRequest { strict: true, ..ExportToolsRequest::default() };
     request.set_dialect(Dialect::OpenaiResponses);

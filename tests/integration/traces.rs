@@ -65,7 +65,7 @@ async fn environment_of_script(system: &System, headers: &[(&str, &str)]) -> ser
 }
 
 #[tokio::test]
-async fn a_call_is_one_trace_of_gateway_and_worker_that_its_own_id_finds() {
+async fn a_call_is_one_trace_across_gateway_and_worker() {
     let (collector, endpoint) = Collector::listen().await;
     let system =
         Setup::up().with("OTEL_EXPORTER_OTLP_ENDPOINT", endpoint).with("OTEL_BSP_SCHEDULE_DELAY", "100").start().await;
@@ -91,7 +91,7 @@ async fn a_call_is_one_trace_of_gateway_and_worker_that_its_own_id_finds() {
 }
 
 #[tokio::test]
-async fn without_an_exporter_the_callers_context_still_reaches_the_script() {
+async fn the_trace_context_reaches_the_script_without_an_exporter() {
     let system = Setup::up().start().await;
     let parent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
     let environment = environment_of_script(&system, &[("traceparent", parent), ("x-trace-id", "mine")]).await;
@@ -102,7 +102,7 @@ async fn without_an_exporter_the_callers_context_still_reaches_the_script() {
 }
 
 #[tokio::test]
-async fn every_call_has_one_line_in_the_log_with_the_required_fields() {
+async fn every_call_writes_one_log_line_with_the_required_fields() {
     let system = Setup::up().with("OPENSKILL_LOG_FORMAT", "json").start().await;
     system.post("/skills/refuses:invoke", &[("x-trace-id", "log-1")], "{}").await;
     let line = system.process.log.line(&["openskill::call", "log-1"]).await;

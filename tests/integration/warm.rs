@@ -23,7 +23,7 @@ async fn value(system: &System, skill: &str, input: Value) -> Value {
 }
 
 #[tokio::test]
-async fn nothing_a_call_changes_is_seen_by_the_next() {
+async fn no_change_of_a_call_is_visible_to_the_next() {
     let system = Setup::up().flag("--workers", 1).start().await;
     let first = value(&system, "meddles", json!({})).await;
     let mut pids = HashSet::from([first["pid"].to_string()]);
@@ -41,7 +41,7 @@ async fn nothing_a_call_changes_is_seen_by_the_next() {
 }
 
 #[tokio::test]
-async fn a_fork_finds_what_a_fresh_interpreter_finds() {
+async fn a_fork_sees_what_a_fresh_interpreter_sees() {
     let folder = Folder::new();
     let script = std::fs::read_to_string(fixtures().join("meddles.py")).unwrap();
     folder.write("script.py", script);
@@ -57,7 +57,7 @@ async fn a_fork_finds_what_a_fresh_interpreter_finds() {
 }
 
 #[tokio::test]
-async fn a_script_that_closes_all_it_can_harms_only_itself() {
+async fn a_script_that_closes_every_descriptor_harms_only_itself() {
     let system = Setup::up().flag("--workers", 1).start().await;
     for _ in 0..10 {
         assert_eq!(value(&system, "closes_everything", json!({})).await, json!("closed"));
@@ -65,7 +65,7 @@ async fn a_script_that_closes_all_it_can_harms_only_itself() {
 }
 
 #[tokio::test]
-async fn an_import_with_a_thread_is_left_to_each_call() {
+async fn an_import_that_starts_a_thread_runs_in_each_call() {
     let system = Setup::up().flag("--workers", 1).start().await;
     for _ in 0..3 {
         assert_eq!(value(&system, "imports_a_thread", json!({})).await, json!({"alive": true}));
@@ -74,7 +74,7 @@ async fn an_import_with_a_thread_is_left_to_each_call() {
 }
 
 #[tokio::test]
-async fn a_call_that_kills_its_fork_server_takes_no_other_with_it() {
+async fn killing_the_fork_server_fails_no_other_call() {
     let system = Setup::up().flag("--workers", 1).start().await;
     let call_id = format!("beside-{}", std::process::id());
     let beside = InvokeRequest { call_id: call_id.clone(), ..request("kills_fork_server", json!({"seconds": 1})) };
@@ -89,7 +89,7 @@ async fn a_call_that_kills_its_fork_server_takes_no_other_with_it() {
 }
 
 #[tokio::test]
-async fn in_its_jail_a_call_cannot_even_try() {
+async fn a_jailed_call_cannot_kill_the_fork_server() {
     let folder = Folder::new();
     let script = std::fs::read_to_string(fixtures().join("kills_fork_server.py")).unwrap();
     folder.write("tries.py", script);
@@ -100,7 +100,7 @@ async fn in_its_jail_a_call_cannot_even_try() {
 }
 
 #[tokio::test]
-async fn a_changed_script_and_a_changed_import_are_taken_over() {
+async fn a_changed_script_or_import_takes_effect() {
     let folder = Folder::new();
     folder.write("changing.py", "import part.piece\nprint(part.piece.VALUE)\n");
     folder.write("part/__init__.py", "");
@@ -117,7 +117,7 @@ async fn a_changed_script_and_a_changed_import_are_taken_over() {
 }
 
 #[tokio::test]
-async fn what_is_kept_warm_goes_when_nobody_calls() {
+async fn warm_processes_end_when_idle() {
     let folder = Folder::new();
     folder.write("quick.py", "print(1)\n");
     let skills = folder.path().display().to_string();
@@ -133,7 +133,7 @@ async fn what_is_kept_warm_goes_when_nobody_calls() {
 }
 
 #[tokio::test]
-async fn a_removed_skill_keeps_nothing() {
+async fn a_removed_skill_keeps_no_warm_process() {
     let folder = Folder::new();
     let script = folder.write("leaving.py", "print(1)\n");
     let system = with_skills(&folder).await;
@@ -144,7 +144,7 @@ async fn a_removed_skill_keeps_nothing() {
 }
 
 #[tokio::test]
-async fn a_shared_interpreter_has_fresh_globals_and_says_what_it_does_not_isolate() {
+async fn a_shared_interpreter_has_fresh_globals_and_warns_what_it_does_not_isolate() {
     let folder = Folder::new();
     let script = "import json, sys\ncount = globals().get('count', 0) + 1\njson.kept = getattr(json, 'kept', 0) + 1\n\
                   call = json.load(sys.stdin)\nprint(json.dumps([count, json.kept, call['input']]))\n";
@@ -216,19 +216,19 @@ async fn among_quick_calls(asks: &[Value], timeout_ms: u32) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn shared_calls_that_wait_behind_one_that_hangs_are_run_elsewhere_once() {
+async fn calls_queued_behind_a_hanging_shared_call_run_elsewhere_once() {
     let ends = among_quick_calls(&[json!("hang"), json!(null), json!("hang"), json!(null)], 1000).await;
     assert_eq!((&*ends[0], &*ends[2]), ("TIMEOUT", "TIMEOUT"), "{ends:?}");
 }
 
 #[tokio::test]
-async fn shared_calls_that_wait_behind_one_that_ends_its_interpreter_are_run_elsewhere_once() {
+async fn calls_queued_behind_a_crashing_shared_call_run_elsewhere_once() {
     let ends = among_quick_calls(&[json!("die"), json!("leave"), json!("die"), json!("leave")], 20_000).await;
     assert_eq!((&*ends[0], &*ends[2]), ("EXECUTION_ERROR", "EXECUTION_ERROR"), "{ends:?}");
 }
 
 #[tokio::test]
-async fn a_shared_interpreter_takes_arguments_of_any_size() {
+async fn a_shared_interpreter_accepts_arguments_of_any_size() {
     let folder = Folder::new();
     folder.write("measures.py", "import json, sys\nprint(len(json.load(sys.stdin)['input']['text']))\n");
     folder.write("measures.yaml", "id: measures\ntype: cli\nruntime: python\nentry: measures.py\nisolation: shared\n");
@@ -239,7 +239,7 @@ async fn a_shared_interpreter_takes_arguments_of_any_size() {
 }
 
 #[tokio::test]
-async fn a_thousand_calls_at_once_end_once_each() {
+async fn a_thousand_concurrent_calls_end_once_each() {
     let system = Setup::up().flag("--workers", 1).start().await;
     let client = system.skills().await;
     let calls = (0..1000).map(|n| {
@@ -261,7 +261,7 @@ async fn a_thousand_calls_at_once_end_once_each() {
 }
 
 #[tokio::test]
-async fn what_a_script_left_in_its_buffers_is_written() {
+async fn buffered_output_of_a_script_is_flushed() {
     let folder = Folder::new();
     let script = "import json, os, talk\nfile = open(os.path.join(os.environ['OPENSKILL_ALLOWED_ROOT'], 'out'), 'w')\n\
                   file.write('all of it')\ntalk.say('\"said\"')\n";
@@ -277,7 +277,7 @@ async fn what_a_script_left_in_its_buffers_is_written() {
 }
 
 #[tokio::test]
-async fn an_import_after_a_change_of_the_path_finds_what_it_would_in_a_fresh_interpreter() {
+async fn an_import_after_a_change_of_sys_path_resolves_as_in_a_fresh_interpreter() {
     let folder = Folder::new();
     let script = "import json, os, sys\nsys.path.insert(0, os.path.join(os.path.dirname(__file__), 'vendor'))\n\
                   import colorsys\nprint(json.dumps(getattr(colorsys, 'ours', False)))\n";
@@ -288,7 +288,7 @@ async fn an_import_after_a_change_of_the_path_finds_what_it_would_in_a_fresh_int
 }
 
 #[tokio::test]
-async fn a_skill_called_like_a_module_of_python_is_no_trouble() {
+async fn a_skill_may_have_the_name_of_a_python_module() {
     let folder = Folder::new();
     folder.write("resource.py", "import json\nprint(json.dumps('mine'))\n");
     folder.write("asks.py", "import json, resource\n");
@@ -299,7 +299,7 @@ async fn a_skill_called_like_a_module_of_python_is_no_trouble() {
 }
 
 #[tokio::test]
-async fn temporary_files_of_one_call_are_out_of_the_next_ones_way() {
+async fn temporary_files_of_a_call_are_invisible_to_the_next() {
     let folder = Folder::new();
     let script = "import json, os, sys\nbase = os.path.dirname(os.environ['TMPDIR'])\n\
                   def attempt(path):\n    try:\n        open(path, 'w').close()\n        return 'written'\n    \

@@ -9,9 +9,10 @@ use openskill_proto::v1::skill_service_client::SkillServiceClient;
 use openskill_proto::v1::{InvokeRequest, SkillResult, WorkerStatus};
 use openskill_tests::alone::alone;
 use openskill_tests::folder::Folder;
+use openskill_tests::port::Port;
+use openskill_tests::processes;
 use openskill_tests::system::{PATIENCE, Process, Setup, System, code, data, request};
 use openskill_tests::wait::{until, until_true};
-use openskill_tests::{free, processes};
 use rustix::process::Signal;
 use serde_json::json;
 use tonic::transport::Channel;
@@ -26,7 +27,7 @@ async fn wait_for_workers(system: &System, wanted: usize, limit: Duration) {
 }
 
 #[tokio::test]
-async fn a_killed_worker_costs_only_the_calls_it_was_running_and_is_back_within_two_seconds() {
+async fn a_killed_worker_fails_only_its_running_calls_and_restarts_within_two_seconds() {
     let _alone = alone();
     let system = Setup::up().start().await;
     let stop = Arc::new(AtomicBool::new(false));
@@ -69,7 +70,7 @@ async fn a_killed_worker_costs_only_the_calls_it_was_running_and_is_back_within_
 }
 
 #[tokio::test]
-async fn an_idempotent_call_survives_its_worker_and_any_other_is_not_run_twice() {
+async fn an_idempotent_call_is_retried_on_another_worker_and_others_are_not() {
     let folder = Folder::new();
     let system = Setup::up().data(folder.path()).start().await;
     for (skill, streamed, survives) in [
@@ -122,7 +123,7 @@ fn pid_of_worker(system: &System, number: usize) -> i32 {
 }
 
 #[tokio::test]
-async fn gateway_and_workers_are_called_openskill_where_processes_are_shown() {
+async fn gateway_and_worker_processes_are_named_openskill() {
     let system = Setup::up().start().await;
     let gateway = system.process.pid();
     let workers = processes::children(gateway, "openskill worker");
@@ -133,7 +134,7 @@ async fn gateway_and_workers_are_called_openskill_where_processes_are_shown() {
 }
 
 #[tokio::test]
-async fn calls_that_no_worker_can_take_are_told_so_at_once() {
+async fn calls_without_a_worker_fail_fast_as_unavailable() {
     let gateway = gateway("unix:/nonexistent/worker.sock").await;
     let result = gateway.invoke(request("in_echo", json!({}))).await;
     assert_eq!(code(&result), "UNAVAILABLE");
@@ -145,11 +146,12 @@ async fn calls_that_no_worker_can_take_are_told_so_at_once() {
 
 /// A gateway alone, which need not have any worker.
 async fn gateway(workers: &str) -> System {
-    let port = free::address().port();
-    let address = format!("127.0.0.1:{port}");
-    let process = Setup::command(&["gateway", "--listen", &address, "--workers", workers]).spawn();
+    // Held until the gateway listens.
+    let port = Port::reserve();
+    let listen = port.address().to_string();
+    let process = Setup::command(&["gateway", "--listen", &listen, "--workers", workers]).spawn();
     process.log.line(&["the gateway listens"]).await;
-    let system = System { address: address.parse().unwrap(), process };
+    let system = System { address: port.address(), process };
     until("the gateway answers", PATIENCE, || async { tokio::net::TcpStream::connect(system.address).await.ok() })
         .await;
     system
@@ -163,7 +165,7 @@ async fn worker(listen: &str, id: &str) -> Process {
 }
 
 #[tokio::test]
-async fn workers_in_a_folder_are_found_and_let_go_while_running() {
+async fn workers_in_a_socket_folder_are_discovered_and_forgotten() {
     let folder = Folder::new();
     let gateway = gateway(&format!("unix:{}/*.sock", folder.path().display())).await;
     let socket = |name: &str| format!("unix:{}/{name}.sock", folder.path().display());
@@ -181,19 +183,19 @@ async fn workers_in_a_folder_are_found_and_let_go_while_running() {
 }
 
 #[tokio::test]
-async fn workers_are_found_by_list_and_by_name() {
-    let (one, two) = (free::address().port(), free::address().port());
-    let _first = worker(&format!("127.0.0.1:{one}"), "one").await;
-    let _second = worker(&format!("127.0.0.1:{two}"), "two").await;
-    let listed = gateway(&format!("http://127.0.0.1:{one},http://127.0.0.1:{two}")).await;
+async fn workers_are_discovered_by_list_and_by_dns() {
+    let (one, two) = (Port::reserve(), Port::reserve());
+    let _first = worker(&one.address().to_string(), "one").await;
+    let _second = worker(&two.address().to_string(), "two").await;
+    let listed = gateway(&format!("http://{},http://{}", one.address(), two.address())).await;
     wait_for_workers(&listed, 2, PATIENCE).await;
-    let named = gateway(&format!("dns://localhost:{one}")).await;
+    let named = gateway(&format!("dns://localhost:{}", one.number())).await;
     wait_for_workers(&named, 1, PATIENCE).await;
     assert!(named.invoke(request("in_echo", json!({}))).await.success);
 }
 
 #[tokio::test]
-async fn a_worker_that_is_restarted_while_calls_run_fails_none_of_them() {
+async fn restarting_a_worker_under_load_fails_no_call() {
     let folder = Folder::new();
     let gateway = gateway(&format!("unix:{}/*.sock", folder.path().display())).await;
     let socket = |name: &str| format!("unix:{}/{name}.sock", folder.path().display());
@@ -226,7 +228,7 @@ async fn a_worker_that_is_restarted_while_calls_run_fails_none_of_them() {
 }
 
 #[tokio::test]
-async fn an_operator_can_take_a_worker_out_and_back_in() {
+async fn a_drained_worker_gets_no_calls_until_it_is_resumed() {
     let system = Setup::up().start().await;
     let mut admin = system.admin().await;
     let drain = |resume| openskill_proto::v1::DrainRequest { worker_id: "worker-1".to_owned(), resume };
@@ -240,7 +242,7 @@ async fn an_operator_can_take_a_worker_out_and_back_in() {
 }
 
 #[tokio::test]
-async fn workers_end_with_a_gateway_that_was_killed() {
+async fn workers_of_a_killed_gateway_end() {
     let system = Setup::up().start().await;
     let call_id = format!("orphan-{}", std::process::id());
     let call = InvokeRequest { call_id: call_id.clone(), timeout_ms: 60_000, ..request("never_ends", json!({})) };
@@ -255,7 +257,7 @@ async fn workers_end_with_a_gateway_that_was_killed() {
 }
 
 #[tokio::test]
-async fn calls_of_one_session_go_to_one_worker_and_hear_once_that_it_is_gone() {
+async fn session_affinity_holds_and_a_lost_worker_is_reported_once() {
     let system = Setup::up().flag("--workers", 3).start().await;
     let call = async |session: &str| {
         let call = InvokeRequest { session_id: session.to_owned(), ..request("in_session", json!({})) };
@@ -285,7 +287,7 @@ async fn calls_of_one_session_go_to_one_worker_and_hear_once_that_it_is_gone() {
 }
 
 #[tokio::test]
-async fn a_worker_that_keeps_failing_is_left_out_and_tried_again() {
+async fn a_worker_that_keeps_failing_is_ejected_and_later_retried() {
     let (folder, python) = (Folder::new(), Folder::new());
     let link = python.path().join("python3");
     let found = std::process::Command::new("python3").args(["-c", "import sys; print(sys.executable)"]).output();
@@ -318,7 +320,7 @@ async fn a_worker_that_keeps_failing_is_left_out_and_tried_again() {
 }
 
 #[tokio::test]
-async fn a_worker_that_hangs_is_left_out_and_taken_back() {
+async fn a_worker_that_hangs_is_ejected_and_readmitted() {
     let folder = Folder::new();
     let gateway = gateway(&format!("unix:{}/*.sock", folder.path().display())).await;
     let socket = |name: &str| format!("unix:{}/{name}.sock", folder.path().display());
@@ -335,7 +337,7 @@ async fn a_worker_that_hangs_is_left_out_and_taken_back() {
 }
 
 #[tokio::test]
-async fn a_session_that_floods_does_not_starve_the_others() {
+async fn a_flooding_session_does_not_starve_others() {
     let system = Setup::up().with("OPENSKILL_MAX_IN_FLIGHT", 20).start().await;
     let call = |session: &str, ms: u32| InvokeRequest {
         session_id: session.to_owned(),
@@ -357,7 +359,7 @@ async fn a_session_that_floods_does_not_starve_the_others() {
 }
 
 #[tokio::test]
-async fn a_drained_gateway_takes_no_new_calls_until_it_is_taken_back() {
+async fn a_drained_gateway_takes_no_new_calls_until_it_is_resumed() {
     let system = Setup::up().start().await;
     let drain = |resume| openskill_proto::v1::DrainRequest { resume, ..Default::default() };
     let mut client = system.skills().await;

@@ -1,6 +1,6 @@
 //! Containers for tests: an image made of this machine's own shell, and a look at what the engine has.
 //!
-//! Nothing is pulled or compiled. Without an engine a test says so and is skipped.
+//! Nothing is pulled or compiled. Without an engine a test is skipped.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use crate::folder::Folder;
+use crate::require::{Need, skip};
 use crate::wait::until_true;
 
 /// The programs in the image. `sh` is one whose builtins know `printf` and `read`.
@@ -21,7 +22,7 @@ pub struct Image {
 }
 
 impl Image {
-    /// The image, or nothing after saying that the test is skipped.
+    /// The image, or none after the test was skipped.
     pub fn or_skip() -> Option<Arc<Self>> {
         static SHARED: Mutex<Weak<Image>> = Mutex::new(Weak::new());
         let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
@@ -30,7 +31,8 @@ impl Image {
         }
         let version = docker(&["version", "--format", "{{.Server.Version}}"]);
         if let Err(reason) = version {
-            eprintln!("SKIPPED: no container engine here ({reason}); install and start one: apt-get install docker.io");
+            let advice = "install and start one: apt-get install docker.io";
+            skip(Need::Docker, &format!("no container engine answers ({reason}); {advice}"));
             return None;
         }
         let image = Arc::new(Self { id: import() });

@@ -4,8 +4,9 @@
 //! - [`rest`]: HTTP requests, also broken ones
 //! - [`containers`]: what the container engine has
 //! - [`processes`]: what runs on the machine
-//! - [`folder`]: temporary folders; [`free`]: free ports
+//! - [`folder`]: temporary folders; [`port`]: ports that are held
 //! - [`backend`]: a server that skills send requests to
+//! - [`require`]: what a machine may lack, and how a test is skipped
 //! - [`alone`]: tests that run without others beside them
 //! - [`own_thread`]: load on a thread of its own
 //! - [`quantile`]: medians and percentiles
@@ -17,11 +18,12 @@ pub mod alone;
 pub mod backend;
 pub mod containers;
 pub mod folder;
-pub mod free;
 pub mod interrupt;
 pub mod own_thread;
+pub mod port;
 pub mod processes;
 pub mod quantile;
+pub mod require;
 pub mod rest;
 pub mod system;
 pub mod wait;

@@ -18,14 +18,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_middle_is_a_value_that_was_there() {
+    fn the_median_is_one_of_the_values() {
         assert_eq!(median(vec![3, 1, 2]), 2);
         assert_eq!(median(vec![4.0, 1.0, 2.0, 9.0]), 2.0);
         assert_eq!(median(Vec::<u64>::new()), 0);
     }
 
     #[test]
-    fn so_many_are_at_most_the_quantile() {
+    fn the_quantile_is_the_nearest_rank() {
         let values: Vec<_> = (1..=100).collect();
         assert_eq!(quantile(values.clone(), 0.99), 99);
         assert_eq!(quantile(values.clone(), 1.0), 100);

@@ -30,6 +30,7 @@ pub const PATIENCE: Duration = Duration::from_secs(30);
 pub struct Setup {
     /// What starts the binary: a program and its arguments, such as `setpriv`.
     through: Vec<String>,
+    binary: PathBuf,
     arguments: Vec<String>,
     environment: Vec<(String, String)>,
     data: Option<PathBuf>,
@@ -63,7 +64,8 @@ impl Setup {
 
     pub fn command(arguments: &[&str]) -> Self {
         let arguments = arguments.iter().map(|it| (*it).to_owned()).collect();
-        Self { through: Vec::new(), arguments, environment: Vec::new(), data: None, log: None, pace: &QUICK }
+        let (through, binary) = (Vec::new(), binary());
+        Self { through, binary, arguments, environment: Vec::new(), data: None, log: None, pace: &QUICK }
     }
 
     #[must_use]
@@ -82,6 +84,13 @@ impl Setup {
     #[must_use]
     pub fn at_its_own_pace(mut self) -> Self {
         self.pace = &[];
+        self
+    }
+
+    /// Another binary than the one under test.
+    #[must_use]
+    pub fn binary(mut self, path: &Path) -> Self {
+        path.clone_into(&mut self.binary);
         self
     }
 
@@ -112,7 +121,7 @@ impl Setup {
         let folder = Folder::new();
         let data = self.data.unwrap_or_else(|| folder.path().join("data"));
         std::fs::create_dir_all(&data).unwrap();
-        let own = binary().display().to_string();
+        let own = self.binary.display().to_string();
         let mut line = self.through.into_iter().chain([own]).chain(self.arguments);
         let mut child = Command::new(line.next().unwrap())
             .args(line)

@@ -42,6 +42,12 @@ mod server;
 mod shards;
 mod worker;
 
+// Unit tests skip as the integration tests do.
+#[cfg(test)]
+#[allow(unreachable_pub)]
+#[path = "../../tests/src/require.rs"]
+mod require;
+
 pub use config::Config;
 pub use runners::Functions;
 

@@ -1,34 +1,28 @@
-//! What is counted, and how often it runs for that.
+//! What is counted.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::{steps, whole};
+use super::calls;
 
-/// Something that is counted. All that is random in it (hashes, the choice among workers, ids) evens out over its calls.
+/// Something that is counted. What is random in it (hashes, the choice among workers, ids) evens out over its calls.
 pub(super) struct Case {
     pub(super) name: &'static str,
     pub(super) times: u32,
-    /// Makes what one call needs, and gives the call.
+    /// Makes what one call needs, and returns the call.
     prepare: fn() -> Box<dyn FnMut()>,
 }
 
-/// In the order of a call's way.
 pub(super) const ALL: &[Case] = &[
-    Case { name: "arguments_valid", times: 500, prepare: steps::arguments_valid },
-    Case { name: "arguments_repaired", times: 500, prepare: steps::arguments_repaired },
-    Case { name: "arguments_refused", times: 500, prepare: steps::arguments_refused },
-    Case { name: "circuit_check", times: 2000, prepare: steps::circuit_check },
-    Case { name: "pick_of_1", times: 5000, prepare: || steps::pick_of(1) },
-    Case { name: "pick_of_4", times: 5000, prepare: || steps::pick_of(4) },
-    Case { name: "pick_of_16", times: 5000, prepare: || steps::pick_of(16) },
-    Case { name: "relay_json", times: 1000, prepare: steps::relay_json },
-    Case { name: "relay_value", times: 1000, prepare: steps::relay_value },
-    Case { name: "relay_event", times: 1000, prepare: steps::relay_event },
-    Case { name: "invoke", times: 300, prepare: whole::invoke },
-    Case { name: "invoke_stream", times: 300, prepare: whole::invoke_stream },
+    Case { name: "arguments_valid", times: 500, prepare: calls::arguments_valid },
+    Case { name: "arguments_repaired", times: 500, prepare: calls::arguments_repaired },
+    Case { name: "arguments_refused", times: 500, prepare: calls::arguments_refused },
+    Case { name: "invoke", times: 300, prepare: || calls::invoke(1) },
+    Case { name: "invoke_16_workers", times: 300, prepare: || calls::invoke(16) },
+    Case { name: "invoke_struct", times: 300, prepare: calls::invoke_struct },
+    Case { name: "invoke_stream", times: 300, prepare: calls::invoke_stream },
 ];
 
-/// Calls before those that count: what is made once is made then.
+/// Calls before those that count, which make what is made once.
 const WARM_UP: u32 = 20;
 
 impl Case {
@@ -41,10 +35,10 @@ impl Case {
     }
 }
 
-/// Counted calls are under way. Callgrind only knows to count from now on if it did not, and not to if it did.
+/// Counted calls are under way. Callgrind toggles: outside of them, [`left_uncounted`] would turn counting on.
 static COUNTS: AtomicBool = AtomicBool::new(false);
 
-/// Callgrind counts while this runs. It knows it by its name.
+/// Callgrind counts while this runs. It finds it by its name.
 #[inline(never)]
 fn counted_calls(times: u32, call: &mut dyn FnMut()) {
     for _ in 0..times {
@@ -52,13 +46,13 @@ fn counted_calls(times: u32, call: &mut dyn FnMut()) {
     }
 }
 
-/// Callgrind leaves this out, within counted calls. It knows it by its name.
+/// Callgrind does not count this. It finds it by its name.
 #[inline(never)]
 fn left_uncounted(work: &mut dyn FnMut()) {
     work();
 }
 
-/// Does what is not the gateway's: what its worker does, say. It is not counted.
+/// Does work that is not the gateway's, such as its worker's, without counting it.
 pub(super) fn aside<T>(work: impl FnOnce() -> T) -> T {
     let (mut work, mut done) = (Some(work), None);
     let mut once = || done = work.take().map(|work| work());

@@ -1,36 +1,30 @@
-//! Counts the instructions on a call's way through the gateway and holds them against what was recorded:
+//! Counts the instructions of calls through the gateway and compares them with the counts that were recorded:
 //! `make bench-instructions`.
 //!
-//! Times wobble on a machine that others use; counts of instructions hardly do. Each case runs in a process of its own,
-//! this very binary under valgrind's callgrind, which counts while the calls of the case run.
+//! Times vary on a machine that others use; counts of instructions hardly do. Each case runs in a process of its own: this
+//! test binary under valgrind's callgrind, which counts while the calls of the case run.
 //!
-//! - [`cases`]: what is counted
-//! - [`steps`]: the gateway's steps one by one; [`whole`]: a whole call, with a worker [`in_memory`]
+//! - [`cases`]: what is counted; [`calls`]: the calls, to a worker that answers [`in_memory`]
 //! - [`callgrind`]: runs a case and reads its count
 //! - [`recorded`]: the counts in `gateway/benches/instructions.toml`
 
 use std::env;
 
 mod callgrind;
+mod calls;
 mod cases;
 mod in_memory;
 mod recorded;
 mod sample;
-mod steps;
-mod whole;
 
 use callgrind::{count, profile};
-use cases::Case;
-use recorded::{Recorded, Tools, Verdict};
+use recorded::Recorded;
 
-/// Names the case that a process is to run.
+/// Names the case that a process runs.
 const CASE: &str = "OPENSKILL_COUNTED_CASE";
 
-/// Set: the counts are written down, and not compared.
+/// If it is set, the counts are recorded and not compared.
 const RECORD: &str = "OPENSKILL_RECORD_INSTRUCTIONS";
-
-/// How often each case runs when it is recorded: the median is kept.
-const ROUNDS: usize = 3;
 
 #[test]
 fn every_case_can_be_run() {
@@ -40,7 +34,7 @@ fn every_case_can_be_run() {
 }
 
 #[test]
-#[ignore = "started under valgrind, by the one below"]
+#[ignore = "counts_are_as_recorded starts it under valgrind"]
 fn one_case() {
     let wanted = env::var(CASE).unwrap_or_default();
     for case in cases::ALL.iter().filter(|case| case.name == wanted) {
@@ -49,45 +43,28 @@ fn one_case() {
 }
 
 #[test]
-#[ignore = "takes valgrind and an optimized build: make bench-instructions"]
+#[ignore = "needs valgrind and an optimized build: make bench-instructions"]
 fn counts_are_as_recorded() -> Result<(), String> {
-    let (recorded, tools) = (Recorded::read(), Tools::here());
-    if env::var_os(RECORD).is_some_and(|it| !it.is_empty()) {
-        record(&recorded, tools);
-        return Ok(());
-    }
-    let scope = recorded.scope(&tools);
-    println!("{}\n\n{:<20} {:>12} {:>12}", recorded.introduce(&tools), "instructions a call", "recorded", "now");
-    let judge = |case: &Case| {
+    let recorded = Recorded::read();
+    println!("{:<20} {:>12} {:>12}", "instructions a call", "recorded", "now");
+    let judge = |case: &cases::Case| {
         let now = count(case);
-        let verdict = recorded.judge(case.name, now, scope);
-        println!("{:<20} {:>12} {now:>12}  {verdict}", case.name, recorded.shown(case.name));
-        (case.name, verdict)
+        let verdict = recorded.judge(case.name, now);
+        let words = verdict.clone().unwrap_or_else(|failure| failure);
+        println!("{:<20} {:>12} {now:>12}  {words}", case.name, recorded.shown(case.name));
+        (case.name, now, verdict.is_err())
     };
-    let verdicts: Vec<_> = cases::ALL.iter().map(judge).collect();
-    if verdicts.iter().any(|(_, verdict)| matches!(verdict, Verdict::Shrank { .. })) {
-        println!("\nSome take less than was recorded. To keep it so: make bench-instructions RECORD=1");
-    }
-    let bad: Vec<_> = verdicts.iter().filter(|(_, verdict)| verdict.is_bad()).collect();
-    for (name, _) in &bad {
-        println!("\nWhere the instructions of {name} are: callgrind_annotate {}", profile(name).display());
-    }
-    if bad.is_empty() {
+    let counts: Vec<_> = cases::ALL.iter().map(judge).collect();
+    if env::var_os(RECORD).is_some_and(|it| !it.is_empty()) {
+        Recorded::write(counts.into_iter().map(|(name, now, _)| (name.to_owned(), now)));
         return Ok(());
     }
-    let list: Vec<_> = bad.iter().map(|(name, verdict)| format!("{name} {verdict}")).collect();
-    Err(format!("{}. If that is meant: make bench-instructions RECORD=1", list.join("; ")))
-}
-
-/// Counts everything a few times, and writes the medians down.
-fn record(recorded: &Recorded, tools: Tools) {
-    println!("{:<20} {:>12} {:>8}", "instructions a call", "median", "spread");
-    let counts = cases::ALL.iter().map(|case| {
-        let mut counts: Vec<u64> = (0..ROUNDS).map(|_| count(case)).collect();
-        counts.sort_unstable();
-        let (median, spread) = (counts[ROUNDS / 2], counts[ROUNDS - 1] - counts[0]);
-        println!("{:<20} {median:>12} {:>7.2}%", case.name, 100.0 * spread as f64 / median as f64);
-        (case.name, median)
-    });
-    recorded.with(tools, counts.collect()).write();
+    let failed: Vec<_> = counts.iter().filter(|(.., failed)| *failed).map(|(name, ..)| *name).collect();
+    for name in &failed {
+        println!("Where the instructions of {name} are: callgrind_annotate {}", profile(name).display());
+    }
+    match failed.is_empty() {
+        true => Ok(()),
+        false => Err(format!("{}. If this is intended: make bench-instructions RECORD=1", failed.join(", "))),
+    }
 }

@@ -1,51 +1,39 @@
-//! A gateway with one worker that answers from memory. What the worker itself does is not counted.
+//! A gateway whose workers answer from memory. The work of the workers is not counted, that of the connections only on the
+//! gateway's side.
 
 use std::collections::BTreeMap;
+use std::convert::Infallible;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use futures_util::stream::{self, BoxStream, StreamExt as _};
+use bytes::{BufMut as _, Bytes, BytesMut};
+use http::{HeaderMap, HeaderValue, Request, Response};
+use http_body_util::{BodyExt as _, Full};
+use hyper::body::Incoming;
+use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
-use hyper_util::server::conn::auto;
-use hyper_util::service::TowerToHyperService;
-use openskill_proto::v1::worker_service_server::{WorkerService, WorkerServiceServer};
-use openskill_proto::v1::{
-    DeliverInputRequest, DeliverInputResponse, DescribeRequest, ExecuteEvent, ExecuteRequest, ExecuteResult,
-    FetchArtifactRequest, Progress, ReadArtifactResponse, Skill, SkillStatus, WorkerState, execute_event::Event,
-};
+use openskill_proto::v1::execute_event::Event;
+use openskill_proto::v1::{ExecuteEvent, ExecuteResult, Progress, Skill, SkillStatus, WorkerState};
+use prost::Message;
 use tokio_util::sync::CancellationToken;
-use tonic::{Request, Response, Status};
 
 use super::cases::aside;
 use super::sample::schema;
 use crate::Config;
 use crate::config::CircuitRules;
 use crate::gateway::Gateway;
-use crate::workers::Worker;
 use crate::workers::source::Endpoint;
+use crate::workers::worker::Worker;
 
-/// The skill that it has.
+/// The skill of the workers.
 pub(super) const SKILL: &str = "browse";
 
-/// What the skill answers.
-pub(super) fn answer() -> ExecuteResult {
-    let data = br#"{"steps": 12, "found": [{"day": "monday", "from": "10:00", "to": "19:00"}, {"day": "friday", "from": "13:00", "to": "19:00"}], "complete": true, "note": "closed on the other days"}"#;
-    ExecuteResult {
-        success: true,
-        data_json: data.to_vec().into(),
-        text: "found the opening hours of two days".to_owned(),
-        version: "0.1.0".to_owned(),
-        runner: "cli:python".to_owned(),
-        worker_id: "worker-1".to_owned(),
-        worker_queued_us: Some(0),
-        ..ExecuteResult::default()
-    }
-}
+const DATA: &[u8] = br#"{"steps": 12, "found": [{"day": "monday", "from": "10:00", "to": "19:00"}, {"day": "friday", "from": "13:00", "to": "19:00"}], "complete": true, "note": "closed on the other days"}"#;
 
-/// A gateway as the settings' defaults make it, without workers.
-pub(super) fn gateway() -> Arc<Gateway> {
+/// A gateway with default settings, for calls of its first shard.
+pub(super) async fn gateway(workers: usize) -> Arc<Gateway> {
     let config = Config {
         workers: Vec::new(),
         refresh_interval: Duration::from_secs(1),
@@ -58,13 +46,7 @@ pub(super) fn gateway() -> Arc<Gateway> {
         max_connections: 1024,
         drain_timeout: Duration::from_secs(10),
     };
-    Gateway::new(config, CancellationToken::new())
-}
-
-/// Gives the gateway its worker, for calls of its first shard.
-pub(super) async fn join(gateway: &Gateway) {
-    let endpoint = Endpoint::Tcp("worker-1".to_owned());
-    let worker = Arc::new(Worker::new(endpoint.clone(), 1));
+    let gateway = Gateway::new(config, CancellationToken::new());
     let skill = Skill {
         id: SKILL.to_owned(),
         version: "0.1.0".to_owned(),
@@ -73,26 +55,68 @@ pub(super) async fn join(gateway: &Gateway) {
         status: SkillStatus::Available.into(),
         ..Skill::default()
     };
-    gateway.catalog.learn(std::slice::from_ref(&skill));
-    worker.learn(WorkerState {
-        worker_id: "worker-1".to_owned(),
-        instance_id: "instance-1".to_owned(),
-        capacity: 16,
-        skills: vec![skill],
-        ..WorkerState::default()
-    });
-    gateway.workers.replace(BTreeMap::from([(endpoint, Arc::clone(&worker))]));
-    gateway.catalog.rebuild(&gateway.workers);
-    let (near, far) = tokio::io::duplex(64 * 1024);
-    let server = auto::Builder::new(Aside).http2_only();
-    let service = TowerToHyperService::new(WorkerServiceServer::new(Memory));
-    hyper::rt::Executor::execute(&Aside, async move {
-        let _ = server.serve_connection(TokioIo::new(far), service).await;
-    });
-    worker.link(0).go_over(near).await.unwrap();
+    gateway.catalog.compile(std::slice::from_ref(&skill));
+    let mut all = BTreeMap::new();
+    for number in 0..workers {
+        let id = format!("worker-{number}");
+        let worker = Arc::new(Worker::new(Endpoint::Tcp(id.clone()), 1));
+        worker.update(WorkerState {
+            worker_id: id.clone(),
+            instance_id: id.clone(),
+            capacity: 16,
+            skills: vec![skill.clone()],
+            ..WorkerState::default()
+        });
+        let (near, far) = tokio::io::duplex(64 * 1024);
+        let server =
+            hyper::server::conn::http2::Builder::new(Aside).serve_connection(TokioIo::new(far), service_fn(work));
+        tokio::spawn(Uncounted(Box::pin(server)));
+        worker.link(0).use_stream(near).await.unwrap();
+        all.insert(Endpoint::Tcp(id), worker);
+    }
+    gateway.fleet.replace(all);
+    gateway.catalog.rebuild(&gateway.fleet);
+    gateway
 }
 
-/// Spawns what is not counted.
+/// The worker: a result, after an event if a stream is wanted.
+async fn work(
+    request: Request<Incoming>,
+) -> Result<Response<impl http_body::Body<Data = Bytes, Error = Infallible>>, Infallible> {
+    let streams = request.uri().path().ends_with("ExecuteStream");
+    let _ = request.into_body().collect().await;
+    let answer = ExecuteResult {
+        success: true,
+        data_json: DATA.to_vec().into(),
+        text: "found the opening hours of two days".to_owned(),
+        version: "0.1.0".to_owned(),
+        runner: "cli:python".to_owned(),
+        worker_id: "worker-1".to_owned(),
+        worker_queued_us: Some(0),
+        ..ExecuteResult::default()
+    };
+    let frames = if streams {
+        let progress = Progress { message: "half way".to_owned(), ..Progress::default() };
+        let events = [Event::Progress(progress), Event::Result(answer)];
+        events.map(|event| frame(&ExecuteEvent { event: Some(event) })).concat().into()
+    } else {
+        frame(&answer)
+    };
+    let trailers = HeaderMap::from_iter([("grpc-status".parse().unwrap(), HeaderValue::from_static("0"))]);
+    let body = Full::new(frames).with_trailers(std::future::ready(Some(Ok(trailers))));
+    Ok(Response::builder().header("content-type", "application/grpc").body(body).unwrap())
+}
+
+/// A message as it stands in a gRPC body.
+pub(super) fn frame(message: &impl Message) -> Bytes {
+    let mut body = BytesMut::new();
+    body.put_u8(0);
+    body.put_u32(message.encoded_len() as u32);
+    message.encode(&mut body).unwrap();
+    body.freeze()
+}
+
+/// Spawns the tasks of a worker.
 #[derive(Clone, Copy)]
 struct Aside;
 
@@ -105,7 +129,7 @@ where
     }
 }
 
-/// A future of the worker's.
+/// A future of a worker.
 struct Uncounted<F>(Pin<Box<F>>);
 
 impl<F: Future> Future for Uncounted<F> {
@@ -113,37 +137,5 @@ impl<F: Future> Future for Uncounted<F> {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
         aside(|| self.0.as_mut().poll(context))
-    }
-}
-
-/// The worker.
-struct Memory;
-
-#[tonic::async_trait]
-impl WorkerService for Memory {
-    type DescribeStream = BoxStream<'static, Result<WorkerState, Status>>;
-    type ExecuteStreamStream = BoxStream<'static, Result<ExecuteEvent, Status>>;
-
-    async fn describe(&self, _: Request<DescribeRequest>) -> Result<Response<Self::DescribeStream>, Status> {
-        Err(Status::unimplemented("nobody asks"))
-    }
-
-    async fn execute(&self, _: Request<ExecuteRequest>) -> Result<Response<ExecuteResult>, Status> {
-        Ok(Response::new(answer()))
-    }
-
-    async fn execute_stream(&self, _: Request<ExecuteRequest>) -> Result<Response<Self::ExecuteStreamStream>, Status> {
-        let progress = Progress { message: "half way".to_owned(), ..Progress::default() };
-        let events = [Event::Progress(progress), Event::Result(answer())];
-        let events = events.map(|event| Ok(ExecuteEvent { event: Some(event) }));
-        Ok(Response::new(stream::iter(events).boxed()))
-    }
-
-    async fn deliver_input(&self, _: Request<DeliverInputRequest>) -> Result<Response<DeliverInputResponse>, Status> {
-        Err(Status::unimplemented("nobody asks"))
-    }
-
-    async fn fetch_artifact(&self, _: Request<FetchArtifactRequest>) -> Result<Response<ReadArtifactResponse>, Status> {
-        Err(Status::unimplemented("nobody asks"))
     }
 }

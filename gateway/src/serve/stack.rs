@@ -21,7 +21,7 @@ pub(crate) fn stack<B>(
     gateway: &Gateway,
     faces: Faces,
     is_loopback: bool,
-) -> impl Service<Request<B>, Response = Response<Outbound>, Error = Infallible, Future: Send> + Clone + Send + 'static
+) -> impl Service<Request<B>, Response = Response<Outbound>, Error = Infallible, Future: Send> + Clone + Send + use<B>
 where
     B: http_body::Body<Data = Bytes> + Send + Unpin + 'static,
     B::Error: Into<BoxError>,

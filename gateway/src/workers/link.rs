@@ -231,7 +231,7 @@ fn lost(error: h2::Error) -> LinkError {
 #[cfg(test)]
 impl Link {
     /// Uses `stream` as its connection, whatever its endpoint is.
-    pub(crate) async fn go_over<S>(&self, stream: S) -> Result<(), h2::Error>
+    pub(crate) async fn use_stream<S>(&self, stream: S) -> Result<(), h2::Error>
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {

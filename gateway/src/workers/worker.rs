@@ -228,6 +228,13 @@ impl Worker {
     }
 }
 
+#[cfg(test)]
+impl Worker {
+    pub(crate) fn link(&self, shard: usize) -> &Link {
+        &self.links[shard]
+    }
+}
+
 impl Drop for InFlight<'_> {
     fn drop(&mut self) {
         self.worker.in_flight.fetch_sub(1, Ordering::Relaxed);

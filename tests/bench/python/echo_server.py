@@ -1,6 +1,4 @@
-"""An MCP server with one tool: on stdio, or over streamable HTTP at the port that is its argument."""
-
-import sys
+"""An MCP server with one tool, on stdio."""
 
 from fastmcp import FastMCP
 
@@ -13,9 +11,4 @@ def echo(text: str) -> dict:
     return {"echoed": text}
 
 
-if __name__ == "__main__":
-    if len(sys.argv) > 1:
-        port = int(sys.argv[1])
-        server.run(transport="http", host="127.0.0.1", port=port, path="/mcp", show_banner=False, log_level="warning")
-    else:
-        server.run(show_banner=False)
+server.run(show_banner=False)

@@ -1,5 +1,4 @@
-"""A FastMCP proxy over streamable HTTP, made as its documentation makes one: before the MCP server on stdio, which it keeps, or
-before the one at the URL that is its argument, with which it begins a session for each request."""
+"""A FastMCP proxy over streamable HTTP, made as its documentation makes one, in front of the MCP server on stdio."""
 
 import os
 import sys
@@ -7,8 +6,8 @@ from pathlib import Path
 
 from fastmcp.server import create_proxy
 
-stdio = {"mcpServers": {"echo": {"command": sys.executable, "args": [str(Path(__file__).parent / "echo_server.py")]}}}
-proxy = create_proxy(sys.argv[1] if len(sys.argv) > 1 else stdio, name="proxy")
+server = {"command": sys.executable, "args": [str(Path(__file__).parent / "echo_server.py")]}
+proxy = create_proxy({"mcpServers": {"echo": server}}, name="proxy")
 
 if __name__ == "__main__":
     port = int(os.environ["BENCH_PORT"])

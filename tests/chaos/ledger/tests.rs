@@ -40,7 +40,7 @@ fn not_sent() -> End {
 }
 
 #[test]
-fn witnesses_that_agree_are_let_be() {
+fn consistent_witnesses_yield_no_finding() {
     let (ok, lost) = (line("a.1", ""), line("a.1", "UNAVAILABLE"));
     let nothing: [Kind; 0] = [];
     assert_eq!(kinds(skills::EFFECT, &[End::Ok], std::slice::from_ref(&ok), &["a.1"]), nothing);
@@ -57,13 +57,13 @@ fn witnesses_that_agree_are_let_be() {
 }
 
 #[test]
-fn the_client_hears_of_one_end() {
+fn the_client_sees_exactly_one_end() {
     assert_eq!(kinds(skills::WAIT, &[], &[line("a.1", "")], &[]), [Kind::NoEnd]);
     assert_eq!(kinds(skills::WAIT, &[End::Ok, End::Ok], &[line("a.1", "")], &[]), [Kind::TwoEnds]);
 }
 
 #[test]
-fn the_gateway_logs_each_try_once_and_as_it_ended() {
+fn the_gateway_logs_each_attempt_once_with_its_outcome() {
     let ok = line("a.1", "");
     assert_eq!(kinds(skills::WAIT, &[End::Ok], &[], &[]), [Kind::NoLine]);
     assert_eq!(kinds(skills::WAIT, &[refused()], &[], &[]), [Kind::NoLine]);
@@ -76,7 +76,7 @@ fn the_gateway_logs_each_try_once_and_as_it_ended() {
 }
 
 #[test]
-fn effects_are_there_when_they_should_be_and_never_else() {
+fn effects_match_outcomes() {
     let ok = [line("a.1", "")];
     assert_eq!(kinds(skills::EFFECT, &[End::Ok], &ok, &[]), [Kind::NoEffect]);
     assert_eq!(kinds(skills::EFFECT_AGAIN, &[End::Ok], &ok, &[]), [Kind::NoEffect]);
@@ -91,7 +91,7 @@ fn effects_are_there_when_they_should_be_and_never_else() {
 }
 
 #[test]
-fn nothing_runs_more_often_than_it_may() {
+fn no_call_runs_more_often_than_allowed() {
     let (ok, twice) = ([line("a.1", "")], ["a.1", "a.1"]);
     assert_eq!(kinds(skills::EFFECT, &[End::Ok], &ok, &twice), [Kind::EffectTwice]);
     assert_eq!(kinds(skills::EFFECT_AGAIN, &[End::Ok], &ok, &[&twice[..], &twice[..]].concat()), [Kind::EffectTwice]);

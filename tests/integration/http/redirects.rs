@@ -3,7 +3,7 @@
 use super::*;
 
 #[tokio::test]
-async fn redirects_are_followed_as_often_as_the_manifest_allows() {
+async fn redirects_are_followed_up_to_the_manifests_limit() {
     let backend = Backend::start(|seen| match seen.path() {
         "/303" => Reply::redirect(303, "/there"),
         "/307" => Reply::redirect(307, "there"),
@@ -30,7 +30,7 @@ async fn redirects_are_followed_as_often_as_the_manifest_allows() {
 }
 
 #[tokio::test]
-async fn a_redirect_to_where_skills_may_not_go_is_refused() {
+async fn a_redirect_to_a_forbidden_address_is_refused() {
     let inner = Backend::start(echo).await;
     let inner_url = format!("http://127.0.0.1:{}/", inner.address.port());
     let named = format!("http://localhost:{}/", inner.address.port());
@@ -65,7 +65,7 @@ async fn a_redirect_to_where_skills_may_not_go_is_refused() {
 }
 
 #[tokio::test]
-async fn a_redirect_to_another_origin_takes_no_credential_along() {
+async fn a_cross_origin_redirect_drops_credentials() {
     let other = Backend::start(echo).await;
     let elsewhere = other.url("/elsewhere");
     let backend = Backend::start(move |seen| match seen.path() {

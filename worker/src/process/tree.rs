@@ -142,6 +142,7 @@ fn parse_stat(stat: &str) -> Option<(char, i32)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::require::{Need, skip};
 
     #[test]
     fn a_name_full_of_parentheses_does_not_mislead() {
@@ -158,7 +159,7 @@ mod tests {
         assert!(children_of_all_threads().contains(&(child.id() as i32)));
         match listed_of_all_threads() {
             Ok(listed) => assert!(listed.contains(&(child.id() as i32)), "whichever thread started it"),
-            Err(error) => eprintln!("skipped: this kernel lists no children: {error}"),
+            Err(error) => skip(Need::Kernel, &format!("this kernel does not list children: {error}")),
         }
         child.kill().unwrap();
         child.wait().unwrap();

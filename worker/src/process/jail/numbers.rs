@@ -140,6 +140,7 @@ numbers! {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::require::{Need, skip};
 
     /// What a header of the system says, if the header is there and knows the call.
     fn in_header(text: &str, name: &str) -> Option<i64> {
@@ -153,7 +154,7 @@ mod tests {
         let headers =
             ["/usr/include/x86_64-linux-gnu/asm/unistd_64.h", "/usr/include/asm-generic/unistd.h"].map(|path| {
                 std::fs::read_to_string(path)
-                    .inspect_err(|_| eprintln!("skipped: there is no {path}"))
+                    .inspect_err(|_| skip(Need::Kernel, &format!("there is no {path}")))
                     .unwrap_or_default()
             });
         for (name, x86_64, aarch64) in ALL {

@@ -1,0 +1,107 @@
+//! Calls that are counted: the preparation of arguments, and whole calls from a request at the gateway's face, all layers
+//! included, to the last byte of the answer. No subscriber listens for logs and traces.
+
+use std::hint::black_box;
+
+use axum::body::Body;
+use bytes::{Buf as _, Bytes};
+use http_body_util::BodyExt as _;
+use openskill_proto::v1::invoke_request::Arguments;
+use openskill_proto::v1::{InvokeEvent, InvokeRequest, SkillResult, invoke_event::Event};
+use prost::Message;
+use tower::ServiceExt as _;
+
+use super::cases::aside;
+use super::in_memory::{self, SKILL};
+use super::sample::{VALID, schema};
+use crate::arguments::{Definition, Policy, Rules, structs};
+use crate::gateway::Shard;
+use crate::serve::faces::Faces;
+use crate::serve::faces::grpc::health::Health;
+use crate::serve::stack::stack;
+
+/// Arguments that fit.
+pub(super) fn arguments_valid() -> Box<dyn FnMut()> {
+    arguments(VALID, Some(0))
+}
+
+/// A number that came as text.
+pub(super) fn arguments_repaired() -> Box<dyn FnMut()> {
+    arguments(&VALID.replace("25", "\"25\""), Some(1))
+}
+
+/// Text that is no number: the model gets feedback.
+pub(super) fn arguments_refused() -> Box<dyn FnMut()> {
+    arguments(&VALID.replace("25", "\"many\""), None)
+}
+
+fn arguments(text: &str, repairs: Option<usize>) -> Box<dyn FnMut()> {
+    let definition = Definition::compile(&schema().to_string(), Rules::default(), &[]).unwrap();
+    let text = text.to_owned();
+    Box::new(move || {
+        let prepared = definition.prepare(black_box(&text), Policy::Repair);
+        assert_eq!(prepared.ok().map(|it| it.repairs.len()), repairs);
+    })
+}
+
+pub(super) fn invoke(workers: usize) -> Box<dyn FnMut()> {
+    calls("Invoke", workers, Arguments::InputJson(VALID.to_owned()), is_success)
+}
+
+/// A call that sends a `Struct` and gets a `Value`.
+pub(super) fn invoke_struct() -> Box<dyn FnMut()> {
+    calls("Invoke", 1, Arguments::Input(structs::struct_from_json(VALID).unwrap()), is_success)
+}
+
+/// Accepted, one event, the result.
+pub(super) fn invoke_stream() -> Box<dyn FnMut()> {
+    calls("InvokeStream", 1, Arguments::InputJson(VALID.to_owned()), |answer| {
+        let events = messages::<InvokeEvent>(answer);
+        let last = events.last().and_then(|it| it.event.clone());
+        events.len() == 3 && matches!(last, Some(Event::Result(result)) if result.success)
+    })
+}
+
+fn is_success(answer: Bytes) -> bool {
+    matches!(&messages::<SkillResult>(answer)[..], [result] if result.success && result.output.is_some())
+}
+
+fn calls(method: &str, workers: usize, arguments: Arguments, is_right: fn(Bytes) -> bool) -> Box<dyn FnMut()> {
+    // One thread, and nothing of the system but its clock.
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+    let service = runtime.block_on(async {
+        let shard = Shard { gateway: in_memory::gateway(workers).await, number: 0 };
+        stack(&shard.gateway, Faces::public(&shard, &Health::new().await, true).unwrap(), true)
+    });
+    let uri = format!("http://127.0.0.1:8000/openskill.v1.SkillService/{method}");
+    let request = InvokeRequest {
+        skill_id: SKILL.to_owned(),
+        arguments: Some(arguments),
+        session_id: "session-1".to_owned(),
+        ..InvokeRequest::default()
+    };
+    Box::new(move || {
+        let request = aside(|| {
+            let head = http::Request::post(&uri).version(http::Version::HTTP_2).header("te", "trailers");
+            let head = head.header("content-type", "application/grpc").header("grpc-timeout", "10S");
+            head.body(Body::from(in_memory::frame(&request))).unwrap()
+        });
+        let answered = async {
+            let response = service.clone().oneshot(request).await.unwrap();
+            response.into_body().collect().await.unwrap().to_bytes()
+        };
+        let answer = runtime.block_on(answered);
+        assert!(aside(|| is_right(answer)));
+    })
+}
+
+/// The messages of a gRPC body.
+fn messages<M: Message + Default>(mut body: Bytes) -> Vec<M> {
+    let mut messages = Vec::new();
+    while body.has_remaining() {
+        let _compressed = body.get_u8();
+        let length = body.get_u32() as usize;
+        messages.push(M::decode(body.split_to(length)).unwrap());
+    }
+    messages
+}

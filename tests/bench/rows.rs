@@ -1,0 +1,177 @@
+//! What is measured: each row has processes of its own, gets the same text, and gives it back.
+
+use std::sync::Arc;
+
+use openskill_tests::backend::{Backend, Reply};
+use openskill_tests::containers::Image;
+use openskill_tests::system::request;
+use serde_json::{Value, json};
+
+use crate::caller::Call;
+use crate::settings::Settings;
+use crate::site::Site;
+
+/// Callers at once.
+pub(crate) const CALLS_IN_FLIGHT: [usize; 4] = [1, 16, 64, 256];
+pub(crate) const RUNNERS_IN_FLIGHT: [usize; 3] = [1, 8, 32];
+
+/// Callers under which memory is measured.
+const LOAD: usize = 256;
+pub(crate) const MANY: usize = 10_000;
+
+/// The skill of every row; of an MCP server, its tool.
+pub(crate) const ECHO: &str = "echo";
+pub(crate) const TOOL: &str = "echo__echo";
+
+/// With its key about a hundred bytes.
+const TEXT: &str = "the quick brown fox jumps over the lazy dog, again and again, all day long, and sleeps";
+
+const SCHEMA: &str = "parameters:\n  text: {type: string, required: true}\n";
+const SERVER: &str = "type: mcp\nruntime: stdio\nmcp: {start_s: 60}\n";
+
+/// How a script runs.
+const ISOLATIONS: [(&str, &str); 3] =
+    [("process", "fresh interpreter"), ("fork", "fork of a warm interpreter"), ("shared", "shared interpreter")];
+
+#[derive(Clone)]
+pub(crate) struct Row {
+    /// For `--only`.
+    pub(crate) id: String,
+    /// For readers.
+    pub(crate) name: String,
+    pub(crate) site: Site,
+    pub(crate) call: Call,
+    /// Under so many callers memory is measured; none if it is not.
+    pub(crate) memory: Option<usize>,
+    pub(crate) is_timed: bool,
+    /// Each Python of `--python` gets a row of its own.
+    pub(crate) is_script: bool,
+    /// The id of the row that this one is compared with.
+    pub(crate) base: Option<String>,
+}
+
+/// Rows, and what they call while they are measured.
+pub(crate) struct Rows {
+    pub(crate) all: Vec<Row>,
+    _kept: (Option<Backend>, Option<Arc<Image>>),
+}
+
+fn row(id: &str, name: &str, site: Site, call: Call) -> Row {
+    let (id, name) = (id.to_owned(), name.to_owned());
+    Row { id, name, site, call, memory: None, is_timed: true, is_script: false, base: None }
+}
+
+impl Row {
+    fn with_memory(self) -> Self {
+        Self { memory: Some(LOAD), ..self }
+    }
+
+    fn is_script(self, base: &str) -> Self {
+        let base = (self.id != base).then(|| base.to_owned());
+        Self { is_script: true, base, ..self }
+    }
+}
+
+fn invoke(skill: &str) -> Call {
+    Call::Invoke(request(skill, json!({ "text": TEXT })))
+}
+
+fn post(path: &str, body: &Value) -> Call {
+    Call::Post { path: path.to_owned(), body: body.to_string(), text: TEXT.to_owned() }
+}
+
+/// openskill beside what a user would choose instead.
+pub(crate) fn calls(settings: &Settings) -> Rows {
+    let in_process = || Site::openskill(&format!("type: inproc\nentry: echo\n{SCHEMA}"));
+    let payload = |bytes: usize| Call::Invoke(request(ECHO, json!({"text": "x".repeat(bytes)})));
+    let rest = post("/skills/echo:invoke", &json!({"input": {"text": TEXT}}));
+    let mut all = vec![
+        row("forwarder-1", "tonic forwarder and server, one thread each", Site::Forwarder(1), invoke(ECHO))
+            .with_memory(),
+        row("forwarder-2", "tonic forwarder and server, two threads each", Site::Forwarder(2), invoke(ECHO)),
+        row("invoke", "openskill `Invoke`", in_process(), invoke(ECHO)).with_memory(),
+        row("many", "openskill `InvokeMany`", in_process(), Call::InvokeMany(request(ECHO, json!({ "text": TEXT })))),
+        row("rest", "openskill REST", in_process(), rest.clone()),
+        row("payload-10k", "openskill `Invoke`, a text of 10 kB", in_process(), payload(10_000)),
+        row("payload-1m", "openskill `Invoke`, a text of 1 MB", in_process(), payload(1_000_000)),
+        many_in_flight(),
+    ];
+    for (isolation, name) in ISOLATIONS {
+        let name = format!("openskill `cli:python`, {name}");
+        all.push(row(isolation, &name, script(isolation, ""), invoke(ECHO)).with_memory().is_script("process"));
+    }
+    if let Some(hosts) = &settings.hosts {
+        for workers in [1, 2] {
+            let name = format!("FastAPI with `subprocess.run`, uvicorn workers: {workers}");
+            all.push(row(&format!("fastapi-{workers}"), &name, Site::FastApi(workers), rest.clone()).with_memory());
+        }
+        let server = Site::openskill(&format!("{SERVER}entry: servers/fastmcp.py\njail: \"off\"\n"));
+        let server =
+            server.with_server("servers/fastmcp.py", &format!("#!{}\n{}", hosts.display(), crate::hosts::SERVER));
+        let mcp = Call::Mcp { tool: ECHO.to_owned(), arguments: json!({ "text": TEXT }), text: TEXT.to_owned() };
+        all.extend([
+            row("mcp", "openskill `mcp:stdio` in front of a FastMCP server", server, invoke(TOOL)).with_memory(),
+            row("proxy", "FastMCP proxy in front of the same server", Site::FastMcp, mcp).with_memory(),
+        ]);
+        if settings.mcpo.is_some() {
+            let name = "mcpo in front of the same server";
+            all.push(row("mcpo", name, Site::Mcpo, post("/echo", &json!({ "text": TEXT }))).with_memory());
+        }
+    }
+    Rows { all, _kept: (None, None) }
+}
+
+/// A gateway and a worker that allow ten thousand calls, and have them.
+fn many_in_flight() -> Row {
+    let limits = [
+        ("OPENSKILL_MAX_IN_FLIGHT", MANY * 2),
+        ("OPENSKILL_MAX_IN_FLIGHT_PER_SKILL", MANY * 2),
+        ("OPENSKILL_WORKER_CONCURRENCY", MANY),
+        ("OPENSKILL_WORKER_QUEUE", MANY),
+        ("OPENSKILL_ADAPTIVE_LIMIT", 0),
+        ("OPENSKILL_TIMEOUT_MS", 60_000),
+    ];
+    let site = limits.into_iter().fold(Site::openskill("type: inproc\nentry: wait\n"), |site, (name, value)| {
+        site.with(name, &value.to_string())
+    });
+    let call = Call::InvokeMany(request(ECHO, json!({"ms": 5000})));
+    let name = format!("openskill with {MANY} calls in flight");
+    Row { memory: Some(MANY), is_timed: false, ..row("many-in-flight", &name, site, call) }
+}
+
+fn script(isolation: &str, more: &str) -> Site {
+    let how = format!("type: cli\nruntime: python\nentry: echo.py\nisolation: {isolation}\n{more}{SCHEMA}");
+    Site::openskill(&how)
+}
+
+/// The runners of openskill, with their jail and without.
+pub(crate) async fn runners() -> Rows {
+    let mut all = Vec::new();
+    for (suffix, words, jail) in [("", "", ""), ("-bare", ", no jail", "jail: \"off\"\n")] {
+        for (isolation, name) in ISOLATIONS {
+            let (id, name) = (format!("{isolation}{suffix}"), format!("`cli:python`, {name}{words}"));
+            all.push(row(&id, &name, script(isolation, jail), invoke(ECHO)).is_script(&format!("process{suffix}")));
+        }
+        let cat = Site::openskill(&format!("type: cli\nruntime: exec\nentry: /bin/cat\n{jail}{SCHEMA}"));
+        all.push(row(&format!("exec{suffix}"), &format!("`cli:exec` (`cat`){words}"), cat, invoke(ECHO)));
+        let server = Site::openskill(&format!("{SERVER}entry: servers/small.py\n{jail}"));
+        let server = server.with_server("servers/small.py", include_str!("python/small_server.py"));
+        all.push(row(&format!("mcp{suffix}"), &format!("`mcp:stdio`, a small server{words}"), server, invoke(TOOL)));
+    }
+    all.push(row("inproc", "`inproc`", Site::openskill(&format!("type: inproc\nentry: echo\n{SCHEMA}")), invoke(ECHO)));
+    let backend = Backend::start(|seen| Reply::json(200, &seen.json())).await;
+    let (url, host) = (backend.url("/"), backend.address);
+    let http = format!("type: http\nentry: {url}\nhttp: {{allow: ['{host}']}}\n{SCHEMA}");
+    all.push(row("http", "`http`, a server on this machine", Site::openskill(&http), invoke(ECHO)));
+    let image = Image::or_skip();
+    if let Some(image) = &image {
+        let docker = format!("type: docker\nentry: {}\ndocker: {{command: [/bin/cat]}}\n", image.id);
+        all.push(row("docker", "`docker` (`cat`)", Site::openskill(&docker), invoke(ECHO)));
+    }
+    // As many as are in flight at most, so that no call waits for a slot.
+    let most = RUNNERS_IN_FLIGHT.into_iter().max().unwrap_or_default().to_string();
+    for row in &mut all {
+        row.site = row.site.clone().with("OPENSKILL_WORKER_CONCURRENCY", &most);
+    }
+    Rows { all, _kept: (Some(backend), image) }
+}
