@@ -12,7 +12,7 @@ pub(crate) fn run(settings: &Settings) -> Result<ExitCode, Failure> {
         let ready = |ready: openskill_gateway::Ready| {
             tracing::info!(workers = ready.workers, skills = ready.skills, "the gateway is ready");
         };
-        openskill_gateway::run(super::gateway_config(settings), listeners, 1, ready, shutdown)
+        openskill_gateway::run(super::gateway_config(settings), listeners, None, 1, ready, shutdown)
             .await
             .map_err(Failure::system("running the gateway"))
     })

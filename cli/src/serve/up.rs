@@ -55,7 +55,7 @@ pub(crate) fn run(args: &Up, settings: &Settings, raw: &Raw, started: Instant) -
             ..super::gateway_config(settings)
         };
         let ready = move |ready| announce(address, ready, started);
-        let ended = openskill_gateway::run(config, listeners, args.workers.into(), ready, shutdown).await;
+        let ended = openskill_gateway::run(config, listeners, None, args.workers.into(), ready, shutdown).await;
         stop_workers.cancel();
         while workers.join_next().await.is_some() {}
         drop(sweeping);

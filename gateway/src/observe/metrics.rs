@@ -158,7 +158,7 @@ mod tests {
         for line in [
             "openskill_circuit_changes_total{scope=\"skill\",state=\"half_open\"} 1\n",
             "openskill_circuit_changes_total{scope=\"session\",state=\"open\"} 0\n",
-            "openskill_calls_limit +Inf\n",
+            "openskill_calls_limit inf\n",
             "openskill_calls_in_flight 7\n",
             "openskill_argument_repairs_total{kind=\"alias\"} 2\n",
             "openskill_argument_repairs_total{kind=\"unknown_dropped\"} 1\n",
