@@ -49,10 +49,7 @@ fn main() -> ExitCode {
             return ExitCode::from(2);
         }
     }
-    println!(
-        "passed {}, failed {}, refused for remote references {}",
-        count.passed, count.failed, count.remote
-    );
+    println!("passed {}, failed {}, refused for remote references {}", count.passed, count.failed, count.remote);
     if count.failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
