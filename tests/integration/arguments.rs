@@ -48,7 +48,7 @@ async fn a_repaired_call_succeeds_and_lists_its_repairs() {
         assert!(made.iter().any(|it| it == kind), "{kind} in {made:?}");
     }
     assert!(
-        warnings(&result).contains("left out: why (there were: query, maxSteps, use_vision, mode, why; kept: task,")
+        warnings(&result).contains("dropped: why (received: query, maxSteps, use_vision, mode, why; kept: task,")
     );
 
     let body = system.call("typed", json!({"task": "x", "max_steps": "7"})).await.json();
@@ -205,7 +205,7 @@ async fn repairs_are_counted_by_kind_and_logged_without_values() {
     assert_eq!(count("openskill_argument_rejections_total ").await, 1);
     assert_eq!(count("openskill_calls_total{code=\"OK\"}").await, 1);
     let line = system.process.log.line(&["arguments repaired"]).await;
-    assert!(line.contains("alias /task") && line.contains("left out: extra"), "{line}");
+    assert!(line.contains("alias /task") && line.contains("dropped: extra"), "{line}");
     assert!(!system.process.log.text().contains("my secret") && !system.process.log.text().contains("hidden"));
 }
 

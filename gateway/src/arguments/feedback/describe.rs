@@ -108,10 +108,7 @@ fn number_bounds(schema: &Value) -> String {
 fn array(root: &Value, schema: &Value, depth: usize) -> String {
     let items = schema.get("items").filter(|it| it.is_object()).map(|it| resolved(root, it));
     let simple = items.filter(|it| it.get("enum").is_none()).and_then(|it| it.get("type")).and_then(Value::as_str);
-    let noun = match simple {
-        Some(kind @ ("string" | "integer" | "number" | "boolean")) => kind,
-        _ => "item",
-    };
+    let noun = simple.filter(|it| ["string", "integer", "number", "boolean"].contains(it)).unwrap_or("item");
     let each = match items {
         Some(items) if noun == "item" => format!(", each {}", describe_at(root, items, depth + 1)),
         _ => String::new(),

@@ -178,17 +178,17 @@ fn list(text: &str, schema: Option<&Value>, root: &Value) -> Option<Tree> {
     if let Some(options) = items.get("enum").and_then(Value::as_array) {
         let is_option = |part: &&str| options.iter().any(|option| option.as_str() == Some(part));
         let has_comma = options.iter().any(|option| option.as_str().is_none_or(|it| it.contains(',')));
-        let fits = !has_comma && parts.iter().all(is_option);
-        return fits.then(|| Tree::List(parts.iter().map(|part| Tree::Text((*part).to_owned())).collect()));
+        let is_list = !has_comma && parts.iter().all(is_option);
+        return is_list.then(|| Tree::List(parts.iter().map(|part| Tree::Text((*part).to_owned())).collect()));
     }
     // `1,000` may be a thousand and `1,5` one and a half. With a space after each comma they are several numbers.
     let spaced = text.matches(',').count() == text.matches(", ").count();
-    let fits = match items.get("type").and_then(Value::as_str) {
+    let is_list = match items.get("type").and_then(Value::as_str) {
         Some("integer") => spaced && parts.iter().all(|part| is_integer(part)),
         Some("number") => spaced && parts.iter().all(|part| is_decimal(part)),
         _ => false,
     };
-    fits.then(|| Tree::List(parts.iter().map(|part| Tree::Number((*part).to_owned())).collect()))
+    is_list.then(|| Tree::List(parts.iter().map(|part| Tree::Number((*part).to_owned())).collect()))
 }
 
 /// The only allowed value that a string can mean.

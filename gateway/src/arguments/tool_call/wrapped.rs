@@ -1,6 +1,6 @@
 //! XML-wrapped JSON: `<toolset><skill>{...}</skill></toolset>`, `<skill>{...}</skill>`, `<tool_call>{...}</tool_call>`.
 //!
-//! This is not XML: there are no attributes and no entities, and between the tags stands JSON, in which `<` is an ordinary
+//! This is not XML: there are no attributes and no entities. The text between the tags is JSON, in which `<` is an ordinary
 //! character.
 
 use crate::arguments::parse;
