@@ -1,4 +1,4 @@
-//! What can be typed.
+//! The command line's grammar, and the flags that are settings.
 
 use std::path::PathBuf;
 
@@ -7,12 +7,15 @@ use openskill_proto::v1::Dialect;
 
 use crate::settings::names;
 
-/// Run tools for AI agents: a gateway, its workers, and a command line for both.
+/// Run tools for AI agents: a gateway, its workers, and a command-line client
 #[derive(Debug, Parser)]
 #[command(name = "openskill", version, about, arg_required_else_help = true)]
-#[command(after_help = "Settings come from flags, the environment, .env, openskill.toml, then defaults: \
-    `openskill config` shows what is in force.\n\
-    Exit codes: 0 done, 1 the call failed, 2 usage, 3 no gateway, 4 bad setting, 5 system.")]
+#[command(
+    after_help = "Settings come from flags, the environment, .env, openskill.toml and defaults, in this order of \
+    precedence. `openskill config` shows the values in effect.\n\
+    Exit codes: 0 success, 1 the call or check failed, 2 usage error, 3 gateway unreachable, 4 invalid setting, \
+    5 system error."
+)]
 pub(crate) struct Args {
     #[command(subcommand)]
     pub(crate) command: Command,
@@ -20,74 +23,80 @@ pub(crate) struct Args {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Start a gateway and its workers here, and keep them running
+    /// Start a gateway and worker processes, and restart workers that exit
     Up(Up),
-    /// Start a gateway alone
+    /// Start a gateway without workers
     Gateway(Gateway),
-    /// Start a worker alone
+    /// Start a single worker
     Worker(Worker),
     /// List the skills that can be called
     Skills(Skills),
-    /// Tool definitions for a model, in its provider's shape
+    /// Export skills as tool definitions in a model provider's format
     Tools(Tools),
-    /// Call a skill: `openskill invoke echo text=hello`
+    /// Call a skill, for example: `openskill invoke echo text=hello`
     Invoke(Invoke),
-    /// List the workers: which are up, which are left out, how busy they are
+    /// List the workers with their status and load
     Workers(Workers),
-    /// List circuits that are not closed, or close them by hand
+    /// List circuit breakers that are not closed, or close them
     Circuits(Circuits),
-    /// Take no new calls: the gateway, or one worker; what was accepted finishes
+    /// Drain the gateway or one worker: it takes no new calls, and accepted calls finish
     Drain(Drain),
-    /// Write the beginnings of a skill: its manifest, its program, its test
+    /// Create a skill from a template: manifest, program and test
     New(New),
-    /// Check manifests and run their examples, without a gateway
+    /// Validate manifests and run their examples, without a gateway
     Check(Check),
-    /// What this machine gives to skills, and which of them ask for more: exit code 0 or 1
+    /// Report what this machine supports, and which skills require more; exit with 1 if any does
     Doctor(Doctor),
-    /// Pin the tools of an MCP server as they are now: a later change is told, or refused
+    /// Pin the current tools of an MCP server, so that later changes are reported or rejected
     Pin(Pin),
-    /// Whether the gateway is ready: exit code 0 or 3
+    /// Check whether the gateway is ready; exit with 3 if it is not
     Health(Client),
-    /// Show the settings in force and where each comes from
+    /// Show the settings in effect and the source of each
     Config(Config),
-    /// Print a shell's completions: `source <(openskill completions bash)`
+    /// Print a shell completion script, for example: `source <(openskill completions bash)`
     Completions {
-        /// The shell
+        /// The shell to complete for
         shell: clap_complete::Shell,
     },
 }
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Up {
-    /// How many worker processes
+    /// Number of worker processes
     #[arg(long, short = 'n', default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=256))]
     pub(crate) workers: u16,
-    /// Where the gateway listens, HOST:PORT
+    /// Address that the gateway listens on, HOST:PORT
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) listen: Option<String>,
+    /// Separate address for AdminService, HOST:PORT; default: same as --listen
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) admin_listen: Option<String>,
     #[command(flatten)]
     pub(crate) skills: SkillFolders,
 }
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Gateway {
-    /// Where to listen, HOST:PORT
+    /// Address to listen on, HOST:PORT
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) listen: Option<String>,
-    /// Where workers are: http://host:port, unix:/path, unix:/folder/*.sock, dns://name:port; several with commas
+    /// Separate address for AdminService, HOST:PORT; default: same as --listen
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) admin_listen: Option<String>,
+    /// Addresses of the workers, separated by commas: http://host:port, unix:/path, unix:/folder/*.sock, dns://name:port
     #[arg(long, value_name = "SOURCES")]
     pub(crate) workers: Option<String>,
 }
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Worker {
-    /// Where to listen: HOST:PORT or unix:/path
+    /// Address to listen on, HOST:PORT or unix:/path
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) listen: Option<String>,
-    /// What the worker calls itself
+    /// Id of the worker; must be unique among the workers of a gateway
     #[arg(long)]
     pub(crate) id: Option<String>,
-    /// Drain and stop when this process, the parent, ends
+    /// Drain and exit when this process, the parent, exits
     #[arg(long, hide = true, value_name = "PID")]
     pub(crate) exit_with_parent: Option<i32>,
     #[command(flatten)]
@@ -96,17 +105,17 @@ pub(crate) struct Worker {
 
 #[derive(Debug, Default, ClapArgs)]
 pub(crate) struct SkillFolders {
-    /// Folders of manifests and scripts; several with colons
+    /// Directories with manifests and scripts, separated by colons
     #[arg(long, value_name = "FOLDERS")]
     pub(crate) skills_dir: Option<String>,
-    /// The only folder skills may touch
+    /// The only directory that skills may read and write
     #[arg(long, value_name = "FOLDER")]
     pub(crate) allowed_root: Option<PathBuf>,
 }
 
 #[derive(Debug, Default, ClapArgs)]
 pub(crate) struct Client {
-    /// The gateway
+    /// URL of the gateway
     #[arg(long, value_name = "URL")]
     pub(crate) url: Option<String>,
 }
@@ -115,13 +124,13 @@ pub(crate) struct Client {
 pub(crate) struct Skills {
     #[command(flatten)]
     pub(crate) client: Client,
-    /// Only this toolset
+    /// Only skills of this toolset
     #[arg(long, default_value = "")]
     pub(crate) toolset: String,
-    /// Also those that can't be called now, with the reason
+    /// Include skills that cannot be called now, with the reason
     #[arg(long)]
     pub(crate) all: bool,
-    /// Print JSON, schemas included
+    /// Print JSON, including schemas
     #[arg(long)]
     pub(crate) json: bool,
 }
@@ -130,28 +139,28 @@ pub(crate) struct Skills {
 pub(crate) struct Tools {
     #[command(flatten)]
     pub(crate) client: Client,
-    /// Whose shape: openai, openai-responses, anthropic, gemini, dashscope, mcp
+    /// Format: openai, openai-responses, anthropic, gemini, dashscope, mcp
     #[arg(long, value_name = "NAME", default_value = "openai", value_parser = dialect)]
     pub(crate) dialect: Dialect,
-    /// The provider's strict mode, where it has one
+    /// Use the provider's strict mode, if it has one
     #[arg(long)]
     pub(crate) strict: bool,
-    /// Only this toolset
+    /// Only skills of this toolset
     #[arg(long, value_name = "NAME", default_value = "")]
     pub(crate) toolset: String,
-    /// Only this skill; may be given more than once
+    /// Only this skill; repeat for more
     #[arg(long = "skill", value_name = "ID")]
     pub(crate) skills: Vec<String>,
-    /// Only tools that have to do with this task, the best first
+    /// Only tools relevant to this task, best match first
     #[arg(long, value_name = "WORDS", default_value = "")]
     pub(crate) query: String,
-    /// At most so many; 10 with --query, all without
+    /// Maximum number of tools; 0 means 10 with --query and all without
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) limit: u32,
-    /// The session whose open circuits count
+    /// Leave out tools whose circuit breaker is open in this session
     #[arg(long, value_name = "ID", default_value = "")]
     pub(crate) session: String,
-    /// Also tools that can't be called now
+    /// Include tools that cannot be called now
     #[arg(long)]
     pub(crate) all: bool,
 }
@@ -167,16 +176,16 @@ pub(crate) struct Workers {
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Circuits {
-    /// Only this skill's
+    /// Only circuit breakers of this skill
     #[arg(value_parser = clap::builder::NonEmptyStringValueParser::new())]
     pub(crate) skill_id: Option<String>,
-    /// Only this session's
+    /// Only circuit breakers of this session
     #[arg(long, value_name = "ID", value_parser = clap::builder::NonEmptyStringValueParser::new())]
     pub(crate) session: Option<String>,
-    /// Also the closed ones
+    /// Include closed circuit breakers
     #[arg(long)]
     pub(crate) all: bool,
-    /// Close them, so that calls pass again
+    /// Close the listed circuit breakers, so that calls pass again
     #[arg(long, conflicts_with = "all")]
     pub(crate) reset: bool,
     /// Print JSON
@@ -188,54 +197,60 @@ pub(crate) struct Circuits {
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Drain {
-    /// The worker to take out; the gateway itself if none is given
+    /// Id of the worker to drain; default: the gateway itself
     #[arg(value_parser = clap::builder::NonEmptyStringValueParser::new())]
     pub(crate) worker_id: Option<String>,
-    /// Take it back in
+    /// Undo the drain: take new calls again
     #[arg(long)]
     pub(crate) resume: bool,
     #[command(flatten)]
     pub(crate) client: Client,
 }
 
-/// A dialect by its name.
+/// Parses the name of a dialect.
 fn dialect(name: &str) -> Result<Dialect, String> {
-    Dialect::named(name).ok_or_else(|| format!("one of {}", Dialect::NAMES.map(|(name, _)| name).join(", ")))
+    Dialect::named(name).ok_or_else(|| format!("must be one of {}", Dialect::NAMES.map(|(name, _)| name).join(", ")))
 }
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Invoke {
-    /// The skill; may be left out if --call names it
+    /// Id of the skill; optional if --call names it
     #[arg(required_unless_present = "call")]
     pub(crate) skill_id: Option<String>,
-    /// Arguments: KEY=VALUE, read as the skill's schema says; KEY:=JSON for any JSON value
+    /// Arguments: KEY=VALUE, typed by the skill's schema, or KEY:=JSON for any JSON value
     #[arg(value_name = "KEY=VALUE", conflicts_with = "json")]
     pub(crate) arguments: Vec<String>,
-    /// All arguments as one JSON object; `-` reads it from stdin
+    /// All arguments as one JSON object; `-` reads from stdin
     #[arg(long, value_name = "OBJECT")]
     pub(crate) json: Option<String>,
-    /// A model's call as it wrote it: a tool-call object, <toolset><skill>{...}</skill></toolset>; `-` reads it from stdin
+    /// A model's tool call as text: a tool-call object or <toolset><skill>{...}</skill></toolset>; `-` reads from stdin
     #[arg(long, value_name = "TEXT", conflicts_with_all = ["json", "arguments"])]
     pub(crate) call: Option<String>,
-    /// Refuse arguments that do not fit, instead of repairing what can mean one thing only
+    /// Reject arguments that do not match the schema, instead of repairing them
     #[arg(long)]
     pub(crate) strict: bool,
-    /// Show events as they come, one JSON object a line; the result is the last
+    /// Print events as they arrive, one JSON object per line, ending with the result
     #[arg(long)]
     pub(crate) stream: bool,
-    /// Print the whole result, not only its data
+    /// Print the whole result instead of its data
     #[arg(long)]
     pub(crate) full: bool,
-    /// The X-Trace-Id to send
+    /// Directory to write the call's artifacts to; existing files are kept
+    #[arg(long, value_name = "DIR")]
+    pub(crate) artifacts: Option<PathBuf>,
+    /// Answer questions of the skill on the terminal; default if stdin is a terminal
+    #[arg(long, conflicts_with = "stream")]
+    pub(crate) interactive: bool,
+    /// X-Trace-Id of the call
     #[arg(long, value_name = "ID")]
     pub(crate) trace_id: Option<String>,
-    /// The conversation this call belongs to
+    /// Session that the call belongs to
     #[arg(long, value_name = "ID", default_value = "")]
     pub(crate) session: String,
-    /// A key: a second call with it gets the first one's result
+    /// Idempotency key: a second call with the same key replays the first one's result
     #[arg(long, value_name = "KEY", default_value = "")]
     pub(crate) idempotency_key: String,
-    /// The longest the call may take, in milliseconds; 0: what the skill is granted
+    /// Timeout of the call in milliseconds; 0 means the skill's own
     #[arg(long, value_name = "MS", default_value_t = 0)]
     pub(crate) timeout_ms: u32,
     #[command(flatten)]
@@ -244,7 +259,7 @@ pub(crate) struct Invoke {
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Pin {
-    /// The server: the id of its manifest
+    /// Id of the server's manifest
     pub(crate) server: String,
     #[command(flatten)]
     pub(crate) skills: SkillFolders,
@@ -252,17 +267,17 @@ pub(crate) struct Pin {
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct New {
-    /// The skill's id, or the server's
+    /// Id of the skill or server
     pub(crate) id: String,
-    /// What runs it
+    /// Type of the skill
     #[arg(long = "type", value_name = "TYPE", default_value = "cli:python")]
     pub(crate) kind: SkillType,
-    /// Where to write: the first of these folders
+    // Files are written to the first of its directories.
     #[command(flatten)]
     pub(crate) skills: SkillFolders,
 }
 
-/// What runs a skill.
+/// The type of a skill: what runs it.
 #[derive(Debug, Clone, Copy, clap::ValueEnum)]
 pub(crate) enum SkillType {
     /// A Python script
@@ -271,26 +286,26 @@ pub(crate) enum SkillType {
     /// A program
     #[value(name = "cli:exec")]
     Exec,
-    /// A request to a server
+    /// An HTTP request
     #[value(name = "http")]
     Http,
     /// A container
     #[value(name = "docker")]
     Docker,
-    /// The tools of an MCP server that is a program
+    /// Tools of an MCP server that is a program
     #[value(name = "mcp:stdio")]
     McpStdio,
-    /// The tools of an MCP server at a URL
+    /// Tools of an MCP server at a URL
     #[value(name = "mcp:http")]
     McpHttp,
-    /// A function of the worker
+    /// A function built into the worker
     #[value(name = "inproc")]
     Inproc,
 }
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Check {
-    /// The skill; all of them if none is given
+    /// Id of the skill; default: all skills
     pub(crate) skill_id: Option<String>,
     #[command(flatten)]
     pub(crate) skills: SkillFolders,
@@ -307,12 +322,12 @@ pub(crate) struct Doctor {
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Config {
-    /// Print the reference of all settings, as Markdown
+    /// Print the reference of all settings as Markdown
     #[arg(long)]
     pub(crate) reference: bool,
 }
 
-/// Flags as settings: the name of the setting and its value.
+/// Flags that are settings, by the names of the settings.
 pub(crate) type Overrides = Vec<(&'static str, String)>;
 
 impl SkillFolders {
@@ -323,12 +338,17 @@ impl SkillFolders {
 }
 
 impl Command {
-    /// The flags that are settings.
+    /// The flags of this command that are settings.
     pub(crate) fn overrides(&self) -> Overrides {
         let client = |client: &Client| given([(names::HTTP_BASE_URL, client.url.clone())]);
+        let listen = |public: &Option<String>, admin: &Option<String>| {
+            given([(names::LISTEN, public.clone()), (names::ADMIN_LISTEN, admin.clone())])
+        };
         match self {
-            Self::Up(it) => [given([(names::LISTEN, it.listen.clone())]), it.skills.overrides()].concat(),
-            Self::Gateway(it) => given([(names::LISTEN, it.listen.clone()), (names::WORKERS, it.workers.clone())]),
+            Self::Up(it) => [listen(&it.listen, &it.admin_listen), it.skills.overrides()].concat(),
+            Self::Gateway(it) => {
+                [listen(&it.listen, &it.admin_listen), given([(names::WORKERS, it.workers.clone())])].concat()
+            }
             Self::Worker(it) => {
                 let own = given([(names::WORKER_LISTEN, it.listen.clone()), (names::WORKER_ID, it.id.clone())]);
                 [own, it.skills.overrides()].concat()

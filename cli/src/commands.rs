@@ -1,4 +1,4 @@
-//! From what was typed to what is done.
+//! Dispatches to the commands.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -26,7 +26,7 @@ mod skills;
 mod tools;
 mod workers;
 
-/// Does what was typed. `started` is when the process began.
+/// Runs the command. `started` is when the process started.
 pub(crate) fn run(args: Args, started: Instant) -> Result<ExitCode, Failure> {
     let command = args.command;
     if let Command::Completions { shell } = command {
@@ -59,7 +59,7 @@ pub(crate) fn run(args: Args, started: Instant) -> Result<ExitCode, Failure> {
     }
 }
 
-/// Runs a command that ends by itself.
+/// Runs a short-lived command on a runtime of its own.
 fn block_on(work: impl Future<Output = Result<ExitCode, Failure>>) -> Result<ExitCode, Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()

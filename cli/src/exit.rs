@@ -1,60 +1,60 @@
-//! What exit codes mean.
+//! Errors of commands and their exit codes.
 //!
 //! | code | meaning |
 //! |---|---|
-//! | 0 | done |
-//! | 1 | the call failed, or a check found something wrong |
-//! | 2 | the command line can't be read |
-//! | 3 | the gateway can't be reached, or is not ready |
-//! | 4 | a setting can't be used |
-//! | 5 | the system refused: a port in use, a file that can't be read |
-//! | 130 | stopped at once by a second Ctrl-C |
+//! | 0 | success |
+//! | 1 | the call or check failed |
+//! | 2 | usage error |
+//! | 3 | the gateway is unreachable or not ready |
+//! | 4 | invalid setting |
+//! | 5 | system error: a port in use, an unreadable file |
+//! | 130 | stopped at once by a second signal |
 
 use std::process::ExitCode;
 
 use crate::settings::Problems;
 
-/// The call failed, or a check found something wrong.
+/// The call or check failed.
 pub(crate) const FAILED: u8 = 1;
 
-/// Stopped at once.
+/// Stopped at once by a second signal.
 pub(crate) const INTERRUPTED: u8 = 130;
 
-/// Why a command could not do what it was asked.
+/// Why a command failed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Failure {
-    /// The command line makes no sense together with what it names.
+    /// A usage error that only shows once the command runs.
     #[error("{0}")]
     Usage(String),
-    /// The gateway can't be reached, or refused the request.
+    /// The gateway is unreachable, or rejected the request.
     #[error("the gateway at {url} {reason}")]
     Gateway {
-        /// Where it was looked for.
+        /// The gateway's URL.
         url: String,
         /// What happened.
         reason: String,
     },
-    /// Settings can't be used.
+    /// Invalid settings.
     #[error(transparent)]
     Settings(#[from] Problems),
-    /// The system refused.
+    /// An error of the operating system.
     #[error("{what}: {source}")]
     System {
-        /// What was tried.
+        /// What failed, as the beginning of a sentence.
         what: String,
-        /// What the system said.
+        /// The system's error.
         source: std::io::Error,
     },
 }
 
 impl Failure {
-    /// An error of the system, with what was tried.
+    /// Wraps an error of the operating system. `what` says what failed.
     pub(crate) fn system(what: impl Into<String>) -> impl FnOnce(std::io::Error) -> Self {
         let what = what.into();
         move |source| Self::System { what, source }
     }
 
-    /// Says it on stderr and gives the exit code.
+    /// Prints the error to stderr and returns its exit code.
     pub(crate) fn report(&self) -> ExitCode {
         crate::terminal::complain(&format!("openskill: {}\n", crate::terminal::plain(&self.to_string())));
         ExitCode::from(match self {

@@ -1,11 +1,12 @@
 //! `openskill`: the gateway, the workers and the command line in one binary.
 //!
-//! - [`args`]: what can be typed
-//! - [`settings`]: flags, environment, `.env`, `openskill.toml`, defaults: one table
+//! - [`args`]: the grammar of the command line
+//! - [`settings`]: from flags, environment, `.env`, `openskill.toml` and defaults
 //! - [`telemetry`]: logs and traces of the process
 //! - [`serve`]: the long-running commands: `gateway`, `worker`, `up`
-//! - [`commands`]: the others
-//! - [`exit`]: what exit codes mean; [`terminal`], [`pretty`]: what is written for people
+//! - [`commands`]: the other commands
+//! - [`exit`]: errors and their exit codes
+//! - [`terminal`], [`table`], [`pretty`]: output for people
 
 mod args;
 mod commands;
@@ -23,15 +24,15 @@ use std::time::Instant;
 
 use clap::Parser as _;
 
-/// A call makes and drops some two hundred small things: the system's allocator took an eighth of the gateway's instructions.
+/// A call makes some two hundred small allocations: the system's allocator took an eighth of the gateway's instructions.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
     let started = Instant::now();
-    // Workers and supervisors are started as /proc/self/exe, and would be called `exe` by tools that show processes.
+    // Workers and supervisors start as /proc/self/exe, and `ps` would show them as `exe`.
     let _ = rustix::thread::set_name(c"openskill");
-    // A supervisor is started for every run of a skill: it must not wait for anything below.
+    // A supervisor starts for every run of a skill, so it must not wait for anything below.
     if std::env::args_os().nth(1).is_some_and(|first| first == openskill_worker::process::supervise::ARGUMENT) {
         return openskill_worker::process::supervise::main();
     }

@@ -1,7 +1,7 @@
-//! JSON text set out for people, without reading its values: numbers stay as they were written.
+//! Indents JSON text without parsing its values: numbers stay as they were written.
 
-/// Indents valid JSON by two spaces a level. Control characters that JSON allows in a string, and terminals obey, are
-/// escaped. Text that is no JSON comes back odd, but comes back.
+/// Indents valid JSON by two spaces per level. Control characters that JSON allows in strings and that terminals interpret
+/// are escaped. Invalid JSON yields odd but safe text.
 pub(crate) fn pretty(json: &str) -> String {
     let mut out = String::with_capacity(json.len() * 2);
     let mut depth = 0_usize;
@@ -40,7 +40,7 @@ pub(crate) fn pretty(json: &str) -> String {
     out
 }
 
-/// The rest of a string, with its end.
+/// Copies the rest of a string, including the closing quote.
 fn string(characters: &mut impl Iterator<Item = char>, out: &mut String) {
     while let Some(character) = characters.next() {
         match character {
@@ -65,7 +65,7 @@ mod tests {
     use super::pretty;
 
     #[test]
-    fn values_are_set_out_and_not_changed() {
+    fn values_are_indented_and_not_changed() {
         let text = r#"{"a":[1,2.50,{}],"b" : [ ],"n":123456789012345678901234567890,"s":"x: {\"y\", }"}"#;
         let expected = "{\n  \"a\": [\n    1,\n    2.50,\n    {}\n  ],\n  \"b\": [],\n  \"n\": 123456789012345678901234567890,\n  \
                         \"s\": \"x: {\\\"y\\\", }\"\n}\n";
@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn what_steers_a_terminal_is_escaped() {
+    fn control_characters_are_escaped() {
         assert_eq!(pretty("\"a\u{9b}31m\u{7f}\""), "\"a\\u009b31m\\u007f\"\n");
     }
 }

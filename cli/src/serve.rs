@@ -15,10 +15,10 @@ pub(crate) mod gateway;
 pub(crate) mod up;
 pub(crate) mod worker;
 
-/// This very binary, also after it was replaced on disk.
+/// This binary, even if it has been replaced on disk.
 const OWN_BINARY: &str = "/proc/self/exe";
 
-/// Runs `work` on this thread with logs, traces and signals set up, and ends all of them in order.
+/// Runs `work` on this thread with logs, traces and signal handlers, and shuts everything down in order.
 fn run<F>(settings: &Settings, role: &str, work: impl FnOnce(CancellationToken) -> F) -> Result<ExitCode, Failure>
 where
     F: Future<Output = Result<(), Failure>>,
@@ -45,9 +45,9 @@ fn shards(settings: &Settings) -> usize {
     settings.shards.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from))
 }
 
-/// The worker's settings out of all.
+/// The worker's part of the settings.
 pub(crate) fn worker_config(settings: &Settings, raw: &Raw) -> Result<openskill_worker::Config, Failure> {
-    let here = std::env::current_dir().map_err(Failure::system("looking up the current folder"))?;
+    let here = std::env::current_dir().map_err(Failure::system("finding the current directory"))?;
     Ok(openskill_worker::Config {
         worker_id: settings.worker_id.clone(),
         skill_dirs: settings.skill_dirs.iter().map(|folder| here.join(folder).components().collect()).collect(),
@@ -65,7 +65,7 @@ pub(crate) fn worker_config(settings: &Settings, raw: &Raw) -> Result<openskill_
     })
 }
 
-/// The gateway's settings out of all.
+/// The gateway's part of the settings.
 fn gateway_config(settings: &Settings) -> openskill_gateway::Config {
     openskill_gateway::Config {
         workers: settings.workers.clone(),

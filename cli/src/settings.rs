@@ -1,7 +1,7 @@
-//! Settings: where each value comes from, and whether it can be used.
+//! Settings, in two stages.
 //!
-//! Two stages. [`Raw`] is what was read: flag, environment, `.env`, `openskill.toml`, default, in this order. [`Settings`]
-//! is what is in force: every value valid. All that is wrong is reported at once, each with its source.
+//! [`Raw`] has each value as text, from the first source that sets it: flag, environment, `.env`, `openskill.toml`, default.
+//! [`Settings`] has valid values only. All problems are reported at once, each with its source.
 
 pub(crate) mod names;
 mod raw;
@@ -12,7 +12,7 @@ pub(crate) use raw::Raw;
 pub(crate) use reference::reference;
 pub(crate) use resolve::{LogFormat, Settings};
 
-/// A value as it may be shown: without the user part of a URL, which may be a password.
+/// Masks the user part of a URL, which may contain a password.
 pub(crate) fn mask(value: &str) -> String {
     match (value.find("://"), value.rfind('@')) {
         (Some(scheme), Some(at)) if scheme < at => format!("{}***{}", &value[..scheme + 3], &value[at..]),
@@ -20,20 +20,20 @@ pub(crate) fn mask(value: &str) -> String {
     }
 }
 
-/// One thing that is wrong with the settings.
+/// A problem with the settings.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Problem {
-    /// The setting, or the file if there is no setting to name.
+    /// The setting, or the file if the problem concerns no setting.
     pub(crate) name: String,
-    /// Where the value came from.
+    /// The source of the value.
     pub(crate) origin: String,
-    /// What is wrong, and what is asked for.
+    /// What is wrong, and what is expected.
     pub(crate) reason: String,
 }
 
-/// All that is wrong with the settings.
+/// All problems with the settings.
 #[derive(Debug, thiserror::Error)]
-#[error("settings that can't be used:{}", .0.iter().map(|it| format!("\n  {} ({}): {}", it.name, it.origin, it.reason)).collect::<String>())]
+#[error("invalid settings:{}", .0.iter().map(|it| format!("\n  {} ({}): {}", it.name, it.origin, it.reason)).collect::<String>())]
 pub(crate) struct Problems(pub(crate) Vec<Problem>);
 
 #[cfg(test)]
@@ -41,7 +41,7 @@ mod tests {
     use super::mask;
 
     #[test]
-    fn a_password_in_a_url_is_not_shown() {
+    fn a_password_in_a_url_is_masked() {
         assert_eq!(mask("http://user:p@s3cret@host:1"), "http://***@host:1");
         assert_eq!(mask("http://host:1"), "http://host:1");
     }

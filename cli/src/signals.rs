@@ -1,27 +1,27 @@
-//! SIGTERM and Ctrl-C: the first asks for an orderly end, the second for one at once.
+//! SIGTERM and SIGINT: the first signal starts a graceful shutdown, the second stops at once.
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
-/// The signals that end a process.
+/// The signals that stop a process.
 pub(crate) struct Signals {
     terminate: Signal,
     interrupt: Signal,
 }
 
 impl Signals {
-    /// Listens from now on.
+    /// Installs the handlers.
     pub(crate) fn listen() -> std::io::Result<Self> {
         Ok(Self { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? })
     }
 
-    /// Runs `work`, which ends in order once `shutdown` is cancelled. None if a second signal cut it short.
+    /// Runs `work`, and cancels `shutdown` on the first signal, for `work` to drain. None if a second signal stopped it.
     pub(crate) async fn guard<T>(mut self, shutdown: CancellationToken, work: impl Future<Output = T>) -> Option<T> {
         let mut work = std::pin::pin!(work);
         tokio::select! {
             ended = &mut work => return Some(ended),
             () = self.next() => {
-                tracing::info!("shutting down: calls under way finish; a second signal stops at once");
+                tracing::info!("shutting down: in-flight calls finish; a second signal stops at once");
                 shutdown.cancel();
             }
         }

@@ -1,6 +1,6 @@
-//! Tables for people: columns as wide as they have to be, the last as long as it is.
+//! Tables for people: each column is as wide as its widest cell.
 
-/// Rows under a head.
+/// Renders a header and rows.
 pub(crate) fn table<const N: usize>(head: [&str; N], rows: impl IntoIterator<Item = [String; N]>) -> String {
     let rows: Vec<[String; N]> = std::iter::once(head.map(str::to_owned)).chain(rows).collect();
     let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Logs to stderr, and traces by OTLP if there is somewhere to send them.
+//! Logs to stderr, and exports traces by OTLP if an endpoint is set.
 
 use opentelemetry::trace::{SpanId, TraceId, TracerProvider as _};
 use opentelemetry_otlp::WithExportConfig as _;
@@ -19,38 +19,38 @@ mod plain;
 use lines::{Lines, Writer};
 use plain::Plain;
 
-/// The target of the spans that are traces. All others are a library's own.
+/// The target of the spans that are exported. Spans of libraries have other targets.
 const SPANS: &str = "otel";
 
-/// What has to be ended in order.
+/// What the process has to shut down at its end.
 pub(crate) struct Telemetry {
     exporter: Option<(SdkTracerProvider, Runtime)>,
-    /// Last, so that all is logged before it goes.
+    /// Dropped last, so that it writes every line.
     _log: Writer,
 }
 
-/// Sets up the process's logs and traces. `role` is what the process is in traces.
+/// Sets up logs and traces for the process. `role` becomes part of the service name in traces.
 pub(crate) fn start(settings: &Settings, role: &str) -> Result<Telemetry, Failure> {
     let exporter = settings.otlp_endpoint.as_deref().map(|endpoint| exporter(settings, endpoint, role)).transpose()?;
     let (lines, log) = lines::start().map_err(Failure::system("starting the log"))?;
-    let (wanted, logs) = (wanted(settings)?, logs(settings.log_format, lines));
+    let (filter, logs) = (log_filter(settings)?, logs(settings.log_format, lines));
     match &exporter {
-        // One filter before all: no span is made that nobody looks at.
-        None => tracing_subscriber::registry().with(logs).with(wanted).init(),
+        // A global filter, so that disabled spans are never created.
+        None => tracing_subscriber::registry().with(logs).with(filter).init(),
         Some((provider, _)) => {
             let only_ours = FilterFn::new(|metadata| metadata.is_span() && metadata.target() == SPANS);
             let traces = tracing_opentelemetry::layer().with_tracer(provider.tracer("openskill"));
-            tracing_subscriber::registry().with(logs.with_filter(wanted)).with(traces.with_filter(only_ours)).init();
+            tracing_subscriber::registry().with(logs.with_filter(filter)).with(traces.with_filter(only_ours)).init();
         }
     }
     Ok(Telemetry { exporter, _log: log })
 }
 
-/// What is logged.
-fn wanted(settings: &Settings) -> Result<EnvFilter, Failure> {
-    let wanted = if settings.debug && settings.log == "info" { "debug,h2=info,hyper=info" } else { &settings.log };
-    // The MCP library logs what servers write, as long as it is, with whatever secrets they send back.
-    let directives = format!("rmcp=off,{wanted},{SPANS}=off");
+/// The filter of log lines.
+fn log_filter(settings: &Settings) -> Result<EnvFilter, Failure> {
+    let directives = if settings.debug && settings.log == "info" { "debug,h2=info,hyper=info" } else { &settings.log };
+    // The MCP library logs what servers write, unbounded and with any secrets in it.
+    let directives = format!("rmcp=off,{directives},{SPANS}=off");
     EnvFilter::try_new(directives).map_err(|error| {
         let (name, origin) = (names::LOG.to_owned(), "settings".to_owned());
         Problems(vec![Problem { name, origin, reason: error.to_string() }]).into()
@@ -69,7 +69,7 @@ fn logs(format: LogFormat, lines: Lines) -> Box<dyn Layer<Registry> + Send + Syn
 }
 
 fn exporter(settings: &Settings, endpoint: &str, role: &str) -> Result<(SdkTracerProvider, Runtime), Failure> {
-    // Sending has a thread of its own, away from the threads that serve.
+    // Exporting has its own thread, apart from those that serve.
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)
         .thread_name("telemetry")
@@ -89,7 +89,7 @@ fn exporter(settings: &Settings, endpoint: &str, role: &str) -> Result<(SdkTrace
     let service = format!("{}-{role}", settings.service_name);
     let provider = SdkTracerProvider::builder()
         .with_batch_exporter(exporter)
-        .with_id_generator(CallersIds::default())
+        .with_id_generator(CallerIds::default())
         .with_sampler(Sampler::ParentBased(Box::new(Sampler::TraceIdRatioBased(settings.sample_ratio))))
         .with_resource(Resource::builder().with_service_name(service).build())
         .build();
@@ -97,23 +97,23 @@ fn exporter(settings: &Settings, endpoint: &str, role: &str) -> Result<(SdkTrace
 }
 
 impl Telemetry {
-    /// Sends what is left.
+    /// Exports the remaining spans.
     pub(crate) fn finish(self) {
         if let Some((provider, runtime)) = self.exporter {
-            // A collector that is away must not keep the process.
+            // An unreachable collector must not delay the exit.
             let _ = provider.shutdown_with_timeout(std::time::Duration::from_secs(2));
             runtime.shutdown_background();
         }
     }
 }
 
-/// Gives a call's root span the trace id that the caller's `X-Trace-Id` names.
+/// Generates ids, except for a call's root span: that gets the trace id of the caller's `X-Trace-Id`.
 #[derive(Debug, Default)]
-struct CallersIds {
+struct CallerIds {
     random: RandomIdGenerator,
 }
 
-impl IdGenerator for CallersIds {
+impl IdGenerator for CallerIds {
     fn new_trace_id(&self) -> TraceId {
         match openskill_trace::requested_trace_id() {
             Some(id) => TraceId::from_bytes(id),

@@ -1,8 +1,7 @@
-//! Protobuf over gRPC, with buffers of a call's size.
+//! Protobuf over gRPC, with buffers as small as the messages of a call.
 //!
-//! tonic begins each message stream with a buffer of 8 KiB, for each direction, and the messages of a call have some hundred
-//! bytes. A request that waits to be sent keeps its buffer: of ten thousand calls in flight, those that waited for a place at
-//! the worker had 48 MB of them.
+//! tonic allocates a buffer of 8 KiB for each message stream and direction, while a call's messages have a few hundred bytes.
+//! A request that waits to be sent keeps its buffer: with ten thousand calls in flight, those queued for a worker held 48 MB.
 
 use std::marker::PhantomData;
 
@@ -10,10 +9,10 @@ use prost::Message;
 use tonic::codec::BufferSettings;
 use tonic_prost::ProstCodec;
 
-/// What a buffer begins with. It grows with what is put into it.
+/// Initial size of a buffer. It grows as needed.
 const BUFFER_BYTES: usize = 1024;
 
-/// So much of a stream is put together before it is handed on, as with tonic itself.
+/// How many bytes of a stream are batched before they are sent: tonic's own default.
 const BATCH_BYTES: usize = 32 * 1024;
 
 /// [`ProstCodec`], with smaller buffers.

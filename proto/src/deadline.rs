@@ -1,8 +1,8 @@
-//! Time-outs as they travel in headers. A malformed one counts as absent, so that the default holds: never "none".
+//! Timeouts as they travel in headers. A malformed one counts as absent, so that the default applies and never "none".
 
 use std::time::Duration;
 
-/// Reads gRPC's `grpc-timeout`: one to eight digits and a unit out of `H M S m u n`.
+/// Parses gRPC's `grpc-timeout`: one to eight digits and one of the units `H M S m u n`.
 ///
 /// <https://github.com/grpc/grpc/blob/master/doc/PROTOCOL-HTTP2.md>
 pub fn parse_grpc_timeout(value: &str) -> Option<Duration> {
@@ -10,7 +10,7 @@ pub fn parse_grpc_timeout(value: &str) -> Option<Duration> {
     if digits.is_empty() || digits.len() > 8 || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
         return None;
     }
-    // The source asks for a positive integer.
+    // gRPC's specification requires a positive integer.
     let number: u64 = digits.parse().ok().filter(|number| *number > 0)?;
     match unit {
         "H" => Some(Duration::from_secs(number * 3600)),
@@ -23,7 +23,7 @@ pub fn parse_grpc_timeout(value: &str) -> Option<Duration> {
     }
 }
 
-/// Reads `X-Timeout-Ms`: a whole number of milliseconds, at most nine digits, above zero.
+/// Parses `X-Timeout-Ms`: a positive number of milliseconds, at most nine digits.
 pub fn parse_timeout_ms(value: &str) -> Option<Duration> {
     if value.is_empty() || value.len() > 9 || !value.bytes().all(|byte| byte.is_ascii_digit()) {
         return None;
@@ -36,7 +36,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_grpc_unit_is_read() {
+    fn every_grpc_unit_is_parsed() {
         for (text, expected) in [
             ("2H", Duration::from_secs(7200)),
             ("3M", Duration::from_secs(180)),

@@ -1,4 +1,4 @@
-//! Dialects by the names they have in URLs and on the command line.
+//! The names of dialects in URLs and on the command line.
 
 use crate::v1::Dialect;
 
@@ -13,12 +13,12 @@ impl Dialect {
         ("mcp", Self::Mcp),
     ];
 
-    /// The dialect of this name.
+    /// The dialect with this name.
     pub fn named(name: &str) -> Option<Self> {
         Self::NAMES.iter().find(|(known, _)| *known == name).map(|(_, dialect)| *dialect)
     }
 
-    /// The name. The unspecified dialect is OpenAI's.
+    /// The dialect's name. Unspecified means `openai`.
     pub fn name(self) -> &'static str {
         Self::NAMES.iter().find(|(_, dialect)| *dialect == self).map_or("openai", |(name, _)| name)
     }

@@ -1,4 +1,4 @@
-//! What each error code means: the only table in openskill that maps a code to anything.
+//! What each error code means. This is the only table that maps a code to anything.
 
 use crate::v1::{Blame, ErrorCode, Grade, SkillError, skill_error};
 
@@ -7,13 +7,13 @@ use crate::v1::{Blame, ErrorCode, Grade, SkillError, skill_error};
 pub struct Meaning {
     /// The code.
     pub code: ErrorCode,
-    /// Coarse class for a model.
+    /// Coarse class of the error, for a model.
     pub grade: Grade,
-    /// Who has to act, unless the origin of the error knows better.
+    /// Who has to act, unless whoever reports the error sets it.
     pub blame: Blame,
     /// Whether the same call may succeed later.
     pub retryable: bool,
-    /// The status over REST.
+    /// The HTTP status over REST.
     pub http: u16,
     /// The status code over gRPC, where the error travels as a status.
     pub grpc: GrpcCode,
@@ -44,7 +44,7 @@ impl From<GrpcCode> for tonic::Code {
 
 macro_rules! table {
     ($($code:ident $grade:ident $blame:ident $retry:literal $http:literal $grpc:ident;)*) => {
-        /// Every code but the unspecified one, in the order of their numbers.
+        /// Every code but the unspecified one, ordered by number.
         pub const TABLE: &[Meaning] = &[$(Meaning {
             code: ErrorCode::$code,
             grade: Grade::$grade,
@@ -89,8 +89,8 @@ impl ErrorCode {
         &TABLE[row]
     }
 
-    /// A skill's name for its error, such as `INVALID_ARGUMENT`. None if there is no such code, or if it is one that
-    /// only openskill itself may give.
+    /// Parses a code that a skill reports, such as `INVALID_ARGUMENT`. None if there is no such code, or if only openskill
+    /// itself may report it.
     pub fn from_skill(name: &str) -> Option<Self> {
         let reserved = [Self::Unspecified, Self::Overloaded, Self::Unavailable, Self::CircuitOpen, Self::Cancelled];
         Self::from_str_name(name).filter(|code| !reserved.contains(code))
@@ -122,7 +122,8 @@ impl Blame {
 }
 
 impl SkillError {
-    /// An error with all that follows from its code. `message` is for outside: no path of the host, no secret.
+    /// An error with everything that follows from its code. `message` is sent to callers: it must not contain a path of the
+    /// host or a secret.
     pub fn new(code: ErrorCode, message: impl Into<String>) -> Self {
         let meaning = code.meaning();
         Self {
@@ -146,21 +147,21 @@ impl SkillError {
         Self::new(ErrorCode::Unavailable, message).with_retry_after_ms(500)
     }
 
-    /// With details: a JSON object as text.
+    /// Sets the details: a JSON object as text.
     #[must_use]
     pub fn with_details(mut self, details_json: impl Into<String>) -> Self {
         self.more = Some(skill_error::More::DetailsJson(details_json.into()));
         self
     }
 
-    /// With someone else to blame than the table says.
+    /// Blames someone other than the table does.
     #[must_use]
     pub fn with_blame(mut self, blame: Blame) -> Self {
         self.blame = blame.into();
         self
     }
 
-    /// With a hint when to come back.
+    /// Suggests a time to wait before a retry.
     #[must_use]
     pub fn with_retry_after_ms(mut self, retry_after_ms: u64) -> Self {
         self.retry_after_ms = retry_after_ms;
@@ -190,12 +191,12 @@ mod tests {
     }
 
     #[test]
-    fn an_unspecified_code_is_an_internal_fault() {
+    fn an_unspecified_code_means_internal() {
         assert_eq!(ErrorCode::Unspecified.meaning().code, ErrorCode::Internal);
     }
 
     #[test]
-    fn a_skill_cannot_speak_for_the_gateway() {
+    fn a_skill_cannot_report_the_gateways_own_codes() {
         assert_eq!(ErrorCode::from_skill("FORBIDDEN_PATH"), Some(ErrorCode::ForbiddenPath));
         assert_eq!(ErrorCode::from_skill("OVERLOADED"), None);
         assert_eq!(ErrorCode::from_skill("no such code"), None);

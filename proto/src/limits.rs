@@ -1,18 +1,18 @@
-//! Bounds that hold whatever the configuration says. Sizes are in bytes.
+//! Bounds that no configuration can lift. Sizes are in bytes.
 
-/// The largest request, over gRPC and REST alike. More is refused before it is read.
+/// The largest request, over gRPC and REST. A larger one is rejected before it is read.
 pub const MAX_REQUEST_BYTES: usize = 4 * 1024 * 1024;
 
-/// The largest output of a skill. More ends the skill: `OUTPUT_TOO_LARGE`.
+/// The largest output of a skill. A skill that writes more is killed: `OUTPUT_TOO_LARGE`.
 pub const MAX_OUTPUT_BYTES: usize = 10 * 1024 * 1024;
 
-/// The largest message between worker and gateway, and the largest result: an output and what goes with it.
+/// The largest message between worker and gateway, and the largest result: an output and its metadata.
 pub const MAX_RESULT_BYTES: usize = MAX_OUTPUT_BYTES + 1024 * 1024;
 
-/// How much of a skill's stderr is kept. The end is kept, where the reason usually stands.
+/// How much of a skill's stderr is kept: its end, where the reason usually is.
 pub const MAX_STDERR_BYTES: usize = 64 * 1024;
 
-/// The longest line of a skill's event descriptor. A longer one is dropped.
+/// The longest line that a skill may write to its event descriptor. A longer one is dropped.
 pub const MAX_EVENT_BYTES: usize = 64 * 1024;
 
 /// How many events one call may send. More are dropped, with a warning in the result.
@@ -24,7 +24,7 @@ pub const MAX_JSON_DEPTH: usize = 64;
 /// The longest `X-Trace-Id`.
 pub const MAX_TRACE_ID_BYTES: usize = 128;
 
-/// The longest `tracestate` that is passed on (W3C asks for at least 512).
+/// The longest `tracestate` that is passed on. W3C requires at least 512.
 pub const MAX_TRACESTATE_BYTES: usize = 512;
 
 /// The longest call id, session id and idempotency key.
@@ -33,17 +33,17 @@ pub const MAX_ID_BYTES: usize = 128;
 /// The longest skill id.
 pub const MAX_SKILL_ID_BYTES: usize = 64;
 
-/// How many skills one worker may offer.
+/// How many skills one worker may serve.
 pub const MAX_SKILLS: usize = 20_000;
 
-/// The largest state of a worker: all its skills with their schemas.
+/// The largest `WorkerState` message: all skills of a worker with their schemas.
 pub const MAX_STATE_BYTES: usize = 64 * 1024 * 1024;
 
-/// How many calls of one `InvokeMany` stream run at a time; past that, reading pauses.
+/// How many calls of one `InvokeMany` stream run at a time. Beyond that, the gateway stops reading the stream.
 pub const MAX_CALLS_PER_STREAM: usize = 64;
 
 /// All headers of one request, together.
 pub const MAX_HEADER_BYTES: u32 = 16 * 1024;
 
-/// The longest deadline anyone may ask for: an hour.
+/// The longest timeout that a call or a manifest may set: an hour.
 pub const MAX_TIMEOUT_MS: u32 = 3_600_000;

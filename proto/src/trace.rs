@@ -1,23 +1,21 @@
-//! Trace ids: the caller's own `X-Trace-Id`, and W3C trace context beside it.
-//!
-//! A malformed id is replaced, never passed on.
+//! Trace ids: the caller's `X-Trace-Id`, and W3C trace context. A malformed id is replaced and never passed on.
 
 use sha2::{Digest as _, Sha256};
 
 use crate::limits::{MAX_TRACE_ID_BYTES, MAX_TRACESTATE_BYTES};
 
-/// The ids a call runs under.
+/// The trace ids of a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Trace {
-    /// The `X-Trace-Id`: as the caller gave it, or made here.
+    /// The `X-Trace-Id`, as the caller gave it or as generated here.
     pub id: String,
-    /// Where the call stands in its OpenTelemetry trace.
+    /// The call's parent in its OpenTelemetry trace.
     pub context: TraceContext,
-    /// Whether the caller sent a valid `traceparent`, so that `context` is a span of the caller.
+    /// Whether the caller sent a valid `traceparent`: then `context` is a span of the caller.
     pub has_parent: bool,
     /// The caller's `tracestate`; empty without a valid `traceparent`.
     pub state: String,
-    /// Whether an `X-Trace-Id` came that could not be used.
+    /// Whether the caller sent a malformed `X-Trace-Id`, which was replaced.
     pub replaced: bool,
 }
 
@@ -26,17 +24,17 @@ pub struct Trace {
 pub struct TraceContext {
     /// The trace; never all zero.
     pub trace_id: [u8; 16],
-    /// The span that calls; never all zero.
+    /// The calling span; never all zero.
     pub span_id: [u8; 8],
     /// W3C trace flags; bit 0 is "sampled".
     pub flags: u8,
 }
 
 impl Trace {
-    /// Reads the three headers of a request.
+    /// Parses the three trace headers of a request.
     ///
-    /// Without a `traceparent` the trace is found by the id the caller knows: an `X-Trace-Id` of 32 hex digits is
-    /// the OpenTelemetry trace id, any other gives the first 16 bytes of its SHA-256.
+    /// Without a `traceparent`, the caller can find the trace by its own id: an `X-Trace-Id` of 32 hex digits is the
+    /// OpenTelemetry trace id, and any other is hashed to the first 16 bytes of its SHA-256.
     pub fn from_headers(trace_id: Option<&[u8]>, traceparent: Option<&[u8]>, tracestate: Option<&[u8]>) -> Self {
         let given = trace_id.and_then(valid_trace_id);
         let parent = traceparent.and_then(|value| TraceContext::parse(std::str::from_utf8(value).ok()?));
@@ -56,7 +54,7 @@ impl Trace {
 }
 
 impl TraceContext {
-    /// Reads a `traceparent`. Versions above 00 are read as far as 00 goes, as W3C asks.
+    /// Parses a `traceparent`. Of versions above 00, the fields of 00 are used, as W3C requires.
     pub fn parse(value: &str) -> Option<Self> {
         let mut parts = value.trim().split('-');
         let (version, trace, span, flags) = (parts.next()?, parts.next()?, parts.next()?, parts.next()?);
@@ -68,14 +66,14 @@ impl TraceContext {
         (context.trace_id != [0; 16] && context.span_id != [0; 8]).then_some(context)
     }
 
-    /// Writes a `traceparent`, version 00.
+    /// Formats a `traceparent`, version 00.
     pub fn to_traceparent(&self) -> String {
-        // Only the flag that version 00 defines is passed on.
+        // Version 00 defines one flag; the others are not passed on.
         format!("00-{}-{}-{:02x}", hex(&self.trace_id), hex(&self.span_id), self.flags & 1)
     }
 }
 
-/// The OpenTelemetry trace id for an `X-Trace-Id`, so that anyone can look a trace up by the id they sent.
+/// The OpenTelemetry trace id of an `X-Trace-Id`, so that callers can look a trace up by the id that they sent.
 pub fn derive_trace_id(id: &str) -> [u8; 16] {
     if let Some(bytes) = unhex::<16>(&id.to_ascii_lowercase()).filter(|bytes| *bytes != [0; 16]) {
         return bytes;
@@ -140,13 +138,13 @@ mod tests {
     const PARENT: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
 
     #[test]
-    fn a_traceparent_reads_back_as_it_was_written() {
+    fn a_traceparent_round_trips() {
         let context = TraceContext::parse(PARENT).expect("valid");
         assert_eq!(context.to_traceparent(), PARENT);
     }
 
     #[test]
-    fn a_malformed_traceparent_is_refused() {
+    fn a_malformed_traceparent_is_rejected() {
         for text in [
             "",
             "00-00000000000000000000000000000000-00f067aa0ba902b7-01",
@@ -162,13 +160,13 @@ mod tests {
     }
 
     #[test]
-    fn a_later_version_is_read_as_far_as_version_zero_goes() {
+    fn a_later_version_is_parsed_as_version_zero() {
         let later = format!("cc{}-what-the-future-will-be-like", &PARENT[2..]);
         assert!(TraceContext::parse(&later).is_some());
     }
 
     #[test]
-    fn a_given_id_comes_back_unchanged_and_finds_its_trace() {
+    fn a_valid_id_is_kept_and_determines_the_trace() {
         let trace = Trace::from_headers(Some(b"demo-123"), None, None);
         assert_eq!(trace.id, "demo-123");
         assert_eq!(trace.context.trace_id, derive_trace_id("demo-123"));
@@ -178,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn a_malformed_id_is_replaced_and_said_to_be() {
+    fn a_malformed_id_is_replaced_and_reported() {
         for bad in [&b""[..], b"two words", b"tab\there", "snow\u{2603}".as_bytes(), &[b'x'; 129]] {
             let trace = Trace::from_headers(Some(bad), None, None);
             assert!(trace.replaced);
@@ -187,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn the_callers_context_wins_over_the_callers_id() {
+    fn the_callers_traceparent_takes_precedence_over_its_trace_id() {
         let trace = Trace::from_headers(Some(b"demo-123"), Some(PARENT.as_bytes()), Some(b"vendor=1"));
         assert_eq!(trace.id, "demo-123");
         assert_eq!(trace.context.to_traceparent(), PARENT);
@@ -196,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn a_state_without_a_parent_is_dropped() {
+    fn a_tracestate_without_a_traceparent_is_dropped() {
         assert_eq!(Trace::from_headers(None, None, Some(b"vendor=1")).state, "");
     }
 }

@@ -57,5 +57,5 @@ fn existing_files_are_not_overwritten() {
     assert_eq!(std::fs::read_to_string(folder.path().join("skills/shout.py")).unwrap(), "mine");
     assert!(!folder.path().join("skills/shout.yaml").exists());
     let odd = openskill(folder.path(), &["new", "../up"]);
-    assert!(text(&odd).contains("no skill id"), "{}", text(&odd));
+    assert!(text(&odd).contains("is not a valid skill id"), "{}", text(&odd));
 }

@@ -146,11 +146,11 @@ async fn calls_without_a_worker_fail_fast_as_unavailable() {
 
 /// A gateway alone, which need not have any worker.
 async fn gateway(workers: &str) -> System {
-    // Held until the gateway listens.
+    // Held until gateway listening.
     let port = Port::reserve();
     let listen = port.address().to_string();
     let process = Setup::command(&["gateway", "--listen", &listen, "--workers", workers]).spawn();
-    process.log.line(&["the gateway listens"]).await;
+    process.log.line(&["gateway listening"]).await;
     let system = System { address: port.address(), process };
     until("the gateway answers", PATIENCE, || async { tokio::net::TcpStream::connect(system.address).await.ok() })
         .await;

@@ -18,7 +18,7 @@ pub(super) fn run(args: &Check, settings: &Settings, raw: &Raw) -> Result<ExitCo
             Ok(findings) => findings,
             Err(error @ CheckError::NotFound { .. }) => return Err(Failure::Usage(error.to_string())),
             Err(CheckError::System(source)) => {
-                return Err(Failure::System { what: "isolating skills".to_owned(), source });
+                return Err(Failure::System { what: "setting up the sandbox".to_owned(), source });
             }
             Err(error @ CheckError::BadManifest(_)) => {
                 complain(&format!("{error}\n"));
@@ -30,7 +30,7 @@ pub(super) fn run(args: &Check, settings: &Settings, raw: &Raw) -> Result<ExitCo
     })
 }
 
-/// Says what was found of one skill. Whether all is well.
+/// Prints the findings of one skill, and returns whether it passed.
 fn show(findings: &Findings) -> bool {
     let manifest = &findings.manifest;
     let runner = if manifest.runner.is_empty() { "no runner" } else { &manifest.runner };
@@ -40,7 +40,7 @@ fn show(findings: &Findings) -> bool {
         return true;
     }
     if let Err(reason) = &findings.runner {
-        say(&format!("  FAIL  it can't run here: {reason}\n"));
+        say(&format!("  FAIL  cannot run here: {reason}\n"));
         return false;
     }
     for (name, outcome) in &findings.examples {
@@ -50,7 +50,7 @@ fn show(findings: &Findings) -> bool {
         }
     }
     if findings.examples.is_empty() {
-        say("  note  no examples: nothing was run\n");
+        say("  note  no examples: the skill was not run\n");
     }
     findings.examples.iter().all(|(_, outcome)| outcome.is_ok())
 }

@@ -18,7 +18,7 @@ pub(super) async fn run(args: &Circuits, settings: &Settings) -> Result<ExitCode
     if args.reset {
         let request = ResetCircuitsRequest { skill_id, session_id };
         let answer = admin.reset_circuits(request).await.map_err(client::refused(settings))?;
-        say(&format!("{} closed\n", answer.into_inner().reset));
+        say(&format!("closed {} circuit breakers\n", answer.into_inner().reset));
         return Ok(ExitCode::SUCCESS);
     }
     let request = ListCircuitsRequest { include_closed: args.all, skill_id, session_id, limit: 0 };
@@ -30,7 +30,7 @@ pub(super) async fn run(args: &Circuits, settings: &Settings) -> Result<ExitCode
         say(&table(["SKILL", "SESSION", "STATE", "FAILURES", "RETRY"], answer.circuits.iter().map(row)));
     }
     if answer.left_out > 0 {
-        complain(&format!("{} more are not shown: name a skill or --session\n", answer.left_out));
+        complain(&format!("{} more not shown: filter by skill or --session\n", answer.left_out));
     }
     Ok(ExitCode::SUCCESS)
 }

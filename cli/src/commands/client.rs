@@ -1,4 +1,4 @@
-//! The way from the command line to a gateway.
+//! Connections from client commands to a gateway.
 
 use std::time::Duration;
 
@@ -11,35 +11,35 @@ use tonic::transport::{Channel, Endpoint};
 use crate::exit::Failure;
 use crate::settings::Settings;
 
-/// How long connecting may take.
+/// How long a connection attempt may take.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// A connection to the gateway.
+/// Connects to the gateway.
 pub(super) async fn connect(settings: &Settings) -> Result<Channel, Failure> {
     let failed = |_| Failure::Gateway {
         url: settings.base_url.clone(),
-        reason: "can't be reached: start one with `openskill up`, or name another with --url".to_owned(),
+        reason: "is unreachable: start one with `openskill up`, or set another URL with --url".to_owned(),
     };
     let endpoint = Endpoint::from_shared(settings.base_url.clone()).map_err(failed)?;
     endpoint.connect_timeout(CONNECT_TIMEOUT).connect().await.map_err(failed)
 }
 
-/// A client for skills.
+/// Connects a SkillService client.
 pub(super) async fn skills(settings: &Settings) -> Result<SkillServiceClient<Channel>, Failure> {
     let client = SkillServiceClient::new(connect(settings).await?);
     Ok(client.max_decoding_message_size(3 * MAX_RESULT_BYTES))
 }
 
-/// A client for operators.
+/// Connects an AdminService client.
 pub(super) async fn admin(settings: &Settings) -> Result<AdminServiceClient<Channel>, Failure> {
     Ok(AdminServiceClient::new(connect(settings).await?).max_decoding_message_size(3 * MAX_RESULT_BYTES))
 }
 
-/// A refusal of the gateway.
+/// Turns a status of the gateway into an error.
 pub(super) fn refused(settings: &Settings) -> impl Fn(Status) -> Failure {
     let url = settings.base_url.clone();
     move |status| Failure::Gateway {
         url: url.clone(),
-        reason: format!("refused: {} ({:?})", status.message(), status.code()),
+        reason: format!("rejected the request: {} ({:?})", status.message(), status.code()),
     }
 }

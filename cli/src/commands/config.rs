@@ -19,7 +19,7 @@ pub(super) fn run(args: &Config, raw: &Raw) -> Result<ExitCode, Failure> {
         let shown = if value.is_empty() { "-".to_owned() } else { mask(value) };
         say(&format!("{:width$}  {:12}  {shown}\n", setting.name, raw.origin(setting.name).to_string()));
     }
-    // Shown first, so that a value that can't be used can be found; then said.
+    // Values first, so that they show even if some are invalid.
     Settings::resolve(raw)?;
     Ok(ExitCode::SUCCESS)
 }

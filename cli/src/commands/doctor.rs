@@ -15,7 +15,7 @@ use crate::terminal::say;
 pub(super) fn run(args: &Doctor, settings: &Settings, raw: &Raw) -> Result<ExitCode, Failure> {
     let config = serve::worker_config(settings, raw)?;
     block_on(async {
-        let found = examine(config).await.map_err(Failure::system("isolating skills"))?;
+        let found = examine(config).await.map_err(Failure::system("setting up the sandbox"))?;
         if args.json {
             say(&format!("{}\n", serde_json::to_string_pretty(&to_json(&found)).unwrap_or_default()));
         } else {
@@ -31,7 +31,7 @@ fn show(found: &Examination) {
     };
     found.machine.iter().for_each(line);
     let (good, rest): (Vec<_>, Vec<_>) = found.skills.iter().partition(|it| it.status == Status::Ok);
-    say(&format!("{:<5} {:<13} {} can run with all that their manifests ask for\n", "ok", "skills", good.len()));
+    say(&format!("{:<5} {:<13} {} can run with everything their manifests require\n", "ok", "skills", good.len()));
     rest.into_iter().for_each(line);
 }
 

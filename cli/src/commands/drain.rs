@@ -14,8 +14,8 @@ pub(super) async fn run(args: &Drain, settings: &Settings) -> Result<ExitCode, F
     let mut admin = client::admin(settings).await?;
     let request = DrainRequest { worker_id: args.worker_id.clone().unwrap_or_default(), resume: args.resume };
     let answer = admin.drain(request).await.map_err(client::refused(settings))?.into_inner();
-    let whom = args.worker_id.as_deref().unwrap_or("the gateway");
+    let target = args.worker_id.as_deref().unwrap_or("the gateway");
     let what = if args.resume { "takes calls again" } else { "takes no new calls" };
-    say(&format!("{whom} {what}; {} under way\n", answer.in_flight));
+    say(&format!("{target} {what}; {} in flight\n", answer.in_flight));
     Ok(ExitCode::SUCCESS)
 }

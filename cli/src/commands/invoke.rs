@@ -1,6 +1,6 @@
 //! `openskill invoke`.
 //!
-//! The data goes to stdout, everything about the call to stderr, so that the output can be piped on.
+//! Data goes to stdout and everything about the call to stderr, so that the output can be piped.
 
 use std::collections::BTreeMap;
 use std::io::{IsTerminal as _, Read as _};
@@ -43,14 +43,15 @@ pub(super) async fn run(args: &Invoke, settings: &Settings) -> Result<ExitCode, 
         ..InvokeRequest::default()
     });
     if let Some(id) = &args.trace_id {
-        let value = id.parse().map_err(|_| Failure::Usage("--trace-id must be visible ASCII characters".to_owned()))?;
+        let value =
+            id.parse().map_err(|_| Failure::Usage("--trace-id must consist of visible ASCII characters".to_owned()))?;
         request.metadata_mut().insert(TRACE_ID, value);
     }
     let result = call(args, settings, &mut client, request).await?;
     Ok(show(args, &result))
 }
 
-/// What was typed, or stdin if that is `-`.
+/// Returns `text`, or reads stdin if it is `-`.
 fn text_or_stdin(text: &str) -> Result<String, Failure> {
     if text != "-" {
         return Ok(text.to_owned());
@@ -82,10 +83,10 @@ async fn call(
             return Ok(result);
         }
     }
-    Err(Failure::Gateway { url: settings.base_url.clone(), reason: "ended the stream without a result".to_owned() })
+    Err(Failure::Gateway { url: settings.base_url.clone(), reason: "closed the stream without a result".to_owned() })
 }
 
-/// One line that is written over; a terminal shows how far the skill is.
+/// Shows progress on a terminal, in one line that is overwritten.
 fn progress(event: &InvokeEvent) {
     const CLEAR: &str = "\r\x1b[K";
     match &event.event {
@@ -98,7 +99,7 @@ fn progress(event: &InvokeEvent) {
     }
 }
 
-/// A skill's message, short enough for a line that is written over.
+/// A message in one line, short enough to be overwritten.
 fn short(text: &str) -> String {
     plain(text).replace('\n', " ").chars().take(100).collect()
 }
@@ -129,14 +130,14 @@ fn show(args: &Invoke, result: &SkillResult) -> ExitCode {
     }
 }
 
-/// One change to the arguments, in a line.
+/// A repair in one line.
 fn repaired(it: &Repair) -> String {
     let value = |text: &str| if text.is_empty() { "nothing".to_owned() } else { short(text) };
     let place = if it.path.is_empty() { "the arguments" } else { &it.path };
     format!("{place}: {} ({} -> {})", it.kind, value(&it.before_json), value(&it.after_json))
 }
 
-/// `key=value` pairs as one object. What a value means follows from the skill's schema.
+/// Builds the arguments from `key=value` pairs, typed by the skill's schema.
 async fn arguments(
     args: &Invoke,
     settings: &Settings,
@@ -147,7 +148,7 @@ async fn arguments(
     }
     let schema = match client.get_skill(GetSkillRequest { skill_id: args.skill_id.clone().unwrap_or_default() }).await {
         Ok(skill) => serde_json::from_str(&skill.into_inner().input_schema_json).unwrap_or_default(),
-        // The call itself gives the better answer.
+        // The call itself will fail with a better message.
         Err(status) if status.code() == Code::NotFound => Value::Null,
         Err(status) => return Err(client::refused(settings)(status)),
     };
@@ -155,16 +156,16 @@ async fn arguments(
     for pair in &args.arguments {
         let (key, value) = argument(pair, &schema)?;
         if object.insert(key, value).is_some() {
-            return Err(Failure::Usage(format!("'{key}' is given twice")));
+            return Err(Failure::Usage(format!("argument '{key}' is given twice")));
         }
     }
     serde_json::to_string(&object).map_err(|error| Failure::Usage(error.to_string()))
 }
 
-/// A key and its value as JSON text, so that a number stays as it was typed.
+/// Parses a pair into its key and its value as JSON text, so that numbers stay as typed.
 fn argument<'a>(pair: &'a str, schema: &Value) -> Result<(&'a str, Box<RawValue>), Failure> {
     let Some((key, value)) = pair.split_once('=') else {
-        return Err(Failure::Usage(format!("'{pair}' is no argument: write key=value, or key:=json")));
+        return Err(Failure::Usage(format!("'{pair}' is not an argument: write key=value or key:=json")));
     };
     if let Some(key) = key.strip_suffix(':') {
         let value = RawValue::from_string(value.to_owned())
@@ -187,7 +188,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_value_is_read_as_the_schema_says() {
+    fn values_are_typed_by_the_schema() {
         let schema = json!({"properties": {"text": {"type": "string"}, "limit": {"type": "integer"}}});
         for (pair, expected) in [
             ("text=5", json!("5")),

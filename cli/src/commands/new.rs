@@ -1,6 +1,6 @@
-//! `openskill new`: the beginnings of a skill: its manifest, its program, its test.
+//! `openskill new`: creates a skill from a template: manifest, program and test.
 //!
-//! What is written works as it stands, where it can: `openskill check` says so. Nothing that is there is overwritten.
+//! Where possible, the result passes `openskill check` as it is. Existing files are never overwritten.
 
 use std::fs::OpenOptions;
 use std::io::{ErrorKind, Write as _};
@@ -13,7 +13,7 @@ use crate::exit::Failure;
 use crate::settings::Settings;
 use crate::terminal::say;
 
-/// A file to write: where, below the skill folder, what, and whether it is a program.
+/// A file to write. `path` is relative to the skill directory.
 struct File {
     path: String,
     text: String,
@@ -24,19 +24,19 @@ pub(super) fn run(args: &New, settings: &Settings) -> Result<ExitCode, Failure> 
     let id = &args.id;
     if !openskill_worker::manifest::valid_id(id) {
         let rule = openskill_worker::manifest::ID_RULE;
-        return Err(Failure::Usage(format!("'{id}' is no skill id: {rule}")));
+        return Err(Failure::Usage(format!("'{id}' is not a valid skill id: {rule}")));
     }
     let folder = settings.skill_dirs.first().map_or_else(|| PathBuf::from("."), Clone::clone);
     if args.skills.skills_dir.is_none() && !folder.is_dir() {
         let shown = folder.display();
-        let hint = "go to the project's folder, or say where with --skills-dir";
-        return Err(Failure::Usage(format!("there is no skill folder '{shown}' here: {hint}")));
+        let hint = "change to the project's directory, or set another one with --skills-dir";
+        return Err(Failure::Usage(format!("the skill directory '{shown}' does not exist: {hint}")));
     }
     let files = files(args.kind, id);
     for file in &files {
         let path = folder.join(&file.path);
         if path.symlink_metadata().is_ok() {
-            return Err(Failure::Usage(format!("{} is there already; nothing was written", path.display())));
+            return Err(Failure::Usage(format!("{} already exists; nothing was written", path.display())));
         }
     }
     for file in &files {
@@ -54,10 +54,10 @@ fn write(path: &Path, file: &File) -> Result<(), Failure> {
     }
     let mode = if file.executable { 0o755 } else { 0o644 };
     let mut options = OpenOptions::new();
-    // Somebody else's, made a moment ago, is not overwritten either.
+    // A file created since the check above is not overwritten either.
     let opened = options.write(true).create_new(true).mode(mode).open(path);
     let mut opened = opened.map_err(|error| match error.kind() {
-        ErrorKind::AlreadyExists => Failure::Usage(format!("{} is there already", path.display())),
+        ErrorKind::AlreadyExists => Failure::Usage(format!("{} already exists", path.display())),
         _ => failed(error),
     })?;
     opened.write_all(file.text.as_bytes()).map_err(failed)
@@ -67,7 +67,7 @@ fn files(kind: SkillType, id: &str) -> Vec<File> {
     let fill = |template: &str| template.replace("@ID@", id);
     let file = |path: String, template: &str, executable| File { path, text: fill(template), executable };
     let manifest = |template| file(format!("{id}.yaml"), template, false);
-    // In a folder of its own: a script beside a manifest would be taken for a skill.
+    // In a directory of its own: a script beside manifests would be loaded as a skill.
     let test = |template| file(format!("tests/test_{id}.py"), template, false);
     match kind {
         SkillType::Python => vec![
@@ -95,13 +95,12 @@ fn next(kind: SkillType, id: &str, folder: &Path) -> String {
         SkillType::Python | SkillType::Exec => (format!("  python3 {shown}/tests/test_{id}.py\n"), "text=hello"),
         SkillType::Inproc => (String::new(), "text=hello"),
         SkillType::Http => {
-            let what =
-                "its URL leads nowhere yet, and it wants EXAMPLE_TOKEN in the environment; its example is its test";
+            let what = "set its URL; it needs EXAMPLE_TOKEN in the environment; its example is its test";
             (edit(what), "city=Paris")
         }
-        SkillType::Docker => (edit("its image is not there; its example is its test"), "text=hello"),
-        SkillType::McpStdio => (edit("it names a server that may not be there"), ""),
-        SkillType::McpHttp => (edit("its server is not there, and it wants EXAMPLE_TOKEN in the environment"), ""),
+        SkillType::Docker => (edit("set its image; its example is its test"), "text=hello"),
+        SkillType::McpStdio => (edit("set the program of your server"), ""),
+        SkillType::McpHttp => (edit("set the URL of your server; it needs EXAMPLE_TOKEN in the environment"), ""),
     };
     let call = match call {
         "" => format!("  openskill pin {id} --skills-dir {shown}\n  openskill skills --toolset {id}\n"),

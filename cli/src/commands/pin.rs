@@ -21,7 +21,7 @@ pub(super) fn run(args: &Pin, settings: &Settings, raw: &Raw) -> Result<ExitCode
                 Ok(ExitCode::SUCCESS)
             }
             Err(error @ PinError::NotFound { .. }) => Err(Failure::Usage(error.to_string())),
-            Err(PinError::System(source)) => Err(Failure::System { what: "isolating servers".to_owned(), source }),
+            Err(PinError::System(source)) => Err(Failure::System { what: "setting up the sandbox".to_owned(), source }),
             Err(error) => {
                 complain(&format!("{error}\n"));
                 Ok(ExitCode::from(FAILED))

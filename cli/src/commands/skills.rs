@@ -11,7 +11,7 @@ use crate::settings::Settings;
 use crate::table::table;
 use crate::terminal::{complain, say, say_json};
 
-/// The widest a description is shown.
+/// The maximum width of a description.
 const DESCRIPTION: usize = 60;
 
 pub(super) async fn run(args: &Skills, settings: &Settings) -> Result<ExitCode, Failure> {
@@ -27,7 +27,7 @@ pub(super) async fn run(args: &Skills, settings: &Settings) -> Result<ExitCode, 
         say(&table(["ID", "VERSION", "RUNNER", "WORKERS", "STATUS", "DESCRIPTION"], skills.iter().map(row)));
     }
     if skills.len() < known {
-        complain(&format!("{} more can't be called now: --all shows them and why\n", known - skills.len()));
+        complain(&format!("{} more are unavailable: --all shows them with the reason\n", known - skills.len()));
     }
     Ok(ExitCode::SUCCESS)
 }

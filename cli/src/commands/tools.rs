@@ -1,7 +1,6 @@
 //! `openskill tools`.
 //!
-//! The definitions go to stdout as one JSON array, ready for a provider's `tools`; what has to be said about them goes to
-//! stderr.
+//! Definitions go to stdout as one JSON array, ready for a provider's `tools`. Notes about them go to stderr.
 
 use std::process::ExitCode;
 
@@ -30,7 +29,7 @@ pub(super) async fn run(args: &Tools, settings: &Settings) -> Result<ExitCode, F
     let exported = client.export_tools(request).await.map_err(client::refused(settings))?.into_inner();
     let tools: Vec<&RawValue> = exported.tools_json.iter().filter_map(|text| serde_json::from_str(text).ok()).collect();
     let array = serde_json::to_string(&tools).unwrap_or_default();
-    // Gemini has its declarations one level down.
+    // Gemini nests its declarations one level deeper.
     let wrapped =
         if args.dialect == Dialect::Gemini { format!("[{{\"functionDeclarations\":{array}}}]") } else { array };
     say(&pretty(&wrapped));
@@ -45,9 +44,6 @@ fn remark(args: &Tools, exported: &ExportToolsResponse) {
     if !args.all && !exported.disabled.is_empty() {
         let ids: Vec<_> = exported.disabled.iter().map(|it| it.skill_id.as_str()).collect();
         let count = ids.len();
-        complain(&format!(
-            "left out, since they can't be called now (--all shows them): {count}: {}\n",
-            ids.join(", ")
-        ));
+        complain(&format!("{count} unavailable tools left out (--all includes them): {}\n", ids.join(", ")));
     }
 }

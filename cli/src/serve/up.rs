@@ -1,6 +1,6 @@
-//! `openskill up`: a gateway in this process, and worker processes on unix sockets, started again when they die.
+//! `openskill up`: a gateway in this process, and worker processes on unix sockets, restarted when they exit.
 //!
-//! The end goes the other way round: the gateway finishes its calls, then the workers are told to.
+//! On shutdown the gateway drains first, then the workers.
 
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
@@ -21,27 +21,27 @@ use crate::exit::Failure;
 use crate::settings::{Raw, Settings, names};
 use crate::terminal::say;
 
-/// Between the end of a worker and its next start: at first, and at most. One that lived for the most starts afresh.
-const BACK_OFF: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(5));
+/// Backoff before a worker is restarted: initial and maximum. It resets once a worker has run for the maximum.
+const BACKOFF: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(5));
 
-/// How often workers and strays are looked at, and after how many looks a stopped worker is given up.
-const LOOK: Duration = Duration::from_millis(500);
+/// How often workers and orphans are checked, and after how many checks a stopped worker is killed.
+const CHECK_INTERVAL: Duration = Duration::from_millis(500);
 const STUCK_AFTER: u32 = 3;
 
-/// How much longer than its own drain a worker is waited for.
-const SLACK: Duration = Duration::from_secs(2);
+/// How much longer than its drain timeout a worker may take to exit.
+const EXIT_GRACE: Duration = Duration::from_secs(2);
 
 pub(crate) fn run(args: &Up, settings: &Settings, raw: &Raw, started: Instant) -> Result<ExitCode, Failure> {
-    // What the workers need is checked before the first of them starts.
+    // Fails before the first worker starts, instead of in each of them.
     super::worker_config(settings, raw)?;
     super::run(settings, "gateway", |shutdown| async move {
         let listeners = super::gateway::bind(settings, settings.shards.unwrap_or(1))?;
         let address = listeners.first().and_then(|it| it.local_addr().ok()).unwrap_or(settings.listen);
-        let folder = SocketFolder::make()?;
+        let folder = SocketDir::make()?;
         let sockets: Vec<PathBuf> = (1..=args.workers).map(|it| folder.0.join(format!("worker-{it}.sock"))).collect();
         let stop_workers = CancellationToken::new();
-        // A skill that kills its worker and its supervisor makes its orphans ours.
-        let strays = Strays::adopt().map_err(Failure::system("becoming the parent of orphans"))?;
+        // If a skill kills its worker and its supervisor, this process inherits the orphans.
+        let strays = Strays::adopt().map_err(Failure::system("becoming the reaper of orphaned processes"))?;
         let strays = Arc::new(strays.of_workers());
         let sweeping = AbortOnDropHandle::new(tokio::spawn(sweep(Arc::clone(&strays))));
         let mut workers = JoinSet::new();
@@ -70,16 +70,16 @@ fn command(id: &str, socket: &Path, settings: &Settings, raw: &Raw) -> Command {
         .arg0("openskill")
         .args(["worker", "--exit-with-parent", &std::process::id().to_string(), "--id", id, "--listen"])
         .arg(format!("unix:{}", socket.display()))
-        // Flags of `up` reach the workers as environment.
+        // Flags of `up` reach the workers through the environment.
         .envs(raw.given())
         .env(names::SHARDS, settings.shards.unwrap_or(1).to_string())
         .stdin(Stdio::null())
-        // Ctrl-C in a terminal is for this process alone; it ends the workers in order.
+        // Ctrl-C in a terminal signals this process alone, which then drains the workers.
         .process_group(0);
     command
 }
 
-/// What keeps one worker running.
+/// Keeps one worker running.
 struct Keeper {
     number: usize,
     drain: Duration,
@@ -87,9 +87,9 @@ struct Keeper {
 }
 
 impl Keeper {
-    /// Starts the worker again and again until `stop`, then drains it.
+    /// Restarts the worker until `stop`, then drains it.
     async fn keep(self, mut command: Command, stop: CancellationToken) {
-        let mut back_off = BACK_OFF.0;
+        let mut backoff = BACKOFF.0;
         loop {
             let begun = Instant::now();
             let started = self.strays.start(|| {
@@ -101,48 +101,48 @@ impl Keeper {
                 Ok(mut child) => {
                     let pid = child.id().unwrap_or_default();
                     tokio::select! {
-                        status = ended_or_stuck(&mut child) => {
+                        status = exited_or_stopped(&mut child) => {
                             self.strays.ended(pid);
-                            tracing::warn!(worker = self.number, status, "a worker ended and is started again");
+                            tracing::warn!(worker = self.number, status, "worker exited, restarting it");
                         }
-                        () = stop.cancelled() => return end(child, self.drain + SLACK).await,
+                        () = stop.cancelled() => return end(child, self.drain + EXIT_GRACE).await,
                     }
                 }
-                Err(error) => tracing::error!(worker = self.number, %error, "a worker could not be started"),
+                Err(error) => tracing::error!(worker = self.number, %error, "could not start worker"),
             }
-            back_off = if begun.elapsed() > BACK_OFF.1 { BACK_OFF.0 } else { (back_off * 2).min(BACK_OFF.1) };
+            backoff = if begun.elapsed() > BACKOFF.1 { BACKOFF.0 } else { (backoff * 2).min(BACKOFF.1) };
             tokio::select! {
-                () = tokio::time::sleep(back_off) => {}
+                () = tokio::time::sleep(backoff) => {}
                 () = stop.cancelled() => return,
             }
         }
     }
 }
 
-/// Waits for a worker's end. One that stays stopped (SIGSTOP) serves nobody and watches over nothing: it is killed.
-async fn ended_or_stuck(child: &mut Child) -> String {
+/// Waits for a worker to exit. A worker that stays stopped (SIGSTOP) neither serves nor supervises, so it is killed.
+async fn exited_or_stopped(child: &mut Child) -> String {
     let pid = child.id().unwrap_or_default();
     let mut stopped = 0;
     loop {
         tokio::select! {
             status = child.wait() => return status.map(|it| it.to_string()).unwrap_or_default(),
-            () = tokio::time::sleep(LOOK) => {}
+            () = tokio::time::sleep(CHECK_INTERVAL) => {}
         }
         stopped = if is_stopped(pid) { stopped + 1 } else { 0 };
         if stopped == STUCK_AFTER {
-            tracing::warn!(pid, "a worker was stopped and is killed");
+            tracing::warn!(pid, "worker is stopped, killing it");
             let _ = child.start_kill();
         }
     }
 }
 
-/// Ends what skills left behind that killed their worker.
+/// Kills orphans of skills that killed their worker.
 async fn sweep(strays: Arc<Strays>) {
     loop {
-        tokio::time::sleep(LOOK).await;
+        tokio::time::sleep(CHECK_INTERVAL).await;
         let strays = Arc::clone(&strays);
         if let Ok(found @ 1..) = tokio::task::spawn_blocking(move || strays.look()).await {
-            tracing::warn!(found, "killed processes that had escaped their worker");
+            tracing::warn!(found, "killed orphaned skill processes");
         }
     }
 }
@@ -156,26 +156,26 @@ async fn end(mut child: Child, patience: Duration) {
     }
 }
 
-/// A folder for the sockets, this user's alone, gone with this process.
-struct SocketFolder(PathBuf);
+/// A private directory for the sockets, removed when this process exits.
+struct SocketDir(PathBuf);
 
-impl SocketFolder {
+impl SocketDir {
     fn make() -> Result<Self, Failure> {
         let base = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|it| it.is_dir());
         let base = base.unwrap_or_else(std::env::temp_dir);
         remove_stale(&base);
         let path = base.join(format!("openskill-{}", std::process::id()));
-        // Left by a killed process that had the same id: ours now, if it is ours.
+        // A killed process with the same id may have left it.
         let _ = std::fs::remove_dir_all(&path);
         std::fs::DirBuilder::new()
             .mode(0o700)
             .create(&path)
-            .map_err(Failure::system(format!("making the folder {}", path.display())))?;
+            .map_err(Failure::system(format!("creating the directory {}", path.display())))?;
         Ok(Self(path))
     }
 }
 
-/// Removes what killed processes left: the folders whose process is no more. Others' folders can't be removed, nor need be.
+/// Removes the directories of processes that were killed. Those of other users stay, since they can't be removed.
 fn remove_stale(base: &Path) {
     for entry in std::fs::read_dir(base).into_iter().flatten().flatten() {
         let pid = entry.file_name().to_str().and_then(|name| name.strip_prefix("openskill-")?.parse::<u32>().ok());
@@ -185,7 +185,7 @@ fn remove_stale(base: &Path) {
     }
 }
 
-impl Drop for SocketFolder {
+impl Drop for SocketDir {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.0);
     }
@@ -198,12 +198,12 @@ fn announce(address: std::net::SocketAddr, ready: openskill_gateway::Ready, star
     let at = if address.port() == 8000 { String::new() } else { format!(" --url {url}") };
     say(&format!(
         "\nopenskill is ready in {seconds:.2} s: {url}, {} workers, {} skills\n\n\
-         Try, in another terminal:\n\
+         Try in another terminal:\n\
          \x20 curl -s {url}/skills/echo:invoke -d '{{\"input\": {{\"text\": \"hello\"}}}}'\n\
          \x20 {binary} skills{at}\n\
          \x20 {binary} invoke calculator numbers='[10.5, 9.9, 11.2]' ops='[\"mean\", \"max\"]'{at}\n\
          \x20 grpcurl -plaintext {address} list\n\n\
-         In a browser: {url}/docs        Stop: Ctrl-C\n\n",
+         API documentation: {url}/docs        Stop: Ctrl-C\n\n",
         ready.workers, ready.skills,
     ));
 }

@@ -1,4 +1,4 @@
-//! Settings as read, each with where it came from.
+//! The settings as text, each with its source.
 
 use std::collections::HashMap;
 use std::ffi::OsString;
@@ -9,7 +9,7 @@ use super::Problem;
 use super::names::{ALL, Setting, file_key};
 use crate::args::Overrides;
 
-/// Where a value came from.
+/// The source of a value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Origin {
     Flag,
@@ -31,16 +31,16 @@ impl fmt::Display for Origin {
     }
 }
 
-/// Values by the names of their settings; every setting has one.
+/// The value of every setting, by name.
 #[derive(Debug)]
 pub(crate) struct Raw {
     values: HashMap<&'static str, (String, Origin)>,
-    /// What is wrong with the sources themselves.
+    /// Problems with the sources themselves.
     pub(super) problems: Vec<Problem>,
 }
 
 impl Raw {
-    /// Reads all sources. `folder` is where `.env` and `openskill.toml` are looked for.
+    /// Reads all sources, `.env` and `openskill.toml` from `folder`.
     pub(crate) fn read(flags: &Overrides, environment: impl Fn(&str) -> Option<OsString>, folder: &Path) -> Self {
         let (dot_env, mut problems) = read_dot_env(&folder.join(".env"));
         let (file, more) = read_file(&folder.join("openskill.toml"));
@@ -52,7 +52,7 @@ impl Raw {
                 Some(Err(_)) => problems.push(Problem {
                     name: setting.name.to_owned(),
                     origin: Origin::Environment.to_string(),
-                    reason: "is not UTF-8".to_owned(),
+                    reason: "must be UTF-8".to_owned(),
                 }),
                 None => {}
             }
@@ -77,7 +77,7 @@ impl Raw {
         self.values.get(name).map_or(Origin::Default, |(_, origin)| origin.clone())
     }
 
-    /// Every setting that is not at its default, for processes started from here.
+    /// All settings that some source sets, for child processes.
     pub(crate) fn given(&self) -> impl Iterator<Item = (&'static str, &str)> {
         let given = self.values.iter().filter(|(_, (_, origin))| *origin != Origin::Default);
         given.map(|(name, (value, _))| (*name, value.as_str()))
@@ -86,7 +86,7 @@ impl Raw {
 
 type Found = (HashMap<String, String>, Vec<Problem>);
 
-/// `.env` may hold anything; only our settings are taken. A misspelt one of ours is a problem.
+/// `.env` may contain other programs' variables. An unknown one that begins with `OPENSKILL_` is probably misspelled.
 fn read_dot_env(path: &Path) -> Found {
     let mut found = Found::default();
     let lines = match dotenvy::from_path_iter(path) {
@@ -136,7 +136,7 @@ fn as_text(value: &toml::Value) -> String {
         toml::Value::Array(items) => items.iter().map(as_text).collect::<Vec<_>>().join(","),
         toml::Value::Integer(number) => number.to_string(),
         toml::Value::Float(number) => number.to_string(),
-        // Settings know 0 and 1 as well as false and true. Anything else is refused where the setting is checked.
+        // Resolving accepts false and true as well as 0 and 1.
         toml::Value::Boolean(flag) => flag.to_string(),
         toml::Value::Datetime(time) => time.to_string(),
         toml::Value::Table(_) => "a table".to_owned(),
@@ -148,7 +148,7 @@ fn is_known(name: &str) -> bool {
 }
 
 fn unknown(name: &str, origin: &Origin) -> Problem {
-    let reason = "there is no such setting: `openskill config --reference` lists them".to_owned();
+    let reason = "unknown setting: `openskill config --reference` lists all settings".to_owned();
     Problem { name: name.to_owned(), origin: origin.to_string(), reason }
 }
 
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flag_wins_over_the_environment_over_dot_env_over_the_file_over_the_default() {
+    fn a_flag_precedes_the_environment_then_dot_env_then_the_file_then_the_default() {
         let folder = Folder::with(
             "order",
             &[
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn every_misspelt_setting_is_named_with_its_file() {
+    fn every_misspelled_setting_is_reported_with_its_file() {
         let folder = Folder::with("typos", &[(".env", "OPENSKILL_TIMEOUT=1\n"), ("openskill.toml", "lisen = 'x'\n")]);
         let problems = Raw::read(&Vec::new(), |_| None, &folder.0).problems;
         let told: Vec<_> = problems.iter().map(|it| (it.name.as_str(), it.origin.as_str())).collect();

@@ -1,4 +1,4 @@
-//! The reference of all settings, as Markdown.
+//! The reference of all settings as Markdown.
 
 use super::names::{ALL, file_key};
 

@@ -1,4 +1,4 @@
-//! Settings in force: parsed, checked, and all problems told at once.
+//! Parses and validates the settings, and reports all problems at once.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -11,18 +11,20 @@ use openskill_worker::process::jail::User;
 
 use super::{Problem, Problems, Raw, mask, names};
 
-/// How logs are written.
+/// The format of log lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LogFormat {
     Text,
     Json,
 }
 
-/// Every setting, valid.
+/// The settings in effect.
 #[derive(Debug)]
 pub(crate) struct Settings {
     pub(crate) base_url: String,
     pub(crate) listen: SocketAddr,
+    /// None means that the public address serves AdminService.
+    pub(crate) admin_listen: Option<SocketAddr>,
     pub(crate) workers: Vec<Source>,
     pub(crate) worker_listen: Address,
     pub(crate) worker_id: String,
@@ -37,7 +39,7 @@ pub(crate) struct Settings {
     pub(crate) max_connections: usize,
     pub(crate) worker_concurrency: usize,
     pub(crate) worker_queue: usize,
-    /// None means as many as fit the command.
+    /// None means the command's own default.
     pub(crate) shards: Option<usize>,
     pub(crate) drain_timeout: Duration,
     pub(crate) refresh: Duration,
@@ -56,7 +58,7 @@ pub(crate) struct Settings {
 }
 
 impl Settings {
-    /// Checks every value.
+    /// Validates every value.
     pub(crate) fn resolve(raw: &Raw) -> Result<Self, Problems> {
         let mut reader = Reader { raw, problems: raw.problems.clone() };
         let settings = Self {
@@ -64,6 +66,7 @@ impl Settings {
             listen: reader
                 .parse(names::LISTEN, "HOST:PORT with a numeric host, such as 127.0.0.1:8000")
                 .unwrap_or_else(|| SocketAddr::from(([127, 0, 0, 1], 0))),
+            admin_listen: reader.admin_listen(),
             workers: reader.sources(names::WORKERS),
             worker_listen: reader
                 .parse(names::WORKER_LISTEN, "HOST:PORT or unix:/path")
@@ -100,7 +103,7 @@ impl Settings {
         if reader.problems.is_empty() { Ok(settings) } else { Err(Problems(reader.problems)) }
     }
 
-    /// The allowed root as it really is: absolute, existing. Asked for only by commands that run skills.
+    /// The allowed root, absolute and without symbolic links. Only commands that run skills need it to exist.
     pub(crate) fn real_root(&self, raw: &Raw) -> Result<PathBuf, Problems> {
         let fail = |reason: String| {
             let (name, origin) = (names::ALLOWED_ROOT.to_owned(), raw.origin(names::ALLOWED_ROOT).to_string());
@@ -108,11 +111,11 @@ impl Settings {
         };
         let shown = self.allowed_root.display();
         let root = self.allowed_root.canonicalize();
-        let root =
-            root.map_err(|error| fail(format!("'{shown}' can't be used: {error}; create it: mkdir -p {shown}")))?;
+        let root = root
+            .map_err(|error| fail(format!("'{shown}' cannot be opened: {error}; create it with: mkdir -p {shown}")))?;
         match root.parent() {
             Some(_) if root.is_dir() => Ok(root),
-            _ => Err(fail(format!("'{shown}' must be a folder below '/'"))),
+            _ => Err(fail(format!("'{shown}' must be a directory other than '/'"))),
         }
     }
 }
@@ -166,7 +169,8 @@ impl Reader<'_> {
         if failure_rate == 0.0 {
             self.problem(
                 names::SKILL_FAILURE_RATE,
-                "0 would open a circuit at once; use OPENSKILL_CIRCUIT_MINIMUM_CALLS=0 for none".to_owned(),
+                "0 would open circuit breakers at once; set OPENSKILL_CIRCUIT_MINIMUM_CALLS=0 to disable them"
+                    .to_owned(),
             );
         }
         CircuitRules {
@@ -188,7 +192,7 @@ impl Reader<'_> {
         let chosen = choices.iter().find(|(text, _)| *text == value);
         if chosen.is_none() {
             let texts: Vec<_> = choices.iter().map(|(text, _)| *text).collect();
-            self.problem(name, format!("'{value}' is none of {}", texts.join(", ")));
+            self.problem(name, format!("'{value}' is not one of {}", texts.join(", ")));
         }
         chosen.unwrap_or(&choices[0]).1
     }
@@ -212,7 +216,7 @@ impl Reader<'_> {
             .parse::<tonic::transport::Uri>()
             .is_ok_and(|it| it.scheme_str() == Some("http") && it.host().is_some());
         if !valid {
-            self.problem(name, format!("'{}' is no http:// URL", mask(&value)));
+            self.problem(name, format!("'{}' is not an http:// URL", mask(&value)));
         }
         value
     }
@@ -240,6 +244,13 @@ impl Reader<'_> {
         value.to_owned()
     }
 
+    fn admin_listen(&mut self) -> Option<SocketAddr> {
+        if self.raw.value(names::ADMIN_LISTEN).is_empty() {
+            return None;
+        }
+        self.parse(names::ADMIN_LISTEN, "HOST:PORT with a numeric host, such as 127.0.0.1:8001")
+    }
+
     fn docker_host(&mut self) -> String {
         let value = self.raw.value(names::DOCKER_HOST).trim_end_matches('/').to_owned();
         let valid = match value.strip_prefix("unix://") {
@@ -261,7 +272,10 @@ impl Reader<'_> {
             return None;
         }
         if self.raw.value(names::OTLP_PROTOCOL) != "grpc" {
-            self.problem(names::OTLP_PROTOCOL, "only grpc: point the endpoint at the collector's gRPC port".to_owned());
+            self.problem(
+                names::OTLP_PROTOCOL,
+                "only grpc is supported: set the endpoint to the collector's gRPC port".to_owned(),
+            );
         }
         Some(self.url(names::OTLP_ENDPOINT))
     }
@@ -284,10 +298,11 @@ mod tests {
         assert!(settings.listen.ip().is_loopback());
         assert_eq!(settings.timeout, Duration::from_secs(15));
         assert_eq!(settings.otlp_endpoint, None);
+        assert_eq!(settings.admin_listen, None);
     }
 
     #[test]
-    fn every_problem_is_told_at_once_with_its_source() {
+    fn every_problem_is_reported_at_once_with_its_source() {
         let problems = resolve(&[
             (names::LISTEN, "localhost"),
             (names::WORKERS, "http://a:1, ftp://b"),
@@ -296,10 +311,11 @@ mod tests {
             (names::SAMPLER_ARG, "2"),
             (names::HTTP_BASE_URL, "https://x"),
             (names::DOCKER_HOST, "ssh://x"),
+            (names::ADMIN_LISTEN, "admin:1"),
         ])
         .unwrap_err();
         let text = problems.to_string();
-        assert_eq!(problems.0.len(), 7, "{text}");
+        assert_eq!(problems.0.len(), 8, "{text}");
         assert!(text.contains("OPENSKILL_WORKERS (flag): 'ftp://b'"), "{text}");
     }
 }

@@ -1,85 +1,84 @@
-//! Log lines that go out together.
+//! Writes log lines in batches.
 //!
-//! A gateway writes a line for each call. A thread of its own writes those of a few milliseconds with one system call, so
-//! that no answer waits for the disk. A process that is killed by force may lose the lines of its last moment; one that
-//! ends, in whatever other way, does not.
+//! A gateway logs a line per call. A separate thread writes the lines of a few milliseconds with one system call, so that no
+//! call waits for stderr. Only a process killed by SIGKILL loses the lines of its last milliseconds.
 
 use std::io::{Result, Write, stderr};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// How long a line waits for others.
-const GATHER: Duration = Duration::from_millis(5);
+/// How long a line waits to be batched with others.
+const BATCH_WINDOW: Duration = Duration::from_millis(5);
 
-/// So many bytes are written at once, whatever the time; who would add to four times as many waits.
-const PLENTY: usize = 64 * 1024;
+/// A batch of this size is written at once. A thread that would queue more than four times as much waits.
+const BATCH_BYTES: usize = 64 * 1024;
 
-/// Lines that are not written yet.
+/// Lines that are queued to be written.
 #[derive(Debug, Default)]
-struct Waiting {
-    lines: Mutex<Held>,
-    /// There is something to write, or the end.
+struct Queue {
+    lines: Mutex<Queued>,
+    /// Notified when there is something to write, and at the end.
     more: Condvar,
-    /// There is room.
-    room: Condvar,
+    /// Notified when the queue has been emptied.
+    emptied: Condvar,
 }
 
 #[derive(Debug, Default)]
-struct Held {
+struct Queued {
     bytes: Vec<u8>,
     ended: bool,
 }
 
-impl Waiting {
-    fn lock(&self) -> MutexGuard<'_, Held> {
+impl Queue {
+    fn lock(&self) -> MutexGuard<'_, Queued> {
         self.lines.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What there is to write, once there is something. None at the end.
+    /// Waits for the next batch. None at the end.
     fn next(&self) -> Option<Vec<u8>> {
-        let held = self.more.wait_while(self.lock(), |held| held.bytes.is_empty() && !held.ended);
-        let held = held.unwrap_or_else(PoisonError::into_inner);
-        let few = |held: &mut Held| held.bytes.len() < PLENTY && !held.ended;
-        let gathered = self.more.wait_timeout_while(held, GATHER, few);
-        let mut held = gathered.unwrap_or_else(PoisonError::into_inner).0;
-        self.room.notify_all();
-        let bytes = std::mem::take(&mut held.bytes);
+        let queued = self.more.wait_while(self.lock(), |queued| queued.bytes.is_empty() && !queued.ended);
+        let queued = queued.unwrap_or_else(PoisonError::into_inner);
+        let few = |queued: &mut Queued| queued.bytes.len() < BATCH_BYTES && !queued.ended;
+        let gathered = self.more.wait_timeout_while(queued, BATCH_WINDOW, few);
+        let mut queued = gathered.unwrap_or_else(PoisonError::into_inner).0;
+        self.emptied.notify_all();
+        let bytes = std::mem::take(&mut queued.bytes);
         (!bytes.is_empty()).then_some(bytes)
     }
 }
 
-/// Where the log's lines go, a whole line at a time.
+/// Takes log lines, a whole line per write.
 #[derive(Debug, Clone)]
-pub(super) struct Lines(Arc<Waiting>);
+pub(super) struct Lines(Arc<Queue>);
 
-/// The thread that writes them. Dropped, it writes what is left, and ends.
+/// The thread that writes the lines. Dropping it writes the rest and joins the thread.
 #[derive(Debug)]
 pub(super) struct Writer {
-    waiting: Arc<Waiting>,
+    queue: Arc<Queue>,
     thread: Option<JoinHandle<()>>,
 }
 
-/// Starts the thread.
+/// Starts the writing thread.
 ///
 /// # Errors
-/// The system's.
+/// The system has no thread left.
 pub(super) fn start() -> Result<(Lines, Writer)> {
-    let waiting = Arc::<Waiting>::default();
-    let from = Arc::clone(&waiting);
+    let queue = Arc::<Queue>::default();
+    let from = Arc::clone(&queue);
     let thread = std::thread::Builder::new().name("log".to_owned()).spawn(move || {
         while let Some(lines) = from.next() {
-            // A log that can't be written has nobody to tell.
+            // There is nowhere to report that stderr cannot be written.
             let _ = stderr().write_all(&lines);
         }
     })?;
-    Ok((Lines(Arc::clone(&waiting)), Writer { waiting, thread: Some(thread) }))
+    Ok((Lines(Arc::clone(&queue)), Writer { queue, thread: Some(thread) }))
 }
 
 impl Drop for Writer {
     fn drop(&mut self) {
-        self.waiting.lock().ended = true;
-        self.waiting.more.notify_all();
+        self.queue.lock().ended = true;
+        self.queue.more.notify_all();
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
@@ -88,16 +87,16 @@ impl Drop for Writer {
 
 impl Write for Lines {
     fn write(&mut self, line: &[u8]) -> Result<usize> {
-        let full = |held: &mut Held| held.bytes.len() >= 4 * PLENTY && !held.ended;
-        let held = self.0.room.wait_while(self.0.lock(), full);
-        let mut held = held.unwrap_or_else(PoisonError::into_inner);
-        if held.ended {
-            drop(held);
+        let full = |queued: &mut Queued| queued.bytes.len() >= 4 * BATCH_BYTES && !queued.ended;
+        let queued = self.0.emptied.wait_while(self.0.lock(), full);
+        let mut queued = queued.unwrap_or_else(PoisonError::into_inner);
+        if queued.ended {
+            drop(queued);
             return stderr().write_all(line).map(|()| line.len());
         }
-        let before = held.bytes.len();
-        held.bytes.extend_from_slice(line);
-        if before == 0 || (before < PLENTY && held.bytes.len() >= PLENTY) {
+        let before = queued.bytes.len();
+        queued.bytes.extend_from_slice(line);
+        if before == 0 || (before < BATCH_BYTES && queued.bytes.len() >= BATCH_BYTES) {
             self.0.more.notify_one();
         }
         Ok(line.len())
@@ -113,11 +112,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_of_many_threads_come_out_whole_and_the_last_ones_too() {
-        let waiting = Arc::<Waiting>::default();
+    fn lines_of_many_threads_are_written_whole_and_in_order() {
+        let queue = Arc::<Queue>::default();
         let threads: Vec<_> = (0..4)
             .map(|number| {
-                let mut lines = Lines(Arc::clone(&waiting));
+                let mut lines = Lines(Arc::clone(&queue));
                 std::thread::spawn(move || {
                     for count in 0..10_000 {
                         lines.write_all(format!("{number} {count}\n").as_bytes()).unwrap();
@@ -125,18 +124,18 @@ mod tests {
                 })
             })
             .collect();
-        let from = Arc::clone(&waiting);
+        let from = Arc::clone(&queue);
         let reader = std::thread::spawn(move || {
             let mut all = Vec::new();
             while let Some(lines) = from.next() {
-                assert!(lines.len() < 5 * PLENTY);
+                assert!(lines.len() < 5 * BATCH_BYTES);
                 all.extend(lines);
             }
             String::from_utf8(all).unwrap()
         });
         threads.into_iter().for_each(|thread| thread.join().unwrap());
-        waiting.lock().ended = true;
-        waiting.more.notify_all();
+        queue.lock().ended = true;
+        queue.more.notify_all();
         let all = reader.join().unwrap();
         let mut next = [0; 4];
         for line in all.lines() {

@@ -1,11 +1,11 @@
-//! Log lines as text: when, how serious, from where, what.
+//! Log lines as text: time, level, spans, target, message and fields.
 //!
 //! ```text
 //! 2026-01-31T12:00:00.000000Z  INFO openskill::call: trace_id="4bf9…" skill_id="echo" latency_ms=0.25 success=true
 //! ```
 //!
-//! Much like the ready-made format, but made for a line a call. And no text ends a line, moves a cursor or turns its neighbours
-//! round: whatever comes from outside stays in its place.
+//! Like the format of `tracing-subscriber`, but cheap enough for a line per call. Text from outside cannot end a line, move a
+//! cursor or change the direction of writing: such characters are escaped.
 
 use std::fmt::{self, Debug, Write};
 
@@ -16,10 +16,10 @@ use tracing_subscriber::fmt::time::{FormatTime as _, SystemTime};
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormattedFields};
 use tracing_subscriber::registry::LookupSpan;
 
-/// The format.
+/// The formatter.
 #[derive(Debug)]
 pub(super) struct Plain {
-    /// The level is coloured. All else never is: fields may be anybody's.
+    /// Whether the level is coloured. Nothing else is.
     pub(super) colours: bool,
 }
 
@@ -53,7 +53,7 @@ where
     }
 }
 
-/// Its colour and its name.
+/// A level's colour code and padded name.
 fn level(level: Level) -> (u8, &'static str) {
     match level {
         Level::ERROR => (31, "ERROR"),
@@ -64,10 +64,10 @@ fn level(level: Level) -> (u8, &'static str) {
     }
 }
 
-/// Writes fields, each after a space.
+/// Writes fields, each preceded by a space.
 struct Fields<'a, 'w> {
     line: &'a mut Writer<'w>,
-    /// The first failure.
+    /// The first error.
     result: fmt::Result,
 }
 
@@ -108,13 +108,13 @@ impl Visit for Fields<'_, '_> {
     }
 }
 
-/// Shows characters that control something instead of writing them.
+/// Escapes control characters.
 struct OneLine<'a, 'w>(&'a mut Writer<'w>);
 
 impl Write for OneLine<'_, '_> {
     fn write_str(&mut self, text: &str) -> fmt::Result {
         let mut rest = text;
-        while let Some(at) = rest.find(moves) {
+        while let Some(at) = rest.find(is_control) {
             let (before, after) = rest.split_at(at);
             self.0.write_str(before)?;
             let mut characters = after.chars();
@@ -127,8 +127,8 @@ impl Write for OneLine<'_, '_> {
     }
 }
 
-/// Whether a character does something to those around it: controls, separators of lines, changes of direction.
-fn moves(character: char) -> bool {
+/// Whether a character affects those around it: a control character, a line separator or a change of direction.
+fn is_control(character: char) -> bool {
     character.is_control()
         || matches!(character, '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{200e}' | '\u{200f}' | '\u{061c}')
 }
@@ -163,7 +163,7 @@ mod tests {
         }
     }
 
-    /// What is written, without the time.
+    /// The line that `log` writes, without its time.
     fn written(colours: bool, tell: impl FnOnce()) -> String {
         let log = Log::default();
         let layer = tracing_subscriber::fmt::layer().with_ansi(false).event_format(Plain { colours });
@@ -176,37 +176,37 @@ mod tests {
     }
 
     #[test]
-    fn a_line_has_its_level_its_place_its_message_and_its_fields() {
+    fn a_line_has_level_target_message_and_fields() {
         let line = written(false, || {
-            tracing::warn!(target: "place", name = "a \"b\"", plain = "c", took = 0.25, done = true, error.code = "X", "told");
+            tracing::warn!(target: "target", name = "a \"b\"", plain = "c", took = 0.25, done = true, error.code = "X", "told");
         });
-        let expected = " WARN place: told name=\"a \\\"b\\\"\" plain=\"c\" took=0.25 done=true error.code=\"X\"\n";
+        let expected = " WARN target: told name=\"a \\\"b\\\"\" plain=\"c\" took=0.25 done=true error.code=\"X\"\n";
         assert_eq!(line, expected);
     }
 
     #[test]
-    fn it_says_within_what_it_happened() {
+    fn a_line_names_the_spans_around_it() {
         let line = written(false, || {
             let _outer = tracing::info_span!("outer", id = 7).entered();
-            tracing::error!(target: "place", "told");
+            tracing::error!(target: "target", "told");
         });
-        assert_eq!(line, "ERROR outer{id=7}: place: told\n");
+        assert_eq!(line, "ERROR outer{id=7}: target: told\n");
     }
 
     #[test]
-    fn on_a_terminal_the_level_has_its_colour() {
-        let line = written(true, || tracing::info!(target: "place", name = "\u{1b}[31m", "told"));
-        assert_eq!(line, "\u{1b}[32m INFO\u{1b}[0m place: told name=\"\\u{1b}[31m\"\n");
+    fn the_level_is_coloured_on_a_terminal() {
+        let line = written(true, || tracing::info!(target: "target", name = "\u{1b}[31m", "told"));
+        assert_eq!(line, "\u{1b}[32m INFO\u{1b}[0m target: told name=\"\\u{1b}[31m\"\n");
     }
 
     #[test]
-    fn text_from_outside_stays_on_its_line_and_moves_no_cursor() {
-        let hostile = "a\n2026-01-01T00:00:00Z  INFO place: forged\u{1b}[2J\u{85}\u{202e}é";
+    fn text_from_outside_stays_on_its_line() {
+        let hostile = "a\n2026-01-01T00:00:00Z  INFO target: forged\u{1b}[2J\u{85}\u{202e}é";
         let line = written(false, || {
-            tracing::info!(target: "place", shown = %hostile, debugged = ?hostile, text = hostile, "{hostile}");
+            tracing::info!(target: "target", shown = %hostile, debugged = ?hostile, text = hostile, "{hostile}");
         });
         assert_eq!(line.matches('\n').count(), 1, "{line}");
-        assert!(!line.trim_end().contains(moves), "{line}");
+        assert!(!line.trim_end().contains(is_control), "{line}");
         assert_eq!(line.matches("forged\\u{1b}[2J").count(), 4, "{line}");
         assert!(line.contains('é'), "{line}");
     }

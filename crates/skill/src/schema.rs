@@ -1,7 +1,7 @@
-//! What a declared JSON Schema may be, so that checking a value against it takes bounded time whoever wrote it.
+//! Which JSON Schemas a skill may declare, so that validation takes bounded time whoever wrote the schema.
 //!
-//! Workers ask this of manifests, gateways of what workers send them. Regular expressions are not looked at here: both
-//! sides compile them with an engine that takes linear time and bounded memory.
+//! Workers check manifests, and gateways check what workers send. Regular expressions are not examined here: both sides
+//! compile them with an engine that takes linear time and bounded memory.
 
 use std::collections::{HashMap, HashSet};
 
@@ -9,55 +9,55 @@ use openskill_proto::json;
 use openskill_proto::limits::MAX_JSON_DEPTH;
 use serde_json::{Map, Value};
 
-/// The largest schema, as JSON text in bytes.
+/// The largest schema, in bytes of JSON text.
 pub const MAX_SCHEMA_BYTES: usize = 256 * 1024;
 
 /// How many subschemas a schema may have.
 pub const MAX_SUBSCHEMAS: usize = 10_000;
 
-/// The largest regular expression, compiled, in bytes; and the largest lazy automaton of one.
+/// The largest compiled regular expression, and the largest lazy automaton of one, in bytes.
 pub const MAX_PATTERN_BYTES: usize = 1024 * 1024;
 
-/// How many subschemas may come to bear on one place of a value. `$ref`, `allOf` and their like multiply: twelve
-/// definitions that each name the next one three times would be half a million.
-const MAX_AT_ONE_PLACE: u64 = 5_000;
+/// How many subschemas may apply to one location of a value. `$ref`, `allOf` and the like multiply: twelve definitions that
+/// each name the next one three times expand to half a million.
+const MAX_AT_ONE_LOCATION: u64 = 5_000;
 
-/// How deep they may lead into one another there. Validators recurse, once for each of these at each level of a value.
+/// How many of them may be nested there. Validators recurse once for each of these at each level of a value.
 const MAX_CHAIN: usize = 32;
 
-/// How much looking the check itself may take.
+/// How many steps the check itself may take.
 const MAX_WORK: usize = 2_000_000;
 
-/// What `unevaluatedProperties` and `unevaluatedItems` cost: everything beside them is looked at again.
+/// The cost of `unevaluatedProperties` and `unevaluatedItems`: a validator evaluates everything beside them again.
 const UNEVALUATED_FACTOR: u64 = 3;
 
-/// Keywords that hold schemas for the same place of the value; `$ref` beside them.
-const SAME_PLACE: [&str; 9] =
+/// Keywords whose subschemas apply to the same location of the value. `$ref` does too.
+const SAME_LOCATION: [&str; 9] =
     ["allOf", "anyOf", "oneOf", "not", "if", "then", "else", "dependentSchemas", "dependencies"];
 
-/// Those for keys of an object that its `properties` does not name; `patternProperties` may meet any.
+/// Keywords for object keys that `properties` does not name. `patternProperties` may apply to any key.
 const OTHER_KEYS: [&str; 2] = ["additionalProperties", "unevaluatedProperties"];
 
-/// Those for items of an array that its `prefixItems` does not place; `contains` may meet any.
+/// Keywords for array items beyond `prefixItems`. `contains` may apply to any item.
 const OTHER_ITEMS: [&str; 3] = ["items", "additionalItems", "unevaluatedItems"];
 
-/// A schema that multiplies with each level is taken if calls may still nest this deep.
+/// A schema that multiplies with each level is accepted if arguments may still nest this deep.
 const MIN_DEPTH: usize = 8;
 
-/// What checking a value against a schema may cost.
+/// What validating a value against a schema may cost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Bounds {
-    /// How many subschemas may come to bear on one place of a value at most.
+    /// How many subschemas apply to one location of a value at most.
     pub at_one_place: u64,
-    /// How deep a value may nest so that this holds: [`MAX_JSON_DEPTH`], unless the schema multiplies with each level.
+    /// How deep a value may nest for that bound to hold: [`MAX_JSON_DEPTH`], unless the schema multiplies with each level.
     pub depth: usize,
 }
 
-/// Says why a schema can't be taken, or what checking a value against it may cost.
+/// Bounds the cost of validating a value against a schema.
 ///
 /// # Errors
-/// It is too large or too deep, refers to what is outside of it or to itself without end, or could take too long to
-/// check a value against.
+/// The reason why the schema is rejected: it is too large or too deep, refers to something outside of it or to itself
+/// without end, or could make validation too slow.
 pub fn check(schema: &Value) -> Result<Bounds, String> {
     let text = schema.to_string();
     if text.len() > MAX_SCHEMA_BYTES {
@@ -71,22 +71,22 @@ pub fn check(schema: &Value) -> Result<Bounds, String> {
     survey.check_growth()
 }
 
-/// Compiles a schema: draft 2020-12, or the draft that its `$schema` names. Nothing is fetched from anywhere, `format` is
-/// an annotation, and regular expressions take time linear in the text: those with look-around or back-references are
-/// refused.
+/// Compiles a schema: draft 2020-12, or the draft that its `$schema` names. It fetches nothing, treats `format` as an
+/// annotation, and matches regular expressions in time linear in the text.
 ///
 /// # Errors
-/// It is no schema, refers to what is not in it, or has a regular expression that can't be had in linear time.
+/// The schema is invalid, refers to something outside of it, or has a regular expression with look-around or
+/// back-references, which linear time rules out.
 pub fn compile(schema: &Value) -> Result<jsonschema::Validator, String> {
     let patterns = jsonschema::PatternOptions::regex().size_limit(MAX_PATTERN_BYTES).dfa_size_limit(MAX_PATTERN_BYTES);
     let options = jsonschema::options().offline().should_validate_formats(false).with_pattern_options(patterns);
-    options.build(schema).map_err(|error| format!("no valid JSON Schema 2020-12: {error}"))
+    options.build(schema).map_err(|error| format!("not a valid JSON Schema 2020-12: {error}"))
 }
 
-/// A subschema's identity: where it lies in memory. The schema is borrowed for as long as the survey lasts.
+/// A subschema's identity: its address. The schema is borrowed for as long as the survey lasts.
 type Id = *const Value;
 
-/// What a subschema brings to bear on its own place: how many, and how deep they lead into one another.
+/// How many subschemas a subschema applies to its own location, and how deep they are nested.
 #[derive(Clone, Copy)]
 struct Cost {
     count: u64,
@@ -95,13 +95,13 @@ struct Cost {
 
 struct Survey<'a> {
     root: &'a Value,
-    /// None while it is being counted.
+    /// None while the subschema is being counted.
     costs: HashMap<Id, Option<Cost>>,
     nodes: Vec<&'a Value>,
 }
 
 impl<'a> Survey<'a> {
-    /// Every subschema that a value may meet, also those that only a reference leads to.
+    /// Collects every subschema that may apply to a value, including those that only a reference reaches.
     fn collect(&mut self) -> Result<(), String> {
         let mut seen = HashSet::new();
         let mut open = vec![self.root];
@@ -121,10 +121,10 @@ impl<'a> Survey<'a> {
             }
             let renamed = ["$id", "$anchor"].iter().find(|keyword| object.get(**keyword).is_some_and(Value::is_string));
             if let Some(keyword) = renamed.filter(|_| !std::ptr::eq(schema, self.root)) {
-                // References within would mean something else than they say.
+                // References below it would resolve against another base.
                 return Err(format!("{keyword} is only supported at the top of a skill's schema"));
             }
-            open.extend(self.same_place(schema)?);
+            open.extend(self.same_location(schema)?);
             let others =
                 ["properties", "patternProperties", "propertyNames", "prefixItems", "contains", "$defs", "definitions"];
             let within = OTHER_KEYS.iter().chain(&OTHER_ITEMS).chain(&others);
@@ -133,28 +133,28 @@ impl<'a> Survey<'a> {
         Ok(())
     }
 
-    /// Counts what comes to bear on one place, then how that multiplies from level to level of a value: an instance nests
-    /// at most [`MAX_JSON_DEPTH`] deep.
+    /// Counts the subschemas for one location, then how that number multiplies from level to level of a value, which nests at
+    /// most [`MAX_JSON_DEPTH`] deep.
     fn check_growth(&mut self) -> Result<Bounds, String> {
         let nodes = self.nodes.clone();
         let mut at_depth = Vec::with_capacity(nodes.len());
         for node in &nodes {
             let cost = self.cost(node, 0)?;
-            if cost.count > MAX_AT_ONE_PLACE {
-                return Err("its $ref, allOf, anyOf or oneOf multiply without measure".to_owned());
+            if cost.count > MAX_AT_ONE_LOCATION {
+                return Err("its $ref, allOf, anyOf or oneOf multiply without bound".to_owned());
             }
             at_depth.push(cost.count);
         }
-        let places = self.places(&nodes)?;
+        let locations = self.locations(&nodes)?;
         let mut most = at_depth.iter().copied().max().unwrap_or(1);
         for depth in 0..MAX_JSON_DEPTH {
-            let sum = |place: &Vec<usize>| place.iter().fold(0_u64, |sum, it| sum.saturating_add(at_depth[*it]));
-            let next: Vec<u64> = places.iter().map(|all| all.iter().map(sum).max().unwrap_or(0)).collect();
+            let sum = |location: &Vec<usize>| location.iter().fold(0_u64, |sum, it| sum.saturating_add(at_depth[*it]));
+            let next: Vec<u64> = locations.iter().map(|all| all.iter().map(sum).max().unwrap_or(0)).collect();
             let widest = next.iter().copied().max().unwrap_or(0);
-            if widest > MAX_AT_ONE_PLACE && depth < MIN_DEPTH {
+            if widest > MAX_AT_ONE_LOCATION && depth < MIN_DEPTH {
                 return Err("it refers to itself in a way that multiplies with each level of a value".to_owned());
             }
-            if widest > MAX_AT_ONE_PLACE {
+            if widest > MAX_AT_ONE_LOCATION {
                 return Ok(Bounds { at_one_place: most, depth });
             }
             most = most.max(widest);
@@ -166,16 +166,16 @@ impl<'a> Survey<'a> {
     fn cost(&mut self, schema: &'a Value, level: usize) -> Result<Cost, String> {
         match self.costs.get(&id(schema)) {
             Some(Some(cost)) => return Ok(*cost),
-            Some(None) => return Err("a $ref leads back to itself".to_owned()),
+            Some(None) => return Err("a $ref refers back to itself".to_owned()),
             None => {}
         }
-        let too_long = || format!("references lead more than {MAX_CHAIN} deep into one another");
+        let too_long = || format!("references are nested more than {MAX_CHAIN} deep");
         if level > MAX_CHAIN {
             return Err(too_long());
         }
         self.costs.insert(id(schema), None);
         let mut all = Cost { count: 1, chain: 1 };
-        for inner in self.same_place(schema)? {
+        for inner in self.same_location(schema)? {
             let cost = self.cost(inner, level + 1)?;
             all.count = all.count.saturating_add(cost.count);
             all.chain = all.chain.max(cost.chain + 1);
@@ -190,10 +190,10 @@ impl<'a> Survey<'a> {
         Ok(all)
     }
 
-    /// The subschemas that `schema` brings to bear on its own place.
-    fn same_place(&self, schema: &'a Value) -> Result<Vec<&'a Value>, String> {
+    /// The subschemas that `schema` applies to its own location.
+    fn same_location(&self, schema: &'a Value) -> Result<Vec<&'a Value>, String> {
         let Some(object) = schema.as_object() else { return Ok(Vec::new()) };
-        let mut found: Vec<_> = SAME_PLACE.iter().flat_map(|keyword| children(object, keyword)).collect();
+        let mut found: Vec<_> = SAME_LOCATION.iter().flat_map(|keyword| children(object, keyword)).collect();
         if let Some(reference) = object.get("$ref") {
             found.push(self.resolve(reference)?);
         }
@@ -203,13 +203,13 @@ impl<'a> Survey<'a> {
     fn resolve(&self, reference: &Value) -> Result<&'a Value, String> {
         let text = reference.as_str().unwrap_or_default();
         if !matches!(text.strip_prefix('#'), Some(pointer) if pointer.is_empty() || pointer.starts_with('/')) {
-            return Err(format!("the reference '{text}' leads out of the schema: use '#/$defs/...'"));
+            return Err(format!("the reference '{text}' points outside of the schema: use '#/$defs/...'"));
         }
-        lookup(self.root, text).ok_or_else(|| format!("the reference '{text}' leads nowhere"))
+        lookup(self.root, text).ok_or_else(|| format!("the reference '{text}' does not resolve"))
     }
 
-    /// For each subschema, the places within a value that it speaks of, each with the subschemas that may meet there.
-    fn places(&self, nodes: &[&'a Value]) -> Result<Vec<Vec<Vec<usize>>>, String> {
+    /// For each subschema, the child locations that it constrains, each with the subschemas that may apply there.
+    fn locations(&self, nodes: &[&'a Value]) -> Result<Vec<Vec<Vec<usize>>>, String> {
         let index: HashMap<Id, usize> = nodes.iter().enumerate().map(|(at, node)| (id(node), at)).collect();
         let mut work = 0;
         let mut all = Vec::with_capacity(nodes.len());
@@ -218,7 +218,7 @@ impl<'a> Survey<'a> {
             let mut open = vec![*node];
             while let Some(schema) = open.pop() {
                 work += 1;
-                open.extend(self.same_place(schema)?);
+                open.extend(self.same_location(schema)?);
                 here.extend(schema.as_object());
             }
             let keys: HashSet<&str> =
@@ -226,7 +226,7 @@ impl<'a> Survey<'a> {
             let indexes = here.iter().map(|object| children(object, "prefixItems").len()).max().unwrap_or(0);
             work += here.len() * (keys.len() + indexes);
             if work > MAX_WORK {
-                return Err("its $ref, allOf, anyOf or oneOf multiply without measure".to_owned());
+                return Err("its $ref, allOf, anyOf or oneOf multiply without bound".to_owned());
             }
             let numbers = |found: Vec<&Value>| -> Vec<usize> {
                 found.into_iter().filter_map(|it| index.get(&id(it)).copied()).collect()
@@ -234,32 +234,32 @@ impl<'a> Survey<'a> {
             let meet = |of_object: &dyn Fn(&'a Map<String, Value>) -> Vec<&'a Value>| -> Vec<usize> {
                 here.iter().flat_map(|object| numbers(of_object(object))).collect()
             };
-            let mut places: Vec<Vec<usize>> =
+            let mut locations: Vec<Vec<usize>> =
                 keys.iter().map(|key| meet(&|object| at_key(object, Some(key)))).collect();
-            places.push(meet(&|object| at_key(object, None)));
-            places.extend((0..=indexes).map(|place| meet(&|object| at_index(object, place))));
-            places.push(meet(&|object| children(object, "propertyNames")));
-            all.push(places);
+            locations.push(meet(&|object| at_key(object, None)));
+            locations.extend((0..=indexes).map(|at| meet(&|object| at_index(object, at))));
+            locations.push(meet(&|object| children(object, "propertyNames")));
+            all.push(locations);
         }
         Ok(all)
     }
 }
 
-/// What an object schema says of the value at a key; none stands for one that it does not name.
+/// The subschemas of an object schema for the value at a key. None stands for a key that the schema does not name.
 fn at_key<'a>(object: &'a Map<String, Value>, key: Option<&str>) -> Vec<&'a Value> {
     let own = key.and_then(|key| object.get("properties")?.get(key));
     let others = OTHER_KEYS.iter().filter(|_| own.is_none()).flat_map(|keyword| children(object, keyword));
     own.into_iter().chain(others).chain(children(object, "patternProperties")).collect()
 }
 
-/// What an array schema says of the item at a place.
-fn at_index(object: &Map<String, Value>, place: usize) -> Vec<&Value> {
-    let own = children(object, "prefixItems").get(place).copied();
+/// The subschemas of an array schema for the item at an index.
+fn at_index(object: &Map<String, Value>, index: usize) -> Vec<&Value> {
+    let own = children(object, "prefixItems").get(index).copied();
     let others = OTHER_ITEMS.iter().filter(|_| own.is_none()).flat_map(|keyword| children(object, keyword));
     own.into_iter().chain(others).chain(children(object, "contains")).collect()
 }
 
-/// What a reference within a schema, such as `#/$defs/node`, leads to.
+/// Resolves a reference within a schema, such as `#/$defs/node`.
 pub fn lookup<'a>(root: &'a Value, reference: &str) -> Option<&'a Value> {
     root.pointer(&percent_decoded(reference.strip_prefix('#')?))
 }
@@ -272,7 +272,7 @@ fn children<'a>(object: &'a Map<String, Value>, keyword: &str) -> Vec<&'a Value>
     named_children(object, keyword).into_iter().map(|(_, schema)| schema).collect()
 }
 
-/// The subschemas under a keyword, with the property they are for where it is a map of them.
+/// The subschemas under a keyword, each with its property name if the keyword holds a map.
 fn named_children<'a>(object: &'a Map<String, Value>, keyword: &str) -> Vec<(&'a str, &'a Value)> {
     let maps = ["properties", "patternProperties", "dependentSchemas", "dependencies", "$defs", "definitions"];
     match object.get(keyword) {
@@ -315,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn ordinary_schemas_are_taken() {
+    fn ordinary_schemas_are_accepted() {
         for schema in [
             json!({"type": "object", "properties": {"a": {"anyOf": [{"type": "string"}, {"type": "null"}]}}}),
             json!({"$ref": "#/$defs/node", "$defs": {"node": {"properties": {
@@ -339,24 +339,24 @@ mod tests {
     }
 
     #[test]
-    fn references_that_lead_out_nowhere_or_round_are_refused() {
-        assert!(reason(&json!({"$ref": "https://example.com/s.json"})).contains("leads out"));
-        assert!(reason(&json!({"$ref": "file:///etc/passwd"})).contains("leads out"));
-        assert!(reason(&json!({"properties": {"a": {"$ref": "#/$defs/none"}}})).contains("leads nowhere"));
+    fn external_unresolved_and_circular_references_are_rejected() {
+        assert!(reason(&json!({"$ref": "https://example.com/s.json"})).contains("points outside"));
+        assert!(reason(&json!({"$ref": "file:///etc/passwd"})).contains("points outside"));
+        assert!(reason(&json!({"properties": {"a": {"$ref": "#/$defs/none"}}})).contains("does not resolve"));
         assert!(reason(&json!({"$ref": "#"})).contains("back to itself"));
         assert!(reason(&json!({"$defs": {"a": {"$ref": "#/$defs/b"}, "b": {"$ref": "#/$defs/a"}}})).contains("back"));
         assert!(reason(&json!({"$dynamicRef": "#node"})).contains("$dynamicRef"));
     }
 
     #[test]
-    fn schemas_that_multiply_are_refused() {
+    fn schemas_that_multiply_are_rejected() {
         let mut definitions = Map::new();
         for level in 0..12 {
             let next = json!({"$ref": format!("#/$defs/l{}", level + 1)});
             definitions.insert(format!("l{level}"), json!({"allOf": [next, next, next]}));
         }
         definitions.insert("l12".to_owned(), json!({"type": "string"}));
-        assert!(reason(&json!({"$defs": definitions, "$ref": "#/$defs/l0"})).contains("without measure"));
+        assert!(reason(&json!({"$defs": definitions, "$ref": "#/$defs/l0"})).contains("without bound"));
         let n = json!({"$ref": "#/$defs/n"});
         let of = |definition: Value| json!({"$defs": {"n": definition}, "$ref": "#/$defs/n"});
         for doubling in [
@@ -379,22 +379,22 @@ mod tests {
             assert_eq!(check(&of(plain.clone())).unwrap().depth, MAX_JSON_DEPTH, "{plain}");
         }
         let unevaluated = (0..20).fold(json!({}), |inner, _| json!({"allOf": [inner], "unevaluatedProperties": false}));
-        assert!(reason(&unevaluated).contains("without measure"));
+        assert!(reason(&unevaluated).contains("without bound"));
     }
 
     #[test]
-    fn long_chains_and_names_that_change_their_meaning_are_refused() {
+    fn long_chains_and_nested_ids_are_rejected() {
         let chain: Map<_, _> =
             (0..1000).map(|at| (format!("a{at}"), json!({"$ref": format!("#/$defs/a{}", at + 1)}))).collect();
         let mut chain = json!({"$defs": chain, "$ref": "#/$defs/a0"});
         chain["$defs"]["a1000"] = json!({});
-        assert!(reason(&chain).contains("deep into one another"));
+        assert!(reason(&chain).contains("are nested more than"));
         assert!(reason(&json!({"properties": {"a": {"$id": "urn:x", "$ref": "#/b"}}})).contains("$id"));
         assert!(check(&json!({"$id": "urn:x", "properties": {"$id": {"type": "string"}}})).is_ok());
     }
 
     #[test]
-    fn schemas_that_are_too_large_are_refused() {
+    fn schemas_that_are_too_large_are_rejected() {
         assert!(reason(&json!({"description": "x".repeat(MAX_SCHEMA_BYTES)})).contains("larger"));
         let many: Map<_, _> = (0..MAX_SUBSCHEMAS).map(|at| (at.to_string(), json!({}))).collect();
         assert!(reason(&json!({"properties": many})).contains("subschemas"));

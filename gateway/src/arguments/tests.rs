@@ -266,7 +266,7 @@ fn hostile_schemas_are_refused_with_a_reason() {
     for (schema, word) in [
         ("{", "EOF"),
         (r##"{"$ref": "#"}"##, "back to itself"),
-        (r#"{"$ref": "https://example.com/x"}"#, "leads out"),
+        (r#"{"$ref": "https://example.com/x"}"#, "points outside"),
         (r#"{"properties": {"a": {"pattern": "(?=x)"}}}"#, "regex"),
         (r#"{"properties": {"a": {"type": "strin"}}}"#, "strin"),
     ] {

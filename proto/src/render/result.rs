@@ -211,12 +211,12 @@ mod tests {
     }
 
     #[test]
-    fn data_goes_out_as_it_came() {
+    fn data_is_rendered_byte_for_byte() {
         assert!(result(&success(false)).contains("\"data\":{\"n\":12345678901234567890123},\"error\":null"));
     }
 
     #[test]
-    fn an_error_has_its_codes_name_and_no_data() {
+    fn an_error_has_its_code_by_name_and_no_data() {
         let body = parse(&refusal(ErrorCode::ForbiddenPath, "no", "t"));
         assert_eq!((&body["success"], &body["data"]), (&json!(false), &Value::Null));
         assert_eq!(body["error"]["code"], "FORBIDDEN_PATH");
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn the_status_envelope_has_an_error_if_and_only_if_it_failed() {
+    fn the_status_envelope_has_an_error_if_and_only_if_the_call_failed() {
         let input = "{\"text\":\"x\"}";
         let body = parse(&status_envelope(&success(false), input));
         assert_eq!(body["status"], "success");

@@ -57,7 +57,7 @@ fn each_mistake_is_reported_with_its_line_and_a_reason() {
         (format!("{MINIMAL}env: [OPENSKILL_ALLOWED_ROOT]\n"), 5, "OPENSKILL_ALLOWED_ROOT"),
         (format!("{MINIMAL}input_schema: {{type: array}}\n"), 5, "object"),
         (format!("{MINIMAL}input_schema: {{type: object, properties: 5}}\n"), 5, "JSON Schema"),
-        (format!("{MINIMAL}input_schema: {{type: object, $ref: 'http://example.com/s'}}\n"), 5, "leads out"),
+        (format!("{MINIMAL}input_schema: {{type: object, $ref: 'http://example.com/s'}}\n"), 5, "points outside"),
         (
             format!("{MINIMAL}input_schema: {{type: object, properties: {{a: {{pattern: '(?=a)'}}}}}}\n"),
             5,

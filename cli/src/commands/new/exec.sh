@@ -3,6 +3,6 @@
 set -eu
 [ "$1" = "--" ] && shift
 set -f
-# shellcheck disable=SC2086  # taken apart at its blanks
+# shellcheck disable=SC2086  # split into words
 set -- $1
 printf '{"words": %d}\n' "$#"

@@ -1,4 +1,4 @@
-"""Gives a text back in capitals."""
+"""Converts a text to upper case."""
 
 import json
 import sys
@@ -7,11 +7,11 @@ import sys
 def handle(input):
     text = input.get("text")
     if not isinstance(text, str) or not text:
-        return refusal("INVALID_ARGUMENT", "text: must not be empty")
+        return failure("INVALID_ARGUMENT", "text: must not be empty")
     return {"success": True, "data": {"shouted": text.upper()}, "error": None}
 
 
-def refusal(code, message):
+def failure(code, message):
     return {"success": False, "data": None, "error": {"code": code, "message": message}}
 
 

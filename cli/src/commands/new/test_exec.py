@@ -1,4 +1,4 @@
-"""Runs the program as a worker does: arguments on its command line, one JSON value on stdout. `python3 tests/test_@ID@.py`"""
+"""Runs the program as a worker does: arguments on the command line, one JSON value on stdout. `python3 tests/test_@ID@.py`"""
 
 import json
 import pathlib

@@ -15,11 +15,11 @@ def call(**input):
 
 
 class Skill(unittest.TestCase):
-    def test_a_text_comes_back_in_capitals(self):
+    def test_converts_to_upper_case(self):
         answer, code = call(text="hello")
         self.assertEqual((answer["data"], code), ({"shouted": "HELLO"}, 0))
 
-    def test_no_text_is_refused(self):
+    def test_rejects_an_empty_text(self):
         answer, code = call(text="")
         self.assertEqual((answer["error"]["code"], code), ("INVALID_ARGUMENT", 1))
 
