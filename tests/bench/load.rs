@@ -68,12 +68,7 @@ struct State {
 type Shared = Rc<RefCell<State>>;
 
 /// Measures `callers` callers of a target whose processes descend from `roots`.
-pub(crate) async fn measure(
-    target: Target,
-    callers: usize,
-    time: Duration,
-    roots: Vec<i32>,
-) -> Result<Cell, String> {
+pub(crate) async fn measure(target: Target, callers: usize, time: Duration, roots: Vec<i32>) -> Result<Cell, String> {
     on_own_thread(move || async move { cell(&target, callers, time, roots).await }).await
 }
 

@@ -1,9 +1,9 @@
 //! The tables, as Markdown.
 
-use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
+use openskill_tests::quantile::median;
 use openskill_tests::repository;
 
 use crate::load::Cell;
@@ -16,7 +16,8 @@ pub(crate) fn text(entries: &[Entry], in_flight: &[usize], settings: &Settings) 
     let timed: Vec<_> = entries.iter().filter(|entry| entry.row.is_timed).collect();
     for callers in in_flight {
         text += &format!("\n## {callers} in flight\n\n| | calls/s | p50 | p99 | CPU per call |{}\n", head(settings));
-        text += &format!("|---|---:|---:|---:|---:|{}\n", if settings.before.is_some() { "---:|---:|---:|" } else { "" });
+        text +=
+            &format!("|---|---:|---:|---:|---:|{}\n", if settings.before.is_some() { "---:|---:|---:|" } else { "" });
         for entry in timed.iter().filter(|entry| !entry.is_before) {
             text += &format!("| {} | {} |\n", name(entry, settings), calls(entry, entries, *callers, settings));
         }
@@ -41,21 +42,34 @@ fn before<'a>(entry: &Entry, entries: &'a [Entry]) -> Option<&'a Entry> {
 fn calls(entry: &Entry, entries: &[Entry], callers: usize, settings: &Settings) -> String {
     let Some(cell) = entry.cell(callers) else {
         let reason: String = entry.failure.as_deref().unwrap_or("not measured").chars().take(80).collect();
-        return format!("{} | | |{}", reason.replace(['|', '\n'], " "), if settings.before.is_some() { " | | |" } else { "" });
+        return format!(
+            "{} | | |{}",
+            reason.replace(['|', '\n'], " "),
+            if settings.before.is_some() { " | | |" } else { "" }
+        );
     };
     let cut = if cell.is_cut { "> " } else { "" };
     let Cell { per_second, p50, p99, cpu, .. } = cell;
     let mut text = format!("{} | {cut}{} | {cut}{} | {}", rate(per_second), time(p50), time(p99), time(cpu));
     if settings.before.is_some() {
-        text += &match before(entry, entries).and_then(|it| it.cell(callers)) {
-            Some(it) => {
-                let cpu = cpu.as_secs_f64() / it.cpu.as_secs_f64().max(1e-9);
-                format!(" | {} | {:.2} | {cpu:.2}", rate(it.per_second), per_second / it.per_second)
+        text += &match before(entry, entries).and_then(|it| Some((it, it.cell(callers)?))) {
+            Some((before, cell)) => {
+                let pairs = || entry.rounds(callers).iter().zip(before.rounds(callers));
+                let rates = ratio(pairs().map(|(now, then)| now.per_second / then.per_second).collect());
+                let used = |cell: &Cell| cell.cpu.as_secs_f64().max(1e-9);
+                let cpu = ratio(pairs().map(|(now, then)| used(now) / used(then)).collect());
+                format!(" | {} | {rates} | {cpu}", rate(cell.per_second))
             }
             None => " | | |".to_owned(),
         };
     }
     text
+}
+
+/// The median of the ratios of each round, whose two builds were measured one right after the other; and their range.
+fn ratio(rounds: Vec<f64>) -> String {
+    let (least, most) = rounds.iter().fold((f64::MAX, 0.0_f64), |(least, most), it| (least.min(*it), most.max(*it)));
+    format!("{:.2} ({least:.2} to {most:.2})", median(rounds))
 }
 
 /// Calls per second as a multiple of another row's, such as a fork's of a fresh interpreter's.
@@ -64,7 +78,9 @@ fn ratios(entries: &[Entry], in_flight: &[usize], settings: &Settings) -> String
     for entry in entries {
         let of_same = |it: &&Entry| it.is_before == entry.is_before && it.python == entry.python;
         let base = entry.row.base.as_ref();
-        let Some(base) = base.and_then(|id| entries.iter().filter(of_same).find(|it| it.row.id == *id)) else { continue };
+        let Some(base) = base.and_then(|id| entries.iter().filter(of_same).find(|it| it.row.id == *id)) else {
+            continue;
+        };
         let ratio = |callers: &usize| {
             let ratio = entry.cell(*callers).zip(base.cell(*callers)).map(|(it, base)| it.per_second / base.per_second);
             ratio.map_or_else(String::new, |ratio| format!("{ratio:.1}"))
@@ -75,14 +91,18 @@ fn ratios(entries: &[Entry], in_flight: &[usize], settings: &Settings) -> String
     }
     let head: String = in_flight.iter().map(|callers| format!(" at {callers} |")).collect();
     let rule = "---:|".repeat(in_flight.len());
-    if lines.is_empty() { lines } else { format!("\n## Times a fresh interpreter\n\n| calls/s |{head}\n|---|{rule}\n{lines}") }
+    if lines.is_empty() {
+        lines
+    } else {
+        format!("\n## Times a fresh interpreter\n\n| calls/s |{head}\n|---|{rule}\n{lines}")
+    }
 }
 
 fn memory(entries: &[Entry], settings: &Settings) -> String {
     let mut lines = String::new();
     for entry in entries.iter().filter(|it| !it.is_before) {
         let then = before(entry, entries).map(Entry::memory).unwrap_or_default();
-        for (part, rest, load) in entry.memory() {
+        for (part, rest, load) in entry.memory().into_iter().filter(|(.., load)| load.rss > 0) {
             let figures = [rest.pss, rest.rss, load.pss, load.rss].map(mib).join(" | ");
             lines += &format!("| {} | {part} | {figures} |", name(entry, settings));
             if settings.before.is_some() {
@@ -126,31 +146,22 @@ fn about(settings: &Settings) -> String {
     let mut lines = vec![
         ("date", first_line(Command::new("date").args(["-u", "+%Y-%m-%d %H:%M UTC"]))),
         ("commit", git(&["rev-parse", "--short", "HEAD"]) + if changed { ", with changes" } else { "" }),
-        ("machine", format!("{cores} cores of {}; the client has no core of its own", field("/proc/cpuinfo", "model name"))),
+        (
+            "machine",
+            format!("{cores} cores of {}; the client has no core of its own", field("/proc/cpuinfo", "model name")),
+        ),
         ("system", first_line(Command::new("uname").args(["-sr"]))),
         ("rounds", format!("{}, {} s a cell; the tables show medians", settings.rounds, settings.seconds)),
     ];
     for python in &settings.python {
-        lines.push(("scripts", format!("{} ({})", first_line(Command::new(python).arg("--version")), python.display())));
-    }
-    if let Some(hosts) = &settings.hosts {
-        lines.push(("hosts", packages(hosts, &["fastapi", "uvicorn", "fastmcp", "mcp"])));
-    }
-    if let Some(mcpo) = &settings.mcpo {
-        lines.push(("mcpo", packages(&mcpo.with_file_name("python"), &["mcpo", "mcp", "fastapi", "uvicorn"])));
+        lines
+            .push(("scripts", format!("{} ({})", first_line(Command::new(python).arg("--version")), python.display())));
     }
     if let Some(before) = &settings.before {
         lines.push(("before", before.display().to_string()));
     }
     let lines: String = lines.into_iter().map(|(what, value)| format!("| {what} | {value} |\n")).collect();
     format!("# What the benchmark measured\n\n| | |\n|---|---|\n{lines}")
-}
-
-/// The versions of packages, and of the Python that has them.
-fn packages(python: &Path, names: &[&str]) -> String {
-    let program = "import importlib.metadata as m, platform, sys; print('Python ' + platform.python_version(), \
-                   *(f'{name} {m.version(name)}' for name in sys.argv[1:]), sep=', ')";
-    first_line(Command::new(python).args(["-c", program]).args(names))
 }
 
 fn first_line(command: &mut Command) -> String {

@@ -9,7 +9,7 @@ use openskill_tests::quantile::median;
 
 use crate::caller::Target;
 use crate::load::{Cell, measure};
-use crate::rows::{Row, MANY};
+use crate::rows::{MANY, Row};
 use crate::settings::Settings;
 use crate::site::{Running, Site};
 use crate::usage::Memory;
@@ -59,6 +59,11 @@ impl Entry {
             }
         }
         all
+    }
+
+    /// One cell for each round that was measured.
+    pub(crate) fn rounds(&self, callers: usize) -> &[Cell] {
+        self.cells.get(&callers).map_or(&[], Vec::as_slice)
     }
 
     /// The medians; none if it was not measured.

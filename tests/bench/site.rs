@@ -119,7 +119,14 @@ impl Openskill {
         });
         let system = starting.await.map_err(|_| "openskill did not start".to_owned())?;
         let roots = vec![system.process.pid()];
-        Ok(Running { address: system.address, roots, system: Some(system), _children: Vec::new(), _folder: folder, _port: None })
+        Ok(Running {
+            address: system.address,
+            roots,
+            system: Some(system),
+            _children: Vec::new(),
+            _folder: folder,
+            _port: None,
+        })
     }
 }
 

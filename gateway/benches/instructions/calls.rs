@@ -11,8 +11,7 @@ use openskill_proto::v1::{InvokeEvent, InvokeRequest, SkillResult, invoke_event:
 use prost::Message;
 
 use super::cases::aside;
-use super::in_memory::{self, SKILL};
-use super::sample::{VALID, schema};
+use super::in_memory::{self, SKILL, VALID, schema};
 use crate::arguments::{Definition, Policy, Rules, structs};
 use crate::face::Face;
 use crate::health::Health;
@@ -84,7 +83,8 @@ fn calls(method: &str, workers: usize, arguments: Arguments, is_right: fn(Bytes)
             let head = head.header("content-type", "application/grpc").header("grpc-timeout", "10S");
             head.body(Body::from(in_memory::frame(&request))).unwrap()
         });
-        let answer = runtime.block_on(async { face.answer(request).await.into_body().collect().await.unwrap().to_bytes() });
+        let answer =
+            runtime.block_on(async { face.answer(request).await.into_body().collect().await.unwrap().to_bytes() });
         assert!(aside(|| is_right(answer)));
     })
 }
