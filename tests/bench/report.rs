@@ -135,22 +135,15 @@ fn memory(entries: &[Entry], settings: &Settings) -> String {
 
 /// Where, when and of what.
 fn about(settings: &Settings) -> String {
-    let field = |file: &str, name: &str| {
-        let text = std::fs::read_to_string(file).unwrap_or_default();
-        let line = text.lines().find(|line| line.starts_with(name)).unwrap_or_default();
-        line.split(':').nth(1).unwrap_or_default().trim().to_owned()
-    };
+    let text = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let model = text.lines().find_map(|line| line.strip_prefix("model name")?.split(':').nth(1)).unwrap_or_default();
     let git = |arguments: &[&str]| first_line(Command::new("git").args(arguments).current_dir(repository()));
     let changed = !git(&["status", "--porcelain", "--untracked-files=no"]).is_empty();
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let mut lines = vec![
         ("date", first_line(Command::new("date").args(["-u", "+%Y-%m-%d %H:%M UTC"]))),
         ("commit", git(&["rev-parse", "--short", "HEAD"]) + if changed { ", with changes" } else { "" }),
-        (
-            "machine",
-            format!("{cores} cores of {}; the client has no core of its own", field("/proc/cpuinfo", "model name")),
-        ),
-        ("system", first_line(Command::new("uname").args(["-sr"]))),
+        ("machine", format!("{cores} cores of {}, shared with the client", model.trim())),
         ("rounds", format!("{}, {} s a cell; the tables show medians", settings.rounds, settings.seconds)),
     ];
     for python in &settings.python {

@@ -17,7 +17,7 @@ pub(crate) const RUNNERS_IN_FLIGHT: [usize; 3] = [1, 8, 32];
 
 /// Callers under which memory is measured.
 const LOAD: usize = 256;
-pub(crate) const MANY: usize = 10_000;
+const MANY: usize = 10_000;
 
 /// The skill of every row; of an MCP server, its tool.
 pub(crate) const ECHO: &str = "echo";
@@ -106,16 +106,14 @@ pub(crate) fn calls(settings: &Settings) -> Rows {
             server.with_server("servers/fastmcp.py", &format!("#!{}\n{}", hosts.display(), crate::hosts::SERVER));
         let params = json!({"name": ECHO, "arguments": {"text": TEXT}});
         let call = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params});
-        let mcp = Call::Post(MCP, call.to_string());
+        let call = Call::Post(MCP, call.to_string());
         all.extend([
             row("mcp", "openskill `mcp:stdio` in front of a FastMCP server", server, invoke(TOOL)).with_memory(),
-            row("proxy", "FastMCP proxy in front of the same server", Site::FastMcp, mcp).with_memory(),
+            row("proxy", "FastMCP proxy in front of the same server", Site::FastMcp, call).with_memory(),
         ]);
         if settings.mcpo.is_some() {
-            let name = "mcpo in front of the same server";
-            all.push(
-                row("mcpo", name, Site::Mcpo, Call::Post("/echo", json!({ "text": TEXT }).to_string())).with_memory(),
-            );
+            let call = Call::Post("/echo", json!({ "text": TEXT }).to_string());
+            all.push(row("mcpo", "mcpo in front of the same server", Site::Mcpo, call).with_memory());
         }
     }
     Rows { all, _kept: (None, None) }
