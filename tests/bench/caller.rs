@@ -12,13 +12,17 @@ use openskill_proto::limits::MAX_CALLS_PER_STREAM;
 use openskill_proto::v1::invoke_event::Event;
 use openskill_proto::v1::skill_service_client::SkillServiceClient;
 use openskill_proto::v1::{ErrorCode, InvokeEvent, InvokeRequest, SkillResult};
-use serde_json::{Value, json};
+use serde_json::json;
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Code, Status, Streaming};
 
+use crate::rows::TEXT;
+
 const MAX_MESSAGE_BYTES: usize = 64 << 20;
+/// The path of MCP over streamable HTTP.
+pub(crate) const MCP: &str = "/mcp";
 const MCP_VERSION: &str = "2025-06-18";
 const MCP_SESSION: &str = "mcp-session-id";
 
@@ -47,24 +51,14 @@ pub(crate) struct Target {
 pub(crate) enum Call {
     Invoke(InvokeRequest),
     InvokeMany(InvokeRequest),
-    /// `POST` of a body to a path; the answer must contain the text.
-    Post {
-        path: String,
-        body: String,
-        text: String,
-    },
-    /// `tools/call` with these arguments; the answer must contain the text.
-    Mcp {
-        tool: String,
-        arguments: Value,
-        text: String,
-    },
+    /// `POST` of a body to a path, within an MCP session if the path is [`MCP`]. The answer must contain [`TEXT`].
+    Post(&'static str, String),
 }
 
 pub(crate) enum Caller {
     Invoke(SkillServiceClient<Channel>, InvokeRequest),
     InvokeMany(Slot),
-    Http(Http, Call),
+    Http(Http, &'static str, String),
 }
 
 impl Caller {
@@ -75,13 +69,7 @@ impl Caller {
                 succeeded(client.invoke(request.clone()).await.map_err(failure)?.get_ref())
             }
             Self::InvokeMany(slot) => slot.call().await,
-            Self::Http(http, Call::Post { path, body, text }) => http.post(path, body.clone()).await?.contains(text),
-            Self::Http(http, Call::Mcp { tool, arguments, text }) => {
-                let params = json!({"name": tool, "arguments": arguments});
-                let call = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params});
-                http.post("/mcp", call.to_string()).await?.contains(text)
-            }
-            Self::Http(..) => Err(Failure::Broken("this call is not made over HTTP".to_owned())),
+            Self::Http(http, path, body) => http.post(path, body.clone()).await?.contains(TEXT),
         }
     }
 }
@@ -102,10 +90,10 @@ pub(crate) async fn dial(target: &Target, callers: usize) -> Result<Vec<Caller>,
             }
             Ok(all)
         }
-        call => {
-            let connections = (0..callers).map(|_| Http::connect(target.address, matches!(call, Call::Mcp { .. })));
+        Call::Post(path, body) => {
+            let connections = (0..callers).map(|_| Http::connect(target.address, *path == MCP));
             let connections = futures_util::future::try_join_all(connections).await?;
-            Ok(connections.into_iter().map(|http| Caller::Http(http, call.clone())).collect())
+            Ok(connections.into_iter().map(|http| Caller::Http(http, path, body.clone())).collect())
         }
     }
 }
@@ -214,11 +202,11 @@ impl Http {
         let client = json!({"name": "bench", "version": "1"});
         let params = json!({"protocolVersion": MCP_VERSION, "capabilities": {}, "clientInfo": client});
         let initialize = json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params});
-        let answer = self.post("/mcp", initialize.to_string()).await?;
+        let answer = self.post(MCP, initialize.to_string()).await?;
         if let Some(session) = answer.headers.get(MCP_SESSION) {
             self.headers.insert(MCP_SESSION, session.clone());
         }
-        self.post("/mcp", json!({"jsonrpc": "2.0", "method": "notifications/initialized"}).to_string()).await?;
+        self.post(MCP, json!({"jsonrpc": "2.0", "method": "notifications/initialized"}).to_string()).await?;
         Ok(())
     }
 

@@ -1,9 +1,9 @@
 //! The tables, as Markdown.
 
-use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
+use openskill_tests::quantile::median;
 use openskill_tests::repository;
 
 use crate::load::Cell;
@@ -52,15 +52,24 @@ fn calls(entry: &Entry, entries: &[Entry], callers: usize, settings: &Settings) 
     let Cell { per_second, p50, p99, cpu, .. } = cell;
     let mut text = format!("{} | {cut}{} | {cut}{} | {}", rate(per_second), time(p50), time(p99), time(cpu));
     if settings.before.is_some() {
-        text += &match before(entry, entries).and_then(|it| it.cell(callers)) {
-            Some(it) => {
-                let cpu = cpu.as_secs_f64() / it.cpu.as_secs_f64().max(1e-9);
-                format!(" | {} | {:.2} | {cpu:.2}", rate(it.per_second), per_second / it.per_second)
+        text += &match before(entry, entries).and_then(|it| Some((it, it.cell(callers)?))) {
+            Some((before, cell)) => {
+                let pairs = || entry.rounds(callers).iter().zip(before.rounds(callers));
+                let rates = ratio(pairs().map(|(now, then)| now.per_second / then.per_second).collect());
+                let used = |cell: &Cell| cell.cpu.as_secs_f64().max(1e-9);
+                let cpu = ratio(pairs().map(|(now, then)| used(now) / used(then)).collect());
+                format!(" | {} | {rates} | {cpu}", rate(cell.per_second))
             }
             None => " | | |".to_owned(),
         };
     }
     text
+}
+
+/// The median of the ratios of each round, whose two builds were measured one right after the other; and their range.
+fn ratio(rounds: Vec<f64>) -> String {
+    let (least, most) = rounds.iter().fold((f64::MAX, 0.0_f64), |(least, most), it| (least.min(*it), most.max(*it)));
+    format!("{:.2} ({least:.2} to {most:.2})", median(rounds))
 }
 
 /// Calls per second as a multiple of another row's, such as a fork's of a fresh interpreter's.
@@ -93,7 +102,7 @@ fn memory(entries: &[Entry], settings: &Settings) -> String {
     let mut lines = String::new();
     for entry in entries.iter().filter(|it| !it.is_before) {
         let then = before(entry, entries).map(Entry::memory).unwrap_or_default();
-        for (part, rest, load) in entry.memory() {
+        for (part, rest, load) in entry.memory().into_iter().filter(|(.., load)| load.rss > 0) {
             let figures = [rest.pss, rest.rss, load.pss, load.rss].map(mib).join(" | ");
             lines += &format!("| {} | {part} | {figures} |", name(entry, settings));
             if settings.before.is_some() {
@@ -126,46 +135,26 @@ fn memory(entries: &[Entry], settings: &Settings) -> String {
 
 /// Where, when and of what.
 fn about(settings: &Settings) -> String {
-    let field = |file: &str, name: &str| {
-        let text = std::fs::read_to_string(file).unwrap_or_default();
-        let line = text.lines().find(|line| line.starts_with(name)).unwrap_or_default();
-        line.split(':').nth(1).unwrap_or_default().trim().to_owned()
-    };
+    let text = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let model = text.lines().find_map(|line| line.strip_prefix("model name")?.split(':').nth(1)).unwrap_or_default();
     let git = |arguments: &[&str]| first_line(Command::new("git").args(arguments).current_dir(repository()));
     let changed = !git(&["status", "--porcelain", "--untracked-files=no"]).is_empty();
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let mut lines = vec![
         ("date", first_line(Command::new("date").args(["-u", "+%Y-%m-%d %H:%M UTC"]))),
         ("commit", git(&["rev-parse", "--short", "HEAD"]) + if changed { ", with changes" } else { "" }),
-        (
-            "machine",
-            format!("{cores} cores of {}; the client has no core of its own", field("/proc/cpuinfo", "model name")),
-        ),
-        ("system", first_line(Command::new("uname").args(["-sr"]))),
+        ("machine", format!("{cores} cores of {}, shared with the client", model.trim())),
         ("rounds", format!("{}, {} s a cell; the tables show medians", settings.rounds, settings.seconds)),
     ];
     for python in &settings.python {
         lines
             .push(("scripts", format!("{} ({})", first_line(Command::new(python).arg("--version")), python.display())));
     }
-    if let Some(hosts) = &settings.hosts {
-        lines.push(("hosts", packages(hosts, &["fastapi", "uvicorn", "fastmcp", "mcp"])));
-    }
-    if let Some(mcpo) = &settings.mcpo {
-        lines.push(("mcpo", packages(&mcpo.with_file_name("python"), &["mcpo", "mcp", "fastapi", "uvicorn"])));
-    }
     if let Some(before) = &settings.before {
         lines.push(("before", before.display().to_string()));
     }
     let lines: String = lines.into_iter().map(|(what, value)| format!("| {what} | {value} |\n")).collect();
     format!("# What the benchmark measured\n\n| | |\n|---|---|\n{lines}")
-}
-
-/// The versions of packages, and of the Python that has them.
-fn packages(python: &Path, names: &[&str]) -> String {
-    let program = "import importlib.metadata as m, platform, sys; print('Python ' + platform.python_version(), \
-                   *(f'{name} {m.version(name)}' for name in sys.argv[1:]), sep=', ')";
-    first_line(Command::new(python).args(["-c", program]).args(names))
 }
 
 fn first_line(command: &mut Command) -> String {

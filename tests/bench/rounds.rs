@@ -9,7 +9,7 @@ use openskill_tests::quantile::median;
 
 use crate::caller::Target;
 use crate::load::{Cell, measure};
-use crate::rows::{MANY, Row};
+use crate::rows::Row;
 use crate::settings::Settings;
 use crate::site::{Running, Site};
 use crate::usage::Memory;
@@ -20,8 +20,7 @@ const LONG_ROUNDS: usize = 3;
 
 /// How often memory is measured at most, how long under load, and how often in that time.
 const MEMORY_ROUNDS: u32 = 3;
-const LOOKED_AT: Duration = Duration::from_millis(1500);
-const LOOKED_AT_MANY: Duration = Duration::from_secs(4);
+const LOOKED_AT: Duration = Duration::from_millis(2500);
 const LOOK: Duration = Duration::from_millis(100);
 
 /// The first calls, which make what is kept warm.
@@ -61,6 +60,11 @@ impl Entry {
         all
     }
 
+    /// One cell for each round that was measured.
+    pub(crate) fn rounds(&self, callers: usize) -> &[Cell] {
+        self.cells.get(&callers).map_or(&[], Vec::as_slice)
+    }
+
     /// The medians; none if it was not measured.
     pub(crate) fn cell(&self, callers: usize) -> Option<Cell> {
         self.cells.get(&callers).map(|cells| Cell::median(cells))
@@ -85,20 +89,18 @@ impl Entry {
         self.row.site.start(settings, &self.python, binary).await
     }
 
-    /// The processes of this row, started if they are not, with the machine to themselves.
-    async fn awake(&mut self, settings: &Settings) -> Result<&Running, String> {
-        match self.running.take() {
-            Some(running) => {
-                running.go_on().await;
-                Ok(self.running.insert(running))
-            }
-            None => {
-                let running = self.site(settings).await?;
-                measure(self.target(&running), 1, FIRST, running.roots.clone()).await?;
-                running.settle().await;
-                Ok(self.running.insert(running))
-            }
+    /// Starts the processes of this row or lets them go on, and makes the first calls. Returns their roots.
+    async fn wake(&mut self, settings: &Settings) -> Result<(Target, Vec<i32>), String> {
+        if let Some(running) = &self.running {
+            running.go_on().await;
+            return Ok((self.target(running), running.roots.clone()));
         }
+        let running = self.site(settings).await?;
+        let (target, roots) = (self.target(&running), running.roots.clone());
+        measure(target.clone(), 1, FIRST, roots.clone()).await?;
+        running.settle().await;
+        self.running = Some(running);
+        Ok((target, roots))
     }
 
     /// One more measurement of a cell, unless it would tell less than it costs.
@@ -110,12 +112,9 @@ impl Entry {
             return;
         }
         let begun = Instant::now();
-        let measured = match self.awake(settings).await {
-            Ok(running) => {
-                let (address, roots) = (running.address, running.roots.clone());
-                let target = Target { address, call: self.row.call.clone() };
-                measure(target, callers, Duration::from_secs_f64(settings.seconds), roots).await
-            }
+        let time = Duration::from_secs_f64(settings.seconds);
+        let measured = match self.wake(settings).await {
+            Ok((target, roots)) => measure(target, callers, time, roots).await,
             Err(reason) => Err(reason),
         };
         match measured {
@@ -143,10 +142,9 @@ impl Entry {
         let running = self.site(settings).await?;
         running.settle().await;
         let rest = running.memory();
-        let time = if callers == MANY { LOOKED_AT_MANY } else { LOOKED_AT };
-        let load = tokio::spawn(measure(self.target(&running), callers, time, running.roots.clone()));
+        let load = tokio::spawn(measure(self.target(&running), callers, LOOKED_AT, running.roots.clone()));
         let sum = |parts: &Parts| parts.iter().map(|(_, memory)| memory.pss).sum::<u64>();
-        let (mut most, until) = (rest.clone(), Instant::now() + time);
+        let (mut most, until) = (rest.clone(), Instant::now() + LOOKED_AT);
         while Instant::now() < until && !load.is_finished() {
             tokio::time::sleep(LOOK).await;
             let now = running.memory();

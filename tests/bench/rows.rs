@@ -5,9 +5,9 @@ use std::sync::Arc;
 use openskill_tests::backend::{Backend, Reply};
 use openskill_tests::containers::Image;
 use openskill_tests::system::request;
-use serde_json::{Value, json};
+use serde_json::json;
 
-use crate::caller::Call;
+use crate::caller::{Call, MCP};
 use crate::settings::Settings;
 use crate::site::Site;
 
@@ -17,14 +17,14 @@ pub(crate) const RUNNERS_IN_FLIGHT: [usize; 3] = [1, 8, 32];
 
 /// Callers under which memory is measured.
 const LOAD: usize = 256;
-pub(crate) const MANY: usize = 10_000;
+const MANY: usize = 10_000;
 
 /// The skill of every row; of an MCP server, its tool.
 pub(crate) const ECHO: &str = "echo";
 pub(crate) const TOOL: &str = "echo__echo";
 
 /// With its key about a hundred bytes.
-const TEXT: &str = "the quick brown fox jumps over the lazy dog, again and again, all day long, and sleeps";
+pub(crate) const TEXT: &str = "the quick brown fox jumps over the lazy dog, again and again, all day long, and sleeps";
 
 const SCHEMA: &str = "parameters:\n  text: {type: string, required: true}\n";
 const SERVER: &str = "type: mcp\nruntime: stdio\nmcp: {start_s: 60}\n";
@@ -66,7 +66,7 @@ impl Row {
         Self { memory: Some(LOAD), ..self }
     }
 
-    fn is_script(self, base: &str) -> Self {
+    fn of_script(self, base: &str) -> Self {
         let base = (self.id != base).then(|| base.to_owned());
         Self { is_script: true, base, ..self }
     }
@@ -76,15 +76,11 @@ fn invoke(skill: &str) -> Call {
     Call::Invoke(request(skill, json!({ "text": TEXT })))
 }
 
-fn post(path: &str, body: &Value) -> Call {
-    Call::Post { path: path.to_owned(), body: body.to_string(), text: TEXT.to_owned() }
-}
-
 /// openskill beside what a user would choose instead.
 pub(crate) fn calls(settings: &Settings) -> Rows {
     let in_process = || Site::openskill(&format!("type: inproc\nentry: echo\n{SCHEMA}"));
     let payload = |bytes: usize| Call::Invoke(request(ECHO, json!({"text": "x".repeat(bytes)})));
-    let rest = post("/skills/echo:invoke", &json!({"input": {"text": TEXT}}));
+    let rest = Call::Post("/skills/echo:invoke", json!({"input": {"text": TEXT}}).to_string());
     let mut all = vec![
         row("forwarder-1", "tonic forwarder and server, one thread each", Site::Forwarder(1), invoke(ECHO))
             .with_memory(),
@@ -98,7 +94,7 @@ pub(crate) fn calls(settings: &Settings) -> Rows {
     ];
     for (isolation, name) in ISOLATIONS {
         let name = format!("openskill `cli:python`, {name}");
-        all.push(row(isolation, &name, script(isolation, ""), invoke(ECHO)).with_memory().is_script("process"));
+        all.push(row(isolation, &name, script(isolation, ""), invoke(ECHO)).with_memory().of_script("process"));
     }
     if let Some(hosts) = &settings.hosts {
         for workers in [1, 2] {
@@ -108,14 +104,16 @@ pub(crate) fn calls(settings: &Settings) -> Rows {
         let server = Site::openskill(&format!("{SERVER}entry: servers/fastmcp.py\njail: \"off\"\n"));
         let server =
             server.with_server("servers/fastmcp.py", &format!("#!{}\n{}", hosts.display(), crate::hosts::SERVER));
-        let mcp = Call::Mcp { tool: ECHO.to_owned(), arguments: json!({ "text": TEXT }), text: TEXT.to_owned() };
+        let params = json!({"name": ECHO, "arguments": {"text": TEXT}});
+        let call = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params});
+        let call = Call::Post(MCP, call.to_string());
         all.extend([
             row("mcp", "openskill `mcp:stdio` in front of a FastMCP server", server, invoke(TOOL)).with_memory(),
-            row("proxy", "FastMCP proxy in front of the same server", Site::FastMcp, mcp).with_memory(),
+            row("proxy", "FastMCP proxy in front of the same server", Site::FastMcp, call).with_memory(),
         ]);
         if settings.mcpo.is_some() {
-            let name = "mcpo in front of the same server";
-            all.push(row("mcpo", name, Site::Mcpo, post("/echo", &json!({ "text": TEXT }))).with_memory());
+            let call = Call::Post("/echo", json!({ "text": TEXT }).to_string());
+            all.push(row("mcpo", "mcpo in front of the same server", Site::Mcpo, call).with_memory());
         }
     }
     Rows { all, _kept: (None, None) }
@@ -150,7 +148,7 @@ pub(crate) async fn runners() -> Rows {
     for (suffix, words, jail) in [("", "", ""), ("-bare", ", no jail", "jail: \"off\"\n")] {
         for (isolation, name) in ISOLATIONS {
             let (id, name) = (format!("{isolation}{suffix}"), format!("`cli:python`, {name}{words}"));
-            all.push(row(&id, &name, script(isolation, jail), invoke(ECHO)).is_script(&format!("process{suffix}")));
+            all.push(row(&id, &name, script(isolation, jail), invoke(ECHO)).of_script(&format!("process{suffix}")));
         }
         let cat = Site::openskill(&format!("type: cli\nruntime: exec\nentry: /bin/cat\n{jail}{SCHEMA}"));
         all.push(row(&format!("exec{suffix}"), &format!("`cli:exec` (`cat`){words}"), cat, invoke(ECHO)));

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 #[derive(Debug, clap::Parser)]
-#[command(name = "bench", about = "Measures openskill")]
+#[command(name = "bench")]
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Command,

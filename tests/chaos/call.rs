@@ -1,4 +1,4 @@
-//! One call as a careful client makes it: sent again only when the last try was certainly not run.
+//! One call as a careful client makes it: retried only if the last attempt certainly did not run.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -14,21 +14,21 @@ use crate::journal::{End, Journal};
 use crate::link::{Link, LinkError};
 use crate::random::Random;
 
-/// How long after its deadline a call counts as one that never ends.
+/// A call that has not ended this long after its deadline counts as hanging.
 const HANGS: Duration = Duration::from_secs(10);
 
-/// Between two tries.
+/// Between two attempts.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// How many sessions calls belong to, where it matters little: the gateway is fair between them.
+/// The number of sessions where it matters little. The gateway is fair between sessions.
 const SESSIONS: usize = 64;
 
-/// One of many sessions.
+/// A random session.
 pub(crate) fn any_session(random: &mut Random) -> String {
     format!("session-{}", random.below(SESSIONS))
 }
 
-/// What is to be called.
+/// What to call.
 #[derive(Debug, Clone)]
 pub(crate) struct Job {
     pub(crate) skill: &'static str,
@@ -36,21 +36,21 @@ pub(crate) struct Job {
     pub(crate) session: String,
     pub(crate) deadline: Duration,
     pub(crate) streamed: bool,
-    /// A try may begin this long after the first one did.
+    /// No retry starts later than this after the first attempt.
     pub(crate) patience: Duration,
 }
 
-/// What became of a call.
+/// How a call ended.
 #[derive(Debug, Clone)]
 pub(crate) struct Called {
     pub(crate) id: String,
     pub(crate) skill: &'static str,
     pub(crate) end: End,
-    /// The worker of the last try.
+    /// The worker of the last attempt.
     pub(crate) worker: String,
-    /// The link of the last try.
+    /// The link of the last attempt.
     pub(crate) link: usize,
-    pub(crate) tries: u32,
+    pub(crate) attempts: u32,
     pub(crate) begun: Instant,
     pub(crate) ended: Instant,
 }
@@ -65,7 +65,7 @@ impl Called {
     }
 }
 
-/// Whoever makes calls: over its links in turn, each call written down.
+/// Makes calls over its links in turn, and records each in a journal.
 #[derive(Debug, Clone)]
 pub(crate) struct Caller(Arc<Inner>);
 
@@ -79,7 +79,7 @@ struct Inner {
 }
 
 impl Caller {
-    /// `prefix` begins the ids of all its calls.
+    /// `prefix` starts the ids of all its calls.
     pub(crate) fn new(prefix: String, links: Vec<Arc<Link>>) -> Self {
         let (turn, calls, journal) = Default::default();
         Self(Arc::new(Inner { prefix, links, turn, calls, journal }))
@@ -113,20 +113,20 @@ impl Caller {
 
     pub(crate) async fn call_as(&self, id: String, job: Job) -> Called {
         let begun = Instant::now();
-        let mut tries = 0;
+        let mut attempts = 0;
         loop {
-            tries += 1;
-            let (link, answer) = self.try_once(&id, tries, &job).await;
+            attempts += 1;
+            let (link, answer) = self.attempt(&id, attempts, &job).await;
             let Answer { ends, worker, .. } = answer;
             let end = ends.into_iter().next().unwrap_or_else(|| End::Broken("no end".to_owned()));
             if !end.was_not_run() || begun.elapsed() + PAUSE > job.patience {
-                return Called { id, skill: job.skill, end, worker, link, tries, begun, ended: Instant::now() };
+                return Called { id, skill: job.skill, end, worker, link, attempts, begun, ended: Instant::now() };
             }
             tokio::time::sleep(PAUSE).await;
         }
     }
 
-    async fn try_once(&self, id: &str, number: u32, job: &Job) -> (usize, Answer) {
+    async fn attempt(&self, id: &str, number: u32, job: &Job) -> (usize, Answer) {
         let (index, link) = self.link();
         let pending = self.0.journal.begin(id, number, job.skill);
         let request = job.request(format!("{id}.{number}"));
@@ -156,7 +156,7 @@ impl Job {
     }
 }
 
-/// What came back from one try.
+/// The answer to one attempt.
 #[derive(Debug, Default)]
 struct Answer {
     ends: Vec<End>,
@@ -170,7 +170,7 @@ impl Answer {
         self.ends.push(if result.success { End::Ok } else { End::Failed(code(result).to_owned()) });
     }
 
-    /// A status says nothing more once there is a result.
+    /// After a result, a status adds nothing.
     fn status(&mut self, status: &Status) {
         if self.ends.is_empty() {
             self.ends.push(end_of(status));
@@ -194,7 +194,7 @@ async fn send(link: &Arc<Link>, request: InvokeRequest, streamed: bool) -> Answe
     answer
 }
 
-/// Reads a stream to its very end, so that a second result would be seen.
+/// Reads a stream to its end, so that a second result would be noticed.
 async fn follow(mut events: Streaming<InvokeEvent>, answer: &mut Answer) {
     loop {
         match events.message().await {
@@ -211,7 +211,7 @@ async fn follow(mut events: Streaming<InvokeEvent>, answer: &mut Answer) {
     }
 }
 
-/// What a status says of the call. The gateway's own have details; those that the client's side makes have none.
+/// What a status means for the call. Statuses of the gateway have details, those of the client library have none.
 fn end_of(status: &Status) -> End {
     let source = std::error::Error::source(status).and_then(|source| source.downcast_ref::<LinkError>());
     let has_details = status.details().windows(9).any(|it| it == b"ErrorInfo");

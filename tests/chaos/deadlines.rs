@@ -1,4 +1,4 @@
-//! Skills that never end: each call is over by its deadline, and nothing of it is left a moment later.
+//! Skills that never end: each call ends at its deadline, and its processes are gone a moment later.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -21,22 +21,22 @@ use crate::table::{Row, milliseconds};
 const CALLS: usize = 5000;
 const CANCELLED: usize = 200;
 
-/// Starts a second: what Python costs to start leaves room on two cores.
+/// Calls per second. Starting Python at this rate leaves capacity on two cores.
 const STARTS: f64 = 26.0;
 
-/// Milliseconds, each order of magnitude as often as any other.
+/// In milliseconds, each order of magnitude equally likely.
 const SHORTEST: f64 = 1.0;
 const LONGEST: f64 = 5000.0;
 
-/// How long after its deadline a call is over for its client, and how long after that its processes are gone.
+/// How long after its deadline a call may end, and how long after that its processes may live.
 const ANSWERED: Duration = Duration::from_millis(250);
 const GONE: Duration = Duration::from_secs(1);
 
-/// When a call was to end, and when it did.
+/// When a call should have ended, and when it did.
 struct Ended {
     call_id: String,
     due: Instant,
-    /// How much later it ended; none if it was cancelled.
+    /// How late it ended; none if it was cancelled.
     late: Option<Duration>,
     end: End,
 }
@@ -47,11 +47,11 @@ pub(crate) async fn run(settings: Settings) -> Vec<Row> {
     let caller = Caller::new(crate::prefix("deadlines"), stage.links(8));
     let sightings = Sightings::start(caller.prefix().to_owned());
     let ended = calls(&caller, &settings).await;
-    // What is left is looked for until it would be too late.
+    // Look for leftover processes until they would be too late.
     tokio::time::sleep(GONE * 2).await;
     let seen = sightings.stop();
     let lines = gateway_log::read(&stage.gateway_log(), caller.prefix());
-    let ledger = Ledger { tries: caller.journal().tries(), lines, ..Ledger::default() };
+    let ledger = Ledger { attempts: caller.journal().attempts(), lines, ..Ledger::default() };
     let disagreements = ledger.disagreements();
     for it in disagreements.iter().take(10) {
         eprintln!("  {:?}: {}", it.kind, it.call_id);
@@ -63,7 +63,7 @@ pub(crate) async fn run(settings: Settings) -> Vec<Row> {
     rows
 }
 
-/// Makes all calls, at an even pace.
+/// Makes all calls at an even rate.
 async fn calls(caller: &Caller, settings: &Settings) -> Vec<Ended> {
     let mut random = Random::new(settings.seed, "deadlines");
     let (kept, cancelled) = (settings.count(CALLS), settings.count(CANCELLED));
@@ -73,7 +73,7 @@ async fn calls(caller: &Caller, settings: &Settings) -> Vec<Ended> {
         due += Duration::from_secs_f64(1.0 / STARTS);
         tokio::time::sleep_until(due.into()).await;
         let milliseconds = random.log_uniform(SHORTEST, LONGEST);
-        // The cancelled ones are spread among the others, and long enough to have started.
+        // The cancelled calls are spread among the others, and long enough to have started.
         let cancel = number * cancelled / (kept + cancelled) != (number + 1) * cancelled / (kept + cancelled);
         tasks.spawn(if cancel {
             cancel_half_way(caller.clone(), job(500.0 + milliseconds, &mut random))
@@ -124,9 +124,9 @@ fn of_deadlines(calls: &[Ended], seen: &HashMap<String, Instant>) -> Vec<Row> {
     others.dedup();
     let begun = calls.iter().filter(|it| seen.contains_key(&it.call_id)).count();
     vec![
-        Row::told("calls with a deadline", format!("{}; a process of {begun} was seen", calls.len())),
+        Row::info("calls with a deadline", format!("{}; a process of {begun} was seen", calls.len())),
         Row::none_of("calls that did not end with TIMEOUT", calls.len() - timed_out, &others.join(", ")),
-        Row::none_of("calls over their deadline by more than 250 ms", too_late, &worst),
+        Row::none_of("calls that ended more than 250 ms after their deadline", too_late, &worst),
         left("processes left 1 s after the deadline", calls, seen),
     ]
 }
@@ -134,7 +134,7 @@ fn of_deadlines(calls: &[Ended], seen: &HashMap<String, Instant>) -> Vec<Row> {
 fn of_cancelled(calls: &[Ended], seen: &HashMap<String, Instant>) -> Vec<Row> {
     let begun = calls.iter().filter(|it| seen.contains_key(&it.call_id)).count();
     vec![
-        Row::told("calls cancelled half way", format!("{}; a process of {begun} was seen", calls.len())),
+        Row::info("calls that were cancelled", format!("{}; a process of {begun} was seen", calls.len())),
         left("processes left 1 s after the call was cancelled", calls, seen),
     ]
 }

@@ -1,8 +1,8 @@
-//! A worker on which every call fails: the gateway leaves it out, tries it again now and then, and uses it again soon
-//! after it is well.
+//! A worker on which every call fails: the gateway ejects it, retries it now and then, and uses it again soon after it
+//! has recovered.
 //!
-//! - `python`: an interpreter that can be taken away
-//! - `watch`: what the gateway says of the worker
+//! - `python`: an interpreter that can be removed
+//! - `watch`: the ejections that the gateway reports
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -25,22 +25,22 @@ mod watch;
 use python::Python;
 use watch::{Ejection, Watch};
 
-/// The worker that goes bad.
+/// The worker that fails.
 const BAD: usize = 3;
 
-/// Calls a second: well below what four workers can do.
+/// Calls per second, well below the capacity of four workers.
 const LOAD: f64 = 16.0;
 
-/// So many failures in a row make a worker be left out.
+/// This many consecutive failures eject a worker.
 const THRESHOLD: usize = 5;
 
-/// Until no call goes there any more.
+/// How soon no call goes to an ejected worker any more.
 const LET_GO: Duration = Duration::from_secs(1);
 
-/// How long it is bad: long enough to be left out several times.
+/// How long the worker fails: long enough to be ejected several times.
 const BAD_FOR: Duration = Duration::from_secs(12);
 
-/// The longest a worker is left out, and how much later it is used again.
+/// The longest ejection, and how much later the worker is used again.
 const LONGEST: Duration = Duration::from_secs(30);
 const USED_AGAIN: Duration = Duration::from_secs(1);
 
@@ -61,13 +61,13 @@ pub(crate) async fn run(settings: Settings) -> Vec<Row> {
     let used_again = log.until_used_after(well_since).await;
     let calls = load.stop().await.finish().await;
     let ejections = watch.stop().await;
-    crate::explain("calls beside a bad worker", calls.iter().filter(|it| !it.is_ok()));
+    crate::explain("calls beside a failing worker", calls.iter().filter(|it| !it.is_ok()));
     let failed = calls.iter().filter(|it| !it.is_ok()).count();
     let times: Vec<_> = ejections.iter().map(|it| milliseconds(it.length())).collect();
     let mut rows = vec![
-        Row::must("the worker is used before it goes bad", used_before, "true", used_before),
-        Row::told("calls, failed ones among them", format!("{}, {failed}", calls.len())),
-        Row::told("left out for", times.join(", ")),
+        Row::must("the worker gets calls before it fails", used_before, "true", used_before),
+        Row::info("calls, and failures among them", format!("{}, {failed}", calls.len())),
+        Row::info("ejected for", times.join(", ")),
     ];
     rows.extend(left_out(&log.lines(), &ejections, bad_since));
     rows.push(back(&ejections, well_since, used_again));
@@ -85,7 +85,7 @@ fn mix() -> Mix {
     })
 }
 
-/// The log of the calls that ended at the bad worker.
+/// The logged calls of the failing worker.
 struct Log {
     file: PathBuf,
     prefix: String,
@@ -98,7 +98,7 @@ impl Log {
         lines
     }
 
-    /// The end of the first success there of a call that began after `moment`. None if there is none for too long.
+    /// When the first call that started after `moment` succeeded there. None if none did for too long.
     async fn until_used_after(&self, moment: Duration) -> Option<Duration> {
         let begun = Instant::now();
         while begun.elapsed() < LONGEST + USED_AGAIN * 2 {
@@ -112,22 +112,22 @@ impl Log {
     }
 }
 
-/// No call goes to a worker that failed so often, until it is to be tried again.
+/// No call goes to an ejected worker until it is retried.
 fn left_out(lines: &[Line], ejections: &[Ejection], bad_since: Duration) -> Vec<Row> {
-    let what = "last call there after the failure that was one too many";
+    let what = "last call to the worker after the failure that ejected it";
     let (Some(due), Some(first)) = (enough_failures(lines, bad_since), ejections.first()) else {
-        return vec![Row::must(what, "it was never left out", "< 1000 ms", false)];
+        return vec![Row::must(what, "it was never ejected", "< 1000 ms", false)];
     };
     let sent = |from: Duration, to: Duration| lines.iter().map(Line::begun).filter(move |it| *it > from && *it < to);
     let last = sent(due, first.until).max().map_or(Duration::ZERO, |last| last - due);
     let later = ejections.iter().skip(1).map(|it| sent(it.seen, it.until).count()).sum();
     vec![
         Row::must(what, milliseconds(last), "< 1000 ms", last < LET_GO),
-        Row::none("calls sent there while it was left out again", later),
+        Row::none("calls sent to the worker while it was ejected again", later),
     ]
 }
 
-/// When the failure came that makes so many in a row.
+/// When the failure came that ejects the worker.
 fn enough_failures(lines: &[Line], since: Duration) -> Option<Duration> {
     let mut in_row = 0;
     for line in lines.iter().filter(|line| line.ended > since) {
@@ -145,7 +145,7 @@ fn back(ejections: &[Ejection], well_since: Duration, used: Option<Duration>) ->
     let took = used.map(|used| used.saturating_sub(well_since));
     let figure = took.map_or("never".to_owned(), milliseconds);
     let wanted = format!("<= {}", milliseconds(most));
-    Row::must("used again after it is well", figure, wanted, took.is_some_and(|it| it <= most))
+    Row::must("used again after it recovered", figure, wanted, took.is_some_and(|it| it <= most))
 }
 
 #[cfg(test)]

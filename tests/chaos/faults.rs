@@ -1,8 +1,8 @@
-//! Workers and the gateway are killed, stopped, slowed and cut off under load. No call may be lost without a word, none
-//! that must not run twice may, and calls at workers that were let be must not notice.
+//! Workers and the gateway are killed, stopped, slowed and cut off under load. No call may be lost silently, none may run
+//! twice that must not, and calls on workers without a fault must not notice.
 //!
-//! - `board`: what was done to whom, and when
-//! - `injection`: doing it, as the seed says
+//! - `board`: the faults of each worker, with their times
+//! - `injection`: injects them, as the seed says
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -29,16 +29,16 @@ use board::{Board, Lot};
 
 const DEADLINE: Duration = Duration::from_secs(5);
 
-/// How long a client tries again.
+/// How long a client retries.
 const PATIENCE: Duration = Duration::from_secs(15);
 
-/// Links straight to the gateway; as many go through proxies.
+/// Links directly to the gateway; as many go through proxies.
 const LINKS: usize = 4;
 
-/// How long the faults are spread over. The stops alone take 50 x 10 s, two at a time.
+/// The time over which the faults are spread. The stops alone take 50 x 10 s, two at a time.
 const TIME: Duration = Duration::from_secs(300);
 
-/// Every process of a call is gone this long after the last call.
+/// No process of a call lives longer than this after the last call.
 const GONE: Duration = Duration::from_secs(2);
 
 pub(crate) async fn run(settings: Settings) -> Vec<Row> {
@@ -51,11 +51,11 @@ pub(crate) async fn run(settings: Settings) -> Vec<Row> {
     let load = OpenLoad::start(&caller, &mix(), per_second, Random::new(settings.seed, "fault load"));
     let injected = injection::run(&stage, &board, &proxies, &settings, TIME).await;
     let calls = load.stop().await.finish().await;
-    let mut rows = vec![Row::told("load: half of saturation, calls a second", format!("{per_second:.0}"))];
+    let mut rows = vec![Row::info("load: half of saturation, calls per second", format!("{per_second:.0}"))];
     rows.extend(injected);
     rows.extend(of_calls(&calls, &board));
     rows.extend(of_ledger(&stage, &caller, &board));
-    rows.push(Row::none("processes of calls left at the end", left_running(caller.prefix()).await));
+    rows.push(Row::none("leftover processes of calls", left_running(caller.prefix()).await));
     rows
 }
 
@@ -70,7 +70,7 @@ async fn connect(stage: &Stage) -> (Caller, Vec<Proxy>) {
     (Caller::new(crate::prefix("faults"), links), proxies)
 }
 
-/// 40 % of a skill that must not run twice, 20 % of one that may, 40 % in the worker itself.
+/// 40 % to a skill that must not run twice, 20 % to an idempotent one, 40 % in process.
 fn mix() -> Mix {
     Arc::new(|random| {
         let (skill, input) = match random.below(10) {
@@ -87,26 +87,27 @@ fn of_calls(calls: &[Called], board: &Board) -> Vec<Row> {
     let of = |wanted: Lot| calls.iter().filter(|it| board.lot(it, LINKS) == wanted).collect::<Vec<_>>();
     let ok = |calls: &[&Called]| calls.iter().filter(|it| it.is_ok()).count();
     let (spared, hit, cut) = (of(Lot::Spared), of(Lot::WorkerHit), of(Lot::CutOff));
-    let retried = calls.iter().filter(|it| it.tries > 1).count();
-    for (what, calls) in [("at workers that were not hit", &spared), ("at hit workers", &hit), ("cut off", &cut)] {
+    let retried = calls.iter().filter(|it| it.attempts > 1).count();
+    for (what, calls) in [("on workers without a fault", &spared), ("on workers with a fault", &hit), ("cut off", &cut)]
+    {
         crate::explain(what, calls.iter().filter(|it| !it.is_ok()).copied());
     }
     vec![
-        Row::told("calls", format!("{}, of which {retried} were sent again", calls.len())),
+        Row::info("calls", format!("{}, of which {retried} were retried", calls.len())),
         Row::must(
-            "OK at workers that were not hit",
+            "OK on workers without a fault",
             percent(ok(&spared), spared.len()),
             ">= 99.9 %",
             share(ok(&spared), spared.len()) >= 0.999,
         ),
-        Row::told("OK at workers that were hit", percent(ok(&hit), hit.len())),
-        Row::told("OK with the gateway down or the connection reset", percent(ok(&cut), cut.len())),
+        Row::info("OK on workers with a fault", percent(ok(&hit), hit.len())),
+        Row::info("OK with the gateway down or the connection reset", percent(ok(&cut), cut.len())),
     ]
 }
 
 fn of_ledger(stage: &Stage, caller: &Caller, board: &Board) -> Vec<Row> {
     let ledger = Ledger {
-        tries: caller.journal().tries(),
+        attempts: caller.journal().attempts(),
         lines: gateway_log::read(&stage.gateway_log(), caller.prefix()),
         effects: stage.effects(),
         killed: board.gateway_kills(),
@@ -116,18 +117,22 @@ fn of_ledger(stage: &Stage, caller: &Caller, board: &Board) -> Vec<Row> {
         eprintln!("  {:?}: {}", it.kind, it.call_id);
     }
     let of = |wanted: fn(&Disagreement) -> bool| found.iter().filter(|it| wanted(it)).count();
-    let effects =
-        format!("{} tries, {} log lines, {} effects", ledger.tries.len(), ledger.lines.len(), ledger.effects.len());
-    let unsure = ledger.tries.iter().filter(|it| matches!(it.ends.first(), Some(End::Broken(_)))).count();
+    let effects = format!(
+        "{} attempts, {} log lines, {} effects",
+        ledger.attempts.len(),
+        ledger.lines.len(),
+        ledger.effects.len()
+    );
+    let unsure = ledger.attempts.iter().filter(|it| matches!(it.ends.first(), Some(End::Broken(_)))).count();
     vec![
-        Row::told("witnesses", format!("{effects}; {unsure} tries broke off")),
-        Row::none("tries that did not end exactly once", of(|it| matches!(it.kind, Kind::NoEnd | Kind::TwoEnds))),
-        Row::none("calls run twice that must not be", of(|it| it.kind.is_doubled())),
+        Row::info("witnesses", format!("{effects}; {unsure} attempts broke off")),
+        Row::none("attempts that did not end exactly once", of(|it| matches!(it.kind, Kind::NoEnd | Kind::TwoEnds))),
+        Row::none("calls that ran twice and must not", of(|it| it.kind.is_doubled())),
         Row::none("disagreements between client, log and effects", found.len()),
     ]
 }
 
-/// Processes of calls that are still there after a moment.
+/// Processes of calls that still run after a moment.
 pub(crate) async fn left_running(prefix: &str) -> usize {
     let limit = tokio::time::Instant::now() + GONE;
     loop {

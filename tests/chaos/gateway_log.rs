@@ -1,4 +1,4 @@
-//! What the gateway logged of each call.
+//! The gateway's log line of each call.
 
 use std::path::Path;
 use std::time::{Duration, SystemTime};
@@ -27,7 +27,7 @@ impl Line {
 /// The lines of calls whose ids begin with `prefix`, in order.
 pub(crate) fn read(file: &Path, prefix: &str) -> Vec<Line> {
     let text = std::fs::read_to_string(file).unwrap_or_default();
-    // A killed gateway may leave half a line.
+    // A killed gateway may leave an incomplete line.
     let lines = text.lines().filter(|line| line.contains("openskill::call")).filter_map(parse);
     lines.filter(|line| line.call_id.starts_with(prefix)).collect()
 }
@@ -46,7 +46,7 @@ fn parse(line: &str) -> Option<Line> {
     })
 }
 
-/// Now, as log lines have it.
+/// Now, since the epoch.
 pub(crate) fn now() -> Duration {
     SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default()
 }
@@ -69,10 +69,10 @@ fn days(year: i64, month: i64, day: i64) -> i64 {
     era * 146_097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year - 719_468
 }
 
-/// The date of a moment, as people write it.
+/// The date of a moment.
 pub(crate) fn date(since_epoch: Duration) -> String {
     let number = (since_epoch.as_secs() / 86_400) as i64;
-    // Within a year from a guess that is never late.
+    // Search forward from an estimate that is never too late.
     let mut year = 1970 + number / 366;
     while days(year + 1, 1, 1) <= number {
         year += 1;

@@ -1,22 +1,22 @@
-//! What the client saw of each try of each call: the first of the ledger's witnesses.
+//! What the client saw of each attempt of each call: the first of the ledger's witnesses.
 
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
-/// How a try ended for its client.
+/// How an attempt ended for its client.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum End {
     /// A result: success.
     Ok,
     /// A result: a failure with this code.
     Failed(String),
-    /// A status of the gateway's own, with this code: it did not run the call.
+    /// A status from the gateway itself, with this code: it did not run the call.
     Refused(String),
-    /// The request can't have reached the gateway.
+    /// The request cannot have reached the gateway.
     NotSent(String),
-    /// The connection broke, or a status that says nothing of the call.
+    /// The connection broke, or a status that does not tell whether the call ran.
     Broken(String),
-    /// The client gave it up.
+    /// The client cancelled it.
     Dropped,
 }
 
@@ -26,7 +26,7 @@ impl End {
         matches!(self, Self::Ok | Self::Failed(_) | Self::Refused(_))
     }
 
-    /// Whether the skill was certainly not started, so that the call may be sent again.
+    /// Whether the skill certainly did not start, so that the call may be retried.
     pub(crate) fn was_not_run(&self) -> bool {
         match self {
             Self::NotSent(_) | Self::Refused(_) => true,
@@ -35,7 +35,7 @@ impl End {
         }
     }
 
-    /// In a word.
+    /// A label for tables.
     pub(crate) fn label(&self) -> String {
         match self {
             Self::Ok => "OK".to_owned(),
@@ -48,41 +48,48 @@ impl End {
     }
 }
 
-/// One try of one call.
+/// One attempt of one call.
 #[derive(Debug, Clone)]
-pub(crate) struct Try {
-    /// The id of the call, a dot, and the number of the try.
+pub(crate) struct Attempt {
+    /// The id of the call, a dot, and the number of the attempt.
     pub(crate) call_id: String,
     pub(crate) call: String,
     pub(crate) skill: &'static str,
-    /// One, if all is well.
+    /// Exactly one, if nothing went wrong.
     pub(crate) ends: Vec<End>,
-    /// The gateway said that it took the call on.
+    /// The gateway sent `accepted`.
     pub(crate) accepted: bool,
     pub(crate) begun: Instant,
     pub(crate) ended: Instant,
 }
 
-/// All tries so far.
+/// All attempts so far.
 #[derive(Debug, Default, Clone)]
-pub(crate) struct Journal(Arc<Mutex<Vec<Try>>>);
+pub(crate) struct Journal(Arc<Mutex<Vec<Attempt>>>);
 
 impl Journal {
     pub(crate) fn begin(&self, call: &str, number: u32, skill: &'static str) -> Pending {
         let (call_id, now) = (format!("{call}.{number}"), Instant::now());
-        let entry =
-            Try { call_id, call: call.to_owned(), skill, ends: Vec::new(), accepted: false, begun: now, ended: now };
-        let mut tries = self.0.lock().unwrap();
-        tries.push(entry);
-        Pending { journal: self.clone(), index: tries.len() - 1, settled: false }
+        let entry = Attempt {
+            call_id,
+            call: call.to_owned(),
+            skill,
+            ends: Vec::new(),
+            accepted: false,
+            begun: now,
+            ended: now,
+        };
+        let mut attempts = self.0.lock().unwrap();
+        attempts.push(entry);
+        Pending { journal: self.clone(), index: attempts.len() - 1, settled: false }
     }
 
-    pub(crate) fn tries(&self) -> Vec<Try> {
+    pub(crate) fn attempts(&self) -> Vec<Attempt> {
         self.0.lock().unwrap().clone()
     }
 }
 
-/// A try under way. Dropped before it ended, it was given up.
+/// An attempt in flight. If it is dropped before it ended, it was cancelled.
 #[derive(Debug)]
 pub(crate) struct Pending {
     journal: Journal,
@@ -95,15 +102,15 @@ impl Pending {
         self.settle(ends, accepted);
     }
 
-    /// It was waited for in vain: it has no end.
+    /// It did not end in time.
     pub(crate) fn hangs(mut self) {
         self.settle(Vec::new(), false);
     }
 
     fn settle(&mut self, ends: Vec<End>, accepted: bool) {
         self.settled = true;
-        let mut tries = self.journal.0.lock().unwrap();
-        let entry = &mut tries[self.index];
+        let mut attempts = self.journal.0.lock().unwrap();
+        let entry = &mut attempts[self.index];
         (entry.ends, entry.accepted, entry.ended) = (ends, accepted, Instant::now());
     }
 }

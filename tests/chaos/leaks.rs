@@ -1,7 +1,7 @@
-//! Twenty thousand calls of all kinds leave nothing behind: no descriptor, no process, no file, no memory.
+//! Twenty thousand calls of all kinds leak nothing: no descriptor, no process, no file, no memory.
 //!
 //! - `kinds`: the calls
-//! - `memory`: what the processes had in use over time
+//! - `memory`: the memory of the processes over time
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -26,16 +26,16 @@ const WARM_UP: usize = 1000;
 const CALLS: usize = 20_000;
 const CALLERS: usize = 16;
 
-/// Enough that each of the gateway's shards has some, and so has a connection to each worker.
+/// Enough for each shard of the gateway to connect to each worker.
 const LINKS: usize = 16;
 
-/// How long things may take to be as they were.
+/// How long it may take until the counts are back.
 const SETTLES: Duration = Duration::from_secs(30);
 
-/// As they are for this long, they are taken to stay.
+/// Counts that did not change for this long have settled.
 const SETTLED: Duration = Duration::from_secs(3);
 
-/// Everything that could be left behind.
+/// Everything that could leak.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Belongings {
     /// Of the gateway, then of each worker.
@@ -46,7 +46,7 @@ struct Belongings {
 }
 
 pub(crate) async fn run(settings: Settings) -> Vec<Row> {
-    // What workers keep warm for their skills goes as soon as it may.
+    // Warm processes end as soon as they may.
     let stage = Stage::start(Plan::default().workers("OPENSKILL_IDLE_MS", 200)).await;
     let caller = Caller::new(crate::prefix("leaks"), stage.links(LINKS));
     make(&stage, &caller, settings.count(WARM_UP), Random::new(settings.seed, "warm-up")).await;
@@ -58,7 +58,7 @@ pub(crate) async fn run(settings: Settings) -> Vec<Row> {
     let took = begun.elapsed();
     let memory = memory.stop().await;
     let after = settled(&stage, &caller, Some(&before)).await;
-    let mut rows = vec![Row::told("calls", format!("{calls} in {:.0} s: {ends}", took.as_secs_f64()))];
+    let mut rows = vec![Row::info("calls", format!("{calls} in {:.0} s: {ends}", took.as_secs_f64()))];
     rows.extend(compare(&before, &after));
     rows.extend(memory.rows(&names()));
     rows
@@ -69,7 +69,7 @@ fn names() -> Vec<String> {
     std::iter::once("gateway".to_owned()).chain(workers).collect()
 }
 
-/// Makes so many calls, and tells how they ended.
+/// Makes the calls, and tells how they ended.
 async fn make(stage: &Arc<Stage>, caller: &Caller, count: usize, mut random: Random) -> String {
     let mut tasks = JoinSet::new();
     for number in 0..CALLERS {
@@ -87,7 +87,7 @@ async fn make(stage: &Arc<Stage>, caller: &Caller, count: usize, mut random: Ran
     kinds::summary(tasks.join_all().await.into_iter().flatten())
 }
 
-/// What there is once it changes no more, or once it is as wanted; at the latest after a while.
+/// The counts once they have settled or match; after a while in any case.
 async fn settled(stage: &Stage, caller: &Caller, wanted: Option<&Belongings>) -> Belongings {
     caller.close();
     stage.close();
@@ -134,7 +134,7 @@ fn list(folder: &Path, found: &mut BTreeSet<String>) {
 fn compare(before: &Belongings, after: &Belongings) -> Vec<Row> {
     let new_files: Vec<_> = after.files.symmetric_difference(&before.files).collect();
     if !new_files.is_empty() {
-        eprintln!("  files that came or went: {new_files:?}");
+        eprintln!("  files that appeared or vanished: {new_files:?}");
     }
     let list = |counts: &[usize]| counts.iter().map(usize::to_string).collect::<Vec<_>>().join(", ");
     let count = |all: &Belongings| format!("{} and {} zombies", all.descendants.len(), all.zombies.len());
@@ -147,6 +147,6 @@ fn compare(before: &Belongings, after: &Belongings) -> Vec<Row> {
             after.descriptors == before.descriptors,
         ),
         Row::must("processes they started", count(after), count(before), same_processes),
-        Row::none("files that came or went", new_files.len()),
+        Row::none("files that appeared or vanished", new_files.len()),
     ]
 }

@@ -1,49 +1,49 @@
-//! Three witnesses of the same calls, and what they disagree about: the client, the gateway's log, and the file that
-//! a skill with a side effect writes to.
+//! Finds disagreements between three witnesses of the same calls: the client, the gateway's log, and the file that a
+//! skill with a side effect writes to.
 
 use std::collections::{HashMap, HashSet};
 use std::time::Instant;
 
 use crate::gateway_log::Line;
-use crate::journal::{End, Try};
+use crate::journal::{Attempt, End};
 use crate::skills;
 
 /// How often the gateway may run a call of an idempotent skill.
 const MAX_ATTEMPTS: usize = 3;
 
-/// What the witnesses disagree about.
+/// A disagreement between witnesses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum Kind {
-    /// The client never heard how its try ended.
+    /// The client never saw its attempt end.
     NoEnd,
-    /// The client heard of two ends.
+    /// The client saw two ends.
     TwoEnds,
-    /// The gateway answered and logged nothing.
+    /// The gateway answered but logged nothing.
     NoLine,
-    /// The gateway logged one try twice.
+    /// The gateway logged one attempt twice.
     TwoLines,
-    /// The gateway logged what nobody sent.
+    /// The gateway logged an attempt that nobody made.
     UnknownLine,
-    /// The gateway logged another end than the client heard of.
+    /// The gateway logged another end than the client saw.
     OtherEnd,
-    /// A try that can't have reached the gateway did.
+    /// An attempt that cannot have reached the gateway did.
     NotSentButRun,
-    /// A success of which the effect is missing.
+    /// A success without its effect.
     NoEffect,
-    /// The effect of a try that was refused.
+    /// The effect of a rejected attempt.
     EffectOfRefused,
-    /// The effect of a try that the gateway never logged.
+    /// The effect of an attempt that the gateway never logged.
     EffectWithoutLine,
-    /// An effect that nobody asked for.
+    /// An effect that nobody requested.
     UnknownEffect,
-    /// A try of a skill that must not run twice did; or of one that may, more often than it may.
+    /// One attempt ran a skill more often than it may.
     EffectTwice,
-    /// A call of a skill that must not run twice did, in two tries.
+    /// Two attempts ran a skill that must not run twice.
     CallTwice,
 }
 
 impl Kind {
-    /// Whether a skill that must not run twice was.
+    /// Whether a skill ran twice that must not.
     pub(crate) fn is_doubled(self) -> bool {
         matches!(self, Self::EffectTwice | Self::CallTwice)
     }
@@ -55,24 +55,24 @@ pub(crate) struct Disagreement {
     pub(crate) call_id: String,
 }
 
-/// What the witnesses say.
+/// The records of all witnesses.
 #[derive(Debug, Default)]
 pub(crate) struct Ledger {
-    pub(crate) tries: Vec<Try>,
+    pub(crate) attempts: Vec<Attempt>,
     pub(crate) lines: Vec<Line>,
     /// The call id of each effect.
     pub(crate) effects: Vec<String>,
-    /// When a gateway was killed, with whatever it had.
+    /// When a gateway was killed.
     pub(crate) killed: Vec<Instant>,
 }
 
 impl Ledger {
-    /// Everything that does not agree.
+    /// All disagreements.
     pub(crate) fn disagreements(&self) -> Vec<Disagreement> {
         let lines = grouped(self.lines.iter().map(|line| (line.call_id.as_str(), line)));
         let effects = grouped(self.effects.iter().map(|id| (id.as_str(), ())));
         let mut found = Vec::new();
-        for it in &self.tries {
+        for it in &self.attempts {
             let lines = lines.get(it.call_id.as_str()).map_or(&[][..], Vec::as_slice);
             let effects = effects.get(it.call_id.as_str()).map_or(0, Vec::len);
             let kinds = client(it).into_iter().chain(gateway(it, lines)).chain(self.effect(it, lines, effects));
@@ -83,7 +83,7 @@ impl Ledger {
         found
     }
 
-    fn effect(&self, it: &Try, lines: &[&Line], effects: usize) -> Vec<Kind> {
+    fn effect(&self, it: &Attempt, lines: &[&Line], effects: usize) -> Vec<Kind> {
         let most = if skills::runs_at_most_once(it.skill) { 1 } else { MAX_ATTEMPTS };
         let killed = self.killed.iter().any(|moment| (it.begun..=it.ended).contains(moment));
         let refused = skills::runs_at_most_once(it.skill) && it.ends.iter().any(is_refusal);
@@ -100,22 +100,22 @@ impl Ledger {
         .collect()
     }
 
-    /// Lines and effects of tries that nobody made.
+    /// Log lines and effects of attempts that nobody made.
     fn unknown(&self) -> Vec<Disagreement> {
-        let known: HashSet<_> = self.tries.iter().map(|it| it.call_id.as_str()).collect();
+        let known: HashSet<_> = self.attempts.iter().map(|it| it.call_id.as_str()).collect();
         let lines = self.lines.iter().map(|line| (Kind::UnknownLine, &line.call_id));
         let effects = self.effects.iter().map(|id| (Kind::UnknownEffect, id));
         let unknown = lines.chain(effects).filter(|(_, id)| !known.contains(id.as_str()));
         unknown.map(|(kind, id)| Disagreement { kind, call_id: id.clone() }).collect()
     }
 
-    /// Calls that must not run twice, and had effects in more than one try.
+    /// Calls that must not run twice but had effects in several attempts.
     fn doubled_calls(&self) -> Vec<Disagreement> {
         let effects: HashSet<_> = self.effects.iter().map(String::as_str).collect();
-        let once = self.tries.iter().filter(|it| skills::runs_at_most_once(it.skill));
+        let once = self.attempts.iter().filter(|it| skills::runs_at_most_once(it.skill));
         let run = once.filter(|it| effects.contains(it.call_id.as_str()));
         let calls = grouped(run.map(|it| (it.call.as_str(), ())));
-        let doubled = calls.into_iter().filter(|(_, tries)| tries.len() > 1);
+        let doubled = calls.into_iter().filter(|(_, attempts)| attempts.len() > 1);
         doubled.map(|(call, _)| Disagreement { kind: Kind::CallTwice, call_id: call.to_owned() }).collect()
     }
 }
@@ -128,7 +128,7 @@ fn grouped<'a, T>(pairs: impl Iterator<Item = (&'a str, T)>) -> HashMap<&'a str,
     groups
 }
 
-fn client(it: &Try) -> Option<Kind> {
+fn client(it: &Attempt) -> Option<Kind> {
     match it.ends.len() {
         0 => Some(Kind::NoEnd),
         1 => None,
@@ -136,11 +136,11 @@ fn client(it: &Try) -> Option<Kind> {
     }
 }
 
-fn gateway(it: &Try, lines: &[&Line]) -> Option<Kind> {
+fn gateway(it: &Attempt, lines: &[&Line]) -> Option<Kind> {
     let end = it.ends.first();
     match (end, lines) {
         (_, [_, _, ..]) => Some(Kind::TwoLines),
-        // A gateway that drains refuses before it has a call to log.
+        // A draining gateway rejects a request before there is a call to log.
         (Some(End::Ok | End::Failed(_)), []) => Some(Kind::NoLine),
         (Some(End::Refused(code)), []) if code == "OVERLOADED" => Some(Kind::NoLine),
         (Some(End::NotSent(_)), [_]) => Some(Kind::NotSentButRun),
@@ -153,7 +153,7 @@ fn agrees(end: &End, line: &Line) -> bool {
     match end {
         End::Ok => line.success,
         End::Failed(code) | End::Refused(code) => !line.success && line.code == *code,
-        // The gateway may have had the answer, or may not.
+        // Whether the gateway got the answer is unknown.
         End::NotSent(_) | End::Broken(_) | End::Dropped => true,
     }
 }

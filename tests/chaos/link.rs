@@ -1,7 +1,7 @@
-//! One connection to the gateway, made when it is needed and again when it was lost.
+//! One connection to the gateway, made on demand and again after it was lost.
 //!
-//! What sets it apart from a ready-made channel: its errors say whether a request can have reached the gateway, and it
-//! can be closed at a moment of one's choice.
+//! Unlike tonic's channel, its errors tell whether a request can have reached the gateway, and it can be closed at a
+//! chosen moment.
 
 use std::net::SocketAddr;
 use std::pin::Pin;
@@ -24,23 +24,23 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 pub(crate) struct Link {
     address: SocketAddr,
     current: Mutex<Option<Open>>,
-    /// Held while connecting, so that many calls at once make one connection.
+    /// Held while connecting, so that concurrent calls make one connection.
     connecting: tokio::sync::Mutex<()>,
 }
 
-/// A connection. Dropped, it closes after its last call.
+/// A connection, which closes after its last call once it is dropped.
 #[derive(Debug)]
 struct Open {
     sender: SendRequest<Body>,
     _connection: JoinSet<()>,
 }
 
-/// Why there is no answer.
+/// Why a request got no answer.
 #[derive(Debug)]
 pub(crate) enum LinkError {
     /// The request did not reach the gateway.
     NotSent(String),
-    /// It may have.
+    /// The request may have reached the gateway.
     Lost(String),
 }
 
@@ -72,7 +72,7 @@ impl Link {
         format!("http://{}", self.address).parse().expect("an address makes a URI")
     }
 
-    /// Closes the connection as soon as no call is on it.
+    /// Closes the connection as soon as it has no call.
     pub(crate) fn close(&self) {
         self.current.lock().unwrap().take();
     }
@@ -108,7 +108,7 @@ async fn connect(address: SocketAddr) -> Result<Open, Box<dyn std::error::Error 
     let (sender, connection) =
         hyper::client::conn::http2::handshake(TokioExecutor::new(), TokioIo::new(stream)).await?;
     let mut task = JoinSet::new();
-    // Its error reaches each request by itself.
+    // Each request reports the error itself.
     task.spawn(async move {
         let _ = connection.await;
     });

@@ -1,4 +1,4 @@
-//! Load: closed (so many callers, each waits for its answer) and open (calls come when they come).
+//! Load: closed (a number of callers, each waits for its answer) and open (calls arrive at random).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,23 +12,23 @@ use crate::random::Random;
 /// Makes the next call.
 pub(crate) type Mix = Arc<dyn Fn(&mut Random) -> Job + Send + Sync>;
 
-/// Calls as they come, until stopped. Dropped, it ends with all its calls.
+/// Sends calls until it is stopped. Dropping it cancels all its calls.
 #[derive(Debug)]
 pub(crate) struct OpenLoad {
     stop: Arc<AtomicBool>,
     sender: JoinSet<Sent>,
 }
 
-/// Calls that were sent; some may still run.
+/// Calls that were sent. Some may still be in flight.
 #[derive(Debug, Default)]
 pub(crate) struct Sent {
     calls: JoinSet<Called>,
-    /// How far behind its time each call was sent.
+    /// How late each call was sent.
     pub(crate) late: Vec<Duration>,
 }
 
 impl OpenLoad {
-    /// Sends at random moments, `per_second` of them, whatever becomes of the calls.
+    /// Sends `per_second` calls at random moments, however earlier calls fare.
     pub(crate) fn start(caller: &Caller, mix: &Mix, per_second: f64, random: Random) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
         let mut sender = JoinSet::new();
@@ -36,7 +36,7 @@ impl OpenLoad {
         Self { stop, sender }
     }
 
-    /// Sends no more.
+    /// Stops sending.
     pub(crate) async fn stop(mut self) -> Sent {
         self.stop.store(true, Ordering::Relaxed);
         match self.sender.join_next().await {
@@ -70,14 +70,14 @@ async fn send(caller: Caller, mix: Mix, per_second: f64, mut random: Random, sto
     sent
 }
 
-/// Sends for a while.
+/// Sends for a time.
 pub(crate) async fn open(caller: &Caller, mix: &Mix, per_second: f64, time: Duration, random: Random) -> Sent {
     let load = OpenLoad::start(caller, mix, per_second, random);
     tokio::time::sleep(time).await;
     load.stop().await
 }
 
-/// What `callers` get done, each with one call at a time: successes a second. The first fifth warms up.
+/// Successes per second of `callers` with one call in flight each. The first fifth of the time warms up.
 pub(crate) async fn saturation(caller: &Caller, mix: &Mix, callers: usize, time: Duration, random: &mut Random) -> f64 {
     let begun = Instant::now();
     let mut tasks = JoinSet::new();

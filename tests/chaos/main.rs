@@ -1,10 +1,10 @@
-//! The chaos runner: a gateway and its workers are killed, stopped, flooded and restarted under load, and what must hold
-//! is checked. `make chaos` runs all of it; each phase is a file of its own.
+//! The chaos runner kills, stops, floods and restarts a gateway and its workers under load, and checks the invariants.
+//! `make chaos` runs all phases; each phase is a file of its own.
 //!
 //! - [`stage`]: the processes; [`skills`]: what they run
 //! - [`link`], [`call`], [`load`], [`proxy`]: the clients
-//! - [`journal`], [`gateway_log`], [`ledger`]: three witnesses of each call, and whether they agree
-//! - [`table`]: what was found
+//! - [`journal`], [`gateway_log`], [`ledger`]: the witnesses of each call, and whether they agree
+//! - [`table`]: the report
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stderr, clippy::print_stdout)]
 
@@ -42,7 +42,7 @@ use call::Called;
 use settings::{PHASES, Settings, USAGE};
 use table::{Row, Table};
 
-/// No phase takes longer than this, whatever happens.
+/// The limit of a phase.
 const LIMIT: Duration = Duration::from_secs(480);
 
 fn main() -> ExitCode {
@@ -63,10 +63,10 @@ fn main() -> ExitCode {
             () = interrupted() => None,
         }
     });
-    // With its tasks go the processes they started.
+    // The processes that tasks started end with them.
     drop(runtime);
     let Some(table) = ended else {
-        eprintln!("interrupted: everything that was started is ended");
+        eprintln!("interrupted");
         return ExitCode::from(130);
     };
     println!("{}\n{}", table.text(), about(&settings));
@@ -86,14 +86,14 @@ async fn run(settings: &Settings) -> Table {
     table
 }
 
-/// Of all that was started and made.
+/// Leftovers of the whole run.
 fn left_behind() -> Vec<Row> {
     let own = std::process::id();
     let processes = processes::descendants(own as i32).len();
     let is_ours = |name: &str| name.starts_with(&format!("openskill-test-{own}-"));
     let entries = std::fs::read_dir(std::env::temp_dir()).into_iter().flatten().flatten();
     let folders = entries.filter(|it| it.file_name().to_str().is_some_and(is_ours)).count();
-    vec![Row::none("processes that are left", processes), Row::none("temporary folders that are left", folders)]
+    vec![Row::none("leftover processes", processes), Row::none("leftover temporary directories", folders)]
 }
 
 fn phase(name: &str, settings: Settings) -> BoxFuture<'static, Vec<Row>> {
@@ -107,7 +107,7 @@ fn phase(name: &str, settings: Settings) -> BoxFuture<'static, Vec<Row>> {
     }
 }
 
-/// A phase that hangs or panics is a line that does not hold; the others go on.
+/// A phase that hangs or panics is a failed row; the others go on.
 async fn bounded(phase: BoxFuture<'static, Vec<Row>>) -> Vec<Row> {
     let mut task = JoinSet::new();
     task.spawn(phase);
@@ -123,16 +123,17 @@ async fn bounded(phase: BoxFuture<'static, Vec<Row>>) -> Vec<Row> {
 fn about(settings: &Settings) -> String {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let date = gateway_log::date(gateway_log::now());
-    let scale = if settings.scale == 1.0 { String::new() } else { format!(", scale {}: no full run", settings.scale) };
+    let scale =
+        if settings.scale == 1.0 { String::new() } else { format!(", scale {}: not a full run", settings.scale) };
     format!("seed {}, {cores} cores, {date}{scale}", settings.seed)
 }
 
-/// How the ids of a phase's calls begin. No other run has the same.
+/// The prefix of a phase's call ids, unique to this run.
 fn prefix(phase: &str) -> String {
     format!("chaos-{}-{phase}-", std::process::id())
 }
 
-/// Says how calls ended that should have gone otherwise.
+/// Prints how unexpected calls ended.
 fn explain<'a>(what: &str, failed: impl Iterator<Item = &'a Called>) {
     let mut ends: BTreeMap<String, usize> = BTreeMap::new();
     for call in failed {

@@ -1,5 +1,4 @@
-//! More calls than can be done. What is done must stay useful, what is refused must be refused at once, and a session
-//! that floods must not push out another.
+//! Overload: goodput must not collapse, load must be shed at once, and a session that floods must not push out another.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -21,19 +20,19 @@ const DEADLINE: Duration = Duration::from_secs(2);
 /// One connection has at most 1,024 calls; at ten times saturation there are more.
 const LINKS: usize = 12;
 
-/// How long each load lasts.
+/// The duration of each load.
 const TIME: Duration = Duration::from_secs(8);
 
-/// How soon all is well again after the flood, and how much of it has to be.
+/// How soon after the flood which share of calls succeeds again.
 const RECOVERED: (Duration, f64) = (Duration::from_secs(5), 0.95);
 
-/// The share of a single polite session that has to get through beside a flood.
+/// The share of a polite session's calls that must succeed beside a flood.
 const POLITE: f64 = 0.95;
 
-/// A refusal that takes longer than this is no use to anybody.
+/// Load must be shed within this time.
 const REFUSED_WITHIN: Duration = Duration::from_millis(50);
 
-/// What is called, and what limits it.
+/// A skill, and what limits its throughput.
 struct Variant {
     name: &'static str,
     skill: &'static str,
@@ -65,11 +64,11 @@ impl Flood {
         let time = self.settings.time(TIME);
         let mut most =
             saturation(&caller, &self.mix(), self.variant.callers, time, &mut self.random("saturation")).await;
-        let mut rows = vec![self.told("saturation, calls a second", format!("{most:.0}"))];
+        let mut rows = vec![self.info("saturation, calls per second", format!("{most:.0}"))];
         for (times, wanted) in [(0.5, None), (1.0, None), (3.0, Some(0.8))] {
             let load = self.load(&caller, most * times, time, &format!("{times}")).await;
             let done = load.finish(time).await;
-            // Whoever did more than could be done shows that more can: a disturbed measurement must not make it easy.
+            // More goodput than saturation shows that saturation was measured too low.
             most = most.max(done.per_second);
             rows.extend(self.level(times, most, wanted, done));
         }
@@ -78,7 +77,7 @@ impl Flood {
         rows
     }
 
-    /// Ten times too much, and from its end on half of what can be done.
+    /// Ten times saturation, and then half of it.
     async fn flood_and_after(&self, caller: &Caller, most: f64, time: Duration) -> Vec<Row> {
         let flood = self.load(caller, most * 10.0, time, "10").await;
         let (flood, after) = tokio::join!(flood.finish(time), async {
@@ -94,8 +93,8 @@ impl Flood {
         rows
     }
 
-    /// One session floods, another asks for a tenth of what can be done. It has a connection of its own: calls that
-    /// wait in the other's client are not the gateway's.
+    /// One session floods, another asks for a tenth of saturation over a connection of its own: calls that wait in the
+    /// other's client are not the gateway's affair.
     async fn fairness(&self, caller: &Caller, most: f64, time: Duration) -> Vec<Row> {
         let one = |session: &'static str| self.mix_of(move |_| session.to_owned());
         let flood = OpenLoad::start(caller, &one("flood"), most * 9.0, self.random("flood"));
@@ -110,8 +109,8 @@ impl Flood {
         let flooding =
             format!("{} OK; the polite one's p99 is {}", percent(ok(&flood), flood.len()), milliseconds(took));
         vec![
-            self.must("a session at 0.1x beside one that floods at 9x: OK", figure, ">= 95 %", holds),
-            self.told("the session that floods", flooding),
+            self.must("a session at 0.1x beside one at 9x: OK", figure, ">= 95 %", holds),
+            self.info("the flooding session", flooding),
         ]
     }
 
@@ -121,7 +120,7 @@ impl Flood {
         Load { begun, sent }
     }
 
-    /// The lines of one load.
+    /// The rows of one load.
     fn level(&self, times: f64, most: f64, wanted: Option<f64>, load: Done) -> Vec<Row> {
         let Done { calls, late, per_second } = load;
         let useful = per_second / most;
@@ -129,7 +128,7 @@ impl Flood {
         let figure = format!("{per_second:.0} a second, {:.0} % of saturation", 100.0 * useful);
         let mut rows = vec![match wanted {
             Some(least) => self.must(&what, figure, &format!(">= {:.0} %", 100.0 * least), useful >= least),
-            None => self.told(&what, figure),
+            None => self.info(&what, figure),
         }];
         let refused: Vec<_> = calls.iter().filter(|it| is_refusal(&it.end)).map(Called::took).collect();
         let others = calls.iter().filter(|it| !it.is_ok() && !is_refusal(&it.end));
@@ -142,7 +141,7 @@ impl Flood {
         } else {
             let ok = calls.iter().filter(|it| succeeded(it)).count();
             rows.push(
-                self.told(
+                self.info(
                     &format!("OK at {times}x"),
                     format!("{}; sent at most {late} late", percent(ok, calls.len())),
                 ),
@@ -175,12 +174,12 @@ impl Flood {
         Row::must(format!("{}: {what}", self.variant.name), figure, wanted, holds)
     }
 
-    fn told(&self, what: &str, figure: String) -> Row {
-        Row::told(format!("{}: {what}", self.variant.name), figure)
+    fn info(&self, what: &str, figure: String) -> Row {
+        Row::info(format!("{}: {what}", self.variant.name), figure)
     }
 }
 
-/// Load that was sent.
+/// A load that was sent.
 struct Load {
     begun: Instant,
     sent: Sent,
@@ -189,7 +188,7 @@ struct Load {
 struct Done {
     calls: Vec<Called>,
     late: Vec<Duration>,
-    /// What succeeded in time, a second.
+    /// Goodput: successes in time per second.
     per_second: f64,
 }
 
@@ -197,7 +196,7 @@ impl Load {
     async fn finish(mut self, time: Duration) -> Done {
         let late = std::mem::take(&mut self.sent.late);
         let calls = self.sent.finish().await;
-        // What is still under way when the sending ends is not counted: it would flatter a queue.
+        // Calls in flight when sending ends do not count: they would flatter a queue.
         let end = self.begun + time;
         let useful = calls.iter().filter(|it| succeeded(it) && it.ended <= end).count();
         Done { calls, late, per_second: useful as f64 / time.as_secs_f64() }
@@ -212,7 +211,7 @@ fn is_refusal(end: &End) -> bool {
     matches!(end, End::Refused(_)) || matches!(end, End::Failed(code) if code == "OVERLOADED")
 }
 
-/// The moment from which on every second has enough successes.
+/// The moment from which every second has enough successes.
 fn recovery(begun: Instant, calls: &[Called]) -> Option<Duration> {
     let second = |call: &Called| call.begun.duration_since(begun).as_secs();
     let last = calls.iter().map(second).max()?;

@@ -1,4 +1,4 @@
-//! Stands between a client and the gateway, and cuts the connection when told: both sides see a reset.
+//! A proxy in front of the gateway that resets connections on command.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -7,11 +7,11 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-/// How long the gateway may be away, and how often it is tried.
+/// How long the gateway may be down, and how often to reconnect.
 const PATIENCE: Duration = Duration::from_secs(10);
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// A proxy. Dropped, it and its connections end.
+/// The proxy. It and its connections end when it is dropped.
 #[derive(Debug)]
 pub(crate) struct Proxy {
     pub(crate) address: SocketAddr,
@@ -29,9 +29,9 @@ impl Proxy {
         Self { address, cut, _tasks: tasks }
     }
 
-    /// Resets whatever is connected now. False if nothing is.
+    /// Resets all connections. False if there are none.
     pub(crate) fn reset(&self) -> bool {
-        // The listener has a receiver of its own.
+        // The listener is a receiver too.
         let connected = self.cut.receiver_count() > 1;
         self.cut.send_replace(());
         connected
@@ -52,7 +52,7 @@ async fn accept(listener: TcpListener, gateway: SocketAddr, cuts: watch::Receive
     }
 }
 
-/// Waits for a gateway that is just being started again: the client's request is on its way already.
+/// Waits for a gateway that is being restarted: the client's request is already in flight.
 async fn reach(gateway: SocketAddr) -> Option<TcpStream> {
     let begun = Instant::now();
     loop {
@@ -71,7 +71,7 @@ async fn relay(mut client: TcpStream, gateway: SocketAddr, mut cuts: watch::Rece
     };
     let _ = (client.set_nodelay(true), upstream.set_nodelay(true));
     tokio::select! {
-        // However it ends, the other side hears of it when both are closed.
+        // Closing both tells the other side, however this one ended.
         _ = tokio::io::copy_bidirectional(&mut client, &mut upstream) => {}
         _ = cuts.changed() => {
             let _ = (client.set_zero_linger(), upstream.set_zero_linger());

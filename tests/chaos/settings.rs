@@ -1,11 +1,11 @@
-//! What was asked for on the command line.
+//! The command line.
 
 use std::time::Duration;
 
 /// The phases, in the order they run.
 pub(crate) const PHASES: [&str; 6] = ["faults", "ejection", "overload", "deadlines", "leaks", "sigterm"];
 
-/// How to call it.
+/// The usage message.
 pub(crate) const USAGE: &str =
     "usage: chaos [--seed N] [--scale 0.1] [--only faults,ejection,overload,deadlines,leaks,sigterm]";
 
@@ -14,7 +14,7 @@ const DEFAULT_SEED: u64 = 20_260_101;
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Settings {
     pub(crate) seed: u64,
-    /// Counts and durations are multiplied with it.
+    /// Multiplies counts and durations.
     pub(crate) scale: f64,
     pub(crate) only: Vec<String>,
 }
@@ -26,21 +26,21 @@ impl Settings {
         while let Some(name) = arguments.next() {
             let value = arguments.next().ok_or_else(|| format!("{name} needs a value"))?;
             match name.as_str() {
-                "--seed" => settings.seed = value.parse().map_err(|_| format!("'{value}' is no seed"))?,
+                "--seed" => settings.seed = value.parse().map_err(|_| format!("'{value}' is not a seed"))?,
                 "--scale" => settings.scale = scale(&value)?,
                 "--only" => settings.only = phases(&value)?,
-                _ => return Err(format!("there is no {name}")),
+                _ => return Err(format!("unknown option {name}")),
             }
         }
         Ok(settings)
     }
 
-    /// So many of what is counted.
+    /// A scaled count.
     pub(crate) fn count(&self, full: usize) -> usize {
         ((full as f64 * self.scale).round() as usize).max(1)
     }
 
-    /// So long.
+    /// A scaled duration.
     pub(crate) fn time(&self, full: Duration) -> Duration {
         full.mul_f64(self.scale).max(Duration::from_secs(2).min(full))
     }
@@ -48,13 +48,13 @@ impl Settings {
 
 fn scale(value: &str) -> Result<f64, String> {
     let scale: Option<f64> = value.parse().ok();
-    scale.filter(|it| (0.001..=10.0).contains(it)).ok_or_else(|| format!("'{value}' is no scale: 0.001 to 10"))
+    scale.filter(|it| (0.001..=10.0).contains(it)).ok_or_else(|| format!("'{value}' is not a scale: 0.001 to 10"))
 }
 
 fn phases(value: &str) -> Result<Vec<String>, String> {
     let names: Vec<_> = value.split(',').map(str::to_owned).collect();
     match names.iter().find(|name| !PHASES.contains(&name.as_str())) {
-        Some(unknown) => Err(format!("there is no phase '{unknown}'")),
+        Some(unknown) => Err(format!("unknown phase '{unknown}'")),
         None => Ok(names),
     }
 }

@@ -1,4 +1,4 @@
-//! When a process of each call was last seen: one thread that looks at all processes, again and again.
+//! When a process of each call was last seen. One thread polls all processes.
 
 use std::collections::HashMap;
 use std::sync::mpsc::{RecvTimeoutError, SyncSender, sync_channel};
@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 
 use openskill_tests::processes;
 
-/// Between two looks.
+/// Between two polls.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// Looks until it is asked what it saw, or dropped.
+/// Polls until it is asked for its result, or dropped.
 #[derive(Debug)]
 pub(crate) struct Sightings {
     stop: SyncSender<()>,
@@ -33,7 +33,7 @@ impl Sightings {
         Self { stop, thread }
     }
 
-    /// When each call's processes were last seen. Those of a call that never had one are not there.
+    /// When each call's processes were last seen. Calls that never had one are missing.
     pub(crate) fn stop(self) -> HashMap<String, Instant> {
         let Self { stop, thread } = self;
         drop(stop);

@@ -1,5 +1,4 @@
-//! SIGTERM under load. A gateway that ends finishes what it accepted; workers that are replaced one after another cost
-//! no call at all.
+//! SIGTERM under load. A gateway finishes what it accepted before it exits; a rolling restart of workers fails no call.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -10,7 +9,7 @@ use serde_json::json;
 
 use crate::call::{Caller, Job, any_session};
 use crate::gateway_log::{self, Line};
-use crate::journal::{End, Try};
+use crate::journal::{Attempt, End};
 use crate::ledger::Ledger;
 use crate::load::{Mix, OpenLoad};
 use crate::random::Random;
@@ -22,10 +21,10 @@ use crate::table::{Row, milliseconds};
 const RESTARTS: usize = 20;
 const ROUNDS: usize = 8;
 
-/// Calls a second: enough that some always run, little enough that replacing a worker is no overload.
+/// Calls per second: enough that some always run, too few for overload while a worker restarts.
 const LOAD: f64 = 30.0;
 
-/// How long a gateway serves before it is told to end.
+/// How long a gateway serves before it gets SIGTERM.
 const SERVES: Duration = Duration::from_secs(1);
 
 pub(crate) async fn run(settings: Settings) -> Vec<Row> {
@@ -42,38 +41,38 @@ async fn gateways(stage: &Arc<Stage>, settings: &Settings) -> Vec<Row> {
     let (mut disorderly, mut longest) = (0, Duration::ZERO);
     for _ in 0..settings.count(RESTARTS) {
         tokio::time::sleep(SERVES).await;
-        let told = Instant::now();
+        let signalled = Instant::now();
         disorderly += usize::from(!stage.replace_gateway(Signal::TERM).await.success());
-        longest = longest.max(told.elapsed());
+        longest = longest.max(signalled.elapsed());
         stage.wait_until_up(WORKERS).await;
     }
     let calls = load.stop().await.finish().await;
     let lines = gateway_log::read(&stage.gateway_log(), caller.prefix());
-    let ledger = Ledger { tries: caller.journal().tries(), lines, effects: stage.effects(), killed: Vec::new() };
+    let ledger = Ledger { attempts: caller.journal().attempts(), lines, effects: stage.effects(), killed: Vec::new() };
     let found = ledger.disagreements();
     for it in found.iter().take(10) {
         eprintln!("  {:?}: {}", it.kind, it.call_id);
     }
     crate::explain("calls while the gateway is replaced", calls.iter().filter(|it| !it.is_ok()));
     let failed = calls.iter().filter(|it| !it.is_ok()).count();
-    let retried = calls.iter().filter(|it| it.tries > 1).count();
+    let retried = calls.iter().filter(|it| it.attempts > 1).count();
     vec![
-        Row::told(
+        Row::info(
             "gateways replaced",
             format!("{}; the longest took {}", settings.count(RESTARTS), milliseconds(longest)),
         ),
-        Row::none("gateways that did not end with 0", disorderly),
-        Row::told("calls", format!("{}; {retried} were sent again, {failed} did not succeed", calls.len())),
-        Row::none("accepted calls that were lost", lost(&ledger.tries, &ledger.lines)),
+        Row::none("gateways whose exit status was not 0", disorderly),
+        Row::info("calls", format!("{}; {retried} were retried, {failed} did not succeed", calls.len())),
+        Row::none("accepted calls that were lost", lost(&ledger.attempts, &ledger.lines)),
         Row::none("disagreements between client, log and effects", found.len()),
     ]
 }
 
-/// Tries that the gateway took on, as it said or as it logged, and that have no answer.
-fn lost(tries: &[Try], lines: &[Line]) -> usize {
+/// Attempts that the gateway accepted or logged, and that have no answer.
+fn lost(attempts: &[Attempt], lines: &[Line]) -> usize {
     let logged: HashMap<_, _> = lines.iter().map(|line| (line.call_id.as_str(), line)).collect();
-    let taken = |it: &&Try| it.accepted || logged.contains_key(it.call_id.as_str());
-    let unanswered = tries.iter().filter(taken).filter(|it| !it.ends.iter().any(End::is_answer));
+    let taken = |it: &&Attempt| it.accepted || logged.contains_key(it.call_id.as_str());
+    let unanswered = attempts.iter().filter(taken).filter(|it| !it.ends.iter().any(End::is_answer));
     let mut count = 0;
     for it in unanswered {
         let code = logged.get(it.call_id.as_str()).map(|line| line.code.as_str());
@@ -85,7 +84,7 @@ fn lost(tries: &[Try], lines: &[Line]) -> usize {
 
 async fn workers(stage: &Arc<Stage>, settings: &Settings) -> Vec<Row> {
     let caller = Caller::new(crate::prefix("sigterm-workers"), stage.links(8));
-    // No second try: the gateway alone has to see to it.
+    // No retry: the gateway alone must avoid failures.
     let load = OpenLoad::start(&caller, &mix(Duration::ZERO), LOAD, Random::new(settings.seed, "rolling"));
     let mut disorderly = 0;
     let rounds = settings.count(ROUNDS);
@@ -99,8 +98,8 @@ async fn workers(stage: &Arc<Stage>, settings: &Settings) -> Vec<Row> {
     crate::explain("calls while workers are replaced", calls.iter().filter(|it| !it.is_ok()));
     let failed = calls.iter().filter(|it| !it.is_ok()).count();
     vec![
-        Row::told("rolling restarts of all workers", format!("{rounds}, {} calls", calls.len())),
-        Row::none("workers that did not end with 0", disorderly),
+        Row::info("rolling restarts of all workers", format!("{rounds}, {} calls", calls.len())),
+        Row::none("workers whose exit status was not 0", disorderly),
         Row::none("failed calls while workers were replaced", failed),
     ]
 }

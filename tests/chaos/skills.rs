@@ -1,22 +1,22 @@
-//! The skills that are called. The runner writes them, so that nothing else changes them.
+//! The skills that are called. The runner writes them itself, so that no other change affects them.
 
 use openskill_tests::folder::Folder;
 
-/// Python: notes its call's id in a file, once for each start. Must not run twice.
+/// Python: appends its call id to a file on each start. Must not run twice.
 pub(crate) const EFFECT: &str = "effect";
-/// The same, and may run again.
+/// The same, and idempotent.
 pub(crate) const EFFECT_AGAIN: &str = "effect_again";
 /// Python: answers.
 pub(crate) const WORK: &str = "work";
-/// Python: starts a child in a session of its own, and neither ever ends.
+/// Python: starts a child in its own session; neither ever ends.
 pub(crate) const HOLD: &str = "hold";
-/// In the worker: waits `ms`.
+/// In process: waits `ms`.
 pub(crate) const WAIT: &str = "wait";
-/// In the worker: gives its arguments back. They have to hold a whole number.
+/// In process: returns its arguments, which must contain an integer.
 pub(crate) const ECHO: &str = "echo";
-/// In the worker: fails with `code`.
+/// In process: fails with `code`.
 pub(crate) const FAIL: &str = "fail";
-/// There is none.
+/// An unknown skill.
 pub(crate) const UNKNOWN: &str = "no_such_skill";
 
 /// The file of effects, in the allowed root.
@@ -63,7 +63,7 @@ pub(crate) fn write(folder: &Folder) {
     }
 }
 
-/// Whether a second run would do harm.
+/// Whether it must not run twice.
 pub(crate) fn runs_at_most_once(skill: &str) -> bool {
     skill == EFFECT
 }

@@ -1,4 +1,4 @@
-//! A gateway and four workers, each a process of its own that can be killed, stopped and started again.
+//! A gateway and four workers, each a process that can be killed, stopped and restarted.
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -22,12 +22,12 @@ use crate::skills;
 
 pub(crate) const WORKERS: usize = 4;
 
-/// How long the gateway may take to say who its workers are.
+/// How long the gateway may take to list its workers.
 const ASKED: Duration = Duration::from_secs(1);
 
 type Environment = Vec<(String, String)>;
 
-/// How the processes are set up.
+/// The environments of the processes.
 #[derive(Debug, Default)]
 pub(crate) struct Plan {
     gateway: Environment,
@@ -35,7 +35,7 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
-    /// Circuits are for phases of their own: elsewhere they stay closed, whatever fails.
+    /// Without circuit breakers, which would open when faults are injected.
     pub(crate) fn without_circuits() -> Self {
         Self::default().gateway("CIRCUIT_FAILURE_THRESHOLD", 0).gateway("OPENSKILL_CIRCUIT_MINIMUM_CALLS", 0)
     }
@@ -65,7 +65,7 @@ impl Plan {
 
 #[derive(Debug)]
 pub(crate) struct Stage {
-    // The processes come first: they end before the folder goes.
+    // The processes come first: they end before the folder is removed.
     gateway: Mutex<Process>,
     workers: Vec<Mutex<Process>>,
     plan: Plan,
@@ -108,7 +108,7 @@ impl Stage {
         std::fs::read_to_string(file).unwrap_or_default().lines().map(str::to_owned).collect()
     }
 
-    /// What the gateway knows of its workers; nothing while it can't be asked.
+    /// The workers as the gateway lists them; none while it does not answer.
     pub(crate) async fn known_workers(&self) -> Vec<WorkerInfo> {
         let mut admin = self.admin.admin();
         match tokio::time::timeout(ASKED, admin.list_workers(ListWorkersRequest {})).await {
@@ -117,7 +117,7 @@ impl Stage {
         }
     }
 
-    /// The workers that take calls, by their numbers.
+    /// The numbers of the workers that take calls.
     pub(crate) async fn up(&self) -> BTreeSet<usize> {
         let known = self.known_workers().await;
         let up = known.iter().filter(|worker| worker.status() == WorkerStatus::Up);
@@ -134,7 +134,7 @@ impl Stage {
         signal_to(&mut *self.workers[number].lock().await, signal);
     }
 
-    /// Ends a worker, starts it again, and waits until it listens.
+    /// Restarts a worker, and waits until it listens.
     pub(crate) async fn replace_worker(&self, number: usize, signal: Signal) -> ExitStatus {
         let mut slot = self.workers[number].lock().await;
         signal_to(&mut slot, signal);
@@ -143,11 +143,11 @@ impl Stage {
         status
     }
 
-    /// Starts workers again that ended by themselves. Tells how many did.
+    /// Restarts workers that ended by themselves, and counts them.
     pub(crate) async fn revive(&self) -> usize {
         let mut found = 0;
         for (number, slot) in self.workers.iter().enumerate() {
-            // One that is being replaced is looked after already.
+            // A locked worker is being replaced.
             if let Ok(mut slot) = slot.try_lock()
                 && slot.has_ended()
             {
@@ -163,13 +163,13 @@ impl Stage {
         let socket = socket(&self.folder, number);
         let begun = Instant::now();
         while UnixStream::connect(&socket).await.is_err() {
-            // What it wrote says why.
+            // The log tells why.
             assert!(begun.elapsed() < PATIENCE, "worker {number} does not listen:\n{}", slot.log.text());
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     }
 
-    /// Ends the gateway, starts it again on the same port, and waits until it listens.
+    /// Restarts the gateway on the same port, and waits until it listens.
     pub(crate) async fn replace_gateway(&self, signal: Signal) -> ExitStatus {
         let mut slot = self.gateway.lock().await;
         signal_to(&mut slot, signal);
@@ -188,7 +188,7 @@ impl Stage {
         pids
     }
 
-    /// Closes what the stage itself has open at the gateway.
+    /// Closes the stage's own connection.
     pub(crate) fn close(&self) {
         self.admin.close();
     }
@@ -196,7 +196,7 @@ impl Stage {
 
 impl Drop for Stage {
     fn drop(&mut self) {
-        // A stopped process would not hear that it is to end. All are told at once, and then waited for one by one.
+        // A stopped process does not handle SIGTERM. All are signalled at once, and then waited for one by one.
         let processes = self.workers.iter_mut().chain(std::iter::once(&mut self.gateway)).map(Mutex::get_mut);
         for process in processes {
             signal_to(process, Signal::CONT);
@@ -215,7 +215,7 @@ fn number_of(worker: &str) -> Option<usize> {
     worker.strip_prefix('w')?.parse().ok()
 }
 
-/// What worker `number` calls itself.
+/// The id of worker `number`.
 pub(crate) fn worker_id(number: usize) -> String {
     format!("w{number}")
 }

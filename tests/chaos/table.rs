@@ -1,14 +1,14 @@
-//! What was found, as a table: a line for each thing that must hold, or that is worth knowing.
+//! The report, as a table: a row for each invariant, and for what is worth knowing.
 
 use std::time::Duration;
 
-/// One line.
+/// One row.
 #[derive(Debug)]
 pub(crate) struct Row {
     what: String,
     figure: String,
     wanted: String,
-    /// None for what is only told.
+    /// None for information.
     holds: Option<bool>,
 }
 
@@ -17,22 +17,22 @@ impl Row {
         Self { what: what.into(), figure: figure.to_string(), wanted: wanted.into(), holds: Some(holds) }
     }
 
-    /// A count that has to be 0.
+    /// A count that must be 0.
     pub(crate) fn none(what: impl Into<String>, count: usize) -> Self {
         Self::must(what, count, "0", count == 0)
     }
 
-    /// The same, with more about it.
+    /// The same, with details.
     pub(crate) fn none_of(what: impl Into<String>, count: usize, more: &str) -> Self {
         Self::must(what, format!("{count}{}{more}", if more.is_empty() { "" } else { "; " }), "0", count == 0)
     }
 
-    pub(crate) fn told(what: impl Into<String>, figure: impl ToString) -> Self {
+    pub(crate) fn info(what: impl Into<String>, figure: impl ToString) -> Self {
         Self { what: what.into(), figure: figure.to_string(), wanted: String::new(), holds: None }
     }
 }
 
-/// All lines so far.
+/// All rows so far.
 #[derive(Debug, Default)]
 pub(crate) struct Table(Vec<(String, Row)>);
 
@@ -56,12 +56,12 @@ impl Table {
     }
 }
 
-/// A share, as people write it.
+/// A share as a percentage.
 pub(crate) fn percent(part: usize, whole: usize) -> String {
     format!("{:.2} % of {whole}", 100.0 * share(part, whole))
 }
 
-/// The share of `part`. All of nothing is everything.
+/// The share of `part`; 1 if there is nothing.
 pub(crate) fn share(part: usize, whole: usize) -> f64 {
     if whole == 0 { 1.0 } else { part as f64 / whole as f64 }
 }
@@ -77,7 +77,7 @@ mod tests {
     #[test]
     fn one_line_that_does_not_hold_is_seen() {
         let mut table = Table::default();
-        table.add("leaks", vec![Row::told("calls", 10), Row::none("lost", 0)]);
+        table.add("leaks", vec![Row::info("calls", 10), Row::none("lost", 0)]);
         assert!(table.holds());
         table.add("faults", vec![Row::none("lost", 1)]);
         assert!(!table.holds() && table.text().contains("| faults | lost | 1 | 0 | NO |"), "{}", table.text());

@@ -1,4 +1,4 @@
-//! Arguments on their way through the whole system: what reaches a skill, and what the caller hears.
+//! Arguments through the whole system: what reaches the skill, and what the caller is told.
 
 use openskill_proto::v1::invoke_request::Arguments;
 use openskill_proto::v1::{ArgumentPolicy, InvokeRequest, SkillResult, skill_result};
@@ -104,7 +104,7 @@ async fn the_stricter_of_call_policy_and_skill_policy_applies() {
     assert!(system.invoke(strict(with_text("typed", r#"{"task": "x"}"#))).await.success);
     let mut lenient = with_text("typed_strict", r#"{"n": "5"}"#);
     lenient.set_argument_policy(ArgumentPolicy::Repair);
-    assert_eq!(code(&system.invoke(lenient).await), "INVALID_ARGUMENT", "the skill's own policy");
+    assert_eq!(code(&system.invoke(lenient).await), "INVALID_ARGUMENT", "the skill's policy applies");
     let body = r#"{"input": {"task": "x", "why": 1}, "argument_policy": "strict"}"#;
     assert_eq!(system.post("/skills/typed:invoke", &[], body).await.code(), "INVALID_ARGUMENT");
 }
@@ -179,7 +179,7 @@ async fn the_forty_declared_tools_are_listed_as_unavailable_with_a_reason() {
             assert_eq!(answer.json()["meta"]["repairs"], json!([]), "an example is valid: {tool}");
         }
     }
-    // The typical error of models, and the real names that a cruder corrector broke.
+    // A typical error of models, and real names that a simpler corrector breaks.
     let repairs = async |skill: &str, input: Value| system.call(skill, input).await.json()["meta"]["repairs"].clone();
     let alias = json!([{"path": "/task", "kind": "alias", "before": "query", "after": "task"}]);
     assert_eq!(repairs("browser_use_execute_task", json!({"query": "x"})).await, alias);
@@ -223,14 +223,18 @@ async fn a_toolset_folder_is_reloaded_at_run_time() {
     })
     .await;
     assert_eq!(system.get("/skills/two").await.json()["toolset"], "pair");
-    assert_eq!(system.get("/skills/script").await.status, 404, "scripts without a manifest are no part of a toolset");
+    assert_eq!(
+        system.get("/skills/script").await.status,
+        404,
+        "a script without a manifest does not belong to a toolset"
+    );
     folder.write("skills/set/toolset.yaml", "toolset: pair\nunavailable: being rebuilt\n");
     until("the toolset is unavailable", PATIENCE, || async {
         (system.get("/skills/two").await.json()["status_reason"] == "being rebuilt").then_some(())
     })
     .await;
     std::fs::remove_file(folder.path().join("skills/set/toolset.yaml")).unwrap();
-    until("the folder is no toolset any more", PATIENCE, || async {
+    until("the toolset is removed", PATIENCE, || async {
         (code(&system.invoke(request("two", json!({}))).await) == "NOT_FOUND").then_some(())
     })
     .await;

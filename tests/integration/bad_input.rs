@@ -1,4 +1,4 @@
-//! What clients get wrong: a typed error each, never an empty 500, never a panic.
+//! Invalid input of every kind gets a typed error, never an empty 500 and never a panic.
 
 use http::Method;
 use openskill_proto::limits::MAX_REQUEST_BYTES;
@@ -102,7 +102,7 @@ async fn grpc_errors_only_the_client_program_can_fix_are_statuses() {
     for (path, body, expected) in [
         ("/openskill.v1.SkillService/Explode", &[0_u8, 0, 0, 0, 0][..], "12"),
         ("/no.such.Service/Method", &[0, 0, 0, 0, 0], "12"),
-        // Nonsense where a message should be: tonic's own word for it is INTERNAL.
+        // A malformed message: tonic itself answers INTERNAL.
         ("/openskill.v1.SkillService/Invoke", &[0, 0, 0, 0, 2, 0xff, 0xff], "13"),
     ] {
         let request = http::Request::post(format!("http://{}{path}", system.address))

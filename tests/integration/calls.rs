@@ -1,4 +1,4 @@
-//! Calls over gRPC and REST, and what comes back.
+//! Calls over gRPC and REST, and their answers.
 
 use openskill_proto::v1::invoke_request::Arguments;
 use openskill_proto::v1::{
@@ -12,7 +12,7 @@ use tonic_health::pb::health_client::HealthClient;
 #[tokio::test]
 async fn rest_serves_the_call_of_the_original_design() {
     let system = Setup::shipped().start().await;
-    // As curl sends it: no content type of its own choice.
+    // As curl sends it, with curl's default content type.
     let headers = [("x-trace-id", "demo-123"), ("content-type", "application/x-www-form-urlencoded")];
     let answer = system.post("/skills/echo:invoke", &headers, r#"{"input":{"text":"hello"}}"#).await;
     assert_eq!(answer.status, 200);
@@ -47,7 +47,7 @@ async fn json_text_round_trips_byte_for_byte() {
 async fn a_struct_gets_a_value_whose_whole_numbers_are_integers() {
     use openskill_proto::v1::SkillResult;
     let system = Setup::up().start().await;
-    // {"limit": 5} as a Struct, which knows doubles only.
+    // {"limit": 5} as a Struct, which has only doubles.
     let five = prost_struct("limit", 5.0);
     let request =
         InvokeRequest { skill_id: "reveals".to_owned(), arguments: Some(Arguments::Input(five)), ..Default::default() };
@@ -154,10 +154,10 @@ async fn the_callers_deadline_applies_in_every_form() {
         assert_eq!((answer.status, answer.code().as_str()), (504, "TIMEOUT"), "{headers:?}");
         assert!(begun.elapsed() < std::time::Duration::from_secs(10), "{headers:?}");
     }
-    // A malformed one counts as none was given: the call may take its time.
+    // A malformed deadline is ignored, so the default applies.
     let answer = system.post("/skills/naps:invoke", &[("x-timeout-ms", "soon")], r#"{"input":{"seconds":0.4}}"#).await;
     assert_eq!(answer.status, 200);
-    // So does one of nothing, which gRPC has not.
+    // So is one of zero, which gRPC does not have.
     let answer = system.post("/skills/in_wait:invoke", &[("grpc-timeout", "0m")], r#"{"input":{"ms":200}}"#).await;
     assert_eq!(answer.status, 200);
     let answer = system.call("short_deadline", json!({})).await;

@@ -1,4 +1,4 @@
-//! A skill that keeps failing is left alone for a while: for a session, or for all callers.
+//! Circuit breakers open for a skill that keeps failing, for a session or for all callers.
 
 use std::time::Duration;
 
@@ -58,7 +58,7 @@ async fn an_open_circuit_hides_the_tool_from_its_session_and_tells_when_to_retry
     assert!(tools(&system, "two").await.skill_ids.contains_key("moody"));
     let rest = system.get("/tools?session_id=one").await.json();
     assert!(rest["skill_ids"].get("moody").is_none(), "{rest}");
-    // Asking changes nothing.
+    // Listing tools does not change the state.
     assert_eq!(list(&system).await[0].state(), CircuitState::Open);
 }
 
@@ -70,7 +70,7 @@ async fn failures_that_are_not_the_skills_fault_never_open_a_circuit() {
         assert_eq!(code(&result), "NOT_FOUND");
         let result = call(&system, "one", "typed", json!({"nonsense": 1})).await;
         assert_eq!(code(&result), "INVALID_ARGUMENT");
-        // The caller gave it less time than it is granted.
+        // The caller's deadline is shorter than the skill's timeout.
         let hasty =
             InvokeRequest { session_id: "one".to_owned(), timeout_ms: 50, ..request("in_wait", json!({"ms": 5000})) };
         assert_eq!(code(&system.invoke(hasty).await), "TIMEOUT");
@@ -94,14 +94,14 @@ async fn after_the_recovery_timeout_one_half_open_probe_decides() {
     assert_eq!(code(&touchy(true).await), "EXECUTION_ERROR");
     assert_eq!(code(&touchy(true).await), "CIRCUIT_OPEN");
     let probe = async || {
-        until("the probe is let through", PATIENCE, async || {
+        until("a half-open probe runs", PATIENCE, async || {
             let result = touchy(true).await;
             (code(&result) != "CIRCUIT_OPEN").then_some(result)
         })
         .await
     };
     assert_eq!(code(&probe().await), "EXECUTION_ERROR");
-    assert_eq!(code(&touchy(true).await), "CIRCUIT_OPEN", "a probe that fails opens it again");
+    assert_eq!(code(&touchy(true).await), "CIRCUIT_OPEN", "a failed probe opens the circuit again");
 }
 
 #[tokio::test]
@@ -111,13 +111,13 @@ async fn a_successful_probe_closes_the_circuit_and_only_one_probe_runs() {
     assert_eq!(code(&moody(json!({"fail": true})).await), "EXECUTION_ERROR");
     let closed_in = list(&system).await[0].retry_after_ms;
     assert!((1..=1000).contains(&closed_in), "{closed_in}");
-    until("the circuit may be tried", PATIENCE, async || (list(&system).await[0].retry_after_ms == 0).then_some(()))
+    until("the circuit is half-open", PATIENCE, async || (list(&system).await[0].retry_after_ms == 0).then_some(()))
         .await;
     let together = futures_util::future::join_all((0..8).map(|_| moody(json!({"seconds": 0.5})))).await;
     let through = together.iter().filter(|result| result.success).count();
     let refused = together.iter().filter(|result| code(result) == "CIRCUIT_OPEN").count();
     assert_eq!((through, refused), (1, 7), "{together:?}");
-    assert!(moody(json!({})).await.success, "it is closed");
+    assert!(moody(json!({})).await.success, "the circuit is closed");
 }
 
 #[tokio::test]

@@ -1,4 +1,4 @@
-//! The command line: what it prints, and what its exit codes mean.
+//! The command line: output and exit codes.
 
 use openskill_tests::alone::beside_others;
 use openskill_tests::system::{Setup, System};
@@ -57,7 +57,7 @@ async fn exit_codes_tell_kinds_of_failure_apart() {
     assert_eq!(at(&system, &["invoke", "nope"]).await.code, 1);
     assert_eq!(at(&system, &["invoke", "echo", "novalue"]).await.code, 2);
     assert_eq!(at(&system, &["no-such-command"]).await.code, 2);
-    // A variable that is not set must not drain the whole gateway.
+    // An unset shell variable must not drain the whole gateway.
     assert_eq!(at(&system, &["drain", ""]).await.code, 2);
     assert_eq!(at(&system, &["drain", "no-such-worker"]).await.code, 3);
     assert_eq!(run(&["skills", "--url", "http://127.0.0.1:1"], &[]).await.code, 3);
@@ -139,20 +139,20 @@ async fn make_up_builds_starts_and_suggests_what_to_try() {
         .unwrap();
     let make_pid = make.id().unwrap() as i32;
     let mut lines = BufReader::new(make.stdout.take().unwrap()).lines();
-    let mut said = Vec::new();
+    let mut output = Vec::new();
     let listen = async {
         while let Some(line) = lines.next_line().await.unwrap() {
-            said.push(line);
-            if said.last().unwrap().contains("Stop: Ctrl-C") {
+            output.push(line);
+            if output.last().unwrap().contains("Stop: Ctrl-C") {
                 break;
             }
         }
     };
-    tokio::time::timeout(std::time::Duration::from_secs(300), listen).await.expect("it gets ready");
-    let said = said.join("\n");
-    assert!(said.contains("openskill is ready in") && said.contains("1 workers, 4 skills"), "{said}");
-    assert!(said.contains("/skills/echo:invoke") && said.contains("grpcurl -plaintext"), "{said}");
-    let [up] = openskill_tests::processes::children(make_pid, " up ")[..] else { panic!("make runs one openskill") };
+    tokio::time::timeout(std::time::Duration::from_secs(300), listen).await.expect("it becomes ready");
+    let output = output.join("\n");
+    assert!(output.contains("openskill is ready in") && output.contains("1 workers, 4 skills"), "{output}");
+    assert!(output.contains("/skills/echo:invoke") && output.contains("grpcurl -plaintext"), "{output}");
+    let [up] = openskill_tests::processes::children(make_pid, " up ")[..] else { panic!("make starts one openskill") };
     openskill_tests::processes::send(up, rustix::process::Signal::TERM);
     let status = tokio::time::timeout(openskill_tests::system::PATIENCE, make.wait()).await.expect("it ends").unwrap();
     assert!(status.success(), "{status}");

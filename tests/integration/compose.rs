@@ -1,6 +1,6 @@
-//! docker-compose, for real: brought up, called, scaled up and down without a failed call.
+//! Docker Compose: workers scale up and down under load without a failed call.
 //!
-//! No image is pulled: the base image is made here once, and kept. Without an engine the test says so and is skipped.
+//! No image is pulled: the base image is made once, and kept. Without an engine the test is skipped.
 
 use std::process::{Output, Stdio};
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use tokio::process::Command;
 
 const NOT_AVAILABLE: i32 = 3;
 
-/// A project of its own, taken down at the end.
+/// A project that is taken down when it is dropped.
 struct Project {
     name: String,
     port: Port,
@@ -41,8 +41,8 @@ impl Project {
             .output()
             .await
             .unwrap();
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert!(output.status.success() || output.status.code() == Some(NOT_AVAILABLE), "{arguments:?}: {said}");
+        let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success() || output.status.code() == Some(NOT_AVAILABLE), "{arguments:?}: {stderr}");
         output
     }
 
@@ -77,7 +77,7 @@ impl Drop for Project {
     }
 }
 
-/// Whether an engine is here; makes the base image if it is not.
+/// Makes the base image if it is missing. An error if no engine answers.
 async fn engine() -> Result<(), String> {
     let docker = Command::new("docker").arg("version").output().await.map_err(|error| error.to_string())?;
     if !docker.status.success() {

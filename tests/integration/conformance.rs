@@ -1,4 +1,4 @@
-//! What every runner must do, whatever it runs. A new runner gets a row in [`runners`] and passes the same checks.
+//! The conformance suite of runners. A new runner gets a row in [`runners`] and passes the same checks.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -19,19 +19,19 @@ use serde_json::{Value, json};
 /// What a skill is asked to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Ask {
-    /// Gives back what it was given, the trace it is part of, and the names of the variables it sees.
+    /// Returns its input, its trace, and the names of its environment variables.
     Echo,
-    /// Gives the bare value 7.
+    /// Returns the bare value 7.
     Bare,
     /// Fails with INVALID_ARGUMENT or NOT_FOUND, on purpose.
     Refuse,
-    /// Gives what is no result.
+    /// Returns an invalid result.
     Bad,
-    /// Reports progress and a part of its answer, then answers.
+    /// Reports progress and a partial result, then answers.
     Events,
-    /// Runs for ten seconds, and can be ended.
+    /// Runs for ten seconds, and can be cancelled.
     Slow,
-    /// Gives more than ten megabytes.
+    /// Returns more than ten megabytes.
     Huge,
     /// Leaves a process running.
     Tree,
@@ -41,10 +41,10 @@ use Ask::{Bad, Bare, Echo, Events, Huge, Refuse, Slow, Tree};
 
 const ALL: [Ask; 8] = [Echo, Bare, Refuse, Bad, Events, Slow, Huge, Tree];
 
-/// A runner, and how its skills are asked.
+/// A runner, and how its skills are called.
 struct Runner {
     key: &'static str,
-    /// For people, where a key has more than one way.
+    /// A name for messages, where a runner key has several modes.
     way: &'static str,
     asks: HashMap<Ask, (String, Value)>,
 }
@@ -56,14 +56,14 @@ impl Runner {
         Self { key, way, asks: asks.into() }
     }
 
-    /// What the runner can't do by its nature.
+    /// What the runner cannot do by design.
     fn without(mut self, asks: &[Ask]) -> Self {
         self.asks.retain(|ask, _| !asks.contains(ask));
         self
     }
 }
 
-/// Those that need nothing but files.
+/// The runners that need nothing but files.
 fn runners() -> Vec<Runner> {
     let in_process = [
         (Echo, ("in_echo".to_owned(), json!({"what": "echo"}))),
@@ -79,7 +79,7 @@ fn runners() -> Vec<Runner> {
     ]
 }
 
-/// A gateway, a worker whose environment holds a secret, and what skills of the runners need beside.
+/// A gateway, a worker with a secret in its environment, and what the runners need besides.
 struct Stage {
     system: System,
     runners: Vec<Runner>,
@@ -93,7 +93,7 @@ impl Stage {
         Self::with(|setup| setup).await
     }
 
-    /// With one call at a time.
+    /// With a concurrency of one.
     async fn with_one_place() -> Self {
         Self::with(|setup| setup.with("OPENSKILL_WORKER_CONCURRENCY", 1)).await
     }
@@ -104,12 +104,12 @@ impl Stage {
         let (url, host) = (server.url("/"), server.address);
         let http = format!("id: conforms_http\ntype: http\nentry: {url}\nhttp: {{allow: ['{host}']}}\n");
         folder.write("conforms_http.yaml", http);
-        // There is no process of ours that it could leave.
+        // It has no process of ours to leave behind.
         runners.push(Runner::one("http", "", "conforms_http").without(&[Tree]));
         let image = Image::or_skip();
         if let Some(image) = &image {
             folder.write("conforms_docker.yaml", image.skill("conforms_docker", IN_CONTAINER, ""));
-            // Whatever it leaves ends with its container.
+            // Its processes end with their container.
             runners.push(Runner::one("docker", "", "conforms_docker").without(&[Tree]));
         }
         let (url, host) = (server.url("/mcp"), server.address);
@@ -122,13 +122,13 @@ impl Stage {
             .flag("--workers", 1)
             .with("SECRET_OF_THE_HOST", "hunter2");
         let system = setup(start).start().await;
-        // The tools of servers come a moment later than the rest.
+        // The tools of MCP servers appear a moment later.
         system.has_skill("own__conforms").await;
         system.has_skill("web__conforms").await;
         Self { system, runners, _folder: folder, _server: server, _image: image }
     }
 
-    /// The runners whose skills can be asked this, each with the request.
+    /// The runners that support this, each with its request.
     fn asked(&self, ask: Ask) -> impl Iterator<Item = (String, InvokeRequest)> {
         self.runners.iter().filter_map(move |runner| {
             let (skill, input) = runner.asks.get(&ask)?;
@@ -140,11 +140,11 @@ impl Stage {
     async fn is_well(&self, runner: &str) {
         let (_, echo) = self.asked(Echo).find(|(name, _)| name == runner).unwrap();
         let result = self.system.invoke(echo).await;
-        assert_eq!(code(&result), "", "{runner} is not well: {result:?}");
+        assert_eq!(code(&result), "", "{runner} fails: {result:?}");
     }
 }
 
-/// The tools of a server. Its processes are its own affair, and live longer than a call.
+/// The tools of an MCP server, whose processes outlive a call.
 fn of_server(id: &str) -> HashMap<Ask, (String, Value)> {
     let asks = [
         (Echo, "conforms", json!({"what": "echo"})),
@@ -158,7 +158,7 @@ fn of_server(id: &str) -> HashMap<Ask, (String, Value)> {
     asks.map(|(ask, tool, input)| (ask, (format!("{id}__{tool}"), input))).into()
 }
 
-/// What an MCP server answers over streamable HTTP.
+/// The answers of an MCP server over streamable HTTP.
 fn serve_tools(seen: &Seen) -> Reply {
     if seen.method != http::Method::POST {
         return Reply::new(405, "text/plain", "");
@@ -185,12 +185,12 @@ fn serve_tool(message: &Value, answer: impl Fn(Value) -> Value) -> Reply {
     let meta = &message["params"]["_meta"];
     let result = match message["params"]["name"].as_str().unwrap() {
         "conforms" => {
-            let told = json!({
+            let echoed = json!({
                 "echo": message["params"]["arguments"],
                 "trace": meta["openskill/trace_id"],
                 "parent": meta["traceparent"],
             });
-            json!({"content": [], "structuredContent": told})
+            json!({"content": [], "structuredContent": echoed})
         }
         "plain" => text("7".to_owned()),
         "refuses" => {
@@ -212,7 +212,7 @@ fn serve_tool(message: &Value, answer: impl Fn(Value) -> Value) -> Reply {
     Reply::json(200, &answer(result))
 }
 
-/// What a server is asked by `http` skills.
+/// The manifests of the `http` skills.
 fn serve(seen: &Seen) -> Reply {
     if seen.path() == "/mcp" {
         return serve_tools(seen);
@@ -232,7 +232,7 @@ fn serve(seen: &Seen) -> Reply {
     }
 }
 
-/// What a container does. Its shell has no programs but `cat`, `sleep` and `env`.
+/// The script of a container. Its shell has only `cat`, `sleep` and `env`.
 const IN_CONTAINER: &str = r#"
 read -r line
 case "$line" in
@@ -347,7 +347,7 @@ async fn a_call_past_its_deadline_ends_in_time_and_the_next_call_succeeds() {
         let result: SkillResult = system.invoke(InvokeRequest { timeout_ms: 800, ..call }).await;
         assert!(["TIMEOUT", "MCP_TIMEOUT"].contains(&code(&result)), "{runner}: {result:?}");
         assert!(begun.elapsed() < Duration::from_millis(1800), "{runner}: {:?}", begun.elapsed());
-        // The one place is free again: what ran is gone.
+        // The only slot is free again.
         stage.is_well(&runner).await;
     }
 }
@@ -359,7 +359,7 @@ async fn a_client_that_disconnects_frees_its_slot() {
     for (runner, call) in stage.asked(Slow) {
         let mut events = system.skills().await.invoke_stream(call).await.unwrap().into_inner();
         assert!(matches!(events.message().await.unwrap().unwrap().event, Some(Event::Accepted(_))), "{runner}");
-        until("the place is taken", PATIENCE, || async { (system.workers().await[0].in_flight == 1).then_some(()) })
+        until("the slot is in use", PATIENCE, || async { (system.workers().await[0].in_flight == 1).then_some(()) })
             .await;
         drop(events);
         let begun = Instant::now();
@@ -381,6 +381,7 @@ async fn endless_output_is_cut_off() {
 
 #[tokio::test]
 async fn a_leftover_process_is_killed_and_reported() {
+    let _alone = alone();
     let stage = Stage::start().await;
     let system = &stage.system;
     for (number, (runner, call)) in stage.asked(Tree).enumerate() {
@@ -397,7 +398,7 @@ async fn queued_calls_end_at_their_deadline() {
     let Stage { system, .. } = Stage::with_one_place().await;
     let mut client = system.skills().await;
     let first = tokio::spawn(async move { client.invoke(request("in_wait", json!({"ms": 3000}))).await });
-    until("the place is taken", PATIENCE, || async { (system.workers().await[0].in_flight == 1).then_some(()) }).await;
+    until("the slot is in use", PATIENCE, || async { (system.workers().await[0].in_flight == 1).then_some(()) }).await;
     let result = system.invoke(InvokeRequest { timeout_ms: 300, ..request("in_echo", json!({})) }).await;
     assert_eq!(code(&result), "TIMEOUT");
     assert!(result.error.unwrap().message.contains("waited"));

@@ -1,4 +1,4 @@
-//! Skills in containers: closed as they should be, bounded, and gone whatever happens. Skipped without an engine.
+//! Skills in containers: isolated, bounded, and removed whatever happens. Skipped without an engine.
 
 use std::time::{Duration, Instant};
 
@@ -15,13 +15,13 @@ use openskill_tests::wait::{until, until_true};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-/// How long an end by force may take, on a machine that does much else.
+/// How long a forced end may take on a loaded machine.
 const SOON: Duration = Duration::from_secs(5);
 
-/// The requirement for a worker that was killed.
+/// The limit after a worker was killed.
 const AFTER_A_KILL: Duration = Duration::from_secs(2);
 
-/// A skill's name that no other test run has.
+/// A skill id that is unique to this test run.
 fn own(name: &str) -> String {
     format!("{name}_{}", std::process::id())
 }
@@ -84,10 +84,10 @@ async fn a_container_is_read_only_offline_and_unprivileged() {
         "NoNewPrivs:": "1", "Seccomp:": "2", "cards": "lo:",
     });
     let result = call(&system, &looks, json!({}), 0).await;
-    // Seccomp is the engine's own default, which an engine may be told to leave out.
+    // Seccomp is on by default, but an engine may be configured without it.
     let mut found = data(&result);
     if found["Seccomp:"] == "0" {
-        eprintln!("this engine has no seccomp filter of its own");
+        eprintln!("this engine runs without a seccomp filter");
         found["Seccomp:"] = json!("2");
     }
     assert_eq!(found, expected);
@@ -99,7 +99,7 @@ async fn the_allowed_root_is_visible_only_if_the_manifest_mounts_it() {
     let folder = Folder::new();
     folder.write("root/hello.txt", "\"hello\"");
     let root = folder.path().join("root");
-    // The container's user is nobody on the host.
+    // The container's user has no rights on the host.
     std::fs::set_permissions(&root, std::os::unix::fs::PermissionsExt::from_mode(0o777)).unwrap();
     let script = "command: [/bin/sh, -c, \"[ -e /data/hello.txt ] || { echo 0; exit; }; \
                   if (echo 1 > /data/new) 2>/dev/null; then echo 2; else echo 1; fi\"]";
@@ -123,7 +123,7 @@ async fn a_container_sees_its_call_but_no_secret() {
     let waits = own("reveals_warm");
     let (system, _folder) = serve(&[manifest(&reveals, &cold), manifest(&waits, &warm)]).await;
     assert!(call(&system, &waits, json!({}), 0).await.success);
-    until_true("one waits in a worker", PATIENCE, || !of_skill(&waits).is_empty()).await;
+    until_true("a warm container waits", PATIENCE, || !of_skill(&waits).is_empty()).await;
     for skill in [&reveals, &waits] {
         let trace = "4bf92f3577b34da6a3ce929d0e0e4736";
         let headers = [
@@ -170,7 +170,7 @@ async fn a_container_over_its_limits_is_killed_and_reported() {
         assert!(result.error.as_ref().unwrap().message.contains(words), "{result:?}");
         gone(skill, SOON).await;
     }
-    // The shell gives up when it can't fork, or runs into the deadline: either way its children are gone.
+    // The shell fails when it cannot fork, or runs into the deadline: either way its children are gone.
     assert!(!call(&system, &forks, json!({}), 3000).await.success);
     gone(&forks, SOON).await;
 }
@@ -187,12 +187,12 @@ async fn a_deadline_and_a_cancellation_both_remove_the_container() {
     until_true("it runs", PATIENCE, || !of_skill(&slow).is_empty()).await;
     drop(events);
     gone(&slow, SOON).await;
-    // Over before the container was made: nothing of it comes later.
+    // Cancelled before the container was created: none is created later.
     for _ in 0..5 {
         assert_eq!(code(&call(&system, &slow, json!({}), 20).await), "TIMEOUT");
     }
     gone(&slow, SOON).await;
-    until("every place is free", PATIENCE, || async {
+    until("every slot is free", PATIENCE, || async {
         system.workers().await.iter().all(|it| it.in_flight == 0).then_some(())
     })
     .await;
@@ -221,7 +221,7 @@ async fn fifty_calls_leave_nothing_behind() {
     });
     futures_util::future::join_all(calls).await;
     gone(&echo, SOON).await;
-    // Those that were started ahead go when they have waited long enough.
+    // Warm containers end after their idle time.
     gone(&warm, PATIENCE).await;
 }
 
@@ -229,7 +229,7 @@ async fn fifty_calls_leave_nothing_behind() {
 async fn a_warm_container_shares_nothing_with_the_previous_call() {
     let Some(image) = Image::or_skip() else { return };
     let leaves = own("leaves");
-    // It leaves a file and a process, and says how many it found. The process holds the output open.
+    // It leaves a file and a process behind, and returns how many it found. The process holds the output open.
     let script = "files=0; for it in /tmp/*; do [ -e \"$it\" ] && files=$((files + 1)); done; \
                   others=0; for it in /proc/[0-9]*; do read -r line < $it/stat && case $line in *'(sleep)'*) others=$((others + 1)); esac; done; \
                   echo x > /tmp/mine; sleep 1000 & echo \"[$files, $others]\"";
@@ -237,7 +237,7 @@ async fn a_warm_container_shares_nothing_with_the_previous_call() {
     let (system, _folder) = serve(&[image.with_settings(&leaves, &settings, "")]).await;
     for round in 0..4 {
         let found = data(&call(&system, &leaves, json!({}), 20_000).await);
-        // The first has a container of its own, the others one that something held open.
+        // The first call gets a fresh container, the others one that was warm.
         assert!(found == json!([0, 0]) || (round > 0 && found == json!([0, 1])), "{round}: {found}");
         until_true("another waits", PATIENCE, || of_skill(&leaves).iter().any(|it| runs(it))).await;
     }
@@ -280,7 +280,7 @@ async fn containers_of_a_killed_worker_are_removed_without_a_new_worker() {
     let killed = Instant::now();
     gone(&slow, AFTER_A_KILL).await;
     eprintln!("four containers were gone {:?} after their worker was killed", killed.elapsed());
-    until_true("the sentinel goes too", PATIENCE, || !processes::is_alive(sentinels[0])).await;
+    until_true("the sentinel ends too", PATIENCE, || !processes::is_alive(sentinels[0])).await;
     drop(running);
 }
 
@@ -302,8 +302,8 @@ async fn the_sentinel_of_a_killed_worker_survives_signals_and_finishes_its_work(
     }
     processes::send(busy, Signal::KILL);
     gone(&slow, AFTER_A_KILL).await;
-    until_true("the sentinel goes by itself", PATIENCE, || !processes::is_alive(sentinel)).await;
-    // A stray would have been killed and told of.
+    until_true("the sentinel ends by itself", PATIENCE, || !processes::is_alive(sentinel)).await;
+    // An orphan would have been killed and logged.
     assert!(!system.process.log.text().contains("escaped their worker"), "{}", system.process.log.text());
     assert!(!running.await.unwrap().unwrap().into_inner().success);
 }
@@ -390,7 +390,7 @@ async fn an_image_that_is_a_flag_or_not_pinned_is_rejected_on_load() {
         folder.write(&format!("{name}.yaml"), format!("id: {name}\ntype: docker\nentry: '{entry}'\n"));
     }
     folder.write("fine.yaml", "id: fine\ntype: inproc\nentry: echo\n");
-    // Nothing is asked of an engine, also where there is none.
+    // No engine is asked.
     let system =
         Setup::with_skills(&[folder.path()]).with("OPENSKILL_DOCKER_HOST", "unix:///nonexistent").start().await;
     let log = &system.process.log;

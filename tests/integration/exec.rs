@@ -1,4 +1,4 @@
-//! `cli:exec`: arguments reach the command line as what they are, and nothing else.
+//! `cli:exec`: each argument reaches the command line as one value.
 
 use openskill_tests::folder::Folder;
 use openskill_tests::system::{Setup, System, code, data, request};

@@ -1,20 +1,22 @@
-//! Skills that misbehave: a clear error in time, nothing left running, and the next call is fine.
+//! Misbehaving skills: a clear error in time, no process left, and the next call succeeds.
 
 use std::time::{Duration, Instant};
 
 use openskill_proto::v1::InvokeRequest;
+use openskill_tests::alone::alone;
 use openskill_tests::processes;
 use openskill_tests::system::{Setup, System, code, data, request};
 use serde_json::json;
 
-/// What a skill that hangs may take in these tests, and how much longer its end may take. The others have more, for a
-/// loaded machine.
+/// The deadline of skills that hang, and how much later their end may come. Other skills get a longer one, for a loaded
+/// machine.
 const DEADLINE_MS: u32 = 3000;
 const PATIENT_MS: u32 = 15_000;
 const SLACK: Duration = Duration::from_secs(1);
 
-/// Calls a misbehaving skill and checks all that must hold whatever it does.
+/// Calls a misbehaving skill and checks what must hold whatever it does.
 async fn survives(skill: &str, expected: &str, word: &str) {
+    let _alone = alone();
     let system = Setup::up().start().await;
     let call_id = format!("hostile-{skill}-{}", std::process::id());
     let timeout_ms = if expected == "TIMEOUT" { DEADLINE_MS } else { PATIENT_MS };
@@ -100,7 +102,7 @@ async fn a_skill_that_stops_its_supervisor() {
     survives("stops_parent", "TIMEOUT", "deadline").await;
 }
 
-/// One that attacks its own worker, which `up` has to notice.
+/// A skill that attacks its own worker, which `up` must restart.
 async fn is_survived_by_up(skill: &str) {
     let system = Setup::up().start().await;
     let call_id = format!("hostile-{skill}-{}", std::process::id());
@@ -177,6 +179,7 @@ async fn a_skill_sees_only_its_own_environment_and_descriptors() {
 
 #[tokio::test]
 async fn a_client_that_disconnects_cancels_the_skill() {
+    let _alone = alone();
     let system = Setup::up().start().await;
     let call_id = format!("cancelled-{}", std::process::id());
     let call = InvokeRequest { call_id: call_id.clone(), ..request("daemon_then_hangs", json!({})) };
@@ -194,7 +197,7 @@ async fn a_client_that_disconnects_cancels_the_skill() {
 
 #[tokio::test]
 async fn hostile_skills_leak_no_descriptor_and_no_process() {
-    // What is kept warm between calls goes as soon as it may.
+    // Warm processes end as soon as they may.
     let system = Setup::up().flag("--workers", 1).with("OPENSKILL_IDLE_MS", 100).start().await;
     let [worker] = system.worker_pids()[..] else { panic!("one worker") };
     next_call_is_fine(&system).await;
@@ -204,7 +207,7 @@ async fn hostile_skills_leak_no_descriptor_and_no_process() {
             system.invoke(InvokeRequest { timeout_ms: PATIENT_MS, ..request(skill, json!({})) }).await;
         }
     }
-    openskill_tests::wait::until_true("descriptors are back", openskill_tests::system::PATIENCE, || {
+    openskill_tests::wait::until_true("the descriptors are closed", openskill_tests::system::PATIENCE, || {
         processes::descriptors(worker) <= before
     })
     .await;

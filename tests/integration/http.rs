@@ -1,10 +1,11 @@
-//! Skills that are requests to somebody else's server: what is sent, where it may go, and what an answer becomes.
+//! `http` skills: the request, the addresses it may reach, and the result of its answer.
 
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use futures_util::StreamExt as _;
 use openskill_proto::v1::{Blame, InvokeRequest, SkillResult, invoke_event::Event, skill_error::More};
+use openskill_tests::alone::alone;
 use openskill_tests::backend::{Backend, Reply, Seen};
 use openskill_tests::folder::Folder;
 use openskill_tests::port::Port;
@@ -14,13 +15,13 @@ use serde_json::{Value, json};
 
 mod redirects;
 
-/// A secret of the worker, and how it is handed over.
+/// A secret of the worker, and the settings that send it.
 const SECRET: &str = "s3cr3t/tok3n+value";
 
-/// The rest of a manifest that may reach the backend.
+/// The settings that allow the backend's address.
 const ALLOW: &str = "allow: ['127.0.0.1:PORT']";
 
-/// A system with its skills.
+/// A running system, and the folder of its skills.
 struct Stage {
     system: System,
     _skills: Folder,
@@ -34,7 +35,7 @@ impl std::ops::Deref for Stage {
     }
 }
 
-/// A system with these skills, by name: the path after the backend's origin, and the settings of `http`.
+/// A system with these skills: name, path on the backend, and `http` settings.
 async fn system(backend: &Backend, skills: &[(&str, &str, &str)]) -> Stage {
     let folder = Folder::new();
     for (name, path, settings) in skills {
@@ -70,7 +71,7 @@ fn refused(result: &SkillResult, word: &str) {
     assert!(error.message.contains(word), "{error:?}");
 }
 
-/// Gives back what it saw.
+/// Returns the request that it got.
 fn echo(seen: &Seen) -> Reply {
     let body = String::from_utf8_lossy(&seen.body);
     Reply::json(200, &json!({"method": seen.method.as_str(), "target": seen.target, "body": body}))
@@ -122,7 +123,7 @@ async fn an_argument_cannot_change_other_parts_of_the_request() {
         let result = call(&system, "header", json!({"city": city})).await;
         assert_eq!(code(&result), "INVALID_ARGUMENT", "{city}");
     }
-    assert!(backend.seen().is_empty(), "nothing of this was sent");
+    assert!(backend.seen().is_empty(), "no request was sent");
     for (city, target) in
         [("a/b", "a%2Fb"), ("a?b=c", "a%3Fb%3Dc"), ("a#b", "a%23b"), ("@evil.example", "%40evil.example")]
     {
@@ -147,7 +148,7 @@ async fn each_status_has_its_code() {
         (429, "NETWORK_ERROR", Blame::Skill),
         (500, "EXECUTION_ERROR", Blame::Skill),
         (503, "NETWORK_ERROR", Blame::Skill),
-        // The gateway excuses whoever says so before the call's own time is up.
+        // Within the deadline, a timeout that the server reports is not the skill's fault.
         (504, "TIMEOUT", Blame::Gateway),
     ];
     let system = system(&backend, &[("answers", "/{status}", "ALLOW")]).await;
@@ -161,7 +162,7 @@ async fn each_status_has_its_code() {
         let wait = if matches!(status, 429 | 503 | 504) { 30_000 } else { 0 };
         assert_eq!((error.retryable, error.retry_after_ms), (wait > 0, wait), "{status}");
     }
-    assert_eq!(backend.seen().len(), statuses.len(), "no call was sent twice");
+    assert_eq!(backend.seen().len(), statuses.len(), "no request was sent twice");
 }
 
 #[tokio::test]
@@ -242,6 +243,7 @@ async fn a_body_without_content_length_is_bounded() {
 
 #[tokio::test]
 async fn a_deadline_closes_the_connection() {
+    let _alone = alone();
     let backend = Backend::start(|_| {
         let begun = futures_util::stream::iter([Bytes::from_static(b"{\"a\":")]);
         Reply::pieces("application/json", begun.chain(futures_util::stream::pending()))
@@ -250,7 +252,7 @@ async fn a_deadline_closes_the_connection() {
     let system = system(&backend, &[("slow", "/", "ALLOW")]).await;
     let result = system.invoke(InvokeRequest { timeout_ms: 500, ..request("slow", json!({})) }).await;
     assert_eq!(code(&result), "TIMEOUT");
-    assert_eq!(backend.connections(), 1, "it was under way");
+    assert_eq!(backend.connections(), 1, "the request was in flight");
     let begun = Instant::now();
     until_true("the connection is closed", PATIENCE, || backend.open_connections() == 0).await;
     assert!(begun.elapsed() < Duration::from_secs(1), "{:?}", begun.elapsed());
@@ -314,7 +316,7 @@ async fn streams_become_partial_results() {
     assert_eq!(partials(&system, "raw").await, (vec![], 0, json!("{\"n\": 1}\n{\"n\": 2}\n")));
 }
 
-/// The partial results of a call, how often it reported progress, and its data.
+/// The partial results of a call, its number of progress events, and its data.
 async fn partials(system: &System, skill: &str) -> (Vec<Value>, usize, Value) {
     let mut events = system.skills().await.invoke_stream(request(skill, json!({}))).await.unwrap().into_inner();
     let (mut parts, mut progress) = (Vec::new(), 0);
@@ -349,7 +351,7 @@ async fn a_stream_is_relayed_as_it_arrives() {
         match event.event.unwrap() {
             Event::Partial(_) => {
                 parts += 1;
-                // The server says no more until the first part has come through.
+                // The server continues once the first part has arrived.
                 sender.send(true).unwrap();
             }
             Event::Result(result) => assert_eq!(data(&result), json!([1, 2])),
@@ -379,18 +381,18 @@ async fn a_secret_is_sent_but_never_returned() {
     let system = system(&backend, &skills).await;
     for (skill, success) in [("good", true), ("text", true), ("events", true), ("moved", false), ("denied", false)] {
         let mut events = system.skills().await.invoke_stream(request(skill, json!({}))).await.unwrap().into_inner();
-        let mut said = String::new();
+        let mut received = String::new();
         while let Some(event) = events.message().await.unwrap() {
             if let Some(Event::Result(result)) = &event.event {
                 assert_eq!(result.success, success, "{result:?}");
             }
-            said += &format!("{event:?}");
+            received += &format!("{event:?}");
         }
         assert_eq!(backend.last().header("authorization"), format!("Bearer {SECRET}"), "{skill}");
         for hidden in ["s3cr3t", "tok3n", "%2Ftok3n"] {
-            assert!(!said.contains(hidden), "{skill}: {said}");
+            assert!(!received.contains(hidden), "{skill}: {received}");
         }
-        assert!(skill == "moved" || said.contains("[secret]"), "{skill}: {said}");
+        assert!(skill == "moved" || received.contains("[secret]"), "{skill}: {received}");
     }
     let log = system.process.log.text() + &system.process.output.text();
     assert!(!log.contains("tok3n"), "{log}");
@@ -432,12 +434,12 @@ async fn local_addresses_are_refused_unless_the_manifest_allows_them() {
     for skill in ["name", "other"] {
         refused(&call(&system, skill, json!({})).await, "loopback");
     }
-    assert_eq!(backend.connections(), 0, "nobody even connected");
+    assert_eq!(backend.connections(), 0, "no connection was made");
     for skill in ["named", "resolved"] {
         let result = call(&system, skill, json!({})).await;
         assert!(result.success, "{skill}: {result:?}");
     }
-    // What the URL itself shows is known when the manifest is read.
+    // A literal address is known when the manifest is loaded.
     let listed = system.get("/skills").await.json().to_string();
     assert_eq!(listed.matches("this machine itself (loopback)").count(), 3, "{listed}");
 }

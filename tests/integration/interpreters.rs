@@ -1,4 +1,4 @@
-//! Forks on each Python that is here: how an interpreter keeps its memory is its own affair, and differs between versions.
+//! Forks on each installed Python: memory management differs between versions.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -10,16 +10,16 @@ use openskill_tests::system::{PATIENCE, Setup, System, code, data, request};
 use openskill_tests::wait::until;
 use serde_json::{Value, json};
 
-/// The oldest that runs scripts.
+/// The oldest version that is supported.
 const OLDEST: (u32, u32) = (3, 9);
 
-/// The first that has objects that are never counted.
+/// The first version with immortal objects.
 const HAS_IMMORTAL: (u32, u32) = (3, 12);
 
-/// A kind of Python: its version, and whether its threads run at once.
+/// A kind of Python: its version, and whether it is free-threaded.
 type Kind = ((u32, u32), bool);
 
-/// Of each kind the first that is on the `PATH`, or that pyenv has.
+/// The first interpreter of each kind, on the `PATH` or installed by pyenv.
 fn interpreters() -> BTreeMap<Kind, PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let names = || std::iter::once("python3".to_owned()).chain((9..30).map(|minor| format!("python3.{minor}")));
@@ -41,13 +41,13 @@ fn kind(python: &Path) -> Option<Kind> {
     let program =
         "import sys, sysconfig; print(*sys.version_info[:2], int(sysconfig.get_config_var('Py_GIL_DISABLED') or 0))";
     let asked = std::process::Command::new(python).args(["-c", program]).output();
-    let said = String::from_utf8(asked.ok()?.stdout).ok()?;
-    let numbers: Vec<u32> = said.split_whitespace().filter_map(|it| it.parse().ok()).collect();
+    let output = String::from_utf8(asked.ok()?.stdout).ok()?;
+    let numbers: Vec<u32> = output.split_whitespace().filter_map(|it| it.parse().ok()).collect();
     let [major, minor, free_threaded] = numbers[..] else { return None };
     Some(((major, minor), free_threaded == 1))
 }
 
-/// Does to what was loaded before it whatever a count of references, or its absence, could be noticed by.
+/// Does everything to preloaded objects that wrong reference counts would affect.
 const SCRIPT: &str = r#"
 import gc
 import json
@@ -95,7 +95,7 @@ print(json.dumps({
 }))
 "#;
 
-/// With a type that has its own ideas of what it is equal to.
+/// Has a type whose comparison and hash misbehave.
 const MODULE: &str = r#"
 state = "new"
 
@@ -152,7 +152,7 @@ async fn no_state_leaks_between_forks_on_any_installed_python() {
     }
 }
 
-/// Waits until calls are forked: a fresh interpreter has a supervisor of its own as its parent.
+/// Waits until calls are forked. Each fresh interpreter has a supervisor of its own as its parent.
 async fn forks(system: &System) {
     let parent = async || value(system, "collects", json!({})).await["parent"].clone();
     until("two calls have one parent", PATIENCE, async || (parent().await == parent().await).then_some(())).await;

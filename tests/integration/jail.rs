@@ -1,6 +1,6 @@
-//! The jail, attacked: skills that try to reach what is not theirs, through the whole system.
+//! Attacks on the jail: skills that try to reach what is not theirs, through the whole system.
 //!
-//! Most of it needs root and a kernel with all of the jail; where either is missing, a test says so and passes.
+//! Most tests need root and a kernel that supports the whole jail; where either is missing, they are skipped.
 
 use std::collections::HashMap;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use openskill_proto::v1::InvokeRequest;
+use openskill_tests::alone::alone;
 use openskill_tests::folder::Folder;
 use openskill_tests::require::{Need, skip};
 use openskill_tests::system::{PATIENCE, Setup, System, code, data, request};
@@ -18,7 +19,7 @@ use serde_json::{Value, json};
 
 const ATTACKS: &str = include_str!("../fixtures/jail/attacks.py");
 
-/// Skills that attack, in a folder of their own, and a worker that runs them.
+/// A folder of attacking skills, and a worker that runs them.
 struct Stage {
     system: System,
     folder: Folder,
@@ -29,7 +30,7 @@ fn manifest(id: &str, more: &str) -> String {
     format!("id: {id}\ntype: cli\nruntime: python\nentry: {id}.py\n{more}\n")
 }
 
-/// A user whom no other test counts processes of.
+/// A user id that no other test uses.
 fn new_user() -> u32 {
     static NUMBER: AtomicU32 = AtomicU32::new(0);
     200_000 + (std::process::id() % 100_000) * 32 + NUMBER.fetch_add(1, Ordering::Relaxed)
@@ -71,15 +72,18 @@ impl Stage {
         data(&result)
     }
 
-    /// Tries each and compares how it ended.
+    /// Tries each attack and compares its outcome.
     async fn expect(&self, skill: &str, expected: &[(&str, Value, &str)]) {
         let attempts = expected.iter().map(|(name, argument, _)| json!([name, argument])).collect();
-        let told = self.run(skill, attempts).await;
-        let told = told["told"].as_array().unwrap().iter().map(|it| it.as_str().unwrap().to_owned());
-        let told: Vec<_> =
-            expected.iter().zip(told).map(|((name, what, _), told)| format!("{name} {what}: {told}")).collect();
+        let report = self.run(skill, attempts).await;
+        let outcomes = report["told"].as_array().unwrap().iter().map(|it| it.as_str().unwrap());
+        let outcomes: Vec<_> = expected
+            .iter()
+            .zip(outcomes)
+            .map(|((name, what, _), outcome)| format!("{name} {what}: {outcome}"))
+            .collect();
         let wanted: Vec<_> = expected.iter().map(|(name, what, end)| format!("{name} {what}: {end}")).collect();
-        assert_eq!(told, wanted, "{skill}");
+        assert_eq!(outcomes, wanted, "{skill}");
     }
 
     async fn is_well(&self) {
@@ -87,7 +91,7 @@ impl Stage {
     }
 }
 
-/// What `openskill doctor` finds of the machine, by topic.
+/// What `openskill doctor` reports about the machine, by topic.
 async fn machine() -> HashMap<String, String> {
     let folder = write_skills(&[]);
     let skills = folder.path().join("skills");
@@ -130,10 +134,10 @@ async fn a_skill_has_its_own_user_and_almost_no_capabilities() {
         return;
     }
     let stage = Stage::with(&[("attacks", "")]).await;
-    // The root is root's: without passing permissions the skill could not write it.
-    let told = stage.run("attacks", json!([["write", stage.path("data/new")]])).await;
-    assert_eq!(told["told"], json!(["done"]));
-    let status = &told["status"];
+    // Root owns the allowed root: without CAP_DAC_OVERRIDE the skill could not write to it.
+    let report = stage.run("attacks", json!([["write", stage.path("data/new")]])).await;
+    assert_eq!(report["told"], json!(["done"]));
+    let status = &report["status"];
     let ids = vec![stage.uid.to_string(); 4].join("\t");
     assert_eq!(
         (status["Uid"].as_str(), status["Gid"].as_str(), &status["Groups"]),
@@ -155,13 +159,13 @@ async fn a_skill_whose_user_reaches_its_files_has_no_capabilities() {
     std::os::unix::fs::chown(folder.path().join("data"), Some(uid), Some(uid)).unwrap();
     let system = setup(&folder, uid).with("OPENSKILL_PYTHON", python.display()).start().await;
     let stage = Stage { system, folder, uid };
-    let told =
+    let report =
         stage.run("attacks", json!([["write", stage.path("data/new")], ["utime", stage.path("data/new")]])).await;
-    assert_eq!(told["told"], json!(["done", "done"]));
+    assert_eq!(report["told"], json!(["done", "done"]));
     for set in ["CapEff", "CapPrm", "CapInh", "CapBnd", "CapAmb"] {
-        assert_eq!(capabilities(&told["status"], set), 0, "{set}");
+        assert_eq!(capabilities(&report["status"], set), 0, "{set}");
     }
-    // Its own files it may date as it likes.
+    // It may set the times of its own files.
     assert_eq!(std::fs::metadata(stage.path("data/new")).unwrap().mtime(), 1);
 }
 
@@ -232,7 +236,7 @@ async fn foreign_files_are_out_of_reach() {
     stage.expect("attacks", &expected).await;
     assert!(!Path::new(&outside).exists());
     stage.expect("narrow", &[("read", json!(stage.path("data/wide")), refused)]).await;
-    // Nor does a skill of the same user see another's.
+    // Nor does a skill see the files of another skill with the same user.
     let call_id = format!("sleeps-{}", std::process::id());
     let call = InvokeRequest { call_id: call_id.clone(), ..request("attacks", json!({"try": [["sleep", 10]]})) };
     let mut client = stage.system.skills().await;
@@ -255,9 +259,9 @@ async fn mode_owner_and_times_of_foreign_files_cannot_change() {
     let before = file.metadata().unwrap();
     let path = json!(file);
     let attempts = ["chmod", "chown", "utime", "touch", "setxattr"].map(|name| json!([name, path]));
-    let told = stage.run("attacks", json!(attempts)).await;
+    let report = stage.run("attacks", json!(attempts)).await;
     assert_eq!(
-        (&told["told"][0], &told["told"][1], &told["told"][4]),
+        (&report["told"][0], &report["told"][1], &report["told"][4]),
         (&json!("EPERM"), &json!("EPERM"), &json!("ENOTSUP"))
     );
     let after = file.metadata().unwrap();
@@ -267,7 +271,7 @@ async fn mode_owner_and_times_of_foreign_files_cannot_change() {
     );
 }
 
-/// Listens for whatever a skill might reach.
+/// Listeners that a skill might reach.
 struct Listeners {
     tcp: tokio::net::TcpListener,
     other_tcp: tokio::net::TcpListener,
@@ -312,7 +316,7 @@ impl Listeners {
     }
 }
 
-/// What no skill gets, whatever network its manifest asks for.
+/// What no manifest can grant.
 fn never(stage: &Stage, listeners: &Listeners) -> Vec<(&'static str, Value, &'static str)> {
     vec![
         ("unix", json!(stage.path("data/engine.sock")), "EACCES"),
@@ -372,8 +376,8 @@ async fn a_port_list_allows_exactly_those_tcp_ports() {
         ("io_uring", Value::Null, "ENOSYS"),
     ]);
     stage.expect("ports", &expected).await;
-    let told = stage.run("ports", json!([])).await;
-    assert_eq!(told["environment"]["RES_OPTIONS"], "use-vc");
+    let report = stage.run("ports", json!([])).await;
+    assert_eq!(report["environment"]["RES_OPTIONS"], "use-vc");
 }
 
 #[tokio::test]
@@ -451,6 +455,7 @@ async fn other_kernel_interfaces_are_refused() {
 
 #[tokio::test]
 async fn a_fork_bomb_is_bounded_and_reaped_after_its_deadline() {
+    let _alone = alone();
     if !whole_jail().await {
         return;
     }
@@ -462,7 +467,7 @@ async fn a_fork_bomb_is_bounded_and_reaped_after_its_deadline() {
     let begun = Instant::now();
     let running = tokio::spawn(async move { client.invoke(call).await.unwrap().into_inner() });
     until_true("the bomb has gone off", PATIENCE, || processes::of_call(&call_id).len() > 32).await;
-    // Another skill of the same worker, and of another user's count: it has no process but its own.
+    // The limit counts the processes of this call only.
     let most = processes::of_call(&call_id).len();
     assert!(most <= 65, "{most}");
     let result = running.await.unwrap();
@@ -487,9 +492,9 @@ async fn the_temporary_directory_is_private_and_removed_afterwards() {
     let stage = Stage::with(&[("attacks", ""), ("free", "jail: \"off\"")]).await;
     let mut seen = Vec::new();
     for skill in ["attacks", "attacks", "free"] {
-        let told = stage.run(skill, json!([])).await;
-        assert_eq!(told["temp"]["mode"], 0o700, "{told}");
-        let path = PathBuf::from(told["environment"]["TMPDIR"].as_str().unwrap());
+        let report = stage.run(skill, json!([])).await;
+        assert_eq!(report["temp"]["mode"], 0o700, "{report}");
+        let path = PathBuf::from(report["environment"]["TMPDIR"].as_str().unwrap());
         until_true("the folder is gone", PATIENCE, || !path.exists()).await;
         assert!(!seen.contains(&path));
         seen.push(path);
@@ -510,7 +515,7 @@ async fn without_a_jail_a_skill_has_the_rights_of_the_worker() {
     let stage = Stage::with(&[("free", "jail: \"off\"")]).await;
     let listeners = Listeners::at(&stage.folder).await;
     stage.folder.write("secret", "x");
-    // What the other tests see refused works when nothing refuses it.
+    // Control: these operations succeed without a jail.
     let expected = [
         ("bind", Value::Null, "done"),
         ("listen", Value::Null, "done"),
@@ -531,17 +536,17 @@ async fn without_a_jail_a_skill_has_the_rights_of_the_worker() {
     ];
     stage.expect("free", &expected).await;
     assert_eq!(std::fs::metadata(stage.path("secret")).unwrap().mode() & 0o777, 0o777);
-    let told = stage.run("free", json!([])).await;
+    let report = stage.run("free", json!([])).await;
     let own = rustix::process::geteuid().as_raw().to_string();
-    assert_eq!(told["status"]["Uid"].as_str().unwrap().split('\t').next(), Some(own.as_str()));
-    assert_eq!((told["status"]["NoNewPrivs"].as_str(), told["status"]["Seccomp"].as_str()), (Some("1"), Some("0")));
+    assert_eq!(report["status"]["Uid"].as_str().unwrap().split('\t').next(), Some(own.as_str()));
+    assert_eq!((report["status"]["NoNewPrivs"].as_str(), report["status"]["Seccomp"].as_str()), (Some("1"), Some("0")));
 }
 
 #[tokio::test]
 async fn a_skill_that_requires_an_impossible_jail_does_not_run() {
     let folder = write_skills(&[("strict", "jail: required"), ("attacks", "")]);
     let skills = folder.path().join("skills").display().to_string();
-    // Root that may not change users: as in a container whose capabilities were dropped.
+    // Root without the right to change users, as in a container without capabilities.
     let through = ["setpriv", "--bounding-set", "-setuid,-setgid"];
     if !whole_jail().await {
         return;
@@ -552,10 +557,10 @@ async fn a_skill_that_requires_an_impossible_jail_does_not_run() {
     assert_eq!(code(&result), "UNAVAILABLE", "{result:?}");
     let listed: Value = stage.system.get("/skills/strict").await.json();
     assert!(listed.to_string().contains("user of its own"), "{listed}");
-    // One that takes what there is runs, and without capabilities.
-    let told = stage.run("attacks", json!([["kill", "worker"], ["read", "/etc/shadow"]])).await;
-    assert_eq!(told["told"], json!(["EPERM", "EACCES"]));
-    assert_eq!(capabilities(&told["status"], "CapEff"), 0);
+    // A skill that accepts a partial jail runs, without capabilities.
+    let report = stage.run("attacks", json!([["kill", "worker"], ["read", "/etc/shadow"]])).await;
+    assert_eq!(report["told"], json!(["EPERM", "EACCES"]));
+    assert_eq!(capabilities(&report["status"], "CapEff"), 0);
     for (through, expected) in [(&through[..], 1), (&["env"], 0)] {
         let ran = tokio::process::Command::new(through[0])
             .args(&through[1..])
@@ -564,9 +569,9 @@ async fn a_skill_that_requires_an_impossible_jail_does_not_run() {
             .output()
             .await
             .unwrap();
-        let said = String::from_utf8_lossy(&ran.stdout);
-        assert_eq!(ran.status.code(), Some(expected), "{said}");
-        assert_eq!(said.contains("no    strict"), expected == 1, "{said}");
+        let output = String::from_utf8_lossy(&ran.stdout);
+        assert_eq!(ran.status.code(), Some(expected), "{output}");
+        assert_eq!(output.contains("no    strict"), expected == 1, "{output}");
     }
 }
 
@@ -602,7 +607,7 @@ async fn an_unprivileged_worker_protects_its_files_from_skills() {
         ("read", path.clone(), "EACCES"),
         ("chown", path.clone(), "EPERM"),
         ("setxattr", path.clone(), "ENOTSUP"),
-        // These say so and do nothing.
+        // These report success and do nothing.
         ("chmod", path.clone(), "done"),
         ("utime", path, "done"),
         ("kill", json!("worker"), "EPERM"),

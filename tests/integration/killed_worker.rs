@@ -1,4 +1,4 @@
-//! A worker that is killed in the middle of calls of all kinds leaves nothing: no process, no container.
+//! A worker that is killed during calls of all kinds leaves no process and no container.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use openskill_tests::wait::{until, until_none_is_left, until_true};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-/// What is left has to be gone by then.
+/// The limit for leftovers.
 const GONE: Duration = Duration::from_secs(2);
 
 #[tokio::test]
@@ -27,7 +27,7 @@ async fn a_killed_worker_leaves_nothing_of_fifty_calls_after_two_seconds() {
     let (url, host) = (server.url("/"), server.address);
     folder.write("hangs_http.yaml", format!("id: hangs_http\ntype: http\nentry: {url}\nhttp: {{allow: ['{host}']}}\n"));
     let slow = json!({"what": "slow"});
-    // More than fifty where there is no engine: the kinds share them.
+    // Fifty calls; without an engine the other kinds take the containers' share.
     let mut kinds: Vec<(&str, Value, usize)> = vec![
         ("conforms_fork", slow.clone(), 10),
         ("conforms_process", slow.clone(), 8),
@@ -62,7 +62,7 @@ async fn a_killed_worker_leaves_nothing_of_fifty_calls_after_two_seconds() {
         }
     }
     assert_eq!(calls.len(), 50);
-    // Every one that has a process has it: 10 + 8 + 8 + 4, and a container each.
+    // The calls with processes: 10 + 8 + 8 + 4. Containers come on top.
     let processes_wanted = 30;
     until_true("the processes run", PATIENCE, || processes::of_calls(&prefix).len() >= processes_wanted).await;
     if image.is_some() {

@@ -1,4 +1,4 @@
-//! A forked call says itself that it has ended. What it says is believed as far as it does no harm.
+//! A forked call reports its own end. The report is trusted only as far as it can do no harm.
 
 use openskill_proto::v1::InvokeRequest;
 use openskill_tests::folder::Folder;
@@ -6,7 +6,7 @@ use openskill_tests::processes;
 use openskill_tests::system::{PATIENCE, Setup, System, code, data, request};
 use serde_json::json;
 
-/// One place for calls: what holds on to it is noticed by the next call.
+/// A concurrency of one, so that the next call notices a slot that is not freed.
 async fn with_script(folder: &Folder, script: &str, more: &str) -> System {
     folder.write("scripts/ends.py", script);
     folder.write("ends.yaml", format!("id: ends\ntype: cli:python\nentry: scripts/ends.py\n{more}"));
@@ -100,7 +100,7 @@ print('"fourth"')
     let result = system.invoke(InvokeRequest { call_id: call_id.clone(), ..request("ends", json!({})) }).await;
     assert_eq!(code(&result), "EXECUTION_ERROR", "{result:?}");
     assert!(result.error.unwrap().message.contains("left 1 process"));
-    assert!(processes::of_call(&call_id).is_empty(), "it is gone before the answer");
+    assert!(processes::of_call(&call_id).is_empty(), "it was reaped before the answer");
 }
 
 #[tokio::test]
@@ -145,8 +145,8 @@ print('"locked"')
     folder.write("scripts/ends.py", script);
     folder.write("ends.yaml", "id: ends\ntype: cli:python\nentry: scripts/ends.py\njail: \"off\"\n");
     let skills = folder.path().display().to_string();
-    let more_places = Setup::command(&["up", "--listen", "127.0.0.1:0", "--workers", "1", "--skills-dir", &skills]);
-    let system = more_places.start().await;
+    let more_slots = Setup::command(&["up", "--listen", "127.0.0.1:0", "--workers", "1", "--skills-dir", &skills]);
+    let system = more_slots.start().await;
     for _ in 0..50 {
         let result = system.invoke(request("ends", json!({"path": folder.path().join("lock")}))).await;
         assert_eq!((code(&result), data(&result)), ("", json!("locked")), "{result:?}");

@@ -1,4 +1,4 @@
-//! Manifests on disk, while it runs.
+//! Manifests that change while the worker runs.
 
 use std::path::Path;
 
@@ -32,7 +32,7 @@ async fn a_change_on_disk_takes_effect_without_a_restart() {
 
     folder.write("skills/one.py", "print('{\"version\": 2}')");
     folder.write("skills/one.yaml", MANIFEST.replace("1.0.0", "2.0.0"));
-    // A file that is read while it is being written shows as an update of its own.
+    // A file that is read while it is written causes an update of its own.
     loop {
         let change = watch.message().await.unwrap().unwrap();
         assert_eq!(change.kind(), ChangeKind::Updated);
@@ -74,7 +74,7 @@ async fn a_temporarily_broken_manifest_keeps_its_last_good_version() {
     assert!(system.invoke(request("one", json!({}))).await.success);
     assert_eq!(code(&system.invoke(request("hidden", json!({}))).await), "NOT_FOUND");
     folder.write("skills/one.yaml", manifest.replace("1.0.0", "3.0.0"));
-    until("the mended manifest is taken over", PATIENCE, || async {
+    until("the fixed manifest takes effect", PATIENCE, || async {
         (system.get("/skills/one").await.json()["version"] == "3.0.0").then_some(())
     })
     .await;

@@ -6,7 +6,7 @@ use openskill_proto::v1::{InvokeRequest, SkillResult, invoke_event::Event};
 use openskill_tests::system::{Setup, System, code, data, request};
 use serde_json::json;
 
-/// Sends all calls over one stream; the results by call id, each checked to come once and after its `accepted`.
+/// Sends all calls over one stream and returns the results by call id. Each comes once, after its `accepted`.
 async fn run(system: &System, calls: Vec<InvokeRequest>) -> HashMap<String, SkillResult> {
     let mut events = system.skills().await.invoke_many(tokio_stream::iter(calls)).await.unwrap().into_inner();
     let (mut accepted, mut results) = (HashMap::new(), HashMap::new());

@@ -1,4 +1,4 @@
-//! MCP servers that behave well or badly: tests/fixtures/mcp/servers/mcp_server.py.
+//! Well-behaved and misbehaving MCP servers: tests/fixtures/mcp/servers/mcp_server.py.
 
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
@@ -75,7 +75,7 @@ async fn tools_are_callable_as_skills_over_grpc_and_rest() {
     let bad = system.get("/skills/own__badschema").await.json();
     assert_eq!(bad["status"], "unavailable");
     assert!(bad["status_reason"].as_str().unwrap().contains("input schema"), "{bad}");
-    assert_eq!(system.get("/skills/own").await.status, 404, "the server itself is no skill");
+    assert_eq!(system.get("/skills/own").await.status, 404, "the server itself is not a skill");
 }
 
 #[tokio::test]
@@ -150,7 +150,7 @@ async fn a_cancelled_call_ends_without_affecting_others() {
     let late = system.invoke(InvokeRequest { timeout_ms: 400, ..request("own__slow", json!({})) }).await;
     assert_eq!(code(&late), "MCP_TIMEOUT");
     assert!(begun.elapsed() < Duration::from_millis(1400), "{:?}", begun.elapsed());
-    assert!(other.await.unwrap().unwrap().into_inner().success, "the other call was let be");
+    assert!(other.await.unwrap().unwrap().into_inner().success, "the other call was not affected");
 }
 
 #[tokio::test]
@@ -159,7 +159,7 @@ async fn a_stuck_server_is_replaced() {
     let system = start(&folder).await;
     let before = servers(&system);
     for _ in 0..4 {
-        // Long enough for the places of those before to be free.
+        // Long enough for the slots of the earlier calls to be free.
         let call = InvokeRequest { timeout_ms: 1500, ..request("own__stuck", json!({"seconds": 600})) };
         assert_eq!(code(&system.invoke(call).await), "MCP_TIMEOUT");
     }
@@ -189,7 +189,7 @@ async fn a_server_that_stops_reading_is_replaced() {
     let folder = skills(&[], "");
     let system = start(&folder).await;
     assert!(call(&system, "clog", json!({})).await.success);
-    // More than a pipe holds.
+    // More than the buffer of a pipe.
     let big = json!({"text": "x".repeat(300_000)});
     let result = call(&system, "plain", big.clone()).await;
     assert_eq!(code(&result), "MCP_NETWORK_ERROR", "{result:?}");
@@ -210,9 +210,9 @@ async fn a_changed_manifest_fails_no_call_and_hides_no_tool() {
         servers(&system).iter().any(|pid| !before.contains(pid)).then_some(())
     })
     .await;
-    assert!(call(&system, "echo", json!({})).await.success, "a call waits for the new one");
-    assert!(running.await.unwrap().unwrap().into_inner().success, "the old one may end what it does");
-    until_true("the old one is gone", PATIENCE, || !before.iter().any(|pid| processes::is_alive(*pid))).await;
+    assert!(call(&system, "echo", json!({})).await.success, "a call waits for the new process");
+    assert!(running.await.unwrap().unwrap().into_inner().success, "the old process finishes its call");
+    until_true("the old process has ended", PATIENCE, || !before.iter().any(|pid| processes::is_alive(*pid))).await;
 }
 
 #[tokio::test]
@@ -276,12 +276,12 @@ async fn a_server_that_was_pinned_after_a_change_is_restarted() {
     let before = described().await;
     let changed = json!({"plain": {"description": "Does more.", "inputSchema": {"type": "object"}}});
     definitions.write("definitions.json", changed.to_string());
-    assert_eq!(described().await, before, "the server that runs is the old one");
+    assert_eq!(described().await, before, "the old server still runs");
     let (status, text) = openskill(&["doctor"], &folder).await;
-    assert!(status == 1 && text.contains("changed: description"), "doctor starts the new one: {text}");
+    assert!(status == 1 && text.contains("changed: description"), "doctor starts the new program: {text}");
     assert_eq!(openskill(&["pin", "own"], &folder).await.0, 0);
     let is_new = async || (described().await == "Does more.").then_some(());
-    until("the server was started anew", PATIENCE, is_new).await;
+    until("the server was restarted", PATIENCE, is_new).await;
     system.has_skill("own__plain").await;
     let (_, text) = openskill(&["doctor"], &folder).await;
     assert!(!text.contains("being started") && !text.contains("own__plain"), "{text}");
@@ -317,7 +317,7 @@ async fn a_missing_server_is_unavailable_with_a_reason_until_it_appears() {
     let folder = Folder::new();
     folder.write("own.yaml", "id: own\ntype: mcp\nruntime: stdio\nentry: ./late.py\n");
     let system = up(folder.path()).start().await;
-    until("the reason is told", PATIENCE, || async {
+    until("the reason is listed", PATIENCE, || async {
         let skill = system.get("/skills/own").await.json();
         let reason = skill["status_reason"].as_str().unwrap_or_default().to_owned();
         reason.contains("'late.py' is not there").then_some(())
@@ -335,12 +335,12 @@ async fn a_server_ends_with_its_worker() {
     until_true("both processes run", PATIENCE, || servers(&system).len() == 2).await;
     let first = servers(&system);
     processes::send(system.worker_pids()[0], Signal::KILL);
-    until_true("they are gone", PATIENCE, || !first.iter().any(|pid| processes::is_alive(*pid))).await;
+    until_true("both processes have ended", PATIENCE, || !first.iter().any(|pid| processes::is_alive(*pid))).await;
     until_true("others run", PATIENCE, || servers(&system).len() == 2).await;
     let second = servers(&system);
     system.process.terminate();
     system.process.ended().await;
-    until_true("they are gone too", PATIENCE, || !second.iter().any(|pid| processes::is_alive(*pid))).await;
+    until_true("the new processes have ended", PATIENCE, || !second.iter().any(|pid| processes::is_alive(*pid))).await;
 }
 
 #[tokio::test]
@@ -361,10 +361,10 @@ async fn killing_a_server_loses_and_duplicates_none_of_a_thousand_calls() {
         }
     });
     let mut calls = futures_util::StreamExt::buffer_unordered(futures_util::stream::iter(calls), 24);
-    // Looked up before: while this thread looks, it sends no calls.
+    // Looked up in advance, because this thread sends no calls meanwhile.
     let victims = servers(&system);
     let killer = async {
-        until_true("half of them are done", PATIENCE, || written().lines().count() > 500).await;
+        until_true("half of the calls are done", PATIENCE, || written().lines().count() > 500).await;
         victims.iter().for_each(|pid| processes::send(*pid, Signal::KILL));
     };
     let all = async {
@@ -390,6 +390,6 @@ async fn killing_a_server_loses_and_duplicates_none_of_a_thousand_calls() {
             other => panic!("{id}: {other} {result:?}"),
         }
     }
-    eprintln!("of 1000 calls, {lost} were on their way when the server was killed");
+    eprintln!("{lost} of 1000 calls were in flight when the server was killed");
     assert!(lost <= 24 && processes.len() == 2, "{lost} {processes:?}");
 }

@@ -1,4 +1,4 @@
-//! MCP servers over streamable HTTP that answer oddly.
+//! Misbehaving MCP servers over streamable HTTP.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -11,7 +11,7 @@ use openskill_tests::system::{PATIENCE, Setup, System, code, data, request};
 use openskill_tests::wait::until_true;
 use serde_json::{Value, json};
 
-/// The answer to what is no call.
+/// The answer to anything but a tool call.
 fn protocol(seen: &Seen, session: &str) -> Reply {
     if seen.method != "POST" {
         return Reply::new(405, "text/plain", "");
@@ -101,7 +101,7 @@ async fn every_status_maps_to_a_code_and_a_broken_answer_fails_one_call() {
         assert!(status == 0 || error.message.contains(&status.to_string()), "{}", error.message);
     }
     assert_eq!(data(&other.await.unwrap().unwrap().into_inner()), json!("late"));
-    assert_eq!(handshakes(&backend), 1, "the connection was let be");
+    assert_eq!(handshakes(&backend), 1, "the connection was kept");
 }
 
 #[tokio::test]
@@ -140,6 +140,6 @@ async fn an_unanswered_handshake_leaks_no_connection() {
     let backend = Backend::start(|_| Reply::pieces("text/event-stream", futures_util::stream::pending())).await;
     let (_folder, setup) = setup(&backend, ", start_s: 1");
     let _system = setup.start().await;
-    until_true("it was tried three times", PATIENCE, || handshakes(&backend) >= 3).await;
-    until_true("one of them is open at most", PATIENCE, || backend.open_connections() <= 1).await;
+    until_true("there were three attempts", PATIENCE, || handshakes(&backend) >= 3).await;
+    until_true("at most one connection is open", PATIENCE, || backend.open_connections() <= 1).await;
 }

@@ -1,4 +1,4 @@
-//! Real MCP servers, from `make test-venv`: each called a thousand times over gRPC and REST, killed half way.
+//! Real MCP servers from `make test-venv`, each called a thousand times over gRPC and REST and killed half way.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -23,7 +23,7 @@ use tokio::process::{Child, Command};
 
 const CALLS: usize = 1000;
 
-/// A program of the virtual environment; none, and a word why, if it was not made.
+/// A program of the virtual environment. None after the test was skipped.
 fn program(name: &str) -> Option<PathBuf> {
     let path = repository().join("target/test-venv/bin").join(name);
     if !path.is_file() {
@@ -45,7 +45,7 @@ async fn up(folder: &Folder, skill: &str) -> System {
     system
 }
 
-/// A server in its jail. `more` is what it may reach besides.
+/// A jailed server. `more` are further keys of its manifest.
 fn manifest(id: &str, program: &std::path::Path, args: &[&str], more: &str) -> Folder {
     let folder = Folder::new();
     let text = format!(
@@ -58,8 +58,8 @@ fn manifest(id: &str, program: &std::path::Path, args: &[&str], more: &str) -> F
     folder
 }
 
-/// Calls a tool a thousand times, by turns over gRPC and REST, and kills the server half way. Each call ends exactly once: with
-/// what `judge` takes, or with the loss of its server.
+/// Calls a tool a thousand times, alternating gRPC and REST, and kills the server half way. Each call ends exactly once: with
+/// data that `judge` accepts, or with the loss of its server.
 async fn a_thousand_times(system: &System, server: &str, tool: &str, input: Value, judge: impl Fn(&Value)) {
     let client = system.skills().await;
     let done = Arc::new(AtomicUsize::new(0));
@@ -78,7 +78,7 @@ async fn a_thousand_times(system: &System, server: &str, tool: &str, input: Valu
             (number, ended)
         }
     });
-    // Looked up before: while this thread looks, it sends no calls.
+    // Looked up in advance, because this thread sends no calls meanwhile.
     let servers: Vec<_> = {
         let own = processes::descendants(system.process.pid());
         let all = processes::with_environment(&format!("OPENSKILL_SKILL_ID={server}"));
@@ -86,7 +86,7 @@ async fn a_thousand_times(system: &System, server: &str, tool: &str, input: Valu
     };
     assert!(!servers.is_empty());
     let killer = async {
-        until_true("half of them are done", PATIENCE * 4, || done.load(Ordering::Relaxed) > CALLS / 2).await;
+        until_true("half of the calls are done", PATIENCE * 4, || done.load(Ordering::Relaxed) > CALLS / 2).await;
         servers.into_iter().for_each(|pid| processes::send(pid, Signal::KILL));
     };
     let (ended, ()) = tokio::join!(futures_util::stream::iter(calls).buffer_unordered(12).collect::<Vec<_>>(), killer);
@@ -100,7 +100,7 @@ async fn a_thousand_times(system: &System, server: &str, tool: &str, input: Valu
             Err(code) => panic!("{code}"),
         }
     }
-    eprintln!("{tool}: {CALLS} calls ended, {lost} of them with their server");
+    eprintln!("{tool}: {lost} of {CALLS} calls were lost with their server");
     assert!(lost <= 12, "{lost}");
 }
 
@@ -137,7 +137,7 @@ async fn mcp_server_git_serves_a_thousand_calls() {
     git(&["add", "a.txt"]);
     git(&["commit", "-m", "The first"]);
     let path = repository.path().display().to_string();
-    // The repository is its owner's, whom the server is not: git has to be told that this is meant.
+    // The server runs as another user than the owner of the repository, which git must be told to accept.
     let trusted = "[GIT_CONFIG_COUNT, GIT_CONFIG_KEY_0, GIT_CONFIG_VALUE_0]";
     let more = format!("readable: ['{path}']\nenv: {trusted}");
     let folder = manifest("git", &server, &["--repository", &path], &more);
@@ -231,7 +231,7 @@ async fn a_restarted_http_server_is_reconnected() {
     });
     let written = || std::fs::read_to_string(&file).unwrap();
     let restart = async {
-        until_true("half of them are done", PATIENCE * 4, || written().lines().count() > CALLS / 2).await;
+        until_true("half of the calls are done", PATIENCE * 4, || written().lines().count() > CALLS / 2).await;
         server.kill().await.unwrap();
         over_http(address, &file).await
     };
@@ -247,7 +247,7 @@ async fn a_restarted_http_server_is_reconnected() {
             other => panic!("{id}: {other} {result:?}"),
         }
     }
-    eprintln!("web__journal: {CALLS} calls ended, {lost} of them with their server");
+    eprintln!("web__journal: {lost} of {CALLS} calls were lost with their server");
     assert!(lost <= 12, "{lost}");
     drop(again);
 }

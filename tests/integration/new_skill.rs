@@ -1,4 +1,4 @@
-//! `openskill new`: what it writes works.
+//! `openskill new` writes skills that work.
 
 use std::path::Path;
 use std::process::Output;

@@ -1,4 +1,4 @@
-//! Idempotency keys: what was asked for once is done once.
+//! Idempotency keys: a call with the same key runs once.
 
 use std::time::Duration;
 
@@ -46,13 +46,13 @@ async fn a_failure_is_replayed_and_a_shed_call_is_not() {
     assert_eq!(runs(&mark), 1);
     let mut client = system.skills().await;
     let long = tokio::spawn(async move { client.invoke(request("in_wait", json!({"ms": 600}))).await });
-    until("the gateway is full", PATIENCE, async || {
+    until("the gateway is overloaded", PATIENCE, async || {
         (system.get("/readyz").await.json()["in_flight"].as_u64() == Some(1)).then_some(())
     })
     .await;
     let call = keyed("r", request("moody", json!({"mark": mark})));
     let mut client = system.skills().await;
-    // Refused while the gateway is full, then made.
+    // Shed while the gateway is overloaded, then run.
     let mut refused = 0;
     while let Err(status) = client.invoke(call.clone()).await {
         assert_eq!(status.code(), tonic::Code::ResourceExhausted);

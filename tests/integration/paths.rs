@@ -1,4 +1,4 @@
-//! Attacks by path, through the whole system: refused, nothing read, no hang.
+//! Path attacks through the whole system: rejected without reading anything, and without a hang.
 
 use std::os::unix::fs::symlink;
 
@@ -6,7 +6,7 @@ use openskill_tests::folder::Folder;
 use openskill_tests::system::{Setup, System};
 use serde_json::{Value, json};
 
-/// A root with traps in it, and secrets around it.
+/// An allowed root with traps in it, and secrets around it.
 async fn trapped() -> (Folder, System) {
     let folder = Folder::new();
     let root = folder.path().join("data");
@@ -54,7 +54,7 @@ async fn file_search_stays_in_the_allowed_root() {
     for path in ATTACKS.into_iter().chain(["data/fifo"]) {
         refused(&trap, "file_search", json!({"query": "needle", "root_dir": path})).await;
     }
-    // A walk passes by the traps.
+    // A search skips the traps.
     let answer = system.call("file_search", json!({"query": "needle"})).await;
     assert_eq!(answer.json()["data"]["matches"].as_array().unwrap().len(), 1, "{answer:?}");
     for glob in ["../**", "/etc/*", "**/../../*"] {

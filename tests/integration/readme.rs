@@ -1,4 +1,4 @@
-//! The commands in README.md and docs/ give the answers that stand below them.
+//! The commands in README.md and docs/ print what the pages show.
 //!
 //! A `console` block is a conversation: a line that begins with `$ ` is a command (a backslash at its end continues
 //! it, and so does a here-document up to `END`), and what follows is its answer. In an answer `…` stands for anything, and white space does not count.
@@ -18,7 +18,7 @@ struct Exchange {
 }
 
 impl Exchange {
-    /// Whether the command goes on: after a backslash, and in a here-document until its END.
+    /// Whether the command continues: after a backslash, and in a here-document until its END.
     fn is_open(&self) -> bool {
         self.command.ends_with('\\') || (self.command.contains("<<'END'") && !self.command.ends_with("\nEND"))
     }
@@ -67,13 +67,13 @@ fn matches(wanted: &str, got: &str) -> bool {
     })
 }
 
-/// A folder with `openskill` and `grpcurl` in it, to stand first on the path.
+/// A folder with `openskill` and `grpcurl`, for the front of the `PATH`.
 fn tools() -> Folder {
     let folder = Folder::new();
     std::os::unix::fs::symlink(binary(), folder.path().join("openskill")).unwrap();
     if !on_path("grpcurl") {
         let python = repository().join("target/test-venv/bin/python");
-        assert!(python.exists(), "no grpcurl, and no stand-in for it: run `make test-venv` first");
+        assert!(python.exists(), "the stand-in for grpcurl is missing; run `make test-venv`");
         let script = repository().join("tests/readme/grpcurl.py");
         let shim =
             folder.write("grpcurl", format!("#!/bin/sh\nexec {} {} \"$@\"\n", python.display(), script.display()));
@@ -101,7 +101,7 @@ async fn run(system: &System, tools: &Path, folder: &Path, command: &str) -> Str
     String::from_utf8_lossy(&output.stdout).replace(&system.address.to_string(), "127.0.0.1:8000")
 }
 
-/// A copy of what the commands may touch, so that a page can add skills and data of its own.
+/// A copy of what the commands may change, so that a page can add skills and data.
 fn scratch() -> Folder {
     let folder = Folder::new();
     let copied = std::process::Command::new("cp")

@@ -1,4 +1,4 @@
-//! The skills that ship, against their own schemas and examples.
+//! The shipped skills, checked against their schemas and examples.
 
 use openskill_tests::system::{Setup, code, data, request};
 use serde_json::{Value, json};

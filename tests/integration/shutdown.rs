@@ -1,8 +1,9 @@
-//! SIGTERM: calls under way finish, then it ends with 0.
+//! SIGTERM: calls in flight finish, then the exit status is 0.
 
 use std::time::Duration;
 
 use openskill_proto::v1::InvokeRequest;
+use openskill_tests::alone::alone;
 use openskill_tests::port::Port;
 use openskill_tests::processes;
 use openskill_tests::system::{PATIENCE, Setup, data, request};
@@ -44,7 +45,7 @@ async fn streams_without_a_call_do_not_delay_shutdown() {
     let answers = reflection.server_reflection_info(questions).await.unwrap();
     let begun = std::time::Instant::now();
     system.process.terminate();
-    // The watch ends by itself; the stream of calls says that it was cut short.
+    // The watch just ends; the stream of calls reports that it was cut short.
     while let Ok(Some(_)) = watch.message().await {}
     assert_eq!(many.into_inner().message().await.unwrap_err().code(), tonic::Code::Unavailable);
     assert_eq!(system.process.ended().await.code(), Some(0));
@@ -74,7 +75,7 @@ async fn shutdown_finishes_every_accepted_call_of_a_stream_and_fails_the_rest() 
                 }
                 _ => {}
             },
-            Ok(None) => panic!("{accepted} of 5000 calls, and the stream says that all is well"),
+            Ok(None) => panic!("the stream ended without an error after {accepted} of 5000 calls"),
             Err(status) => break status,
         }
     };
@@ -86,6 +87,7 @@ async fn shutdown_finishes_every_accepted_call_of_a_stream_and_fails_the_rest() 
 
 #[tokio::test]
 async fn a_call_past_the_drain_timeout_is_cancelled_with_its_skill() {
+    let _alone = alone();
     let mut system = Setup::up().with("OPENSKILL_DRAIN_TIMEOUT_MS", 500).start().await;
     let call_id = format!("longer-{}", std::process::id());
     let call = InvokeRequest { call_id: call_id.clone(), ..request("never_ends", json!({})) };
@@ -100,6 +102,7 @@ async fn a_call_past_the_drain_timeout_is_cancelled_with_its_skill() {
 
 #[tokio::test]
 async fn a_worker_kills_what_outlives_its_drain_timeout_even_if_stopped() {
+    let _alone = alone();
     use openskill_proto::v1::ExecuteRequest;
     use openskill_proto::v1::worker_service_client::WorkerServiceClient;
     let port = Port::reserve();

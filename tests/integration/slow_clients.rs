@@ -1,8 +1,9 @@
-//! Clients that do not read, do not send, or send forever: they hold up themselves and nobody else.
+//! Clients that do not read, do not send, or send without end delay nobody but themselves.
 
 use std::time::Duration;
 
 use http_body_util::{BodyExt as _, Full};
+use openskill_tests::alone::alone;
 use openskill_tests::processes;
 use openskill_tests::system::{PATIENCE, Setup, System, request};
 use openskill_tests::wait::{until, until_true};
@@ -14,7 +15,7 @@ async fn in_flight(system: &System) -> u64 {
     system.get("/readyz").await.json()["in_flight"].as_u64().unwrap()
 }
 
-/// A connection whose windows stay shut: the server can send heads, and no byte of a body.
+/// A connection with a flow-control window of zero: the server can send headers, but no byte of a body.
 async fn connection_without_windows(system: &System) -> hyper::client::conn::http2::SendRequest<Full<bytes::Bytes>> {
     let stream = TcpStream::connect(system.address).await.unwrap();
     let io = hyper_util::rt::TokioIo::new(stream);
@@ -27,6 +28,7 @@ async fn connection_without_windows(system: &System) -> hyper::client::conn::htt
 
 #[tokio::test]
 async fn a_client_that_never_reads_cannot_extend_a_deadline_or_keep_a_permit() {
+    let _alone = alone();
     let system = Setup::up().start().await;
     let mut sender = connection_without_windows(&system).await;
     let mut open = Vec::new();
@@ -41,7 +43,7 @@ async fn a_client_that_never_reads_cannot_extend_a_deadline_or_keep_a_permit() {
     for (call_id, _) in &open {
         processes::gone(call_id, Duration::from_secs(4)).await;
     }
-    until("no place is taken", PATIENCE, || async { (in_flight(&system).await == 0).then_some(()) }).await;
+    until("no permit is in use", PATIENCE, || async { (in_flight(&system).await == 0).then_some(()) }).await;
     assert!(system.invoke(request("in_echo", json!({}))).await.success);
 }
 
@@ -54,11 +56,11 @@ async fn a_silent_connection_is_closed() {
         stream.write_all(opening).await.unwrap();
         silent.push(stream);
     }
-    // All places are taken until they are given up.
+    // Until they are closed, no further connection is accepted.
     for mut stream in silent {
         let mut rest = Vec::new();
         let closed = tokio::time::timeout(PATIENCE, stream.read_to_end(&mut rest)).await;
-        assert!(closed.is_ok(), "it is still open");
+        assert!(closed.is_ok(), "the connection is still open");
     }
     assert!(system.invoke(request("in_echo", json!({}))).await.success);
 }
@@ -68,7 +70,7 @@ async fn several_shards_serve_calls_and_lose_none() {
     let system = Setup::up().with("OPENSKILL_SHARDS", 4).flag("--workers", 1).start().await;
     let mut running = Vec::new();
     for _ in 0..16 {
-        // A connection each, so that the kernel spreads them over the shards.
+        // One connection each, so that the kernel spreads them over the shards.
         let mut client = system.skills().await;
         running.push(tokio::spawn(async move {
             let mut failed = Vec::new();
@@ -133,7 +135,7 @@ async fn a_flood_of_reset_streams_delays_no_other_client() {
         }
         let body = Full::new(bytes::Bytes::from_static(br#"{"input": {"ms": 60000}, "timeout_ms": 60000}"#));
         let request = http::Request::post(&uri).body(body).unwrap();
-        // Dropped while it is under way: the stream is reset.
+        // Dropping the request in flight resets the stream.
         let asked = sender.send_request(request);
         let _ = tokio::time::timeout(Duration::from_micros(50), asked).await;
         sent += 1;
@@ -144,7 +146,7 @@ async fn a_flood_of_reset_streams_delays_no_other_client() {
     assert!(sent > 100, "{sent}");
     drop(sender);
     connection.abort();
-    until("no place is taken", PATIENCE, || async { (in_flight(&system).await == 0).then_some(()) }).await;
+    until("no permit is in use", PATIENCE, || async { (in_flight(&system).await == 0).then_some(()) }).await;
     assert!(system.invoke(request_of_another()).await.success);
 }
 

@@ -10,7 +10,7 @@ async fn tools(system: &System, query: &str) -> Value {
     answer.json()
 }
 
-/// Name and schema of a definition in its dialect's shape.
+/// The name and schema of a definition in a dialect.
 fn parts<'a>(dialect: &str, tool: &'a Value) -> (&'a str, Option<&'a Value>) {
     let (holder, schema) = match dialect {
         "openai" | "dashscope" => (&tool["function"], "parameters"),
@@ -33,7 +33,7 @@ async fn every_dialect_exports_every_tool_in_its_own_shape() {
                 let (name, schema) = parts(dialect, tool);
                 assert_eq!(list["skill_ids"][name], name, "{dialect}");
                 let Some(schema) = schema else {
-                    assert_eq!(dialect, "gemini", "only there nothing stands for no parameters: {tool}");
+                    assert_eq!(dialect, "gemini", "only Gemini omits the schema of a tool without parameters: {tool}");
                     continue;
                 };
                 assert_eq!(schema["type"], "object", "{dialect}: {tool}");
@@ -50,7 +50,7 @@ async fn every_dialect_exports_every_tool_in_its_own_shape() {
     let anthropic = tools(&system, "dialect=anthropic&strict=true&include_unavailable=true").await;
     let strict = anthropic["tools"].as_array().unwrap().iter().filter(|tool| tool["strict"] == true).count();
     assert!((1..=20).contains(&strict), "{strict}");
-    assert!(!anthropic["notes"].as_array().unwrap().is_empty(), "it says which are not strict");
+    assert!(!anthropic["notes"].as_array().unwrap().is_empty(), "the notes list the tools that are not strict");
 }
 
 #[tokio::test]

@@ -1,4 +1,4 @@
-//! One trace from the caller to the script, exported by OTLP.
+//! One trace from the caller to the script, exported over OTLP.
 
 use std::sync::{Arc, Mutex};
 
@@ -11,7 +11,7 @@ use opentelemetry_proto::tonic::trace::v1::Span;
 use serde_json::json;
 use tonic::{Request, Response, Status};
 
-/// A collector that keeps what it gets: the service's name and the span.
+/// A collector that keeps spans, each with its service's name.
 #[derive(Clone, Default)]
 struct Collector(Arc<Mutex<Vec<(String, Span)>>>);
 
@@ -42,7 +42,7 @@ impl Collector {
         (collector, address)
     }
 
-    /// The gateway's and the worker's span of a trace.
+    /// The spans of gateway and worker in a trace.
     async fn pair(&self, trace_id: [u8; 16]) -> (Span, Span) {
         until("both spans are exported", PATIENCE, || async {
             let spans = self.0.lock().unwrap();
@@ -86,7 +86,7 @@ async fn a_call_is_one_trace_across_gateway_and_worker() {
     let (gateway, worker) = collector.pair(trace_id.trace_id).await;
     assert_eq!(gateway.parent_span_id, trace_id.span_id);
     assert_eq!(worker.parent_span_id, gateway.span_id);
-    // Only our own spans: none of the libraries' inside.
+    // Only our own spans, none of the libraries'.
     assert!(collector.0.lock().unwrap().iter().all(|(_, span)| ["invoke", "execute"].contains(&span.name.as_str())));
 }
 

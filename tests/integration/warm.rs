@@ -1,4 +1,4 @@
-//! Warm Python: as quick as it is, nothing of one call reaches the next.
+//! Warm Python: no state of one call reaches the next.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -31,7 +31,7 @@ async fn no_change_of_a_call_is_visible_to_the_next() {
     for _ in 0..20 {
         let next = value(&system, "meddles", json!({})).await;
         assert_eq!(next["found"], first["found"]);
-        assert!(pids.insert(next["pid"].to_string()), "each call has a process of its own");
+        assert!(pids.insert(next["pid"].to_string()), "each call has its own process");
         assert!(drawn.insert(next["drawn"].to_string()), "random numbers differ");
     }
     assert_eq!(first["found"]["global"], Value::Null);
@@ -82,10 +82,13 @@ async fn killing_the_fork_server_fails_no_other_call() {
     let running = tokio::spawn(async move { client.invoke(beside).await.unwrap().into_inner() });
     until("the other call runs", PATIENCE, || async { (!processes::of_call(&call_id).is_empty()).then_some(()) }).await;
     let killer = system.invoke(request("kills_fork_server", json!({"kill": true}))).await;
-    assert_eq!(code(&killer), "", "it went on to its end: {killer:?}");
+    assert_eq!(code(&killer), "", "the call that killed it succeeds: {killer:?}");
     let beside = running.await.unwrap();
     assert_eq!(code(&beside), "", "{beside:?}");
-    assert!(value(&system, "kills_fork_server", json!({})).await["pid"].is_number(), "the next has a new one");
+    assert!(
+        value(&system, "kills_fork_server", json!({})).await["pid"].is_number(),
+        "the next call gets a new fork server"
+    );
 }
 
 #[tokio::test]
@@ -108,12 +111,12 @@ async fn a_changed_script_or_import_takes_effect() {
     let system = with_skills(&folder).await;
     assert_eq!(value(&system, "changing", json!({})).await, json!(1));
     folder.write("part/piece.py", "VALUE = 2\n");
-    until("the import is new", PATIENCE, || async {
+    until("the changed import takes effect", PATIENCE, || async {
         (value(&system, "changing", json!({})).await == json!(2)).then_some(())
     })
     .await;
     folder.write("changing.py", "print(3)\n");
-    assert_eq!(value(&system, "changing", json!({})).await, json!(3), "the script itself is looked at for each call");
+    assert_eq!(value(&system, "changing", json!({})).await, json!(3), "the script is checked on each call");
 }
 
 #[tokio::test]
@@ -127,9 +130,12 @@ async fn warm_processes_end_when_idle() {
         .await;
     let [worker] = system.worker_pids()[..] else { panic!("one worker") };
     assert_eq!(value(&system, "quick", json!({})).await, json!(1));
-    assert!(!processes::descendants(worker).is_empty(), "something is kept");
-    openskill_tests::wait::until_true("nothing is kept", PATIENCE, || processes::descendants(worker).is_empty()).await;
-    assert_eq!(value(&system, "quick", json!({})).await, json!(1), "and it comes back");
+    assert!(!processes::descendants(worker).is_empty(), "warm processes are kept");
+    openskill_tests::wait::until_true("no warm process is left", PATIENCE, || {
+        processes::descendants(worker).is_empty()
+    })
+    .await;
+    assert_eq!(value(&system, "quick", json!({})).await, json!(1), "the skill still works");
 }
 
 #[tokio::test]
@@ -140,7 +146,10 @@ async fn a_removed_skill_keeps_no_warm_process() {
     let [worker] = system.worker_pids()[..] else { panic!("one worker") };
     value(&system, "leaving", json!({})).await;
     std::fs::remove_file(script).unwrap();
-    openskill_tests::wait::until_true("nothing is kept", PATIENCE, || processes::descendants(worker).is_empty()).await;
+    openskill_tests::wait::until_true("no warm process is left", PATIENCE, || {
+        processes::descendants(worker).is_empty()
+    })
+    .await;
 }
 
 #[tokio::test]
@@ -174,8 +183,8 @@ async fn a_shared_interpreter_that_hangs_or_dies_is_replaced() {
     }
 }
 
-/// Calls of one shared skill at once, each of which notes that it was begun: `asks`, and quick ones between them. The ends
-/// of those asked; the quick ones have all succeeded, and were begun once each.
+/// Concurrent calls of one shared skill, each of which records that it started: `asks`, and quick ones in between. Returns
+/// how `asks` ended; the quick calls must all succeed, and start once each.
 async fn among_quick_calls(asks: &[Value], timeout_ms: u32) -> Vec<String> {
     let (folder, root) = (Folder::new(), Folder::new());
     let script = "import json, os, subprocess, sys, time\ncall = json.load(sys.stdin)['input']\n\
@@ -253,7 +262,7 @@ async fn a_thousand_concurrent_calls_end_once_each() {
     });
     use futures_util::StreamExt as _;
     futures_util::stream::iter(calls).for_each_concurrent(64, |call| call).await;
-    // All places are free, and what is left is what is kept ready.
+    // All slots are free, and only warm processes are left.
     until("no call is in flight", Duration::from_secs(5), || async {
         (system.workers().await[0].in_flight == 0).then_some(())
     })

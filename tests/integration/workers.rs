@@ -1,4 +1,4 @@
-//! Workers come and go.
+//! Workers that are discovered, killed, restarted, drained and ejected.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -51,19 +51,19 @@ async fn a_killed_worker_fails_only_its_running_calls_and_restarts_within_two_se
     let victim = system.worker_pids()[0];
     processes::send(victim, Signal::KILL);
     let killed = Instant::now();
-    until_true("it is dead", PATIENCE, || !processes::is_alive(victim)).await;
-    until("both are up again", PATIENCE, || async {
+    until_true("the worker is dead", PATIENCE, || !processes::is_alive(victim)).await;
+    until("both workers are up again", PATIENCE, || async {
         let replaced = !system.worker_pids().contains(&victim) && system.worker_pids().len() == 2;
         (replaced && up_count(&system).await == 2).then_some(())
     })
     .await;
     let back = killed.elapsed();
     let before = finished.load(Ordering::Relaxed);
-    until_true("calls go on", PATIENCE, || finished.load(Ordering::Relaxed) > before + 50).await;
+    until_true("calls continue", PATIENCE, || finished.load(Ordering::Relaxed) > before + 50).await;
     stop.store(true, Ordering::Relaxed);
     let results: Vec<SkillResult> = load.await.unwrap().into_iter().flatten().collect();
     let failed: Vec<_> = results.iter().filter(|result| !result.success).collect();
-    // Eight callers had at most eight calls under way.
+    // Eight callers had at most eight calls in flight.
     assert!(failed.len() <= 8, "{} failed: {:?}", failed.len(), failed.first());
     assert!(failed.iter().all(|result| code(result) == "UNAVAILABLE"), "{:?}", failed.first());
     assert!(back < Duration::from_secs(2), "back after {back:?}");
@@ -71,6 +71,7 @@ async fn a_killed_worker_fails_only_its_running_calls_and_restarts_within_two_se
 
 #[tokio::test]
 async fn an_idempotent_call_is_retried_on_another_worker_and_others_are_not() {
+    let _alone = alone();
     let folder = Folder::new();
     let system = Setup::up().data(folder.path()).start().await;
     for (skill, streamed, survives) in [
@@ -144,7 +145,7 @@ async fn calls_without_a_worker_fail_fast_as_unavailable() {
     assert!(!workers[0].reason.is_empty());
 }
 
-/// A gateway alone, which need not have any worker.
+/// A gateway by itself, with or without workers.
 async fn gateway(workers: &str) -> System {
     // Held until gateway listening.
     let port = Port::reserve();
@@ -177,7 +178,8 @@ async fn workers_in_a_socket_folder_are_discovered_and_forgotten() {
     assert!(first.ended().await.success());
     wait_for_workers(&gateway, 1, PATIENCE).await;
     std::fs::remove_file(folder.path().join("one.sock")).unwrap();
-    until("it is forgotten", PATIENCE, || async { (gateway.workers().await.len() == 1).then_some(()) }).await;
+    until("the removed worker is forgotten", PATIENCE, || async { (gateway.workers().await.len() == 1).then_some(()) })
+        .await;
     let result = gateway.invoke(request("in_echo", json!({"n": 1}))).await;
     assert_eq!(result.meta.unwrap().worker_id, "two");
 }
@@ -243,6 +245,7 @@ async fn a_drained_worker_gets_no_calls_until_it_is_resumed() {
 
 #[tokio::test]
 async fn workers_of_a_killed_gateway_end() {
+    let _alone = alone();
     let system = Setup::up().start().await;
     let call_id = format!("orphan-{}", std::process::id());
     let call = InvokeRequest { call_id: call_id.clone(), timeout_ms: 60_000, ..request("never_ends", json!({})) };
@@ -275,15 +278,15 @@ async fn session_affinity_holds_and_a_lost_worker_is_reported_once() {
     let holder = call("mine").await.meta.unwrap().worker_id;
     let victim = pid_of_worker(&system, holder.trim_start_matches("worker-").parse().unwrap());
     processes::send(victim, Signal::KILL);
-    // Calls on their way when the worker died are lost; while it is down nobody knows whether it comes back.
-    let gone = until("the session is told", PATIENCE, async || {
+    // Calls in flight when the worker died are lost; while it is down, it may still come back.
+    let gone = until("the loss of the session is reported", PATIENCE, async || {
         let result = call("mine").await;
-        assert_eq!(code(&result), "UNAVAILABLE", "it must not begin anew before it was told");
+        assert_eq!(code(&result), "UNAVAILABLE", "the session must not restart before the loss was reported");
         result.text.contains("held this session").then_some(result)
     })
     .await;
     assert!(!gone.error.unwrap().retryable);
-    assert!(call("mine").await.success, "and then it begins anew");
+    assert!(call("mine").await.success, "then the session restarts");
 }
 
 #[tokio::test]
@@ -302,16 +305,16 @@ async fn a_worker_that_keeps_failing_is_ejected_and_later_retried() {
     wait_for_workers(&gateway, 2, PATIENCE).await;
     std::fs::remove_file(&link).unwrap();
     let call = async || gateway.invoke(request("moody", json!({}))).await;
-    until("the bad one is left out", PATIENCE, async || {
+    until("the failing worker is ejected", PATIENCE, async || {
         call().await;
         let workers = gateway.workers().await;
         let bad = workers.iter().find(|it| it.worker_id == "bad").unwrap();
         (bad.status() == WorkerStatus::Ejected).then_some(())
     })
     .await;
-    assert!(call().await.success, "the other one takes the calls");
+    assert!(call().await.success, "the other worker takes the calls");
     std::os::unix::fs::symlink(&real, &link).unwrap();
-    until("it is used again", PATIENCE, async || {
+    until("the worker gets calls again", PATIENCE, async || {
         let result = call().await;
         (result.success && result.meta.unwrap().worker_id == "bad").then_some(())
     })
@@ -348,7 +351,7 @@ async fn a_flooding_session_does_not_starve_others() {
         let (mut client, call) = (system.skills().await, call("flood", 3000));
         flood.spawn(async move { client.invoke(call).await });
     }
-    // Those that are refused end first.
+    // Shed calls end first.
     let first = tokio::time::timeout(PATIENCE, flood.join_next()).await.unwrap().unwrap().unwrap();
     let refused = first.unwrap_err();
     assert_eq!(refused.code(), tonic::Code::ResourceExhausted);
@@ -374,7 +377,7 @@ async fn a_drained_gateway_takes_no_new_calls_until_it_is_resumed() {
     assert_eq!(status.code(), tonic::Code::Unavailable);
     let answer = system.call("in_echo", json!({})).await;
     assert_eq!((answer.status, answer.code().as_str()), (503, "UNAVAILABLE"));
-    assert!(long.await.unwrap().unwrap().into_inner().success, "what was accepted finishes");
+    assert!(long.await.unwrap().unwrap().into_inner().success, "the accepted call finishes");
     system.admin().await.drain(drain(true)).await.unwrap();
     assert!(system.invoke(request("in_echo", json!({}))).await.success);
 }

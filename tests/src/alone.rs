@@ -1,8 +1,8 @@
-//! Tests that hold the product to a time run without others beside them: what those cost is not the product's.
+//! Timed tests run alone: the load of other tests is not the product's.
 //!
-//! Whoever starts openskill has a turn until that has ended. A test that wants to be alone waits for the turns of all
-//! others, and new ones wait for its end. A test, which is a thread, that has a turn gets more of them at once: none waits
-//! for itself.
+//! A test holds a turn while its openskill runs. A test that runs alone waits until no other test holds a turn, and no other
+//! test gets a turn until it ends. A test, which is a thread, that holds a turn gets further ones at once, so that none
+//! waits for itself.
 
 use std::collections::HashMap;
 use std::sync::{Condvar, LazyLock, Mutex, MutexGuard, PoisonError};
@@ -13,31 +13,31 @@ static CHANGED: Condvar = Condvar::new();
 
 #[derive(Default)]
 struct Turns {
-    /// How many turns each test has.
+    /// The number of turns that each test holds.
     taken: HashMap<ThreadId, usize>,
-    /// The test that is alone, or is waiting to be: all that have no turn yet wait for it.
+    /// The test that runs alone, or waits to. Tests without a turn wait for it.
     alone: Option<ThreadId>,
 }
 
-/// The right of a test to run things, until it is dropped.
+/// The right of a test to run processes, until it is dropped.
 #[derive(Debug)]
 pub struct Turn {
     test: ThreadId,
     alone: bool,
 }
 
-/// Waits until no other test has a turn, and keeps them from one.
+/// Waits until no other test holds a turn, and keeps others from getting one.
 #[must_use]
 pub fn alone() -> Turn {
     let test = current().id();
     let mut turns = wait_while(lock(), |turns| turns.alone.is_some());
-    assert!(!turns.taken.contains_key(&test), "a test is alone before it starts anything");
+    assert!(!turns.taken.contains_key(&test), "call alone() before the test starts anything");
     turns.alone = Some(test);
     drop(wait_while(turns, |turns| !turns.taken.is_empty()));
     Turn { test, alone: true }
 }
 
-/// Waits until no other test is alone.
+/// Waits until no other test runs alone.
 #[must_use]
 pub fn beside_others() -> Turn {
     let test = current().id();

@@ -1,4 +1,4 @@
-//! A server that skills send requests to: it answers as a test says, and remembers what it saw.
+//! An HTTP server for skills to call. A test decides its answers, and it records the requests.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -17,7 +17,7 @@ use hyper_util::server::conn::auto;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
-/// A request, as it came.
+/// A recorded request.
 #[derive(Debug, Clone)]
 pub struct Seen {
     pub method: Method,
@@ -41,7 +41,7 @@ impl Seen {
     }
 }
 
-/// What it answers.
+/// An answer.
 pub struct Reply {
     status: u16,
     headers: Vec<(String, String)>,
@@ -60,12 +60,12 @@ impl Reply {
         Self::new(status, "application/json", value.to_string())
     }
 
-    /// A body whose pieces come one by one.
+    /// A body that is sent in pieces.
     pub fn pieces(content_type: &str, body: impl futures_util::Stream<Item = Bytes> + Send + 'static) -> Self {
         Self { status: 200, headers: vec![("content-type".to_owned(), content_type.to_owned())], body: body.boxed() }
     }
 
-    /// Somewhere else.
+    /// A redirect.
     pub fn redirect(status: u16, location: &str) -> Self {
         Self::new(status, "text/plain", "").with("location", location)
     }
@@ -86,7 +86,7 @@ struct State {
     open: AtomicUsize,
 }
 
-/// The server. It ends with its value.
+/// The server, which stops when it is dropped.
 pub struct Backend {
     pub address: SocketAddr,
     state: Arc<State>,
@@ -112,12 +112,12 @@ impl Backend {
         self.seen().pop().expect("a request")
     }
 
-    /// How many connections there were.
+    /// Connections so far.
     pub fn connections(&self) -> usize {
         self.state.connections.load(Ordering::SeqCst)
     }
 
-    /// How many connections there are.
+    /// Connections that are open.
     pub fn open_connections(&self) -> usize {
         self.state.open.load(Ordering::SeqCst)
     }

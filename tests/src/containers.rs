@@ -1,4 +1,4 @@
-//! Containers for tests: an image made of this machine's own shell, and a look at what the engine has.
+//! Containers for tests: an image made of this machine's shell, and queries to the engine.
 //!
 //! Nothing is pulled or compiled. Without an engine a test is skipped.
 
@@ -14,7 +14,7 @@ use crate::wait::until_true;
 /// The programs in the image. `sh` is one whose builtins know `printf` and `read`.
 const PROGRAMS: [&str; 4] = ["sh", "cat", "sleep", "env"];
 
-/// An image with a shell, removed when the last test that has it is over.
+/// An image with a shell, removed after the last test that uses it.
 #[derive(Debug)]
 pub struct Image {
     /// `sha256:...`
@@ -40,12 +40,12 @@ impl Image {
         Some(image)
     }
 
-    /// A manifest of a skill that runs this shell text.
+    /// The manifest of a skill that runs a shell script.
     pub fn skill(&self, id: &str, script: &str, more: &str) -> String {
         self.with_settings(id, &format!("command: [/bin/sh, -c, {}]", quoted(script)), more)
     }
 
-    /// A manifest with these settings of its container, and more keys.
+    /// The manifest of a skill with these container settings, and more keys.
     pub fn with_settings(&self, id: &str, settings: &str, more: &str) -> String {
         format!("id: {id}\ntype: docker\nentry: {}\ndocker: {{{settings}}}\n{more}\n", self.id)
     }
@@ -61,7 +61,7 @@ fn quoted(text: &str) -> String {
     serde_json::Value::from(text).to_string()
 }
 
-/// Runs the engine's command line. What it printed, or why not.
+/// Runs the docker command line. Returns its output, or its error.
 pub fn docker(arguments: &[&str]) -> Result<String, String> {
     let output = Command::new("docker").args(arguments).stdin(Stdio::null()).output().map_err(|it| it.to_string())?;
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim().to_owned();
@@ -111,11 +111,11 @@ fn import() -> String {
 
 fn find(name: &str) -> PathBuf {
     let path = std::env::var_os("PATH").unwrap();
-    let mut places = std::env::split_paths(&path).chain(["/bin".into()]).map(|it| it.join(name));
-    places.find(|it| it.is_file()).unwrap_or_else(|| panic!("there is no {name} here"))
+    let mut candidates = std::env::split_paths(&path).chain(["/bin".into()]).map(|it| it.join(name));
+    candidates.find(|it| it.is_file()).unwrap_or_else(|| panic!("{name} was not found"))
 }
 
-/// What a program is linked with, its loader included. Nothing, if it is linked with nothing.
+/// The shared libraries of a program and its loader; none for a static one.
 fn libraries(program: &Path) -> Vec<PathBuf> {
     let output = Command::new("ldd").arg(program).output().unwrap();
     let text = String::from_utf8_lossy(&output.stdout).into_owned();

@@ -1,4 +1,4 @@
-//! Temporary folders, gone with their value.
+//! Temporary directories, removed when they are dropped.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};

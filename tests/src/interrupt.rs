@@ -1,4 +1,4 @@
-//! Being asked to stop.
+//! Signals to stop.
 
 use tokio::signal::unix::{SignalKind, signal};
 

@@ -1,16 +1,16 @@
-//! The harness: starts the real binary on free ports, talks to it over the wire, and leaves nothing behind.
+//! The harness: starts the real binary, talks to it over the wire, and leaves nothing behind.
 //!
 //! - [`system`]: a running openskill
-//! - [`rest`]: HTTP requests, also broken ones
-//! - [`containers`]: what the container engine has
-//! - [`processes`]: what runs on the machine
-//! - [`folder`]: temporary folders; [`port`]: ports that are held
-//! - [`backend`]: a server that skills send requests to
-//! - [`require`]: what a machine may lack, and how a test is skipped
-//! - [`alone`]: tests that run without others beside them
+//! - [`rest`]: HTTP requests, valid and invalid
+//! - [`containers`]: a container image, and queries to the engine
+//! - [`processes`]: the processes of the machine
+//! - [`folder`]: temporary directories; [`port`]: reserved ports
+//! - [`backend`]: an HTTP server for skills to call
+//! - [`require`]: what a machine may lack, and how tests are skipped
+//! - [`alone`]: timed tests run alone
 //! - [`own_thread`]: load on a thread of its own
 //! - [`quantile`]: medians and percentiles
-//! - [`wait`]: waiting on conditions; [`interrupt`]: on being asked to stop
+//! - [`wait`]: waiting on conditions; [`interrupt`]: on signals
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stderr, missing_docs)]
 
@@ -41,9 +41,11 @@ pub fn binary() -> PathBuf {
         return repository().join(path);
     }
     let own = std::env::current_exe().unwrap();
-    // Tests are one folder further down.
-    let mut places = own.ancestors().skip(1).take(2).map(|folder| folder.join("openskill"));
-    places.find(|path| path.is_file()).expect("the binary is not there: run `cargo build -p openskill` first")
+    // Test binaries are one folder further down.
+    let mut candidates = own.ancestors().skip(1).take(2).map(|folder| folder.join("openskill"));
+    candidates
+        .find(|path| path.is_file())
+        .expect("the openskill binary was not found; run `cargo build -p openskill` first")
 }
 
 /// Skills that misbehave.

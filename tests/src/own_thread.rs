@@ -1,4 +1,4 @@
-//! Load that is made on one thread of its own: what callers hand to each other between threads would be measured too.
+//! A thread of its own for load, so that no hand-over between threads is measured.
 
 use tokio::sync::oneshot;
 use tokio::task::LocalSet;

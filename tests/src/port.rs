@@ -1,4 +1,4 @@
-//! Ports that are held, not guessed.
+//! Ports that are reserved, not guessed.
 
 use std::net::SocketAddr;
 

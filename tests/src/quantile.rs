@@ -1,14 +1,14 @@
-//! One rule for medians and percentiles, in all that is measured.
+//! One rule for medians and percentiles.
 
-/// The least value that `share` of all are at most (the nearest rank): with 0.5 the median, of an even number the lower of
-/// the two. The default, such as zero, if there are none.
+/// The nearest-rank quantile: the least value that at least `share` of all values do not exceed. The default, such as zero,
+/// if there are no values.
 pub fn quantile<T: Copy + PartialOrd + Default>(mut values: Vec<T>, share: f64) -> T {
     values.sort_unstable_by(|a, b| a.partial_cmp(b).unwrap_or(std::cmp::Ordering::Equal));
     let rank = (values.len() as f64 * share).ceil() as usize;
     values.get(rank.clamp(1, values.len().max(1)) - 1).copied().unwrap_or_default()
 }
 
-/// The middle value.
+/// The median, of an even number of values the lower of the two in the middle.
 pub fn median<T: Copy + PartialOrd + Default>(values: Vec<T>) -> T {
     quantile(values, 0.5)
 }

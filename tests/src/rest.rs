@@ -1,4 +1,4 @@
-//! HTTP/1.1 requests, one connection each; also broken ones, as bytes.
+//! HTTP/1.1 requests, one connection each, valid or as raw bytes.
 
 use std::net::SocketAddr;
 

@@ -23,7 +23,7 @@ use crate::rest::{self, Answer};
 use crate::wait::until;
 use crate::{binary, fixtures, processes, repository};
 
-/// How long a loaded machine may take to start things.
+/// How long anything may take on a loaded machine.
 pub const PATIENCE: Duration = Duration::from_secs(30);
 
 /// What to start.
@@ -38,11 +38,11 @@ pub struct Setup {
     pace: &'static [(&'static str, &'static str)],
 }
 
-/// How often folders and workers are looked at: as often as a test would like.
+/// Short intervals for reloading folders and polling workers.
 const QUICK: [(&str, &str); 2] = [("OPENSKILL_RELOAD_MS", "50"), ("OPENSKILL_REFRESH_MS", "50")];
 
 impl Setup {
-    /// `openskill up` with two workers and the skills that misbehave, in a folder of its own.
+    /// `openskill up` with two workers and the misbehaving skills.
     pub fn up() -> Self {
         let skills = fixtures().display().to_string();
         Self::command(&["up", "--listen", "127.0.0.1:0", "--skills-dir", &skills])
@@ -80,21 +80,21 @@ impl Setup {
         self
     }
 
-    /// It looks at folders and workers as often as it does for its users: for what is measured.
+    /// With the default intervals, for benchmarks.
     #[must_use]
     pub fn at_its_own_pace(mut self) -> Self {
         self.pace = &[];
         self
     }
 
-    /// Another binary than the one under test.
+    /// Starts another binary than the one under test.
     #[must_use]
     pub fn binary(mut self, path: &Path) -> Self {
         path.clone_into(&mut self.binary);
         self
     }
 
-    /// Starts it through another program, which becomes it.
+    /// Starts it through another program that executes it, such as `setpriv`.
     #[must_use]
     pub fn through(mut self, command: &[&str]) -> Self {
         self.through = command.iter().map(|it| (*it).to_owned()).collect();
@@ -108,14 +108,14 @@ impl Setup {
         self
     }
 
-    /// Its log goes to the end of this file, and not to [`Process::log`]: for logs that get long.
+    /// Appends the log to this file instead of [`Process::log`].
     #[must_use]
     pub fn log_to(mut self, file: &Path) -> Self {
         self.log = Some(file.to_owned());
         self
     }
 
-    /// Starts it and waits for nothing, unless another test wants to be alone.
+    /// Starts it and does not wait until it is ready.
     pub fn spawn(self) -> Process {
         let turn = alone::beside_others();
         let folder = Folder::new();
@@ -158,7 +158,7 @@ fn end_of(file: &Path) -> Stdio {
     std::fs::OpenOptions::new().create(true).append(true).open(file).unwrap().into()
 }
 
-/// What a process wrote so far, line by line.
+/// The output of a process so far.
 #[derive(Debug, Clone, Default)]
 pub struct Output(Arc<Mutex<String>>);
 
@@ -179,7 +179,7 @@ impl Output {
         self.0.lock().unwrap().clone()
     }
 
-    /// Waits for a line that holds all of these.
+    /// Waits for a line that contains all of these.
     pub async fn line(&self, parts: &[&str]) -> String {
         until(&format!("a line with {parts:?} in\n{}", self.text()), PATIENCE, || async {
             let text = self.text();
@@ -216,7 +216,7 @@ impl Process {
         .await
     }
 
-    /// Whether it has ended, for whatever reason.
+    /// Whether it has ended.
     pub fn has_ended(&mut self) -> bool {
         !matches!(self.child.try_wait(), Ok(None))
     }
@@ -234,8 +234,8 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // Told to end, it ends its workers too; killed, they notice and end by themselves.
-        // After the end there is no process id any more, and 0 would stand for everybody.
+        // On SIGTERM it ends its workers; if it was killed, they notice and end by themselves.
+        // After the end there is no process id any more.
         if self.child.id().is_some() {
             for pid in processes::descendants(self.pid()) {
                 processes::send(pid, Signal::TERM);

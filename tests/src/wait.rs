@@ -1,10 +1,10 @@
-//! Waiting on conditions, never for luck.
+//! Waits on conditions instead of sleeping.
 
 use std::time::{Duration, Instant};
 
 use futures_util::FutureExt as _;
 
-/// Looks again and again until `condition` gives a value. Panics with `what` after `limit`.
+/// Polls until `condition` returns a value. Panics with `what` after `limit`.
 pub async fn until<T, F>(what: &str, limit: Duration, mut condition: impl FnMut() -> F) -> T
 where
     F: Future<Output = Option<T>>,
@@ -12,12 +12,12 @@ where
     look(limit, || condition().map(|it| it.ok_or_else(|| what.to_owned()))).await
 }
 
-/// The same for what is true or not.
+/// Polls until `condition` is true. Panics with `what` after `limit`.
 pub async fn until_true(what: &str, limit: Duration, mut condition: impl FnMut() -> bool) {
     until(what, limit, || std::future::ready(condition().then_some(()))).await;
 }
 
-/// Waits until `left` gives nothing any more. Panics with what it still gives after `limit`.
+/// Polls until `left` returns nothing. Panics with what it still returns after `limit`.
 pub async fn until_none_is_left<T: std::fmt::Debug>(what: &str, limit: Duration, mut left: impl FnMut() -> Vec<T>) {
     let mut none = || match left() {
         left if left.is_empty() => Ok(()),
@@ -26,7 +26,7 @@ pub async fn until_none_is_left<T: std::fmt::Debug>(what: &str, limit: Duration,
     look(limit, || std::future::ready(none())).await;
 }
 
-/// Looks until there is a value. Panics with what was missing at the last look after `limit`.
+/// Polls until there is a value. Panics with what was missing after `limit`.
 async fn look<T, F>(limit: Duration, mut condition: impl FnMut() -> F) -> T
 where
     F: Future<Output = Result<T, String>>,
@@ -37,7 +37,7 @@ where
             Ok(value) => return value,
             Err(missing) => missing,
         };
-        assert!(begun.elapsed() < limit, "waited {limit:?} in vain: {missing}");
+        assert!(begun.elapsed() < limit, "not within {limit:?}: {missing}");
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
 }

@@ -12,8 +12,7 @@ use prost::Message;
 use tower::ServiceExt as _;
 
 use super::cases::aside;
-use super::in_memory::{self, SKILL};
-use super::sample::{VALID, schema};
+use super::in_memory::{self, SKILL, VALID, schema};
 use crate::arguments::{Definition, Policy, Rules, structs};
 use crate::gateway::Shard;
 use crate::serve::faces::Faces;

@@ -15,7 +15,6 @@ mod calls;
 mod cases;
 mod in_memory;
 mod recorded;
-mod sample;
 
 use callgrind::{count, profile};
 use recorded::Recorded;

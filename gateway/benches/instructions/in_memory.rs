@@ -1,4 +1,4 @@
-//! A gateway whose workers answer from memory. The work of the workers is not counted, that of the connections only on the
+//! A gateway whose workers answer from memory, and the call that it gets. The work of the workers is not counted, that of the connections only on the
 //! gateway's side.
 
 use std::collections::BTreeMap;
@@ -17,10 +17,10 @@ use hyper_util::rt::TokioIo;
 use openskill_proto::v1::execute_event::Event;
 use openskill_proto::v1::{ExecuteEvent, ExecuteResult, Progress, Skill, SkillStatus, WorkerState};
 use prost::Message;
+use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use super::cases::aside;
-use super::sample::schema;
 use crate::Config;
 use crate::config::CircuitRules;
 use crate::gateway::Gateway;
@@ -29,6 +29,25 @@ use crate::workers::worker::Worker;
 
 /// The skill of the workers.
 pub(super) const SKILL: &str = "browse";
+
+/// Five fields, as tools have them.
+pub(super) fn schema() -> Value {
+    json!({
+        "type": "object",
+        "properties": {
+            "task": {"type": "string", "minLength": 1},
+            "max_steps": {"type": "integer", "minimum": 1, "maximum": 1000},
+            "use_vision": {"type": "boolean"},
+            "mode": {"enum": ["fast", "careful", "thorough"]},
+            "tags": {"type": "array", "items": {"type": "string"}, "maxItems": 20},
+        },
+        "required": ["task"],
+        "additionalProperties": false,
+    })
+}
+
+/// A call of 200 bytes that fits it.
+pub(super) const VALID: &str = r#"{"task": "Find the opening hours of the public library in Ghent and write them into a sheet now", "max_steps": 25, "use_vision": true, "mode": "careful", "tags": ["library", "opening hours", "ghent"]}"#;
 
 const DATA: &[u8] = br#"{"steps": 12, "found": [{"day": "monday", "from": "10:00", "to": "19:00"}, {"day": "friday", "from": "13:00", "to": "19:00"}], "complete": true, "note": "closed on the other days"}"#;
 

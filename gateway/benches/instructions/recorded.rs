@@ -1,7 +1,7 @@
 //! The counts that were recorded, and how a new count compares with them.
 
 use std::collections::BTreeMap;
-use std::env;
+use std::env::{self, consts::ARCH};
 use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
@@ -22,31 +22,20 @@ const HEAD: &str = "\
 /// `gateway/benches/instructions.toml`.
 #[derive(Debug, Default, Deserialize)]
 pub(super) struct Recorded {
-    made_with: Tools,
+    arch: String,
+    /// Compiler and C library.
+    tools: String,
     counts: BTreeMap<String, u64>,
 }
 
-/// What determines the counts, beside our own code.
-#[derive(Debug, Default, PartialEq, Eq, Deserialize)]
-struct Tools {
-    rustc: String,
-    target: String,
-    libc: String,
-}
-
-impl Tools {
-    /// Those of this machine. Cargo runs the binary with the compiler that built it.
-    fn here() -> Self {
-        let rustc = first_output(&env::var("RUSTC").unwrap_or_else(|_| "rustc".to_owned()), "-vV");
-        let field = |name: &str| rustc.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_default().to_owned();
-        let libc = first_output("getconf", "GNU_LIBC_VERSION");
-        Self { rustc: field("release: "), target: field("host: "), libc }
-    }
-}
-
-fn first_output(program: &str, argument: &str) -> String {
-    let output = Command::new(program).arg(argument).output();
-    output.map(|it| String::from_utf8_lossy(&it.stdout).trim().to_owned()).unwrap_or_default()
+/// Those of this machine. Cargo runs the binary with the compiler that built it.
+fn tools() -> String {
+    let output = |program: String, argument: &str| {
+        let output = Command::new(program).arg(argument).output();
+        output.map(|it| String::from_utf8_lossy(&it.stdout).trim().to_owned()).unwrap_or_default()
+    };
+    let rustc = output(env::var("RUSTC").unwrap_or_else(|_| "rustc".to_owned()), "--version");
+    format!("{rustc}, {}", output("getconf".to_owned(), "GNU_LIBC_VERSION"))
 }
 
 fn path() -> PathBuf {
@@ -61,17 +50,16 @@ impl Recorded {
 
     /// How a count compares, in words. An error if it grew, or was never recorded.
     pub(super) fn judge(&self, name: &str, now: u64) -> Result<String, String> {
-        self.judge_with(&Tools::here(), name, now)
+        self.judge_with(ARCH, &tools(), name, now)
     }
 
-    fn judge_with(&self, here: &Tools, name: &str, now: u64) -> Result<String, String> {
+    fn judge_with(&self, arch: &str, tools: &str, name: &str, now: u64) -> Result<String, String> {
         let recorded = self.counts.get(name).ok_or("not recorded yet")?;
+        if self.arch != arch {
+            return Ok(format!("not compared: recorded on {}", self.arch));
+        }
         let percent = 100.0 * (now as f64 / *recorded as f64 - 1.0);
-        let tolerance = match &self.made_with {
-            tools if tools == here => TOLERANCE_PERCENT,
-            tools if tools.target == here.target => OTHER_TOOLS_PERCENT,
-            tools => return Ok(format!("not compared: recorded on {}", tools.target)),
-        };
+        let tolerance = if self.tools == tools { TOLERANCE_PERCENT } else { OTHER_TOOLS_PERCENT };
         if percent > tolerance { Err(format!("GREW by {percent:.1}%")) } else { Ok(format!("{percent:+.1}%")) }
     }
 
@@ -81,22 +69,19 @@ impl Recorded {
     }
 
     pub(super) fn write(counts: impl Iterator<Item = (String, u64)>) {
-        let Tools { rustc, target, libc } = Tools::here();
-        let made_with = format!("rustc = \"{rustc}\"\ntarget = \"{target}\"\nlibc = \"{libc}\"");
         let counts: String = counts.map(|(name, count)| format!("{name} = {count}\n")).collect();
-        fs::write(path(), format!("{HEAD}\n[made_with]\n{made_with}\n\n[counts]\n{counts}")).unwrap();
+        fs::write(path(), format!("{HEAD}\narch = \"{ARCH}\"\ntools = \"{}\"\n\n[counts]\n{counts}", tools())).unwrap();
         println!("\nwritten: {}", path().display());
     }
 }
 
 #[test]
 fn a_count_that_grew_fails_and_other_tools_get_more_tolerance() {
-    let tools = |rustc: &str, target: &str| Tools { rustc: rustc.into(), target: target.into(), libc: String::new() };
     let counts = BTreeMap::from([("call".to_owned(), 1000)]);
-    let recorded = Recorded { made_with: tools("1", "x86"), counts };
-    let holds = |now, rustc, target| recorded.judge_with(&tools(rustc, target), "call", now).is_ok();
-    assert!(holds(1049, "1", "x86") && !holds(1051, "1", "x86") && holds(500, "1", "x86"));
-    assert!(holds(1199, "2", "x86") && !holds(1201, "2", "x86"));
-    assert!(holds(9999, "1", "arm"));
-    assert!(recorded.judge_with(&tools("1", "x86"), "another call", 1).is_err());
+    let recorded = Recorded { arch: "x86_64".to_owned(), tools: "1".to_owned(), counts };
+    let holds = |now, tools, arch| recorded.judge_with(arch, tools, "call", now).is_ok();
+    assert!(holds(1049, "1", "x86_64") && !holds(1051, "1", "x86_64") && holds(500, "1", "x86_64"));
+    assert!(holds(1199, "2", "x86_64") && !holds(1201, "2", "x86_64"));
+    assert!(holds(9999, "1", "aarch64"));
+    assert!(recorded.judge_with("x86_64", "1", "another call", 1).is_err());
 }

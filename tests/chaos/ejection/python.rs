@@ -1,4 +1,4 @@
-//! An interpreter behind a symbolic link, which can be taken away from a worker that found it.
+//! An interpreter behind a symbolic link, which can be removed while a worker uses it.
 
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
@@ -13,10 +13,10 @@ pub(super) struct Python {
 }
 
 impl Python {
-    /// The machine's own, also when `python3` is only a wrapper.
+    /// The real interpreter of this machine, even if `python3` is a wrapper.
     pub(super) fn find() -> Self {
         let asked = Command::new("python3").args(["-I", "-c", "import sys; print(sys.executable)"]).output();
-        let output = asked.expect("there is a python3: `make chaos` looks for it first");
+        let output = asked.expect("`make chaos` checks that python3 exists");
         let real = PathBuf::from(String::from_utf8_lossy(&output.stdout).trim());
         let python = Self { folder: Folder::new(), real };
         python.put_back();
@@ -35,7 +35,7 @@ impl Python {
         self.point_to(&self.real);
     }
 
-    /// In one step: the link is always there.
+    /// Atomically: the link always exists.
     fn point_to(&self, target: &Path) {
         let new = self.folder.path().join("new");
         symlink(target, &new).expect("a temporary folder can be written to");

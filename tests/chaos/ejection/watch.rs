@@ -1,4 +1,4 @@
-//! What the gateway says of one worker, asked again and again.
+//! The ejections of one worker, polled from the gateway.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,16 +10,16 @@ use tokio::task::JoinSet;
 use crate::gateway_log::now;
 use crate::stage::{Stage, worker_id};
 
-/// Between two questions.
+/// Between two polls.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// Two ends that differ by less are the same: it is told in whole milliseconds, and some time after it was asked for.
+/// Two ends that differ by less are the same: the answer has whole milliseconds, and takes a while.
 const SAME: Duration = Duration::from_millis(300);
 
-/// A time for which the worker was left out. Since the epoch.
+/// One ejection. Times since the epoch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Ejection {
-    /// When it was seen first.
+    /// When it was first seen.
     pub(super) seen: Duration,
     pub(super) until: Duration,
 }
@@ -30,7 +30,7 @@ impl Ejection {
     }
 }
 
-/// Dropped, it ends.
+/// Stops when it is dropped.
 #[derive(Debug)]
 pub(super) struct Watch {
     stop: Arc<AtomicBool>,
@@ -62,7 +62,7 @@ impl Watch {
     }
 }
 
-/// How much longer the worker is left out. None if it is not, or only until the next call.
+/// How much longer the worker stays ejected. None if it is not, or only until the next call.
 async fn left_out_for(stage: &Stage, worker: usize) -> Option<Duration> {
     let known = stage.known_workers().await;
     let it = known.iter().find(|it| it.worker_id == worker_id(worker) && it.status() == WorkerStatus::Ejected)?;

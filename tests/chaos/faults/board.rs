@@ -1,4 +1,4 @@
-//! What was done to whom, and when; and so what a call has to put up with.
+//! The faults of each worker with their times, and so the faults that a call met.
 
 use std::collections::BTreeSet;
 use std::sync::Mutex;
@@ -8,21 +8,21 @@ use crate::call::Called;
 use crate::random::Random;
 use crate::stage::{WORKERS, worker_id};
 
-/// What was done has after-effects for this long.
+/// A fault has after-effects for this long.
 const MARGIN: Duration = Duration::from_millis(500);
 
-/// What a call had to put up with.
+/// The worst fault that a call met.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Lot {
     /// Nothing.
     Spared,
-    /// Something was done to the worker it ended at.
+    /// Its last worker had a fault.
     WorkerHit,
     /// The gateway was down, or the connection was reset.
     CutOff,
 }
 
-/// From the blow until all is well again.
+/// From the fault until its after-effects are over.
 #[derive(Debug, Clone, Copy)]
 struct Spell {
     from: Instant,
@@ -40,7 +40,7 @@ pub(super) struct Board(Mutex<State>);
 
 #[derive(Debug, Default)]
 struct State {
-    /// The workers that take calls, as the gateway said last.
+    /// The workers that take calls, as the gateway last reported.
     up: BTreeSet<usize>,
     hits: Vec<(usize, Spell)>,
     gateway: Vec<Spell>,
@@ -64,7 +64,7 @@ impl Board {
         self.0.lock().unwrap().up = workers;
     }
 
-    /// A worker that something may be done to: afterwards another one still takes calls.
+    /// A worker that may get a fault, because another one takes calls meanwhile.
     pub(super) fn claim(&self, random: &mut Random) -> Option<usize> {
         let mut state = self.0.lock().unwrap();
         let spared = state.spared();
@@ -75,7 +75,7 @@ impl Board {
         Some(victim)
     }
 
-    /// It is well again.
+    /// The fault is over.
     pub(super) fn release(&self, worker: usize) {
         let mut state = self.0.lock().unwrap();
         for (it, spell) in &mut state.hits {
@@ -134,7 +134,7 @@ mod tests {
         let claimed: Vec<_> = std::iter::from_fn(|| board.claim(&mut random)).collect();
         assert_eq!(claimed.len(), WORKERS - 1);
         board.release(claimed[0]);
-        // It is spared again only after the margin.
+        // The after-effects last as long as the margin.
         assert_eq!(board.claim(&mut random), None);
     }
 }

@@ -1,4 +1,4 @@
-//! The faults, each kind in a lane of its own, at moments that the seed decides.
+//! Injects faults, each kind in a lane of its own, at moments that the seed decides.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -24,14 +24,14 @@ const SLOWED: usize = 20;
 const STOPPED_AT_ONCE: usize = 2;
 const STOPPED_FOR: Duration = Duration::from_secs(10);
 
-/// A slow worker is stopped for the first and runs for the second, again and again.
+/// A slow worker is stopped for the first and runs for the second, repeatedly.
 const DUTY: (Duration, Duration) = (Duration::from_millis(40), Duration::from_millis(10));
 const SLOW_FOR: Duration = Duration::from_secs(3);
 
-/// How often a lane looks whether it may go on, and how often the gateway is asked who is up.
+/// How often a lane checks whether it may go on, and how often the gateway is asked for its workers.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// How much longer than planned it may take, when victims are rare.
+/// How much longer than planned the faults may take when victims are rare.
 const OVERTIME: Duration = Duration::from_secs(90);
 
 struct Lanes<'a> {
@@ -45,7 +45,7 @@ struct Lanes<'a> {
     died: AtomicUsize,
 }
 
-/// Does it all, and tells how much was done.
+/// Injects all faults, and counts them.
 pub(super) async fn run(
     stage: &Arc<Stage>,
     board: &Arc<Board>,
@@ -72,7 +72,7 @@ pub(super) async fn run(
         () = lanes.watch() => {}
         () = sleep(time + OVERTIME) => {}
     }
-    // A lane that was cut short may have left one stopped.
+    // A lane that was cut short may have left a worker stopped.
     for worker in 0..crate::stage::WORKERS {
         stage.signal(worker, Signal::CONT).await;
     }
@@ -102,7 +102,7 @@ impl Lanes<'_> {
         }
     }
 
-    /// Half of them in order, half without warning.
+    /// Half of them by SIGTERM, half by SIGKILL.
     async fn restarts(&self) {
         let mut random = self.random("restarts");
         for (number, moment) in random.moments(self.settings.count(RESTARTS), self.time).into_iter().enumerate() {
@@ -129,7 +129,7 @@ impl Lanes<'_> {
     }
 
     fn cut(&self, proxy: usize) -> bool {
-        // Written down first: a call that breaks must not end before its reason.
+        // Recorded first: a broken call must not end before its reason is known.
         self.board.reset(proxy);
         self.proxies[proxy].reset()
     }
@@ -150,7 +150,7 @@ impl Lanes<'_> {
         }
     }
 
-    /// Asks the gateway who is up, and starts again what ended by itself. Never ends.
+    /// Polls which workers are up, and restarts those that ended by themselves. Never ends.
     async fn watch(&self) {
         loop {
             self.board.up(self.stage.up().await);
@@ -159,7 +159,7 @@ impl Lanes<'_> {
         }
     }
 
-    /// Waits for the moment, and then for a worker that something may be done to.
+    /// Waits for the moment, and then for a worker that may get a fault.
     async fn victim(&self, moment: Duration, random: &mut Random) -> usize {
         sleep_until(self.begun + moment).await;
         loop {
@@ -191,7 +191,7 @@ impl Lanes<'_> {
         let injected = names.iter().zip(done).zip(wanted);
         let mut rows: Vec<_> =
             injected.map(|((name, done), wanted)| Row::must(*name, done, wanted.to_string(), done == wanted)).collect();
-        rows.push(Row::told("the faults took", format!("{:.0} s", self.begun.elapsed().as_secs_f64())));
+        rows.push(Row::info("duration of the faults", format!("{:.0} s", self.begun.elapsed().as_secs_f64())));
         rows.push(Row::none("workers that ended by themselves", self.died.load(Ordering::Relaxed)));
         rows
     }

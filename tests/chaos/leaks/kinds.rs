@@ -1,4 +1,4 @@
-//! Calls of all kinds: good ones, bad ones, and such as nobody waits for.
+//! Calls of all kinds: valid, invalid and abandoned ones.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -17,7 +17,7 @@ use crate::stage::Stage;
 
 const DEADLINE: Duration = Duration::from_secs(10);
 
-/// How many calls go into one stream.
+/// Calls per stream.
 const MANY: usize = 20;
 
 /// Makes one call, or one stream of calls, and tells how each ended.
@@ -58,7 +58,7 @@ fn ordinary(random: &mut Random) -> (&'static str, Value, Duration) {
     }
 }
 
-/// Given up while it runs.
+/// Cancelled while it runs.
 async fn cancelled(caller: &Caller, session: String) -> String {
     let job = Job {
         skill: skills::WAIT,
@@ -72,7 +72,7 @@ async fn cancelled(caller: &Caller, session: String) -> String {
     waited.map_or("cancelled".to_owned(), |called| called.end.label())
 }
 
-/// The same key again and again: the first call is made, the others get its answer.
+/// Repeats idempotency keys: the first call runs, the others replay its result.
 async fn with_key(caller: &Caller, random: &mut Random) -> String {
     let number = random.below(200);
     let request =
@@ -126,7 +126,7 @@ fn label(result: &SkillResult) -> String {
     if result.success { "OK".to_owned() } else { code(result).to_owned() }
 }
 
-/// How often each end came.
+/// How often each end occurred.
 pub(super) fn summary(ends: impl Iterator<Item = String>) -> String {
     let mut counts: BTreeMap<String, usize> = BTreeMap::new();
     for end in ends {

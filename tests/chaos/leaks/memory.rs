@@ -1,4 +1,4 @@
-//! How much memory each process has in use, over time.
+//! The memory of each process over time.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,10 +11,10 @@ use crate::table::Row;
 
 const EVERY: Duration = Duration::from_millis(200);
 
-/// What the last quarter may have more than the third: a share, or as many KiB.
+/// How much more than the third quarter the last may use: a share, or this many KiB.
 const GROWTH: (f64, u64) = (0.05, 2048);
 
-/// Sampling under way. Dropped, it ends.
+/// Takes samples until it is dropped.
 #[derive(Debug)]
 pub(super) struct Memory {
     stop: Arc<AtomicBool>,

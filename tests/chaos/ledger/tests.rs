@@ -1,23 +1,23 @@
-//! Each kind of disagreement is found, and nothing is found where there is none.
+//! The ledger finds each kind of disagreement, and nothing else.
 
 use super::*;
 
-fn tried(call_id: &str, skill: &'static str, ends: &[End]) -> Try {
+fn tried(call_id: &str, skill: &'static str, ends: &[End]) -> Attempt {
     let now = Instant::now();
     let call = call_id.split('.').next().unwrap().to_owned();
-    Try { call_id: call_id.to_owned(), call, skill, ends: ends.to_vec(), accepted: false, begun: now, ended: now }
+    Attempt { call_id: call_id.to_owned(), call, skill, ends: ends.to_vec(), accepted: false, begun: now, ended: now }
 }
 
 fn line(call_id: &str, code: &str) -> Line {
     Line { call_id: call_id.to_owned(), success: code.is_empty(), code: code.to_owned(), ..Line::default() }
 }
 
-fn ledger(tries: &[Try], lines: &[Line], effects: &[&str]) -> Ledger {
+fn ledger(attempts: &[Attempt], lines: &[Line], effects: &[&str]) -> Ledger {
     let effects = effects.iter().map(|id| (*id).to_owned()).collect();
-    Ledger { tries: tries.to_vec(), lines: lines.to_vec(), effects, killed: Vec::new() }
+    Ledger { attempts: attempts.to_vec(), lines: lines.to_vec(), effects, killed: Vec::new() }
 }
 
-/// The kinds that one try gives.
+/// The disagreements about one attempt.
 fn kinds(skill: &'static str, ends: &[End], lines: &[Line], effects: &[&str]) -> Vec<Kind> {
     let ledger = ledger(&[tried("a.1", skill, ends)], lines, effects);
     ledger.disagreements().into_iter().map(|it| it.kind).collect()
@@ -86,7 +86,7 @@ fn effects_match_outcomes() {
     }
     assert_eq!(kinds(skills::EFFECT, &[broken()], &[], &["a.1"]), [Kind::EffectWithoutLine]);
     let mut excused = ledger(&[tried("a.1", skills::EFFECT, &[broken()])], &[], &["a.1"]);
-    excused.killed.push(excused.tries[0].begun);
+    excused.killed.push(excused.attempts[0].begun);
     assert_eq!(excused.disagreements(), []);
 }
 
@@ -95,8 +95,8 @@ fn no_call_runs_more_often_than_allowed() {
     let (ok, twice) = ([line("a.1", "")], ["a.1", "a.1"]);
     assert_eq!(kinds(skills::EFFECT, &[End::Ok], &ok, &twice), [Kind::EffectTwice]);
     assert_eq!(kinds(skills::EFFECT_AGAIN, &[End::Ok], &ok, &[&twice[..], &twice[..]].concat()), [Kind::EffectTwice]);
-    let tries = [tried("a.1", skills::EFFECT, &[broken()]), tried("a.2", skills::EFFECT, &[End::Ok])];
+    let attempts = [tried("a.1", skills::EFFECT, &[broken()]), tried("a.2", skills::EFFECT, &[End::Ok])];
     let lines = [line("a.1", "CANCELLED"), line("a.2", "")];
     let doubled = Disagreement { kind: Kind::CallTwice, call_id: "a".to_owned() };
-    assert_eq!(ledger(&tries, &lines, &["a.1", "a.2"]).disagreements(), [doubled]);
+    assert_eq!(ledger(&attempts, &lines, &["a.1", "a.2"]).disagreements(), [doubled]);
 }

@@ -1,4 +1,4 @@
-//! Redirects: each hop is judged as if the manifest had named it, and takes no credential along.
+//! Redirects: each hop must be allowed as if the manifest named it, and other origins get no credentials.
 
 use super::*;
 
@@ -88,8 +88,8 @@ async fn a_cross_origin_redirect_drops_credentials() {
         assert_eq!(other.last().header(name), "", "{name}");
     }
     assert!(call(&system, "moved", json!({"to": "here"})).await.success);
-    assert_eq!(backend.last().header("authorization"), format!("Bearer {SECRET}"), "it is the same origin");
-    // A change is not done again elsewhere.
+    assert_eq!(backend.last().header("authorization"), format!("Bearer {SECRET}"), "the origin is the same");
+    // A request that changes something is not repeated elsewhere.
     refused(&call(&system, "posting", json!({"to": "away-307", "a": 1})).await, "another origin");
     assert_eq!(other.seen().len(), 1);
 }
