@@ -2,6 +2,8 @@
 
 use std::time::SystemTime;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use bytes::{Bytes, BytesMut};
 use openskill_proto::limits::{MAX_EVENT_BYTES, MAX_OUTPUT_BYTES};
 use openskill_proto::v1::{ErrorCode, SkillError};
@@ -12,7 +14,7 @@ use serde_json::value::RawValue;
 
 use super::messages::{Divider, Division, Message};
 use super::secrets::Secrets;
-use super::{base64, pointer, status};
+use super::{pointer, status};
 use crate::events::EventSink;
 use crate::manifest::http::{Http, Method as SkillMethod, Stream};
 use crate::runner::RawOutput;
@@ -115,7 +117,7 @@ fn binary(body: Bytes, content_type: &str, http: &Http, secrets: &Secrets) -> Re
         );
         return Err(broken(message));
     }
-    let base64 = base64::encode(&secrets.scrub_bytes(body));
+    let base64 = STANDARD.encode(secrets.scrub_bytes(body));
     Ok(serde_json::json!({"content_type": content_type, "base64": base64}).to_string())
 }
 

@@ -197,6 +197,7 @@ fn meta(invocation: &Invocation) -> RequestMetaObject {
         ("traceparent", &invocation.traceparent),
         ("tracestate", &invocation.tracestate),
         ("openskill/trace_id", &invocation.trace_id),
+        ("openskill.dev/session_id", &invocation.session_id),
     ] {
         if !value.is_empty() {
             meta.insert(name.to_owned(), value.as_str().into());
