@@ -79,7 +79,7 @@ impl Secrets {
     }
 
     /// Bytes without secrets.
-    pub(super) fn scrub_bytes(&self, bytes: bytes::Bytes) -> bytes::Bytes {
+    pub(crate) fn scrub_bytes(&self, bytes: bytes::Bytes) -> bytes::Bytes {
         if self.forms.is_empty() {
             return bytes;
         }
