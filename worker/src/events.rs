@@ -1,7 +1,7 @@
 //! What a call says while it runs: progress, log lines, parts of its answer, artifacts, questions.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Instant;
 
 use bytes::Bytes;
@@ -34,8 +34,25 @@ struct Call {
     artifacts: Collector,
     /// None: nobody can answer a question of this call.
     asker: Option<Asker>,
-    /// Where answers to questions asked by lines go. None: the skill has no way to read an answer.
-    answers: Mutex<Option<mpsc::Sender<Bytes>>>,
+    /// Made for the first question by line, or for the runner that takes them.
+    answers: OnceLock<Answers>,
+}
+
+/// The way back of a call: lines for the skill to read.
+#[derive(Debug)]
+struct Answers {
+    sender: mpsc::Sender<Bytes>,
+    /// None: a runner has taken it.
+    receiver: Mutex<Option<mpsc::Receiver<Bytes>>>,
+}
+
+impl Call {
+    fn answers(&self) -> &Answers {
+        self.answers.get_or_init(|| {
+            let (sender, receiver) = mpsc::channel(MAX_WAITING_ANSWERS);
+            Answers { sender, receiver: Mutex::new(Some(receiver)) }
+        })
+    }
 }
 
 /// Withdraws the open questions of a call when it is dropped, however the call ends.
@@ -78,13 +95,11 @@ impl EventSink {
         }
     }
 
-    /// The answers to questions that the skill asks by lines, each a line ready to be written to it. A runner takes them
-    /// before it hands on the first line; without that a question is dropped like a malformed event. Taking them again, for
-    /// another attempt to run the skill, closes the receiver that was taken before.
-    pub fn answers(&self) -> mpsc::Receiver<Bytes> {
-        let (sender, receiver) = mpsc::channel(MAX_WAITING_ANSWERS);
-        *self.0.answers.lock().unwrap_or_else(PoisonError::into_inner) = Some(sender);
-        receiver
+    /// The answers to the questions that the skill asks by lines, each a line with its newline, ready to be written to it.
+    /// Gives the receiver once: a runner takes it at the skill's first event, so that a run that never started leaves it to
+    /// the next attempt. The channel is bounded; it never ends before the call does.
+    pub fn answers(&self) -> Option<mpsc::Receiver<Bytes>> {
+        self.0.answers().receiver.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
     /// Reads one line of the skill's event channel. A malformed line counts as a dropped event.
@@ -133,8 +148,7 @@ impl EventSink {
 
     /// A question of a skill that reads its answer as a line.
     async fn question(&self, Question { id, message, schema }: Question) {
-        let answers = self.0.answers.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let Some(answers) = answers else { return self.drop_one() };
+        let answers = self.0.answers().sender.clone();
         let answered = match self.open(message, schema).await {
             Ok(answered) => answered,
             Err(reason) => {

@@ -17,6 +17,8 @@ use tracing::Instrument as _;
 use crate::admission::Permit;
 use crate::artifacts::Collector;
 use crate::events::EventSink;
+use crate::manifest::python::Isolation;
+use crate::manifest::{How, Manifest};
 use crate::normalize::normalize;
 use crate::questions::Asker;
 use crate::registry::Entry;
@@ -62,7 +64,7 @@ pub(crate) async fn execute(
     let Ok(runner) = &entry.runner else {
         return Err(not_started(Status::unavailable("the skill is not available on this worker")));
     };
-    let events = sink(worker, &request, deadline, listener);
+    let events = sink(worker, &entry.manifest, &request, deadline, listener);
     let call = Call { request, trace, events, received, deadline, permit };
     let mut result = run(worker, &entry, Arc::clone(runner), call).await?;
     result.runner.clone_from(&entry.manifest.runner);
@@ -81,14 +83,24 @@ fn not_started(mut status: Status) -> Status {
 
 fn sink(
     worker: &Worker,
+    manifest: &Manifest,
     request: &ExecuteRequest,
     deadline: Instant,
     listener: Option<mpsc::Sender<Event>>,
 ) -> EventSink {
     let artifacts = Collector::new(Arc::clone(&worker.artifacts), &request.principal);
-    let can_ask = request.interactive && listener.is_some();
+    let can_ask = request.interactive && listener.is_some() && reads_answers(manifest);
     let asker = can_ask.then(|| Asker::new(Arc::clone(&worker.questions), &request.principal, deadline));
     EventSink::of_call(listener, artifacts, asker)
+}
+
+/// Whether the skill's runner has a way to hand it an answer.
+fn reads_answers(manifest: &Manifest) -> bool {
+    match &manifest.how {
+        How::Docker(_) | How::Http(_) => false,
+        How::Python(python) => python.isolation != Isolation::Shared,
+        _ => true,
+    }
 }
 
 /// An admitted call.

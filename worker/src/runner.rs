@@ -37,8 +37,8 @@ use crate::process::Exit;
 /// A skill sees the variables its manifest names and those openskill sets. Its output is untrusted text.
 ///
 /// # Questions and artifacts
-/// A runner whose skills can read a line takes [`EventSink::answers`] before it passes on their first event line. Artifacts
-/// and questions need nothing else: they are event lines.
+/// A runner whose skills can read a line takes [`EventSink::answers`] at their first event and writes each answer to them.
+/// Artifacts and questions need nothing else: they are event lines.
 pub trait Runner: Send + Sync {
     /// Whether this skill can run here. Called when a manifest is read or changes, never during a call.
     ///

@@ -23,6 +23,7 @@ mod arguments;
 pub(crate) mod client;
 pub(crate) mod egress;
 mod messages;
+mod percent;
 mod pointer;
 mod redirect;
 mod request;
