@@ -6,8 +6,9 @@ pub const MAX_REQUEST_BYTES: usize = 4 * 1024 * 1024;
 /// The largest output of a skill. A skill that writes more is killed: `OUTPUT_TOO_LARGE`.
 pub const MAX_OUTPUT_BYTES: usize = 10 * 1024 * 1024;
 
-/// The largest message between worker and gateway, and the largest result: an output and its metadata.
-pub const MAX_RESULT_BYTES: usize = MAX_OUTPUT_BYTES + 1024 * 1024;
+/// The largest message between worker and gateway, and the largest result: an output, the artifacts that travel by value,
+/// and the rest of the result.
+pub const MAX_RESULT_BYTES: usize = MAX_OUTPUT_BYTES + MAX_INLINE_ARTIFACTS_BYTES + 1024 * 1024;
 
 /// How much of a skill's stderr is kept: its end, where the reason usually is.
 pub const MAX_STDERR_BYTES: usize = 64 * 1024;
@@ -47,3 +48,27 @@ pub const MAX_HEADER_BYTES: u32 = 16 * 1024;
 
 /// The longest timeout that a call or a manifest may set: an hour.
 pub const MAX_TIMEOUT_MS: u32 = 3_600_000;
+
+/// The largest artifact. A larger one is dropped, with a warning in the result.
+pub const MAX_ARTIFACT_BYTES: usize = 10 * 1024 * 1024;
+
+/// All artifacts of one call, together. One that does not fit is dropped, with a warning in the result.
+pub const MAX_CALL_ARTIFACTS_BYTES: usize = 32 * 1024 * 1024;
+
+/// How many artifacts one call may produce. More are dropped, with a warning in the result.
+pub const MAX_CALL_ARTIFACTS: usize = 64;
+
+/// The largest artifact that travels by value. A larger one travels as a handle.
+pub const MAX_INLINE_ARTIFACT_BYTES: usize = 256 * 1024;
+
+/// The artifacts of one result that travel by value, together. Those past it travel as handles.
+pub const MAX_INLINE_ARTIFACTS_BYTES: usize = 1024 * 1024;
+
+/// The largest range of an artifact that one response carries.
+pub const MAX_RANGE_BYTES: usize = 1024 * 1024;
+
+/// How many questions of one call may wait for an answer. A further one is answered as unavailable.
+pub const MAX_CALL_QUESTIONS: usize = 16;
+
+/// The largest answer to a question, as JSON text.
+pub const MAX_ANSWER_BYTES: usize = 64 * 1024;

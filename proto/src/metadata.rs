@@ -3,6 +3,9 @@
 /// The caller's own trace id, 1 to 128 visible ASCII characters. Every response returns it.
 pub const TRACE_ID: &str = "x-trace-id";
 
+/// The session of a call, as HTTP back ends of skills get it.
+pub const SESSION_ID: &str = "x-session-id";
+
 /// W3C trace context, version 00. <https://www.w3.org/TR/trace-context/>
 pub const TRACEPARENT: &str = "traceparent";
 

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stderr, missing_docs)]
 
 mod arguments;
+mod artifacts;
 mod bad_input;
 mod calls;
 mod circuits;
@@ -13,6 +14,7 @@ mod docker;
 mod exec;
 mod hostile_skills;
 mod http;
+mod input_required;
 mod interpreters;
 mod jail;
 mod killed_worker;

@@ -247,7 +247,7 @@ async fn a_tool_that_is_added_later_becomes_a_skill() {
     call(&system, "grow", json!({})).await;
     system.has_skill("own__grown").await;
     assert_eq!(data(&call(&system, "grown", json!({})).await), json!("late, but here"));
-    system.process.log.line(&["a tool is not what it was pinned to be", "grown", "it is new"]).await;
+    system.process.log.line(&["a tool differs from its pin", "grown", "it is new"]).await;
 }
 
 async fn openskill(arguments: &[&str], folder: &Folder) -> (i32, String) {

@@ -1,4 +1,4 @@
-//! How many calls run at once, and how many may wait.
+//! Admission: how many calls a worker accepts, and how many of them run at once.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -6,21 +6,21 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// The worker's places.
+/// The worker's concurrency limit and its queue.
 #[derive(Debug, Clone)]
 pub(crate) struct Admission {
     running: Arc<Semaphore>,
-    inside: Arc<AtomicUsize>,
-    most_inside: usize,
+    admitted: Arc<AtomicUsize>,
+    most_admitted: usize,
 }
 
-/// A call that was let in: it runs or waits.
+/// What admission grants a call: it is queued or running until this is dropped.
 #[derive(Debug)]
-pub(crate) struct Ticket {
-    inside: Arc<AtomicUsize>,
+pub(crate) struct Permit {
+    admitted: Arc<AtomicUsize>,
 }
 
-/// A place among the calls that run. Free again when the last of its clones is dropped: all that works on the call has one.
+/// The right to run now. Free again when its last clone is dropped: everything that works on the call holds one.
 #[derive(Debug, Clone)]
 pub struct Slot {
     _permits: Arc<(OwnedSemaphorePermit, Option<OwnedSemaphorePermit>)>,
@@ -29,19 +29,19 @@ pub struct Slot {
 impl Admission {
     pub(crate) fn new(concurrency: usize, queue: usize) -> Self {
         let running = Arc::new(Semaphore::new(concurrency));
-        Self { running, inside: Arc::default(), most_inside: concurrency + queue }
+        Self { running, admitted: Arc::default(), most_admitted: concurrency + queue }
     }
 
-    /// Lets a call in, or says at once that all places are taken.
-    pub(crate) fn enter(&self) -> Option<Ticket> {
-        let ticket = Ticket { inside: Arc::clone(&self.inside) };
-        // On refusal the ticket's drop takes the count back.
-        (self.inside.fetch_add(1, Ordering::AcqRel) < self.most_inside).then_some(ticket)
+    /// Admits a call, or says at once that the worker is full.
+    pub(crate) fn admit(&self) -> Option<Permit> {
+        let permit = Permit { admitted: Arc::clone(&self.admitted) };
+        // On refusal the permit's drop takes the count back.
+        (self.admitted.fetch_add(1, Ordering::AcqRel) < self.most_admitted).then_some(permit)
     }
 
-    /// Waits for a place, in order of arrival, and says how long it waited for the worker. A skill's own limit comes first,
-    /// so that a call that waits for it does not take a place from other skills; that wait is the skill's affair and says
-    /// nothing of how busy the worker is.
+    /// Waits for a slot, in order of arrival, and says how long the call waited for the worker. A skill's own concurrency
+    /// limit comes first, so that a call that waits for it takes no slot from other skills; that wait says nothing of how
+    /// busy the worker is.
     pub(crate) async fn slot(&self, skill: Option<Arc<Semaphore>>) -> (Slot, Duration) {
         // The semaphores are never closed, so these can't fail.
         let skill = match skill {
@@ -56,14 +56,15 @@ impl Admission {
         }
     }
 
+    /// How many calls are queued or running.
     pub(crate) fn in_flight(&self) -> usize {
-        self.inside.load(Ordering::Acquire)
+        self.admitted.load(Ordering::Acquire)
     }
 }
 
-impl Drop for Ticket {
+impl Drop for Permit {
     fn drop(&mut self) {
-        self.inside.fetch_sub(1, Ordering::AcqRel);
+        self.admitted.fetch_sub(1, Ordering::AcqRel);
     }
 }
 
@@ -72,17 +73,17 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn what_does_not_fit_is_refused_at_once_and_fits_when_a_place_is_free() {
+    async fn a_full_worker_refuses_at_once_and_admits_again_when_a_permit_is_dropped() {
         let admission = Admission::new(1, 1);
-        let (first, second) = (admission.enter(), admission.enter());
-        assert!(first.is_some() && second.is_some() && admission.enter().is_none());
+        let (first, second) = (admission.admit(), admission.admit());
+        assert!(first.is_some() && second.is_some() && admission.admit().is_none());
         drop(first);
-        assert!(admission.enter().is_some());
+        assert!(admission.admit().is_some());
         assert_eq!(admission.in_flight(), 1);
     }
 
     #[tokio::test]
-    async fn a_call_that_waits_for_its_skill_takes_no_place_from_others() {
+    async fn a_call_that_waits_for_its_skills_limit_takes_no_slot() {
         let admission = Admission::new(1, 10);
         let skill = Arc::new(Semaphore::new(0));
         let mut waiting = Box::pin(admission.slot(Some(skill)));

@@ -9,8 +9,7 @@ use openskill_proto::v1::{ExecuteRequest, ExecuteResult, skill_error::More};
 use serde_json::Value;
 
 use crate::config::Config;
-use crate::events::EventSink;
-use crate::execute::{Place, execute};
+use crate::execute::{TraceHeaders, execute};
 use crate::manifest::{Example, How, Manifest, ManifestError};
 use crate::process::strays::Strays;
 use crate::runners::{Functions, Pins};
@@ -195,7 +194,7 @@ async fn run(worker: &Worker, manifest: &Manifest, example: &Example) -> Result<
         timeout_ms: manifest.timeout_ms.unwrap_or(DEFAULT_TIMEOUT.as_millis() as u32),
         ..ExecuteRequest::default()
     };
-    match execute(worker, request, Place::default(), EventSink::default()).await {
+    match execute(worker, request, TraceHeaders::default(), None).await {
         Ok(result) => judge(manifest, example, &result).map_err(|reason| reason + &stderr(&result)),
         Err(status) => Err(status.message().to_owned()),
     }

@@ -11,39 +11,10 @@ use crate::runners::{Functions, Interpreter, PythonError, find_python};
 use crate::worker::Worker;
 
 mod engine;
+mod finding;
 
-/// How much of something there is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Status {
-    /// All of it.
-    Ok,
-    /// Some of it, or another way to nearly the same.
-    Part,
-    /// None.
-    No,
-}
-
-impl Status {
-    /// `ok`, `part` or `no`.
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Ok => "ok",
-            Self::Part => "part",
-            Self::No => "no",
-        }
-    }
-}
-
-/// One thing that was looked at.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Finding {
-    /// What it is, in a word or two; for a skill its id.
-    pub topic: String,
-    /// How much of it there is.
-    pub status: Status,
-    /// What was found, and what follows from it.
-    pub text: String,
-}
+use finding::finding;
+pub use finding::{Finding, Status};
 
 /// All that was found.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -90,10 +61,6 @@ pub async fn examine(config: Config) -> std::io::Result<Examination> {
     worker.registry.close().await;
     worker.launcher.finished().await;
     Ok(Examination { machine, skills })
-}
-
-fn finding(topic: &str, status: Status, text: impl Into<String>) -> Finding {
-    Finding { topic: topic.to_owned(), status, text: text.into() }
 }
 
 fn kernel() -> Finding {

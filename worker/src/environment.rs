@@ -1,4 +1,4 @@
-//! What a skill's process sees: a clean environment with what openskill sets and what the manifest names.
+//! The environment of a skill's process: what openskill sets and what the manifest names, and nothing else.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -10,11 +10,11 @@ use crate::config::Config;
 use crate::manifest::Manifest;
 use crate::runner::Invocation;
 
-/// What all skills of a worker have in common.
+/// What is the same for all skills of a worker.
 #[derive(Debug, Clone)]
 pub(crate) struct Surroundings {
     allowed_root: PathBuf,
-    /// The folder that has the Python library, for scripts of other folders.
+    /// The folder that holds the Python SDK, for scripts of other folders.
     library: Option<PathBuf>,
 }
 
@@ -24,23 +24,23 @@ impl Surroundings {
         Self { allowed_root: config.allowed_root.clone(), library: library.cloned() }
     }
 
-    /// The folder a skill may touch.
+    /// The allowed root of a skill.
     pub(crate) fn root<'a>(&'a self, manifest: &'a Manifest) -> &'a Path {
         manifest.allowed_root.as_deref().unwrap_or(&self.allowed_root)
     }
 
-    /// Where a skill's process starts: the folder that holds the worker's root, so that `data/docs` means the same to
-    /// callers and skills.
+    /// The working directory of a skill's process: the parent of the worker's allowed root, so that `data/docs` means the
+    /// same to callers and skills.
     pub(crate) fn start_folder(&self) -> &Path {
         self.allowed_root.parent().unwrap_or(&self.allowed_root)
     }
 
-    /// The folder that has the Python library, if one of the skill folders does.
+    /// The folder that holds the Python SDK, if one of the skill folders does.
     pub(crate) fn library(&self) -> Option<&Path> {
         self.library.as_deref()
     }
 
-    /// What is the same for every call of a skill.
+    /// The variables that are the same for every call of a skill.
     pub(crate) fn of_skill(&self, manifest: &Manifest) -> BTreeMap<String, String> {
         let own = [
             ("PATH", "/usr/local/bin:/usr/bin:/bin".to_owned()),
@@ -61,20 +61,24 @@ impl Surroundings {
     }
 }
 
-/// The names of what one call adds to it, in the order of [`of_call`]. The last is not in every call.
-pub(crate) const OF_CALL: [&str; 6] = [
+/// The names of the variables that one call adds, in the order of [`of_call`]. The last two are not set for every call.
+pub(crate) const OF_CALL: [&str; 7] = [
     ENV_TRACE_ID,
     ENV_TRACEPARENT,
     "OPENSKILL_CALL_ID",
     "OPENSKILL_SESSION_ID",
     "OPENSKILL_TIMEOUT_MS",
+    "OPENSKILL_PRINCIPAL",
     ENV_TRACESTATE,
 ];
 
-/// What one call adds to it.
+/// The variables that one call adds. Those that a call leaves out are at the end, so that a name follows from its position:
+/// the principal of an anonymous caller is left out, or empty where `TRACESTATE` follows.
 pub(crate) fn of_call(invocation: &Invocation) -> impl Iterator<Item = (&'static str, String)> {
     let left_ms = invocation.deadline.saturating_duration_since(Instant::now()).as_millis();
     let state = (!invocation.tracestate.is_empty()).then(|| (ENV_TRACESTATE, invocation.tracestate.clone()));
+    let named = !invocation.principal.is_empty() || state.is_some();
+    let principal = named.then(|| ("OPENSKILL_PRINCIPAL", invocation.principal.clone()));
     let own = [
         (ENV_TRACE_ID, invocation.trace_id.clone()),
         (ENV_TRACEPARENT, invocation.traceparent.clone()),
@@ -82,10 +86,10 @@ pub(crate) fn of_call(invocation: &Invocation) -> impl Iterator<Item = (&'static
         ("OPENSKILL_SESSION_ID", invocation.session_id.clone()),
         ("OPENSKILL_TIMEOUT_MS", left_ms.to_string()),
     ];
-    own.into_iter().chain(state)
+    own.into_iter().chain(principal).chain(state)
 }
 
-/// A path as text. Bytes that are no UTF-8 are replaced: such a path can't be used by a skill.
+/// A path as text. Bytes that are not UTF-8 are replaced: a skill cannot use such a path.
 pub(crate) fn path_text(path: &Path) -> String {
     path.to_string_lossy().into_owned()
 }

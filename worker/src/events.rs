@@ -1,145 +1,204 @@
-//! What a skill says while it runs: progress, log lines, parts of its answer.
+//! What a call says while it runs: progress, log lines, parts of its answer, artifacts, questions.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::Instant;
 
-use openskill_proto::limits::{MAX_EVENTS, MAX_JSON_DEPTH};
-use openskill_proto::v1::{Log, Partial, Progress, execute_event::Event};
-use serde::Deserialize;
-use serde_json::value::RawValue;
-use tokio::sync::mpsc;
+use bytes::Bytes;
+use openskill_proto::limits::MAX_EVENTS;
+use openskill_proto::v1::{Artifact, InputRequired, execute_event::Event};
+use serde_json::Value;
+use tokio::sync::{mpsc, oneshot};
 
-/// Where a run's events go. Cheap to clone. With no listener, events are checked for nothing and dropped.
+use crate::artifacts::{Chunk, Collector};
+use crate::questions::{Answer, Asker};
+
+mod answer;
+mod line;
+
+use answer::answer_line;
+use line::{Line, Question};
+
+/// How many answers wait for a skill to read them. Then its next question waits too.
+const MAX_WAITING_ANSWERS: usize = 16;
+
+/// Where a call's events go. Cheap to clone. Without a listener only artifacts are kept; other events are dropped.
 #[derive(Debug, Clone, Default)]
-pub struct EventSink {
-    listener: Option<mpsc::Sender<Event>>,
-    counts: Arc<Counts>,
-}
+pub struct EventSink(Arc<Call>);
 
 #[derive(Debug, Default)]
-struct Counts {
+struct Call {
+    listener: Option<mpsc::Sender<Event>>,
     sent: AtomicUsize,
     dropped: AtomicUsize,
+    artifacts: Collector,
+    /// None: nobody can answer a question of this call.
+    asker: Option<Asker>,
+    /// Made for the first question by line, or for the runner that takes them.
+    answers: OnceLock<Answers>,
 }
 
-/// One line of the events descriptor: an object with exactly one of these.
-#[derive(Deserialize)]
-#[serde(rename_all = "snake_case", deny_unknown_fields)]
-enum Line<'a> {
-    Progress(ProgressLine),
-    Log(LogLine),
-    #[serde(borrow)]
-    Partial(&'a RawValue),
+/// The way back of a call: lines for the skill to read.
+#[derive(Debug)]
+struct Answers {
+    sender: mpsc::Sender<Bytes>,
+    /// None: a runner has taken it.
+    receiver: Mutex<Option<mpsc::Receiver<Bytes>>>,
 }
 
-#[derive(Deserialize)]
-struct ProgressLine {
-    fraction: Option<f64>,
-    #[serde(default)]
-    message: String,
+impl Call {
+    fn answers(&self) -> &Answers {
+        self.answers.get_or_init(|| {
+            let (sender, receiver) = mpsc::channel(MAX_WAITING_ANSWERS);
+            Answers { sender, receiver: Mutex::new(Some(receiver)) }
+        })
+    }
 }
 
-#[derive(Deserialize)]
-struct LogLine {
-    #[serde(default)]
-    level: String,
-    message: String,
-}
+/// Withdraws the open questions of a call when it is dropped, however the call ends.
+#[derive(Debug)]
+pub(crate) struct OpenCall(EventSink);
 
 impl EventSink {
     /// A sink that waits for its listener: a slow one slows the skill down, up to its deadline.
     pub fn new(listener: mpsc::Sender<Event>) -> Self {
-        Self { listener: Some(listener), counts: Arc::default() }
+        Self::of_call(Some(listener), Collector::default(), None)
     }
 
-    /// Sends one event, if the run's share is not used up.
+    /// The sink of a call. `asker` is there only if somebody can answer the call's questions.
+    pub(crate) fn of_call(listener: Option<mpsc::Sender<Event>>, artifacts: Collector, asker: Option<Asker>) -> Self {
+        Self(Arc::new(Call { listener, artifacts, asker, ..Call::default() }))
+    }
+
+    /// Ends the call's questions when it is dropped. Whoever runs the call holds it.
+    pub(crate) fn open_call(&self) -> OpenCall {
+        OpenCall(self.clone())
+    }
+
+    /// Sends one event. Past the call's [`MAX_EVENTS`] it is dropped, with a warning in the result.
     pub async fn send(&self, event: Event) {
-        let Some(listener) = &self.listener else { return };
-        if self.counts.sent.fetch_add(1, Ordering::Relaxed) >= MAX_EVENTS {
-            return self.drop_one();
-        }
-        // A listener that went away is about to drop the whole run.
-        let _ = listener.send(event).await;
+        self.try_send(event).await;
     }
 
-    /// Reads one line of JSON and sends it; counts it as dropped if it is no event.
+    /// Adds an artifact to the call's result, and tells the listener. Over a bound of
+    /// [`limits`](openskill_proto::limits) it is dropped, with a warning in the result.
+    pub async fn artifact(&self, name: &str, media_type: &str, data: Vec<u8>) {
+        self.announce(self.keep(name, media_type, data)).await;
+    }
+
+    /// Asks the user a question and waits for the answer, at most until the call's deadline. `schema` is the JSON Schema of
+    /// the answer's content, an object; without one any object is taken.
+    pub async fn ask(&self, message: &str, schema: Option<Value>) -> Answer {
+        match self.open(message.to_owned(), schema).await {
+            Ok(answered) => answered.await.unwrap_or(Answer::Cancel),
+            Err(reason) => Answer::Unavailable(reason),
+        }
+    }
+
+    /// The answers to the questions that the skill asks by lines, each a line with its newline, ready to be written to it.
+    /// Gives the receiver once: a runner takes it at the skill's first event, so that a run that never started leaves it to
+    /// the next attempt. The channel is bounded; it never ends before the call does.
+    pub fn answers(&self) -> Option<mpsc::Receiver<Bytes>> {
+        self.0.answers().receiver.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    /// Reads one line of the skill's event channel. A malformed line counts as a dropped event.
     pub(crate) async fn line(&self, line: &[u8]) {
-        if self.listener.is_none() {
+        if self.0.listener.is_none() && !line::is_collected(line) {
             return;
         }
-        match parse(line) {
-            Some(event) => self.send(event).await,
+        match line::parse(line) {
+            Some(Line::Event(event)) => self.send(event).await,
+            Some(Line::Artifact(chunk)) => self.chunk(chunk).await,
+            Some(Line::Question(question)) => self.question(question).await,
             None => self.drop_one(),
         }
     }
 
-    pub(crate) fn drop_one(&self) {
-        self.counts.dropped.fetch_add(1, Ordering::Relaxed);
+    /// Adds an artifact to the call's result without an event of its own, and gives it if it is within the bounds.
+    pub(crate) fn keep(&self, name: &str, media_type: &str, data: Vec<u8>) -> Option<Artifact> {
+        self.0.artifacts.add_whole(name, media_type, data)
     }
 
-    /// What the caller should know of events that were dropped.
-    pub(crate) fn warning(&self) -> Option<String> {
-        let dropped = self.counts.dropped.load(Ordering::Relaxed);
-        (dropped > 0).then(|| format!("{dropped} events of the skill were dropped: malformed, too long, or too many"))
+    /// Counts an event that was dropped.
+    pub(crate) fn drop_one(&self) {
+        self.0.dropped.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// The end of the call: its artifacts, and what its caller should know of what was dropped.
+    pub(crate) fn finish(&self) -> (Vec<Artifact>, Vec<String>) {
+        let (artifacts, mut warnings) = self.0.artifacts.finish();
+        let dropped = self.0.dropped.load(Ordering::Relaxed);
+        if dropped > 0 {
+            let reason = "malformed, too long, or too many";
+            warnings.push(format!("{dropped} events of the skill were dropped: {reason}"));
+        }
+        (artifacts, warnings)
+    }
+
+    async fn chunk(&self, chunk: Chunk) {
+        self.announce(self.0.artifacts.add(chunk)).await;
+    }
+
+    async fn announce(&self, artifact: Option<Artifact>) {
+        if let Some(artifact) = artifact {
+            self.send(Event::Artifact(artifact)).await;
+        }
+    }
+
+    /// A question of a skill that reads its answer as a line.
+    async fn question(&self, Question { id, message, schema }: Question) {
+        let answers = self.0.answers().sender.clone();
+        let answered = match self.open(message, schema).await {
+            Ok(answered) => answered,
+            Err(reason) => {
+                // A skill that has ended reads no answer.
+                let _ = answers.send(answer_line(&id, &Answer::Unavailable(reason))).await;
+                return;
+            }
+        };
+        // The skill goes on sending events meanwhile. The task ends with the question.
+        tokio::spawn(async move {
+            if let Ok(answer) = answered.await {
+                let _ = answers.send(answer_line(&id, &answer)).await;
+            }
+        });
+    }
+
+    /// Opens a question and tells the listener of it.
+    async fn open(&self, message: String, schema: Option<Value>) -> Result<oneshot::Receiver<Answer>, String> {
+        let Some(asker) = &self.0.asker else { return Err("the caller takes no questions".to_owned()) };
+        let schema_json = schema.as_ref().map(Value::to_string).unwrap_or_default();
+        let (request_id, answered) = asker.open(schema)?;
+        let left = asker.deadline().saturating_duration_since(Instant::now());
+        let timeout_ms = u64::try_from(left.as_millis()).unwrap_or(u64::MAX);
+        let asked = InputRequired { request_id: request_id.clone(), message, schema_json, timeout_ms };
+        if self.try_send(Event::InputRequired(asked)).await {
+            return Ok(answered);
+        }
+        asker.withdraw(&request_id);
+        Err("the call has sent too many events".to_owned())
+    }
+
+    /// Whether the event was sent.
+    async fn try_send(&self, event: Event) -> bool {
+        let Some(listener) = &self.0.listener else { return false };
+        if self.0.sent.fetch_add(1, Ordering::Relaxed) >= MAX_EVENTS {
+            self.drop_one();
+            return false;
+        }
+        // A listener that went away is about to drop the whole call.
+        listener.send(event).await.is_ok()
     }
 }
 
-fn parse(line: &[u8]) -> Option<Event> {
-    let text = std::str::from_utf8(line).ok()?;
-    Some(match serde_json::from_str(text).ok()? {
-        Line::Progress(ProgressLine { fraction, message }) => {
-            let fraction = fraction.map_or(-1.0, |fraction| fraction.clamp(0.0, 1.0));
-            Event::Progress(Progress { fraction, message })
+impl Drop for OpenCall {
+    fn drop(&mut self) {
+        if let Some(asker) = &self.0.0.asker {
+            asker.close();
         }
-        Line::Log(LogLine { level, message }) => {
-            let known = ["debug", "info", "warning", "error"].contains(&level.as_str());
-            Event::Log(Log { level: if known { level } else { "info".to_owned() }, message })
-        }
-        Line::Partial(data) => {
-            let data_json = data.get().to_owned();
-            if openskill_proto::json::depth(data_json.as_bytes()) > MAX_JSON_DEPTH {
-                return None;
-            }
-            Event::Partial(Partial { data_json })
-        }
-    })
+    }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn each_kind_of_line_is_read() {
-        let progress = parse(br#"{"progress": {"fraction": 0.5, "message": "half"}}"#);
-        assert_eq!(progress, Some(Event::Progress(Progress { fraction: 0.5, message: "half".to_owned() })));
-        let partial = parse(br#"{"partial": [1, 2]}"#);
-        assert_eq!(partial, Some(Event::Partial(Partial { data_json: "[1, 2]".to_owned() })));
-        let log = parse(br#"{"log": {"level": "shout", "message": "hi"}}"#);
-        assert_eq!(log, Some(Event::Log(Log { level: "info".to_owned(), message: "hi".to_owned() })));
-    }
-
-    #[test]
-    fn what_is_no_event_is_not_taken_for_one() {
-        for line in ["", "7", "{}", r#"{"progress": 0.5}"#, r#"{"other": 1}"#, "\u{fffd}", r#"{"log": {}}"#] {
-            assert_eq!(parse(line.as_bytes()), None, "{line}");
-        }
-        assert_eq!(parse(b"{\"partial\": \"\xff\"}"), None);
-    }
-
-    #[tokio::test]
-    async fn a_flood_is_cut_and_said_to_be() {
-        let (sender, mut receiver) = mpsc::channel(MAX_EVENTS + 10);
-        let sink = EventSink::new(sender);
-        for _ in 0..MAX_EVENTS + 3 {
-            sink.line(br#"{"partial": 1}"#).await;
-        }
-        assert!(sink.warning().unwrap().starts_with("3 events"));
-        receiver.close();
-        let mut count = 0;
-        while receiver.recv().await.is_some() {
-            count += 1;
-        }
-        assert_eq!(count, MAX_EVENTS);
-    }
-}
+mod tests;

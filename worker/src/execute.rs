@@ -6,31 +6,43 @@ use std::time::{Duration, Instant};
 use openskill_proto::limits::MAX_TIMEOUT_MS;
 use openskill_proto::metadata::NOT_STARTED;
 use openskill_proto::trace::TraceContext;
+use openskill_proto::v1::artifact::Content;
+use openskill_proto::v1::execute_event::Event;
 use openskill_proto::v1::{Blame, ErrorCode, ExecuteRequest, ExecuteResult, SkillError};
+use tokio::sync::mpsc;
 use tonic::Status;
 use tonic::metadata::MetadataValue;
 use tracing::Instrument as _;
 
-use crate::admission::Ticket;
+use crate::admission::Permit;
+use crate::artifacts::Collector;
 use crate::events::EventSink;
+use crate::manifest::python::Isolation;
+use crate::manifest::{How, Manifest};
 use crate::normalize::normalize;
+use crate::questions::Asker;
 use crate::registry::Entry;
 use crate::runner::{Invocation, RawOutput, Runner};
 use crate::worker::Worker;
 
-/// Where a call stands in its OpenTelemetry trace, as its headers say.
+/// The OpenTelemetry context of a call, as its headers say.
 #[derive(Debug, Default)]
-pub(crate) struct Place {
+pub(crate) struct TraceHeaders {
     pub(crate) traceparent: String,
     pub(crate) tracestate: String,
 }
 
-/// Runs a call. A status means that the skill was not started; see `worker.proto`.
+/// Runs a call. `listener` hears its events; without one the call cannot ask its user.
+///
+/// Dropping the future cancels the call.
+///
+/// # Errors
+/// The skill was not started; see `worker.proto`.
 pub(crate) async fn execute(
     worker: &Worker,
     request: ExecuteRequest,
-    place: Place,
-    events: EventSink,
+    trace: TraceHeaders,
+    listener: Option<mpsc::Sender<Event>>,
 ) -> Result<ExecuteResult, Status> {
     let received = Instant::now();
     if worker.is_draining() {
@@ -43,16 +55,17 @@ pub(crate) async fn execute(
     let Some(entry) = worker.registry.get(&request.skill_id) else {
         return Err(not_started(Status::not_found("this worker has no such skill")));
     };
-    let Some(ticket) = worker.admission.enter() else {
+    let Some(permit) = worker.admission.admit() else {
         return Err(not_started(Status::resource_exhausted("the worker is full")));
     };
-    // No shard ends before the last call of any: what is kept warm may be read on another one.
+    // A shard ends after the last call of all shards: what is kept warm may be read on another one.
     let _token = worker.tasks.token();
     let deadline = received + Duration::from_millis(request.timeout_ms.into());
     let Ok(runner) = &entry.runner else {
-        return Err(not_started(Status::unavailable("the skill can't run on this worker")));
+        return Err(not_started(Status::unavailable("the skill is not available on this worker")));
     };
-    let call = Call { request, place, events, received, deadline, ticket };
+    let events = sink(worker, &entry.manifest, &request, deadline, listener);
+    let call = Call { request, trace, events, received, deadline, permit };
     let mut result = run(worker, &entry, Arc::clone(runner), call).await?;
     result.runner.clone_from(&entry.manifest.runner);
     if result.version.is_empty() {
@@ -62,55 +75,79 @@ pub(crate) async fn execute(
     Ok(result)
 }
 
-/// Marks a refusal as the worker's own, so that the call may go elsewhere.
+/// Marks a refusal as the worker's own, so that the call may go to another worker.
 fn not_started(mut status: Status) -> Status {
     status.metadata_mut().insert(NOT_STARTED, MetadataValue::from_static("1"));
     status
 }
 
-/// A call that was let in.
+fn sink(
+    worker: &Worker,
+    manifest: &Manifest,
+    request: &ExecuteRequest,
+    deadline: Instant,
+    listener: Option<mpsc::Sender<Event>>,
+) -> EventSink {
+    let artifacts = Collector::new(Arc::clone(&worker.artifacts), &request.principal);
+    let can_ask = request.interactive && listener.is_some() && reads_answers(manifest);
+    let asker = can_ask.then(|| Asker::new(Arc::clone(&worker.questions), &request.principal, deadline));
+    EventSink::of_call(listener, artifacts, asker)
+}
+
+/// Whether the skill's runner has a way to hand it an answer.
+fn reads_answers(manifest: &Manifest) -> bool {
+    match &manifest.how {
+        How::Docker(_) | How::Http(_) => false,
+        How::Python(python) => python.isolation != Isolation::Shared,
+        _ => true,
+    }
+}
+
+/// An admitted call.
 struct Call {
     request: ExecuteRequest,
-    place: Place,
+    trace: TraceHeaders,
     events: EventSink,
     received: Instant,
     deadline: Instant,
-    ticket: Ticket,
+    permit: Permit,
 }
 
 async fn run(worker: &Worker, entry: &Entry, runner: Arc<dyn Runner>, call: Call) -> Result<ExecuteResult, Status> {
-    let Call { request, place, events, received, deadline, ticket } = call;
+    let Call { request, trace, events, received, deadline, permit } = call;
     let until = deadline.into();
-    let placed = tokio::select! {
-        placed = tokio::time::timeout_at(until, worker.admission.slot(entry.limit.clone())) => placed,
+    let granted = tokio::select! {
+        granted = tokio::time::timeout_at(until, worker.admission.slot(entry.limit.clone())) => granted,
         () = worker.abandoned.cancelled() => {
-            return Err(not_started(Status::unavailable("the worker stopped before the call had a place")));
+            return Err(not_started(Status::unavailable("the worker stopped before the call got a slot")));
         }
     };
-    let Ok((slot, waited)) = placed else {
-        let error = SkillError::new(ErrorCode::Timeout, "the deadline passed while the call waited for a free place");
+    let Ok((slot, waited)) = granted else {
+        let error = SkillError::new(ErrorCode::Timeout, "the deadline passed while the call waited for a slot");
         // There were too many calls; neither the skill nor this worker did anything wrong.
         let error = Some(error.with_blame(Blame::Gateway));
         let queued_us = micros(received.elapsed());
-        // Without a limit of its own it waited for the worker alone.
+        // Without a limit of the skill's own, the call waited for the worker alone.
         let worker_queued_us = entry.limit.is_none().then_some(queued_us);
         return Ok(ExecuteResult { error, queued_us, worker_queued_us, ..ExecuteResult::default() });
     };
     let queued_us = micros(received.elapsed());
-    let span = span(&request, &place.traceparent);
+    let span = span(&request, &trace.traceparent);
     let invocation = Invocation {
         manifest: Arc::clone(&entry.manifest),
         input: request.input_json,
         call_id: request.call_id,
         session_id: request.session_id,
+        principal: request.principal,
         trace_id: request.trace_id,
-        traceparent: child_context(&span, place.traceparent),
-        tracestate: place.tracestate,
+        traceparent: child_context(&span, trace.traceparent),
+        tracestate: trace.tracestate,
         deadline,
         events: events.clone(),
         slot,
     };
     let trace_id = invocation.trace_id.clone();
+    let open = events.open_call();
     let run = tokio::time::timeout_at(until, runner.run(invocation)).instrument(span);
     let failed = |code, message| RawOutput::Failed(SkillError::new(code, message));
     let raw = tokio::select! {
@@ -122,12 +159,25 @@ async fn run(worker: &Worker, entry: &Entry, runner: Arc<dyn Runner>, call: Call
             failed(ErrorCode::Timeout, "the skill did not finish before the call's deadline and was ended")
         }),
     };
-    drop(ticket);
+    drop(open);
+    drop(permit);
     log_stderr(&raw, &trace_id, &entry.manifest.id);
     let mut result = normalize(raw, worker.config.debug);
-    result.warnings.extend(events.warning());
+    collect_artifacts(&mut result, &events);
     (result.queued_us, result.worker_queued_us) = (queued_us, Some(micros(waited)));
     Ok(result)
+}
+
+/// Replaces the artifacts that the skill's own result lists by all those of the call, within the bounds.
+fn collect_artifacts(result: &mut ExecuteResult, events: &EventSink) {
+    for listed in std::mem::take(&mut result.artifacts) {
+        if let Some(Content::Data(data)) = listed.content {
+            events.keep(&listed.name, &listed.media_type, data.into());
+        }
+    }
+    let (artifacts, warnings) = events.finish();
+    result.artifacts = artifacts;
+    result.warnings.extend(warnings);
 }
 
 fn micros(time: Duration) -> u64 {

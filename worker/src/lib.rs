@@ -1,4 +1,4 @@
-//! The worker: hosts runners, and normalizes what they return.
+//! The worker: hosts runners and normalizes what they return.
 //!
 //! ```text
 //! gateway ──gRPC──> server -> execute: admission -> registry -> runner -> normalize
@@ -6,15 +6,17 @@
 //!                                                       process (supervised) or function
 //! ```
 //!
-//! - [`config`]: settings, resolved
-//! - `server`: `WorkerService` over gRPC, `health` beside it; `execute`: one call
-//! - [`manifest`], `registry`: what skills there are, kept up to date
-//! - [`runner`]: the contract every runner keeps; [`mod@runners`]: the runners
-//! - [`process`]: skill processes, started clean and ended whole
-//! - `normalize`: from what a run gave to a result that keeps the contract
-//! - [`check`]: a manifest's examples, run; [`doctor`]: what the machine gives to skills
+//! - [`config`]: resolved settings
+//! - `server`: `WorkerService` over gRPC, with `health` beside it; `execute`: one call
+//! - `admission`: the concurrency limit and the queue
+//! - [`manifest`], `registry`: the skills of this worker, kept up to date
+//! - [`runner`]: the contract of every runner; [`mod@runners`]: the runners
+//! - [`process`]: skill processes, supervised
+//! - [`events`]: progress and log lines of a call; [`questions`]: what it asks its user; `artifacts`: its media and files
+//! - `normalize`: from the raw output of a run to a result that keeps the contract
+//! - [`check`]: runs a manifest's examples; [`doctor`]: reports what this machine can isolate
 //!
-//! What is absent: nothing here knows the gateway, reads the environment for settings, or writes to stdout.
+//! Nothing here knows the gateway, reads settings from the environment, or writes to stdout.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -29,10 +31,12 @@ pub mod doctor;
 pub mod events;
 pub mod manifest;
 pub mod process;
+pub mod questions;
 pub mod runner;
 pub mod runners;
 
 mod admission;
+mod artifacts;
 mod environment;
 mod execute;
 mod health;
@@ -58,16 +62,16 @@ use registry::Registry;
 use runners::{Docker, Executable, Http, InProcess, Interpreter, Mcp, Python, PythonError, Runners};
 use worker::Worker;
 
-/// How much longer a shutdown listens, and refuses calls, after gateways were told of it. A connection that nobody accepts
-/// any more would be reset, and the gateway could not know whether its call was run.
+/// How long a worker that shuts down still accepts connections, and refuses calls, after it told the gateways. A connection
+/// that nobody accepts is reset, and the gateway could not know whether its call ran.
 const LAME_DUCK: Duration = Duration::from_millis(200);
 
-/// How often what killed supervisors left is looked for, and the user's processes are counted.
+/// How often the worker looks for temporary directories of killed supervisors and counts the skill user's processes.
 const LOOK_AFTER: Duration = Duration::from_secs(3);
 
-/// Runs a worker until `shutdown`, then finishes the calls it has, for at most [`Config::drain_timeout`].
+/// Runs a worker until `shutdown`, then drains it for at most [`Config::drain_timeout`].
 ///
-/// `listeners` has one for each shard. `functions` are what `inproc` skills may name.
+/// There is one shard per listener. `inproc` skills name one of `functions`.
 ///
 /// # Errors
 /// The system lacks what isolation needs, or a shard could not start.
@@ -97,7 +101,7 @@ pub async fn run(
 fn build(config: Config, functions: Functions, strays: Arc<Strays>) -> Arc<Worker> {
     let launcher = Launcher::new(config.supervisor.clone(), strays);
     let surroundings = Surroundings::new(&config);
-    // Both try things out in children: a worker that is started again is missed meanwhile.
+    // Both probe the system with child processes, at the same time: a worker that restarts is missed meanwhile.
     let (interpreter, jailer) = std::thread::scope(|scope| {
         let interpreter = scope.spawn(|| runners::find_python(config.python.as_deref()));
         let jailer = Jailer::new(&config, surroundings.clone());
@@ -121,7 +125,7 @@ fn runners(
 ) -> Runners {
     match &interpreter {
         Ok(it) => tracing::info!(path = %it.path.display(), version = ?it.version, "python found"),
-        Err(error) => tracing::warn!(%error, "no python: cli:python skills are unavailable"),
+        Err(error) => tracing::warn!(%error, "Python was not found: cli:python skills are unavailable"),
     }
     let interpreter = interpreter.map_err(|_| ());
     let python = Python::new(interpreter, launcher.clone(), surroundings.clone(), jailer.clone(), config.idle);
@@ -138,13 +142,14 @@ fn runners(
     ])
 }
 
-/// Takes over changes on disk, and ends strays, for as long as the worker lives.
+/// Reloads skills that changed on disk, kills strays, and frees expired artifacts, for as long as the worker lives.
 async fn keep_up_to_date(worker: Arc<Worker>, strays: Arc<Strays>) {
     let mut ticks = tokio::time::interval(worker.config.reload_interval);
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     let mut looked_after = Instant::now();
     loop {
         ticks.tick().await;
+        worker.artifacts.expire(Instant::now());
         let (worker, strays, jailer) = (Arc::clone(&worker), Arc::clone(&strays), worker.jailer.clone());
         if let Err(error) = tokio::task::spawn_blocking(move || worker.registry.reload()).await {
             tracing::error!(%error, "the skill folders could not be reloaded");

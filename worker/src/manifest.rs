@@ -1,6 +1,6 @@
-//! A skill's manifest: what it is, how it runs, what it takes and gives. YAML or JSON, strictly read.
+//! A skill's manifest: YAML or JSON, read strictly.
 //!
-//! Reading has two stages: [`raw`] is the file as written; [`Manifest`] is valid. Nothing here runs anything.
+//! Reading has two stages: [`raw`] is the file as written; a [`Manifest`] is valid.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -13,20 +13,25 @@ mod arguments;
 mod bounds;
 mod circuit;
 pub(crate) mod docker;
+mod error;
 pub(crate) mod exec;
 mod how;
 pub(crate) mod http;
 mod jail;
+mod limits;
 pub(crate) mod mcp;
 mod parameters;
+mod path;
 pub(crate) mod python;
 mod raw;
 mod schema;
 mod toolset;
 
+use error::Fault;
+pub use error::ManifestError;
 pub use how::How;
 pub use jail::{Jail, Level, Network};
-pub use raw::Limits;
+pub use limits::Limits;
 pub use toolset::Toolset;
 
 /// A valid manifest.
@@ -40,25 +45,25 @@ pub struct Manifest {
     pub description: String,
     /// `type:runtime`, such as `cli:python`. Empty if there is no implementation.
     pub runner: String,
-    /// How it is run.
+    /// How it runs.
     pub how: How,
     /// The skill's own deadline, in milliseconds.
     pub timeout_ms: Option<u32>,
-    /// The folder the skill may touch, if it is narrower than the worker's: absolute.
+    /// The skill's allowed root, if it is narrower than the worker's: absolute.
     pub allowed_root: Option<PathBuf>,
-    /// JSON Schema 2020-12 of the arguments; none if the skill takes anything.
+    /// JSON Schema 2020-12 of the arguments; none if the skill accepts any.
     pub input_schema: Option<Value>,
-    /// What may be done to arguments that do not fit.
+    /// The rules for arguments that do not fit.
     pub argument_rules: ArgumentRules,
     /// JSON Schema 2020-12 of the data.
     pub output_schema: Option<Value>,
-    /// A second identical call does no harm, so a lost call may be sent again.
+    /// A second identical call does no harm, so a lost call may be retried.
     pub idempotent: bool,
     /// It may delete or overwrite things.
     pub destructive: bool,
     /// Calls of one session go to one worker.
     pub session_affinity: bool,
-    /// When its circuits open, where that is its own affair.
+    /// When its circuit breakers open, where that differs from the gateway's settings.
     pub circuit_rules: Option<CircuitRules>,
     /// How many calls of this skill one worker runs at once.
     pub concurrency: Option<usize>,
@@ -70,43 +75,31 @@ pub struct Manifest {
     pub env: Vec<String>,
     /// The group the skill belongs to.
     pub toolset: String,
-    /// Why the skill can't run, if its author says that it can't.
+    /// Why the skill is unavailable, if its manifest says so.
     pub unavailable: Option<String>,
-    /// Calls with their expected ends; `openskill check` runs them.
+    /// Example calls with their expected results; `openskill check` runs them.
     pub examples: Vec<Example>,
 }
 
-/// A call with its expected end.
+/// An example call with its expected result.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Example {
     /// What it shows.
     pub name: String,
     /// The arguments.
     pub input: Value,
-    /// The data it must give, if that is fixed.
+    /// The data it must return, if that is fixed.
     pub data: Option<Value>,
-    /// The error it must end in.
+    /// The error it must end with.
     pub error: Option<&'static Meaning>,
 }
 
-/// Why a manifest can't be used, with the place.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{}:{line}: {reason}", file.display())]
-pub struct ManifestError {
-    /// The file.
-    pub file: PathBuf,
-    /// The line, from 1; 1 if the trouble is no single line's.
-    pub line: usize,
-    /// What is wrong and what is asked for.
-    pub reason: String,
-}
-
-/// What the worker decides for all its manifests.
+/// The rules of the worker for all its manifests.
 #[derive(Debug, Clone, Copy)]
 pub struct Rules<'a> {
-    /// No skill may touch more than this.
+    /// The allowed root of the worker. A skill's own must be inside it.
     pub allowed_root: &'a Path,
-    /// What the manifest's folder says for all its skills.
+    /// The toolset of the manifest's folder.
     pub toolset: Option<&'a Toolset>,
 }
 
@@ -117,21 +110,21 @@ impl Manifest {
     /// Reads the text of a manifest file.
     ///
     /// # Errors
-    /// The first thing that is wrong, with its line.
+    /// The first fault, with its line.
     pub fn parse(file: &Path, text: &str, rules: Rules<'_>) -> Result<Self, ManifestError> {
         let fail = |line, reason| ManifestError { file: file.to_owned(), line, reason };
         let raw = raw::read(text).map_err(|(line, reason)| fail(line, reason))?;
         Self::resolve(raw, file, rules).map_err(|fault| fail(line_of(text, &fault.field), fault.reason))
     }
 
-    /// A script with no manifest: served without a schema, under its file name.
+    /// The manifest of a script without one: no schema, and its file name as id.
     ///
     /// # Errors
-    /// The file name is no skill id.
+    /// The file name is not a valid skill id.
     pub fn for_bare_script(script: &Path) -> Result<Self, ManifestError> {
         let id = script.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
         if !valid_id(id) {
-            let reason = format!("'{id}' is no skill id: {ID_RULE}");
+            let reason = format!("'{id}' is not a valid skill id: use {ID_RULE}");
             return Err(ManifestError { file: script.to_owned(), line: 1, reason });
         }
         let how = How::Python(python::Python { script: script.to_owned(), isolation: python::Isolation::default() });
@@ -139,7 +132,7 @@ impl Manifest {
         Ok(Self { description, ..Self::plain(id.to_owned(), "cli:python", how) })
     }
 
-    /// A skill of which nothing is known but how it is run.
+    /// A skill with nothing declared except how it runs.
     pub(crate) fn plain(id: String, runner: &str, how: How) -> Self {
         Self {
             id,
@@ -166,7 +159,7 @@ impl Manifest {
         }
     }
 
-    /// About how many bytes the skill takes in a worker's state.
+    /// The approximate size of the skill in a worker's state, in bytes.
     pub(crate) fn description_size(&self) -> usize {
         let schema = |schema: &Option<Value>| schema.as_ref().map_or(0, |it| it.to_string().len());
         let examples: usize = self.examples.iter().map(|it| it.input.to_string().len()).sum();
@@ -182,7 +175,7 @@ impl Manifest {
 
     fn resolve(mut raw: raw::Raw, file: &Path, rules: Rules<'_>) -> Result<Self, Fault> {
         if !valid_id(&raw.id) {
-            return Err(("id", format!("'{}' is no skill id: {ID_RULE}", raw.id)).into());
+            return Err(("id", format!("'{}' is not a valid skill id: use {ID_RULE}", raw.id)).into());
         }
         take_over(&mut raw, rules.toolset)?;
         let (runner, how) = how::resolve(&mut raw, file)?;
@@ -231,29 +224,17 @@ impl Manifest {
     }
 }
 
-/// What a skill's id is, for people.
+/// The rule for a skill's id, for people.
 pub const ID_RULE: &str = "a lower-case letter, then at most 63 of a-z 0-9 _ -";
 
-/// What is wrong, and the key it is wrong with.
-struct Fault {
-    field: String,
-    reason: String,
-}
-
-impl<F: Into<String>> From<(F, String)> for Fault {
-    fn from((field, reason): (F, String)) -> Self {
-        Self { field: field.into(), reason }
-    }
-}
-
-/// Whether this is a skill's id.
+/// Whether this is a valid skill id.
 pub fn valid_id(id: &str) -> bool {
     id.len() <= 64
         && id.starts_with(|first: char| first.is_ascii_lowercase())
         && id.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"_-".contains(&byte))
 }
 
-/// What the folder says for all its skills. A manifest of a toolset's folder can't belong to another toolset.
+/// Applies the toolset of the folder. A manifest in it cannot belong to another toolset.
 fn take_over(raw: &mut raw::Raw, toolset: Option<&Toolset>) -> Result<(), (&'static str, String)> {
     let Some(toolset) = toolset else { return Ok(()) };
     if !raw.toolset.is_empty() && raw.toolset != toolset.toolset {
@@ -270,7 +251,7 @@ fn resolve_root(root: &str, rules: Rules<'_>) -> Result<PathBuf, (&'static str, 
     let resolved = base
         .join(root)
         .canonicalize()
-        .map_err(|error| ("allowed_root", format!("'{root}' can't be used: {}", error.kind())))?;
+        .map_err(|error| ("allowed_root", format!("'{root}' cannot be used: {}", error.kind())))?;
     if !resolved.starts_with(rules.allowed_root) {
         return Err(("allowed_root", format!("'{root}' is outside the worker's allowed root")));
     }
@@ -279,13 +260,14 @@ fn resolve_root(root: &str, rules: Rules<'_>) -> Result<PathBuf, (&'static str, 
 
 fn resolve_example(raw: raw::Example) -> Result<Example, (&'static str, String)> {
     let error = raw.error.as_deref().map(|name| {
-        ErrorCode::from_skill(name).ok_or_else(|| ("examples", format!("'{name}' is no error code of a skill")))
+        ErrorCode::from_skill(name)
+            .ok_or_else(|| ("examples", format!("'{name}' is not an error code that a skill may use")))
     });
     let error = error.transpose()?.map(ErrorCode::meaning);
     Ok(Example { name: raw.name, input: Value::Object(raw.input), data: raw.data, error })
 }
 
-/// The line of a top-level key, so that an error points somewhere. YAML and JSON keys look alike enough.
+/// The line of a top-level key, for errors. YAML and JSON keys look alike enough.
 fn line_of(text: &str, field: &str) -> usize {
     let names_it = |line: &str| {
         let line = line.trim_start().trim_start_matches(['"', '\'']);

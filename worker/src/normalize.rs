@@ -1,8 +1,8 @@
-//! From what a run gave to a result that keeps the contract. Pure.
+//! Turns the raw output of a run into a result that keeps the contract. Pure.
 //!
 //! The rule for a process: stdout holds exactly one JSON value. An object with a boolean `success` is a normalized
 //! result; any other value is the data. Exit code 0 means success; 1 an invalid argument, 2 bad JSON, 3 an internal
-//! fault. Where output and exit code disagree, or something was left running, the run failed: a caller must be able to
+//! fault. The run failed if output and exit code disagree, or if a process was left running: a caller must be able to
 //! trust a success.
 
 use openskill_proto::json;
@@ -13,17 +13,19 @@ use serde_json::value::RawValue;
 use crate::process::Exit;
 use crate::runner::RawOutput;
 
+mod artifacts;
 mod report;
 
 use report::{Answer, Report, ReportedError};
 
-/// The longest message and the longest text that are passed on. More is cut.
+/// The longest message and the longest text that are passed on. Longer ones are truncated.
 const MAX_TEXT_BYTES: usize = 4096;
 
 /// The largest details that are passed on. Larger ones are dropped, with a warning.
 const MAX_DETAILS_BYTES: usize = 64 * 1024;
 
-/// Judges a run. `with_stderr` puts the end of stderr into the details of an error.
+/// Judges a run. `with_stderr` puts the end of stderr into the details of an error. Artifacts in the result are as the
+/// skill wrote them, without ids: the caller applies the bounds of a call to them.
 pub(crate) fn normalize(raw: RawOutput, with_stderr: bool) -> ExecuteResult {
     match raw {
         RawOutput::Value(text) => of_value(&text),
@@ -43,7 +45,7 @@ pub(crate) fn normalize(raw: RawOutput, with_stderr: bool) -> ExecuteResult {
     }
 }
 
-/// A failure that is nobody's report: made here or by a runner.
+/// A failure that the skill did not report itself: found here or by a runner.
 pub(crate) fn failed(error: SkillError) -> ExecuteResult {
     ExecuteResult { success: false, error: Some(error), ..ExecuteResult::default() }
 }
@@ -65,8 +67,8 @@ fn of_value(text: &str) -> ExecuteResult {
     }
 }
 
-/// A server answers as a script prints, if it knows how (see [`Answer::of_server`]). Where it says itself why it failed, that is worth more than a status; that it
-/// succeeded is worth nothing beside one.
+/// A server may answer as a script prints (see [`Answer::of_server`]). The reason it gives for a failure overrides the status;
+/// its claim of success does not.
 fn of_answer(text: &str, otherwise: Option<SkillError>) -> ExecuteResult {
     let answer = one_value(text).map(|value| (value, Answer::of_server(value)));
     match (answer, otherwise) {
@@ -90,7 +92,7 @@ fn of_process(stdout: &[u8], exit: Exit, leftovers: u32) -> ExecuteResult {
              a skill must wait for all it starts"
         ));
     }
-    let Exit::Code(code) = exit else { return broke("the skill ended in no known way".to_owned()) };
+    let Exit::Code(code) = exit else { return broke("the skill ended without an exit status".to_owned()) };
     let Ok(text) = std::str::from_utf8(stdout) else {
         return broke(format!("the skill's output is not UTF-8 (exit code {code})"));
     };
@@ -131,6 +133,11 @@ fn of_report(report: &Report<'_>, code: i32) -> ExecuteResult {
     result.text = cut(&report.text).to_owned();
     result.version = cut(&report.version).to_owned();
     result.truncated = report.truncated;
+    if let Some(listed) = report.artifacts {
+        let (artifacts, warning) = artifacts::read(listed);
+        result.artifacts = artifacts;
+        result.warnings.extend(warning);
+    }
     result
 }
 
@@ -138,7 +145,7 @@ fn of_reported_error(reported: &ReportedError<'_>) -> ExecuteResult {
     let (code, unknown) = reported.code();
     let mut error = SkillError::new(code, cut(&reported.message));
     if matches!(error.blame(), Blame::Worker | Blame::Gateway) {
-        // It ran well enough to say so: the fault is not its host's.
+        // It ran well enough to report the error: the worker is not at fault.
         error = error.with_blame(Blame::Skill);
     }
     let mut warnings = Vec::new();
@@ -181,7 +188,7 @@ fn add_stderr(error: &mut SkillError, stderr: &[u8]) {
     error.more = Some(More::DetailsJson(serde_json::Value::Object(details).to_string()));
 }
 
-/// At most `MAX_TEXT_BYTES`, at a character's end.
+/// At most `MAX_TEXT_BYTES`, cut between two characters.
 fn cut(text: &str) -> &str {
     &text[..text.floor_char_boundary(MAX_TEXT_BYTES)]
 }

@@ -1,4 +1,4 @@
-//! A runner: one way to run skills. The manifest's `type:runtime` says which.
+//! The contract of a runner: one way to run skills. The manifest's `type:runtime` chooses it.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -16,50 +16,54 @@ use crate::process::Exit;
 /// One way to run skills.
 ///
 /// # What a runner may assume
-/// [`Invocation::input`] is one JSON object in UTF-8, within the limits. The manifest is one that [`Runner::admit`]
-/// took. Its deadline is in the future when the run begins, and is watched by the caller.
+/// [`Invocation::input`] is one JSON object in UTF-8, within the limits. [`Runner::admit`] accepted the manifest. The
+/// deadline is in the future when the run begins; the caller enforces it.
 ///
 /// # How a run ends
-/// With a [`RawOutput`], which is not yet trusted: [`crate::normalize`] judges it. A skill that fails is an ordinary
-/// end. A runner never panics on what a skill does, and answers with an error for whatever it can't do.
+/// With a [`RawOutput`], which is not trusted: [`crate::normalize`] checks it. A skill that fails is an ordinary end. A
+/// runner never panics on what a skill does; what it cannot do is an error.
 ///
 /// # Deadline and cancellation
-/// Both are one thing: the future is dropped. A runner then ends whatever it started, wholly, within a second, without
-/// anyone waiting for it. What takes time goes to a task that holds [`Invocation::slot`], so that a run counts against
-/// the worker's limit until nothing of it is left. A runner may be dropped before its first poll.
+/// Both drop the future. The runner then ends everything it started within a second; nobody waits for it. Work that takes
+/// time goes to a task that holds [`Invocation::slot`], so that a run counts against the worker's concurrency limit until
+/// nothing of it is left. The future may be dropped before its first poll.
 ///
 /// # Who owns what
-/// The invocation and everything in it belongs to the run. A run shares nothing with another, also of the same skill:
-/// no state, no file, no descriptor. Whatever a runner keeps between runs (a pool, a connection) belongs to the runner
-/// and is safe to lose at any time.
+/// The invocation and everything in it belongs to the run. Two runs share nothing, even of the same skill: no state, no
+/// file, no descriptor. What a runner keeps between runs (a pool, a connection) belongs to the runner and may be lost at
+/// any time.
 ///
 /// # Secrets and text
-/// A skill sees the environment its manifest names, no more. What it says is hostile text.
+/// A skill sees the variables its manifest names and those openskill sets. Its output is untrusted text.
+///
+/// # Questions and artifacts
+/// A runner whose skills can read a line takes [`EventSink::answers`] at their first event and writes each answer to them.
+/// Artifacts and questions need nothing else: they are event lines.
 pub trait Runner: Send + Sync {
-    /// Whether this skill can run here. Called when a manifest is read, also again when it changes; never on a call.
+    /// Whether this skill can run here. Called when a manifest is read or changes, never during a call.
     ///
     /// # Errors
-    /// Why not, for people: the skill is listed as unavailable with this reason.
+    /// The reason, for people: the skill is listed as unavailable with it.
     fn admit(&self, manifest: &Manifest) -> Result<(), String>;
 
-    /// The skills a manifest stands for: itself, unless the runner knows better (the tools of a server). Called like
-    /// [`Runner::admit`], and again after each change the runner announced.
+    /// The skills that a manifest declares: one, or the tools of a server. Called like [`Runner::admit`], and after each
+    /// change that the runner announces.
     fn offer(&self, manifest: Manifest) -> Vec<Offer> {
         vec![Offer { runner: self.admit(&manifest), manifest }]
     }
 
-    /// Told, a few times a second, which manifests of its own there are: whatever it keeps for others can go, and what is
-    /// idle too. Called within a runtime that lives as long as the worker; may read files, must not wait.
+    /// Receives the runner's current manifests a few times a second, so that it can release what it keeps for others and
+    /// what is idle. Called within a runtime that lives as long as the worker; may read files, must not block.
     fn tend(&self, manifests: &[Arc<Manifest>]) {
         let _ = manifests;
     }
 
-    /// Whether whatever it starts by itself was tried at least once, so that [`Runner::offer`] has its last word for now.
+    /// Whether everything the runner starts by itself was tried at least once, so that [`Runner::offer`] is complete.
     fn settled(&self) -> bool {
         true
     }
 
-    /// Lets go of whatever it keeps between runs, when the worker ends and no run is left.
+    /// Releases what the runner keeps between runs. Called when the worker ends and no run is left.
     fn close(&self) -> BoxFuture<'static, ()> {
         std::future::ready(()).boxed()
     }
@@ -68,12 +72,12 @@ pub trait Runner: Send + Sync {
     fn run(self: Arc<Self>, invocation: Invocation) -> BoxFuture<'static, RawOutput>;
 }
 
-/// A skill that a manifest stands for.
+/// A skill that a manifest declares.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Offer {
     /// The skill.
     pub manifest: Manifest,
-    /// Whether it can run here, or why not.
+    /// Whether it can run here, or the reason why not.
     pub runner: Result<(), String>,
 }
 
@@ -88,50 +92,52 @@ pub struct Invocation {
     pub call_id: String,
     /// The conversation; may be empty.
     pub session_id: String,
+    /// On whose behalf the call runs; empty for an anonymous caller.
+    pub principal: String,
     /// The `X-Trace-Id`.
     pub trace_id: String,
     /// The W3C trace context to hand to the skill.
     pub traceparent: String,
     /// The W3C vendor state to hand to the skill; may be empty.
     pub tracestate: String,
-    /// When the run is dropped.
+    /// When the run is dropped. Waiting for an answer to a question counts.
     pub deadline: Instant,
-    /// Where events go.
+    /// Where events, artifacts and questions go.
     pub events: EventSink,
-    /// The run's place among those the worker runs at once.
+    /// The right to run now, held until nothing of the run is left.
     pub slot: Slot,
 }
 
-/// What a run gave, as it came.
+/// The unchecked output of a run.
 #[derive(Debug)]
 pub enum RawOutput {
     /// A process ran.
     Process {
-        /// All it printed.
+        /// Everything it printed.
         stdout: Vec<u8>,
         /// The end of what it wrote to stderr.
         stderr: Vec<u8>,
         /// How it ended.
         exit: Exit,
-        /// How many processes it had left running, killed by now.
+        /// How many processes it had left running. They have been killed.
         leftovers: u32,
     },
-    /// The skill gave a value: JSON text.
+    /// The skill returned a value: JSON text.
     Value(String),
-    /// A server answered: JSON text, which is a normalized result or bare data, as a script prints.
+    /// A server answered: JSON text, which is a normalized result or bare data, like the output of a script.
     Answer {
         /// The answer.
         json: String,
-        /// What the end is if the answer does not itself say why it failed; none if it is a success.
+        /// The error, unless the answer itself gives the reason; none if the call succeeded.
         otherwise: Option<SkillError>,
     },
-    /// The skill gave a value, JSON text, and said it in words too.
+    /// The skill returned a value, and a text for a model.
     Report {
-        /// The value.
+        /// The value: JSON text.
         data: String,
-        /// The same for a model; may be empty.
+        /// The text; may be empty.
         text: String,
     },
-    /// The skill, or the runner on its behalf, gave an error.
+    /// The skill, or the runner on its behalf, reported an error.
     Failed(SkillError),
 }

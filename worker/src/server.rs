@@ -1,7 +1,7 @@
-//! The worker's face: `WorkerService` over gRPC.
+//! `WorkerService` over gRPC.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures_util::stream::{self, BoxStream, StreamExt as _};
 use openskill_proto::limits::{MAX_HEADER_BYTES, MAX_REQUEST_BYTES, MAX_STATE_BYTES};
@@ -16,17 +16,17 @@ use tokio_util::task::AbortOnDropHandle;
 use tonic::transport::server::Router;
 use tonic::{Request, Response, Status};
 
-use crate::events::EventSink;
-use crate::execute::{Place, execute};
+use crate::execute::{TraceHeaders, execute};
+use crate::questions::Rejection;
 use crate::worker::Worker;
 
-/// Streams one connection may have open: a gateway uses one connection a shard.
+/// How many streams one connection may have open: a gateway uses one connection per shard.
 const MAX_STREAMS: u32 = 4096;
 
-/// How many events may wait for a slow gateway before the skill has to.
+/// How many events wait for a slow gateway; then the skill waits.
 const EVENT_BUFFER: usize = 32;
 
-/// The service with all its bounds.
+/// The services, with all bounds set.
 pub(crate) fn router(worker: Arc<Worker>) -> Router {
     let health = crate::health::service(Arc::clone(&worker));
     let service = WorkerServiceServer::new(Service { worker })
@@ -39,7 +39,7 @@ pub(crate) fn router(worker: Arc<Worker>) -> Router {
         .http2_keepalive_interval(Some(Duration::from_secs(10)))
         .http2_keepalive_timeout(Some(Duration::from_secs(10)))
         .http2_max_header_list_size(MAX_HEADER_BYTES)
-        // A gateway passes on the resets of all its clients.
+        // A gateway passes on the resets of all its clients over one connection.
         .http2_max_pending_accept_reset_streams(Some(MAX_STREAMS as usize))
         .tcp_nodelay(true)
         .add_service(service)
@@ -60,35 +60,51 @@ impl WorkerService for Service {
     }
 
     async fn execute(&self, request: Request<ExecuteRequest>) -> Result<Response<ExecuteResult>, Status> {
-        let place = place(&request);
-        execute(&self.worker, request.into_inner(), place, EventSink::default()).await.map(Response::new)
+        let trace = trace_headers(&request);
+        execute(&self.worker, request.into_inner(), trace, None).await.map(Response::new)
     }
 
     async fn execute_stream(
         &self,
         request: Request<ExecuteRequest>,
     ) -> Result<Response<Self::ExecuteStreamStream>, Status> {
-        let place = place(&request);
+        let trace = trace_headers(&request);
         let (sender, receiver) = mpsc::channel(EVENT_BUFFER);
         let worker = Arc::clone(&self.worker);
         // A task, so that the run goes on, and meets its deadline, while nobody reads the stream.
         let run = AbortOnDropHandle::new(tokio::spawn(async move {
-            execute(&worker, request.into_inner(), place, EventSink::new(sender)).await
+            execute(&worker, request.into_inner(), trace, Some(sender)).await
         }));
         Ok(Response::new(events(run, receiver).boxed()))
     }
 
-    async fn deliver_input(&self, _: Request<DeliverInputRequest>) -> Result<Response<DeliverInputResponse>, Status> {
-        Err(Status::not_found("no skill waits for this answer"))
+    async fn deliver_input(
+        &self,
+        request: Request<DeliverInputRequest>,
+    ) -> Result<Response<DeliverInputResponse>, Status> {
+        let DeliverInputRequest { response, principal } = request.into_inner();
+        let delivered = self.worker.questions.deliver(response.unwrap_or_default(), &principal);
+        delivered.map(|()| Response::new(DeliverInputResponse {})).map_err(|rejection| match rejection {
+            Rejection::NotFound => {
+                Status::not_found("no skill waits for this answer: the question or its call has ended")
+            }
+            Rejection::Invalid(reason) => Status::invalid_argument(reason),
+        })
     }
 
-    async fn fetch_artifact(&self, _: Request<FetchArtifactRequest>) -> Result<Response<ReadArtifactResponse>, Status> {
-        Err(Status::not_found("this worker holds no such artifact"))
+    async fn fetch_artifact(
+        &self,
+        request: Request<FetchArtifactRequest>,
+    ) -> Result<Response<ReadArtifactResponse>, Status> {
+        let FetchArtifactRequest { range, principal } = request.into_inner();
+        let read = self.worker.artifacts.read(&range.unwrap_or_default(), &principal, Instant::now());
+        read.map(Response::new)
+            .ok_or_else(|| Status::not_found("this worker holds no such artifact: it may have expired"))
     }
 }
 
 /// The state now, and again after each change. The one that says draining is the last: an open stream would keep the
-/// connection, and so the shutdown.
+/// connection, and with it the shutdown, waiting.
 fn states(worker: Arc<Worker>) -> impl futures_util::Stream<Item = Result<WorkerState, Status>> {
     let (mut changes, draining) = (worker.registry.changes(), worker.draining());
     changes.mark_changed();
@@ -125,8 +141,8 @@ fn events(
     })
 }
 
-fn place<T>(request: &Request<T>) -> Place {
+fn trace_headers<T>(request: &Request<T>) -> TraceHeaders {
     let header =
         |name| request.metadata().get(name).and_then(|value| value.to_str().ok()).unwrap_or_default().to_owned();
-    Place { traceparent: header(TRACEPARENT), tracestate: header(TRACESTATE) }
+    TraceHeaders { traceparent: header(TRACEPARENT), tracestate: header(TRACESTATE) }
 }

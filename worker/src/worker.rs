@@ -9,8 +9,10 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::admission::Admission;
+use crate::artifacts::Store;
 use crate::config::Config;
 use crate::process::{Jailer, Launcher};
+use crate::questions::Questions;
 use crate::registry::Registry;
 
 /// A worker.
@@ -20,12 +22,16 @@ pub(crate) struct Worker {
     pub(crate) admission: Admission,
     pub(crate) launcher: Launcher,
     pub(crate) jailer: Jailer,
-    /// What sets this process apart from the one before it.
+    /// Artifacts that callers read in ranges.
+    pub(crate) artifacts: Arc<Store>,
+    /// Questions that running calls have asked.
+    pub(crate) questions: Arc<Questions>,
+    /// Tells this process from the one before it.
     instance_id: String,
-    /// What is waited for before a shard ends: connections that linger.
+    /// What a shard waits for before it ends: calls, and connections that close gently.
     pub(crate) tasks: TaskTracker,
     draining: watch::Sender<bool>,
-    /// Cancelled when the drain is over: calls that still run are ended.
+    /// Cancelled when the drain timeout has passed: calls that still run are ended.
     pub(crate) abandoned: CancellationToken,
 }
 
@@ -34,15 +40,26 @@ impl Worker {
         let admission = Admission::new(config.concurrency, config.queue);
         let (draining, abandoned) = (watch::Sender::new(false), CancellationToken::new());
         let instance_id = hex(&random_id::<8>());
-        let tasks = TaskTracker::new();
-        Arc::new(Self { config, registry, admission, launcher, jailer, instance_id, tasks, draining, abandoned })
+        Arc::new(Self {
+            artifacts: Arc::new(Store::new(&instance_id)),
+            questions: Arc::default(),
+            tasks: TaskTracker::new(),
+            config,
+            registry,
+            admission,
+            launcher,
+            jailer,
+            instance_id,
+            draining,
+            abandoned,
+        })
     }
 
     pub(crate) fn is_draining(&self) -> bool {
         *self.draining.borrow()
     }
 
-    /// Takes nothing new from now on, and tells the gateways.
+    /// Takes no new calls from now on, and tells the gateways.
     pub(crate) fn drain(&self) {
         self.draining.send_replace(true);
     }

@@ -14,11 +14,12 @@ MAX_OUTPUT_BYTES = 10_000_000
 
 
 class Result:
-    """A handler's answer with something to say about it: truncated means there was more than `data` shows."""
+    """A handler's answer. `truncated` means that there was more than `data` shows; `text` is one line for a model."""
 
-    def __init__(self, data, truncated=False):
+    def __init__(self, data, truncated=False, text=""):
         self.data = data
         self.truncated = truncated
+        self.text = text
 
 
 def run(handler):
@@ -43,7 +44,8 @@ def _answer(handler, raw):
     value = handler(_read_input(raw))
     result = value if isinstance(value, Result) else Result(value)
     meta = {"truncated": True} if result.truncated else {}
-    answer = _encode({"success": True, "data": result.data, "error": None, "meta": meta})
+    text = {"text": result.text} if result.text else {}
+    answer = _encode({"success": True, "data": result.data, "error": None, "meta": meta, **text})
     if len(answer) > MAX_OUTPUT_BYTES:
         raise SkillError("OUTPUT_TOO_LARGE", "the result is larger than 10 MB; ask for less at once",
                          bytes=len(answer), limit=MAX_OUTPUT_BYTES)
@@ -56,7 +58,7 @@ def _refusal(error):
 
 
 def _encode(value):
-    # Half of a surrogate pair is no text and no JSON: it becomes a question mark.
+    # Half of a surrogate pair is not valid in JSON: it becomes a question mark.
     return (json.dumps(value, ensure_ascii=False, allow_nan=False) + "\n").encode("utf-8", "replace")
 
 
@@ -93,7 +95,7 @@ def _unique_keys(pairs):
 
 
 def _reserve_stdout():
-    """Takes stdout for the result alone: from here on, descriptor 1 and `print` lead to stderr."""
+    """Reserves stdout for the result: from here on, descriptor 1 and `print` lead to stderr."""
     if sys.stdout is not None and not _has_descriptor(sys.stdout):  # an interpreter that serves many calls
         out, sys.stdout = sys.stdout.buffer, sys.stderr
         return out

@@ -18,7 +18,7 @@ import unittest
 from manifests import SKILLS, manifest, problems
 
 REPOSITORY = SKILLS.parent.parent
-NAMES = ("echo", "file_search", "calculator", "log_transform")
+NAMES = ("ask_user", "calculator", "echo", "file_search", "log_transform")
 
 
 class Answer:
@@ -127,6 +127,7 @@ class ManifestsHold(SkillTest):
 
     def test_a_field_that_no_schema_declares_is_refused_by_every_skill(self):
         inputs = {
+            "ask_user": {"questions": [{"id": "x", "text": "x"}]},
             "echo": {"text": "x"},
             "file_search": {"query": "x"},
             "calculator": {"numbers": [1], "ops": ["sum"]},

@@ -5,7 +5,7 @@ use std::net::{TcpStream, ToSocketAddrs as _};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
-use super::{Finding, Status, finding};
+use super::finding::{Finding, Status, finding};
 
 /// For each of connecting, asking and hearing.
 const PATIENCE: Duration = Duration::from_secs(1);

@@ -1,11 +1,10 @@
-//! What may be done to arguments that do not fit: read, completed from what the skill is, checked against its schema.
+//! The rules for arguments that do not fit: read, completed with defaults, checked against the skill's schema.
 
 use std::collections::BTreeMap;
 
 use openskill_proto::v1::{ArgumentPolicy, ArgumentRules};
+use serde::Deserialize;
 use serde_json::Value;
-
-use super::raw::{Arguments, Policy};
 
 /// Other names that models write, each with the parameter it stands for.
 pub(super) type Aliases = BTreeMap<String, String>;
@@ -13,10 +12,27 @@ pub(super) type Aliases = BTreeMap<String, String>;
 /// How many aliases one skill may have.
 const MAX_ALIASES: usize = 1000;
 
-/// A skill's rules. Where the manifest is silent, a skill that destroys things gets the careful ones: a key that is left
-/// out may have been what narrowed a deletion.
+/// The rules as written.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(super) struct Raw {
+    policy: Policy,
+    aliases: BTreeMap<String, String>,
+    drop_unknown: Option<bool>,
+    fill_defaults: Option<bool>,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Policy {
+    #[default]
+    Repair,
+    Strict,
+}
+
+/// A skill's rules. By default a destructive skill gets the careful ones: a key that is dropped may have narrowed a deletion.
 pub(super) fn resolve(
-    raw: Option<Arguments>,
+    raw: Option<Raw>,
     short_form: Aliases,
     schema: Option<&Value>,
     destructive: bool,

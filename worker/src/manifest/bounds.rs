@@ -2,7 +2,8 @@
 
 use openskill_proto::limits::MAX_TIMEOUT_MS;
 
-use super::{Fault, raw};
+use super::error::Fault;
+use super::raw;
 
 /// The most calls of one skill at once that a manifest may ask for.
 const MAX_CONCURRENCY: usize = 10_000;

@@ -4,7 +4,8 @@
 
 use serde::Deserialize;
 
-use super::{Fault, raw};
+use super::error::Fault;
+use super::limits::Limits;
 
 mod image;
 
@@ -148,7 +149,7 @@ pub enum Pull {
 }
 
 /// Checks what was written.
-pub(super) fn resolve(raw: Raw, entry: &str, limits: &raw::Limits) -> Result<Docker, Fault> {
+pub(super) fn resolve(raw: Raw, entry: &str, limits: &Limits) -> Result<Docker, Fault> {
     let image = image::read(entry).map_err(|reason| Fault::from(("entry", reason)))?;
     check(&raw, &image, limits).map_err(|reason| Fault::from(("docker", reason)))?;
     let default = if matches!(image, Image::Digest(_)) { Pull::Missing } else { Pull::Never };
@@ -167,7 +168,7 @@ pub(super) fn resolve(raw: Raw, entry: &str, limits: &raw::Limits) -> Result<Doc
     })
 }
 
-fn check(raw: &Raw, image: &Image, limits: &raw::Limits) -> Result<(), String> {
+fn check(raw: &Raw, image: &Image, limits: &Limits) -> Result<(), String> {
     match (image, raw.unpinned, raw.pull) {
         (Image::Tag(_), true, Some(Pull::Never)) | (Image::Digest(_), false, _) => {}
         (Image::Id(_), false, None | Some(Pull::Never)) => {}

@@ -8,7 +8,8 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{Fault, how};
+use super::error::Fault;
+use super::path::beside;
 
 /// The most elements of a command line that a manifest may write.
 const MAX_ARGS: usize = 64;
@@ -67,7 +68,7 @@ impl Exec {
 
 /// Checks what was written.
 pub(super) fn resolve(raw: Raw, entry: &str, file: &Path) -> Result<Exec, Fault> {
-    let program = if entry.starts_with('/') { PathBuf::from(entry) } else { how::beside(entry, file)? };
+    let program = if entry.starts_with('/') { PathBuf::from(entry) } else { beside(entry, file)? };
     if raw.args.len() > MAX_ARGS {
         return Err(("exec", format!("at most {MAX_ARGS} args")).into());
     }

@@ -1,28 +1,30 @@
-//! How a skill is run: what `type` and `runtime` chose, with what that way of running needs to know.
+//! How a skill runs: the runner that `type` and `runtime` choose, with its settings.
 
-use std::path::{Component, Path, PathBuf};
+use std::path::Path;
 
 use super::docker::Docker;
+use super::error::Fault;
 use super::exec::Exec;
 use super::http::Http;
-use super::mcp::{Mcp, McpTool};
+use super::mcp::{Declared, Mcp, McpTool};
+use super::path::beside;
 use super::python::Python;
-use super::{Fault, raw};
+use super::raw;
 
-/// How a skill is run.
+/// How a skill runs.
 #[derive(Debug, Clone, PartialEq)]
 pub enum How {
-    /// Not at all: it is declared and has no implementation, or one that this version does not know.
+    /// Not at all: it has no implementation, or one that this version does not know.
     Unknown,
     /// `cli:python`: a script.
     Python(Python),
     /// `cli:exec`: a program.
     Exec(Box<Exec>),
-    /// `http`: a request to somebody else's server.
+    /// `http`: a request to an HTTP back end.
     Http(Box<Http>),
     /// `docker`: a container.
     Docker(Box<Docker>),
-    /// `mcp:stdio` and `mcp:http`: a server whose tools become skills. Not itself a skill that can be called.
+    /// `mcp:stdio` and `mcp:http`: a server whose tools become skills. It cannot be called itself.
     Mcp(Box<Mcp>),
     /// One tool of such a server. Made by the runner, never written in a file.
     McpTool(Box<McpTool>),
@@ -31,7 +33,7 @@ pub enum How {
 }
 
 impl How {
-    /// Whether a process of its own runs it here, which the jail is for.
+    /// Whether the worker starts a process for it, which the jail is for.
     pub fn is_process(&self) -> bool {
         match self {
             Self::Python(_) | Self::Exec(_) => true,
@@ -40,7 +42,7 @@ impl How {
         }
     }
 
-    /// The file that is run, if it is one of the skill folder's: absolute. A change to it is a change to the skill.
+    /// The file it depends on in the skill folder, if there is one: absolute. A change to it is a change to the skill.
     pub fn file(&self) -> Option<&Path> {
         match self {
             Self::Python(python) => Some(&python.script),
@@ -51,7 +53,7 @@ impl How {
     }
 }
 
-/// Reads what the manifest says of its runner, and refuses what it says of another.
+/// Reads the settings of the manifest's runner, and refuses those of another.
 pub(super) fn resolve(raw: &mut raw::Raw, file: &Path) -> Result<(String, How), Fault> {
     let key = if raw.runtime.is_empty() { raw.kind.clone() } else { format!("{}:{}", raw.kind, raw.runtime) };
     if raw.unavailable.is_some() && raw.entry.is_empty() {
@@ -80,7 +82,10 @@ pub(super) fn resolve(raw: &mut raw::Raw, file: &Path) -> Result<(String, How), 
         }
         "mcp:stdio" | "mcp:http" => {
             let own = raw.mcp.take().unwrap_or_default();
-            How::Mcp(Box::new(super::mcp::resolve(own, raw, file)?))
+            refuse_own_schemas(raw)?;
+            let over_http = raw.runtime == "http";
+            let declared = Declared { id: &raw.id, entry, env: &raw.env, over_http };
+            How::Mcp(Box::new(super::mcp::resolve(own, &declared, file)?))
         }
         "inproc" => How::Function(entry.to_owned()),
         _ if raw.kind == "cli" => {
@@ -90,6 +95,14 @@ pub(super) fn resolve(raw: &mut raw::Raw, file: &Path) -> Result<(String, How), 
         _ => How::Unknown,
     };
     Ok((key, how))
+}
+
+fn refuse_own_schemas(raw: &raw::Raw) -> Result<(), Fault> {
+    if raw.examples.is_empty() && raw.input_schema.is_none() && raw.parameters.is_none() && raw.output_schema.is_none()
+    {
+        return Ok(());
+    }
+    Err(("mcp", "a server's tools have their own schemas, and it has no examples of its own".to_owned()).into())
 }
 
 /// A block of settings that belongs to a runner the skill does not use would be silently ignored.
@@ -102,7 +115,7 @@ fn refuse_others(raw: &raw::Raw, key: &str) -> Result<(), Fault> {
         ("mcp", raw.mcp.is_some(), "mcp:stdio or mcp:http"),
     ];
     if !blocks.iter().any(|(_, _, runner)| runner.split(" or ").any(|it| it == key)) && key != "inproc" {
-        // There is no such runner, which is said in another place.
+        // There is no such runner: the registry reports that.
         return Ok(());
     }
     let stray = blocks.into_iter().find(|(_, given, runner)| *given && !runner.split(" or ").any(|it| it == key));
@@ -110,14 +123,4 @@ fn refuse_others(raw: &raw::Raw, key: &str) -> Result<(), Fault> {
         Some((name, _, runner)) => Err((name, format!("is for skills of {runner}; this one is {key}")).into()),
         None => Ok(()),
     }
-}
-
-/// A file beside the manifest or below it: absolute.
-pub(super) fn beside(entry: &str, file: &Path) -> Result<PathBuf, Fault> {
-    let entry = Path::new(entry);
-    if !entry.components().all(|part| matches!(part, Component::Normal(_) | Component::CurDir)) {
-        let reason = "must be a relative path beside the manifest or below it, without '..'";
-        return Err(("entry", reason.to_owned()).into());
-    }
-    Ok(file.parent().unwrap_or(Path::new(".")).join(entry))
 }

@@ -8,17 +8,19 @@ use std::collections::BTreeSet;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::Fault;
+use super::error::Fault;
 
 mod allow;
 mod body;
 mod headers;
+mod method;
 mod target;
 mod template;
 
 pub(crate) use allow::{Allowed, Net};
 pub(crate) use body::{Body, Node};
 pub(crate) use headers::Header;
+pub(crate) use method::Method;
 pub(crate) use target::{Target, is_dots};
 pub(crate) use template::{Part, Text};
 
@@ -43,25 +45,6 @@ pub(super) struct Raw {
     stream: Stream,
     allow: Vec<String>,
     redirects: Option<u8>,
-}
-
-/// The methods a skill may use.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "UPPERCASE")]
-pub enum Method {
-    /// Reads; has no body.
-    Get,
-    /// Reads, and gives no data; has no body.
-    Head,
-    /// Does something.
-    #[default]
-    Post,
-    /// Puts something in its place.
-    Put,
-    /// Changes something.
-    Patch,
-    /// Deletes something; has a body only if the manifest says so.
-    Delete,
 }
 
 /// Where things are in what the server answers.

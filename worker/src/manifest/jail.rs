@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::Fault;
+use super::error::Fault;
 
 /// What a skill's process may reach. For runners that start processes here.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

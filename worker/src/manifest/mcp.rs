@@ -8,8 +8,9 @@ use serde::Deserialize;
 use serde_json::Value;
 use url::Url;
 
+use super::error::Fault;
 use super::http::Allowed;
-use super::{Fault, how, raw};
+use super::path::beside;
 
 /// The most elements of a command line, headers, patterns or overrides that a manifest may write.
 const MAX_ENTRIES: usize = 256;
@@ -177,8 +178,18 @@ pub(crate) fn usable_schema(schema: Value, of_arguments: bool) -> Result<Value, 
         .map_err(|(field, reason)| format!("its {field} can't be used: {reason}"))
 }
 
+/// What the manifest says of a server outside its `mcp` block.
+pub(super) struct Declared<'a> {
+    pub(super) id: &'a str,
+    pub(super) entry: &'a str,
+    /// The variables that headers may name.
+    pub(super) env: &'a [String],
+    /// `mcp:http`, not `mcp:stdio`.
+    pub(super) over_http: bool,
+}
+
 /// Checks what was written.
-pub(super) fn resolve(raw: Raw, of: &raw::Raw, file: &Path) -> Result<Mcp, Fault> {
+pub(super) fn resolve(raw: Raw, declared: &Declared<'_>, file: &Path) -> Result<Mcp, Fault> {
     let fail = |reason: String| Fault::from(("mcp", reason));
     let counts =
         [raw.args.len(), raw.headers.len(), raw.overrides.len(), raw.tools.include.len(), raw.tools.exclude.len()];
@@ -191,18 +202,14 @@ pub(super) fn resolve(raw: Raw, of: &raw::Raw, file: &Path) -> Result<Mcp, Fault
     if !(1..=MAX_POOL).contains(&raw.pool) || !(1..=MAX_CALLS).contains(&raw.calls) {
         return Err(fail(format!("pool must be 1 to {MAX_POOL}, calls 1 to {MAX_CALLS}")));
     }
-    if !of.examples.is_empty() || of.input_schema.is_some() || of.parameters.is_some() || of.output_schema.is_some() {
-        return Err(fail("a server's tools have their own schemas, and it has no examples of its own".to_owned()));
-    }
-    if of.runtime == "http" && !raw.args.is_empty()
-        || of.runtime == "stdio" && !(raw.headers.is_empty() && raw.allow.is_empty())
-    {
+    let over_http = declared.over_http;
+    if over_http && !raw.args.is_empty() || !over_http && !(raw.headers.is_empty() && raw.allow.is_empty()) {
         return Err(fail("args are for mcp:stdio, headers and allow for mcp:http".to_owned()));
     }
-    let reach = if of.runtime == "http" {
-        http(&of.entry, raw.headers, &raw.allow, &of.env)?
+    let reach = if over_http {
+        http(declared.entry, raw.headers, &raw.allow, declared.env)?
     } else {
-        stdio(&of.entry, raw.args, file)?
+        stdio(declared.entry, raw.args, file)?
     };
     Ok(Mcp {
         reach,
@@ -212,7 +219,7 @@ pub(super) fn resolve(raw: Raw, of: &raw::Raw, file: &Path) -> Result<Mcp, Fault
         pool: raw.pool,
         calls: raw.calls,
         start: Duration::from_secs(raw.start_s),
-        lock: file.with_file_name(format!("{}{LOCK_SUFFIX}", of.id)),
+        lock: file.with_file_name(format!("{}{LOCK_SUFFIX}", declared.id)),
     })
 }
 
@@ -225,7 +232,7 @@ fn stdio(entry: &str, args: Vec<String>, file: &Path) -> Result<Reach, Fault> {
     }
     let program = match entry {
         _ if entry.starts_with('/') => Program::File(PathBuf::from(entry)),
-        _ if entry.contains('/') => Program::File(how::beside(entry, file)?),
+        _ if entry.contains('/') => Program::File(beside(entry, file)?),
         _ => Program::Name(entry.to_owned()),
     };
     Ok(Reach::Stdio { program, args })

@@ -1,12 +1,13 @@
-//! A manifest file as written: shapes only, no judgement but that of types and unknown keys.
-
-use std::collections::BTreeMap;
+//! A manifest file as written: only types and unknown keys are checked.
 
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
+use super::arguments;
 use super::circuit::Circuit;
+use super::jail::Level;
+use super::limits::Limits;
 use super::parameters::Parameters;
 
 pub(super) const DEFAULT_VERSION: &str = "0.0.0";
@@ -31,7 +32,7 @@ pub(super) struct Raw {
     pub(super) docker: Option<super::docker::Raw>,
     pub(super) mcp: Option<super::mcp::Raw>,
     #[serde(default)]
-    pub(super) jail: Option<super::Level>,
+    pub(super) jail: Option<Level>,
     pub(super) network: Option<Value>,
     #[serde(default)]
     pub(super) readable: Vec<std::path::PathBuf>,
@@ -40,7 +41,7 @@ pub(super) struct Raw {
     pub(super) allowed_root: Option<String>,
     pub(super) input_schema: Option<Value>,
     pub(super) parameters: Option<Parameters>,
-    pub(super) arguments: Option<Arguments>,
+    pub(super) arguments: Option<arguments::Raw>,
     pub(super) output_schema: Option<Value>,
     #[serde(default)]
     pub(super) idempotent: bool,
@@ -65,24 +66,6 @@ pub(super) enum Affinity {
     Session,
 }
 
-/// What may be done to arguments that do not fit.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub(super) struct Arguments {
-    pub(super) policy: Policy,
-    pub(super) aliases: BTreeMap<String, String>,
-    pub(super) drop_unknown: Option<bool>,
-    pub(super) fill_defaults: Option<bool>,
-}
-
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub(super) enum Policy {
-    #[default]
-    Repair,
-    Strict,
-}
-
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Example {
@@ -91,28 +74,6 @@ pub(super) struct Example {
     pub(super) input: Map<String, Value>,
     pub(super) data: Option<Value>,
     pub(super) error: Option<String>,
-}
-
-/// What a skill's process may use. The system's own lower limits hold as well.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, serde::Serialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct Limits {
-    /// Address space of one process, in MiB.
-    pub memory_mb: u64,
-    /// CPU time of one process, in seconds.
-    pub cpu_seconds: u64,
-    /// Open files of one process.
-    pub open_files: u64,
-    /// The largest file one process may write, in MiB.
-    pub file_size_mb: u64,
-    /// Processes and threads at once, beyond those the skills' user had some seconds before.
-    pub processes: u64,
-}
-
-impl Default for Limits {
-    fn default() -> Self {
-        Self { memory_mb: 2048, cpu_seconds: 300, open_files: 256, file_size_mb: 256, processes: 256 }
-    }
 }
 
 fn default_version() -> String {

@@ -5,7 +5,8 @@ use std::path::Path;
 use serde::Deserialize;
 
 use super::bounds::MAX_TEXT_BYTES;
-use super::{ManifestError, raw};
+use super::error::ManifestError;
+use super::raw;
 
 /// A group of skills in a folder of their own.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]

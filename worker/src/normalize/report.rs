@@ -1,5 +1,5 @@
-//! A normalized result as a skill prints it. What decides between success and failure is read strictly, the rest
-//! leniently: a failure must never pass for a success because one of its fields is odd.
+//! A normalized result as a skill prints it. The fields that decide between success and failure are read strictly, the
+//! others leniently: a failure must never pass for a success because one of its fields is malformed.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -15,19 +15,21 @@ pub(super) enum Answer<'a> {
     Bare,
     /// A normalized result.
     Report(Report<'a>),
-    /// Meant as a normalized result, but it can't be told what it says.
+    /// Meant as a normalized result, but contradictory or unreadable.
     Broken(&'static str),
 }
 
 const UNREADABLE: &str = "is an object whose keys can't be read";
 
-/// A normalized result. `skill_id` and `trace_id` in it are not looked at: the host knows them.
+/// A normalized result. Its `skill_id` and `trace_id` are ignored: the worker knows them.
 pub(super) struct Report<'a> {
     /// The data of a success, or the error of a failure.
     pub(super) outcome: Result<Option<&'a RawValue>, ReportedError<'a>>,
     pub(super) text: String,
     pub(super) version: String,
     pub(super) truncated: bool,
+    /// Not read yet: see [`super::artifacts`].
+    pub(super) artifacts: Option<&'a RawValue>,
 }
 
 pub(super) struct ReportedError<'a> {
@@ -48,8 +50,8 @@ impl<'a> Answer<'a> {
         }
     }
 
-    /// As [`read`](Self::read), but of a server that may never have heard of this contract: many have a `success` of
-    /// their own beside fields that are not ours. Only with `data`, or an `error` that says something, it is a report.
+    /// As [`read`](Self::read), for a server that may not know this contract: many have a `success` field of their own.
+    /// Only an object that also has `data`, or an `error` with a reason, is a report.
     pub(super) fn of_server(value: &'a RawValue) -> Self {
         if !value.get().starts_with('{') {
             return Self::Bare;
@@ -82,6 +84,7 @@ impl<'a> Answer<'a> {
             text: fields.text.and_then(text).unwrap_or_default(),
             version: meta["version"].as_str().unwrap_or_default().to_owned(),
             truncated: meta["truncated"].as_bool().unwrap_or_default(),
+            artifacts: fields.artifacts.filter(|it| it.get() != "null"),
         })
     }
 }
@@ -98,7 +101,7 @@ impl<'a> ReportedError<'a> {
         }
     }
 
-    /// The code, and the name it was given by if that is none a skill may use. A number means an exit code.
+    /// The code, and the name the skill gave if it is not one that a skill may use. A number means an exit code.
     pub(super) fn code(&self) -> (ErrorCode, Option<String>) {
         match &self.code {
             Value::String(name) => match ErrorCode::from_skill(name) {
@@ -120,7 +123,7 @@ fn text(value: &RawValue) -> Option<String> {
     serde_json::from_str(value.get()).ok()
 }
 
-/// The fields that matter of a result or an error, each unread; of a field that comes twice, the last.
+/// The fields of a result or an error that matter, each unread. Of a repeated field the last one counts.
 #[derive(Default)]
 struct Fields<'a> {
     success: Vec<&'a RawValue>,
@@ -128,6 +131,7 @@ struct Fields<'a> {
     error: Option<&'a RawValue>,
     text: Option<&'a RawValue>,
     meta: Option<&'a RawValue>,
+    artifacts: Option<&'a RawValue>,
     code: Option<&'a RawValue>,
     message: Option<&'a RawValue>,
     details: Option<&'a RawValue>,
@@ -154,6 +158,7 @@ impl<'de> Deserialize<'de> for Fields<'de> {
                         "error" => fields.error = Some(value),
                         "text" => fields.text = Some(value),
                         "meta" => fields.meta = Some(value),
+                        "artifacts" => fields.artifacts = Some(value),
                         "code" => fields.code = Some(value),
                         "message" => fields.message = Some(value),
                         "details" => fields.details = Some(value),

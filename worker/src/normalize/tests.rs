@@ -178,3 +178,18 @@ fn a_servers_own_success_is_data_unless_it_has_data_or_says_why_not() {
     let json = r#"{"success":true,"result":1}"#.to_owned();
     assert_eq!(error(&normalize(RawOutput::Answer { json, otherwise }, false)), (ErrorCode::NetworkError, "503"));
 }
+
+#[test]
+fn a_report_lists_artifacts_and_a_malformed_one_is_a_warning() {
+    let result = judge(
+        r#"{"success": true, "data": 1, "artifacts": [{"name": "a.txt", "media_type": "text/plain", "data": "aGk="}, {"data": "?"}, 7]}"#,
+        0,
+    );
+    assert_eq!(data(&result), "1");
+    let [artifact] = &result.artifacts[..] else { panic!("{result:?}") };
+    assert_eq!((artifact.name.as_str(), artifact.media_type.as_str()), ("a.txt", "text/plain"));
+    assert_eq!(artifact.content, Some(openskill_proto::v1::artifact::Content::Data("hi".into())));
+    assert!(result.warnings[0].starts_with("2 artifacts"), "{:?}", result.warnings);
+    let failed = judge(r#"{"success": false, "error": "no", "artifacts": {}}"#, 1);
+    assert!(failed.artifacts.is_empty() && failed.warnings[0].contains("not a list"), "{failed:?}");
+}

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
-use openskill_proto::metadata::{TRACE_ID, TRACEPARENT, TRACESTATE};
+use openskill_proto::metadata::{SESSION_ID, TRACE_ID, TRACEPARENT, TRACESTATE};
 use openskill_proto::v1::{ErrorCode, SkillError, skill_error::More};
 use reqwest::header::{HeaderMap, HeaderValue, LOCATION};
 
@@ -23,6 +23,7 @@ mod arguments;
 pub(crate) mod client;
 pub(crate) mod egress;
 mod messages;
+mod percent;
 mod pointer;
 mod redirect;
 mod request;
@@ -69,7 +70,7 @@ impl Http {
         settings: &Settings,
         invocation: &Invocation,
     ) -> Result<reqwest::Response, SkillError> {
-        let trace = trace_headers(invocation);
+        let context = context_headers(invocation);
         let mut left = settings.redirects;
         loop {
             let reach = Reach::of(&request.url, &settings.allow).map_err(|refused| status::of_refusal(&refused))?;
@@ -77,7 +78,7 @@ impl Http {
                 tracing::error!(error, "no HTTP client can be made");
                 SkillError::new(ErrorCode::Unavailable, "the skill can't run on this worker")
             })?;
-            let response = client.execute(prepared(&request, &trace)).await.map_err(|error| {
+            let response = client.execute(prepared(&request, &context)).await.map_err(|error| {
                 let error = error.without_url();
                 tracing::info!(
                     trace_id = invocation.trace_id, skill_id = invocation.manifest.id, error = ?error,
@@ -143,11 +144,13 @@ fn unavailable() -> RawOutput {
     RawOutput::Failed(SkillError::new(ErrorCode::Unavailable, "the skill can't run on this worker"))
 }
 
-fn trace_headers(invocation: &Invocation) -> HeaderMap {
+/// What every request of a call carries: its trace and its session.
+fn context_headers(invocation: &Invocation) -> HeaderMap {
     let all = [
         (TRACEPARENT, &invocation.traceparent),
         (TRACESTATE, &invocation.tracestate),
         (TRACE_ID, &invocation.trace_id),
+        (SESSION_ID, &invocation.session_id),
     ];
     let given = all.into_iter().filter(|it| !it.1.is_empty());
     given
@@ -157,11 +160,11 @@ fn trace_headers(invocation: &Invocation) -> HeaderMap {
         .collect()
 }
 
-fn prepared(request: &Request, trace: &HeaderMap) -> reqwest::Request {
+fn prepared(request: &Request, context: &HeaderMap) -> reqwest::Request {
     let mut prepared = reqwest::Request::new(request.method.clone(), request.url.clone());
     let headers = prepared.headers_mut();
     headers.clone_from(&request.headers);
-    headers.extend(trace.clone());
+    headers.extend(context.clone());
     *prepared.body_mut() = request.body.as_ref().map(|body| body.bytes.clone().into());
     prepared
 }

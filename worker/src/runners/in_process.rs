@@ -1,6 +1,6 @@
 //! `inproc`: a Rust function in the worker itself. The manifest's `entry` names it.
 //!
-//! A function runs as a task on the shard that took the call, so it must not block. Dropping the run aborts the task.
+//! A function runs as a task on the shard that accepted the call, so it must not block. Dropping the run aborts the task.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -16,7 +16,8 @@ use crate::runner::{Invocation, RawOutput, Runner};
 
 mod diagnostics;
 
-/// A function: arguments (one JSON object as text) in, one JSON value as text out.
+/// A function: takes the arguments, one JSON object as text, and returns one JSON value as text. Through the sink it reports
+/// progress, produces artifacts and asks the user.
 pub type Function =
     Arc<dyn Fn(bytes::Bytes, EventSink) -> BoxFuture<'static, Result<String, SkillError>> + Send + Sync>;
 
@@ -27,17 +28,19 @@ pub struct Functions {
 }
 
 impl Default for Functions {
-    /// The diagnostic functions every worker has: `echo`, `wait` and `fail`.
+    /// The diagnostic functions of every worker: `echo`, `wait`, `fail`, `ask` and `artifact`.
     fn default() -> Self {
         Self { by_name: HashMap::new() }
             .with("echo", diagnostics::echo)
             .with("wait", diagnostics::wait)
             .with("fail", diagnostics::fail)
+            .with("ask", diagnostics::ask)
+            .with("artifact", diagnostics::artifact)
     }
 }
 
 impl Functions {
-    /// Adds a function, in place of any of the same name.
+    /// Adds a function. It replaces one of the same name.
     #[must_use]
     pub fn with<F, R>(mut self, name: &str, function: F) -> Self
     where
@@ -70,12 +73,12 @@ impl InProcess {
 
 impl Runner for InProcess {
     fn admit(&self, manifest: &Manifest) -> Result<(), String> {
-        self.find(manifest).map(|_| ()).ok_or_else(|| "no in-process function of this name".to_owned())
+        self.find(manifest).map(|_| ()).ok_or_else(|| "this worker has no in-process function of this name".to_owned())
     }
 
     fn run(self: Arc<Self>, invocation: Invocation) -> BoxFuture<'static, RawOutput> {
         let Some(function) = self.find(&invocation.manifest) else {
-            let error = SkillError::new(ErrorCode::Unavailable, "the skill can't run on this worker");
+            let error = SkillError::new(ErrorCode::Unavailable, "the skill is not available on this worker");
             return std::future::ready(RawOutput::Failed(error)).boxed();
         };
         let work = function(invocation.input, invocation.events);
@@ -88,7 +91,7 @@ impl Runner for InProcess {
             }));
             match task.await {
                 Ok(Ok(value)) => RawOutput::Value(value),
-                // It ran well enough to say so: the fault is not its host's.
+                // It ran well enough to report the error: the worker is not at fault.
                 Ok(Err(error)) => RawOutput::Failed(match error.blame() {
                     Blame::Worker | Blame::Gateway => error.with_blame(Blame::Skill),
                     _ => error,

@@ -1,16 +1,16 @@
 //! `mcp:stdio` and `mcp:http`: the tools of an MCP server as skills.
 //!
 //! ```text
-//! manifest ──> server ──> lanes, each kept up ──> connection: process and pipes, or HTTP
-//!                │                                    │ taps: what is known of each request
+//! manifest ──> server ──> lanes, kept up ──> connection: process and pipes, or HTTP
+//!                │                                    │ taps: the state of each request
 //!                ├─ catalog, pins ──> offers          │
-//!                └─ a place for each call ──> call ───┘──> output, errors
+//!                └─ capacity for a call ──> call ────┘──> output, media, errors
 //! ```
 //!
-//! - [`server`]: one server: its connections, what it offers, a place for each call; [`lane`]: keeps one connection up
-//! - [`connection`], [`program`], [`lines`], [`http_client`]: how a server is reached; [`tapped`], [`tap`]: what is seen of it
-//! - [`catalog`], [`known`], [`names`], [`pins`]: its tools, their skills' ids, and whether they are what they were
-//! - [`call`], [`output`], [`errors`]: one call and how it ends; [`asks`]: who answers a server's questions
+//! - [`server`]: one server: its connections, its tools, its capacity; [`lane`]: keeps one connection up; [`host`]: its parts
+//! - [`connection`], [`program`], [`lines`], [`http_client`]: how a server is reached; [`tapped`], [`tap`]: tracking requests
+//! - [`catalog`], [`known`], [`names`], [`pins`]: its tools, the ids of their skills, and whether they changed
+//! - [`call`], [`output`], [`media`], [`errors`]: one call and its result; [`asks`]: relays elicitation to the caller
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -32,10 +32,12 @@ mod call;
 mod catalog;
 mod connection;
 mod errors;
+mod host;
 mod http_client;
 mod known;
 mod lane;
 mod lines;
+mod media;
 mod names;
 mod output;
 mod pins;
@@ -45,29 +47,22 @@ mod tap;
 mod tapped;
 mod words;
 
+use host::Host;
 pub(crate) use pins::Pins;
 use server::Server;
 
-/// What servers are started with.
-#[derive(Clone)]
-struct Host {
-    launcher: Launcher,
-    surroundings: Surroundings,
-    jailer: Jailer,
-}
-
-/// The runner, of one of the two kinds.
+/// The runner of one transport.
 pub(crate) struct Mcp {
     host: Host,
     servers: Mutex<HashMap<String, Arc<Server>>>,
     offers: watch::Sender<u64>,
-    /// Servers whose place another took, or nobody.
+    /// Servers that were replaced or removed, until they have ended.
     retiring: TaskTracker,
     closing: CancellationToken,
 }
 
 impl Mcp {
-    /// `offers` is counted up when the tools of a server changed.
+    /// `offers` counts the changes to the tools of servers.
     pub(crate) fn new(
         launcher: Launcher,
         surroundings: Surroundings,
@@ -110,8 +105,10 @@ impl Runner for Mcp {
             for manifest in manifests {
                 if !servers.contains_key(&manifest.id) {
                     let before = gone.get(&manifest.id).map(Arc::as_ref);
-                    let server = Server::start(Arc::clone(manifest), self.host.clone(), self.offers.clone(), before);
-                    servers.extend(server.map(|server| (manifest.id.clone(), server)));
+                    let server = Server::new(Arc::clone(manifest), self.host.clone(), self.offers.clone(), before);
+                    let Some(server) = server else { continue };
+                    lane::start_all(&server);
+                    servers.insert(manifest.id.clone(), server);
                 }
             }
             for (id, server) in gone {
@@ -151,5 +148,5 @@ impl Runner for Mcp {
 }
 
 fn unavailable() -> RawOutput {
-    RawOutput::Failed(SkillError::new(ErrorCode::Unavailable, "the skill can't run on this worker"))
+    RawOutput::Failed(SkillError::new(ErrorCode::Unavailable, "the skill is not available on this worker"))
 }

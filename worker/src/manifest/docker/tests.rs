@@ -3,8 +3,8 @@ use super::*;
 const DIGEST: &str = "sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
 
 fn read(entry: &str, text: &str) -> Result<Docker, String> {
-    let raw: Raw = raw::read(text).map_err(|(_, reason)| reason)?;
-    resolve(raw, entry, &raw::Limits::default()).map_err(|fault| fault.reason)
+    let raw: Raw = crate::manifest::raw::read(text).map_err(|(_, reason)| reason)?;
+    resolve(raw, entry, &Limits::default()).map_err(|fault| fault.reason)
 }
 
 #[test]
@@ -112,6 +112,6 @@ fn odd_settings_are_refused_with_the_reason() {
 
 #[test]
 fn limits_that_no_engine_takes_are_refused() {
-    let limits = raw::Limits { memory_mb: 5, ..raw::Limits::default() };
+    let limits = Limits { memory_mb: 5, ..Limits::default() };
     assert!(resolve(Raw::default(), DIGEST, &limits).is_err());
 }

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::Method;
+use super::method::Method;
 use super::template::{Part, Text};
 
 /// The largest template of a body, as JSON. YAML's aliases make much of little.

@@ -7,6 +7,7 @@ use serde_json::Value;
 use url::Url;
 
 use super::arguments::{Arguments, Budget, text, texts, unfit};
+use super::percent::encode;
 use super::secrets::Secrets;
 use crate::manifest::http::{Body, Header, Http, Method, Node, Part, Text, is_dots};
 
@@ -88,19 +89,6 @@ pub(super) fn fill(http: &Http, input: &Bytes, secrets: &Secrets) -> Result<Requ
         headers.insert(CONTENT_TYPE, HeaderValue::from_static(body.kind));
     }
     Ok(Request { method: method(http.method), url, headers, body })
-}
-
-/// Percent-encodes all but the characters that mean nothing in a URL.
-pub(super) fn encode(value: &str) -> String {
-    let mut encoded = String::with_capacity(value.len());
-    for byte in value.bytes() {
-        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
-            encoded.push(char::from(byte));
-        } else {
-            encoded.push_str(&format!("%{byte:02X}"));
-        }
-    }
-    encoded
 }
 
 fn url(http: &Http, arguments: &Arguments<'_>, secrets: &Secrets) -> Result<Url, SkillError> {

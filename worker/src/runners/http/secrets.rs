@@ -79,7 +79,7 @@ impl Secrets {
     }
 
     /// Bytes without secrets.
-    pub(super) fn scrub_bytes(&self, bytes: bytes::Bytes) -> bytes::Bytes {
+    pub(crate) fn scrub_bytes(&self, bytes: bytes::Bytes) -> bytes::Bytes {
         if self.forms.is_empty() {
             return bytes;
         }
@@ -140,7 +140,7 @@ impl std::fmt::Debug for Secrets {
 fn written(value: &str) -> Vec<String> {
     let json = Value::String(value.to_owned()).to_string();
     let form: String = url::form_urlencoded::byte_serialize(value.as_bytes()).collect();
-    let path = super::request::encode(value);
+    let path = super::percent::encode(value);
     let lower = |text: &str| text.split('%').enumerate().map(lower_escape).collect::<String>();
     let mut forms = vec![value.to_owned(), json[1..json.len() - 1].to_owned(), lower(&form), lower(&path), form, path];
     forms.retain(|it| it.len() >= MIN_CHARS);

@@ -1,19 +1,22 @@
-//! Functions for trying out and measuring the way to a skill and back: `echo`, `wait`, `fail`.
+//! Functions for trying out and measuring the path to a skill and back: `echo`, `wait`, `fail`, `ask`, `artifact`.
 
 use std::time::Duration;
 
 use bytes::Bytes;
+use openskill_proto::limits::MAX_ARTIFACT_BYTES;
 use openskill_proto::v1::{ErrorCode, Progress, SkillError, execute_event::Event};
 use serde::Deserialize;
+use serde_json::{Value, json};
 
 use crate::events::EventSink;
+use crate::questions::Answer;
 
-/// Gives its arguments back, byte for byte.
+/// Returns its arguments, byte for byte.
 pub(super) async fn echo(input: Bytes, _events: EventSink) -> Result<String, SkillError> {
     String::from_utf8(input.to_vec()).map_err(|_| SkillError::new(ErrorCode::InvalidJson, "the input is not UTF-8"))
 }
 
-/// `{"ms": 250, "steps": 5}`: waits, and says so at each step.
+/// `{"ms": 250, "steps": 5}`: waits, and reports progress at each step.
 pub(super) async fn wait(input: Bytes, events: EventSink) -> Result<String, SkillError> {
     #[derive(Deserialize)]
     struct Wait {
@@ -34,7 +37,7 @@ pub(super) async fn wait(input: Bytes, events: EventSink) -> Result<String, Skil
     Ok(format!("{{\"waited_ms\": {ms}}}"))
 }
 
-/// `{"code": "NOT_FOUND", "message": "..."}`: fails that way.
+/// `{"code": "NOT_FOUND", "message": "..."}`: fails with this error.
 pub(super) async fn fail(input: Bytes, _events: EventSink) -> Result<String, SkillError> {
     #[derive(Deserialize)]
     struct Fail {
@@ -45,8 +48,42 @@ pub(super) async fn fail(input: Bytes, _events: EventSink) -> Result<String, Ski
     let Fail { code, message } = read(&input)?;
     match ErrorCode::from_skill(&code) {
         Some(code) => Err(SkillError::new(code, message)),
-        None => Err(SkillError::new(ErrorCode::InvalidArgument, format!("'{code}' is no error code of a skill"))),
+        None => {
+            let message = format!("'{code}' is not an error code that a skill may use");
+            Err(SkillError::new(ErrorCode::InvalidArgument, message))
+        }
     }
+}
+
+/// `{"message": "Which file?", "schema": {...}}`: asks the user, and returns what became of the question.
+pub(super) async fn ask(input: Bytes, events: EventSink) -> Result<String, SkillError> {
+    #[derive(Deserialize)]
+    struct Ask {
+        message: String,
+        schema: Option<Value>,
+    }
+    let Ask { message, schema } = read(&input)?;
+    match events.ask(&message, schema).await {
+        Answer::Accept(content) => Ok(format!("{{\"action\": \"accept\", \"content\": {content}}}")),
+        Answer::Decline => Ok(json!({"action": "decline"}).to_string()),
+        Answer::Cancel => Ok(json!({"action": "cancel"}).to_string()),
+        Answer::Unavailable(reason) => Err(SkillError::new(ErrorCode::AskUserUnavailable, reason)),
+    }
+}
+
+/// `{"name": "a.bin", "media_type": "...", "bytes": 300000}`: produces an artifact of this size, whose bytes count up.
+pub(super) async fn artifact(input: Bytes, events: EventSink) -> Result<String, SkillError> {
+    #[derive(Deserialize)]
+    struct Produce {
+        name: String,
+        #[serde(default)]
+        media_type: String,
+        bytes: usize,
+    }
+    let Produce { name, media_type, bytes } = read(&input)?;
+    let content = (0..bytes.min(MAX_ARTIFACT_BYTES + 1)).map(|it| it as u8).collect();
+    events.artifact(&name, &media_type, content).await;
+    Ok("null".to_owned())
 }
 
 fn read<T: serde::de::DeserializeOwned>(input: &[u8]) -> Result<T, SkillError> {

@@ -1,7 +1,7 @@
-//! One call of a tool: sent once, ended once.
+//! One call of a tool.
 //!
-//! A request that was certainly not sent goes to the next connection, within the deadline. One that was sent and has no answer
-//! is never sent again here: whether it was run is not known, and the caller is told so.
+//! A request that was certainly not sent goes to the next connection, within the deadline. A request that was sent and got no
+//! answer is not retried here: it may have run, and the error says so.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -19,36 +19,36 @@ use tokio::sync::mpsc;
 
 use super::connection::Connection;
 use super::errors::{Fault, graded};
-use super::output;
-use super::server::{Place, Server};
+use super::server::{Reservation, Server};
 use super::tap::Tap;
+use super::{media, output};
 use crate::admission::Slot;
 use crate::events::EventSink;
 use crate::runner::{Invocation, RawOutput};
 use crate::runners::http::secrets::Secrets;
 
-/// How long before its deadline a call is given up here, so that its error says whose time it was.
+/// How long before its deadline a call ends here, so that its error names the server.
 const MARGIN: Duration = Duration::from_millis(15);
 
-/// How long a cancelled call keeps its place while the server has not answered.
+/// How long a cancelled call keeps its reservation while the server has not answered.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// How long an answer that nobody waits for counts as owed.
+/// How long an abandoned request is tracked.
 const MEMORY: Duration = Duration::from_secs(60);
 
-/// How soon another connection is looked for when one turned out to be gone.
+/// The pause before another connection is tried.
 const STEP: Duration = Duration::from_millis(5);
 
-/// What is sent.
-struct Question {
+/// A request, ready to be sent, and where its events go.
+struct Outgoing {
     request: CallToolRequest,
     headers: Vec<(&'static str, String)>,
     sink: EventSink,
-    /// The one that was sent last, or is about to be.
+    /// The tap of the latest attempt.
     tap: Mutex<Option<Tap>>,
 }
 
-impl Question {
+impl Outgoing {
     fn tap(&self) -> std::sync::MutexGuard<'_, Option<Tap>> {
         self.tap.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -58,16 +58,16 @@ impl Question {
 pub(super) async fn run(server: Arc<Server>, tool: &str, invocation: Invocation) -> RawOutput {
     let until = invocation.deadline.checked_sub(MARGIN).unwrap_or(invocation.deadline);
     let Ok(arguments) = serde_json::from_slice::<JsonObject>(&invocation.input) else {
-        return failed(Fault::Rpc { code: -32602, message: "the arguments are no JSON object" });
+        return failed(Fault::Rpc { code: -32602, message: "the arguments are not a JSON object" });
     };
     let params = CallToolRequestParams::new(tool.to_owned()).with_arguments(arguments);
     let mut request = CallToolRequest::new(params);
     request.extensions.insert(meta(&invocation));
-    let question = Question { request, headers: headers(&invocation), sink: invocation.events, tap: Mutex::default() };
-    let attempts = attempts(&server, tool, &question, until, invocation.slot);
+    let outgoing = Outgoing { request, headers: headers(&invocation), sink: invocation.events, tap: Mutex::default() };
+    let attempts = attempts(&server, tool, &outgoing, until, invocation.slot);
     match tokio::time::timeout_at(until.into(), attempts).await {
         Ok(output) => output,
-        Err(_) if question.tap().as_ref().is_some_and(Tap::is_sent) => failed(Fault::Late),
+        Err(_) if outgoing.tap().as_ref().is_some_and(Tap::is_sent) => failed(Fault::Late),
         Err(_) => match server.away() {
             Some(reason) => failed(Fault::Away { reason: &reason }),
             None => failed(Fault::Late),
@@ -79,18 +79,18 @@ fn failed(fault: Fault<'_>) -> RawOutput {
     RawOutput::Failed(graded(fault, false))
 }
 
-async fn attempts(server: &Arc<Server>, tool: &str, question: &Question, until: Instant, slot: Slot) -> RawOutput {
+async fn attempts(server: &Arc<Server>, tool: &str, outgoing: &Outgoing, until: Instant, slot: Slot) -> RawOutput {
     let mut slot = Some(slot);
     loop {
-        let place = match server.place(until).await {
-            Ok(place) => place,
+        let reserved = match server.reserve(until).await {
+            Ok(reserved) => reserved,
             Err(reason) => return failed(Fault::Away { reason: &reason }),
         };
-        let (tap, events) = Tap::new(&question.sink, question.headers.clone(), Arc::clone(&server.secrets));
-        *question.tap() = Some(tap.clone());
-        let mut request = question.request.clone();
+        let (tap, events) = Tap::new(&outgoing.sink, outgoing.headers.clone(), Arc::clone(&server.secrets));
+        *outgoing.tap() = Some(tap.clone());
+        let mut request = outgoing.request.clone();
         request.extensions.insert(tap.clone());
-        let connection = Arc::clone(&place.connection);
+        let connection = Arc::clone(&reserved.connection);
         let peer = connection.peer.clone();
         let options = PeerRequestOptions::no_options();
         let sent = peer.send_request_with_option(ClientRequest::CallToolRequest(request), options).await;
@@ -99,17 +99,20 @@ async fn attempts(server: &Arc<Server>, tool: &str, question: &Question, until: 
                 let owed = Owed {
                     id: handle.id.clone(),
                     tap: tap.clone(),
-                    held: Some((place, slot.take())),
+                    held: Some((reserved, slot.take())),
                     on: server.runtime.clone(),
                 };
-                let ended = answer(handle, events, &question.sink).await;
+                let ended = answer(handle, events, &outgoing.sink).await;
                 slot = owed.settle();
                 ended
             }
             Err(error) => Err(error),
         };
         match ended {
-            Ok(result) => return judge(&result, tool, tap.asked(), &server.secrets),
+            Ok(result) => {
+                collect(&result, &outgoing.sink, &server.secrets).await;
+                return judge(&result, tool, tap.asked(), &server.secrets);
+            }
             Err(ServiceError::McpError(error)) => {
                 let message = server.secrets.scrub_text(error.message.into_owned());
                 let fault = Fault::Rpc { code: error.code.0, message: &message };
@@ -119,13 +122,13 @@ async fn attempts(server: &Arc<Server>, tool: &str, question: &Question, until: 
                 if let Some(fault) = of_http(&error) {
                     return failed(fault);
                 }
-                // One answer broke. What others wait for comes by itself.
+                // This answer broke; the other calls have connections of their own.
                 if connection.over_http && tap.is_sent() && !connection.peer.is_transport_closed() {
                     return failed(Fault::Lost);
                 }
                 connection.leave();
                 connection.lost.notify_one();
-                // Sent is sent. Taking it back makes sure that it is not sent later.
+                // Withdrawing makes sure that it is not sent later.
                 if !tap.withdraw() {
                     return failed(Fault::Lost);
                 }
@@ -135,7 +138,7 @@ async fn attempts(server: &Arc<Server>, tool: &str, question: &Question, until: 
     }
 }
 
-/// The answer. What the server says meanwhile is handed on before it.
+/// Waits for the answer, and passes on the server's events before it.
 async fn answer(
     handle: RequestHandle<RoleClient>,
     mut events: mpsc::Receiver<Event>,
@@ -155,10 +158,21 @@ async fn answer(
     ended
 }
 
+/// Keeps the media of a result as artifacts, also those of a failure.
+async fn collect(result: &ServerResult, sink: &EventSink, secrets: &Secrets) {
+    let ServerResult::CallToolResult(result) = result else { return };
+    for media in media::of(result, secrets) {
+        match media {
+            Some(it) => sink.artifact(&it.name, &it.media_type, it.data).await,
+            None => sink.drop_one(),
+        }
+    }
+}
+
 fn judge(result: &ServerResult, tool: &str, asked: bool, secrets: &Secrets) -> RawOutput {
     match result {
         ServerResult::CallToolResult(result) => output::of(result, tool, asked, secrets),
-        // It wants something of the user before it goes on.
+        // The server wants the call repeated with the user's input.
         ServerResult::InputRequiredResult(_) => {
             RawOutput::Failed(graded(Fault::Tool { text: "the tool asks the user something" }, true))
         }
@@ -166,14 +180,14 @@ fn judge(result: &ServerResult, tool: &str, asked: bool, secrets: &Secrets) -> R
     }
 }
 
-/// A server that answers a request by HTTP, if only with a status, is there.
+/// The fault of an HTTP answer: the server is reachable.
 fn of_http(error: &ServiceError) -> Option<Fault<'static>> {
     let ServiceError::TransportSend(error) = error else { return None };
     match error.error.downcast_ref::<StreamableHttpError<reqwest::Error>>()? {
         StreamableHttpError::HttpStatus(error) => Some(Fault::Status(error.status)),
         StreamableHttpError::AuthRequired(_) => Some(Fault::Status(401)),
         StreamableHttpError::InsufficientScope(_) => Some(Fault::Status(403)),
-        // The library has no other word for the rest of the statuses.
+        // The library reports all other statuses as text.
         StreamableHttpError::UnexpectedServerResponse(text) => {
             Some(status(text).map_or(Fault::NoResult, Fault::Status))
         }
@@ -190,13 +204,14 @@ fn status(text: &str) -> Option<u16> {
     digits.parse().ok().filter(|status| (300..600).contains(status))
 }
 
-/// The trace context, for servers that look for it.
+/// The trace context and the session, for servers that read them.
 fn meta(invocation: &Invocation) -> RequestMetaObject {
     let mut meta = RequestMetaObject::new();
     for (name, value) in [
         ("traceparent", &invocation.traceparent),
         ("tracestate", &invocation.tracestate),
         ("openskill/trace_id", &invocation.trace_id),
+        ("openskill.dev/session_id", &invocation.session_id),
     ] {
         if !value.is_empty() {
             meta.insert(name.to_owned(), value.as_str().into());
@@ -214,20 +229,20 @@ fn headers(invocation: &Invocation) -> Vec<(&'static str, String)> {
     all.into_iter().filter(|(_, value)| !value.is_empty()).map(|(name, value)| (name, value.clone())).collect()
 }
 
-/// An answer that is owed. Dropped before it is settled, it tells the server that nobody waits any more, and keeps the call's
-/// place until the server answered, for a moment.
+/// An answer that the server owes. Dropped before it is settled, it cancels the request at the server, and keeps the call's
+/// reservation until the server answers or [`PATIENCE`] has passed.
 struct Owed {
     id: RequestId,
     tap: Tap,
-    held: Option<(Place, Option<Slot>)>,
+    held: Option<(Reservation, Option<Slot>)>,
     on: Handle,
 }
 
 impl Owed {
-    /// The call ended by itself.
+    /// The call has its answer.
     fn settle(mut self) -> Option<Slot> {
-        self.held.take().and_then(|(place, slot)| {
-            place.connection.signs.taps.forget(&self.id);
+        self.held.take().and_then(|(reserved, slot)| {
+            reserved.connection.signs.taps.forget(&self.id);
             slot
         })
     }
@@ -235,14 +250,14 @@ impl Owed {
 
 impl Drop for Owed {
     fn drop(&mut self) {
-        let Some((place, slot)) = self.held.take() else { return };
-        let connection = Arc::clone(&place.connection);
+        let Some((reserved, slot)) = self.held.take() else { return };
+        let connection = Arc::clone(&reserved.connection);
         if self.tap.withdraw() || self.tap.is_answered() {
             return connection.signs.taps.forget(&self.id);
         }
         let (id, tap) = (self.id.clone(), self.tap.clone());
         self.on.spawn(async move {
-            let held = (place, slot);
+            let held = (reserved, slot);
             abandon(&connection, &id, &tap).await;
             drop(held);
             let _ = tokio::time::timeout(MEMORY, tap.answered()).await;
@@ -251,13 +266,12 @@ impl Drop for Owed {
     }
 }
 
-/// Tells the server, and waits a moment for it to stop.
+/// Cancels the request at the server, and waits a moment for it to stop.
 async fn abandon(connection: &Connection, id: &RequestId, tap: &Tap) {
     if connection.signs.taps.abandon(id) > connection.calls {
         connection.overrun.notify_one();
     }
-    let params =
-        CancelledNotificationParam::new(Some(id.clone()), Some("the caller does not wait any more".to_owned()));
+    let params = CancelledNotificationParam::new(Some(id.clone()), Some("the caller no longer waits".to_owned()));
     let notification = ClientNotification::CancelledNotification(CancelledNotification::new(params));
     let told = async {
         let _ = connection.peer.send_notification(notification).await;

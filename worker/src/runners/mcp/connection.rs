@@ -4,43 +4,46 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use rmcp::model::{ClientCapabilities, ClientConfig, ElicitRequestParams, ElicitResult, ErrorData, Implementation};
+use rmcp::model::{
+    ClientCapabilities, ClientConfig, ElicitRequestParams, ElicitResult, ElicitationCapability, ErrorData,
+    FormElicitationCapability, Implementation,
+};
 use rmcp::service::{ClientInitializeError, RequestContext, RunningService};
 use rmcp::{ClientHandler, Peer, RoleClient, ServiceExt as _};
 use tokio::sync::{Notify, Semaphore};
 use tokio_util::sync::DropGuard;
 
-use super::Host;
 use super::asks::Asks;
+use super::host::Host;
 use super::http_client;
 use super::lines::Lines;
 use super::program::{self, Started};
-use super::tapped::{Signs, Tapped};
+use super::tapped::{Signs, Tapped, origin};
 use super::words::line;
 use crate::manifest::Manifest;
 use crate::manifest::mcp::{Mcp, Reach};
 
-/// What calls use of a connection.
+/// The part of a connection that calls use.
 #[derive(Debug)]
 pub(super) struct Connection {
     pub(super) peer: Peer<RoleClient>,
     pub(super) signs: Arc<Signs>,
-    /// Places for calls.
-    pub(super) places: Arc<Semaphore>,
-    /// Requests go their own ways: one that breaks says nothing of others.
+    /// One permit for each call that may run at once.
+    pub(super) capacity: Arc<Semaphore>,
+    /// Each request has a connection of its own: a broken one says nothing about others.
     pub(super) over_http: bool,
-    /// How many places there are.
+    /// The concurrency limit.
     pub(super) calls: usize,
-    /// The connection takes no call any more.
+    /// The connection takes no further calls.
     gone: AtomicBool,
-    /// A call found that the server is not there.
+    /// A call found that the server is gone.
     pub(super) lost: Notify,
-    /// More calls were abandoned, and never answered, than the server may run.
+    /// More abandoned calls wait for their answer than the server may run.
     pub(super) overrun: Notify,
 }
 
 impl Connection {
-    /// No call is to use it any more.
+    /// Takes no further calls.
     pub(super) fn leave(&self) {
         self.gone.store(true, Ordering::Release);
     }
@@ -50,7 +53,7 @@ impl Connection {
     }
 }
 
-/// A connection, and what has to be ended with it.
+/// A connection, and what ends with it.
 pub(super) struct Opened {
     pub(super) connection: Arc<Connection>,
     pub(super) service: RunningService<RoleClient, Handler>,
@@ -63,15 +66,16 @@ pub(super) struct Opened {
 /// Connects.
 ///
 /// # Errors
-/// Why not, for people.
+/// The reason, for people.
 pub(super) async fn open(manifest: &Manifest, mcp: &Mcp, host: &Host) -> Result<Opened, String> {
     let signs = Arc::new(Signs::default());
+    let handler = Handler { asks: Asks::new(Arc::clone(&signs)) };
     let (service, process, requests) = match &mcp.reach {
         Reach::Stdio { program, args } => {
             let (mut process, stdin, stdout) = program::start(manifest, program, args, host)?;
             let transport =
                 Tapped::new(Lines::new(&manifest.id, stdout, stdin, Arc::clone(&signs)), Arc::clone(&signs));
-            match in_time(mcp.start, Handler::default().serve(transport)).await {
+            match in_time(mcp.start, handler.serve(transport)).await {
                 Ok(service) => (service, Some(process), None),
                 Err(reason) => return Err(process.why().await.unwrap_or(reason)),
             }
@@ -79,13 +83,13 @@ pub(super) async fn open(manifest: &Manifest, mcp: &Mcp, host: &Host) -> Result<
         Reach::Http { url, headers, allowed } => {
             let (transport, requests) = http_client::transport(url, headers, allowed, mcp.calls)?;
             let transport = Tapped::new(transport, Arc::clone(&signs));
-            (in_time(mcp.start, Handler::default().serve(transport)).await?, None, Some(requests))
+            (in_time(mcp.start, handler.serve(transport)).await?, None, Some(requests))
         }
     };
     let connection = Connection {
         peer: service.peer().clone(),
         signs,
-        places: Arc::new(Semaphore::new(mcp.calls)),
+        capacity: Arc::new(Semaphore::new(mcp.calls)),
         over_http: matches!(mcp.reach, Reach::Http { .. }),
         calls: mcp.calls,
         gone: AtomicBool::new(false),
@@ -105,22 +109,22 @@ async fn in_time<T>(limit: Duration, handshake: impl Future<Output = Serving<T>>
     }
 }
 
-/// Why there was no handshake. What the library says may hold addresses and bodies: that is for the log.
+/// Why the handshake failed. The library's own text may hold addresses and bodies: it is for the log.
 fn why(error: &ClientInitializeError) -> String {
-    tracing::debug!(%error, "no handshake with an MCP server");
+    tracing::debug!(%error, "the handshake with an MCP server failed");
     match error {
         ClientInitializeError::JsonRpcError(error) => {
             format!("it refused the handshake: {}", line(&error.message, 200))
         }
         ClientInitializeError::ConnectionClosed(_) => "it ended before it answered the handshake".to_owned(),
-        _ if error.is_authorization_required() => "it wants another authorization".to_owned(),
+        _ if error.is_authorization_required() => "it requires another authorization".to_owned(),
         ClientInitializeError::TransportError { .. } => "it can't be reached".to_owned(),
-        _ => "its answer to the handshake is none".to_owned(),
+        _ => "its answer to the handshake is invalid".to_owned(),
     }
 }
 
-/// Our side of the protocol: no roots, no sampling, nobody to ask.
-#[derive(Debug, Default)]
+/// The client side of the protocol: elicitation by forms, no roots, no sampling.
+#[derive(Debug)]
 pub(super) struct Handler {
     asks: Asks,
 }
@@ -128,14 +132,17 @@ pub(super) struct Handler {
 impl ClientHandler for Handler {
     fn get_info(&self) -> ClientConfig {
         let own = Implementation::new("openskill", env!("CARGO_PKG_VERSION"));
-        ClientConfig::new(ClientCapabilities::default(), own)
+        let form = FormElicitationCapability::new().with_schema_validation(true);
+        let mut capabilities = ClientCapabilities::default();
+        capabilities.elicitation = Some(ElicitationCapability::new().with_form(form));
+        ClientConfig::new(capabilities, own)
     }
 
     async fn create_elicitation(
         &self,
         request: ElicitRequestParams,
-        _context: RequestContext<RoleClient>,
+        context: RequestContext<RoleClient>,
     ) -> Result<ElicitResult, ErrorData> {
-        Ok(self.asks.answer(request).await)
+        Ok(self.asks.answer(request, origin(&context.extensions)).await)
     }
 }

@@ -1,4 +1,4 @@
-//! Keeps one connection to a server up: connects, watches it, and comes back after a pause when it ends.
+//! Keeps one connection to a server up: connects, watches it, and reconnects with backoff when it ends.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -12,38 +12,45 @@ use super::connection::{Connection, Opened, open};
 use super::program::Started;
 use super::server::Server;
 
-/// The pause before a server is tried again: the first, doubled with each failure up to the longest.
+/// The backoff before a server is tried again: doubled with each failure, from the first to the longest.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
-/// After so long without an end, a server is taken to be well again.
+/// A connection that lasted this long resets the backoff.
 const HEALTHY: Duration = Duration::from_secs(60);
 
-/// How long a server may take to end by itself when it is told to, or to give its last answers when it ended.
+/// How long a server may take to end when it is told to, or to deliver its last answers when it ended.
 const GOODBYE: Duration = Duration::from_millis(500);
 
-/// How long calls that run may still take at a server that is to be replaced.
+/// How long running calls may take at a server that is to be replaced.
 const RETIREMENT: Duration = Duration::from_secs(5);
 
-/// How long a server may take to answer a ping when it owes many answers.
+/// How long a server that owes many answers may take to answer a ping.
 const PULSE: Duration = Duration::from_secs(5);
 
-/// Servers announce several changes at once: they are looked at together.
+/// Servers announce several changes at once: they are read together.
 const SETTLE: Duration = Duration::from_millis(50);
 
-/// How often a server's changes are looked at, at most.
+/// The shortest interval between two readings of a server's tools.
 const CHANGES: Duration = Duration::from_secs(2);
 
 /// How a connection ended.
 enum End {
-    /// It broke, or there never was one.
+    /// It broke, or could not be made.
     Lost(String),
     /// The server is stopped.
     Stopped,
 }
 
+/// Starts all lanes of a server: within a runtime that lives as long as the worker.
+pub(super) fn start_all(server: &Arc<Server>) {
+    for index in 0..server.lanes.len() {
+        server.tasks.spawn(keep(Arc::clone(server), index));
+    }
+}
+
 /// Keeps the server's connection of this number up until the server is stopped.
-pub(super) async fn keep(server: Arc<Server>, index: usize) {
+async fn keep(server: Arc<Server>, index: usize) {
     let mut pause = FIRST_PAUSE;
     loop {
         let begun = Instant::now();
@@ -60,7 +67,7 @@ pub(super) async fn keep(server: Arc<Server>, index: usize) {
             server = server.manifest.id,
             reason,
             pause_ms = pause.as_millis() as u64,
-            "an MCP server is not there"
+            "an MCP server is unavailable"
         );
         server.down(index, reason, Instant::now() + pause);
         tokio::select! {
@@ -101,7 +108,7 @@ async fn watch(server: &Server, index: usize, opened: Opened) -> End {
     let Opened { connection, service, mut process, requests: _requests } = opened;
     let goodbye = service.cancellation_token();
     let mut serving = Box::pin(service.waiting().fuse());
-    // What is asked of the server meanwhile: nothing of it may make this loop deaf.
+    // Requests of this loop to the server run beside it: none may block it.
     let mut listing: Fuse<BoxFuture<'_, _>> = Fuse::terminated();
     let mut pulse: Fuse<BoxFuture<'_, bool>> = Fuse::terminated();
     let mut listed = Instant::now().checked_sub(CHANGES);
@@ -109,25 +116,25 @@ async fn watch(server: &Server, index: usize, opened: Opened) -> End {
         tokio::select! {
             _ = &mut serving => break End::Lost(ended(process.as_mut()).await),
             reason = exit(process.as_mut()) => {
-                // What it answered before it ended is still in the pipe.
+                // Its last answers are still in the pipe.
                 let _ = tokio::time::timeout(GOODBYE, &mut serving).await;
                 break End::Lost(reason);
             }
             () = connection.lost.notified() => {
                 server.leave(index);
-                // One call found that out. Others may be luckier.
-                retire(server, &connection.places, connection.calls).await;
-                break End::Lost("it can't be reached".to_owned());
+                // One call found this; the others may still get their answers.
+                retire(server, &connection.capacity, connection.calls).await;
+                break End::Lost("it cannot be reached".to_owned());
             }
-            // Cancelled calls need no answer. Whether it still reads is asked before it is replaced.
+            // Cancelled calls need no answer: a ping tells whether the server still reads.
             () = connection.overrun.notified(), if pulse.is_terminated() => pulse = alive(&connection).boxed().fuse(),
             alive = &mut pulse => {
                 if alive {
                     continue;
                 }
                 server.leave(index);
-                retire(server, &connection.places, connection.calls).await;
-                break End::Lost("it did not end calls that were cancelled".to_owned());
+                retire(server, &connection.capacity, connection.calls).await;
+                break End::Lost("it did not end cancelled calls".to_owned());
             }
             () = connection.signs.tools_changed.notified(), if listing.is_terminated() => {
                 let rest = listed.map_or(Duration::ZERO, |before| CHANGES.saturating_sub(before.elapsed()));
@@ -142,7 +149,7 @@ async fn watch(server: &Server, index: usize, opened: Opened) -> End {
                 listed = Some(Instant::now());
                 match catalog {
                     Ok(catalog) => server.learn(catalog),
-                    Err(reason) => tracing::warn!(server = server.manifest.id, reason, "an MCP server's tools can't be listed"),
+                    Err(reason) => tracing::warn!(server = server.manifest.id, reason, "the tools of an MCP server cannot be listed"),
                 }
             }
             () = server.stop.cancelled() => break End::Stopped,
@@ -170,7 +177,7 @@ async fn alive(connection: &Connection) -> bool {
     matches!(tokio::time::timeout(PULSE, ping).await, Ok(Ok(_) | Err(rmcp::ServiceError::McpError(_))))
 }
 
-/// The end of the process, if it is ours; else never.
+/// Waits for the end of the process, if the worker started it; else forever.
 async fn exit(process: Option<&mut Started>) -> String {
     match process {
         Some(process) => process.ended().await,
@@ -186,11 +193,11 @@ async fn ended(process: Option<&mut Started>) -> String {
     }
 }
 
-/// Lets the calls that run end, for a while.
-async fn retire(server: &Server, places: &tokio::sync::Semaphore, calls: usize) {
+/// Waits for the running calls, for at most [`RETIREMENT`].
+async fn retire(server: &Server, capacity: &tokio::sync::Semaphore, calls: usize) {
     let all = u32::try_from(calls).unwrap_or(u32::MAX);
     tokio::select! {
-        _ = tokio::time::timeout(RETIREMENT, places.acquire_many(all)) => {}
+        _ = tokio::time::timeout(RETIREMENT, capacity.acquire_many(all)) => {}
         () = server.stop.cancelled() => {}
     }
 }

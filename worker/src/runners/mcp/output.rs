@@ -1,9 +1,9 @@
-//! From a tool's result to a skill's data, without the secrets that went to its server. Pure.
+//! Turns a tool's result into a skill's data, with the secrets that went to its server masked. Pure.
 //!
-//! - Structured content is the data, as it is.
-//! - One text block and nothing else: the data is the text, a JSON string. A text that happens to be JSON stays a text.
-//! - Nothing at all: `null`.
-//! - Anything else: `{"content": [...]}`, the blocks as the server gave them.
+//! - Structured content is the data.
+//! - Of a single text block the data is the text, a JSON string, even if the text is JSON itself.
+//! - An empty result is `null`.
+//! - Any other result is `{"content": [...]}`, with the blocks as the server sent them.
 
 use openskill_proto::limits::MAX_OUTPUT_BYTES;
 use openskill_proto::v1::{ErrorCode, SkillError};
@@ -14,7 +14,7 @@ use super::errors::{Fault, graded, hidden_in};
 use crate::runner::RawOutput;
 use crate::runners::http::secrets::Secrets;
 
-/// What the call of a tool gave.
+/// The output of a tool's call. `asked`: the server asked for input that nobody could give.
 pub(super) fn of(result: &CallToolResult, tool: &str, asked: bool, secrets: &Secrets) -> RawOutput {
     let text = secrets.scrub_text(text(&result.content));
     if result.is_error == Some(true) {
@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_is_an_error_however_it_is_said() {
+    fn every_form_of_error_is_an_error() {
         for (result, expected) in [
             (json!({"content": [{"type": "text", "text": "boom"}], "isError": true}), ErrorCode::McpExecutionError),
             (json!({"content": [{"type": "text", "text": "Unknown tool: add"}]}), ErrorCode::McpNotFound),
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_server_echoes_of_its_secrets_is_masked() {
+    fn an_echoed_secret_is_masked() {
         let echo = json!([{"type": "text", "text": "Bearer s3cr3t-token"}]);
         let (data, text) = report(json!({"content": echo, "structuredContent": {"s3cr3t-token": 1}}));
         assert_eq!((data, text.as_str()), (json!({"[secret]": 1}), "Bearer [secret]"));

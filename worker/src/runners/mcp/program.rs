@@ -10,7 +10,7 @@ use tokio::io::{AsyncReadExt as _, BufReader};
 use tokio::net::unix::pipe;
 use tokio_util::task::AbortOnDropHandle;
 
-use super::Host;
+use super::host::Host;
 use super::words::line;
 use crate::environment::path_text;
 use crate::manifest::mcp::Program;

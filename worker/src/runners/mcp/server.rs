@@ -1,4 +1,4 @@
-//! One server: its connections, what it offers, and a place for each call.
+//! One server: its connections, the tools it offers, and the capacity for its calls.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -12,21 +12,21 @@ use tokio_util::task::TaskTracker;
 
 use super::catalog::Catalog;
 use super::connection::Connection;
+use super::host::Host;
 use super::known::Known;
 use super::pins::{self, Pin};
-use super::{Host, lane};
 use crate::manifest::mcp::{Mcp, Pinning, Reach, variables};
 use crate::manifest::{How, Manifest};
 use crate::runner::Offer;
 use crate::runners::http::secrets::Secrets;
 
-/// A server that is away for so long is lost: its tools are offered as unavailable. Until then calls wait for it.
+/// Calls wait for a disconnected server this long. Then its tools are listed as unavailable.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// How long the calls that run may still take when another server takes this one's place.
+/// How long running calls may take when another server replaces this one.
 const RETIREMENT: Duration = Duration::from_secs(5);
 
-/// How many tools that are not what they were are told of one by one, of one list.
+/// How many changed tools of one list are logged one by one.
 const MAX_TOLD: usize = 20;
 
 /// A server.
@@ -34,22 +34,22 @@ pub(super) struct Server {
     pub(super) manifest: Arc<Manifest>,
     pub(super) mcp: Mcp,
     pub(super) host: Host,
-    /// What its headers hold of the worker's variables.
+    /// The worker's variables that its headers hold.
     pub(super) secrets: Arc<Secrets>,
-    /// Where what outlives a call runs.
+    /// Runs what outlives a call.
     pub(super) runtime: Handle,
     pub(super) lanes: Vec<Lane>,
     pub(super) stop: CancellationToken,
-    /// A place became free, or a connection came up.
-    room: Notify,
+    /// Capacity became free, or a connection came up.
+    freed: Notify,
     known: Mutex<Known>,
-    /// Set when it takes no more calls: who takes them, if anybody does.
+    /// Set when it takes no further calls: the server that takes them, if there is one.
     next: OnceLock<Option<Arc<Server>>>,
     offers: watch::Sender<u64>,
-    tasks: TaskTracker,
+    pub(super) tasks: TaskTracker,
 }
 
-/// A connection's place among those of a server.
+/// One of a server's connections, up or down.
 #[derive(Default)]
 pub(super) struct Lane {
     connection: ArcSwapOption<Connection>,
@@ -59,56 +59,52 @@ pub(super) struct Lane {
 #[derive(Default)]
 struct LaneState {
     tried: bool,
-    /// Since when there is no connection, if there was one.
+    /// Since when the lane has no connection.
     away_since: Option<Instant>,
-    /// It is away for so long that its tools are.
+    /// It has had none for longer than [`PATIENCE`].
     lost: bool,
-    /// Why there is no connection, and when one is tried next.
+    /// Why there is no connection, and when the next attempt begins.
     down: Option<(String, Instant)>,
 }
 
-/// A place for one call.
-pub(super) struct Place {
+/// Capacity for one call, reserved on a connection until it is dropped.
+pub(super) struct Reservation {
     pub(super) connection: Arc<Connection>,
     permit: Option<OwnedSemaphorePermit>,
     server: Arc<Server>,
 }
 
-impl Drop for Place {
+impl Drop for Reservation {
     fn drop(&mut self) {
         drop(self.permit.take());
-        self.server.room.notify_one();
+        self.server.freed.notify_one();
     }
 }
 
 impl Server {
-    /// Starts a server: within a runtime that lives as long as the worker. `before`: the one of the same id whose place it
-    /// takes.
-    pub(super) fn start(
+    /// A server without connections yet: see [`super::lane::start_all`]. Called within a runtime that lives as long as the
+    /// worker. `before`: the server of the same id that it replaces.
+    pub(super) fn new(
         manifest: Arc<Manifest>,
         host: Host,
         offers: watch::Sender<u64>,
         before: Option<&Self>,
     ) -> Option<Arc<Self>> {
         let How::Mcp(mcp) = &manifest.how else { return None };
-        let server = Arc::new(Self {
+        Some(Arc::new(Self {
             mcp: mcp.as_ref().clone(),
             lanes: (0..mcp.pool).map(|_| Lane::default()).collect(),
             host,
             secrets: Arc::new(secrets(mcp)),
             runtime: Handle::current(),
             stop: CancellationToken::new(),
-            room: Notify::new(),
+            freed: Notify::new(),
             known: Mutex::new(Known { before: before.and_then(Self::had), ..Known::default() }),
             next: OnceLock::new(),
             offers,
             tasks: TaskTracker::new(),
             manifest,
-        });
-        for index in 0..server.lanes.len() {
-            server.tasks.spawn(lane::keep(Arc::clone(&server), index));
-        }
-        Some(server)
+        }))
     }
 
     /// Ends its connections and waits until they are gone.
@@ -118,13 +114,13 @@ impl Server {
         self.tasks.wait().await;
     }
 
-    /// Takes no more calls, lets those that run end, for a while, and ends. `next` takes the calls that wait.
+    /// Takes no further calls, waits a while for the running ones, and ends. `next` takes the waiting calls.
     pub(super) async fn retire(&self, next: Option<Arc<Self>>, at_once: CancellationToken) {
         let _ = self.next.set(next);
         let up: Vec<_> = self.lanes.iter().filter_map(Lane::connection).collect();
         (0..self.lanes.len()).for_each(|index| self.leave(index));
-        self.room.notify_waiters();
-        let all = up.iter().map(|it| it.places.acquire_many(u32::try_from(it.calls).unwrap_or(u32::MAX)));
+        self.freed.notify_waiters();
+        let all = up.iter().map(|it| it.capacity.acquire_many(u32::try_from(it.calls).unwrap_or(u32::MAX)));
         tokio::select! {
             _ = tokio::time::timeout(RETIREMENT, futures_util::future::join_all(all)) => {}
             () = at_once.cancelled() => {}
@@ -132,7 +128,7 @@ impl Server {
         self.end().await;
     }
 
-    /// What it has, or had before it was tried.
+    /// The tools it has, or those of the server before it while it was not tried.
     fn had(&self) -> Option<(Catalog, BTreeMap<String, Pin>)> {
         let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         match &known.catalog {
@@ -142,7 +138,7 @@ impl Server {
         }
     }
 
-    /// Whether the server is to be started anew, for the tools that somebody pinned meanwhile.
+    /// Whether the server must be restarted for tools that were pinned meanwhile.
     pub(super) fn is_behind(&self) -> bool {
         self.known.lock().unwrap_or_else(PoisonError::into_inner).is_behind
     }
@@ -152,32 +148,32 @@ impl Server {
         self.lanes.iter().all(|lane| lane.state().tried)
     }
 
-    /// A place for a call: at the connection with the most room. Waits for one for as long as it is polled.
+    /// Reserves capacity for a call on the connection with the most of it. Waits for as long as it is polled.
     ///
     /// # Errors
     /// There will be no connection before `until`.
-    pub(super) async fn place(self: &Arc<Self>, until: Instant) -> Result<Place, String> {
+    pub(super) async fn reserve(self: &Arc<Self>, until: Instant) -> Result<Reservation, String> {
         loop {
-            let room = self.room.notified();
-            tokio::pin!(room);
-            room.as_mut().enable();
+            let freed = self.freed.notified();
+            tokio::pin!(freed);
+            freed.as_mut().enable();
             match self.next.get() {
-                Some(Some(next)) => return Box::pin(next.place(until)).await,
-                Some(None) => return Err("the server is not there: its manifest was removed".to_owned()),
+                Some(Some(next)) => return Box::pin(next.reserve(until)).await,
+                Some(None) => return Err("the server is unavailable: its manifest was removed".to_owned()),
                 None => {}
             }
             let up: Vec<_> = self.lanes.iter().filter_map(Lane::connection).collect();
-            let best = up.iter().max_by_key(|it| it.places.available_permits());
+            let best = up.iter().max_by_key(|it| it.capacity.available_permits());
             if let Some(connection) = best
-                && let Ok(permit) = Arc::clone(&connection.places).try_acquire_owned()
+                && let Ok(permit) = Arc::clone(&connection.capacity).try_acquire_owned()
             {
                 let connection = Arc::clone(connection);
-                return Ok(Place { connection, permit: Some(permit), server: Arc::clone(self) });
+                return Ok(Reservation { connection, permit: Some(permit), server: Arc::clone(self) });
             }
             if up.is_empty() {
                 self.hopeless(until)?;
             }
-            room.await;
+            freed.await;
         }
     }
 
@@ -190,21 +186,21 @@ impl Server {
                 _ => return Ok(()),
             }
         }
-        Err(format!("the server is not there: {}", reason.unwrap_or_default()))
+        Err(format!("the server is unavailable: {}", reason.unwrap_or_default()))
     }
 
-    /// Why there is no connection now, if there is none.
+    /// Why there is no connection now, if all are down.
     pub(super) fn away(&self) -> Option<String> {
         if let Some(Some(next)) = self.next.get() {
             return next.away();
         }
         let up = self.lanes.iter().any(|lane| lane.connection().is_some());
-        (!up).then(|| format!("the server is not there: {}", self.why_down()))
+        (!up).then(|| format!("the server is unavailable: {}", self.why_down()))
     }
 
-    /// A connection is up, and this is what the server has.
+    /// A connection came up, and the server has these tools.
     pub(super) fn up(&self, index: usize, connection: &Arc<Connection>, catalog: Catalog) {
-        // Before it counts as tried: whoever waits for that wants the tools.
+        // First the tools: who waits until the lane was tried wants them.
         self.learn(catalog);
         if let Some(lane) = self.lanes.get(index) {
             let mut state = lane.state();
@@ -216,17 +212,17 @@ impl Server {
                 self.announce();
             }
         }
-        self.room.notify_waiters();
+        self.freed.notify_waiters();
     }
 
-    /// A connection takes no more calls.
+    /// A connection takes no further calls.
     pub(super) fn leave(&self, index: usize) {
         if let Some(connection) = self.lanes.get(index).and_then(|lane| lane.connection.swap(None)) {
             connection.leave();
         }
     }
 
-    /// A connection could not be made, or ended; the next is tried at `next`.
+    /// A connection could not be made, or ended. The next attempt begins at `next`.
     pub(super) fn down(&self, index: usize, reason: String, next: Instant) {
         let Some(lane) = self.lanes.get(index) else { return };
         let reason = self.secrets.scrub_text(reason);
@@ -239,11 +235,11 @@ impl Server {
         if tell {
             self.announce();
         }
-        // Whoever waits for a connection may wait in vain now.
-        self.room.notify_waiters();
+        // Waiting calls check whether a connection can come in time.
+        self.freed.notify_waiters();
     }
 
-    /// Takes over what the server says that it has.
+    /// Stores the tools that the server lists.
     pub(super) fn learn(&self, catalog: Catalog) {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         if known.catalog.as_ref() == Some(&catalog) {
@@ -263,7 +259,7 @@ impl Server {
         self.offers.send_modify(|change| *change += 1);
     }
 
-    /// The skills that its tools are now, or one that says why there are none.
+    /// A skill for each of its tools, or one that says why there are none.
     pub(super) fn offers(&self) -> Vec<Offer> {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let had = match &known.catalog {
@@ -276,7 +272,7 @@ impl Server {
             Ok(None) => (first, false),
             Err(reason) if self.mcp.pin == Pinning::Strict => return vec![self.nothing(reason)],
             Err(reason) => {
-                tracing::warn!(server = self.manifest.id, reason, "the pins of an MCP server can't be used");
+                tracing::warn!(server = self.manifest.id, reason, "the pins of an MCP server cannot be used");
                 (first, false)
             }
         };
@@ -288,10 +284,10 @@ impl Server {
         drop(known);
         let away = self.lanes.iter().all(|lane| lane.state().lost).then(|| self.why_down());
         let offers = catalog.offers(&self.manifest, &self.mcp, &pinned, agreed, away.as_deref());
-        if offers.is_empty() { vec![self.nothing("none of its tools becomes a skill".to_owned())] } else { offers }
+        if offers.is_empty() { vec![self.nothing("none of its tools can be a skill".to_owned())] } else { offers }
     }
 
-    /// Logs each tool that is not what it was pinned to be, once for each definition. Of many at once, the first.
+    /// Logs each tool that differs from its pin, once per definition, and the number of those past [`MAX_TOLD`].
     fn tell(&self, told: &mut BTreeMap<String, Pin>, pinned: &BTreeMap<String, Pin>, now: &BTreeMap<String, Pin>) {
         told.retain(|tool, _| now.contains_key(tool) || pinned.contains_key(tool));
         let mut count = 0;
@@ -305,13 +301,7 @@ impl Server {
             {
                 let strict = self.mcp.pin == Pinning::Strict;
                 if is_shown() {
-                    tracing::warn!(
-                        server = self.manifest.id,
-                        tool,
-                        what,
-                        strict,
-                        "a tool is not what it was pinned to be"
-                    );
+                    tracing::warn!(server = self.manifest.id, tool, what, strict, "a tool differs from its pin");
                 }
                 told.insert(tool.clone(), pin.clone());
             }
@@ -323,11 +313,11 @@ impl Server {
         }
         if count > MAX_TOLD {
             let more = count - MAX_TOLD;
-            tracing::warn!(server = self.manifest.id, more, "further tools are not what they were pinned to be");
+            tracing::warn!(server = self.manifest.id, more, "further tools differ from their pins");
         }
     }
 
-    /// The server itself, as a skill that can't be called.
+    /// The server itself, as an unavailable skill.
     fn nothing(&self, reason: String) -> Offer {
         Offer { manifest: self.manifest.as_ref().clone(), runner: Err(reason) }
     }
@@ -345,8 +335,8 @@ fn secrets(mcp: &Mcp) -> Secrets {
     }
 }
 
-/// Why there are no tools before a server was tried.
-pub(super) const STARTING: &str = "the server is being started";
+/// The reason before the first attempt to connect.
+pub(super) const STARTING: &str = "the server is starting";
 
 impl Lane {
     fn state(&self) -> std::sync::MutexGuard<'_, LaneState> {

@@ -1,7 +1,7 @@
-//! What is known of each request on its way: whether it was sent, whether it was answered, what the server said meanwhile.
+//! Tracks each request: whether it was sent, whether it was answered, and what the server said meanwhile.
 //!
-//! A tap travels with its request, as an extension that is not sent. The transport, which sees every message in order, marks
-//! it; the call reads it. So a call knows whether a request that got no answer may have been run.
+//! A tap travels with its request, as an extension that is not sent. The transport, which sees every message in order, updates
+//! it; the call reads it. A call therefore knows whether a request without an answer may have run.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
@@ -13,10 +13,12 @@ use rmcp::model::{
     ClientJsonRpcMessage, GetExtensions as _, GetMeta as _, JsonRpcMessage, NumberOrString, ProgressNotificationParam,
     RequestId,
 };
+use serde_json::Value;
 use tokio::sync::{Notify, mpsc};
 
 use super::words::clean;
 use crate::events::EventSink;
+use crate::questions::Answer;
 use crate::runners::http::secrets::Secrets;
 
 /// The longest text of an event that is passed on.
@@ -25,12 +27,12 @@ const MAX_EVENT_TEXT: usize = 4096;
 /// How many events of one call wait for their listener.
 const EVENT_BUFFER: usize = 256;
 
-/// A request is held back until its writing begins; it is sent from then on, whether or not all of it arrived.
+/// A request is held until its writing begins. From then on it counts as sent, whether or not all of it arrived.
 const HELD: u8 = 0;
 const SENT: u8 = 1;
 const WITHDRAWN: u8 = 2;
 
-/// What is known of one request.
+/// The state of one request.
 #[derive(Debug, Clone)]
 pub(super) struct Tap(Arc<Inner>);
 
@@ -39,7 +41,7 @@ struct Inner {
     state: AtomicU8,
     answered: AtomicBool,
     answer: Notify,
-    taken_back: Notify,
+    withdrawal: Notify,
     abandoned: AtomicBool,
     asked: AtomicBool,
     events: mpsc::Sender<Event>,
@@ -49,7 +51,7 @@ struct Inner {
 }
 
 impl Tap {
-    /// A tap, and the events that the server sends for its request, without `secrets`. `headers` go with the request where it
+    /// A tap, and the events that the server sends for its request, with `secrets` masked. `headers` go with the request if it
     /// is sent by HTTP.
     pub(super) fn new(
         sink: &EventSink,
@@ -61,7 +63,7 @@ impl Tap {
             state: AtomicU8::new(HELD),
             answered: AtomicBool::new(false),
             answer: Notify::new(),
-            taken_back: Notify::new(),
+            withdrawal: Notify::new(),
             abandoned: AtomicBool::new(false),
             asked: AtomicBool::new(false),
             events,
@@ -85,16 +87,16 @@ impl Tap {
         self.0.state.compare_exchange(HELD, SENT, Ordering::AcqRel, Ordering::Acquire).is_ok()
     }
 
-    /// Takes the request back. Whether that was still possible: nothing of it was written, and nothing will be.
+    /// Withdraws the request. True if nothing of it was written, and so nothing will be.
     pub(super) fn withdraw(&self) -> bool {
         let possible = self.0.state.compare_exchange(HELD, WITHDRAWN, Ordering::AcqRel, Ordering::Acquire).is_ok();
-        self.0.taken_back.notify_waiters();
+        self.0.withdrawal.notify_waiters();
         possible
     }
 
-    /// Waits until the request is taken back.
+    /// Waits until the request is withdrawn.
     pub(super) async fn withdrawn(&self) {
-        let back = self.0.taken_back.notified();
+        let back = self.0.withdrawal.notified();
         tokio::pin!(back);
         back.as_mut().enable();
         if !self.is(WITHDRAWN) {
@@ -111,12 +113,12 @@ impl Tap {
         self.0.state.load(Ordering::Acquire) == state
     }
 
-    /// What was taken for sent could not even be begun to be sent.
+    /// Not a byte of the request could be written after all.
     pub(super) fn never_sent(&self) {
         self.0.state.store(HELD, Ordering::Release);
     }
 
-    /// Whether the server asked the user something meanwhile.
+    /// Whether the server asked for input that nobody could give.
     pub(super) fn asked(&self) -> bool {
         self.0.asked.load(Ordering::Acquire)
     }
@@ -139,7 +141,7 @@ impl Tap {
         &self.0.headers
     }
 
-    /// What may be passed on of what the server says.
+    /// A text of the server, fit to be passed on.
     fn text(&self, text: String) -> String {
         // Scrubbed before it is cut: half a secret is not found.
         clean(&self.0.secrets.scrub_text(text), MAX_EVENT_TEXT)
@@ -162,7 +164,7 @@ pub(super) struct Taps {
 struct Open {
     requests: HashMap<RequestId, Tap>,
     tokens: HashMap<NumberOrString, RequestId>,
-    /// Those that nobody waits for any more, since the server last answered a later one.
+    /// Abandoned requests that are newer than the last one the server answered.
     owed: HashSet<RequestId>,
 }
 
@@ -171,11 +173,11 @@ impl Taps {
         look(&mut self.open.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Remembers a request that is about to be sent.
+    /// Tracks a request that is about to be sent.
     pub(super) fn watch(&self, message: &ClientJsonRpcMessage) {
         let (JsonRpcMessage::Request(request), Some(tap)) = (message, Tap::of(message)) else { return };
         self.with(|open| {
-            // It will never be sent, and whoever took it back has forgotten it already.
+            // It will never be sent, and its call has forgotten it already.
             if tap.is(WITHDRAWN) {
                 return;
             }
@@ -186,8 +188,7 @@ impl Taps {
         });
     }
 
-    /// The server answered. It is alive, and so owes nothing that was asked earlier: a request that was cancelled need not be
-    /// answered.
+    /// The server answered. It is alive and owes no answer to an earlier request: a cancelled one need not be answered.
     pub(super) fn answered(&self, id: &RequestId) {
         self.with(|open| open.owed.retain(|owed| is_later(owed, id)));
         if let Some(tap) = self.take(id) {
@@ -201,7 +202,7 @@ impl Taps {
         self.with(|open| open.requests.contains_key(id))
     }
 
-    /// Nobody waits for the answer any more. How many such requests there are now.
+    /// Marks a request as abandoned: nobody waits for its answer. Returns how many abandoned requests there are.
     pub(super) fn abandon(&self, id: &RequestId) -> usize {
         self.with(|open| {
             if let Some(tap) = open.requests.get(id)
@@ -213,7 +214,7 @@ impl Taps {
         })
     }
 
-    /// Gives up on an answer that nobody waits for.
+    /// Stops tracking a request.
     pub(super) fn forget(&self, id: &RequestId) {
         self.take(id);
     }
@@ -238,22 +239,39 @@ impl Taps {
         }
     }
 
-    /// A log message names no call. It goes to the one that runs; of several, none may see what is another's.
+    /// A log message names no call. It goes to the call that runs; if several run, to none, as it may belong to another.
     pub(super) fn log(&self, level: &'static str, text: &str) {
         if let Some(tap) = self.only() {
             tap.event(Event::Log(Log { level: level.to_owned(), message: tap.text(text.to_owned()) }));
         }
     }
 
-    /// The server asks the user something. `id`: the call it does that for, where the transport knows.
-    pub(super) fn asks(&self, id: Option<&RequestId>) {
-        let tap = id.and_then(|id| self.with(|open| open.requests.get(id).cloned())).or_else(|| self.only());
-        if let Some(tap) = tap {
+    /// Relays a question of the server to the caller of its call, and waits for the answer. `call`: the request that the
+    /// server works on, where the transport knows it.
+    pub(super) async fn ask(&self, call: Option<&RequestId>, message: String, schema: Option<Value>) -> Answer {
+        let Some(tap) = self.call(call) else {
+            return Answer::Unavailable("the question belongs to no call".to_owned());
+        };
+        let answer = tap.0.sink.ask(&tap.text(message), schema).await;
+        if matches!(answer, Answer::Unavailable(_)) {
+            tap.0.asked.store(true, Ordering::Release);
+        }
+        answer
+    }
+
+    /// The server asked for input in a way that cannot be relayed.
+    pub(super) fn not_asked(&self, call: Option<&RequestId>) {
+        if let Some(tap) = self.call(call) {
             tap.0.asked.store(true, Ordering::Release);
         }
     }
 
-    /// The one call that waits for its answer, if it is one.
+    /// The call that a message of the server belongs to.
+    fn call(&self, id: Option<&RequestId>) -> Option<Tap> {
+        id.and_then(|id| self.with(|open| open.requests.get(id).cloned())).or_else(|| self.only())
+    }
+
+    /// The call that waits for its answer, if there is exactly one.
     fn only(&self) -> Option<Tap> {
         self.with(|open| {
             let mut waiting = open.requests.values().filter(|tap| !tap.0.abandoned.load(Ordering::Acquire));
@@ -282,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_is_sent_or_taken_back_never_both() {
+    fn a_request_is_sent_or_withdrawn_never_both() {
         let (message, tap, _events) = request(1);
         assert!(Tap::of(&message).unwrap().send() && !tap.withdraw());
         let (message, tap, _events) = request(2);
@@ -290,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn progress_finds_its_call_and_a_log_line_goes_to_no_stranger() {
+    fn progress_reaches_its_call_and_a_log_line_no_other_call() {
         let taps = Taps::default();
         let ((one, _, mut first), (two, _, mut second)) = (request(1), request(2));
         taps.watch(&one);
@@ -306,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn abandoned_requests_are_counted_until_they_are_answered_or_forgotten() {
+    fn abandoned_requests_count_until_they_are_answered_or_forgotten() {
         let taps = Taps::default();
         let ids = [1, 2].map(NumberOrString::Number);
         let requests = [request(1), request(2)];
@@ -320,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_answers_owes_nothing_that_was_asked_before() {
+    fn an_answer_settles_all_earlier_abandoned_requests() {
         let taps = Taps::default();
         let requests = [1, 2, 4].map(request);
         requests.iter().for_each(|(message, ..)| taps.watch(message));
@@ -333,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_that_was_taken_back_is_not_watched() {
+    fn a_withdrawn_request_is_not_tracked() {
         let (taps, (message, tap, _events)) = (Taps::default(), request(1));
         assert!(tap.withdraw());
         taps.watch(&message);

@@ -1,12 +1,12 @@
-//! A transport that marks what goes through it, and keeps from the protocol's machinery what is for calls alone.
+//! A transport that updates the taps of the messages that pass, and handles the notifications that concern calls.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use rmcp::RoleClient;
 use rmcp::model::{
-    ClientJsonRpcMessage, GetExtensions as _, JsonRpcMessage, RequestId, ServerJsonRpcMessage, ServerNotification,
-    ServerRequest,
+    ClientJsonRpcMessage, Extensions, GetExtensions as _, JsonRpcMessage, RequestId, ServerJsonRpcMessage,
+    ServerNotification, ServerRequest,
 };
 #[expect(deprecated, reason = "servers log by it, and will for years")]
 use rmcp::model::{LoggingLevel, LoggingMessageNotification};
@@ -16,14 +16,14 @@ use tokio::sync::Notify;
 
 use super::tap::{Tap, Taps};
 
-/// How many requests of the server may wait for our answer. A server with more does not read what it is sent.
+/// How many requests of the server may wait for our answer. A server with more does not read its answers.
 const MAX_QUESTIONS: usize = 256;
 
-/// What a connection and whoever watches it share.
+/// What a connection shares with those that watch it.
 #[derive(Debug, Default)]
 pub(super) struct Signs {
     pub(super) taps: Taps,
-    /// The server says that its tools changed.
+    /// The server announced that its tools changed.
     pub(super) tools_changed: Notify,
     questions: Mutex<HashSet<RequestId>>,
 }
@@ -68,7 +68,7 @@ impl<T: Transport<RoleClient>> Transport<RoleClient> for Tapped<T> {
                 JsonRpcMessage::Notification(it) => self.signs.notified(it.notification),
                 JsonRpcMessage::Request(it) => {
                     if !self.signs.asked(&it.id, &it.request) {
-                        tracing::warn!("an MCP server asks on and on and reads no answer: it is ended");
+                        tracing::warn!("an MCP server sends requests without reading the answers: it is ended");
                         return None;
                     }
                     return Some(JsonRpcMessage::Request(it));
@@ -107,21 +107,12 @@ impl Signs {
 
     /// Whether a request of the server is within bounds.
     fn asked(&self, id: &RequestId, request: &ServerRequest) -> bool {
-        let asks_user = match request {
-            ServerRequest::ElicitRequest(_) => true,
-            // One that the library can't read is one all the same.
-            ServerRequest::CustomRequest(it) => it.method == "elicitation/create",
-            _ => false,
-        };
-        if asks_user {
-            let call = match request.extensions().get::<InboundStreamOrigin>() {
-                Some(InboundStreamOrigin::OutboundRequest(id)) => Some(id),
-                _ => None,
-            };
-            self.taps.asks(call);
+        // An elicitation that the library cannot read.
+        if matches!(request, ServerRequest::CustomRequest(it) if it.method == "elicitation/create") {
+            self.taps.not_asked(origin(request.extensions()));
         }
         let mut questions = self.questions.lock().unwrap_or_else(PoisonError::into_inner);
-        // One that is asked again while it waits is two answers for one entry.
+        // A repeated id would get two answers.
         questions.insert(id.clone()) && questions.len() <= MAX_QUESTIONS
     }
 }
@@ -138,7 +129,15 @@ fn log_line(message: &LoggingMessageNotification) -> (&'static str, String) {
     (level, data.as_str().map_or_else(|| data.to_string(), str::to_owned))
 }
 
-/// Whether a message may be written now: one that was taken back may not.
+/// The request that a request of the server belongs to, where the transport knows it.
+pub(super) fn origin(extensions: &Extensions) -> Option<&RequestId> {
+    match extensions.get::<InboundStreamOrigin>() {
+        Some(InboundStreamOrigin::OutboundRequest(id)) => Some(id),
+        _ => None,
+    }
+}
+
+/// Whether a message may be written now: a withdrawn one may not.
 pub(super) fn may_send(message: &ClientJsonRpcMessage) -> bool {
     Tap::of(message).is_none_or(Tap::send)
 }
@@ -149,7 +148,7 @@ mod tests {
     use rmcp::model::{NumberOrString, PingRequest};
 
     #[test]
-    fn a_server_may_ask_so_much_and_nothing_twice_before_it_is_answered() {
+    fn the_requests_of_a_server_are_bounded_and_their_ids_unique() {
         let signs = Signs::default();
         let ask = |id| signs.asked(&NumberOrString::Number(id), &ServerRequest::PingRequest(PingRequest::default()));
         assert!((0..MAX_QUESTIONS as i64).all(ask));

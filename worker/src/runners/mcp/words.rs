@@ -1,6 +1,6 @@
-//! Texts that servers write: bounded, and without what could play tricks in a terminal or a log.
+//! Sanitizes texts of servers for logs and terminals.
 
-/// At most so many bytes of a text, at a character's end, without control characters but line ends.
+/// At most `most` bytes of a text, cut between characters, without control characters except line ends.
 pub(super) fn clean(text: &str, most: usize) -> String {
     let shown = |it: &char| !it.is_control() || *it == '\n';
     let mut cleaned: String = text.chars().filter(shown).take(most).collect();
@@ -18,7 +18,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_shown_is_bounded_and_harmless() {
+    fn a_text_is_bounded_and_has_no_control_characters() {
         assert_eq!(clean("a\u{1b}[31m\r\nb\u{7}", 100), "a[31m\nb");
         assert_eq!(clean("aé", 2), "a");
         assert_eq!(line("a\n  b\tc", 100), "a bc");

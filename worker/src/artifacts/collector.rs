@@ -1,0 +1,296 @@
+//! Assembles the artifacts of one call and enforces the bounds of a call.
+//!
+//! An artifact over a bound is dropped with a warning in the result; it is never an error of the call.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use bytes::Bytes;
+use openskill_proto::limits::{
+    MAX_ARTIFACT_BYTES, MAX_CALL_ARTIFACTS, MAX_CALL_ARTIFACTS_BYTES, MAX_INLINE_ARTIFACT_BYTES,
+    MAX_INLINE_ARTIFACTS_BYTES,
+};
+use openskill_proto::v1::Artifact;
+use openskill_proto::v1::artifact::Content;
+
+use super::label::{file_name, media_type};
+use super::store::{Store, Stored};
+
+/// The artifacts of one call.
+#[derive(Debug, Default)]
+pub(crate) struct Collector {
+    store: Arc<Store>,
+    principal: String,
+    state: Mutex<State>,
+}
+
+/// A piece of an artifact. Its first chunk names the artifact.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Chunk {
+    /// The same in all chunks of one artifact.
+    pub(crate) id: String,
+    pub(crate) name: String,
+    pub(crate) media_type: String,
+    pub(crate) data: Vec<u8>,
+    /// Another chunk follows.
+    pub(crate) more: bool,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// In the order in which they began.
+    entries: Vec<Entry>,
+    /// The content of all entries.
+    bytes: usize,
+    /// The content that travels by value.
+    inline_bytes: usize,
+    /// Artifacts past the last entry, and those whose id was taken.
+    refused: usize,
+    warnings: Vec<String>,
+}
+
+#[derive(Debug)]
+struct Entry {
+    id: String,
+    name: String,
+    progress: Progress,
+}
+
+#[derive(Debug)]
+enum Progress {
+    Open { media_type: String, data: Vec<u8> },
+    Complete(Artifact),
+    Dropped,
+}
+
+impl Collector {
+    /// Large artifacts go to `store`, for `principal` to read.
+    pub(crate) fn new(store: Arc<Store>, principal: &str) -> Self {
+        Self { store, principal: principal.to_owned(), state: Mutex::default() }
+    }
+
+    /// Adds a chunk, and gives the artifact that it completes, if it does.
+    pub(crate) fn add(&self, chunk: Chunk) -> Option<Artifact> {
+        self.add_to(&mut self.lock(), chunk)
+    }
+
+    /// Adds a whole artifact, under an id of its own.
+    pub(crate) fn add_whole(&self, name: &str, media_type: &str, data: Vec<u8>) -> Option<Artifact> {
+        let mut state = self.lock();
+        let (id, name, media_type) = (state.free_id(), name.to_owned(), media_type.to_owned());
+        self.add_to(&mut state, Chunk { id, name, media_type, data, more: false })
+    }
+
+    /// The end of the call: its artifacts, and what its caller should know of those that were dropped.
+    pub(crate) fn finish(&self) -> (Vec<Artifact>, Vec<String>) {
+        let State { entries, refused, mut warnings, .. } = std::mem::take(&mut *self.lock());
+        let mut complete = Vec::with_capacity(entries.len());
+        for Entry { name, progress, .. } in entries {
+            match progress {
+                Progress::Complete(artifact) => complete.push(artifact),
+                Progress::Open { .. } => warnings.push(dropped(&name, "its last part never came")),
+                Progress::Dropped => {}
+            }
+        }
+        if refused > 0 {
+            let reason = format!("a call has at most {MAX_CALL_ARTIFACTS}, each with an id of its own");
+            warnings.push(format!("{refused} artifacts of the skill were dropped: {reason}"));
+        }
+        (complete, warnings)
+    }
+
+    fn add_to(&self, state: &mut State, chunk: Chunk) -> Option<Artifact> {
+        let index = state.entry(&chunk)?;
+        let mut data = state.extended(index, chunk.data)?;
+        if chunk.more {
+            state.reopen(index, data);
+            return None;
+        }
+        data.shrink_to_fit();
+        Some(self.complete(state, index, data.into()))
+    }
+
+    /// Decides whether the content travels by value or as a handle.
+    fn complete(&self, state: &mut State, index: usize, data: Bytes) -> Artifact {
+        let size = data.len();
+        let entry = &mut state.entries[index];
+        let media_type = match &mut entry.progress {
+            Progress::Open { media_type, .. } => std::mem::take(media_type),
+            Progress::Complete(_) | Progress::Dropped => media_type(""),
+        };
+        let is_inline = size <= MAX_INLINE_ARTIFACT_BYTES && state.inline_bytes + size <= MAX_INLINE_ARTIFACTS_BYTES;
+        let content = if is_inline {
+            state.inline_bytes += size;
+            Content::Data(data)
+        } else {
+            let (principal, name) = (self.principal.clone(), entry.name.clone());
+            let stored = Stored { principal, name, media_type: media_type.clone(), data };
+            Content::Handle(self.store.put(stored, Instant::now()))
+        };
+        let (id, name) = (entry.id.clone(), entry.name.clone());
+        let artifact = Artifact { id, name, media_type, size_bytes: size as u64, content: Some(content) };
+        entry.progress = Progress::Complete(artifact.clone());
+        artifact
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    /// The open entry of this chunk. None: the chunk is passed over.
+    fn entry(&mut self, chunk: &Chunk) -> Option<usize> {
+        if let Some(index) = self.entries.iter().position(|it| it.id == chunk.id) {
+            return match self.entries[index].progress {
+                Progress::Open { .. } => Some(index),
+                Progress::Dropped => None,
+                Progress::Complete(_) => self.refuse(chunk),
+            };
+        }
+        if self.entries.len() >= MAX_CALL_ARTIFACTS {
+            return self.refuse(chunk);
+        }
+        let progress = Progress::Open { media_type: media_type(&chunk.media_type), data: Vec::new() };
+        self.entries.push(Entry { id: chunk.id.clone(), name: file_name(&chunk.name), progress });
+        Some(self.entries.len() - 1)
+    }
+
+    /// Counts the artifact, at its last chunk.
+    fn refuse(&mut self, chunk: &Chunk) -> Option<usize> {
+        self.refused += usize::from(!chunk.more);
+        None
+    }
+
+    /// The entry's content with these bytes at its end. None: that is over a bound, and the artifact is dropped.
+    fn extended(&mut self, index: usize, more: Vec<u8>) -> Option<Vec<u8>> {
+        let entry = &mut self.entries[index];
+        let Progress::Open { data, .. } = &mut entry.progress else { return None };
+        let mut data = std::mem::take(data);
+        let reason = if data.len() + more.len() > MAX_ARTIFACT_BYTES {
+            format!("it is larger than {MAX_ARTIFACT_BYTES} bytes")
+        } else if self.bytes + more.len() > MAX_CALL_ARTIFACTS_BYTES {
+            format!("the artifacts of one call may have {MAX_CALL_ARTIFACTS_BYTES} bytes together")
+        } else {
+            self.bytes += more.len();
+            if data.is_empty() {
+                return Some(more);
+            }
+            data.extend_from_slice(&more);
+            return Some(data);
+        };
+        self.bytes -= data.len();
+        entry.progress = Progress::Dropped;
+        self.warnings.push(dropped(&entry.name, &reason));
+        None
+    }
+
+    fn reopen(&mut self, index: usize, content: Vec<u8>) {
+        if let Progress::Open { data, .. } = &mut self.entries[index].progress {
+            *data = content;
+        }
+    }
+
+    fn free_id(&self) -> String {
+        let is_free = |id: &String| self.entries.iter().all(|it| it.id != *id);
+        (self.entries.len() + 1..).map(|number| format!("artifact-{number}")).find(is_free).unwrap_or_default()
+    }
+}
+
+fn dropped(name: &str, reason: &str) -> String {
+    format!("the artifact '{name}' was dropped: {reason}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use openskill_proto::v1::ReadArtifactRequest;
+
+    fn chunk(id: &str, data: &[u8], more: bool) -> Chunk {
+        let (name, media_type) = (format!("{id}.png"), "image/png".to_owned());
+        Chunk { id: id.to_owned(), name, media_type, data: data.to_vec(), more }
+    }
+
+    #[test]
+    fn chunks_are_put_together_also_when_they_alternate() {
+        let collector = Collector::default();
+        assert_eq!(collector.add(chunk("a", b"one ", true)), None);
+        assert_eq!(collector.add(chunk("b", b"1", true)), None);
+        let first = collector.add(chunk("a", b"two", false)).unwrap();
+        assert_eq!((first.name.as_str(), first.media_type.as_str(), first.size_bytes), ("a.png", "image/png", 7));
+        assert_eq!(first.content, Some(Content::Data("one two".into())));
+        collector.add(chunk("b", b"2", false)).unwrap();
+        let (artifacts, warnings) = collector.finish();
+        assert_eq!((artifacts.len(), artifacts[0].clone(), warnings), (2, first, vec![]));
+    }
+
+    #[test]
+    fn a_large_artifact_travels_as_a_handle_of_its_principal() {
+        let store = Arc::new(Store::new("w1"));
+        let collector = Collector::new(Arc::clone(&store), "ada");
+        let content = vec![7; MAX_INLINE_ARTIFACT_BYTES + 1];
+        let artifact = collector.add(chunk("a", &content, false)).unwrap();
+        let Some(Content::Handle(handle)) = artifact.content else { panic!("{artifact:?}") };
+        let range = ReadArtifactRequest { handle, offset: 0, length: 0 };
+        assert_eq!(store.read(&range, "ada", Instant::now()).unwrap().data, content);
+        assert!(store.read(&range, "eve", Instant::now()).is_none());
+    }
+
+    #[test]
+    fn only_so_much_travels_by_value() {
+        let collector = Collector::default();
+        let content = vec![7; MAX_INLINE_ARTIFACT_BYTES];
+        let by_value = |id: &str| {
+            let artifact = collector.add(chunk(id, &content, false)).unwrap();
+            matches!(artifact.content, Some(Content::Data(_)))
+        };
+        assert_eq!(["a", "b", "c", "d", "e"].map(by_value), [true, true, true, true, false]);
+    }
+
+    #[test]
+    fn an_artifact_over_a_bound_is_dropped_with_a_warning_and_frees_its_share() {
+        let collector = Collector::default();
+        let half = vec![0; MAX_ARTIFACT_BYTES / 2 + 1];
+        assert_eq!(collector.add(chunk("a", &half, true)), None);
+        assert_eq!(collector.add(chunk("a", &half, true)), None);
+        assert_eq!(collector.add(chunk("a", b"the rest", false)), None);
+        assert_eq!(collector.lock().bytes, 0);
+        let large = vec![0; MAX_ARTIFACT_BYTES];
+        let fits = ["b", "c", "d", "e"].map(|id| collector.add(chunk(id, &large, false)).is_some());
+        assert_eq!(fits, [true, true, true, false]);
+        let (artifacts, warnings) = collector.finish();
+        assert_eq!(artifacts.len(), 3);
+        assert!(warnings[0].contains("'a.png' was dropped: it is larger"), "{warnings:?}");
+        assert!(warnings[1].contains("'e.png' was dropped: the artifacts of one call"), "{warnings:?}");
+    }
+
+    #[test]
+    fn an_unfinished_artifact_is_dropped_with_a_warning() {
+        let collector = Collector::default();
+        collector.add(chunk("a", b"half", true));
+        let (artifacts, warnings) = collector.finish();
+        assert!(artifacts.is_empty() && warnings[0].contains("its last part never came"), "{warnings:?}");
+    }
+
+    #[test]
+    fn a_call_has_only_so_many_artifacts_and_each_id_once() {
+        let collector = Collector::default();
+        for number in 0..MAX_CALL_ARTIFACTS {
+            assert!(collector.add(chunk(&number.to_string(), b"x", false)).is_some());
+        }
+        assert_eq!(collector.add(chunk("more", b"x", true)), None);
+        assert_eq!(collector.add(chunk("more", b"x", false)), None);
+        assert_eq!(collector.add(chunk("0", b"x", false)), None);
+        let (artifacts, warnings) = collector.finish();
+        assert_eq!(artifacts.len(), MAX_CALL_ARTIFACTS);
+        assert!(warnings[0].starts_with("2 artifacts"), "{warnings:?}");
+    }
+
+    #[test]
+    fn a_whole_artifact_gets_an_id_that_is_free() {
+        let collector = Collector::default();
+        collector.add(chunk("artifact-2", b"x", false));
+        let artifact = collector.add_whole("a.txt", "text/plain", b"x".to_vec()).unwrap();
+        assert_eq!(artifact.id, "artifact-3");
+    }
+}

@@ -1,0 +1,178 @@
+//! Artifacts too large to travel by value: held in memory until they expire, and read in ranges.
+//!
+//! The store is bounded. What it holds longest goes first when a new artifact needs the memory.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use openskill_proto::limits::MAX_RANGE_BYTES;
+use openskill_proto::trace::{hex, random_id};
+use openskill_proto::v1::{ReadArtifactRequest, ReadArtifactResponse};
+
+/// The most memory that all artifacts of a worker take together.
+const MAX_STORE_BYTES: usize = 256 * 1024 * 1024;
+
+/// How long an artifact is held.
+const LIFETIME: Duration = Duration::from_secs(600);
+
+/// What an artifact costs beside its content, so that empty ones are bounded too.
+const OVERHEAD_BYTES: usize = 1024;
+
+/// The store of one worker.
+#[derive(Debug, Default)]
+pub(crate) struct Store {
+    instance_id: String,
+    held: Mutex<Held>,
+}
+
+/// An artifact's content and label.
+#[derive(Debug, Clone)]
+pub(super) struct Stored {
+    /// The only principal who may read it.
+    pub(super) principal: String,
+    pub(super) name: String,
+    pub(super) media_type: String,
+    pub(super) data: Bytes,
+}
+
+#[derive(Debug, Default)]
+struct Held {
+    by_handle: HashMap<String, Stored>,
+    /// When each expires, the oldest first: all live equally long.
+    expiries: VecDeque<(Instant, String)>,
+    bytes: usize,
+}
+
+impl Store {
+    /// `instance_id` begins each handle, so that a gateway finds the worker that holds the artifact.
+    pub(crate) fn new(instance_id: &str) -> Self {
+        Self { instance_id: instance_id.to_owned(), held: Mutex::default() }
+    }
+
+    /// Takes an artifact in, and gives its handle: `<instance_id>/<32 random hex digits>`.
+    pub(super) fn put(&self, artifact: Stored, now: Instant) -> String {
+        let handle = format!("{}/{}", self.instance_id, hex(&random_id::<16>()));
+        let mut held = self.lock();
+        held.expire(now);
+        held.bytes += cost(&artifact);
+        held.expiries.push_back((now + LIFETIME, handle.clone()));
+        held.by_handle.insert(handle.clone(), artifact);
+        while held.bytes > MAX_STORE_BYTES && held.evict_oldest() {}
+        handle
+    }
+
+    /// A range of an artifact: at most [`MAX_RANGE_BYTES`], and empty past the end. None if there is no such artifact, it
+    /// has expired, or it belongs to another principal.
+    pub(crate) fn read(
+        &self,
+        range: &ReadArtifactRequest,
+        principal: &str,
+        now: Instant,
+    ) -> Option<ReadArtifactResponse> {
+        let mut held = self.lock();
+        held.expire(now);
+        let artifact = held.by_handle.get(&range.handle).filter(|it| it.principal == principal)?.clone();
+        drop(held);
+        let size = artifact.data.len();
+        let wanted = if range.length == 0 { u64::MAX } else { range.length };
+        let begin = usize::try_from(range.offset).map_or(size, |offset| offset.min(size));
+        let length = usize::try_from(wanted).unwrap_or(usize::MAX).min(MAX_RANGE_BYTES).min(size - begin);
+        Some(ReadArtifactResponse {
+            data: artifact.data.slice(begin..begin + length),
+            size_bytes: size as u64,
+            media_type: artifact.media_type,
+            name: artifact.name,
+        })
+    }
+
+    /// Frees the memory of what has expired.
+    pub(crate) fn expire(&self, now: Instant) {
+        self.lock().expire(now);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Held> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Held {
+    fn expire(&mut self, now: Instant) {
+        while self.expiries.front().is_some_and(|(expires, _)| *expires <= now) {
+            self.evict_oldest();
+        }
+    }
+
+    /// Whether there was any.
+    fn evict_oldest(&mut self) -> bool {
+        let Some((_, handle)) = self.expiries.pop_front() else { return false };
+        if let Some(artifact) = self.by_handle.remove(&handle) {
+            self.bytes -= cost(&artifact);
+        }
+        true
+    }
+}
+
+fn cost(artifact: &Stored) -> usize {
+    artifact.data.len() + OVERHEAD_BYTES
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stored(data: impl Into<Bytes>) -> Stored {
+        let (principal, name, media_type) = ("ada".to_owned(), "a.bin".to_owned(), "a/b".to_owned());
+        Stored { principal, name, media_type, data: data.into() }
+    }
+
+    fn range(handle: &str, offset: u64, length: u64) -> ReadArtifactRequest {
+        ReadArtifactRequest { handle: handle.to_owned(), offset, length }
+    }
+
+    #[test]
+    fn an_artifact_is_read_in_ranges() {
+        let (store, now) = (Store::new("w1"), Instant::now());
+        let content: Vec<u8> = (0..MAX_RANGE_BYTES + 10).map(|it| it as u8).collect();
+        let handle = store.put(stored(content.clone()), now);
+        let read = |offset, length| store.read(&range(&handle, offset, length), "ada", now).unwrap().data;
+        assert_eq!(read(3, 4), content[3..7]);
+        assert_eq!(read(0, 0), content[..MAX_RANGE_BYTES]);
+        assert_eq!(read(MAX_RANGE_BYTES as u64, u64::MAX), content[MAX_RANGE_BYTES..]);
+        assert_eq!((read(u64::MAX, 1).len(), read(content.len() as u64, 1).len()), (0, 0));
+        let whole = store.read(&range(&handle, 0, 1), "ada", now).unwrap();
+        assert_eq!((whole.size_bytes, whole.name.as_str()), (content.len() as u64, "a.bin"));
+    }
+
+    #[test]
+    fn a_handle_is_unguessable_and_of_use_to_its_principal_alone() {
+        let (store, now) = (Store::new("w1"), Instant::now());
+        let handle = store.put(stored("x"), now);
+        let (instance, key) = handle.split_once('/').unwrap();
+        assert!(instance == "w1" && key.len() == 32 && handle != store.put(stored("x"), now));
+        assert!(store.read(&range(&handle, 0, 0), "eve", now).is_none());
+        assert!(store.read(&range(&handle, 0, 0), "", now).is_none());
+        assert!(store.read(&range(key, 0, 0), "ada", now).is_none());
+    }
+
+    #[test]
+    fn an_artifact_expires_and_its_memory_is_freed() {
+        let (store, now) = (Store::new("w1"), Instant::now());
+        let handle = store.put(stored("x"), now);
+        assert!(store.read(&range(&handle, 0, 0), "ada", now + LIFETIME - Duration::from_secs(1)).is_some());
+        store.expire(now + LIFETIME);
+        assert_eq!(store.lock().bytes, 0);
+        assert!(store.read(&range(&handle, 0, 0), "ada", now).is_none());
+    }
+
+    #[test]
+    fn a_full_store_evicts_the_oldest() {
+        let (store, now) = (Store::new("w1"), Instant::now());
+        let content = Bytes::from(vec![0; MAX_STORE_BYTES / 4]);
+        let handles: Vec<_> = (0..4).map(|_| store.put(stored(content.clone()), now)).collect();
+        let is_held = |handle: &String| store.read(&range(handle, 0, 1), "ada", now).is_some();
+        assert_eq!(handles.iter().map(is_held).collect::<Vec<_>>(), [false, true, true, true]);
+        assert!(store.lock().bytes <= MAX_STORE_BYTES);
+    }
+}

@@ -1,0 +1,166 @@
+//! One line of a skill's event channel, read. Pure.
+//!
+//! A line is a JSON object with exactly one of these keys: `progress`, `log`, `partial`, `artifact`, `input_required`.
+
+use std::borrow::Cow;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use openskill_proto::limits::{MAX_ID_BYTES, MAX_JSON_DEPTH};
+use openskill_proto::v1::{Log, Partial, Progress, execute_event::Event};
+use serde::Deserialize;
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use crate::artifacts::Chunk;
+
+/// What a line says.
+#[derive(Debug, PartialEq)]
+pub(super) enum Line {
+    Event(Event),
+    Artifact(Chunk),
+    Question(Question),
+}
+
+/// A question of the skill. `id` is the skill's own name for it.
+#[derive(Debug, PartialEq, Deserialize)]
+pub(super) struct Question {
+    pub(super) id: String,
+    pub(super) message: String,
+    #[serde(default)]
+    pub(super) schema: Option<Value>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+enum Written<'a> {
+    Progress(ProgressLine),
+    Log(LogLine),
+    #[serde(borrow)]
+    Partial(&'a RawValue),
+    #[serde(borrow)]
+    Artifact(ArtifactLine<'a>),
+    InputRequired(Question),
+}
+
+#[derive(Deserialize)]
+struct ProgressLine {
+    fraction: Option<f64>,
+    #[serde(default)]
+    message: String,
+}
+
+#[derive(Deserialize)]
+struct LogLine {
+    #[serde(default)]
+    level: String,
+    message: String,
+}
+
+#[derive(Deserialize)]
+struct ArtifactLine<'a> {
+    id: String,
+    #[serde(default)]
+    name: String,
+    #[serde(default)]
+    media_type: String,
+    #[serde(borrow, default)]
+    data: Cow<'a, str>,
+    #[serde(default)]
+    more: bool,
+}
+
+/// Whether a line matters even if nobody listens: artifacts belong to the result, and questions must be answered.
+pub(super) fn is_collected(line: &[u8]) -> bool {
+    let Some(key) = line.trim_ascii_start().strip_prefix(b"{") else { return false };
+    let key = key.trim_ascii_start();
+    key.starts_with(b"\"artifact\"") || key.starts_with(b"\"input_required\"")
+}
+
+/// Reads a line. None: it is malformed.
+pub(super) fn parse(line: &[u8]) -> Option<Line> {
+    let text = std::str::from_utf8(line).ok()?;
+    Some(match serde_json::from_str(text).ok()? {
+        Written::Progress(ProgressLine { fraction, message }) => {
+            let fraction = fraction.map_or(-1.0, |fraction| fraction.clamp(0.0, 1.0));
+            Line::Event(Event::Progress(Progress { fraction, message }))
+        }
+        Written::Log(LogLine { level, message }) => {
+            let known = ["debug", "info", "warning", "error"].contains(&level.as_str());
+            Line::Event(Event::Log(Log { level: if known { level } else { "info".to_owned() }, message }))
+        }
+        Written::Partial(data) => {
+            let data_json = data.get().to_owned();
+            if openskill_proto::json::depth(data_json.as_bytes()) > MAX_JSON_DEPTH {
+                return None;
+            }
+            Line::Event(Event::Partial(Partial { data_json }))
+        }
+        Written::Artifact(ArtifactLine { id, name, media_type, data, more }) if is_id(&id) => {
+            Line::Artifact(Chunk { id, name, media_type, data: STANDARD.decode(data.as_bytes()).ok()?, more })
+        }
+        Written::InputRequired(question) if is_id(&question.id) => Line::Question(question),
+        Written::Artifact(_) | Written::InputRequired(_) => return None,
+    })
+}
+
+fn is_id(id: &str) -> bool {
+    !id.is_empty() && id.len() <= MAX_ID_BYTES && !id.chars().any(char::is_control)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn each_kind_of_line_is_read() {
+        let progress = parse(br#"{"progress": {"fraction": 0.5, "message": "half"}}"#);
+        let expected = Event::Progress(Progress { fraction: 0.5, message: "half".to_owned() });
+        assert_eq!(progress, Some(Line::Event(expected)));
+        let partial = parse(br#"{"partial": [1, 2]}"#);
+        assert_eq!(partial, Some(Line::Event(Event::Partial(Partial { data_json: "[1, 2]".to_owned() }))));
+        let log = parse(br#"{"log": {"level": "shout", "message": "hi"}}"#);
+        assert_eq!(log, Some(Line::Event(Event::Log(Log { level: "info".to_owned(), message: "hi".to_owned() }))));
+        let artifact = br#"{"artifact": {"id": "a", "name": "n", "media_type": "t/u", "data": "aGk=", "more": true}}"#;
+        let (name, media_type) = ("n".to_owned(), "t/u".to_owned());
+        let chunk = Chunk { id: "a".to_owned(), name, media_type, data: b"hi".to_vec(), more: true };
+        assert_eq!(parse(artifact), Some(Line::Artifact(chunk)));
+        let question = br#"{"input_required": {"id": "q", "message": "Which?", "schema": {"type": "object"}}}"#;
+        let (id, message) = ("q".to_owned(), "Which?".to_owned());
+        let schema = Some(json!({"type": "object"}));
+        assert_eq!(parse(question), Some(Line::Question(Question { id, message, schema })));
+    }
+
+    #[test]
+    fn a_malformed_line_is_no_event() {
+        for line in [
+            "",
+            "7",
+            "{}",
+            r#"{"progress": 0.5}"#,
+            r#"{"other": 1}"#,
+            "\u{fffd}",
+            r#"{"log": {}}"#,
+            r#"{"artifact": {"id": "", "data": ""}}"#,
+            r#"{"artifact": {"id": "a", "data": "not base64"}}"#,
+            r#"{"artifact": {"id": "a\nb", "data": ""}}"#,
+            r#"{"input_required": {"id": "q"}}"#,
+        ] {
+            assert_eq!(parse(line.as_bytes()), None, "{line}");
+        }
+        assert_eq!(parse(b"{\"partial\": \"\xff\"}"), None);
+    }
+
+    #[test]
+    fn artifacts_and_questions_matter_without_a_listener() {
+        for line in [r#"{"artifact": {}}"#, r#" { "input_required":{}}"#, r#"{"artifact""#] {
+            assert!(is_collected(line.as_bytes()), "{line}");
+        }
+        for line in
+            ["", "{", r#"{"progress": {"message": "artifact"}}"#, r#"{"partial": {"artifact": 1}}"#, r#"["artifact"]"#]
+        {
+            assert!(!is_collected(line.as_bytes()), "{line}");
+        }
+    }
+}

@@ -1,0 +1,25 @@
+//! What a skill's process may use.
+
+use serde::Deserialize;
+
+/// Resource limits of each process of a skill.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, serde::Serialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Limits {
+    /// Address space of one process, in MiB.
+    pub memory_mb: u64,
+    /// CPU time of one process, in seconds.
+    pub cpu_seconds: u64,
+    /// Open files of one process.
+    pub open_files: u64,
+    /// The largest file one process may write, in MiB.
+    pub file_size_mb: u64,
+    /// Processes and threads at once, beyond those the skills' user had some seconds before.
+    pub processes: u64,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { memory_mb: 2048, cpu_seconds: 300, open_files: 256, file_size_mb: 256, processes: 256 }
+    }
+}

@@ -1,0 +1,37 @@
+//! The artifacts that a normalized result lists itself: `[{"name": "...", "media_type": "...", "data": "<base64>"}]`.
+
+use std::borrow::Cow;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use openskill_proto::v1::Artifact;
+use openskill_proto::v1::artifact::Content;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+#[derive(Deserialize)]
+struct Listed<'a> {
+    #[serde(default)]
+    name: String,
+    #[serde(default)]
+    media_type: String,
+    #[serde(borrow)]
+    data: Cow<'a, str>,
+}
+
+/// The artifacts, as the skill labels them, and a warning about those that can't be read.
+pub(super) fn read(listed: &RawValue) -> (Vec<Artifact>, Option<String>) {
+    let Ok(entries) = serde_json::from_str::<Vec<&RawValue>>(listed.get()) else {
+        return (Vec::new(), Some("the result's artifacts were dropped: they are not a list".to_owned()));
+    };
+    let artifacts: Vec<_> = entries.iter().filter_map(|it| artifact(it)).collect();
+    let malformed = entries.len() - artifacts.len();
+    let warning = || format!("{malformed} artifacts of the result were dropped: each needs `data` in base64");
+    (artifacts, (malformed > 0).then(warning))
+}
+
+fn artifact(entry: &RawValue) -> Option<Artifact> {
+    let Listed { name, media_type, data } = serde_json::from_str(entry.get()).ok()?;
+    let content = STANDARD.decode(data.as_bytes()).ok()?;
+    Some(Artifact { name, media_type, content: Some(Content::Data(content.into())), ..Artifact::default() })
+}
