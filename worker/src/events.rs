@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use bytes::Bytes;
 use openskill_proto::limits::{MAX_EVENTS, MAX_JSON_DEPTH};
 use openskill_proto::v1::{Log, Partial, Progress, execute_event::Event};
 use serde::Deserialize;
@@ -71,6 +72,14 @@ impl EventSink {
             Some(event) => self.send(event).await,
             None => self.drop_one(),
         }
+    }
+
+    /// The answers to the questions that the skill asks on its events descriptor: whole lines of JSON, each with its newline.
+    /// A runner takes them once the skill has sent its first event, and writes each to the skill. Gives the receiver
+    /// once. None: the call is not interactive, or they are taken. The channel is bounded; closing it tells the skill
+    /// that no answer will come.
+    pub(crate) fn answers(&self) -> Option<mpsc::Receiver<Bytes>> {
+        None
     }
 
     pub(crate) fn drop_one(&self) {

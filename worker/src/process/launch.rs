@@ -42,23 +42,29 @@ pub(crate) struct Pipes {
     pub(crate) stdin: pipe::Sender,
     pub(crate) stdout: pipe::Receiver,
     pub(crate) stderr: pipe::Receiver,
-    pub(crate) events: pipe::Receiver,
+    /// Event lines come in, answers to the skill's questions go out.
+    pub(crate) events: UnixStream,
 }
 
 impl Pipes {
-    /// New pipes: our ends, and those of the process, in the order of its descriptors.
+    /// New pipes and the socket for events: our ends, and those of the process, in the order of its descriptors.
+    ///
+    /// # Errors
+    /// The system has no descriptors left. Must be called within a runtime.
     pub(super) fn open() -> std::io::Result<(Self, [OwnedFd; DESCRIPTORS])> {
         let (stdin_theirs, stdin) = pipe_with(PipeFlags::CLOEXEC)?;
         let (stdout, stdout_theirs) = pipe_with(PipeFlags::CLOEXEC)?;
         let (stderr, stderr_theirs) = pipe_with(PipeFlags::CLOEXEC)?;
-        let (events, events_theirs) = pipe_with(PipeFlags::CLOEXEC)?;
+        // Close-on-exec both. The process's end blocks, as a pipe would.
+        let (events, events_theirs) = StdUnixStream::pair()?;
+        events.set_nonblocking(true)?;
         let ours = Self {
             stdin: pipe::Sender::from_owned_fd(stdin)?,
             stdout: pipe::Receiver::from_owned_fd(stdout)?,
             stderr: pipe::Receiver::from_owned_fd(stderr)?,
-            events: pipe::Receiver::from_owned_fd(events)?,
+            events: UnixStream::from_std(events)?,
         };
-        Ok((ours, [stdin_theirs, stdout_theirs, stderr_theirs, events_theirs]))
+        Ok((ours, [stdin_theirs, stdout_theirs, stderr_theirs, events_theirs.into()]))
     }
 }
 

@@ -1,8 +1,11 @@
 //! What a process writes: its output, the end of what it complains of, its events. All of it bounded.
 
+use std::convert::Infallible;
+
 use openskill_proto::limits::{MAX_EVENT_BYTES, MAX_OUTPUT_BYTES, MAX_STDERR_BYTES};
-use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, BufReader};
-use tokio::net::unix::pipe;
+use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::net::unix::{ReadHalf, WriteHalf, pipe};
+use tokio::sync::Notify;
 
 use crate::events::EventSink;
 
@@ -107,9 +110,14 @@ impl Written {
     }
 }
 
-/// Hands on each line of the events descriptor, until it is closed or has a last word that is believed. A line that is too
-/// long is passed over, with the rest of it.
-pub(super) async fn forward(stream: pipe::Receiver, events: &EventSink, believed: Believed) -> Result<(), Stop> {
+/// Forwards each line of the events descriptor, until it is closed or has a last word that is believed. A line that is too
+/// long is skipped, with the rest of it. The first event is announced on `spoken`.
+pub(super) async fn forward(
+    stream: ReadHalf<'_>,
+    events: &EventSink,
+    believed: Believed,
+    spoken: &Notify,
+) -> Result<(), Stop> {
     let mut reader = BufReader::with_capacity(CHUNK, stream);
     let mut line = Vec::new();
     let mut overlong = false;
@@ -122,6 +130,7 @@ pub(super) async fn forward(stream: pipe::Receiver, events: &EventSink, believed
                     last_word(&line)?;
                 }
                 if !overlong {
+                    spoken.notify_one();
                     events.line(&line).await;
                 }
                 overlong = false;
@@ -136,6 +145,22 @@ pub(super) async fn forward(stream: pipe::Receiver, events: &EventSink, believed
             Ok(_) => {}
         }
     }
+}
+
+/// Writes answers to the events descriptor, from the skill's first event on: a call that asked nothing may still be retried
+/// elsewhere, and the sink gives its answers out only once. When there are none, or no more, the skill reads the end of
+/// the stream. Never completes.
+pub(super) async fn answer(mut stream: WriteHalf<'_>, events: &EventSink, spoken: &Notify) -> Infallible {
+    spoken.notified().await;
+    if let Some(mut answers) = events.answers() {
+        while let Some(line) = answers.recv().await {
+            if stream.write_all(&line).await.is_err() {
+                break;
+            }
+        }
+    }
+    let _ = stream.shutdown().await;
+    std::future::pending().await
 }
 
 /// What stands before it in its line is half an event, and none.
