@@ -77,9 +77,6 @@ impl Field {
             let settings = "command: [/bin/cat]";
             folder.write("docker.yaml", image.with_settings("docker", settings, ""));
             contenders.push(contender("docker", "`docker` (`cat`), a fresh container", ""));
-            let warm = "command: [/bin/cat], warm: {containers: 4}";
-            folder.write("docker_warm.yaml", image.with_settings("docker_warm", warm, ""));
-            contenders.push(contender("docker_warm", "`docker` (`cat`), started ahead", ""));
         }
         Self { contenders, _server: server, _image: image }
     }

@@ -20,7 +20,6 @@ const PROGRAM: &str = concat!(
     include_str!("script.py"),
     include_str!("fork/preloading.py"),
     include_str!("fork/apart.py"),
-    include_str!("fork/memory.py"),
     include_str!("fork/server.py"),
 );
 

@@ -19,7 +19,7 @@ import json
 from _io import _IOBase, _TextIOBase
 from _signal import SIG_DFL, SIGCHLD, set_wakeup_fd
 from _signal import signal as set_handler
-from _socket import CMSG_SPACE, SCM_RIGHTS, SOL_SOCKET, socket, socketpair
+from _socket import CMSG_SPACE, SCM_RIGHTS, SOL_SOCKET, socket
 from _thread import _count as count_threads
 from array import array
 from ctypes import memmove
@@ -43,8 +43,6 @@ WAKE = bytes([SIGCHLD])
 NOT_BEGUN = 70
 # No descriptor has a higher number.
 MOST_FILES = getrlimit(RLIMIT_NOFILE)[1]
-# After so many times the interpreter has all in its caches, and what runs often in its quick form.
-REHEARSALS = 20
 
 
 class Server:
@@ -66,7 +64,6 @@ class Server:
         os.set_blocking(self.wake_write, False)
         # What imports may have taken for stdout, and what calls have.
         self.streams = [sys.stdout, sys.stderr, *open_streams()]
-        self.memory = None
 
     def serve(self):
         # The signal writes to the pipe, and that is all: what is called for it does nothing with its two arguments.
@@ -75,46 +72,11 @@ class Server:
         # What is here now is in every child; looking at it for garbage would only copy it.
         gc.collect()
         gc.freeze()
-        self.rehearse()
-        gc.freeze()
-        self.memory = lay_out()
         write(self.status, b"r " + json.dumps(self.preloaded.report()).encode("ascii") + b"\n")
         while True:
             self.fork_ahead()
             self.notice(read(self.wake_read, 4096))
             self.reap()
-
-    def rehearse(self):
-        """Does what each call does, but for the script. What that leaves behind in caches (functions bound, attributes found, code
-        made quick) each child has from the start; else each would fill them anew, and copy the pages they are on."""
-        message = json.dumps({"call": 0, "env": {CALL_ID: environ.get(CALL_ID, "")}, "processes": 0}).encode()
-        before, main = dict(environ), sys.modules["__main__"]
-        nothing = compile("", self.settings["script"], "exec", dont_inherit=True)
-        ours, theirs = socketpair()
-        heard, said = pipe()
-        for _ in range(REHEARSALS):
-            # Its own descriptors, which take their own places.
-            ours.sendmsg([message], [(SOL_SOCKET, SCM_RIGHTS, array("i", [0, 1, 2, said]))])
-            call, descriptors = receive(theirs)
-            events = adopt(descriptors)
-            end = End(events)
-            environment(call, events, None)
-            reseed()
-            limit(RLIMIT_NPROC, RLIM_INFINITY)
-            execute(self.settings["script"], nothing)
-            json.dumps(json.loads('{"input": {"text": "-"}}'))
-            # Not what imports have written: that is each call's.
-            status = flush(self.streams[2:], 0)
-            if end.is_here():
-                end.tell(status)
-            close(events)
-        ours.close()
-        theirs.close()
-        close(heard)
-        close(said)
-        sys.modules["__main__"] = main
-        for name in environ.keys() - before.keys():
-            del environ[name]
 
     def fork_ahead(self):
         """As many idle children as the load asks for. One call at a time leaves one waiting, and the next is made when it
