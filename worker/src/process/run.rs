@@ -10,7 +10,7 @@ use tokio::sync::Notify;
 
 use super::launch::{LaunchError, Launcher, Pipes};
 use super::streams::{Believed, Stop, Written, answer, forward};
-use super::wire::{Command, Exit, Report};
+use super::protocol::{Command, Exit, Report};
 use crate::events::EventSink;
 
 /// How long the pipes may stay open after the process tree is gone.

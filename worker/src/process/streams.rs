@@ -7,22 +7,20 @@ use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, Buf
 use tokio::net::unix::{ReadHalf, WriteHalf, pipe};
 use tokio::sync::Notify;
 
+use super::protocol::last_word;
 use crate::events::EventSink;
 
 /// How much is read at a time, and how often once a process has said that it ended: as much as a pipe can hold.
 const CHUNK: usize = 4096;
 const REST: usize = 256;
 
-/// What a last word begins with (end of transmission): no JSON has it.
-const END: u8 = 0x04;
-
 /// Whose word is taken for the end of a program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Believed {
     /// Its supervisor's alone.
     Report,
-    /// Its own as well: on its events descriptor, [`END`], its exit code and a newline. All that it printed is in its pipes by then.
-    /// A script that says it in its program's place ends its own call, and is itself ended a moment later.
+    /// Its own last word as well. All that it printed is in its pipes by then. A script that writes a last word itself ends
+    /// its own call, and is killed a moment later.
     ItsOwn,
 }
 
@@ -126,8 +124,8 @@ pub(super) async fn forward(
         match (&mut reader).take(room).read_until(b'\n', &mut line).await {
             Ok(0) | Err(_) => return Ok(()),
             Ok(_) if line.ends_with(b"\n") => {
-                if believed == Believed::ItsOwn {
-                    last_word(&line)?;
+                if believed == Believed::ItsOwn && let Some(code) = last_word(&line) {
+                    return Err(Stop::Told(code));
                 }
                 if !overlong {
                     spoken.notify_one();
@@ -161,14 +159,4 @@ pub(super) async fn answer(mut stream: WriteHalf<'_>, events: &EventSink, spoken
     }
     let _ = stream.shutdown().await;
     std::future::pending().await
-}
-
-/// What stands before it in its line is half an event, and none.
-fn last_word(line: &[u8]) -> Result<(), Stop> {
-    let Some(begin) = line.iter().rposition(|byte| *byte == END) else { return Ok(()) };
-    let code = std::str::from_utf8(&line[begin + 1..]).ok().and_then(|it| it.strip_suffix('\n')?.parse().ok());
-    match code {
-        Some(code @ 0..=255) => Err(Stop::Told(code)),
-        _ => Ok(()),
-    }
 }

@@ -1,27 +1,18 @@
 """The fork server of one skill: it has the script's imports and its compiled code, and forks a process for each call.
 
-Started by the worker, under a supervisor, with this text on descriptor 0, after those beside it. CALLS is a socket that carries one
-message for each call, with the call's four descriptors (stdin, stdout, stderr, events). Idle children wait on it, a few of them ahead
-of time; whichever gets a message runs that call and ends. STATUS is a pipe to the supervisor:
-
-    r <json>                   calls are served from now on; which files were loaded, and which imports were not
-    s <call> <pid> <folder>    a child has the call, the script does not have the word yet; its folder for temporary files
-    e <pid> <wait status>      a child has ended
-
-A child closes both before the script runs. The standard library is all that is needed.
+Started by the worker, under a supervisor, with this text on descriptor 0, after those beside it. Idle children wait for a message on the
+calls socket, a few of them ahead of time; whichever gets one runs that call and exits. Fork server and children tell the supervisor over
+the status socket what becomes of them. A child closes both sockets before the script runs. The standard library is all that is needed.
 """
 
 import gc
-import json
 
-# What a child calls, by names of its own: looked up on its module, each would leave a trace in the interpreter's cache of such
-# names, on a page that has to be copied for it.
+# What a child calls, by names of its own, as in protocol.py.
 from _io import _IOBase, _TextIOBase
 from _signal import SIG_DFL, SIGCHLD, set_wakeup_fd
 from _signal import signal as set_handler
-from _socket import CMSG_SPACE, SCM_RIGHTS, SOL_SOCKET, socket
+from _socket import socket
 from _thread import _count as count_threads
-from array import array
 from ctypes import memmove
 from operator import is_ as no_handler
 from os import (
@@ -32,9 +23,6 @@ from resource import RLIM_INFINITY, RLIMIT_CPU, RLIMIT_NOFILE, RLIMIT_NPROC, get
 
 CALL_ID = "OPENSKILL_CALL_ID"
 CALL_ID_BYTES = 128
-MESSAGE_BYTES = 64 * 1024
-DESCRIPTORS = 4
-DESCRIPTORS_SPACE = CMSG_SPACE(DESCRIPTORS * array("i").itemsize)
 PR_SET_DUMPABLE = 4
 PR_SET_CHILD_SUBREAPER = 36
 # What the server is woken with: Python writes it for a signal, a child that took a call after its number.
@@ -72,7 +60,7 @@ class Server:
         # What is here now is in every child; looking at it for garbage would only copy it.
         gc.collect()
         gc.freeze()
-        write(self.status, b"r " + json.dumps(self.preloaded.report()).encode("ascii") + b"\n")
+        send_ready(self.status, self.preloaded.files(), self.preloaded.skip)
         while True:
             self.fork_ahead()
             self.notice(read(self.wake_read, 4096))
@@ -118,7 +106,7 @@ class Server:
                 if pid in self.idle:
                     _exit(1)
             self.busy.discard(pid)
-            write(self.status, b"e %d %d\n" % (pid, status))
+            send_exited(self.status, pid, status)
 
     def temporary_folder(self):
         """A folder for the next child alone, within that of this process; the supervisor removes it."""
@@ -141,13 +129,15 @@ class Server:
             limit(RLIMIT_CPU, self.settings["cpu_seconds"])
             if self.apart:
                 self.apart.enter(folder)
-            call, descriptors = receive(self.calls)
+            received = receive_call(self.calls)
+            if received is None:
+                _exit(0)
+            call, descriptors = received
             if self.place:
                 call_id = call["env"][CALL_ID].encode()[:CALL_ID_BYTES]
                 memmove(self.place, call_id.ljust(CALL_ID_BYTES, b"\0"), CALL_ID_BYTES)
             write(self.wake_write, b"%d%b" % (getpid(), WAKE))
-            name = folder.rpartition("/")[2].encode() if folder else b""
-            write(self.status, b"s %d %d %s\n" % (call["call"], getpid(), name))
+            send_started(self.status, call["call"], getpid(), folder.rpartition("/")[2] if folder else "")
             close(self.wake_write)
             close(self.status)
             self.calls.close()
@@ -187,20 +177,6 @@ def read_waiting(descriptor):
         return b""
     finally:
         os.set_blocking(descriptor, True)
-
-
-def receive(calls):
-    """The next call. The end of the process if there will be none."""
-    data, ancillary, _flags, _address = calls.recvmsg(MESSAGE_BYTES, DESCRIPTORS_SPACE)
-    if not data:
-        _exit(0)
-    descriptors = array("i")
-    for level, kind, rights in ancillary:
-        if level == SOL_SOCKET and kind == SCM_RIGHTS:
-            descriptors.frombytes(rights[:len(rights) - len(rights) % descriptors.itemsize])
-    if len(descriptors) != DESCRIPTORS:
-        _exit(NOT_BEGUN)
-    return json.loads(data), descriptors
 
 
 def open_streams():
@@ -279,7 +255,7 @@ class End:
         closerange(self.events + 1, MOST_FILES)
 
     def tell(self, status):
-        write(self.events, b"\x04%d\n" % status)
+        send_last_word(self.events, status)
 
 
 def run(script, code, streams, end):
@@ -331,8 +307,6 @@ def main():
     calls_number = int(environ.pop("OPENSKILL_EVENTS_FD"))
     status_number = int(environ.pop("OPENSKILL_STATUS_FD"))
     settings = json.loads(environ.pop("OPENSKILL_FORKSERVER"))
-    for name in settings["only_at_start"]:
-        environ.pop(name, None)
     os.set_inheritable(calls_number, False)
     os.set_inheritable(status_number, False)
     script = settings["script"]
