@@ -117,34 +117,27 @@ async fn a_container_sees_its_call_but_no_secret() {
     let Some(image) = Image::or_skip() else { return };
     let reveals = own("reveals");
     let script = "printf '['; env | while IFS= read -r line; do printf '\"%s\",' \"$line\"; done; printf '0]'";
-    let warm = format!("command: [/bin/sh, -c, {}], warm: {{}}", Value::from(script));
-    let manifest = |id: &str, settings: &str| image.with_settings(id, settings, "env: [PASSED_ON]");
-    let cold = format!("command: [/bin/sh, -c, {}]", Value::from(script));
-    let waits = own("reveals_warm");
-    let (system, _folder) = serve(&[manifest(&reveals, &cold), manifest(&waits, &warm)]).await;
-    assert!(call(&system, &waits, json!({}), 0).await.success);
-    until_true("a warm container waits", PATIENCE, || !of_skill(&waits).is_empty()).await;
-    for skill in [&reveals, &waits] {
-        let trace = "4bf92f3577b34da6a3ce929d0e0e4736";
-        let headers = [
-            ("content-type", "application/json"),
-            ("traceparent", &format!("00-{trace}-00f067aa0ba902b7-01")[..]),
-            ("tracestate", "vendor=1"),
-            ("x-trace-id", "of-this-test"),
-        ];
-        let answer = system.post(&format!("/skills/{skill}:invoke"), &headers, r#"{"input": {}}"#).await;
-        let answer = answer.json();
-        let lines: Vec<_> = answer["data"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
-        let has = |start: &str| lines.iter().any(|it| it.starts_with(start));
-        assert!(has(&format!("TRACEPARENT=00-{trace}-")), "{lines:?}");
-        assert!(has("TRACESTATE=vendor=1") && has("OPENSKILL_TRACE_ID=of-this-test"), "{lines:?}");
-        assert!(has("PASSED_ON=yes") && has(&format!("OPENSKILL_SKILL_ID={skill}")), "{lines:?}");
-        assert!(has("OPENSKILL_EVENTS_MARK=") && has("OPENSKILL_TIMEOUT_MS="), "{lines:?}");
-        let known =
-            ["TRACE", "OPENSKILL_", "PASSED_ON=", "PATH=", "HOSTNAME=", "HOME=", "PWD=", "SHLVL=", "_=", "OLDPWD"];
-        let stray: Vec<_> = lines.iter().filter(|line| !known.iter().any(|it| line.starts_with(it))).collect();
-        assert!(stray.is_empty() && !has("OPENSKILL_ALLOWED_ROOT"), "{lines:?}");
-    }
+    let settings = format!("command: [/bin/sh, -c, {}]", Value::from(script));
+    let (system, _folder) = serve(&[image.with_settings(&reveals, &settings, "env: [PASSED_ON]")]).await;
+    let trace = "4bf92f3577b34da6a3ce929d0e0e4736";
+    let headers = [
+        ("content-type", "application/json"),
+        ("traceparent", &format!("00-{trace}-00f067aa0ba902b7-01")[..]),
+        ("tracestate", "vendor=1"),
+        ("x-trace-id", "of-this-test"),
+    ];
+    let answer = system.post(&format!("/skills/{reveals}:invoke"), &headers, r#"{"input": {}}"#).await;
+    let answer = answer.json();
+    let lines: Vec<_> = answer["data"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
+    let has = |start: &str| lines.iter().any(|it| it.starts_with(start));
+    assert!(has(&format!("TRACEPARENT=00-{trace}-")), "{lines:?}");
+    assert!(has("TRACESTATE=vendor=1") && has("OPENSKILL_TRACE_ID=of-this-test"), "{lines:?}");
+    assert!(has("PASSED_ON=yes") && has(&format!("OPENSKILL_SKILL_ID={reveals}")), "{lines:?}");
+    assert!(has("OPENSKILL_EVENTS_MARK=") && has("OPENSKILL_TIMEOUT_MS="), "{lines:?}");
+    let known =
+        ["TRACE", "OPENSKILL_", "PASSED_ON=", "PATH=", "HOSTNAME=", "HOME=", "PWD=", "SHLVL=", "_=", "OLDPWD"];
+    let stray: Vec<_> = lines.iter().filter(|line| !known.iter().any(|it| line.starts_with(it))).collect();
+    assert!(stray.is_empty() && !has("OPENSKILL_ALLOWED_ROOT"), "{lines:?}");
 }
 
 #[tokio::test]
@@ -202,16 +195,12 @@ async fn a_deadline_and_a_cancellation_both_remove_the_container() {
 #[tokio::test]
 async fn fifty_calls_leave_nothing_behind() {
     let Some(image) = Image::or_skip() else { return };
-    let (echo, warm) = (own("many"), own("many_warm"));
-    let manifests = [
-        image.skill(&echo, "(sleep 100 &) ; cat", ""),
-        image.with_settings(&warm, "command: [/bin/cat], warm: {containers: 2, idle_s: 1}", ""),
-    ];
-    let (system, _folder) = serve(&manifests).await;
+    let echo = own("many");
+    let (system, _folder) = serve(&[image.skill(&echo, "(sleep 100 &) ; cat", "")]).await;
     let calls = (0..50).map(|number| {
-        let (skill, input) = (if number % 2 == 0 { &echo } else { &warm }, json!({"n": number}));
+        let input = json!({"n": number});
         let mut client = None;
-        let system = &system;
+        let (system, skill) = (&system, &echo);
         async move {
             let client = client.insert(system.skills().await);
             let call = InvokeRequest { timeout_ms: 60_000, ..request(skill, input.clone()) };
@@ -221,28 +210,6 @@ async fn fifty_calls_leave_nothing_behind() {
     });
     futures_util::future::join_all(calls).await;
     gone(&echo, SOON).await;
-    // Warm containers end after their idle time.
-    gone(&warm, PATIENCE).await;
-}
-
-#[tokio::test]
-async fn a_warm_container_shares_nothing_with_the_previous_call() {
-    let Some(image) = Image::or_skip() else { return };
-    let leaves = own("leaves");
-    // It leaves a file and a process behind, and returns how many it found. The process holds the output open.
-    let script = "files=0; for it in /tmp/*; do [ -e \"$it\" ] && files=$((files + 1)); done; \
-                  others=0; for it in /proc/[0-9]*; do read -r line < $it/stat && case $line in *'(sleep)'*) others=$((others + 1)); esac; done; \
-                  echo x > /tmp/mine; sleep 1000 & echo \"[$files, $others]\"";
-    let settings = format!("command: [/bin/sh, -c, {}], warm: {{hold: [sleep, '999999']}}", Value::from(script));
-    let (system, _folder) = serve(&[image.with_settings(&leaves, &settings, "")]).await;
-    for round in 0..4 {
-        let found = data(&call(&system, &leaves, json!({}), 20_000).await);
-        // The first call gets a fresh container, the others one that was warm.
-        assert!(found == json!([0, 0]) || (round > 0 && found == json!([0, 1])), "{round}: {found}");
-        until_true("another waits", PATIENCE, || of_skill(&leaves).iter().any(|it| runs(it))).await;
-    }
-    let result = call(&system, &leaves, json!({}), 20_000).await;
-    assert!(result.success, "{result:?}");
 }
 
 fn runs(container: &str) -> bool {

@@ -40,7 +40,6 @@ pub(super) struct Raw {
     cpus: f64,
     pull: Option<Pull>,
     unpinned: bool,
-    warm: Option<RawWarm>,
 }
 
 impl Default for Raw {
@@ -57,22 +56,7 @@ impl Default for Raw {
             cpus: 1.0,
             pull: None,
             unpinned: false,
-            warm: None,
         }
-    }
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-struct RawWarm {
-    containers: usize,
-    idle_s: u64,
-    hold: Vec<String>,
-}
-
-impl Default for RawWarm {
-    fn default() -> Self {
-        Self { containers: 1, idle_s: 60, hold: vec!["sleep".to_owned(), "infinity".to_owned()] }
     }
 }
 
@@ -99,19 +83,6 @@ pub struct Docker {
     pub cpus: f64,
     /// Whether a missing image is fetched.
     pub pull: Pull,
-    /// Containers that are started ahead of the next call.
-    pub warm: Option<Warm>,
-}
-
-/// Containers that are started before the call they serve is there. Each serves one call.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Warm {
-    /// How many wait.
-    pub containers: usize,
-    /// How long each waits at most, in seconds.
-    pub idle_s: u64,
-    /// What it runs until its call comes: a program of the image that only waits.
-    pub hold: Vec<String>,
 }
 
 /// Which network a container has.
@@ -164,7 +135,6 @@ pub(super) fn resolve(raw: Raw, entry: &str, limits: &Limits) -> Result<Docker, 
         mount_root: raw.mount_root,
         cpus: raw.cpus,
         pull: raw.pull.unwrap_or(default),
-        warm: raw.warm.map(|it| Warm { containers: it.containers, idle_s: it.idle_s, hold: it.hold }),
     })
 }
 
@@ -195,11 +165,7 @@ fn check(raw: &Raw, image: &Image, limits: &Limits) -> Result<(), String> {
     if limits.processes == 0 {
         return Err("a container needs limits.processes of at least 1".to_owned());
     }
-    let Some(warm) = &raw.warm else { return Ok(()) };
-    if !(1..=16).contains(&warm.containers) || !(1..=3600).contains(&warm.idle_s) {
-        return Err("warm.containers must be 1 to 16, warm.idle_s 1 to 3600".to_owned());
-    }
-    check_command("warm.hold", &warm.hold)
+    Ok(())
 }
 
 fn check_command(name: &str, elements: &[String]) -> Result<(), String> {

@@ -1,8 +1,7 @@
 //! The worker's side of a supervisor: start it, hand it the descriptors, hear how the run ended.
 
-use std::io::IoSlice;
-use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, OwnedFd};
+use std::io::Result;
+use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream as StdUnixStream;
 use std::path::PathBuf;
 use std::process::Stdio;
@@ -10,22 +9,23 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::fs::{MemfdFlags, memfd_create};
-use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
+use rustix::net::Shutdown;
 use rustix::pipe::{PipeFlags, pipe_with};
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::io::Interest;
 use tokio::net::UnixStream;
 use tokio::net::unix::pipe;
 use tokio::process::Child;
 use tokio_util::task::TaskTracker;
 
+use super::packet::{self, DESCRIPTORS};
+use super::protocol::{Command, Notice, ONLY_CALL, Order, Report};
 use super::strays::Strays;
 use super::tree::{self, Snapshot};
-use super::wire::{Command, DESCRIPTORS, MAX_MESSAGE_BYTES, Report};
 
-/// How long a supervisor may take to end its skill before it is itself killed and its orphans are swept up.
+/// How long a supervisor may take to end its skill before the worker kills it and sweeps up its orphans.
 const PATIENCE: Duration = Duration::from_millis(500);
 
-/// How often, and how far apart, what is left is looked for again.
+/// How often, and how far apart, the worker looks for what is left.
 const TRIES: usize = 100;
 const STEP: Duration = Duration::from_millis(10);
 
@@ -42,23 +42,29 @@ pub(crate) struct Pipes {
     pub(crate) stdin: pipe::Sender,
     pub(crate) stdout: pipe::Receiver,
     pub(crate) stderr: pipe::Receiver,
-    pub(crate) events: pipe::Receiver,
+    /// Event lines come in, answers to the skill's questions go out.
+    pub(crate) events: UnixStream,
 }
 
 impl Pipes {
-    /// New pipes: our ends, and those of the process, in the order of its descriptors.
-    pub(super) fn open() -> std::io::Result<(Self, [OwnedFd; DESCRIPTORS])> {
+    /// New pipes and the socket for events: our ends, and those of the process, in the order of its descriptors.
+    ///
+    /// # Errors
+    /// The system has no descriptors left. Must be called within a runtime.
+    pub(super) fn open() -> Result<(Self, [OwnedFd; DESCRIPTORS])> {
         let (stdin_theirs, stdin) = pipe_with(PipeFlags::CLOEXEC)?;
         let (stdout, stdout_theirs) = pipe_with(PipeFlags::CLOEXEC)?;
         let (stderr, stderr_theirs) = pipe_with(PipeFlags::CLOEXEC)?;
-        let (events, events_theirs) = pipe_with(PipeFlags::CLOEXEC)?;
+        // Close-on-exec both. The process's end blocks, as a pipe would.
+        let (events, events_theirs) = StdUnixStream::pair()?;
+        events.set_nonblocking(true)?;
         let ours = Self {
             stdin: pipe::Sender::from_owned_fd(stdin)?,
             stdout: pipe::Receiver::from_owned_fd(stdout)?,
             stderr: pipe::Receiver::from_owned_fd(stderr)?,
-            events: pipe::Receiver::from_owned_fd(events)?,
+            events: UnixStream::from_std(events)?,
         };
-        Ok((ours, [stdin_theirs, stdout_theirs, stderr_theirs, events_theirs]))
+        Ok((ours, [stdin_theirs, stdout_theirs, stderr_theirs, events_theirs.into()]))
     }
 }
 
@@ -69,11 +75,14 @@ pub(crate) struct Running<G: Send + 'static> {
 }
 
 struct Live<G> {
-    control: UnixStream,
+    control: Control,
     child: Child,
     pid: u32,
     guard: G,
 }
+
+/// The worker's end of a control socket: packets, though the type says stream. It is read by [`packet`] alone.
+pub(super) struct Control(UnixStream);
 
 /// Why there is no report.
 #[derive(Debug, thiserror::Error)]
@@ -97,13 +106,8 @@ impl Launcher {
         self.endings.wait().await;
     }
 
-    /// Does `work` in the background; [`Launcher::finished`] waits for it.
-    pub(super) fn see_to(&self, work: impl Future<Output = ()> + Send + 'static) {
-        self.endings.spawn(work);
-    }
-
     /// Starts the binary in another of its hidden roles. Its end is to be told by [`Launcher::ended`].
-    pub(crate) fn start_as(&self, argument: &str, stdin: Stdio) -> std::io::Result<Child> {
+    pub(crate) fn start_as(&self, argument: &str, stdin: Stdio) -> Result<Child> {
         self.strays.start(|| {
             let child = tokio::process::Command::new(&self.supervisor)
                 // Not `/proc/self/exe`, where processes are shown.
@@ -124,17 +128,20 @@ impl Launcher {
         self.strays.ended(pid);
     }
 
-    /// Starts `command`. `guard` is let go when the process tree is gone.
-    pub(crate) fn launch<G: Send>(&self, command: &Command, guard: G) -> Result<(Running<G>, Pipes), LaunchError> {
-        self.try_launch(command, guard).map_err(LaunchError::Supervisor)
-    }
-
-    fn try_launch<G: Send>(&self, command: &Command, guard: G) -> std::io::Result<(Running<G>, Pipes)> {
-        let (pipes, theirs) = Pipes::open()?;
-        let (control, control_theirs) = StdUnixStream::pair()?;
-        // Sent before the supervisor starts: the socket keeps it.
-        send(&control, command, theirs.each_ref())?;
-        Ok((self.start(control, control_theirs, guard)?, pipes))
+    /// Starts `command`. `guard` is dropped when the process tree is gone.
+    ///
+    /// # Errors
+    /// The supervisor or its descriptors could not be made.
+    pub(crate) fn launch<G: Send>(
+        &self,
+        command: &Command,
+        guard: G,
+    ) -> std::result::Result<(Running<G>, Pipes), LaunchError> {
+        let launch = || {
+            let (pipes, theirs) = Pipes::open()?;
+            Ok((self.start(command, theirs.each_ref(), guard)?, pipes))
+        };
+        launch().map_err(LaunchError::Supervisor)
     }
 
     /// Starts a process that serves many calls, which come over `calls`. It reads `program` from descriptor 0, and has
@@ -145,7 +152,7 @@ impl Launcher {
         program: &[u8],
         (calls, stdout): (OwnedFd, Option<OwnedFd>),
         guard: G,
-    ) -> std::io::Result<(Running<G>, pipe::Receiver)> {
+    ) -> Result<(Running<G>, pipe::Receiver)> {
         let text = memfd_create("openskill-forkserver", MemfdFlags::CLOEXEC)?;
         rustix::io::write(&text, program)?;
         let stdout = match stdout {
@@ -153,42 +160,74 @@ impl Launcher {
             None => OwnedFd::from(std::fs::OpenOptions::new().write(true).open("/dev/null")?),
         };
         let (stderr, stderr_theirs) = pipe_with(PipeFlags::CLOEXEC)?;
-        let (control, control_theirs) = StdUnixStream::pair()?;
-        send(&control, command, [&text, &stdout, &stderr_theirs, &calls])?;
         let stderr = pipe::Receiver::from_owned_fd(stderr)?;
-        Ok((self.start(control, control_theirs, guard)?, stderr))
+        Ok((self.start(command, [&text, &stdout, &stderr_theirs, &calls], guard)?, stderr))
     }
 
     fn start<G: Send>(
         &self,
-        control: StdUnixStream,
-        control_theirs: StdUnixStream,
+        command: &Command,
+        descriptors: [&OwnedFd; DESCRIPTORS],
         guard: G,
-    ) -> std::io::Result<Running<G>> {
-        control.set_nonblocking(true)?;
-        let control = UnixStream::from_std(control)?;
+    ) -> Result<Running<G>> {
+        let (control, theirs) = packet::pair()?;
+        // Sent before the supervisor starts: the socket keeps it.
+        packet::send_with(&control, command, descriptors)?;
+        let control = Control(UnixStream::from_std(control.into())?);
         // Last, so that nothing can fail between the start and the value whose drop ends it.
-        let child = self.start_as(super::supervise::ARGUMENT, Stdio::from(OwnedFd::from(control_theirs)))?;
+        let child = self.start_as(super::supervise::ARGUMENT, Stdio::from(theirs))?;
         let pid = child.id().unwrap_or_default();
         Ok(Running { live: Some(Live { control, child, pid, guard }), launcher: self.clone() })
     }
 }
 
 impl<G: Send + 'static> Running<G> {
-    /// How the run ended. When this is known, nothing of the process tree is left.
-    pub(crate) async fn report(&mut self) -> Result<Report, LaunchError> {
-        let Some(live) = &mut self.live else { return Err(LaunchError::Lost) };
-        let mut text = Vec::new();
-        let limit = MAX_MESSAGE_BYTES as u64;
-        let read = (&mut live.control).take(limit).read_to_end(&mut text).await;
-        read.ok().and_then(|_| serde_json::from_slice(&text).ok()).ok_or(LaunchError::Lost)
+    /// How the run ended. When this is known, nothing of the process tree is left. Safe to drop and call again until then.
+    ///
+    /// # Errors
+    /// The supervisor was lost before it could say.
+    pub(crate) async fn report(&mut self) -> std::result::Result<Report, LaunchError> {
+        let control = self.control().ok_or(LaunchError::Lost)?;
+        match control.receive().await {
+            Ok(Some(Notice::Ended { call: ONLY_CALL, report })) => {
+                control.closed().await;
+                Ok(report)
+            }
+            _ => Err(LaunchError::Lost),
+        }
+    }
+
+    /// The socket to the supervisor.
+    pub(super) fn control(&self) -> Option<&Control> {
+        self.live.as_ref().map(|live| &live.control)
     }
 }
 
-impl<G: Send + 'static> Running<G> {
-    /// The socket to the supervisor.
-    pub(super) fn control(&mut self) -> Option<&mut UnixStream> {
-        self.live.as_mut().map(|live| &mut live.control)
+impl Control {
+    /// The supervisor's next message. None: it has ended. Safe to drop and call again.
+    ///
+    /// # Errors
+    /// What came is no message.
+    pub(super) async fn receive(&self) -> Result<Option<Notice>> {
+        self.0.async_io(Interest::READABLE, || packet::receive(&self.0)).await
+    }
+
+    /// Tells the supervisor of a fork server something. Never waits.
+    ///
+    /// # Errors
+    /// It has ended, or does not read what it is told.
+    pub(super) fn send(&self, order: Order) -> Result<()> {
+        packet::send(&self.0, &order)
+    }
+
+    /// Waits until the supervisor has ended, with all that it cleans up last.
+    async fn closed(&self) {
+        while let Ok(Some(_)) = self.receive().await {}
+    }
+
+    /// Tells the supervisor to end its tree, if there is one.
+    fn hang_up(&self) {
+        let _ = rustix::net::shutdown(&self.0, Shutdown::Both);
     }
 }
 
@@ -200,9 +239,9 @@ impl<G: Send + 'static> Drop for Running<G> {
     }
 }
 
-/// Hangs up, which tells the supervisor to end its tree, and waits for it.
+/// Hangs up and waits for the supervisor to end its tree.
 async fn end<G>(mut live: Live<G>, strays: Arc<Strays>) {
-    let _ = live.control.shutdown().await;
+    live.control.hang_up();
     let in_time = tokio::time::timeout(PATIENCE, live.child.wait()).await;
     let clean = matches!(in_time, Ok(Ok(status)) if status.success());
     if in_time.is_err() {
@@ -243,29 +282,4 @@ async fn sweep_up(strays: &Arc<Strays>) {
         }
         tokio::time::sleep(STEP).await;
     }
-}
-
-fn send<F: AsFd>(control: &StdUnixStream, command: &Command, descriptors: [&F; DESCRIPTORS]) -> std::io::Result<()> {
-    let text = serde_json::to_vec(command)?;
-    if text.len() > MAX_MESSAGE_BYTES {
-        return Err(std::io::Error::from(std::io::ErrorKind::ArgumentListTooLong));
-    }
-    let length = (text.len() as u32).to_be_bytes();
-    send_with(control, &[&length, &text], descriptors)
-}
-
-/// Sends all of `parts` at once, with the descriptors. Never waits: what does not fit is an error.
-pub(super) fn send_with<F: AsFd>(
-    socket: impl AsFd,
-    parts: &[&[u8]],
-    descriptors: [&F; DESCRIPTORS],
-) -> std::io::Result<()> {
-    let descriptors = descriptors.map(AsFd::as_fd);
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS))];
-    let mut ancillary = SendAncillaryBuffer::new(&mut space);
-    ancillary.push(SendAncillaryMessage::ScmRights(&descriptors));
-    let slices: Vec<_> = parts.iter().map(|part| IoSlice::new(part)).collect();
-    let sent = sendmsg(socket, &slices, &mut ancillary, SendFlags::DONTWAIT | SendFlags::NOSIGNAL)?;
-    let whole = parts.iter().map(|part| part.len()).sum::<usize>();
-    if sent == whole { Ok(()) } else { Err(std::io::Error::from(std::io::ErrorKind::WriteZero)) }
 }

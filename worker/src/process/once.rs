@@ -4,7 +4,7 @@ use openskill_proto::v1::{ErrorCode, SkillError};
 
 use super::launch::{LaunchError, Launcher};
 use super::run::{Finished, RunError, run};
-use super::wire::Command;
+use super::protocol::Command;
 use crate::runner::{Invocation, RawOutput};
 
 /// Runs `command` for this call. Its arguments go to stdin, if `with_input`.

@@ -6,10 +6,11 @@ use futures_util::FutureExt as _;
 use openskill_proto::limits::MAX_OUTPUT_BYTES;
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::unix::pipe;
+use tokio::sync::Notify;
 
 use super::launch::{LaunchError, Launcher, Pipes};
-use super::streams::{Believed, Stop, Written, forward};
-use super::wire::{Command, Exit, Report};
+use super::streams::{Believed, Stop, Written, answer, forward};
+use super::protocol::{Command, Exit, Report};
 use crate::events::EventSink;
 
 /// How long the pipes may stay open after the process tree is gone.
@@ -52,7 +53,7 @@ pub(crate) async fn run<G: Send + 'static>(
 
 /// Talks to a process until it has ended: `report` says how, once it has, or the process itself, if that is believed.
 pub(super) async fn converse(
-    pipes: Pipes,
+    mut pipes: Pipes,
     input: &[&[u8]],
     events: &EventSink,
     believed: Believed,
@@ -60,11 +61,19 @@ pub(super) async fn converse(
 ) -> Result<Finished, RunError> {
     let (mut stdout, mut stderr) = (Written::whole(pipes.stdout), Written::tail(pipes.stderr));
     let (report, told) = {
+        let (from, to) = pipes.events.split();
+        let spoken = Notify::new();
         // Until all are closed, or the process has told with which code it ended.
         let open = async {
             let written = write(pipes.stdin, input).map(Ok);
-            let events = forward(pipes.events, events, believed);
-            match tokio::try_join!(stdout.read(), stderr.read(), written, events) {
+            let forwarded = forward(from, events, believed, &spoken);
+            let closed = async { tokio::try_join!(stdout.read(), stderr.read(), written, forwarded) };
+            let closed = tokio::select! {
+                closed = closed => closed,
+                // Nothing waits for answers to be read.
+                never = answer(to, events, &spoken) => match never {},
+            };
+            match closed {
                 Ok(_) => Ok(None),
                 Err(Stop::Told(code)) => Ok(Some(code)),
                 Err(Stop::TooLarge) => Err(RunError::OutputTooLarge),

@@ -1,25 +1,26 @@
 //! What a process writes: its output, the end of what it complains of, its events. All of it bounded.
 
-use openskill_proto::limits::{MAX_EVENT_BYTES, MAX_OUTPUT_BYTES, MAX_STDERR_BYTES};
-use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, BufReader};
-use tokio::net::unix::pipe;
+use std::convert::Infallible;
 
+use openskill_proto::limits::{MAX_EVENT_BYTES, MAX_OUTPUT_BYTES, MAX_STDERR_BYTES};
+use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::net::unix::{ReadHalf, WriteHalf, pipe};
+use tokio::sync::Notify;
+
+use super::protocol::last_word;
 use crate::events::EventSink;
 
 /// How much is read at a time, and how often once a process has said that it ended: as much as a pipe can hold.
 const CHUNK: usize = 4096;
 const REST: usize = 256;
 
-/// What a last word begins with (end of transmission): no JSON has it.
-const END: u8 = 0x04;
-
 /// Whose word is taken for the end of a program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Believed {
     /// Its supervisor's alone.
     Report,
-    /// Its own as well: on its events descriptor, [`END`], its exit code and a newline. All that it printed is in its pipes by then.
-    /// A script that says it in its program's place ends its own call, and is itself ended a moment later.
+    /// Its own last word as well. All that it printed is in its pipes by then. A script that writes a last word itself ends
+    /// its own call, and is killed a moment later.
     ItsOwn,
 }
 
@@ -107,9 +108,14 @@ impl Written {
     }
 }
 
-/// Hands on each line of the events descriptor, until it is closed or has a last word that is believed. A line that is too
-/// long is passed over, with the rest of it.
-pub(super) async fn forward(stream: pipe::Receiver, events: &EventSink, believed: Believed) -> Result<(), Stop> {
+/// Forwards each line of the events descriptor, until it is closed or has a last word that is believed. A line that is too
+/// long is skipped, with the rest of it. The first event is announced on `spoken`.
+pub(super) async fn forward(
+    stream: ReadHalf<'_>,
+    events: &EventSink,
+    believed: Believed,
+    spoken: &Notify,
+) -> Result<(), Stop> {
     let mut reader = BufReader::with_capacity(CHUNK, stream);
     let mut line = Vec::new();
     let mut overlong = false;
@@ -118,10 +124,11 @@ pub(super) async fn forward(stream: pipe::Receiver, events: &EventSink, believed
         match (&mut reader).take(room).read_until(b'\n', &mut line).await {
             Ok(0) | Err(_) => return Ok(()),
             Ok(_) if line.ends_with(b"\n") => {
-                if believed == Believed::ItsOwn {
-                    last_word(&line)?;
+                if believed == Believed::ItsOwn && let Some(code) = last_word(&line) {
+                    return Err(Stop::Told(code));
                 }
                 if !overlong {
+                    spoken.notify_one();
                     events.line(&line).await;
                 }
                 overlong = false;
@@ -138,12 +145,18 @@ pub(super) async fn forward(stream: pipe::Receiver, events: &EventSink, believed
     }
 }
 
-/// What stands before it in its line is half an event, and none.
-fn last_word(line: &[u8]) -> Result<(), Stop> {
-    let Some(begin) = line.iter().rposition(|byte| *byte == END) else { return Ok(()) };
-    let code = std::str::from_utf8(&line[begin + 1..]).ok().and_then(|it| it.strip_suffix('\n')?.parse().ok());
-    match code {
-        Some(code @ 0..=255) => Err(Stop::Told(code)),
-        _ => Ok(()),
+/// Writes answers to the events descriptor, from the skill's first event on: a call that asked nothing may still be retried
+/// elsewhere, and the sink gives its answers out only once. When there are none, or no more, the skill reads the end of
+/// the stream. Never completes.
+pub(super) async fn answer(mut stream: WriteHalf<'_>, events: &EventSink, spoken: &Notify) -> Infallible {
+    spoken.notified().await;
+    if let Some(mut answers) = events.answers() {
+        while let Some(line) = answers.recv().await {
+            if stream.write_all(&line).await.is_err() {
+                break;
+            }
+        }
     }
+    let _ = stream.shutdown().await;
+    std::future::pending().await
 }

@@ -7,19 +7,15 @@
 
 #![allow(unsafe_code)]
 
-use std::io::{IoSliceMut, Read as _, Write as _};
-use std::mem::MaybeUninit;
-use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
-use std::os::unix::net::UnixStream;
-use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
-use std::process::{ExitCode, ExitStatus, Stdio};
+use std::os::fd::{AsFd, AsRawFd as _, FromRawFd as _, OwnedFd};
+use std::os::unix::process::CommandExt as _;
+use std::process::{ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
 use openskill_proto::metadata::ENV_EVENTS_FD;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::fchown;
 use rustix::io::{FdFlags, fcntl_getfd, fcntl_setfd};
-use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
 use rustix::process::{
     DumpableBehavior, Gid, Pid, PidfdFlags, Resource, Rlimit, Signal, Uid, WaitOptions, getpid, pidfd_open,
     set_child_subreaper, set_dumpable_behavior, set_parent_process_death_signal, setrlimit, setsid, wait,
@@ -28,8 +24,9 @@ use rustix::process::{
 mod forks;
 
 use super::jail::{self, Prepared, User};
+use super::packet::{self, DESCRIPTORS};
+use super::protocol::{Command, Exit, Notice, ONLY_CALL, ProcessLimits, Report};
 use super::tree::{self, Snapshot};
-use super::wire::{Command, DESCRIPTORS, Exit, MAX_MESSAGE_BYTES, ProcessLimits, Report};
 
 /// How long what the skill left behind may take to end by itself: Python's own helpers do, a moment after it.
 const GRACE: Duration = Duration::from_millis(200);
@@ -52,64 +49,39 @@ pub fn main() -> ExitCode {
         return jail::probe::main(std::env::args().nth(3).as_deref());
     }
     // SAFETY: this is the first thing the process does, and nothing else uses descriptor 0.
-    let control = UnixStream::from(unsafe { OwnedFd::from_raw_fd(0) });
-    match supervise(control) {
+    let control = unsafe { OwnedFd::from_raw_fd(0) };
+    match supervise(&control) {
         Ok(()) => ExitCode::SUCCESS,
         // The worker hears of it by the control socket's end without a report.
         Err(_) => ExitCode::FAILURE,
     }
 }
 
-fn supervise(mut control: UnixStream) -> std::io::Result<()> {
+fn supervise(control: &OwnedFd) -> std::io::Result<()> {
     // Its skill runs under the same user, and must not trace it.
     let _ = set_dumpable_behavior(DumpableBehavior::NotDumpable);
     // The terminal's signals are for the worker, which ends its calls in order.
     let _ = setsid();
     set_child_subreaper(Some(getpid()))?;
     rustix::thread::set_no_new_privs(true)?;
-    let (command, descriptors) = receive(&mut control)?;
+    let (command, descriptors): (Command, _) = packet::receive_with(control)?;
     close_on_exec()?;
-    let not_started = |error: std::io::Error| Report::NotStarted { errno: error.raw_os_error().unwrap_or(0) };
-    // Its folder for temporary files goes at the end of this function, when nothing runs that could use it.
+    // Its temporary directory goes at the end of this function, when nothing runs that could use it.
     let mut jail = match jail::prepare(command.jail.as_ref()) {
         Ok(jail) => jail,
-        Err(error) => return report(&mut control, &not_started(error)),
+        Err(error) => return report(control, not_started(&error)),
     };
     if command.forks {
         return forks::supervise(control, &command, descriptors, &mut jail);
     }
     let child = match start(&command, descriptors, &mut jail, None) {
         Ok(child) => child,
-        Err(error) => return report(&mut control, &not_started(error)),
+        Err(error) => return report(control, not_started(&error)),
     };
-    let (exit, leftovers, all_gone) = attend(&control, child)?;
-    report(&mut control, &Report::Ended { exit, leftovers })?;
+    let (exit, leftovers, all_gone) = attend(control, child)?;
+    report(control, Report::Ended { exit, leftovers })?;
     // What is left comes to the worker, which has to look for it.
     if all_gone { Ok(()) } else { Err(std::io::Error::from(std::io::ErrorKind::TimedOut)) }
-}
-
-fn receive(control: &mut UnixStream) -> std::io::Result<(Command, [OwnedFd; DESCRIPTORS])> {
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS))];
-    let mut ancillary = RecvAncillaryBuffer::new(&mut space);
-    let mut length = [0_u8; 4];
-    let received =
-        recvmsg(&control, &mut [IoSliceMut::new(&mut length)], &mut ancillary, RecvFlags::CMSG_CLOEXEC)?.bytes;
-    let mut descriptors = Vec::with_capacity(DESCRIPTORS);
-    for message in ancillary.drain() {
-        if let RecvAncillaryMessage::ScmRights(rights) = message {
-            descriptors.extend(rights);
-        }
-    }
-    control.read_exact(&mut length[received..])?;
-    let length = u32::from_be_bytes(length) as usize;
-    let invalid = || std::io::Error::from(std::io::ErrorKind::InvalidData);
-    if length > MAX_MESSAGE_BYTES {
-        return Err(invalid());
-    }
-    let mut text = vec![0; length];
-    control.read_exact(&mut text)?;
-    let command = serde_json::from_slice(&text)?;
-    Ok((command, descriptors.try_into().map_err(|_| invalid())?))
 }
 
 /// Whatever this process inherited ends here: a skill gets its four descriptors and no other.
@@ -201,7 +173,7 @@ fn apply(limits: ProcessLimits) -> std::io::Result<()> {
 }
 
 /// Waits until the skill has ended, or the worker hung up, and then until nothing of it is left.
-fn attend(control: &UnixStream, child: Pid) -> std::io::Result<(Exit, u32, bool)> {
+fn attend(control: &OwnedFd, child: Pid) -> std::io::Result<(Exit, u32, bool)> {
     let ended = pidfd_open(child, PidfdFlags::empty())?;
     let hung_up = loop {
         let mut waited = [PollFd::new(&control, PollFlags::IN), PollFd::new(&ended, PollFlags::IN)];
@@ -229,7 +201,7 @@ struct End {
 impl End {
     /// Reaps what ends by itself within `patience`, then kills and reaps the rest, again and again until none is left:
     /// what forks while it is being killed is found at the next look. Whether all are gone.
-    fn of_all(&mut self, control: &UnixStream, patience: Duration) -> bool {
+    fn of_all(&mut self, control: &OwnedFd, patience: Duration) -> bool {
         let begun = Instant::now();
         while self.reap() {
             if begun.elapsed() >= GIVE_UP {
@@ -247,13 +219,7 @@ impl End {
     fn reap(&mut self) -> bool {
         for _ in 0..1000 {
             match wait(WaitOptions::NOHANG) {
-                Ok(Some((pid, status))) if pid == self.child => {
-                    let status = ExitStatus::from_raw(status.as_raw());
-                    self.exit = Some(match status.code() {
-                        Some(code) => Exit::Code(code),
-                        None => Exit::Signal(status.signal().unwrap_or(0)),
-                    });
-                }
+                Ok(Some((pid, status))) if pid == self.child => self.exit = Some(Exit::of_wait_status(status.as_raw())),
                 Ok(Some(_)) | Err(rustix::io::Errno::INTR) => {}
                 Ok(None) => return true,
                 Err(_) => return false,
@@ -275,7 +241,7 @@ impl End {
     }
 }
 
-fn hung_up(control: &UnixStream) -> bool {
+fn hung_up(control: impl AsFd) -> bool {
     let mut waited = [PollFd::new(&control, PollFlags::IN)];
     let now = Timespec { tv_sec: 0, tv_nsec: 0 };
     poll(&mut waited, Some(&now)).is_ok() && !waited[0].revents().is_empty()
@@ -286,8 +252,16 @@ fn pause(step: Duration) {
     let _ = poll(&mut [], Some(&timeout));
 }
 
-fn report(control: &mut UnixStream, report: &Report) -> std::io::Result<()> {
-    // A worker that hung up does not listen any more; that is no failure.
-    let _ = control.write_all(&serde_json::to_vec(report)?);
+fn report(control: &OwnedFd, report: Report) -> std::io::Result<()> {
+    tell(control, &Notice::Ended { call: ONLY_CALL, report });
     Ok(())
+}
+
+fn not_started(error: &std::io::Error) -> Report {
+    Report::NotStarted { errno: error.raw_os_error().unwrap_or(0) }
+}
+
+/// Tells the worker. One that has hung up does not listen any more: that is no failure.
+fn tell(control: &OwnedFd, notice: &Notice) {
+    let _ = packet::send(control, notice);
 }

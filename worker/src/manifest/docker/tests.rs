@@ -13,7 +13,7 @@ fn the_defaults_open_nothing() {
     assert!(matches!(docker.image, Image::Digest(_)));
     assert_eq!((docker.network, docker.mount_root), (Network::None, MountRoot::None));
     assert_eq!((docker.user.as_str(), docker.pull), ("65534:65534", Pull::Missing));
-    assert_eq!((docker.writable, docker.warm), (vec!["/tmp".to_owned()], None));
+    assert_eq!(docker.writable, ["/tmp"]);
     assert_eq!(read(DIGEST, "{}").unwrap().pull, Pull::Never);
 }
 
@@ -96,15 +96,12 @@ fn odd_settings_are_refused_with_the_reason() {
         "mount_root: all",
         "{mount_root: ro, writable: [/data/x]}",
         "pull: always",
-        "warm: {containers: 0}",
-        "warm: {idle_s: 0}",
-        "warm: {hold: []}",
-        "warm: {calls: 5}",
+        "warm: {}",
     ];
     for text in bad {
         assert!(read(DIGEST, text).is_err(), "{text}");
     }
-    let good = ["mount_root: rw", "network: bridge", "command: [a, -b, '']", "warm: {}", "writable: []"];
+    let good = ["mount_root: rw", "network: bridge", "command: [a, -b, '']", "writable: []"];
     for text in good {
         assert!(read(DIGEST, text).is_ok(), "{text}");
     }

@@ -1,90 +1,106 @@
-//! The calls of a fork server that are not over, with their places.
+//! The calls of a fork server that are not over, with their slots.
+//!
+//! ```text
+//! open ──> running ──last word──> leaving ──overdue──> killed ──still overdue──> the whole fork server is ended
+//!             └──────dropped───────────────────────────>┘
+//! ```
+//!
+//! From each of them, the supervisor's report ends the call.
 
 use std::collections::HashMap;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use tokio::sync::{Notify, oneshot, watch};
 
 use crate::admission::Slot;
-use crate::process::wire::{Exit, Loaded, Report};
+use crate::process::protocol::{Exit, Loaded, Notice, Phase, Report};
 
-/// How long a call may take to be over once it has said that it ended: to take its process down, and to wait for what others
-/// left behind.
+/// How long it may take to get ready. Its calls go elsewhere then, while they still have time.
+const START: Duration = Duration::from_secs(10);
+
+/// How long a call may take to be over after its last word: to take its process down, and to wait for its orphans.
 const LEAVING: Duration = Duration::from_secs(1);
 
-/// How long it may take then once it is killed. No script can stretch it: who does not go hangs in the kernel.
+/// How long a call may then take to be over once it is killed. No script can stretch this: such a process hangs in the kernel.
 const STUCK: Duration = Duration::from_secs(30);
+
+/// How long a call may take to be over once it was dropped and killed. It takes milliseconds, unless somebody stopped the
+/// fork server.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// How a call ended.
 pub(super) enum End {
     /// As its supervisor says.
     Report(Report),
-    /// The program never had the word.
+    /// The script did not begin.
     NotStarted,
     /// Nobody knows how far it came.
     Unknown,
 }
 
-/// What all calls of one fork server, and the task that hears its supervisor, have in common.
+/// What all calls of one fork server share with the task that talks to its supervisor.
 pub(super) struct Calls {
     state: Mutex<State>,
-    /// Told when the fork server is to go.
-    pub(super) condemned: Notify,
-    /// Told when a call leaves and nobody looks at those that do.
-    leaving: Notify,
-    /// True when nothing of it is left.
-    gone: watch::Sender<bool>,
-    /// True once calls are served.
-    served: watch::Sender<bool>,
+    /// Wakes that task: there is something in [`Calls::kills`].
+    pub(super) wake: Notify,
+    phase: watch::Sender<Phase>,
 }
 
 struct State {
     open: HashMap<u64, Open>,
-    /// Somebody looks at the calls that leave.
-    looked_at: bool,
+    /// Calls to kill.
+    kills: Vec<u64>,
+    /// No more calls are taken.
     closed: bool,
-    loaded: Option<Loaded>,
+    /// The fork server is to end, whatever runs.
+    condemned: bool,
+    loaded: Loaded,
+    started: Instant,
     last_used: Instant,
 }
 
 struct Open {
     ended: oneshot::Sender<End>,
-    /// Its place, kept until nothing of it is left.
+    /// Kept until nothing of the call is left.
     slot: Slot,
-    leaving: Option<Leaving>,
+    /// The exit code of its last word.
+    told: Option<i32>,
+    overdue: Option<Overdue>,
 }
 
-/// A call that has said that it ended.
-struct Leaving {
-    /// With which exit code.
-    code: i32,
-    /// When it is killed, or has been and all are given up with it.
-    until: Instant,
-    killed: bool,
+/// What happens to a call that is not over by then.
+#[derive(Clone, Copy)]
+enum Overdue {
+    Kill(Instant),
+    /// It was killed: the fork server is ended.
+    GiveUp(Instant),
 }
 
 impl Calls {
     pub(super) fn new() -> Self {
-        let state =
-            State { open: HashMap::new(), looked_at: false, closed: false, loaded: None, last_used: Instant::now() };
-        Self {
-            state: Mutex::new(state),
-            condemned: Notify::new(),
-            leaving: Notify::new(),
-            gone: watch::Sender::new(false),
-            served: watch::Sender::new(false),
-        }
+        let now = Instant::now();
+        let state = State {
+            open: HashMap::new(),
+            kills: Vec::new(),
+            closed: false,
+            condemned: false,
+            loaded: Loaded::default(),
+            started: now,
+            last_used: now,
+        };
+        Self { state: Mutex::new(state), wake: Notify::new(), phase: watch::Sender::new(Phase::Starting) }
     }
 
-    /// A new call. None if no call is taken any more.
+    /// A new call. None: no more calls are taken.
     pub(super) fn open(&self, call: u64, slot: Slot) -> Option<oneshot::Receiver<End>> {
         let mut state = self.lock();
         if state.closed {
             return None;
         }
         let (ended, end) = oneshot::channel();
-        state.open.insert(call, Open { ended, slot, leaving: None });
+        state.open.insert(call, Open { ended, slot, told: None, overdue: None });
         Some(end)
     }
 
@@ -93,78 +109,73 @@ impl Calls {
         self.lock().open.remove(&call);
     }
 
-    /// A call has said that it ended, with this exit code: its place is free when it has.
+    /// A call has said its last word, with this exit code: its slot is free when its process has exited.
     pub(super) fn leave(&self, call: u64, code: i32) {
+        if let Some(open) = self.lock().open.get_mut(&call) {
+            open.told = Some(code);
+            open.overdue = Some(Overdue::Kill(Instant::now() + LEAVING));
+        }
+    }
+
+    /// Nobody waits for a call any more.
+    pub(super) fn kill(&self, call: u64) {
         let mut state = self.lock();
-        let State { open, looked_at, .. } = &mut *state;
-        if let Some(open) = open.get_mut(&call) {
-            open.leaving = Some(Leaving { code, until: Instant::now() + LEAVING, killed: false });
-            // One that is looking does so again soon enough.
-            if !*looked_at {
-                self.leaving.notify_one();
+        if let Some(open) = state.open.get_mut(&call) {
+            open.overdue = Some(Overdue::GiveUp(Instant::now() + PATIENCE));
+            state.kills.push(call);
+            self.wake.notify_one();
+        }
+    }
+
+    /// The calls to kill, each once. None: the fork server is to end.
+    pub(super) fn kills(&self) -> Option<Vec<u64>> {
+        let mut state = self.lock();
+        if state.condemned { None } else { Some(std::mem::take(&mut state.kills)) }
+    }
+
+    /// Looks for what is overdue.
+    pub(super) fn look(&self, now: Instant) {
+        let ready = self.is_ready();
+        let mut state = self.lock();
+        let State { open, kills, condemned, started, .. } = &mut *state;
+        if !ready && now >= *started + START {
+            tracing::warn!("a fork server did not get ready in time and is given up");
+            *condemned = true;
+        }
+        for (call, it) in open {
+            match it.overdue {
+                Some(Overdue::Kill(at)) if at <= now => {
+                    tracing::warn!("a call said that it ended and is not over: it is killed");
+                    it.overdue = Some(Overdue::GiveUp(now + STUCK));
+                    kills.push(*call);
+                }
+                // Until it is ready it starts nothing: no reason to end the calls that wait for it.
+                Some(Overdue::GiveUp(at)) if at <= now && ready => {
+                    tracing::warn!("a fork server does not end its call: all of it is ended");
+                    *condemned = true;
+                }
+                _ => {}
             }
         }
+        state.closed |= state.condemned;
     }
 
-    /// Waits for a call that said that it ended and is not over: it is to be killed.
-    pub(super) async fn overdue(&self) -> u64 {
-        loop {
-            let Some(next) = self.next_to_leave() else {
-                self.leaving.notified().await;
-                continue;
-            };
-            // One that begins to leave meanwhile is not looked at later than it should be.
-            tokio::time::sleep_until(next.min(Instant::now() + LEAVING).into()).await;
-            if let Some(call) = self.take_overdue() {
-                return call;
-            }
-        }
-    }
-
-    fn next_to_leave(&self) -> Option<Instant> {
-        let mut state = self.lock();
-        let next = state.open.values().filter_map(|it| Some(it.leaving.as_ref()?.until)).min();
-        state.looked_at = next.is_some();
-        next
-    }
-
-    fn take_overdue(&self) -> Option<u64> {
-        let now = Instant::now();
-        let mut state = self.lock();
-        let mut leaving = state.open.iter_mut().filter_map(|(call, it)| Some((*call, it.leaving.as_mut()?)));
-        let (call, late) = leaving.find(|(_, it)| it.until <= now)?;
-        let killed = late.killed;
-        (late.killed, late.until) = (true, now + STUCK);
-        drop(state);
-        if killed {
-            tracing::warn!("a fork server does not end its call: all of it is ended");
-            self.condemn();
-            return None;
-        }
-        Some(call)
-    }
-
-    /// Whether the call is not over.
-    pub(super) fn has(&self, call: u64) -> bool {
-        self.lock().open.contains_key(&call)
-    }
-
-    /// How many have not said that they ended.
+    /// How many have not said their last word.
     pub(super) fn count(&self) -> usize {
-        self.lock().open.values().filter(|it| it.leaving.is_none()).count()
+        self.lock().open.values().filter(|it| it.told.is_none()).count()
     }
 
     pub(super) fn is_open(&self) -> bool {
         !self.lock().closed
     }
 
-    /// Whether calls are served by now.
+    /// Whether it got ready once.
     pub(super) fn is_ready(&self) -> bool {
-        self.lock().loaded.is_some()
+        *self.phase.borrow() != Phase::Starting
     }
 
-    pub(super) fn loaded(&self) -> Option<Loaded> {
-        self.lock().loaded.clone()
+    pub(super) fn files(&self) -> Vec<PathBuf> {
+        self.lock().loaded.files.clone()
     }
 
     pub(super) fn idle_for(&self) -> Duration {
@@ -172,58 +183,59 @@ impl Calls {
         if state.open.is_empty() { state.last_used.elapsed() } else { Duration::ZERO }
     }
 
-    /// No more calls; without any, that is the end.
+    /// Takes no more calls; the fork server ends with the last one.
     pub(super) fn close(&self) {
         let mut state = self.lock();
         state.closed = true;
-        if state.open.is_empty() {
-            self.condemned.notify_one();
+        self.end_if_done(&mut state);
+    }
+
+    /// What the supervisor says.
+    pub(super) fn hear(&self, notice: Notice) {
+        match notice {
+            Notice::Ready(loaded) => self.ready(loaded),
+            Notice::Ended { report: Report::NotStarted { .. }, .. } => self.server_ended(&[]),
+            Notice::Ended { call, report } => self.end(call, report),
+            Notice::ServerEnded { running } => self.server_ended(&running),
         }
     }
 
-    /// The end of all, whatever runs.
-    pub(super) fn condemn(&self) {
-        self.lock().closed = true;
-        self.condemned.notify_one();
+    fn ready(&self, loaded: Loaded) {
+        for import in &loaded.not_preloaded {
+            tracing::info!(import, "this import leaves threads or open files behind: each call runs it again");
+        }
+        let mut state = self.lock();
+        state.loaded = loaded;
+        let until = Instant::now() + PATIENCE;
+        // The time of calls that were dropped meanwhile begins now.
+        state.open.values_mut().filter(|it| it.overdue.is_some()).for_each(|it| it.overdue = Some(Overdue::GiveUp(until)));
+        self.phase.send_replace(Phase::Serving);
     }
 
-    pub(super) fn ready(&self, loaded: Loaded) {
-        self.lock().loaded = Some(loaded);
-        self.served.send_replace(true);
-    }
-
-    /// Waits until calls are served.
-    pub(super) async fn wait_ready(&self) {
-        let mut served = self.served.subscribe();
-        // The sender is here, so this can't fail.
-        let _ = served.wait_for(|served| *served).await;
-    }
-
-    /// A call is over. Its place is free from here on.
-    pub(super) fn end(&self, call: u64, report: Report) {
+    /// A call is over: its slot is free.
+    fn end(&self, call: u64, report: Report) {
         let mut state = self.lock();
         state.last_used = Instant::now();
         let open = state.open.remove(&call);
-        if state.closed && state.open.is_empty() {
-            self.condemned.notify_one();
-        }
+        self.end_if_done(&mut state);
         drop(state);
-        if let Some(Open { ended, slot, leaving }) = open {
+        if let Some(Open { ended, slot, told, .. }) = open {
             drop(slot);
-            let told = leaving.map(|it| Report::Ended { exit: Exit::Code(it.code), leftovers: 0 });
+            let told = told.map(|code| Report::Ended { exit: Exit::Code(code), leftovers: 0 });
             if told.is_some_and(|told| told != report) {
-                tracing::warn!(?report, "a call ended otherwise than it had said");
+                tracing::warn!(?report, "a call ended otherwise than its last word said");
             }
             let _ = ended.send(End::Report(report));
         }
     }
 
-    /// No call will start any more: those that have not are given back.
-    pub(super) fn gone(&self, running: &[u64]) {
+    /// No call starts any more: those that have not are given back.
+    fn server_ended(&self, running: &[u64]) {
         let mut state = self.lock();
         state.closed = true;
         let unstarted: Vec<_> = state.open.extract_if(|call, _| !running.contains(call)).collect();
         drop(state);
+        self.phase.send_replace(Phase::Orphaned);
         for (_, Open { ended, .. }) in unstarted {
             let _ = ended.send(End::NotStarted);
         }
@@ -231,9 +243,16 @@ impl Calls {
 
     /// Waits until nothing of the fork server is left.
     pub(super) async fn wait_gone(&self) {
-        let mut gone = self.gone.subscribe();
+        let mut phase = self.phase.subscribe();
         // The sender is here, so this can't fail.
-        let _ = gone.wait_for(|gone| *gone).await;
+        let _ = phase.wait_for(|phase| *phase == Phase::Over).await;
+    }
+
+    fn end_if_done(&self, state: &mut State) {
+        if state.closed && state.open.is_empty() {
+            state.condemned = true;
+            self.wake.notify_one();
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -241,20 +260,21 @@ impl Calls {
     }
 }
 
-/// Let go of when the fork server's whole tree is gone: no call is left that could still be reported.
+/// Dropped when the fork server's process tree is gone: no call is left that could still be reported.
 pub(super) struct Guard(pub(super) Arc<Calls>);
 
 impl Drop for Guard {
     fn drop(&mut self) {
-        let (left, served) = {
+        let ready = self.0.is_ready();
+        let left = {
             let mut state = self.0.lock();
             state.closed = true;
-            (std::mem::take(&mut state.open), state.loaded.is_some())
+            std::mem::take(&mut state.open)
         };
         for (_, Open { ended, slot, .. }) in left {
             drop(slot);
-            let _ = ended.send(if served { End::Unknown } else { End::NotStarted });
+            let _ = ended.send(if ready { End::Unknown } else { End::NotStarted });
         }
-        self.0.gone.send_replace(true);
+        self.0.phase.send_replace(Phase::Over);
     }
 }

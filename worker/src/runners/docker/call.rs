@@ -1,15 +1,12 @@
 //! One call: a container of its own, from its start to its removal.
 
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bollard::errors::Error;
-use bollard::exec::{CreateExecOptions, StartExecResults};
 use bollard::models::ContainerState;
 use bollard::query_parameters::AttachContainerOptionsBuilder;
 use futures_util::StreamExt as _;
 use openskill_proto::v1::{ErrorCode, SkillError};
-use tokio_util::sync::CancellationToken;
 
 use super::conversation::{Fault, Said, Streams, talk};
 use super::fleet::Container;
@@ -17,10 +14,6 @@ use crate::events::EventSink;
 use crate::process::Exit;
 use crate::process::once::input_parts;
 use crate::runner::RawOutput;
-
-/// How often a process that keeps its output open, and one that has closed it, is asked whether it has ended.
-const SELDOM: Duration = Duration::from_millis(200);
-const OFTEN: Duration = Duration::from_millis(5);
 
 /// How often, and how far apart, the engine is asked again whether memory ran out: it may say so later than the end.
 const MEMORY_LOOKS: u32 = 4;
@@ -62,63 +55,10 @@ pub(super) async fn run(container: &Container, task: &Task<'_>) -> Result<RawOut
         }
     };
     let streams = Streams { output: attached.output, input: attached.input };
-    let silent = CancellationToken::new();
-    let said = talk(streams, &input_parts(task.input), task.mark, task.events, &silent, ended).await?;
+    let said = talk(streams, &input_parts(task.input), task.mark, task.events, ended).await?;
     let state = state(container).await?;
     let code = state.exit_code.unwrap_or(-1);
     judge(container, task, said, code, state.oom_killed == Some(true)).await
-}
-
-/// Runs `argv` in a container that waits.
-pub(super) async fn run_within(
-    container: &Container,
-    argv: Vec<String>,
-    env: Vec<String>,
-    task: &Task<'_>,
-) -> Result<RawOutput, Failure> {
-    let client = &container.client;
-    let options = CreateExecOptions {
-        attach_stdin: Some(true),
-        attach_stdout: Some(true),
-        attach_stderr: Some(true),
-        env: Some(env),
-        cmd: Some(argv),
-        ..CreateExecOptions::default()
-    };
-    let id = client.create_exec(&container.name, options).await.map_err(Failure::NotStarted)?.id;
-    let streams = match client.start_exec(&id, None).await.map_err(not_started_if_refused)? {
-        StartExecResults::Attached { output, input } => Streams { output, input },
-        StartExecResults::Detached => return Err(Fault::Engine(Error::RequestTimeoutError).into()),
-    };
-    let silent = CancellationToken::new();
-    let code = std::sync::Mutex::new(None);
-    let killed = AtomicBool::new(false);
-    let ended = async {
-        loop {
-            let step = if silent.is_cancelled() { OFTEN } else { SELDOM };
-            let found = client.inspect_exec(&id).await?;
-            // What was asked to start and has not begun yet does not run either. But it has no exit code, and its output is open.
-            let is_over = found.exit_code.is_some() || silent.is_cancelled();
-            if found.running == Some(false) && is_over {
-                *code.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = found.exit_code;
-                break;
-            }
-            tokio::select! {
-                () = tokio::time::sleep(step) => {}
-                () = silent.cancelled(), if step == SELDOM => {}
-            }
-        }
-        if !silent.is_cancelled() {
-            // It left something running that holds its output open. The container serves no other call.
-            killed.store(true, Ordering::Relaxed);
-            let _ = client.kill_container(&container.name, None).await;
-        }
-        Ok(())
-    };
-    let said = talk(streams, &input_parts(task.input), task.mark, task.events, &silent, ended).await?;
-    let code = code.into_inner().ok().flatten().unwrap_or(-1);
-    let memory_ran_out = !killed.load(Ordering::Relaxed) && state(container).await?.oom_killed == Some(true);
-    judge(container, task, said, code, memory_ran_out).await
 }
 
 /// Once it was asked to start, only the engine's own no says that nothing happened: after a broken connection the skill

@@ -18,8 +18,6 @@ const MIB: u64 = 1024 * 1024;
 pub(super) struct Purpose {
     pub(super) argv: Vec<String>,
     pub(super) env: Vec<String>,
-    /// Whether the arguments come on stdin.
-    pub(super) stdin: bool,
     pub(super) labels: HashMap<String, String>,
 }
 
@@ -50,9 +48,9 @@ pub(super) fn body(
         env: Some(purpose.env),
         user: Some(docker.user.clone()),
         labels: Some(purpose.labels),
-        attach_stdin: Some(purpose.stdin),
-        open_stdin: Some(purpose.stdin),
-        stdin_once: Some(purpose.stdin),
+        attach_stdin: Some(true),
+        open_stdin: Some(true),
+        stdin_once: Some(true),
         attach_stdout: Some(true),
         attach_stderr: Some(true),
         tty: Some(false),
@@ -159,7 +157,7 @@ mod tests {
             command: vec!["x".to_owned()],
             has_volumes: false,
         };
-        let purpose = Purpose { argv: argv(docker, &image), env: Vec::new(), stdin: true, labels: HashMap::new() };
+        let purpose = Purpose { argv: argv(docker, &image), env: Vec::new(), labels: HashMap::new() };
         body(&manifest, docker, &image, Facts { cpus: 2.0 }, Path::new("/srv/data"), purpose)
     }
 

@@ -11,7 +11,6 @@ use bollard::errors::Error;
 use futures_util::{Stream, StreamExt as _};
 use openskill_proto::limits::{MAX_EVENT_BYTES, MAX_OUTPUT_BYTES, MAX_STDERR_BYTES};
 use tokio::io::{AsyncWrite, AsyncWriteExt as _};
-use tokio_util::sync::CancellationToken;
 
 use crate::events::EventSink;
 
@@ -43,14 +42,12 @@ pub(super) enum Fault {
     Engine(#[from] Error),
 }
 
-/// Hands over `input` and listens until both the output and `ended` are at their end. `silent` is cancelled when the
-/// output is.
+/// Hands over `input` and listens until both the output and `ended` are at their end.
 pub(super) async fn talk(
     streams: Streams,
     input: &[&[u8]],
     mark: &str,
     events: &EventSink,
-    silent: &CancellationToken,
     ended: impl Future<Output = Result<(), Error>>,
 ) -> Result<Said, Fault> {
     let Streams { output, input: stdin } = streams;
@@ -60,10 +57,7 @@ pub(super) async fn talk(
         let mut written = false;
         loop {
             tokio::select! {
-                said = &mut listening => {
-                    silent.cancel();
-                    return said;
-                }
+                said = &mut listening => return said,
                 // A skill need not read its input, nor does the end of writing say anything.
                 () = &mut writing, if !written => written = true,
             }

@@ -41,8 +41,6 @@ struct State {
     pulls: HashMap<Image, Pulling>,
     looked: Option<Instant>,
     looking: bool,
-    /// The engine was away, is there again, and nobody was told yet.
-    came_back: bool,
 }
 
 /// What one look saw. Nothing at first.
@@ -147,11 +145,6 @@ impl Lookout {
         self.state().looked = None;
     }
 
-    /// Whether the engine came back since this was asked last.
-    pub(super) fn came_back(&self) -> bool {
-        std::mem::take(&mut self.state().came_back)
-    }
-
     async fn look(self: Arc<Self>, announce: bool) {
         let wanted: Vec<Image> = self.state().wanted.keys().cloned().collect();
         let seen = see(&self.engine, &wanted).await;
@@ -160,7 +153,6 @@ impl Lookout {
         if changed && let Some(Err(reason)) = &seen.engine {
             tracing::warn!(reason, "skills that need containers are unavailable");
         }
-        state.came_back |= matches!((&state.seen.engine, &seen.engine), (Some(Err(_)), Some(Ok(_))));
         state.seen = seen;
         (state.looked, state.looking) = (Some(Instant::now()), false);
         self.pull_missing(&mut state);

@@ -37,7 +37,7 @@ mod queue;
 #[cfg(test)]
 mod tests;
 
-use interpreter::{End, Places, Started};
+use interpreter::{Connected, End, Process, Slots};
 use message::Message;
 use pool::Pool;
 use queue::Queue;
@@ -58,7 +58,7 @@ const PATIENCE_OF_FIRST: Duration = Duration::from_millis(100);
 pub(super) struct Shared {
     pool: Arc<Pool>,
     /// One for each call that interpreters may have.
-    places: Semaphore,
+    permits: Semaphore,
 }
 
 impl Shared {
@@ -75,14 +75,15 @@ impl Shared {
         let limits = ProcessLimits { cpu_seconds: u64::MAX, ..fresh.limits };
         let command = Command { args: super::program_arguments(), env, limits, ..fresh.clone() };
         let (launcher, runtime) = (house.launcher.clone(), house.runtime.clone());
-        let start = Box::new(move || start(&launcher, &runtime, &command));
-        let places = Semaphore::new(house.most * DEPTH);
-        Self { pool: Pool::new(start, script.to_owned(), house.most), places }
+        let command = Arc::new(command);
+        let connect = Box::new(move || connect(&launcher, &runtime, &command));
+        let permits = Semaphore::new(house.most * DEPTH);
+        Self { pool: Pool::new(connect, script.to_owned(), house.most), permits }
     }
 
-    /// Runs a call when there is a place for it. None: it was not started.
+    /// Runs a call when an interpreter can have it. None: it was not started.
     pub(super) async fn run(&self, invocation: &Invocation) -> Option<RawOutput> {
-        let _place = self.places.acquire().await.ok()?;
+        let _permit = self.permits.acquire().await.ok()?;
         let message = Message::of(invocation)?;
         // Dropped from here on, by whatever, the interpreter goes with the call, if it has begun it.
         match run(&self.pool, message, &invocation.slot, &invocation.events).await {
@@ -141,28 +142,32 @@ impl Drop for Watched<'_> {
     }
 }
 
-/// What ends with an interpreter, on the runtime that lives as long as the worker.
-struct Process {
-    running: Option<Running<Places>>,
+/// A process that ends on the runtime that lives as long as the worker.
+struct OnRuntime {
+    running: Option<Running<Slots>>,
     runtime: tokio::runtime::Handle,
 }
 
-impl Drop for Process {
+impl Drop for OnRuntime {
     fn drop(&mut self) {
         let _runtime = self.runtime.enter();
         self.running = None;
     }
 }
 
-fn start(launcher: &Launcher, runtime: &tokio::runtime::Handle, command: &Command) -> std::io::Result<Started> {
+/// The sockets of a new interpreter, and what starts its process.
+fn connect(launcher: &Launcher, runtime: &tokio::runtime::Handle, command: &Arc<Command>) -> std::io::Result<Connected> {
     let (queue, calls) = Queue::new()?;
     let (answers, theirs) = UnixStream::pair()?;
     answers.set_nonblocking(true)?;
-    let places = Places::default();
-    let _runtime = runtime.enter();
-    let descriptors = (calls, Some(OwnedFd::from(theirs)));
-    let (running, stderr) = launcher.launch_host(command, PROGRAM.as_bytes(), descriptors, Arc::clone(&places))?;
-    tokio::spawn(drain_to_log(stderr));
-    let process = Box::new(Process { running: Some(running), runtime: runtime.clone() });
-    Ok(Started { queue, answers, process, places })
+    let slots = Slots::default();
+    let (launcher, runtime, command, guard) = (launcher.clone(), runtime.clone(), Arc::clone(command), Arc::clone(&slots));
+    let launch = move || {
+        let _runtime = runtime.enter();
+        let descriptors = (calls, Some(OwnedFd::from(theirs)));
+        let (running, stderr) = launcher.launch_host(&command, PROGRAM.as_bytes(), descriptors, guard)?;
+        tokio::spawn(drain_to_log(stderr));
+        Ok(Box::new(OnRuntime { running: Some(running), runtime: runtime.clone() }) as Process)
+    };
+    Ok(Connected { queue, answers, launch: Box::new(launch), slots })
 }

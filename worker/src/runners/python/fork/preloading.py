@@ -39,9 +39,6 @@ class Preloading:
                 return name
         return None
 
-    def report(self):
-        return {"files": self.files(), "not_preloaded": self.skip}
-
     def files(self):
         """What was loaded from outside Python's own library: a change to one of them is a change to the skill."""
         library = tuple({os.path.dirname(os.__file__) + os.sep, os.path.realpath(os.path.dirname(os.__file__)) + os.sep})

@@ -1,27 +1,18 @@
 """The fork server of one skill: it has the script's imports and its compiled code, and forks a process for each call.
 
-Started by the worker, under a supervisor, with this text on descriptor 0, after those beside it. CALLS is a socket that carries one
-message for each call, with the call's four descriptors (stdin, stdout, stderr, events). Idle children wait on it, a few of them ahead
-of time; whichever gets a message runs that call and ends. STATUS is a pipe to the supervisor:
-
-    r <json>                   calls are served from now on; which files were loaded, and which imports were not
-    s <call> <pid> <folder>    a child has the call, the script does not have the word yet; its folder for temporary files
-    e <pid> <wait status>      a child has ended
-
-A child closes both before the script runs. The standard library is all that is needed.
+Started by the worker, under a supervisor, with this text on descriptor 0, after those beside it. Idle children wait for a message on the
+calls socket, a few of them ahead of time; whichever gets one runs that call and exits. Fork server and children tell the supervisor over
+the status socket what becomes of them. A child closes both sockets before the script runs. The standard library is all that is needed.
 """
 
 import gc
-import json
 
-# What a child calls, by names of its own: looked up on its module, each would leave a trace in the interpreter's cache of such
-# names, on a page that has to be copied for it.
+# What a child calls, by names of its own, as in protocol.py.
 from _io import _IOBase, _TextIOBase
 from _signal import SIG_DFL, SIGCHLD, set_wakeup_fd
 from _signal import signal as set_handler
-from _socket import CMSG_SPACE, SCM_RIGHTS, SOL_SOCKET, socket, socketpair
+from _socket import socket
 from _thread import _count as count_threads
-from array import array
 from ctypes import memmove
 from operator import is_ as no_handler
 from os import (
@@ -32,9 +23,6 @@ from resource import RLIM_INFINITY, RLIMIT_CPU, RLIMIT_NOFILE, RLIMIT_NPROC, get
 
 CALL_ID = "OPENSKILL_CALL_ID"
 CALL_ID_BYTES = 128
-MESSAGE_BYTES = 64 * 1024
-DESCRIPTORS = 4
-DESCRIPTORS_SPACE = CMSG_SPACE(DESCRIPTORS * array("i").itemsize)
 PR_SET_DUMPABLE = 4
 PR_SET_CHILD_SUBREAPER = 36
 # What the server is woken with: Python writes it for a signal, a child that took a call after its number.
@@ -43,8 +31,6 @@ WAKE = bytes([SIGCHLD])
 NOT_BEGUN = 70
 # No descriptor has a higher number.
 MOST_FILES = getrlimit(RLIMIT_NOFILE)[1]
-# After so many times the interpreter has all in its caches, and what runs often in its quick form.
-REHEARSALS = 20
 
 
 class Server:
@@ -66,7 +52,6 @@ class Server:
         os.set_blocking(self.wake_write, False)
         # What imports may have taken for stdout, and what calls have.
         self.streams = [sys.stdout, sys.stderr, *open_streams()]
-        self.memory = None
 
     def serve(self):
         # The signal writes to the pipe, and that is all: what is called for it does nothing with its two arguments.
@@ -75,46 +60,11 @@ class Server:
         # What is here now is in every child; looking at it for garbage would only copy it.
         gc.collect()
         gc.freeze()
-        self.rehearse()
-        gc.freeze()
-        self.memory = lay_out()
-        write(self.status, b"r " + json.dumps(self.preloaded.report()).encode("ascii") + b"\n")
+        send_ready(self.status, self.preloaded.files(), self.preloaded.skip)
         while True:
             self.fork_ahead()
             self.notice(read(self.wake_read, 4096))
             self.reap()
-
-    def rehearse(self):
-        """Does what each call does, but for the script. What that leaves behind in caches (functions bound, attributes found, code
-        made quick) each child has from the start; else each would fill them anew, and copy the pages they are on."""
-        message = json.dumps({"call": 0, "env": {CALL_ID: environ.get(CALL_ID, "")}, "processes": 0}).encode()
-        before, main = dict(environ), sys.modules["__main__"]
-        nothing = compile("", self.settings["script"], "exec", dont_inherit=True)
-        ours, theirs = socketpair()
-        heard, said = pipe()
-        for _ in range(REHEARSALS):
-            # Its own descriptors, which take their own places.
-            ours.sendmsg([message], [(SOL_SOCKET, SCM_RIGHTS, array("i", [0, 1, 2, said]))])
-            call, descriptors = receive(theirs)
-            events = adopt(descriptors)
-            end = End(events)
-            environment(call, events, None)
-            reseed()
-            limit(RLIMIT_NPROC, RLIM_INFINITY)
-            execute(self.settings["script"], nothing)
-            json.dumps(json.loads('{"input": {"text": "-"}}'))
-            # Not what imports have written: that is each call's.
-            status = flush(self.streams[2:], 0)
-            if end.is_here():
-                end.tell(status)
-            close(events)
-        ours.close()
-        theirs.close()
-        close(heard)
-        close(said)
-        sys.modules["__main__"] = main
-        for name in environ.keys() - before.keys():
-            del environ[name]
 
     def fork_ahead(self):
         """As many idle children as the load asks for. One call at a time leaves one waiting, and the next is made when it
@@ -156,7 +106,7 @@ class Server:
                 if pid in self.idle:
                     _exit(1)
             self.busy.discard(pid)
-            write(self.status, b"e %d %d\n" % (pid, status))
+            send_exited(self.status, pid, status)
 
     def temporary_folder(self):
         """A folder for the next child alone, within that of this process; the supervisor removes it."""
@@ -179,13 +129,15 @@ class Server:
             limit(RLIMIT_CPU, self.settings["cpu_seconds"])
             if self.apart:
                 self.apart.enter(folder)
-            call, descriptors = receive(self.calls)
+            received = receive_call(self.calls)
+            if received is None:
+                _exit(0)
+            call, descriptors = received
             if self.place:
                 call_id = call["env"][CALL_ID].encode()[:CALL_ID_BYTES]
                 memmove(self.place, call_id.ljust(CALL_ID_BYTES, b"\0"), CALL_ID_BYTES)
             write(self.wake_write, b"%d%b" % (getpid(), WAKE))
-            name = folder.rpartition("/")[2].encode() if folder else b""
-            write(self.status, b"s %d %d %s\n" % (call["call"], getpid(), name))
+            send_started(self.status, call["call"], getpid(), folder.rpartition("/")[2] if folder else "")
             close(self.wake_write)
             close(self.status)
             self.calls.close()
@@ -225,20 +177,6 @@ def read_waiting(descriptor):
         return b""
     finally:
         os.set_blocking(descriptor, True)
-
-
-def receive(calls):
-    """The next call. The end of the process if there will be none."""
-    data, ancillary, _flags, _address = calls.recvmsg(MESSAGE_BYTES, DESCRIPTORS_SPACE)
-    if not data:
-        _exit(0)
-    descriptors = array("i")
-    for level, kind, rights in ancillary:
-        if level == SOL_SOCKET and kind == SCM_RIGHTS:
-            descriptors.frombytes(rights[:len(rights) - len(rights) % descriptors.itemsize])
-    if len(descriptors) != DESCRIPTORS:
-        _exit(NOT_BEGUN)
-    return json.loads(data), descriptors
 
 
 def open_streams():
@@ -317,7 +255,7 @@ class End:
         closerange(self.events + 1, MOST_FILES)
 
     def tell(self, status):
-        write(self.events, b"\x04%d\n" % status)
+        send_last_word(self.events, status)
 
 
 def run(script, code, streams, end):
@@ -369,8 +307,6 @@ def main():
     calls_number = int(environ.pop("OPENSKILL_EVENTS_FD"))
     status_number = int(environ.pop("OPENSKILL_STATUS_FD"))
     settings = json.loads(environ.pop("OPENSKILL_FORKSERVER"))
-    for name in settings["only_at_start"]:
-        environ.pop(name, None)
     os.set_inheritable(calls_number, False)
     os.set_inheritable(status_number, False)
     script = settings["script"]

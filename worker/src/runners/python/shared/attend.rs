@@ -1,24 +1,39 @@
-//! Reads what one interpreter says, as long as it lives.
+//! Starts one interpreter's process and reads what it says, until it ends.
 
 use std::os::unix::net::UnixStream as StdUnixStream;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use tokio::io::AsyncReadExt as _;
 use tokio::net::UnixStream;
 
 use super::answers::{Answers, Heard};
-use super::interpreter::Wire;
+use super::interpreter::{Launch, Process, Wire};
 use super::pool::Pool;
 use crate::process::{LaunchError, RunError};
 
-/// Until the interpreter is gone.
-pub(super) async fn attend(pool: Arc<Pool>, id: u64, stream: StdUnixStream, wire: Arc<Wire>) {
-    let error = match UnixStream::from_std(stream) {
-        Ok(stream) => read(&pool, id, stream, &wire).await.err(),
-        Err(_) => Some(RunError::Launch(LaunchError::Lost)),
+/// Until the interpreter is gone. Its process is kept where the pool lets go of it; if the pool has done so already, it ends.
+pub(super) async fn attend(
+    pool: Arc<Pool>,
+    id: u64,
+    stream: StdUnixStream,
+    wire: Arc<Wire>,
+    (launch, kept): (Launch, Weak<Mutex<Option<Process>>>),
+) {
+    let stream = launch().and_then(|process| {
+        if let Some(kept) = kept.upgrade() {
+            *kept.lock().unwrap_or_else(PoisonError::into_inner) = Some(process);
+        }
+        UnixStream::from_std(stream)
+    });
+    let ended = match stream {
+        Ok(stream) => read(&pool, id, stream, &wire).await,
+        Err(error) => {
+            tracing::warn!(%error, "a shared interpreter could not be started");
+            Err(RunError::Launch(LaunchError::Supervisor(error)))
+        }
     };
-    if let Some(error) = error {
+    if let Err(error) = ended {
         pool.lost(id, error);
     }
 }

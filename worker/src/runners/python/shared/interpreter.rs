@@ -1,4 +1,4 @@
-//! One interpreter as its pool knows it: its calls, and what it is heard by.
+//! One interpreter as its pool knows it: its calls, its sockets and its process.
 
 use std::collections::VecDeque;
 use std::io;
@@ -18,16 +18,21 @@ use crate::events::EventSink;
 use crate::process::RunError;
 use crate::runner::RawOutput;
 
-/// The places of calls whose interpreter goes: free when nothing of it is left.
-pub(super) type Places = Arc<Mutex<Vec<Slot>>>;
+/// The slots of calls whose interpreter ends: free when nothing of it is left.
+pub(super) type Slots = Arc<Mutex<Vec<Slot>>>;
 
-/// An interpreter that was started.
-pub(super) struct Started {
+/// The process of an interpreter. Dropped, it ends, and its slots are free after that.
+pub(super) type Process = Box<dyn Send>;
+
+/// Starts the process of an interpreter. Takes milliseconds: not for a thread that holds the pool's lock.
+pub(super) type Launch = Box<dyn FnOnce() -> io::Result<Process> + Send>;
+
+/// An interpreter's sockets: calls can be put into its queue before its process runs.
+pub(super) struct Connected {
     pub(super) queue: Queue,
     pub(super) answers: StdUnixStream,
-    /// Dropped, it ends, and lets go of the places after that.
-    pub(super) process: Box<dyn Send>,
-    pub(super) places: Places,
+    pub(super) launch: Launch,
+    pub(super) slots: Slots,
 }
 
 /// An interpreter of the pool.
@@ -37,8 +42,9 @@ pub(super) struct Interpreter {
     /// In the order in which they were put into the queue: all but the first are there still, or are just being begun.
     pub(super) calls: VecDeque<Pending>,
     pub(super) wire: Arc<Wire>,
-    pub(super) _process: Box<dyn Send>,
-    pub(super) places: Places,
+    /// None until it was started. Nobody else keeps it, so that it ends with this value.
+    pub(super) _process: Arc<Mutex<Option<Process>>>,
+    pub(super) slots: Slots,
     pub(super) started: SystemTime,
     pub(super) last_used: Instant,
     pub(super) served: u64,
@@ -72,7 +78,7 @@ pub(super) struct Pending {
 pub(super) enum End {
     Ran(RawOutput),
     Failed(RunError),
-    /// The script never had the word.
+    /// The script did not begin.
     NotStarted,
 }
 

@@ -13,7 +13,8 @@ use std::time::{Duration, Instant, SystemTime};
 use tokio::sync::oneshot;
 
 use super::super::freshness::changed_since;
-use super::interpreter::{End, Interpreter, Pending, Started, Wire};
+use super::attend::attend;
+use super::interpreter::{Connected, End, Interpreter, Pending, Wire};
 use super::message::Message;
 use crate::admission::Slot;
 use crate::events::EventSink;
@@ -26,11 +27,11 @@ const MOST_CALLS: u64 = 100_000;
 /// How many interpreters may go before a call was begun by one.
 const TRIES: u32 = 3;
 
-/// Starts an interpreter.
-pub(super) type Start = Box<dyn Fn() -> io::Result<Started> + Send + Sync>;
+/// Makes the sockets of a new interpreter, and what starts its process.
+pub(super) type Connect = Box<dyn Fn() -> io::Result<Connected> + Send + Sync>;
 
 pub(super) struct Pool {
-    start: Start,
+    connect: Connect,
     script: PathBuf,
     most: usize,
     state: Mutex<State>,
@@ -54,8 +55,8 @@ pub(super) struct Placed {
 }
 
 impl Pool {
-    pub(super) fn new(start: Start, script: PathBuf, most: usize) -> Arc<Self> {
-        Arc::new(Self { start, script, most, state: Mutex::default() })
+    pub(super) fn new(connect: Connect, script: PathBuf, most: usize) -> Arc<Self> {
+        Arc::new(Self { connect, script, most, state: Mutex::default() })
     }
 
     /// Gives a call to an interpreter. Must be called within a runtime.
@@ -122,8 +123,8 @@ impl Pool {
         };
         interpreter.last_used = Instant::now();
         if left > 0 {
-            // It goes, and the processes of its script with it. The call's place is free after that.
-            lock(&interpreter.places).push(call.slot);
+            // It ends, and the processes of its script with it. The call's slot is free after that.
+            lock(&interpreter.slots).push(call.slot);
         }
         let _ = call.ended.send(End::Ran(output));
         let interpreter = &state.interpreters[at];
@@ -242,22 +243,25 @@ impl State {
         }
     }
 
+    /// A new interpreter. Its process is started by the task that attends to it: this holds the pool's lock.
     fn start(&mut self, pool: &Arc<Pool>) -> io::Result<usize> {
         // There is none when the worker ends.
         let runtime = tokio::runtime::Handle::try_current().map_err(io::Error::other)?;
         let started = SystemTime::now();
-        let Started { queue, answers, process, places } = (pool.start)()?;
+        let Connected { queue, answers, launch, slots } = (pool.connect)()?;
         self.last += 1;
         let id = self.last;
         let wire = Arc::new(Wire::of(&answers)?);
-        runtime.spawn(super::attend::attend(Arc::clone(pool), id, answers, Arc::clone(&wire)));
+        let process = Arc::default();
+        let attended = attend(Arc::clone(pool), id, answers, Arc::clone(&wire), (launch, Arc::downgrade(&process)));
+        runtime.spawn(attended);
         self.interpreters.push(Interpreter {
             id,
             queue,
             calls: VecDeque::new(),
             wire,
             _process: process,
-            places,
+            slots,
             started,
             last_used: Instant::now(),
             served: 0,
@@ -297,7 +301,7 @@ impl State {
         let interpreter = self.interpreters.swap_remove(at);
         let mut error = Some(error);
         for call in interpreter.calls {
-            lock(&interpreter.places).push(call.slot);
+            lock(&interpreter.slots).push(call.slot);
             let error = error.take().unwrap_or(RunError::Launch(LaunchError::Lost));
             let _ = call.ended.send(End::Failed(error));
         }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use tokio::task::JoinHandle;
 
-use super::interpreter::{End, Places, Started};
+use super::interpreter::{Connected, End, Process, Slots};
 use super::pool::Pool;
 use super::queue::Queue;
 use super::{Message, run};
@@ -64,18 +64,19 @@ impl Stage {
     fn new(most: usize) -> Self {
         let started: Arc<Mutex<Vec<Option<Played>>>> = Arc::default();
         let list = Arc::clone(&started);
-        let start = Box::new(move || {
+        let connect = Box::new(move || {
             let (queue, calls) = Queue::new()?;
             let (answers, theirs) = UnixStream::pair()?;
             answers.set_nonblocking(true)?;
             let alive = Arc::new(());
             let played = Played { calls, answers: Some(theirs), alive: Arc::clone(&alive) };
             list.lock().unwrap().push(Some(played));
-            Ok(Started { queue, answers, process: Box::new(alive), places: Places::default() })
+            let launch = Box::new(move || Ok(Box::new(alive) as Process));
+            Ok(Connected { queue, answers, launch, slots: Slots::default() })
         });
         // A file that is there, and does not change.
         let script = std::env::current_exe().unwrap();
-        Self { pool: Pool::new(start, script, most), started }
+        Self { pool: Pool::new(connect, script, most), started }
     }
 
     fn count(&self) -> usize {

@@ -1,0 +1,219 @@
+//! The messages between worker, supervisor, fork server and the process of a call.
+//!
+//! One framing: a message is one JSON object in one packet of a `SOCK_SEQPACKET` socket ([`packet`](super::packet)), of at
+//! most 64 KiB. Descriptors travel with the packet. `runners/python/fork/protocol.py` is the same for Python; no other
+//! file knows how a message is written.
+//!
+//! | from | to | over | message | in [`Phase`] |
+//! |---|---|---|---|---|
+//! | worker | supervisor | control socket | [`Command`] with four descriptors: first, once | `Starting` |
+//! | worker | supervisor of a fork server | control socket | [`Order`] | any |
+//! | supervisor | worker | control socket | [`Notice::Ended`] for [`ONLY_CALL`]: last, once | `Starting`, `Serving` |
+//! | supervisor of a fork server | worker | control socket | [`Notice::Ready`], once | ends `Starting` |
+//! | | | | [`Notice::Ended`] for each call | `Serving`, `Orphaned` |
+//! | | | | [`Notice::ServerEnded`], at most once | begins `Orphaned` |
+//! | fork server | its supervisor | status socket | [`Status::Ready`], once | ends `Starting` |
+//! | | | | [`Status::Exited`] for each child | `Serving` |
+//! | child of a fork server | its supervisor | status socket | [`Status::Started`], before the script runs | `Serving` |
+//! | worker | any idle child | calls socket | [`Call`] with four descriptors | `Starting`, `Serving` |
+//! | the process of a call | worker | events descriptor | lines of JSON, of the skill | |
+//! | child of a fork server | worker | events descriptor | the last word ([`last_word`]), once | `Serving`, `Orphaned` |
+//! | worker | the process of a call | events descriptor | lines of JSON, answers to its questions | |
+//!
+//! The four descriptors are stdin, stdout, stderr and events, in this order; a fork server gets the socket of its calls as
+//! the fourth. Whoever closes its end of the control socket ends the conversation: the supervisor then kills and reaps the
+//! whole process tree. A message that the table does not allow is an error between worker and supervisor. On the status
+//! socket it is ignored: an import of the script may have had that socket in its hands.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use super::jail;
+use crate::manifest::Limits;
+
+const MIB: u64 = 1024 * 1024;
+
+/// The number of the call of a process that serves no other. Fork servers count theirs from one.
+pub(super) const ONLY_CALL: u64 = 0;
+
+/// What a last word begins with (end of transmission). No JSON holds it.
+const END_OF_TRANSMISSION: u8 = 0x04;
+
+/// How far a supervised process has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Phase {
+    /// The program is being started; a fork server loads the script's imports.
+    Starting,
+    /// Calls run, and a fork server takes more.
+    Serving,
+    /// The fork server has ended. Calls that were started run to their ends; no other starts.
+    Orphaned,
+    /// Nothing of the process tree is left.
+    Over,
+}
+
+/// What a supervisor is to run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Command {
+    pub(crate) program: PathBuf,
+    pub(crate) args: Vec<String>,
+    /// The whole environment, except the number of the events descriptor.
+    pub(crate) env: BTreeMap<String, String>,
+    pub(crate) cwd: PathBuf,
+    pub(crate) limits: ProcessLimits,
+    /// It is a fork server: see [`super::forkserver`].
+    #[serde(default)]
+    pub(crate) forks: bool,
+    /// What it may reach. None: whatever the worker may, and no temporary directory of its own.
+    pub(crate) jail: Option<jail::Plan>,
+}
+
+/// Resource limits (setrlimit(2)) of each process of the skill, in the units of the system.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct ProcessLimits {
+    pub(crate) address_space_bytes: u64,
+    pub(crate) cpu_seconds: u64,
+    pub(crate) open_files: u64,
+    pub(crate) file_size_bytes: u64,
+    /// Processes and threads of the user, beyond those it had already.
+    pub(crate) processes: u64,
+}
+
+impl ProcessLimits {
+    /// A manifest's limits, in the system's units.
+    pub(crate) fn of(limits: &Limits) -> Self {
+        Self {
+            address_space_bytes: limits.memory_mb.saturating_mul(MIB),
+            cpu_seconds: limits.cpu_seconds,
+            open_files: limits.open_files,
+            file_size_bytes: limits.file_size_mb.saturating_mul(MIB),
+            processes: limits.processes,
+        }
+    }
+}
+
+/// Worker to the supervisor of a fork server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Order {
+    /// End this call, whether it was started or not.
+    Kill(u64),
+}
+
+/// Supervisor to worker.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Notice {
+    /// The fork server takes calls from now on.
+    Ready(Loaded),
+    /// A call is over, and nothing of it is left.
+    Ended { call: u64, report: Report },
+    /// The fork server has ended. The calls with these numbers were started and go on.
+    ServerEnded { running: Vec<u64> },
+}
+
+/// Fork server, or one of its children, to its supervisor.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Status {
+    /// Calls are served from now on.
+    Ready(Loaded),
+    /// This child has this call. `folder` names its temporary directory, within the fork server's; may be empty.
+    Started { call: u64, pid: i32, folder: String },
+    /// This child has ended, with this wait status.
+    Exited { pid: i32, status: i32 },
+}
+
+/// What a fork server loaded.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Loaded {
+    /// Files outside the language's own library: a change to one of them is a change to the skill.
+    pub(super) files: Vec<PathBuf>,
+    /// Import statements that each call runs again, because they leave threads or open files behind.
+    pub(super) not_preloaded: Vec<String>,
+}
+
+/// Worker to whichever idle child of a fork server takes it.
+#[derive(Debug, Clone, Copy, Serialize)]
+pub(super) struct Call<'a> {
+    pub(super) call: u64,
+    /// What the call adds to the environment.
+    pub(super) env: &'a BTreeMap<&'static str, String>,
+    /// The limit on the processes of its user.
+    pub(super) processes: u64,
+}
+
+/// How a run went.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Report {
+    /// The program could not be started: an errno.
+    NotStarted { errno: i32 },
+    /// The program ended, and everything it left behind is gone.
+    Ended {
+        /// The exit status of the program itself.
+        exit: Exit,
+        /// How many processes it had left running, which had to be killed.
+        leftovers: u32,
+    },
+}
+
+/// A process's exit status.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Exit {
+    /// It returned this code.
+    Code(i32),
+    /// This signal killed it.
+    Signal(i32),
+}
+
+impl Exit {
+    /// From what waitpid(2) reports.
+    pub(super) fn of_wait_status(status: i32) -> Self {
+        use std::os::unix::process::ExitStatusExt as _;
+        let status = std::process::ExitStatus::from_raw(status);
+        status.code().map_or(Self::Signal(status.signal().unwrap_or(0)), Self::Code)
+    }
+}
+
+/// The exit code in a last word, if this line of the events descriptor ends with one: end of transmission, the code in
+/// decimal, a newline. What stands before it in the line is half an event, and dropped.
+pub(super) fn last_word(line: &[u8]) -> Option<i32> {
+    let begin = line.iter().rposition(|byte| *byte == END_OF_TRANSMISSION)?;
+    let code = std::str::from_utf8(&line[begin + 1..]).ok()?.strip_suffix('\n')?.parse().ok()?;
+    (0..=255).contains(&code).then_some(code)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_of_the_python_side_are_read() {
+        let started: Status = serde_json::from_slice(br#"{"started": {"call": 7, "pid": 12, "folder": "ab"}}"#).unwrap();
+        assert_eq!(started, Status::Started { call: 7, pid: 12, folder: "ab".to_owned() });
+        let exited: Status = serde_json::from_slice(br#"{"exited": {"pid": 12, "status": 256}}"#).unwrap();
+        assert_eq!(exited, Status::Exited { pid: 12, status: 256 });
+        let ready: Status =
+            serde_json::from_slice(br#"{"ready": {"files": ["/a.py"], "not_preloaded": []}}"#).unwrap();
+        assert!(matches!(ready, Status::Ready(Loaded { files, .. }) if files == [PathBuf::from("/a.py")]));
+    }
+
+    #[test]
+    fn a_last_word_is_the_end_of_its_line_and_an_exit_code() {
+        assert_eq!(last_word(b"\x040\n"), Some(0));
+        assert_eq!(last_word(b"half an event\x04255\n"), Some(255));
+        for line in [&b"{}\n"[..], b"\x04\n", b"\x04256\n", b"\x04-1\n", b"\x04 1\n", b"\x041", b"\x041\n "] {
+            assert_eq!(last_word(line), None, "{line:?}");
+        }
+    }
+
+    #[test]
+    fn a_wait_status_is_a_code_or_a_signal() {
+        assert_eq!(Exit::of_wait_status(3 << 8), Exit::Code(3));
+        assert_eq!(Exit::of_wait_status(9), Exit::Signal(9));
+    }
+}

@@ -1,0 +1,49 @@
+"""The messages of a fork server and its children, as worker/src/process/protocol.rs has them: who sends what, and when, is there.
+One JSON object is one packet. Part of the program of a fork server.
+"""
+
+import json
+from array import array
+
+# By names of their own: a child that looks them up on their modules writes to the interpreter's cache of such names.
+from _socket import CMSG_SPACE, SCM_RIGHTS, SOL_SOCKET
+from os import write
+
+PACKET_BYTES = 64 * 1024
+# stdin, stdout, stderr, events.
+DESCRIPTORS = 4
+DESCRIPTORS_SPACE = CMSG_SPACE(DESCRIPTORS * array("i").itemsize)
+
+
+def send_ready(status, files, not_preloaded):
+    """Calls are served from now on."""
+    write(status, json.dumps({"ready": {"files": files, "not_preloaded": not_preloaded}}).encode("ascii"))
+
+
+def send_started(status, call, pid, folder):
+    """This child has the call; `folder` is the name of its temporary directory. Before the script runs."""
+    write(status, b'{"started": {"call": %d, "pid": %d, "folder": "%s"}}' % (call, pid, folder.encode("ascii")))
+
+
+def send_exited(status, pid, wait_status):
+    """A child has exited."""
+    write(status, b'{"exited": {"pid": %d, "status": %d}}' % (pid, wait_status))
+
+
+def receive_call(calls):
+    """The next call and its descriptors. None: there will be none."""
+    data, ancillary, _flags, _address = calls.recvmsg(PACKET_BYTES, DESCRIPTORS_SPACE)
+    if not data:
+        return None
+    descriptors = array("i")
+    for level, kind, rights in ancillary:
+        if level == SOL_SOCKET and kind == SCM_RIGHTS:
+            descriptors.frombytes(rights[:len(rights) - len(rights) % descriptors.itemsize])
+    if len(descriptors) != DESCRIPTORS:
+        raise OSError("a call without its descriptors")
+    return json.loads(data), descriptors
+
+
+def send_last_word(events, exit_code):
+    """The script has ended, and all it wrote is in its pipes. What it left in the line before is no event."""
+    write(events, b"\x04%d\n" % exit_code)
