@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use openskill_tests::fixtures;
 use openskill_tests::folder::Folder;
-use openskill_tests::require::{Need, skip};
+
 use openskill_tests::system::{PATIENCE, Setup, System, code, data, request};
 use openskill_tests::wait::until;
 use serde_json::{Value, json};
