@@ -172,7 +172,7 @@ async fn the_catalog_supports_list_get_and_watch() {
     let core = ListSkillsRequest { toolset: "core".to_owned() };
     let skills = client.list_skills(core).await.unwrap().into_inner().skills;
     let ids: Vec<_> = skills.iter().map(|skill| skill.id.as_str()).collect();
-    assert_eq!(ids, ["calculator", "echo", "file_search", "log_transform"]);
+    assert_eq!(ids, ["ask_user", "calculator", "echo", "file_search", "log_transform"]);
     assert!(skills.iter().all(|skill| skill.workers == 2));
     let skill = client.get_skill(GetSkillRequest { skill_id: "echo".to_owned() }).await.unwrap().into_inner();
     let schema: Value = serde_json::from_str(&skill.input_schema_json).unwrap();

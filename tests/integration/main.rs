@@ -28,6 +28,7 @@ mod new_skill;
 mod once;
 mod paths;
 mod readme;
+mod sessions;
 mod shipped_skills;
 mod shutdown;
 mod slow_clients;

@@ -1,4 +1,4 @@
-//! A manifest's examples, run for real on this machine: what `openskill check` does.
+//! Runs the examples of manifests on this machine: `openskill check`.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -18,36 +18,36 @@ use crate::worker::Worker;
 /// The deadline of an example whose manifest has none.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(15);
 
-/// How long servers may take to list their tools once they are started, and how often that is looked at.
+/// How long servers may take to list their tools after their start, and how often that is polled.
 const PATIENCE: Duration = Duration::from_secs(10);
 const STEP: Duration = Duration::from_millis(20);
 
-/// What a check found of one skill.
+/// The findings about one skill.
 #[derive(Debug)]
 pub struct Findings {
     /// The skill.
     pub manifest: Manifest,
-    /// Whether it can run here, or why not.
+    /// Whether it can run here, or the reason why not.
     pub runner: Result<(), String>,
-    /// Each example, in the manifest's order: its name, and what is wrong with it, if anything.
+    /// Each example, in the manifest's order: its name, and what is wrong with it.
     pub examples: Vec<(String, Result<(), String>)>,
 }
 
 /// Why nothing could be checked.
 #[derive(Debug, thiserror::Error)]
 pub enum CheckError {
-    /// The manifest, or another that takes its place, can't be used.
+    /// The manifest, or one that overrides it, is invalid.
     #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))]
     BadManifest(Vec<ManifestError>),
     /// The system lacks what isolation needs.
-    #[error("skills can't be isolated here: {0}")]
+    #[error("skills cannot be isolated on this machine: {0}")]
     System(#[source] std::io::Error),
     /// There is no such skill.
     #[error("no skill '{skill_id}' in {}", folders.iter().map(|it| it.display().to_string()).collect::<Vec<_>>().join(", "))]
     NotFound {
         /// The id that was asked for.
         skill_id: String,
-        /// Where it was looked for.
+        /// The searched folders.
         folders: Vec<PathBuf>,
     },
 }
@@ -62,7 +62,7 @@ pub enum PinError {
         server: String,
     },
     /// It has no tools, or does not run.
-    #[error("the tools of '{server}' are not known: {reason}")]
+    #[error("the tools of '{server}' cannot be listed: {reason}")]
     NoTools {
         /// The server.
         server: String,
@@ -70,10 +70,10 @@ pub enum PinError {
         reason: String,
     },
     /// The system lacks what isolation needs.
-    #[error("servers can't be isolated here: {0}")]
+    #[error("servers cannot be isolated on this machine: {0}")]
     System(#[source] std::io::Error),
-    /// The file can't be written.
-    #[error("{} can't be written: {source}", file.display())]
+    /// The file cannot be written.
+    #[error("{} cannot be written: {source}", file.display())]
     Write {
         /// The file.
         file: PathBuf,
@@ -82,10 +82,10 @@ pub enum PinError {
     },
 }
 
-/// Reads the skills' manifests and runs their examples, one after the other: of one skill, or of all.
+/// Reads the manifests and runs their examples one after the other, of one skill or of all.
 ///
 /// # Errors
-/// A manifest can't be used, or there is none.
+/// A manifest is invalid, or there is none.
 pub async fn check(mut config: Config, skill_id: Option<&str>) -> Result<Vec<Findings>, CheckError> {
     let (manifests, errors) = crate::registry::read_folders(&config.skill_dirs, &config.allowed_root);
     let names_it =
@@ -99,7 +99,7 @@ pub async fn check(mut config: Config, skill_id: Option<&str>) -> Result<Vec<Fin
     if let (Some(id), true) = (skill_id, chosen.is_empty()) {
         return Err(CheckError::NotFound { skill_id: id.to_owned(), folders: config.skill_dirs });
     }
-    // The author is the one who may see what the script writes to stderr.
+    // The author may see what the script writes to stderr.
     config.debug = true;
     let strays = Strays::adopt().map_err(CheckError::System)?;
     let worker = crate::build(config, Functions::default(), Arc::new(strays));
@@ -108,7 +108,7 @@ pub async fn check(mut config: Config, skill_id: Option<&str>) -> Result<Vec<Fin
     for manifest in chosen {
         let tools = worker.registry.of_server(&manifest.id);
         if !tools.is_empty() {
-            // There is nothing to run: what a tool does is its server's affair.
+            // The tools of servers have no examples.
             findings.extend(tools.iter().map(|entry| Findings {
                 manifest: entry.manifest.as_ref().clone(),
                 runner: entry.runner.as_ref().map(|_| ()).map_err(Clone::clone),
@@ -131,7 +131,7 @@ pub async fn check(mut config: Config, skill_id: Option<&str>) -> Result<Vec<Fin
     Ok(findings)
 }
 
-/// The longest that a manifest gives its server to start.
+/// The longest start timeout of all servers.
 pub(crate) fn slowest_start(manifests: &BTreeMap<String, Manifest>) -> Duration {
     let start = |manifest: &Manifest| match &manifest.how {
         How::Mcp(mcp) => mcp.start,
@@ -140,7 +140,7 @@ pub(crate) fn slowest_start(manifests: &BTreeMap<String, Manifest>) -> Duration 
     manifests.values().map(start).max().unwrap_or_default()
 }
 
-/// Waits until servers were tried once, for as long as the slowest of them may take to start and to list its tools.
+/// Waits until every server was tried once, at most as long as the slowest may take to start and to list its tools.
 pub(crate) async fn settle(worker: &Worker, slowest: Duration) {
     let begun = Instant::now();
     while !worker.registry.settled() && begun.elapsed() < slowest + PATIENCE {
@@ -149,11 +149,10 @@ pub(crate) async fn settle(worker: &Worker, slowest: Duration) {
     worker.registry.reload();
 }
 
-/// Pins the tools of an MCP server as they are now: writes the file that its manifest's folder keeps for that. Gives the file,
-/// and how many tools there are.
+/// Pins the current tools of an MCP server: writes the file beside its manifest. Returns the file and the number of tools.
 ///
 /// # Errors
-/// There is no such server, it does not run here, or the file can't be written.
+/// There is no such server, it does not run here, or the file cannot be written.
 pub async fn pin(config: Config, server: &str) -> Result<(PathBuf, usize), PinError> {
     let (manifests, _) = crate::registry::read_folders(&config.skill_dirs, &config.allowed_root);
     let slowest = slowest_start(&manifests);
@@ -177,7 +176,7 @@ pub async fn pin(config: Config, server: &str) -> Result<(PathBuf, usize), PinEr
     let count = tools.len();
     let text = serde_json::to_string_pretty(&Pins { server: server.to_owned(), tools }).map_err(std::io::Error::from);
     let written = text.and_then(|text| {
-        // Whole or not at all: workers read it while it is written.
+        // Atomic: workers may read the file meanwhile.
         let half = mcp.lock.with_extension("tmp");
         std::fs::write(&half, text + "\n").and_then(|()| std::fs::rename(half, &mcp.lock))
     });
@@ -200,7 +199,7 @@ async fn run(worker: &Worker, manifest: &Manifest, example: &Example) -> Result<
     }
 }
 
-/// What a failing script wrote to stderr.
+/// The stderr of a failed script.
 fn stderr(result: &ExecuteResult) -> String {
     let details = match result.error.as_ref().and_then(|error| error.more.as_ref()) {
         Some(More::DetailsJson(text)) => serde_json::from_str::<Value>(text).unwrap_or_default(),

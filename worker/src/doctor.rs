@@ -1,4 +1,4 @@
-//! What this machine gives to skills, found out by trying, and which skills ask for more: what `openskill doctor` does.
+//! Probes what this machine can isolate, and which skills require more: `openskill doctor`.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -16,12 +16,12 @@ mod finding;
 use finding::finding;
 pub use finding::{Finding, Status};
 
-/// All that was found.
+/// All findings.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Examination {
     /// The machine, in a fixed order.
     pub machine: Vec<Finding>,
-    /// The skills, by id; those that their authors declare unavailable are left out.
+    /// The skills, by id, without those whose manifest declares them unavailable.
     pub skills: Vec<Finding>,
 }
 
@@ -32,10 +32,10 @@ impl Examination {
     }
 }
 
-/// Looks at the machine and at all skills. Takes a few seconds, or as long as MCP servers may take to start.
+/// Examines the machine and all skills. Takes a few seconds, or as long as MCP servers may take to start.
 ///
 /// # Errors
-/// The system lacks what skill processes need at all.
+/// The system cannot run skill processes at all.
 pub async fn examine(config: Config) -> std::io::Result<Examination> {
     let engine = config.docker_host.clone();
     let python = find_python(config.python.as_deref());
@@ -133,7 +133,7 @@ fn signals(facts: Facts) -> Finding {
     finding("signals", status, text)
 }
 
-/// What a long-lived process of skills finds its children by, without reading all of `/proc`.
+/// How a long-lived host of skills finds its children, without reading all of `/proc`.
 fn children() -> Finding {
     let pid = std::process::id();
     match Path::new(&format!("/proc/{pid}/task/{pid}/children")).exists() {
@@ -155,7 +155,7 @@ fn interpreter(found: Result<Interpreter, PythonError>, wanted: Option<&Path>) -
     }
 }
 
-/// Where a program is that is started by this name.
+/// The path of the program that this name starts.
 fn in_path(program: &Path) -> Option<std::path::PathBuf> {
     if program.components().count() > 1 {
         return Some(program.to_owned());

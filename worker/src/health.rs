@@ -1,5 +1,5 @@
-//! `grpc.health.v1`, which gateways ask often: a worker that hangs does not answer. `Check` alone: a `Watch` would hold a
-//! connection, and so a shutdown.
+//! `grpc.health.v1`, which gateways call often: a worker that hangs does not answer. Only `Check`: a `Watch` would hold a
+//! connection open during shutdown.
 
 use std::pin::Pin;
 use std::sync::Arc;

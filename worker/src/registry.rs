@@ -1,7 +1,6 @@
-//! The skills a worker has: read from its folders, kept up to date while it runs.
+//! The skills of a worker: read from its folders and reloaded when they change.
 //!
-//! Readers take a snapshot; a change on disk makes a new one. Nothing here is on the path of a call but
-//! [`Registry::get`], which is a look-up in the snapshot.
+//! Readers take a snapshot; a change on disk makes a new one. A call only uses [`Registry::get`], a lookup in the snapshot.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
@@ -17,18 +16,18 @@ use crate::runners::{Admitted, Runners};
 
 mod scan;
 
-/// A skill and what runs it.
+/// A skill and its runner.
 pub(crate) struct Entry {
     pub(crate) manifest: Arc<Manifest>,
     pub(crate) runner: Admitted,
-    /// The skill's own limit on calls at once.
+    /// The skill's own concurrency limit.
     pub(crate) limit: Option<Arc<Semaphore>>,
 }
 
 /// Skills by id.
 pub(crate) type Snapshot = HashMap<String, Arc<Entry>>;
 
-/// What is remembered from one look at the folders to the next.
+/// The state of the folders at the last scan.
 #[derive(Default)]
 struct Memory {
     files: scan::Memory,
@@ -44,12 +43,12 @@ pub(crate) struct Registry {
     current: ArcSwap<Snapshot>,
     memory: Mutex<Memory>,
     changes: watch::Sender<u64>,
-    /// Counted up by a runner whose offers changed: the tools of a server.
+    /// Counts the changes to what runners offer, such as the tools of a server.
     offers: watch::Receiver<u64>,
 }
 
 impl Registry {
-    /// Reads the folders for the first time. `offers` changes when a runner's offers did.
+    /// Scans the folders for the first time. `offers` counts the changes to what runners offer.
     pub(crate) fn load(
         folders: Vec<PathBuf>,
         allowed_root: PathBuf,
@@ -81,12 +80,12 @@ impl Registry {
         skills
     }
 
-    /// Marks each new snapshot.
+    /// Changes with each new snapshot.
     pub(crate) fn changes(&self) -> watch::Receiver<u64> {
         self.changes.subscribe()
     }
 
-    /// Looks at the folders again and takes over what changed. Reads files: not for a runtime's thread.
+    /// Scans the folders again and applies what changed. Blocks on files: call it on a blocking thread.
     pub(crate) fn reload(&self) {
         let mut memory = self.memory.lock().unwrap_or_else(PoisonError::into_inner);
         let offers = *self.offers.borrow();
@@ -114,7 +113,7 @@ impl Registry {
         memory.seen = scan::look(&self.folders, memory);
         let at_top = |it: &&(PathBuf, _)| scan::is_read(&it.0, &self.folders);
         if memory.seen.iter().filter(at_top).ne(now.iter().filter(at_top)) {
-            // What was read may be half of a change: the next look reads it again.
+            // A change may have been read halfway: the next scan reads again.
             memory.seen.clear();
         }
         Some(manifests)
@@ -126,10 +125,10 @@ impl Registry {
         for (manifest, runner) in manifests.iter().flat_map(|it| self.runners.offer(it.as_ref().clone())) {
             let id = manifest.id.clone();
             if snapshot.contains_key(&id) || snapshot.len() >= MAX_SKILLS {
-                tracing::error!(skill_id = id, "left out: there is such a skill already, or there are too many");
+                tracing::error!(skill_id = id, "the skill is ignored: its id is taken, or there are too many skills");
                 continue;
             }
-            // A limit that did not change keeps its count of running calls.
+            // An unchanged limit keeps its count of running calls.
             let kept = before.get(&id).filter(|entry| entry.manifest.concurrency == manifest.concurrency);
             let limit = match kept {
                 Some(entry) => entry.limit.clone(),
@@ -140,12 +139,12 @@ impl Registry {
         snapshot
     }
 
-    /// Whether whatever the runners start by themselves was tried at least once.
+    /// Whether everything the runners start by themselves was tried at least once.
     pub(crate) fn settled(&self) -> bool {
         self.runners.settled()
     }
 
-    /// The skills that a server's tools are, sorted by id.
+    /// The skills of a server's tools, sorted by id.
     pub(crate) fn of_server(&self, server: &str) -> Vec<Arc<Entry>> {
         let is_its = |entry: &Entry| matches!(&entry.manifest.how, How::McpTool(tool) if tool.server == server);
         let mut found: Vec<_> = self.current.load().values().filter(|entry| is_its(entry)).cloned().collect();
@@ -153,7 +152,7 @@ impl Registry {
         found
     }
 
-    /// Ends what the runners keep between runs.
+    /// Releases what the runners keep between runs.
     pub(crate) async fn close(&self) {
         self.runners.close().await;
     }
@@ -200,7 +199,7 @@ fn report(errors: &[ManifestError]) {
     }
 }
 
-/// Every manifest of these folders, and every one that can't be used.
+/// Every valid manifest of these folders, and the errors of the others.
 pub(crate) fn read_folders(
     folders: &[PathBuf],
     allowed_root: &Path,

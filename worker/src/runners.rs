@@ -1,4 +1,4 @@
-//! The runners there are, by key, and why a key has none.
+//! The runners of a worker, by key.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ pub(crate) use mcp::{Mcp, Pins};
 pub(crate) use python::Python;
 pub use python::{Interpreter, PythonError, find as find_python};
 
-/// The runner of a skill, or why there is none, for people.
+/// The runner of a skill, or the reason why it is unavailable, for people.
 pub(crate) type Admitted = Result<Arc<dyn Runner>, String>;
 
 /// Runners by key.
@@ -37,7 +37,7 @@ impl Runners {
         Self { by_key: Arc::new(runners.into_iter().collect()) }
     }
 
-    /// The skills a manifest stands for, each with what runs it, or why nothing does.
+    /// The skills that a manifest declares, each with its runner or the reason why it is unavailable.
     pub(crate) fn offer(&self, manifest: Manifest) -> Vec<(Manifest, Admitted)> {
         if let Some(reason) = manifest.unavailable.clone() {
             return vec![(manifest, Err(reason))];
@@ -45,14 +45,14 @@ impl Runners {
         let Some(runner) = self.by_key.get(manifest.runner.as_str()) else {
             let mut known: Vec<_> = self.by_key.keys().copied().collect();
             known.sort_unstable();
-            let reason = format!("no runner '{}' in this worker; it has {}", manifest.runner, known.join(", "));
+            let reason = format!("this worker has no runner '{}'; use one of {}", manifest.runner, known.join(", "));
             return vec![(manifest, Err(reason))];
         };
         let offers = runner.offer(manifest).into_iter();
         offers.map(|it| (it.manifest, it.runner.map(|()| Arc::clone(runner)))).collect()
     }
 
-    /// Tells each runner which manifests are its own.
+    /// Gives each runner its own manifests.
     pub(crate) fn tend(&self, manifests: &[Arc<Manifest>]) {
         for (key, runner) in self.by_key.iter() {
             let own: Vec<_> =
@@ -61,12 +61,12 @@ impl Runners {
         }
     }
 
-    /// Whether whatever runners start by themselves was tried at least once.
+    /// Whether everything the runners start by themselves was tried at least once.
     pub(crate) fn settled(&self) -> bool {
         self.by_key.values().all(|runner| runner.settled())
     }
 
-    /// Ends whatever runners keep.
+    /// Releases what the runners keep between runs.
     pub(crate) async fn close(&self) {
         futures_util::future::join_all(self.by_key.values().map(|runner| runner.close())).await;
     }

@@ -1,4 +1,4 @@
-//! Whether a container engine answers. Nothing is asked of it but that.
+//! Checks whether a container engine answers a ping.
 
 use std::io::{Read, Write};
 use std::net::{TcpStream, ToSocketAddrs as _};
@@ -7,19 +7,19 @@ use std::time::Duration;
 
 use super::finding::{Finding, Status, finding};
 
-/// For each of connecting, asking and hearing.
+/// The timeout of each step: connecting, sending, receiving.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// The most of an answer that is read.
 const MAX_ANSWER: u64 = 4096;
 
-/// Asks the engine at this address whether it is there.
+/// Pings the engine at this address.
 pub(super) fn look(address: &str) -> Finding {
     match ask(address) {
         Ok(answer) if answer.starts_with("HTTP/1.") && answer.contains(" 200 ") => {
             finding("containers", Status::Ok, format!("an engine answers at {address}"))
         }
-        Ok(_) => finding("containers", Status::No, format!("what listens at {address} is no container engine")),
+        Ok(_) => finding("containers", Status::No, format!("{address} does not answer like a container engine")),
         Err(reason) => finding("containers", Status::No, format!("no docker skills: {address}: {reason}")),
     }
 }
@@ -31,7 +31,7 @@ fn ask(address: &str) -> std::io::Result<String> {
         stream.set_write_timeout(Some(PATIENCE))?;
         return ping(stream);
     }
-    let unknown = || std::io::Error::other("only unix:// and tcp:// are looked at");
+    let unknown = || std::io::Error::other("only unix:// and tcp:// can be checked");
     let host = address.strip_prefix("tcp://").ok_or_else(unknown)?;
     let at = host.to_socket_addrs()?.next().ok_or_else(unknown)?;
     let stream = TcpStream::connect_timeout(&at, PATIENCE)?;
@@ -44,7 +44,7 @@ fn ping(mut stream: impl Read + Write) -> std::io::Result<String> {
     stream.write_all(b"GET /_ping HTTP/1.0\r\nHost: engine\r\n\r\n")?;
     let mut answer = Vec::new();
     let read = stream.take(MAX_ANSWER).read_to_end(&mut answer);
-    // One that answers and keeps the connection has answered.
+    // An engine that answers and keeps the connection open has answered.
     if answer.is_empty() {
         read?;
     }
@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_engine_is_what_answers_a_ping() {
+    fn an_engine_answers_a_ping() {
         let folder = std::env::temp_dir().join(format!("openskill-engine-{}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
         let path = folder.join("socket");

@@ -1,11 +1,11 @@
-//! One thing that was looked at, and what was found.
+//! One finding of `openskill doctor`.
 
-/// How much of something there is.
+/// How much of a feature is available.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Status {
     /// All of it.
     Ok,
-    /// Some of it, or another way to nearly the same.
+    /// Part of it, or a substitute.
     Part,
     /// None.
     No,
@@ -22,14 +22,14 @@ impl Status {
     }
 }
 
-/// One thing that was looked at.
+/// The state of one feature, or of one skill.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
-    /// What it is, in a word or two; for a skill its id.
+    /// The feature in a word or two, or the id of the skill.
     pub topic: String,
-    /// How much of it there is.
+    /// How much of it is available.
     pub status: Status,
-    /// What was found, and what follows from it.
+    /// What was found, and what it means for skills.
     pub text: String,
 }
 

@@ -1,18 +1,18 @@
-//! How large a manifest's parts may be, and which variables it may name.
+//! Bounds on the parts of a manifest, and the variables it may name.
 
 use openskill_proto::limits::MAX_TIMEOUT_MS;
 
 use super::error::Fault;
 use super::raw;
 
-/// The most calls of one skill at once that a manifest may ask for.
+/// The highest concurrency limit of a skill.
 const MAX_CONCURRENCY: usize = 10_000;
 
-/// The largest free text of a manifest, and all its examples together. YAML's aliases make much of little.
+/// The largest free text of a manifest, and all its examples together. YAML aliases can expand a small file.
 pub(super) const MAX_TEXT_BYTES: usize = 16 * 1024;
 const MAX_EXAMPLES_BYTES: usize = 128 * 1024;
 
-/// Variables that openskill sets itself and no manifest may pass on.
+/// Variables that no manifest may pass on: openskill sets them itself, or they subvert programs.
 const RESERVED_ENV: [&str; 4] = ["PATH", "LANG", "TRACEPARENT", "LD_PRELOAD"];
 
 /// Checks numbers and sizes.
@@ -50,12 +50,12 @@ pub(super) fn check(raw: &raw::Raw) -> Result<(), Fault> {
     Ok(())
 }
 
-/// The names of variables that the skill may see.
+/// Checks the names of the variables that the skill sees.
 pub(super) fn check_env(names: Vec<String>) -> Result<Vec<String>, Fault> {
     for name in &names {
         let plain = !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
         if !plain || RESERVED_ENV.contains(&name.as_str()) || name.starts_with("OPENSKILL_") {
-            return Err(("env", format!("'{name}' can't be passed on to a skill")).into());
+            return Err(("env", format!("'{name}' cannot be passed on to a skill")).into());
         }
     }
     Ok(names)

@@ -1,4 +1,4 @@
-//! When the skill's circuits open, where its manifest says so.
+//! The circuit breaker rules of a manifest.
 
 use openskill_proto::v1::CircuitRules;
 use serde::Deserialize;
@@ -15,11 +15,11 @@ pub(super) struct Circuit {
     skill_recovery_timeout_s: Option<u32>,
 }
 
-/// The most that a number of calls or failures may be, and the most seconds: a day.
+/// The highest number of calls or failures, and of seconds: a day.
 const MOST_CALLS: u32 = 1_000_000;
 const MOST_SECONDS: u32 = 86_400;
 
-/// Checks what was written. 0 calls mean that there is no such circuit; 0 seconds mean nothing.
+/// Checks the rules. 0 calls disable the circuit breaker; 0 seconds are invalid.
 pub(super) fn resolve(raw: Circuit) -> Result<CircuitRules, (&'static str, String)> {
     let counts = [("failure_threshold", raw.failure_threshold), ("minimum_calls", raw.minimum_calls)];
     let times = [

@@ -1,6 +1,6 @@
-//! What `docker` needs to know of a skill: an image, what is run in it, and the little that may be opened for it.
+//! The settings of a `docker` skill: an image, its command, and what its container may use.
 //!
-//! Nothing of a call gets into what is read here: a command line is literal, paths and mounts come from the manifest.
+//! No part of a call enters these settings: command lines are literal, paths and mounts come from the manifest.
 
 use serde::Deserialize;
 
@@ -11,11 +11,11 @@ mod image;
 
 pub(crate) use image::Image;
 
-/// The most elements of a command line, and its bytes together.
+/// How many elements a command line may have, and how many bytes together.
 const MAX_ELEMENTS: usize = 64;
 const MAX_COMMAND_BYTES: usize = 16 * 1024;
 
-/// The most folders that may be written to, and the largest of them, in MiB.
+/// How many writable folders there may be, and the largest size of one, in MiB.
 const MAX_WRITABLE: usize = 16;
 const MAX_WRITABLE_MB: u64 = 4096;
 
@@ -65,34 +65,34 @@ impl Default for Raw {
 pub struct Docker {
     /// The image.
     pub image: Image,
-    /// In place of the image's own entry point.
+    /// Overrides the image's entry point.
     pub entrypoint: Option<Vec<String>>,
-    /// In place of the image's own command.
+    /// Overrides the image's command.
     pub command: Option<Vec<String>>,
-    /// Which network it has.
+    /// The container's network.
     pub network: Network,
-    /// Who it runs as: two numbers, `user:group`.
+    /// The user it runs as: two numbers, `user:group`.
     pub user: String,
-    /// Folders in memory that may be written to: absolute. Empty at each call.
+    /// Writable folders in memory: absolute. Empty for each call.
     pub writable: Vec<String>,
     /// The size of each, in MiB.
     pub writable_mb: u64,
     /// Whether the skill's allowed root is mounted at [`DATA_FOLDER`].
     pub mount_root: MountRoot,
-    /// How many processors it may use at most.
+    /// How many CPUs it may use.
     pub cpus: f64,
-    /// Whether a missing image is fetched.
+    /// Whether a missing image is pulled.
     pub pull: Pull,
 }
 
-/// Which network a container has.
+/// The network of a container.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Network {
-    /// Its own loopback and nothing else.
+    /// Only its own loopback.
     #[default]
     None,
-    /// The engine's bridge: whatever the host reaches.
+    /// The engine's bridge: everything the host reaches.
     Bridge,
 }
 
@@ -100,26 +100,26 @@ pub enum Network {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum MountRoot {
-    /// No file of the host can be seen.
+    /// No file of the host is visible.
     #[default]
     None,
-    /// Its files can be read.
+    /// Its files are readable.
     Ro,
-    /// And written.
+    /// Its files are readable and writable.
     Rw,
 }
 
-/// Whether a missing image is fetched.
+/// Whether a missing image is pulled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Pull {
-    /// Once, when the skill is found.
+    /// Once, when the skill is loaded.
     Missing,
-    /// The image has to be there.
+    /// Never: the image must be present.
     Never,
 }
 
-/// Checks what was written.
+/// Checks the settings.
 pub(super) fn resolve(raw: Raw, entry: &str, limits: &Limits) -> Result<Docker, Fault> {
     let image = image::read(entry).map_err(|reason| Fault::from(("entry", reason)))?;
     check(&raw, &image, limits).map_err(|reason| Fault::from(("docker", reason)))?;
@@ -148,7 +148,7 @@ fn check(raw: &Raw, image: &Image, limits: &Limits) -> Result<(), String> {
                  'pull: never' with 'unpinned: true' takes whatever has the name here"
             ));
         }
-        (Image::Id(_), false, Some(Pull::Missing)) => return Err("an image id can't be pulled".to_owned()),
+        (Image::Id(_), false, Some(Pull::Missing)) => return Err("an image id cannot be pulled".to_owned()),
         (_, true, _) => return Err("unpinned is for images without a digest".to_owned()),
     }
     for (name, elements) in [("entrypoint", &raw.entrypoint), ("command", &raw.command)] {
@@ -174,12 +174,12 @@ fn check_command(name: &str, elements: &[String]) -> Result<(), String> {
         return Err(format!("{name} must be a list of 1 to {MAX_ELEMENTS} texts, {MAX_COMMAND_BYTES} bytes together"));
     }
     if elements.iter().any(|it| it.contains('\0')) {
-        return Err(format!("{name} can't hold a NUL"));
+        return Err(format!("{name} cannot contain NUL"));
     }
     Ok(())
 }
 
-/// Numbers alone: a name would be looked up in the image, which may call anybody anything.
+/// Only numbers: a name would be looked up in the image, which may map it to any user.
 fn check_user(user: &str, allow_root: bool) -> Result<(), String> {
     let number = |text: &str| text.parse::<u32>().ok().filter(|_| text.bytes().all(|it| it.is_ascii_digit()));
     let numbers = user.split_once(':').and_then(|(user, group)| Some((number(user)?, number(group)?)));
@@ -205,11 +205,11 @@ fn check_writable(raw: &Raw) -> Result<(), String> {
         let in_data = raw.mount_root != MountRoot::None && parts().next() == Some("data");
         if path.len() > 256 || !parts().all(plain) || of_the_system || in_data {
             return Err(format!(
-                "writable: '{path}' is no absolute path of plain names, or belongs to the system or to {DATA_FOLDER}"
+                "writable: '{path}' must be an absolute path of plain names, outside the system's folders and {DATA_FOLDER}"
             ));
         }
         if raw.writable[..index].contains(path) {
-            return Err(format!("writable: '{path}' is there twice"));
+            return Err(format!("writable: '{path}' is listed twice"));
         }
     }
     Ok(())

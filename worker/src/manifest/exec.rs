@@ -1,7 +1,7 @@
-//! What `cli:exec` needs to know of a skill: a program, and how arguments reach its command line.
+//! The settings of a `cli:exec` skill: a program and its command line.
 //!
-//! Without `args` a program gets its arguments on stdin, like a script. Each of `args` is one element of the command
-//! line, written out; `{name}` stands for an argument of the call. No shell reads it, and no value can become an option.
+//! Without `args` a program gets its arguments on stdin, like a script. Each of `args` is one element of the command line;
+//! `{name}` stands for an argument of the call. There is no shell, and no value can become an option.
 
 use std::path::{Path, PathBuf};
 
@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::error::Fault;
 use super::path::beside;
 
-/// The most elements of a command line that a manifest may write.
+/// How many elements a command line may have.
 const MAX_ARGS: usize = 64;
 
 /// As written.
@@ -36,21 +36,21 @@ pub struct Exec {
 /// One element of a command line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Element {
-    /// As it stands.
+    /// Literal text.
     Literal(String),
-    /// `prefix{name}`: left out if the call does not give the argument; repeated for each item of a list.
+    /// `prefix{name}`: omitted without the argument; repeated for each item of a list.
     Value {
-        /// What stands before the value. If it begins with `-`, it has a `=`.
+        /// The text before the value. If it begins with `-`, it contains a `=`.
         prefix: String,
         /// The argument.
         name: String,
-        /// A literal `--` stands before it, after which nothing is an option.
+        /// A literal `--` precedes it, after which nothing is an option.
         after_dashes: bool,
     },
 }
 
 impl Exec {
-    /// Whether each value of the command line is a parameter, if the skill says what its parameters are.
+    /// Checks that each value of the command line is a declared parameter.
     pub(super) fn check(&self, schema: Option<&Value>) -> Result<(), Fault> {
         let Some(properties) = schema.and_then(|it| it.get("properties")).and_then(Value::as_object) else {
             return Ok(());
@@ -60,13 +60,15 @@ impl Exec {
             _ => None,
         });
         match unknown {
-            Some(name) => Err(("exec", format!("'{{{name}}}' is in its args and no parameter of it")).into()),
+            Some(name) => {
+                Err(("exec", format!("its args name '{{{name}}}', which is not one of its parameters")).into())
+            }
             None => Ok(()),
         }
     }
 }
 
-/// Checks what was written.
+/// Checks the settings.
 pub(super) fn resolve(raw: Raw, entry: &str, file: &Path) -> Result<Exec, Fault> {
     let program = if entry.starts_with('/') { PathBuf::from(entry) } else { beside(entry, file)? };
     if raw.args.len() > MAX_ARGS {
@@ -85,7 +87,7 @@ pub(super) fn resolve(raw: Raw, entry: &str, file: &Path) -> Result<Exec, Fault>
 
 fn element(text: &str, after_dashes: bool) -> Result<Element, String> {
     if text.contains('\0') {
-        return Err("a command line can't hold a NUL".to_owned());
+        return Err("a command line cannot contain NUL".to_owned());
     }
     let Some((prefix, rest)) = text.split_once('{') else {
         return Ok(Element::Literal(text.to_owned()));

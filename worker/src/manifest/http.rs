@@ -1,7 +1,6 @@
-//! What `http` needs to know of a skill: the request, as a template; where the answer is in what comes back; whom it may reach.
+//! The settings of an `http` skill: the request as a template, the place of the answer, and the egress rules.
 //!
-//! Every mistake is found when the file is read. Nothing of a call can change the scheme, the host or the structure of the
-//! path: these are fixed here.
+//! Every mistake is found when the file is read. No call can change the scheme, the host or the structure of the path.
 
 use std::collections::BTreeSet;
 
@@ -24,10 +23,10 @@ pub(crate) use method::Method;
 pub(crate) use target::{Target, is_dots};
 pub(crate) use template::{Part, Text};
 
-/// The most redirects that a manifest may allow, and what it allows if it does not say.
+/// The highest number of redirects, which is also the default.
 const MAX_REDIRECTS: u8 = 5;
 
-/// The most pairs that a manifest may write into the query.
+/// How many pairs the query may have.
 const MAX_QUERY: usize = 64;
 
 /// The longest JSON pointer.
@@ -47,19 +46,19 @@ pub(super) struct Raw {
     redirects: Option<u8>,
 }
 
-/// Where things are in what the server answers.
+/// The places of data and messages in the server's answer.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Response {
     /// JSON pointer to the data of a success; the whole body if empty.
     pub data: String,
-    /// JSON pointer to the message of a failure; the usual places if empty.
+    /// JSON pointer to the message of a failure; common places if empty.
     pub error: String,
     /// Whether bodies that are neither JSON nor text become `{content_type, base64}`. They are refused otherwise.
     pub binary: bool,
 }
 
-/// What becomes of a body of events or of lines.
+/// How a body of events or lines is handled.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Stream {
@@ -68,38 +67,38 @@ pub enum Stream {
     Auto,
     /// Each event is a partial result; the result is the last.
     Last,
-    /// Nothing: it is text, like any other.
+    /// As plain text.
     Off,
 }
 
 /// A request to a server.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Http {
-    /// Where to.
+    /// The URL.
     pub target: Target,
-    /// How.
+    /// The method.
     pub method: Method,
-    /// Sent besides what openskill sets itself.
+    /// Headers in addition to those that openskill sets.
     pub headers: Vec<Header>,
     /// Pairs of the query, in order: those of `entry`, then those of `query`.
     pub query: Vec<(String, Text)>,
-    /// What the body is made of.
+    /// The template of the body.
     pub body: Body,
-    /// Where the answer is.
+    /// The places of data and messages in the answer.
     pub response: Response,
-    /// What becomes of a stream.
+    /// How a stream is handled.
     pub stream: Stream,
-    /// Who may be reached beyond the public internet.
+    /// Hosts that may be reached outside the public internet.
     pub allow: Allowed,
-    /// How many redirects are followed, at most.
+    /// How many redirects are followed.
     pub redirects: u8,
-    /// The arguments that have their place in the templates.
+    /// The arguments that the templates name.
     pub placed: BTreeSet<String>,
-    /// The worker's variables that the templates hold: secrets.
+    /// The worker's variables that the templates name: secrets.
     pub variables: BTreeSet<String>,
 }
 
-/// Checks what was written. `env` are the variables that the manifest names.
+/// Checks the settings. `env`: the variables that the manifest names.
 pub(super) fn resolve(raw: Raw, entry: &str, env: &[String]) -> Result<Http, Fault> {
     let (target, mut query) = target::parse(entry).map_err(|reason| Fault::from(("entry", reason)))?;
     let http = |reason: String| Fault::from(("http", reason));

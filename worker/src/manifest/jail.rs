@@ -1,4 +1,4 @@
-//! What a skill's process may reach.
+//! The jail of a skill's process: what it may reach.
 
 use std::path::PathBuf;
 
@@ -7,46 +7,46 @@ use serde_json::Value;
 
 use super::error::Fault;
 
-/// What a skill's process may reach. For runners that start processes here.
+/// What a skill's process may reach. For runners that start processes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Jail {
-    /// What happens where the kernel can't give all of it.
+    /// What happens if the kernel cannot enforce all of it.
     pub level: Level,
     /// Which network it may use.
     pub network: Network,
-    /// What it may read and run besides: absolute paths.
+    /// Further files it may read and run: absolute paths.
     pub readable: Vec<PathBuf>,
 }
 
-/// What happens where the kernel can't give all of the jail.
+/// What happens if the kernel cannot enforce all of the jail.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Level {
-    /// The process gets what there is.
+    /// The process runs with what the kernel enforces.
     #[default]
     Auto,
     /// The skill is unavailable.
     Required,
-    /// There is no jail: for a program that is trusted as the worker itself is.
+    /// No jail: for a program that is trusted like the worker.
     Off,
 }
 
 /// Which network a process may use.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Network {
-    /// No network, nor any socket to the outside.
+    /// No network at all.
     #[default]
     None,
-    /// TCP connections to these ports, and to port 53, for names.
+    /// TCP connections to these ports, and to port 53 for name resolution.
     Connect(Vec<u16>),
-    /// Whatever the worker may use.
+    /// The network of the worker.
     Full,
 }
 
-/// The most paths a manifest may name.
+/// How many paths a manifest may name.
 const MAX_READABLE: usize = 32;
 
-/// Checks what was written.
+/// Checks the settings.
 pub(super) fn resolve(level: Option<Level>, network: Option<Value>, readable: Vec<PathBuf>) -> Result<Jail, Fault> {
     let network = network.map_or(Ok(Network::None), |written| read_network(&written))?;
     if readable.len() > MAX_READABLE || readable.iter().any(|path| !path.is_absolute() || path.parent().is_none()) {

@@ -1,4 +1,4 @@
-//! What `mcp:stdio` and `mcp:http` need to know of a server: how it is reached, and which of its tools become skills.
+//! The settings of an MCP server: how it is reached, and which of its tools become skills.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -12,14 +12,14 @@ use super::error::Fault;
 use super::http::Allowed;
 use super::path::beside;
 
-/// The most elements of a command line, headers, patterns or overrides that a manifest may write.
+/// How many command line elements, headers, patterns or overrides a manifest may have.
 const MAX_ENTRIES: usize = 256;
 
-/// The most processes, and calls at once of one of them.
+/// The largest pool, and the highest concurrency limit of a connection.
 const MAX_POOL: usize = 16;
 const MAX_CALLS: usize = 1024;
 
-/// The longest that a server may take to start.
+/// The longest start timeout, in seconds.
 const MAX_START_S: u64 = 300;
 
 /// As written.
@@ -60,42 +60,42 @@ pub struct Mcp {
     pub reach: Reach,
     /// Which of its tools become skills.
     pub tools: Filter,
-    /// What the manifest knows better than the server, by the tool's name.
+    /// The manifest's overrides, by the tool's name.
     pub overrides: BTreeMap<String, Override>,
-    /// What happens when a tool is not what it was.
+    /// What happens when a tool changes.
     pub pin: Pinning,
     /// Connections (and with `mcp:stdio`, processes) that share the calls.
     pub pool: usize,
-    /// The most calls at once of each.
+    /// The concurrency limit of each.
     pub calls: usize,
-    /// How long it may take to start and to answer the handshake.
+    /// The timeout of the start and the handshake.
     pub start: Duration,
-    /// Where the tools' pins are, if anybody wrote them down.
+    /// The file of pins, if it exists.
     pub lock: PathBuf,
 }
 
 /// How a server is reached.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Reach {
-    /// A process of ours, which speaks on its standard input and output.
+    /// A process of the worker that speaks on its standard input and output.
     Stdio {
-        /// What is run.
+        /// The program.
         program: Program,
-        /// Its command line, as it stands.
+        /// Its literal command line.
         args: Vec<String>,
     },
     /// Streamable HTTP.
     Http {
-        /// Where.
+        /// The URL.
         url: String,
         /// Headers of every request: names, and values in which `${NAME}` stands for a variable of the worker.
         headers: Vec<(String, String)>,
-        /// Hosts and networks besides the public internet.
+        /// Hosts and networks outside the public internet.
         allowed: Allowed,
     },
 }
 
-/// What is run.
+/// The program of a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Program {
     /// This file: absolute.
@@ -108,13 +108,13 @@ pub enum Program {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Filter {
-    /// Only these, if there are any.
+    /// Only these, unless empty.
     pub include: Vec<String>,
     /// Not these.
     pub exclude: Vec<String>,
 }
 
-/// What a manifest says of one tool, whatever the server says of it.
+/// A manifest's override of the server's hints about one tool.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Override {
@@ -126,11 +126,11 @@ pub struct Override {
     pub timeout_ms: Option<u32>,
 }
 
-/// What happens when a tool is not what it was.
+/// What happens when a tool changes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Pinning {
-    /// The log says so, and the new definition is taken over.
+    /// It is logged, and the new definition is used.
     #[default]
     Warn,
     /// The tool is unavailable until it is pinned again.
@@ -142,9 +142,9 @@ pub enum Pinning {
 pub struct McpTool {
     /// The id of the server's manifest.
     pub server: String,
-    /// The tool's name, as the server has it.
+    /// The server's name of the tool.
     pub tool: String,
-    /// What was seen of its definition: a digest of each part.
+    /// A digest of each part of its definition.
     pub pin: BTreeMap<String, String>,
 }
 
@@ -156,7 +156,7 @@ impl Filter {
     }
 }
 
-/// Whether a name is what a pattern says. Takes time in proportion to both lengths.
+/// Whether a name matches a pattern, in time proportional to the product of both lengths.
 fn fits(pattern: &str, name: &str) -> bool {
     let Some((start, rest)) = pattern.split_once('*') else { return pattern == name };
     let Some(mut name) = name.strip_prefix(start) else { return false };
@@ -171,7 +171,7 @@ fn fits(pattern: &str, name: &str) -> bool {
     name.ends_with(end)
 }
 
-/// A schema that came from a server, if it can be used: the rule is the one for files.
+/// Checks a schema from a server, by the rules for manifests.
 pub(crate) fn usable_schema(schema: Value, of_arguments: bool) -> Result<Value, String> {
     let field = if of_arguments { "input schema" } else { "output schema" };
     super::schema::check(field, schema, of_arguments)
@@ -188,7 +188,7 @@ pub(super) struct Declared<'a> {
     pub(super) over_http: bool,
 }
 
-/// Checks what was written.
+/// Checks the settings.
 pub(super) fn resolve(raw: Raw, declared: &Declared<'_>, file: &Path) -> Result<Mcp, Fault> {
     let fail = |reason: String| Fault::from(("mcp", reason));
     let counts =
@@ -223,12 +223,12 @@ pub(super) fn resolve(raw: Raw, declared: &Declared<'_>, file: &Path) -> Result<
     })
 }
 
-/// What the name of a file of pins ends in. Such a file is no manifest, though it lies among them.
+/// The suffix of files of pins, which are not manifests but lie beside them.
 pub(crate) const LOCK_SUFFIX: &str = ".mcp-lock.json";
 
 fn stdio(entry: &str, args: Vec<String>, file: &Path) -> Result<Reach, Fault> {
     if entry.contains('\0') || args.iter().any(|arg| arg.contains('\0')) {
-        return Err(("mcp", "a command line can't hold a NUL".to_owned()).into());
+        return Err(("mcp", "a command line cannot contain NUL".to_owned()).into());
     }
     let program = match entry {
         _ if entry.starts_with('/') => Program::File(PathBuf::from(entry)),
@@ -250,7 +250,7 @@ fn http(entry: &str, headers: BTreeMap<String, String>, allow: &[String], env: &
     for (name, value) in &headers {
         let token = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
         if name.is_empty() || !name.bytes().all(token) || value.chars().any(char::is_control) {
-            return Err(("mcp", format!("'{}' is no usable header", name.escape_debug())).into());
+            return Err(("mcp", format!("'{}' is not a usable header", name.escape_debug())).into());
         }
         if let Some(missing) = variables(value).find(|variable| !env.iter().any(|it| it == variable)) {
             return Err(("mcp", format!("the header {name} names ${{{missing}}}, which is not in env")).into());
@@ -260,12 +260,12 @@ fn http(entry: &str, headers: BTreeMap<String, String>, allow: &[String], env: &
     Ok(Reach::Http { url: url.to_string(), headers: headers.into_iter().collect(), allowed })
 }
 
-/// The variables that a header's value names.
+/// The variables in a header's value.
 pub(crate) fn variables(value: &str) -> impl Iterator<Item = &str> {
     value.split("${").skip(1).map(|rest| rest.split_once('}').map_or(rest, |(name, _)| name))
 }
 
-/// A header's value with its variables put in; none if one of them is not set.
+/// A header's value with its variables filled in; none if one is not set.
 pub(crate) fn fill(value: &str, variable: impl Fn(&str) -> Option<String>) -> Option<String> {
     let mut parts = value.split("${");
     let mut filled = parts.next()?.to_owned();

@@ -7,7 +7,7 @@ use super::arguments::Aliases;
 /// The parameters as written, in their order.
 pub(super) type Parameters = Map<String, Value>;
 
-/// What a parameter may have: `required`, `aliases`, and the words of JSON Schema that people use. The long form knows them all.
+/// The keywords of a parameter: `required`, `aliases`, and common ones of JSON Schema. The long form allows all of them.
 const WORDS: [&str; 26] = [
     "required",
     "aliases",
@@ -39,8 +39,8 @@ const WORDS: [&str; 26] = [
 
 const TYPES: [&str; 7] = ["string", "integer", "number", "boolean", "array", "object", "null"];
 
-/// The schema of an object with these parameters and no others, and the other names of each. On failure: the
-/// parameter's name and the reason.
+/// The schema of an object with exactly these parameters, and their aliases. On failure: the parameter's name and the
+/// reason.
 pub(super) fn to_schema(parameters: &Parameters) -> Result<(Value, Aliases), (String, String)> {
     let mut aliases = Aliases::new();
     let mut properties = Map::new();

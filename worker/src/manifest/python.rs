@@ -1,4 +1,4 @@
-//! What `cli:python` needs to know of a skill.
+//! The settings of a `cli:python` skill.
 
 use std::path::PathBuf;
 
@@ -9,19 +9,19 @@ use serde::Deserialize;
 pub struct Python {
     /// The script: absolute.
     pub script: PathBuf,
-    /// What keeps one call from the next.
+    /// What isolates one call from the next.
     pub isolation: Isolation,
 }
 
-/// What keeps one call of a script from the next.
+/// What isolates one call of a script from the next.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Isolation {
-    /// A process of its own, forked from one that has the script's imports: nothing crosses calls.
+    /// A process per call, forked from one that has loaded the script's imports.
     #[default]
     Fork,
-    /// A process of its own, and a fresh interpreter in it.
+    /// A process per call with a fresh interpreter.
     Process,
-    /// Fresh globals in one interpreter that many calls share. For pure code that is trusted.
+    /// Fresh globals in an interpreter that many calls share. For trusted, pure code.
     Shared,
 }

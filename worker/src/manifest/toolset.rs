@@ -1,4 +1,4 @@
-//! `toolset.yaml`: what the manifests of one folder have in common.
+//! `toolset.yaml`: the settings that all manifests of a folder share.
 
 use std::path::Path;
 
@@ -14,10 +14,10 @@ use super::raw;
 pub struct Toolset {
     /// The toolset's name.
     pub toolset: String,
-    /// What its skills are for.
+    /// The purpose of its skills.
     #[serde(default)]
     pub description: String,
-    /// Why none of its skills can run, if none can.
+    /// Why all its skills are unavailable, if they are.
     pub unavailable: Option<String>,
 }
 
@@ -25,7 +25,7 @@ impl Toolset {
     /// Reads the text of a `toolset.yaml`.
     ///
     /// # Errors
-    /// What is wrong, with its line.
+    /// The fault, with its line.
     pub fn parse(file: &Path, text: &str) -> Result<Self, ManifestError> {
         let fail = |line, reason| ManifestError { file: file.to_owned(), line, reason };
         let toolset: Self = raw::read(text).map_err(|(line, reason)| fail(line, reason))?;

@@ -1,7 +1,7 @@
-//! Looking at skill folders: which files there are, and what they say.
+//! Scans skill folders: which files they hold, and which skills those declare.
 //!
-//! A folder within a skill folder counts if it holds a `toolset.yaml`: its manifests are that toolset's skills. Scripts
-//! without a manifest are served from skill folders only.
+//! A subfolder with a `toolset.yaml` is a toolset: its manifests are the toolset's skills. Scripts without a manifest are
+//! served from the skill folders themselves only.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs::Metadata;
@@ -13,11 +13,10 @@ use openskill_proto::limits::{MAX_SKILLS, MAX_STATE_BYTES};
 use crate::manifest::mcp::LOCK_SUFFIX;
 use crate::manifest::{MAX_MANIFEST_BYTES, Manifest, ManifestError, Manifests, Rules, Toolset};
 
-/// The files that matter, in the order of their folders and then names, each with what tells a change; none for a file
-/// that a manifest names and that is not there.
+/// The relevant files, by folder and name, each with its stamp; none for a missing file that a manifest names.
 pub(super) type Seen = Vec<(PathBuf, Option<Stamp>)>;
 
-/// Time of change, size, inode: one of them differs when a file was written or replaced.
+/// Change time, size and inode: one of them differs after a file was written or replaced.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Stamp {
     changed_ns: i128,
@@ -28,20 +27,20 @@ pub(super) struct Stamp {
 /// The file that makes a folder a toolset.
 const TOOLSET: &str = "toolset.yaml";
 
-/// What the registry remembers from one look to the next.
+/// What the registry keeps from one scan to the next.
 #[derive(Debug, Default)]
 pub(super) struct Memory {
     pub(super) seen: Seen,
     /// Files and folders outside the top level that manifests name.
     pub(super) named: Vec<PathBuf>,
-    /// The last good manifest of each file: a file that is being written is broken for a moment.
+    /// The last valid manifest of each file: a file that is being written is invalid for a moment.
     good: HashMap<PathBuf, Manifest>,
-    /// The same for toolsets, by their folders.
+    /// The same for toolsets, by folder.
     toolsets: HashMap<PathBuf, Toolset>,
 }
 
-/// The manifests and scripts of the folders, and what manifests name beside them. A folder that can't be read for
-/// another reason than that it is not there keeps what was seen in it.
+/// The manifests and scripts of the folders, and the other files that manifests name. A folder that exists and cannot be
+/// read keeps what the last scan saw in it.
 pub(super) fn look(folders: &[PathBuf], before: &Memory) -> Seen {
     let mut seen = Seen::new();
     for folder in folders {
@@ -49,7 +48,7 @@ pub(super) fn look(folders: &[PathBuf], before: &Memory) -> Seen {
             Ok(files) => seen.extend(files),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
             Err(error) => {
-                tracing::warn!(folder = %folder.display(), %error, "a skill folder can't be read; what was there stays");
+                tracing::warn!(folder = %folder.display(), %error, "a skill folder cannot be read; its skills are kept");
                 let inside = |(file, _): &&(PathBuf, _)| file.starts_with(folder);
                 seen.extend(before.seen.iter().filter(inside).cloned());
             }
@@ -70,8 +69,8 @@ fn look_at(folder: &Path) -> std::io::Result<Seen> {
         } else if metadata.is_dir() && path.join(TOOLSET).is_file() {
             match look_at_toolset(&path) {
                 Ok(files) => within.extend(files),
-                // It was just taken away, or can't be read: that is no other skill's trouble.
-                Err(error) => tracing::warn!(folder = %path.display(), %error, "a toolset can't be read"),
+                // It was just removed, or cannot be read: other skills are not affected.
+                Err(error) => tracing::warn!(folder = %path.display(), %error, "a toolset cannot be read"),
             }
         }
     }
@@ -108,7 +107,7 @@ pub(super) fn is_read(file: &Path, folders: &[PathBuf]) -> bool {
 impl Stamp {
     fn of(metadata: &Metadata) -> Self {
         let changed_ns = i128::from(metadata.ctime()) * 1_000_000_000 + i128::from(metadata.ctime_nsec());
-        // A folder changes with everything that is made in it; that it is there is all that matters.
+        // A folder's stamp changes with its content; only its existence matters.
         let changed_ns = if metadata.is_file() { changed_ns } else { 0 };
         Self { changed_ns, size: metadata.size(), inode: metadata.ino() }
     }
@@ -123,7 +122,7 @@ fn is_manifest(path: &Path) -> bool {
     has_extension(path, &["yaml", "yml", "json"]) && !is_lock(path)
 }
 
-/// The pins of a server's tools, which lie beside its manifest.
+/// Whether this is the file of a server's pins, which lies beside its manifest.
 fn is_lock(path: &Path) -> bool {
     path.file_name().is_some_and(|name| name.as_encoded_bytes().ends_with(LOCK_SUFFIX.as_bytes()))
 }
@@ -140,7 +139,7 @@ fn has_extension(path: &Path, wanted: &[&str]) -> bool {
     path.extension().and_then(|it| it.to_str()).is_some_and(|it| wanted.contains(&it))
 }
 
-/// Reads what was seen. Manifests come first, then scripts that no manifest speaks of.
+/// Reads the scanned files: manifests first, then scripts that no manifest names.
 pub(super) fn read(seen: &Seen, allowed_root: &Path, memory: &mut Memory) -> (Manifests, Vec<ManifestError>) {
     let mut reading = Reading::default();
     let toolsets = reading.toolsets(seen, &memory.toolsets);
@@ -149,7 +148,7 @@ pub(super) fn read(seen: &Seen, allowed_root: &Path, memory: &mut Memory) -> (Ma
         seen.iter().filter(|(file, _)| is_toolset(file)).filter_map(|(file, _)| file.parent()).collect();
     let unread = |folder: &Path| declared.contains(folder) && !toolsets.contains_key(folder);
     for (file, _) in seen.iter().filter(|(file, _)| is_manifest(file) && !is_toolset(file)) {
-        // What a toolset that can't be read says of its skills is not known: perhaps that they must not run.
+        // An unreadable toolset may say that its skills must not run.
         if file.parent().is_some_and(unread) {
             continue;
         }
@@ -186,7 +185,7 @@ pub(super) fn read(seen: &Seen, allowed_root: &Path, memory: &mut Memory) -> (Ma
     (reading.manifests, reading.errors)
 }
 
-/// What manifests name that is not seen at the top level of a skill folder.
+/// The files that manifests name outside the top level of a skill folder.
 pub(super) fn named(manifests: &Manifests, folders: &[PathBuf]) -> Vec<PathBuf> {
     let elsewhere = |file: &&Path| !folders.iter().any(|folder| file.parent() == Some(folder));
     manifests.values().filter_map(|it| it.how.file()).filter(elsewhere).map(Path::to_owned).collect()
@@ -196,7 +195,7 @@ pub(super) fn named(manifests: &Manifests, folders: &[PathBuf]) -> Vec<PathBuf> 
 struct Reading {
     manifests: BTreeMap<String, Manifest>,
     errors: Vec<ManifestError>,
-    /// Scripts that belong to a manifest, and folders that have a manifest of which nobody knows whose it is.
+    /// Scripts of manifests, and folders with a manifest whose script is unknown.
     claimed: HashSet<PathBuf>,
     size: usize,
 }
@@ -213,7 +212,7 @@ impl Reading {
         } else if self.size > MAX_STATE_BYTES / 2 {
             format!("the descriptions of a worker's skills are over {} bytes", MAX_STATE_BYTES / 2)
         } else if self.manifests.contains_key(&manifest.id) {
-            format!("there is a skill '{}' already; this one is left out", manifest.id)
+            format!("the skill id '{}' is taken; this manifest is ignored", manifest.id)
         } else {
             self.manifests.insert(manifest.id.clone(), manifest);
             return;
@@ -221,7 +220,7 @@ impl Reading {
         self.errors.push(ManifestError { file: file.to_owned(), line: 1, reason });
     }
 
-    /// The toolsets by their folders. One that can't be read stays as it was, if it ever was; its fault is told.
+    /// The toolsets by folder. An invalid one keeps its last valid state, if it had one; the error is reported.
     fn toolsets(&mut self, seen: &Seen, last: &HashMap<PathBuf, Toolset>) -> HashMap<PathBuf, Toolset> {
         let mut toolsets = HashMap::new();
         for (file, _) in seen.iter().filter(|(file, _)| is_toolset(file)) {
@@ -239,8 +238,8 @@ impl Reading {
         toolsets
     }
 
-    /// A script whose manifest is broken must not come back without its schema and its limits. If the text does not say
-    /// which script that is, no script of the folder is served bare.
+    /// A script with an invalid manifest must not be served without its schema and limits. If the text does not name the
+    /// script, no script of the folder is served without a manifest.
     fn claim_scripts(&mut self, file: &Path, text: &str) {
         let folder = file.parent().unwrap_or(Path::new("."));
         self.claimed.insert(file.with_extension("py"));
@@ -255,7 +254,7 @@ impl Reading {
     }
 }
 
-/// One manifest; on failure also its text, as far as it could be read.
+/// Reads one manifest. On failure it also gives the text, as far as it could be read.
 fn read_one(file: &Path, rules: Rules<'_>) -> Result<Manifest, (ManifestError, String)> {
     let text = read_text(file).map_err(|error| (error, String::new()))?;
     Manifest::parse(file, &text, rules).map_err(|error| (error, text))

@@ -1,11 +1,11 @@
-//! `http`: a request to somebody else's server, as the manifest writes it.
+//! `http`: a request to an HTTP back end, as the manifest describes it.
 //!
 //! ```text
 //! arguments -> request (templates) -> egress (may it go there?) -> client -> redirect? -> response -> normalize
 //! ```
 //!
-//! Whatever is sent and received belongs to the call's future: dropped, it closes its connection. Nothing is sent twice;
-//! the gateway does that, for skills that are idempotent.
+//! A request belongs to the call's future: dropping it closes the connection. Nothing is retried here; the gateway retries
+//! skills that are idempotent.
 
 use std::sync::Arc;
 
@@ -63,7 +63,7 @@ impl Http {
         response::bounded(without(&secrets, raw))
     }
 
-    /// Sends the request, and again to where it is redirected.
+    /// Sends the request, and follows redirects.
     async fn send(
         &self,
         mut request: Request,
@@ -75,8 +75,8 @@ impl Http {
         loop {
             let reach = Reach::of(&request.url, &settings.allow).map_err(|refused| status::of_refusal(&refused))?;
             let client = self.clients.get(reach).await.map_err(|error| {
-                tracing::error!(error, "no HTTP client can be made");
-                SkillError::new(ErrorCode::Unavailable, "the skill can't run on this worker")
+                tracing::error!(error, "an HTTP client cannot be created");
+                SkillError::new(ErrorCode::Unavailable, "the skill is not available on this worker")
             })?;
             let response = client.execute(prepared(&request, &context)).await.map_err(|error| {
                 let error = error.without_url();
@@ -127,7 +127,7 @@ impl Runner for Http {
     }
 }
 
-/// A name in a template that no call can give is a slip of the pen.
+/// A template must not name an argument that the schema excludes.
 fn known(settings: &Settings, manifest: &Manifest) -> Result<(), String> {
     let Some(schema) = &manifest.input_schema else { return Ok(()) };
     let closed = schema.get("additionalProperties") == Some(&serde_json::Value::Bool(false));
@@ -135,13 +135,13 @@ fn known(settings: &Settings, manifest: &Manifest) -> Result<(), String> {
         return Ok(());
     };
     match settings.placed.iter().find(|name| !properties.contains_key(*name)) {
-        Some(name) => Err(format!("'{{{name}}}' is in its templates and no parameter of it")),
+        Some(name) => Err(format!("its templates name '{{{name}}}', which is not one of its parameters")),
         None => Ok(()),
     }
 }
 
 fn unavailable() -> RawOutput {
-    RawOutput::Failed(SkillError::new(ErrorCode::Unavailable, "the skill can't run on this worker"))
+    RawOutput::Failed(SkillError::new(ErrorCode::Unavailable, "the skill is not available on this worker"))
 }
 
 /// What every request of a call carries: its trace and its session.
@@ -169,7 +169,7 @@ fn prepared(request: &Request, context: &HeaderMap) -> reqwest::Request {
     prepared
 }
 
-/// Whatever the call ends in, without the worker's secrets.
+/// Masks the worker's secrets in the output.
 fn without(secrets: &Secrets, raw: RawOutput) -> RawOutput {
     let scrub = |error: SkillError| {
         let more = error.more.map(|more| match more {

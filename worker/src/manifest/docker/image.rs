@@ -1,23 +1,23 @@
-//! How an image may be named.
+//! Image references.
 
 use std::fmt;
 
-/// The longest name.
+/// The longest reference.
 const MAX_BYTES: usize = 512;
 
-/// An image, by what names it.
+/// A reference to an image.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Image {
-    /// `sha256:...`: what the engine calls an image it has.
+    /// `sha256:...`: the engine's id of a local image.
     Id(String),
-    /// `name@sha256:...`: what a registry calls it.
+    /// `name@sha256:...`: the digest of an image in a registry.
     Digest(String),
-    /// `name:tag`: whatever has this name at the moment.
+    /// `name:tag`: the image that currently has this name.
     Tag(String),
 }
 
 impl Image {
-    /// As the engine takes it.
+    /// The reference as the engine expects it.
     pub fn reference(&self) -> &str {
         match self {
             Self::Id(text) | Self::Digest(text) | Self::Tag(text) => text,
@@ -66,6 +66,6 @@ fn is_name(text: &str) -> bool {
     let mut parts = text.split('/');
     let last = parts.next_back().unwrap_or_default();
     let tagged = |it: &str| it.split_once(':').map_or_else(|| word(it), |(name, tag)| word(name) && word(tag));
-    // Of those before the last, only the first may have a port.
+    // Only the first part may have a port.
     tagged(last) && parts.enumerate().all(|(index, it)| if index == 0 { tagged(it) } else { word(it) })
 }

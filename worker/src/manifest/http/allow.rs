@@ -1,4 +1,4 @@
-//! Whom a skill may reach beyond the public internet: its manifest's `allow` list.
+//! The `allow` list of a manifest: hosts that a skill may reach outside the public internet.
 //!
 //! An entry is a host or an address, with a port (`127.0.0.1:9001`, `[::1]:9001`, `internal.example.com:8443`); without
 //! one it means the ports 80 and 443. Or it is a network (`10.1.0.0/16`), with all its ports.
@@ -7,10 +7,10 @@ use std::net::IpAddr;
 
 use url::Host;
 
-/// The most entries of a list.
+/// How many entries a list may have.
 const MAX_ENTRIES: usize = 64;
 
-/// The ports of an entry that names none.
+/// The ports of an entry without a port.
 const DEFAULT_PORTS: [u16; 2] = [80, 443];
 
 /// A network: the addresses whose first `prefix` bits are those of `address`. A single address has all its bits.
@@ -45,7 +45,7 @@ enum Ports {
 }
 
 impl Net {
-    /// Whether the address is one of the network's.
+    /// Whether the network contains the address.
     pub(crate) fn contains(&self, address: IpAddr) -> bool {
         let differ = match (self.address, address) {
             (IpAddr::V4(own), IpAddr::V4(other)) => u128::from(own.to_bits() ^ other.to_bits()) << 96,
@@ -55,7 +55,7 @@ impl Net {
         differ.leading_zeros() >= u32::from(self.prefix)
     }
 
-    /// Whether it is this one address.
+    /// Whether it is exactly this address.
     pub(crate) fn is_exactly(&self, address: IpAddr) -> bool {
         self.address == address && self.prefix == bits(address)
     }
@@ -65,7 +65,7 @@ impl Allowed {
     /// Reads a list.
     ///
     /// # Errors
-    /// The entry that is none, and what one looks like.
+    /// The invalid entry, and the valid forms.
     pub fn parse(entries: &[String]) -> Result<Self, String> {
         if entries.len() > MAX_ENTRIES {
             return Err(format!("at most {MAX_ENTRIES} entries"));
@@ -78,12 +78,12 @@ impl Allowed {
         entries.collect::<Result<_, _>>().map(Self)
     }
 
-    /// Whether the list has this host name with this port.
+    /// Whether the list contains this host name with this port.
     pub(crate) fn has_name(&self, name: &str, port: u16) -> bool {
         self.0.iter().any(|it| it.ports.has(port) && matches!(&it.who, Who::Name(own) if own == name))
     }
 
-    /// The networks it has for this port: sorted, each once.
+    /// The networks for this port, sorted and unique.
     pub(crate) fn nets(&self, port: u16) -> Vec<Net> {
         let nets = self.0.iter().filter(|it| it.ports.has(port)).filter_map(|it| match it.who {
             Who::Net(net) => Some(net),

@@ -1,34 +1,34 @@
-//! What a request's body is made of.
+//! The template of a request's body.
 
 use serde_json::Value;
 
 use super::method::Method;
 use super::template::{Part, Text};
 
-/// The largest template of a body, as JSON. YAML's aliases make much of little.
+/// The largest template of a body, as JSON. YAML aliases can expand a small file.
 const MAX_TEMPLATE_BYTES: usize = 64 * 1024;
 
-/// What a body is made of.
+/// The template of a body.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Body {
-    /// There is none; arguments without a place go to the query.
+    /// No body; arguments that no template names go to the query.
     None,
-    /// The arguments without a place, as a JSON object.
+    /// The arguments that no template names, as a JSON object.
     Json,
     /// The same as a form.
     Form,
-    /// JSON that the manifest writes; arguments without a place are not sent.
+    /// JSON from the manifest; arguments that no template names are not sent.
     Template(Node),
 }
 
 /// A piece of a JSON body.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Node {
-    /// JSON text, as it stands.
+    /// Literal JSON text.
     Literal(String),
-    /// An argument with its own type. Left out of its object or list if the call does not give it.
+    /// An argument with its own type. Omitted from its object or list if the call has none.
     Argument(String, Text),
-    /// A text with values in it. Left out in the same way.
+    /// A text with values in it. Omitted in the same way.
     Text(Text),
     /// A list.
     List(Vec<Node>),
@@ -56,7 +56,7 @@ fn collect<'a>(node: &'a Node, found: &mut Vec<&'a Text>) {
     }
 }
 
-/// Reads what a manifest says of the body.
+/// Reads the template of the body.
 pub(super) fn parse(raw: Option<Value>, method: Method) -> Result<Body, String> {
     let can_have_one = !matches!(method, Method::Get | Method::Head);
     let body = match raw {

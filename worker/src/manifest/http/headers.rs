@@ -1,14 +1,14 @@
-//! The headers a manifest writes.
+//! The headers of a manifest.
 
 use reqwest::header::{HeaderName, HeaderValue};
 use serde_json::{Map, Value};
 
 use super::template::{Part, Text, of_scalar};
 
-/// The most headers of a manifest.
+/// How many headers a manifest may have.
 const MAX_HEADERS: usize = 32;
 
-/// What openskill or the connection sets: who else sets it breaks the request, or says what is not so.
+/// Headers that openskill or the connection sets. Another value would break the request, or be false.
 const RESERVED: [&str; 17] = [
     "host",
     "content-length",
@@ -34,7 +34,7 @@ const RESERVED: [&str; 17] = [
 pub struct Header {
     /// In lower case.
     pub name: HeaderName,
-    /// Left out if the call does not give an argument of it.
+    /// Omitted if the call lacks one of its arguments.
     pub value: Text,
 }
 
@@ -64,7 +64,9 @@ fn one(name: &str, value: &Value) -> Result<Header, String> {
         if let Part::Literal(text) = part
             && HeaderValue::from_str(text).is_err()
         {
-            return Err("can't be sent: a header holds no line break and no control character".to_owned());
+            return Err(
+                "cannot be sent: a header must not contain a line break or another control character".to_owned()
+            );
         }
     }
     Ok(Header { name, value })

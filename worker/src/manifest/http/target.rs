@@ -1,4 +1,4 @@
-//! The URL of a skill: a fixed origin, a path of segments that a value can't leave, and the pairs of a query.
+//! The URL of a skill: a fixed origin, a path whose segments contain their values, and the pairs of a query.
 
 use url::Url;
 
@@ -12,7 +12,7 @@ const MAX_URL_BYTES: usize = 8 * 1024;
 pub struct Target {
     /// Scheme, host and port, with the path `/`.
     pub origin: Url,
-    /// The segments of the path, in order. A literal piece is written as it is sent: it is percent-encoded already.
+    /// The segments of the path, in order. Literal parts are percent-encoded.
     pub path: Vec<Text>,
 }
 
@@ -23,14 +23,14 @@ impl Target {
     }
 }
 
-/// Reads a URL template: where to, and the query's pairs.
+/// Reads a URL template: the target, and the pairs of the query.
 pub(super) fn parse(entry: &str) -> Result<(Target, Vec<(String, Text)>), String> {
     if entry.len() > MAX_URL_BYTES {
         return Err(format!("a URL has at most {MAX_URL_BYTES} bytes"));
     }
     let is_plain = |it: char| !it.is_control() && !it.is_whitespace() && it != '\\' && it != '#';
     if !entry.chars().all(is_plain) {
-        return Err("a URL holds no space, no control character, no '\\' and no '#'".to_owned());
+        return Err("a URL must not contain a space, a control character, '\\' or '#'".to_owned());
     }
     let (before, query) = entry.split_once('?').unwrap_or((entry, ""));
     let after_scheme = before
@@ -40,10 +40,10 @@ pub(super) fn parse(entry: &str) -> Result<(Target, Vec<(String, Text)>), String
     let scheme = &before[..before.len() - after_scheme.len()];
     let (authority, path) = after_scheme.split_once('/').unwrap_or((after_scheme, ""));
     if authority.contains(['{', '}', '$']) {
-        return Err("the host and the port are fixed: an argument or a variable can't be part of them".to_owned());
+        return Err("the host and the port are fixed: an argument or a variable cannot be part of them".to_owned());
     }
     if authority.contains('@') {
-        return Err("a URL holds no user and no password: use a header with ${NAME}".to_owned());
+        return Err("a URL must not contain a user or a password: use a header with ${NAME}".to_owned());
     }
     let origin = Url::parse(&format!("{scheme}{authority}/")).map_err(|error| format!("no URL: {error}"))?;
     let path = path.split('/').map(segment).collect::<Result<_, _>>()?;
@@ -57,19 +57,19 @@ fn segment(text: &str) -> Result<Text, String> {
     for part in &segment.0 {
         match part {
             Part::Literal(text) if !text.bytes().all(stands_in_a_path) || !escapes_are_whole(text) => {
-                return Err(format!("'{text}' can't stand in a path as it is: percent-encode it"));
+                return Err(format!("'{text}' is not valid in a path: percent-encode it"));
             }
             Part::Literal(text) => whole.push_str(text),
             Part::Argument(_) | Part::Variable(_) => whole.push('x'),
         }
     }
     if is_dots(&whole) {
-        return Err("a path has no '.' and no '..'".to_owned());
+        return Err("a path must not contain '.' or '..'".to_owned());
     }
     Ok(segment)
 }
 
-/// Whether a segment means this folder or the one above, also where its dots are percent-encoded.
+/// Whether a segment is `.` or `..`, also with percent-encoded dots.
 pub(crate) fn is_dots(segment: &str) -> bool {
     let plain = segment.to_ascii_lowercase().replace("%2e", ".");
     plain == "." || plain == ".."
@@ -96,7 +96,7 @@ fn pair(text: &str) -> Result<(String, Text), String> {
     Ok((decode(key), Text(value.collect())))
 }
 
-/// What a piece of a query stands for.
+/// A decoded part of a query.
 fn decode(text: &str) -> String {
     // The parser looks for these two; a value may hold a '='.
     let text = text.replace('=', "%3D");

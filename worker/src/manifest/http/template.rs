@@ -1,4 +1,4 @@
-//! Text with places in it: `{name}` for an argument of the call, `${NAME}` for a variable of the worker's environment.
+//! Text templates: `{name}` for an argument of the call, `${NAME}` for a variable of the worker's environment.
 //!
 //! `{{` and `}}` are braces.
 
@@ -10,10 +10,10 @@ const MAX_TEMPLATE_BYTES: usize = 8 * 1024;
 /// The longest name in a template.
 const MAX_NAME_BYTES: usize = 128;
 
-/// A piece of a template.
+/// A part of a template.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Part {
-    /// As it stands.
+    /// Literal text.
     Literal(String),
     /// An argument of the call.
     Argument(String),
@@ -21,7 +21,7 @@ pub enum Part {
     Variable(String),
 }
 
-/// A template: pieces in order.
+/// A template: parts in order.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Text(pub Vec<Part>);
 
@@ -62,7 +62,7 @@ impl Text {
         Ok(Self(parts))
     }
 
-    /// The arguments it holds.
+    /// The arguments it names.
     pub fn arguments(&self) -> impl Iterator<Item = &str> {
         self.0.iter().filter_map(|part| match part {
             Part::Argument(name) => Some(name.as_str()),
@@ -70,7 +70,7 @@ impl Text {
         })
     }
 
-    /// The variables it holds.
+    /// The variables it names.
     pub fn variables(&self) -> impl Iterator<Item = &str> {
         self.0.iter().filter_map(|part| match part {
             Part::Variable(name) => Some(name.as_str()),
@@ -79,7 +79,7 @@ impl Text {
     }
 }
 
-/// The template of a scalar: numbers and booleans stand for themselves.
+/// The template of a scalar: numbers and booleans are literal.
 pub(super) fn of_scalar(value: &Value) -> Result<Text, String> {
     match value {
         Value::String(text) => Text::parse(text),
@@ -88,7 +88,7 @@ pub(super) fn of_scalar(value: &Value) -> Result<Text, String> {
     }
 }
 
-/// The name up to its closing brace, and what comes after that.
+/// The name up to its closing brace, and the rest.
 fn name<'a>(rest: &'a str, whole: &str) -> Result<(String, &'a str), String> {
     let (name, after) = rest.split_once('}').ok_or_else(|| format!("'{whole}': a '{{' is never closed"))?;
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte);

@@ -1,4 +1,4 @@
-//! A call's arguments, unread: numbers keep all their digits, and what only passes through is never parsed.
+//! A call's arguments, unparsed: numbers keep all their digits, and values that only pass through are never parsed.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -16,8 +16,9 @@ pub(super) struct Arguments<'a>(Vec<(Cow<'a, str>, &'a RawValue)>);
 impl<'a> Arguments<'a> {
     /// Reads a call's input.
     pub(super) fn read(input: &'a [u8]) -> Result<Self, SkillError> {
-        serde_json::from_slice(input)
-            .map_err(|error| SkillError::new(ErrorCode::InvalidJson, format!("the arguments are no object: {error}")))
+        serde_json::from_slice(input).map_err(|error| {
+            SkillError::new(ErrorCode::InvalidJson, format!("the arguments are not an object: {error}"))
+        })
     }
 
     /// The argument, if it was given; `null` is a value here.
@@ -25,13 +26,13 @@ impl<'a> Arguments<'a> {
         self.0.iter().rfind(|it| it.0 == name).map(|it| it.1)
     }
 
-    /// Those that `is_placed` does not know.
+    /// The arguments that no template names.
     pub(super) fn others(&self, is_placed: impl Fn(&str) -> bool) -> impl Iterator<Item = (&str, &'a RawValue)> {
         self.0.iter().filter(move |it| !is_placed(&it.0)).map(|it| (it.0.as_ref(), it.1))
     }
 
-    /// A template with its values, within the budget: none if an argument of it is absent or `null`; several if it has
-    /// one argument, and that is a list.
+    /// A template with its values, within the budget: no text if one of its arguments is absent or `null`; several if its
+    /// only argument is a list.
     pub(super) fn expand(
         &self,
         text: &Text,
@@ -47,11 +48,11 @@ impl<'a> Arguments<'a> {
                 Part::Argument(name) => {
                     let Some(value) = self.get(name).filter(|it| it.get() != "null") else { return Ok(Vec::new()) };
                     let before = filled.first().cloned().unwrap_or_default();
-                    // From here on it is counted with each value.
+                    // The prefix is counted with each value.
                     budget.left += before.len();
                     let values = texts(value, before.len(), budget)?;
                     if values.len() != 1 && !lone {
-                        return Err(unfit(name, "must not be a list: it is a part of a longer text"));
+                        return Err(unfit(name, "must not be a list: the template puts it into a longer text"));
                     }
                     filled = values.into_iter().map(|value| before.clone() + &value).collect();
                     continue;
@@ -64,7 +65,7 @@ impl<'a> Arguments<'a> {
     }
 }
 
-/// How much of a request may still be made: a list repeats what stands around it.
+/// The remaining size of a request: a list repeats the text around it.
 pub(super) struct Budget {
     left: usize,
     most: usize,
@@ -77,21 +78,21 @@ impl Budget {
         Self { left: most, most, what }
     }
 
-    /// Before the bytes are there.
+    /// Spends bytes before they are written.
     pub(super) fn spend(&mut self, bytes: usize) -> Result<(), SkillError> {
         let left = self.left.checked_sub(bytes);
         self.left = left.ok_or_else(|| self.over())?;
         Ok(())
     }
 
-    /// What to say if more is needed.
+    /// The error when the budget is exceeded.
     pub(super) fn over(&self) -> SkillError {
         let message = format!("the arguments make a {} of more than {} bytes", self.what, self.most);
         SkillError::new(ErrorCode::InvalidArgument, message)
     }
 }
 
-/// A value as text: a list has several, and what nests deeper is JSON. Each will have this many bytes `beside` it.
+/// A value as text: a list gives several, nested values are JSON. Each text takes `beside` further bytes.
 pub(super) fn texts(value: &RawValue, beside: usize, budget: &mut Budget) -> Result<Vec<String>, SkillError> {
     let mut one = |value: &RawValue| {
         let text = text(value);
@@ -104,7 +105,7 @@ pub(super) fn texts(value: &RawValue, beside: usize, budget: &mut Budget) -> Res
     }
 }
 
-/// A text without its quotes; anything else as its JSON.
+/// A string without its quotes; any other value as JSON.
 pub(super) fn text(value: &RawValue) -> String {
     serde_json::from_str::<String>(value.get()).unwrap_or_else(|_| value.get().to_owned())
 }
@@ -153,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn what_stands_before_a_list_is_counted_with_each_of_its_items() {
+    fn the_prefix_of_a_list_counts_for_each_item() {
         assert_eq!(expand(r#"{"a": ["b", "c"]}"#, 3, 8).unwrap(), ["xxxb", "xxxc"]);
         assert_eq!(expand(r#"{"a": "bcdef"}"#, 3, 8).unwrap(), ["xxxbcdef"]);
         for (input, before) in [(r#"{"a": ["b", "c"]}"#, 4), (r#"{"a": "bcdef"}"#, 4), (r#"{"a": []}"#, 9)] {
@@ -164,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_that_would_take_gigabytes_is_refused_before_it_is_made() {
+    fn a_list_that_would_take_gigabytes_is_refused_early() {
         let list = format!(r#"{{"a": [{}"0"]}}"#, r#""0","#.repeat(900_000));
         assert!(expand(&list, 8 * 1024, 16 * 1024).is_err());
     }

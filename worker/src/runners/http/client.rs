@@ -1,9 +1,8 @@
-//! Connections: one client for each runtime and each [`Reach`], with its pool.
+//! HTTP clients: one for each runtime and each [`Reach`], with a connection pool.
 //!
-//! A pooled connection is served by a task of the runtime that opened it. Each shard has a runtime of its own, so each has
-//! its own clients: no call waits for another thread, what a dropped call had open closes on the spot, and no shard holds
-//! a connection whose runtime has ended. The price is a connection more for each shard, which is small beside two wake-ups
-//! a call.
+//! A pooled connection is served by a task of the runtime that opened it. Each shard has its own runtime and so its own
+//! clients: no call waits for another thread, a dropped call closes its connection at once, and no shard holds a connection
+//! whose runtime has ended. The price is one connection more per shard; two wake-ups per call would cost more.
 
 use std::collections::HashMap;
 use std::net::{SocketAddr, ToSocketAddrs as _};
@@ -17,17 +16,16 @@ use tokio::sync::{OnceCell, OwnedSemaphorePermit, Semaphore, oneshot};
 
 use super::egress::{Reach, Refusal};
 
-/// How openskill calls itself.
+/// The user agent of all requests.
 pub(crate) const USER_AGENT: &str = concat!("openskill/", env!("CARGO_PKG_VERSION"));
 
-/// How long a connection may take to come about. A call's own deadline may be shorter.
+/// The connect timeout. A call's own deadline may be shorter.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How long a connection is kept for the next call, and a client too.
+/// How long an idle connection, and an idle client, is kept.
 pub(super) const IDLE: Duration = Duration::from_secs(60);
 
-/// How many clients a worker keeps: each has the system's certificates. Few manifests allow anything, and those that do
-/// not share one.
+/// How many clients a worker keeps: each holds the system's certificates. Manifests that allow nothing share one.
 const MAX_CLIENTS: usize = 128;
 
 /// How many idle connections to one server are kept.
@@ -37,14 +35,14 @@ const IDLE_PER_HOST: usize = 64;
 const MAX_HEADER_LIST_BYTES: u32 = 64 * 1024;
 const MAX_HEADERS: usize = 100;
 
-/// How many names a worker looks up at a time. The system's resolver can't be stopped, only left alone.
+/// How many names a worker resolves at a time. The system's resolver cannot be cancelled.
 const LOOK_UPS: usize = 32;
 
-/// How many of them one skill may have: a server may redirect to any number of names that take forever.
+/// How many of them one skill may have: a server may redirect to any number of names that never resolve.
 const LOOK_UPS_OF_SKILL: usize = 4;
 
 tokio::task_local! {
-    /// The look-ups of the skill whose request it is. Clients are shared by skills.
+    /// The lookups of the skill that sends. Skills share clients.
     static OF_SKILL: Arc<Semaphore>;
 }
 
@@ -70,7 +68,7 @@ impl Clients {
         Self { by_place: Mutex::default(), look_ups, of_skills: Mutex::default() }
     }
 
-    /// Sends requests for a skill, whose look-ups are counted.
+    /// Sends requests for a skill, and bounds its lookups.
     pub(crate) async fn for_skill<T>(&self, skill_id: &str, requests: impl Future<Output = T>) -> T {
         let of_skill = self.look_ups_of(skill_id);
         OF_SKILL.scope(of_skill, requests).await
@@ -86,7 +84,7 @@ impl Clients {
         new
     }
 
-    /// The client of this runtime for what is allowed. It follows no redirect, and asks nobody else's proxy.
+    /// The client of this runtime for this reach. It follows no redirects and uses no proxy.
     ///
     /// # Errors
     /// The system lacks what a client needs.
@@ -111,17 +109,17 @@ impl Clients {
         cell.get_or_try_init(build).await.cloned()
     }
 
-    /// Lets go of clients that nobody used for this long.
+    /// Releases clients that were idle for this long.
     pub(crate) fn tidy(&self, idle: Duration) {
         let mut kept = self.by_place.lock().unwrap_or_else(PoisonError::into_inner);
         kept.retain(|_, it| it.used.elapsed() < idle);
         drop(kept);
-        // A request holds it, and so does a look-up that nobody waits for any more.
+        // Requests hold it, and so do abandoned lookups.
         let mut of_skills = self.of_skills.lock().unwrap_or_else(PoisonError::into_inner);
         of_skills.retain(|_, it| Arc::strong_count(it) > 1);
     }
 
-    /// Lets go of all.
+    /// Releases all clients.
     pub(crate) fn clear(&self) {
         self.by_place.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
@@ -134,8 +132,8 @@ fn make_room(kept: &mut HashMap<Place, Kept>, place: &Place) {
     }
 }
 
-/// A client that connects to nothing but what `reach` allows, at any name. For a single URL: `reach` is that of the URL,
-/// [`Reach::of`], which has judged it already if its host is an address. It follows no redirect.
+/// A client that connects only where `reach` allows. It is for a single URL, the one `reach` comes from: [`Reach::of`] has
+/// already checked a host that is an address. It follows no redirects.
 ///
 /// # Errors
 /// The system lacks what a client needs.
@@ -146,7 +144,7 @@ pub(crate) fn guarded_client(reach: Reach) -> Result<reqwest::Client, String> {
 fn build(reach: Reach, look_ups: Arc<Semaphore>) -> Result<reqwest::Client, String> {
     static CRYPTOGRAPHY: Once = Once::new();
     CRYPTOGRAPHY.call_once(|| {
-        // One that is there already is as good.
+        // Another thread may have installed one.
         let _ = rustls::crypto::ring::default_provider().install_default();
     });
     let resolver = Arc::new(Guard { reach, look_ups });
@@ -165,12 +163,12 @@ fn build(reach: Reach, look_ups: Arc<Semaphore>) -> Result<reqwest::Client, Stri
     };
     builder().build().or_else(|error| {
         // Without the system's certificates no https server can be trusted, but http has no need of them.
-        tracing::warn!(%error, "no certificates of this system can be used: https skills will fail");
+        tracing::warn!(%error, "the system has no usable certificates: https skills will fail");
         builder().tls_certs_only([]).build().map_err(|error| error.to_string())
     })
 }
 
-/// Looks up names, and lets only addresses through that a skill may reach. What it gives is what is connected to.
+/// Resolves names, and passes only addresses that a skill may reach. The client connects to exactly these.
 struct Guard {
     reach: Reach,
     look_ups: Arc<Semaphore>,
@@ -179,7 +177,7 @@ struct Guard {
 impl Resolve for Guard {
     fn resolve(&self, name: Name) -> Resolving {
         let (reach, look_ups) = (self.reach.clone(), Arc::clone(&self.look_ups));
-        // Asked now, in the task that sends: what is polled later may be polled elsewhere.
+        // Read now, in the task that sends: the future may be polled elsewhere.
         let of_skill = OF_SKILL.try_with(Arc::clone).ok();
         Box::pin(async move {
             let host = name.as_str().to_owned();
@@ -203,7 +201,7 @@ impl Resolve for Guard {
     }
 }
 
-/// Asks the system on a thread that nobody waits for at the end: a runtime that ends would wait for its own.
+/// Resolves on a detached thread: a runtime that shuts down would wait for its blocking threads.
 async fn look_up(
     host: String,
     own: Option<OwnedSemaphorePermit>,
@@ -219,15 +217,15 @@ async fn look_up(
     receiver.await.map_err(std::io::Error::other)?
 }
 
-/// The refusal behind an error of a client.
+/// The refusal that caused a client's error.
 pub(crate) fn refusal<'a>(error: &'a (dyn std::error::Error + 'static)) -> Option<&'a Refusal> {
     cause(error)
 }
 
-/// What is behind an error, if it is one of this type.
+/// The cause of an error, if it is of this type.
 pub(crate) fn cause<'a, E: std::error::Error + 'static>(error: &'a (dyn std::error::Error + 'static)) -> Option<&'a E> {
     let next = |error: &&'a (dyn std::error::Error + 'static)| match error.downcast_ref::<std::io::Error>() {
-        // Its source is that of the error within, which would be left out.
+        // An I/O error's source skips the error it wraps.
         Some(outer) => outer.get_ref().map(|inner| inner as &(dyn std::error::Error + 'static)),
         None => error.source(),
     };
@@ -248,7 +246,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_name_that_resolves_to_this_machine_is_not_connected_to() {
+    async fn a_name_that_resolves_to_loopback_is_refused() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
         let url = format!("http://localhost:{port}/");
@@ -263,7 +261,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_skill_whose_look_ups_hang_holds_up_no_other() {
+    async fn hanging_lookups_of_one_skill_do_not_delay_another() {
         let (clients, url) = (Clients::new(), "http://localhost:9/");
         let client = clients.get(reach(url, &[])).await.unwrap();
         let hanging = clients.look_ups_of("slow").acquire_many_owned(LOOK_UPS_OF_SKILL as u32).await.unwrap();
@@ -282,7 +280,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn skills_that_reach_the_same_share_a_client_and_idle_ones_go() {
+    async fn skills_with_the_same_reach_share_a_client_and_idle_clients_are_released() {
         let clients = Clients::new();
         let allowed = ["10.0.0.0/8".to_owned()];
         for url in ["http://a.example/", "https://b.example/"] {

@@ -1,8 +1,8 @@
-//! Whom a skill may reach: the public internet, and what its manifest allows beyond that. Pure.
+//! Egress rules: a skill may reach the public internet, and what its manifest allows beyond that. Pure.
 //!
-//! A skill's author writes the host, but what a name resolves to, and where a redirect leads, others decide. So the
-//! judgement is on the address that is connected to: by [`Reach::check_address`] in the client's resolver, and by
-//! [`Reach::of`] for a URL whose host is an address itself. There is no look-up after the judgement.
+//! The manifest names the host, but others control what a name resolves to and where a redirect leads. So the rules apply
+//! to the address that the client connects to: [`Reach::check_address`] in the client's resolver, [`Reach::of`] for a URL
+//! whose host is an address. Nothing is resolved after the check.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -11,7 +11,7 @@ use url::{Host, Url};
 
 use crate::manifest::http::{Allowed, Net};
 
-/// What kind of address is not on the public internet.
+/// The kinds of addresses outside the public internet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     Unspecified,
@@ -19,7 +19,7 @@ pub(crate) enum Kind {
     Private,
     Shared,
     LinkLocal,
-    /// Where a cloud gives its machines their credentials.
+    /// The metadata service of a cloud, which hands out credentials.
     Metadata,
     Multicast,
     Broadcast,
@@ -28,11 +28,11 @@ pub(crate) enum Kind {
     Reserved,
 }
 
-/// Why a skill may not go where it was about to.
+/// Why a connection is refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Refusal {
-    /// The host is, or resolves to, an address that is not for skills.
-    #[error("'{host}' is {kind}, where no skill may go unless its manifest allows it (http.allow)")]
+    /// The host is, or resolves to, an address that skills may not reach.
+    #[error("'{host}' is {kind}, which a skill may reach only if its manifest allows it (http.allow)")]
     Address {
         /// As the URL has it.
         host: String,
@@ -42,17 +42,17 @@ pub(crate) enum Refusal {
     #[error("a skill may use http and https, not '{0}'")]
     Scheme(String),
     /// From `https` back to `http`.
-    #[error("the server redirected from https to http, which would show the request to everybody on the way")]
+    #[error("the server redirected from https to http, which would send the request unencrypted")]
     Downgrade,
-    /// A redirect would send the body of a request, or do a change, where its author did not mean it.
+    /// A redirect would send the body, or repeat a change, at another origin.
     #[error("the server redirected the request with its method and body to another origin")]
     OtherOrigin,
 }
 
-/// What is allowed at one host and port. All skills that allow nothing have the same.
+/// What is allowed at one host and port. All skills that allow nothing share one value.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Reach {
-    /// Addresses that are allowed whatever they are.
+    /// Addresses that are always allowed.
     nets: Vec<Net>,
     /// The host is allowed by its name.
     by_name: bool,
@@ -62,7 +62,7 @@ impl Reach {
     /// What is allowed at the host of this URL.
     ///
     /// # Errors
-    /// The URL itself shows that it leads where skills may not go.
+    /// The URL itself names a host that skills may not reach.
     pub(crate) fn of(url: &Url, allowed: &Allowed) -> Result<Self, Refusal> {
         if !matches!(url.scheme(), "http" | "https") {
             return Err(Refusal::Scheme(url.scheme().to_owned()));
@@ -85,15 +85,15 @@ impl Reach {
         }
     }
 
-    /// Whether a connection to this address is allowed. `host` is what it was found for.
+    /// Checks an address that `host` resolved to.
     ///
     /// # Errors
-    /// It is not.
+    /// A skill may not connect to it.
     pub(crate) fn check_address(&self, host: &str, address: IpAddr) -> Result<(), Refusal> {
         let Some(kind) = kind(address) else { return Ok(()) };
         let plain = address.to_canonical();
         let allowed = match kind {
-            // What is behind it is worth more than any network: it has to be meant.
+            // Credentials are behind it: a network that contains it is not enough.
             Kind::Metadata => self.nets.iter().any(|net| net.is_exactly(plain) || net.is_exactly(address)),
             _ if self.nets.iter().any(|net| net.contains(plain) || net.contains(address)) => true,
             Kind::Unspecified | Kind::Multicast | Kind::Broadcast | Kind::Reserved => false,
@@ -103,7 +103,7 @@ impl Reach {
     }
 }
 
-/// What the address is, if it is not one of the public internet.
+/// The kind of an address outside the public internet.
 pub(crate) fn kind(address: IpAddr) -> Option<Kind> {
     match address {
         IpAddr::V4(address) => kind_v4(address),
@@ -153,7 +153,7 @@ fn kind_v6(address: Ipv6Addr) -> Option<Kind> {
     Some(match parts {
         [0, 0, 0, 0, 0, 0, 0, 0] => Kind::Unspecified,
         [0, 0, 0, 0, 0, 0, 0, 1] => Kind::Loopback,
-        // An IPv4 address in other clothes is what it is: mapped, or to be reached by NAT64 or 6to4.
+        // An embedded IPv4 address decides: mapped, or reached by NAT64 or 6to4.
         [0, 0, 0, 0, 0, 0xffff, high, low] | [0x64, 0xff9b, 0, 0, 0, 0, high, low] | [0x2002, high, low, ..] => {
             return kind_v4(v4(high, low));
         }
@@ -165,15 +165,15 @@ fn kind_v6(address: Ipv6Addr) -> Option<Kind> {
         [0xfd00, 0xec2, 0, 0, 0, 0, 0, 0x254 | 0x23] | [0xfd20, 0xce, 0, 0, 0, 0, 0, 0x254] => Kind::Metadata,
         [0xfc00..=0xfdff, ..] => Kind::Private,
         [0xfe80..=0xfebf, ..] => Kind::LinkLocal,
-        // Once private, and still so to some.
+        // Deprecated site-local addresses, still in use.
         [0xfec0..=0xfeff, ..] => Kind::Private,
         [0xff00..=0xffff, ..] => Kind::Multicast,
         [0x2001, 0xdb8, ..] | [0x3fff, 0..=0xfff, ..] => Kind::Documentation,
         [0x2001, 2, 0, ..] => Kind::Benchmarking,
-        // The rest of what is set apart for protocols, but for a few anycast services.
+        // The rest of the protocol assignments, except a few anycast services.
         [0x2001, 0x3..=0x1ff, ..] => Kind::Reserved,
         [0x2001, 1, ..] => Kind::Reserved,
-        // Only this eighth of all addresses has been given out.
+        // Only this eighth of all addresses is allocated.
         [0x2000..=0x3fff, ..] => return None,
         _ => Kind::Reserved,
     })
@@ -182,7 +182,7 @@ fn kind_v6(address: Ipv6Addr) -> Option<Kind> {
 impl fmt::Display for Kind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Unspecified => "no address of anybody",
+            Self::Unspecified => "the unspecified address",
             Self::Loopback => "this machine itself (loopback)",
             Self::Private => "in a private network",
             Self::Shared => "in a provider's shared network",
@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn every_range_that_is_not_public_is_known_to_its_ends() {
+    fn every_range_outside_the_public_internet_is_recognized() {
         for (kind, addresses) in [
             (Kind::Unspecified, &["0.0.0.0", "0.255.255.255", "::"][..]),
             (Kind::Loopback, &["127.0.0.0", "127.0.0.1", "127.255.255.255", "::1"]),
@@ -326,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn odd_ways_to_write_an_address_are_read_before_anything_is_sent() {
+    fn every_spelling_of_an_address_is_recognized() {
         for url in [
             "http://127.0.0.1/",
             "http://0x7f.1/",
@@ -361,7 +361,7 @@ mod tests {
         ] {
             assert!(matches!(go(url, &[]), Err(Refusal::Address { kind: Kind::Metadata, .. })), "{url}");
         }
-        // No network has it, however wide; only its own address does.
+        // No network covers it, however wide; only its own address does.
         assert!(go("http://169.254.169.254/", &["169.254.0.0/16", "0.0.0.0/0"]).is_err());
         assert!(go("http://169.254.169.254/", &["169.254.169.254"]).is_ok());
         let by_name = go("http://metadata.google.internal/", &["metadata.google.internal"]).unwrap();
@@ -369,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn only_http_and_https_are_for_skills() {
+    fn only_http_and_https_are_allowed() {
         for url in ["ftp://example.com/", "file:///etc/passwd", "gopher://example.com/", "data:,x"] {
             assert!(matches!(go(url, &[]), Err(Refusal::Scheme(_))), "{url}");
         }
@@ -377,7 +377,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_manifest_allows_is_that_host_and_port_alone() {
+    fn a_manifest_allows_exactly_one_host_and_port() {
         assert!(go("http://127.0.0.1:9001/", &["127.0.0.1:9001"]).is_ok());
         assert!(go("http://[::ffff:127.0.0.1]:9001/", &["127.0.0.1:9001"]).is_ok());
         assert!(go("http://127.0.0.1:9002/", &["127.0.0.1:9001"]).is_err());
@@ -387,7 +387,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_is_judged_by_what_it_resolves_to() {
+    fn a_name_is_checked_by_the_addresses_it_resolves_to() {
         let reach = |url: &str, entries: &[&str]| go(url, entries).unwrap();
         let loopback = "127.0.0.1".parse().unwrap();
         let check = |reach: &Reach, address| reach.check_address("localhost", address).is_ok();

@@ -1,8 +1,8 @@
-//! A body that comes in pieces which each mean something: server-sent events, or a JSON value a line. Pure.
+//! Splits streamed bodies: server-sent events, or one JSON value per line. Pure.
 //!
 //! <https://html.spec.whatwg.org/multipage/server-sent-events.html#event-stream-interpretation>
 
-/// How a body is divided.
+/// The format of a streamed body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Division {
     /// `text/event-stream`.
@@ -11,22 +11,22 @@ pub(super) enum Division {
     Lines,
 }
 
-/// One piece.
+/// One event or line.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Message {
     /// The event's name; empty if it has none.
     pub(super) name: String,
-    /// What it says.
+    /// Its content.
     pub(super) data: String,
 }
 
-/// Divides a body that comes bit by bit. Holds no more than what it was given.
+/// Splits a body that arrives in chunks. Buffers at most one incomplete message.
 #[derive(Debug)]
 pub(super) struct Divider {
     division: Division,
-    /// The line that is not complete yet.
+    /// The incomplete line.
     line: Vec<u8>,
-    /// The last line ended in CR: a LF that follows belongs to it.
+    /// The last line ended with CR: a following LF belongs to it.
     after_cr: bool,
     first_line: bool,
     event: Message,
@@ -45,7 +45,7 @@ impl Divider {
         }
     }
 
-    /// The pieces that these bytes complete.
+    /// The messages that these bytes complete.
     pub(super) fn take(&mut self, mut bytes: &[u8]) -> Vec<Message> {
         let mut complete = Vec::new();
         while !bytes.is_empty() {
@@ -66,7 +66,7 @@ impl Divider {
         complete
     }
 
-    /// The piece that the body's end completes. By the standard it would be lost; but the body is complete here.
+    /// The message that the end of the body completes. The standard discards it; here the body is known to be complete.
     pub(super) fn end(mut self) -> Option<Message> {
         let last = if self.line.is_empty() { None } else { self.end_line() };
         last.or_else(|| self.end_event())
@@ -93,7 +93,7 @@ impl Divider {
                 }
                 self.event.data.push_str(value);
             }
-            // A comment, or what is for clients that come back.
+            // A comment, or a field for clients that reconnect.
             _ => {}
         }
         None
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn events_are_read_however_they_are_cut() {
+    fn events_are_read_whatever_the_chunks() {
         let body = "\u{feff}: hello\r\n\r\ndata: é1\r\ndata:2\r\rid: 7\nevent: progress\ndata: {}\nretry: 5\n\nevent: x\n\ndata\n\ndata: end";
         let expected = [("", "é1\n2"), ("progress", "{}"), ("", ""), ("", "end")];
         let expected = expected.map(|it| (it.0.to_owned(), it.1.to_owned()));
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_are_read_however_they_are_cut() {
+    fn lines_are_read_whatever_the_chunks() {
         let body = "{\"a\": 1}\n\n  2  \r\n\"x\\ry\"\nnull";
         for size in 1..body.len() {
             let data: Vec<_> = divide(Division::Lines, body, size).into_iter().map(|it| it.1).collect();

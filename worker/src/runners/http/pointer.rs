@@ -1,4 +1,4 @@
-//! JSON pointers (RFC 6901) into JSON text that stays text: what is found is passed on as it was written.
+//! JSON pointers (RFC 6901) into unparsed JSON: the value found is passed on as it was written.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 #[derive(Deserialize, PartialEq, Eq, Hash)]
 struct Key<'a>(#[serde(borrow)] Cow<'a, str>);
 
-/// What a pointer leads to, if it leads anywhere.
+/// The value that a pointer selects.
 pub(super) fn find<'a>(value: &'a RawValue, pointer: &str) -> Option<&'a RawValue> {
     pointer.split('/').skip(1).try_fold(value, |value, token| {
         let token = token.replace("~1", "/").replace("~0", "~");
@@ -32,7 +32,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_pointer_leads_to_text_as_it_was_written() {
+    fn a_pointer_selects_text_as_it_was_written() {
         let text = r#"{"a": [{"n": 1.10}, 2], "x/y": {"~": true}, "": "empty", "\u00e9": 5}"#;
         let json = serde_json::from_str::<&RawValue>(text).unwrap();
         for (pointer, expected) in [

@@ -1,6 +1,6 @@
-//! What becomes of a request that is sent elsewhere. Pure.
+//! Redirects. Pure.
 //!
-//! The client follows nothing by itself: each hop is judged like the first, see [`super::egress`].
+//! The client follows no redirect by itself: each hop is checked like the first, see [`super::egress`].
 
 use openskill_proto::v1::{ErrorCode, SkillError};
 use reqwest::Method;
@@ -16,16 +16,16 @@ const MAX_LOCATION_BYTES: usize = 16 * 1024;
 /// Why a redirect is not followed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Broken {
-    /// It leads where the request may not go.
+    /// It leads where the skill may not connect.
     #[error(transparent)]
     Refused(#[from] Refusal),
-    /// It leads nowhere.
-    #[error("the server redirected the request to no usable URL")]
+    /// Its location is not a usable URL.
+    #[error("the server redirected the request to an unusable URL")]
     Nowhere,
 }
 
 impl Broken {
-    /// As the end of the call.
+    /// The error of the call.
     pub(super) fn into_error(self) -> SkillError {
         match self {
             Self::Refused(refusal) => super::status::of_refusal(&refusal),
@@ -34,16 +34,16 @@ impl Broken {
     }
 }
 
-/// Whether an answer with this status asks for another request.
+/// Whether this status is a redirect that is followed.
 pub(super) fn is_redirect(status: u16) -> bool {
     matches!(status, 301 | 302 | 303 | 307 | 308)
 }
 
-/// The request that a redirect asks for. At another origin it has no header of the manifest's, but for those that say
-/// nothing of anybody: each may be a credential, or a caller's data.
+/// The request that a redirect leads to. At another origin it carries only headers of the manifest that cannot hold a
+/// credential or a caller's data.
 ///
 /// # Errors
-/// It is not to be followed.
+/// The redirect must not be followed.
 pub(super) fn follow(before: Request, status: u16, location: &str) -> Result<Request, Broken> {
     if location.len() > MAX_LOCATION_BYTES {
         return Err(Broken::Nowhere);
@@ -56,7 +56,7 @@ pub(super) fn follow(before: Request, status: u16, location: &str) -> Result<Req
         return Err(Refusal::Downgrade.into());
     }
     url.set_fragment(None);
-    // A server does not get to choose what the worker logs in with.
+    // A server must not choose the worker's credentials.
     if url.set_username("").is_err() || url.set_password(None).is_err() {
         return Err(Broken::Nowhere);
     }
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn a_post_becomes_a_get_where_the_standard_says_so() {
+    fn a_post_becomes_a_get_as_the_standard_requires() {
         for status in [301, 302, 303] {
             let next = go(Method::POST, "http://a.example/", status, "/b").unwrap();
             assert_eq!((next.method, next.body.is_none()), (Method::GET, true), "{status}");
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_is_not_carried_to_another_origin() {
+    fn a_change_is_not_repeated_at_another_origin() {
         for (method, status) in [(Method::POST, 307), (Method::POST, 308), (Method::DELETE, 302), (Method::PUT, 301)] {
             let next = go(method, "http://a.example/", status, "http://b.example/");
             assert_eq!(next.unwrap_err(), Broken::Refused(Refusal::OtherOrigin));
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn what_leads_down_or_nowhere_is_not_followed() {
+    fn a_downgrade_or_an_unusable_location_is_not_followed() {
         let down = go(Method::GET, "https://a.example/", 302, "http://a.example/");
         assert_eq!(down.unwrap_err(), Broken::Refused(Refusal::Downgrade));
         for scheme in ["file:///etc/passwd", "ftp://a.example/", "javascript:alert(1)", "data:text/plain,x"] {
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn a_location_brings_no_credentials_of_its_own() {
+    fn credentials_in_a_location_are_ignored() {
         let next = go(Method::GET, "http://a.example/", 302, "http://me:secret@b.example/x").unwrap();
         assert_eq!(next.url.as_str(), "http://b.example/x");
     }

@@ -1,4 +1,4 @@
-//! A call's arguments, put into the places of the manifest's templates. Pure.
+//! Fills the manifest's templates with a call's arguments. Pure.
 
 use bytes::Bytes;
 use openskill_proto::v1::{ErrorCode, SkillError};
@@ -17,10 +17,10 @@ const MAX_URL_BYTES: usize = 16 * 1024;
 /// The longest value of a header that is sent.
 const MAX_HEADER_BYTES: usize = 8 * 1024;
 
-/// The largest body that is sent: arguments may stand in a template more than once.
+/// The largest body that is sent: a template may use an argument more than once.
 const MAX_BODY_BYTES: usize = 8 * 1024 * 1024;
 
-/// What stands between a name and its value.
+/// Between a name and its value.
 const SEPARATOR: usize = "=".len();
 
 /// A request, ready to be sent.
@@ -28,7 +28,7 @@ const SEPARATOR: usize = "=".len();
 pub(super) struct Request {
     pub(super) method: reqwest::Method,
     pub(super) url: Url,
-    /// Those of the manifest.
+    /// The headers of the manifest.
     pub(super) headers: HeaderMap,
     pub(super) body: Option<Content>,
 }
@@ -43,7 +43,7 @@ pub(super) struct Content {
 /// Fills the manifest's templates.
 ///
 /// # Errors
-/// An argument that is missing where it is needed, or that can't stand where it is put.
+/// A required argument is missing, or a value does not fit its position.
 pub(super) fn fill(http: &Http, input: &Bytes, secrets: &Secrets) -> Result<Request, SkillError> {
     let arguments = Arguments::read(input)?;
     let url = url(http, &arguments, secrets)?;
@@ -71,7 +71,7 @@ pub(super) fn fill(http: &Http, input: &Bytes, secrets: &Secrets) -> Result<Requ
                 form.extend_pairs(values.into_iter().map(|value| (name, value)));
             }
             let bytes = form.finish();
-            // The encoding makes it longer, three times at most.
+            // The encoding at most triples the length.
             if bytes.len() > MAX_BODY_BYTES {
                 return Err(budget.over());
             }
@@ -100,8 +100,8 @@ fn url(http: &Http, arguments: &Arguments<'_>, secrets: &Secrets) -> Result<Url,
     let mut url = http.target.origin.clone();
     url.set_path(&path);
     if url.path() != path {
-        // The encoding leaves nothing to normalize: this would be a mistake of ours, and it must not be sent.
-        return Err(SkillError::new(ErrorCode::InvalidArgument, "the arguments make no path of the skill's URL"));
+        // The encoding leaves nothing to normalize. This guards against a mistake in it.
+        return Err(SkillError::new(ErrorCode::InvalidArgument, "the arguments do not form a path of the skill's URL"));
     }
     let mut budget = Budget::new(MAX_URL_BYTES, "URL");
     let mut pairs = Vec::new();
@@ -125,7 +125,7 @@ fn url(http: &Http, arguments: &Arguments<'_>, secrets: &Secrets) -> Result<Url,
     Ok(url)
 }
 
-/// One segment of the path, which stays one whatever the values are.
+/// One segment of the path. No value can add another.
 fn filled_segment(segment: &Text, arguments: &Arguments<'_>, secrets: &Secrets) -> Result<String, SkillError> {
     let mut filled = String::new();
     let mut last = "";
@@ -154,8 +154,8 @@ fn filled_segment(segment: &Text, arguments: &Arguments<'_>, secrets: &Secrets) 
     Ok(filled)
 }
 
-/// Why a value can't stand in a path, if so. What is percent-encoded stays in its segment by the standard, but there are
-/// servers that decode before they look for slashes and dots, some of them twice.
+/// Why a value cannot be part of a path. Percent-encoding keeps it in its segment by the standard, but some servers decode
+/// before they look for slashes and dots, some of them twice.
 fn leads_out(value: &str) -> Option<&'static str> {
     if value.is_empty() {
         return Some("must not be empty: it is a part of the skill's URL");

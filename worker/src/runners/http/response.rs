@@ -1,4 +1,4 @@
-//! What a server answered, as data or as an error. Everything is bounded while it is read.
+//! Turns an HTTP answer into data or an error. Everything is bounded while it is read.
 
 use std::time::SystemTime;
 
@@ -22,24 +22,24 @@ use crate::runner::RawOutput;
 /// How much of an error's body is read.
 const MAX_ERROR_BYTES: usize = 64 * 1024;
 
-/// How many pieces a stream may have.
+/// How many messages a stream may have.
 const MAX_MESSAGES: usize = 100_000;
 
-/// What ends some streams, and is no data.
+/// Ends some streams, and is not data.
 const END_MARK: &str = "[DONE]";
 
-/// What a body is.
+/// The kind of a body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Json,
     Text,
     Divided(Division),
     Other,
-    /// The server does not say.
+    /// The server names no content type.
     Unknown,
 }
 
-/// Reads an answer that is no redirect.
+/// Reads an answer that is not a redirect.
 pub(super) async fn read(response: Response, http: &Http, secrets: &Secrets, events: &EventSink) -> RawOutput {
     let read = if response.status().is_success() {
         read_success(response, http, secrets, events).await
@@ -49,7 +49,7 @@ pub(super) async fn read(response: Response, http: &Http, secrets: &Secrets, eve
     read.unwrap_or_else(RawOutput::Failed)
 }
 
-/// An answer that is within its bound also as it is passed on: text gets longer as JSON.
+/// Checks the bound again: text gets longer as JSON.
 pub(super) fn bounded(raw: RawOutput) -> RawOutput {
     match raw {
         RawOutput::Answer { json, .. } | RawOutput::Value(json) if json.len() > MAX_OUTPUT_BYTES => {
@@ -71,7 +71,7 @@ async fn read_success(
     }
     if let Some(coding) = header(&response, &CONTENT_ENCODING).filter(|it| !it.eq_ignore_ascii_case("identity")) {
         let coding = status::shown(&coding, 40);
-        return Err(broken(format!("the server compressed its answer ({coding}), which it was not asked to")));
+        return Err(broken(format!("the server compressed its answer ({coding}), which the request did not accept")));
     }
     let content_type = header(&response, &CONTENT_TYPE);
     let kind = kind(content_type.as_deref());
@@ -94,7 +94,7 @@ async fn read_success(
     }
 }
 
-/// JSON, or what the manifest picks out of it: that is data, whatever it looks like.
+/// JSON, or the part of it that the manifest selects, which is always data.
 fn json(text: &str, http: &Http) -> Result<RawOutput, SkillError> {
     let pointer = &http.response.data;
     if pointer.is_empty() {
@@ -121,7 +121,7 @@ fn binary(body: Bytes, content_type: &str, http: &Http, secrets: &Secrets) -> Re
     Ok(serde_json::json!({"content_type": content_type, "base64": base64}).to_string())
 }
 
-/// A body of events or lines: each is passed on as it comes.
+/// A body of events or lines. Each is passed on as it arrives.
 async fn divided(
     mut response: Response,
     division: Division,
@@ -150,7 +150,7 @@ async fn divided(
     })
 }
 
-/// What a stream said so far.
+/// The messages of a stream so far.
 struct Said {
     list: String,
     last: Option<String>,
@@ -173,7 +173,7 @@ impl Said {
         }
         let value = serde_json::from_str::<&RawValue>(&data);
         if division == Division::Events && matches!(name.as_str(), "progress" | "log") && data.starts_with('{') {
-            // As a script would say it.
+            // The same line that a script would send.
             events.line(format!("{{\"{name}\":{}}}", secrets.scrub_json(data)).as_bytes()).await;
             return Ok(());
         }
@@ -190,7 +190,7 @@ impl Said {
         };
         let value = secrets.scrub_json(value);
         let line = format!("{{\"partial\":{value}}}");
-        // What is too long is no event: it is counted as dropped, if anybody listens.
+        // An overlong line counts as dropped, if anybody listens.
         events.line(if line.len() > MAX_EVENT_BYTES { b"" } else { line.as_bytes() }).await;
         if http.stream == Stream::Auto {
             if !self.list.is_empty() {
@@ -219,7 +219,7 @@ async fn read_failure(response: Response, http: &Http, secrets: &Secrets) -> Raw
     RawOutput::Answer { json: body, otherwise: Some(error) }
 }
 
-/// The beginning of a body, as far as it comes: an error is told even if its text is not complete.
+/// The beginning of a body, as far as it arrives: an error is reported even if its text is incomplete.
 async fn beginning(mut response: Response) -> Bytes {
     let mut body = BytesMut::new();
     while let Ok(Some(chunk)) = response.chunk().await {
@@ -237,7 +237,7 @@ async fn whole(mut response: Response, limit: usize) -> Result<Bytes, SkillError
     if length > limit as u64 {
         return Err(over(limit));
     }
-    // What a server announces it may not send.
+    // The server may send less than it announces.
     let mut body = BytesMut::with_capacity((length as usize).min(MAX_ERROR_BYTES));
     while let Some(chunk) = chunk(&mut response).await? {
         if body.len() + chunk.len() > limit {
@@ -255,13 +255,13 @@ async fn chunk(response: &mut Response) -> Result<Option<Bytes>, SkillError> {
     response.chunk().await.map_err(|error| status::of_fault(&error.without_url()))
 }
 
-/// Text that is meant to be UTF-8.
+/// Text in UTF-8.
 fn utf8(body: &[u8]) -> Result<&str, SkillError> {
     let body = body.strip_prefix("\u{feff}".as_bytes()).unwrap_or(body);
     std::str::from_utf8(body).map_err(|_| broken("the server's answer is not UTF-8".to_owned()))
 }
 
-/// Text in UTF-8, or in the one other encoding that needs no table.
+/// Text in UTF-8 or Latin-1.
 fn plain(body: &[u8], content_type: Option<&str>) -> Result<String, SkillError> {
     let is_latin = content_type.is_some_and(|it| it.to_ascii_lowercase().contains("charset=iso-8859-1"));
     match utf8(body) {

@@ -1,8 +1,7 @@
-//! The values of the worker's variables that a request holds, and keeping them out of whatever comes back.
+//! Masks the worker's secrets in what servers send back.
 //!
-//! A server may send back what it was sent: in an error's body, in an echo, in a URL. Exact occurrences are replaced,
-//! as they are and as a URL or JSON would write them. A value of less than six characters is no secret that could be
-//! told from other text.
+//! A server may return what it was sent: in an error, an echo, a URL. Exact occurrences are replaced, also in the spelling
+//! of URLs and JSON. A value of less than six characters cannot be told from other text and is not masked.
 
 use std::collections::BTreeMap;
 
@@ -10,22 +9,22 @@ use serde_json::Value;
 
 use crate::manifest::http::Http;
 
-/// The shortest value that is looked for, in characters.
+/// The shortest value that is masked, in characters.
 const MIN_CHARS: usize = 6;
 
-/// What stands in a secret's place.
+/// Replaces a secret.
 const MASK: &str = "[secret]";
 
 /// A skill's secrets.
 #[derive(Default)]
 pub(crate) struct Secrets {
     values: BTreeMap<String, String>,
-    /// Every way in which one may be written, the longest first: one may be a part of another.
+    /// Every spelling of each value, the longest first: one may be part of another.
     forms: Vec<String>,
 }
 
 impl Secrets {
-    /// Those of a skill, from the worker's environment.
+    /// The secrets of a skill, from the worker's environment.
     ///
     /// # Errors
     /// The name of a variable that is not set, is empty, or can't be sent in a header.
@@ -34,7 +33,7 @@ impl Secrets {
         for name in &http.variables {
             let value = std::env::var(name).unwrap_or_default();
             if value.is_empty() {
-                return Err(format!("the worker's environment has no {name}, which its manifest names in env"));
+                return Err(format!("the variable {name}, which its manifest names in env, is not set for the worker"));
             }
             if value.chars().any(char::is_control) {
                 return Err(format!("the worker's variable {name} holds a line break or another control character"));
@@ -44,7 +43,7 @@ impl Secrets {
         Ok(Self::new(values))
     }
 
-    /// Those of these variables that are set.
+    /// The values of those variables that are set.
     pub(crate) fn named<'a>(names: impl Iterator<Item = &'a str>) -> Self {
         Self::new(names.filter_map(|name| Some((name.to_owned(), std::env::var(name).ok()?))).collect())
     }
@@ -57,7 +56,7 @@ impl Secrets {
         Self { values, forms }
     }
 
-    /// Of these values, for tests.
+    /// With this value, for tests.
     #[cfg(test)]
     pub(crate) fn made_of(value: &str) -> Self {
         Self::new(BTreeMap::from([("TOKEN".to_owned(), value.to_owned())]))
@@ -68,7 +67,7 @@ impl Secrets {
         self.values.get(name).map_or("", String::as_str)
     }
 
-    /// Text without secrets.
+    /// Text with secrets masked.
     pub(crate) fn scrub_text(&self, mut text: String) -> String {
         for form in &self.forms {
             if text.contains(form) {
@@ -78,17 +77,17 @@ impl Secrets {
         text
     }
 
-    /// Bytes without secrets.
+    /// Bytes with secrets masked.
     pub(crate) fn scrub_bytes(&self, bytes: bytes::Bytes) -> bytes::Bytes {
         if self.forms.is_empty() {
             return bytes;
         }
-        // A text in Latin-1 has each byte as a character: no byte is lost on the way.
+        // Latin-1 maps each byte to a character: no byte is lost.
         let text = self.forms.iter().fold(latin(&bytes), |text, form| text.replace(&latin(form.as_bytes()), MASK));
         text.chars().map(|it| it as u8).collect::<Vec<u8>>().into()
     }
 
-    /// JSON text without secrets. Read anew only if one may be in it; else every number keeps its digits.
+    /// JSON text with secrets masked. It is parsed only if it may hold one; otherwise every number keeps its digits.
     pub(crate) fn scrub_json(&self, text: String) -> String {
         let hidden = || text.contains("\\u") || text.contains("\\/");
         if self.forms.is_empty() || !(hidden() || self.forms.iter().any(|it| text.contains(it))) {
@@ -103,7 +102,7 @@ impl Secrets {
         }
     }
 
-    /// Whether there was anything to replace.
+    /// Whether anything was replaced.
     fn scrub_value(&self, value: &mut Value) -> bool {
         let holds = |text: &str| self.forms.iter().any(|it| text.contains(it));
         match value {
@@ -136,7 +135,7 @@ impl std::fmt::Debug for Secrets {
     }
 }
 
-/// The ways in which a server may write a value: as it is, as JSON, in a form, in a path.
+/// The spellings of a value: plain, in JSON, in a form, in a path.
 fn written(value: &str) -> Vec<String> {
     let json = Value::String(value.to_owned()).to_string();
     let form: String = url::form_urlencoded::byte_serialize(value.as_bytes()).collect();

@@ -1,4 +1,4 @@
-//! What a failure over HTTP means to a caller: the table of statuses, and errors before there is any. Pure.
+//! Maps HTTP statuses, and failures without one, to errors. Pure.
 
 use std::time::{Duration, SystemTime};
 
@@ -12,10 +12,10 @@ use super::client::{cause, refusal};
 use super::egress::Refusal;
 use super::pointer;
 
-/// The longest time a server may ask callers to stay away.
+/// The longest `Retry-After` that is passed on.
 const MAX_RETRY_AFTER: Duration = Duration::from_secs(3600);
 
-/// The largest JSON body of an error that is passed on whole, and how much of any other is.
+/// The largest JSON body of an error that is passed on whole, and the length to which any other is truncated.
 const MAX_JSON_BYTES: usize = 16 * 1024;
 const MAX_EXCERPT_BYTES: usize = 2048;
 
@@ -25,8 +25,8 @@ const MAX_MESSAGE_BYTES: usize = 512;
 /// Where servers put their messages.
 const USUAL_PLACES: [&str; 6] = ["/error/message", "/message", "/error_description", "/error", "/detail", "/title"];
 
-/// The error that an answer with this status is. `body` is without secrets; `pointer` is where the message is, if it is
-/// not in the usual places.
+/// The error of an answer with this status. Secrets in `body` are masked; `pointer` is the place of the message, if the
+/// manifest names one.
 pub(super) fn of_answer(status: StatusCode, retry_after: Option<Duration>, body: &str, pointer: &str) -> SkillError {
     let json = serde_json::from_str::<&RawValue>(body).ok();
     let message = json.and_then(|json| message(json, pointer));
@@ -49,7 +49,7 @@ pub(super) fn of_answer(status: StatusCode, retry_after: Option<Duration>, body:
 fn of_status(status: u16, message: String) -> SkillError {
     let code = match status {
         400 | 413 | 414 | 422 | 431 => ErrorCode::InvalidArgument,
-        // The credential is the worker's: no caller can do anything about it.
+        // The credential is the worker's: the caller cannot fix it.
         401 | 403 | 407 => return SkillError::new(ErrorCode::PermissionDenied, message).with_blame(Blame::Skill),
         404 | 410 => ErrorCode::NotFound,
         408 | 504 => ErrorCode::Timeout,
@@ -59,32 +59,32 @@ fn of_status(status: u16, message: String) -> SkillError {
     SkillError::new(code, message)
 }
 
-/// The error of a request that policy stopped: its author has to act, not its caller.
+/// The error of a request that the egress rules refused: the skill's author has to act.
 pub(super) fn of_refusal(refusal: &Refusal) -> SkillError {
     SkillError::new(ErrorCode::PermissionDenied, refusal.to_string()).with_blame(Blame::Skill)
 }
 
-/// The error of a request that got no answer, or not all of it.
+/// The error of a request without a complete answer.
 pub(super) fn of_fault(error: &reqwest::Error) -> SkillError {
     if let Some(refusal) = refusal(error) {
         return of_refusal(refusal);
     }
     let message = if error.is_dns() {
-        "the server's name can't be resolved".to_owned()
+        "the server's name cannot be resolved".to_owned()
     } else if let Some(tls) = cause::<rustls::Error>(error) {
         format!("no secure connection to the server: {}", shown(&tls.to_string(), MAX_MESSAGE_BYTES))
     } else if error.is_timeout() {
-        "the server could not be connected to in time".to_owned()
+        "the connection to the server timed out".to_owned()
     } else if error.is_connect() {
         let kind = cause::<std::io::Error>(error).map(|error| format!(": {}", error.kind())).unwrap_or_default();
-        format!("the server can't be connected to{kind}")
+        format!("the connection to the server failed{kind}")
     } else {
         "the connection to the server broke before its answer was complete".to_owned()
     };
     SkillError::new(ErrorCode::NetworkError, message)
 }
 
-/// What `Retry-After` asks for, from `now`: seconds, or a date in the one form that is still written.
+/// The delay that `Retry-After` asks for, from `now`: seconds, or a date in the preferred format.
 pub(super) fn retry_after(value: &str, now: SystemTime) -> Option<Duration> {
     let value = value.trim();
     let wait = match value.parse::<u64>() {
@@ -102,7 +102,7 @@ fn seconds_of(date: &str) -> Option<u64> {
     let number = |text: &str, most: u64| text.parse::<u64>().ok().filter(|it| *it <= most);
     let month = MONTHS.iter().position(|it| *it == month)? as u64 + 1;
     let (day, year) = (number(day, 31)?, number(year, 9999).filter(|it| *it >= 1970)?);
-    // Years that begin in March have their odd day at the end.
+    // In years that begin in March the leap day is the last day.
     let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
     let days = 365 * year + year / 4 - year / 100 + year / 400 + (153 * month + 2) / 5 + day;
     let days = days.checked_sub(719_469)?;
@@ -116,7 +116,7 @@ fn message(json: &RawValue, pointer: &str) -> Option<String> {
     Some(shown(&text, MAX_MESSAGE_BYTES)).filter(|it| !it.is_empty())
 }
 
-/// Somebody else's text, for people: bounded, without control characters.
+/// A server's text for people: bounded, without control characters.
 pub(super) fn shown(text: &str, limit: usize) -> String {
     let cut = &text[..text.floor_char_boundary(limit)];
     let plain = cut.chars().map(|it| if it.is_control() && it != '\n' { ' ' } else { it });
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn each_status_has_its_code_and_somebody_to_act() {
+    fn each_status_has_its_code_and_blame() {
         for (status, code, blame, retryable) in [
             (400, ErrorCode::InvalidArgument, Blame::Caller, false),
             (422, ErrorCode::InvalidArgument, Blame::Caller, false),

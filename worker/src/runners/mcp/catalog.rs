@@ -1,4 +1,4 @@
-//! What a server offers: its tools as it lists them, and the skills they become.
+//! The catalog of a server: its tools, and the skills they become.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -23,12 +23,12 @@ const MAX_LIST_BYTES: usize = 8 * 1024 * 1024;
 /// How long a list may take.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// The longest description, version and tool's name that are taken.
+/// The longest description, version and tool name that are accepted.
 const MAX_DESCRIPTION_BYTES: usize = 16 * 1024;
 const MAX_VERSION_BYTES: usize = 64;
 const MAX_NAME_BYTES: usize = 256;
 
-/// What a server has, as it said last.
+/// The latest list of a server's tools.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Catalog {
     pub(super) version: String,
@@ -37,10 +37,10 @@ pub(super) struct Catalog {
 }
 
 impl Catalog {
-    /// Asks the server for its tools.
+    /// Lists the tools of the server.
     ///
     /// # Errors
-    /// Why there is no list, for people.
+    /// The reason why there is no list, for people.
     pub(super) async fn ask(peer: &Peer<RoleClient>) -> Result<Self, String> {
         let listed = tokio::time::timeout(PATIENCE, list(peer)).await;
         let tools = listed.map_err(|_| format!("it did not list its tools within {} s", PATIENCE.as_secs()))??;
@@ -48,13 +48,13 @@ impl Catalog {
         Ok(Self { version: line(&version.unwrap_or_default(), MAX_VERSION_BYTES), tools })
     }
 
-    /// The pins of all tools, as they are now.
+    /// The current pins of all tools.
     pub(super) fn pins(&self) -> BTreeMap<String, Pin> {
         self.tools.iter().map(|(name, definition)| (name.clone(), pins::pin(definition))).collect()
     }
 
-    /// The skills that the tools become. `pinned`: what they should be, if that is known; `agreed`: somebody looked at that and
-    /// wrote it down; `away`: why none can run now.
+    /// The skills of the tools. `pinned`: the pins they must match; `agreed`: the pins come from a file; `away`: why no tool can
+    /// run now.
     pub(super) fn offers(
         &self,
         server: &Manifest,
@@ -73,7 +73,7 @@ impl Catalog {
             let changed = pins::changes(pinned.get(*name), &tool.pin).filter(|_| mcp.pin == Pinning::Strict);
             let changed = changed.map(|what| {
                 format!(
-                    "its definition is not the one that was pinned ({what}): look at it, then run `openskill pin {}`",
+                    "its definition differs from its pin ({what}): review it, then run `openskill pin {}`",
                     server.id
                 )
             });
@@ -86,7 +86,7 @@ impl Catalog {
         names.iter().filter_map(offer).collect()
     }
 
-    /// One tool as a skill, and why it can't be called, if it can't.
+    /// One tool as a skill, and why it is unavailable, if it is.
     fn skill(
         &self,
         server: &Manifest,
@@ -109,16 +109,16 @@ impl Catalog {
             fault = Some(reason);
             None
         });
-        // What it promises of its answers is only a promise: without it the tool can still be called.
+        // The tool works without an output schema.
         let output_schema = schema("outputSchema", false).unwrap_or_else(|reason| {
-            tracing::warn!(server = server.id, tool = name, reason, "the tool's output schema is left out");
+            tracing::warn!(server = server.id, tool = name, reason, "the tool's output schema is ignored");
             None
         });
         let text = |field: &str| definition.get(field).and_then(Value::as_str).unwrap_or_default();
         let described = [text("description"), text("title")].into_iter().find(|it| !it.trim().is_empty());
         let mut argument_rules = server.argument_rules.clone();
         if destructive {
-            // As for manifests: a key that is left out may have been what narrowed a deletion.
+            // As for manifests: a key that is dropped may have narrowed a deletion.
             (argument_rules.drop_unknown, argument_rules.fill_defaults) = (false, false);
         }
         let skill = Manifest {
@@ -143,9 +143,9 @@ impl Catalog {
     }
 }
 
-/// Whether a tool is idempotent and destructive, as its server says. What it does not say is what the protocol takes it
-/// to mean: not idempotent, and destructive unless it only reads. A server that nobody looked at is not believed what makes
-/// us careless: a call that is wrongly said to be idempotent may be made twice.
+/// Whether a tool is idempotent and destructive, by its server's hints and the defaults of the protocol: not idempotent, and
+/// destructive unless it only reads. Without a file of pins, hints that allow a retry do not count: a call that is wrongly
+/// declared idempotent may run twice.
 fn hints(annotations: Option<&Value>, believed: bool) -> (bool, bool) {
     if !believed {
         return (false, true);
@@ -167,7 +167,7 @@ async fn list(peer: &Peer<RoleClient>) -> Result<BTreeMap<String, Map<String, Va
             size += Value::Object(definition.clone()).to_string().len();
             let name = definition.get("name").and_then(Value::as_str).unwrap_or_default().to_owned();
             if name.is_empty() || name.len() > MAX_NAME_BYTES || name.chars().any(char::is_control) {
-                tracing::warn!(tool = %line(&name, MAX_NAME_BYTES), "a tool with an unusable name is left out");
+                tracing::warn!(tool = %line(&name, MAX_NAME_BYTES), "a tool with an unusable name is ignored");
                 continue;
             }
             if tools.len() >= MAX_TOOLS || size > MAX_LIST_BYTES {
@@ -183,16 +183,16 @@ async fn list(peer: &Peer<RoleClient>) -> Result<BTreeMap<String, Map<String, Va
     Err(format!("its list of tools has more than {MAX_PAGES} pages"))
 }
 
-/// Definitions, and where the next page begins, if there is one.
+/// Definitions, and the cursor of the next page, if there is one.
 type Page = (Vec<Map<String, Value>>, Option<String>);
 
-/// One page. A list with a definition that is not as it should be does not spoil the others.
+/// One page. A malformed definition does not affect the others.
 fn read(page: ServerResult) -> Result<Page, String> {
     let page = match page {
         ServerResult::ListToolsResult(page) => serde_json::to_value(page),
         other => serde_json::to_value(other),
     };
-    let page = page.map_err(|_| "its list of tools can't be read".to_owned())?;
+    let page = page.map_err(|_| "its list of tools is malformed".to_owned())?;
     let Some(Value::Array(tools)) = page.get("tools").cloned() else {
         return Err("its answer to tools/list has no tools".to_owned());
     };

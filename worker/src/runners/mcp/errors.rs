@@ -1,9 +1,8 @@
-//! From what a server says went wrong to a graded error. Pure.
+//! Grades the errors of servers. Pure.
 //!
-//! Servers disagree about how to say that a tool is unknown or that arguments do not fit: as a JSON-RPC error, as a result
-//! with `isError`, or as a plain answer. An answer that does not say it is an error is only taken for one if it has the
-//! shape in which a known library words its errors, names the called tool where that library does, and is all there is:
-//! no structured content, no other block.
+//! Servers report an unknown tool or invalid arguments in different ways: as a JSON-RPC error, as a result with `isError`, or
+//! as a plain answer. A plain answer counts as an error only if it is the sole block, has the exact wording of a known
+//! library, and names the called tool where that library does.
 
 use openskill_proto::v1::{Blame, ErrorCode, SkillError};
 
@@ -12,35 +11,35 @@ use super::words::clean;
 /// The longest message that is passed on.
 const MAX_MESSAGE_BYTES: usize = 4096;
 
-/// The longest plain answer that is looked at.
+/// The longest plain answer that is checked for an error.
 const MAX_PLAIN_BYTES: usize = 4096;
 
-/// What a server gave instead of an answer.
+/// A failure of a call.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Fault<'a> {
     /// A JSON-RPC error.
     Rpc { code: i32, message: &'a str },
-    /// A result that says `isError`, and its text.
+    /// The text of a result with `isError`.
     Tool { text: &'a str },
-    /// An answer that is no result of a tool.
+    /// An answer that is not a valid result of a tool.
     NoResult,
     /// The connection ended, or broke, after the request was sent.
     Lost,
-    /// The server answered by HTTP with this status, and nothing more.
+    /// The server answered with this HTTP status.
     Status(u16),
-    /// There is no connection, and will be none before the deadline.
+    /// There will be no connection before the deadline.
     Away { reason: &'a str },
     /// The deadline passed.
     Late,
 }
 
-/// The error a caller gets. `asked`: the server asked the user something during the call, and was declined.
+/// The error of the call. `asked`: the server asked for input that nobody could give.
 pub(super) fn graded(fault: Fault<'_>, asked: bool) -> SkillError {
     let said;
     let (code, message) = match fault {
         Fault::Rpc { code, message } => (of_rpc(code, message), message),
         Fault::Tool { text } => (of_text(text), text),
-        Fault::NoResult => (ErrorCode::McpParseError, "the server's answer is no valid result of a tool"),
+        Fault::NoResult => (ErrorCode::McpParseError, "the server's answer is not a valid result of a tool"),
         Fault::Lost => {
             (ErrorCode::McpNetworkError, "the connection to the server was lost; whether it ran the tool is not known")
         }
@@ -67,9 +66,9 @@ pub(super) fn graded(fault: Fault<'_>, asked: bool) -> SkillError {
 
 fn of_status(status: u16) -> (ErrorCode, &'static str) {
     match status {
-        401 | 403 => (ErrorCode::PermissionDenied, "does not let the skill in: its credentials have to be looked at"),
-        429 => (ErrorCode::McpNetworkError, "has too many requests"),
-        503 => (ErrorCode::McpNetworkError, "can't serve now"),
+        401 | 403 => (ErrorCode::PermissionDenied, "rejected the skill's credentials: check them"),
+        429 => (ErrorCode::McpNetworkError, "is rate limiting"),
+        503 => (ErrorCode::McpNetworkError, "is temporarily unavailable"),
         500.. => (ErrorCode::McpNetworkError, "failed; whether it ran the tool is not known"),
         _ => (ErrorCode::McpExecutionError, "refused the request"),
     }
@@ -81,12 +80,12 @@ fn of_rpc(code: i32, message: &str) -> ErrorCode {
         -32602 if names_unknown_tool(&bare(message)) => ErrorCode::McpNotFound,
         -32602 => ErrorCode::McpParamError,
         -32700 | -32600 => ErrorCode::McpParseError,
-        // Asking by a web page, and what the client would have to be able to do for it.
+        // Elicitation by URL, and the missing capability for it.
         -32042 | -32021 => ErrorCode::AskUserUnavailable,
-        // The official TypeScript library's own time-out.
+        // The timeout of the official TypeScript library.
         -32001 if says_late(&bare(message)) => ErrorCode::McpTimeout,
         _ => match of_text(message) {
-            // The code says that the server itself failed: only what the caller or time did is told from the words.
+            // An internal error of the server: the text may still name the caller's arguments or a timeout.
             code @ (ErrorCode::McpNotFound | ErrorCode::McpTimeout | ErrorCode::AskUserUnavailable) => code,
             _ => ErrorCode::McpExecutionError,
         },
@@ -111,7 +110,7 @@ fn of_text(text: &str) -> ErrorCode {
     }
 }
 
-/// The error in an answer that does not say it is one: see the rule above.
+/// Whether a plain answer is an error: see the rule above.
 pub(super) fn hidden_in(text: &str, tool: &str) -> bool {
     if text.len() > MAX_PLAIN_BYTES {
         return false;
@@ -135,7 +134,7 @@ pub(super) fn hidden_in(text: &str, tool: &str) -> bool {
         || is_pydantic(&lower) && lower.contains(&format!("for {}arguments\n", tool.to_ascii_lowercase()))
 }
 
-/// `MCP error -32602: ...`, as the official TypeScript library writes a JSON-RPC error into a text.
+/// `MCP error -32602: ...`: a JSON-RPC error in a text, as the official TypeScript library writes it.
 fn quoted_rpc(text: &str) -> Option<(i32, &str)> {
     let rest = text.trim_start();
     let rest = rest.strip_prefix("Error: ").or_else(|| rest.strip_prefix("McpError: ")).unwrap_or(rest);
@@ -143,7 +142,7 @@ fn quoted_rpc(text: &str) -> Option<(i32, &str)> {
     Some((code.parse().ok()?, message))
 }
 
-/// The text without what libraries write before it, in lower case.
+/// The text in lower case, without the prefixes of libraries.
 fn bare(text: &str) -> String {
     let mut text = text.trim_start();
     loop {
@@ -210,7 +209,7 @@ mod tests {
     use openskill_proto::v1::{Blame, Grade};
 
     #[test]
-    fn whatever_a_server_says_has_its_code() {
+    fn each_wording_of_an_error_has_its_code() {
         use ErrorCode as Code;
         let rpc = |code, message| Fault::Rpc { code, message };
         let tool = |text| Fault::Tool { text };
@@ -271,14 +270,14 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_was_declined_and_failed_needed_a_user() {
+    fn a_failure_after_an_unanswered_question_is_ask_user_unavailable() {
         assert_eq!(graded(Fault::Tool { text: "no name given" }, true).code(), ErrorCode::AskUserUnavailable);
         assert_eq!(graded(Fault::Lost, true).code(), ErrorCode::McpNetworkError);
         assert_eq!(graded(Fault::Rpc { code: -32602, message: "x" }, true).code(), ErrorCode::McpParamError);
     }
 
     #[test]
-    fn an_answer_is_only_an_error_in_a_known_shape() {
+    fn a_plain_answer_is_an_error_only_in_a_known_wording() {
         for text in [
             "Unknown tool: add",
             "Error: Tool add not found.",
@@ -301,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_is_bounded_and_clean() {
+    fn a_message_is_bounded_and_has_no_control_characters() {
         let long = format!("\u{1b}[2J{}", "x".repeat(100_000));
         let error = graded(Fault::Tool { text: &long }, false);
         assert!(error.message.len() <= MAX_MESSAGE_BYTES && error.message.starts_with("[2J"));

@@ -1,4 +1,4 @@
-//! Streamable HTTP: the client that requests go through, with the trace context of each call in its headers.
+//! The streamable HTTP client. It sends the trace context of each call in headers.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -22,23 +22,23 @@ use crate::manifest::mcp::fill;
 use crate::runners::http::client::guarded_client;
 use crate::runners::http::egress;
 
-/// The client that MCP's requests go through: no redirects, no proxy, and nowhere that the manifest does not allow.
+/// An HTTP client without redirects and proxies, bound to the manifest's egress rules.
 ///
 /// # Errors
-/// Why there can be none.
+/// The reason why it cannot be created.
 fn client(url: &str, allowed: &Allowed) -> Result<reqwest::Client, String> {
-    let url = Url::parse(url).map_err(|_| "its URL is none".to_owned())?;
+    let url = Url::parse(url).map_err(|_| "its URL is invalid".to_owned())?;
     let reach =
         egress::Reach::of(&url, allowed).map_err(|refusal| refusal.to_string().replace("http.allow", "mcp.allow"))?;
     guarded_client(reach)
 }
 
-/// A transport to a server, and what ends all its requests when it is dropped: the library's own task goes on, and keeps its
-/// connection, until a handshake that nobody waits for is answered. `headers`: names, and values that may name variables of the
-/// worker's environment.
+/// A transport to a server, and a guard that cancels all its requests when it is dropped: the library's own task would keep the
+/// connection until an abandoned handshake is answered. `headers`: names and values; values may name variables of the worker's
+/// environment.
 ///
 /// # Errors
-/// Why there can be none, for people.
+/// The reason why it cannot be created, for people.
 pub(super) fn transport(
     url: &str,
     headers: &[(String, String)],
@@ -49,15 +49,17 @@ pub(super) fn transport(
     for (name, value) in headers {
         let value = fill(value, |name| std::env::var(name).ok());
         let value = value.ok_or_else(|| format!("the header {name} names a variable that is not set"))?;
-        let name = HeaderName::from_bytes(name.as_bytes()).map_err(|_| format!("'{name}' is no header"))?;
-        let mut value = HeaderValue::from_str(&value).map_err(|_| format!("the value of {name} is no header's"))?;
+        let name =
+            HeaderName::from_bytes(name.as_bytes()).map_err(|_| format!("'{name}' is not a valid header name"))?;
+        let mut value =
+            HeaderValue::from_str(&value).map_err(|_| format!("the value of the header {name} is invalid"))?;
         value.set_sensitive(true);
         custom.insert(name, value);
     }
     let config = StreamableHttpClientTransportConfig::with_uri(url)
         .max_concurrent_requests(calls)
         .max_sse_event_size(MAX_MESSAGE_BYTES)
-        // A server that forgot the session is another one: the lane connects anew, and lists what it has.
+        // A server that lost the session has restarted: the lane reconnects and lists its tools again.
         .reinit_on_expired_session(false)
         .custom_headers(custom);
     let ended = CancellationToken::new();
@@ -65,16 +67,16 @@ pub(super) fn transport(
     Ok((StreamableHttpClientTransport::with_client(traced, config), ended.drop_guard()))
 }
 
-/// A client that adds a call's trace context, and tells its tap that it is sent.
+/// A client that adds the call's headers and marks its tap as sent.
 #[derive(Clone)]
 pub(super) struct Traced {
     client: reqwest::Client,
-    /// Nobody waits for answers any more.
+    /// Cancelled when nobody waits for answers.
     ended: CancellationToken,
 }
 
 impl Traced {
-    /// What comes of a request, for as long as anybody waits for it.
+    /// Awaits a request unless the transport is dropped.
     async fn while_wanted<T>(&self, request: impl Future<Output = Fallible<T>>) -> Fallible<T> {
         tokio::select! {
             () = self.ended.cancelled() => Err(StreamableHttpError::TransportChannelClosed),
@@ -116,9 +118,9 @@ impl StreamableHttpClient for Traced {
     ) -> Fallible<StreamableHttpPostResponse> {
         let tap = Tap::of(&message).cloned();
         if let Some(tap) = &tap {
-            // Its caller may be gone by now.
+            // The call may have withdrawn it.
             if !tap.send() {
-                return Err(StreamableHttpError::UnexpectedServerResponse("taken back before it was sent".into()));
+                return Err(StreamableHttpError::UnexpectedServerResponse("withdrawn before it was sent".into()));
             }
             for (name, value) in tap.headers() {
                 if let Ok(value) = HeaderValue::from_str(value) {
@@ -176,7 +178,7 @@ impl StreamableHttpClient for Traced {
     }
 }
 
-/// Whether a request certainly did not reach the server's tools: there was no connection, or the session is none of its.
+/// Whether a request certainly did not reach a tool: there was no connection, or the session is unknown to the server.
 fn was_refused(error: &StreamableHttpError<reqwest::Error>) -> bool {
     match error {
         StreamableHttpError::Client(error) => error.is_connect(),

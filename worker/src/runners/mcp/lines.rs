@@ -1,7 +1,7 @@
-//! The stdio transport: one JSON-RPC message a line, over the pipes of a supervised process.
+//! The stdio transport: one JSON-RPC message per line, over the pipes of a supervised process.
 //!
-//! Stricter than the protocol library's own: a line that is too long ends the process, and whether a request was begun to be
-//! written is known exactly. Laxer too: a server that logs to its standard output is only warned about.
+//! Stricter than the protocol library's own: an overlong line ends the process, and it is known exactly whether the writing of a
+//! request began. More lenient too: log lines on standard output only cause a warning.
 
 use std::io::{Error, ErrorKind, Result};
 use std::sync::Arc;
@@ -22,27 +22,27 @@ use super::words::line;
 /// The longest message, in bytes.
 pub(super) const MAX_MESSAGE_BYTES: usize = 16 * 1024 * 1024;
 
-/// How long the server may take to read one message. One that takes longer reads no more, and is ended.
+/// How long the server may take to read one message. A server that takes longer is ended.
 const READING: Duration = Duration::from_secs(5);
 
-/// How much room for a message is kept from one to the next.
+/// How much buffer is kept between messages.
 const KEPT_BYTES: usize = 64 * 1024;
 
 /// Why a request was not sent.
-const TAKEN_BACK: &str = "taken back before it was sent";
+const WITHDRAWN: &str = "withdrawn before it was sent";
 
-/// How many lines that are no message are told of, one by one.
+/// How many invalid lines are logged.
 const MAX_WARNINGS: u32 = 10;
 
 /// The transport.
 pub(super) struct Lines<R, W> {
     server: String,
     reader: BufReader<R>,
-    /// What was read of a line: a read that is dropped half way goes on where it was.
+    /// The partial line: a read that is dropped halfway continues here.
     line: Vec<u8>,
     junk: u32,
     writer: Arc<Mutex<Option<W>>>,
-    /// The server does not read what it is sent.
+    /// The server does not read its input.
     clogged: CancellationToken,
     signs: Arc<Signs>,
 }
@@ -60,7 +60,7 @@ impl<R: AsyncRead + Unpin + Send, W: AsyncWrite + Unpin + Send + 'static> Lines<
         }
     }
 
-    /// Reads to the end of a line. None at the end of the stream, or of what is bearable.
+    /// Reads one line. None at the end of the stream, or if the line is too long.
     async fn next_line(&mut self) -> Option<()> {
         loop {
             let available = self.reader.fill_buf().await.ok().filter(|it| !it.is_empty())?;
@@ -81,7 +81,7 @@ impl<R: AsyncRead + Unpin + Send, W: AsyncWrite + Unpin + Send + 'static> Lines<
         }
     }
 
-    /// What a line says, if it says anything.
+    /// The message of a line, if it is one.
     fn read(&mut self) -> Option<ServerJsonRpcMessage> {
         let text = self.line.trim_ascii();
         if text.is_empty() {
@@ -92,20 +92,24 @@ impl<R: AsyncRead + Unpin + Send, W: AsyncWrite + Unpin + Send + 'static> Lines<
         }
         let said = serde_json::from_slice::<Value>(text).unwrap_or_default();
         if let Some(id) = answered(&said).filter(|id| self.signs.taps.waits(id)) {
-            // It is meant as an answer, and there will be no other.
-            let error = ErrorData::parse_error("the server's answer is no JSON-RPC response", None);
+            // It has the id of a request: no other answer will follow.
+            let error = ErrorData::parse_error("the server's answer is not a JSON-RPC response", None);
             return Some(ServerJsonRpcMessage::error(error, Some(id)));
         }
         self.junk = self.junk.saturating_add(1);
         if self.junk <= MAX_WARNINGS {
             let shown = line(&String::from_utf8_lossy(&text[..text.len().min(400)]), 200);
-            tracing::warn!(server = self.server, line = shown, "the server wrote to its stdout what is no message");
+            tracing::warn!(
+                server = self.server,
+                line = shown,
+                "the server wrote a line to stdout that is not a message"
+            );
         }
         None
     }
 }
 
-/// The request that a broken answer is to.
+/// The request that a malformed answer belongs to.
 fn answered(said: &Value) -> Option<RequestId> {
     if said.get("method").is_some() {
         return None;
@@ -130,22 +134,22 @@ where
                     None => std::future::pending().await,
                 }
             };
-            // Whoever is before us has a limit: this ends too.
+            // The writer before this one is bounded, so this wait is too.
             let mut writer = tokio::select! {
                 biased;
-                () = taken_back => return Err(Error::other(TAKEN_BACK)),
+                () = taken_back => return Err(Error::other(WITHDRAWN)),
                 writer = writer.lock() => writer,
             };
             let Some(open) = writer.as_mut() else { return Err(ErrorKind::NotConnected.into()) };
             let mut text = serde_json::to_vec(&item)?;
             text.push(b'\n');
             if !may_send(&item) {
-                return Err(Error::other(TAKEN_BACK));
+                return Err(Error::other(WITHDRAWN));
             }
             match tokio::time::timeout(READING, open.write_all(&text)).await {
                 Ok(written) => written,
                 Err(_) => {
-                    // A part of the message may be in the pipe: nothing can follow it.
+                    // Part of the message may be in the pipe: nothing can follow it.
                     drop(writer.take());
                     clogged.cancel();
                     Err(ErrorKind::TimedOut.into())
@@ -159,7 +163,7 @@ where
         loop {
             tokio::select! {
                 () = clogged.cancelled() => {
-                    tracing::warn!(server = self.server, "the server does not read what it is sent: it is ended");
+                    tracing::warn!(server = self.server, "the server does not read its input: it is ended");
                     return None;
                 }
                 line = self.next_line() => line?,
@@ -194,7 +198,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn junk_between_messages_is_passed_over() {
+    async fn invalid_lines_between_messages_are_skipped() {
         let text =
             b"Starting server...\n\n{\"a\": 1}\n\xff\xfe\n{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{}}\r\n{\"half\": ";
         let all = received(text).await;
@@ -202,7 +206,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_line_without_end_ends_the_connection_and_takes_no_more_memory() {
+    async fn an_overlong_line_ends_the_connection_within_bounded_memory() {
         let mut lines = Lines::new("s", tokio::io::repeat(b'x'), tokio::io::sink(), Arc::default());
         assert!(lines.receive().await.is_none());
         assert!(lines.line.capacity() <= 2 * MAX_MESSAGE_BYTES);

@@ -1,15 +1,15 @@
-//! Skill ids for tools: `server__tool`, in the letters a skill id may have.
+//! Skill ids of tools: `server__tool`, in the characters of a skill id.
 
 use std::collections::{HashMap, HashSet};
 
 use openskill_proto::limits::MAX_SKILL_ID_BYTES;
 use sha2::{Digest as _, Sha256};
 
-/// How many characters of a digest tell names apart that were cut.
+/// How many characters of a digest distinguish truncated names.
 const DIGEST_CHARS: usize = 8;
 
-/// The skill's id of each tool. Names that clash are numbered in the order of the tools' own names, so that an id does not
-/// depend on the order in which a server lists them.
+/// The skill id of each tool. Clashing names are numbered in the order of the tools' own names, so that an id does not depend
+/// on the order of the server's list.
 pub(super) fn skill_ids(server: &str, tools: &[&str]) -> HashMap<String, String> {
     let mut sorted: Vec<&str> = tools.to_vec();
     sorted.sort_unstable();

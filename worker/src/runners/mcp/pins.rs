@@ -1,8 +1,7 @@
-//! What a tool was when it was pinned, and whether it still is.
+//! Pins of tool definitions, and the detection of changes.
 //!
-//! A server's tools are pinned by a file beside its manifest, `<id>.mcp-lock.json`, which `openskill pin` writes; without
-//! one, by what this process saw first. A tool that is no longer what it was may want to do harm: its description is read
-//! by models.
+//! A file beside the server's manifest, `<id>.mcp-lock.json`, pins its tools; `openskill pin` writes it. Without one, the
+//! definitions that this process saw first count. A changed tool may be an attack: models read its description.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -19,7 +18,7 @@ const MAX_FILE_BYTES: u64 = 16 * 1024 * 1024;
 /// A digest (SHA-256 of canonical JSON) of each part of a tool's definition, by the part's name.
 pub(crate) type Pin = BTreeMap<String, String>;
 
-/// The pins of a server's tools, as the file has them.
+/// The file of a server's pins.
 #[derive(Debug, Default, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Pins {
@@ -38,7 +37,7 @@ pub(crate) fn pin(definition: &Map<String, Value>) -> Pin {
     parts.map(|(part, value)| (part.to_owned(), hex(&Sha256::digest(canonical(value).as_bytes())))).collect()
 }
 
-/// What of a tool is not as it was pinned: nothing, if all is.
+/// The parts of a tool that differ from its pin; none if it is unchanged.
 pub(crate) fn changes(pinned: Option<&Pin>, now: &Pin) -> Option<String> {
     let Some(pinned) = pinned else { return Some("it is new".to_owned()) };
     let changed: Vec<_> = PARTS.iter().filter(|part| pinned.get(**part) != now.get(**part)).copied().collect();
@@ -48,9 +47,9 @@ pub(crate) fn changes(pinned: Option<&Pin>, now: &Pin) -> Option<String> {
 /// Reads a file of pins. None if there is no such file.
 ///
 /// # Errors
-/// It is there and can't be used.
+/// The file exists and cannot be used.
 pub(crate) fn read(file: &Path, server: &str) -> Result<Option<Pins>, String> {
-    let unusable = |reason: String| format!("its pins can't be used ({reason}): run `openskill pin {server}`");
+    let unusable = |reason: String| format!("its pins cannot be used ({reason}): run `openskill pin {server}`");
     let size = match std::fs::metadata(file) {
         Ok(metadata) => metadata.len(),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
@@ -62,12 +61,12 @@ pub(crate) fn read(file: &Path, server: &str) -> Result<Option<Pins>, String> {
     let text = std::fs::read_to_string(file).map_err(|error| unusable(error.kind().to_string()))?;
     let pins: Pins = serde_json::from_str(&text).map_err(|error| unusable(error.to_string()))?;
     if pins.server != server {
-        return Err(unusable("they are another server's".to_owned()));
+        return Err(unusable("they belong to another server".to_owned()));
     }
     Ok(Some(pins))
 }
 
-/// JSON text that does not depend on the order of an object's keys.
+/// Canonical JSON: the keys of objects are sorted.
 fn canonical(value: &Value) -> String {
     match value {
         Value::Object(fields) => {

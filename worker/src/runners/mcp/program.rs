@@ -1,4 +1,4 @@
-//! A server's process: started under a supervisor, its stderr in the log.
+//! The process of an `mcp:stdio` server: supervised, with its stderr in the log.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -21,13 +21,13 @@ use crate::process::{Command, Exit, ProcessLimits, Report};
 /// The longest line of stderr that is logged.
 const MAX_LINE_BYTES: usize = 2048;
 
-/// How long a process that closed its output may take to say how it ended.
+/// How long the exit status of a process may take after it closed its output.
 const PATIENCE: Duration = Duration::from_millis(500);
 
 /// A server's process. Dropping it ends its whole process tree.
 pub(super) struct Started {
     running: Running<()>,
-    /// The last thing it wrote to stderr.
+    /// The last line of its stderr.
     last_words: Arc<Mutex<String>>,
     _log: AbortOnDropHandle<()>,
 }
@@ -35,7 +35,7 @@ pub(super) struct Started {
 /// Starts a server.
 ///
 /// # Errors
-/// Why not, for people.
+/// The reason, for people.
 pub(super) fn start(
     manifest: &Manifest,
     program: &Program,
@@ -45,7 +45,7 @@ pub(super) fn start(
     let program = find(program)?;
     let mut limits = ProcessLimits::of(&manifest.limits);
     if manifest.limits.cpu_seconds == Limits::default().cpu_seconds {
-        // The default is meant for one call; a server lives for as long as the worker.
+        // The default is for one call; a server lives as long as the worker.
         limits.cpu_seconds = u64::MAX;
     }
     let jail = host.jailer.plan(manifest, &needed(&program), &[])?;
@@ -68,14 +68,14 @@ pub(super) fn start(
     Ok((Started { running, last_words, _log: AbortOnDropHandle::new(log) }, stdin, stdout))
 }
 
-/// What a server's program can't do without: where it is installed. Its own folder, or the one above if that is a `bin`; the
-/// same of the interpreter that its first line names, and of what links lead to.
+/// The folders that a server's program needs: its own, or the one above if that is `bin`; the same for the interpreter that
+/// its first line names, and for the targets of links.
 fn needed(program: &Path) -> Vec<PathBuf> {
     let interpreter = interpreter(program);
     let named = [Some(program.to_owned()), interpreter].into_iter().flatten();
     let files = named.flat_map(|file| {
         let real = file.canonicalize().ok();
-        // Where a link leads through another, as an environment's Python does to the one it was made from.
+        // A link may lead through another, as the Python of a virtual environment does.
         let next = file.read_link().ok().map(|link| file.with_file_name("").join(link));
         [Some(file), next, real].into_iter().flatten()
     });
@@ -98,13 +98,13 @@ fn interpreter(program: &Path) -> Option<PathBuf> {
     path.starts_with('/').then(|| PathBuf::from(path))
 }
 
-/// The file of a program. A bare name is looked up on the worker's own `PATH`, each time it is started.
+/// The file of a program. A bare name is looked up on the worker's `PATH` at each start.
 fn find(program: &Program) -> Result<PathBuf, String> {
     match program {
         Program::File(file) if access(file, Access::EXEC_OK).is_ok() && file.is_file() => Ok(file.clone()),
         Program::File(file) => {
             let name = path_text(file.file_name().unwrap_or(OsStr::new("")).as_ref());
-            Err(format!("its program '{name}' is not there, or not executable"))
+            Err(format!("its program '{name}' does not exist or is not executable"))
         }
         Program::Name(name) => {
             let path = std::env::var_os("PATH").unwrap_or_default();
@@ -117,7 +117,7 @@ fn find(program: &Program) -> Result<PathBuf, String> {
 }
 
 impl Started {
-    /// Waits for the end of the process, and says how it came.
+    /// Waits for the end of the process, and describes it.
     pub(super) async fn ended(&mut self) -> String {
         match self.running.report().await {
             Ok(Report::NotStarted { errno }) => {
@@ -129,7 +129,7 @@ impl Started {
         }
     }
 
-    /// How it ended, if it did, after it closed its output.
+    /// How the process ended, if it did after it closed its output.
     pub(super) async fn why(&mut self) -> Option<String> {
         let ended = tokio::time::timeout(PATIENCE, self.ended()).await.ok();
         let last = self.last_words.lock().unwrap_or_else(PoisonError::into_inner).clone();
@@ -138,7 +138,7 @@ impl Started {
     }
 }
 
-/// Hands each line to the log; of a longer one its beginning.
+/// Logs each line, truncated to a bound.
 async fn log(server: String, stderr: pipe::Receiver, last: Arc<Mutex<String>>) {
     let mut reader = BufReader::new(stderr);
     let (mut text, mut chunk) = (Vec::new(), [0; 4096]);
