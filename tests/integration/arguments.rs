@@ -47,9 +47,7 @@ async fn a_repaired_call_succeeds_and_lists_its_repairs() {
     for kind in ["alias", "key_fold", "string_to_integer", "string_to_boolean", "enum_fold", "unknown_dropped"] {
         assert!(made.iter().any(|it| it == kind), "{kind} in {made:?}");
     }
-    assert!(
-        warnings(&result).contains("dropped: why (received: query, maxSteps, use_vision, mode, why; kept: task,")
-    );
+    assert!(warnings(&result).contains("dropped: why (received: query, maxSteps, use_vision, mode, why; kept: task,"));
 
     let body = system.call("typed", json!({"task": "x", "max_steps": "7"})).await.json();
     assert_eq!(body["data"], json!({"task": "x", "max_steps": 7}));

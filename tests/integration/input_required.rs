@@ -151,7 +151,9 @@ async fn a_skill_that_asks_where_nobody_can_answer_fails_at_once() {
     for skill in ["asks", "asks_process", "asks_exec", "asks_shared", "in_ask"] {
         let result = system.invoke(interactive(skill, json!({"message": "?"}))).await;
         assert_eq!(code(&result), "ASK_USER_UNAVAILABLE", "unary, {skill}: {result:?}");
-        let mut call = Asking::start(&system, InvokeRequest { timeout_ms: 20_000, ..request(skill, json!({"message": "?"})) }).await;
+        let mut call =
+            Asking::start(&system, InvokeRequest { timeout_ms: 20_000, ..request(skill, json!({"message": "?"})) })
+                .await;
         let result = call.next().await.unwrap_err();
         assert_eq!(code(&result), "ASK_USER_UNAVAILABLE", "not interactive, {skill}: {result:?}");
     }
@@ -214,7 +216,8 @@ async fn a_worker_takes_the_answer_of_the_calls_principal_alone() {
     let Some(execute_event::Event::InputRequired(question)) = events.message().await.unwrap().unwrap().event else {
         panic!("no question")
     };
-    for (principal, expected) in [("eve", tonic::Code::NotFound), ("", tonic::Code::NotFound), ("ada", tonic::Code::Ok)] {
+    for (principal, expected) in [("eve", tonic::Code::NotFound), ("", tonic::Code::NotFound), ("ada", tonic::Code::Ok)]
+    {
         let response = Some(accept(&question, &json!({"n": 1})));
         let delivered = client.deliver_input(DeliverInputRequest { response, principal: principal.to_owned() }).await;
         assert_eq!(delivered.map_or_else(|status| status.code(), |_| tonic::Code::Ok), expected, "{principal}");

@@ -16,6 +16,7 @@ use tonic::transport::Channel;
 
 use self::arguments::arguments;
 use self::progress::short;
+use self::questions::Asking;
 use super::client;
 use crate::args::Invoke;
 use crate::exit::{FAILED, Failure};
@@ -25,7 +26,6 @@ use crate::terminal::{complain, plain, say};
 
 mod arguments;
 mod artifacts;
-mod conversation;
 mod form;
 mod progress;
 mod questions;
@@ -45,6 +45,7 @@ pub(super) async fn run(args: &Invoke, settings: &Settings) -> Result<ExitCode, 
         session_id: args.session.clone(),
         idempotency_key: args.idempotency_key.clone(),
         timeout_ms: args.timeout_ms,
+        interactive: args.interactive || (!args.stream && std::io::stdin().is_terminal()),
         ..InvokeRequest::default()
     });
     if let Some(id) = &args.trace_id {
@@ -52,12 +53,7 @@ pub(super) async fn run(args: &Invoke, settings: &Settings) -> Result<ExitCode, 
             id.parse().map_err(|_| Failure::Usage("--trace-id must consist of visible ASCII characters".to_owned()))?;
         request.metadata_mut().insert(TRACE_ID, value);
     }
-    let interactive = args.interactive || (!args.stream && std::io::stdin().is_terminal());
-    let result = if interactive {
-        conversation::call(settings, &mut client, request).await?
-    } else {
-        call(args, settings, &mut client, request).await?
-    };
+    let result = call(args, settings, &mut client, request).await?;
     let code = show(args, &result);
     artifacts::list(args.artifacts.as_deref(), &result.artifacts, settings, &mut client).await?;
     Ok(code)
@@ -80,19 +76,26 @@ async fn call(
     request: Request<InvokeRequest>,
 ) -> Result<SkillResult, Failure> {
     let refused = client::refused(settings);
-    let shows_progress = std::io::stderr().is_terminal();
-    if !args.stream && !shows_progress {
+    let (interactive, mut shows_progress) = (request.get_ref().interactive, std::io::stderr().is_terminal());
+    if !args.stream && !interactive && !shows_progress {
         return client.invoke(request).await.map(tonic::Response::into_inner).map_err(refused);
     }
+    let asking = Asking::start(client.clone());
     let mut events = client.invoke_stream(request).await.map_err(&refused)?.into_inner();
     while let Some(event) = events.message().await.map_err(&refused)? {
         if args.stream {
             say(&openskill_proto::render::event_line(&event));
-        } else {
+        } else if shows_progress {
             progress::show(&event);
         }
-        if let Some(Event::Result(result)) = event.event {
-            return Ok(result);
+        match event.event {
+            Some(Event::InputRequired(question)) => {
+                // Progress would overwrite the prompt.
+                shows_progress = false;
+                asking.ask(question);
+            }
+            Some(Event::Result(result)) => return Ok(result),
+            _ => {}
         }
     }
     Err(Failure::Gateway { url: settings.base_url.clone(), reason: "closed the stream without a result".to_owned() })
