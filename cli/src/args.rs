@@ -1,11 +1,9 @@
-//! The command line's grammar, and the flags that are settings.
+//! The grammar of the command line.
 
 use std::path::PathBuf;
 
 use clap::{Args as ClapArgs, Parser, Subcommand};
 use openskill_proto::v1::Dialect;
-
-use crate::settings::names;
 
 /// Run tools for AI agents: a gateway, its workers, and a command-line client
 #[derive(Debug, Parser)]
@@ -325,50 +323,4 @@ pub(crate) struct Config {
     /// Print the reference of all settings as Markdown
     #[arg(long)]
     pub(crate) reference: bool,
-}
-
-/// Flags that are settings, by the names of the settings.
-pub(crate) type Overrides = Vec<(&'static str, String)>;
-
-impl SkillFolders {
-    fn overrides(&self) -> Overrides {
-        let root = self.allowed_root.as_ref().map(|root| root.to_string_lossy().into_owned());
-        given([(names::CLI_DIR, self.skills_dir.clone()), (names::ALLOWED_ROOT, root)])
-    }
-}
-
-impl Command {
-    /// The flags of this command that are settings.
-    pub(crate) fn overrides(&self) -> Overrides {
-        let client = |client: &Client| given([(names::HTTP_BASE_URL, client.url.clone())]);
-        let listen = |public: &Option<String>, admin: &Option<String>| {
-            given([(names::LISTEN, public.clone()), (names::ADMIN_LISTEN, admin.clone())])
-        };
-        match self {
-            Self::Up(it) => [listen(&it.listen, &it.admin_listen), it.skills.overrides()].concat(),
-            Self::Gateway(it) => {
-                [listen(&it.listen, &it.admin_listen), given([(names::WORKERS, it.workers.clone())])].concat()
-            }
-            Self::Worker(it) => {
-                let own = given([(names::WORKER_LISTEN, it.listen.clone()), (names::WORKER_ID, it.id.clone())]);
-                [own, it.skills.overrides()].concat()
-            }
-            Self::Check(it) => it.skills.overrides(),
-            Self::New(it) => it.skills.overrides(),
-            Self::Doctor(it) => it.skills.overrides(),
-            Self::Pin(it) => it.skills.overrides(),
-            Self::Skills(it) => client(&it.client),
-            Self::Tools(it) => client(&it.client),
-            Self::Invoke(it) => client(&it.client),
-            Self::Workers(it) => client(&it.client),
-            Self::Circuits(it) => client(&it.client),
-            Self::Drain(it) => client(&it.client),
-            Self::Health(it) => client(it),
-            Self::Config(_) | Self::Completions { .. } => Vec::new(),
-        }
-    }
-}
-
-fn given(flags: impl IntoIterator<Item = (&'static str, Option<String>)>) -> Overrides {
-    flags.into_iter().filter_map(|(name, value)| Some((name, value?))).collect()
 }

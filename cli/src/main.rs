@@ -1,6 +1,6 @@
 //! `openskill`: the gateway, the workers and the command line in one binary.
 //!
-//! - [`args`]: the grammar of the command line
+//! - [`args`]: the grammar of the command line; [`overrides`]: its flags that are settings
 //! - [`settings`]: from flags, environment, `.env`, `openskill.toml` and defaults
 //! - [`telemetry`]: logs and traces of the process
 //! - [`serve`]: the long-running commands: `gateway`, `worker`, `up`
@@ -11,6 +11,7 @@
 mod args;
 mod commands;
 mod exit;
+mod overrides;
 mod pretty;
 mod serve;
 mod settings;

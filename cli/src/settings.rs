@@ -8,7 +8,7 @@ mod raw;
 mod reference;
 mod resolve;
 
-pub(crate) use raw::Raw;
+pub(crate) use raw::{Overrides, Raw};
 pub(crate) use reference::reference;
 pub(crate) use resolve::{LogFormat, Settings};
 

@@ -8,6 +8,7 @@ mod bad_input;
 mod calls;
 mod circuits;
 mod command_line;
+mod command_line_calls;
 mod compose;
 mod conformance;
 mod docker;

@@ -53,7 +53,7 @@ fn existing_files_are_not_overwritten() {
     folder.write("skills/shout.py", "mine");
     let made = openskill(folder.path(), &["new", "shout"]);
     assert_eq!(made.status.code(), Some(2), "{}", text(&made));
-    assert!(text(&made).contains("there already"), "{}", text(&made));
+    assert!(text(&made).contains("already exists"), "{}", text(&made));
     assert_eq!(std::fs::read_to_string(folder.path().join("skills/shout.py")).unwrap(), "mine");
     assert!(!folder.path().join("skills/shout.yaml").exists());
     let odd = openskill(folder.path(), &["new", "../up"]);

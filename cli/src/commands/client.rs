@@ -5,8 +5,8 @@ use std::time::Duration;
 use openskill_proto::limits::MAX_RESULT_BYTES;
 use openskill_proto::v1::admin_service_client::AdminServiceClient;
 use openskill_proto::v1::skill_service_client::SkillServiceClient;
-use tonic::Status;
 use tonic::transport::{Channel, Endpoint};
+use tonic::{Code, Status};
 
 use crate::exit::Failure;
 use crate::settings::Settings;
@@ -38,8 +38,14 @@ pub(super) async fn admin(settings: &Settings) -> Result<AdminServiceClient<Chan
 /// Turns a status of the gateway into an error.
 pub(super) fn refused(settings: &Settings) -> impl Fn(Status) -> Failure {
     let url = settings.base_url.clone();
-    move |status| Failure::Gateway {
-        url: url.clone(),
-        reason: format!("rejected the request: {} ({:?})", status.message(), status.code()),
+    move |status| {
+        let reason = match status.code() {
+            // An older gateway, or the public address of one that serves AdminService elsewhere.
+            Code::Unimplemented => "does not serve this command here: if AdminService has an address of its own, set \
+                                    it with --url"
+                .to_owned(),
+            code => format!("rejected the request: {} ({code:?})", status.message()),
+        };
+        Failure::Gateway { url: url.clone(), reason }
     }
 }

@@ -1,5 +1,6 @@
 //! `openskill gateway`.
 
+use std::net::TcpListener;
 use std::process::ExitCode;
 
 use crate::exit::Failure;
@@ -9,17 +10,28 @@ pub(crate) fn run(settings: &Settings) -> Result<ExitCode, Failure> {
     super::run(settings, "gateway", |shutdown| async move {
         let listeners = bind(settings, super::shards(settings))?;
         tracing::info!(address = %settings.listen, "gateway listening");
+        let admin = bind_admin(settings)?;
         let ready = |ready: openskill_gateway::Ready| {
             tracing::info!(workers = ready.workers, skills = ready.skills, "gateway ready");
         };
-        openskill_gateway::run(super::gateway_config(settings), listeners, None, 1, ready, shutdown)
+        openskill_gateway::run(super::gateway_config(settings), listeners, admin, 1, ready, shutdown)
             .await
             .map_err(Failure::system("running the gateway"))
     })
 }
 
+/// Binds the separate address of AdminService, if one is set.
+pub(super) fn bind_admin(settings: &Settings) -> Result<Option<TcpListener>, Failure> {
+    let Some(address) = settings.admin_listen else { return Ok(None) };
+    let what = format!("listening on {address} (set another address with --admin-listen or OPENSKILL_ADMIN_LISTEN)");
+    let listener = openskill_net::listen::bind_tcp(address, 1).map_err(Failure::system(what))?.pop();
+    let address = listener.as_ref().and_then(|it| it.local_addr().ok()).unwrap_or(address);
+    tracing::info!(%address, "AdminService listening");
+    Ok(listener)
+}
+
 /// Binds the gateway's public address.
-pub(super) fn bind(settings: &Settings, shards: usize) -> Result<Vec<std::net::TcpListener>, Failure> {
+pub(super) fn bind(settings: &Settings, shards: usize) -> Result<Vec<TcpListener>, Failure> {
     let what = format!("listening on {} (set another address with --listen or OPENSKILL_LISTEN)", settings.listen);
     openskill_net::listen::bind_tcp(settings.listen, shards).map_err(Failure::system(what))
 }

@@ -36,6 +36,7 @@ pub(crate) fn run(args: &Up, settings: &Settings, raw: &Raw, started: Instant) -
     super::worker_config(settings, raw)?;
     super::run(settings, "gateway", |shutdown| async move {
         let listeners = super::gateway::bind(settings, settings.shards.unwrap_or(1))?;
+        let admin = super::gateway::bind_admin(settings)?;
         let address = listeners.first().and_then(|it| it.local_addr().ok()).unwrap_or(settings.listen);
         let folder = SocketDir::make()?;
         let sockets: Vec<PathBuf> = (1..=args.workers).map(|it| folder.0.join(format!("worker-{it}.sock"))).collect();
@@ -55,7 +56,7 @@ pub(crate) fn run(args: &Up, settings: &Settings, raw: &Raw, started: Instant) -
             ..super::gateway_config(settings)
         };
         let ready = move |ready| announce(address, ready, started);
-        let ended = openskill_gateway::run(config, listeners, None, args.workers.into(), ready, shutdown).await;
+        let ended = openskill_gateway::run(config, listeners, admin, args.workers.into(), ready, shutdown).await;
         stop_workers.cancel();
         while workers.join_next().await.is_some() {}
         drop(sweeping);

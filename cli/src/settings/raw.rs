@@ -7,7 +7,9 @@ use std::path::Path;
 
 use super::Problem;
 use super::names::{ALL, Setting, file_key};
-use crate::args::Overrides;
+
+/// Flags that are settings, by the names of the settings.
+pub(crate) type Overrides = Vec<(&'static str, String)>;
 
 /// The source of a value.
 #[derive(Debug, Clone, PartialEq, Eq)]
