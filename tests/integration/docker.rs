@@ -134,8 +134,7 @@ async fn a_container_sees_its_call_and_no_secret() {
     assert!(has("TRACESTATE=vendor=1") && has("OPENSKILL_TRACE_ID=of-this-test"), "{lines:?}");
     assert!(has("PASSED_ON=yes") && has(&format!("OPENSKILL_SKILL_ID={reveals}")), "{lines:?}");
     assert!(has("OPENSKILL_EVENTS_MARK=") && has("OPENSKILL_TIMEOUT_MS="), "{lines:?}");
-    let known =
-        ["TRACE", "OPENSKILL_", "PASSED_ON=", "PATH=", "HOSTNAME=", "HOME=", "PWD=", "SHLVL=", "_=", "OLDPWD"];
+    let known = ["TRACE", "OPENSKILL_", "PASSED_ON=", "PATH=", "HOSTNAME=", "HOME=", "PWD=", "SHLVL=", "_=", "OLDPWD"];
     let stray: Vec<_> = lines.iter().filter(|line| !known.iter().any(|it| line.starts_with(it))).collect();
     assert!(stray.is_empty() && !has("OPENSKILL_ALLOWED_ROOT"), "{lines:?}");
 }
