@@ -9,19 +9,21 @@
 //! worker ──control socket──> supervisor ──> skill ──> its children
 //!    │                           │ adopts orphans, kills and reaps all of them when
 //!    │                           │ the skill ends, or the control socket closes
-//!    └── pipes: stdin, stdout, stderr, events ──> skill
+//!    └── stdin, stdout, stderr (pipes), events (a socket) ──> skill
 //! ```
 //!
 //! The socket closes when the call is dropped (deadline, cancellation) and when the worker dies, whatever killed it.
-//! Should a skill kill its supervisor, its orphans come to the worker, a subreaper too, and [`strays`] ends them.
+//! If a skill kills its supervisor, its orphans come to the worker, a subreaper too, and [`strays`] kills and reaps them.
+//! What these processes say to each other is in [`protocol`].
 //!
 //! - [`jail`]: what a skill's process may reach
-//! - [`launch`]: the worker's side: start a supervisor, hand it descriptors, hear how it ended
+//! - [`launch`]: the worker's side: start a supervisor, give it the descriptors, read its report
 //! - [`forkserver`]: a process that forks one for each call
 //! - [`supervise`]: the supervisor itself
 //! - [`mod@once`]: a call of a script or program; [`mod@run`]: one whole run: input in, output out, within bounds
+//! - [`protocol`], [`packet`]: the messages, and how they are framed
 //! - [`tree`]: who descends from whom
-//! - [`strays`]: children the worker did not start
+//! - [`strays`]: orphans whose supervisor or worker was killed
 
 pub(crate) mod forkserver;
 pub mod jail;
@@ -39,6 +41,6 @@ pub(crate) use forkserver::{ForkServer, Forked};
 pub(crate) use jail::Jailer;
 pub(crate) use launch::{LaunchError, Launcher, Running};
 pub(crate) use once::once;
-pub(crate) use run::{RunError, drain_to_log};
 pub use protocol::Exit;
 pub(crate) use protocol::{Command, ProcessLimits, Report};
+pub(crate) use run::{RunError, drain_to_log};

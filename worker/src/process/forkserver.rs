@@ -24,7 +24,7 @@ use super::launch::{LaunchError, Launcher, Pipes};
 use super::packet;
 use super::protocol::{Call, Command, Exit, ONLY_CALL};
 use super::run::{Finished, RunError, converse};
-use super::streams::Believed;
+use super::streams::LastWord;
 use crate::admission::Slot;
 use crate::events::EventSink;
 
@@ -136,7 +136,7 @@ impl ForkServer {
             }
             End::Unknown => Err(LaunchError::Lost),
         };
-        let finished = converse(pipes, input, events, Believed::ItsOwn, report).await;
+        let finished = converse(pipes, input, events, LastWord::Believed, report).await;
         if let Ok(Finished { exit: Exit::Code(code), .. }) = finished {
             watched.leave(code);
         }

@@ -1,4 +1,4 @@
-//! The worker's side of a supervisor: start it, hand it the descriptors, hear how the run ended.
+//! The worker's side of a supervisor: start it, give it the descriptors, read how the run ended.
 
 use std::io::Result;
 use std::os::fd::OwnedFd;
@@ -29,7 +29,7 @@ const PATIENCE: Duration = Duration::from_millis(500);
 const TRIES: usize = 100;
 const STEP: Duration = Duration::from_millis(10);
 
-/// Starts supervisors, and sees to it that none outlives its run.
+/// Starts supervisors, and makes sure that none outlives its run.
 #[derive(Debug, Clone)]
 pub(crate) struct Launcher {
     supervisor: PathBuf,
@@ -68,7 +68,7 @@ impl Pipes {
     }
 }
 
-/// A run. Dropping it ends the skill's whole process tree, in a task of its own that holds on to `G` until it is done.
+/// A run. Dropping it kills the skill's whole process tree, in a task of its own that keeps `G` until that is done.
 pub(crate) struct Running<G: Send + 'static> {
     live: Option<Live<G>>,
     launcher: Launcher,
@@ -106,7 +106,7 @@ impl Launcher {
         self.endings.wait().await;
     }
 
-    /// Starts the binary in another of its hidden roles. Its end is to be told by [`Launcher::ended`].
+    /// Starts the binary in one of its hidden roles. Report its end to [`Launcher::ended`].
     pub(crate) fn start_as(&self, argument: &str, stdin: Stdio) -> Result<Child> {
         self.strays.start(|| {
             let child = tokio::process::Command::new(&self.supervisor)
@@ -144,8 +144,11 @@ impl Launcher {
         launch().map_err(LaunchError::Supervisor)
     }
 
-    /// Starts a process that serves many calls, which come over `calls`. It reads `program` from descriptor 0, and has
-    /// `stdout`, or nowhere to write to. What it writes to stderr comes back.
+    /// Starts a process that serves many calls, which it receives over `calls`. It reads `program` from descriptor 0 and
+    /// writes to `stdout`, by default `/dev/null`. Gives the reading end of its stderr.
+    ///
+    /// # Errors
+    /// The supervisor or its descriptors could not be made.
     pub(crate) fn launch_host<G: Send>(
         &self,
         command: &Command,
@@ -164,12 +167,7 @@ impl Launcher {
         Ok((self.start(command, [&text, &stdout, &stderr_theirs, &calls], guard)?, stderr))
     }
 
-    fn start<G: Send>(
-        &self,
-        command: &Command,
-        descriptors: [&OwnedFd; DESCRIPTORS],
-        guard: G,
-    ) -> Result<Running<G>> {
+    fn start<G: Send>(&self, command: &Command, descriptors: [&OwnedFd; DESCRIPTORS], guard: G) -> Result<Running<G>> {
         let (control, theirs) = packet::pair()?;
         // Sent before the supervisor starts: the socket keeps it.
         packet::send_with(&control, command, descriptors)?;
@@ -245,12 +243,12 @@ async fn end<G>(mut live: Live<G>, strays: Arc<Strays>) {
     let in_time = tokio::time::timeout(PATIENCE, live.child.wait()).await;
     let clean = matches!(in_time, Ok(Ok(status)) if status.success());
     if in_time.is_err() {
-        // Stopped, or held by a tracer among its own descendants: all of them have to go.
+        // Stopped, or held by a tracer among its own descendants: kill all of them.
         kill_tree(&mut live.child, live.pid).await;
     }
     strays.ended(live.pid);
     if !clean {
-        // Killed by its skill, or by us: what it watched over has come to this process.
+        // Killed by its skill, or by us: its orphans have come to this process.
         sweep_up(&strays).await;
     }
     drop(live.guard);
@@ -270,7 +268,7 @@ async fn kill_tree(child: &mut Child, pid: u32) {
     }
 }
 
-/// Until no stray is found twice in a row: a killed one's children arrive only after it.
+/// Sweeps until no stray is found twice in a row: the children of a killed one arrive only after it.
 async fn sweep_up(strays: &Arc<Strays>) {
     let mut clear = 0;
     for _ in 0..TRIES {

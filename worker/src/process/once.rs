@@ -1,10 +1,10 @@
-//! One call of the contract that scripts and programs keep: `{"input": {...}}` on stdin, one JSON value on stdout.
+//! One call by the contract of scripts and programs: `{"input": {...}}` on stdin, one JSON value on stdout.
 
 use openskill_proto::v1::{ErrorCode, SkillError};
 
 use super::launch::{LaunchError, Launcher};
-use super::run::{Finished, RunError, run};
 use super::protocol::Command;
+use super::run::{Finished, RunError, run};
 use crate::runner::{Invocation, RawOutput};
 
 /// Runs `command` for this call. Its arguments go to stdin, if `with_input`.
@@ -25,24 +25,27 @@ pub(crate) fn input_parts(input: &[u8]) -> [&[u8]; 3] {
     [b"{\"input\": ", input, b"}\n"]
 }
 
-/// A process that ended, for normalization to judge.
+/// The output of a process, not yet normalized.
 pub(crate) fn output(it: Finished) -> RawOutput {
     RawOutput::Process { stdout: it.stdout, stderr: it.stderr, exit: it.exit, leftovers: it.leftovers }
 }
 
-/// What a caller hears of a process that gave nothing.
+/// What the caller is told about a run without output.
 pub(crate) fn failure(error: &RunError) -> SkillError {
     match error {
         RunError::OutputTooLarge => SkillError::new(ErrorCode::OutputTooLarge, format!("the skill {error}")),
         RunError::StillOpen => SkillError::new(ErrorCode::ExecutionError, format!("the skill {error}")),
         RunError::NotStarted { .. } => SkillError::new(ErrorCode::ToolInvocationError, format!("the skill {error}")),
-        // Somebody killed it, and nobody but the skill was near.
+        // Only the skill could have killed it.
         RunError::Launch(LaunchError::Lost) => {
             tracing::warn!("a skill's supervisor was killed");
-            SkillError::new(ErrorCode::ExecutionError, "the skill's process could not be supervised to its end")
+            SkillError::new(
+                ErrorCode::ExecutionError,
+                "the skill ended its own supervisor, so its exit status is unknown",
+            )
         }
         RunError::Launch(reason) => {
-            tracing::warn!(%reason, "a skill process was not started");
+            tracing::warn!(%reason, "a skill's process could not be started");
             SkillError::new(ErrorCode::ToolInvocationError, "the skill's process could not be started")
         }
     }

@@ -51,7 +51,11 @@ pub(super) fn send_with<F: AsFd>(
     send_bytes(socket, message, &mut ancillary)
 }
 
-fn send_bytes(socket: impl AsFd, message: &impl Serialize, ancillary: &mut SendAncillaryBuffer<'_, '_, '_>) -> Result<()> {
+fn send_bytes(
+    socket: impl AsFd,
+    message: &impl Serialize,
+    ancillary: &mut SendAncillaryBuffer<'_, '_, '_>,
+) -> Result<()> {
     let text = serde_json::to_vec(message)?;
     if text.len() > MAX_BYTES {
         return Err(Error::from(ErrorKind::ArgumentListTooLong));
@@ -78,9 +82,8 @@ pub(super) fn receive_with<M: DeserializeOwned>(socket: impl AsFd) -> Result<(M,
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS))];
     let mut ancillary = RecvAncillaryBuffer::new(&mut space);
     let mut text = vec![0; MAX_BYTES];
-    let received = retry_on_intr(|| {
-        recvmsg(&socket, &mut [IoSliceMut::new(&mut text)], &mut ancillary, RecvFlags::CMSG_CLOEXEC)
-    })?;
+    let received =
+        retry_on_intr(|| recvmsg(&socket, &mut [IoSliceMut::new(&mut text)], &mut ancillary, RecvFlags::CMSG_CLOEXEC))?;
     let mut descriptors = Vec::with_capacity(DESCRIPTORS);
     for message in ancillary.drain() {
         if let RecvAncillaryMessage::ScmRights(rights) = message {

@@ -193,12 +193,12 @@ mod tests {
 
     #[test]
     fn messages_of_the_python_side_are_read() {
-        let started: Status = serde_json::from_slice(br#"{"started": {"call": 7, "pid": 12, "folder": "ab"}}"#).unwrap();
+        let started: Status =
+            serde_json::from_slice(br#"{"started": {"call": 7, "pid": 12, "folder": "ab"}}"#).unwrap();
         assert_eq!(started, Status::Started { call: 7, pid: 12, folder: "ab".to_owned() });
         let exited: Status = serde_json::from_slice(br#"{"exited": {"pid": 12, "status": 256}}"#).unwrap();
         assert_eq!(exited, Status::Exited { pid: 12, status: 256 });
-        let ready: Status =
-            serde_json::from_slice(br#"{"ready": {"files": ["/a.py"], "not_preloaded": []}}"#).unwrap();
+        let ready: Status = serde_json::from_slice(br#"{"ready": {"files": ["/a.py"], "not_preloaded": []}}"#).unwrap();
         assert!(matches!(ready, Status::Ready(Loaded { files, .. }) if files == [PathBuf::from("/a.py")]));
     }
 

@@ -9,24 +9,24 @@ use tokio::net::unix::pipe;
 use tokio::sync::Notify;
 
 use super::launch::{LaunchError, Launcher, Pipes};
-use super::streams::{Believed, Stop, Written, answer, forward};
 use super::protocol::{Command, Exit, Report};
+use super::streams::{LastWord, Stop, Written, answer, forward};
 use crate::events::EventSink;
 
 /// How long the pipes may stay open after the process tree is gone.
 const PIPES_GRACE: Duration = Duration::from_secs(1);
 
-/// What a process gave.
+/// A process that has ended.
 #[derive(Debug)]
 pub(crate) struct Finished {
     pub(crate) stdout: Vec<u8>,
-    /// The end of it.
+    /// The last of it, at most `MAX_STDERR_BYTES`.
     pub(crate) stderr: Vec<u8>,
     pub(crate) exit: Exit,
     pub(crate) leftovers: u32,
 }
 
-/// Why it gave nothing.
+/// Why a run has no output.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum RunError {
     #[error("could not be started: {}", std::io::Error::from_raw_os_error(*errno))]
@@ -39,7 +39,10 @@ pub(crate) enum RunError {
     Launch(#[from] LaunchError),
 }
 
-/// Runs `command` with `input` on its stdin. Dropping the future ends the process tree; `guard` is let go after that.
+/// Runs `command` with `input` on its stdin. Dropping the future kills the process tree; `guard` is dropped after that.
+///
+/// # Errors
+/// It was not started, printed too much, or its end is not known.
 pub(crate) async fn run<G: Send + 'static>(
     launcher: &Launcher,
     command: &Command,
@@ -48,25 +51,25 @@ pub(crate) async fn run<G: Send + 'static>(
     guard: G,
 ) -> Result<Finished, RunError> {
     let (mut running, pipes) = launcher.launch(command, guard)?;
-    converse(pipes, input, events, Believed::Report, async || running.report().await).await
+    converse(pipes, input, events, LastWord::Ignored, async || running.report().await).await
 }
 
-/// Talks to a process until it has ended: `report` says how, once it has, or the process itself, if that is believed.
+/// Exchanges input, output and events with a process until it has ended: `report` says how, or `last_word` if it counts.
 pub(super) async fn converse(
     mut pipes: Pipes,
     input: &[&[u8]],
     events: &EventSink,
-    believed: Believed,
+    last_word: LastWord,
     report: impl AsyncFnOnce() -> Result<Report, LaunchError>,
 ) -> Result<Finished, RunError> {
     let (mut stdout, mut stderr) = (Written::whole(pipes.stdout), Written::tail(pipes.stderr));
     let (report, told) = {
         let (from, to) = pipes.events.split();
         let spoken = Notify::new();
-        // Until all are closed, or the process has told with which code it ended.
+        // Until all are closed, or a last word.
         let open = async {
             let written = write(pipes.stdin, input).map(Ok);
-            let forwarded = forward(from, events, believed, &spoken);
+            let forwarded = forward(from, events, last_word, &spoken);
             let closed = async { tokio::try_join!(stdout.read(), stderr.read(), written, forwarded) };
             let closed = tokio::select! {
                 closed = closed => closed,
@@ -75,7 +78,7 @@ pub(super) async fn converse(
             };
             match closed {
                 Ok(_) => Ok(None),
-                Err(Stop::Told(code)) => Ok(Some(code)),
+                Err(Stop::LastWord(code)) => Ok(Some(code)),
                 Err(Stop::TooLarge) => Err(RunError::OutputTooLarge),
             }
         };
@@ -85,14 +88,14 @@ pub(super) async fn converse(
             biased;
             told = &mut open => match told? {
                 None => (report.await?, false),
-                Some(code) => (by_itself(code), true),
+                Some(code) => (of_last_word(code), true),
             },
             report = &mut report => {
                 // The tree is gone, and its ends of the pipes with it, but for one that was handed to somebody else.
                 match tokio::time::timeout(PIPES_GRACE, open).await.map_err(|_| RunError::StillOpen)?? {
                     None => (report?, false),
-                    // Who should have reported it was lost, and it has told.
-                    Some(code) => (report.unwrap_or_else(|_| by_itself(code)), true),
+                    // The supervisor was lost after the last word.
+                    Some(code) => (report.unwrap_or_else(|_| of_last_word(code)), true),
                 }
             }
         }
@@ -108,7 +111,7 @@ pub(super) async fn converse(
     }
 }
 
-fn by_itself(code: i32) -> Report {
+fn of_last_word(code: i32) -> Report {
     Report::Ended { exit: Exit::Code(code), leftovers: 0 }
 }
 
@@ -121,12 +124,15 @@ async fn write(mut stdin: pipe::Sender, input: &[&[u8]]) {
     }
 }
 
-/// What a process that serves many calls writes to stderr: it has no business to.
+/// Logs what a process that serves many calls writes to stderr. It is not expected to write anything.
 pub(crate) async fn drain_to_log(stderr: pipe::Receiver) {
     let mut tail = Written::tail(stderr);
     let _ = tail.read().await;
     let text = tail.finish();
     if !text.is_empty() {
-        tracing::warn!(stderr = String::from_utf8_lossy(&text).trim_end(), "a host of skills wrote to stderr");
+        tracing::warn!(
+            stderr = String::from_utf8_lossy(&text).trim_end(),
+            "a process that serves many calls wrote to stderr"
+        );
     }
 }

@@ -1,8 +1,8 @@
-//! Children this process did not start: orphans that came to it because their supervisor or their worker was killed, or
-//! because it is process 1 of a container. Whatever is not known is a stray, is killed with all its descendants, and is
-//! waited for. But for the sentinel of a worker that was killed: it removes what that worker had running elsewhere, and
-//! the parent of workers leaves it alone for a while. Any skill can start one, so there is one for each worker, and its
-//! time is counted from the worker's end.
+//! Strays: children this process did not start. They are orphans whose supervisor or worker was killed, or any orphan if
+//! this is process 1 of a container. A stray is killed with all its descendants, and reaped.
+//!
+//! The sentinel of a killed worker is the exception. It removes the worker's containers, so the parent of workers spares it for
+//! [`SPARED_FOR`]. Any skill could start a sentinel: only one is spared for each worker, and its time counts from the worker's end.
 
 use std::collections::HashMap;
 use std::os::unix::fs::MetadataExt as _;
@@ -19,12 +19,12 @@ pub const SENTINEL: &str = "sentinel";
 /// How long a sentinel has for its work once its worker is dead.
 pub const SPARED_FOR: Duration = Duration::from_secs(10);
 
-/// The children that are known, and the end of all others.
+/// Knows the children that this process started, and kills all others.
 #[derive(Debug)]
 pub struct Strays {
     /// How many of our children have, or had until a moment ago, this process id: ids are used again.
     known: Mutex<HashMap<i32, u32>>,
-    /// Whose sentinels are left alone; empty if our children are no workers.
+    /// The workers whose sentinels are spared. None: our children are no workers.
     workers: Option<Mutex<Vec<Watched>>>,
 }
 
@@ -44,8 +44,8 @@ impl Watched {
 }
 
 impl Strays {
-    /// Makes this process the one to which orphans of its descendants come. The children it has already, from before
-    /// it became this program, are not its business.
+    /// Makes this process the subreaper of its descendants. Children it has already, from before it became this program,
+    /// are not strays.
     ///
     /// # Errors
     /// The system has no subreapers.
@@ -55,13 +55,12 @@ impl Strays {
         Ok(Self { known: Mutex::new(before), workers: None })
     }
 
-    /// All that is started from here on are workers: when one of them dies, one sentinel is left alone for
-    /// [`SPARED_FOR`].
+    /// All that is started from here on are workers: when one of them dies, one sentinel is spared for [`SPARED_FOR`].
     pub fn of_workers(self) -> Self {
         Self { workers: Some(Mutex::default()), ..self }
     }
 
-    /// Starts a child and knows it. `start` gives its process id beside whatever it made.
+    /// Starts a child that is no stray. `start` gives its process id beside whatever it made.
     ///
     /// # Errors
     /// What `start` says.
@@ -93,8 +92,7 @@ impl Strays {
         }
     }
 
-    /// [Sweeps](Self::sweep) if there is a child that is not known. Costs little while there is none, so it can be done
-    /// again and again. How many strays were alive.
+    /// [Sweeps](Self::sweep) if there is a stray. Cheap while there is none. How many strays were alive.
     pub fn look(&self) -> usize {
         let children = tree::children_of_all_threads();
         // In this order, as in a sweep.
@@ -194,7 +192,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_dead_worker_leaves_one_sentinel_for_ten_seconds_and_no_more() {
+    fn one_sentinel_of_a_dead_worker_is_spared_for_ten_seconds() {
         let now = Instant::now();
         let watched = |worker| Watched { worker, until: None, sentinel: None };
         let mut workers = vec![watched(1), watched(2)];
@@ -211,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_no_workers_spares_nobody() {
+    fn without_workers_no_sentinel_is_spared() {
         let strays = Strays { known: Mutex::default(), workers: None };
         assert!(strays.spare([own_pid()].into_iter()).is_empty());
     }

@@ -1,4 +1,4 @@
-//! What a process writes: its output, the end of what it complains of, its events. All of it bounded.
+//! What a process writes: stdout, the tail of stderr, its events. All of it bounded.
 
 use std::convert::Infallible;
 
@@ -10,30 +10,30 @@ use tokio::sync::Notify;
 use super::protocol::last_word;
 use crate::events::EventSink;
 
-/// How much is read at a time, and how often once a process has said that it ended: as much as a pipe can hold.
+/// How much is read at a time, and how often after a last word: as much as a pipe can hold.
 const CHUNK: usize = 4096;
 const REST: usize = 256;
 
-/// Whose word is taken for the end of a program.
+/// Whether a last word on the events descriptor ends a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Believed {
-    /// Its supervisor's alone.
-    Report,
-    /// Its own last word as well. All that it printed is in its pipes by then. A script that writes a last word itself ends
-    /// its own call, and is killed a moment later.
-    ItsOwn,
+pub(super) enum LastWord {
+    /// Only the supervisor's report does.
+    Ignored,
+    /// It does: all that the script printed is in its pipes by then. A script that writes a last word itself ends its own
+    /// call, and is killed a moment later.
+    Believed,
 }
 
 /// Why nothing more is read.
 #[derive(Debug)]
 pub(super) enum Stop {
-    /// The program said that it ended, with this exit code.
-    Told(i32),
+    /// The program said its last word, with this exit code.
+    LastWord(i32),
     /// It printed too much.
     TooLarge,
 }
 
-/// What comes out of one of its pipes.
+/// What was read from one pipe of a process.
 pub(super) struct Written {
     pipe: pipe::Receiver,
     bytes: Vec<u8>,
@@ -49,12 +49,12 @@ enum Kept {
 }
 
 impl Written {
-    /// Its output.
+    /// All of it: stdout.
     pub(super) fn whole(pipe: pipe::Receiver) -> Self {
         Self { pipe, bytes: Vec::new(), kept: Kept::Whole }
     }
 
-    /// The end of what it complains of. Never too large.
+    /// The last of it: stderr. Never too large.
     pub(super) fn tail(pipe: pipe::Receiver) -> Self {
         Self { pipe, bytes: Vec::new(), kept: Kept::Tail }
     }
@@ -70,7 +70,7 @@ impl Written {
         }
     }
 
-    /// Reads what is there. Never waits. Not by the runtime, which may not have heard yet that there is something to read.
+    /// Reads what is there, without waiting. Not through the runtime, which may not know yet that there is something to read.
     pub(super) fn read_rest(&mut self) -> Result<(), Stop> {
         let mut chunk = [0; CHUNK];
         for _ in 0..REST {
@@ -108,12 +108,12 @@ impl Written {
     }
 }
 
-/// Forwards each line of the events descriptor, until it is closed or has a last word that is believed. A line that is too
+/// Forwards each line of the events descriptor, until it is closed or a last word ends the run. A line that is too
 /// long is skipped, with the rest of it. The first event is announced on `spoken`.
 pub(super) async fn forward(
     stream: ReadHalf<'_>,
     events: &EventSink,
-    believed: Believed,
+    words: LastWord,
     spoken: &Notify,
 ) -> Result<(), Stop> {
     let mut reader = BufReader::with_capacity(CHUNK, stream);
@@ -124,8 +124,10 @@ pub(super) async fn forward(
         match (&mut reader).take(room).read_until(b'\n', &mut line).await {
             Ok(0) | Err(_) => return Ok(()),
             Ok(_) if line.ends_with(b"\n") => {
-                if believed == Believed::ItsOwn && let Some(code) = last_word(&line) {
-                    return Err(Stop::Told(code));
+                if words == LastWord::Believed
+                    && let Some(code) = last_word(&line)
+                {
+                    return Err(Stop::LastWord(code));
                 }
                 if !overlong {
                     spoken.notify_one();

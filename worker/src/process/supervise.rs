@@ -1,4 +1,4 @@
-//! The supervisor: the parent of one skill process, and the end of all that descends from it.
+//! The supervisor: the parent of one skill process, which kills and reaps everything that descends from it.
 //!
 //! The one place in openskill with unsafe code: descriptors that come by number, and what a child does before it becomes
 //! the skill.
@@ -28,16 +28,16 @@ use super::packet::{self, DESCRIPTORS};
 use super::protocol::{Command, Exit, Notice, ONLY_CALL, ProcessLimits, Report};
 use super::tree::{self, Snapshot};
 
-/// How long what the skill left behind may take to end by itself: Python's own helpers do, a moment after it.
+/// How long orphans may take to end by themselves: Python's own helper processes do, a moment after the script.
 const GRACE: Duration = Duration::from_millis(200);
 
 /// Between two looks at what is left.
 const STEP: Duration = Duration::from_millis(2);
 
-/// After this long without an end, what is left can't be killed (it hangs in the kernel): report and go.
+/// After this long, what is left can't be killed (it hangs in the kernel): report and exit.
 const GIVE_UP: Duration = Duration::from_secs(5);
 
-/// Where a fork server says what became of its children.
+/// Names a fork server's end of its status socket.
 const ENV_STATUS_FD: &str = "OPENSKILL_STATUS_FD";
 
 /// The one argument that makes the openskill binary a supervisor.
@@ -52,7 +52,7 @@ pub fn main() -> ExitCode {
     let control = unsafe { OwnedFd::from_raw_fd(0) };
     match supervise(&control) {
         Ok(()) => ExitCode::SUCCESS,
-        // The worker hears of it by the control socket's end without a report.
+        // The worker sees the end of the control socket without a report.
         Err(_) => ExitCode::FAILURE,
     }
 }
@@ -80,11 +80,11 @@ fn supervise(control: &OwnedFd) -> std::io::Result<()> {
     };
     let (exit, leftovers, all_gone) = attend(control, child)?;
     report(control, Report::Ended { exit, leftovers })?;
-    // What is left comes to the worker, which has to look for it.
+    // What is left comes to the worker, which sweeps it up.
     if all_gone { Ok(()) } else { Err(std::io::Error::from(std::io::ErrorKind::TimedOut)) }
 }
 
-/// Whatever this process inherited ends here: a skill gets its four descriptors and no other.
+/// Makes all inherited descriptors close-on-exec: a skill gets its four and no other.
 fn close_on_exec() -> std::io::Result<()> {
     let open: Vec<i32> = std::fs::read_dir("/proc/self/fd")?
         .flatten()
@@ -101,7 +101,7 @@ fn close_on_exec() -> std::io::Result<()> {
     Ok(())
 }
 
-/// Starts the program. `status` is a descriptor for a fork server alone.
+/// Starts the program. `status` is a fork server's end of the status socket.
 fn start(
     command: &Command,
     descriptors: [OwnedFd; DESCRIPTORS],
@@ -139,12 +139,12 @@ fn start(
             if let Some(walls) = &mut walls {
                 walls.enter()?;
             }
-            // Should the supervisor be killed, the skill goes at once; its children are the worker's then. Last, as
-            // becoming another user undoes it.
+            // If the supervisor is killed, so is the skill; its orphans come to the worker. Last, as becoming another user
+            // undoes it.
             set_parent_process_death_signal(Some(Signal::KILL)).map_err(Into::into)
         });
     }
-    // The child is waited for below, together with whatever it leaves.
+    // Reaped in `End`, together with its orphans.
     let child = process.spawn()?;
     Pid::from_raw(child.id() as i32).ok_or_else(|| std::io::Error::from(std::io::ErrorKind::NotFound))
 }
@@ -172,7 +172,7 @@ fn apply(limits: ProcessLimits) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Waits until the skill has ended, or the worker hung up, and then until nothing of it is left.
+/// Waits until the skill has exited or the worker hung up, and then until nothing of it is left.
 fn attend(control: &OwnedFd, child: Pid) -> std::io::Result<(Exit, u32, bool)> {
     let ended = pidfd_open(child, PidfdFlags::empty())?;
     let hung_up = loop {
@@ -191,7 +191,7 @@ fn attend(control: &OwnedFd, child: Pid) -> std::io::Result<(Exit, u32, bool)> {
     Ok((end.exit.unwrap_or(Exit::Signal(9)), end.killed.len() as u32, all_gone))
 }
 
-/// The end of a process tree, as it comes.
+/// The end of a process tree.
 struct End {
     child: Pid,
     exit: Option<Exit>,
@@ -199,8 +199,8 @@ struct End {
 }
 
 impl End {
-    /// Reaps what ends by itself within `patience`, then kills and reaps the rest, again and again until none is left:
-    /// what forks while it is being killed is found at the next look. Whether all are gone.
+    /// Reaps what exits by itself within `patience`, then kills and reaps the rest until none is left: what forks while it
+    /// is being killed is found at the next look. Whether all are gone.
     fn of_all(&mut self, control: &OwnedFd, patience: Duration) -> bool {
         let begun = Instant::now();
         while self.reap() {
@@ -215,7 +215,7 @@ impl End {
         true
     }
 
-    /// Waits for those that have ended, a bounded number of them: more may end as fast. Whether any child is left.
+    /// Reaps those that have exited, a bounded number of them: more may exit as fast. Whether any child is left.
     fn reap(&mut self) -> bool {
         for _ in 0..1000 {
             match wait(WaitOptions::NOHANG) {

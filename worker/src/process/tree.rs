@@ -1,4 +1,4 @@
-//! Who descends from whom, read from `/proc`.
+//! Process trees, read from `/proc`.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -6,7 +6,7 @@ use std::str::SplitAsciiWhitespace;
 
 use rustix::process::{Pid, Signal, kill_process};
 
-/// A process that runs, or has ended and was not waited for.
+/// A process that runs, or has exited and was not reaped.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Process {
     pub(crate) pid: i32,
@@ -55,8 +55,8 @@ pub(crate) fn own_children() -> Vec<i32> {
     listed(Path::new(&format!("/proc/self/task/{own}"))).unwrap_or_else(|_| children_of(own))
 }
 
-/// The children that any thread of this process started, or that came to it. Cheap where the kernel lists them; one may be
-/// missed while others end.
+/// The children that any thread of this process started, and its orphans. Cheap where the kernel lists them; one may be
+/// missed while others exit.
 pub(crate) fn children_of_all_threads() -> Vec<i32> {
     listed_of_all_threads().unwrap_or_else(|_| children_of(own_pid()))
 }
@@ -100,14 +100,14 @@ pub(crate) fn session(pid: i32) -> Option<i32> {
     after_name(&read_stat(pid)?)?.nth(3)?.parse().ok()
 }
 
-/// When a process was started, in the system's ticks. None once it is gone, also while nobody has asked how it ended.
+/// When a process was started, in the system's ticks. None once it has exited, even if it was not reaped yet.
 pub(crate) fn started(pid: u32) -> Option<u64> {
     let stat = read_stat(pid as i32)?;
     let mut fields = after_name(&stat)?;
     if matches!(fields.next()?, "Z" | "X") { None } else { fields.nth(18)?.parse().ok() }
 }
 
-/// Sends SIGKILL. A process that is gone already is what was wanted.
+/// Sends SIGKILL. That the process may have exited already is no error.
 pub(crate) fn kill(pid: i32) {
     if let Some(pid) = Pid::from_raw(pid) {
         let _ = kill_process(pid, Signal::KILL);

@@ -4,8 +4,8 @@
 //! people; events are marked lines of stderr. What a container may do is in [`confinement`].
 //!
 //! ```text
-//! call ──> conduct (a task of the main runtime) ──> create ─> attach ─> start ─> talk ─> inspect ─> answer
-//!   │ dropped: cancels it                                                                             │
+//! call ──> serve (a task of the main runtime) ──> create ─> attach ─> start ─> talk ─> inspect ─> answer
+//!   │ dropped: cancels it                                                                           │
 //!   └─────────────────────────────────────────────────────> remove, by force <─────────────────────────┘
 //! worker killed ──> pipe closes ──> sentinel: removes all of its containers
 //! ```
@@ -102,9 +102,9 @@ impl Docker {
         self.fleet.create(confinement::body(manifest, settings, &sight.image, sight.facts, root, purpose)).await
     }
 
-    /// Serves a call to its end, and removes its container, whether or not anybody waits for the answer. Its place is
+    /// Serves a call to its end, and removes its container, whether or not anybody waits for the answer. Its slot is
     /// free when this ends: then nothing of it is left.
-    async fn conduct(
+    async fn serve(
         self: Arc<Self>,
         invocation: Invocation,
         gone: CancellationToken,
@@ -113,7 +113,7 @@ impl Docker {
         let manifest = Arc::clone(&invocation.manifest);
         let How::Docker(settings) = &manifest.how else { return };
         let Ok(sight) = self.lookout.sight(settings) else {
-            let message = "the container engine or the skill's image is not there";
+            let message = "the container engine or the skill's image is not available";
             let _ = answer.send(RawOutput::Failed(SkillError::new(ErrorCode::Unavailable, message)));
             return;
         };
@@ -125,19 +125,19 @@ impl Docker {
         let task = Task { input: &invocation.input, mark: &mark, events: &invocation.events, memory_mb };
         match self.create(&invocation, settings, &sight, &mark).await {
             Ok(container) => {
-                let ended = unless(&gone, call::run(&container, &task)).await;
+                let ended = unless_cancelled(&gone, call::run(&container, &task)).await;
                 finish(container, ended, answer).await;
             }
             Err(error) => {
                 self.lookout.doubt();
-                let _ = answer.send(RawOutput::Failed(call::told(&Failure::NotStarted(error))));
+                let _ = answer.send(RawOutput::Failed(call::error_of(&Failure::NotStarted(error))));
             }
         }
     }
 }
 
 /// None once the caller is gone.
-async fn unless<T>(gone: &CancellationToken, work: impl Future<Output = T>) -> Option<T> {
+async fn unless_cancelled<T>(gone: &CancellationToken, work: impl Future<Output = T>) -> Option<T> {
     tokio::select! {
         biased;
         () = gone.cancelled() => None,
@@ -148,7 +148,7 @@ async fn unless<T>(gone: &CancellationToken, work: impl Future<Output = T>) -> O
 /// Answers first: the caller need not wait for the removal.
 async fn finish(container: Container, ended: Option<Result<RawOutput, Failure>>, answer: oneshot::Sender<RawOutput>) {
     if let Some(ended) = ended {
-        let _ = answer.send(ended.unwrap_or_else(|failure| RawOutput::Failed(call::told(&failure))));
+        let _ = answer.send(ended.unwrap_or_else(|failure| RawOutput::Failed(call::error_of(&failure))));
     }
     container.remove().await;
 }
@@ -192,7 +192,7 @@ impl Runner for Docker {
             let gone = CancellationToken::new();
             let _cancels = gone.clone().drop_guard();
             let (answer, answered) = oneshot::channel();
-            self.fleet.spawn(Arc::clone(&self).conduct(invocation, gone, answer));
+            self.fleet.spawn(Arc::clone(&self).serve(invocation, gone, answer));
             answered.await.unwrap_or_else(|_| {
                 let message = "the worker stopped before the skill finished";
                 RawOutput::Failed(SkillError::new(ErrorCode::Unavailable, message))

@@ -29,7 +29,7 @@ impl Executable {
         Self { launcher, surroundings, jailer }
     }
 
-    /// What a program's process may reach: its own folder, also if it stands there as a link to elsewhere.
+    /// What the program's process may reach: its own folder, and that of its target if it is a link.
     fn jail(&self, program: &Path, manifest: &Manifest) -> Result<Option<Plan>, String> {
         let real = program.canonicalize().ok();
         let folders = [Some(program), real.as_deref()].into_iter().flatten().filter_map(Path::parent);

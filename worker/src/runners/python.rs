@@ -1,6 +1,6 @@
 //! `cli:python`: a Python script. It reads `{"input": {...}}` from stdin and prints one JSON value.
 //!
-//! The script is the same however it is run: `isolation` says what keeps one call from the next.
+//! The script is the same however it is run: `isolation` says what separates one call from the next.
 //!
 //! - `fork` ([`forking`]): a process of its own, forked from one that has the script's imports and its code
 //! - `process`: a process of its own, and a fresh interpreter in it
@@ -35,10 +35,10 @@ pub use interpreter::{Interpreter, PythonError, find};
 /// No user site-packages, UTF-8 whatever the locale, nothing written beside the script.
 const FLAGS: [&str; 4] = ["-s", "-B", "-X", "utf8"];
 
-/// What an interpreter is told on its command line: to read its program from descriptor 0.
+/// An interpreter's `-c` argument: it reads its program from descriptor 0.
 const READ_PROGRAM: &str = "import os;exec(compile(os.pread(0,1<<20,0),'<openskill>','exec'))";
 
-/// How long the end of what was kept warm is waited for when the worker ends.
+/// How long a worker that shuts down waits for fork servers to end.
 const CLOSING: Duration = Duration::from_secs(3);
 
 /// The runner.
@@ -46,23 +46,23 @@ pub(crate) struct Python {
     interpreter: Result<Interpreter, ()>,
     surroundings: Surroundings,
     jailer: Jailer,
-    house: House,
-    /// Skills with something warm.
+    settings: WarmSettings,
+    /// By skill.
     warm: Mutex<HashMap<String, Arc<Warm>>>,
 }
 
-/// What all skills share.
-struct House {
+/// What the warm processes of all skills share.
+struct WarmSettings {
     launcher: Launcher,
-    /// The runtime that lives as long as the worker: what stays warm is heard on it.
+    /// The runtime that lives as long as the worker.
     runtime: tokio::runtime::Handle,
-    /// What has had no call for this long goes.
+    /// A process without a call for this long is ended.
     idle: Duration,
-    /// Processes of one skill among which its load is spread.
+    /// The most processes that share one skill's load.
     most: usize,
 }
 
-/// What is kept ready for a skill, as its manifest had it.
+/// The warm pool of a skill, for one version of its manifest.
 struct Warm {
     manifest: Arc<Manifest>,
     kept: Kept,
@@ -83,8 +83,8 @@ impl Python {
         idle: Duration,
     ) -> Self {
         let most = std::thread::available_parallelism().map_or(1, usize::from);
-        let house = House { launcher, runtime: tokio::runtime::Handle::current(), idle, most };
-        Self { interpreter, surroundings, jailer, house, warm: Mutex::default() }
+        let settings = WarmSettings { launcher, runtime: tokio::runtime::Handle::current(), idle, most };
+        Self { interpreter, surroundings, jailer, settings, warm: Mutex::default() }
     }
 
     /// What a script's process may reach.
@@ -116,7 +116,7 @@ impl Python {
         })
     }
 
-    /// What is kept ready for the skill as it is now. What was kept for an older one takes no more calls.
+    /// The skill's warm pool. One for an older manifest takes no more calls.
     fn warm(
         &self,
         manifest: &Arc<Manifest>,
@@ -125,7 +125,7 @@ impl Python {
     ) -> Result<Arc<Warm>, SkillError> {
         let mut all = self.lock();
         if let Some(warm) = all.get(&manifest.id) {
-            if (Arc::ptr_eq(&warm.manifest, manifest) || warm.manifest == *manifest) && !warm.is_worn_out() {
+            if (Arc::ptr_eq(&warm.manifest, manifest) || warm.manifest == *manifest) && !warm.needs_rebuild() {
                 return Ok(Arc::clone(warm));
             }
             warm.retire();
@@ -133,7 +133,7 @@ impl Python {
         let env = self.surroundings.of_skill(manifest);
         let command = self.command(interpreter, &script.script, manifest, env)?;
         let kept = match script.isolation {
-            Isolation::Shared => Kept::Shared(Shared::new(&self.house, &command, &script.script)),
+            Isolation::Shared => Kept::Shared(Shared::new(&self.settings, &command, &script.script)),
             Isolation::Fork | Isolation::Process => {
                 Kept::Forking(Box::new(Forking::new(&command, &script.script, manifest.jail.level != Level::Off)))
             }
@@ -143,7 +143,7 @@ impl Python {
         Ok(warm)
     }
 
-    /// Runs a call on what is kept warm. None: it was not started.
+    /// Runs a call in the warm pool. None: it was not started.
     async fn run_warm(
         &self,
         interpreter: &Interpreter,
@@ -155,8 +155,8 @@ impl Python {
         Ok(match &warm.kept {
             Kept::Forking(forking) => {
                 let processes = self.jailer.most_processes(manifest.limits.processes);
-                // In a box, as is a fresh interpreter below: with their buffers, they would be most of each call's size.
-                Box::pin(forking.run(&self.house, invocation, processes)).await
+                // Boxed, as is a fresh interpreter below: they would be most of the size of each call's future.
+                Box::pin(forking.run(&self.settings, invocation, processes)).await
             }
             Kept::Shared(shared) => shared.run(invocation).await,
         })
@@ -169,17 +169,16 @@ impl Python {
 
 impl Runner for Python {
     fn admit(&self, manifest: &Manifest) -> Result<(), String> {
-        let interpreter = self
-            .interpreter
-            .as_ref()
-            .map_err(|()| "there is no usable Python on this worker; its log says why (OPENSKILL_PYTHON)")?;
+        let interpreter = self.interpreter.as_ref().map_err(
+            |()| "no usable Python was found on this worker; install Python 3.9 or newer, or set OPENSKILL_PYTHON",
+        )?;
         match &manifest.how {
             How::Python(Script { script, .. }) if script.is_file() => {
                 self.jail(interpreter, script, manifest).map(|_| self.jailer.announce(manifest))
             }
             How::Python(Script { script, .. }) => {
                 let name = script.file_name().unwrap_or_default().to_string_lossy();
-                Err(format!("its script '{name}' is not there"))
+                Err(format!("its script '{name}' does not exist"))
             }
             _ => Err("it names no script".to_owned()),
         }
@@ -203,7 +202,7 @@ impl Runner for Python {
             }
             let env = self.surroundings.of(&invocation);
             match self.command(interpreter, &script.script, &manifest, env) {
-                Ok(command) => Box::pin(process::once(&self.house.launcher, &command, invocation, true)).await,
+                Ok(command) => Box::pin(process::once(&self.settings.launcher, &command, invocation, true)).await,
                 Err(error) => RawOutput::Failed(error),
             }
         }
@@ -215,7 +214,7 @@ impl Runner for Python {
         self.lock().retain(|id, warm| {
             let kept = known.get(id.as_str()).is_some_and(|manifest| warm.manifest.how == manifest.how);
             if kept {
-                warm.tend(&self.house);
+                warm.tend(&self.settings);
             } else {
                 warm.retire();
             }
@@ -234,18 +233,18 @@ impl Runner for Python {
 }
 
 impl Warm {
-    fn is_worn_out(&self) -> bool {
-        matches!(&self.kept, Kept::Forking(forking) if forking.is_worn_out())
+    fn needs_rebuild(&self) -> bool {
+        matches!(&self.kept, Kept::Forking(forking) if forking.needs_rebuild())
     }
 
-    fn tend(&self, house: &House) {
+    fn tend(&self, settings: &WarmSettings) {
         match &self.kept {
-            Kept::Forking(forking) => forking.tend(house),
-            Kept::Shared(shared) => shared.tend(house),
+            Kept::Forking(forking) => forking.tend(settings),
+            Kept::Shared(shared) => shared.tend(settings),
         }
     }
 
-    /// The fork servers that are on their way.
+    /// Takes no more calls. The fork servers that end after their last one.
     fn retire(&self) -> Vec<Arc<process::ForkServer>> {
         match &self.kept {
             Kept::Forking(forking) => forking.retire(),

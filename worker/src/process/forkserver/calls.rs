@@ -208,7 +208,11 @@ impl Calls {
         state.loaded = loaded;
         let until = Instant::now() + PATIENCE;
         // The time of calls that were dropped meanwhile begins now.
-        state.open.values_mut().filter(|it| it.overdue.is_some()).for_each(|it| it.overdue = Some(Overdue::GiveUp(until)));
+        state
+            .open
+            .values_mut()
+            .filter(|it| it.overdue.is_some())
+            .for_each(|it| it.overdue = Some(Overdue::GiveUp(until)));
         self.phase.send_replace(Phase::Serving);
     }
 

@@ -136,7 +136,9 @@ impl Forks<'_> {
             waited.extend([PollFd::new(&self.status, PollFlags::IN), PollFd::new(&server.end, PollFlags::IN)]);
         }
         match poll(&mut waited, timeout.as_ref()) {
-            Ok(_) | Err(Errno::INTR) => Ok([0, 1, 2].map(|it| waited.get(it).is_some_and(|it| !it.revents().is_empty()))),
+            Ok(_) | Err(Errno::INTR) => {
+                Ok([0, 1, 2].map(|it| waited.get(it).is_some_and(|it| !it.revents().is_empty())))
+            }
             Err(error) => Err(error.into()),
         }
     }

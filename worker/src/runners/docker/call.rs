@@ -19,7 +19,7 @@ use crate::runner::RawOutput;
 const MEMORY_LOOKS: u32 = 4;
 const MEMORY_STEP: Duration = Duration::from_millis(25);
 
-/// What a call brings.
+/// A call to run in a container.
 pub(super) struct Task<'a> {
     pub(super) input: &'a [u8],
     pub(super) mark: &'a str,
@@ -27,7 +27,7 @@ pub(super) struct Task<'a> {
     pub(super) memory_mb: u64,
 }
 
-/// Why a call has no output of its own.
+/// Why a call has no output.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Failure {
     /// The skill was not started: nothing happened yet.
@@ -39,7 +39,7 @@ pub(super) enum Failure {
     Memory { megabytes: u64 },
 }
 
-/// Runs what the container was made for.
+/// Starts the container and talks to its process until it has exited.
 pub(super) async fn run(container: &Container, task: &Task<'_>) -> Result<RawOutput, Failure> {
     let Container { client, name, .. } = container;
     let options = AttachContainerOptionsBuilder::default().stdin(true).stdout(true).stderr(true).stream(true).build();
@@ -61,8 +61,8 @@ pub(super) async fn run(container: &Container, task: &Task<'_>) -> Result<RawOut
     judge(container, task, said, code, state.oom_killed == Some(true)).await
 }
 
-/// Once it was asked to start, only the engine's own no says that nothing happened: after a broken connection the skill
-/// may be running, and must not be run again.
+/// Once the engine was asked to start, only its refusal means that nothing happened: after a broken connection the skill may
+/// be running, and must not be run again.
 fn not_started_if_refused(error: Error) -> Failure {
     match error {
         Error::DockerResponseServerError { .. } => Failure::NotStarted(error),
@@ -106,8 +106,8 @@ fn exit(code: i64) -> Exit {
     }
 }
 
-/// What a caller hears. The engine's own words stay in the log: they may hold the host's paths.
-pub(super) fn told(failure: &Failure) -> SkillError {
+/// What the caller is told. The engine's own words stay in the log: they may hold paths of the host.
+pub(super) fn error_of(failure: &Failure) -> SkillError {
     match failure {
         Failure::Fault(fault @ Fault::OutputTooLarge) => {
             SkillError::new(ErrorCode::OutputTooLarge, format!("the skill {fault}"))
@@ -141,7 +141,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_engines_own_no_means_that_nothing_was_started() {
+    fn only_a_refusal_of_the_engine_means_not_started() {
         let refused = Error::DockerResponseServerError { status_code: 409, message: "not running".to_owned() };
         assert!(matches!(not_started_if_refused(refused), Failure::NotStarted(_)));
         for unknown in [Error::RequestTimeoutError, Error::from(std::io::Error::other("broken"))] {

@@ -1,4 +1,4 @@
-//! What a container may do: next to nothing. The engine's own seccomp filter and user namespaces stay as they are.
+//! What a container may do: as little as the engine allows. Its own seccomp filter and user namespaces stay in force.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -22,7 +22,7 @@ pub(super) struct Purpose {
 }
 
 /// The command line of a skill. The image's own parts are taken where the manifest gives none; an entry point of the
-/// manifest takes the place of both.
+/// manifest replaces both.
 pub(super) fn argv(docker: &Docker, image: &Found) -> Vec<String> {
     let own = docker.entrypoint.is_none();
     let entrypoint = docker.entrypoint.as_ref().unwrap_or(&image.entrypoint);
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn the_manifests_command_takes_the_place_of_the_images() {
+    fn the_command_of_the_manifest_replaces_that_of_the_image() {
         for (settings, expected) in [
             ("{}", &["/own", "x"][..]),
             ("{command: [y]}", &["/own", "y"]),
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn no_more_processors_are_asked_for_than_there_are() {
+    fn processors_are_capped_at_what_the_engine_has() {
         assert_eq!(made("{cpus: 64}").host_config.unwrap().nano_cpus, Some(2_000_000_000));
     }
 }

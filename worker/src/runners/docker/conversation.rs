@@ -1,4 +1,4 @@
-//! What is said to a container and by it: arguments in, output and events out, all of it bounded.
+//! The streams of a container: arguments in, output and events out, all of it bounded.
 //!
 //! A container has no descriptor for events. So an event is a line of stderr that begins with the mark in
 //! `OPENSKILL_EVENTS_MARK`, which is random for each call: nothing else begins like that by chance.
@@ -23,7 +23,7 @@ pub(super) struct Streams {
     pub(super) input: Pin<Box<dyn AsyncWrite + Send>>,
 }
 
-/// What it said.
+/// What the process wrote.
 #[derive(Debug, Default)]
 pub(super) struct Said {
     pub(super) stdout: Vec<u8>,
@@ -31,7 +31,7 @@ pub(super) struct Said {
     pub(super) stderr: Vec<u8>,
 }
 
-/// Why it said nothing.
+/// Why there is no output.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Fault {
     #[error("printed more than {MAX_OUTPUT_BYTES} bytes")]
@@ -42,7 +42,7 @@ pub(super) enum Fault {
     Engine(#[from] Error),
 }
 
-/// Hands over `input` and listens until both the output and `ended` are at their end.
+/// Writes `input` and reads until both the output and `ended` are at their end.
 pub(super) async fn talk(
     streams: Streams,
     input: &[&[u8]],
@@ -146,7 +146,7 @@ impl<'a> Stderr<'a> {
         Self { mark: mark.as_bytes(), line: Vec::new(), state: State::Open, kept: Vec::new() }
     }
 
-    /// The events that these bytes complete; none in place of one that was too long.
+    /// The events that these bytes complete; None stands for one that was too long.
     fn take(&mut self, bytes: &[u8]) -> Vec<Option<Vec<u8>>> {
         let mut events = Vec::new();
         for piece in bytes.split_inclusive(|it| *it == b'\n') {
@@ -207,7 +207,7 @@ impl<'a> Stderr<'a> {
 mod tests {
     use super::*;
 
-    fn told(pieces: &[&[u8]]) -> (Vec<Option<String>>, String) {
+    fn read(pieces: &[&[u8]]) -> (Vec<Option<String>>, String) {
         let mut stderr = Stderr::new("@mark ");
         let events: Vec<_> = pieces.iter().flat_map(|it| stderr.take(it)).collect();
         let text = |it: Vec<u8>| String::from_utf8(it).unwrap();
@@ -217,27 +217,27 @@ mod tests {
     #[test]
     fn a_marked_line_is_an_event_however_it_is_cut() {
         let expected = vec![Some("{\"partial\":1}\n".to_owned())];
-        assert_eq!(told(&[b"@mark {\"partial\":1}\n"]), (expected.clone(), String::new()));
-        assert_eq!(told(&[b"@ma", b"rk {\"par", b"tial\":1}\n"]), (expected.clone(), String::new()));
-        assert_eq!(told(&[b"a\n@mark {\"partial\":1}\nb"]), (expected, "a\nb".to_owned()));
+        assert_eq!(read(&[b"@mark {\"partial\":1}\n"]), (expected.clone(), String::new()));
+        assert_eq!(read(&[b"@ma", b"rk {\"par", b"tial\":1}\n"]), (expected.clone(), String::new()));
+        assert_eq!(read(&[b"a\n@mark {\"partial\":1}\nb"]), (expected, "a\nb".to_owned()));
     }
 
     #[test]
-    fn what_is_not_marked_at_the_beginning_of_its_line_is_text() {
-        assert_eq!(told(&[b"x @mark {}\n", b"@mar\n", b"@ma"]), (vec![], "x @mark {}\n@mar\n@ma".to_owned()));
+    fn a_line_without_the_mark_at_its_beginning_is_text() {
+        assert_eq!(read(&[b"x @mark {}\n", b"@mar\n", b"@ma"]), (vec![], "x @mark {}\n@mar\n@ma".to_owned()));
     }
 
     #[test]
-    fn an_event_that_is_too_long_is_told_of_once_and_the_next_is_read() {
+    fn an_overlong_event_is_dropped_once_and_the_next_is_read() {
         let long = vec![b'x'; MAX_EVENT_BYTES];
-        let (events, text) = told(&[b"@mark ", &long, &long, b"\n@mark {}\n"]);
+        let (events, text) = read(&[b"@mark ", &long, &long, b"\n@mark {}\n"]);
         assert_eq!((events, text), (vec![None, Some("{}\n".to_owned())], String::new()));
     }
 
     #[test]
-    fn only_the_end_of_the_text_is_kept() {
+    fn only_the_last_of_stderr_is_kept() {
         let long = vec![b'x'; MAX_STDERR_BYTES];
-        let (_, text) = told(&[&long, &long, &long, b"end"]);
+        let (_, text) = read(&[&long, &long, &long, b"end"]);
         assert!(text.len() == MAX_STDERR_BYTES && text.ends_with("xend"));
     }
 }

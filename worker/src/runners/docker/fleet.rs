@@ -1,4 +1,4 @@
-//! The containers of this worker: each has a name before it is made, and none is forgotten.
+//! The containers of this worker: each has a name before it is created, so that none is leaked.
 //!
 //! Everything here runs as tasks of the worker's main runtime. A call's own future runs on the runtime of a shard and is
 //! dropped at its deadline; what removes its container has to outlive both.
@@ -109,7 +109,7 @@ impl Fleet {
             }
         }
         if removed > 0 {
-            tracing::warn!(removed, "removed containers that nobody needed any more");
+            tracing::warn!(removed, "removed orphaned containers");
         }
         let mut lost = self.lost();
         // What was given up during the request was not looked at.
@@ -132,7 +132,7 @@ impl Fleet {
             self.made.load(Ordering::Relaxed) == 0 || self.sweep().await
         };
         if !matches!(tokio::time::timeout(END_WITHIN, end).await, Ok(true)) {
-            tracing::warn!("not all containers could be removed; the sentinel goes on");
+            tracing::warn!("not all containers could be removed; the sentinel continues");
             return self.sentinel.leave();
         }
         self.sentinel.dismiss().await;

@@ -1,4 +1,4 @@
-//! Whether the engine is there, and the images: looked at in the background, remembered, and announced when it changed.
+//! Whether the engine and the images are available: checked in the background, cached, and announced on change.
 //!
 //! Nothing here is asked on a call but [`Lookout::sight`], which reads what is remembered. The engine is never asked
 //! while no skill needs it.
@@ -136,7 +136,7 @@ impl Lookout {
             Ok::<_, std::io::Error>(())
         });
         if !matches!(looked.map(std::thread::JoinHandle::join), Ok(Ok(Ok(())))) {
-            tracing::warn!("the container engine could not be looked for");
+            tracing::warn!("the container engine could not be asked");
         }
     }
 
@@ -212,7 +212,7 @@ async fn see(engine: &Engine, wanted: &[Image]) -> Seen {
             for image in wanted {
                 let found = engine.find(image).await.map(|it| it.map(Arc::new));
                 let found = found.map_err(|error| {
-                    tracing::warn!(%image, %error, "an image could not be looked at");
+                    tracing::warn!(%image, %error, "an image could not be inspected");
                     "the container engine could not say whether it has its image".to_owned()
                 });
                 images.insert(image.clone(), found);

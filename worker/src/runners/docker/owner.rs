@@ -1,4 +1,4 @@
-//! Whose a container is: written on its labels, so that anybody can tell whether its worker still lives.
+//! The owner of a container, written on its labels, so that anybody can tell whether its worker still runs.
 //!
 //! A process id alone says nothing: ids are used again, differ between pid namespaces, and mean nothing on another
 //! machine. So a worker is named by the boot of its kernel, its namespace, its id and when it started. Where that can't
@@ -28,13 +28,13 @@ pub(super) struct Owner {
     /// Random: of this process alone.
     pub(super) instance: String,
     worker_id: String,
-    place: Place,
+    space: PidSpace,
     process: Process,
 }
 
-/// Where process ids mean something.
+/// The kernel and namespace in which a process id is valid.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Place {
+struct PidSpace {
     boot: String,
     namespace: String,
 }
@@ -54,12 +54,12 @@ impl Owner {
         let pid = std::process::id();
         let process = Process { pid, started: tree::started(pid).unwrap_or_default() };
         let (worker_id, instance) = (worker_id.to_owned(), hex(&random_id::<8>()));
-        Self { instance, worker_id, place: Place { boot, namespace }, process }
+        Self { instance, worker_id, space: PidSpace { boot, namespace }, process }
     }
 
     /// The labels of a container that is not needed after `life`.
     pub(super) fn labels(&self, skill_id: &str, life: Duration) -> HashMap<String, String> {
-        let Self { place: Place { boot, namespace }, process: Process { pid, started }, .. } = self;
+        let Self { space: PidSpace { boot, namespace }, process: Process { pid, started }, .. } = self;
         let labels = [
             (WORKER, self.worker_id.clone()),
             (INSTANCE, self.instance.clone()),
@@ -73,24 +73,24 @@ impl Owner {
     /// Whether nobody is left who needs the container with these labels. `local`: the engine is this machine's.
     pub(super) fn is_abandoned(&self, labels: &HashMap<String, String>, local: bool) -> bool {
         let over = labels.get(UNTIL).and_then(|it| it.parse::<u64>().ok()).is_some_and(|it| it + SLACK_S < now_s());
-        let dead = labels.get(OWNER).and_then(|it| read(it)).is_some_and(|(place, process)| {
-            if place == self.place {
+        let dead = labels.get(OWNER).and_then(|it| read(it)).is_some_and(|(space, process)| {
+            if space == self.space {
                 tree::started(process.pid) != Some(process.started)
             } else {
                 // Another boot of this machine's kernel: nothing of it runs any more.
-                local && place.boot != self.place.boot
+                local && space.boot != self.space.boot
             }
         });
         over || dead
     }
 }
 
-fn read(text: &str) -> Option<(Place, Process)> {
+fn read(text: &str) -> Option<(PidSpace, Process)> {
     let mut parts = text.split(' ');
     let mut next = || parts.next();
-    let place = Place { boot: next()?.to_owned(), namespace: next()?.to_owned() };
+    let space = PidSpace { boot: next()?.to_owned(), namespace: next()?.to_owned() };
     let process = Process { pid: next()?.parse().ok()?, started: next()?.parse().ok()? };
-    Some((place, process))
+    Some((space, process))
 }
 
 fn now_s() -> u64 {
@@ -120,7 +120,7 @@ mod tests {
     fn one_whose_worker_is_dead_or_had_its_id_before_is_abandoned() {
         let owner = Owner::this("w");
         let labels = owner.labels("s", Duration::from_secs(10));
-        let Owner { place: Place { boot, namespace }, process: Process { pid, started }, .. } = &owner;
+        let Owner { space: PidSpace { boot, namespace }, process: Process { pid, started }, .. } = &owner;
         let reused = with(&labels, OWNER, |_| format!("{boot} {namespace} {pid} {}", started + 1));
         assert!(owner.is_abandoned(&reused, true));
         let gone = with(&labels, OWNER, |_| format!("{boot} {namespace} 4194305 1"));

@@ -42,7 +42,7 @@ const SHOWN_BY: Duration = Duration::from_secs(1);
 /// How many looks in a row have to find nothing then: an engine that took long to remove may also have taken long to make.
 const CLEAR: u32 = 2;
 
-/// How long a sentinel may take to go when it is told to.
+/// How long a sentinel may take to exit once it was dismissed.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// What a sentinel has to know. Through the pipe, so that nothing of it shows in the process list.

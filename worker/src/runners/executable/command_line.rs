@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn values_take_their_places_and_absent_ones_leave_none() {
+    fn values_are_filled_in_and_absent_ones_left_out() {
         let elements = [Element::Literal("-l".to_owned()), value("--size=", "size", false), value("", "paths", false)];
         let filled = fill(&elements, br#"{"size": 3, "paths": ["a b", "$(id)"]}"#).unwrap();
         assert_eq!(filled, ["-l", "--size=3", "a b", "$(id)"]);
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_command_line_cannot_hold_is_refused() {
+    fn nul_and_overlong_arguments_are_refused() {
         assert!(fill(&[value("", "a", false)], br#"{"a": "x\u0000y"}"#).is_err());
         let long = format!(r#"{{"a": "{}"}}"#, "x".repeat(40_000));
         assert!(fill(&[value("", "a", false)], long.as_bytes()).is_err());

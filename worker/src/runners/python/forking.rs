@@ -1,4 +1,4 @@
-//! `isolation: fork`: the fork servers of each skill, as many as its load asks for.
+//! `isolation: fork`: the fork servers of a skill, as many as its load needs.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use serde_json::json;
 
-use super::House;
+use super::WarmSettings;
 use super::freshness::changed_since;
 use crate::environment::{self, path_text};
 use crate::process::jail::Plan;
@@ -19,6 +19,7 @@ use crate::runner::{Invocation, RawOutput};
 const PROGRAM: &str = concat!(
     include_str!("script.py"),
     include_str!("fork/protocol.py"),
+    include_str!("fork/call.py"),
     include_str!("fork/preloading.py"),
     include_str!("fork/apart.py"),
     include_str!("fork/server.py"),
@@ -28,7 +29,7 @@ const PROGRAM: &str = concat!(
 const LEAST_IDLE: usize = 2;
 const MOST_IDLE: usize = 8;
 
-/// A fork server with so many calls is helped by another, if there is a core for it.
+/// At this many calls on a fork server, another one is started, if there is a core for it.
 const CROWDED: usize = 4;
 
 /// The most calls of one fork server at once.
@@ -43,11 +44,11 @@ const SLOW_START: Duration = Duration::from_secs(2);
 /// How often a call is tried on another fork server, if it was not started, before it gets an interpreter of its own.
 const TRIES: usize = 3;
 
-/// After so many fork servers in a row that started no call, the skill's calls get interpreters of their own for a while.
+/// After so many fork servers in a row that started no call, the skill's calls get fresh interpreters for this long.
 const MOST_FAILURES: u32 = 3;
 const BREAK: Duration = Duration::from_secs(30);
 
-/// The fork servers of one skill, all alike.
+/// The fork servers of one skill.
 pub(super) struct Forking {
     command: Command,
     script: PathBuf,
@@ -75,11 +76,16 @@ impl Forking {
     }
 
     /// Runs a call, if there is a fork server for it. None: it was not started. `processes` is the limit on all of its user.
-    pub(super) async fn run(&self, house: &House, invocation: &Invocation, processes: u64) -> Option<RawOutput> {
+    pub(super) async fn run(
+        &self,
+        settings: &WarmSettings,
+        invocation: &Invocation,
+        processes: u64,
+    ) -> Option<RawOutput> {
         let env: BTreeMap<_, _> = environment::of_call(invocation).collect();
         let Invocation { input, events, slot, .. } = invocation;
         for _ in 0..TRIES {
-            let Some(server) = self.pick(house) else { break };
+            let Some(server) = self.pick(settings) else { break };
             match server.run((&env, processes), &input_parts(input), events, slot.clone()).await {
                 Forked::Ran(ran) => {
                     lock(&self.state).failures = 0;
@@ -92,7 +98,7 @@ impl Forking {
     }
 
     /// The fork server for the next call: the one with the fewest, or a new one if all are crowded.
-    fn pick(&self, house: &House) -> Option<Arc<ForkServer>> {
+    fn pick(&self, settings: &WarmSettings) -> Option<Arc<ForkServer>> {
         let mut state = lock(&self.state);
         if state.broken_until.is_some_and(|until| Instant::now() < until) {
             return None;
@@ -100,20 +106,20 @@ impl Forking {
         state.drop_stale(&self.script);
         let waits = |it: &&Server| it.started.elapsed().is_ok_and(|since| since > SLOW_START);
         if !state.servers.iter().any(|it| it.server.is_ready()) && state.servers.iter().any(|it| waits(&it)) {
-            // It takes its time: a fresh interpreter is quicker than waiting for it.
+            // Its imports are slow: a fresh interpreter is quicker than waiting for it.
             return None;
         }
         // One that is ready first, then the one with the fewest calls.
         let best = state.servers.iter().min_by_key(|it| (!it.server.is_ready(), it.server.in_flight()));
         if let Some(best) = best {
             let calls = best.server.in_flight();
-            if calls < CROWDED || (state.servers.len() >= house.most && calls < MOST_CALLS) {
+            if calls < CROWDED || (state.servers.len() >= settings.most && calls < MOST_CALLS) {
                 return Some(Arc::clone(&best.server));
             }
         }
         let started = SystemTime::now();
-        let _runtime = house.runtime.enter();
-        match ForkServer::start(&house.launcher, &self.command, PROGRAM.as_bytes()) {
+        let _runtime = settings.runtime.enter();
+        match ForkServer::start(&settings.launcher, &self.command, PROGRAM.as_bytes()) {
             Ok(server) => {
                 state.servers.push(Server { server: Arc::clone(&server), started });
                 Some(server)
@@ -131,24 +137,24 @@ impl Forking {
         state.failures += 1;
         if state.failures >= MOST_FAILURES {
             let script = self.script.file_name().unwrap_or_default().to_string_lossy();
-            tracing::warn!(%script, "its fork servers start no calls: they get fresh interpreters for a while");
+            tracing::warn!(%script, "the fork servers of this script start no calls: its calls get fresh interpreters for 30 s");
             state.failures = 0;
             state.broken_until = Some(Instant::now() + BREAK);
         }
     }
 
-    /// Whether it is to be made anew: its time of failures is over, and what it was made of may have moved.
-    pub(super) fn is_worn_out(&self) -> bool {
+    /// Whether to build it again: its break after failures is over, and the interpreter or its paths may have changed.
+    pub(super) fn needs_rebuild(&self) -> bool {
         lock(&self.state).broken_until.is_some_and(|until| Instant::now() >= until)
     }
 
-    /// Lets go of fork servers that are idle, or whose script or imports changed.
-    pub(super) fn tend(&self, house: &House) {
+    /// Retires fork servers that are idle, or whose script or imports changed.
+    pub(super) fn tend(&self, settings: &WarmSettings) {
         let mut state = lock(&self.state);
         state.drop_stale(&self.script);
         let changed = |it: &Server| changed_since(it.started, it.server.files().iter().map(PathBuf::as_path));
         state.servers.retain(|it| {
-            let kept = it.server.idle_for() < house.idle && !changed(it);
+            let kept = it.server.idle_for() < settings.idle && !changed(it);
             if !kept {
                 it.server.retire();
             }
@@ -156,7 +162,7 @@ impl Forking {
         });
     }
 
-    /// No more calls: each goes with its last one. Those that are on their way.
+    /// Takes no more calls. The fork servers, which end after their last one.
     pub(super) fn retire(&self) -> Vec<Arc<ForkServer>> {
         let servers: Vec<_> = lock(&self.state).servers.drain(..).map(|it| it.server).collect();
         servers.iter().for_each(|it| it.retire());

@@ -1,4 +1,4 @@
-//! The Python that runs scripts: found once, and asked for its version.
+//! Finds the Python that runs scripts, once, and asks for its version.
 
 use std::path::{Path, PathBuf};
 use std::process::Command as StdCommand;
@@ -21,10 +21,12 @@ pub struct Interpreter {
 #[derive(Debug, thiserror::Error)]
 pub enum PythonError {
     /// It could not be started.
-    #[error("'{0}' can't be started ({1}): install Python 3 (Debian: apt-get install python3) or set OPENSKILL_PYTHON")]
+    #[error(
+        "'{0}' can't be started ({1}): install Python 3.9 or newer (Debian: apt-get install python3) or set OPENSKILL_PYTHON"
+    )]
     NotFound(PathBuf, std::io::ErrorKind),
-    /// It gave no version.
-    #[error("'{0}' is no Python: it did not tell its version")]
+    /// It printed no version.
+    #[error("'{0}' is not Python: it did not print its version")]
     NotPython(PathBuf),
     /// It is too old.
     #[error("'{0}' is Python {1}.{2}; 3.9 or newer is needed")]

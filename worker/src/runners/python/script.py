@@ -1,8 +1,8 @@
-"""What the programs have in common that run scripts in their own process. It is put before each of them, as one text."""
+"""Runs a script in this process. Comes first in the text of each program that does."""
 
 import sys
 
-# Our own imports come from Python's library alone: a skill may be called as a module is.
+# Our own imports come from Python's library alone: a skill may have the name of a module.
 search, sys.path = sys.path, [entry for entry in sys.path if entry.startswith((sys.base_prefix, sys.base_exec_prefix))]
 before_own = set(sys.modules)
 
@@ -13,11 +13,11 @@ import types
 
 
 def own_place(script):
-    """Where the script's own modules are found first, as with `python3 script`; `-c` has the current folder there."""
+    """Puts the script's folder first in the module path, as `python3 script` does; `-c` puts the current folder there."""
     folder = os.path.dirname(os.path.realpath(script) if os.path.islink(script) else script)
     rest = search[1:] if search[:1] == [""] else search
     sys.path = [folder, *rest]
-    # One of its own by the name of one that is here for our sake is meant.
+    # A module of the script hides one of that name that we imported.
     for name in set(sys.modules) - before_own:
         if "." not in name and any(os.path.exists(os.path.join(folder, name + end)) for end in (".py", "/__init__.py")):
             del sys.modules[name]
@@ -32,7 +32,7 @@ def new_main(script):
 
 
 def compiled(script):
-    """Its code. None: each call says why not, in Python's own words."""
+    """Its code. None if it does not compile: each call reports why, as Python does."""
     try:
         with open(script, "rb") as file:
             return compile(file.read(), script, "exec", dont_inherit=True)
@@ -41,7 +41,7 @@ def compiled(script):
 
 
 def execute(script, code):
-    """Runs the script as `python3 script` would. The exit code."""
+    """Runs the script as `python3 script` would. Gives the exit code."""
     main = new_main(script)
     try:
         if code is None:
@@ -59,7 +59,7 @@ def execute(script, code):
 
 
 def children():
-    """The processes that this one started. None where the system does not list them."""
+    """The children of this process. None where the system does not list them."""
     try:
         with open(f"/proc/self/task/{os.getpid()}/children") as file:
             return [int(pid) for pid in file.read().split()]

@@ -1,9 +1,9 @@
 """One interpreter for many calls of one trusted script: its compiled code runs again and again, with fresh globals.
 
 Started by the worker, under a supervisor, with this text on descriptor 0, after script.py. Descriptor OPENSKILL_EVENTS_FD is
-the queue of its calls, one message each; there may be a few in it, and the worker takes back those that were not taken yet
-when that is better. A message is the number of the call (eight bytes) and the length of what it sets in the environment (four), that, and the input; a large input is in a file that comes with the
-message. What a call sets are the values of the names in the settings, in their order, with a zero between.
+the queue of its calls, one message each; the worker may take back those that were not begun. A message is the number of the call (eight
+bytes), the length of its environment (four), the environment, and the input; a large input is in a file that comes with the message. The
+environment is the values of the names in the settings, in their order, separated by zero bytes.
 
 Descriptor 1 is a stream to the worker. The answer to a call is a line `{"ended": {...}}` with its number, the exit code
 and the lengths of stdout and stderr, which follow. Events of the script are lines of the same stream, before that; an empty
@@ -23,14 +23,14 @@ RIGHTS_BYTES = _socket.CMSG_SPACE(4)
 
 
 class Kept(io.BytesIO):
-    """Survives being closed by the script: what it holds is read after that."""
+    """Survives being closed by the script, so that its content can be read afterwards."""
 
     def close(self):
         pass
 
 
 def set_environment(names, values):
-    """What a call adds to the environment. All of it: the script before may have changed any."""
+    """Sets the environment of a call. All of it: the script before may have changed any."""
     for name, value in zip(names, values):
         os.environb[name] = value
     for name in names[len(values):]:
@@ -40,7 +40,7 @@ def set_environment(names, values):
 def serve(script, calls, answers, names):
     code = compiled(script)
     left, own = 0, os.getpid()
-    # With processes of a script there is no next call: they go with this one.
+    # After a call that left processes behind there is no next one: they end with this interpreter.
     while not left:
         message, rights, _, _ = calls.recvmsg(MESSAGE_BYTES, RIGHTS_BYTES)
         if not message:
@@ -76,7 +76,7 @@ def from_file(right):
 
 
 def left_behind():
-    """How many processes the script left, those that have ended waited for."""
+    """How many processes the script left running, after reaping those that have exited."""
     try:
         while os.waitpid(-1, os.WNOHANG)[0]:
             pass

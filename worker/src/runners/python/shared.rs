@@ -1,13 +1,13 @@
-//! `isolation: shared`: a few interpreters that serve one call after another. For scripts that are trusted and pure.
+//! `isolation: shared`: a few interpreters that serve one call after another, for scripts that are trusted and pure.
 //!
 //! ```text
 //! run ──> pool ──calls──> queue ──> interpreter
 //!   └────── end ─── attend <──answers───┘
 //! ```
 //!
-//! - [`pool`]: which call is with which interpreter; what becomes of calls when one goes
+//! - [`pool`]: which interpreter has which call, and what happens to calls when an interpreter ends
 //! - [`queue`]: calls that no interpreter has begun
-//! - [`attend`]: the task that reads an interpreter's [`answers`]
+//! - [`attend`]: the task that starts an interpreter and reads its [`answers`]
 //! - [`message`]: a call as it is sent
 
 use std::os::fd::OwnedFd;
@@ -20,7 +20,7 @@ use openskill_proto::limits::MAX_STDERR_BYTES;
 use serde_json::json;
 use tokio::sync::Semaphore;
 
-use super::House;
+use super::WarmSettings;
 use crate::admission::Slot;
 use crate::environment::{self, path_text};
 use crate::events::EventSink;
@@ -45,13 +45,13 @@ use queue::Queue;
 /// The program of an interpreter.
 const PROGRAM: &str = concat!(include_str!("script.py"), include_str!("shared.py"));
 
-/// Calls an interpreter may have: one that it runs, and those that keep it from waiting for the next.
+/// Calls an interpreter may have: one that it runs, and a few so that it need not wait for the next.
 const DEPTH: usize = 4;
 
-/// A call that waits behind another for so long may go elsewhere.
+/// After waiting behind another call for this long, a call may move to an idle interpreter.
 const PATIENCE: Duration = Duration::from_millis(2);
 
-/// How often it is looked whether one that was first still is.
+/// How often a call that is first in its queue is checked: it may come to be behind another.
 const PATIENCE_OF_FIRST: Duration = Duration::from_millis(100);
 
 /// The interpreters of one skill, all alike.
@@ -63,29 +63,29 @@ pub(super) struct Shared {
 
 impl Shared {
     /// `fresh` is how a fresh interpreter would run the script, with what is the same for all its calls.
-    pub(super) fn new(house: &House, fresh: &Command, script: &Path) -> Self {
-        let settings = json!({
+    pub(super) fn new(settings: &WarmSettings, fresh: &Command, script: &Path) -> Self {
+        let program = json!({
             "script": path_text(script),
             "stderr_bytes": MAX_STDERR_BYTES,
             "names": environment::OF_CALL,
         });
         let mut env = fresh.env.clone();
-        env.insert("OPENSKILL_SHARED".to_owned(), settings.to_string());
+        env.insert("OPENSKILL_SHARED".to_owned(), program.to_string());
         // The time of all calls together; a single one has its deadline.
         let limits = ProcessLimits { cpu_seconds: u64::MAX, ..fresh.limits };
         let command = Command { args: super::program_arguments(), env, limits, ..fresh.clone() };
-        let (launcher, runtime) = (house.launcher.clone(), house.runtime.clone());
+        let (launcher, runtime) = (settings.launcher.clone(), settings.runtime.clone());
         let command = Arc::new(command);
         let connect = Box::new(move || connect(&launcher, &runtime, &command));
-        let permits = Semaphore::new(house.most * DEPTH);
-        Self { pool: Pool::new(connect, script.to_owned(), house.most), permits }
+        let permits = Semaphore::new(settings.most * DEPTH);
+        Self { pool: Pool::new(connect, script.to_owned(), settings.most), permits }
     }
 
     /// Runs a call when an interpreter can have it. None: it was not started.
     pub(super) async fn run(&self, invocation: &Invocation) -> Option<RawOutput> {
         let _permit = self.permits.acquire().await.ok()?;
         let message = Message::of(invocation)?;
-        // Dropped from here on, by whatever, the interpreter goes with the call, if it has begun it.
+        // If this is dropped from here on, the interpreter ends with the call, if it has begun it.
         match run(&self.pool, message, &invocation.slot, &invocation.events).await {
             End::Ran(output) => Some(output),
             End::Failed(error) => Some(RawOutput::Failed(failure(&error))),
@@ -93,34 +93,34 @@ impl Shared {
         }
     }
 
-    /// Lets go of interpreters that are idle, or whose script changed.
-    pub(super) fn tend(&self, house: &House) {
-        self.pool.tend(house.idle);
+    /// Ends interpreters that are idle, or whose script changed.
+    pub(super) fn tend(&self, settings: &WarmSettings) {
+        self.pool.tend(settings.idle);
     }
 
-    /// Lets go of all of them; of one that has calls, after them.
+    /// Ends all of them, each after its calls.
     pub(super) fn retire(&self) {
         self.pool.retire();
     }
 }
 
 async fn run(pool: &Arc<Pool>, message: Message, slot: &Slot, events: &EventSink) -> End {
-    let placed = pool.put(message, slot.clone(), events.clone());
-    let mut watched = Watched { pool, number: placed.number, over: false };
-    let mut end = placed.end;
-    let mut is_behind = placed.behind;
+    let queued = pool.put(message, slot.clone(), events.clone());
+    let mut watched = Watched { pool, number: queued.number, over: false };
+    let mut end = queued.end;
+    let mut is_behind = queued.behind;
     loop {
-        // Behind another it is a matter of microseconds, unless that one is slow. The first may come to be behind one, if its
-        // interpreter ends before it begins it.
+        // A call waits microseconds behind another, unless that one is slow. The first may come to be behind another if its
+        // interpreter ends before beginning it.
         let patience = if is_behind { PATIENCE } else { PATIENCE_OF_FIRST };
         match tokio::time::timeout(patience, &mut end).await {
             Ok(end) => return watched.over(end.ok()),
-            Err(_) => is_behind = pool.hurry(placed.number),
+            Err(_) => is_behind = pool.rebalance(queued.number),
         }
     }
 }
 
-/// A call that somebody waits for.
+/// A call that somebody waits for. Dropped before its end, it is cancelled.
 struct Watched<'a> {
     pool: &'a Arc<Pool>,
     number: u64,
@@ -156,12 +156,17 @@ impl Drop for OnRuntime {
 }
 
 /// The sockets of a new interpreter, and what starts its process.
-fn connect(launcher: &Launcher, runtime: &tokio::runtime::Handle, command: &Arc<Command>) -> std::io::Result<Connected> {
+fn connect(
+    launcher: &Launcher,
+    runtime: &tokio::runtime::Handle,
+    command: &Arc<Command>,
+) -> std::io::Result<Connected> {
     let (queue, calls) = Queue::new()?;
     let (answers, theirs) = UnixStream::pair()?;
     answers.set_nonblocking(true)?;
     let slots = Slots::default();
-    let (launcher, runtime, command, guard) = (launcher.clone(), runtime.clone(), Arc::clone(command), Arc::clone(&slots));
+    let (launcher, runtime, command, guard) =
+        (launcher.clone(), runtime.clone(), Arc::clone(command), Arc::clone(&slots));
     let launch = move || {
         let _runtime = runtime.enter();
         let descriptors = (calls, Some(OwnedFd::from(theirs)));

@@ -55,7 +55,8 @@ impl Ended {
         // A daemon has a session of its own. Nobody can tell whose it is, so all calls that have ended wait for its end.
         let unclaimed = owners.contains(&None);
         let over = self.0.extract_if(.., |it| !unclaimed && !owners.contains(&Some(it.call)));
-        over.map(|it| Over { call: it.call, exit: it.exit, leftovers: it.killed.len() as u32, folder: it.folder }).collect()
+        over.map(|it| Over { call: it.call, exit: it.exit, leftovers: it.killed.len() as u32, folder: it.folder })
+            .collect()
     }
 
     /// The call in whose session a process is.

@@ -20,13 +20,13 @@ LANDLOCK_SCOPE_SIGNAL = 2
 # To write and truncate a file; to remove, make and link what is in a folder. Each since its version of the interface.
 CHANGE_FILE = {1: 1 << 1, 3: 1 << 14}
 CHANGE_FOLDER = {1: sum(1 << bit for bit in range(4, 13)), 2: 1 << 13}
-# What everybody writes to.
+# Devices that every process may write to.
 DEVICES = ("/dev/null", "/dev/zero", "/dev/full")
 
 
 class Apart:
-    """Keeps a call from others of its fork server: it signals nobody but its own, and changes no temporary files but its own.
-    Only what the kernel has; that of the fork server holds as well. All but its own folder is prepared once."""
+    """Landlock rules for each call, on top of those of the fork server: it signals only its own processes, and changes only its own
+    temporary files. As far as the kernel supports that. All but the rule for its own directory is prepared once."""
 
     def __init__(self, writable):
         self.bounds, self.opened = [], []
@@ -66,5 +66,5 @@ class Apart:
 
 
 def rule(rights, beneath):
-    """Packed, as the kernel has it: eight bytes of rights, four of a descriptor."""
+    """A packed `landlock_path_beneath_attr`: eight bytes of rights, four of a descriptor."""
     return rights.to_bytes(8, byteorder) + beneath.to_bytes(4, byteorder)

@@ -4,12 +4,12 @@ import ast
 import json
 import signal
 
-# Of the names that are told.
+# Of the names that are reported.
 MOST_FILES_BYTES = 24 * 1024
 
 
 class Preloading:
-    """The script's imports and its code, loaded once: only what leaves nothing behind that a fork could share."""
+    """The script's imports and its code, loaded once; without imports that leave behind what forks would share."""
 
     def __init__(self, script, skip):
         self.script = script
@@ -17,14 +17,14 @@ class Preloading:
         self.code = None
 
     def load(self):
-        """The source lines of an import that must not be shared, or None."""
+        """Loads them. Gives the source of an import that must not be preloaded, or None."""
         try:
             with open(self.script, "rb") as file:
                 source = file.read()
             tree = ast.parse(source, self.script)
             self.code = compile(source, self.script, "exec", dont_inherit=True)
         except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
-            return None  # each call says so itself, in Python's own words
+            return None  # each call reports it, as Python does
         for statement in imports(tree):
             before = process_state()
             name = ast.unparse(statement)
@@ -40,7 +40,7 @@ class Preloading:
         return None
 
     def files(self):
-        """What was loaded from outside Python's own library: a change to one of them is a change to the skill."""
+        """Loaded files outside Python's own library: a change to one of them is a change to the skill."""
         library = tuple({os.path.dirname(os.__file__) + os.sep, os.path.realpath(os.path.dirname(os.__file__)) + os.sep})
         found = {getattr(module, "__file__", None) for module in list(sys.modules.values())}
         own = [file for file in found if isinstance(file, str) and os.path.isabs(file) and not file.startswith(library)]
@@ -54,8 +54,8 @@ class Preloading:
 
 
 def imports(tree):
-    """The import statements that the script begins with. What stands before one, and does more than to name something, may
-    change what it finds: so those after it are left to each call."""
+    """The import statements that the script begins with. A statement that does more than define a name may change what later
+    imports find, so imports after it are left to each call."""
     found = []
     for statement in tree.body:
         if isinstance(statement, (ast.Import, ast.ImportFrom)):
@@ -75,7 +75,7 @@ def only_names(statement):
 
 
 def process_state():
-    """What an import must leave as it was: threads, processes, descriptors, folder, mask, signals, environment."""
+    """What an import must leave unchanged: threads, processes, descriptors, folder, mask, signals, environment."""
     umask = os.umask(0o077)
     os.umask(umask)
     handlers = [signal.getsignal(number) for number in signal.valid_signals()]

@@ -1,4 +1,4 @@
-//! What an interpreter says, read from its stream: events, and answers in the order of the calls.
+//! Parses the output of an interpreter: events, and answers in the order of the calls.
 
 use openskill_proto::limits::{MAX_EVENT_BYTES, MAX_OUTPUT_BYTES, MAX_STDERR_BYTES};
 use serde::Deserialize;
@@ -9,19 +9,19 @@ use crate::runner::RawOutput;
 /// How much is read at once, and kept between answers.
 const CHUNK_BYTES: usize = 64 * 1024;
 
-/// What came, as far as it was not made sense of.
+/// Output that was read and not parsed yet.
 #[derive(Default)]
 pub(super) struct Answers {
     bytes: Vec<u8>,
-    /// What of it was made sense of.
+    /// How much of it was parsed.
     begin: usize,
-    /// Up to where there is no end of a line.
+    /// Up to where there is no newline.
     searched: usize,
     /// An answer whose output is not all there.
     open: Option<Ended>,
 }
 
-/// Something an interpreter said.
+/// What an interpreter sent.
 #[derive(Debug)]
 pub(super) enum Heard {
     /// A line of the script, while it runs.
@@ -59,7 +59,7 @@ impl Answers {
         &mut self.bytes
     }
 
-    /// The next that is there as a whole.
+    /// The next that is complete.
     pub(super) fn next(&mut self) -> Result<Option<Heard>, RunError> {
         let ended = loop {
             if let Some(ended) = self.open.take() {
@@ -112,7 +112,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn many_answers_are_read_at_once_and_half_of_one_waits_for_the_rest() {
+    fn answers_are_parsed_however_they_are_cut() {
         let mut answers = Answers::default();
         let said = b"{\"progress\": 1}\n{\"ended\": {\"call\": 1, \"status\": 0, \"stdout\": 3, \"stderr\": 1, \"left\": 0}}\na\nbe\
                      {\"ended\": {\"call\": 2, \"status\": 7, \"stdout\": 2, \"stderr\": 0, \"left\": 1}}\n\n";
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_much_is_no_answer() {
+    fn overlong_lines_and_outputs_are_errors() {
         let mut answers = Answers::default();
         answers.room().extend_from_slice(&vec![b'x'; MAX_EVENT_BYTES]);
         assert!(matches!(answers.next(), Err(RunError::Launch(LaunchError::Lost))));

@@ -38,7 +38,7 @@ pub(super) async fn attend(
     }
 }
 
-/// Ok: the pool let go of it.
+/// Ok: the pool has ended it.
 async fn read(pool: &Arc<Pool>, id: u64, mut stream: UnixStream, wire: &Wire) -> Result<(), RunError> {
     let mut answers = Answers::default();
     loop {
@@ -74,9 +74,9 @@ async fn read(pool: &Arc<Pool>, id: u64, mut stream: UnixStream, wire: &Wire) ->
     }
 }
 
-/// One event, to whom it belongs; a slow listener slows the script down. Whether the interpreter goes on.
+/// Forwards one event of the current call; a slow listener slows the script down. Whether the interpreter goes on.
 async fn deliver(pool: &Pool, id: u64, line: &[u8], wire: &Wire) -> bool {
-    // Without a call, it is from a thread that the script left.
+    // Without a call, it comes from a thread that the script left running.
     let Some(events) = pool.events(id) else { return true };
     let mut delivered = std::pin::pin!(events.line(line));
     loop {

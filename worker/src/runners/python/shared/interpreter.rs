@@ -48,18 +48,18 @@ pub(super) struct Interpreter {
     pub(super) started: SystemTime,
     pub(super) last_used: Instant,
     pub(super) served: u64,
-    /// Gets no more calls.
-    pub(super) leaving: bool,
+    /// Gets no more calls, and ends after the last one.
+    pub(super) draining: bool,
 }
 
-/// What an interpreter and the task that reads its answers have in common.
+/// What the pool shares with the task that reads an interpreter's answers.
 pub(super) struct Wire {
     stream: OwnedFd,
-    /// Something was read that no sense was made of yet.
+    /// Something was read and not parsed yet.
     pub(super) behind: AtomicBool,
     /// A call was dropped, and it is not clear yet whether it was over.
     pub(super) dropped: AtomicBool,
-    /// One was dropped, or the interpreter is gone.
+    /// A call was dropped, or the interpreter ended.
     pub(super) changed: Notify,
 }
 
@@ -102,11 +102,11 @@ impl Wire {
         Ok(Self { stream, behind, dropped, changed: Notify::new() })
     }
 
-    /// Whether something was said that no sense was made of yet.
+    /// Whether there is output that was not parsed yet.
     pub(super) fn has_more(&self) -> bool {
         let mut byte = [0; 1];
         let peeked = recv(&self.stream, &mut byte, RecvFlags::PEEK | RecvFlags::DONTWAIT);
-        // In this order: who reads says so before, so what is not there any more is known to have been read.
+        // In this order: the reader sets the flag before it reads, so what is not in the socket any more is flagged.
         peeked.is_ok_and(|(count, _)| count > 0) || self.behind.load(Ordering::Acquire)
     }
 }

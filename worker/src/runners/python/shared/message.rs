@@ -1,4 +1,4 @@
-//! One call as its interpreter gets it.
+//! A call as it is sent to an interpreter.
 
 use std::os::fd::OwnedFd;
 
@@ -27,7 +27,7 @@ pub(super) struct Message {
 }
 
 impl Message {
-    /// None: it can't be put that way.
+    /// None: its environment does not fit, or can't be expressed.
     pub(super) fn of(invocation: &Invocation) -> Option<Self> {
         let mut bytes = vec![0; HEAD_BYTES];
         bytes.reserve(512 + invocation.input.len().min(MOST_INPUT_BYTES));

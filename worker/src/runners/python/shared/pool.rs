@@ -1,7 +1,7 @@
 //! The interpreters of one skill, and which call is with which.
 //!
-//! A call goes to the interpreter with the fewest. Those behind the first wait in its [queue](super::queue), and are taken back when
-//! that is better: when another interpreter has nothing to do, and when this one goes. What was taken back was not begun.
+//! A call goes to the interpreter with the fewest calls. Those behind the first wait in its [queue](super::queue). The pool takes
+//! them back when another interpreter is idle, and when this one ends: a call that was taken back was not begun.
 
 use std::collections::VecDeque;
 use std::io;
@@ -21,10 +21,10 @@ use crate::events::EventSink;
 use crate::process::{LaunchError, RunError};
 use crate::runner::RawOutput;
 
-/// An interpreter goes after so many calls, and gives back what they made it keep.
+/// An interpreter is replaced after so many calls, which frees what they made it keep.
 const MOST_CALLS: u64 = 100_000;
 
-/// How many interpreters may go before a call was begun by one.
+/// How many interpreters may end before one of them begins a call.
 const TRIES: u32 = 3;
 
 /// Makes the sockets of a new interpreter, and what starts its process.
@@ -42,15 +42,15 @@ struct State {
     interpreters: Vec<Interpreter>,
     /// Counted up with each call, and each interpreter.
     last: u64,
-    /// What is started from now on goes after its first calls.
+    /// An interpreter that is started from now on ends after its first calls.
     retired: bool,
 }
 
-/// A call that somebody waits for.
-pub(super) struct Placed {
+/// A call in the queue of an interpreter.
+pub(super) struct Queued {
     pub(super) number: u64,
     pub(super) end: oneshot::Receiver<End>,
-    /// It is behind another.
+    /// Another call is before it.
     pub(super) behind: bool,
 }
 
@@ -60,7 +60,7 @@ impl Pool {
     }
 
     /// Gives a call to an interpreter. Must be called within a runtime.
-    pub(super) fn put(self: &Arc<Self>, mut message: Message, slot: Slot, events: EventSink) -> Placed {
+    pub(super) fn put(self: &Arc<Self>, mut message: Message, slot: Slot, events: EventSink) -> Queued {
         let mut state = self.lock();
         state.drop_changed(self);
         state.last += 1;
@@ -68,10 +68,10 @@ impl Pool {
         message.number(number);
         let (ended, end) = oneshot::channel();
         let behind = state.place(self, Pending { number, message, tries: 0, dropped: false, slot, events, ended });
-        Placed { number, end, behind }
+        Queued { number, end, behind }
     }
 
-    /// Nobody waits for a call any more. If it was begun, its interpreter goes.
+    /// Nobody waits for a call any more. If it was begun, its interpreter ends.
     pub(super) fn drop_call(self: &Arc<Self>, number: u64) {
         let mut state = self.lock();
         let Some(at) = state.with_call(number) else { return };
@@ -80,7 +80,7 @@ impl Pool {
         wire.changed.notify_one();
     }
 
-    /// Dropped calls of an interpreter, of which more is known now. Whether it goes on.
+    /// Decides about the dropped calls of an interpreter, of which more is known now. Whether it goes on.
     pub(super) fn judge_dropped(self: &Arc<Self>, id: u64) -> bool {
         let mut state = self.lock();
         let Some(at) = state.with_id(id) else { return false };
@@ -93,9 +93,9 @@ impl Pool {
         state.with_id(id).is_some()
     }
 
-    /// A call has waited for a while. Those behind the first of its interpreter go to others that have nothing to do.
-    /// Whether it waits behind another.
-    pub(super) fn hurry(self: &Arc<Self>, number: u64) -> bool {
+    /// A call has waited for a while. Those behind the first of its interpreter move to idle ones. Whether it is still behind
+    /// another.
+    pub(super) fn rebalance(self: &Arc<Self>, number: u64) -> bool {
         let mut state = self.lock();
         let Some(at) = state.with_call(number) else { return false };
         if state.interpreters[at].calls.front().is_some_and(|first| first.number == number) {
@@ -117,8 +117,8 @@ impl Pool {
         let Some(at) = state.with_id(id) else { return false };
         let interpreter = &mut state.interpreters[at];
         let Some(call) = interpreter.calls.pop_front_if(|it| it.number == number) else {
-            // It says what is not so.
-            state.let_go(self, at, RunError::Launch(LaunchError::Lost));
+            // It answers a call that it does not have.
+            state.end(self, at, RunError::Launch(LaunchError::Lost));
             return false;
         };
         interpreter.last_used = Instant::now();
@@ -128,18 +128,18 @@ impl Pool {
         }
         let _ = call.ended.send(End::Ran(output));
         let interpreter = &state.interpreters[at];
-        if left > 0 || (interpreter.leaving && interpreter.calls.is_empty()) {
-            state.let_go(self, at, RunError::Launch(LaunchError::Lost));
+        if left > 0 || (interpreter.draining && interpreter.calls.is_empty()) {
+            state.end(self, at, RunError::Launch(LaunchError::Lost));
             return false;
         }
         true
     }
 
-    /// An interpreter is of no more use. Its first call ends so, if it was begun.
+    /// An interpreter failed. Its first call fails with `error`, if it was begun.
     pub(super) fn lost(self: &Arc<Self>, id: u64, error: RunError) {
         let mut state = self.lock();
         if let Some(at) = state.with_id(id) {
-            state.let_go(self, at, error);
+            state.end(self, at, error);
         }
     }
 
@@ -150,27 +150,27 @@ impl Pool {
         (!first.dropped).then(|| first.events.clone())
     }
 
-    /// Lets go of interpreters that are idle, or whose script changed.
+    /// Ends interpreters that are idle, or whose script changed.
     pub(super) fn tend(self: &Arc<Self>, idle: Duration) {
         let mut state = self.lock();
         for it in &mut state.interpreters {
-            it.leaving |= it.calls.is_empty() && it.last_used.elapsed() >= idle;
+            it.draining |= it.calls.is_empty() && it.last_used.elapsed() >= idle;
         }
-        state.drop_leaving(self);
+        state.end_drained(self);
         state.drop_changed(self);
     }
 
-    /// Whether an interpreter is not gone.
+    /// Whether the pool still has this interpreter.
     pub(super) fn has(&self, id: u64) -> bool {
         self.lock().with_id(id).is_some()
     }
 
-    /// Lets go of all of them; of one that has calls, after them.
+    /// Ends all interpreters, each after its calls.
     pub(super) fn retire(self: &Arc<Self>) {
         let mut state = self.lock();
         state.retired = true;
-        state.interpreters.iter_mut().for_each(|it| it.leaving = true);
-        state.drop_leaving(self);
+        state.interpreters.iter_mut().for_each(|it| it.draining = true);
+        state.end_drained(self);
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -189,24 +189,24 @@ impl State {
 
     /// Those that take calls.
     fn open(&self) -> impl Iterator<Item = &Interpreter> {
-        self.interpreters.iter().filter(|it| !it.leaving)
+        self.interpreters.iter().filter(|it| !it.draining)
     }
 
     fn drop_changed(&mut self, pool: &Arc<Pool>) {
         let changed = |started| changed_since(started, [pool.script.as_path()].into_iter());
         if self.open().map(|it| it.started).min().is_some_and(changed) {
-            self.interpreters.iter_mut().for_each(|it| it.leaving |= changed(it.started));
-            self.drop_leaving(pool);
+            self.interpreters.iter_mut().for_each(|it| it.draining |= changed(it.started));
+            self.end_drained(pool);
         }
     }
 
-    fn drop_leaving(&mut self, pool: &Arc<Pool>) {
-        while let Some(at) = self.interpreters.iter().position(|it| it.leaving && it.calls.is_empty()) {
-            self.let_go(pool, at, RunError::Launch(LaunchError::Lost));
+    fn end_drained(&mut self, pool: &Arc<Pool>) {
+        while let Some(at) = self.interpreters.iter().position(|it| it.draining && it.calls.is_empty()) {
+            self.end(pool, at, RunError::Launch(LaunchError::Lost));
         }
     }
 
-    /// Puts a call into the shortest queue, or tells that it is not to be. Whether it is behind another.
+    /// Puts a call into the shortest queue, or ends it as not started. Whether it is behind another.
     fn place(&mut self, pool: &Arc<Pool>, call: Pending) -> bool {
         if call.ended.is_closed() {
             return false;
@@ -218,15 +218,15 @@ impl State {
         };
         let interpreter = &mut self.interpreters[at];
         interpreter.served += 1;
-        interpreter.leaving |= interpreter.served == MOST_CALLS;
+        interpreter.draining |= interpreter.served == MOST_CALLS;
         interpreter.calls.push_back(call);
         interpreter.calls.len() > 1
     }
 
     /// The interpreter with the fewest calls, or a new one if all are busy and there may be more.
     fn pick(&mut self, pool: &Arc<Pool>) -> Option<usize> {
-        let open = self.interpreters.iter().enumerate().filter(|(_, it)| !it.leaving);
-        // One that may be about to be ended is the last choice.
+        let open = self.interpreters.iter().enumerate().filter(|(_, it)| !it.draining);
+        // One that may be about to end is the last choice.
         let rank = |it: &Interpreter| (it.wire.dropped.load(Ordering::Acquire), it.calls.len());
         let best = open.min_by_key(|(_, it)| rank(it)).map(|(at, it)| (at, it.calls.len()));
         if let Some((at, calls)) = best
@@ -265,13 +265,13 @@ impl State {
             started,
             last_used: Instant::now(),
             served: 0,
-            leaving: self.retired,
+            draining: self.retired,
         });
         Ok(self.interpreters.len() - 1)
     }
 
-    /// What becomes of a call nobody waits for. The calls behind it are out of its way by then: so when it was begun, and
-    /// there is no word after which it may be over, nothing else can be under way in its interpreter, which is ended.
+    /// Decides about a call that nobody waits for. The calls behind it are taken back first. If it was begun, and nothing is
+    /// left to read after which it may be over, nothing else runs in its interpreter, which is ended.
     fn judge(&mut self, pool: &Arc<Pool>, at: usize, number: u64) {
         let mut behind = self.interpreters[at].take_back();
         let interpreter = &mut self.interpreters[at];
@@ -279,7 +279,7 @@ impl State {
         behind.retain(|call| call.number != number);
         let was_begun = behind.len() == waiting;
         let is_alone = interpreter.calls.len() == 1;
-        // Looked at once before: a script that goes on to report events is not waited for.
+        // Decided on once before: a script that goes on to report events is not waited for.
         let again = interpreter.calls.iter().any(|it| it.number == number && it.dropped);
         let ends = was_begun && (!interpreter.wire.has_more() || (again && is_alone));
         if was_begun && !ends {
@@ -287,16 +287,16 @@ impl State {
             interpreter.wire.dropped.store(true, Ordering::Release);
         }
         if ends {
-            self.let_go(pool, at, RunError::Launch(LaunchError::Lost));
+            self.end(pool, at, RunError::Launch(LaunchError::Lost));
         }
         for call in behind {
             self.place(pool, call);
         }
     }
 
-    /// Ends an interpreter. Calls it did not begin go elsewhere.
-    fn let_go(&mut self, pool: &Arc<Pool>, at: usize, error: RunError) {
-        self.interpreters[at].leaving = true;
+    /// Ends an interpreter. Calls it did not begin move to others.
+    fn end(&mut self, pool: &Arc<Pool>, at: usize, error: RunError) {
+        self.interpreters[at].draining = true;
         let behind = self.interpreters[at].take_back();
         let interpreter = self.interpreters.swap_remove(at);
         let mut error = Some(error);

@@ -1,4 +1,4 @@
-//! The calls an interpreter has not begun: a queue in the kernel, of which both sides can take.
+//! The calls an interpreter has not begun: a queue in the kernel that both sides can take from.
 //!
 //! Each message is taken once, by the interpreter or back by the worker. So the worker knows for certain which calls a
 //! script has not begun: those it has taken back.
@@ -14,11 +14,11 @@ use rustix::net::{
 
 use super::message::{Message, NUMBER_BYTES};
 
-/// The worker's hold of a queue.
+/// The worker's end of a queue.
 pub(super) struct Queue {
-    /// Where calls are put in.
+    /// Where calls are added.
     entrance: OwnedFd,
-    /// Where they are taken: the interpreter's, too.
+    /// Where they are taken, by the interpreter too.
     exit: OwnedFd,
 }
 
@@ -43,10 +43,10 @@ impl Queue {
         Ok(())
     }
 
-    /// Takes back the oldest call that was not taken: its number.
+    /// Takes back the oldest call that was not begun: its number.
     pub(super) fn take_back(&self) -> Option<u64> {
         let mut number = [0; NUMBER_BYTES];
-        // The rest of the message is let go, and so is a file that comes with it: whoever put it in has both still.
+        // The rest of the message is dropped, with a file that comes with it: the pool still has both.
         let mut ancillary = RecvAncillaryBuffer::default();
         let mut parts = [IoSliceMut::new(&mut number)];
         let taken = recvmsg(&self.exit, &mut parts, &mut ancillary, RecvFlags::DONTWAIT).ok()?;

@@ -49,7 +49,7 @@ impl Played {
         ));
     }
 
-    fn is_let_go(&self) -> bool {
+    fn is_ended(&self) -> bool {
         Arc::strong_count(&self.alive) == 1
     }
 }
@@ -122,7 +122,7 @@ async fn until(mut condition: impl FnMut() -> bool) {
 }
 
 #[tokio::test]
-async fn answers_reach_their_calls_in_order_and_with_their_own_events() {
+async fn answers_and_events_reach_their_own_calls() {
     let stage = Stage::new(1);
     let (listener, mut heard) = tokio::sync::mpsc::channel(8);
     let first = stage.call().await;
@@ -144,7 +144,7 @@ async fn answers_reach_their_calls_in_order_and_with_their_own_events() {
 }
 
 #[tokio::test]
-async fn idle_interpreters_come_first_then_new_ones_then_the_shortest_queue() {
+async fn calls_prefer_idle_then_new_then_least_loaded_interpreters() {
     let stage = Stage::new(2);
     let calls = [stage.call().await, stage.call().await];
     assert_eq!(stage.count(), 2);
@@ -162,7 +162,7 @@ async fn idle_interpreters_come_first_then_new_ones_then_the_shortest_queue() {
 }
 
 #[tokio::test]
-async fn a_call_behind_a_slow_one_goes_to_an_interpreter_that_has_nothing_to_do() {
+async fn a_call_behind_a_slow_one_moves_to_an_idle_interpreter() {
     let stage = Stage::new(2);
     let (_slow, quick, behind) = (stage.call().await, stage.call().await, stage.call().await);
     let (slow_one, mut other) = (stage.interpreter(0), stage.interpreter(1));
@@ -189,7 +189,7 @@ async fn a_dropped_call_that_was_begun_ends_its_interpreter_and_those_behind_it_
     let played = stage.interpreter(0);
     played.take().unwrap();
     first.abort();
-    until(|| played.is_let_go()).await;
+    until(|| played.is_ended()).await;
     assert!(played.take().is_none(), "it can't begin the other any more");
     let mut next = stage.interpreter(1);
     let call = next.take().unwrap();
@@ -199,7 +199,7 @@ async fn a_dropped_call_that_was_begun_ends_its_interpreter_and_those_behind_it_
 }
 
 #[tokio::test]
-async fn a_dropped_call_that_was_not_begun_harms_nobody() {
+async fn a_dropped_call_that_was_not_begun_just_leaves_the_queue() {
     let stage = Stage::new(1);
     let (first, dropped, last) = (stage.call().await, stage.call().await, stage.call().await);
     let mut played = stage.interpreter(0);
@@ -211,11 +211,11 @@ async fn a_dropped_call_that_was_not_begun_harms_nobody() {
     let call = played.take().unwrap();
     played.answer(call, 0);
     assert_eq!(output(last).await, call.to_string());
-    assert!(played.take().is_none() && !played.is_let_go() && stage.count() == 1);
+    assert!(played.take().is_none() && !played.is_ended() && stage.count() == 1);
 }
 
 #[tokio::test]
-async fn a_dropped_call_that_was_over_already_takes_nobody_with_it() {
+async fn a_dropped_call_that_has_ended_leaves_its_interpreter_running() {
     let stage = Stage::new(1);
     let (first, second) = (stage.call().await, stage.call().await);
     let mut played = stage.interpreter(0);
@@ -224,13 +224,13 @@ async fn a_dropped_call_that_was_over_already_takes_nobody_with_it() {
     played.answer(calls[0], 0);
     stage.pool.drop_call(calls[0]);
     until(|| first.is_finished()).await;
-    assert!(!played.is_let_go());
+    assert!(!played.is_ended());
     played.answer(calls[1], 0);
     assert_eq!(output(second).await, calls[1].to_string());
 }
 
 #[tokio::test]
-async fn when_an_interpreter_ends_what_it_may_have_begun_is_lost_and_the_rest_runs_elsewhere() {
+async fn when_an_interpreter_dies_the_begun_call_fails_and_the_rest_run_elsewhere() {
     let stage = Stage::new(1);
     let (over, begun, waiting) = (stage.call().await, stage.call().await, stage.call().await);
     let mut played = stage.interpreter(0);
@@ -246,7 +246,7 @@ async fn when_an_interpreter_ends_what_it_may_have_begun_is_lost_and_the_rest_ru
 }
 
 #[tokio::test]
-async fn interpreters_that_end_before_they_begin_anything_are_not_started_for_ever() {
+async fn interpreters_that_die_at_once_are_restarted_a_bounded_number_of_times() {
     let stage = Stage::new(1);
     let call = stage.call().await;
     for at in 0.. {
@@ -261,7 +261,7 @@ async fn interpreters_that_end_before_they_begin_anything_are_not_started_for_ev
 }
 
 #[tokio::test]
-async fn an_interpreter_with_processes_of_its_script_goes_and_the_place_with_it() {
+async fn an_interpreter_with_leftover_processes_ends_and_frees_the_slot() {
     let stage = Stage::new(1);
     let admission = Admission::new(1, 0);
     let slot = admission.slot(None).await.0;
@@ -270,7 +270,7 @@ async fn an_interpreter_with_processes_of_its_script_goes_and_the_place_with_it(
     let call = played.take().unwrap();
     played.answer(call, 1);
     assert_eq!(output(first).await, call.to_string());
-    assert!(played.is_let_go());
+    assert!(played.is_ended());
     let mut next = stage.interpreter(1);
     let call = next.take().unwrap();
     next.answer(call, 0);
@@ -280,26 +280,26 @@ async fn an_interpreter_with_processes_of_its_script_goes_and_the_place_with_it(
 }
 
 #[tokio::test]
-async fn what_answers_for_another_call_is_not_believed() {
+async fn an_answer_for_another_call_ends_the_interpreter() {
     let stage = Stage::new(1);
     let call = stage.call().await;
     let mut played = stage.interpreter(0);
     let number = played.take().unwrap();
     played.answer(number + 1, 0);
     assert_eq!(output(call).await, "lost");
-    assert!(played.is_let_go());
+    assert!(played.is_ended());
 }
 
 #[tokio::test]
-async fn a_retired_interpreter_goes_after_its_calls() {
+async fn a_retired_interpreter_ends_after_its_calls() {
     let stage = Stage::new(1);
     let (first, second) = (stage.call().await, stage.call().await);
     let mut played = stage.interpreter(0);
     let calls = [played.take().unwrap(), played.take().unwrap()];
     stage.pool.retire();
-    assert!(!played.is_let_go());
+    assert!(!played.is_ended());
     played.answer(calls[0], 0);
     played.answer(calls[1], 0);
     assert_eq!([output(first).await, output(second).await], calls.map(|it| it.to_string()));
-    assert!(played.is_let_go());
+    assert!(played.is_ended());
 }

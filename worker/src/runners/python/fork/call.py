@@ -1,0 +1,115 @@
+"""What the process of a call does: takes over descriptors and environment, runs the script, and says its last word. Part of the program
+of a fork server, after protocol.py.
+"""
+
+import gc
+
+# By names of their own, as in protocol.py.
+from _io import _IOBase, _TextIOBase
+from _thread import _count as count_threads
+from os import (
+    P_ALL, WEXITED, WNOHANG, WNOWAIT, _exit, close, closerange, dup2, environ, fstat, getpid, set_inheritable, waitid,
+)
+from resource import RLIMIT_NOFILE, getrlimit
+
+# No descriptor has a higher number.
+MOST_FILES = getrlimit(RLIMIT_NOFILE)[1]
+
+
+def adopt(descriptors):
+    """Takes over the call's descriptors. Gives the number of the one for events."""
+    events = descriptors[3]
+    for number, descriptor in enumerate(descriptors[:3]):
+        dup2(descriptor, number)
+        close(descriptor)
+    set_inheritable(events, True)
+    return events
+
+
+def environment(call, events, folder):
+    for name, value in call["env"].items():
+        environ[name] = value
+    environ["OPENSKILL_EVENTS_FD"] = str(events)
+    if folder:
+        environ["TMPDIR"] = folder
+        if "tempfile" in sys.modules:
+            sys.modules["tempfile"].tempdir = None
+
+
+def reseed():
+    """Seeds NumPy's global state, which is the same in each fork. Python seeds its own."""
+    numpy = sys.modules.get("numpy.random")
+    if numpy is not None:
+        numpy.seed()
+
+
+class LastWord:
+    """Says that a call has ended before its process has exited: that takes longer than many a script runs, and the caller need not
+    wait for it."""
+
+    def __init__(self, events):
+        self.events = events
+        self.pid = getpid()
+        self.file = self.identity()
+
+    def identity(self):
+        """Which file the descriptor is: a script may have closed it, and opened something else by its number."""
+        status = fstat(self.events)
+        return status.st_ino, status.st_dev
+
+    def is_true(self):
+        """Whether the call ends here: in its own process, without threads or children. Otherwise the supervisor reports its end."""
+        if getpid() != self.pid or count_threads():
+            return False
+        try:
+            waitid(P_ALL, 0, WEXITED | WNOHANG | WNOWAIT)
+            return False
+        except ChildProcessError:
+            return self.identity() == self.file
+
+    def close_all_else(self):
+        """Others that wait for a lock, a port or the end of a file do not have to wait for the process."""
+        closerange(3, self.events)
+        closerange(self.events + 1, MOST_FILES)
+
+
+def run(script, code, streams, last_word):
+    """Runs the script as `python3 script` would. Never returns. `streams`: those that were open before."""
+    status = 0
+    try:
+        status = execute(script, code)
+        if "threading" in sys.modules:
+            sys.modules["threading"]._shutdown()
+        atexit._run_exitfuncs()
+    except BaseException:
+        status = status or 1
+    try:
+        status = flush(streams, status)
+        if last_word.is_true():
+            last_word.close_all_else()
+            send_last_word(last_word.events, status)
+    finally:
+        _exit(status)
+
+
+def flush(streams, status):
+    """Flushes streams and files, as Python does at exit. Gives the exit code: `status` if all went well."""
+    for stream in open_files(streams):
+        try:
+            stream.flush()
+        except BaseException:
+            pass
+    try:
+        if sys.stdout is not None and not sys.stdout.closed:
+            sys.stdout.flush()
+    except BaseException:
+        return 120  # as Python exits then
+    return status
+
+
+def open_files(streams):
+    """All that may have buffered something, text streams before the byte streams below them."""
+    # Not io.IOBase: its instance check runs in Python.
+    found = [it for it in gc.get_objects() if isinstance(it, _IOBase)]
+    found.sort(key=lambda it: not isinstance(it, _TextIOBase))
+    return [it for it in (*streams, *found) if it is not sys.stdout]
