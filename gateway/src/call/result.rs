@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use openskill_proto::limits::MAX_RESULT_BYTES;
+use openskill_proto::limits::MAX_OUTPUT_BYTES;
 use openskill_proto::render;
 use openskill_proto::v1::skill_error::More;
 use openskill_proto::v1::skill_result::Output;
@@ -14,7 +14,7 @@ use super::request::Call;
 use crate::arguments::structs;
 
 /// The largest answer that is sent. Larger than any result as text, which may appear in it twice (data and rendered_json).
-pub(crate) const MAX_ANSWER_BYTES: usize = 3 * MAX_RESULT_BYTES;
+pub(crate) const MAX_ANSWER_BYTES: usize = 3 * (MAX_OUTPUT_BYTES + 1024 * 1024);
 
 /// The result of `call`, in the form its caller used.
 pub(crate) fn result(call: &Call, outcome: Outcome) -> SkillResult {
