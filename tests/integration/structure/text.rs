@@ -95,7 +95,7 @@ fn comments_and_literals_are_blanked_out() {
         (r#"f("use \" b") c"#, "f(          ) c"),
         ("f('\"') c", "f(   ) c"),
         ("fn f<'a>(x: &'a str)", "fn f<'a>(x: &'a str)"),
-        ("r#\"use \"x\" \"# b", "                b"),
+        ("r#\"use \"x\" \"# b", "              b"),
         ("r#type b", "r#type b"),
     ] {
         assert_eq!(code(text).trim_end(), expected.trim_end(), "{text}");
