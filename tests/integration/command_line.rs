@@ -75,7 +75,7 @@ async fn skills_are_listed_as_a_table_or_as_json() {
     let ran = at(&system, &["skills"]).await;
     assert_eq!(ran.code, 0);
     assert!(ran.out.starts_with("ID "), "{}", ran.out);
-    assert_eq!(ran.out.lines().count(), 5);
+    assert_eq!(ran.out.lines().count(), 6);
     let list: Value = serde_json::from_str(&at(&system, &["skills", "--json"]).await.out).unwrap();
     assert_eq!(list[0]["id"], "calculator");
     assert_eq!(at(&system, &["health"]).await.out, "ready\n");
@@ -150,7 +150,7 @@ async fn make_up_builds_starts_and_suggests_what_to_try() {
     };
     tokio::time::timeout(std::time::Duration::from_secs(300), listen).await.expect("it becomes ready");
     let output = output.join("\n");
-    assert!(output.contains("openskill is ready in") && output.contains("1 workers, 4 skills"), "{output}");
+    assert!(output.contains("openskill is ready in") && output.contains("1 workers, 5 skills"), "{output}");
     assert!(output.contains("/skills/echo:invoke") && output.contains("grpcurl -plaintext"), "{output}");
     let [up] = openskill_tests::processes::children(make_pid, " up ")[..] else { panic!("make starts one openskill") };
     openskill_tests::processes::send(up, rustix::process::Signal::TERM);
