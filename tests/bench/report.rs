@@ -3,7 +3,6 @@
 use std::process::Command;
 use std::time::Duration;
 
-use openskill_tests::quantile::median;
 use openskill_tests::repository;
 
 use crate::load::Cell;
@@ -66,10 +65,12 @@ fn calls(entry: &Entry, entries: &[Entry], callers: usize, settings: &Settings) 
     text
 }
 
-/// The median of the ratios of each round, whose two builds were measured one right after the other; and their range.
-fn ratio(rounds: Vec<f64>) -> String {
-    let (least, most) = rounds.iter().fold((f64::MAX, 0.0_f64), |(least, most), it| (least.min(*it), most.max(*it)));
-    format!("{:.2} ({least:.2} to {most:.2})", median(rounds))
+/// The median and range of the ratios of each round, whose two builds were measured one right after the other.
+fn ratio(mut rounds: Vec<f64>) -> String {
+    rounds.sort_unstable_by(f64::total_cmp);
+    let (least, most) = (rounds[0], rounds[rounds.len() - 1]);
+    let median = (rounds[(rounds.len() - 1) / 2] + rounds[rounds.len() / 2]) / 2.0;
+    format!("{median:.2} ({least:.2} to {most:.2})")
 }
 
 /// Calls per second as a multiple of another row's, such as a fork's of a fresh interpreter's.
