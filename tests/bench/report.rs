@@ -12,12 +12,11 @@ use crate::usage::Memory;
 
 pub(crate) fn text(entries: &[Entry], in_flight: &[usize], settings: &Settings) -> String {
     let mut text = about(settings);
-    let timed: Vec<_> = entries.iter().filter(|entry| entry.row.is_timed).collect();
     for callers in in_flight {
         text += &format!("\n## {callers} in flight\n\n| | calls/s | p50 | p99 | CPU per call |{}\n", head(settings));
         text +=
             &format!("|---|---:|---:|---:|---:|{}\n", if settings.before.is_some() { "---:|---:|---:|" } else { "" });
-        for entry in timed.iter().filter(|entry| !entry.is_before) {
+        for entry in entries.iter().filter(|entry| !entry.is_before) {
             text += &format!("| {} | {} |\n", name(entry, settings), calls(entry, entries, *callers, settings));
         }
     }
@@ -40,7 +39,7 @@ fn before<'a>(entry: &Entry, entries: &'a [Entry]) -> Option<&'a Entry> {
 
 fn calls(entry: &Entry, entries: &[Entry], callers: usize, settings: &Settings) -> String {
     let Some(cell) = entry.cell(callers) else {
-        let reason: String = entry.failure.as_deref().unwrap_or("not measured").chars().take(80).collect();
+        let reason: String = entry.failure(callers).chars().take(80).collect();
         return format!(
             "{} | | |{}",
             reason.replace(['|', '\n'], " "),
@@ -127,8 +126,7 @@ fn memory(entries: &[Entry], settings: &Settings) -> String {
         None => ("", ""),
     };
     format!(
-        "\n## Memory\n\nIn MiB, each row alone on the machine; under load: 256 calls in flight, unless the row says \
-         otherwise. RSS counts shared pages in full, PSS divides them.\n\n\
+        "\n## Memory\n\nIn MiB, each row alone on the machine; under load: 256 calls in flight. RSS counts shared pages in full, PSS divides them.\n\n\
          | | processes | PSS at rest | RSS at rest | PSS under load | RSS under load |{more}\n\
          |---|---|---:|---:|---:|---:|{rule}\n{lines}"
     )
