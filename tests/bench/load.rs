@@ -17,7 +17,7 @@ const WARM_UP: f64 = 0.25;
 
 /// A cell waits for this many calls and for one of each caller, up to [`LONGEST`].
 const LEAST_CALLS: usize = 20;
-const LONGEST: Duration = Duration::from_secs(6);
+const LONGEST: Duration = Duration::from_secs(12);
 
 /// How long the calls that are in flight at the end may take.
 const DRAIN: Duration = Duration::from_secs(12);

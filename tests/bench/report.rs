@@ -3,7 +3,6 @@
 use std::process::Command;
 use std::time::Duration;
 
-use openskill_tests::quantile::median;
 use openskill_tests::repository;
 
 use crate::load::Cell;
@@ -13,12 +12,11 @@ use crate::usage::Memory;
 
 pub(crate) fn text(entries: &[Entry], in_flight: &[usize], settings: &Settings) -> String {
     let mut text = about(settings);
-    let timed: Vec<_> = entries.iter().filter(|entry| entry.row.is_timed).collect();
     for callers in in_flight {
         text += &format!("\n## {callers} in flight\n\n| | calls/s | p50 | p99 | CPU per call |{}\n", head(settings));
         text +=
             &format!("|---|---:|---:|---:|---:|{}\n", if settings.before.is_some() { "---:|---:|---:|" } else { "" });
-        for entry in timed.iter().filter(|entry| !entry.is_before) {
+        for entry in entries.iter().filter(|entry| !entry.is_before) {
             text += &format!("| {} | {} |\n", name(entry, settings), calls(entry, entries, *callers, settings));
         }
     }
@@ -41,7 +39,7 @@ fn before<'a>(entry: &Entry, entries: &'a [Entry]) -> Option<&'a Entry> {
 
 fn calls(entry: &Entry, entries: &[Entry], callers: usize, settings: &Settings) -> String {
     let Some(cell) = entry.cell(callers) else {
-        let reason: String = entry.failure.as_deref().unwrap_or("not measured").chars().take(80).collect();
+        let reason: String = entry.failure(callers).chars().take(80).collect();
         return format!(
             "{} | | |{}",
             reason.replace(['|', '\n'], " "),
@@ -66,10 +64,12 @@ fn calls(entry: &Entry, entries: &[Entry], callers: usize, settings: &Settings) 
     text
 }
 
-/// The median of the ratios of each round, whose two builds were measured one right after the other; and their range.
-fn ratio(rounds: Vec<f64>) -> String {
-    let (least, most) = rounds.iter().fold((f64::MAX, 0.0_f64), |(least, most), it| (least.min(*it), most.max(*it)));
-    format!("{:.2} ({least:.2} to {most:.2})", median(rounds))
+/// The median and range of the ratios of each round, whose two builds were measured one right after the other.
+fn ratio(mut rounds: Vec<f64>) -> String {
+    rounds.sort_unstable_by(f64::total_cmp);
+    let (least, most) = (rounds[0], rounds[rounds.len() - 1]);
+    let median = (rounds[(rounds.len() - 1) / 2] + rounds[rounds.len() / 2]) / 2.0;
+    format!("{median:.2} ({least:.2} to {most:.2})")
 }
 
 /// Calls per second as a multiple of another row's, such as a fork's of a fresh interpreter's.
@@ -126,8 +126,7 @@ fn memory(entries: &[Entry], settings: &Settings) -> String {
         None => ("", ""),
     };
     format!(
-        "\n## Memory\n\nIn MiB, each row alone on the machine; under load: 256 calls in flight, unless the row says \
-         otherwise. RSS counts shared pages in full, PSS divides them.\n\n\
+        "\n## Memory\n\nIn MiB, each row alone on the machine; under load: 256 calls in flight. RSS counts shared pages in full, PSS divides them.\n\n\
          | | processes | PSS at rest | RSS at rest | PSS under load | RSS under load |{more}\n\
          |---|---|---:|---:|---:|---:|{rule}\n{lines}"
     )

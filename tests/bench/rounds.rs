@@ -18,9 +18,10 @@ use crate::usage::Memory;
 const LONG: Duration = Duration::from_secs(4);
 const LONG_ROUNDS: usize = 3;
 
-/// How often memory is measured at most, how long under load, and how often in that time.
+/// How often memory is measured at most, under which load, how long, and how often in that time.
 const MEMORY_ROUNDS: u32 = 3;
-const LOOKED_AT: Duration = Duration::from_millis(2500);
+const CALLERS: usize = 256;
+const LOOKED_AT: Duration = Duration::from_millis(1500);
 const LOOK: Duration = Duration::from_millis(100);
 
 /// The first calls, which make what is kept warm.
@@ -34,8 +35,9 @@ pub(crate) struct Entry {
     pub(crate) python: PathBuf,
     /// By the binary of `--before`.
     pub(crate) is_before: bool,
-    pub(crate) failure: Option<String>,
     cells: BTreeMap<usize, Vec<Cell>>,
+    /// By number of callers; at 0 if it does not start.
+    failures: BTreeMap<usize, String>,
     took: BTreeMap<usize, Duration>,
     /// At rest and under load, of each round.
     memory: Vec<(Parts, Parts)>,
@@ -51,9 +53,9 @@ impl Entry {
             let builds = settings.before.is_some() && matches!(row.site, Site::Openskill(_));
             for python in &settings.python[..pythons] {
                 for is_before in [true, false].into_iter().filter(|it| builds || !it) {
-                    let (cells, took, memory) = Default::default();
+                    let (cells, failures, took, memory) = Default::default();
                     let (row, python) = (row.clone(), python.clone());
-                    all.push(Self { row, python, is_before, failure: None, cells, took, memory, running: None });
+                    all.push(Self { row, python, is_before, cells, failures, took, memory, running: None });
                 }
             }
         }
@@ -68,6 +70,11 @@ impl Entry {
     /// The medians; none if it was not measured.
     pub(crate) fn cell(&self, callers: usize) -> Option<Cell> {
         self.cells.get(&callers).map(|cells| Cell::median(cells))
+    }
+
+    /// Why there is no cell.
+    pub(crate) fn failure(&self, callers: usize) -> &str {
+        self.failures.range(..=callers).next_back().map_or("not measured", |(_, reason)| reason)
     }
 
     /// The medians of each part at rest and under load.
@@ -108,14 +115,15 @@ impl Entry {
         let is_stuck = self.cells.range(..=callers).any(|(_, cells)| cells.iter().any(|cell| cell.is_stuck));
         let rounds = self.cells.get(&callers).map_or(0, Vec::len);
         let is_long = self.took.get(&callers).is_some_and(|took| *took > LONG);
-        if self.failure.is_some() || is_stuck || (is_long && rounds >= LONG_ROUNDS) {
+        let has_failed = self.failures.range(..=callers).next().is_some();
+        if has_failed || is_stuck || (is_long && rounds >= LONG_ROUNDS) {
             return;
         }
         let begun = Instant::now();
         let time = Duration::from_secs_f64(settings.seconds);
         let measured = match self.wake(settings).await {
-            Ok((target, roots)) => measure(target, callers, time, roots).await,
-            Err(reason) => Err(reason),
+            Ok((target, roots)) => measure(target, callers, time, roots).await.map_err(|reason| (callers, reason)),
+            Err(reason) => Err((0, reason)),
         };
         match measured {
             Ok(cell) => {
@@ -124,9 +132,9 @@ impl Entry {
                 }
                 self.cells.entry(callers).or_default().push(cell);
             }
-            Err(reason) => {
+            Err((at, reason)) => {
                 eprintln!("{} at {callers}: {reason}", self.row.id);
-                self.failure = Some(reason);
+                self.failures.insert(at, reason);
                 self.running = None;
             }
         }
@@ -138,11 +146,11 @@ impl Entry {
     }
 
     /// Starts it alone, looks, calls it, looks again, and ends it.
-    async fn look(&mut self, callers: usize, settings: &Settings) -> Result<(), String> {
+    async fn look(&mut self, settings: &Settings) -> Result<(), String> {
         let running = self.site(settings).await?;
         running.settle().await;
         let rest = running.memory();
-        let load = tokio::spawn(measure(self.target(&running), callers, LOOKED_AT, running.roots.clone()));
+        let load = tokio::spawn(measure(self.target(&running), CALLERS, LOOKED_AT, running.roots.clone()));
         let sum = |parts: &Parts| parts.iter().map(|(_, memory)| memory.pss).sum::<u64>();
         let (mut most, until) = (rest.clone(), Instant::now() + LOOKED_AT);
         while Instant::now() < until && !load.is_finished() {
@@ -166,11 +174,10 @@ pub(crate) async fn memory(entries: &mut [Entry], settings: &Settings) {
     for round in 0..settings.rounds.min(MEMORY_ROUNDS) {
         eprintln!("memory, round {} of {}", round + 1, settings.rounds.min(MEMORY_ROUNDS));
         for entry in entries.iter_mut() {
-            if let (Some(callers), None) = (entry.row.memory, &entry.failure)
-                && let Err(reason) = entry.look(callers, settings).await
+            if entry.row.has_memory
+                && let Err(reason) = entry.look(settings).await
             {
                 eprintln!("memory of {}: {reason}", entry.row.id);
-                entry.failure = Some(reason);
             }
         }
     }
@@ -180,7 +187,7 @@ pub(crate) async fn throughput(entries: &mut [Entry], in_flight: &[usize], setti
     for round in 0..settings.rounds {
         eprintln!("round {} of {}", round + 1, settings.rounds);
         for callers in in_flight {
-            let mut order: Vec<_> = entries.iter_mut().filter(|entry| entry.row.is_timed).collect();
+            let mut order: Vec<_> = entries.iter_mut().collect();
             // Neither of two builds always comes first.
             if round % 2 == 1 {
                 order.reverse();

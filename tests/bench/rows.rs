@@ -15,10 +15,6 @@ use crate::site::Site;
 pub(crate) const CALLS_IN_FLIGHT: [usize; 4] = [1, 16, 64, 256];
 pub(crate) const RUNNERS_IN_FLIGHT: [usize; 3] = [1, 8, 32];
 
-/// Callers under which memory is measured.
-const LOAD: usize = 256;
-const MANY: usize = 10_000;
-
 /// The skill of every row; of an MCP server, its tool.
 pub(crate) const ECHO: &str = "echo";
 pub(crate) const TOOL: &str = "echo__echo";
@@ -41,9 +37,7 @@ pub(crate) struct Row {
     pub(crate) name: String,
     pub(crate) site: Site,
     pub(crate) call: Call,
-    /// Under so many callers memory is measured; none if it is not.
-    pub(crate) memory: Option<usize>,
-    pub(crate) is_timed: bool,
+    pub(crate) has_memory: bool,
     /// Each Python of `--python` gets a row of its own.
     pub(crate) is_script: bool,
     /// The id of the row that this one is compared with.
@@ -58,12 +52,12 @@ pub(crate) struct Rows {
 
 fn row(id: &str, name: &str, site: Site, call: Call) -> Row {
     let (id, name) = (id.to_owned(), name.to_owned());
-    Row { id, name, site, call, memory: None, is_timed: true, is_script: false, base: None }
+    Row { id, name, site, call, has_memory: false, is_script: false, base: None }
 }
 
 impl Row {
     fn with_memory(self) -> Self {
-        Self { memory: Some(LOAD), ..self }
+        Self { has_memory: true, ..self }
     }
 
     fn of_script(self, base: &str) -> Self {
@@ -90,7 +84,6 @@ pub(crate) fn calls(settings: &Settings) -> Rows {
         row("rest", "openskill REST", in_process(), rest.clone()),
         row("payload-10k", "openskill `Invoke`, a text of 10 kB", in_process(), payload(10_000)),
         row("payload-1m", "openskill `Invoke`, a text of 1 MB", in_process(), payload(1_000_000)),
-        many_in_flight(),
     ];
     for (isolation, name) in ISOLATIONS {
         let name = format!("openskill `cli:python`, {name}");
@@ -101,9 +94,9 @@ pub(crate) fn calls(settings: &Settings) -> Rows {
             let name = format!("FastAPI with `subprocess.run`, uvicorn workers: {workers}");
             all.push(row(&format!("fastapi-{workers}"), &name, Site::FastApi(workers), rest.clone()).with_memory());
         }
-        let server = Site::openskill(&format!("{SERVER}entry: servers/fastmcp.py\njail: \"off\"\n"));
+        let server = Site::openskill(&format!("{SERVER}entry: servers/echo_server.py\njail: \"off\"\n"));
         let server =
-            server.with_server("servers/fastmcp.py", &format!("#!{}\n{}", hosts.display(), crate::hosts::SERVER));
+            server.with_server("servers/echo_server.py", &format!("#!{}\n{}", hosts.display(), crate::hosts::SERVER));
         let params = json!({"name": ECHO, "arguments": {"text": TEXT}});
         let call = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params});
         let call = Call::Post(MCP, call.to_string());
@@ -117,24 +110,6 @@ pub(crate) fn calls(settings: &Settings) -> Rows {
         }
     }
     Rows { all, _kept: (None, None) }
-}
-
-/// A gateway and a worker that allow ten thousand calls, and have them.
-fn many_in_flight() -> Row {
-    let limits = [
-        ("OPENSKILL_MAX_IN_FLIGHT", MANY * 2),
-        ("OPENSKILL_MAX_IN_FLIGHT_PER_SKILL", MANY * 2),
-        ("OPENSKILL_WORKER_CONCURRENCY", MANY),
-        ("OPENSKILL_WORKER_QUEUE", MANY),
-        ("OPENSKILL_ADAPTIVE_LIMIT", 0),
-        ("OPENSKILL_TIMEOUT_MS", 60_000),
-    ];
-    let site = limits.into_iter().fold(Site::openskill("type: inproc\nentry: wait\n"), |site, (name, value)| {
-        site.with(name, &value.to_string())
-    });
-    let call = Call::InvokeMany(request(ECHO, json!({"ms": 5000})));
-    let name = format!("openskill with {MANY} calls in flight");
-    Row { memory: Some(MANY), is_timed: false, ..row("many-in-flight", &name, site, call) }
 }
 
 fn script(isolation: &str, more: &str) -> Site {

@@ -50,7 +50,7 @@ pub(crate) async fn run(settings: Settings) -> Vec<Row> {
     // Look for leftover processes until they would be too late.
     tokio::time::sleep(GONE * 2).await;
     let seen = sightings.stop();
-    let lines = gateway_log::read(&stage.gateway_log(), caller.prefix());
+    let lines = gateway_log::read_all(&stage.gateway_log(), caller.prefix()).await;
     let ledger = Ledger { attempts: caller.journal().attempts(), lines, ..Ledger::default() };
     let disagreements = ledger.disagreements();
     for it in disagreements.iter().take(10) {

@@ -54,7 +54,7 @@ pub(crate) async fn run(settings: Settings) -> Vec<Row> {
     let mut rows = vec![Row::info("load: half of saturation, calls per second", format!("{per_second:.0}"))];
     rows.extend(injected);
     rows.extend(of_calls(&calls, &board));
-    rows.extend(of_ledger(&stage, &caller, &board));
+    rows.extend(of_ledger(&stage, &caller, &board).await);
     rows.push(Row::none("leftover processes of calls", left_running(caller.prefix()).await));
     rows
 }
@@ -105,10 +105,10 @@ fn of_calls(calls: &[Called], board: &Board) -> Vec<Row> {
     ]
 }
 
-fn of_ledger(stage: &Stage, caller: &Caller, board: &Board) -> Vec<Row> {
+async fn of_ledger(stage: &Stage, caller: &Caller, board: &Board) -> Vec<Row> {
     let ledger = Ledger {
         attempts: caller.journal().attempts(),
-        lines: gateway_log::read(&stage.gateway_log(), caller.prefix()),
+        lines: gateway_log::read_all(&stage.gateway_log(), caller.prefix()).await,
         effects: stage.effects(),
         killed: board.gateway_kills(),
     };

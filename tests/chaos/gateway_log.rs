@@ -24,7 +24,24 @@ impl Line {
     }
 }
 
-/// The lines of calls whose ids begin with `prefix`, in order.
+/// The gateway writes its lines some milliseconds after the answers. A log that did not grow for this long is complete.
+const WRITTEN: Duration = Duration::from_millis(100);
+const LOOKS: usize = 100;
+
+/// The same as [`read`], of calls that have all ended.
+pub(crate) async fn read_all(file: &Path, prefix: &str) -> Vec<Line> {
+    let size = || std::fs::metadata(file).map_or(0, |it| it.len());
+    for _ in 0..LOOKS {
+        let before = size();
+        tokio::time::sleep(WRITTEN).await;
+        if size() == before {
+            break;
+        }
+    }
+    read(file, prefix)
+}
+
+/// The lines of calls whose ids start with `prefix`, in order.
 pub(crate) fn read(file: &Path, prefix: &str) -> Vec<Line> {
     let text = std::fs::read_to_string(file).unwrap_or_default();
     // A killed gateway may leave an incomplete line.

@@ -47,7 +47,7 @@ async fn gateways(stage: &Arc<Stage>, settings: &Settings) -> Vec<Row> {
         stage.wait_until_up(WORKERS).await;
     }
     let calls = load.stop().await.finish().await;
-    let lines = gateway_log::read(&stage.gateway_log(), caller.prefix());
+    let lines = gateway_log::read_all(&stage.gateway_log(), caller.prefix()).await;
     let ledger = Ledger { attempts: caller.journal().attempts(), lines, effects: stage.effects(), killed: Vec::new() };
     let found = ledger.disagreements();
     for it in found.iter().take(10) {
