@@ -322,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn what_can_not_be_meant_is_refused_with_what_to_do() {
+    fn a_mistake_is_refused_with_what_to_do() {
         for (runtime, entry, more, reason) in [
             ("stdio", "../server", "", "without '..'"),
             ("stdio", "server", "mcp: {headers: {A: b}}", "headers and allow for mcp:http"),
@@ -334,7 +334,7 @@ mod tests {
             ("http", "http://me:pw@host/", "", "without user and password"),
             ("http", "file:///etc/passwd", "", "http or https"),
             ("http", "http://host/mcp", "mcp: {headers: {A: 'Bearer ${TOKEN}'}}", "not in env"),
-            ("http", "http://host/mcp", "mcp: {headers: {'a b': c}}", "no usable header"),
+            ("http", "http://host/mcp", "mcp: {headers: {'a b': c}}", "not a usable header"),
             ("http", "http://host/mcp", "mcp: {args: [a]}", "args are for mcp:stdio"),
         ] {
             let error = parsed(runtime, entry, more).unwrap_err();
