@@ -203,7 +203,10 @@ pub(super) fn resolve(raw: Raw, declared: &Declared<'_>, file: &Path) -> Result<
         return Err(fail(format!("pool must be 1 to {MAX_POOL}, calls 1 to {MAX_CALLS}")));
     }
     let over_http = declared.over_http;
-    if over_http && !raw.args.is_empty() || !over_http && !(raw.headers.is_empty() && raw.allow.is_empty()) {
+    let of_stdio = !raw.args.is_empty();
+    let of_http = !(raw.headers.is_empty() && raw.allow.is_empty());
+    let of_the_other = if over_http { of_stdio } else { of_http };
+    if of_the_other {
         return Err(fail("args are for mcp:stdio, headers and allow for mcp:http".to_owned()));
     }
     let reach = if over_http {
