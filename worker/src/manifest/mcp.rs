@@ -203,7 +203,10 @@ pub(super) fn resolve(raw: Raw, declared: &Declared<'_>, file: &Path) -> Result<
         return Err(fail(format!("pool must be 1 to {MAX_POOL}, calls 1 to {MAX_CALLS}")));
     }
     let over_http = declared.over_http;
-    if over_http && !raw.args.is_empty() || !over_http && !(raw.headers.is_empty() && raw.allow.is_empty()) {
+    let of_stdio = !raw.args.is_empty();
+    let of_http = !(raw.headers.is_empty() && raw.allow.is_empty());
+    let of_the_other = if over_http { of_stdio } else { of_http };
+    if of_the_other {
         return Err(fail("args are for mcp:stdio, headers and allow for mcp:http".to_owned()));
     }
     let reach = if over_http {
@@ -322,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn what_can_not_be_meant_is_refused_with_what_to_do() {
+    fn a_mistake_is_refused_with_what_to_do() {
         for (runtime, entry, more, reason) in [
             ("stdio", "../server", "", "without '..'"),
             ("stdio", "server", "mcp: {headers: {A: b}}", "headers and allow for mcp:http"),
@@ -334,7 +337,7 @@ mod tests {
             ("http", "http://me:pw@host/", "", "without user and password"),
             ("http", "file:///etc/passwd", "", "http or https"),
             ("http", "http://host/mcp", "mcp: {headers: {A: 'Bearer ${TOKEN}'}}", "not in env"),
-            ("http", "http://host/mcp", "mcp: {headers: {'a b': c}}", "no usable header"),
+            ("http", "http://host/mcp", "mcp: {headers: {'a b': c}}", "not a usable header"),
             ("http", "http://host/mcp", "mcp: {args: [a]}", "args are for mcp:stdio"),
         ] {
             let error = parsed(runtime, entry, more).unwrap_err();

@@ -21,7 +21,7 @@ fn a_minimal_manifest_gets_safe_defaults() {
 }
 
 #[test]
-fn json_is_read_as_well() {
+fn a_manifest_may_be_json() {
     let manifest = parse(r#"{"id": "echo", "type": "cli", "runtime": "python", "entry": "echo.py"}"#).unwrap();
     assert_eq!(manifest, parse(MINIMAL).unwrap());
 }
@@ -95,7 +95,7 @@ fn a_script_without_a_manifest_is_served_without_a_schema() {
 }
 
 #[test]
-fn words_that_older_yaml_took_for_booleans_are_texts() {
+fn yaml_1_1_booleans_are_texts() {
     let text = format!(
         "{MINIMAL}input_schema: {{type: object, required: [n], properties: {{n: {{enum: [on, off, yes]}}}}}}\n"
     );
@@ -105,7 +105,7 @@ fn words_that_older_yaml_took_for_booleans_are_texts() {
 }
 
 #[test]
-fn aliases_can_not_make_much_of_little() {
+fn yaml_aliases_cannot_expand_past_the_bound() {
     let mut text = format!("{MINIMAL}examples:\n  - name: x\n    input:\n      a: &a [{}]\n", "1,".repeat(500));
     for (name, of) in [("b", "a"), ("c", "b")] {
         text += &format!("      {name}: &{name} [{}]\n", format!("*{of},").repeat(20));
@@ -115,7 +115,7 @@ fn aliases_can_not_make_much_of_little() {
 }
 
 #[test]
-fn a_jail_has_the_strictest_defaults_and_takes_absolute_paths_alone() {
+fn a_jail_has_the_strictest_defaults_and_only_absolute_paths() {
     assert_eq!(parse(MINIMAL).unwrap().jail, Jail { level: Level::Auto, network: Network::None, readable: Vec::new() });
     let jail = parse(&format!("{MINIMAL}jail: required\nnetwork: [443]\nreadable: [/opt/x]\n")).unwrap().jail;
     let readable = vec![PathBuf::from("/opt/x")];

@@ -42,7 +42,7 @@ fn a_report_gives_its_data_text_and_meta_but_not_its_ids() {
 }
 
 #[test]
-fn a_value_with_words_keeps_both_within_bounds() {
+fn a_value_with_a_text_keeps_both_within_bounds() {
     let report = |data: &str| normalize(RawOutput::Report { data: data.to_owned(), text: "é".repeat(4096) }, false);
     let result = report("[1]");
     assert_eq!((data(&result), result.text.len()), ("[1]", MAX_TEXT_BYTES));
@@ -62,7 +62,7 @@ fn a_reported_error_keeps_its_code_and_details() {
 }
 
 #[test]
-fn an_error_code_the_skill_may_not_use_is_replaced_and_said() {
+fn a_reserved_error_code_is_replaced_with_a_warning() {
     for code in ["\"OVERLOADED\"", "\"E42\"", "42"] {
         let result = judge(format!(r#"{{"success": false, "error": {{"code": {code}, "message": "no"}}}}"#), 1);
         assert_eq!(error(&result), (ErrorCode::ExecutionError, "no"));
@@ -85,12 +85,12 @@ fn exit_codes_mean_what_the_contract_says() {
 }
 
 #[test]
-fn a_success_that_its_exit_code_denies_is_a_failure() {
+fn a_success_with_a_failing_exit_code_is_a_failure() {
     assert_eq!(error(&judge(r#"{"success": true, "data": 1}"#, 1)).0, ErrorCode::ExecutionError);
 }
 
 #[test]
-fn output_that_is_not_one_json_value_is_refused_and_says_why() {
+fn output_that_is_not_one_json_value_is_refused_with_the_reason() {
     for (stdout, word) in [
         (&b""[..], "nothing"),
         (b"  \n", "nothing"),
@@ -109,21 +109,21 @@ fn output_that_is_not_one_json_value_is_refused_and_says_why() {
 }
 
 #[test]
-fn a_traceback_alone_blames_the_skill_and_stays_in_the_log() {
+fn a_traceback_blames_the_skill_and_stays_in_the_log() {
     let result = judge("", 1);
     assert_eq!(error(&result).0, ErrorCode::ExecutionError);
     assert!(!format!("{result:?}").contains("secret"));
 }
 
 #[test]
-fn what_is_left_running_makes_a_failure_of_a_success() {
+fn a_leftover_process_makes_a_success_a_failure() {
     let raw = RawOutput::Process { stdout: b"{}".to_vec(), stderr: vec![], exit: Exit::Code(0), leftovers: 2 };
     let result = normalize(raw, true);
     assert!(error(&result).1.contains("2 process"));
 }
 
 #[test]
-fn a_failure_with_an_odd_field_stays_a_failure() {
+fn a_failure_with_a_malformed_field_stays_a_failure() {
     for (stdout, code, message) in [
         (r#"{"success":false,"error":"disk is full"}"#, ErrorCode::ExecutionError, "disk is full"),
         (r#"{"success":false,"error":{"code":"INTERNAL","message":null}}"#, ErrorCode::Internal, "no readable message"),
@@ -145,20 +145,20 @@ fn a_failure_with_an_odd_field_stays_a_failure() {
 }
 
 #[test]
-fn a_success_that_is_no_boolean_makes_a_bare_value() {
+fn a_success_field_that_is_not_boolean_makes_a_bare_value() {
     for stdout in [r#"{"success":"false"}"#, r#"{"success":1}"#, r#"{"x":{"success":false}}"#] {
         assert_eq!(data(&judge(stdout, 0)), stdout);
     }
 }
 
 #[test]
-fn a_skill_can_not_blame_its_host() {
+fn a_skill_cannot_blame_the_worker() {
     let result = judge(r#"{"success": false, "error": {"code": "TOOL_INVOCATION_ERROR", "message": "no"}}"#, 1);
     assert_eq!(result.error.unwrap().blame(), Blame::Skill);
 }
 
 #[test]
-fn a_servers_own_success_is_data_unless_it_has_data_or_says_why_not() {
+fn a_servers_own_success_field_is_data_unless_it_follows_the_contract() {
     let judge = |json: &str| normalize(RawOutput::Answer { json: json.to_owned(), otherwise: None }, false);
     for bare in [
         r#"{"success":true,"errors":[],"result":{"id":1}}"#,

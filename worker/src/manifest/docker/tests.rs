@@ -8,7 +8,7 @@ fn read(entry: &str, text: &str) -> Result<Docker, String> {
 }
 
 #[test]
-fn the_defaults_open_nothing() {
+fn the_defaults_grant_nothing() {
     let docker = read(&format!("registry.example.com:5000/team/pdf@{DIGEST}"), "{}").unwrap();
     assert!(matches!(docker.image, Image::Digest(_)));
     assert_eq!((docker.network, docker.mount_root), (Network::None, MountRoot::None));
@@ -18,17 +18,17 @@ fn the_defaults_open_nothing() {
 }
 
 #[test]
-fn an_image_is_pinned_unless_the_manifest_says_twice_that_it_is_not() {
+fn an_unpinned_image_needs_two_settings() {
     assert!(read("pdf:1", "{}").unwrap_err().contains("no fixed image"));
     assert!(read("pdf:1", "unpinned: true").is_err());
     assert!(read("pdf:1", "pull: never").is_err());
     assert_eq!(read("pdf:1", "{pull: never, unpinned: true}").unwrap().image, Image::Tag("pdf:1".to_owned()));
     assert!(read(DIGEST, "unpinned: true").is_err());
-    assert!(read(DIGEST, "pull: missing").unwrap_err().contains("can't be pulled"));
+    assert!(read(DIGEST, "pull: missing").unwrap_err().contains("cannot be pulled"));
 }
 
 #[test]
-fn what_looks_like_a_flag_or_a_path_is_no_image() {
+fn a_flag_or_a_path_is_not_an_image() {
     let short = format!("pdf@{}", &DIGEST[..70]);
     let upper = format!("pdf@{}", DIGEST.to_uppercase());
     let twice = format!("pdf@{DIGEST}@{DIGEST}");
@@ -61,7 +61,7 @@ fn what_looks_like_a_flag_or_a_path_is_no_image() {
 }
 
 #[test]
-fn root_is_refused_unless_said_and_names_are_no_users() {
+fn root_needs_a_setting_and_a_user_is_numeric() {
     for user in ["0:0", "1000:0", "0:1000"] {
         assert!(read(DIGEST, &format!("user: '{user}'")).unwrap_err().contains("root"), "{user}");
         assert!(read(DIGEST, &format!("{{user: '{user}', allow_root: true}}")).is_ok(), "{user}");
@@ -72,7 +72,7 @@ fn root_is_refused_unless_said_and_names_are_no_users() {
 }
 
 #[test]
-fn odd_settings_are_refused_with_the_reason() {
+fn invalid_settings_are_refused_with_the_reason() {
     let bad = [
         "privileged: true",
         "network: host",
@@ -108,7 +108,7 @@ fn odd_settings_are_refused_with_the_reason() {
 }
 
 #[test]
-fn limits_that_no_engine_takes_are_refused() {
+fn limits_below_the_engines_minimum_are_refused() {
     let limits = Limits { memory_mb: 5, ..Limits::default() };
     assert!(resolve(Raw::default(), DIGEST, &limits).is_err());
 }

@@ -45,14 +45,14 @@ fn a_full_manifest_is_read() {
 }
 
 #[test]
-fn without_settings_it_posts_json() {
+fn by_default_it_posts_json() {
     let http = http(parse("").unwrap());
     assert_eq!((http.method, http.body, http.redirects), (Method::Post, Body::Json, 5));
     assert_eq!(http.allow, Allowed::default());
 }
 
 #[test]
-fn a_template_of_a_body_keeps_types_apart_from_texts() {
+fn a_body_template_keeps_the_types_of_arguments() {
     let http = http(parse("http: {body: {q: '{city}', text: 'in {city}', n: 5, tags: [a, '{tag}']}}\n").unwrap());
     let Body::Template(Node::Object(fields)) = &http.body else { panic!("{:?}", http.body) };
     assert!(matches!(&fields[0].1, Node::Argument(name, _) if name == "city"));

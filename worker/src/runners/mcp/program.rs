@@ -104,7 +104,7 @@ fn find(program: &Program) -> Result<PathBuf, String> {
         Program::File(file) if access(file, Access::EXEC_OK).is_ok() && file.is_file() => Ok(file.clone()),
         Program::File(file) => {
             let name = path_text(file.file_name().unwrap_or(OsStr::new("")).as_ref());
-            Err(format!("its program '{name}' does not exist or is not executable"))
+            Err(format!("its program '{name}' is not there, or not executable"))
         }
         Program::Name(name) => {
             let path = std::env::var_os("PATH").unwrap_or_default();

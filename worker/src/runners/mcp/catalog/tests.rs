@@ -24,7 +24,7 @@ fn offers(manifest: &Manifest, catalog: &Catalog, pinned: &BTreeMap<String, Pin>
 }
 
 #[test]
-fn a_tool_becomes_a_skill_with_what_its_server_says_of_it() {
+fn a_tool_becomes_a_skill_with_its_servers_description() {
     let catalog =
         catalog(json!([{"name": "readFile", "description": "Reads\u{7} a file", "inputSchema": {"type": "object"},
         "outputSchema": {"type": "object"}, "annotations": {"readOnlyHint": true}}]));
@@ -41,7 +41,7 @@ fn a_tool_becomes_a_skill_with_what_its_server_says_of_it() {
 }
 
 #[test]
-fn what_a_server_does_not_say_is_what_the_protocol_says_and_the_manifest_knows_better() {
+fn missing_hints_get_the_protocols_defaults_and_the_manifest_overrides() {
     let tool = |annotations: Value| {
         catalog(json!([{"name": "t", "inputSchema": {"type": "object"}, "annotations": annotations}]))
     };
@@ -67,7 +67,7 @@ fn what_a_server_does_not_say_is_what_the_protocol_says_and_the_manifest_knows_b
 }
 
 #[test]
-fn hints_that_nobody_pinned_are_not_believed() {
+fn unpinned_hints_do_not_allow_retries() {
     let catalog =
         catalog(json!([{"name": "t", "inputSchema": {"type": "object"}, "annotations": {"readOnlyHint": true}}]));
     let manifest = server("mcp: {pin: strict}");
@@ -77,7 +77,7 @@ fn hints_that_nobody_pinned_are_not_believed() {
 }
 
 #[test]
-fn a_tool_with_an_unusable_schema_is_offered_with_the_reason() {
+fn a_tool_with_an_unusable_schema_is_unavailable_with_the_reason() {
     let catalog = catalog(json!([
         {"name": "bad", "inputSchema": {"type": "string"}},
         {"name": "odd", "inputSchema": {"type": "object"}, "outputSchema": {"$ref": "https://example.com/x"}},
@@ -88,7 +88,7 @@ fn a_tool_with_an_unusable_schema_is_offered_with_the_reason() {
 }
 
 #[test]
-fn only_tools_that_the_manifest_takes_become_skills() {
+fn only_tools_that_the_manifest_includes_become_skills() {
     let tool = |name: &str| json!({"name": name, "inputSchema": {"type": "object"}});
     let catalog = catalog(json!([tool("git_log"), tool("git_push"), tool("rm")]));
     let offers = offers(&server("mcp: {tools: {include: ['git_*'], exclude: [git_push]}}"), &catalog, &catalog.pins());
@@ -97,7 +97,7 @@ fn only_tools_that_the_manifest_takes_become_skills() {
 }
 
 #[test]
-fn a_changed_or_new_tool_is_unavailable_where_pins_are_strict() {
+fn a_changed_or_new_tool_is_unavailable_under_strict_pins() {
     let before = catalog(json!([{"name": "a", "description": "1", "inputSchema": {"type": "object"}}]));
     let after = catalog(json!([{"name": "a", "description": "2", "inputSchema": {"type": "object"}},
         {"name": "b", "inputSchema": {"type": "object"}}]));
@@ -108,7 +108,7 @@ fn a_changed_or_new_tool_is_unavailable_where_pins_are_strict() {
 }
 
 #[test]
-fn a_list_with_a_broken_definition_keeps_the_others() {
+fn a_malformed_definition_does_not_affect_the_others() {
     let page: ServerResult =
         serde_json::from_value(json!({"tools": [7, {"name": "a", "inputSchema": {"type": "object"}}, {"name": "b"}],
         "nextCursor": "x"}))
