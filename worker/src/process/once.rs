@@ -41,7 +41,7 @@ pub(crate) fn failure(error: &RunError) -> SkillError {
             tracing::warn!("a skill's supervisor was killed");
             SkillError::new(
                 ErrorCode::ExecutionError,
-                "the skill ended its own supervisor, so its exit status is unknown",
+                "the skill's process could not be supervised to its end, so its exit status is unknown",
             )
         }
         RunError::Launch(reason) => {
