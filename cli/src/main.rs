@@ -37,8 +37,8 @@ fn main() -> ExitCode {
     if std::env::args_os().nth(1).is_some_and(|first| first == openskill_worker::process::supervise::ARGUMENT) {
         return openskill_worker::process::supervise::main();
     }
-    if std::env::args_os().nth(1).is_some_and(|first| first == openskill_worker::runners::sentinel::ARGUMENT) {
-        return openskill_worker::runners::sentinel::main();
+    if std::env::args_os().nth(1).is_some_and(|first| first == openskill_worker::runners::docker::sentinel::ARGUMENT) {
+        return openskill_worker::runners::docker::sentinel::main();
     }
     let args = args::Args::parse();
     match commands::run(args, started) {

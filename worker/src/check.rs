@@ -12,7 +12,8 @@ use crate::config::Config;
 use crate::execute::{TraceHeaders, execute};
 use crate::manifest::{Example, How, Manifest, ManifestError};
 use crate::process::strays::Strays;
-use crate::runners::{Functions, Pins};
+use crate::runners::in_process::Functions;
+use crate::runners::mcp::pins::Pins;
 use crate::worker::Worker;
 
 /// The deadline of an example whose manifest has none.

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::process::jail::User;
+use crate::process::jail::identity::User;
 
 /// A worker's settings.
 #[derive(Debug, Clone)]

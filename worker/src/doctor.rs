@@ -5,9 +5,12 @@ use std::sync::Arc;
 
 use crate::check;
 use crate::config::Config;
-use crate::process::jail::Facts;
+use crate::process::jail::probe::Facts;
 use crate::process::strays::Strays;
-use crate::runners::{Functions, Interpreter, PythonError, find_python};
+use crate::runners::in_process::Functions;
+use crate::runners::python::interpreter::Interpreter;
+use crate::runners::python::interpreter::PythonError;
+use crate::runners::python::interpreter::find;
 use crate::worker::Worker;
 
 mod engine;
@@ -38,7 +41,7 @@ impl Examination {
 /// The system cannot run skill processes at all.
 pub async fn examine(config: Config) -> std::io::Result<Examination> {
     let engine = config.docker_host.clone();
-    let python = find_python(config.python.as_deref());
+    let python = find(config.python.as_deref());
     let (manifests, unreadable) = crate::registry::read_folders(&config.skill_dirs, &config.allowed_root);
     let strays = Strays::adopt()?;
     let worker = crate::build(config, Functions::default(), Arc::new(strays));

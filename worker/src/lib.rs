@@ -53,13 +53,21 @@ mod worker;
 mod require;
 
 pub use config::Config;
-pub use runners::Functions;
+pub use runners::in_process::Functions;
 
 use environment::Surroundings;
+use process::jail::jailer::Jailer;
+use process::launch::Launcher;
 use process::strays::Strays;
-use process::{Jailer, Launcher};
 use registry::Registry;
-use runners::{Docker, Executable, Http, InProcess, Interpreter, Mcp, Python, PythonError, Runners};
+use runners::Runners;
+use runners::docker::Docker;
+use runners::executable::Executable;
+use runners::http::Http;
+use runners::in_process::InProcess;
+use runners::mcp::Mcp;
+use runners::python::Python;
+use runners::python::interpreter::{self, Interpreter, PythonError};
 use worker::Worker;
 
 /// How long a worker that shuts down still accepts connections, and refuses calls, after it told the gateways. A connection
@@ -103,7 +111,7 @@ fn build(config: Config, functions: Functions, strays: Arc<Strays>) -> Arc<Worke
     let surroundings = Surroundings::new(&config);
     // Both probe the system with child processes, at the same time: a worker that restarts is missed meanwhile.
     let (interpreter, jailer) = std::thread::scope(|scope| {
-        let interpreter = scope.spawn(|| runners::find_python(config.python.as_deref()));
+        let interpreter = scope.spawn(|| interpreter::find(config.python.as_deref()));
         let jailer = Jailer::new(&config, surroundings.clone());
         let not_found = |_| Err(PythonError::NotFound(PathBuf::new(), std::io::ErrorKind::Other));
         (interpreter.join().unwrap_or_else(not_found), jailer)

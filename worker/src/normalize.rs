@@ -10,7 +10,7 @@ use openskill_proto::limits::MAX_JSON_DEPTH;
 use openskill_proto::v1::{Blame, ErrorCode, ExecuteResult, SkillError, skill_error::More};
 use serde_json::value::RawValue;
 
-use crate::process::Exit;
+use crate::process::protocol::Exit;
 use crate::runner::RawOutput;
 
 mod artifacts;

@@ -20,7 +20,7 @@
 //! - [`launch`]: the worker's side: start a supervisor, give it the descriptors, read its report
 //! - [`forkserver`]: a process that forks one for each call
 //! - [`supervise`]: the supervisor itself
-//! - [`mod@once`]: a call of a script or program; [`mod@run`]: one whole run: input in, output out, within bounds
+//! - [`mod@run`]: one whole run: input in, output out, within bounds
 //! - [`protocol`], [`packet`]: the messages, and how they are framed
 //! - [`tree`]: who descends from whom
 //! - [`strays`]: orphans whose supervisor or worker was killed
@@ -28,19 +28,12 @@
 pub(crate) mod forkserver;
 pub mod jail;
 pub(crate) mod launch;
-pub(crate) mod once;
 mod packet;
-mod protocol;
+pub(crate) mod protocol;
 pub(crate) mod run;
 pub mod strays;
 mod streams;
 pub mod supervise;
 pub(crate) mod tree;
 
-pub(crate) use forkserver::{ForkServer, Forked};
-pub(crate) use jail::Jailer;
-pub(crate) use launch::{LaunchError, Launcher, Running};
-pub(crate) use once::once;
 pub use protocol::Exit;
-pub(crate) use protocol::{Command, ProcessLimits, Report};
-pub(crate) use run::{RunError, drain_to_log};

@@ -15,9 +15,9 @@ use std::time::Instant;
 
 use openskill_proto::json;
 use openskill_proto::limits::{MAX_ANSWER_BYTES, MAX_CALL_QUESTIONS, MAX_JSON_DEPTH};
-use openskill_skill::schema;
 use openskill_proto::trace::{hex, random_id};
 use openskill_proto::v1::{InputAction, InputResponse};
+use openskill_skill::schema;
 use serde_json::Value;
 use tokio::sync::oneshot;
 

@@ -11,7 +11,7 @@ use openskill_proto::v1::SkillError;
 use crate::admission::Slot;
 use crate::events::EventSink;
 use crate::manifest::Manifest;
-use crate::process::Exit;
+use crate::process::protocol::Exit;
 
 /// One way to run skills.
 ///

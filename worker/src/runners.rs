@@ -6,22 +6,13 @@ use std::sync::Arc;
 use crate::manifest::Manifest;
 use crate::runner::Runner;
 
-mod docker;
-mod executable;
+pub mod docker;
+pub(crate) mod executable;
 pub(crate) mod http;
-mod in_process;
-mod mcp;
-mod python;
-
-pub(crate) use docker::Docker;
-pub use docker::sentinel;
-pub(crate) use executable::Executable;
-pub(crate) use http::Http;
-pub(crate) use in_process::InProcess;
-pub use in_process::{Function, Functions};
-pub(crate) use mcp::{Mcp, Pins};
-pub(crate) use python::Python;
-pub use python::{Interpreter, PythonError, find as find_python};
+pub mod in_process;
+pub(crate) mod mcp;
+pub(crate) mod once;
+pub(crate) mod python;
 
 /// The runner of a skill, or the reason why it is unavailable, for people.
 pub(crate) type Admitted = Result<Arc<dyn Runner>, String>;

@@ -11,7 +11,8 @@ use tokio_util::task::TaskTracker;
 use crate::admission::Admission;
 use crate::artifacts::Store;
 use crate::config::Config;
-use crate::process::{Jailer, Launcher};
+use crate::process::jail::jailer::Jailer;
+use crate::process::launch::Launcher;
 use crate::questions::Questions;
 use crate::registry::Registry;
 

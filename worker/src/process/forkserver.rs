@@ -19,7 +19,8 @@ use std::time::Duration;
 
 use tokio::sync::oneshot;
 
-use super::jail::{Plan, User};
+use super::jail::identity::User;
+use super::jail::plan::Plan;
 use super::launch::{LaunchError, Launcher, Pipes};
 use super::packet;
 use super::protocol::{Call, Command, Exit, ONLY_CALL};
@@ -116,7 +117,7 @@ impl ForkServer {
             Err(error) => return Forked::Ran(Err(LaunchError::Supervisor(error).into())),
         };
         if let Some(owner) = self.owner {
-            super::supervise::hand_over(&theirs, owner);
+            super::supervise::child::hand_over(&theirs, owner);
         }
         let call = self.next.fetch_add(1, Ordering::Relaxed);
         let Some(ended) = self.calls.open(call, slot) else { return Forked::NotStarted };

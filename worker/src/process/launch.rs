@@ -173,7 +173,7 @@ impl Launcher {
         packet::send_with(&control, command, descriptors)?;
         let control = Control(UnixStream::from_std(control.into())?);
         // Last, so that nothing can fail between the start and the value whose drop ends it.
-        let child = self.start_as(super::supervise::ARGUMENT, Stdio::from(theirs))?;
+        let child = self.start_as(super::protocol::ARGUMENT, Stdio::from(theirs))?;
         let pid = child.id().unwrap_or_default();
         Ok(Running { live: Some(Live { control, child, pid, guard }), launcher: self.clone() })
     }

@@ -30,10 +30,13 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use super::jail;
+use super::jail::plan::Plan;
 use crate::manifest::Limits;
 
 const MIB: u64 = 1024 * 1024;
+
+/// The one argument that makes the openskill binary a supervisor.
+pub const ARGUMENT: &str = "supervise";
 
 /// The number of the call of a process that serves no other. Fork servers count theirs from one.
 pub(super) const ONLY_CALL: u64 = 0;
@@ -67,7 +70,7 @@ pub(crate) struct Command {
     #[serde(default)]
     pub(crate) forks: bool,
     /// What it may reach. None: whatever the worker may, and no temporary directory of its own.
-    pub(crate) jail: Option<jail::Plan>,
+    pub(crate) jail: Option<Plan>,
 }
 
 /// Resource limits (setrlimit(2)) of each process of the skill, in the units of the system.

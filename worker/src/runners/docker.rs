@@ -31,11 +31,12 @@ use crate::config::Config;
 use crate::environment::{Surroundings, of_call};
 use crate::manifest::docker::{DATA_FOLDER, Docker as Settings, MountRoot, Pull};
 use crate::manifest::{How, Manifest};
-use crate::process::Launcher;
+use crate::process::launch::Launcher;
 use crate::runner::{Invocation, RawOutput, Runner};
 
 mod call;
 mod confinement;
+mod containers;
 mod conversation;
 mod engine;
 mod fleet;

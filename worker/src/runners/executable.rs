@@ -11,9 +11,13 @@ use rustix::fs::{Access, access};
 use crate::environment::Surroundings;
 use crate::manifest::exec::Exec;
 use crate::manifest::{How, Manifest};
-use crate::process::jail::Plan;
-use crate::process::{self, Command, Jailer, Launcher, ProcessLimits};
+use crate::process::jail::jailer::Jailer;
+use crate::process::jail::plan::Plan;
+use crate::process::launch::Launcher;
+use crate::process::protocol::Command;
+use crate::process::protocol::ProcessLimits;
 use crate::runner::{Invocation, RawOutput, Runner};
+use crate::runners::once::once;
 
 mod command_line;
 
@@ -66,7 +70,7 @@ impl Runner for Executable {
                 return RawOutput::Failed(SkillError::new(ErrorCode::Unavailable, message));
             };
             match self.command(exec, &invocation) {
-                Ok(command) => process::once(&self.launcher, &command, invocation, exec.stdin).await,
+                Ok(command) => once(&self.launcher, &command, invocation, exec.stdin).await,
                 Err(error) => RawOutput::Failed(error),
             }
         }

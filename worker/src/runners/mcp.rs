@@ -24,7 +24,8 @@ use tokio_util::task::TaskTracker;
 
 use crate::environment::Surroundings;
 use crate::manifest::{How, Manifest};
-use crate::process::{Jailer, Launcher};
+use crate::process::jail::jailer::Jailer;
+use crate::process::launch::Launcher;
 use crate::runner::{Invocation, Offer, RawOutput, Runner};
 
 mod asks;
@@ -40,7 +41,7 @@ mod lines;
 mod media;
 mod names;
 mod output;
-mod pins;
+pub(crate) mod pins;
 mod program;
 mod server;
 mod tap;
@@ -48,7 +49,6 @@ mod tapped;
 mod words;
 
 use host::Host;
-pub(crate) use pins::Pins;
 use server::Server;
 
 /// The runner of one transport.

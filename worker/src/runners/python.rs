@@ -18,25 +18,25 @@ use openskill_proto::v1::{ErrorCode, SkillError};
 use crate::environment::{Surroundings, path_text};
 use crate::manifest::python::{Isolation, Python as Script};
 use crate::manifest::{How, Level, Manifest};
-use crate::process::jail::Plan;
-use crate::process::{self, Command, Jailer, Launcher, ProcessLimits};
+use crate::process::forkserver::ForkServer;
+use crate::process::jail::jailer::Jailer;
+use crate::process::jail::plan::Plan;
+use crate::process::launch::Launcher;
+use crate::process::protocol::Command;
+use crate::process::protocol::ProcessLimits;
 use crate::runner::{Invocation, RawOutput, Runner};
+use crate::runners::once::once;
 
 mod forking;
 mod freshness;
-mod interpreter;
+pub(crate) mod interpreter;
+mod settings;
 mod shared;
 
 use forking::Forking;
+use interpreter::Interpreter;
+use settings::{FLAGS, WarmSettings};
 use shared::Shared;
-
-pub use interpreter::{Interpreter, PythonError, find};
-
-/// No user site-packages, UTF-8 whatever the locale, nothing written beside the script.
-const FLAGS: [&str; 4] = ["-s", "-B", "-X", "utf8"];
-
-/// An interpreter's `-c` argument: it reads its program from descriptor 0.
-const READ_PROGRAM: &str = "import os;exec(compile(os.pread(0,1<<20,0),'<openskill>','exec'))";
 
 /// How long a worker that shuts down waits for fork servers to end.
 const CLOSING: Duration = Duration::from_secs(3);
@@ -49,17 +49,6 @@ pub(crate) struct Python {
     settings: WarmSettings,
     /// By skill.
     warm: Mutex<HashMap<String, Arc<Warm>>>,
-}
-
-/// What the warm processes of all skills share.
-struct WarmSettings {
-    launcher: Launcher,
-    /// The runtime that lives as long as the worker.
-    runtime: tokio::runtime::Handle,
-    /// A process without a call for this long is ended.
-    idle: Duration,
-    /// The most processes that share one skill's load.
-    most: usize,
 }
 
 /// The warm pool of a skill, for one version of its manifest.
@@ -202,7 +191,7 @@ impl Runner for Python {
             }
             let env = self.surroundings.of(&invocation);
             match self.command(interpreter, &script.script, &manifest, env) {
-                Ok(command) => Box::pin(process::once(&self.settings.launcher, &command, invocation, true)).await,
+                Ok(command) => Box::pin(once(&self.settings.launcher, &command, invocation, true)).await,
                 Err(error) => RawOutput::Failed(error),
             }
         }
@@ -245,7 +234,7 @@ impl Warm {
     }
 
     /// Takes no more calls. The fork servers that end after their last one.
-    fn retire(&self) -> Vec<Arc<process::ForkServer>> {
+    fn retire(&self) -> Vec<Arc<ForkServer>> {
         match &self.kept {
             Kept::Forking(forking) => forking.retire(),
             Kept::Shared(shared) => {
@@ -254,9 +243,4 @@ impl Warm {
             }
         }
     }
-}
-
-/// An interpreter's command line, for a program on its descriptor 0.
-fn program_arguments() -> Vec<String> {
-    FLAGS.into_iter().chain(["-c", READ_PROGRAM]).map(str::to_owned).collect()
 }

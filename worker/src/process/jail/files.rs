@@ -9,7 +9,7 @@ use landlock::{
     Ruleset, RulesetAttr as _, RulesetCreated, RulesetCreatedAttr as _, RulesetStatus, Scope,
 };
 
-use super::Walls;
+use super::plan::Walls;
 use crate::manifest::Network;
 
 /// The newest ABI whose rights are asked for. What the kernel does not know is left out.

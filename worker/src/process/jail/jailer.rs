@@ -5,12 +5,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::identity::{Identity, User};
+use super::plan::{Plan, Walls};
 use super::probe::Facts;
-use super::{Plan, Walls, reach, temp};
+use super::{reach, temp};
 use crate::config::Config;
 use crate::environment::Surroundings;
 use crate::manifest::{Jail, Level, Manifest, Network};
-use crate::runners::Interpreter;
+use crate::runners::python::interpreter::Interpreter;
 
 /// Decides for each skill of a worker. Cheap to clone.
 #[derive(Debug, Clone)]

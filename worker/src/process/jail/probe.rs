@@ -11,8 +11,9 @@ use rustix::process::{geteuid, getppid, test_kill_process};
 use serde::{Deserialize, Serialize};
 
 use super::calls::{Filter, Owner};
+use super::files;
 use super::identity::{Identity, User};
-use super::{Walls, files};
+use super::plan::Walls;
 use crate::manifest::Network;
 
 /// The argument of `openskill supervise` that makes it the child of a probe. A user follows.
@@ -42,7 +43,7 @@ impl Facts {
     /// Tries it, in a child of this process: `supervisor` is the openskill binary. Takes some milliseconds.
     pub fn find(supervisor: &Path, user: User) -> Self {
         let child = Command::new(supervisor)
-            .args([super::super::supervise::ARGUMENT, ARGUMENT, &format!("{}:{}", user.uid, user.gid)])
+            .args([crate::process::protocol::ARGUMENT, ARGUMENT, &format!("{}:{}", user.uid, user.gid)])
             .env_clear()
             .stdin(Stdio::null())
             .stderr(Stdio::null())

@@ -4,7 +4,7 @@
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
-use super::User;
+use super::identity::User;
 
 /// Reading a file or folder, and using what is in it.
 pub(super) fn reads(user: User, path: &Path) -> bool {

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use rustix::fs::{AtFlags, CWD, chownat};
 use rustix::process::{Gid, Uid};
 
-use super::User;
+use super::identity::User;
 use super::removal::{self, Budget};
 use crate::process::tree;
 

@@ -27,10 +27,13 @@ mod running;
 use ended::Ended;
 use running::Running;
 
-use super::super::jail::Prepared;
+use super::super::jail::prepared::Prepared;
 use super::super::packet::{self, DESCRIPTORS};
 use super::super::protocol::{Command, Exit, Notice, Order, Report, Status};
-use super::{End, GRACE, STEP, not_started, report, start, tell, tree};
+use super::child::start;
+use super::end::{End, GRACE, STEP};
+use super::report::{not_started, report, tell};
+use crate::process::tree;
 
 /// How many calls that have not started may be cancelled. Far more than wait for one fork server.
 const MAX_CANCELLED: usize = 1024;

@@ -11,9 +11,9 @@ use openskill_proto::v1::{ErrorCode, SkillError};
 use super::conversation::{Fault, Said, Streams, talk};
 use super::fleet::Container;
 use crate::events::EventSink;
-use crate::process::Exit;
-use crate::process::once::input_parts;
+use crate::process::protocol::Exit;
 use crate::runner::RawOutput;
+use crate::runners::once::input_parts;
 
 /// How often, and how far apart, the engine is asked again whether memory ran out: it may say so later than the end.
 const MEMORY_LOOKS: u32 = 4;

@@ -3,7 +3,7 @@
 //! Everything here runs as tasks of the worker's main runtime. A call's own future runs on the runtime of a shard and is
 //! dropped at its deadline; what removes its container has to outlive both.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -11,12 +11,11 @@ use std::time::Duration;
 use bollard::Docker;
 use bollard::errors::Error;
 use bollard::models::ContainerCreateBody;
-use bollard::query_parameters::{
-    CreateContainerOptionsBuilder, ListContainersOptionsBuilder, RemoveContainerOptionsBuilder,
-};
+use bollard::query_parameters::CreateContainerOptionsBuilder;
 use tokio::runtime::Handle;
 use tokio_util::task::TaskTracker;
 
+use super::containers::{list, remove};
 use super::engine::Engine;
 use super::owner::{INSTANCE, Owner};
 use super::sentinel::Sentinel;
@@ -161,28 +160,4 @@ impl Container {
         self.fleet.lost().insert(self.name.clone());
         self.fleet.live().remove(&self.name);
     }
-}
-
-/// Whether the container is gone, or about to be.
-pub(super) async fn remove(client: &Docker, name: &str) -> bool {
-    let options = RemoveContainerOptionsBuilder::default().force(true).v(true).build();
-    match client.remove_container(name, Some(options)).await {
-        Ok(()) | Err(Error::DockerResponseServerError { status_code: 404 | 409, .. }) => true,
-        Err(error) => {
-            tracing::warn!(name, %error, "a container could not be removed");
-            false
-        }
-    }
-}
-
-/// The containers, running or not, that have this label: their names and all their labels.
-pub(super) async fn list(client: &Docker, label: &str) -> Result<Vec<(String, HashMap<String, String>)>, Error> {
-    let filters = HashMap::from([("label", vec![label])]);
-    let options = ListContainersOptionsBuilder::default().all(true).filters(&filters).build();
-    let found = client.list_containers(Some(options)).await?;
-    let named = found.into_iter().filter_map(|it| {
-        let name = it.names?.into_iter().next()?.trim_start_matches('/').to_owned();
-        Some((name, it.labels.unwrap_or_default()))
-    });
-    Ok(named.collect())
 }

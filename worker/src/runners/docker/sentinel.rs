@@ -20,10 +20,10 @@ use serde::{Deserialize, Serialize};
 use tokio::process::Child;
 use tokio::signal::unix::{SignalKind, signal};
 
+use super::containers::{list, remove};
 use super::engine::Engine;
-use super::fleet::{list, remove};
 use super::owner::{INSTANCE, Owner};
-use crate::process::Launcher;
+use crate::process::launch::Launcher;
 pub use crate::process::strays::{SENTINEL as ARGUMENT, SPARED_FOR};
 
 /// What the worker says at its end, when nothing is left to do.

@@ -1,7 +1,8 @@
 //! What servers are started with.
 
 use crate::environment::Surroundings;
-use crate::process::{Jailer, Launcher};
+use crate::process::jail::jailer::Jailer;
+use crate::process::launch::Launcher;
 
 /// The parts of the worker that a server's connections use.
 #[derive(Clone)]

@@ -16,7 +16,10 @@ use crate::environment::path_text;
 use crate::manifest::mcp::Program;
 use crate::manifest::{Limits, Manifest};
 use crate::process::launch::{Pipes, Running};
-use crate::process::{Command, Exit, ProcessLimits, Report};
+use crate::process::protocol::Command;
+use crate::process::protocol::Exit;
+use crate::process::protocol::ProcessLimits;
+use crate::process::protocol::Report;
 
 /// The longest line of stderr that is logged.
 const MAX_LINE_BYTES: usize = 2048;

@@ -7,13 +7,16 @@ use std::time::{Duration, Instant, SystemTime};
 
 use serde_json::json;
 
-use super::WarmSettings;
 use super::freshness::changed_since;
+use super::settings::{WarmSettings, program_arguments};
 use crate::environment::{self, path_text};
-use crate::process::jail::Plan;
-use crate::process::once::{failure, input_parts, output};
-use crate::process::{Command, ForkServer, Forked, ProcessLimits};
+use crate::process::forkserver::ForkServer;
+use crate::process::forkserver::Forked;
+use crate::process::jail::plan::Plan;
+use crate::process::protocol::Command;
+use crate::process::protocol::ProcessLimits;
 use crate::runner::{Invocation, RawOutput};
+use crate::runners::once::{failure, input_parts, output};
 
 /// The program of a fork server, one text.
 const PROGRAM: &str = concat!(
@@ -185,7 +188,7 @@ impl State {
 
 /// How a script's fork server is started.
 fn server_command(fresh: &Command, script: &Path, jailed: bool) -> Command {
-    let args = super::program_arguments();
+    let args = program_arguments();
     let program = path_text(&fresh.program);
     let argv: Vec<&str> = std::iter::once(program.as_str()).chain(args.iter().map(String::as_str)).collect();
     let mut env = fresh.env.clone();

@@ -8,18 +8,18 @@ const OLDEST: (u32, u32) = (3, 9);
 
 /// A Python interpreter that was found and asked for its version.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Interpreter {
+pub(crate) struct Interpreter {
     /// The interpreter itself: what a shim or a wrapper would start.
-    pub path: PathBuf,
+    pub(crate) path: PathBuf,
     /// Major and minor version.
-    pub version: (u32, u32),
+    pub(crate) version: (u32, u32),
     /// Where its libraries are: what it has to be able to read.
-    pub prefixes: Vec<PathBuf>,
+    pub(crate) prefixes: Vec<PathBuf>,
 }
 
 /// Why there is no Python.
 #[derive(Debug, thiserror::Error)]
-pub enum PythonError {
+pub(crate) enum PythonError {
     /// It could not be started.
     #[error(
         "'{0}' can't be started ({1}): install Python 3.9 or newer (Debian: apt-get install python3) or set OPENSKILL_PYTHON"
@@ -37,7 +37,7 @@ pub enum PythonError {
 ///
 /// # Errors
 /// There is none, or none that is new enough.
-pub fn find(wanted: Option<&Path>) -> Result<Interpreter, PythonError> {
+pub(crate) fn find(wanted: Option<&Path>) -> Result<Interpreter, PythonError> {
     let wanted = wanted.unwrap_or(Path::new("python3"));
     let program = "import sys; print(sys.executable); print(*sys.version_info[:2]); \
                    print(*{sys.prefix, sys.exec_prefix, sys.base_prefix, sys.base_exec_prefix}, sep='\\n')";

@@ -20,13 +20,19 @@ use openskill_proto::limits::MAX_STDERR_BYTES;
 use serde_json::json;
 use tokio::sync::Semaphore;
 
-use super::WarmSettings;
+use super::settings::{WarmSettings, program_arguments};
 use crate::admission::Slot;
 use crate::environment::{self, path_text};
 use crate::events::EventSink;
-use crate::process::once::failure;
-use crate::process::{Command, LaunchError, Launcher, ProcessLimits, RunError, Running, drain_to_log};
+use crate::process::launch::LaunchError;
+use crate::process::launch::Launcher;
+use crate::process::launch::Running;
+use crate::process::protocol::Command;
+use crate::process::protocol::ProcessLimits;
+use crate::process::run::RunError;
+use crate::process::run::drain_to_log;
 use crate::runner::{Invocation, RawOutput};
+use crate::runners::once::failure;
 
 mod answers;
 mod attend;
@@ -37,6 +43,7 @@ mod queue;
 #[cfg(test)]
 mod tests;
 
+use attend::attend;
 use interpreter::{Connected, End, Process, Slots};
 use message::Message;
 use pool::Pool;
@@ -73,12 +80,12 @@ impl Shared {
         env.insert("OPENSKILL_SHARED".to_owned(), program.to_string());
         // The time of all calls together; a single one has its deadline.
         let limits = ProcessLimits { cpu_seconds: u64::MAX, ..fresh.limits };
-        let command = Command { args: super::program_arguments(), env, limits, ..fresh.clone() };
+        let command = Command { args: program_arguments(), env, limits, ..fresh.clone() };
         let (launcher, runtime) = (settings.launcher.clone(), settings.runtime.clone());
         let command = Arc::new(command);
         let connect = Box::new(move || connect(&launcher, &runtime, &command));
         let permits = Semaphore::new(settings.most * DEPTH);
-        Self { pool: Pool::new(connect, script.to_owned(), settings.most), permits }
+        Self { pool: Pool::new(connect, attend, script.to_owned(), settings.most), permits }
     }
 
     /// Runs a call when an interpreter can have it. None: it was not started.

@@ -5,7 +5,7 @@ use std::os::fd::OwnedFd;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
-use super::super::tree;
+use crate::process::tree;
 
 /// The longest name of a temporary directory.
 const MAX_FOLDER_BYTES: usize = 64;

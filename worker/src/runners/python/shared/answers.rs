@@ -3,7 +3,9 @@
 use openskill_proto::limits::{MAX_EVENT_BYTES, MAX_OUTPUT_BYTES, MAX_STDERR_BYTES};
 use serde::Deserialize;
 
-use crate::process::{Exit, LaunchError, RunError};
+use crate::process::launch::LaunchError;
+use crate::process::protocol::Exit;
+use crate::process::run::RunError;
 use crate::runner::RawOutput;
 
 /// How much is read at once, and kept between answers.

@@ -1,25 +1,26 @@
 //! Starts one interpreter's process and reads what it says, until it ends.
 
-use std::os::unix::net::UnixStream as StdUnixStream;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, PoisonError};
 
+use futures_util::FutureExt as _;
+use futures_util::future::BoxFuture;
 use tokio::io::AsyncReadExt as _;
 use tokio::net::UnixStream;
 
 use super::answers::{Answers, Heard};
-use super::interpreter::{Launch, Process, Wire};
-use super::pool::Pool;
-use crate::process::{LaunchError, RunError};
+use super::interpreter::Wire;
+use super::pool::{Pool, Started};
+use crate::process::launch::LaunchError;
+use crate::process::run::RunError;
 
 /// Until the interpreter is gone. Its process is kept where the pool lets go of it; if the pool has done so already, it ends.
-pub(super) async fn attend(
-    pool: Arc<Pool>,
-    id: u64,
-    stream: StdUnixStream,
-    wire: Arc<Wire>,
-    (launch, kept): (Launch, Weak<Mutex<Option<Process>>>),
-) {
+pub(super) fn attend(pool: Arc<Pool>, started: Started) -> BoxFuture<'static, ()> {
+    attend_to(pool, started).boxed()
+}
+
+async fn attend_to(pool: Arc<Pool>, started: Started) {
+    let Started { id, answers: stream, wire, launch, kept } = started;
     let stream = launch().and_then(|process| {
         if let Some(kept) = kept.upgrade() {
             *kept.lock().unwrap_or_else(PoisonError::into_inner) = Some(process);

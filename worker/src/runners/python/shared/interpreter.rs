@@ -15,7 +15,7 @@ use super::message::Message;
 use super::queue::Queue;
 use crate::admission::Slot;
 use crate::events::EventSink;
-use crate::process::RunError;
+use crate::process::run::RunError;
 use crate::runner::RawOutput;
 
 /// The slots of calls whose interpreter ends: free when nothing of it is left.

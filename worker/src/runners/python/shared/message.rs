@@ -5,8 +5,8 @@ use std::os::fd::OwnedFd;
 use rustix::fs::{MemfdFlags, memfd_create};
 
 use crate::environment;
-use crate::process::once::input_parts;
 use crate::runner::Invocation;
+use crate::runners::once::input_parts;
 
 /// A larger input goes in a file, so that a few calls fit into a queue.
 const MOST_INPUT_BYTES: usize = 16 * 1024;

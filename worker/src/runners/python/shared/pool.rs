@@ -5,20 +5,22 @@
 
 use std::collections::VecDeque;
 use std::io;
+use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant, SystemTime};
 
+use futures_util::future::BoxFuture;
 use tokio::sync::oneshot;
 
 use super::super::freshness::changed_since;
-use super::attend::attend;
-use super::interpreter::{Connected, End, Interpreter, Pending, Wire};
+use super::interpreter::{Connected, End, Interpreter, Launch, Pending, Process, Wire};
 use super::message::Message;
 use crate::admission::Slot;
 use crate::events::EventSink;
-use crate::process::{LaunchError, RunError};
+use crate::process::launch::LaunchError;
+use crate::process::run::RunError;
 use crate::runner::RawOutput;
 
 /// An interpreter is replaced after so many calls, which frees what they made it keep.
@@ -30,8 +32,22 @@ const TRIES: u32 = 3;
 /// Makes the sockets of a new interpreter, and what starts its process.
 pub(super) type Connect = Box<dyn Fn() -> io::Result<Connected> + Send + Sync>;
 
+/// Starts an interpreter's process and reads what it says, until it ends.
+pub(super) type Attend = fn(Arc<Pool>, Started) -> BoxFuture<'static, ()>;
+
+/// An interpreter whose process is to be started.
+pub(super) struct Started {
+    pub(super) id: u64,
+    pub(super) answers: UnixStream,
+    pub(super) wire: Arc<Wire>,
+    pub(super) launch: Launch,
+    /// Where the pool keeps its process.
+    pub(super) kept: Weak<Mutex<Option<Process>>>,
+}
+
 pub(super) struct Pool {
     connect: Connect,
+    attend: Attend,
     script: PathBuf,
     most: usize,
     state: Mutex<State>,
@@ -55,8 +71,8 @@ pub(super) struct Queued {
 }
 
 impl Pool {
-    pub(super) fn new(connect: Connect, script: PathBuf, most: usize) -> Arc<Self> {
-        Arc::new(Self { connect, script, most, state: Mutex::default() })
+    pub(super) fn new(connect: Connect, attend: Attend, script: PathBuf, most: usize) -> Arc<Self> {
+        Arc::new(Self { connect, attend, script, most, state: Mutex::default() })
     }
 
     /// Gives a call to an interpreter. Must be called within a runtime.
@@ -247,14 +263,14 @@ impl State {
     fn start(&mut self, pool: &Arc<Pool>) -> io::Result<usize> {
         // There is none when the worker ends.
         let runtime = tokio::runtime::Handle::try_current().map_err(io::Error::other)?;
-        let started = SystemTime::now();
+        let started_at = SystemTime::now();
         let Connected { queue, answers, launch, slots } = (pool.connect)()?;
         self.last += 1;
         let id = self.last;
         let wire = Arc::new(Wire::of(&answers)?);
         let process = Arc::default();
-        let attended = attend(Arc::clone(pool), id, answers, Arc::clone(&wire), (launch, Arc::downgrade(&process)));
-        runtime.spawn(attended);
+        let started = Started { id, answers, wire: Arc::clone(&wire), launch, kept: Arc::downgrade(&process) };
+        runtime.spawn((pool.attend)(Arc::clone(pool), started));
         self.interpreters.push(Interpreter {
             id,
             queue,
@@ -262,7 +278,7 @@ impl State {
             wire,
             _process: process,
             slots,
-            started,
+            started: started_at,
             last_used: Instant::now(),
             served: 0,
             draining: self.retired,

@@ -6,13 +6,15 @@ use std::time::{Duration, Instant};
 
 use tokio::task::JoinHandle;
 
+use super::attend::attend;
 use super::interpreter::{Connected, End, Process, Slots};
 use super::pool::Pool;
 use super::queue::Queue;
 use super::{Message, run};
 use crate::admission::{Admission, Slot};
 use crate::events::EventSink;
-use crate::process::{LaunchError, RunError};
+use crate::process::launch::LaunchError;
+use crate::process::run::RunError;
 use crate::runner::RawOutput;
 
 const LONG: Duration = Duration::from_secs(10);
@@ -76,7 +78,7 @@ impl Stage {
         });
         // A file that is there, and does not change.
         let script = std::env::current_exe().unwrap();
-        Self { pool: Pool::new(connect, script, most), started }
+        Self { pool: Pool::new(connect, attend, script, most), started }
     }
 
     fn count(&self) -> usize {

@@ -2,9 +2,9 @@
 
 use openskill_proto::v1::{ErrorCode, SkillError};
 
-use super::launch::{LaunchError, Launcher};
-use super::protocol::Command;
-use super::run::{Finished, RunError, run};
+use crate::process::launch::{LaunchError, Launcher};
+use crate::process::protocol::Command;
+use crate::process::run::{Finished, RunError, run};
 use crate::runner::{Invocation, RawOutput};
 
 /// Runs `command` for this call. Its arguments go to stdin, if `with_input`.

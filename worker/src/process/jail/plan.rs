@@ -1,0 +1,57 @@
+//! What a jail allows: decided by the worker, sent to the supervisor.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use super::calls::Owner;
+use super::identity::{Identity, User};
+use crate::manifest::Network;
+
+/// The jail of a process: the worker decides it, the supervisor sets it up.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Plan {
+    /// The folder beneath which the private folder for temporary files is made.
+    pub(super) temp: PathBuf,
+    /// How many processes the user has besides, which the limit on processes is not about.
+    pub(super) others: u64,
+    /// None: there are none, as the manifest wishes.
+    pub(super) walls: Option<Walls>,
+}
+
+impl Plan {
+    /// What the process may change besides its own folder; none if nothing keeps it to that.
+    pub(crate) fn writable(&self) -> Option<&[PathBuf]> {
+        self.walls.as_ref().filter(|it| it.landlock).map(|it| it.writable.as_slice())
+    }
+
+    /// The user that the process will have, if it is not the worker's.
+    pub(in crate::process) fn user(&self) -> Option<User> {
+        self.walls.as_ref().and_then(|it| it.identity.user)
+    }
+}
+
+/// What a process may reach.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Walls {
+    pub(super) identity: Identity,
+    /// Whether Landlock is there.
+    pub(super) landlock: bool,
+    /// Whether system calls can be filtered.
+    pub(super) calls: bool,
+    /// Folders and files to read and to run, besides those of the system.
+    pub(super) readable: Vec<PathBuf>,
+    /// Folders to do anything in.
+    pub(super) writable: Vec<PathBuf>,
+    pub(super) network: Network,
+}
+
+impl Walls {
+    pub(super) fn owner(&self) -> Owner {
+        match self.identity {
+            Identity { user: None, .. } => Owner::Worker,
+            Identity { override_files: true, .. } => Owner::Overriding,
+            Identity { .. } => Owner::Itself,
+        }
+    }
+}
