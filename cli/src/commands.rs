@@ -22,9 +22,12 @@ mod health;
 mod invoke;
 mod new;
 mod pin;
+mod runtime;
 mod skills;
 mod tools;
 mod workers;
+
+use runtime::block_on;
 
 /// Runs the command. `started` is when the process started.
 pub(crate) fn run(args: Args, started: Instant) -> Result<ExitCode, Failure> {
@@ -57,13 +60,4 @@ pub(crate) fn run(args: Args, started: Instant) -> Result<ExitCode, Failure> {
         Command::Health(_) => block_on(health::run(&settings)),
         Command::Config(_) | Command::Completions { .. } => Ok(ExitCode::SUCCESS),
     }
-}
-
-/// Runs a short-lived command on a runtime of its own.
-fn block_on(work: impl Future<Output = Result<ExitCode, Failure>>) -> Result<ExitCode, Failure> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(Failure::system("starting a runtime"))?;
-    runtime.block_on(work)
 }

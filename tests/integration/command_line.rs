@@ -77,7 +77,7 @@ async fn skills_are_listed_as_a_table_or_as_json() {
     assert!(ran.out.starts_with("ID "), "{}", ran.out);
     assert_eq!(ran.out.lines().count(), 6);
     let list: Value = serde_json::from_str(&at(&system, &["skills", "--json"]).await.out).unwrap();
-    assert_eq!(list[0]["id"], "calculator");
+    assert_eq!((&list[0]["id"], &list[1]["id"]), (&json!("ask_user"), &json!("calculator")));
     assert_eq!(at(&system, &["health"]).await.out, "ready\n");
 }
 

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use openskill_worker::doctor::{Examination, Finding, Status, examine};
 use serde_json::{Value, json};
 
-use super::block_on;
+use super::runtime::block_on;
 use crate::args::Doctor;
 use crate::exit::{FAILED, Failure};
 use crate::serve;

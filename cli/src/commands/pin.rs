@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use openskill_worker::check::PinError;
 
-use super::block_on;
+use super::runtime::block_on;
 use crate::args::Pin;
 use crate::exit::{FAILED, Failure};
 use crate::serve;

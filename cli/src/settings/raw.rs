@@ -5,8 +5,8 @@ use std::ffi::OsString;
 use std::fmt;
 use std::path::Path;
 
-use super::Problem;
 use super::names::{ALL, Setting, file_key};
+use super::problem::Problem;
 
 /// Flags that are settings, by the names of the settings.
 pub(crate) type Overrides = Vec<(&'static str, String)>;

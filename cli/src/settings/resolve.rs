@@ -9,7 +9,9 @@ use openskill_gateway::config::{CircuitRules, SessionRules, SkillRules, Source, 
 use openskill_net::listen::Address;
 use openskill_worker::process::jail::User;
 
-use super::{Problem, Problems, Raw, mask, names};
+use super::names;
+use super::problem::{Problem, Problems, mask};
+use super::raw::Raw;
 
 /// The format of log lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
