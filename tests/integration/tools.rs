@@ -28,7 +28,7 @@ async fn every_dialect_has_every_tool_in_its_own_shape() {
         for strict in [false, true] {
             let list = tools(&system, &format!("dialect={dialect}&strict={strict}&include_unavailable=true")).await;
             let all = list["tools"].as_array().unwrap();
-            assert_eq!((all.len(), list["disabled"].as_array().unwrap().len()), (44, 40), "{dialect}");
+            assert_eq!((all.len(), list["disabled"].as_array().unwrap().len()), (45, 40), "{dialect}");
             for tool in all {
                 let (name, schema) = parts(dialect, tool);
                 assert_eq!(list["skill_ids"][name], name, "{dialect}");
