@@ -72,7 +72,7 @@ async fn what_a_model_writes_by_a_strict_definition_is_a_call_that_succeeds() {
 async fn tools_that_can_not_be_called_are_left_out_and_named_beside() {
     let system = Setup::shipped().start().await;
     let list = tools(&system, "").await;
-    assert_eq!((&list["dialect"], list["tools"].as_array().unwrap().len()), (&json!("openai"), 4));
+    assert_eq!((&list["dialect"], list["tools"].as_array().unwrap().len()), (&json!("openai"), 5));
     let disabled = list["disabled"].as_array().unwrap();
     assert_eq!(disabled.len(), 40);
     assert!(disabled[0]["reason"].as_str().unwrap().contains("does not implement"));
