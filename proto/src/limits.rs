@@ -6,9 +6,8 @@ pub const MAX_REQUEST_BYTES: usize = 4 * 1024 * 1024;
 /// The largest output of a skill. A skill that writes more is killed: `OUTPUT_TOO_LARGE`.
 pub const MAX_OUTPUT_BYTES: usize = 10 * 1024 * 1024;
 
-/// The largest message between worker and gateway, and the largest result: an output, the artifacts that travel by value,
-/// and the rest of the result.
-pub const MAX_RESULT_BYTES: usize = MAX_OUTPUT_BYTES + MAX_INLINE_ARTIFACTS_BYTES + 1024 * 1024;
+/// The largest message between worker and gateway, and the largest result: an output and what goes with it.
+pub const MAX_RESULT_BYTES: usize = MAX_OUTPUT_BYTES + 1024 * 1024;
 
 /// How much of a skill's stderr is kept: its end, where the reason usually is.
 pub const MAX_STDERR_BYTES: usize = 64 * 1024;

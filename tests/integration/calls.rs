@@ -190,7 +190,7 @@ async fn the_catalog_supports_list_get_and_watch() {
         assert_eq!(change.snapshot_complete, index + 1 == all.len());
     }
     let list = system.get("/skills").await.json();
-    assert_eq!(list["skills"].as_array().unwrap().len(), 44);
+    assert_eq!(list["skills"].as_array().unwrap().len(), 45);
     assert_eq!(system.get("/skills/echo").await.json()["input_schema"], schema);
     assert_eq!(system.get("/skills/nope").await.status, 404);
 }

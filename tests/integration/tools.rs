@@ -28,7 +28,7 @@ async fn every_dialect_exports_every_tool_in_its_own_shape() {
         for strict in [false, true] {
             let list = tools(&system, &format!("dialect={dialect}&strict={strict}&include_unavailable=true")).await;
             let all = list["tools"].as_array().unwrap();
-            assert_eq!((all.len(), list["disabled"].as_array().unwrap().len()), (44, 40), "{dialect}");
+            assert_eq!((all.len(), list["disabled"].as_array().unwrap().len()), (45, 40), "{dialect}");
             for tool in all {
                 let (name, schema) = parts(dialect, tool);
                 assert_eq!(list["skill_ids"][name], name, "{dialect}");
@@ -72,7 +72,7 @@ async fn a_call_written_to_a_strict_definition_succeeds() {
 async fn unavailable_tools_are_omitted_and_listed_separately() {
     let system = Setup::shipped().start().await;
     let list = tools(&system, "").await;
-    assert_eq!((&list["dialect"], list["tools"].as_array().unwrap().len()), (&json!("openai"), 4));
+    assert_eq!((&list["dialect"], list["tools"].as_array().unwrap().len()), (&json!("openai"), 5));
     let disabled = list["disabled"].as_array().unwrap();
     assert_eq!(disabled.len(), 40);
     assert!(disabled[0]["reason"].as_str().unwrap().contains("does not implement"));
