@@ -2,10 +2,12 @@
 
 use std::time::{Duration, Instant};
 
+use openskill_proto::limits::MAX_CALL_QUESTIONS;
 use openskill_proto::metadata::{TRACEPARENT, TRACESTATE};
 use openskill_proto::v1::{Blame, ErrorCode, ExecuteRequest, ExecuteResult, execute_event::Event};
 
 use super::attempt_end::AttemptEnd;
+use super::questions::OpenQuestion;
 use crate::call::context::CallContext;
 use crate::call::events::EventRelay;
 use crate::workers::candidate::Candidate;
@@ -16,9 +18,6 @@ use crate::workers::worker::{InFlight, Worker};
 
 /// A worker enforces deadlines itself. The gateway gives up this much later.
 const WORKER_GRACE: Duration = Duration::from_millis(150);
-
-/// How many questions one attempt may ask.
-const MAX_QUESTIONS: usize = 16;
 
 /// Runs the skill on the worker, and updates the worker's record. Dropping the future cancels the run there.
 pub(crate) async fn attempt(context: &CallContext, candidate: &Candidate) -> AttemptEnd {
@@ -79,7 +78,8 @@ async fn follow(
         match event {
             Event::Result(result) => return Ok(result),
             Event::InputRequired(question) => {
-                if context.is_interactive() && questions.len() < MAX_QUESTIONS {
+                questions.retain(OpenQuestion::is_open);
+                if context.is_interactive() && questions.len() < MAX_CALL_QUESTIONS {
                     let (principal, worker) = (&context.call.principal, &candidate.worker);
                     questions.push(context.shard.gateway.questions.open(&question.request_id, principal, worker));
                     relay.relay(Event::InputRequired(question)).await;

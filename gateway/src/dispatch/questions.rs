@@ -51,14 +51,24 @@ impl Questions {
     ) -> Result<(), SkillError> {
         let asker = self.lock().get(&response.request_id).filter(|it| it.principal == *principal).cloned();
         let worker = asker.ok_or_else(not_waiting)?.worker;
+        let request_id = response.request_id.clone();
         let request = DeliverInputRequest { response: Some(response), principal: principal.name().to_owned() };
         let mut client = worker.client(shard);
         let delivered = tokio::time::timeout(DELIVERY_TIMEOUT, client.deliver_input(request)).await;
-        delivered.unwrap_or_else(|_| Err(SkillError::unavailable("the worker did not take the answer in time")))
+        delivered.unwrap_or_else(|_| Err(SkillError::unavailable("the worker did not take the answer in time")))?;
+        self.lock().remove(&request_id);
+        Ok(())
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<String, Asker>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl OpenQuestion {
+    /// Whether nobody has answered it.
+    pub(crate) fn is_open(&self) -> bool {
+        self.questions.lock().contains_key(&self.request_id)
     }
 }
 

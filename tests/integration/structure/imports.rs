@@ -3,6 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
+use super::text::{code, production};
+
 /// A module that has a file of its own, by its path within the crate. The crate's root is empty.
 pub(super) type Module = Vec<String>;
 
@@ -79,7 +81,7 @@ fn name(module: &Module) -> String {
 
 impl<'a> Source<'a> {
     fn new(module: &'a Module, text: &str) -> Self {
-        let text = without_visibilities(&super::text::code(text));
+        let text = without_visibilities(&production(&code(text)));
         let inline = inline_modules(&text);
         Self { module, text, inline }
     }
