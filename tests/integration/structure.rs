@@ -143,7 +143,7 @@ fn the_rooms_of_the_gateway_import_only_from_the_rooms_after_them() {
         let module = name.trim_end_matches(".rs").replace('/', "::");
         let room = module.split("::").next().unwrap();
         let Some((_, allowed)) = ROOMS.iter().find(|(it, _)| *it == room) else { continue };
-        for target in imports.from_file(&module) {
+        for target in imports.targets(&module) {
             let other = target.split("::").next().unwrap();
             let is_pure = ["arguments", "export", "state"].contains(&other);
             assert!(other == room || is_pure || allowed.contains(&other), "{module} imports from {target}");

@@ -14,6 +14,7 @@ const FULL_TIME: f64 = 0.9;
 
 /// How one attempt ended.
 #[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "moved a few times a call, where a box would be an allocation each")]
 pub(crate) enum AttemptEnd {
     /// The worker answered.
     Answered(ExecuteResult),

@@ -54,7 +54,7 @@ impl Imports {
     }
 
     /// The files that some file imports from.
-    pub(super) fn from_file(&self, module: &str) -> BTreeSet<String> {
+    pub(super) fn targets(&self, module: &str) -> BTreeSet<String> {
         let module: Module = module.split("::").map(str::to_owned).collect();
         self.edges.get(&module).into_iter().flatten().map(|(to, _)| name(to)).collect()
     }

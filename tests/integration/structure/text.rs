@@ -77,8 +77,7 @@ fn end_of_character(bytes: &[u8], at: usize) -> usize {
         return find(bytes, at + 3, b"'") + 1;
     }
     let width = bytes[at + 1..].iter().position(|it| *it == b'\'').unwrap_or(usize::MAX);
-    let is_one = width >= 1
-        && width <= 4
+    let is_one = (1..=4).contains(&width)
         && std::str::from_utf8(&bytes[at + 1..at + 1 + width]).is_ok_and(|it| it.chars().count() == 1);
     if is_one { at + width + 2 } else { at }
 }

@@ -4,7 +4,6 @@ use axum::body::Body;
 use axum::extract::{Path, Request, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
-use bytes::Bytes;
 use futures_util::stream;
 use openskill_proto::v1::{ErrorCode, ReadArtifactRequest, ReadArtifactResponse, SkillError};
 
@@ -71,7 +70,7 @@ impl Reader {
                 return Err(std::io::Error::other("the artifact has expired"));
             }
             let next = offset + piece.data.len() as u64;
-            Ok(Some((Bytes::from(piece.data), (reader, next))))
+            Ok(Some((piece.data, (reader, next))))
         });
         let mut response = Body::from_stream(pieces).into_response();
         *response.status_mut() = if is_all { StatusCode::OK } else { StatusCode::PARTIAL_CONTENT };
