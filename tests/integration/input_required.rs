@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use openskill_proto::v1::worker_service_client::WorkerServiceClient;
 use openskill_proto::v1::{
-    DeliverInputRequest, ExecuteRequest, InputAction, InputRequired, InputResponse, InvokeEvent, InvokeRequest,
+    Blame, DeliverInputRequest, ExecuteRequest, InputAction, InputRequired, InputResponse, InvokeEvent, InvokeRequest,
     SkillResult, execute_event, invoke_event::Event,
 };
 use openskill_tests::system::{PATIENCE, Setup, System, code, data, request};
@@ -139,6 +139,8 @@ async fn an_unanswered_question_ends_with_the_deadline_of_its_call() {
         let question = call.next().await.unwrap();
         let result = call.next().await.unwrap_err();
         assert_eq!(code(&result), "TIMEOUT", "{skill}: {result:?}");
+        // The skill's circuit must not open because a user did not answer.
+        assert_eq!(result.error.as_ref().unwrap().blame(), Blame::Caller, "{skill}");
         assert!(begun.elapsed() >= Duration::from_millis(2900), "{skill}");
         let late = system.skills().await.answer_input(accept(&question, &json!({}))).await.unwrap_err();
         assert_eq!(late.code(), tonic::Code::NotFound, "{skill}");

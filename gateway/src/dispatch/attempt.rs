@@ -76,7 +76,7 @@ async fn follow(
     let mut questions = Vec::new();
     while let Some(event) = events.next().await? {
         match event {
-            Event::Result(result) => return Ok(result),
+            Event::Result(result) => return Ok(blame_silence(result, &questions)),
             Event::InputRequired(question) => {
                 questions.retain(OpenQuestion::is_open);
                 if context.is_interactive() && questions.len() < MAX_CALL_QUESTIONS {
@@ -89,6 +89,17 @@ async fn follow(
         }
     }
     Err(CallError::Lost { reason: "the worker's stream ended without a result".to_owned() })
+}
+
+/// A timeout while a question is open is not the skill's fault: its user did not answer.
+fn blame_silence(mut result: ExecuteResult, questions: &[OpenQuestion]) -> ExecuteResult {
+    if let Some(error) = &mut result.error
+        && error.code() == ErrorCode::Timeout
+        && questions.iter().any(OpenQuestion::is_open)
+    {
+        error.set_blame(Blame::Caller);
+    }
+    result
 }
 
 /// A call in flight at a worker. Its end goes to the worker's record; so does that it was dropped.

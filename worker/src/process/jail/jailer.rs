@@ -37,7 +37,7 @@ impl Jailer {
         let jailer =
             Self(Arc::new(Inner { facts, user: config.skill_user, surroundings, temp, others: AtomicU64::new(0) }));
         jailer.look_after();
-        tracing::info!(?facts, "what there is for jailing skills");
+        tracing::info!(?facts, "isolation that this machine supports");
         jailer
     }
 
