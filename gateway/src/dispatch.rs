@@ -8,8 +8,6 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use openskill_proto::v1::SkillError;
-
 pub(crate) mod affinity;
 pub(crate) mod artifacts;
 pub(crate) mod attempt;
@@ -23,6 +21,7 @@ pub(crate) mod retry;
 use attempt::attempt;
 use attempt_end::AttemptEnd;
 use choose::{NoWorker, choose};
+use pick::NoCandidate;
 use retry::{Decision, Facts, MAX_ATTEMPTS, backoff, decide};
 
 use crate::call::context::CallContext;
@@ -34,7 +33,7 @@ pub(crate) async fn dispatch(context: &CallContext) -> Outcome {
     let gateway = &context.shard.gateway;
     gateway.retries.deposit();
     let mut tried = Vec::new();
-    let mut outcome = Outcome::failed(SkillError::unavailable("no worker takes this call now"));
+    let mut outcome = Outcome::failed(NoCandidate::NoneUp.into());
     while outcome.attempts < MAX_ATTEMPTS {
         let chosen = match choose(context, &tried) {
             Ok(chosen) => chosen,

@@ -32,16 +32,15 @@ pub(crate) async fn invoke(
     let span = spans::invoke(&call);
     let run = run(shard, &call, permit, events, (&record, &span)).instrument(span.clone());
     let outcome = run.await.unwrap_or_else(Outcome::failed);
-    let result = result(&call, outcome);
-    record.end(&result);
-    result
+    record.end(&outcome.result);
+    result(&call, outcome)
 }
 
 /// The result of a call that got no permit.
 pub(crate) fn refuse(shard: &Shard, call: &Arc<Call>, error: SkillError) -> SkillResult {
-    let result = result(call, Outcome::failed(error));
-    CallRecord::begin(&shard.gateway.observer, call).end(&result);
-    result
+    let outcome = Outcome::failed(error);
+    CallRecord::begin(&shard.gateway.observer, call).end(&outcome.result);
+    result(call, outcome)
 }
 
 async fn run(

@@ -4,7 +4,7 @@
 //! - [`call_record`]: one log line a call, whatever its end
 //! - [`spans`]: a call's place in its OpenTelemetry trace
 
-use openskill_proto::v1::{Circuit, SkillError, SkillResult};
+use openskill_proto::v1::{Circuit, ErrorCode};
 
 use crate::call::preparation::Preparation;
 use crate::call::request::Call;
@@ -61,9 +61,9 @@ impl Observer {
         self.metrics.replays.inc();
     }
 
-    /// A call ended with this result.
-    pub(crate) fn call_ended(&self, result: &SkillResult) {
-        self.metrics.ended(result.error.as_ref().map(SkillError::code));
+    /// A call ended; none means that it succeeded.
+    pub(crate) fn call_ended(&self, code: Option<ErrorCode>) {
+        self.metrics.ended(code);
     }
 
     /// A skill that may have run runs again.

@@ -63,11 +63,13 @@ pub(crate) struct EventRelay {
     is_blocked: Arc<AtomicBool>,
     /// The client has seen an event of the skill.
     has_relayed: Arc<AtomicBool>,
+    /// The client was asked something.
+    has_asked: Arc<AtomicBool>,
 }
 
 impl EventRelay {
     pub(crate) fn new(call_id: String, events: mpsc::Sender<Delivery>) -> Self {
-        Self { call_id, events, is_blocked: Arc::default(), has_relayed: Arc::default() }
+        Self { call_id, events, is_blocked: Arc::default(), has_relayed: Arc::default(), has_asked: Arc::default() }
     }
 
     pub(crate) async fn accepted(&self, trace_id: &str, version: &str) {
@@ -82,7 +84,10 @@ impl EventRelay {
             execute_event::Event::Progress(it) => self.send(Event::Progress(it)).await,
             execute_event::Event::Log(it) => self.send(Event::Log(it)).await,
             execute_event::Event::Partial(it) => self.send(Event::Partial(it)).await,
-            execute_event::Event::InputRequired(it) => self.send(Event::InputRequired(it)).await,
+            execute_event::Event::InputRequired(it) => {
+                self.has_asked.store(true, Ordering::Relaxed);
+                self.send(Event::InputRequired(it)).await;
+            }
             execute_event::Event::Artifact(it) => self.send(Event::Artifact(it)).await,
             execute_event::Event::Result(_) => {}
         }
@@ -125,6 +130,11 @@ impl EventRelay {
     /// Whether the client has seen an event of the skill.
     pub(crate) fn has_relayed(&self) -> bool {
         self.has_relayed.load(Ordering::Relaxed)
+    }
+
+    /// Whether the client was asked something: the call's time is then its user's, not the worker's.
+    pub(crate) fn has_asked(&self) -> bool {
+        self.has_asked.load(Ordering::Relaxed)
     }
 
     /// Whether the call waits for a client that does not read.

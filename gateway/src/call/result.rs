@@ -13,8 +13,8 @@ use super::outcome::Outcome;
 use super::request::Call;
 use crate::arguments::structs;
 
-/// The largest answer that is sent. Larger than any result as text, which may appear in it twice (data and rendered_json).
-pub(crate) const MAX_ANSWER_BYTES: usize = 3 * (MAX_OUTPUT_BYTES + 1024 * 1024);
+/// The largest response that is sent. Larger than any result as text, which may appear in it twice (data and rendered_json).
+pub(crate) const MAX_RESPONSE_BYTES: usize = 3 * (MAX_OUTPUT_BYTES + 1024 * 1024);
 
 /// The result of `call`, in the form its caller used.
 pub(crate) fn result(call: &Call, outcome: Outcome) -> SkillResult {
@@ -75,7 +75,7 @@ fn with_values(mut result: SkillResult) -> SkillResult {
             }
         }
     }
-    if result.encoded_len() > MAX_ANSWER_BYTES {
+    if result.encoded_len() > MAX_RESPONSE_BYTES {
         let message = "the result is too large as a google.protobuf.Value: send the arguments as input_json";
         return failed(result, SkillError::new(ErrorCode::OutputTooLarge, message));
     }

@@ -19,6 +19,10 @@ use crate::workers::worker::{InFlight, Worker};
 /// A worker enforces deadlines itself. The gateway gives up this much later.
 const WORKER_GRACE: Duration = Duration::from_millis(150);
 
+/// How many questions of one attempt are kept. Above the worker's own bound, which frees a question before this side hears
+/// that it was answered.
+const MAX_QUESTIONS: usize = 2 * MAX_CALL_QUESTIONS;
+
 /// Runs the skill on the worker, and updates the worker's record. Dropping the future cancels the run there.
 pub(crate) async fn attempt(context: &CallContext, candidate: &Candidate) -> AttemptEnd {
     let tracker = Tracker::begin(context, candidate);
@@ -79,7 +83,7 @@ async fn follow(
             Event::Result(result) => return Ok(blame_silence(result, &questions)),
             Event::InputRequired(question) => {
                 questions.retain(OpenQuestion::is_open);
-                if context.is_interactive() && questions.len() < MAX_CALL_QUESTIONS {
+                if context.is_interactive() && questions.len() < MAX_QUESTIONS {
                     let (principal, worker) = (&context.call.principal, &candidate.worker);
                     questions.push(context.shard.gateway.questions.open(&question.request_id, principal, worker));
                     relay.relay(Event::InputRequired(question)).await;
@@ -128,6 +132,7 @@ impl<'a> Tracker<'a> {
         report.was_full = matches!(end, AttemptEnd::NotStarted { refusal: Refusal::Full, .. });
         let latency = &self.candidate.latency;
         match end {
+            _ if self.has_asked() => {}
             AttemptEnd::Answered(result) => {
                 let succeeded = result.error.is_none();
                 let queued = Duration::from_micros(result.queued_us).min(took);
@@ -147,6 +152,11 @@ impl<'a> Tracker<'a> {
         took
     }
 
+    /// A call that waited for its user says nothing about how long calls take.
+    fn has_asked(&self) -> bool {
+        self.context.events.as_ref().is_some_and(EventRelay::has_asked)
+    }
+
     fn report(&self, verdict: Verdict) -> CallReport {
         let (epoch, in_flight) = (self.epoch, self.in_flight.at_begin());
         CallReport { epoch, verdict, queued: None, ran: None, was_full: false, in_flight }
@@ -161,11 +171,13 @@ impl<'a> Tracker<'a> {
 }
 
 impl Drop for Tracker<'_> {
-    /// The call was dropped: it says nothing about the worker, but that it took at least this long.
+    /// The call was dropped: it says nothing about the worker, except that it took at least this long.
     fn drop(&mut self) {
         if !self.is_finished {
             let now = Instant::now();
-            self.candidate.latency.observe_failure(now - self.begun, now);
+            if !self.has_asked() {
+                self.candidate.latency.observe_failure(now - self.begun, now);
+            }
             self.record(self.report(Verdict::Ignored), now);
         }
     }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use openskill_proto::v1::{Blame, ErrorCode, ExecuteResult, SkillError};
 
+use super::pick::NoCandidate;
 use crate::call::context::CallContext;
 use crate::call::events::EventRelay;
 use crate::workers::client::{CallError, Refusal};
@@ -67,8 +68,8 @@ impl AttemptEnd {
     pub(super) fn into_result(self, context: &CallContext, worker_id: String) -> ExecuteResult {
         let error = match self {
             Self::Answered(result) => return result,
-            Self::NotStarted { refusal: Refusal::Full, .. } => SkillError::overloaded("all workers are overloaded"),
-            Self::NotStarted { .. } => SkillError::unavailable("no worker takes this call now"),
+            Self::NotStarted { refusal: Refusal::Full, .. } => NoCandidate::AllFull.into(),
+            Self::NotStarted { .. } => NoCandidate::NoneUp.into(),
             Self::Lost { .. } => {
                 let message = "the worker was lost while the skill may have been running";
                 SkillError::new(ErrorCode::Unavailable, message)

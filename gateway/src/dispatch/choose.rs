@@ -29,10 +29,7 @@ pub(super) enum NoWorker {
 
 impl From<NoCandidate> for NoWorker {
     fn from(reason: NoCandidate) -> Self {
-        Self::Now(match reason {
-            NoCandidate::NoneUp => SkillError::unavailable("no worker takes this call now"),
-            NoCandidate::AllFull => SkillError::overloaded("all workers are overloaded"),
-        })
+        Self::Now(reason.into())
     }
 }
 

@@ -6,6 +6,8 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use openskill_proto::v1::SkillError;
+
 use crate::workers::candidate::Candidate;
 use crate::workers::record::Standing;
 use crate::workers::worker::Worker;
@@ -17,6 +19,15 @@ pub(crate) enum NoCandidate {
     NoneUp,
     /// All that are up are at their limit.
     AllFull,
+}
+
+impl From<NoCandidate> for SkillError {
+    fn from(reason: NoCandidate) -> Self {
+        match reason {
+            NoCandidate::NoneUp => Self::unavailable("no worker takes this call now"),
+            NoCandidate::AllFull => Self::overloaded("all workers are overloaded"),
+        }
+    }
 }
 
 /// What a worker has to offer.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use openskill_proto::v1::skill_error::More;
-use openskill_proto::v1::{ErrorCode, SkillError, SkillResult};
+use openskill_proto::v1::{ErrorCode, ExecuteResult, SkillError};
 use serde_json::Value;
 
 use super::Observer;
@@ -25,22 +25,19 @@ impl CallRecord {
         Arc::new(Self { observer: Arc::clone(observer), call: Arc::clone(call), has_ended: AtomicBool::new(false) })
     }
 
-    /// The call ended with this result.
-    pub(crate) fn end(&self, result: &SkillResult) {
+    /// The call ended like this.
+    pub(crate) fn end(&self, result: &ExecuteResult) {
         if self.has_ended.swap(true, Ordering::Relaxed) {
             return;
         }
-        self.observer.call_ended(result);
-        let meta = result.meta.as_ref();
         let error = result.error.as_ref();
-        Line {
-            runner: meta.map_or("", |meta| &meta.runner),
-            worker_id: meta.map_or("", |meta| &meta.worker_id),
-            success: result.success,
-            code: error.map_or("", |error| error.code().as_str_name()),
-            message: error.map_or(String::new(), loggable),
+        self.observer.call_ended(error.map(SkillError::code));
+        if tracing::enabled!(target: TARGET, tracing::Level::INFO) {
+            let code = error.map_or("", |error| error.code().as_str_name());
+            let message = error.map_or(String::new(), loggable);
+            let (runner, worker_id, success) = (&result.runner, &result.worker_id, result.success);
+            Line { runner, worker_id, success, code, message }.write(&self.call);
         }
-        .write(&self.call);
     }
 }
 
@@ -51,11 +48,13 @@ impl Drop for CallRecord {
             return;
         }
         let (code, message) = if std::thread::panicking() {
-            ("INTERNAL", "the gateway panicked during this call")
+            (ErrorCode::Internal, "the gateway panicked during this call")
         } else {
-            ("CANCELLED", "the call was dropped before it ended")
+            (ErrorCode::Cancelled, "the call was dropped before it ended")
         };
-        Line { runner: "", worker_id: "", success: false, code, message: message.to_owned() }.write(&self.call);
+        self.observer.call_ended(Some(code));
+        let (code, message) = (code.as_str_name(), message.to_owned());
+        Line { runner: "", worker_id: "", success: false, code, message }.write(&self.call);
     }
 }
 

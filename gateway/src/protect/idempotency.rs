@@ -12,6 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use openskill_proto::v1::artifact::Content;
 use prost::Message as _;
 use sha2::{Digest as _, Sha256};
 use tokio::sync::watch;
@@ -128,8 +129,13 @@ impl Lease {
     /// Reports how the call ended.
     pub(crate) fn end(mut self, outcome: &Outcome) {
         let mut outcome = outcome.clone();
-        // A slice of the buffer it was read into would keep the whole buffer alive.
+        // Slices of the buffer it was read into would keep the whole buffer alive.
         outcome.result.data_json = Bytes::copy_from_slice(&outcome.result.data_json);
+        for artifact in &mut outcome.result.artifacts {
+            if let Some(Content::Data(data)) = &mut artifact.content {
+                *data = Bytes::copy_from_slice(data);
+            }
+        }
         self.ended = Some(if outcome.may_have_run { Ended::With(Arc::new(outcome)) } else { Ended::Refused });
     }
 }

@@ -14,7 +14,6 @@ use super::admission::Permit;
 use super::idempotency::{Ended, Lease, Lookup};
 use crate::call::context::CallContext;
 use crate::call::outcome::Outcome;
-use crate::call::result;
 
 /// Polls `execution` if this is the first call with its key; else waits for the call that is.
 ///
@@ -63,7 +62,7 @@ async fn detach(
         let _permit = permit;
         let outcome = execution.await;
         lease.end(&outcome);
-        shared.record.end(&result::result(&shared.call, outcome.clone()));
+        shared.record.end(&outcome.result);
         // The client may be gone.
         let _ = sender.send(outcome);
     };

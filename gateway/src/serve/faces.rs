@@ -33,7 +33,7 @@ use grpc::skills::Skills;
 use super::bodies::inbound::Inbound;
 use super::bodies::outbound::Answer;
 use super::layers::request_context;
-use crate::call::result::MAX_ANSWER_BYTES;
+use crate::call::result::MAX_RESPONSE_BYTES;
 use crate::gateway::Shard;
 
 /// What one listener of one shard serves. Cheap to clone.
@@ -53,7 +53,7 @@ impl Faces {
     pub(crate) fn public(shard: &Shard, health: &Health, with_admin: bool) -> std::io::Result<Self> {
         let skills = SkillServiceServer::new(Skills { shard: shard.clone() })
             .max_decoding_message_size(MAX_REQUEST_BYTES)
-            .max_encoding_message_size(MAX_ANSWER_BYTES + 64 * 1024);
+            .max_encoding_message_size(MAX_RESPONSE_BYTES + 64 * 1024);
         let grpc = if with_admin { admin(shard) } else { Routes::default() };
         let grpc = reflection::add_to(health.add_to(grpc), &reflection::public(with_admin))?;
         Ok(Self { skills: Some(skills), routes: rest::routes(grpc.into_axum_router(), shard.clone()) })

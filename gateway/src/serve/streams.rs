@@ -4,9 +4,11 @@
 //! stops reading blocks its own events and nothing else: the calls' deadlines go on, and a result that is not read in time
 //! is dropped.
 //!
-//! A stream of many calls is its own queue: while the gateway is full, the stream's next call waits for one of its own calls
-//! to end. Only a stream with no call in flight is told that the gateway is full.
+//! A stream of many calls is its own queue: while the gateway is full, the stream's next calls wait for one of its own calls
+//! to end. Only a stream with no call in flight is told that the gateway is full. The stream is read on meanwhile, because an
+//! answer that lets a call end may come behind the calls that wait.
 
+use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -79,8 +81,10 @@ struct State<E> {
     shard: Shard,
     /// None when no more will come.
     messages: Option<Messages<E>>,
-    /// The next call, which got no permit yet.
-    waiting: Option<Waiting>,
+    /// Calls that got no permit yet, in order.
+    waiting: VecDeque<Waiting>,
+    /// When they ask for permits again.
+    ask_at: Instant,
     running: JoinSet<Result<(), NotRead>>,
     /// Answers on their way to workers.
     answering: JoinSet<()>,
@@ -93,7 +97,6 @@ struct State<E> {
 /// A call that got no permit yet.
 struct Waiting {
     call: Arc<Call>,
-    ask_at: Instant,
     /// Its arguments are held meanwhile.
     _share: MemoryShare,
 }
@@ -124,12 +127,28 @@ impl<E> State<E> {
     fn new(shard: Shard, messages: Option<Messages<E>>) -> Self {
         let (sender, events) = mpsc::channel(EVENT_BUFFER);
         let (running, answering) = (JoinSet::new(), JoinSet::new());
-        Self { shard, messages, waiting: None, running, answering, sender, events, error: None }
+        Self {
+            shard,
+            messages,
+            waiting: VecDeque::new(),
+            ask_at: Instant::now(),
+            running,
+            answering,
+            sender,
+            events,
+            error: None,
+        }
     }
 
     fn take(&mut self, message: Message) {
         match message {
-            Message::Call(call) => self.try_start(Arc::new(*call)),
+            Message::Call(call) if self.waiting.is_empty() => {
+                let call = Arc::new(*call);
+                if let Err(call) = self.try_start(call) {
+                    self.wait(call);
+                }
+            }
+            Message::Call(call) => self.wait(Arc::new(*call)),
             Message::Answer { call_id, principal, response } => {
                 let answered = answer(self.shard.clone(), call_id, principal, response, self.sender.clone());
                 self.answering.spawn(answered);
@@ -146,44 +165,48 @@ impl<E> State<E> {
         self.running.spawn(async move { deliver(&shard, &relay, refuse(&shard, &call, error)).await });
     }
 
-    /// Starts the call if it gets a permit, or keeps it until it does.
-    fn try_start(&mut self, call: Arc<Call>) {
-        let is_full = self.running.len() >= MAX_CALLS_PER_STREAM;
-        let permit = if is_full { None } else { Some(self.shard.gateway.try_admit(&call)) };
-        let refusal = match permit {
-            Some(Ok(permit)) => return self.start(call, permit),
-            Some(Err(refusal)) => Some(refusal),
-            None => None,
-        };
-        if let Some(refusal) = refusal.filter(|it| *it == Refusal::Drained || self.running.is_empty()) {
-            return self.give_up(call, refusal);
+    /// Starts the call, or refuses it for good. Gives it back if it should wait for a permit.
+    fn try_start(&mut self, call: Arc<Call>) -> Result<(), Arc<Call>> {
+        if self.running.len() < MAX_CALLS_PER_STREAM {
+            match self.shard.gateway.try_admit(&call) {
+                Ok(permit) => return Ok(self.start(call, permit)),
+                Err(refusal) if refusal == Refusal::Drained || self.running.is_empty() => {
+                    self.shard.gateway.observer.call_refused(refusal);
+                    return Ok(self.refuse(call, refusal.into()));
+                }
+                Err(_) => {}
+            }
         }
         if call.is_overdue(self.shard.gateway.config.default_timeout) {
             let error = SkillError::new(ErrorCode::Timeout, "the deadline passed while the call waited for a permit");
-            return self.refuse(call, error.with_blame(Blame::Gateway));
+            return Ok(self.refuse(call, error.with_blame(Blame::Gateway)));
         }
+        Err(call)
+    }
+
+    /// Keeps a call until it gets a permit.
+    fn wait(&mut self, call: Arc<Call>) {
         let mut share = self.shard.gateway.inbound.share();
-        if share.add(call.input.size()) {
-            self.waiting = Some(Waiting { call, ask_at: Instant::now() + ASK_AGAIN, _share: share });
+        if self.waiting.len() < MAX_CALLS_PER_STREAM && share.add(call.input.size()) {
+            self.waiting.push_back(Waiting { call, _share: share });
         } else {
-            self.refuse(call, SkillError::overloaded("the gateway holds too many waiting calls"));
+            self.refuse(call, SkillError::overloaded("too many calls of this stream wait for a permit"));
         }
     }
 
-    fn give_up(&mut self, call: Arc<Call>, refusal: Refusal) {
-        self.shard.gateway.observer.call_refused(refusal);
-        self.refuse(call, refusal.into());
-    }
-
+    /// Starts the calls that wait, in order, up to the first that still gets no permit.
     fn try_waiting(&mut self) {
-        if let Some(Waiting { call, .. }) = self.waiting.take() {
-            self.try_start(call);
+        self.ask_at = Instant::now() + ASK_AGAIN;
+        while let Some(Waiting { call, _share }) = self.waiting.pop_front() {
+            if let Err(call) = self.try_start(call) {
+                return self.waiting.push_front(Waiting { call, _share });
+            }
         }
     }
 
     async fn step(mut self) -> Option<(Result<InvokeEvent, StreamError<E>>, Self)> {
         loop {
-            let is_idle = self.waiting.is_none() && self.running.is_empty() && self.answering.is_empty();
+            let is_idle = self.waiting.is_empty() && self.running.is_empty() && self.answering.is_empty();
             if self.messages.is_none() && is_idle {
                 // Events that were sent before the end come before it.
                 let last = match self.events.try_recv() {
@@ -195,11 +218,10 @@ impl<E> State<E> {
                 };
                 return Some((last, self));
             }
-            let reads = self.waiting.is_none() && self.answering.len() < MAX_CALLS_PER_STREAM;
-            let ask_at = self.waiting.as_ref().map_or_else(Instant::now, |waiting| waiting.ask_at);
+            let reads = self.waiting.len() < MAX_CALLS_PER_STREAM && self.answering.len() < MAX_CALLS_PER_STREAM;
             tokio::select! {
                 biased;
-                () = tokio::time::sleep_until(ask_at), if self.waiting.is_some() => self.try_waiting(),
+                () = tokio::time::sleep_until(self.ask_at), if !self.waiting.is_empty() => self.try_waiting(),
                 Some(delivery) = self.events.recv() => match delivery.open() {
                     Some(event) => return Some((Ok(event), self)),
                     None => continue,
@@ -228,7 +250,7 @@ impl<E> State<E> {
     /// Takes no more calls.
     fn end(&mut self, error: StreamError<E>) {
         self.messages = None;
-        self.waiting = None;
+        self.waiting.clear();
         self.error.get_or_insert(error);
     }
 }

@@ -8,7 +8,7 @@ use openskill_proto::v1::skill_service_server::SkillService;
 use openskill_proto::v1::{
     AnswerInputResponse, CatalogChange, ErrorCode, ExportToolsRequest, ExportToolsResponse, GetSkillRequest,
     InputResponse, InvokeEvent, InvokeRequest, ListSkillsRequest, ListSkillsResponse, ReadArtifactRequest,
-    ReadArtifactResponse, Skill, SkillResult, WatchSkillsRequest,
+    ReadArtifactResponse, Skill, SkillError, SkillResult, WatchSkillsRequest,
 };
 use tonic::{Request, Response, Status, Streaming};
 
@@ -134,7 +134,14 @@ impl Skills {
 
 /// A message of `InvokeMany`: a call, or the answer to a question of one.
 fn message(mut request: InvokeRequest, context: RequestContext) -> Message {
+    let is_call = request.arguments.is_some() || !request.skill_id.is_empty();
     match request.input_response.take() {
+        Some(_) if is_call => {
+            let mut call = Call::new(request, context);
+            let message = "send input_response in a message of its own: this one is a call too";
+            call.fault = Some(SkillError::new(ErrorCode::InvalidArgument, message));
+            Message::Call(Box::new(call))
+        }
         Some(response) => Message::Answer { call_id: request.call_id, principal: context.principal, response },
         None => Message::Call(Box::new(Call::new(request, context))),
     }

@@ -1,6 +1,7 @@
 //! `GET /artifacts/{handle}`: an artifact that came as a handle, whole or a range of it (RFC 9110, one range).
 
 use axum::body::Body;
+use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, Request, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
@@ -23,8 +24,14 @@ enum Range {
     Last(u64),
 }
 
-pub(super) async fn read(State(shard): State<Shard>, Path(handle): Path<String>, request: Request) -> Response {
+pub(super) async fn read(
+    State(shard): State<Shard>,
+    handle: Result<Path<String>, PathRejection>,
+    request: Request,
+) -> Response {
     let context = request_context(request.extensions());
+    // A handle that is not UTF-8 names no artifact.
+    let handle = handle.map_or_else(|_| String::new(), |Path(handle)| handle);
     let reader = Reader { shard, principal: context.principal, handle };
     // The first piece also tells the size.
     let first = match reader.read(0, 1).await {
