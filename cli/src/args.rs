@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args as ClapArgs, Parser, Subcommand};
 use openskill_proto::v1::Dialect;
 
-/// Run tools for AI agents: a gateway, its workers, and a command-line client
+/// Run tools for AI agents: one binary for the gateway, the workers and the command line
 #[derive(Debug, Parser)]
 #[command(name = "openskill", version, about, arg_required_else_help = true)]
 #[command(
@@ -37,13 +37,13 @@ pub(crate) enum Command {
     Workers(Workers),
     /// List circuit breakers that are not closed, or close them
     Circuits(Circuits),
-    /// Drain the gateway or one worker: it takes no new calls, and accepted calls finish
+    /// Drain the gateway or one worker: refuse new calls and finish accepted calls
     Drain(Drain),
     /// Create a skill from a template: manifest, program and test
     New(New),
     /// Validate manifests and run their examples, without a gateway
     Check(Check),
-    /// Report what this machine supports, and which skills require more; exit with 1 if any does
+    /// Report what this machine supports and which skills require more; exit with 1 if there are any
     Doctor(Doctor),
     /// Pin the current tools of an MCP server, so that later changes are reported or rejected
     Pin(Pin),
@@ -122,7 +122,7 @@ pub(crate) struct Client {
 pub(crate) struct Skills {
     #[command(flatten)]
     pub(crate) client: Client,
-    /// Only skills of this toolset
+    /// List only skills of this toolset
     #[arg(long, default_value = "")]
     pub(crate) toolset: String,
     /// Include skills that cannot be called now, with the reason
@@ -143,19 +143,19 @@ pub(crate) struct Tools {
     /// Use the provider's strict mode, if it has one
     #[arg(long)]
     pub(crate) strict: bool,
-    /// Only skills of this toolset
+    /// Export only skills of this toolset
     #[arg(long, value_name = "NAME", default_value = "")]
     pub(crate) toolset: String,
-    /// Only this skill; repeat for more
+    /// Export only this skill; repeat the flag to export several
     #[arg(long = "skill", value_name = "ID")]
     pub(crate) skills: Vec<String>,
-    /// Only tools relevant to this task, best match first
+    /// Export only tools that are relevant to this task, best match first
     #[arg(long, value_name = "WORDS", default_value = "")]
     pub(crate) query: String,
-    /// Maximum number of tools; 0 means 10 with --query and all without
+    /// Maximum number of tools; 0 means 10 with --query and no limit otherwise
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) limit: u32,
-    /// Leave out tools whose circuit breaker is open in this session
+    /// Omit tools whose circuit breaker is open in this session
     #[arg(long, value_name = "ID", default_value = "")]
     pub(crate) session: String,
     /// Include tools that cannot be called now
@@ -174,16 +174,16 @@ pub(crate) struct Workers {
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Circuits {
-    /// Only circuit breakers of this skill
+    /// Select only circuit breakers of this skill
     #[arg(value_parser = clap::builder::NonEmptyStringValueParser::new())]
     pub(crate) skill_id: Option<String>,
-    /// Only circuit breakers of this session
+    /// Select only circuit breakers of this session
     #[arg(long, value_name = "ID", value_parser = clap::builder::NonEmptyStringValueParser::new())]
     pub(crate) session: Option<String>,
     /// Include closed circuit breakers
     #[arg(long)]
     pub(crate) all: bool,
-    /// Close the listed circuit breakers, so that calls pass again
+    /// Close the listed circuit breakers, so that they let calls through again
     #[arg(long, conflicts_with = "all")]
     pub(crate) reset: bool,
     /// Print JSON
@@ -198,7 +198,7 @@ pub(crate) struct Drain {
     /// Id of the worker to drain; default: the gateway itself
     #[arg(value_parser = clap::builder::NonEmptyStringValueParser::new())]
     pub(crate) worker_id: Option<String>,
-    /// Undo the drain: take new calls again
+    /// Undo the drain: accept new calls again
     #[arg(long)]
     pub(crate) resume: bool,
     #[command(flatten)]
@@ -215,7 +215,7 @@ pub(crate) struct Invoke {
     /// Id of the skill; optional if --call names it
     #[arg(required_unless_present = "call")]
     pub(crate) skill_id: Option<String>,
-    /// Arguments: KEY=VALUE, typed by the skill's schema, or KEY:=JSON for any JSON value
+    /// Arguments: KEY=VALUE, converted according to the skill's schema, or KEY:=JSON for any JSON value
     #[arg(value_name = "KEY=VALUE", conflicts_with = "json")]
     pub(crate) arguments: Vec<String>,
     /// All arguments as one JSON object; `-` reads from stdin
@@ -227,7 +227,7 @@ pub(crate) struct Invoke {
     /// Reject arguments that do not match the schema, instead of repairing them
     #[arg(long)]
     pub(crate) strict: bool,
-    /// Print events as they arrive, one JSON object per line, ending with the result
+    /// Print events as they arrive, one JSON object per line; the last one is the result
     #[arg(long)]
     pub(crate) stream: bool,
     /// Print the whole result instead of its data
@@ -236,19 +236,19 @@ pub(crate) struct Invoke {
     /// Directory to write the call's artifacts to; existing files are kept
     #[arg(long, value_name = "DIR")]
     pub(crate) artifacts: Option<PathBuf>,
-    /// Answer questions of the skill on the terminal; default if stdin is a terminal
+    /// Answer the skill's questions on the terminal; default if stdin is a terminal
     #[arg(long, conflicts_with = "stream")]
     pub(crate) interactive: bool,
-    /// X-Trace-Id of the call
+    /// Trace id of the call, sent as X-Trace-Id
     #[arg(long, value_name = "ID")]
     pub(crate) trace_id: Option<String>,
     /// Session that the call belongs to
     #[arg(long, value_name = "ID", default_value = "")]
     pub(crate) session: String,
-    /// Idempotency key: a second call with the same key replays the first one's result
+    /// Idempotency key: a second call with the same key returns the result of the first call
     #[arg(long, value_name = "KEY", default_value = "")]
     pub(crate) idempotency_key: String,
-    /// Timeout of the call in milliseconds; 0 means the skill's own
+    /// Timeout of the call in milliseconds; 0 means the skill's own timeout
     #[arg(long, value_name = "MS", default_value_t = 0)]
     pub(crate) timeout_ms: u32,
     #[command(flatten)]
@@ -257,7 +257,7 @@ pub(crate) struct Invoke {
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Pin {
-    /// Id of the server's manifest
+    /// Id of the MCP server, as in its manifest
     pub(crate) server: String,
     #[command(flatten)]
     pub(crate) skills: SkillFolders,

@@ -28,7 +28,7 @@ settings! {
     HTTP_BASE_URL "OPENSKILL_HTTP_BASE_URL" "http://127.0.0.1:8000" "client"
         "URL of the gateway, for `invoke`, `skills`, `health` and the other client commands.";
     LISTEN "OPENSKILL_LISTEN" "127.0.0.1:8000" "gateway, up"
-        "Address that the gateway listens on, `HOST:PORT`. It does not authenticate callers: use loopback or a private network.";
+        "Address that the gateway listens on, `HOST:PORT`. The gateway does not authenticate callers: use loopback or a private network.";
     ADMIN_LISTEN "OPENSKILL_ADMIN_LISTEN" "" "gateway, up"
         "Separate address for `AdminService`, `HOST:PORT`. The public address then does not serve it. Default: it is served on `OPENSKILL_LISTEN`.";
     WORKERS "OPENSKILL_WORKERS" "http://127.0.0.1:9000" "gateway"
@@ -48,7 +48,7 @@ settings! {
     MAX_IN_FLIGHT_PER_SKILL "OPENSKILL_MAX_IN_FLIGHT_PER_SKILL" "2048" "gateway, up"
         "Concurrency limit of the gateway for each skill.";
     ADAPTIVE_LIMIT "OPENSKILL_ADAPTIVE_LIMIT" "1" "gateway, up"
-        "`1`: the gateway lowers a worker's concurrency limit while calls are queued there for more than a second. `0`: only the workers' own queues limit them.";
+        "`1`: the gateway lowers a worker's concurrency limit while calls wait in its queue for more than a second. `0`: only the workers' own queues limit them.";
     FAILURE_THRESHOLD "CIRCUIT_FAILURE_THRESHOLD" "3" "gateway, up"
         "Consecutive failures that open a skill's circuit breaker for a session. `0`: sessions have no circuit breakers.";
     RECOVERY_TIMEOUT "CIRCUIT_RECOVERY_TIMEOUT" "300" "gateway, up"
@@ -56,7 +56,7 @@ settings! {
     SKILL_FAILURE_RATE "OPENSKILL_CIRCUIT_FAILURE_RATE" "0.5" "gateway, up"
         "Failure rate within the window that opens a skill's circuit breaker for all callers, above 0 and up to 1.";
     SKILL_MINIMUM_CALLS "OPENSKILL_CIRCUIT_MINIMUM_CALLS" "20" "gateway, up"
-        "Calls that the window needs before the failure rate counts. `0`: skills have no circuit breaker for all callers.";
+        "Minimum number of calls in the window before the failure rate applies. `0`: skills have no circuit breaker for all callers.";
     SKILL_WINDOW "OPENSKILL_CIRCUIT_WINDOW_S" "30" "gateway, up"
         "Length of the sliding window, in seconds.";
     SKILL_RECOVERY "OPENSKILL_CIRCUIT_SKILL_RECOVERY_S" "30" "gateway, up"
@@ -64,11 +64,11 @@ settings! {
     IDEMPOTENCY_LIFETIME "OPENSKILL_IDEMPOTENCY_LIFETIME_S" "600" "gateway, up"
         "How long an idempotency key is kept after its call has ended, in seconds.";
     MAX_CONNECTIONS "OPENSKILL_MAX_CONNECTIONS" "1024" "gateway, up"
-        "Maximum number of open connections to the gateway. Further connections wait to be accepted.";
+        "Maximum number of open connections to the gateway. Further connections wait until the gateway accepts them.";
     WORKER_CONCURRENCY "OPENSKILL_WORKER_CONCURRENCY" "16" "worker, up"
-        "Calls that a worker runs at once.";
+        "Maximum number of calls that a worker runs concurrently.";
     WORKER_QUEUE "OPENSKILL_WORKER_QUEUE" "1024" "worker, up"
-        "Calls that a worker queues. It rejects further calls.";
+        "Maximum number of calls that a worker queues. It rejects further calls.";
     SHARDS "OPENSKILL_SHARDS" "" "gateway, worker, up"
         "Serving threads of a process, each with its own runtime. Default: one per core; with `up`, one per process.";
     DRAIN_TIMEOUT_MS "OPENSKILL_DRAIN_TIMEOUT_MS" "20000" "gateway, worker, up"
@@ -78,7 +78,7 @@ settings! {
     RELOAD_MS "OPENSKILL_RELOAD_MS" "500" "worker, up"
         "How often a worker checks the skill directories for changes, in milliseconds.";
     IDLE_MS "OPENSKILL_IDLE_MS" "300000" "worker, up"
-        "How long a worker keeps a skill's warm interpreters without a call, in milliseconds.";
+        "How long a worker keeps a skill's idle warm interpreters, in milliseconds.";
     PYTHON "OPENSKILL_PYTHON" "python3" "worker, up, check, doctor"
         "Interpreter of `cli:python` skills. Resolved once, at startup.";
     SKILL_USER "OPENSKILL_SKILL_USER" "65534:65534" "worker, up, check, doctor"
@@ -98,7 +98,7 @@ settings! {
     SERVICE_NAME "OTEL_SERVICE_NAME" "openskill" "gateway, worker, up"
         "Service name in traces, with `-gateway` or `-worker` appended.";
     SAMPLER_ARG "OTEL_TRACES_SAMPLER_ARG" "1.0" "gateway, worker, up"
-        "Fraction of traces that are sampled, 0 to 1, unless the caller has decided.";
+        "Fraction of traces that are sampled, 0 to 1, unless the caller has already decided whether to sample.";
 }
 
 /// The key of a setting in `openskill.toml`: `timeout_ms` for `OPENSKILL_TIMEOUT_MS`.

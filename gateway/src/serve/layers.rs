@@ -1,4 +1,5 @@
 //! The layers of [`super::stack`]. Each reads or bounds one thing; what it learns travels in the request's extensions.
+//! [`request_context`] reads it there: the trace, the timeout, and the principal, which no layer sets yet.
 
 pub(crate) mod bodies;
 pub(crate) mod deadline;

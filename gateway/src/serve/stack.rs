@@ -1,4 +1,4 @@
-//! What every request passes before its face, in order. Identity, audit and metrics will be a line each.
+//! The layers that every request passes before its face, in order. Authentication would be one more layer here.
 
 use std::convert::Infallible;
 

@@ -1,4 +1,5 @@
-//! Calls in, events out: what `InvokeStream`, `InvokeMany` and server-sent events share.
+//! Calls in, events out: what `InvokeStream`, `InvokeMany` and server-sent events share. The faces give each event its
+//! form on the wire: a gRPC message, or a server-sent event in `faces/rest/call.rs`.
 //!
 //! Each call is a task that belongs to the stream: dropping the stream (the client went away) cancels them all. A client that
 //! stops reading blocks its own events and nothing else: the calls' deadlines go on, and a result that is not read in time

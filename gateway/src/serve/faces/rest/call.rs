@@ -1,4 +1,6 @@
 //! `POST /skills/{id}:invoke` and `POST /skills/{id}:stream`; without the id for raw calls, which name their skill.
+//!
+//! `:stream` answers with server-sent events; `render::event` gives each its name and its JSON.
 
 use std::convert::Infallible;
 use std::sync::Arc;
