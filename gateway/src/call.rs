@@ -2,11 +2,9 @@
 //!
 //! - [`request`]: the request, checked, with its deadline; [`principal`]: on whose behalf it runs
 //! - [`preparation`]: its arguments, repaired and validated against the skill's schema
-//! - [`context`]: all of it together, as the later stages read it
 //! - [`events`]: the way back to a caller who listens while the call runs
 //! - [`outcome`]: how it ended; [`result`]: the same in the form the caller used
 
-pub(crate) mod context;
 pub(crate) mod events;
 pub(crate) mod outcome;
 pub(crate) mod preparation;

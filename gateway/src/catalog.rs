@@ -3,7 +3,7 @@
 //! A snapshot is immutable. A call looks its skill up in the current one; each change of a worker makes a new one.
 //!
 //! - [`entry`]: one skill; [`snapshot`]: all of them at one moment; [`merge`]: how a snapshot is made
-//! - [`definitions`]: compiled schemas; [`lookup`]: the skill of a call; [`tools`]: skills as tools of a model
+//! - [`definitions`]: compiled schemas; [`lookup`]: the skill of a call
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -21,7 +21,6 @@ pub(crate) mod entry;
 pub(crate) mod lookup;
 mod merge;
 pub(crate) mod snapshot;
-pub(crate) mod tools;
 
 use definitions::Definitions;
 use entry::Entry;

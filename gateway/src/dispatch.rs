@@ -1,5 +1,6 @@
 //! Brings a call to a worker, and to another one where that is safe.
 //!
+//! - [`context`]: everything a call needs to run
 //! - [`choose`]: the worker for the next attempt: [`pick`] by load and latency, or [`affinity`] of the session
 //! - [`attempt`]: one call at one worker, and [`attempt_end`]: how that went
 //! - [`retry`]: whether to try again, a pure decision; [`budget`]: how often
@@ -14,6 +15,7 @@ pub(crate) mod attempt;
 pub(crate) mod attempt_end;
 pub(crate) mod budget;
 pub(crate) mod choose;
+pub(crate) mod context;
 pub(crate) mod pick;
 pub(crate) mod questions;
 pub(crate) mod retry;
@@ -24,9 +26,9 @@ use choose::{NoWorker, choose};
 use pick::NoCandidate;
 use retry::{Decision, Facts, MAX_ATTEMPTS, backoff, decide};
 
-use crate::call::context::CallContext;
 use crate::call::events::EventRelay;
 use crate::call::outcome::Outcome;
+use crate::dispatch::context::CallContext;
 
 /// Runs the call on one of its skill's workers. Ends shortly after the deadline at the latest.
 pub(crate) async fn dispatch(context: &CallContext) -> Outcome {

@@ -17,7 +17,7 @@ use crate::observe::metrics::Gauges;
 use crate::protect::admission::{Admission, Permit, Refusal};
 use crate::protect::circuit::Circuits;
 use crate::protect::idempotency::IdempotencyKeys;
-use crate::protect::memory::MemoryBudget;
+use crate::state::memory::MemoryBudget;
 use crate::workers::fleet::Fleet;
 
 /// A gateway.
@@ -84,7 +84,14 @@ impl Gateway {
 
     /// Admits a call, and counts the refusal if it does not.
     pub(crate) fn admit(&self, call: &Call) -> Result<Permit, Refusal> {
-        self.try_admit(call).inspect_err(|refusal| self.observer.call_refused(*refusal))
+        self.try_admit(call).inspect_err(|refusal| self.count(*refusal))
+    }
+
+    /// Counts a refusal that the caller gets.
+    pub(crate) fn count(&self, refusal: Refusal) {
+        if let Refusal::Full(bound) = refusal {
+            self.observer.call_refused(bound.name());
+        }
     }
 
     /// Calls that hold a permit.

@@ -5,13 +5,13 @@ use std::sync::Arc;
 use openskill_proto::v1::{SkillError, SkillResult};
 use tracing::{Instrument as _, Span};
 
-use crate::call::context::CallContext;
 use crate::call::events::EventRelay;
 use crate::call::outcome::Outcome;
 use crate::call::preparation::prepare;
 use crate::call::request::Call;
 use crate::call::result::result;
 use crate::catalog::lookup::{cannot_run, find};
+use crate::dispatch::context::CallContext;
 use crate::dispatch::dispatch;
 use crate::gateway::Shard;
 use crate::observe::call_record::CallRecord;

@@ -8,7 +8,6 @@ use openskill_proto::v1::{Circuit, ErrorCode};
 
 use crate::call::preparation::Preparation;
 use crate::call::request::Call;
-use crate::protect::admission::Refusal;
 
 pub(crate) mod call_record;
 pub(crate) mod metrics;
@@ -50,10 +49,8 @@ impl Observer {
     }
 
     /// A call got no permit.
-    pub(crate) fn call_refused(&self, refusal: Refusal) {
-        if let Refusal::Full(bound) = refusal {
-            self.metrics.refused(bound);
-        }
+    pub(crate) fn call_refused(&self, bound: &'static str) {
+        self.metrics.refused(bound);
     }
 
     /// A call got the result of an earlier one.

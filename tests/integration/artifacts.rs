@@ -1,5 +1,6 @@
 //! Artifacts: by value and as handles, over every face, from every kind of skill.
 
+use hyper::Method;
 use openskill_proto::v1::artifact::Content;
 use openskill_proto::v1::{
     Artifact, ExecuteRequest, FetchArtifactRequest, ReadArtifactRequest, SkillResult, invoke_event::Event,
@@ -7,7 +8,7 @@ use openskill_proto::v1::{
 use openskill_tests::backend::{Backend, Reply};
 use openskill_tests::folder::Folder;
 use openskill_tests::system::{Setup, System, code, data, request};
-use openskill_tests::{fixtures, repository};
+use openskill_tests::{fixtures, repository, rest};
 use serde_json::json;
 
 use crate::input_required::connect;
@@ -116,6 +117,18 @@ async fn a_picture_arrives_over_rest() {
     let whole = system.get(&format!("/artifacts/{handle}")).await;
     assert_eq!((whole.status, whole.header("content-type")), (200, "image/png"));
     assert!(whole.body == picture(2 * MIB));
+    let range = async |range: &str| {
+        let path = format!("/artifacts/{handle}");
+        rest::send(system.address, Method::GET, &path, &[("range", range)], "").await
+    };
+    let part = range("bytes=1-4").await;
+    assert_eq!((part.status, part.header("content-range")), (206, "bytes 1-4/2097152"));
+    assert!(part.body[..] == picture(5)[1..]);
+    let last = range("bytes=-3").await;
+    assert!(last.status == 206 && last.body[..] == picture(2 * MIB)[2 * MIB - 3..]);
+    let outside = range("bytes=2097152-").await;
+    assert_eq!((outside.status, outside.header("content-range")), (416, "bytes */2097152"));
+    assert_eq!(system.get("/artifacts/%FF").await.json()["error"]["code"], "NOT_FOUND");
 }
 
 #[tokio::test]

@@ -148,6 +148,40 @@ async fn an_unanswered_question_ends_with_the_deadline_of_its_call() {
 }
 
 #[tokio::test]
+async fn an_answer_passes_the_calls_that_wait_for_a_permit() {
+    let [own, shipped] = folders();
+    let setup = Setup::with_skills(&[&own, &shipped]).flag("--workers", 1).with("OPENSKILL_MAX_IN_FLIGHT", 1);
+    let system = setup.start().await;
+    system.has_skill("asks").await;
+    let mut call = Asking::start(&system, interactive("in_ask", json!({"message": "?"}))).await;
+    let question = call.next().await.unwrap();
+    // It gets no permit before the first call ends, and the answer comes behind it.
+    let second = InvokeRequest { call_id: "second".to_owned(), ..request("in_echo", json!({"n": 1})) };
+    call.requests.send(second).await.unwrap();
+    call.answer(accept(&question, &json!({"n": 2}))).await;
+    for _ in 0..2 {
+        let result = call.next().await.unwrap_err();
+        assert_eq!(code(&result), "", "{result:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_user_who_does_not_answer_opens_no_circuit() {
+    let [own, shipped] = folders();
+    let setup = Setup::with_skills(&[&own, &shipped]).flag("--workers", 1);
+    let system = setup.with("CIRCUIT_FAILURE_THRESHOLD", 1).with("OPENSKILL_TIMEOUT_MS", 1500).start().await;
+    system.has_skill("asks").await;
+    for _ in 0..2 {
+        let request = InvokeRequest { timeout_ms: 0, ..interactive("in_ask", json!({"message": "?"})) };
+        let mut call = Asking::start(&system, InvokeRequest { session_id: "s".to_owned(), ..request }).await;
+        call.next().await.unwrap();
+        let result = call.next().await.unwrap_err();
+        assert_eq!(code(&result), "TIMEOUT", "{result:?}");
+        assert_eq!(result.error.as_ref().unwrap().blame(), Blame::Caller, "{result:?}");
+    }
+}
+
+#[tokio::test]
 async fn a_skill_that_asks_where_nobody_can_answer_fails_at_once() {
     let system = start().await;
     for skill in ["asks", "asks_process", "asks_exec", "asks_shared", "in_ask"] {

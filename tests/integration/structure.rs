@@ -122,27 +122,36 @@ fn an_import_circle_is_found() {
     assert!(Imports::of(&sources(&none)).circles().is_empty());
 }
 
-/// What each room of the gateway may import from, beside itself and the pure rooms `arguments`, `export` and `state`.
-const ROOMS: [(&str, &[&str]); 10] = [
-    ("serve", &["call", "catalog", "dispatch", "gateway", "invoke", "observe", "protect"]),
-    ("invoke", &["call", "catalog", "dispatch", "gateway", "observe", "protect"]),
-    ("call", &["catalog", "gateway", "observe", "protect"]),
-    ("protect", &["call", "observe"]),
-    ("dispatch", &["call", "gateway", "workers"]),
+/// The rooms of the gateway, in the order of a call, and what each may import from. `gateway` is the state of them all; the
+/// pure rooms `arguments`, `export` and `state` are open to everyone.
+const ROOMS: [(&str, &[&str]); 11] = [
+    ("serve", &["invoke", "protect", "dispatch", "catalog", "observe", "call", "gateway"]),
+    ("invoke", &["protect", "dispatch", "catalog", "observe", "call", "gateway"]),
+    ("protect", &["dispatch", "observe", "call"]),
+    ("dispatch", &["catalog", "workers", "observe", "call", "gateway"]),
+    ("catalog", &["workers", "call"]),
     ("workers", &["gateway"]),
-    ("catalog", &["call", "gateway", "protect", "workers"]),
-    ("observe", &["call", "protect"]),
-    ("arguments", &[]),
+    ("observe", &["call"]),
+    ("call", &[]),
     ("export", &[]),
+    ("arguments", &[]),
+    ("state", &[]),
 ];
 
 #[test]
 fn the_rooms_of_the_gateway_import_only_from_the_rooms_after_them() {
+    let place = |room: &str| ROOMS.iter().position(|(it, _)| *it == room);
+    for (room, allowed) in ROOMS {
+        assert!(allowed.iter().all(|it| *it == "gateway" || place(it) > place(room)), "{room}: the order is a circle");
+    }
     let imports = Imports::of(&sources("gateway"));
     for (name, _) in gateway() {
         let module = name.trim_end_matches(".rs").replace('/', "::");
         let room = module.split("::").next().unwrap();
-        let Some((_, allowed)) = ROOMS.iter().find(|(it, _)| *it == room) else { continue };
+        if ["lib", "config", "gateway"].contains(&room) {
+            continue;
+        }
+        let (_, allowed) = ROOMS.iter().find(|(it, _)| *it == room).unwrap_or_else(|| panic!("{room} is no room"));
         for target in imports.targets(&module) {
             let other = target.split("::").next().unwrap();
             let is_pure = ["arguments", "export", "state"].contains(&other);
@@ -171,15 +180,32 @@ fn only_the_faces_know_statuses_and_only_serve_knows_http() {
     }
 }
 
+/// What a `Drop` of the gateway does. One that is not here is a new one: it may give back what it holds, and record nothing
+/// but that a call was dropped.
+const DROPS: [(&str, &str); 10] = [
+    ("call/events.rs", "TakeBack"),            // gives memory back
+    ("dispatch/attempt.rs", "Tracker"),        // records that a call was dropped
+    ("dispatch/questions.rs", "OpenQuestion"), // closes a question
+    ("export/forms.rs", "Cached"),             // gives its share of the cache back
+    ("observe/call_record.rs", "CallRecord"),  // records that a call was dropped
+    ("protect/admission.rs", "Permit"),
+    ("protect/circuit/guard.rs", "CircuitGuard"), // gives the passes back, without a verdict
+    ("protect/idempotency.rs", "Lease"),
+    ("state/memory.rs", "MemoryShare"),
+    ("workers/worker.rs", "InFlight"),
+];
+
 #[test]
 fn a_drop_records_nothing_but_that_a_call_was_dropped() {
+    let mut found = BTreeSet::new();
     for (name, text) in gateway() {
-        for part in text.split("impl").filter(|part| part.trim_start().starts_with("Drop for")) {
-            let is_record = name == "observe/call_record.rs";
-            let records = ["tracing::", "metrics", "observer."].iter().any(|word| part.contains(word));
-            assert!(is_record || !records, "{name} records something in a Drop");
+        for part in text.split("Drop for ").skip(1) {
+            let of: String = part.chars().take_while(|it| it.is_alphanumeric()).collect();
+            found.insert((name.clone(), of));
         }
     }
+    let known = DROPS.map(|(file, of)| (file.to_owned(), of.to_owned()));
+    assert_eq!(found, known.into());
 }
 
 #[test]
@@ -187,7 +213,7 @@ fn the_story_of_a_call_fits_a_screen() {
     let text = std::fs::read_to_string(repository().join("gateway/src/invoke.rs")).unwrap();
     let story = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with("//"));
     let story = story.filter(|line| !line.starts_with("use ")).count();
-    assert!(story < 85, "{story} lines");
+    assert!(story < 70, "{story} lines");
 }
 
 #[test]

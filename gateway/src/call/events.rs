@@ -9,7 +9,7 @@ use openskill_proto::v1::{
 use prost::Message as _;
 use tokio::sync::{mpsc, oneshot};
 
-use crate::protect::memory::{MemoryBudget, MemoryShare, SMALL};
+use crate::state::memory::{MemoryBudget, MemoryShare, SMALL};
 
 /// An event on its way to a client.
 pub(crate) enum Delivery {

@@ -8,8 +8,8 @@ use openskill_proto::v1::{Blame, ErrorCode, ExecuteRequest, ExecuteResult, execu
 
 use super::attempt_end::AttemptEnd;
 use super::questions::OpenQuestion;
-use crate::call::context::CallContext;
 use crate::call::events::EventRelay;
+use crate::dispatch::context::CallContext;
 use crate::workers::candidate::Candidate;
 use crate::workers::client::{CallError, Events, Refusal};
 use crate::workers::ejection::{Epoch, Verdict};

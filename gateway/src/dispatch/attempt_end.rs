@@ -5,8 +5,8 @@ use std::time::Duration;
 use openskill_proto::v1::{Blame, ErrorCode, ExecuteResult, SkillError};
 
 use super::pick::NoCandidate;
-use crate::call::context::CallContext;
 use crate::call::events::EventRelay;
+use crate::dispatch::context::CallContext;
 use crate::workers::client::{CallError, Refusal};
 use crate::workers::ejection::Verdict;
 

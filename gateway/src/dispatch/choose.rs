@@ -8,7 +8,7 @@ use openskill_proto::v1::{ErrorCode, SkillError};
 use super::affinity::AffinityKey;
 use super::attempt_end::AttemptEnd;
 use super::pick::{Criteria, NoCandidate, pick};
-use crate::call::context::CallContext;
+use crate::dispatch::context::CallContext;
 use crate::workers::candidate::Candidate;
 use crate::workers::worker::{Presence, Worker};
 

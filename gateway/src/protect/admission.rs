@@ -77,8 +77,6 @@ pub(crate) enum Refusal {
 }
 
 impl Bound {
-    pub(crate) const ALL: [Self; 3] = [Self::Gateway, Self::Session, Self::Skill];
-
     /// The name in metrics.
     pub(crate) fn name(self) -> &'static str {
         match self {

@@ -12,8 +12,8 @@ use tracing::Instrument as _;
 
 use super::admission::Permit;
 use super::idempotency::{Ended, Lease, Lookup};
-use crate::call::context::CallContext;
 use crate::call::outcome::Outcome;
+use crate::dispatch::context::CallContext;
 
 /// Polls `execution` if this is the first call with its key; else waits for the call that is.
 ///

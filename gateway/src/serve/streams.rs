@@ -34,7 +34,7 @@ use crate::gateway::Shard;
 use crate::invoke::{invoke, refuse};
 use crate::observe::call_record::CallRecord;
 use crate::protect::admission::{Permit, Refusal};
-use crate::protect::memory::MemoryShare;
+use crate::state::memory::MemoryShare;
 
 /// How many events may wait for a slow client before the skills have to.
 const EVENT_BUFFER: usize = 64;
@@ -172,7 +172,7 @@ impl<E> State<E> {
             match self.shard.gateway.try_admit(&call) {
                 Ok(permit) => return Ok(self.start(call, permit)),
                 Err(refusal) if refusal == Refusal::Drained || self.running.is_empty() => {
-                    self.shard.gateway.observer.call_refused(refusal);
+                    self.shard.gateway.count(refusal);
                     return Ok(self.refuse(call, refusal.into()));
                 }
                 Err(_) => {}

@@ -11,7 +11,7 @@ use http_body::{Frame, SizeHint};
 use openskill_proto::limits::MAX_REQUEST_BYTES;
 use tokio::time::{Instant, Sleep};
 
-use crate::protect::memory::{MemoryBudget, MemoryShare, SMALL};
+use crate::state::memory::{MemoryBudget, MemoryShare, SMALL};
 
 /// How long a body, or a message of a stream, may take to arrive.
 const TIMEOUT: Duration = Duration::from_secs(30);

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use http_body::{Frame, SizeHint};
 
-use crate::protect::memory::{MemoryBudget, MemoryShare};
+use crate::state::memory::{MemoryBudget, MemoryShare};
 
 /// The largest piece.
 const PIECE: usize = 64 * 1024;

@@ -7,9 +7,9 @@ use http::{Request, Response};
 use pin_project_lite::pin_project;
 use tower::{Layer, Service};
 
-use crate::protect::memory::MemoryBudget;
 use crate::serve::bodies::inbound::Inbound;
 use crate::serve::bodies::outbound::{Answer, Outbound};
+use crate::state::memory::MemoryBudget;
 
 /// Wraps request bodies into [`Inbound`], and answers into [`Outbound`].
 #[derive(Debug, Clone)]

@@ -14,7 +14,6 @@ use tonic::{Request, Response, Status, Streaming};
 
 use super::{status, watch};
 use crate::call::request::{Call, RequestContext};
-use crate::catalog::tools;
 use crate::dispatch::artifacts;
 use crate::gateway::Shard;
 use crate::invoke::{invoke, refuse};
@@ -22,6 +21,7 @@ use crate::observe::call_record::CallRecord;
 use crate::protect::admission::Permit;
 use crate::serve::layers::request_context;
 use crate::serve::streams::{self, Message};
+use crate::serve::tools;
 
 /// The service on one shard.
 pub(crate) struct Skills {

@@ -7,9 +7,9 @@ use openskill_proto::render;
 use openskill_proto::v1::{Dialect, ErrorCode, ExportToolsRequest};
 
 use super::body;
-use crate::catalog::tools;
 use crate::gateway::Shard;
 use crate::serve::layers::request_context;
+use crate::serve::tools;
 
 pub(super) async fn list(State(shard): State<Shard>, request: Request) -> Response {
     let refuse =

@@ -13,7 +13,7 @@ use crate::export::{self, Dialect, Tool, rank};
 use crate::gateway::Gateway;
 use crate::protect::circuit::Session;
 
-use super::entry::Entry;
+use crate::catalog::entry::Entry;
 
 /// How many tools a query returns unless it says otherwise.
 const DEFAULT_LIMIT: usize = 10;

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use openskill_proto::v1::Blame;
 
-use super::events::EventRelay;
-use super::request::{Call, granted};
+use crate::call::events::EventRelay;
+use crate::call::request::{Call, granted};
 use crate::catalog::entry::Entry;
 use crate::gateway::Shard;
 use crate::observe::call_record::CallRecord;
