@@ -86,6 +86,7 @@ fn request(input: &Value) -> Value {
             "argument_policy": { "enum": ["repair", "strict"], "default": "repair" },
             "timeout_ms": { "type": "integer", "minimum": 0 },
             "envelope": { "enum": ["normalized", "status"], "default": "normalized" },
+            "interactive": { "type": "boolean", "default": false, "description": "You answer questions (:stream only)." },
         },
         "additionalProperties": false,
     })
@@ -94,7 +95,7 @@ fn request(input: &Value) -> Value {
 fn responses(data: &Value, streamed: bool) -> Value {
     let headers = json!({ "X-Trace-Id": reference("headers", "TraceId") });
     let success = if streamed {
-        let description = "Server-sent events: accepted, progress, log, partial; result last.";
+        let description = "Server-sent events: accepted first, result last; progress, log, partial, artifact and input_required between.";
         json!({ "description": description, "headers": headers, "content": { "text/event-stream": {} } })
     } else {
         let schema = json!({ "allOf": [reference("schemas", "SkillResult"), { "properties": { "data": data } }] });
@@ -130,17 +131,22 @@ fn fixed_paths() -> Map<String, Value> {
         parameter("include_unavailable", json!({ "type": "boolean" })),
     ]);
     let id = json!([{ "name": "id", "in": "path", "required": true, "schema": { "type": "string" } }]);
+    let handle = json!([{ "name": "handle", "in": "path", "required": true, "schema": { "type": "string" } }]);
     [
         ("/skills", get("list_skills", "catalog", "All skills", toolset)),
         ("/skills/{id}", get("get_skill", "catalog", "One skill, with its schemas", id)),
         ("/tools", get("export_tools", "catalog", "The skills as tools of a model", tools)),
-        ("/metrics", get("metrics", "health", "Counters, in the text format of Prometheus", json!([]))),
-        ("/healthz", get("live", "health", "Whether the gateway lives", json!([]))),
-        ("/readyz", get("ready", "health", "Whether calls can be served (503 if not)", json!([]))),
+        ("/artifacts/{handle}", get("read_artifact", "skills", "An artifact, or a range of it", handle)),
+        ("/metrics", get("metrics", "health", "Counters and gauges, as OpenMetrics text", json!([]))),
+        ("/healthz", get("live", "health", "Whether the process is alive", json!([]))),
+        ("/readyz", get("ready", "health", "Whether the gateway serves calls (503 if not)", json!([]))),
     ]
     .map(|(path, item)| (path.to_owned(), item))
     .into_iter()
-    .chain([("/skills:invoke".to_owned(), json!({ "post": raw_call() }))])
+    .chain([
+        ("/skills:invoke".to_owned(), json!({ "post": raw_call() })),
+        ("/questions/{request_id}:answer".to_owned(), json!({ "post": answer() })),
+    ])
     .collect()
 }
 
@@ -161,6 +167,25 @@ fn raw_call() -> Value {
     })
 }
 
+/// The answer to a question of a call that runs.
+fn answer() -> Value {
+    let body = json!({
+        "type": "object",
+        "properties": { "action": { "enum": ["accept", "decline", "cancel"] }, "content": { "type": "object" } },
+        "required": ["action"],
+        "additionalProperties": false,
+    });
+    let id = json!({ "name": "request_id", "in": "path", "required": true, "schema": { "type": "string" } });
+    json!({
+        "tags": ["skills"],
+        "operationId": "answer_question",
+        "summary": "Answer a question of a running call",
+        "parameters": [id],
+        "requestBody": { "required": true, "content": { "application/json": { "schema": body } } },
+        "responses": { "200": { "description": "The skill has the answer." }, "default": { "description": "It was refused." } },
+    })
+}
+
 fn schemas() -> Value {
     let codes: Vec<_> = TABLE.iter().map(|row| row.code.as_str_name()).collect();
     json!({
@@ -175,6 +200,7 @@ fn schemas() -> Value {
                 "error": { "oneOf": [{ "type": "null" }, reference("schemas", "SkillError")] },
                 "meta": reference("schemas", "Meta"),
                 "text": { "type": "string", "description": "One line for a model." },
+                "artifacts": { "type": "array", "items": { "type": "object" } },
             },
         },
         "SkillError": {
