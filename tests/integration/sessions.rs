@@ -52,3 +52,35 @@ async fn a_process_gets_the_session_and_the_principal() {
         assert_eq!(seen["environment"].get("OPENSKILL_PRINCIPAL").is_some(), !principal.is_empty());
     }
 }
+
+#[tokio::test]
+async fn http_back_ends_and_mcp_servers_get_the_principal() {
+    let server = Backend::start(|seen| {
+        let (session, principal) = (seen.header("x-session-id"), seen.header("x-openskill-principal"));
+        Reply::json(200, &json!({"openskill.dev/session_id": session, "openskill.dev/principal": principal}))
+    })
+    .await;
+    let folder = Folder::new();
+    let (url, host) = (server.url("/"), server.address);
+    folder.write("web.yaml", format!("id: web\ntype: http\nentry: {url}\nhttp: {{allow: ['{host}']}}\n"));
+    let listen = format!("unix:{}", folder.path().join("worker.sock").display());
+    let [skills, servers] = [folder.path(), &fixtures().with_file_name("mcp")].map(|it| it.display().to_string());
+    let flags = ["worker", "--listen", &listen, "--skills-dir", &skills, "--skills-dir", &servers];
+    let worker = Setup::command(&flags).spawn();
+    worker.log.line(&["worker ready"]).await;
+    let mut client = connect(&listen).await;
+    for (skill, principal) in [("web", "ada"), ("web", ""), ("own__meta", "ada"), ("own__meta", "")] {
+        let call = ExecuteRequest {
+            skill_id: skill.to_owned(),
+            session_id: "s1".to_owned(),
+            principal: principal.to_owned(),
+            input_json: "{}".into(),
+            timeout_ms: 20_000,
+            ..ExecuteRequest::default()
+        };
+        let result = client.execute(call).await.unwrap().into_inner();
+        let seen: Value = serde_json::from_slice(&result.data_json).unwrap();
+        assert_eq!(seen["openskill.dev/session_id"], "s1", "{skill}");
+        assert_eq!(seen["openskill.dev/principal"].as_str().unwrap_or_default(), principal, "{skill}");
+    }
+}

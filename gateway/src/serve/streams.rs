@@ -170,17 +170,22 @@ impl<E> State<E> {
     fn try_start(&mut self, call: Arc<Call>) -> Result<(), Arc<Call>> {
         if self.running.len() < MAX_CALLS_PER_STREAM {
             match self.shard.gateway.try_admit(&call) {
-                Ok(permit) => return Ok(self.start(call, permit)),
+                Ok(permit) => {
+                    self.start(call, permit);
+                    return Ok(());
+                }
                 Err(refusal) if refusal == Refusal::Drained || self.running.is_empty() => {
                     self.shard.gateway.count(refusal);
-                    return Ok(self.refuse(call, refusal.into()));
+                    self.refuse(call, refusal.into());
+                    return Ok(());
                 }
                 Err(_) => {}
             }
         }
         if call.is_overdue(self.shard.gateway.config.default_timeout) {
             let error = SkillError::new(ErrorCode::Timeout, "the deadline passed while the call waited for a permit");
-            return Ok(self.refuse(call, error.with_blame(Blame::Gateway)));
+            self.refuse(call, error.with_blame(Blame::Gateway));
+            return Ok(());
         }
         Err(call)
     }

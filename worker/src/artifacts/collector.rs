@@ -15,6 +15,7 @@ use openskill_proto::v1::artifact::Content;
 
 use super::label::{file_name, media_type};
 use super::store::{Store, Stored};
+use super::unfinished::{MAX_UNFINISHED_BYTES, Share, Unfinished};
 
 /// The artifacts of one call.
 #[derive(Debug, Default)]
@@ -58,7 +59,12 @@ struct Entry {
 
 #[derive(Debug)]
 enum Progress {
-    Open { media_type: String, data: Vec<u8> },
+    /// `share` covers `data`.
+    Open {
+        media_type: String,
+        data: Vec<u8>,
+        share: Share,
+    },
     Complete(Artifact),
     Dropped,
 }
@@ -100,9 +106,10 @@ impl Collector {
     }
 
     fn add_to(&self, state: &mut State, chunk: Chunk) -> Option<Artifact> {
-        let index = state.entry(&chunk)?;
-        let mut data = state.extended(index, chunk.data)?;
-        if chunk.more {
+        let index = state.entry(&chunk, &self.store.unfinished)?;
+        let more = chunk.more;
+        let mut data = state.extended(index, chunk)?;
+        if more {
             state.reopen(index, data);
             return None;
         }
@@ -140,7 +147,7 @@ impl Collector {
 
 impl State {
     /// The open entry of this chunk. None: the chunk is passed over.
-    fn entry(&mut self, chunk: &Chunk) -> Option<usize> {
+    fn entry(&mut self, chunk: &Chunk, budget: &Arc<Unfinished>) -> Option<usize> {
         if let Some(index) = self.entries.iter().position(|it| it.id == chunk.id) {
             return match self.entries[index].progress {
                 Progress::Open { .. } => Some(index),
@@ -151,7 +158,8 @@ impl State {
         if self.entries.len() >= MAX_CALL_ARTIFACTS {
             return self.refuse(chunk);
         }
-        let progress = Progress::Open { media_type: media_type(&chunk.media_type), data: Vec::new() };
+        let media_type = media_type(&chunk.media_type);
+        let progress = Progress::Open { media_type, data: Vec::new(), share: Share::of(budget) };
         self.entries.push(Entry { id: chunk.id.clone(), name: file_name(&chunk.name), progress });
         Some(self.entries.len() - 1)
     }
@@ -162,15 +170,21 @@ impl State {
         None
     }
 
-    /// The entry's content with these bytes at its end. None: that is over a bound, and the artifact is dropped.
-    fn extended(&mut self, index: usize, more: Vec<u8>) -> Option<Vec<u8>> {
+    /// The entry's content with this chunk at its end. None: that is over a bound, and the artifact is dropped.
+    fn extended(&mut self, index: usize, chunk: Chunk) -> Option<Vec<u8>> {
+        let Chunk { data: more, more: is_unfinished, .. } = chunk;
         let entry = &mut self.entries[index];
-        let Progress::Open { data, .. } = &mut entry.progress else { return None };
+        let Progress::Open { data, share, .. } = &mut entry.progress else { return None };
         let mut data = std::mem::take(data);
         let reason = if data.len() + more.len() > MAX_ARTIFACT_BYTES {
             format!("it is larger than {MAX_ARTIFACT_BYTES} bytes")
         } else if self.bytes + more.len() > MAX_CALL_ARTIFACTS_BYTES {
             format!("the artifacts of one call may have {MAX_CALL_ARTIFACTS_BYTES} bytes together")
+        } else if is_unfinished && !share.grow(more.len()) {
+            // The last chunk needs no share: it leaves nothing here.
+            format!(
+                "the unfinished artifacts of all calls of the worker may have {MAX_UNFINISHED_BYTES} bytes together"
+            )
         } else {
             self.bytes += more.len();
             if data.is_empty() {
@@ -270,6 +284,27 @@ mod tests {
         collector.add(chunk("a", b"half", true));
         let (artifacts, warnings) = collector.finish();
         assert!(artifacts.is_empty() && warnings[0].contains("its last part never came"), "{warnings:?}");
+    }
+
+    #[test]
+    fn unfinished_artifacts_of_all_calls_share_a_budget() {
+        let store = Arc::new(Store::new("w1"));
+        let [one, two] = ["ada", "eve"].map(|principal| Collector::new(Arc::clone(&store), principal));
+        let mut others = Share::of(&store.unfinished);
+        assert!(others.grow(MAX_UNFINISHED_BYTES - 4));
+        assert_eq!(one.add(chunk("a", b"1234", true)), None);
+        assert_eq!(two.add(chunk("b", b"5", true)), None);
+        assert!(two.add(chunk("c", b"whole", false)).is_some());
+        // Complete, so its share is free.
+        assert!(one.add(chunk("a", b"6", false)).is_some());
+        assert_eq!(two.add(chunk("d", b"789", true)), None);
+        let (artifacts, warnings) = two.finish();
+        assert_eq!(artifacts.len(), 1);
+        assert!(warnings[0].contains("'b.png' was dropped: the unfinished artifacts of all calls"), "{warnings:?}");
+        // A call that is dropped returns its share, as one that ends does.
+        assert_eq!(two.add(chunk("e", b"1234", true)), None);
+        drop(two);
+        assert!(others.grow(4));
     }
 
     #[test]

@@ -3,13 +3,15 @@
 //! The store is bounded. What it holds longest goes first when a new artifact needs the memory.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use openskill_proto::limits::MAX_RANGE_BYTES;
 use openskill_proto::trace::{hex, random_id};
 use openskill_proto::v1::{ReadArtifactRequest, ReadArtifactResponse};
+
+use super::unfinished::Unfinished;
 
 /// The most memory that all artifacts of a worker take together.
 const MAX_STORE_BYTES: usize = 256 * 1024 * 1024;
@@ -25,6 +27,8 @@ const OVERHEAD_BYTES: usize = 1024;
 pub(crate) struct Store {
     instance_id: String,
     held: Mutex<Held>,
+    /// What calls hold of artifacts that are not complete yet.
+    pub(super) unfinished: Arc<Unfinished>,
 }
 
 /// An artifact's content and label.
@@ -48,7 +52,7 @@ struct Held {
 impl Store {
     /// `instance_id` begins each handle, so that a gateway finds the worker that holds the artifact.
     pub(crate) fn new(instance_id: &str) -> Self {
-        Self { instance_id: instance_id.to_owned(), held: Mutex::default() }
+        Self { instance_id: instance_id.to_owned(), held: Mutex::default(), unfinished: Arc::default() }
     }
 
     /// Takes an artifact in, and gives its handle: `<instance_id>/<32 random hex digits>`.

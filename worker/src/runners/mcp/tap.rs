@@ -249,7 +249,7 @@ impl Taps {
     /// Relays a question of the server to the caller of its call, and waits for the answer. `call`: the request that the
     /// server works on, where the transport knows it.
     pub(super) async fn ask(&self, call: Option<&RequestId>, message: String, schema: Option<Value>) -> Answer {
-        let Some(tap) = self.call(call) else {
+        let Some(tap) = self.asker(call) else {
             return Answer::Unavailable("the question belongs to no call".to_owned());
         };
         let answer = tap.0.sink.ask(&tap.text(message), schema).await;
@@ -261,14 +261,20 @@ impl Taps {
 
     /// The server asked for input in a way that cannot be relayed.
     pub(super) fn not_asked(&self, call: Option<&RequestId>) {
-        if let Some(tap) = self.call(call) {
+        if let Some(tap) = self.asker(call) {
             tap.0.asked.store(true, Ordering::Release);
         }
     }
 
-    /// The call that a message of the server belongs to.
-    fn call(&self, id: Option<&RequestId>) -> Option<Tap> {
-        id.and_then(|id| self.with(|open| open.requests.get(id).cloned())).or_else(|| self.only())
+    /// The call whose user a question is for. A guess could show it to the user of another call, so an abandoned request
+    /// counts too: its server may still work on it.
+    fn asker(&self, call: Option<&RequestId>) -> Option<Tap> {
+        let tap = self.with(|open| match call {
+            Some(id) => open.requests.get(id).cloned(),
+            None if open.requests.len() == 1 => open.requests.values().next().cloned(),
+            None => None,
+        });
+        tap.filter(|tap| !tap.0.abandoned.load(Ordering::Acquire))
     }
 
     /// The call that waits for its answer, if there is exactly one.
@@ -356,5 +362,42 @@ mod tests {
         assert!(tap.withdraw());
         taps.watch(&message);
         assert!(taps.with(|open| open.tokens.is_empty() && open.requests.is_empty()));
+    }
+
+    #[test]
+    fn a_question_of_a_forgotten_request_goes_to_no_other_call() {
+        let (taps, one, two) = (Taps::default(), request(1), request(2));
+        [&one, &two].into_iter().for_each(|(message, ..)| taps.watch(message));
+        let ids = [1, 2].map(NumberOrString::Number);
+        taps.forget(&ids[0]);
+        taps.not_asked(Some(&ids[0]));
+        assert!(!one.1.asked() && !two.1.asked());
+        taps.not_asked(Some(&ids[1]));
+        assert!(two.1.asked());
+    }
+
+    #[tokio::test]
+    async fn a_question_while_an_abandoned_request_is_tracked_goes_to_no_call() {
+        let (taps, one, two) = (Taps::default(), request(1), request(2));
+        [&one, &two].into_iter().for_each(|(message, ..)| taps.watch(message));
+        let ids = [1, 2].map(NumberOrString::Number);
+        taps.abandon(&ids[0]);
+        for call in [None, Some(&ids[0])] {
+            assert!(matches!(taps.ask(call, "Which?".to_owned(), None).await, Answer::Unavailable(_)));
+            taps.not_asked(call);
+        }
+        assert!(!one.1.asked() && !two.1.asked());
+        taps.forget(&ids[0]);
+        taps.not_asked(None);
+        assert!(two.1.asked());
+    }
+
+    #[test]
+    fn a_question_goes_to_no_call_if_the_only_one_is_abandoned() {
+        let (taps, (message, tap, _events)) = (Taps::default(), request(1));
+        taps.watch(&message);
+        taps.abandon(&NumberOrString::Number(1));
+        taps.not_asked(None);
+        assert!(!tap.asked());
     }
 }
