@@ -6,6 +6,10 @@ pub const TRACE_ID: &str = "x-trace-id";
 /// The session of a call, as HTTP back ends of skills get it.
 pub const SESSION_ID: &str = "x-session-id";
 
+/// The principal of a call, as HTTP back ends of skills get it. Absent for an anonymous caller. Two principals may use the
+/// same session id.
+pub const PRINCIPAL: &str = "x-openskill-principal";
+
 /// W3C trace context, version 00. <https://www.w3.org/TR/trace-context/>
 pub const TRACEPARENT: &str = "traceparent";
 

@@ -11,9 +11,9 @@ use std::sync::Arc;
 
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
-use openskill_proto::metadata::{SESSION_ID, TRACE_ID, TRACEPARENT, TRACESTATE};
+use openskill_proto::metadata::{PRINCIPAL, SESSION_ID, TRACE_ID, TRACEPARENT, TRACESTATE};
 use openskill_proto::v1::{ErrorCode, SkillError, skill_error::More};
-use reqwest::header::{HeaderMap, HeaderValue, LOCATION};
+use reqwest::header::{HeaderMap, HeaderName, HeaderValue, LOCATION};
 
 use crate::manifest::http::Http as Settings;
 use crate::manifest::{How, Manifest};
@@ -70,7 +70,7 @@ impl Http {
         settings: &Settings,
         invocation: &Invocation,
     ) -> Result<reqwest::Response, SkillError> {
-        let context = context_headers(invocation);
+        let mut context = context_headers(invocation);
         let mut left = settings.redirects;
         loop {
             let reach = Reach::of(&request.url, &settings.allow).map_err(|refused| status::of_refusal(&refused))?;
@@ -101,6 +101,11 @@ impl Http {
             left -= 1;
             let location = String::from_utf8_lossy(location.as_bytes()).into_owned();
             request = redirect::follow(request, code, &location).map_err(redirect::Broken::into_error)?;
+            if !redirect::same_origin(&settings.target.origin, &request.url) {
+                // Who calls is for the manifest's server, not for one that it names.
+                context.remove(PRINCIPAL);
+                context.remove(SESSION_ID);
+            }
         }
     }
 }
@@ -144,20 +149,27 @@ fn unavailable() -> RawOutput {
     RawOutput::Failed(SkillError::new(ErrorCode::Unavailable, "the skill is not available on this worker"))
 }
 
-/// What every request of a call carries: its trace and its session.
+/// What every request of a call carries: its trace, its session and its principal.
 fn context_headers(invocation: &Invocation) -> HeaderMap {
-    let all = [
-        (TRACEPARENT, &invocation.traceparent),
+    let trace = [
+        (TRACEPARENT, invocation.traceparent.as_str()),
         (TRACESTATE, &invocation.tracestate),
         (TRACE_ID, &invocation.trace_id),
-        (SESSION_ID, &invocation.session_id),
     ];
-    let given = all.into_iter().filter(|it| !it.1.is_empty());
-    given
-        .filter_map(|(name, value)| {
-            Some((reqwest::header::HeaderName::from_static(name), HeaderValue::from_str(value).ok()?))
-        })
-        .collect()
+    trace.into_iter().chain(caller(&invocation.session_id, &invocation.principal)).filter_map(header).collect()
+}
+
+/// The headers of the session and of its principal. A session whose principal cannot be sent would pass for the session of
+/// an anonymous caller, and is omitted.
+fn caller<'a>(session_id: &'a str, principal: &'a str) -> impl Iterator<Item = (&'static str, &'a str)> {
+    let can_be_sent = principal.is_empty() || header((PRINCIPAL, principal)).is_some();
+    [(SESSION_ID, session_id), (PRINCIPAL, principal)].into_iter().filter(move |_| can_be_sent)
+}
+
+/// None: the value is empty, or has a control character. Other text travels as UTF-8.
+fn header((name, value): (&'static str, &str)) -> Option<(HeaderName, HeaderValue)> {
+    let value = HeaderValue::from_bytes(value.as_bytes()).ok().filter(|it| !it.is_empty())?;
+    Some((HeaderName::from_static(name), value))
 }
 
 fn prepared(request: &Request, context: &HeaderMap) -> reqwest::Request {
@@ -185,5 +197,37 @@ fn without(secrets: &Secrets, raw: RawOutput) -> RawOutput {
             RawOutput::Answer { json: secrets.scrub_json(json), otherwise: otherwise.map(scrub) }
         }
         other => other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sent(session_id: &str, principal: &str) -> Vec<(HeaderName, Vec<u8>)> {
+        caller(session_id, principal)
+            .filter_map(header)
+            .map(|(name, value)| (name, value.as_bytes().to_vec()))
+            .collect()
+    }
+
+    #[test]
+    fn a_session_is_sent_with_its_principal() {
+        let both = |session: &str, principal: &str| {
+            vec![
+                (HeaderName::from_static(SESSION_ID), session.as_bytes().to_vec()),
+                (HeaderName::from_static(PRINCIPAL), principal.as_bytes().to_vec()),
+            ]
+        };
+        assert_eq!(sent("s1", "ada"), both("s1", "ada"));
+        assert_eq!(sent("Gespräch", "Zoë"), both("Gespräch", "Zoë"));
+        assert_eq!(sent("s1", ""), both("s1", "")[..1]);
+        assert_eq!(sent("", "ada"), both("", "ada")[1..]);
+        assert!(sent("", "").is_empty());
+    }
+
+    #[test]
+    fn a_session_is_not_sent_without_its_principal() {
+        assert!(sent("s1", "a\nb").is_empty());
     }
 }

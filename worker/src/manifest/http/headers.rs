@@ -9,7 +9,7 @@ use super::template::{Part, Text, of_scalar};
 const MAX_HEADERS: usize = 32;
 
 /// Headers that openskill or the connection sets. Another value would break the request, or be false.
-const RESERVED: [&str; 17] = [
+const RESERVED: [&str; 18] = [
     "host",
     "content-length",
     "transfer-encoding",
@@ -27,6 +27,7 @@ const RESERVED: [&str; 17] = [
     "traceparent",
     "tracestate",
     "x-trace-id",
+    "x-openskill-principal",
 ];
 
 /// A header of the request.

@@ -71,6 +71,7 @@ fn each_mistake_is_reported_with_a_reason() {
         ("http: {body: 5}\n", "body"),
         ("http: {headers: {Host: x}}\n", "itself"),
         ("http: {headers: {Content-Length: 5}}\n", "itself"),
+        ("http: {headers: {X-Openskill-Principal: ada}}\n", "itself"),
         ("http: {headers: {'A b': x}}\n", "no name"),
         ("http: {headers: {A: \"x\\ny\"}}\n", "line break"),
         ("http: {headers: {A: x, a: y}}\n", "twice"),

@@ -77,7 +77,8 @@ pub(super) fn follow(before: Request, status: u16, location: &str) -> Result<Req
     Ok(next)
 }
 
-fn same_origin(one: &Url, other: &Url) -> bool {
+/// Whether two URLs have the same scheme, host and port.
+pub(super) fn same_origin(one: &Url, other: &Url) -> bool {
     one.origin() == other.origin()
 }
 

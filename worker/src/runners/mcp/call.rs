@@ -204,7 +204,7 @@ fn status(text: &str) -> Option<u16> {
     digits.parse().ok().filter(|status| (300..600).contains(status))
 }
 
-/// The trace context and the session, for servers that read them.
+/// The trace context, the session and the principal, for servers that read them.
 fn meta(invocation: &Invocation) -> RequestMetaObject {
     let mut meta = RequestMetaObject::new();
     for (name, value) in [
@@ -212,6 +212,7 @@ fn meta(invocation: &Invocation) -> RequestMetaObject {
         ("tracestate", &invocation.tracestate),
         ("openskill/trace_id", &invocation.trace_id),
         ("openskill.dev/session_id", &invocation.session_id),
+        ("openskill.dev/principal", &invocation.principal),
     ] {
         if !value.is_empty() {
             meta.insert(name.to_owned(), value.as_str().into());
