@@ -19,8 +19,8 @@ pub(super) async fn attend(running: Running<Guard>, calls: Arc<Calls>) {
     looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         tokio::select! {
-            notice = control.receive() => match notice {
-                Ok(Some(notice)) => calls.hear(notice),
+            notice = control.receive() => match notice.and_then(|it| it.map(|it| calls.hear(it)).transpose()) {
+                Ok(Some(())) => {}
                 Ok(None) => return,
                 Err(error) => {
                     tracing::warn!(%error, "a supervisor sent no message of the protocol: its fork server is ended");

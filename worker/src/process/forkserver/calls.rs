@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::{Notify, oneshot, watch};
 
 use crate::admission::Slot;
-use crate::process::protocol::{Exit, Loaded, Notice, Phase, Report};
+use crate::process::protocol::{Exit, Loaded, Notice, ONLY_CALL, Phase, Report};
 
 /// How long it may take to get ready. Its calls go elsewhere then, while they still have time.
 const START: Duration = Duration::from_secs(10);
@@ -56,7 +56,8 @@ struct State {
     closed: bool,
     /// The fork server is to end, whatever runs.
     condemned: bool,
-    loaded: Loaded,
+    /// None: it never got ready.
+    loaded: Option<Loaded>,
     started: Instant,
     last_used: Instant,
 }
@@ -86,7 +87,7 @@ impl Calls {
             kills: Vec::new(),
             closed: false,
             condemned: false,
-            loaded: Loaded::default(),
+            loaded: None,
             started: now,
             last_used: now,
         };
@@ -171,11 +172,11 @@ impl Calls {
 
     /// Whether it got ready once.
     pub(super) fn is_ready(&self) -> bool {
-        *self.phase.borrow() != Phase::Starting
+        self.lock().loaded.is_some()
     }
 
     pub(super) fn files(&self) -> Vec<PathBuf> {
-        self.lock().loaded.files.clone()
+        self.lock().loaded.as_ref().map(|it| it.files.clone()).unwrap_or_default()
     }
 
     pub(super) fn idle_for(&self) -> Duration {
@@ -191,13 +192,28 @@ impl Calls {
     }
 
     /// What the supervisor says.
-    pub(super) fn hear(&self, notice: Notice) {
-        match notice {
-            Notice::Ready(loaded) => self.ready(loaded),
-            Notice::Ended { report: Report::NotStarted { .. }, .. } => self.server_ended(&[]),
-            Notice::Ended { call, report } => self.end(call, report),
-            Notice::ServerEnded { running } => self.server_ended(&running),
+    ///
+    /// # Errors
+    /// The protocol does not allow it in this phase.
+    pub(super) fn hear(&self, notice: Notice) -> std::io::Result<()> {
+        let phase = *self.phase.borrow();
+        match (phase, notice) {
+            (Phase::Starting, Notice::Ready(loaded)) => self.ready(loaded),
+            (Phase::Starting, Notice::Ended { call: ONLY_CALL, report: Report::NotStarted { .. } }) => {
+                self.server_ended(&[]);
+            }
+            (Phase::Serving | Phase::Orphaned, Notice::Ended { call, report: report @ Report::Ended { .. } }) => {
+                self.end(call, report);
+            }
+            // No call starts before the fork server is ready, so none goes on.
+            (Phase::Starting, Notice::ServerEnded { running }) if running.is_empty() => self.server_ended(&[]),
+            (Phase::Serving, Notice::ServerEnded { running }) => self.server_ended(&running),
+            (_, notice) => {
+                let reason = format!("{notice:?} is not allowed in the phase {phase:?}");
+                return Err(std::io::Error::new(std::io::ErrorKind::InvalidData, reason));
+            }
         }
+        Ok(())
     }
 
     fn ready(&self, loaded: Loaded) {
@@ -205,7 +221,7 @@ impl Calls {
             tracing::info!(import, "this import leaves threads or open files behind: each call runs it again");
         }
         let mut state = self.lock();
-        state.loaded = loaded;
+        state.loaded = Some(loaded);
         let until = Instant::now() + PATIENCE;
         // The time of calls that were dropped meanwhile begins now.
         state
@@ -282,3 +298,6 @@ impl Drop for Guard {
         self.0.phase.send_replace(Phase::Over);
     }
 }
+
+#[cfg(test)]
+mod tests;

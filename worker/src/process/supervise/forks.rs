@@ -29,7 +29,7 @@ use running::Running;
 
 use super::super::jail::prepared::Prepared;
 use super::super::packet::{self, DESCRIPTORS};
-use super::super::protocol::{Command, Exit, Notice, Order, Report, Status};
+use super::super::protocol::{Command, Exit, Notice, Order, Phase, Report, Status};
 use super::child::start;
 use super::end::{End, GRACE, STEP};
 use super::report::{not_started, report, tell};
@@ -66,6 +66,7 @@ pub(super) fn supervise(
     let mut forks = Forks {
         control,
         status,
+        phase: Phase::Starting,
         server: Some(Server { pid: server, end }),
         running: BTreeMap::new(),
         cancelled: BTreeSet::new(),
@@ -83,6 +84,7 @@ pub(super) fn supervise(
 struct Forks<'a> {
     control: &'a OwnedFd,
     status: OwnedFd,
+    phase: Phase,
     /// None once it has ended.
     server: Option<Server>,
     /// The process of each call that was started and has not exited.
@@ -174,10 +176,16 @@ impl Forks<'_> {
     fn take_statuses(&mut self) {
         for _ in 0..MAX_MESSAGES {
             match packet::receive(&self.status) {
-                Ok(Some(Status::Ready(loaded))) => tell(self.control, &Notice::Ready(loaded)),
-                Ok(Some(Status::Started { call, pid, folder })) => self.started(call, pid, folder),
+                Ok(Some(Status::Ready(loaded))) if self.phase == Phase::Starting => {
+                    self.phase = Phase::Serving;
+                    tell(self.control, &Notice::Ready(loaded));
+                }
+                Ok(Some(Status::Started { call, pid, folder })) if self.phase == Phase::Serving => {
+                    self.started(call, pid, folder);
+                }
                 Ok(Some(Status::Exited { pid, status })) => self.exited(pid, Exit::of_wait_status(status), false),
-                // No message of a fork server: an import may have had the socket in its hands.
+                // Not allowed now, or no message of a fork server: an import may have had the socket in its hands.
+                Ok(Some(_)) => {}
                 Err(error) if error.kind() == ErrorKind::InvalidData => {}
                 Ok(None) | Err(_) => return,
             }
@@ -218,6 +226,7 @@ impl Forks<'_> {
         }
         // One that was killed just now may have taken a call just before.
         self.take_statuses();
+        self.phase = Phase::Orphaned;
         tell(self.control, &Notice::ServerEnded { running: self.running.keys().copied().collect() });
     }
 

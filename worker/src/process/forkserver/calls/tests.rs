@@ -1,0 +1,62 @@
+//! Tests of the phases of a fork server.
+
+use super::*;
+
+fn ready() -> Notice {
+    Notice::Ready(Loaded { files: vec![PathBuf::from("/a.py")], not_preloaded: Vec::new() })
+}
+
+fn ended(call: u64) -> Notice {
+    Notice::Ended { call, report: Report::Ended { exit: Exit::Code(0), leftovers: 0 } }
+}
+
+fn not_started(call: u64) -> Notice {
+    Notice::Ended { call, report: Report::NotStarted { errno: 2 } }
+}
+
+fn server_ended(running: &[u64]) -> Notice {
+    Notice::ServerEnded { running: running.to_vec() }
+}
+
+/// A fork server whose supervisor has said this.
+fn after(said: impl IntoIterator<Item = Notice>) -> Calls {
+    let calls = Calls::new();
+    said.into_iter().for_each(|it| calls.hear(it).unwrap());
+    calls
+}
+
+#[test]
+fn a_notice_that_its_phase_does_not_allow_is_an_error() {
+    let refused = |calls: Calls, notice: Notice| {
+        let told = format!("{notice:?}");
+        let error = calls.hear(notice).expect_err(&told);
+        assert_eq!(error.kind(), std::io::ErrorKind::InvalidData, "{told}");
+    };
+    for notice in [ended(1), not_started(1), server_ended(&[1])] {
+        refused(after([]), notice);
+    }
+    for notice in [ready(), not_started(ONLY_CALL), not_started(1)] {
+        refused(after([ready()]), notice);
+    }
+    for notice in [ready(), server_ended(&[]), not_started(ONLY_CALL)] {
+        refused(after([ready(), server_ended(&[1])]), notice);
+    }
+    let over = Arc::new(Calls::new());
+    drop(Guard(Arc::clone(&over)));
+    assert!([ready(), ended(1), server_ended(&[])].into_iter().all(|it| over.hear(it).is_err()));
+}
+
+#[test]
+fn a_fork_server_serves_until_it_has_ended_and_its_calls_go_on() {
+    let calls = after([ready(), ended(1), server_ended(&[2]), ended(2)]);
+    assert!(calls.is_ready() && !calls.is_open());
+    assert_eq!(calls.files(), [PathBuf::from("/a.py")]);
+}
+
+#[test]
+fn a_fork_server_that_ended_before_it_was_ready_is_not_ready() {
+    for end in [server_ended(&[]), not_started(ONLY_CALL)] {
+        let calls = after([end]);
+        assert!(!calls.is_ready() && !calls.is_open() && calls.files().is_empty());
+    }
+}
