@@ -1,10 +1,13 @@
 //! Every kind of skill learns the session of its call, and a process also the principal.
 
+use std::time::Duration;
+
 use openskill_proto::v1::{ExecuteRequest, InvokeRequest};
 use openskill_tests::backend::{Backend, Reply};
 use openskill_tests::fixtures;
 use openskill_tests::folder::Folder;
 use openskill_tests::system::{Setup, code, data, request};
+use openskill_tests::wait::until;
 use serde_json::{Value, json};
 
 use crate::input_required::connect;
@@ -64,11 +67,10 @@ async fn http_back_ends_and_mcp_servers_get_the_principal() {
     let (url, host) = (server.url("/"), server.address);
     folder.write("web.yaml", format!("id: web\ntype: http\nentry: {url}\nhttp: {{allow: ['{host}']}}\n"));
     let listen = format!("unix:{}", folder.path().join("worker.sock").display());
-    let [skills, servers] = [folder.path(), &fixtures().with_file_name("mcp")].map(|it| it.display().to_string());
-    let flags = ["worker", "--listen", &listen, "--skills-dir", &skills, "--skills-dir", &servers];
-    let worker = Setup::command(&flags).spawn();
+    let skills = [folder.path(), &fixtures().with_file_name("mcp")].map(|it| it.display().to_string()).join(":");
+    let worker = Setup::command(&["worker", "--listen", &listen, "--skills-dir", &skills]).spawn();
     worker.log.line(&["worker ready"]).await;
-    let mut client = connect(&listen).await;
+    let client = connect(&listen).await;
     for (skill, principal) in [("web", "ada"), ("web", ""), ("own__meta", "ada"), ("own__meta", "")] {
         let call = ExecuteRequest {
             skill_id: skill.to_owned(),
@@ -78,7 +80,12 @@ async fn http_back_ends_and_mcp_servers_get_the_principal() {
             timeout_ms: 20_000,
             ..ExecuteRequest::default()
         };
-        let result = client.execute(call).await.unwrap().into_inner();
+        // The worker is ready before it knows the tools of its MCP servers.
+        let result = until(skill, Duration::from_secs(30), || {
+            let (mut client, call) = (client.clone(), call.clone());
+            async move { client.execute(call).await.ok() }
+        });
+        let result = result.await.into_inner();
         let seen: Value = serde_json::from_slice(&result.data_json).unwrap();
         assert_eq!(seen["openskill.dev/session_id"], "s1", "{skill}");
         assert_eq!(seen["openskill.dev/principal"].as_str().unwrap_or_default(), principal, "{skill}");
