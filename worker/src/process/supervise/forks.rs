@@ -227,7 +227,9 @@ impl Forks<'_> {
         // One that was killed just now may have taken a call just before.
         self.take_statuses();
         self.phase = Phase::Orphaned;
-        tell(self.control, &Notice::ServerEnded { running: self.running.keys().copied().collect() });
+        // Calls that have exited and wait for their orphans ran too: the worker must not take them for not started.
+        let running = self.running.keys().copied().chain(self.ended.calls()).collect();
+        tell(self.control, &Notice::ServerEnded { running });
     }
 
     /// Reaps children of the fork server that has ended, a bounded number of them.

@@ -41,6 +41,11 @@ impl Ended {
         self.0.is_empty()
     }
 
+    /// The calls, by number.
+    pub(super) fn calls(&self) -> impl Iterator<Item = u64> {
+        self.0.iter().map(|it| it.call)
+    }
+
     /// Its orphans have `patience` to end by themselves.
     pub(super) fn add(&mut self, call: u64, process: Running, exit: Exit, patience: Duration) {
         let Running { pid, folder, .. } = process;
