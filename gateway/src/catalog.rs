@@ -2,7 +2,7 @@
 //!
 //! A snapshot is immutable. A call looks its skill up in the current one; each change of a worker makes a new one.
 //!
-//! - [`entry`]: one skill; [`snapshot`]: all of them at one moment; [`merge`]: how a snapshot is made
+//! - [`entry`]: one skill; [`snapshot`]: all of them at one moment; [`mod@merge`]: how a snapshot is made
 //! - [`definitions`]: compiled schemas; [`lookup`]: the skill of a call
 
 use std::collections::HashMap;

@@ -1,8 +1,8 @@
 //! Brings a call to a worker, and to another one where that is safe.
 //!
 //! - [`context`]: everything a call needs to run
-//! - [`choose`]: the worker for the next attempt: [`pick`] by load and latency, or [`affinity`] of the session
-//! - [`attempt`]: one call at one worker, and [`attempt_end`]: how that went
+//! - [`mod@choose`]: the worker for the next attempt: [`pick`] by load and latency, or [`affinity`] of the session
+//! - [`mod@attempt`]: one call at one worker, and [`attempt_end`]: how that went
 //! - [`retry`]: whether to try again, a pure decision; [`budget`]: how often
 //! - [`questions`], [`artifacts`]: what a caller asks of the worker that has its call
 

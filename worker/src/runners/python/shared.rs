@@ -7,7 +7,7 @@
 //!
 //! - [`pool`]: which interpreter has which call, and what happens to calls when an interpreter ends
 //! - [`queue`]: calls that no interpreter has begun
-//! - [`attend`]: the task that starts an interpreter and reads its [`answers`]
+//! - [`mod@attend`]: the task that starts an interpreter and reads its [`answers`]
 //! - [`message`]: a call as it is sent
 
 use std::os::fd::OwnedFd;
