@@ -71,4 +71,7 @@ async fn a_missing_or_not_executable_program_makes_the_skill_unavailable() {
         let reason = system.get(&format!("/skills/{skill}")).await.json()["status_reason"].to_string();
         assert!(reason.contains(word), "{reason}");
     }
+    let executable = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(folder.path().join("plain.sh"), executable).unwrap();
+    system.has_skill("plain").await;
 }

@@ -167,7 +167,9 @@ impl EventSink {
 
     /// Opens a question and tells the listener of it.
     async fn open(&self, message: String, schema: Option<Value>) -> Result<oneshot::Receiver<Answer>, String> {
-        let Some(asker) = &self.0.asker else { return Err("the caller takes no questions".to_owned()) };
+        let Some(asker) = &self.0.asker else {
+            return Err("the caller takes no questions: set `interactive` on a stream".to_owned());
+        };
         let schema_json = schema.as_ref().map(Value::to_string).unwrap_or_default();
         let (request_id, answered) = asker.open(schema)?;
         let left = asker.deadline().saturating_duration_since(Instant::now());

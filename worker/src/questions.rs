@@ -174,7 +174,7 @@ fn check(given: &Value) -> Result<(), String> {
 
 /// The content of an answer as the skill reads it, on one line.
 fn accepted(content: String, schema: Option<&Value>) -> Result<String, Rejection> {
-    let invalid = |reason: String| Err(Rejection::Invalid(format!("content_json {reason}")));
+    let invalid = |reason: String| Err(Rejection::Invalid(format!("the answer's content {reason}")));
     if content.len() > MAX_ANSWER_BYTES {
         return invalid(format!("has {} bytes; at most {MAX_ANSWER_BYTES} are accepted", content.len()));
     }

@@ -185,9 +185,10 @@ pub(super) fn read(seen: &Seen, allowed_root: &Path, memory: &mut Memory) -> (Ma
     (reading.manifests, reading.errors)
 }
 
-/// The files that manifests name outside the top level of a skill folder.
+/// The files that manifests name and that are not watched for their own sake: programs, and files outside the top level of a
+/// skill folder.
 pub(super) fn named(manifests: &Manifests, folders: &[PathBuf]) -> Vec<PathBuf> {
-    let elsewhere = |file: &&Path| !folders.iter().any(|folder| file.parent() == Some(folder));
+    let elsewhere = |file: &&Path| !matters(file) || !folders.iter().any(|folder| file.parent() == Some(folder));
     manifests.values().filter_map(|it| it.how.file()).filter(elsewhere).map(Path::to_owned).collect()
 }
 
