@@ -1,4 +1,6 @@
 //! The contract of a runner: one way to run skills. The manifest's `type:runtime` chooses it.
+//!
+//! To add a runner, put its module into `runners/` and register it in `lib.rs`, function `runners`.
 
 use std::sync::Arc;
 use std::time::Instant;

@@ -1,4 +1,4 @@
-//! Whether to try a call again. Pure: the whole decision is [`decide`].
+//! Whether to try a call again. Pure: [`decide`]. The retry budget can still veto a second run (`dispatch.rs`).
 
 use std::time::Duration;
 
