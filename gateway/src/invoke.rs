@@ -68,7 +68,8 @@ async fn run(
         execute(&context).await
     } else {
         let context = Arc::new(context);
-        let execution = Box::pin(execute_shared(Arc::clone(&context)));
+        let shared = Arc::clone(&context);
+        let execution = async move { execute(&shared).await };
         Box::pin(once(context, permit, execution)).await.unwrap_or_else(Outcome::failed)
     };
     Ok(outcome.with(prepared))
@@ -86,8 +87,4 @@ async fn execute(context: &CallContext) -> Outcome {
         }
         Err(error) => Outcome::failed(error),
     }
-}
-
-async fn execute_shared(context: Arc<CallContext>) -> Outcome {
-    execute(&context).await
 }

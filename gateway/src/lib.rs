@@ -14,7 +14,7 @@
 //! - `catalog`: the skills there are; `workers`: who runs them
 //! - [`arguments`]: from what a model wrote to what a skill declared; pure
 //! - [`export`]: tool definitions for models; pure
-//! - `observe`: is told of events: log lines, metrics, spans
+//! - `observe`: records events: log lines, metrics, spans
 //! - `state`: bounded state by key
 //!
 //! What is absent: the gateway never reads the disk on a call, never runs a skill, and knows no environment.

@@ -1,4 +1,4 @@
-//! What is made known of calls, circuits and workers: log lines and metrics. It is told of events and never asked.
+//! Log lines and metrics of calls, circuits and workers. Other rooms report events here; nothing here decides.
 //!
 //! - [`metrics`]: counters and gauges, served at `GET /metrics`
 //! - [`call_record`]: one log line a call, whatever its end

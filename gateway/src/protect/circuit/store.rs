@@ -29,7 +29,7 @@ impl<C: Count> Store<C> {
         Self { stripes: Striped::new(|| Recent::new(capacity / STRIPES)) }
     }
 
-    /// Admits a call, or returns how long to wait. `changed` is told that an open circuit becomes half-open, while the
+    /// Admits a call, or returns how long to wait. `changed` is called when an open circuit becomes half-open, while the
     /// circuit is locked.
     pub(crate) fn admit(&self, key: &str, now: Instant, changed: impl FnOnce(CircuitState)) -> Result<Pass, Duration> {
         let mut stripe = self.stripes.lock(key);
@@ -41,7 +41,7 @@ impl<C: Count> Store<C> {
         Ok(pass)
     }
 
-    /// Reports how an admitted call ended. `changed` is told the circuit's new state, if it changed.
+    /// Reports how an admitted call ended. `changed` is called with the circuit's new state, if it changed.
     pub(crate) fn report(
         &self,
         key: &str,
@@ -85,7 +85,7 @@ impl<C: Count> Store<C> {
         all
     }
 
-    /// Closes the circuits whose keys match. `closed` is told of each that was not closed; returns their number.
+    /// Closes the circuits whose keys match. `closed` is called for each that was not closed; returns their number.
     pub(crate) fn reset(&self, wanted: impl Fn(&str) -> bool, closed: impl Fn(&str)) -> usize {
         let mut count = 0;
         for mut stripe in self.stripes.all() {
