@@ -182,12 +182,29 @@ impl Exit {
     }
 }
 
-/// The exit code in a last word, if this line of the events descriptor ends with one: end of transmission, the code in
-/// decimal, a newline. What stands before it in the line is half an event, and dropped.
-pub(super) fn last_word(line: &[u8]) -> Option<i32> {
+/// What the process of a call says last: it has ended, and nothing that it started is left.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Word {
+    /// Its exit code.
+    pub(super) code: i32,
+    /// How many processes it had left running, which were killed.
+    pub(super) leftovers: u32,
+}
+
+impl Word {
+    /// The report that the supervisor is to give.
+    pub(super) fn report(self) -> Report {
+        Report::Ended { exit: Exit::Code(self.code), leftovers: self.leftovers }
+    }
+}
+
+/// The last word, if this line of the events descriptor ends with one: end of transmission, the exit code and the number of
+/// leftovers in decimal, a newline. What stands before it in the line is half an event, and dropped.
+pub(super) fn last_word(line: &[u8]) -> Option<Word> {
     let begin = line.iter().rposition(|byte| *byte == END_OF_TRANSMISSION)?;
-    let code = std::str::from_utf8(&line[begin + 1..]).ok()?.strip_suffix('\n')?.parse().ok()?;
-    (0..=255).contains(&code).then_some(code)
+    let (code, leftovers) = std::str::from_utf8(&line[begin + 1..]).ok()?.strip_suffix('\n')?.split_once(' ')?;
+    let (code, leftovers) = (code.parse().ok()?, leftovers.parse().ok()?);
+    (0..=255).contains(&code).then_some(Word { code, leftovers })
 }
 
 #[cfg(test)]
@@ -207,9 +224,9 @@ mod tests {
 
     #[test]
     fn a_last_word_is_the_end_of_its_line_and_an_exit_code() {
-        assert_eq!(last_word(b"\x040\n"), Some(0));
-        assert_eq!(last_word(b"half an event\x04255\n"), Some(255));
-        for line in [&b"{}\n"[..], b"\x04\n", b"\x04256\n", b"\x04-1\n", b"\x04 1\n", b"\x041", b"\x041\n "] {
+        assert_eq!(last_word(b"\x040 0\n"), Some(Word { code: 0, leftovers: 0 }));
+        assert_eq!(last_word(b"half an event\x04255 3\n"), Some(Word { code: 255, leftovers: 3 }));
+        for line in [&b"{}\n"[..], b"\x04\n", b"\x04256 0\n", b"\x04-1 0\n", b"\x041\n", b"\x041 0", b"\x041 -1\n", b"\x041 0\n "] {
             assert_eq!(last_word(line), None, "{line:?}");
         }
     }

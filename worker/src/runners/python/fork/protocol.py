@@ -44,6 +44,7 @@ def receive_call(calls):
     return json.loads(data), descriptors
 
 
-def send_last_word(events, exit_code):
-    """The script has ended, and all it wrote is in its pipes. What it left in the line before is no event."""
-    write(events, b"\x04%d\n" % exit_code)
+def send_last_word(events, exit_code, leftovers):
+    """The script has ended, and all it wrote is in its pipes. What it left in the line before is no event. `leftovers`: how many
+    processes it left running, which were killed."""
+    write(events, b"\x04%d %d\n" % (exit_code, leftovers))

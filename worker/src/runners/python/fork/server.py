@@ -30,14 +30,17 @@ class Server:
     """The parent of the calls."""
 
     def __init__(self, settings, calls, status, preloaded):
-        # No process of the same user may trace it or open its descriptors.
-        prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)
         self.settings = settings
         self.calls = calls
         self.status = status
         self.preloaded = preloaded
-        self.apart = Apart(settings["writable"]) if settings["jailed"] else None
+        # Before this process gives up its own files below.
+        self.namespaces = Namespaces(settings["namespaces"]) if settings["namespaces"] else None
+        # No process of the same user may trace it or open its descriptors.
+        prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)
+        self.apart = Apart(settings["writable"]) if settings["jailed"] and not self.namespaces else None
         self.base = environ.get("TMPDIR")
+        self.makes_folders = self.base is not None and not self.namespaces
         self.idle = set()
         self.busy = set()
         self.shown_id = find_shown_id()
@@ -67,6 +70,8 @@ class Server:
         while len(self.idle) < wanted and len(self.idle) + len(self.busy) < self.settings["most"]:
             folder = self.temporary_folder()
             try:
+                if self.namespaces:
+                    self.namespaces.before_fork()
                 pid = fork()
             except OSError:
                 if folder:
@@ -103,7 +108,7 @@ class Server:
 
     def temporary_folder(self):
         """A temporary directory for the next child, within that of this process. The supervisor removes it."""
-        if self.base is None:
+        if not self.makes_folders:
             return None
         # Random, so that no call can create it first.
         folder = f"{self.base}/{urandom(16).hex()}"
@@ -120,7 +125,11 @@ class Server:
             # Orphans of the call stay below this process while it lives, and come to the supervisor when it exits.
             prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
             limit(RLIMIT_CPU, self.settings["cpu_seconds"])
-            if self.apart:
+            pid = getpid()
+            if self.namespaces:
+                pid = self.namespaces.number()
+                self.namespaces.enter()
+            elif self.apart:
                 self.apart.enter(folder)
             received = receive_call(self.calls)
             if received is None:
@@ -129,15 +138,15 @@ class Server:
             if self.shown_id:
                 call_id = call["env"][CALL_ID].encode()[:CALL_ID_BYTES]
                 memmove(self.shown_id, call_id.ljust(CALL_ID_BYTES, b"\0"), CALL_ID_BYTES)
-            write(self.wake_write, b"%d%b" % (getpid(), WAKE))
-            send_started(self.status, call["call"], getpid(), folder.rpartition("/")[2] if folder else "")
+            write(self.wake_write, b"%d%b" % (pid, WAKE))
+            send_started(self.status, call["call"], pid, folder.rpartition("/")[2] if folder else "")
             close(self.wake_write)
             close(self.status)
             self.calls.close()
             limit(RLIMIT_NPROC, call["processes"])
             events = adopt(descriptors)
             last_word = LastWord(events)
-            environment(call, events, folder)
+            environment(call, events, folder or self.base)
             reseed()
             prctl(PR_SET_DUMPABLE, 1, 0, 0, 0)
         except BaseException:
@@ -198,6 +207,9 @@ def main():
     calls_number = int(environ.pop("OPENSKILL_EVENTS_FD"))
     status_number = int(environ.pop("OPENSKILL_STATUS_FD"))
     settings = json.loads(environ.pop("OPENSKILL_FORKSERVER"))
+    settings["namespaces"] = json.loads(environ.pop("OPENSKILL_APART", "null"))
+    if settings["namespaces"] and settings["namespaces"]["rules"] is not None:
+        os.set_inheritable(settings["namespaces"]["rules"], False)
     os.set_inheritable(calls_number, False)
     os.set_inheritable(status_number, False)
     script = settings["script"]
@@ -212,6 +224,8 @@ def main():
             os.kill(pid, signal.SIGKILL)
         os.set_inheritable(calls_number, True)
         os.set_inheritable(status_number, True)
+        if settings["namespaces"] and settings["namespaces"]["rules"] is not None:
+            os.set_inheritable(settings["namespaces"]["rules"], True)
         os.chdir(folder)
         os.umask(umask)
         os.execve(sys.executable, settings["argv"], {**before, "OPENSKILL_FORKSERVER": json.dumps(settings)})

@@ -1,0 +1,97 @@
+"""Puts each child of a fork server into namespaces of its own: users, processes and mounts. Part of its program, after apart.py.
+
+The fork server has one capability for it, CAP_SYS_ADMIN in its own user namespace. A child gives it up before it has a call.
+"""
+
+# By names of their own, as all that a child calls.
+from os import O_CLOEXEC, O_RDONLY, O_WRONLY, close, getegid, geteuid, readlink, write
+from os import open as open_file
+from sys import byteorder
+
+CLONE_NEWNS = 0x00020000
+CLONE_NEWUSER = 0x10000000
+CLONE_NEWPID = 0x20000000
+MS_NOSUID, MS_NODEV, MS_NOEXEC = 2, 4, 8
+PR_SET_DUMPABLE = 4
+PR_SET_SECCOMP = 22
+SECCOMP_MODE_FILTER = 2
+PR_CAP_AMBIENT = 47
+PR_CAP_AMBIENT_CLEAR_ALL = 4
+CAPABILITY_VERSION = 0x20080522
+CAP_DAC_OVERRIDE = 1 << 1
+# As in linux/filter.h: the length of a statement, and a program as prctl(2) takes it.
+STATEMENT_BYTES = 8
+
+
+class Filter(ctypes.Structure):
+    _fields_ = [("length", ctypes.c_ushort), ("statements", ctypes.c_char_p)]
+
+
+class Namespaces:
+    """What each child enters. All that can be prepared once is."""
+
+    # A child's temporary folder needs no name: nobody else sees it, and it goes with the namespace.
+    folder = None
+
+    def __init__(self, settings):
+        # Nobody but the fork server sees the children, and a child must write its own user mapping.
+        self.own = open_file("/proc/self/ns/pid", O_RDONLY | O_CLOEXEC)
+        self.temp = settings["temp"].encode()
+        self.temp_options = settings["temp_options"].encode()
+        self.proc = settings["proc"].encode()
+        self.rules = settings["rules"]
+        if self.rules is not None:
+            os.set_inheritable(self.rules, False)
+        statements = bytes.fromhex(settings["filter"])
+        self.filter = Filter(len(statements) // STATEMENT_BYTES, statements) if statements else None
+        self.own_users = settings["own_users"]
+        kept = 0 if self.own_users else CAP_DAC_OVERRIDE
+        self.capability_header = (ctypes.c_uint32 * 2)(CAPABILITY_VERSION, 0)
+        self.capabilities = (ctypes.c_uint32 * 6)(kept, kept, kept, 0, 0, 0)
+        self.kept = kept
+        self.maps = (
+            ("/proc/self/setgroups", b"deny"),
+            ("/proc/self/uid_map", b"%d %d 1" % (geteuid(), geteuid())),
+            ("/proc/self/gid_map", b"%d %d 1" % (getegid(), getegid())),
+        )
+
+    def before_fork(self):
+        """The next child is process 1 of a new namespace."""
+        # Back to the server's own first: a namespace of processes is made only from there.
+        done(libc.setns(self.own, CLONE_NEWPID))
+        done(libc.unshare(CLONE_NEWPID))
+
+    def number(self):
+        """The process id of this child, as the fork server knows it: before `enter`."""
+        return int(readlink("/proc/self"))
+
+    def enter(self):
+        """The calling child has its own from here on, and no capability to make others."""
+        done(libc.unshare(CLONE_NEWNS))
+        done(libc.mount(b"tmpfs", self.temp, b"tmpfs", MS_NOSUID | MS_NODEV, self.temp_options))
+        done(libc.mount(b"proc", self.proc, b"proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, None))
+        if self.own_users:
+            self.enter_users()
+        if self.rules is not None:
+            done(syscall(LANDLOCK_RESTRICT_SELF, self.rules, 0))
+            close(self.rules)
+        close(self.own)
+        if self.filter:
+            done(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, ctypes.byref(self.filter), 0, 0))
+        if not self.kept:
+            done(prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0))
+        done(libc.capset(self.capability_header, self.capabilities))
+
+    def enter_users(self):
+        """A user namespace with the same user, in which the limit on processes counts this call's alone."""
+        done(prctl(PR_SET_DUMPABLE, 1, 0, 0, 0))
+        done(libc.unshare(CLONE_NEWUSER))
+        for path, mapping in self.maps:
+            descriptor = open_file(path, O_WRONLY | O_CLOEXEC)
+            write(descriptor, mapping)
+            close(descriptor)
+
+
+def done(result):
+    if result != 0:
+        raise OSError(ctypes.get_errno(), "a namespace could not be entered")
