@@ -52,10 +52,10 @@ fn supervise(control: &OwnedFd) -> std::io::Result<()> {
     let _ = setsid();
     set_child_subreaper(Some(getpid()))?;
     rustix::thread::set_no_new_privs(true)?;
-    let (command, descriptors): (Command, _) = packet::receive_with(control)?;
+    let (command, descriptors, further): (Command, _, _) = packet::receive_with(control)?;
     close_on_exec()?;
     // Its temporary directory goes at the end of this function, when nothing runs that could use it.
-    let mut jail = match prepared::prepare(command.jail.as_ref()) {
+    let mut jail = match prepared::prepare(command.jail.as_ref(), further.into_iter().next()) {
         Ok(jail) => jail,
         Err(error) => return report(control, not_started(&error)),
     };

@@ -71,11 +71,10 @@ impl Jailer {
         }
         let library = surroundings.library().map(Path::to_owned);
         let readable = existing(readable.iter().chain(&manifest.jail.readable).cloned().chain(library));
-        let writable: Vec<_> =
-            std::iter::once(surroundings.root(manifest).to_owned()).chain(writable.iter().cloned()).collect();
+        let (root, writable) = (surroundings.root(manifest).to_owned(), writable.to_vec());
         let in_reach = || {
             readable.iter().chain([&surroundings.start_folder().to_owned()]).all(|it| reach::reads(*user, it))
-                && writable.iter().all(|it| reach::writes(*user, it))
+                && writable.iter().chain([&root]).all(|it| reach::writes(*user, it))
                 && reach::reads(*user, temp)
         };
         let Decision { identity, network, lacking } = self.decide(&manifest.jail, in_reach);
@@ -85,7 +84,8 @@ impl Jailer {
             }
             _ => {
                 let Facts { landlock, calls, .. } = self.0.facts;
-                Ok(plan(Some(Walls { identity, landlock: landlock > 0, calls, readable, writable, network })))
+                let root = Some(root);
+                Ok(plan(Some(Walls { identity, landlock: landlock > 0, calls, readable, root, writable, network })))
             }
         }
     }

@@ -1,6 +1,7 @@
 //! A jail on the supervisor's side: set up before the fork, entered by the child.
 
 use std::io;
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::path::Path;
 
 use landlock::RulesetCreated;
@@ -26,23 +27,27 @@ pub(in crate::process) struct Ready {
     filter: Option<Filter>,
 }
 
-/// Sets up a jail.
+/// Sets up a jail. `root`: the allowed root, if the plan says that it comes.
 ///
 /// # Errors
 /// A folder is missing, or the system can no longer do what it could when the worker started. Nothing may run then.
-pub(in crate::process) fn prepare(plan: Option<&Plan>) -> io::Result<Prepared> {
+pub(in crate::process) fn prepare(plan: Option<&Plan>, root: Option<OwnedFd>) -> io::Result<Prepared> {
+    if plan.is_some_and(Plan::takes_root) != root.is_some() {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    let root = root.as_ref().map(OwnedFd::as_fd);
     let Some(plan) = plan else {
         return Ok(Prepared { temp: None, others: 0, walls: None, resolve_by_tcp: false });
     };
     let owner = plan.walls.as_ref().and_then(|it| it.identity.user);
     let temp = temp::Folder::make(&plan.temp, owner)?;
-    let walls = plan.walls.as_ref().map(|it| ready(it, Some(temp.path()))).transpose()?;
+    let walls = plan.walls.as_ref().map(|it| ready(it, root, Some(temp.path()))).transpose()?;
     let resolve_by_tcp = plan.walls.as_ref().is_some_and(|it| matches!(it.network, Network::Connect(_)));
     Ok(Prepared { temp: Some(temp), others: plan.others, walls, resolve_by_tcp })
 }
 
-fn ready(walls: &Walls, temp: Option<&Path>) -> io::Result<Ready> {
-    let rules = walls.landlock.then(|| files::rules(walls, temp)).transpose()?;
+fn ready(walls: &Walls, root: Option<BorrowedFd<'_>>, temp: Option<&Path>) -> io::Result<Ready> {
+    let rules = walls.landlock.then(|| files::rules(walls, root, temp)).transpose()?;
     let filter = walls.calls.then(|| Filter::compile(&walls.network, walls.owner())).transpose()?;
     Ok(Ready { identity: walls.identity, rules, filter })
 }
