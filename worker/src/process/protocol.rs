@@ -6,7 +6,7 @@
 //!
 //! | from | to | over | message | in [`Phase`] |
 //! |---|---|---|---|---|
-//! | worker | supervisor | control socket | [`Command`] with four descriptors: first, once | `Starting` |
+//! | worker | supervisor | control socket | [`Command`] with four or five descriptors: first, once | `Starting` |
 //! | worker | supervisor of a fork server | control socket | [`Order`] | any |
 //! | supervisor | worker | control socket | [`Notice::Ended`] for [`ONLY_CALL`]: last, once | `Starting`, `Serving` |
 //! | supervisor of a fork server | worker | control socket | [`Notice::Ready`], once | ends `Starting` |
@@ -21,7 +21,7 @@
 //! | worker | the process of a call | events descriptor | lines of JSON, answers to its questions | |
 //!
 //! The four descriptors are stdin, stdout, stderr and events, in this order; a fork server gets the socket of its calls as
-//! the fourth. Whoever closes its end of the control socket ends the conversation: the supervisor then kills and reaps the
+//! the fourth. If the jail has walls, the allowed root's is the fifth. Whoever closes its end of the control socket ends the conversation: the supervisor then kills and reaps the
 //! whole process tree. A message that the table does not allow is an error between worker and supervisor. On the status
 //! socket it is ignored: an import of the script may have had that socket in its hands.
 
@@ -31,6 +31,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use super::jail::plan::Plan;
+use crate::allowed_root::RunRoot;
 use crate::manifest::Limits;
 
 const MIB: u64 = 1024 * 1024;
@@ -58,7 +59,7 @@ pub(super) enum Phase {
 }
 
 /// What a supervisor is to run.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Command {
     pub(crate) program: PathBuf,
     pub(crate) args: Vec<String>,
@@ -71,6 +72,9 @@ pub(crate) struct Command {
     pub(crate) forks: bool,
     /// What it may reach. None: whatever the worker may, and no temporary directory of its own.
     pub(crate) jail: Option<Plan>,
+    /// The allowed root, opened at each start: the worker's own, not sent as text.
+    #[serde(skip)]
+    pub(crate) root: Option<RunRoot>,
 }
 
 /// Resource limits (setrlimit(2)) of each process of the skill, in the units of the system.

@@ -54,14 +54,14 @@ fn supervise(control: OwnedFd) -> std::io::Result<()> {
     let _ = setsid();
     set_child_subreaper(Some(getpid()))?;
     rustix::thread::set_no_new_privs(true)?;
-    let (command, descriptors): (Command, _) = packet::receive_with(&control)?;
+    let (command, descriptors, further): (Command, _, _) = packet::receive_with(&control)?;
     close_on_exec()?;
     if let Some(OwnNetwork(own_network)) = command.jail.as_ref().and_then(Plan::namespaces) {
         match split(own_network) {
             Ok(Side::Inside) => {}
             Ok(Side::Outside(child)) => {
                 // Their ends are the child's alone: the worker sees when it closes them.
-                drop((control, descriptors));
+                drop((control, descriptors, further));
                 return wait_for(child);
             }
             Err(error) => return report(&control, not_started(&error)),
@@ -69,7 +69,7 @@ fn supervise(control: OwnedFd) -> std::io::Result<()> {
     }
     // Its skill may run under the same user, and must not trace it. Not before: who is not dumpable can't map its users.
     let _ = set_dumpable_behavior(DumpableBehavior::NotDumpable);
-    run(&control, &command, descriptors)
+    run(&control, &command, descriptors, further)
 }
 
 /// Waits for the end of the supervisor that is inside of its namespaces, and with it of all that is in them.
@@ -81,9 +81,14 @@ fn wait_for(child: Pid) -> std::io::Result<()> {
 }
 
 /// Runs the command to its end.
-fn run(control: &OwnedFd, command: &Command, descriptors: [OwnedFd; DESCRIPTORS]) -> std::io::Result<()> {
+fn run(
+    control: &OwnedFd,
+    command: &Command,
+    descriptors: [OwnedFd; DESCRIPTORS],
+    further: Vec<OwnedFd>,
+) -> std::io::Result<()> {
     // Its temporary directory goes at the end of this function, when nothing runs that could use it.
-    let mut jail = match prepared::prepare(command.jail.as_ref(), None, command.forks) {
+    let mut jail = match prepared::prepare(command.jail.as_ref(), further.into_iter().next(), command.forks) {
         Ok(jail) => jail,
         Err(error) => return report(control, not_started(&error)),
     };

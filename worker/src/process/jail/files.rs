@@ -1,7 +1,7 @@
 //! What a jailed process may reach, by Landlock: files, TCP ports, and whom it may signal.
 
 use std::io;
-use std::os::fd::AsFd as _;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
 
 use landlock::{
@@ -76,8 +76,8 @@ pub(super) enum Place<'a> {
     Own,
 }
 
-/// Makes the rules. Nothing is in force before [`enter`].
-pub(super) fn rules(walls: &Walls, place: Place<'_>) -> io::Result<RulesetCreated> {
+/// Makes the rules. Nothing is in force before [`enter`]. `root`: the allowed root, a folder.
+pub(super) fn rules(walls: &Walls, root: Option<BorrowedFd<'_>>, place: Place<'_>) -> io::Result<RulesetCreated> {
     let (settings, temp) = match place {
         Place::Host(temp) => (SETTINGS, temp),
         Place::Own => (OWN_SETTINGS, Some(Path::new(view::PRIVATE))),
@@ -109,6 +109,12 @@ pub(super) fn rules(walls: &Walls, place: Place<'_>) -> io::Result<RulesetCreate
     }
     let mut all = AccessFs::from_all(NEWEST);
     all.remove(AccessFs::MakeChar | AccessFs::MakeBlock | AccessFs::IoctlDev);
+    if let Some(root) = root {
+        if !is_folder(root)? {
+            return Err(io::ErrorKind::NotADirectory.into());
+        }
+        rules = allow(rules, root, all)?;
+    }
     for path in walls.writable.iter().map(AsRef::as_ref).chain(temp) {
         rules = allow(rules, open(path)?, all)?;
     }
@@ -138,10 +144,13 @@ fn open(path: &Path) -> io::Result<PathFd> {
 }
 
 /// Rights that are a folder's are left out for a file.
-fn allow(rules: RulesetCreated, opened: PathFd, access: BitFlags<AccessFs>) -> io::Result<RulesetCreated> {
-    let kind = rustix::fs::FileType::from_raw_mode(rustix::fs::fstat(opened.as_fd())?.st_mode);
-    let access = if kind.is_dir() { access } else { access & AccessFs::from_file(NEWEST) };
+fn allow(rules: RulesetCreated, opened: impl AsFd, access: BitFlags<AccessFs>) -> io::Result<RulesetCreated> {
+    let access = if is_folder(opened.as_fd())? { access } else { access & AccessFs::from_file(NEWEST) };
     rules.add_rule(PathBeneath::new(opened, access)).map_err(io::Error::other)
+}
+
+fn is_folder(opened: BorrowedFd<'_>) -> io::Result<bool> {
+    Ok(rustix::fs::FileType::from_raw_mode(rustix::fs::fstat(opened)?.st_mode).is_dir())
 }
 
 /// Puts the rules in force, for good. Only system calls.

@@ -75,18 +75,17 @@ impl Jailer {
         let library = surroundings.library().map(Path::to_owned);
         let named: Vec<_> = readable.iter().chain(&manifest.jail.readable).cloned().chain(library).collect();
         let readable = existing(named.iter().cloned());
-        let writable: Vec<_> =
-            std::iter::once(surroundings.root(manifest).to_owned()).chain(writable.iter().cloned()).collect();
+        let (root, writable) = (surroundings.root(manifest).to_owned(), writable.to_vec());
         let start = surroundings.start_folder().to_owned();
         let in_reach = || match self.0.facts.namespaces {
             // The folders on the way are not those of the host.
             Namespaces::Given => {
                 readable.iter().all(|it| reach::reads_itself(*user, it))
-                    && writable.iter().all(|it| reach::writes_itself(*user, it))
+                    && writable.iter().chain([&root]).all(|it| reach::writes_itself(*user, it))
             }
             _ => {
                 readable.iter().chain([&start]).all(|it| reach::reads(*user, it))
-                    && writable.iter().all(|it| reach::writes(*user, it))
+                    && writable.iter().chain([&root]).all(|it| reach::writes(*user, it))
                     && reach::reads(*user, temp)
             }
         };
@@ -98,7 +97,9 @@ impl Jailer {
         let Facts { landlock, calls, .. } = self.0.facts;
         let namespaces = self.0.facts.namespaces == Namespaces::Given;
         let names = named.into_iter().filter(|it| !readable.contains(it)).chain([start]).collect();
-        let walls = Walls { identity, namespaces, landlock: landlock > 0, calls, readable, writable, names, network };
+        let root = Some(root);
+        let landlock = landlock > 0;
+        let walls = Walls { identity, namespaces, landlock, calls, readable, root, writable, names, network };
         // In namespaces, only what the process itself starts counts.
         let others = if namespaces { 0 } else { others };
         Ok(Some(Plan { temp: temp.clone(), temp_bytes, others, walls: Some(walls) }))

@@ -23,8 +23,13 @@ pub(crate) struct Plan {
 
 impl Plan {
     /// What the process may change besides its own folder; none if nothing keeps it to that.
-    pub(crate) fn writable(&self) -> Option<&[PathBuf]> {
-        self.walls.as_ref().filter(|it| it.landlock).map(|it| it.writable.as_slice())
+    pub(crate) fn writable(&self) -> Option<impl Iterator<Item = &PathBuf>> {
+        self.walls.as_ref().filter(|it| it.landlock).map(|it| it.root.iter().chain(&it.writable))
+    }
+
+    /// Whether the descriptor of the allowed root goes with it.
+    pub(in crate::process) fn takes_root(&self) -> bool {
+        self.walls.as_ref().is_some_and(|it| it.root.is_some())
     }
 
     /// Whether the process gets namespaces of its own; with a network of its own unless the skill may use the worker's.
@@ -55,7 +60,9 @@ pub(super) struct Walls {
     pub(super) calls: bool,
     /// Folders and files to read and to run, besides those of the system.
     pub(super) readable: Vec<PathBuf>,
-    /// Folders to do anything in.
+    /// What the process calls its allowed root, which it may do anything in. The folder itself comes as a descriptor.
+    pub(super) root: Option<PathBuf>,
+    /// Further folders to do anything in.
     pub(super) writable: Vec<PathBuf>,
     /// Further names of these, and of what the process starts with. They may lead through links.
     pub(super) names: Vec<PathBuf>,

@@ -1,7 +1,7 @@
 //! A jail on the supervisor's side: set up before the fork, entered by the child.
 
 use std::io;
-use std::os::fd::{AsRawFd as _, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd};
 
 use landlock::RulesetCreated;
 use rustix::io::{FdFlags, fcntl_setfd};
@@ -69,15 +69,19 @@ struct ForkSettings {
     own_users: bool,
 }
 
-/// Sets up a jail. `root` is the allowed root. The calling process is inside of its namespaces already, if the plan has any.
+/// Sets up a jail. `root`: the allowed root, if the plan says that it comes. The calling process is inside of its namespaces already, if the plan has any.
 ///
 /// # Errors
 /// A folder is missing, or the system can no longer do what it could when the worker started. Nothing may run then.
 pub(in crate::process) fn prepare(
     plan: Option<&Plan>,
-    root: Option<BorrowedFd<'_>>,
+    root: Option<OwnedFd>,
     forks: bool,
 ) -> io::Result<Prepared> {
+    if plan.is_some_and(Plan::takes_root) != root.is_some() {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    let root = root.as_ref().map(OwnedFd::as_fd);
     let Some(plan) = plan else { return Ok(Prepared::default()) };
     let resolve_by_tcp = plan.walls.as_ref().is_some_and(|it| matches!(it.network, Network::Connect(_)));
     let prepared = Prepared { others: plan.others, resolve_by_tcp, ..Prepared::default() };
@@ -87,7 +91,7 @@ pub(in crate::process) fn prepare(
     let owner = plan.walls.as_ref().and_then(|it| it.identity.user);
     let temp = temp::Folder::make(&plan.temp, owner)?;
     let place = Place::Host(Some(temp.path()));
-    let walls = plan.walls.as_ref().map(|it| ready(it, place)).transpose()?;
+    let walls = plan.walls.as_ref().map(|it| ready(it, root, place)).transpose()?;
     Ok(Prepared { temp: Temp::Folder(temp), walls, ..prepared })
 }
 
@@ -99,12 +103,10 @@ fn in_namespaces(
     prepared: Prepared,
 ) -> io::Result<Prepared> {
     let temp = TempOptions::new(plan.temp_bytes, walls.identity.user);
-    let (root, writable) = match (root, walls.writable.split_first()) {
-        (Some(root), Some((path, others))) => (Some((root, path.as_path())), others),
-        _ => (None, walls.writable.as_slice()),
-    };
-    view::enter(&View { readable: &walls.readable, writable, root, names: &walls.names, temp: &temp })?;
-    let mut ready = ready(walls, Place::Own)?;
+    let shown = root.zip(walls.root.as_deref());
+    let (readable, writable, names) = (&walls.readable, &walls.writable, &walls.names);
+    view::enter(&View { readable, writable, root: shown, names, temp: &temp })?;
+    let mut ready = ready(walls, root, Place::Own)?;
     let mut apart = None;
     if forks {
         ready.identity.divides = true;
@@ -117,8 +119,8 @@ fn in_namespaces(
     Ok(Prepared { temp: Temp::Own, walls: Some(ready), apart, ..prepared })
 }
 
-fn ready(walls: &Walls, place: Place<'_>) -> io::Result<Ready> {
-    let rules = walls.landlock.then(|| files::rules(walls, place)).transpose()?;
+fn ready(walls: &Walls, root: Option<BorrowedFd<'_>>, place: Place<'_>) -> io::Result<Ready> {
+    let rules = walls.landlock.then(|| files::rules(walls, root, place)).transpose()?;
     let filter = walls.calls.then(|| Filter::compile(&walls.network, walls.owner())).transpose()?;
     Ok(Ready { identity: walls.identity, rules, filter })
 }

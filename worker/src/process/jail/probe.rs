@@ -117,13 +117,14 @@ fn run_against(user: User) -> Facts {
         landlock: true,
         calls: true,
         readable: Vec::new(),
+        root: None,
         writable: Vec::new(),
         names: Vec::new(),
         network,
     };
     // The order is another than in a jail: what a wall refuses must not be refused by an earlier one.
     let _ = rustix::thread::set_no_new_privs(true);
-    if let Ok(status) = files::rules(&walls(Network::None), Place::Host(None)).and_then(files::enter)
+    if let Ok(status) = files::rules(&walls(Network::None), None, Place::Host(None)).and_then(files::enter)
         && is_refused(std::fs::read_dir("/"))
     {
         facts.landlock = files::abi(&status);
