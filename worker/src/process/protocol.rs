@@ -127,8 +127,9 @@ pub(super) enum Notice {
 pub(super) enum Status {
     /// Calls are served from now on.
     Ready(Loaded),
-    /// This child has this call. `folder` names its temporary directory, within the fork server's; may be empty.
-    Started { call: u64, pid: i32, folder: String },
+    /// This child has this call. `first` is process 1 of its namespace, 0 if it has none of its own. `folder` names its
+    /// temporary directory, within the fork server's; may be empty.
+    Started { call: u64, pid: i32, first: i32, folder: String },
     /// This child has ended, with this wait status.
     Exited { pid: i32, status: i32 },
 }
@@ -218,8 +219,8 @@ mod tests {
     #[test]
     fn messages_of_the_python_side_are_read() {
         let started: Status =
-            serde_json::from_slice(br#"{"started": {"call": 7, "pid": 12, "folder": "ab"}}"#).unwrap();
-        assert_eq!(started, Status::Started { call: 7, pid: 12, folder: "ab".to_owned() });
+            serde_json::from_slice(br#"{"started": {"call": 7, "pid": 12, "first": 11, "folder": "ab"}}"#).unwrap();
+        assert_eq!(started, Status::Started { call: 7, pid: 12, first: 11, folder: "ab".to_owned() });
         let exited: Status = serde_json::from_slice(br#"{"exited": {"pid": 12, "status": 256}}"#).unwrap();
         assert_eq!(exited, Status::Exited { pid: 12, status: 256 });
         let ready: Status = serde_json::from_slice(br#"{"ready": {"files": ["/a.py"], "not_preloaded": []}}"#).unwrap();

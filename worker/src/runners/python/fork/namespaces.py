@@ -1,24 +1,34 @@
 """Puts each child of a fork server into namespaces of its own: users, processes and mounts. Part of its program, after apart.py.
 
 The fork server has one capability for it, CAP_SYS_ADMIN in its own user namespace. A child gives it up before it has a call.
+
+A namespace of processes begins with a process 1, which the kernel protects from signals of its namespace. A script is not to be
+that process: it could not end itself by a signal. So a process that only waits comes first. It shares the memory of the fork
+server, as a thread does, and costs as little; when it is killed, the kernel ends all that is in its namespace.
 """
 
-# By names of their own, as all that a child calls.
-from os import O_CLOEXEC, O_RDONLY, O_WRONLY, close, getegid, geteuid, readlink, write
-from os import open as open_file
-from sys import byteorder
+import mmap
 
+# By names of their own, as all that a child calls.
+from os import O_CLOEXEC, O_RDONLY, O_WRONLY, close, getegid, geteuid, kill, readlink, write
+from os import open as open_file
+from signal import SIG_BLOCK, SIG_SETMASK, SIGCHLD, SIGKILL, pthread_sigmask, valid_signals
+
+CLONE_VM = 0x00000100
 CLONE_NEWNS = 0x00020000
 CLONE_NEWUSER = 0x10000000
 CLONE_NEWPID = 0x20000000
 MS_NOSUID, MS_NODEV, MS_NOEXEC = 2, 4, 8
 PR_SET_DUMPABLE = 4
 PR_SET_SECCOMP = 22
+PR_CAPBSET_DROP = 24
 SECCOMP_MODE_FILTER = 2
 PR_CAP_AMBIENT = 47
 PR_CAP_AMBIENT_CLEAR_ALL = 4
 CAPABILITY_VERSION = 0x20080522
 CAP_DAC_OVERRIDE = 1 << 1
+# Far more than a system call that waits needs.
+STACK_BYTES = 16 * 1024
 # As in linux/filter.h: the length of a statement, and a program as prctl(2) takes it.
 STATEMENT_BYTES = 8
 
@@ -45,6 +55,11 @@ class Namespaces:
         statements = bytes.fromhex(settings["filter"])
         self.filter = Filter(len(statements) // STATEMENT_BYTES, statements) if statements else None
         self.own_users = settings["own_users"]
+        with open("/proc/sys/kernel/cap_last_cap", encoding="ascii") as file:
+            self.all_capabilities = range(int(file.read()) + 1)
+        # Process 1 of each child's namespace, by the child; and the stacks of those that have ended.
+        self.first = {}
+        self.stacks = []
         kept = 0 if self.own_users else CAP_DAC_OVERRIDE
         self.capability_header = (ctypes.c_uint32 * 2)(CAPABILITY_VERSION, 0)
         self.capabilities = (ctypes.c_uint32 * 6)(kept, kept, kept, 0, 0, 0)
@@ -56,10 +71,30 @@ class Namespaces:
         )
 
     def before_fork(self):
-        """The next child is process 1 of a new namespace."""
+        """Makes a namespace for the next child. Gives its process 1, for `forked` or `end`."""
         # Back to the server's own first: a namespace of processes is made only from there.
         done(libc.setns(self.own, CLONE_NEWPID))
         done(libc.unshare(CLONE_NEWPID))
+        stack = self.stacks.pop() if self.stacks else Stack()
+        # It must run no handler of this process's memory: it gets no signal but the one that ends it.
+        before = pthread_sigmask(SIG_BLOCK, valid_signals())
+        pid = libc.clone(libc.pause, stack.top, CLONE_VM | SIGCHLD, None)
+        pthread_sigmask(SIG_SETMASK, before)
+        if pid < 0:
+            raise OSError(ctypes.get_errno(), "no process 1")
+        return pid, stack
+
+    def forked(self, child, first):
+        self.first[child] = first
+
+    def end(self, child):
+        """A child has exited: ends all that it left. Gives the process to wait for, after which nothing is left."""
+        pid, stack = self.first.pop(child)
+        kill(pid, SIGKILL)
+        return pid, stack
+
+    def ended(self, stack):
+        self.stacks.append(stack)
 
     def number(self):
         """The process id of this child, as the fork server knows it: before `enter`."""
@@ -79,6 +114,8 @@ class Namespaces:
         if self.filter:
             done(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, ctypes.byref(self.filter), 0, 0))
         if not self.kept:
+            for capability in self.all_capabilities:
+                prctl(PR_CAPBSET_DROP, capability, 0, 0, 0)
             done(prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0))
         done(libc.capset(self.capability_header, self.capabilities))
 
@@ -90,6 +127,15 @@ class Namespaces:
             descriptor = open_file(path, O_WRONLY | O_CLOEXEC)
             write(descriptor, mapping)
             close(descriptor)
+
+
+class Stack:
+    """Memory for a process that only waits."""
+
+    def __init__(self):
+        self.memory = mmap.mmap(-1, STACK_BYTES)
+        begin = ctypes.addressof(ctypes.c_char.from_buffer(self.memory))
+        self.top = ctypes.c_void_p(begin + STACK_BYTES - 64)
 
 
 def done(result):

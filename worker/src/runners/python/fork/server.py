@@ -43,6 +43,8 @@ class Server:
         self.makes_folders = self.base is not None and not self.namespaces
         self.idle = set()
         self.busy = set()
+        # Process 1 of the namespaces of children that have exited, with the child and its status.
+        self.ending = {}
         self.shown_id = find_shown_id()
         self.wake_read, self.wake_write = pipe()
         os.set_blocking(self.wake_write, False)
@@ -68,19 +70,24 @@ class Server:
         least = self.settings["least_idle"] - (len(self.busy) == 1)
         wanted = max(least, min(len(self.busy) - 1, self.settings["most_idle"]))
         while len(self.idle) < wanted and len(self.idle) + len(self.busy) < self.settings["most"]:
-            folder = self.temporary_folder()
+            folder, first = self.temporary_folder(), None
             try:
                 if self.namespaces:
-                    self.namespaces.before_fork()
+                    first = self.namespaces.before_fork()
                 pid = fork()
             except OSError:
+                if first:
+                    self.namespaces.forked(0, first)
+                    self.end_namespace(0, None)
                 if folder:
                     os.rmdir(folder)
                 if not self.idle and not self.busy:
                     raise
                 return  # at the limit of processes; tried again when a child has exited
             if pid == 0:
-                self.child(folder)
+                self.child(folder, first)
+            if first:
+                self.namespaces.forked(pid, first)
             self.idle.add(pid)
 
     def notice(self, data):
@@ -103,8 +110,22 @@ class Server:
                 self.notice(read_waiting(self.wake_read))
                 if pid in self.idle:
                     _exit(1)
+            if pid in self.ending:
+                # Nothing is left in the namespace of a call.
+                child, stack = self.ending.pop(pid)
+                self.namespaces.ended(stack)
+                pid, status = child
+                if status is None:
+                    continue
+            elif self.namespaces and pid in self.namespaces.first:
+                self.end_namespace(pid, status)
+                continue
             self.busy.discard(pid)
             send_exited(self.status, pid, status)
+
+    def end_namespace(self, pid, status):
+        first, stack = self.namespaces.end(pid)
+        self.ending[first] = ((pid, status), stack)
 
     def temporary_folder(self):
         """A temporary directory for the next child, within that of this process. The supervisor removes it."""
@@ -115,7 +136,7 @@ class Server:
         mkdir(folder, 0o700)
         return folder
 
-    def child(self, folder):
+    def child(self, folder, first):
         """One call, from its message to the end of the process. Never returns."""
         try:
             set_wakeup_fd(-1)
@@ -126,6 +147,7 @@ class Server:
             prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
             limit(RLIMIT_CPU, self.settings["cpu_seconds"])
             pid = getpid()
+            first = first[0] if first else 0
             if self.namespaces:
                 pid = self.namespaces.number()
                 self.namespaces.enter()
@@ -139,13 +161,13 @@ class Server:
                 call_id = call["env"][CALL_ID].encode()[:CALL_ID_BYTES]
                 memmove(self.shown_id, call_id.ljust(CALL_ID_BYTES, b"\0"), CALL_ID_BYTES)
             write(self.wake_write, b"%d%b" % (pid, WAKE))
-            send_started(self.status, call["call"], pid, folder.rpartition("/")[2] if folder else "")
+            send_started(self.status, call["call"], pid, first, folder.rpartition("/")[2] if folder else "")
             close(self.wake_write)
             close(self.status)
             self.calls.close()
             limit(RLIMIT_NPROC, call["processes"])
             events = adopt(descriptors)
-            last_word = LastWord(events)
+            last_word = LastWord(events, self.namespaces is not None)
             environment(call, events, folder or self.base)
             reseed()
             prctl(PR_SET_DUMPABLE, 1, 0, 0, 0)
