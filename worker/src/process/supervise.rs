@@ -38,7 +38,7 @@ use super::protocol::{Command, Exit, Report};
 /// Runs the supervisor: `openskill supervise`, with the control socket as standard input.
 pub fn main() -> ExitCode {
     if std::env::args().nth(2).is_some_and(|it| it == probe::ARGUMENT) {
-        return probe::main(std::env::args().nth(3).as_deref());
+        return probe::main(std::env::args().skip(3));
     }
     // SAFETY: this is the first thing the process does, and nothing else uses descriptor 0.
     let control = unsafe { OwnedFd::from_raw_fd(0) };
@@ -54,8 +54,15 @@ fn supervise(control: OwnedFd) -> std::io::Result<()> {
     let _ = setsid();
     set_child_subreaper(Some(getpid()))?;
     rustix::thread::set_no_new_privs(true)?;
-    let (command, descriptors, further): (Command, _, _) = packet::receive_with(&control)?;
+    let (command, descriptors, mut further): (Command, _, _) = packet::receive_with(&control)?;
     close_on_exec()?;
+    // Only outside of the namespaces is this process root of the file system.
+    if let (Some(user), Some(root)) = (command.jail.as_ref().and_then(Plan::mapped_root), further.first_mut()) {
+        match prepared::map_root(root, user) {
+            Ok(mapped) => *root = mapped,
+            Err(error) => return report(&control, not_started(&error)),
+        }
+    }
     if let Some(OwnNetwork(own_network)) = command.jail.as_ref().and_then(Plan::namespaces) {
         match split(own_network) {
             Ok(Side::Inside) => {}

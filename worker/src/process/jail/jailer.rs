@@ -33,7 +33,7 @@ struct Inner {
 impl Jailer {
     /// Finds out what the kernel gives: takes some milliseconds, once.
     pub(crate) fn new(config: &Config, surroundings: Surroundings) -> Self {
-        let facts = Facts::find(&config.supervisor, config.skill_user);
+        let facts = Facts::find(&config.supervisor, config.skill_user, &config.allowed_root);
         let temp = std::env::temp_dir();
         let temp = temp.canonicalize().unwrap_or(temp);
         let jailer =
@@ -77,11 +77,14 @@ impl Jailer {
         let readable = existing(named.iter().cloned());
         let (root, writable) = (surroundings.root(manifest).to_owned(), writable.to_vec());
         let start = surroundings.start_folder().to_owned();
-        let in_reach = || match self.0.facts.namespaces {
+        let facts = self.0.facts;
+        let map_root = facts.maps_users && !reach::writes_itself(*user, &root);
+        let in_reach = || match facts.namespaces {
             // The folders on the way are not those of the host.
             Namespaces::Given => {
                 readable.iter().all(|it| reach::reads_itself(*user, it))
-                    && writable.iter().chain([&root]).all(|it| reach::writes_itself(*user, it))
+                    && writable.iter().all(|it| reach::writes_itself(*user, it))
+                    && (map_root || reach::writes_itself(*user, &root))
             }
             _ => {
                 readable.iter().chain([&start]).all(|it| reach::reads(*user, it))
@@ -94,12 +97,14 @@ impl Jailer {
             return Err(format!("it requires a jail that this worker can't give: {reason}"));
         }
         let Decision { identity, network, .. } = decision;
-        let Facts { landlock, calls, .. } = self.0.facts;
-        let namespaces = self.0.facts.namespaces == Namespaces::Given;
+        let Facts { landlock, calls, .. } = facts;
+        let namespaces = facts.namespaces == Namespaces::Given;
         let names = named.into_iter().filter(|it| !readable.contains(it)).chain([start]).collect();
         let root = Some(root);
         let landlock = landlock > 0;
-        let walls = Walls { identity, namespaces, landlock, calls, readable, root, writable, names, network };
+        let map_root = map_root && identity.user.is_some();
+        let walls =
+            Walls { identity, namespaces, landlock, calls, readable, root, map_root, writable, names, network };
         // In namespaces, only what the process itself starts counts.
         let others = if namespaces { 0 } else { others };
         Ok(Some(Plan { temp: temp.clone(), temp_bytes, others, walls: Some(walls) }))
@@ -259,6 +264,7 @@ mod tests {
         signals: true,
         calls: true,
         namespaces: Namespaces::NotMade(1),
+        maps_users: false,
     };
 
     fn decided(facts: Facts, network: Network, in_reach: bool) -> Decision {

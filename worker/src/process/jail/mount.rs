@@ -12,6 +12,9 @@ use rustix::mount::{
     fsmount, fsopen, move_mount, open_tree,
 };
 
+use super::identity::User;
+use super::namespaces::swapped;
+
 /// What every mount of a jail has: no set-user-id programs.
 pub(super) const PLAIN: MountAttrFlags = MountAttrFlags::MOUNT_ATTR_NOSUID;
 
@@ -36,6 +39,19 @@ pub(super) fn copy(of: impl AsFd, attributes: MountAttrFlags) -> io::Result<Owne
     Ok(tree)
 }
 
+/// A copy of what is mounted at an open folder, in which what belongs to the folder's owner and group shows as belonging to
+/// `user`, and the other way round (an ID-mapped mount). What `user` writes belongs to the folder's owner outside.
+///
+/// # Errors
+/// The caller is not root outside of all namespaces, or the file system has no such mounts.
+pub(super) fn mapped(of: impl AsFd, user: User) -> io::Result<OwnedFd> {
+    let about = rustix::fs::fstat(&of)?;
+    let users = swapped((about.st_uid, user.uid), (about.st_gid, user.gid))?;
+    let tree = copy(of, PLAIN | MountAttrFlags::MOUNT_ATTR_NODEV)?;
+    set_with(&tree, MountAttrFlags::MOUNT_ATTR_IDMAP, libc::AT_RECURSIVE, Some(&users))?;
+    Ok(tree)
+}
+
 /// Attaches a mount at this path below an open folder.
 pub(super) fn attach(mount: &OwnedFd, below: impl AsFd, path: &Path) -> io::Result<()> {
     move_mount(mount, "", below, path, MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH)?;
@@ -50,7 +66,17 @@ pub(super) fn freeze(path: &Path) -> io::Result<()> {
 }
 
 fn set(mount: &OwnedFd, attributes: MountAttrFlags, flags: libc::c_int) -> io::Result<()> {
-    let wanted = libc::mount_attr { attr_set: attributes.bits().into(), attr_clr: 0, propagation: 0, userns_fd: 0 };
+    set_with(mount, attributes, flags, None)
+}
+
+fn set_with(
+    mount: &OwnedFd,
+    attributes: MountAttrFlags,
+    flags: libc::c_int,
+    users: Option<&OwnedFd>,
+) -> io::Result<()> {
+    let userns_fd = users.map_or(0, |it| it.as_raw_fd() as u64);
+    let wanted = libc::mount_attr { attr_set: attributes.bits().into(), attr_clr: 0, propagation: 0, userns_fd };
     // SAFETY: an empty path, and a structure that lives through the call and whose size is given.
     let done = unsafe {
         libc::syscall(

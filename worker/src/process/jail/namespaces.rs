@@ -90,6 +90,43 @@ fn fork_into(flags: libc::c_int) -> io::Result<Option<Pid>> {
     }
 }
 
+/// A user namespace in which two users have changed places with two others, as a mount takes it: what belongs to the first
+/// of a pair shows as belonging to the second. For a process with one thread.
+///
+/// # Errors
+/// The kernel or a container's filter does not allow it.
+pub(super) fn swapped((user, other): (u32, u32), (group, other_group): (u32, u32)) -> io::Result<OwnedFd> {
+    let (gate, open) = pipe_with(PipeFlags::CLOEXEC)?;
+    let Some(child) = fork_into(libc::CLONE_NEWUSER)? else {
+        drop(open);
+        // Until the parent has opened the namespace, or is gone.
+        let _ = rustix::io::read(&gate, &mut [0]);
+        leave(0)
+    };
+    let file = |name: &str| format!("/proc/{}/{name}", child.as_raw_nonzero());
+    let map = || {
+        std::fs::write(file("uid_map"), swap(user, other))?;
+        std::fs::write(file("gid_map"), swap(group, other_group))?;
+        Ok(std::fs::File::open(file("ns/user"))?.into())
+    };
+    let namespace = map();
+    drop(open);
+    let _ = waitpid(Some(child), WaitOptions::empty());
+    namespace
+}
+
+/// The mapping in which two numbers have changed places, and all others stay.
+fn swap(one: u32, other: u32) -> String {
+    let (low, high) = (one.min(other), one.max(other));
+    let mut ranges = vec![(0, 0, low), (low, high, 1), (low + 1, low + 1, high - low - u32::from(low != high))];
+    if low != high {
+        ranges.push((high, low, 1));
+    }
+    ranges.push((high + 1, high + 1, u32::MAX - high - 1));
+    let lines = ranges.into_iter().filter(|(.., count)| *count > 0);
+    lines.map(|(inside, outside, count)| format!("{inside} {outside} {count}\n")).collect()
+}
+
 /// Each user keeps its number inside. A worker that is root maps all users it has, another one only itself.
 fn map_users(child: Pid) -> io::Result<()> {
     let file = |name: &str| format!("/proc/{}/{name}", child.as_raw_nonzero());
@@ -123,5 +160,13 @@ mod tests {
         assert_eq!(same("         0          0 4294967295\n").unwrap(), "0 0 4294967295\n");
         assert_eq!(same("0 100000 65536\n65536 1000 1\n").unwrap(), "0 0 65536\n65536 65536 1\n");
         assert!(same("nonsense\n").is_err());
+    }
+
+    #[test]
+    fn two_users_change_places() {
+        assert_eq!(swap(0, 65534), "0 65534 1\n1 1 65533\n65534 0 1\n65535 65535 4294901760\n");
+        assert_eq!(swap(5, 6), swap(6, 5));
+        assert_eq!(swap(5, 6), "0 0 5\n5 6 1\n6 5 1\n7 7 4294967288\n");
+        assert_eq!(swap(7, 7), "0 0 7\n7 7 1\n8 8 4294967287\n");
     }
 }

@@ -38,6 +38,11 @@ impl Plan {
         Some(OwnNetwork(walls.network == Network::None))
     }
 
+    /// The user whom the allowed root is to belong to, where it belongs to another.
+    pub(in crate::process) fn mapped_root(&self) -> Option<User> {
+        self.walls.as_ref().filter(|it| it.map_root).and_then(|it| it.identity.user)
+    }
+
     /// The user that the process will have, if it is not the worker's.
     pub(in crate::process) fn user(&self) -> Option<User> {
         self.walls.as_ref().and_then(|it| it.identity.user)
@@ -62,6 +67,8 @@ pub(super) struct Walls {
     pub(super) readable: Vec<PathBuf>,
     /// What the process calls its allowed root, which it may do anything in. The folder itself comes as a descriptor.
     pub(super) root: Option<PathBuf>,
+    /// In its own mount namespace, the root belongs to the process's user; on disk it stays its owner's.
+    pub(super) map_root: bool,
     /// Further folders to do anything in.
     pub(super) writable: Vec<PathBuf>,
     /// Further names of these, and of what the process starts with. They may lead through links.

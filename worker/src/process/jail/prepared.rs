@@ -12,7 +12,7 @@ use super::files::Place;
 use super::identity::{Identity, User};
 use super::plan::{Plan, Walls};
 use super::view::{self, TempOptions, View};
-use super::{files, temp};
+use super::{files, mount, temp};
 use crate::manifest::Network;
 
 /// Names what a fork server needs to give each of its children namespaces of its own.
@@ -95,6 +95,14 @@ pub(in crate::process) fn prepare(
     Ok(Prepared { temp: Temp::Folder(temp), walls, ..prepared })
 }
 
+/// A mount of the allowed root in which it belongs to the skills' user, for `prepare` in place of the root's descriptor.
+///
+/// # Errors
+/// The file system has no such mounts, though that of the worker's allowed root has.
+pub(in crate::process) fn map_root(root: &OwnedFd, user: User) -> io::Result<OwnedFd> {
+    mount::mapped(root, user)
+}
+
 fn in_namespaces(
     plan: &Plan,
     walls: &Walls,
@@ -105,7 +113,8 @@ fn in_namespaces(
     let temp = TempOptions::new(plan.temp_bytes, walls.identity.user);
     let shown = root.zip(walls.root.as_deref());
     let (readable, writable, names) = (&walls.readable, &walls.writable, &walls.names);
-    view::enter(&View { readable, writable, root: shown, names, temp: &temp })?;
+    let (root_is_mount, temp_folder) = (walls.map_root, &temp);
+    view::enter(&View { readable, writable, root: shown, root_is_mount, names, temp: temp_folder })?;
     let mut ready = ready(walls, root, Place::Own)?;
     let mut apart = None;
     if forks {

@@ -14,6 +14,7 @@ use super::calls::{Filter, Owner};
 use super::files::{self, Place};
 use super::identity::{Identity, User};
 use super::namespaces::{Side, leave, split};
+use super::mount;
 use super::plan::Walls;
 use super::view::{self, TempOptions, View};
 use crate::manifest::Network;
@@ -38,6 +39,8 @@ pub struct Facts {
     pub calls: bool,
     /// A process can have namespaces of its own.
     pub namespaces: Namespaces,
+    /// The allowed root can be shown as belonging to the skills' user.
+    pub maps_users: bool,
 }
 
 /// Whether a process can have namespaces of its own, and a root of its own in them.
@@ -81,9 +84,11 @@ impl Facts {
     pub const ALL_OF_FILES: u32 = 3;
 
     /// Tries it, in a child of this process: `supervisor` is the openskill binary. Takes some milliseconds.
-    pub fn find(supervisor: &Path, user: User) -> Self {
+    /// `root` is the allowed root.
+    pub fn find(supervisor: &Path, user: User, root: &Path) -> Self {
         let child = Command::new(supervisor)
             .args([crate::process::protocol::ARGUMENT, ARGUMENT, &format!("{}:{}", user.uid, user.gid)])
+            .arg(root)
             .env_clear()
             .stdin(Stdio::null())
             .stderr(Stdio::null())
@@ -96,20 +101,22 @@ impl Facts {
     }
 }
 
-/// The child of a probe: `openskill supervise probe UID:GID`.
-pub(crate) fn main(user: Option<&str>) -> ExitCode {
-    let Some(user) = user.and_then(|it| it.parse().ok()) else { return ExitCode::FAILURE };
+/// The child of a probe: `openskill supervise probe UID:GID ROOT`.
+pub(crate) fn main(mut arguments: impl Iterator<Item = String>) -> ExitCode {
+    let user = arguments.next().and_then(|it| it.parse().ok());
+    let (Some(user), Some(root)) = (user, arguments.next()) else { return ExitCode::FAILURE };
     // Tells its parent and ends: nothing else runs in this process, so walls that stay are no harm.
-    let text = serde_json::to_vec(&run_against(user)).unwrap_or_default();
+    let text = serde_json::to_vec(&run_against(user, Path::new(&root))).unwrap_or_default();
     match std::io::stdout().write_all(&text) {
         Ok(()) => ExitCode::SUCCESS,
         Err(_) => ExitCode::FAILURE,
     }
 }
 
-fn run_against(user: User) -> Facts {
+fn run_against(user: User, root: &Path) -> Facts {
     let namespaces = try_namespaces();
-    let mut facts = Facts { root: geteuid().is_root(), namespaces, ..Facts::default() };
+    let maps_users = namespaces == Namespaces::Given && maps(root, user);
+    let mut facts = Facts { root: geteuid().is_root(), namespaces, maps_users, ..Facts::default() };
     let identity = |user| Identity { user, override_files: false, divides: false };
     let walls = |network| Walls {
         identity: identity(None),
@@ -118,6 +125,7 @@ fn run_against(user: User) -> Facts {
         calls: true,
         readable: Vec::new(),
         root: None,
+        map_root: false,
         writable: Vec::new(),
         names: Vec::new(),
         network,
@@ -140,6 +148,11 @@ fn run_against(user: User) -> Facts {
     facts
 }
 
+/// Whether a mount of this folder can show it as another user's.
+fn maps(folder: &Path, user: User) -> bool {
+    std::fs::File::open(folder).and_then(|folder| mount::mapped(folder, user)).is_ok()
+}
+
 /// Makes namespaces, furnishes them, and looks whether nothing else is there.
 fn try_namespaces() -> Namespaces {
     let errno = |error: &std::io::Error| error.raw_os_error().unwrap_or(0);
@@ -147,7 +160,14 @@ fn try_namespaces() -> Namespaces {
         Err(error) => Namespaces::NotMade(errno(&error)),
         Ok(Side::Inside) => {
             let temp = TempOptions::new(1 << 20, None);
-            let entered = view::enter(&View { readable: &[], writable: &[], root: None, names: &[], temp: &temp });
+            let entered = view::enter(&View {
+                readable: &[],
+                writable: &[],
+                root: None,
+                root_is_mount: false,
+                names: &[],
+                temp: &temp,
+            });
             let alone = entered.and_then(|()| match Path::new("/proc/2").exists() {
                 true => Err(std::io::ErrorKind::Other.into()),
                 false => std::fs::write(Path::new(view::TEMP).join("probe"), "x"),

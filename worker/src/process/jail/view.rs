@@ -55,6 +55,8 @@ pub(super) struct View<'a> {
     pub(super) writable: &'a [PathBuf],
     /// The allowed root, writable, and its path.
     pub(super) root: Option<(BorrowedFd<'a>, &'a Path)>,
+    /// The root comes as a mount that is not attached yet, and not as the folder.
+    pub(super) root_is_mount: bool,
     /// Paths by which the process knows some of these, which may lead through links.
     pub(super) names: &'a [PathBuf],
     /// Mount options of the temporary folder.
@@ -134,8 +136,11 @@ fn pending(view: &View<'_>) -> io::Result<Vec<Pending>> {
         pending.push(copy_of(path, writable)?);
     }
     if let Some((root, path)) = view.root {
-        let own = reopen(root, path)?;
-        pending.push(Pending { path: path.to_owned(), mount: mount::copy(own, writable)?, is_folder: true });
+        let mount = match view.root_is_mount {
+            true => root.try_clone_to_owned()?,
+            false => mount::copy(reopen(root, path)?, writable)?,
+        };
+        pending.push(Pending { path: path.to_owned(), mount, is_folder: true });
     }
     for path in view.readable {
         // What is shown already needs no mount of its own; below what is writable it stays writable.
