@@ -110,11 +110,14 @@ impl Jailer {
         Ok(Some(Plan { temp: temp.clone(), temp_bytes, others, walls: Some(walls) }))
     }
 
-    /// The level that a skill's processes reach here. What it goes without, if that is less than `strict`.
-    pub(crate) fn reached(&self, manifest: &Manifest) -> Level {
+    /// How well a skill's processes are isolated here: `strict`, `standard`, `partial` (less than that) or `off`.
+    pub(crate) fn reached(&self, manifest: &Manifest) -> &'static str {
         match manifest.jail.level {
-            Level::Off => Level::Off,
-            _ => self.decide(&manifest.jail, || true).reached(),
+            Level::Off => Level::Off.as_str(),
+            _ => match self.decide(&manifest.jail, || true).reached() {
+                Level::Off | Level::Auto => "partial",
+                level => level.as_str(),
+            },
         }
     }
 
