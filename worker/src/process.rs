@@ -26,7 +26,6 @@
 //! - [`tree`]: who descends from whom
 //! - [`strays`]: orphans whose supervisor or worker was killed
 
-#[allow(dead_code, unused_imports, reason = "supervisors do not use it yet")]
 pub(crate) mod bounds;
 pub(crate) mod forkserver;
 pub mod jail;

@@ -65,6 +65,5 @@ mod tests;
 
 pub(crate) use amounts::{Bounds, Exceeded, Usage};
 pub(crate) use controller::{Controller, Kind};
-pub(crate) use events::Events;
 pub(crate) use group::{Entrance, Group};
 pub(crate) use meter::Meter;

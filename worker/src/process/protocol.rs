@@ -165,6 +165,9 @@ pub(crate) enum Report {
         exit: Exit,
         /// How many processes it had left running, which had to be killed.
         leftovers: u32,
+        /// What it had too much of, if it was ended for that: a sentence.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        exceeded: Option<String>,
     },
 }
 
@@ -199,7 +202,7 @@ pub(super) struct Word {
 impl Word {
     /// The report that the supervisor is to give.
     pub(super) fn report(self) -> Report {
-        Report::Ended { exit: Exit::Code(self.code), leftovers: self.leftovers }
+        Report::Ended { exit: Exit::Code(self.code), leftovers: self.leftovers, exceeded: None }
     }
 }
 

@@ -81,6 +81,7 @@ impl Group {
         self.parts().try_for_each(|part| put(&part.entrance, pid.as_bytes()))
     }
 
+    #[cfg(test)]
     /// Moves the caller into the group. Dropping the group does not kill the caller then, nor remove the group.
     ///
     /// # Errors
@@ -119,6 +120,7 @@ impl Group {
         }
     }
 
+    #[cfg(test)]
     /// Kills all that is in the group except the caller, also a process whose first thread has exited, and waits for its
     /// end, `patience` at most. Nothing can be started in the group afterwards. Whether nothing is left.
     pub(crate) fn kill(&self, patience: Duration) -> bool {

@@ -72,14 +72,15 @@ enum Makes {
 pub(super) struct Filter(BpfProgram);
 
 impl Filter {
-    /// Compiles the filter for such a process.
-    pub(super) fn compile(network: &Network, owner: Owner) -> io::Result<Self> {
-        Self::of(network, owner, Makes::Nothing)
+    /// Compiles the filter for such a process. `memfd`: it may have memory that no process has mapped.
+    pub(super) fn compile(network: &Network, owner: Owner, memfd: bool) -> io::Result<Self> {
+        Self::of(network, owner, Makes::Nothing, memfd)
     }
 
-    /// The filter of a fork server, which makes mounts and namespaces for its children.
+    /// The filter of a fork server, which makes mounts and namespaces for its children. Their memory is measured, and not
+    /// that of a file which no process has mapped.
     pub(super) fn of_fork_server(network: &Network) -> io::Result<Self> {
-        Self::of(network, Owner::Itself, Makes::Namespaces)
+        Self::of(network, Owner::Itself, Makes::Namespaces, false)
     }
 
     /// What each child of a fork server adds to the filter it was born with, once it has its namespaces.
@@ -98,7 +99,7 @@ impl Filter {
         bytes.map(|byte| format!("{byte:02x}")).collect()
     }
 
-    fn of(network: &Network, owner: Owner, makes: Makes) -> io::Result<Self> {
+    fn of(network: &Network, owner: Owner, makes: Makes, memfd: bool) -> io::Result<Self> {
         let mut rules = Rules::default();
         rules.always(ENOSYS, &[n::IO_URING_SETUP, n::IO_URING_ENTER, n::IO_URING_REGISTER, n::CLONE3]);
         files(&mut rules, owner);
@@ -106,6 +107,10 @@ impl Filter {
         if makes == Makes::Nothing {
             making(&mut rules);
         }
+        if !memfd {
+            rules.always(ENOSYS, &[n::MEMFD_CREATE]);
+        }
+        rules.always(ENOSYS, &[n::MEMFD_SECRET]);
         processes(&mut rules);
         sockets(&mut rules, network);
         rules.compile((FOREIGN, ENOSYS)).map(Self).ok_or_else(|| io::ErrorKind::Unsupported.into())
@@ -241,7 +246,7 @@ mod tests {
     fn every_kind_of_filter_compiles_within_the_kernels_bound() {
         for network in [Network::None, Network::Connect(vec![443]), Network::Full] {
             for owner in [Owner::Itself, Owner::Overriding, Owner::Worker] {
-                let filter = Filter::compile(&network, owner).unwrap();
+                let filter = Filter::compile(&network, owner, false).unwrap();
                 assert!((100..4096).contains(&filter.0.len()), "{network:?} {owner:?}: {}", filter.0.len());
             }
         }

@@ -10,8 +10,11 @@ use super::probe::{Facts, Namespaces};
 use super::{reach, temp};
 use crate::config::Config;
 use crate::environment::Surroundings;
+use crate::process::bounds::{Bounds, Controller, Kind};
 use crate::manifest::{Jail, Level, Manifest, Network};
 use crate::runners::python::interpreter::Interpreter;
+
+const MIB: u64 = 1024 * 1024;
 
 /// Decides for each skill of a worker. Cheap to clone.
 #[derive(Debug, Clone)]
@@ -25,6 +28,7 @@ struct Inner {
     least: Level,
     surroundings: Surroundings,
     temp: PathBuf,
+    controller: Controller,
     /// How many processes and threads the user of skills had at the last look: a skill is not to suffer from another
     /// that has many, nor from what else the worker's user does.
     others: AtomicU64,
@@ -34,12 +38,14 @@ impl Jailer {
     /// Finds out what the kernel gives: takes some milliseconds, once.
     pub(crate) fn new(config: &Config, surroundings: Surroundings) -> Self {
         let facts = Facts::find(&config.supervisor, config.skill_user, &config.allowed_root);
+        let controller = Controller::find(&config.supervisor);
         let temp = std::env::temp_dir();
         let temp = temp.canonicalize().unwrap_or(temp);
         let jailer =
-            Self(Arc::new(Inner { facts, user: config.skill_user, least: config.least_jail, surroundings, temp, others: AtomicU64::new(0) }));
+            Self(Arc::new(Inner { facts, user: config.skill_user, least: config.least_jail, surroundings, temp, controller, others: AtomicU64::new(0) }));
         jailer.look_after();
-        tracing::info!(?facts, "isolation that this machine supports");
+        let bounds = jailer.0.controller.kind().word();
+        tracing::info!(?facts, bounds, "isolation that this machine supports");
         jailer
     }
 
@@ -67,10 +73,9 @@ impl Jailer {
         writable: &[PathBuf],
     ) -> Result<Option<Plan>, String> {
         let Inner { user, surroundings, temp, others, .. } = self.0.as_ref();
-        let temp_bytes = manifest.limits.temp_mb.saturating_mul(1024 * 1024);
         let others = others.load(Ordering::Relaxed);
         if manifest.jail.level == Level::Off {
-            return Ok(Some(Plan { temp: temp.clone(), temp_bytes, others, walls: None }));
+            return Ok(Some(self.plan_of(manifest, others, None)));
         }
         let library = surroundings.library().map(Path::to_owned);
         let named: Vec<_> = readable.iter().chain(&manifest.jail.readable).cloned().chain(library).collect();
@@ -103,11 +108,30 @@ impl Jailer {
         let root = Some(root);
         let landlock = landlock > 0;
         let map_root = map_root && identity.user.is_some();
+        let counts_memfd = self.0.controller.kind() != Kind::Measured;
         let walls =
-            Walls { identity, namespaces, landlock, calls, readable, root, map_root, writable, names, network };
+            Walls { identity, namespaces, landlock, calls, counts_memfd, readable, root, map_root, writable, names, network };
         // In namespaces, only what the process itself starts counts.
         let others = if namespaces { 0 } else { others };
-        Ok(Some(Plan { temp: temp.clone(), temp_bytes, others, walls: Some(walls) }))
+        Ok(Some(self.plan_of(manifest, others, Some(walls))))
+    }
+
+    fn plan_of(&self, manifest: &Manifest, others: u64, walls: Option<Walls>) -> Plan {
+        let Inner { temp, controller, .. } = self.0.as_ref();
+        let limits = &manifest.limits;
+        let bounds = Bounds { memory_bytes: limits.memory_mb.saturating_mul(MIB), processes: limits.processes };
+        let temp_bytes = limits.temp_mb.saturating_mul(MIB);
+        Plan { temp: temp.clone(), temp_bytes, controller: controller.clone(), bounds, others, walls }
+    }
+
+    /// What counts the process trees of skills.
+    pub(crate) fn controller(&self) -> &Controller {
+        &self.0.controller
+    }
+
+    /// Removes what the worker itself made, at its end.
+    pub(crate) fn close(&self) {
+        self.0.controller.close();
     }
 
     /// How well a skill's processes are isolated here: `strict`, `standard`, `partial` (less than that) or `off`.
@@ -160,6 +184,7 @@ impl Jailer {
     /// Removes what killed supervisors left, and counts the processes of the skills' user. Reads folders: not for a thread that serves.
     pub(crate) fn look_after(&self) {
         temp::sweep(&self.0.temp);
+        self.0.controller.sweep();
         let user = if self.0.facts.own_user { self.0.user.uid } else { rustix::process::geteuid().as_raw() };
         self.0.others.store(tasks_of(user), Ordering::Relaxed);
     }

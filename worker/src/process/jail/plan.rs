@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::calls::Owner;
 use super::identity::{Identity, User};
 use crate::manifest::Network;
+use crate::process::bounds::{Bounds, Controller};
 
 /// The jail of a process: the worker decides it, the supervisor sets it up.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -15,6 +16,9 @@ pub(crate) struct Plan {
     pub(super) temp: PathBuf,
     /// The size of a temporary folder in memory, in bytes.
     pub(super) temp_bytes: u64,
+    /// What counts the whole tree, and what the tree may have.
+    pub(super) controller: Controller,
+    pub(super) bounds: Bounds,
     /// How many processes the user has besides, which the limit on processes is not about.
     pub(super) others: u64,
     /// None: there are none, as the manifest wishes.
@@ -30,6 +34,11 @@ impl Plan {
     /// Whether the descriptor of the allowed root goes with it.
     pub(in crate::process) fn takes_root(&self) -> bool {
         self.walls.as_ref().is_some_and(|it| it.root.is_some())
+    }
+
+    /// What counts the tree, and what it may have.
+    pub(in crate::process) fn bounds(&self) -> (&Controller, Bounds) {
+        (&self.controller, self.bounds)
     }
 
     /// Whether the process gets namespaces of its own; with a network of its own unless the skill may use the worker's.
@@ -63,6 +72,8 @@ pub(super) struct Walls {
     pub(super) landlock: bool,
     /// Whether system calls can be filtered.
     pub(super) calls: bool,
+    /// Whether memory counts that no process has mapped: else there is none.
+    pub(super) counts_memfd: bool,
     /// Folders and files to read and to run, besides those of the system.
     pub(super) readable: Vec<PathBuf>,
     /// What the process calls its allowed root, which it may do anything in. The folder itself comes as a descriptor.

@@ -91,7 +91,7 @@ pub(in crate::process) fn prepare(
     let owner = plan.walls.as_ref().and_then(|it| it.identity.user);
     let temp = temp::Folder::make(&plan.temp, owner)?;
     let place = Place::Host(Some(temp.path()));
-    let walls = plan.walls.as_ref().map(|it| ready(it, root, place)).transpose()?;
+    let walls = plan.walls.as_ref().map(|it| ready(it, root, place, forks)).transpose()?;
     Ok(Prepared { temp: Temp::Folder(temp), walls, ..prepared })
 }
 
@@ -115,7 +115,7 @@ fn in_namespaces(
     let (readable, writable, names) = (&walls.readable, &walls.writable, &walls.names);
     let (root_is_mount, temp_folder) = (walls.map_root, &temp);
     view::enter(&View { readable, writable, root: shown, root_is_mount, names, temp: temp_folder })?;
-    let mut ready = ready(walls, root, Place::Own)?;
+    let mut ready = ready(walls, root, Place::Own, forks)?;
     let mut apart = None;
     if forks {
         ready.identity.divides = true;
@@ -128,9 +128,11 @@ fn in_namespaces(
     Ok(Prepared { temp: Temp::Own, walls: Some(ready), apart, ..prepared })
 }
 
-fn ready(walls: &Walls, root: Option<BorrowedFd<'_>>, place: Place<'_>) -> io::Result<Ready> {
+fn ready(walls: &Walls, root: Option<BorrowedFd<'_>>, place: Place<'_>, forks: bool) -> io::Result<Ready> {
     let rules = walls.landlock.then(|| files::rules(walls, root, place)).transpose()?;
-    let filter = walls.calls.then(|| Filter::compile(&walls.network, walls.owner())).transpose()?;
+    // The calls of a fork server are measured.
+    let memfd = walls.counts_memfd && !forks;
+    let filter = walls.calls.then(|| Filter::compile(&walls.network, walls.owner(), memfd)).transpose()?;
     Ok(Ready { identity: walls.identity, rules, filter })
 }
 
@@ -176,6 +178,11 @@ impl Prepared {
         if let (Temp::Folder(folder), false) = (&self.temp, name.is_empty()) {
             temp::empty(&folder.path().join(name));
         }
+    }
+
+    /// Whether the process has namespaces of its own.
+    pub(in crate::process) fn is_apart(&self) -> bool {
+        matches!(self.temp, Temp::Own)
     }
 
     /// How many processes of the user do not count towards the limit.

@@ -123,6 +123,7 @@ fn run_against(user: User, root: &Path) -> Facts {
         namespaces: false,
         landlock: true,
         calls: true,
+        counts_memfd: false,
         readable: Vec::new(),
         root: None,
         map_root: false,
@@ -142,7 +143,7 @@ fn run_against(user: User, root: &Path) -> Facts {
     if facts.root {
         facts.own_user = identity(Some(user)).enter().is_ok() && geteuid().as_raw() == user.uid;
     }
-    if let Ok(filter) = Filter::compile(&Network::None, Owner::Worker) {
+    if let Ok(filter) = Filter::compile(&Network::None, Owner::Worker, false) {
         facts.calls = filter.enter().is_ok() && is_refused(std::os::unix::net::UnixDatagram::unbound());
     }
     facts
@@ -156,7 +157,7 @@ fn maps(folder: &Path, user: User) -> bool {
 /// Makes namespaces, furnishes them, and looks whether nothing else is there.
 fn try_namespaces() -> Namespaces {
     let errno = |error: &std::io::Error| error.raw_os_error().unwrap_or(0);
-    match split(true) {
+    match split(true, |_| Ok(())) {
         Err(error) => Namespaces::NotMade(errno(&error)),
         Ok(Side::Inside) => {
             let temp = TempOptions::new(1 << 20, None);
