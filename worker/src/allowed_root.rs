@@ -62,9 +62,7 @@ impl AllowedRoot {
     /// # Errors
     /// It is no folder, or a component of its path is a link.
     pub(crate) fn open(path: &Path) -> io::Result<Self> {
-        let opened = openat(CWD, "/", FOLDER, Mode::empty())
-            .and_then(|top| beneath(top.as_fd(), path.strip_prefix("/").map_err(|_| Errno::INVAL)?));
-        let folder = opened.map_err(|errno| {
+        let folder = open_folder(path).map_err(|errno| {
             let reason = format!("the allowed root {} can't be used: {}", path.display(), why(errno));
             io::Error::new(io::Error::from(errno).kind(), reason)
         })?;
@@ -110,14 +108,36 @@ impl RunRoot {
         })
     }
 
+    /// Whether this folder, opened before, is still the root.
+    ///
+    /// # Errors
+    /// As [`RunRoot::open`].
+    pub(crate) fn is_still(&self, folder: &OwnedFd) -> Result<bool, RootError> {
+        let now = self.open()?;
+        let described = |it: &OwnedFd| fstat(it).map_err(RootError::System);
+        Ok(is_same(&described(&now)?, &described(folder)?))
+    }
+
+    /// Its path, by which the skill knows it.
+    pub(crate) fn path(&self) -> PathBuf {
+        // `join` with an empty path would add a slash.
+        self.worker.path().join(&self.relative).components().collect()
+    }
+
     /// As a manifest names it: `data/docs`.
     fn shown(&self) -> PathBuf {
         Path::new(self.worker.path().file_name().unwrap_or_default()).join(&self.relative)
     }
 }
 
+/// Opens a folder by its absolute path, and follows no link.
+pub(crate) fn open_folder(path: &Path) -> Result<OwnedFd, Errno> {
+    let top = openat(CWD, "/", FOLDER, Mode::empty())?;
+    beneath(top.as_fd(), path.strip_prefix("/").map_err(|_| Errno::INVAL)?)
+}
+
 /// Opens a folder below another one, and follows no link.
-pub(crate) fn beneath(from: BorrowedFd<'_>, relative: &Path) -> Result<OwnedFd, Errno> {
+fn beneath(from: BorrowedFd<'_>, relative: &Path) -> Result<OwnedFd, Errno> {
     // Both ways refuse what is absolute and what leads up; this one says so for both.
     if relative.components().any(|part| !matches!(part, Component::Normal(_) | Component::CurDir)) {
         return Err(Errno::XDEV);
