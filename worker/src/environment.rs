@@ -34,6 +34,11 @@ impl Surroundings {
         manifest.allowed_root.as_deref().unwrap_or(self.allowed_root.path())
     }
 
+    /// The worker's allowed root, to be opened.
+    pub(crate) fn whole_root(&self) -> RunRoot {
+        self.allowed_root.of_runs("", None)
+    }
+
     /// The allowed root of a skill's runs, to be opened.
     pub(crate) fn run_root(&self, manifest: &Manifest) -> RunRoot {
         self.allowed_root.of_runs(&manifest.id, manifest.allowed_root.as_deref())

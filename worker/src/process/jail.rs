@@ -24,6 +24,7 @@ pub(crate) mod probe;
 mod program;
 mod reach;
 mod removal;
+mod roots;
 pub(crate) mod temp;
 
 pub use identity::User;

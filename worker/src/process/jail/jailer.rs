@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use super::identity::{Identity, User};
 use super::plan::{Plan, Walls};
 use super::probe::Facts;
+use super::roots::Roots;
 use super::{reach, temp};
 use crate::config::Config;
 use crate::environment::Surroundings;
@@ -22,6 +23,7 @@ struct Inner {
     facts: Facts,
     user: User,
     surroundings: Surroundings,
+    roots: Roots,
     temp: PathBuf,
     /// How many processes and threads the user of skills had at the last look: a skill is not to suffer from another
     /// that has many, nor from what else the worker's user does.
@@ -34,8 +36,9 @@ impl Jailer {
         let facts = Facts::find(&config.supervisor, config.skill_user);
         let temp = std::env::temp_dir();
         let temp = temp.canonicalize().unwrap_or(temp);
-        let jailer =
-            Self(Arc::new(Inner { facts, user: config.skill_user, surroundings, temp, others: AtomicU64::new(0) }));
+        let (user, roots) = (config.skill_user, Roots::default());
+        roots.in_reach(user, &surroundings.whole_root());
+        let jailer = Self(Arc::new(Inner { facts, user, surroundings, roots, temp, others: AtomicU64::new(0) }));
         jailer.look_after();
         tracing::info!(?facts, "isolation that this machine supports");
         jailer
@@ -64,7 +67,7 @@ impl Jailer {
         readable: &[PathBuf],
         writable: &[PathBuf],
     ) -> Result<Option<Plan>, String> {
-        let Inner { user, surroundings, temp, others, .. } = self.0.as_ref();
+        let Inner { user, surroundings, roots, temp, others, .. } = self.0.as_ref();
         let plan = |walls| Some(Plan { temp: temp.clone(), others: others.load(Ordering::Relaxed), walls });
         if manifest.jail.level == Level::Off {
             return Ok(plan(None));
@@ -73,8 +76,10 @@ impl Jailer {
         let readable = existing(readable.iter().chain(&manifest.jail.readable).cloned().chain(library));
         let (root, writable) = (surroundings.root(manifest).to_owned(), writable.to_vec());
         let in_reach = || {
-            readable.iter().chain([&surroundings.start_folder().to_owned()]).all(|it| reach::reads(*user, it))
-                && writable.iter().chain([&root]).all(|it| reach::writes(*user, it))
+            // Decided once: a skill may change the mode of its root.
+            roots.in_reach(*user, &surroundings.run_root(manifest))
+                && readable.iter().chain([&surroundings.start_folder().to_owned()]).all(|it| reach::reads(*user, it))
+                && writable.iter().all(|it| reach::writes(*user, it))
                 && reach::reads(*user, temp)
         };
         let Decision { identity, network, lacking } = self.decide(&manifest.jail, in_reach);
