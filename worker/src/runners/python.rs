@@ -7,6 +7,7 @@
 //! - `shared` ([`shared`]): fresh globals in one interpreter
 
 use std::collections::{BTreeMap, HashMap};
+use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -25,7 +26,7 @@ use crate::process::launch::Launcher;
 use crate::process::protocol::Command;
 use crate::process::protocol::ProcessLimits;
 use crate::runner::{Invocation, RawOutput, Runner};
-use crate::runners::once::once;
+use crate::runners::once::{no_root, once};
 
 mod forking;
 mod freshness;
@@ -54,6 +55,8 @@ pub(crate) struct Python {
 /// The warm pool of a skill, for one version of its manifest.
 struct Warm {
     manifest: Arc<Manifest>,
+    /// The allowed root when it was made: its processes know no other.
+    root: OwnedFd,
     kept: Kept,
 }
 
@@ -106,7 +109,7 @@ impl Python {
         })
     }
 
-    /// The skill's warm pool. One for an older manifest takes no more calls.
+    /// The skill's warm pool. One for an older manifest, or for a root that was replaced, takes no more calls.
     fn warm(
         &self,
         manifest: &Arc<Manifest>,
@@ -114,12 +117,15 @@ impl Python {
         script: &Script,
     ) -> Result<Arc<Warm>, SkillError> {
         let mut all = self.lock();
+        let root = self.surroundings.run_root(manifest);
         if let Some(warm) = all.get(&manifest.id) {
-            if (Arc::ptr_eq(&warm.manifest, manifest) || warm.manifest == *manifest) && !warm.needs_rebuild() {
+            let same = Arc::ptr_eq(&warm.manifest, manifest) || warm.manifest == *manifest;
+            if same && !warm.needs_rebuild() && root.is_still(&warm.root).map_err(no_root)? {
                 return Ok(Arc::clone(warm));
             }
             warm.retire();
         }
+        let root = root.open().map_err(no_root)?;
         let env = self.surroundings.of_skill(manifest);
         let command = self.command(interpreter, &script.script, manifest, env)?;
         let kept = match script.isolation {
@@ -128,7 +134,7 @@ impl Python {
                 Kept::Forking(Box::new(Forking::new(&command, &script.script, manifest.jail.level != Level::Off)))
             }
         };
-        let warm = Arc::new(Warm { manifest: Arc::clone(manifest), kept });
+        let warm = Arc::new(Warm { manifest: Arc::clone(manifest), root, kept });
         all.insert(manifest.id.clone(), Arc::clone(&warm));
         Ok(warm)
     }
