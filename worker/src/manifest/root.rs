@@ -2,63 +2,23 @@
 //!
 //! Links above the worker's root are followed, as the shell would. Below it none is: skills can put links there.
 
-use std::collections::VecDeque;
-use std::ffi::OsString;
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 
 use super::error::Fault;
-use crate::allowed_root::{open_folder, why};
-
-/// Links on the way to the worker's root.
-const MAX_LINKS: usize = 40;
+use crate::allowed_root::{below, open_folder, why};
 
 /// `written` is relative to the folder that holds the worker's root, as in `./data/docs`, or absolute. `worker`: the worker's
 /// root, absolute and without links.
 pub(super) fn resolve(written: &str, worker: &Path) -> Result<PathBuf, Fault> {
     let base = worker.parent().unwrap_or(worker);
-    let Some(below) = below(worker, &base.join(written)) else {
+    let Some(folder) = below(worker, &base.join(written)) else {
         return Err(("allowed_root", format!("'{written}' is outside the worker's allowed root")).into());
     };
-    // `join` with an empty path would add a slash.
-    let folder = if below.as_os_str().is_empty() { worker.to_owned() } else { worker.join(below) };
     let fail = |errno| {
         let reason = why(errno);
         ("allowed_root", format!("'{written}' is not a plain folder below the worker's allowed root: {reason}")).into()
     };
     open_folder(&folder).map(|_| folder.clone()).map_err(fail)
-}
-
-/// What is left of a path once it has come to `root`, not resolved any further. None: it leads elsewhere.
-fn below(root: &Path, path: &Path) -> Option<PathBuf> {
-    let mut rest: VecDeque<OsString> = parts(path).collect();
-    let (mut at, mut links) = (PathBuf::from("/"), 0);
-    loop {
-        if at == root && rest.front().is_none_or(|next| next != "..") {
-            return Some(rest.into_iter().collect());
-        }
-        let next = rest.pop_front()?;
-        if next == ".." {
-            at.pop();
-            continue;
-        }
-        let Ok(target) = at.join(&next).read_link() else {
-            at.push(next);
-            continue;
-        };
-        links += 1;
-        if links > MAX_LINKS {
-            return None;
-        }
-        if target.is_absolute() {
-            at = PathBuf::from("/");
-        }
-        parts(&target).rev().for_each(|part| rest.push_front(part));
-    }
-}
-
-fn parts(path: &Path) -> impl DoubleEndedIterator<Item = OsString> {
-    let named = path.components().filter(|part| matches!(part, Component::Normal(_) | Component::ParentDir));
-    named.map(|part| part.as_os_str().to_owned())
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! What a jailed process may reach, by Landlock: files, TCP ports, and whom it may signal.
 
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 
 use landlock::{
@@ -10,6 +10,7 @@ use landlock::{
 };
 
 use super::plan::Walls;
+use crate::allowed_root::open_place;
 use crate::manifest::Network;
 
 /// The newest ABI whose rights are asked for. What the kernel does not know is left out.
@@ -107,8 +108,9 @@ pub(super) fn rules(walls: &Walls, root: Option<BorrowedFd<'_>>, temp: Option<&P
     Ok(rules)
 }
 
-fn open(path: &Path) -> io::Result<PathFd> {
-    PathFd::new(path).map_err(|_| io::Error::from(io::ErrorKind::NotFound))
+/// The paths of a plan have no links: one that has come since then is not followed.
+fn open(path: &Path) -> io::Result<OwnedFd> {
+    open_place(path).map_err(|_| io::Error::from(io::ErrorKind::NotFound))
 }
 
 /// Rights that are a folder's are left out for a file.

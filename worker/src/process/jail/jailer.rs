@@ -73,7 +73,8 @@ impl Jailer {
             return Ok(plan(None));
         }
         let library = surroundings.library().map(Path::to_owned);
-        let readable = existing(readable.iter().chain(&manifest.jail.readable).cloned().chain(library));
+        let named = manifest.jail.readable.iter().filter_map(|path| surroundings.unless_replaced(path));
+        let readable = existing(readable.iter().cloned().chain(named).chain(library));
         let (root, writable) = (surroundings.root(manifest).to_owned(), writable.to_vec());
         let in_reach = || {
             // Decided once: a skill may change the mode of its root.
