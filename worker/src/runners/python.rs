@@ -16,6 +16,7 @@ use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use openskill_proto::v1::{ErrorCode, SkillError};
 
+use crate::allowed_root::{RootError, RunRoot};
 use crate::environment::{Surroundings, path_text};
 use crate::manifest::python::{Isolation, Python as Script};
 use crate::manifest::{How, Level, Manifest};
@@ -55,8 +56,8 @@ pub(crate) struct Python {
 /// The warm pool of a skill, for one version of its manifest.
 struct Warm {
     manifest: Arc<Manifest>,
-    /// The allowed root when it was made: its processes know no other.
-    root: OwnedFd,
+    /// The allowed root that its processes know; none while there is no process.
+    root: Mutex<Option<OwnedFd>>,
     kept: Kept,
 }
 
@@ -120,12 +121,12 @@ impl Python {
         let root = self.surroundings.run_root(manifest);
         if let Some(warm) = all.get(&manifest.id) {
             let same = Arc::ptr_eq(&warm.manifest, manifest) || warm.manifest == *manifest;
-            if same && !warm.needs_rebuild() && root.is_still(&warm.root).map_err(no_root)? {
+            if same && !warm.needs_rebuild() && warm.knows(&root).map_err(no_root)? {
                 return Ok(Arc::clone(warm));
             }
             warm.retire();
         }
-        let root = root.open().map_err(no_root)?;
+        let root = Mutex::new(Some(root.open().map_err(no_root)?));
         let env = self.surroundings.of_skill(manifest);
         let command = self.command(interpreter, &script.script, manifest, env)?;
         let kept = match script.isolation {
@@ -233,10 +234,32 @@ impl Warm {
         matches!(&self.kept, Kept::Forking(forking) if forking.needs_rebuild())
     }
 
+    /// Whether this is the root that its processes know.
+    fn knows(&self, root: &RunRoot) -> Result<bool, RootError> {
+        let mut known = self.root.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = known.as_ref() {
+            return root.is_still(known);
+        }
+        *known = Some(root.open()?);
+        // One that was started since the last look may know another.
+        Ok(!self.has_processes())
+    }
+
+    fn has_processes(&self) -> bool {
+        match &self.kept {
+            Kept::Forking(forking) => forking.has_servers(),
+            Kept::Shared(shared) => shared.has_interpreters(),
+        }
+    }
+
     fn tend(&self, settings: &WarmSettings) {
         match &self.kept {
             Kept::Forking(forking) => forking.tend(settings),
             Kept::Shared(shared) => shared.tend(settings),
+        }
+        let mut root = self.root.lock().unwrap_or_else(PoisonError::into_inner);
+        if !self.has_processes() {
+            *root = None;
         }
     }
 
