@@ -27,6 +27,7 @@ pub(crate) mod probe;
 mod program;
 mod reach;
 mod removal;
+mod roots;
 pub(crate) mod temp;
 mod view;
 

@@ -1,7 +1,7 @@
 //! What a jailed process may reach, by Landlock: files, TCP ports, and whom it may signal.
 
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 
 use landlock::{
@@ -11,6 +11,7 @@ use landlock::{
 
 use super::plan::Walls;
 use super::view;
+use crate::allowed_root::open_place;
 use crate::manifest::Network;
 
 /// The newest ABI whose rights are asked for. What the kernel does not know is left out.
@@ -139,8 +140,9 @@ fn add_ports(mut rules: RulesetCreated, ports: &[u16]) -> io::Result<RulesetCrea
     Ok(rules)
 }
 
-fn open(path: &Path) -> io::Result<PathFd> {
-    PathFd::new(path).map_err(|_| io::Error::from(io::ErrorKind::NotFound))
+/// The paths of a plan have no links: one that has come since then is not followed.
+fn open(path: &Path) -> io::Result<OwnedFd> {
+    open_place(path).map_err(|_| io::Error::from(io::ErrorKind::NotFound))
 }
 
 /// Rights that are a folder's are left out for a file.

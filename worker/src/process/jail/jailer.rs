@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use super::identity::{Identity, User};
 use super::plan::{Plan, Walls};
 use super::probe::{Facts, Namespaces};
+use super::roots::Roots;
 use super::{reach, temp};
 use crate::config::Config;
 use crate::environment::Surroundings;
@@ -27,6 +28,7 @@ struct Inner {
     /// What every skill of this worker must reach that does not say `off`.
     least: Level,
     surroundings: Surroundings,
+    roots: Roots,
     temp: PathBuf,
     controller: Controller,
     /// How many processes and threads the user of skills had at the last look: a skill is not to suffer from another
@@ -41,8 +43,10 @@ impl Jailer {
         let controller = Controller::find(&config.supervisor);
         let temp = std::env::temp_dir();
         let temp = temp.canonicalize().unwrap_or(temp);
-        let jailer =
-            Self(Arc::new(Inner { facts, user: config.skill_user, least: config.least_jail, surroundings, temp, controller, others: AtomicU64::new(0) }));
+        let (user, roots) = (config.skill_user, Roots::default());
+        roots.in_reach(user, &surroundings.whole_root());
+        let (least, others) = (config.least_jail, AtomicU64::new(0));
+        let jailer = Self(Arc::new(Inner { facts, user, least, surroundings, roots, temp, controller, others }));
         jailer.look_after();
         let bounds = jailer.0.controller.kind().word();
         tracing::info!(?facts, bounds, "isolation that this machine supports");
@@ -72,28 +76,31 @@ impl Jailer {
         readable: &[PathBuf],
         writable: &[PathBuf],
     ) -> Result<Option<Plan>, String> {
-        let Inner { user, surroundings, temp, others, .. } = self.0.as_ref();
+        let Inner { facts, user, surroundings, roots, temp, others, .. } = self.0.as_ref();
         let others = others.load(Ordering::Relaxed);
         if manifest.jail.level == Level::Off {
             return Ok(Some(self.plan_of(manifest, others, None)));
         }
         let library = surroundings.library().map(Path::to_owned);
-        let named: Vec<_> = readable.iter().chain(&manifest.jail.readable).cloned().chain(library).collect();
+        let granted = manifest.jail.readable.iter().filter_map(|path| surroundings.unless_replaced(path));
+        let named: Vec<_> = readable.iter().cloned().chain(granted).chain(library).collect();
         let readable = existing(named.iter().cloned());
         let (root, writable) = (surroundings.root(manifest).to_owned(), writable.to_vec());
         let start = surroundings.start_folder().to_owned();
-        let facts = self.0.facts;
-        let map_root = facts.maps_users && !reach::writes_itself(*user, &root);
+        let map_root = facts.maps_users && reach::owner(&root).is_some_and(|owner| owner != user.uid);
+        // Decided once: a skill may change the mode of its root.
+        let root_in_reach = || map_root || roots.in_reach(*user, &surroundings.run_root(manifest));
         let in_reach = || match facts.namespaces {
             // The folders on the way are not those of the host.
             Namespaces::Given => {
                 readable.iter().all(|it| reach::reads_itself(*user, it))
                     && writable.iter().all(|it| reach::writes_itself(*user, it))
-                    && (map_root || reach::writes_itself(*user, &root))
+                    && root_in_reach()
             }
             _ => {
-                readable.iter().chain([&start]).all(|it| reach::reads(*user, it))
-                    && writable.iter().chain([&root]).all(|it| reach::writes(*user, it))
+                root_in_reach()
+                    && readable.iter().chain([&start]).all(|it| reach::reads(*user, it))
+                    && writable.iter().all(|it| reach::writes(*user, it))
                     && reach::reads(*user, temp)
             }
         };
@@ -102,7 +109,7 @@ impl Jailer {
             return Err(format!("it requires a jail that this worker can't give: {reason}"));
         }
         let Decision { identity, network, .. } = decision;
-        let Facts { landlock, calls, .. } = facts;
+        let Facts { landlock, calls, .. } = *facts;
         let namespaces = facts.namespaces == Namespaces::Given;
         let names = named.into_iter().filter(|it| !readable.contains(it)).chain([start]).collect();
         let root = Some(root);

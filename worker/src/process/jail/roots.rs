@@ -1,0 +1,72 @@
+//! Which allowed roots the skills' user may change by their permissions: decided once for each.
+//!
+//! A skill may change the mode of what it owns in its root. Looked at anew before each start, that could make the worker give
+//! later skills a capability (`CAP_DAC_OVERRIDE`) that nobody decided on.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
+
+use super::identity::User;
+use super::reach;
+use crate::allowed_root::RunRoot;
+
+/// Roots that are remembered. More than manifests name; those beyond get no capability.
+const MAX_ROOTS: usize = 4096;
+
+/// What was decided, by path.
+#[derive(Debug, Default)]
+pub(super) struct Roots(Mutex<BTreeMap<PathBuf, bool>>);
+
+impl Roots {
+    /// Whether the user may change what is in this root: as it was when this was asked first, when the worker started or a
+    /// skill with this root was registered.
+    pub(super) fn in_reach(&self, user: User, root: &RunRoot) -> bool {
+        let mut decided = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let path = root.path();
+        if let Some(decided) = decided.get(&path) {
+            return *decided;
+        }
+        // Nothing starts in a root that can't be opened, and nothing is decided about it.
+        let Ok(folder) = root.open() else { return true };
+        if decided.len() >= MAX_ROOTS {
+            return true;
+        }
+        let in_reach = reach::writes_opened(user, &File::from(folder), &path);
+        decided.insert(path, in_reach);
+        in_reach
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+    use crate::allowed_root::AllowedRoot;
+
+    #[test]
+    fn a_later_mode_changes_nothing() {
+        let top = std::env::temp_dir().join(format!("openskill-roots-{}", std::process::id()));
+        for folder in ["open", "closed"] {
+            std::fs::create_dir_all(top.join(folder)).unwrap();
+        }
+        let top = top.canonicalize().unwrap();
+        let mode = |folder: &str, mode| {
+            std::fs::set_permissions(top.join(folder), std::fs::Permissions::from_mode(mode)).unwrap();
+        };
+        let stranger = User { uid: 54_321, gid: 54_321 };
+        mode(".", 0o755);
+        mode("open", 0o777);
+        mode("closed", 0o700);
+        let root = AllowedRoot::open(&top).unwrap();
+        let of = |folder: &str| root.of_runs("x", Some(&top.join(folder)));
+        let roots = Roots::default();
+        assert!(roots.in_reach(stranger, &of("open")) && !roots.in_reach(stranger, &of("closed")));
+        mode("open", 0o000);
+        mode("closed", 0o777);
+        assert!(roots.in_reach(stranger, &of("open")) && !roots.in_reach(stranger, &of("closed")));
+        std::fs::remove_dir_all(top).unwrap();
+    }
+}
