@@ -31,7 +31,7 @@ fn manifest(id: &str, more: &str) -> String {
 }
 
 /// A user id that no other test uses.
-fn new_user() -> u32 {
+pub(super) fn new_user() -> u32 {
     static NUMBER: AtomicU32 = AtomicU32::new(0);
     200_000 + (std::process::id() % 100_000) * 32 + NUMBER.fetch_add(1, Ordering::Relaxed)
 }
@@ -111,7 +111,7 @@ async fn machine() -> HashMap<String, String> {
 }
 
 /// Whether this machine has everything that the jail uses. If not, the test is skipped.
-async fn whole_jail() -> bool {
+pub(super) async fn whole_jail() -> bool {
     let found = machine().await;
     let is_ok = |topic: &str| found.get(topic).is_some_and(|it| it == "ok");
     let whole = ["files", "system calls", "network", "signals"].into_iter().all(is_ok);
