@@ -103,7 +103,7 @@ pub async fn check(mut config: Config, skill_id: Option<&str>) -> Result<Vec<Fin
     // The author may see what the script writes to stderr.
     config.debug = true;
     let strays = Strays::adopt().map_err(CheckError::System)?;
-    let worker = crate::build(config, Functions::default(), Arc::new(strays));
+    let worker = crate::build(config, Functions::default(), Arc::new(strays)).map_err(CheckError::System)?;
     settle(&worker, slowest).await;
     let mut findings = Vec::with_capacity(chosen.len());
     for manifest in chosen {
@@ -161,7 +161,7 @@ pub async fn pin(config: Config, server: &str) -> Result<(PathBuf, usize), PinEr
         return Err(PinError::NotFound { server: server.to_owned() });
     };
     let strays = Strays::adopt().map_err(PinError::System)?;
-    let worker = crate::build(config, Functions::default(), Arc::new(strays));
+    let worker = crate::build(config, Functions::default(), Arc::new(strays)).map_err(PinError::System)?;
     settle(&worker, slowest).await;
     let pin = |entry: &Arc<crate::registry::Entry>| match &entry.manifest.how {
         How::McpTool(tool) => Some((tool.tool.clone(), tool.pin.clone())),

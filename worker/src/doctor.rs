@@ -44,7 +44,7 @@ pub async fn examine(config: Config) -> std::io::Result<Examination> {
     let python = find(config.python.as_deref());
     let (manifests, unreadable) = crate::registry::read_folders(&config.skill_dirs, &config.allowed_root);
     let strays = Strays::adopt()?;
-    let worker = crate::build(config, Functions::default(), Arc::new(strays));
+    let worker = crate::build(config, Functions::default(), Arc::new(strays))?;
     let facts = worker.jailer.facts();
     let containers = tokio::task::spawn_blocking(move || engine::look(&engine)).await;
     let machine = vec![

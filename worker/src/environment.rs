@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use openskill_proto::metadata::{ENV_ALLOWED_ROOT, ENV_TRACE_ID, ENV_TRACEPARENT, ENV_TRACESTATE};
 
+use crate::allowed_root::{AllowedRoot, RunRoot};
 use crate::config::Config;
 use crate::manifest::Manifest;
 use crate::runner::Invocation;
@@ -13,26 +14,36 @@ use crate::runner::Invocation;
 /// What is the same for all skills of a worker.
 #[derive(Debug, Clone)]
 pub(crate) struct Surroundings {
-    allowed_root: PathBuf,
+    allowed_root: AllowedRoot,
     /// The folder that holds the Python SDK, for scripts of other folders.
     library: Option<PathBuf>,
 }
 
 impl Surroundings {
-    pub(crate) fn new(config: &Config) -> Self {
+    /// Opens the allowed root.
+    ///
+    /// # Errors
+    /// It can't be opened.
+    pub(crate) fn new(config: &Config) -> std::io::Result<Self> {
         let library = config.skill_dirs.iter().find(|folder| folder.join("openskill_sdk/__init__.py").is_file());
-        Self { allowed_root: config.allowed_root.clone(), library: library.cloned() }
+        Ok(Self { allowed_root: AllowedRoot::open(&config.allowed_root)?, library: library.cloned() })
     }
 
-    /// The allowed root of a skill.
+    /// The path of a skill's allowed root, for what the skill is told.
     pub(crate) fn root<'a>(&'a self, manifest: &'a Manifest) -> &'a Path {
-        manifest.allowed_root.as_deref().unwrap_or(&self.allowed_root)
+        manifest.allowed_root.as_deref().unwrap_or(self.allowed_root.path())
+    }
+
+    /// The allowed root of a skill's runs, to be opened.
+    pub(crate) fn run_root(&self, manifest: &Manifest) -> RunRoot {
+        self.allowed_root.of_runs(&manifest.id, manifest.allowed_root.as_deref())
     }
 
     /// The working directory of a skill's process: the parent of the worker's allowed root, so that `data/docs` means the
     /// same to callers and skills.
     pub(crate) fn start_folder(&self) -> &Path {
-        self.allowed_root.parent().unwrap_or(&self.allowed_root)
+        let root = self.allowed_root.path();
+        root.parent().unwrap_or(root)
     }
 
     /// The folder that holds the Python SDK, if one of the skill folders does.

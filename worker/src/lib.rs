@@ -10,6 +10,7 @@
 //! - `server`: `WorkerService` over gRPC, with `health` beside it; `execute`: one call
 //! - `admission`: the concurrency limit and the queue
 //! - [`manifest`], `registry`: the skills of this worker, kept up to date
+//! - `allowed_root`: the folder they work in, as a descriptor
 //! - [`runner`]: the contract of every runner; [`mod@runners`]: the runners
 //! - [`process`]: skill processes, supervised
 //! - [`events`]: progress and log lines of a call; [`questions`]: what it asks its user; `artifacts`: its media and files
@@ -36,6 +37,7 @@ pub mod runner;
 pub mod runners;
 
 mod admission;
+mod allowed_root;
 mod artifacts;
 mod environment;
 mod execute;
@@ -90,7 +92,7 @@ pub async fn run(
     shutdown: CancellationToken,
 ) -> std::io::Result<()> {
     let strays = Arc::new(Strays::adopt()?);
-    let worker = build(config, functions, Arc::clone(&strays));
+    let worker = build(config, functions, Arc::clone(&strays))?;
     tracing::info!(worker_id = %worker.config.worker_id, skills = worker.registry.describe().len(), "worker ready");
     let shards = shards::start(&worker, listeners)?;
     let reload = tokio::spawn(keep_up_to_date(Arc::clone(&worker), strays));
@@ -106,9 +108,9 @@ pub async fn run(
     Ok(())
 }
 
-fn build(config: Config, functions: Functions, strays: Arc<Strays>) -> Arc<Worker> {
+fn build(config: Config, functions: Functions, strays: Arc<Strays>) -> std::io::Result<Arc<Worker>> {
     let launcher = Launcher::new(config.supervisor.clone(), strays);
-    let surroundings = Surroundings::new(&config);
+    let surroundings = Surroundings::new(&config)?;
     // Both probe the system with child processes, at the same time: a worker that restarts is missed meanwhile.
     let (interpreter, jailer) = std::thread::scope(|scope| {
         let interpreter = scope.spawn(|| interpreter::find(config.python.as_deref()));
@@ -120,7 +122,7 @@ fn build(config: Config, functions: Functions, strays: Arc<Strays>) -> Arc<Worke
     let changes = offers.subscribe();
     let runners = runners(&config, functions, interpreter, &launcher, (surroundings, jailer.clone()), offers);
     let registry = Registry::load(config.skill_dirs.clone(), config.allowed_root.clone(), runners, changes);
-    Worker::new(config, registry, launcher, jailer)
+    Ok(Worker::new(config, registry, launcher, jailer))
 }
 
 fn runners(

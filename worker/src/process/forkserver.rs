@@ -11,7 +11,7 @@
 //! is gone before its slot is free, and the end of the worker as the end of all. The messages are in [`super::protocol`].
 
 use std::collections::BTreeMap;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd as _, OwnedFd};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -56,8 +56,8 @@ impl ForkServer {
     /// the worker.
     ///
     /// # Errors
-    /// Its supervisor could not be started.
-    pub(crate) fn start(launcher: &Launcher, command: &Command, program: &[u8]) -> std::io::Result<Arc<Self>> {
+    /// Its supervisor could not be started, or there is no allowed root.
+    pub(crate) fn start(launcher: &Launcher, command: &Command, program: &[u8]) -> Result<Arc<Self>, LaunchError> {
         let (socket, theirs) = packet::pair()?;
         let calls = Arc::new(Calls::new());
         let guard = calls::Guard(Arc::clone(&calls));
@@ -122,7 +122,9 @@ impl ForkServer {
         let call = self.next.fetch_add(1, Ordering::Relaxed);
         let Some(ended) = self.calls.open(call, slot) else { return Forked::NotStarted };
         let mut watched = Watched { ended: Some(ended), call, calls: &self.calls };
-        if let Err(error) = packet::send_with(&self.socket, &Call { call, env, processes }, theirs.each_ref()) {
+        if let Err(error) =
+            packet::send_with(&self.socket, &Call { call, env, processes }, &theirs.each_ref().map(|it| it.as_fd()))
+        {
             tracing::warn!(%error, "a fork server took no call");
             self.calls.take_back(call);
             return Forked::NotStarted;

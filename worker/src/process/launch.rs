@@ -1,7 +1,7 @@
 //! The worker's side of a supervisor: start it, give it the descriptors, read how the run ended.
 
 use std::io::Result;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::net::UnixStream as StdUnixStream;
 use std::path::PathBuf;
 use std::process::Stdio;
@@ -17,10 +17,12 @@ use tokio::net::unix::pipe;
 use tokio::process::Child;
 use tokio_util::task::TaskTracker;
 
+use super::jail::plan::Plan;
 use super::packet::{self, DESCRIPTORS};
 use super::protocol::{Command, Notice, ONLY_CALL, Order, Report};
 use super::strays::Strays;
 use super::tree::{self, Snapshot};
+use crate::allowed_root::{RootError, RunRoot};
 
 /// How long a supervisor may take to end its skill before the worker kills it and sweeps up its orphans.
 const PATIENCE: Duration = Duration::from_millis(500);
@@ -89,7 +91,10 @@ pub(super) struct Control(UnixStream);
 pub(crate) enum LaunchError {
     /// The supervisor or its pipes could not be made.
     #[error("the supervisor could not be started: {0}")]
-    Supervisor(#[source] std::io::Error),
+    Supervisor(#[from] std::io::Error),
+    /// The skill has no allowed root now.
+    #[error(transparent)]
+    Root(#[from] RootError),
     /// The supervisor died: somebody killed it.
     #[error("the supervisor was lost")]
     Lost,
@@ -131,46 +136,52 @@ impl Launcher {
     /// Starts `command`. `guard` is dropped when the process tree is gone.
     ///
     /// # Errors
-    /// The supervisor or its descriptors could not be made.
+    /// The supervisor or its descriptors could not be made, or there is no allowed root.
     pub(crate) fn launch<G: Send>(
         &self,
         command: &Command,
         guard: G,
     ) -> std::result::Result<(Running<G>, Pipes), LaunchError> {
-        let launch = || {
-            let (pipes, theirs) = Pipes::open()?;
-            Ok((self.start(command, theirs.each_ref(), guard)?, pipes))
-        };
-        launch().map_err(LaunchError::Supervisor)
+        let (pipes, theirs) = Pipes::open()?;
+        Ok((self.start(command, theirs.each_ref(), guard)?, pipes))
     }
 
     /// Starts a process that serves many calls, which it receives over `calls`. It reads `program` from descriptor 0 and
     /// writes to `stdout`, by default `/dev/null`. Gives the reading end of its stderr.
     ///
     /// # Errors
-    /// The supervisor or its descriptors could not be made.
+    /// As [`Launcher::launch`].
     pub(crate) fn launch_host<G: Send>(
         &self,
         command: &Command,
         program: &[u8],
         (calls, stdout): (OwnedFd, Option<OwnedFd>),
         guard: G,
-    ) -> Result<(Running<G>, pipe::Receiver)> {
-        let text = memfd_create("openskill-forkserver", MemfdFlags::CLOEXEC)?;
-        rustix::io::write(&text, program)?;
+    ) -> std::result::Result<(Running<G>, pipe::Receiver), LaunchError> {
+        let text = memfd_create("openskill-forkserver", MemfdFlags::CLOEXEC).map_err(std::io::Error::from)?;
+        rustix::io::write(&text, program).map_err(std::io::Error::from)?;
         let stdout = match stdout {
             Some(stdout) => stdout,
             None => OwnedFd::from(std::fs::OpenOptions::new().write(true).open("/dev/null")?),
         };
-        let (stderr, stderr_theirs) = pipe_with(PipeFlags::CLOEXEC)?;
+        let (stderr, stderr_theirs) = pipe_with(PipeFlags::CLOEXEC).map_err(std::io::Error::from)?;
         let stderr = pipe::Receiver::from_owned_fd(stderr)?;
         Ok((self.start(command, [&text, &stdout, &stderr_theirs, &calls], guard)?, stderr))
     }
 
-    fn start<G: Send>(&self, command: &Command, descriptors: [&OwnedFd; DESCRIPTORS], guard: G) -> Result<Running<G>> {
+    fn start<G: Send>(
+        &self,
+        command: &Command,
+        descriptors: [&OwnedFd; DESCRIPTORS],
+        guard: G,
+    ) -> std::result::Result<Running<G>, LaunchError> {
+        // Opened for a process without walls as well: it is not started in a root that was replaced.
+        let root = command.root.as_ref().map(RunRoot::open).transpose()?;
+        let root = root.filter(|_| command.jail.as_ref().is_some_and(Plan::takes_root));
+        let descriptors: Vec<_> = descriptors.into_iter().chain(&root).map(|it| it.as_fd()).collect();
         let (control, theirs) = packet::pair()?;
         // Sent before the supervisor starts: the socket keeps it.
-        packet::send_with(&control, command, descriptors)?;
+        packet::send_with(&control, command, &descriptors)?;
         let control = Control(UnixStream::from_std(control.into())?);
         // Last, so that nothing can fail between the start and the value whose drop ends it.
         let child = self.start_as(super::protocol::ARGUMENT, Stdio::from(theirs))?;

@@ -3,19 +3,22 @@
 
 use std::io::{Error, ErrorKind, IoSlice, IoSliceMut, Result};
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::buffer::spare_capacity;
 use rustix::io::retry_on_intr;
 use rustix::net::{
-    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
-    SendFlags, SocketFlags, SocketType, recv, recvmsg, sendmsg, socketpair,
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, SocketFlags, SocketType, recv, recvmsg, sendmsg, socketpair,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-/// How many descriptors go with a message that has any.
+/// How many descriptors go with a message that has any, at least.
 pub(super) const DESCRIPTORS: usize = 4;
+
+/// How many more may go with it.
+pub(super) const MAX_FURTHER: usize = 8;
 
 /// The longest message. More than a clean environment and a few arguments need, and less than a socket's buffer takes.
 const MAX_BYTES: usize = 64 * 1024;
@@ -35,19 +38,17 @@ pub(super) fn send(socket: impl AsFd, message: &impl Serialize) -> Result<()> {
     send_bytes(socket, message, &mut SendAncillaryBuffer::default())
 }
 
-/// Sends a message with descriptors.
+/// Sends a message with descriptors: [`DESCRIPTORS`], and at most [`MAX_FURTHER`] more.
 ///
 /// # Errors
-/// As [`send`].
-pub(super) fn send_with<F: AsFd>(
-    socket: impl AsFd,
-    message: &impl Serialize,
-    descriptors: [&F; DESCRIPTORS],
-) -> Result<()> {
-    let descriptors = descriptors.map(AsFd::as_fd);
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS))];
+/// As [`send`], or there are too few or too many descriptors.
+pub(super) fn send_with(socket: impl AsFd, message: &impl Serialize, descriptors: &[BorrowedFd<'_>]) -> Result<()> {
+    if !(DESCRIPTORS..=DESCRIPTORS + MAX_FURTHER).contains(&descriptors.len()) {
+        return Err(Error::from(ErrorKind::InvalidInput));
+    }
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS + MAX_FURTHER))];
     let mut ancillary = SendAncillaryBuffer::new(&mut space);
-    ancillary.push(SendAncillaryMessage::ScmRights(&descriptors));
+    ancillary.push(SendAncillaryMessage::ScmRights(descriptors));
     send_bytes(socket, message, &mut ancillary)
 }
 
@@ -74,12 +75,14 @@ pub(super) fn receive<M: DeserializeOwned>(socket: impl AsFd) -> Result<Option<M
     if text.is_empty() { Ok(None) } else { parse(&text).map(Some) }
 }
 
-/// Waits for a message that has descriptors, which become close-on-exec.
+/// Waits for a message that has descriptors, which become close-on-exec: the first [`DESCRIPTORS`], and those after them.
 ///
 /// # Errors
-/// It is no such message, has other descriptors, or the other side has closed its end.
-pub(super) fn receive_with<M: DeserializeOwned>(socket: impl AsFd) -> Result<(M, [OwnedFd; DESCRIPTORS])> {
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS))];
+/// It is no such message, has too few or too many descriptors, or the other side has closed its end.
+pub(super) fn receive_with<M: DeserializeOwned>(
+    socket: impl AsFd,
+) -> Result<(M, [OwnedFd; DESCRIPTORS], Vec<OwnedFd>)> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS + MAX_FURTHER))];
     let mut ancillary = RecvAncillaryBuffer::new(&mut space);
     let mut text = vec![0; MAX_BYTES];
     let received =
@@ -90,8 +93,12 @@ pub(super) fn receive_with<M: DeserializeOwned>(socket: impl AsFd) -> Result<(M,
             descriptors.extend(rights);
         }
     }
+    if received.flags.contains(ReturnFlags::CTRUNC) || descriptors.len() < DESCRIPTORS {
+        return Err(Error::from(ErrorKind::InvalidData));
+    }
+    let further = descriptors.split_off(DESCRIPTORS);
     let descriptors = descriptors.try_into().map_err(|_| Error::from(ErrorKind::InvalidData))?;
-    Ok((parse(&text[..received.bytes])?, descriptors))
+    Ok((parse(&text[..received.bytes])?, descriptors, further))
 }
 
 fn parse<M: DeserializeOwned>(text: &[u8]) -> Result<M> {
@@ -120,9 +127,14 @@ mod tests {
     #[test]
     fn descriptors_come_with_their_message_and_a_message_without_is_refused() {
         let (ours, theirs) = pair().unwrap();
-        send_with(&ours, &Order::Kill(1), [&ours; DESCRIPTORS]).unwrap();
-        let (order, descriptors) = receive_with::<Order>(&theirs).unwrap();
-        assert_eq!((order, descriptors.len()), (Order::Kill(1), DESCRIPTORS));
+        for more in [0, 1, MAX_FURTHER] {
+            send_with(&ours, &Order::Kill(1), &vec![ours.as_fd(); DESCRIPTORS + more]).unwrap();
+            let (order, descriptors, further) = receive_with::<Order>(&theirs).unwrap();
+            assert_eq!((order, descriptors.len(), further.len()), (Order::Kill(1), DESCRIPTORS, more));
+        }
+        for wrong in [0, DESCRIPTORS - 1, DESCRIPTORS + MAX_FURTHER + 1] {
+            assert!(send_with(&ours, &Order::Kill(1), &vec![ours.as_fd(); wrong]).is_err(), "{wrong}");
+        }
         send(&ours, &Order::Kill(1)).unwrap();
         assert!(receive_with::<Order>(&theirs).is_err());
         assert!(send(&ours, &"x".repeat(MAX_BYTES)).is_err());

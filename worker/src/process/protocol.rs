@@ -6,7 +6,7 @@
 //!
 //! | from | to | over | message | in [`Phase`] |
 //! |---|---|---|---|---|
-//! | worker | supervisor | control socket | [`Command`] with four descriptors: first, once | `Starting` |
+//! | worker | supervisor | control socket | [`Command`] with four or five descriptors: first, once | `Starting` |
 //! | worker | supervisor of a fork server | control socket | [`Order`] | any |
 //! | supervisor | worker | control socket | [`Notice::Ended`] for [`ONLY_CALL`]: last, once | `Starting`, `Serving` |
 //! | supervisor of a fork server | worker | control socket | [`Notice::Ready`], once | ends `Starting` |
@@ -21,7 +21,7 @@
 //! | worker | the process of a call | events descriptor | lines of JSON, answers to its questions | |
 //!
 //! The four descriptors are stdin, stdout, stderr and events, in this order; a fork server gets the socket of its calls as
-//! the fourth. Whoever closes its end of the control socket ends the conversation: the supervisor then kills and reaps the
+//! the fourth. If the jail has walls, the allowed root's is the fifth. Whoever closes its end of the control socket ends the conversation: the supervisor then kills and reaps the
 //! whole process tree. A message that the table does not allow is an error between worker and supervisor. On the status
 //! socket it is ignored: an import of the script may have had that socket in its hands.
 
@@ -31,6 +31,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use super::jail::plan::Plan;
+use crate::allowed_root::RunRoot;
 use crate::manifest::Limits;
 
 const MIB: u64 = 1024 * 1024;
@@ -58,7 +59,7 @@ pub(super) enum Phase {
 }
 
 /// What a supervisor is to run.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Command {
     pub(crate) program: PathBuf,
     pub(crate) args: Vec<String>,
@@ -71,6 +72,9 @@ pub(crate) struct Command {
     pub(crate) forks: bool,
     /// What it may reach. None: whatever the worker may, and no temporary directory of its own.
     pub(crate) jail: Option<Plan>,
+    /// The allowed root, opened at each start: the worker's own, not sent as text.
+    #[serde(skip)]
+    pub(crate) root: Option<RunRoot>,
 }
 
 /// Resource limits (setrlimit(2)) of each process of the skill, in the units of the system.
@@ -123,8 +127,9 @@ pub(super) enum Notice {
 pub(super) enum Status {
     /// Calls are served from now on.
     Ready(Loaded),
-    /// This child has this call. `folder` names its temporary directory, within the fork server's; may be empty.
-    Started { call: u64, pid: i32, folder: String },
+    /// This child has this call. `first` is process 1 of its namespace, 0 if it has none of its own. `folder` names its
+    /// temporary directory, within the fork server's; may be empty.
+    Started { call: u64, pid: i32, first: i32, folder: String },
     /// This child has ended, with this wait status.
     Exited { pid: i32, status: i32 },
 }
@@ -182,12 +187,29 @@ impl Exit {
     }
 }
 
-/// The exit code in a last word, if this line of the events descriptor ends with one: end of transmission, the code in
-/// decimal, a newline. What stands before it in the line is half an event, and dropped.
-pub(super) fn last_word(line: &[u8]) -> Option<i32> {
+/// What the process of a call says last: it has ended, and nothing that it started is left.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Word {
+    /// Its exit code.
+    pub(super) code: i32,
+    /// How many processes it had left running, which were killed.
+    pub(super) leftovers: u32,
+}
+
+impl Word {
+    /// The report that the supervisor is to give.
+    pub(super) fn report(self) -> Report {
+        Report::Ended { exit: Exit::Code(self.code), leftovers: self.leftovers }
+    }
+}
+
+/// The last word, if this line of the events descriptor ends with one: end of transmission, the exit code and the number of
+/// leftovers in decimal, a newline. What stands before it in the line is half an event, and dropped.
+pub(super) fn last_word(line: &[u8]) -> Option<Word> {
     let begin = line.iter().rposition(|byte| *byte == END_OF_TRANSMISSION)?;
-    let code = std::str::from_utf8(&line[begin + 1..]).ok()?.strip_suffix('\n')?.parse().ok()?;
-    (0..=255).contains(&code).then_some(code)
+    let (code, leftovers) = std::str::from_utf8(&line[begin + 1..]).ok()?.strip_suffix('\n')?.split_once(' ')?;
+    let (code, leftovers) = (code.parse().ok()?, leftovers.parse().ok()?);
+    (0..=255).contains(&code).then_some(Word { code, leftovers })
 }
 
 #[cfg(test)]
@@ -197,8 +219,8 @@ mod tests {
     #[test]
     fn messages_of_the_python_side_are_read() {
         let started: Status =
-            serde_json::from_slice(br#"{"started": {"call": 7, "pid": 12, "folder": "ab"}}"#).unwrap();
-        assert_eq!(started, Status::Started { call: 7, pid: 12, folder: "ab".to_owned() });
+            serde_json::from_slice(br#"{"started": {"call": 7, "pid": 12, "first": 11, "folder": "ab"}}"#).unwrap();
+        assert_eq!(started, Status::Started { call: 7, pid: 12, first: 11, folder: "ab".to_owned() });
         let exited: Status = serde_json::from_slice(br#"{"exited": {"pid": 12, "status": 256}}"#).unwrap();
         assert_eq!(exited, Status::Exited { pid: 12, status: 256 });
         let ready: Status = serde_json::from_slice(br#"{"ready": {"files": ["/a.py"], "not_preloaded": []}}"#).unwrap();
@@ -207,9 +229,9 @@ mod tests {
 
     #[test]
     fn a_last_word_is_the_end_of_its_line_and_an_exit_code() {
-        assert_eq!(last_word(b"\x040\n"), Some(0));
-        assert_eq!(last_word(b"half an event\x04255\n"), Some(255));
-        for line in [&b"{}\n"[..], b"\x04\n", b"\x04256\n", b"\x04-1\n", b"\x04 1\n", b"\x041", b"\x041\n "] {
+        assert_eq!(last_word(b"\x040 0\n"), Some(Word { code: 0, leftovers: 0 }));
+        assert_eq!(last_word(b"half an event\x04255 3\n"), Some(Word { code: 255, leftovers: 3 }));
+        for line in [&b"{}\n"[..], b"\x04\n", b"\x04256 0\n", b"\x04-1 0\n", b"\x041\n", b"\x041 0", b"\x041 -1\n", b"\x041 0\n "] {
             assert_eq!(last_word(line), None, "{line:?}");
         }
     }

@@ -51,6 +51,7 @@ impl Executable {
             limits: ProcessLimits::of(&invocation.manifest.limits),
             forks: false,
             jail: jail.map_err(|reason| SkillError::new(ErrorCode::Unavailable, reason))?,
+            root: Some(self.surroundings.run_root(&invocation.manifest)),
         })
     }
 }

@@ -44,6 +44,10 @@ pub(crate) fn failure(error: &RunError) -> SkillError {
                 "the skill's process could not be supervised to its end, so its exit status is unknown",
             )
         }
+        RunError::Launch(LaunchError::Root(error)) => {
+            tracing::warn!(%error, "a skill was not started");
+            SkillError::new(ErrorCode::ToolInvocationError, error.to_string())
+        }
         RunError::Launch(reason) => {
             tracing::warn!(%reason, "a skill's process could not be started");
             SkillError::new(ErrorCode::ToolInvocationError, "the skill's process could not be started")

@@ -102,6 +102,7 @@ impl Python {
             limits: ProcessLimits::of(&manifest.limits),
             forks: false,
             jail: jail.map_err(|reason| SkillError::new(ErrorCode::Unavailable, reason))?,
+            root: Some(self.surroundings.run_root(manifest)),
         })
     }
 

@@ -1,7 +1,7 @@
 //! What a jailed process may reach, by Landlock: files, TCP ports, and whom it may signal.
 
 use std::io;
-use std::os::fd::AsFd as _;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
 
 use landlock::{
@@ -10,6 +10,7 @@ use landlock::{
 };
 
 use super::plan::Walls;
+use super::view;
 use crate::manifest::Network;
 
 /// The newest ABI whose rights are asked for. What the kernel does not know is left out.
@@ -19,11 +20,11 @@ const NEWEST: ABI = ABI::V9;
 pub(super) const DNS: u16 = 53;
 
 /// What every program needs of the system, to read and to start. What is not there is passed over.
-const PROGRAMS: [&str; 9] =
+pub(super) const PROGRAMS: [&str; 9] =
     ["/usr", "/lib", "/lib32", "/lib64", "/libx32", "/bin", "/sbin", "/nix/store", "/etc/alternatives"];
 
 /// To read: settings that programs look up, none of them a secret.
-const SETTINGS: &[&str] = &[
+pub(super) const SETTINGS: &[&str] = &[
     "/etc/ld.so.cache",
     "/etc/ld.so.conf",
     "/etc/ld.so.conf.d",
@@ -60,8 +61,27 @@ const SETTINGS: &[&str] = &[
 const READ_DEVICES: [&str; 2] = ["/dev/random", "/dev/urandom"];
 const WRITE_DEVICES: [&str; 3] = ["/dev/null", "/dev/zero", "/dev/full"];
 
-/// Makes the rules. Nothing is in force before [`enter`].
-pub(super) fn rules(walls: &Walls, temp: Option<&Path>) -> io::Result<RulesetCreated> {
+/// All devices that a process may use.
+pub(super) const DEVICES: [&str; 5] = ["/dev/random", "/dev/urandom", "/dev/null", "/dev/zero", "/dev/full"];
+
+/// To read in a root of its own, where `/etc` holds nothing but settings.
+const OWN_SETTINGS: &[&str] = &["/etc", view::KERNEL, "/sys/devices/system/cpu"];
+
+/// Where the paths of the rules are.
+#[derive(Clone, Copy)]
+pub(super) enum Place<'a> {
+    /// In the worker's file system, with this temporary folder.
+    Host(Option<&'a Path>),
+    /// In a root of its own ([`view`]).
+    Own,
+}
+
+/// Makes the rules. Nothing is in force before [`enter`]. `root`: the allowed root, a folder.
+pub(super) fn rules(walls: &Walls, root: Option<BorrowedFd<'_>>, place: Place<'_>) -> io::Result<RulesetCreated> {
+    let (settings, temp) = match place {
+        Place::Host(temp) => (SETTINGS, temp),
+        Place::Own => (OWN_SETTINGS, Some(Path::new(view::PRIVATE))),
+    };
     let ruleset = Ruleset::default().handle_access(AccessFs::from_all(NEWEST)).map_err(io::Error::other)?;
     let ruleset = ruleset.scope(Scope::from_all(NEWEST)).map_err(io::Error::other)?;
     let ruleset = match walls.network {
@@ -74,7 +94,7 @@ pub(super) fn rules(walls: &Walls, temp: Option<&Path>) -> io::Result<RulesetCre
     let device = AccessFs::ReadFile | AccessFs::IoctlDev;
     for (paths, access) in [
         (PROGRAMS.as_slice(), run),
-        (SETTINGS, read),
+        (settings, read),
         (&READ_DEVICES, device),
         (&WRITE_DEVICES, device | AccessFs::WriteFile | AccessFs::Truncate),
     ] {
@@ -89,14 +109,32 @@ pub(super) fn rules(walls: &Walls, temp: Option<&Path>) -> io::Result<RulesetCre
     }
     let mut all = AccessFs::from_all(NEWEST);
     all.remove(AccessFs::MakeChar | AccessFs::MakeBlock | AccessFs::IoctlDev);
+    if let Some(root) = root {
+        if !is_folder(root)? {
+            return Err(io::ErrorKind::NotADirectory.into());
+        }
+        rules = allow(rules, root, all)?;
+    }
     for path in walls.writable.iter().map(AsRef::as_ref).chain(temp) {
         rules = allow(rules, open(path)?, all)?;
     }
     if let Network::Connect(ports) = &walls.network {
-        for port in ports.iter().copied().chain([DNS]) {
-            let rule = NetPort::new(port, AccessNet::ConnectTcp);
-            rules = rules.add_rule(rule).map_err(io::Error::other)?;
-        }
+        rules = add_ports(rules, ports)?;
+    }
+    Ok(rules)
+}
+
+/// The rules for the network alone, for a process that makes mounts: one that is bounded in its files may make none. None:
+/// there is nothing to bound, or another wall does.
+pub(super) fn ports(walls: &Walls) -> io::Result<Option<RulesetCreated>> {
+    let Network::Connect(ports) = &walls.network else { return Ok(None) };
+    let ruleset = Ruleset::default().handle_access(AccessNet::from_all(NEWEST)).map_err(io::Error::other)?;
+    add_ports(ruleset.create().map_err(io::Error::other)?, ports).map(Some)
+}
+
+fn add_ports(mut rules: RulesetCreated, ports: &[u16]) -> io::Result<RulesetCreated> {
+    for port in ports.iter().copied().chain([DNS]) {
+        rules = rules.add_rule(NetPort::new(port, AccessNet::ConnectTcp)).map_err(io::Error::other)?;
     }
     Ok(rules)
 }
@@ -106,10 +144,13 @@ fn open(path: &Path) -> io::Result<PathFd> {
 }
 
 /// Rights that are a folder's are left out for a file.
-fn allow(rules: RulesetCreated, opened: PathFd, access: BitFlags<AccessFs>) -> io::Result<RulesetCreated> {
-    let kind = rustix::fs::FileType::from_raw_mode(rustix::fs::fstat(opened.as_fd())?.st_mode);
-    let access = if kind.is_dir() { access } else { access & AccessFs::from_file(NEWEST) };
+fn allow(rules: RulesetCreated, opened: impl AsFd, access: BitFlags<AccessFs>) -> io::Result<RulesetCreated> {
+    let access = if is_folder(opened.as_fd())? { access } else { access & AccessFs::from_file(NEWEST) };
     rules.add_rule(PathBeneath::new(opened, access)).map_err(io::Error::other)
+}
+
+fn is_folder(opened: BorrowedFd<'_>) -> io::Result<bool> {
+    Ok(rustix::fs::FileType::from_raw_mode(rustix::fs::fstat(opened)?.st_mode).is_dir())
 }
 
 /// Puts the rules in force, for good. Only system calls.

@@ -16,6 +16,16 @@ pub(super) fn writes(user: User, path: &Path) -> bool {
     reaches(user, path, 6)
 }
 
+/// Reading a file or folder that a process finds by another way than the folders above it.
+pub(super) fn reads_itself(user: User, path: &Path) -> bool {
+    permits(user, path, 4)
+}
+
+/// The same for making and changing what is in it.
+pub(super) fn writes_itself(user: User, path: &Path) -> bool {
+    permits(user, path, 6)
+}
+
 /// `wanted`: bits as in a mode. What is not there is not in the way.
 fn reaches(user: User, path: &Path, wanted: u32) -> bool {
     let Ok(path) = path.canonicalize() else { return true };

@@ -84,6 +84,7 @@ pub(super) fn start(
     }
     // Reaped in `End`, together with its orphans.
     let child = process.spawn()?;
+    jail.started();
     Pid::from_raw(child.id() as i32).ok_or_else(|| std::io::Error::from(std::io::ErrorKind::NotFound))
 }
 

@@ -180,8 +180,8 @@ impl Forks<'_> {
                     self.phase = Phase::Serving;
                     tell(self.control, &Notice::Ready(loaded));
                 }
-                Ok(Some(Status::Started { call, pid, folder })) if self.phase == Phase::Serving => {
-                    self.started(call, pid, folder);
+                Ok(Some(Status::Started { call, pid, first, folder })) if self.phase == Phase::Serving => {
+                    self.started(call, pid, (first, folder));
                 }
                 Ok(Some(Status::Exited { pid, status })) => self.exited(pid, Exit::of_wait_status(status), false),
                 // Not allowed now, or no message of a fork server: an import may have had the socket in its hands.
@@ -193,12 +193,12 @@ impl Forks<'_> {
     }
 
     /// A child has a call.
-    fn started(&mut self, call: u64, pid: i32, folder: String) {
+    fn started(&mut self, call: u64, pid: i32, (first, folder): (i32, String)) {
         let server = self.server.as_ref().map_or_else(tree::own_pid, Server::number);
         if self.running.len() >= MAX_RUNNING || self.running.contains_key(&call) {
             return;
         }
-        let Some(mut running) = Running::new(pid, &[server, tree::own_pid()], folder) else { return };
+        let Some(mut running) = Running::new((pid, first), &[server, tree::own_pid()], folder) else { return };
         if self.cancelled.remove(&call) {
             running.kill();
         }
@@ -210,6 +210,10 @@ impl Forks<'_> {
         let found = self.running.iter().find(|(_, it)| it.pid == pid && (reaped || it.has_exited()));
         let Some(call) = found.map(|(call, _)| *call) else { return };
         if let Some(running) = self.running.remove(&call) {
+            if reaped && let Some(first) = running.first {
+                // The fork server that would end the call's namespace has ended.
+                tree::kill(first);
+            }
             let patience = if running.killed { Duration::ZERO } else { GRACE };
             self.ended.add(call, running, exit, patience);
         }
@@ -220,7 +224,7 @@ impl Forks<'_> {
         let Some(server) = self.server.take() else { return };
         let _ = waitpid(Some(server.pid), WaitOptions::NOHANG);
         for pid in tree::own_children() {
-            if !self.running.values().any(|it| it.pid == pid) {
+            if !self.running.values().any(|it| it.is(pid)) {
                 tree::kill(pid);
             }
         }
@@ -257,7 +261,7 @@ impl Forks<'_> {
         }
         let server = self.server.as_ref().map(Server::number);
         let running = &self.running;
-        let is_known = |pid: i32| Some(pid) == server || running.values().any(|it| it.pid == pid);
+        let is_known = |pid: i32| Some(pid) == server || running.values().any(|it| it.is(pid));
         for over in self.ended.take_over(is_known) {
             let report = Report::Ended { exit: over.exit, leftovers: over.leftovers };
             tell(self.control, &Notice::Ended { call: over.call, report });

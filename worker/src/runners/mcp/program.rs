@@ -15,7 +15,7 @@ use super::words::line;
 use crate::environment::path_text;
 use crate::manifest::mcp::Program;
 use crate::manifest::{Limits, Manifest};
-use crate::process::launch::{Pipes, Running};
+use crate::process::launch::{LaunchError, Pipes, Running};
 use crate::process::protocol::Command;
 use crate::process::protocol::Exit;
 use crate::process::protocol::ProcessLimits;
@@ -60,10 +60,14 @@ pub(super) fn start(
         limits,
         forks: false,
         jail,
+        root: Some(host.surroundings.run_root(manifest)),
     };
     let (running, pipes) = host.launcher.launch(&command, ()).map_err(|error| {
         tracing::warn!(server = manifest.id, %error, "an MCP server was not started");
-        "its process could not be started".to_owned()
+        match error {
+            LaunchError::Root(reason) => reason.to_string(),
+            _ => "its process could not be started".to_owned(),
+        }
     })?;
     let Pipes { stdin, stdout, stderr, .. } = pipes;
     let last_words = Arc::<Mutex<String>>::default();

@@ -25,6 +25,7 @@ const PROGRAM: &str = concat!(
     include_str!("fork/call.py"),
     include_str!("fork/preloading.py"),
     include_str!("fork/apart.py"),
+    include_str!("fork/namespaces.py"),
     include_str!("fork/server.py"),
 );
 
@@ -202,7 +203,7 @@ fn server_command(fresh: &Command, script: &Path, jailed: bool) -> Command {
         "cpu_seconds": fresh.limits.cpu_seconds,
         "jailed": jailed,
         "writable": fresh.jail.as_ref().and_then(Plan::writable).map(|paths| {
-            paths.iter().map(|path| path_text(path)).collect::<Vec<_>>()
+            paths.map(|path| path_text(path)).collect::<Vec<_>>()
         }),
     });
     // Room for the id of the call a child will have, so that the system shows whose process it is.

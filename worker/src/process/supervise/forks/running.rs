@@ -13,6 +13,8 @@ const MAX_FOLDER_BYTES: usize = 64;
 /// The process of a call.
 pub(super) struct Running {
     pub(super) pid: i32,
+    /// Process 1 of its namespace, if it has one of its own.
+    pub(super) first: Option<i32>,
     /// The process itself: its id may be another's by the time it is used. None: it had exited before it was known.
     process: Option<OwnedFd>,
     /// It was killed: nobody waits for what it leaves behind.
@@ -24,14 +26,21 @@ pub(super) struct Running {
 impl Running {
     /// A child that says it has a call. None: it is no child of `parents`. This process may kill what it is told of, and has
     /// more rights than whoever told it.
-    pub(super) fn new(pid: i32, parents: &[i32], folder: String) -> Option<Self> {
+    pub(super) fn new((pid, first): (i32, i32), parents: &[i32], folder: String) -> Option<Self> {
         let plain = folder.len() <= MAX_FOLDER_BYTES && folder.bytes().all(|byte| byte.is_ascii_hexdigit());
         let process = Pid::from_raw(pid).filter(|_| pid > 1 && plain)?;
         let process = pidfd_open(process, PidfdFlags::empty()).ok();
-        let running = Self { pid, process, killed: false, folder };
-        let is_child = tree::parent(pid).is_some_and(|parent| parents.contains(&parent));
+        let is_child = |pid| tree::parent(pid).is_some_and(|parent| parents.contains(&parent));
+        let first = Some(first).filter(|first| *first > 1 && is_child(*first));
+        let running = Self { pid, first, process, killed: false, folder };
+        let is_child = is_child(pid);
         // One that has exited may have no parent any more, and can't be killed either.
         (is_child || running.has_exited()).then_some(running)
+    }
+
+    /// Whether a process belongs to the call.
+    pub(super) fn is(&self, pid: i32) -> bool {
+        self.pid == pid || self.first == Some(pid)
     }
 
     pub(super) fn kill(&mut self) {

@@ -25,13 +25,13 @@ async fn attend_to(pool: Arc<Pool>, started: Started) {
         if let Some(kept) = kept.upgrade() {
             *kept.lock().unwrap_or_else(PoisonError::into_inner) = Some(process);
         }
-        UnixStream::from_std(stream)
+        Ok(UnixStream::from_std(stream)?)
     });
     let ended = match stream {
         Ok(stream) => read(&pool, id, stream, &wire).await,
         Err(error) => {
             tracing::warn!(%error, "a shared interpreter could not be started");
-            Err(RunError::Launch(LaunchError::Supervisor(error)))
+            Err(RunError::Launch(error))
         }
     };
     if let Err(error) = ended {

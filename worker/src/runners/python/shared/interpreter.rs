@@ -15,6 +15,7 @@ use super::message::Message;
 use super::queue::Queue;
 use crate::admission::Slot;
 use crate::events::EventSink;
+use crate::process::launch::LaunchError;
 use crate::process::run::RunError;
 use crate::runner::RawOutput;
 
@@ -25,7 +26,7 @@ pub(super) type Slots = Arc<Mutex<Vec<Slot>>>;
 pub(super) type Process = Box<dyn Send>;
 
 /// Starts the process of an interpreter. Takes milliseconds: not for a thread that holds the pool's lock.
-pub(super) type Launch = Box<dyn FnOnce() -> io::Result<Process> + Send>;
+pub(super) type Launch = Box<dyn FnOnce() -> Result<Process, LaunchError> + Send>;
 
 /// An interpreter's sockets: calls can be put into its queue before its process runs.
 pub(super) struct Connected {
