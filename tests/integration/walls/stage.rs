@@ -22,7 +22,7 @@ pub(super) enum Level {
 }
 
 /// The levels that manifests know, and the word for each.
-pub(super) const LEVELS: &[(Level, &str)] = &[(Level::Standard, "required")];
+pub(super) const LEVELS: &[(Level, &str)] = &[(Level::Standard, "standard"), (Level::Strict, "strict")];
 
 /// The level that attacks are made against: the highest.
 pub(super) const HIGHEST: &str = LEVELS[LEVELS.len() - 1].1;
@@ -90,6 +90,7 @@ pub(super) struct Scene {
     folder: Folder,
     uid: u32,
     environment: Vec<(&'static str, String)>,
+    namespaces: bool,
 }
 
 /// A worker with skills, and the folder of all of it.
@@ -109,7 +110,7 @@ impl Scene {
             skip(Need::Jail, &format!("attacks need {PYTHON}"));
             return None;
         }
-        let scene = Self { worker, folder: Folder::beneath(&place()), uid: new_user(), environment: Vec::new() };
+        let scene = Self { worker, folder: Folder::beneath(&place()), uid: new_user(), environment: Vec::new(), namespaces: true };
         copy(&repository().join("tests/fixtures/walls"), &scene.path("skills"));
         for name in ["data", "tmp"] {
             std::fs::create_dir(scene.path(name)).unwrap();
@@ -162,22 +163,33 @@ impl Scene {
         self.with("TMPDIR", path)
     }
 
+    /// Such a machine as gives this level and no more.
+    #[must_use]
+    pub(super) fn at_most(mut self, level: Level) -> Self {
+        self.namespaces = level == Level::Strict;
+        self
+    }
+
     /// None: this machine lacks something, and the test is skipped.
     pub(super) async fn start(self) -> Option<Stage> {
-        let user = self.uid.to_string();
-        let through = ["setpriv", "--reuid", &user, "--regid", &user, "--clear-groups"];
-        let mut setup = self.setup();
+        let (user, filter) = (self.uid.to_string(), self.path("skills/without_namespaces.py").display().to_string());
+        let mut through = Vec::new();
+        if !self.namespaces {
+            through.extend([PYTHON, &filter]);
+        }
         if self.worker == Worker::Unprivileged {
-            let mut reached = std::process::Command::new(through[0]);
-            let reached = reached.args(&through[1..]).arg(binary()).arg("--version").output();
+            let as_user = ["setpriv", "--reuid", &user, "--regid", &user, "--clear-groups"];
+            let mut reached = std::process::Command::new(as_user[0]);
+            let reached = reached.args(&as_user[1..]).arg(binary()).arg("--version").output();
             if !reached.is_ok_and(|it| it.status.success()) {
                 skip(Need::Jail, &format!("another user cannot start {}", binary().display()));
                 return None;
             }
-            setup = setup.through(&through);
+            through.extend(as_user);
         }
+        let system = self.setup().through(&through).start().await;
         let Self { folder, uid, .. } = self;
-        Some(Stage { system: setup.start().await, folder, uid })
+        Some(Stage { system, folder, uid })
     }
 
     fn setup(&self) -> Setup {
