@@ -37,5 +37,6 @@ mod slow_clients;
 mod structure;
 mod tools;
 mod traces;
+mod walls;
 mod warm;
 mod workers;

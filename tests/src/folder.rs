@@ -8,9 +8,14 @@ pub struct Folder(PathBuf);
 
 impl Folder {
     pub fn new() -> Self {
+        Self::beneath(&std::env::temp_dir())
+    }
+
+    /// In another place than the system's folder for temporary files.
+    pub fn beneath(base: &Path) -> Self {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let name = format!("openskill-test-{}-{}", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed));
-        let path = std::env::temp_dir().join(name);
+        let path = base.join(name);
         std::fs::create_dir_all(&path).unwrap();
         Self(path.canonicalize().unwrap())
     }

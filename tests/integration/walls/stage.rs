@@ -1,0 +1,256 @@
+//! A worker to attack: one of three kinds, with skills that start in one of three ways.
+
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown};
+use std::path::{Path, PathBuf};
+
+use openskill_proto::v1::{InvokeRequest, SkillResult};
+use openskill_tests::folder::Folder;
+use openskill_tests::require::{Need, skip};
+use openskill_tests::system::{Setup, System, code, data, request};
+use openskill_tests::{binary, repository};
+use serde_json::Value;
+
+use crate::jail::{new_user, whole_jail};
+
+/// What a manifest asks for: `jail: ...`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Level {
+    /// Files, system calls and signals are bounded.
+    Standard,
+    /// The same, and namespaces of its own.
+    Strict,
+}
+
+/// The levels that manifests know, and the word for each.
+pub(super) const LEVELS: &[(Level, &str)] = &[(Level::Standard, "standard"), (Level::Strict, "strict")];
+
+/// The level that attacks are made against: the highest.
+pub(super) const HIGHEST: &str = LEVELS[LEVELS.len() - 1].1;
+
+/// Who a worker is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Worker {
+    /// Root. The skills' user reaches everything it needs.
+    Root,
+    /// Root. The skills' user reaches neither the allowed root nor, below `/root`, the interpreter, so that skills pass file
+    /// permissions (`CAP_DAC_OVERRIDE`).
+    Overriding,
+    /// Another user, who is the skills' user too.
+    Unprivileged,
+}
+
+impl Worker {
+    pub(super) const ALL: [Self; 3] = [Self::Root, Self::Overriding, Self::Unprivileged];
+
+    /// As the table names it.
+    pub(super) fn word(self) -> &'static str {
+        match self {
+            Self::Root => "root",
+            Self::Overriding => "overriding",
+            Self::Unprivileged => "unprivileged",
+        }
+    }
+}
+
+/// How a skill's process starts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum Kind {
+    Process,
+    Fork,
+    Exec,
+}
+
+impl Kind {
+    pub(super) const ALL: [Self; 3] = [Self::Process, Self::Fork, Self::Exec];
+
+    /// As the table and the ids of skills name it.
+    pub(super) fn word(self) -> &'static str {
+        match self {
+            Self::Process => "process",
+            Self::Fork => "fork",
+            Self::Exec => "exec",
+        }
+    }
+
+    fn settings(self) -> &'static str {
+        match self {
+            Self::Process => "runtime: python\nisolation: process",
+            Self::Fork => "runtime: python\nisolation: fork",
+            Self::Exec => "runtime: exec\nexec: {stdin: true}",
+        }
+    }
+}
+
+/// The python that programs name in their first line.
+const PYTHON: &str = "/usr/bin/python3";
+
+/// What is to be started.
+pub(super) struct Scene {
+    worker: Worker,
+    folder: Folder,
+    uid: u32,
+    environment: Vec<(&'static str, String)>,
+    namespaces: bool,
+}
+
+/// A worker with skills, and the folder of all of it.
+pub(super) struct Stage {
+    pub(super) system: System,
+    pub(super) folder: Folder,
+    pub(super) uid: u32,
+}
+
+impl Scene {
+    /// None: this machine has no jail, and the test is skipped.
+    pub(super) async fn new(worker: Worker) -> Option<Self> {
+        if !whole_jail().await {
+            return None;
+        }
+        if !Path::new(PYTHON).exists() {
+            skip(Need::Jail, &format!("attacks need {PYTHON}"));
+            return None;
+        }
+        let scene = Self { worker, folder: Folder::beneath(&place()), uid: new_user(), environment: Vec::new(), namespaces: true };
+        copy(&repository().join("tests/fixtures/walls"), &scene.path("skills"));
+        for name in ["data", "tmp"] {
+            std::fs::create_dir(scene.path(name)).unwrap();
+            if worker != Worker::Overriding {
+                scene.give(name);
+            }
+        }
+        std::fs::set_permissions(scene.path("tmp"), std::fs::Permissions::from_mode(0o1777)).unwrap();
+        Some(scene)
+    }
+
+    pub(super) fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// Makes a file or folder the skills' user's.
+    pub(super) fn give(&self, name: &str) {
+        chown(self.path(name), Some(self.uid), Some(self.uid)).unwrap();
+    }
+
+    pub(super) fn write(&self, name: &str, text: &str) -> PathBuf {
+        self.folder.write(name, text)
+    }
+
+    /// A skill `NAME_KIND` for each kind of start, that runs a fixture.
+    #[must_use]
+    pub(super) fn skills(self, name: &str, level: &str, script: &str, more: &str) -> Self {
+        for kind in Kind::ALL {
+            self.skill(&format!("{name}_{}", kind.word()), kind, level, script, more);
+        }
+        self
+    }
+
+    pub(super) fn skill(&self, id: &str, kind: Kind, level: &str, script: &str, more: &str) {
+        let settings = kind.settings();
+        let manifest = format!("id: {id}\ntype: cli\n{settings}\nentry: {script}\njail: {level}\n{more}\n");
+        self.folder.write(&format!("skills/{id}.yaml"), manifest);
+    }
+
+    #[must_use]
+    pub(super) fn with(mut self, name: &'static str, value: impl ToString) -> Self {
+        self.environment.push((name, value.to_string()));
+        self
+    }
+
+    /// The worker's temporary folder is one that only this test has.
+    #[must_use]
+    pub(super) fn own_temp(self) -> Self {
+        let path = self.path("tmp").display().to_string();
+        self.with("TMPDIR", path)
+    }
+
+    /// Such a machine as gives this level and no more.
+    #[must_use]
+    pub(super) fn at_most(mut self, level: Level) -> Self {
+        self.namespaces = level == Level::Strict;
+        self
+    }
+
+    /// None: this machine lacks something, and the test is skipped.
+    pub(super) async fn start(self) -> Option<Stage> {
+        let (user, filter) = (self.uid.to_string(), self.path("skills/without_namespaces.py").display().to_string());
+        let mut through = Vec::new();
+        if !self.namespaces {
+            through.extend([PYTHON, &filter]);
+        }
+        if self.worker == Worker::Unprivileged {
+            let as_user = ["setpriv", "--reuid", &user, "--regid", &user, "--clear-groups"];
+            let mut reached = std::process::Command::new(as_user[0]);
+            let reached = reached.args(&as_user[1..]).arg(binary()).arg("--version").output();
+            if !reached.is_ok_and(|it| it.status.success()) {
+                skip(Need::Jail, &format!("another user cannot start {}", binary().display()));
+                return None;
+            }
+            through.extend(as_user);
+        }
+        let system = self.setup().through(&through).start().await;
+        let Self { folder, uid, .. } = self;
+        Some(Stage { system, folder, uid })
+    }
+
+    fn setup(&self) -> Setup {
+        let skills = self.path("skills").display().to_string();
+        let mut setup =
+            Setup::command(&["up", "--workers", "1", "--listen", "127.0.0.1:0", "--skills-dir", &skills])
+                .data(&self.path("data"))
+                .with("OPENSKILL_SKILL_USER", self.uid)
+                .with("OPENSKILL_WORKER_CONCURRENCY", 64)
+                // Attacks fail: that is not to keep the next one from being made.
+                .with("CIRCUIT_FAILURE_THRESHOLD", 0)
+                .with("OPENSKILL_CIRCUIT_MINIMUM_CALLS", 0)
+                .with("SECRET_OF_THE_WORKER", "hunter2");
+        // The python that is found on the path may be below /root.
+        if self.worker != Worker::Overriding {
+            setup = setup.with("OPENSKILL_PYTHON", PYTHON);
+        }
+        self.environment.iter().fold(setup, |setup, (name, value)| setup.with(name, value))
+    }
+}
+
+impl Stage {
+    pub(super) fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// The one worker.
+    pub(super) fn worker(&self) -> i32 {
+        let [worker] = self.system.worker_pids()[..] else { panic!("one worker") };
+        worker
+    }
+
+    pub(super) async fn call(&self, skill: &str, input: Value, timeout_ms: u32) -> SkillResult {
+        self.system.invoke(InvokeRequest { timeout_ms, ..request(skill, input) }).await
+    }
+
+    /// A call that must succeed.
+    pub(super) async fn value(&self, skill: &str, input: Value) -> Value {
+        let result = self.call(skill, input, 60_000).await;
+        assert_eq!(code(&result), "", "{skill}: {result:?}\n{}", self.system.process.log.text());
+        data(&result)
+    }
+}
+
+/// Where everybody may look around, and not in `/tmp` if that is possible: a jail may have one of its own.
+fn place() -> PathBuf {
+    let target = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let is_open = |folder: &Path| folder.metadata().is_ok_and(|it| it.mode() & 0o5 == 0o5);
+    if target.ancestors().all(is_open) { target.to_owned() } else { std::env::temp_dir() }
+}
+
+/// Copies a folder with programs.
+fn copy(from: &Path, to: &Path) {
+    std::fs::create_dir_all(to).unwrap();
+    for entry in std::fs::read_dir(from).unwrap().flatten() {
+        let (path, target) = (entry.path(), to.join(entry.file_name()));
+        if path.is_dir() {
+            copy(&path, &target);
+        } else {
+            std::fs::copy(&path, &target).unwrap();
+            std::fs::set_permissions(&target, std::fs::Permissions::from_mode(0o755)).unwrap();
+        }
+    }
+}
