@@ -10,9 +10,10 @@ server, as a thread does, and costs as little; when it is killed, the kernel end
 import mmap
 
 # By names of their own, as all that a child calls.
-from os import O_CLOEXEC, O_RDONLY, O_WRONLY, close, getegid, geteuid, kill, readlink, write
+from os import O_CLOEXEC, O_RDONLY, O_WRONLY, close, getegid, geteuid, kill, readlink, waitpid, write
 from os import open as open_file
-from signal import SIG_BLOCK, SIG_SETMASK, SIGCHLD, SIGKILL, pthread_sigmask, valid_signals
+# Not from `signal`, which turns each of them into an object, twice.
+from _signal import SIG_BLOCK, SIG_SETMASK, SIGCHLD, SIGKILL, pthread_sigmask, valid_signals
 
 CLONE_VM = 0x00000100
 CLONE_NEWNS = 0x00020000
@@ -86,12 +87,13 @@ class Namespaces:
         self.first[child] = first
 
     def end(self, child):
-        """A child has exited: ends all that it left. Gives the process to wait for, after which nothing is left."""
-        pid, stack = self.first.pop(child)
-        kill(pid, SIGKILL)
-        return pid, stack
+        """A child has exited: ends all that it left, and waits for it."""
+        self.end_first(*self.first.pop(child))
 
-    def ended(self, stack):
+    def end_first(self, pid, stack):
+        kill(pid, SIGKILL)
+        # It exits when nothing is left in its namespace: what is killed takes no longer than a moment.
+        waitpid(pid, 0)
         self.stacks.append(stack)
 
     def number(self):
