@@ -78,12 +78,11 @@ fn make_way(folder: &Folder, path: &Path) -> Result<(), String> {
     let others: Vec<_> = processes.iter().filter(|pid| !is_openskill(**pid)).collect();
     if !others.is_empty() {
         let named: Vec<_> = others.iter().take(NAMED).map(|pid| pid.to_string()).collect();
+        let more = if others.len() > NAMED { ", ..." } else { "" };
         return Err(format!(
-            "{} holds {} other processes ({}{}): give openskill a cgroup of its own (systemd: Delegate=yes)",
+            "{} holds processes that are not openskill's ({}{more})",
             path.display(),
-            others.len(),
-            named.join(", "),
-            if others.len() > NAMED { ", ..." } else { "" },
+            named.join(", ")
         ));
     }
     match folder.make(LEAF) {

@@ -25,6 +25,10 @@ const WELCOME: [&str; 1] = ["cpu"];
 /// The bounds of the group that is tried.
 const TRIAL: Bounds = Bounds { memory_bytes: 64 * 1024 * 1024, processes: 16 };
 
+/// What an operator can do.
+const ADVICE: &str =
+    "To have the kernel bound skills, give openskill a cgroup of its own that it may write (systemd: Delegate=yes)";
+
 /// How many folders a worker may have made before: one for each time it looked.
 const MOST_BASES: u32 = 1000;
 
@@ -54,7 +58,10 @@ impl Controller {
         };
         match try_v1(&sources, program) {
             Ok(place) => Self { place, reason: format!("cgroup v2: {no_v2}") },
-            Err(no_v1) => Self { place: Place::Measured, reason: format!("cgroup v2: {no_v2}; cgroup v1: {no_v1}") },
+            Err(no_v1) => {
+                let reason = format!("cgroup v2: {no_v2}; cgroup v1: {no_v1}. {ADVICE}");
+                Self { place: Place::Measured, reason }
+            }
         }
     }
 }

@@ -25,8 +25,11 @@ const STEP: Duration = Duration::from_millis(1);
 pub(super) fn kill(folder: &Folder, until: Instant) -> bool {
     // Nothing in there starts another process from here on.
     let _ = folder.write("pids.max", "0");
-    // Since Linux 5.14, and on v2 only: all at once.
-    let _ = folder.write("cgroup.kill", "1");
+    let is_own = folder.processes().is_ok_and(|it| it.contains(&tree::own_pid()));
+    if !is_own {
+        // Since Linux 5.14, and on v2 only: all at once.
+        let _ = folder.write("cgroup.kill", "1");
+    }
     loop {
         match others(folder) {
             Ok(processes) if processes.is_empty() => return true,

@@ -118,11 +118,16 @@ fn what_is_left_in_a_group_is_killed_with_it() {
 #[test]
 fn a_process_whose_first_thread_has_exited_is_killed_and_counted() {
     let Some(found) = Found::here() else { return };
-    let program = "import ctypes, threading, time\n\
+    let program = "import ctypes, os, platform, threading, time\n\
                    memory = bytearray(b'x' * 100_000_000)\n\
-                   def act():\n    time.sleep(0.01)\n    input()\n    print('ACTOR alive', flush=True)\n    time.sleep(60)\n\
+                   def act():\n\
+                   \x20   while ' Z ' not in open('/proc/self/stat').read():\n\
+                   \x20       time.sleep(0.001)\n\
+                   \x20   print('ACTOR alive', flush=True)\n\
+                   \x20   time.sleep(60)\n\
                    threading.Thread(target=act, daemon=True).start()\n\
-                   ctypes.CDLL(None).syscall({'x86_64': 60}.get(__import__('platform').machine(), 93), 0)\n";
+                   input()\n\
+                   ctypes.CDLL(None).syscall({'x86_64': 60}.get(platform.machine(), 93), 0)\n";
     let Some(mut actor) = Actor::python(program) else { return skip(Need::Python, "no python3") };
     let group = found.group("headless", Bounds { memory_bytes: 512 * MIB, ..BOUNDS });
     group.add(actor.pid()).unwrap();
@@ -163,6 +168,17 @@ fn a_sweep_takes_what_a_killed_supervisor_left_and_nothing_else() {
     assert!(is_dead(orphan) && found.folders("left").is_empty());
     assert!(!found.folders("alive").is_empty());
     drop(alive);
+}
+
+#[test]
+fn a_supervisor_in_its_own_group_is_not_killed_with_it() {
+    let Some(found) = Found::here() else { return };
+    let mut guest = Actor::start("guest");
+    guest.tell(&serde_json::to_string(&found.0).unwrap());
+    assert_eq!(guest.hear().as_deref(), Some("alive"));
+    assert!(guest.child.wait().unwrap().success());
+    found.0.sweep();
+    assert!(found.folders("guest").is_empty());
 }
 
 #[test]

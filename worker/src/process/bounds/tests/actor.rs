@@ -22,7 +22,7 @@ pub(super) struct Actor {
 }
 
 impl Actor {
-    /// Starts one: `memfd`, `allocate`, `bomb` or `owner`.
+    /// Starts one: `memfd`, `allocate`, `bomb`, `owner` or `guest`.
     pub(super) fn start(role: &str) -> Self {
         let mut command = Command::new(std::env::current_exe().unwrap());
         let test = format!("{}::act", module_path!().split_once("::").unwrap().1);
@@ -85,6 +85,7 @@ fn act() {
         "allocate" => allocate(line.trim().parse().unwrap()),
         "bomb" => start_many(line.trim().parse().unwrap()),
         "owner" => own_a_group(&line),
+        "guest" => leave_a_group(&line),
         _ => panic!("no actor plays {role}"),
     }
 }
@@ -128,6 +129,15 @@ fn start_many(number: usize) {
     }
 }
 
+/// Makes a group, enters it, and lets go of it.
+fn leave_a_group(controller: &str) {
+    let controller: Controller = serde_json::from_str(controller).unwrap();
+    let group = Group::create(&controller, "guest", Bounds { memory_bytes: 64 * MIB, processes: 32 }).unwrap();
+    group.add_self().unwrap();
+    drop(group);
+    say("alive");
+}
+
 /// Makes a group, and is in it together with a child when it is killed.
 fn own_a_group(controller: &str) {
     let controller: Controller = serde_json::from_str(controller).unwrap();
@@ -135,7 +145,6 @@ fn own_a_group(controller: &str) {
     let mut child = Command::new("sleep").arg("60").spawn().unwrap();
     group.add(child.id() as i32).unwrap();
     group.entrance().unwrap().enter().unwrap();
-    group.add_self().unwrap();
     assert!(group.holds(std::process::id() as i32).unwrap());
     say(&child.id().to_string());
     stay();
