@@ -140,9 +140,11 @@ fn signals(facts: Facts) -> Finding {
 
 fn namespaces(facts: Facts) -> Finding {
     match facts.namespaces {
-        Namespaces::Given => {
-            finding("namespaces", Status::Ok, "skills see their own processes, mounts and users: jail: strict can be had")
-        }
+        Namespaces::Given => finding(
+            "namespaces",
+            Status::Ok,
+            "skills see their own processes, mounts and users: jail: strict can be had",
+        ),
         other => finding("namespaces", Status::Part, format!("{other}: jail: standard is the most that can be had")),
     }
 }

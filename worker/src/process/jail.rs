@@ -16,10 +16,10 @@
 
 mod calls;
 mod files;
-mod mount;
-pub(super) mod namespaces;
 pub(crate) mod identity;
 pub(crate) mod jailer;
+mod mount;
+pub(super) mod namespaces;
 mod numbers;
 pub(crate) mod plan;
 pub(super) mod prepared;

@@ -95,7 +95,9 @@ fn wait_for(child: Pid, control: &OwnedFd, exceeded: impl FnOnce() -> Option<Str
         Some((_, status)) if status.exit_status() == Some(0) => Ok(()),
         _ => match exceeded() {
             // The kernel killed the whole tree, and the supervisor in it, before that could say so.
-            Some(reason) => report(control, Report::Ended { exit: Exit::Signal(9), leftovers: 0, exceeded: Some(reason) }),
+            Some(reason) => {
+                report(control, Report::Ended { exit: Exit::Signal(9), leftovers: 0, exceeded: Some(reason) })
+            }
             None => Err(std::io::Error::other("the supervisor in the namespaces failed")),
         },
     }
@@ -125,8 +127,9 @@ fn run(
     let bounds = command.jail.as_ref().map(|it| it.bounds().1);
     let mut measured = bounds.filter(|_| group.is_none()).map(|it| Measured::new(it, counted::own()));
     let ((exit, leftovers, all_gone), measured) = attend(control, child, measured.as_mut())?;
-    let killed = exit == Exit::Signal(9);
-    let counted = || counted::explain(group, command.jail.as_ref()).filter(|_| killed);
+    // It explains a failure. The kernel may have killed a child of the skill, which then failed.
+    let failed = exit != Exit::Code(0);
+    let counted = || counted::explain(group, command.jail.as_ref()).filter(|_| failed);
     report(control, Report::Ended { exit, leftovers, exceeded: measured.or_else(counted) })?;
     // What is left comes to the worker, which sweeps it up.
     if all_gone { Ok(()) } else { Err(std::io::Error::from(std::io::ErrorKind::TimedOut)) }

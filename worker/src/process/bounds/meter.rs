@@ -3,7 +3,7 @@
 //! It sees the memory that processes have mapped. What it cannot see, other walls must refuse where the kind is `Measured`:
 //!
 //! - a memfd (memfd_create(2)), a file on tmpfs or a System V segment (shmget(2)) that is not mapped
-//! - the rest of a shared mapping of which a part was unmapped
+//! - a shared mapping, as far as no process has touched it, or has unmapped it or given it back
 //! - buffers of pipes and sockets
 //!
 //! And it is late: between two looks, a tree may take as much as the machine can give it in that time.
@@ -23,7 +23,7 @@ use super::proc::{Proc, Status};
 /// another program, and counting it twice would end skills that only start one.
 const NEWBORN: Duration = Duration::from_millis(100);
 
-/// A closer look, and one for shared memory, waits this many times as long as the last one took.
+/// A closer look waits this many times as long as the last one took.
 const REST: u32 = 10;
 
 /// Counts one process tree, look by look.
@@ -36,8 +36,6 @@ pub(crate) struct Meter {
     /// When a process was seen first.
     seen: HashMap<i32, Instant>,
     closer: Option<Closer>,
-    /// Shared memory that no process shows, in bytes, and when to look for it again.
-    hidden: (u64, Option<Instant>),
 }
 
 /// What a closer look has found.
@@ -75,7 +73,7 @@ impl Meter {
     }
 
     fn new(bounds: Bounds, proc: Proc, root: Option<i32>) -> Self {
-        Self { bounds, proc, root, seen: HashMap::new(), closer: None, hidden: (0, None) }
+        Self { bounds, proc, root, seen: HashMap::new(), closer: None }
     }
 
     /// One look. If there are too many processes, memory is not looked at and given as zero.
@@ -109,28 +107,7 @@ impl Meter {
         if threads > self.bounds.processes {
             return Usage { memory_bytes: 0, processes: threads };
         }
-        let memory_bytes = self.memory(&looks, now).saturating_add(self.hidden(&looks, now));
-        Usage { memory_bytes, processes: threads }
-    }
-
-    /// Shared memory beyond what the processes show: one that was forked maps all that its parent does, and shows of it what
-    /// it has touched. Of a process alone, RLIMIT_AS bounds it.
-    fn hidden(&mut self, looks: &[Look], now: Instant) -> u64 {
-        let (hidden, again) = self.hidden;
-        if looks.len() < 2 || again.is_some_and(|again| now < again) {
-            return hidden;
-        }
-        let begun = Instant::now();
-        let mappings = looks.iter().flat_map(|look| self.proc.shared_mappings(look.pid));
-        let mut objects: HashMap<u64, u64> = HashMap::new();
-        for (object, bytes) in mappings {
-            let known = objects.entry(object).or_default();
-            *known = bytes.max(*known);
-        }
-        let all = objects.values().copied().fold(0, u64::saturating_add);
-        let shown = looks.iter().map(|look| look.status.shared).fold(0, u64::saturating_add);
-        self.hidden = (all.saturating_sub(shown), Some(now + begun.elapsed() * REST));
-        self.hidden.0
+        Usage { memory_bytes: self.memory(&looks, now), processes: threads }
     }
 
     fn memory(&mut self, looks: &[Look], now: Instant) -> u64 {
@@ -173,7 +150,7 @@ mod tests {
     use super::*;
 
     fn look(pid: i32, parent: i32, memory: u64, newborn: bool) -> Look {
-        let status = Status { parent, threads: 1, memory: Some(memory), tables: 0, shared: 0 };
+        let status = Status { parent, threads: 1, memory: Some(memory), tables: 0 };
         Look { pid, status, newborn }
     }
 

@@ -14,9 +14,6 @@ use super::folder::read_text;
 /// The most of a file that is read, in bytes. What is needed of `status` is in its first lines.
 const MOST_READ: usize = 16 * 1024;
 
-/// The most of `maps` that is read, in bytes.
-const MOST_MAPS: usize = 256 * 1024;
-
 /// The threads of one process that are looked at.
 const MOST_THREADS: usize = 1024;
 
@@ -35,8 +32,6 @@ pub(super) struct Status {
     pub(super) memory: Option<u64>,
     /// Page tables alone, in bytes.
     pub(super) tables: u64,
-    /// Shared memory alone, as far as the process has touched it, in bytes.
-    pub(super) shared: u64,
 }
 
 impl Proc {
@@ -138,14 +133,6 @@ impl Proc {
         })
     }
 
-    /// The shared anonymous mappings of a process: what each is in the kernel, and how long the mapping is, in bytes. Such
-    /// memory is there as long as one process maps it, also if that one has not touched it and so shows none of it.
-    pub(super) fn shared_mappings(&self, pid: i32) -> Vec<(u64, u64)> {
-        let file = openat(&self.0, format!("{pid}/maps"), OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty());
-        let text = file.map_err(io::Error::from).and_then(|file| read_text(file, MOST_MAPS)).unwrap_or_default();
-        text.lines().filter_map(shared_mapping).collect()
-    }
-
     fn text(&self, file: &str) -> io::Result<String> {
         read_text(openat(&self.0, file, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?, MOST_READ)
     }
@@ -172,7 +159,6 @@ impl Status {
                 _ => {}
             }
         }
-        status.shared = shared.unwrap_or(0);
         let counted = anonymous.zip(shared).map(|(anonymous, shared)| anonymous + shared).or(resident);
         status.memory = counted.map(|counted| counted.saturating_add(swap).saturating_add(status.tables));
         status
@@ -187,16 +173,6 @@ fn share(text: &str) -> Option<u64> {
     };
     let parts = number("Pss_Anon").zip(number("Pss_Shmem")).map(|(anonymous, shared)| anonymous + shared);
     Some(parts.or_else(|| number("Pss"))?.saturating_add(number("SwapPss").unwrap_or(0)))
-}
-
-/// `7f..00-7f..00 rw-s 00000000 00:01 1034 /dev/zero (deleted)`: the number of the file, and the length.
-fn shared_mapping(line: &str) -> Option<(u64, u64)> {
-    let line = line.strip_suffix("/dev/zero (deleted)")?;
-    let mut fields = line.split_ascii_whitespace();
-    let (begin, end) = fields.next()?.split_once('-')?;
-    let inode = fields.nth(3)?.parse().ok()?;
-    let address = |text| u64::from_str_radix(text, 16).ok();
-    Some((inode, address(end)?.saturating_sub(address(begin)?)))
 }
 
 /// `     116 kB`, in bytes.
@@ -216,13 +192,6 @@ fn open(at: impl std::os::fd::AsFd, path: &Path) -> io::Result<OwnedFd> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_shared_anonymous_mapping_has_a_number_and_a_length() {
-        let line = "7f52a0000000-7f52a6400000 rw-s 00000000 00:01 1034                       /dev/zero (deleted)";
-        assert_eq!(shared_mapping(line), Some((1034, 100 << 20)));
-        assert_eq!(shared_mapping("7f52a0000000-7f52a6400000 r-xp 00000000 fe:00 12 /usr/lib/libc.so.6"), None);
-    }
 
     #[test]
     fn a_status_is_read_by_its_names() {

@@ -40,6 +40,8 @@ const TIOCLINUX: u32 = 0x541c;
 const FS_IOC_SETFLAGS: u32 = 0x4008_6602;
 const FS_IOC_FSSETXATTR: u32 = 0x401c_5820;
 const FS_IOC_ENABLE_VERITY: u32 = 0x4080_6685;
+/// `MAP_SHARED` and `MAP_ANONYMOUS`.
+const MAP_SHARED_ANONYMOUS: u32 = 0x21;
 const F_SETLEASE: u32 = 1024;
 const F_NOTIFY: u32 = 1026;
 const S_ISUID: u32 = 0o4000;
@@ -72,13 +74,13 @@ enum Makes {
 pub(super) struct Filter(BpfProgram);
 
 impl Filter {
-    /// Compiles the filter for such a process. `memfd`: it may have memory that no process has mapped.
-    pub(super) fn compile(network: &Network, owner: Owner, memfd: bool) -> io::Result<Self> {
-        Self::of(network, owner, Makes::Nothing, memfd)
+    /// Compiles the filter for such a process. `counted`: by the kernel, in all its memory; else by looking.
+    pub(super) fn compile(network: &Network, owner: Owner, counted: bool) -> io::Result<Self> {
+        Self::of(network, owner, Makes::Nothing, counted)
     }
 
-    /// The filter of a fork server, which makes mounts and namespaces for its children. Their memory is measured, and not
-    /// that of a file which no process has mapped.
+    /// The filter of a fork server, which makes mounts and namespaces for its children. Their memory is measured
+    /// by looking.
     pub(super) fn of_fork_server(network: &Network) -> io::Result<Self> {
         Self::of(network, Owner::Itself, Makes::Namespaces, false)
     }
@@ -99,7 +101,7 @@ impl Filter {
         bytes.map(|byte| format!("{byte:02x}")).collect()
     }
 
-    fn of(network: &Network, owner: Owner, makes: Makes, memfd: bool) -> io::Result<Self> {
+    fn of(network: &Network, owner: Owner, makes: Makes, counted: bool) -> io::Result<Self> {
         let mut rules = Rules::default();
         rules.always(ENOSYS, &[n::IO_URING_SETUP, n::IO_URING_ENTER, n::IO_URING_REGISTER, n::CLONE3]);
         files(&mut rules, owner);
@@ -107,8 +109,8 @@ impl Filter {
         if makes == Makes::Nothing {
             making(&mut rules);
         }
-        if !memfd {
-            rules.always(ENOSYS, &[n::MEMFD_CREATE]);
+        if !counted {
+            unseen(&mut rules);
         }
         rules.always(ENOSYS, &[n::MEMFD_SECRET]);
         processes(&mut rules);
@@ -184,6 +186,13 @@ fn system(rules: &mut Rules) {
     for request in [TIOCSTI, TIOCLINUX] {
         rules.when(EPERM, n::IOCTL, &[Test::is(1, request)]);
     }
+}
+
+/// Memory that looking at processes does not show: files without a name, and mappings that several processes share, which
+/// stay as long as one of them maps a page.
+fn unseen(rules: &mut Rules) {
+    rules.always(ENOSYS, &[n::MEMFD_CREATE]);
+    rules.when(EPERM, n::MMAP, &[Test::Bits(3, MAP_SHARED_ANONYMOUS, MAP_SHARED_ANONYMOUS)]);
 }
 
 /// Mounts and namespaces, which only a fork server makes.

@@ -11,8 +11,8 @@ use super::roots::Roots;
 use super::{reach, temp};
 use crate::config::Config;
 use crate::environment::Surroundings;
-use crate::process::bounds::{Bounds, Controller, Kind};
 use crate::manifest::{Jail, Level, Manifest, Network};
+use crate::process::bounds::{Bounds, Controller, Kind};
 use crate::runners::python::interpreter::Interpreter;
 
 const MIB: u64 = 1024 * 1024;
@@ -115,9 +115,20 @@ impl Jailer {
         let root = Some(root);
         let landlock = landlock > 0;
         let map_root = map_root && identity.user.is_some();
-        let counts_memfd = self.0.controller.kind() != Kind::Measured;
-        let walls =
-            Walls { identity, namespaces, landlock, calls, counts_memfd, readable, root, map_root, writable, names, network };
+        let counted = self.0.controller.kind() != Kind::Measured;
+        let walls = Walls {
+            identity,
+            namespaces,
+            landlock,
+            calls,
+            counted,
+            readable,
+            root,
+            map_root,
+            writable,
+            names,
+            network,
+        };
         // In namespaces, only what the process itself starts counts.
         let others = if namespaces { 0 } else { others };
         Ok(Some(self.plan_of(manifest, others, Some(walls))))
@@ -250,7 +261,8 @@ fn decide(facts: Facts, user: User, jail: &Jail, in_reach: impl FnOnce() -> bool
         lacking.push("root can't give a process a user of its own, and does not count processes of its own");
     }
     if identity.user.is_none() && !facts.signals && !apart {
-        lacking.push("it can't keep a process from signalling the worker (namespaces, or Landlock, ABI 6 of Linux 6.12)");
+        lacking
+            .push("it can't keep a process from signalling the worker (namespaces, or Landlock, ABI 6 of Linux 6.12)");
     }
     let network = match &jail.network {
         Network::Connect(_) if !(facts.tcp && facts.calls) => {

@@ -10,7 +10,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 
 use rustix::pipe::{PipeFlags, pipe_with};
-use rustix::process::{Pid, Signal, WaitOptions, geteuid, getegid, set_parent_process_death_signal, waitpid};
+use rustix::process::{Pid, Signal, WaitOptions, getegid, geteuid, set_parent_process_death_signal, waitpid};
 
 use crate::process::tree;
 
@@ -46,7 +46,8 @@ pub(in crate::process) fn split(own_network: bool, before: impl FnOnce(i32) -> i
             drop(gate);
             if let Err(error) = map_users(child)
                 .and_then(|()| before(child.as_raw_nonzero().get()))
-                .and_then(|()| Ok(rustix::io::write(&open, &[1])?)) {
+                .and_then(|()| Ok(rustix::io::write(&open, &[1])?))
+            {
                 tree::kill(child.as_raw_nonzero().get());
                 let _ = waitpid(Some(child), WaitOptions::empty());
                 return Err(error);

@@ -82,6 +82,7 @@ numbers! {
     MIGRATE_PAGES "migrate_pages" 256 238;
     MKNOD "mknod" 133 -1;
     MKNODAT "mknodat" 259 33;
+    MMAP "mmap" 9 222;
     MODIFY_LDT "modify_ldt" 154 -1;
     MOUNT "mount" 165 40;
     MOUNT_SETATTR "mount_setattr" 442 442;

@@ -72,8 +72,8 @@ pub(super) struct Walls {
     pub(super) landlock: bool,
     /// Whether system calls can be filtered.
     pub(super) calls: bool,
-    /// Whether memory counts that no process has mapped: else there is none.
-    pub(super) counts_memfd: bool,
+    /// Whether the kernel counts its memory: what looking does not show is refused otherwise.
+    pub(super) counted: bool,
     /// Folders and files to read and to run, besides those of the system.
     pub(super) readable: Vec<PathBuf>,
     /// What the process calls its allowed root, which it may do anything in. The folder itself comes as a descriptor.

@@ -73,11 +73,7 @@ struct ForkSettings {
 ///
 /// # Errors
 /// A folder is missing, or the system can no longer do what it could when the worker started. Nothing may run then.
-pub(in crate::process) fn prepare(
-    plan: Option<&Plan>,
-    root: Option<OwnedFd>,
-    forks: bool,
-) -> io::Result<Prepared> {
+pub(in crate::process) fn prepare(plan: Option<&Plan>, root: Option<OwnedFd>, forks: bool) -> io::Result<Prepared> {
     if plan.is_some_and(Plan::takes_root) != root.is_some() {
         return Err(io::ErrorKind::InvalidInput.into());
     }
@@ -114,7 +110,15 @@ fn in_namespaces(
     let shown = root.zip(walls.root.as_deref());
     let (readable, writable, names) = (&walls.readable, &walls.writable, &walls.names);
     let (root_is_mount, temp_folder) = (walls.map_root, &temp);
-    view::enter(&View { readable, writable, root: shown, root_is_mount, names, temp: temp_folder })?;
+    view::enter(&View {
+        readable,
+        writable,
+        root: shown,
+        root_is_mount,
+        names,
+        zero: walls.counted && !forks,
+        temp: temp_folder,
+    })?;
     let mut ready = ready(walls, root, Place::Own, forks)?;
     let mut apart = None;
     if forks {
@@ -131,8 +135,8 @@ fn in_namespaces(
 fn ready(walls: &Walls, root: Option<BorrowedFd<'_>>, place: Place<'_>, forks: bool) -> io::Result<Ready> {
     let rules = walls.landlock.then(|| files::rules(walls, root, place)).transpose()?;
     // The calls of a fork server are measured.
-    let memfd = walls.counts_memfd && !forks;
-    let filter = walls.calls.then(|| Filter::compile(&walls.network, walls.owner(), memfd)).transpose()?;
+    let counted = walls.counted && !forks;
+    let filter = walls.calls.then(|| Filter::compile(&walls.network, walls.owner(), counted)).transpose()?;
     Ok(Ready { identity: walls.identity, rules, filter })
 }
 

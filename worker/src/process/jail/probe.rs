@@ -13,8 +13,8 @@ use serde::{Deserialize, Serialize};
 use super::calls::{Filter, Owner};
 use super::files::{self, Place};
 use super::identity::{Identity, User};
-use super::namespaces::{Side, leave, split};
 use super::mount;
+use super::namespaces::{Side, leave, split};
 use super::plan::Walls;
 use super::view::{self, TempOptions, View};
 use crate::manifest::Network;
@@ -123,7 +123,7 @@ fn run_against(user: User, root: &Path) -> Facts {
         namespaces: false,
         landlock: true,
         calls: true,
-        counts_memfd: false,
+        counted: false,
         readable: Vec::new(),
         root: None,
         map_root: false,
@@ -167,6 +167,7 @@ fn try_namespaces() -> Namespaces {
                 root: None,
                 root_is_mount: false,
                 names: &[],
+                zero: true,
                 temp: &temp,
             });
             let alone = entered.and_then(|()| match Path::new("/proc/2").exists() {

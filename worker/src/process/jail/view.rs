@@ -59,6 +59,8 @@ pub(super) struct View<'a> {
     pub(super) root_is_mount: bool,
     /// Paths by which the process knows some of these, which may lead through links.
     pub(super) names: &'a [PathBuf],
+    /// Whether the kernel counts memory that is mapped from `/dev/zero`.
+    pub(super) zero: bool,
     /// Mount options of the temporary folder.
     pub(super) temp: &'a TempOptions,
 }
@@ -125,7 +127,7 @@ fn pending(view: &View<'_>) -> io::Result<Vec<Pending>> {
     for path in PROGRAMS.iter().map(Path::new).filter(|it| it.is_dir() && !it.is_symlink()) {
         pending.push(copy_of(path, read_only)?);
     }
-    for path in DEVICES.map(Path::new).iter().filter(|it| is_device(it)) {
+    for path in DEVICES.map(Path::new).iter().filter(|it| is_device(it) && (view.zero || !it.ends_with("zero"))) {
         pending.push(copy_of(path, PLAIN)?);
     }
     for path in FOLDERS_OF_SETTINGS.map(Path::new).iter().filter(|it| it.is_dir()) {

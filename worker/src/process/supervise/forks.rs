@@ -208,7 +208,9 @@ impl Forks<'_> {
         if self.running.len() >= MAX_RUNNING || self.running.contains_key(&call) {
             return;
         }
-        let Some(mut running) = Running::new((pid, first), &[server, tree::own_pid()], folder, self.bounds) else { return };
+        let Some(mut running) = Running::new((pid, first), &[server, tree::own_pid()], folder, self.bounds) else {
+            return;
+        };
         if self.cancelled.remove(&call) {
             running.kill();
         }

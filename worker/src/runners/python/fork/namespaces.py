@@ -132,7 +132,7 @@ class Stack:
     """Memory for a process that only waits."""
 
     def __init__(self):
-        self.memory = mmap.mmap(-1, STACK_BYTES)
+        self.memory = mmap.mmap(-1, STACK_BYTES, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
         begin = ctypes.addressof(ctypes.c_char.from_buffer(self.memory))
         self.top = ctypes.c_void_p(begin + STACK_BYTES - 64)
 
