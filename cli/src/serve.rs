@@ -58,6 +58,7 @@ pub(crate) fn worker_config(settings: &Settings, raw: &Raw) -> Result<openskill_
         python: Some(settings.python.clone()),
         supervisor: PathBuf::from(OWN_BINARY),
         skill_user: settings.skill_user,
+        least_jail: settings.least_jail,
         docker_host: settings.docker_host.clone(),
         reload_interval: settings.reload,
         idle: settings.idle,

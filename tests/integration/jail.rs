@@ -72,15 +72,20 @@ impl Stage {
         data(&result)
     }
 
-    /// Tries each attack and compares its outcome.
+    /// Tries each attack and compares its outcome. `refused|done`: either. Where a skill has namespaces of its own, what is
+    /// refused elsewhere does not exist, or is on a mount that is read-only.
     async fn expect(&self, skill: &str, expected: &[(&str, Value, &str)]) {
         let attempts = expected.iter().map(|(name, argument, _)| json!([name, argument])).collect();
         let report = self.run(skill, attempts).await;
         let outcomes = report["told"].as_array().unwrap().iter().map(|it| it.as_str().unwrap());
+        let settled = |outcome: &str, end: &str| match end.split('|').any(|end| is_same(end, outcome)) {
+            true => end.to_owned(),
+            false => outcome.to_owned(),
+        };
         let outcomes: Vec<_> = expected
             .iter()
             .zip(outcomes)
-            .map(|((name, what, _), outcome)| format!("{name} {what}: {outcome}"))
+            .map(|((name, what, end), outcome)| format!("{name} {what}: {}", settled(outcome, end)))
             .collect();
         let wanted: Vec<_> = expected.iter().map(|(name, what, end)| format!("{name} {what}: {end}")).collect();
         assert_eq!(outcomes, wanted, "{skill}");
@@ -89,6 +94,11 @@ impl Stage {
     async fn is_well(&self) {
         self.expect("attacks", &[("null", Value::Null, "done")]).await;
     }
+}
+
+fn is_same(end: &str, outcome: &str) -> bool {
+    let refused = ["EACCES", "EPERM"].contains(&end);
+    end == outcome || (refused && ["ENOENT", "EROFS"].contains(&outcome))
 }
 
 /// What `openskill doctor` reports about the machine, by topic.
@@ -128,6 +138,9 @@ fn capabilities(status: &Value, set: &str) -> u64 {
 
 const DAC_OVERRIDE: u64 = 1 << 1;
 
+/// The capabilities that a process has, and those it can get or hand on.
+const SETS: [&str; 4] = ["CapEff", "CapPrm", "CapInh", "CapAmb"];
+
 #[tokio::test]
 async fn a_skill_has_its_own_user_and_almost_no_capabilities() {
     if !whole_jail().await {
@@ -143,9 +156,10 @@ async fn a_skill_has_its_own_user_and_almost_no_capabilities() {
         (status["Uid"].as_str(), status["Gid"].as_str(), &status["Groups"]),
         (Some(&*ids), Some(&*ids), &json!(""))
     );
-    for set in ["CapEff", "CapPrm", "CapInh", "CapBnd", "CapAmb"] {
+    for set in SETS {
         assert_eq!(capabilities(status, set) & !DAC_OVERRIDE, 0, "{set}: {status}");
     }
+    // Without no_new_privs, the bounding set would matter as well.
     assert_eq!((status["NoNewPrivs"].as_str(), status["Seccomp"].as_str()), (Some("1"), Some("2")));
 }
 
@@ -162,7 +176,7 @@ async fn a_skill_whose_user_reaches_its_files_has_no_capabilities() {
     let report =
         stage.run("attacks", json!([["write", stage.path("data/new")], ["utime", stage.path("data/new")]])).await;
     assert_eq!(report["told"], json!(["done", "done"]));
-    for set in ["CapEff", "CapPrm", "CapInh", "CapBnd", "CapAmb"] {
+    for set in SETS {
         assert_eq!(capabilities(&report["status"], set), 0, "{set}");
     }
     // It may set the times of its own files.
@@ -225,16 +239,17 @@ async fn foreign_files_are_out_of_reach() {
         ("list", json!(std::env::temp_dir()), refused),
         ("write", json!(outside), refused),
         ("write", json!("/root/openskill-attack"), refused),
-        ("write", json!("/dev/shm/openskill-attack"), refused),
+        ("write", json!("/dev/shm/openskill-attack"), "EACCES|done"),
         ("write", json!(stage.path("skills/attacks.py")), refused),
         ("write", json!(stage.path("skills/new.py")), refused),
         ("write", json!("/proc/sys/kernel/hostname"), refused),
         ("write", json!("/proc/self/oom_score_adj"), refused),
         ("environ_of_worker", Value::Null, refused),
-        ("watch", json!("/root"), refused),
+        // The folder of that name in a root of its own holds nothing but the way to the interpreter.
+        ("watch", json!("/root"), "EACCES|done"),
     ];
     stage.expect("attacks", &expected).await;
-    assert!(!Path::new(&outside).exists());
+    assert!(!Path::new(&outside).exists() && !Path::new("/dev/shm/openskill-attack").exists());
     stage.expect("narrow", &[("read", json!(stage.path("data/wide")), refused)]).await;
     // Nor does a skill see the files of another skill with the same user.
     let call_id = format!("sleeps-{}", std::process::id());
@@ -260,10 +275,11 @@ async fn mode_owner_and_times_of_foreign_files_cannot_change() {
     let path = json!(file);
     let attempts = ["chmod", "chown", "utime", "touch", "setxattr"].map(|name| json!([name, path]));
     let report = stage.run("attacks", json!(attempts)).await;
-    assert_eq!(
-        (&report["told"][0], &report["told"][1], &report["told"][4]),
-        (&json!("EPERM"), &json!("EPERM"), &json!("ENOTSUP"))
-    );
+    for attempt in [0, 1] {
+        let outcome = report["told"][attempt].as_str().unwrap();
+        assert!(is_same("EPERM", outcome), "{outcome}");
+    }
+    assert_eq!(report["told"][4], json!("ENOTSUP"));
     let after = file.metadata().unwrap();
     assert_eq!(
         (after.mode(), after.uid(), after.ctime(), after.ctime_nsec()),
@@ -496,7 +512,9 @@ async fn the_temporary_directory_is_private_and_removed_afterwards() {
         assert_eq!(report["temp"]["mode"], 0o700, "{report}");
         let path = PathBuf::from(report["environment"]["TMPDIR"].as_str().unwrap());
         until_true("the folder is gone", PATIENCE, || !path.exists()).await;
-        assert!(!seen.contains(&path));
+        // One in memory has the same name in each call, and is another folder.
+        assert!(!path.starts_with("/tmp") || !seen.contains(&path));
+        assert_eq!(report["temp"]["entries"], json!([]), "{report}");
         seen.push(path);
     }
 }
@@ -607,9 +625,9 @@ async fn an_unprivileged_worker_protects_its_files_from_skills() {
         ("read", path.clone(), "EACCES"),
         ("chown", path.clone(), "EPERM"),
         ("setxattr", path.clone(), "ENOTSUP"),
-        // These report success and do nothing.
-        ("chmod", path.clone(), "done"),
-        ("utime", path, "done"),
+        // Without namespaces, these report success and do nothing.
+        ("chmod", path.clone(), "done|ENOENT"),
+        ("utime", path, "done|ENOENT"),
         ("kill", json!("worker"), "EPERM"),
         ("environ_of_worker", Value::Null, "EACCES"),
         ("limits_of_worker", Value::Null, "EPERM"),

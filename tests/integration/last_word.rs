@@ -26,7 +26,7 @@ import time
 
 print('"first"', flush=True)
 events = int(os.environ["OPENSKILL_EVENTS_FD"])
-os.write(events, b"\x040\n")
+os.write(events, b"\x040 0\n")
 os.closerange(0, events + 1)
 time.sleep(3600)
 "#;

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::manifest::Level;
 use crate::process::jail::identity::User;
 
 /// A worker's settings.
@@ -28,6 +29,8 @@ pub struct Config {
     pub supervisor: PathBuf,
     /// The user of skill processes, if the worker runs as root.
     pub skill_user: User,
+    /// The least jail of every skill that does not say `off`: `auto` demands nothing.
+    pub least_jail: Level,
     /// The container engine of `docker` skills: `unix:///path`, `tcp://host:port` or `http://host:port`.
     pub docker_host: String,
     /// How often the skill folders are scanned for changes.

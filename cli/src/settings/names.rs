@@ -83,6 +83,8 @@ settings! {
         "Interpreter of `cli:python` skills. Resolved once, at startup.";
     SKILL_USER "OPENSKILL_SKILL_USER" "65534:65534" "worker, up, check, doctor"
         "User of skill processes if the worker runs as root, numeric `UID:GID`. Otherwise they run as the worker's user.";
+    LEAST_JAIL "OPENSKILL_LEAST_JAIL" "auto" "worker, up, check, doctor"
+        "Least jail of every skill: `auto` demands nothing, `standard` or `strict` make a skill unavailable where the worker cannot give it. A manifest that says `jail: off` is not affected.";
     DOCKER_HOST "OPENSKILL_DOCKER_HOST" "unix:///var/run/docker.sock" "worker, up, check, doctor"
         "Container engine of `docker` skills: `unix:///path`, or `tcp://host:port` without TLS. Contacted only if there are such skills.";
     DEBUG "OPENSKILL_DEBUG" "0" "all"

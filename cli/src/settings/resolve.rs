@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use openskill_gateway::config::{CircuitRules, SessionRules, SkillRules, Source, SourceError};
 use openskill_net::listen::Address;
+use openskill_worker::manifest::Level;
 use openskill_worker::process::jail::User;
 
 use super::names;
@@ -49,6 +50,7 @@ pub(crate) struct Settings {
     pub(crate) idle: Duration,
     pub(crate) python: PathBuf,
     pub(crate) skill_user: User,
+    pub(crate) least_jail: Level,
     pub(crate) docker_host: String,
     pub(crate) debug: bool,
     pub(crate) log: String,
@@ -94,6 +96,7 @@ impl Settings {
             skill_user: reader
                 .parse(names::SKILL_USER, "UID or UID:GID, numbers other than 0, such as 65534:65534")
                 .unwrap_or(User { uid: 65534, gid: 65534 }),
+            least_jail: reader.parse(names::LEAST_JAIL, "auto, standard or strict").unwrap_or_default(),
             docker_host: reader.docker_host(),
             debug: reader.flag(names::DEBUG),
             log: raw.value(names::LOG).to_owned(),

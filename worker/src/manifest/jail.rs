@@ -10,7 +10,7 @@ use super::error::Fault;
 /// What a skill's process may reach. For runners that start processes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Jail {
-    /// What happens if the kernel cannot enforce all of it.
+    /// How much of it there must be.
     pub level: Level,
     /// Which network it may use.
     pub network: Network,
@@ -18,17 +18,46 @@ pub struct Jail {
     pub readable: Vec<PathBuf>,
 }
 
-/// What happens if the kernel cannot enforce all of the jail.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Deserialize)]
+/// How much of the jail a skill must have. Where the worker cannot give it, the skill is unavailable.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Level {
-    /// The process runs with what the kernel enforces.
-    #[default]
-    Auto,
-    /// The skill is unavailable.
-    Required,
     /// No jail: for a program that is trusted like the worker.
     Off,
+    /// The process runs with what this machine gives.
+    #[default]
+    Auto,
+    /// Its files, system calls, network and signals are bounded.
+    #[serde(alias = "required")]
+    Standard,
+    /// The same, by namespaces of its own: other processes, mounts and users do not exist for it.
+    Strict,
+}
+
+impl Level {
+    /// As a manifest has it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Off => "off",
+            Self::Auto => "auto",
+            Self::Standard => "standard",
+            Self::Strict => "strict",
+        }
+    }
+}
+
+/// A text that is no level.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("not auto, standard or strict")]
+pub struct NoLevel;
+
+impl std::str::FromStr for Level {
+    type Err = NoLevel;
+
+    /// The least level of a worker: `off` is no demand, so it is none.
+    fn from_str(text: &str) -> Result<Self, NoLevel> {
+        [Self::Auto, Self::Standard, Self::Strict].into_iter().find(|it| it.as_str() == text).ok_or(NoLevel)
+    }
 }
 
 /// Which network a process may use.

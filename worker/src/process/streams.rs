@@ -7,7 +7,7 @@ use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, Buf
 use tokio::net::unix::{ReadHalf, WriteHalf, pipe};
 use tokio::sync::Notify;
 
-use super::protocol::last_word;
+use super::protocol::{Word, last_word};
 use crate::events::EventSink;
 
 /// How much is read at a time, and how often after a last word: as much as a pipe can hold.
@@ -27,8 +27,8 @@ pub(super) enum LastWord {
 /// Why nothing more is read.
 #[derive(Debug)]
 pub(super) enum Stop {
-    /// The program said its last word, with this exit code.
-    LastWord(i32),
+    /// The program said its last word.
+    LastWord(Word),
     /// It printed too much.
     TooLarge,
 }
@@ -125,9 +125,9 @@ pub(super) async fn forward(
             Ok(0) | Err(_) => return Ok(()),
             Ok(_) if line.ends_with(b"\n") => {
                 if words == LastWord::Believed
-                    && let Some(code) = last_word(&line)
+                    && let Some(word) = last_word(&line)
                 {
-                    return Err(Stop::LastWord(code));
+                    return Err(Stop::LastWord(word));
                 }
                 if !overlong {
                     spoken.notify_one();

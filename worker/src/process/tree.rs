@@ -6,7 +6,7 @@ use std::str::SplitAsciiWhitespace;
 
 use rustix::process::{Pid, Signal, kill_process};
 
-/// A process that runs, or has exited and was not reaped.
+/// A process that runs, or has exited with all its threads and was not reaped.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Process {
     pub(crate) pid: i32,
@@ -27,7 +27,7 @@ impl Snapshot {
             if let Some(pid) = pid
                 && let Some((state, parent)) = stat(pid)
             {
-                children.entry(parent).or_default().push(Process { pid, zombie: matches!(state, 'Z' | 'X') });
+                children.entry(parent).or_default().push(Process { pid, zombie: is_dead_in(pid, state) });
             }
         }
         Self { children }
@@ -62,7 +62,7 @@ pub(crate) fn children_of_all_threads() -> Vec<i32> {
 }
 
 /// The number of this process.
-pub(super) fn own_pid() -> i32 {
+pub(crate) fn own_pid() -> i32 {
     rustix::process::getpid().as_raw_nonzero().get()
 }
 
@@ -112,6 +112,17 @@ pub(crate) fn kill(pid: i32) {
     if let Some(pid) = Pid::from_raw(pid) {
         let _ = kill_process(pid, Signal::KILL);
     }
+}
+
+/// Whether a process has exited, or is gone.
+pub(crate) fn is_dead(pid: i32) -> bool {
+    stat(pid).is_none_or(|(state, _)| is_dead_in(pid, state))
+}
+
+/// A process whose first thread has exited shows the state of a zombie while its other threads run on.
+fn is_dead_in(pid: i32, state: char) -> bool {
+    let threads = || std::fs::read_dir(format!("/proc/{pid}/task")).map_or(0, |it| it.flatten().count());
+    matches!(state, 'X') || (state == 'Z' && threads() <= 1)
 }
 
 /// The state letter of a process.

@@ -42,6 +42,7 @@ pub(crate) fn failure(error: &RunError) -> SkillError {
     match error {
         RunError::OutputTooLarge => SkillError::new(ErrorCode::OutputTooLarge, format!("the skill {error}")),
         RunError::StillOpen => SkillError::new(ErrorCode::ExecutionError, format!("the skill {error}")),
+        RunError::Exceeded(reason) => SkillError::new(ErrorCode::ExecutionError, reason.clone()),
         RunError::NotStarted { .. } => SkillError::new(ErrorCode::ToolInvocationError, format!("the skill {error}")),
         // Only the skill could have killed it.
         RunError::Launch(LaunchError::Lost) => {

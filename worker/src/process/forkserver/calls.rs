@@ -241,8 +241,8 @@ impl Calls {
         drop(state);
         if let Some(Open { ended, slot, told, .. }) = open {
             drop(slot);
-            let told = told.map(|code| Report::Ended { exit: Exit::Code(code), leftovers: 0 });
-            if told.is_some_and(|told| told != report) {
+            let as_told = |code| matches!(report, Report::Ended { exit: Exit::Code(exit), .. } if exit == code);
+            if told.is_some_and(|code| !as_told(code)) {
                 tracing::warn!(?report, "a call ended otherwise than its last word said");
             }
             let _ = ended.send(End::Report(report));

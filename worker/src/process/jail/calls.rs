@@ -1,6 +1,6 @@
 //! Which system calls a jailed process may make: a filter (seccomp) for what Landlock does not see.
 //!
-//! What is not named here is allowed. A refusal is an error number that programs know how to take: `ENOSYS` where they
+//! Of the calls up to the newest that was reviewed, what is not named here is allowed; newer ones do not exist. A refusal is an error number that programs know how to take: `ENOSYS` where they
 //! have another way (io_uring, clone3), `EOPNOTSUPP` as of a file system without extended attributes, `EACCES` for the
 //! network, else `EPERM`. A foreign architecture's calls kill the process.
 
@@ -19,8 +19,9 @@ const EOPNOTSUPP: u32 = 95;
 /// As if it had been done.
 const DONE: u32 = 0;
 
-/// On x86_64 the calls of the x32 architecture have numbers of their own, from here on. Elsewhere no number is as large.
-const FOREIGN: u32 = if cfg!(target_arch = "x86_64") { 512 } else { u32::MAX };
+/// The first number that was not reviewed when these rules were written: a call of a newer kernel, or of the x32
+/// architecture, does not exist. From 424 on the numbers are the same on all architectures.
+const FOREIGN: u32 = 470;
 
 const AF_UNIX: u32 = 1;
 const AF_INET: u32 = 2;
@@ -39,6 +40,10 @@ const TIOCLINUX: u32 = 0x541c;
 const FS_IOC_SETFLAGS: u32 = 0x4008_6602;
 const FS_IOC_FSSETXATTR: u32 = 0x401c_5820;
 const FS_IOC_ENABLE_VERITY: u32 = 0x4080_6685;
+const F_SETLEASE: u32 = 1024;
+const F_NOTIFY: u32 = 1026;
+const S_ISUID: u32 = 0o4000;
+const S_ISGID: u32 = 0o2000;
 const S_IFMT: u32 = 0o170_000;
 const S_IFCHR: u32 = 0o020_000;
 const S_IFBLK: u32 = 0o060_000;
@@ -56,16 +61,56 @@ pub(super) enum Owner {
     Worker,
 }
 
+/// What a process makes for its children.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Makes {
+    Nothing,
+    Namespaces,
+}
+
 /// The filter, compiled.
 pub(super) struct Filter(BpfProgram);
 
 impl Filter {
-    /// Compiles the filter for such a process.
-    pub(super) fn compile(network: &Network, owner: Owner) -> io::Result<Self> {
+    /// Compiles the filter for such a process. `memfd`: it may have memory that no process has mapped.
+    pub(super) fn compile(network: &Network, owner: Owner, memfd: bool) -> io::Result<Self> {
+        Self::of(network, owner, Makes::Nothing, memfd)
+    }
+
+    /// The filter of a fork server, which makes mounts and namespaces for its children. Their memory is measured, and not
+    /// that of a file which no process has mapped.
+    pub(super) fn of_fork_server(network: &Network) -> io::Result<Self> {
+        Self::of(network, Owner::Itself, Makes::Namespaces, false)
+    }
+
+    /// What each child of a fork server adds to the filter it was born with, once it has its namespaces.
+    pub(super) fn of_fork() -> io::Result<Self> {
+        let mut rules = Rules::default();
+        making(&mut rules);
+        rules.compile((FOREIGN, ENOSYS)).map(Self).ok_or_else(|| io::ErrorKind::Unsupported.into())
+    }
+
+    /// The program, as the kernel reads it (`struct sock_filter[]`).
+    pub(super) fn hexadecimal(&self) -> String {
+        let bytes = self.0.iter().flat_map(|it| {
+            let [low, high] = it.code.to_ne_bytes();
+            [low, high, it.jt, it.jf].into_iter().chain(it.k.to_ne_bytes())
+        });
+        bytes.map(|byte| format!("{byte:02x}")).collect()
+    }
+
+    fn of(network: &Network, owner: Owner, makes: Makes, memfd: bool) -> io::Result<Self> {
         let mut rules = Rules::default();
         rules.always(ENOSYS, &[n::IO_URING_SETUP, n::IO_URING_ENTER, n::IO_URING_REGISTER, n::CLONE3]);
         files(&mut rules, owner);
         system(&mut rules);
+        if makes == Makes::Nothing {
+            making(&mut rules);
+        }
+        if !memfd {
+            rules.always(ENOSYS, &[n::MEMFD_CREATE]);
+        }
+        rules.always(ENOSYS, &[n::MEMFD_SECRET]);
         processes(&mut rules);
         sockets(&mut rules, network);
         rules.compile((FOREIGN, ENOSYS)).map(Self).ok_or_else(|| io::ErrorKind::Unsupported.into())
@@ -104,6 +149,16 @@ fn files(rules: &mut Rules, owner: Owner) {
         rules.always(DONE, &[n::UTIME, n::UTIMES, n::FUTIMESAT, n::UTIMENSAT]);
     }
     rules.always(EPERM, &[n::OPEN_BY_HANDLE_AT, n::NAME_TO_HANDLE_AT, n::FANOTIFY_INIT, n::FANOTIFY_MARK]);
+    // A lease on a script would hold up whoever opens it next, and a notification tells of others' work.
+    for command in [F_SETLEASE, F_NOTIFY] {
+        rules.when(EPERM, n::FCNTL, &[Test::is(1, command)]);
+    }
+    // A program left in the allowed root would run as its owner for whoever starts it outside.
+    for (call, mode) in [(n::CHMOD, 1), (n::FCHMOD, 1), (n::FCHMODAT, 2), (n::FCHMODAT2, 2)] {
+        for bit in [S_ISUID, S_ISGID] {
+            rules.when(EPERM, call, &[Test::Bits(mode, bit, bit)]);
+        }
+    }
     for (call, mode) in [(n::MKNOD, 1), (n::MKNODAT, 2)] {
         for kind in [S_IFCHR, S_IFBLK] {
             rules.when(EPERM, call, &[Test::Bits(mode, S_IFMT, kind)]);
@@ -113,9 +168,8 @@ fn files(rules: &mut Rules, owner: Owner) {
 
 /// The system itself, and ways to a larger part of it.
 fn system(rules: &mut Rules) {
-    rules.always(EPERM, &[n::MOUNT, n::UMOUNT2, n::MOVE_MOUNT, n::OPEN_TREE, n::OPEN_TREE_ATTR, n::MOUNT_SETATTR]);
+    rules.always(EPERM, &[n::UMOUNT2, n::MOVE_MOUNT, n::OPEN_TREE, n::OPEN_TREE_ATTR, n::MOUNT_SETATTR]);
     rules.always(EPERM, &[n::FSOPEN, n::FSCONFIG, n::FSMOUNT, n::FSPICK, n::PIVOT_ROOT, n::CHROOT]);
-    rules.always(EPERM, &[n::UNSHARE, n::SETNS]);
     for namespace in CLONE_NEW {
         rules.when(EPERM, n::CLONE, &[Test::Bits(0, namespace, namespace)]);
     }
@@ -130,6 +184,11 @@ fn system(rules: &mut Rules) {
     for request in [TIOCSTI, TIOCLINUX] {
         rules.when(EPERM, n::IOCTL, &[Test::is(1, request)]);
     }
+}
+
+/// Mounts and namespaces, which only a fork server makes.
+fn making(rules: &mut Rules) {
+    rules.always(EPERM, &[n::MOUNT, n::UNSHARE, n::SETNS]);
 }
 
 /// Other processes: what they hold, and their limits and priorities. The worker may have the same user.
@@ -187,7 +246,7 @@ mod tests {
     fn every_kind_of_filter_compiles_within_the_kernels_bound() {
         for network in [Network::None, Network::Connect(vec![443]), Network::Full] {
             for owner in [Owner::Itself, Owner::Overriding, Owner::Worker] {
-                let filter = Filter::compile(&network, owner).unwrap();
+                let filter = Filter::compile(&network, owner, false).unwrap();
                 assert!((100..4096).contains(&filter.0.len()), "{network:?} {owner:?}: {}", filter.0.len());
             }
         }

@@ -10,6 +10,7 @@ use landlock::{
 };
 
 use super::plan::Walls;
+use super::view;
 use crate::allowed_root::open_place;
 use crate::manifest::Network;
 
@@ -20,11 +21,11 @@ const NEWEST: ABI = ABI::V9;
 pub(super) const DNS: u16 = 53;
 
 /// What every program needs of the system, to read and to start. What is not there is passed over.
-const PROGRAMS: [&str; 9] =
+pub(super) const PROGRAMS: [&str; 9] =
     ["/usr", "/lib", "/lib32", "/lib64", "/libx32", "/bin", "/sbin", "/nix/store", "/etc/alternatives"];
 
 /// To read: settings that programs look up, none of them a secret.
-const SETTINGS: &[&str] = &[
+pub(super) const SETTINGS: &[&str] = &[
     "/etc/ld.so.cache",
     "/etc/ld.so.conf",
     "/etc/ld.so.conf.d",
@@ -61,8 +62,27 @@ const SETTINGS: &[&str] = &[
 const READ_DEVICES: [&str; 2] = ["/dev/random", "/dev/urandom"];
 const WRITE_DEVICES: [&str; 3] = ["/dev/null", "/dev/zero", "/dev/full"];
 
+/// All devices that a process may use.
+pub(super) const DEVICES: [&str; 5] = ["/dev/random", "/dev/urandom", "/dev/null", "/dev/zero", "/dev/full"];
+
+/// To read in a root of its own, where `/etc` holds nothing but settings.
+const OWN_SETTINGS: &[&str] = &["/etc", view::KERNEL, "/sys/devices/system/cpu"];
+
+/// Where the paths of the rules are.
+#[derive(Clone, Copy)]
+pub(super) enum Place<'a> {
+    /// In the worker's file system, with this temporary folder.
+    Host(Option<&'a Path>),
+    /// In a root of its own ([`view`]).
+    Own,
+}
+
 /// Makes the rules. Nothing is in force before [`enter`]. `root`: the allowed root, a folder.
-pub(super) fn rules(walls: &Walls, root: Option<BorrowedFd<'_>>, temp: Option<&Path>) -> io::Result<RulesetCreated> {
+pub(super) fn rules(walls: &Walls, root: Option<BorrowedFd<'_>>, place: Place<'_>) -> io::Result<RulesetCreated> {
+    let (settings, temp) = match place {
+        Place::Host(temp) => (SETTINGS, temp),
+        Place::Own => (OWN_SETTINGS, Some(Path::new(view::PRIVATE))),
+    };
     let ruleset = Ruleset::default().handle_access(AccessFs::from_all(NEWEST)).map_err(io::Error::other)?;
     let ruleset = ruleset.scope(Scope::from_all(NEWEST)).map_err(io::Error::other)?;
     let ruleset = match walls.network {
@@ -75,7 +95,7 @@ pub(super) fn rules(walls: &Walls, root: Option<BorrowedFd<'_>>, temp: Option<&P
     let device = AccessFs::ReadFile | AccessFs::IoctlDev;
     for (paths, access) in [
         (PROGRAMS.as_slice(), run),
-        (SETTINGS, read),
+        (settings, read),
         (&READ_DEVICES, device),
         (&WRITE_DEVICES, device | AccessFs::WriteFile | AccessFs::Truncate),
     ] {
@@ -100,10 +120,22 @@ pub(super) fn rules(walls: &Walls, root: Option<BorrowedFd<'_>>, temp: Option<&P
         rules = allow(rules, open(path)?, all)?;
     }
     if let Network::Connect(ports) = &walls.network {
-        for port in ports.iter().copied().chain([DNS]) {
-            let rule = NetPort::new(port, AccessNet::ConnectTcp);
-            rules = rules.add_rule(rule).map_err(io::Error::other)?;
-        }
+        rules = add_ports(rules, ports)?;
+    }
+    Ok(rules)
+}
+
+/// The rules for the network alone, for a process that makes mounts: one that is bounded in its files may make none. None:
+/// there is nothing to bound, or another wall does.
+pub(super) fn ports(walls: &Walls) -> io::Result<Option<RulesetCreated>> {
+    let Network::Connect(ports) = &walls.network else { return Ok(None) };
+    let ruleset = Ruleset::default().handle_access(AccessNet::from_all(NEWEST)).map_err(io::Error::other)?;
+    add_ports(ruleset.create().map_err(io::Error::other)?, ports).map(Some)
+}
+
+fn add_ports(mut rules: RulesetCreated, ports: &[u16]) -> io::Result<RulesetCreated> {
+    for port in ports.iter().copied().chain([DNS]) {
+        rules = rules.add_rule(NetPort::new(port, AccessNet::ConnectTcp)).map_err(io::Error::other)?;
     }
     Ok(rules)
 }

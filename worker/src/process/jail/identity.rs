@@ -44,17 +44,22 @@ pub(crate) struct Identity {
     pub(crate) user: Option<User>,
     /// It passes file permissions (CAP_DAC_OVERRIDE), as the worker does: only for one that Landlock bounds.
     pub(crate) override_files: bool,
+    /// It makes namespaces for its children (CAP_SYS_ADMIN of its own user namespace): a fork server, whose children give it
+    /// up before their script runs.
+    pub(crate) divides: bool,
 }
 
 impl Identity {
     /// Becomes that user, for good. Only system calls. The process has one thread.
     pub(super) fn enter(&self) -> io::Result<()> {
-        let kept = if self.override_files { CapabilitySet::DAC_OVERRIDE } else { CapabilitySet::empty() };
+        let mut kept = CapabilitySet::empty();
+        kept.set(CapabilitySet::DAC_OVERRIDE, self.override_files);
+        kept.set(CapabilitySet::SYS_ADMIN, self.divides);
         // First, as it takes a capability itself. Without that one there is nothing to lose: the set is no gain under
         // no_new_privs.
         for number in 0..CapabilitySet::all().bits().count_ones() {
             let capability = CapabilitySet::from_bits_retain(1 << number);
-            if capability != kept && remove_capability_from_bounding_set(capability).is_err() {
+            if !kept.contains(capability) && remove_capability_from_bounding_set(capability).is_err() {
                 break;
             }
         }
@@ -71,7 +76,9 @@ impl Identity {
         set_capabilities(None, CapabilitySets { effective: kept, permitted: kept, inheritable: kept })?;
         if !kept.is_empty() {
             // The programs it starts have it too.
-            configure_capability_in_ambient_set(kept, true)?;
+            for capability in kept.iter() {
+                configure_capability_in_ambient_set(capability, true)?;
+            }
         }
         Ok(())
     }

@@ -6,13 +6,16 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::identity::{Identity, User};
 use super::plan::{Plan, Walls};
-use super::probe::Facts;
+use super::probe::{Facts, Namespaces};
 use super::roots::Roots;
 use super::{reach, temp};
 use crate::config::Config;
 use crate::environment::Surroundings;
 use crate::manifest::{Jail, Level, Manifest, Network};
+use crate::process::bounds::{Bounds, Controller, Kind};
 use crate::runners::python::interpreter::Interpreter;
+
+const MIB: u64 = 1024 * 1024;
 
 /// Decides for each skill of a worker. Cheap to clone.
 #[derive(Debug, Clone)]
@@ -22,9 +25,12 @@ pub(crate) struct Jailer(Arc<Inner>);
 struct Inner {
     facts: Facts,
     user: User,
+    /// What every skill of this worker must reach that does not say `off`.
+    least: Level,
     surroundings: Surroundings,
     roots: Roots,
     temp: PathBuf,
+    controller: Controller,
     /// How many processes and threads the user of skills had at the last look: a skill is not to suffer from another
     /// that has many, nor from what else the worker's user does.
     others: AtomicU64,
@@ -33,14 +39,17 @@ struct Inner {
 impl Jailer {
     /// Finds out what the kernel gives: takes some milliseconds, once.
     pub(crate) fn new(config: &Config, surroundings: Surroundings) -> Self {
-        let facts = Facts::find(&config.supervisor, config.skill_user);
+        let facts = Facts::find(&config.supervisor, config.skill_user, &config.allowed_root);
+        let controller = Controller::find(&config.supervisor);
         let temp = std::env::temp_dir();
         let temp = temp.canonicalize().unwrap_or(temp);
-        let (user, roots) = (config.skill_user, Roots::default());
+        let (user, least, roots) = (config.skill_user, config.least_jail, Roots::default());
         roots.in_reach(user, &surroundings.whole_root());
-        let jailer = Self(Arc::new(Inner { facts, user, surroundings, roots, temp, others: AtomicU64::new(0) }));
+        let others = AtomicU64::new(0);
+        let jailer = Self(Arc::new(Inner { facts, user, least, surroundings, roots, temp, controller, others }));
         jailer.look_after();
-        tracing::info!(?facts, "isolation that this machine supports");
+        let bounds = jailer.0.controller.kind().word();
+        tracing::info!(?facts, bounds, "isolation that this machine supports");
         jailer
     }
 
@@ -68,37 +77,100 @@ impl Jailer {
         writable: &[PathBuf],
     ) -> Result<Option<Plan>, String> {
         let Inner { user, surroundings, roots, temp, others, .. } = self.0.as_ref();
-        let plan = |walls| Some(Plan { temp: temp.clone(), others: others.load(Ordering::Relaxed), walls });
+        let others = others.load(Ordering::Relaxed);
         if manifest.jail.level == Level::Off {
-            return Ok(plan(None));
+            return Ok(Some(self.plan_of(manifest, others, None)));
         }
         let library = surroundings.library().map(Path::to_owned);
-        let named = manifest.jail.readable.iter().filter_map(|path| surroundings.unless_replaced(path));
-        let readable = existing(readable.iter().cloned().chain(named).chain(library));
+        let own = manifest.jail.readable.iter().filter_map(|path| surroundings.unless_replaced(path));
+        let named: Vec<_> = readable.iter().cloned().chain(own).chain(library).collect();
+        let readable = existing(named.iter().cloned());
         let (root, writable) = (surroundings.root(manifest).to_owned(), writable.to_vec());
-        let in_reach = || {
-            // Decided once: a skill may change the mode of its root.
-            roots.in_reach(*user, &surroundings.run_root(manifest))
-                && readable.iter().chain([&surroundings.start_folder().to_owned()]).all(|it| reach::reads(*user, it))
-                && writable.iter().all(|it| reach::writes(*user, it))
-                && reach::reads(*user, temp)
-        };
-        let Decision { identity, network, lacking } = self.decide(&manifest.jail, in_reach);
-        match lacking.as_slice() {
-            [first, ..] if manifest.jail.level == Level::Required => {
-                Err(format!("it requires a jail that this worker can't give: {first}"))
+        let start = surroundings.start_folder().to_owned();
+        let facts = self.0.facts;
+        // Decided once: a skill may change the mode of its root.
+        let reach_of_root = roots.in_reach(*user, &surroundings.run_root(manifest));
+        let map_root = facts.maps_users && !reach_of_root.itself;
+        let in_reach = || match facts.namespaces {
+            // The folders on the way are not those of the host.
+            Namespaces::Given => {
+                readable.iter().all(|it| reach::reads_itself(*user, it))
+                    && writable.iter().all(|it| reach::writes_itself(*user, it))
+                    && (map_root || reach_of_root.itself)
             }
             _ => {
-                let Facts { landlock, calls, .. } = self.0.facts;
-                let root = Some(root);
-                Ok(plan(Some(Walls { identity, landlock: landlock > 0, calls, readable, root, writable, network })))
+                readable.iter().chain([&start]).all(|it| reach::reads(*user, it))
+                    && writable.iter().all(|it| reach::writes(*user, it))
+                    && reach_of_root.itself
+                    && reach_of_root.way
+                    && reach::reads(*user, temp)
             }
+        };
+        let decision = self.decide(&manifest.jail, in_reach);
+        if let Some(reason) = decision.falls_short_of(manifest.jail.level.max(self.0.least)) {
+            return Err(format!("it requires a jail that this worker can't give: {reason}"));
+        }
+        let Decision { identity, network, .. } = decision;
+        let Facts { landlock, calls, .. } = facts;
+        let namespaces = facts.namespaces == Namespaces::Given;
+        let names = named.into_iter().filter(|it| !readable.contains(it)).chain([start]).collect();
+        let root = Some(root);
+        let landlock = landlock > 0;
+        let map_root = map_root && identity.user.is_some();
+        let counts_memfd = self.0.controller.kind() != Kind::Measured;
+        let walls = Walls {
+            identity,
+            namespaces,
+            landlock,
+            calls,
+            counts_memfd,
+            readable,
+            root,
+            map_root,
+            writable,
+            names,
+            network,
+        };
+        // In namespaces, only what the process itself starts counts.
+        let others = if namespaces { 0 } else { others };
+        Ok(Some(self.plan_of(manifest, others, Some(walls))))
+    }
+
+    fn plan_of(&self, manifest: &Manifest, others: u64, walls: Option<Walls>) -> Plan {
+        let Inner { temp, controller, .. } = self.0.as_ref();
+        let limits = &manifest.limits;
+        let bounds = Bounds { memory_bytes: limits.memory_mb.saturating_mul(MIB), processes: limits.processes };
+        let temp_bytes = limits.temp_mb.saturating_mul(MIB);
+        Plan { temp: temp.clone(), temp_bytes, controller: controller.clone(), bounds, others, walls }
+    }
+
+    /// What counts the process trees of skills.
+    pub(crate) fn controller(&self) -> &Controller {
+        &self.0.controller
+    }
+
+    /// Removes what the worker itself made, at its end.
+    pub(crate) fn close(&self) {
+        self.0.controller.close();
+    }
+
+    /// How well a skill's processes are isolated here: `strict`, `standard`, `partial` (less than that) or `off`.
+    pub(crate) fn reached(&self, manifest: &Manifest) -> &'static str {
+        match manifest.jail.level {
+            Level::Off => Level::Off.as_str(),
+            _ => match self.decide(&manifest.jail, || true).reached() {
+                Level::Off | Level::Auto => "partial",
+                level => level.as_str(),
+            },
         }
     }
 
-    /// The limit on all processes of the skills' user that leaves a skill so many of its own.
+    /// The limit on the processes of a skill's user that leaves a skill so many of its own.
     pub(crate) fn most_processes(&self, own: u64) -> u64 {
-        self.0.others.load(Ordering::Relaxed).saturating_add(own)
+        match self.0.facts.namespaces {
+            Namespaces::Given => own,
+            _ => self.0.others.load(Ordering::Relaxed).saturating_add(own),
+        }
     }
 
     /// Says in the log what a skill that can run goes without.
@@ -132,6 +204,7 @@ impl Jailer {
     /// Removes what killed supervisors left, and counts the processes of the skills' user. Reads folders: not for a thread that serves.
     pub(crate) fn look_after(&self) {
         temp::sweep(&self.0.temp);
+        self.0.controller.sweep();
         let user = if self.0.facts.own_user { self.0.user.uid } else { rustix::process::geteuid().as_raw() };
         self.0.others.store(tasks_of(user), Ordering::Relaxed);
     }
@@ -142,33 +215,56 @@ impl Jailer {
 struct Decision {
     identity: Identity,
     network: Network,
-    /// For people, the worst first.
+    /// What `standard` has and this does not: for people, the worst first.
     lacking: Vec<&'static str>,
+    /// Why it is not `strict`, if it is `standard`.
+    not_strict: Option<String>,
+}
+
+impl Decision {
+    fn reached(&self) -> Level {
+        match (self.lacking.as_slice(), &self.not_strict) {
+            ([], None) => Level::Strict,
+            ([], Some(_)) => Level::Standard,
+            _ => Level::Auto,
+        }
+    }
+
+    /// Why a level is not reached.
+    fn falls_short_of(&self, level: Level) -> Option<String> {
+        match level {
+            Level::Off | Level::Auto => None,
+            Level::Standard => self.lacking.first().map(|it| (*it).to_owned()),
+            Level::Strict => self.lacking.first().map(|it| (*it).to_owned()).or_else(|| self.not_strict.clone()),
+        }
+    }
 }
 
 /// `in_reach`: whether the skills' user reaches all that the skill needs, by its permissions.
 fn decide(facts: Facts, user: User, jail: &Jail, in_reach: impl FnOnce() -> bool) -> Decision {
     let mut lacking = Vec::new();
-    let all_of_files = facts.landlock >= Facts::ALL_OF_FILES;
+    let apart = facts.namespaces == Namespaces::Given;
+    let all_of_files = apart || facts.landlock >= Facts::ALL_OF_FILES;
     if !all_of_files {
-        lacking.push("it can't keep a process to its files (Landlock, ABI 3 of Linux 6.2)");
+        lacking.push("it can't keep a process to its files (namespaces, or Landlock, ABI 3 of Linux 6.2)");
     }
     if !facts.calls {
         lacking.push("it can't filter system calls (seccomp)");
     }
-    let mut identity = Identity { user: None, override_files: false };
+    let mut identity = Identity { user: None, override_files: false, divides: false };
     if facts.own_user {
         let override_files = !in_reach();
         // Without Landlock to bound it, a user that passes all permissions would be worse than none.
         if !override_files || all_of_files {
-            identity = Identity { user: Some(user), override_files };
+            identity = Identity { user: Some(user), override_files, divides: false };
         }
     }
     if facts.root && identity.user.is_none() {
         lacking.push("root can't give a process a user of its own, and does not count processes of its own");
     }
-    if identity.user.is_none() && !facts.signals {
-        lacking.push("it can't keep a process from signalling the worker (Landlock, ABI 6 of Linux 6.12)");
+    if identity.user.is_none() && !facts.signals && !apart {
+        lacking
+            .push("it can't keep a process from signalling the worker (namespaces, or Landlock, ABI 6 of Linux 6.12)");
     }
     let network = match &jail.network {
         Network::Connect(_) if !(facts.tcp && facts.calls) => {
@@ -177,7 +273,8 @@ fn decide(facts: Facts, user: User, jail: &Jail, in_reach: impl FnOnce() -> bool
         }
         network => network.clone(),
     };
-    Decision { identity, network, lacking }
+    let not_strict = (!apart).then(|| format!("a strict jail needs namespaces, and there are {}", facts.namespaces));
+    Decision { identity, network, lacking, not_strict }
 }
 
 /// Each once, links resolved as well: what a link leads to is another path to Landlock.
@@ -208,7 +305,16 @@ mod tests {
     use super::*;
 
     const USER: User = User { uid: 65534, gid: 65534 };
-    const ALL: Facts = Facts { root: true, own_user: true, landlock: 7, tcp: true, signals: true, calls: true };
+    const ALL: Facts = Facts {
+        root: true,
+        own_user: true,
+        landlock: 7,
+        tcp: true,
+        signals: true,
+        calls: true,
+        namespaces: Namespaces::NotMade(1),
+        maps_users: false,
+    };
 
     fn decided(facts: Facts, network: Network, in_reach: bool) -> Decision {
         decide(facts, USER, &Jail { network, ..Jail::default() }, || in_reach)
@@ -219,7 +325,7 @@ mod tests {
         let decision = decided(ALL, Network::Connect(vec![443]), true);
         assert_eq!(decision.lacking, [""; 0]);
         assert_eq!(decision.network, Network::Connect(vec![443]));
-        assert_eq!(decision.identity, Identity { user: Some(USER), override_files: false });
+        assert_eq!(decision.identity, Identity { user: Some(USER), override_files: false, divides: false });
         let as_user = Facts { root: false, own_user: false, ..ALL };
         assert_eq!(decided(as_user, Network::None, true).lacking, [""; 0]);
     }
@@ -227,11 +333,11 @@ mod tests {
     #[test]
     fn permissions_are_passed_only_within_landlock() {
         let decision = decided(ALL, Network::None, false);
-        assert_eq!(decision.identity, Identity { user: Some(USER), override_files: true });
+        assert_eq!(decision.identity, Identity { user: Some(USER), override_files: true, divides: false });
         assert!(decision.lacking.is_empty());
         for landlock in 0..3 {
             let decision = decided(Facts { landlock, ..ALL }, Network::None, false);
-            assert_eq!(decision.identity, Identity { user: None, override_files: false });
+            assert_eq!(decision.identity, Identity { user: None, override_files: false, divides: false });
             assert!(decision.lacking.iter().any(|it| it.contains("user of its own")), "{decision:?}");
         }
     }

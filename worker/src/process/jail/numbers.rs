@@ -46,6 +46,7 @@ numbers! {
     FCHMODAT2 "fchmodat2" 452 452;
     FCHOWN "fchown" 93 55;
     FCHOWNAT "fchownat" 260 54;
+    FCNTL "fcntl" 72 25;
     FGETXATTR "fgetxattr" 193 10;
     FILE_SETATTR "file_setattr" 469 469;
     FINIT_MODULE "finit_module" 313 273;
@@ -76,6 +77,8 @@ numbers! {
     LISTEN "listen" 50 201;
     LREMOVEXATTR "lremovexattr" 198 15;
     LSETXATTR "lsetxattr" 189 6;
+    MEMFD_CREATE "memfd_create" 319 279;
+    MEMFD_SECRET "memfd_secret" 447 447;
     MIGRATE_PAGES "migrate_pages" 256 238;
     MKNOD "mknod" 133 -1;
     MKNODAT "mknodat" 259 33;

@@ -7,12 +7,18 @@ use serde::{Deserialize, Serialize};
 use super::calls::Owner;
 use super::identity::{Identity, User};
 use crate::manifest::Network;
+use crate::process::bounds::{Bounds, Controller};
 
 /// The jail of a process: the worker decides it, the supervisor sets it up.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Plan {
-    /// The folder beneath which the private folder for temporary files is made.
+    /// The folder beneath which the private folder for temporary files is made, for a process without a root of its own.
     pub(super) temp: PathBuf,
+    /// The size of a temporary folder in memory, in bytes.
+    pub(super) temp_bytes: u64,
+    /// What counts the whole tree, and what the tree may have.
+    pub(super) controller: Controller,
+    pub(super) bounds: Bounds,
     /// How many processes the user has besides, which the limit on processes is not about.
     pub(super) others: u64,
     /// None: there are none, as the manifest wishes.
@@ -30,32 +36,62 @@ impl Plan {
         self.walls.as_ref().is_some_and(|it| it.root.is_some())
     }
 
+    /// What counts the tree, and what it may have.
+    pub(in crate::process) fn bounds(&self) -> (&Controller, Bounds) {
+        (&self.controller, self.bounds)
+    }
+
+    /// Whether the process gets namespaces of its own; with a network of its own unless the skill may use the worker's.
+    pub(in crate::process) fn namespaces(&self) -> Option<OwnNetwork> {
+        let walls = self.walls.as_ref().filter(|it| it.namespaces)?;
+        Some(OwnNetwork(walls.network == Network::None))
+    }
+
+    /// The user whom the allowed root is to belong to, where it belongs to another.
+    pub(in crate::process) fn mapped_root(&self) -> Option<User> {
+        self.walls.as_ref().filter(|it| it.map_root).and_then(|it| it.identity.user)
+    }
+
     /// The user that the process will have, if it is not the worker's.
     pub(in crate::process) fn user(&self) -> Option<User> {
         self.walls.as_ref().and_then(|it| it.identity.user)
     }
 }
 
+/// Whether a network namespace is among the namespaces of a process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::process) struct OwnNetwork(pub(in crate::process) bool);
+
 /// What a process may reach.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Walls {
     pub(super) identity: Identity,
+    /// Whether it gets namespaces of its own, and in them a root of its own.
+    pub(super) namespaces: bool,
     /// Whether Landlock is there.
     pub(super) landlock: bool,
     /// Whether system calls can be filtered.
     pub(super) calls: bool,
+    /// Whether memory counts that no process has mapped: else there is none.
+    pub(super) counts_memfd: bool,
     /// Folders and files to read and to run, besides those of the system.
     pub(super) readable: Vec<PathBuf>,
     /// What the process calls its allowed root, which it may do anything in. The folder itself comes as a descriptor.
     pub(super) root: Option<PathBuf>,
+    /// In its own mount namespace, the root belongs to the process's user; on disk it stays its owner's.
+    pub(super) map_root: bool,
     /// Further folders to do anything in.
     pub(super) writable: Vec<PathBuf>,
+    /// Further names of these, and of what the process starts with. They may lead through links.
+    pub(super) names: Vec<PathBuf>,
     pub(super) network: Network,
 }
 
 impl Walls {
     pub(super) fn owner(&self) -> Owner {
         match self.identity {
+            // Nothing is there that the call may not change anyway.
+            _ if self.namespaces => Owner::Itself,
             Identity { user: None, .. } => Owner::Worker,
             Identity { override_files: true, .. } => Owner::Overriding,
             Identity { .. } => Owner::Itself,

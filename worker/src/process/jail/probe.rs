@@ -7,13 +7,16 @@ use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
 
-use rustix::process::{geteuid, getppid, test_kill_process};
+use rustix::process::{WaitOptions, geteuid, getppid, test_kill_process, waitpid};
 use serde::{Deserialize, Serialize};
 
 use super::calls::{Filter, Owner};
-use super::files;
+use super::files::{self, Place};
 use super::identity::{Identity, User};
+use super::mount;
+use super::namespaces::{Side, leave, split};
 use super::plan::Walls;
+use super::view::{self, TempOptions, View};
 use crate::manifest::Network;
 
 /// The argument of `openskill supervise` that makes it the child of a probe. A user follows.
@@ -34,6 +37,46 @@ pub struct Facts {
     pub signals: bool,
     /// System calls can be filtered.
     pub calls: bool,
+    /// A process can have namespaces of its own.
+    pub namespaces: Namespaces,
+    /// The allowed root can be shown as belonging to the skills' user.
+    pub maps_users: bool,
+}
+
+/// Whether a process can have namespaces of its own, and a root of its own in them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Namespaces {
+    /// It can.
+    Given,
+    /// They cannot be made: an errno. A setting of the kernel, or a container's filter, forbids it.
+    NotMade(i32),
+    /// The root cannot be furnished: an errno. The kernel is older than 5.12, or a container's `/proc` is masked.
+    NotFurnished(i32),
+}
+
+impl Default for Namespaces {
+    fn default() -> Self {
+        Self::NotMade(0)
+    }
+}
+
+impl std::fmt::Display for Namespaces {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let reason = |errno: &i32| std::io::Error::from_raw_os_error(*errno);
+        match self {
+            Self::Given => write!(f, "namespaces of its own"),
+            Self::NotMade(errno) => write!(
+                f,
+                "no namespaces, as clone(2) fails: {}; the kernel's settings or the container's seccomp profile forbid them",
+                reason(errno)
+            ),
+            Self::NotFurnished(errno) => write!(
+                f,
+                "no namespaces, as mounts in them fail: {}; the kernel is older than 5.12, or the container masks /proc",
+                reason(errno)
+            ),
+        }
+    }
 }
 
 impl Facts {
@@ -41,9 +84,11 @@ impl Facts {
     pub const ALL_OF_FILES: u32 = 3;
 
     /// Tries it, in a child of this process: `supervisor` is the openskill binary. Takes some milliseconds.
-    pub fn find(supervisor: &Path, user: User) -> Self {
+    /// `root` is the allowed root.
+    pub fn find(supervisor: &Path, user: User, root: &Path) -> Self {
         let child = Command::new(supervisor)
             .args([crate::process::protocol::ARGUMENT, ARGUMENT, &format!("{}:{}", user.uid, user.gid)])
+            .arg(root)
             .env_clear()
             .stdin(Stdio::null())
             .stderr(Stdio::null())
@@ -56,32 +101,39 @@ impl Facts {
     }
 }
 
-/// The child of a probe: `openskill supervise probe UID:GID`.
-pub(crate) fn main(user: Option<&str>) -> ExitCode {
-    let Some(user) = user.and_then(|it| it.parse().ok()) else { return ExitCode::FAILURE };
+/// The child of a probe: `openskill supervise probe UID:GID ROOT`.
+pub(crate) fn main(mut arguments: impl Iterator<Item = String>) -> ExitCode {
+    let user = arguments.next().and_then(|it| it.parse().ok());
+    let (Some(user), Some(root)) = (user, arguments.next()) else { return ExitCode::FAILURE };
     // Tells its parent and ends: nothing else runs in this process, so walls that stay are no harm.
-    let text = serde_json::to_vec(&run_against(user)).unwrap_or_default();
+    let text = serde_json::to_vec(&run_against(user, Path::new(&root))).unwrap_or_default();
     match std::io::stdout().write_all(&text) {
         Ok(()) => ExitCode::SUCCESS,
         Err(_) => ExitCode::FAILURE,
     }
 }
 
-fn run_against(user: User) -> Facts {
-    let mut facts = Facts { root: geteuid().is_root(), ..Facts::default() };
-    let identity = |user| Identity { user, override_files: false };
+fn run_against(user: User, root: &Path) -> Facts {
+    let namespaces = try_namespaces();
+    let maps_users = namespaces == Namespaces::Given && maps(root, user);
+    let mut facts = Facts { root: geteuid().is_root(), namespaces, maps_users, ..Facts::default() };
+    let identity = |user| Identity { user, override_files: false, divides: false };
     let walls = |network| Walls {
         identity: identity(None),
+        namespaces: false,
         landlock: true,
         calls: true,
+        counts_memfd: false,
         readable: Vec::new(),
         root: None,
+        map_root: false,
         writable: Vec::new(),
+        names: Vec::new(),
         network,
     };
     // The order is another than in a jail: what a wall refuses must not be refused by an earlier one.
     let _ = rustix::thread::set_no_new_privs(true);
-    if let Ok(status) = files::rules(&walls(Network::None), None, None).and_then(files::enter)
+    if let Ok(status) = files::rules(&walls(Network::None), None, Place::Host(None)).and_then(files::enter)
         && is_refused(std::fs::read_dir("/"))
     {
         facts.landlock = files::abi(&status);
@@ -91,10 +143,48 @@ fn run_against(user: User) -> Facts {
     if facts.root {
         facts.own_user = identity(Some(user)).enter().is_ok() && geteuid().as_raw() == user.uid;
     }
-    if let Ok(filter) = Filter::compile(&Network::None, Owner::Worker) {
+    if let Ok(filter) = Filter::compile(&Network::None, Owner::Worker, false) {
         facts.calls = filter.enter().is_ok() && is_refused(std::os::unix::net::UnixDatagram::unbound());
     }
     facts
+}
+
+/// Whether a mount of this folder can show it as another user's.
+fn maps(folder: &Path, user: User) -> bool {
+    std::fs::File::open(folder).and_then(|folder| mount::mapped(folder, user)).is_ok()
+}
+
+/// Makes namespaces, furnishes them, and looks whether nothing else is there.
+fn try_namespaces() -> Namespaces {
+    let errno = |error: &std::io::Error| error.raw_os_error().unwrap_or(0);
+    match split(true, |_| Ok(())) {
+        Err(error) => Namespaces::NotMade(errno(&error)),
+        Ok(Side::Inside) => {
+            let temp = TempOptions::new(1 << 20, None);
+            let entered = view::enter(&View {
+                readable: &[],
+                writable: &[],
+                root: None,
+                root_is_mount: false,
+                names: &[],
+                temp: &temp,
+            });
+            let alone = entered.and_then(|()| match Path::new("/proc/2").exists() {
+                true => Err(std::io::ErrorKind::Other.into()),
+                false => std::fs::write(Path::new(view::TEMP).join("probe"), "x"),
+            });
+            // Only the number gets out.
+            let code = alone.map_or_else(|error| errno(&error).clamp(1, 255), |()| 0);
+            leave(code)
+        }
+        Ok(Side::Outside(child)) => match waitpid(Some(child), WaitOptions::empty()) {
+            Ok(Some((_, status))) => match status.exit_status() {
+                Some(0) => Namespaces::Given,
+                code => Namespaces::NotFurnished(code.unwrap_or(0)),
+            },
+            _ => Namespaces::NotFurnished(0),
+        },
+    }
 }
 
 fn is_refused<T>(tried: std::io::Result<T>) -> bool {

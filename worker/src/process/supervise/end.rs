@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, WaitOptions, getpid, wait};
 
+use crate::process::jail::namespaces::kill_all;
 use crate::process::protocol::Exit;
 use crate::process::tree::{self, Snapshot};
 
@@ -56,6 +57,14 @@ impl End {
     }
 
     pub(super) fn kill(&mut self) {
+        if tree::own_pid() == 1 {
+            // The others are counted, then all end at once.
+            let others = tree::own_children().into_iter().filter(|pid| *pid != self.child.as_raw_nonzero().get());
+            let new: Vec<_> = others.filter(|pid| !self.killed.contains(pid) && !tree::is_dead(*pid)).collect();
+            self.killed.extend(new);
+            kill_all();
+            return;
+        }
         for process in Snapshot::take().descendants(getpid().as_raw_nonzero().get()) {
             if process.zombie {
                 continue;

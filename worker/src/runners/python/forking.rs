@@ -25,6 +25,7 @@ const PROGRAM: &str = concat!(
     include_str!("fork/call.py"),
     include_str!("fork/preloading.py"),
     include_str!("fork/apart.py"),
+    include_str!("fork/namespaces.py"),
     include_str!("fork/server.py"),
 );
 

@@ -8,10 +8,14 @@ import gc
 from _io import _IOBase, _TextIOBase
 from _thread import _count as count_threads
 from os import (
-    P_ALL, WEXITED, WNOHANG, WNOWAIT, _exit, close, closerange, dup2, environ, fstat, getpid, set_inheritable, waitid,
+    P_ALL, WEXITED, WNOHANG, WNOWAIT, _exit, close, closerange, dup2, environ, fstat, getpid, kill, listdir, set_inheritable, waitid,
+    waitpid,
 )
 from resource import RLIMIT_NOFILE, getrlimit
 
+# How long what a script started may take to end by itself, in seconds: Python's own helper processes do, a moment after the script.
+GRACE = 0.2
+SIGKILL = 9
 # No descriptor has a higher number.
 MOST_FILES = getrlimit(RLIMIT_NOFILE)[1]
 
@@ -47,8 +51,10 @@ class LastWord:
     """Says that a call has ended before its process has exited: that takes longer than many a script runs, and the caller need not
     wait for it."""
 
-    def __init__(self, events):
+    def __init__(self, events, alone):
         self.events = events
+        # It has a namespace of processes of its own.
+        self.alone = alone
         self.pid = getpid()
         self.file = self.identity()
 
@@ -59,18 +65,48 @@ class LastWord:
 
     def is_true(self):
         """Whether the call ends here: in its own process, without threads or children. Otherwise the supervisor reports its end."""
-        if getpid() != self.pid or count_threads():
-            return False
-        try:
-            waitid(P_ALL, 0, WEXITED | WNOHANG | WNOWAIT)
-            return False
-        except ChildProcessError:
-            return self.identity() == self.file
+        return getpid() == self.pid and not count_threads() and not has_children() and self.identity() == self.file
+
+    def end_others(self):
+        """Ends what the script left running, as process 1 of a namespace of its own. How many there were."""
+        if not self.alone or getpid() != self.pid or not has_children():
+            return 0
+        import time
+
+        until = time.monotonic() + GRACE
+        while time.monotonic() < until:
+            if not reap():
+                return 0
+            time.sleep(0.002)
+        # Process 1 of the namespace and this one are not left over.
+        left = sum(name.isdigit() for name in listdir("/proc")) - 2
+        kill(-1, SIGKILL)
+        while reap():
+            time.sleep(0.001)
+        return left
 
     def close_all_else(self):
         """Others that wait for a lock, a port or the end of a file do not have to wait for the process."""
         closerange(3, self.events)
         closerange(self.events + 1, MOST_FILES)
+
+
+def has_children():
+    try:
+        waitid(P_ALL, 0, WEXITED | WNOHANG | WNOWAIT)
+        return True
+    except ChildProcessError:
+        return False
+
+
+def reap():
+    """Reaps the children that have exited. Whether any is left."""
+    try:
+        while waitpid(-1, WNOHANG)[0]:
+            pass
+        return True
+    except ChildProcessError:
+        return False
 
 
 def run(script, code, streams, last_word):
@@ -85,9 +121,10 @@ def run(script, code, streams, last_word):
         status = status or 1
     try:
         status = flush(streams, status)
+        left = last_word.end_others()
         if last_word.is_true():
             last_word.close_all_else()
-            send_last_word(last_word.events, status)
+            send_last_word(last_word.events, status, left)
     finally:
         _exit(status)
 

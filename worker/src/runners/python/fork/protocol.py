@@ -20,9 +20,11 @@ def send_ready(status, files, not_preloaded):
     write(status, json.dumps({"ready": {"files": files, "not_preloaded": not_preloaded}}).encode("ascii"))
 
 
-def send_started(status, call, pid, folder):
-    """This child has the call; `folder` is the name of its temporary directory. Before the script runs."""
-    write(status, b'{"started": {"call": %d, "pid": %d, "folder": "%s"}}' % (call, pid, folder.encode("ascii")))
+def send_started(status, call, pid, first, folder):
+    """This child has the call; `first` is process 1 of its namespace, 0 if it has none of its own; `folder` is the name of its temporary
+    directory. Before the script runs."""
+    message = b'{"started": {"call": %d, "pid": %d, "first": %d, "folder": "%s"}}'
+    write(status, message % (call, pid, first, folder.encode("ascii")))
 
 
 def send_exited(status, pid, wait_status):
@@ -44,6 +46,7 @@ def receive_call(calls):
     return json.loads(data), descriptors
 
 
-def send_last_word(events, exit_code):
-    """The script has ended, and all it wrote is in its pipes. What it left in the line before is no event."""
-    write(events, b"\x04%d\n" % exit_code)
+def send_last_word(events, exit_code, leftovers):
+    """The script has ended, and all it wrote is in its pipes. What it left in the line before is no event. `leftovers`: how many
+    processes it left running, which were killed."""
+    write(events, b"\x04%d %d\n" % (exit_code, leftovers))

@@ -30,16 +30,21 @@ class Server:
     """The parent of the calls."""
 
     def __init__(self, settings, calls, status, preloaded):
-        # No process of the same user may trace it or open its descriptors.
-        prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)
         self.settings = settings
         self.calls = calls
         self.status = status
         self.preloaded = preloaded
-        self.apart = Apart(settings["writable"]) if settings["jailed"] else None
+        # Before this process gives up its own files below.
+        self.namespaces = Namespaces(settings["namespaces"]) if settings["namespaces"] else None
+        # No process of the same user may trace it or open its descriptors.
+        prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)
+        self.apart = Apart(settings["writable"]) if settings["jailed"] and not self.namespaces else None
         self.base = environ.get("TMPDIR")
+        self.makes_folders = self.base is not None and not self.namespaces
         self.idle = set()
         self.busy = set()
+        # Process 1 of the namespaces of children that have exited, with the child and its status.
+        self.ending = {}
         self.shown_id = find_shown_id()
         self.wake_read, self.wake_write = pipe()
         os.set_blocking(self.wake_write, False)
@@ -65,17 +70,24 @@ class Server:
         least = self.settings["least_idle"] - (len(self.busy) == 1)
         wanted = max(least, min(len(self.busy) - 1, self.settings["most_idle"]))
         while len(self.idle) < wanted and len(self.idle) + len(self.busy) < self.settings["most"]:
-            folder = self.temporary_folder()
+            folder, first = self.temporary_folder(), None
             try:
+                if self.namespaces:
+                    first = self.namespaces.before_fork()
                 pid = fork()
             except OSError:
+                if first:
+                    self.namespaces.forked(0, first)
+                    self.end_namespace(0, None)
                 if folder:
                     os.rmdir(folder)
                 if not self.idle and not self.busy:
                     raise
                 return  # at the limit of processes; tried again when a child has exited
             if pid == 0:
-                self.child(folder)
+                self.child(folder, first)
+            if first:
+                self.namespaces.forked(pid, first)
             self.idle.add(pid)
 
     def notice(self, data):
@@ -98,19 +110,33 @@ class Server:
                 self.notice(read_waiting(self.wake_read))
                 if pid in self.idle:
                     _exit(1)
+            if pid in self.ending:
+                # Nothing is left in the namespace of a call.
+                child, stack = self.ending.pop(pid)
+                self.namespaces.ended(stack)
+                pid, status = child
+                if status is None:
+                    continue
+            elif self.namespaces and pid in self.namespaces.first:
+                self.end_namespace(pid, status)
+                continue
             self.busy.discard(pid)
             send_exited(self.status, pid, status)
 
+    def end_namespace(self, pid, status):
+        first, stack = self.namespaces.end(pid)
+        self.ending[first] = ((pid, status), stack)
+
     def temporary_folder(self):
         """A temporary directory for the next child, within that of this process. The supervisor removes it."""
-        if self.base is None:
+        if not self.makes_folders:
             return None
         # Random, so that no call can create it first.
         folder = f"{self.base}/{urandom(16).hex()}"
         mkdir(folder, 0o700)
         return folder
 
-    def child(self, folder):
+    def child(self, folder, first):
         """One call, from its message to the end of the process. Never returns."""
         try:
             set_wakeup_fd(-1)
@@ -120,7 +146,12 @@ class Server:
             # Orphans of the call stay below this process while it lives, and come to the supervisor when it exits.
             prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
             limit(RLIMIT_CPU, self.settings["cpu_seconds"])
-            if self.apart:
+            pid = getpid()
+            first = first[0] if first else 0
+            if self.namespaces:
+                pid = self.namespaces.number()
+                self.namespaces.enter()
+            elif self.apart:
                 self.apart.enter(folder)
             received = receive_call(self.calls)
             if received is None:
@@ -129,15 +160,15 @@ class Server:
             if self.shown_id:
                 call_id = call["env"][CALL_ID].encode()[:CALL_ID_BYTES]
                 memmove(self.shown_id, call_id.ljust(CALL_ID_BYTES, b"\0"), CALL_ID_BYTES)
-            write(self.wake_write, b"%d%b" % (getpid(), WAKE))
-            send_started(self.status, call["call"], getpid(), folder.rpartition("/")[2] if folder else "")
+            write(self.wake_write, b"%d%b" % (pid, WAKE))
+            send_started(self.status, call["call"], pid, first, folder.rpartition("/")[2] if folder else "")
             close(self.wake_write)
             close(self.status)
             self.calls.close()
             limit(RLIMIT_NPROC, call["processes"])
             events = adopt(descriptors)
-            last_word = LastWord(events)
-            environment(call, events, folder)
+            last_word = LastWord(events, self.namespaces is not None)
+            environment(call, events, folder or self.base)
             reseed()
             prctl(PR_SET_DUMPABLE, 1, 0, 0, 0)
         except BaseException:
@@ -198,6 +229,9 @@ def main():
     calls_number = int(environ.pop("OPENSKILL_EVENTS_FD"))
     status_number = int(environ.pop("OPENSKILL_STATUS_FD"))
     settings = json.loads(environ.pop("OPENSKILL_FORKSERVER"))
+    settings["namespaces"] = json.loads(environ.pop("OPENSKILL_APART", "null"))
+    if settings["namespaces"] and settings["namespaces"]["rules"] is not None:
+        os.set_inheritable(settings["namespaces"]["rules"], False)
     os.set_inheritable(calls_number, False)
     os.set_inheritable(status_number, False)
     script = settings["script"]
@@ -212,6 +246,8 @@ def main():
             os.kill(pid, signal.SIGKILL)
         os.set_inheritable(calls_number, True)
         os.set_inheritable(status_number, True)
+        if settings["namespaces"] and settings["namespaces"]["rules"] is not None:
+            os.set_inheritable(settings["namespaces"]["rules"], True)
         os.chdir(folder)
         os.umask(umask)
         os.execve(sys.executable, settings["argv"], {**before, "OPENSKILL_FORKSERVER": json.dumps(settings)})
