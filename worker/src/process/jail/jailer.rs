@@ -43,9 +43,9 @@ impl Jailer {
         let controller = Controller::find(&config.supervisor);
         let temp = std::env::temp_dir();
         let temp = temp.canonicalize().unwrap_or(temp);
-        let (user, roots) = (config.skill_user, Roots::default());
+        let (user, least, roots) = (config.skill_user, config.least_jail, Roots::default());
         roots.in_reach(user, &surroundings.whole_root());
-        let (least, others) = (config.least_jail, AtomicU64::new(0));
+        let others = AtomicU64::new(0);
         let jailer = Self(Arc::new(Inner { facts, user, least, surroundings, roots, temp, controller, others }));
         jailer.look_after();
         let bounds = jailer.0.controller.kind().word();
@@ -76,31 +76,33 @@ impl Jailer {
         readable: &[PathBuf],
         writable: &[PathBuf],
     ) -> Result<Option<Plan>, String> {
-        let Inner { facts, user, surroundings, roots, temp, others, .. } = self.0.as_ref();
+        let Inner { user, surroundings, roots, temp, others, .. } = self.0.as_ref();
         let others = others.load(Ordering::Relaxed);
         if manifest.jail.level == Level::Off {
             return Ok(Some(self.plan_of(manifest, others, None)));
         }
         let library = surroundings.library().map(Path::to_owned);
-        let granted = manifest.jail.readable.iter().filter_map(|path| surroundings.unless_replaced(path));
-        let named: Vec<_> = readable.iter().cloned().chain(granted).chain(library).collect();
+        let own = manifest.jail.readable.iter().filter_map(|path| surroundings.unless_replaced(path));
+        let named: Vec<_> = readable.iter().cloned().chain(own).chain(library).collect();
         let readable = existing(named.iter().cloned());
         let (root, writable) = (surroundings.root(manifest).to_owned(), writable.to_vec());
         let start = surroundings.start_folder().to_owned();
-        let map_root = facts.maps_users && reach::owner(&root).is_some_and(|owner| owner != user.uid);
+        let facts = self.0.facts;
         // Decided once: a skill may change the mode of its root.
-        let root_in_reach = || map_root || roots.in_reach(*user, &surroundings.run_root(manifest));
+        let reach_of_root = roots.in_reach(*user, &surroundings.run_root(manifest));
+        let map_root = facts.maps_users && !reach_of_root.itself;
         let in_reach = || match facts.namespaces {
             // The folders on the way are not those of the host.
             Namespaces::Given => {
                 readable.iter().all(|it| reach::reads_itself(*user, it))
                     && writable.iter().all(|it| reach::writes_itself(*user, it))
-                    && root_in_reach()
+                    && (map_root || reach_of_root.itself)
             }
             _ => {
-                root_in_reach()
-                    && readable.iter().chain([&start]).all(|it| reach::reads(*user, it))
+                readable.iter().chain([&start]).all(|it| reach::reads(*user, it))
                     && writable.iter().all(|it| reach::writes(*user, it))
+                    && reach_of_root.itself
+                    && reach_of_root.way
                     && reach::reads(*user, temp)
             }
         };
@@ -109,7 +111,7 @@ impl Jailer {
             return Err(format!("it requires a jail that this worker can't give: {reason}"));
         }
         let Decision { identity, network, .. } = decision;
-        let Facts { landlock, calls, .. } = *facts;
+        let Facts { landlock, calls, .. } = facts;
         let namespaces = facts.namespaces == Namespaces::Given;
         let names = named.into_iter().filter(|it| !readable.contains(it)).chain([start]).collect();
         let root = Some(root);

@@ -19,11 +19,6 @@ pub(super) fn writes(user: User, path: &Path) -> bool {
     reaches(user, path, 6)
 }
 
-/// Whose a file or folder is. None: it is not there.
-pub(super) fn owner(path: &Path) -> Option<u32> {
-    path.metadata().ok().map(|it| it.uid())
-}
-
 /// Reading a file or folder that a process finds by another way than the folders above it.
 pub(super) fn reads_itself(user: User, path: &Path) -> bool {
     path.metadata().map_or(true, |it| permits(user, &it, 4))
@@ -34,9 +29,9 @@ pub(super) fn writes_itself(user: User, path: &Path) -> bool {
     path.metadata().map_or(true, |it| permits(user, &it, 6))
 }
 
-/// The same for an open folder, whose path has no links.
-pub(super) fn writes_opened(user: User, folder: &File, path: &Path) -> bool {
-    enters(user, path) && folder.metadata().map_or(true, |it| permits(user, &it, 6))
+/// The same for an open folder.
+pub(super) fn writes_opened(user: User, folder: &File) -> bool {
+    folder.metadata().map_or(true, |it| permits(user, &it, 6))
 }
 
 /// `wanted`: bits as in a mode. What is not there is not in the way.
@@ -46,7 +41,7 @@ fn reaches(user: User, path: &Path, wanted: u32) -> bool {
 }
 
 /// Whether it may enter the folders above: of a path without links.
-fn enters(user: User, path: &Path) -> bool {
+pub(super) fn enters(user: User, path: &Path) -> bool {
     path.ancestors().skip(1).all(|folder| folder.metadata().map_or(true, |it| permits(user, &it, 1)))
 }
 

@@ -17,23 +17,35 @@ const MAX_ROOTS: usize = 4096;
 
 /// What was decided, by path.
 #[derive(Debug, Default)]
-pub(super) struct Roots(Mutex<BTreeMap<PathBuf, bool>>);
+pub(super) struct Roots(Mutex<BTreeMap<PathBuf, InReach>>);
+
+/// What of a root the user may reach.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct InReach {
+    /// It may change what is in the root.
+    pub(super) itself: bool,
+    /// It may enter the folders above.
+    pub(super) way: bool,
+}
+
+const ALL: InReach = InReach { itself: true, way: true };
 
 impl Roots {
-    /// Whether the user may change what is in this root: as it was when this was asked first, when the worker started or a
+    /// What of this root the user may reach: as it was when this was asked first, when the worker started or a
     /// skill with this root was registered.
-    pub(super) fn in_reach(&self, user: User, root: &RunRoot) -> bool {
+    pub(super) fn in_reach(&self, user: User, root: &RunRoot) -> InReach {
         let mut decided = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let path = root.path();
         if let Some(decided) = decided.get(&path) {
             return *decided;
         }
         // Nothing starts in a root that can't be opened, and nothing is decided about it.
-        let Ok(folder) = root.open() else { return true };
+        let Ok(folder) = root.open() else { return ALL };
         if decided.len() >= MAX_ROOTS {
-            return true;
+            return ALL;
         }
-        let in_reach = reach::writes_opened(user, &File::from(folder), &path);
+        let itself = reach::writes_opened(user, &File::from(folder));
+        let in_reach = InReach { itself, way: reach::enters(user, &path) };
         decided.insert(path, in_reach);
         in_reach
     }
@@ -63,10 +75,11 @@ mod tests {
         let root = AllowedRoot::open(&top).unwrap();
         let of = |folder: &str| root.of_runs("x", Some(&top.join(folder)));
         let roots = Roots::default();
-        assert!(roots.in_reach(stranger, &of("open")) && !roots.in_reach(stranger, &of("closed")));
+        let itself = |folder: &str| roots.in_reach(stranger, &of(folder)).itself;
+        assert!(itself("open") && !itself("closed"));
         mode("open", 0o000);
         mode("closed", 0o777);
-        assert!(roots.in_reach(stranger, &of("open")) && !roots.in_reach(stranger, &of("closed")));
+        assert!(itself("open") && !itself("closed"));
         std::fs::remove_dir_all(top).unwrap();
     }
 }

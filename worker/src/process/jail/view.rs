@@ -25,6 +25,7 @@ use rustix::process::{chdir, fchdir, pivot_root};
 use super::files::{DEVICES, PROGRAMS, SETTINGS};
 use super::identity::User;
 use super::mount::{self, PLAIN};
+use crate::allowed_root::open_place;
 
 /// The folder below which `/proc` is mounted.
 pub(super) const KERNEL: &str = "/kernel";
@@ -135,7 +136,7 @@ fn pending(view: &View<'_>) -> io::Result<Vec<Pending>> {
     }
     let writable = PLAIN | MountAttrFlags::MOUNT_ATTR_NODEV;
     for path in view.writable {
-        pending.push(copy_of(path, writable)?);
+        pending.push(copy_of_plain(path, writable)?);
     }
     if let Some((root, path)) = view.root {
         let mount = match view.root_is_mount {
@@ -147,7 +148,7 @@ fn pending(view: &View<'_>) -> io::Result<Vec<Pending>> {
     for path in view.readable {
         // What is shown already needs no mount of its own; below what is writable it stays writable.
         if !pending.iter().any(|it| path.starts_with(&it.path)) {
-            pending.push(copy_of(path, read_only)?);
+            pending.push(copy_of_plain(path, read_only)?);
         }
     }
     pending.sort_by(|one, other| one.path.cmp(&other.path));
@@ -173,7 +174,15 @@ fn is_device(path: &Path) -> bool {
 }
 
 fn copy_of(path: &Path, attributes: MountAttrFlags) -> io::Result<Pending> {
-    let opened = openat(CWD, path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
+    copy_of_opened(path, openat(CWD, path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?, attributes)
+}
+
+/// The same for a path of the plan, which has no links: one that has come since then is not followed.
+fn copy_of_plain(path: &Path, attributes: MountAttrFlags) -> io::Result<Pending> {
+    copy_of_opened(path, open_place(path)?, attributes)
+}
+
+fn copy_of_opened(path: &Path, opened: OwnedFd, attributes: MountAttrFlags) -> io::Result<Pending> {
     let is_folder = is_folder(&opened)?;
     Ok(Pending { path: path.to_owned(), mount: mount::copy(opened, attributes)?, is_folder })
 }
