@@ -88,6 +88,9 @@ fn user(worker: &Worker, facts: Facts, python: Option<&Interpreter>) -> Finding 
     if !facts.own_user {
         return say(Status::No, "root may not change users here: skills run as root without capabilities".to_owned());
     }
+    if worker.jailer.gives_own_users() {
+        return say(Status::Ok, "each run has a user of its own, without capabilities".to_owned());
+    }
     let hidden = worker.jailer.out_of_reach(&worker.config, python);
     let Some(path) = hidden.first() else {
         return say(Status::Ok, format!("skills run as {skills} without capabilities"));

@@ -81,8 +81,8 @@ settings! {
         "How long a worker keeps a skill's idle warm interpreters, in milliseconds.";
     PYTHON "OPENSKILL_PYTHON" "python3" "worker, up, check, doctor"
         "Interpreter of `cli:python` skills. Resolved once, at startup.";
-    SKILL_USER "OPENSKILL_SKILL_USER" "65534:65534" "worker, up, check, doctor"
-        "User of skill processes if the worker runs as root, numeric `UID:GID`. Otherwise they run as the worker's user.";
+    SKILL_USER "OPENSKILL_SKILL_USER" "own" "worker, up, check, doctor"
+        "User of skill processes if the worker runs as root: `own`, or a numeric `UID:GID`. `own` gives each run a user of its own where the kernel can map the files of the allowed root to it, otherwise 65534:65534. If the worker is not root, they run as its user.";
     LEAST_JAIL "OPENSKILL_LEAST_JAIL" "auto" "worker, up, check, doctor"
         "Least jail of every skill: `auto` demands nothing, `standard` or `strict` make a skill unavailable where the worker cannot give it. A manifest that says `jail: off` is not affected.";
     DOCKER_HOST "OPENSKILL_DOCKER_HOST" "unix:///var/run/docker.sock" "worker, up, check, doctor"

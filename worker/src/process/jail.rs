@@ -28,8 +28,10 @@ mod program;
 mod reach;
 mod removal;
 mod roots;
+mod system;
 pub(crate) mod temp;
+mod users;
 mod view;
 
-pub use identity::User;
 pub use probe::{Facts, Namespaces};
+pub use users::SkillUsers;

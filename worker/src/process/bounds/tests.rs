@@ -8,7 +8,8 @@ use super::find::try_v2;
 use super::folder::{Folder, PROCESSES};
 use super::mounts::Sources;
 use super::owner::Owner;
-use super::{Bounds, Controller, Events, Exceeded, Group, Kind, Meter, Usage, removal, settings};
+use super::events::Events;
+use super::{Bounds, Controller, Exceeded, Group, Kind, Meter, Usage, removal, settings};
 use crate::process::tree;
 use crate::require::{Need, skip};
 

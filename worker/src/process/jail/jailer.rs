@@ -8,6 +8,7 @@ use super::identity::{Identity, User};
 use super::plan::{Plan, Walls};
 use super::probe::{Facts, Namespaces};
 use super::roots::Roots;
+use super::users::Users;
 use super::{reach, temp};
 use crate::config::Config;
 use crate::environment::Surroundings;
@@ -24,7 +25,7 @@ pub(crate) struct Jailer(Arc<Inner>);
 #[derive(Debug)]
 struct Inner {
     facts: Facts,
-    user: User,
+    users: Users,
     /// What every skill of this worker must reach that does not say `off`.
     least: Level,
     surroundings: Surroundings,
@@ -39,14 +40,15 @@ struct Inner {
 impl Jailer {
     /// Finds out what the kernel gives: takes some milliseconds, once.
     pub(crate) fn new(config: &Config, surroundings: Surroundings) -> Self {
-        let facts = Facts::find(&config.supervisor, config.skill_user, &config.allowed_root);
+        let users = Users::new(config.skill_users);
+        let facts = Facts::find(&config.supervisor, users.shared(), &config.allowed_root);
         let controller = Controller::find(&config.supervisor);
         let temp = std::env::temp_dir();
         let temp = temp.canonicalize().unwrap_or(temp);
-        let (user, least, roots) = (config.skill_user, config.least_jail, Roots::default());
-        roots.in_reach(user, &surroundings.whole_root());
+        let (least, roots) = (config.least_jail, Roots::default());
+        roots.in_reach(users.shared(), &surroundings.whole_root());
         let others = AtomicU64::new(0);
-        let jailer = Self(Arc::new(Inner { facts, user, least, surroundings, roots, temp, controller, others }));
+        let jailer = Self(Arc::new(Inner { facts, users, least, surroundings, roots, temp, controller, others }));
         jailer.look_after();
         let bounds = jailer.0.controller.kind().word();
         tracing::info!(?facts, bounds, "isolation that this machine supports");
@@ -60,7 +62,12 @@ impl Jailer {
 
     /// The user that skills have, where the worker is root.
     pub(crate) fn user(&self) -> User {
-        self.0.user
+        self.0.users.shared()
+    }
+
+    /// Whether each run has a user of its own instead.
+    pub(crate) fn gives_own_users(&self) -> bool {
+        self.0.users.are_own(self.0.facts.maps_users)
     }
 
     /// What a skill's process gets. Besides the system's programs, the library and its allowed root it may read and run
@@ -76,7 +83,7 @@ impl Jailer {
         readable: &[PathBuf],
         writable: &[PathBuf],
     ) -> Result<Option<Plan>, String> {
-        let Inner { user, surroundings, roots, temp, others, .. } = self.0.as_ref();
+        let Inner { facts, users, surroundings, roots, temp, others, .. } = self.0.as_ref();
         let others = others.load(Ordering::Relaxed);
         if manifest.jail.level == Level::Off {
             return Ok(Some(self.plan_of(manifest, others, None)));
@@ -87,31 +94,32 @@ impl Jailer {
         let readable = existing(named.iter().cloned());
         let (root, writable) = (surroundings.root(manifest).to_owned(), writable.to_vec());
         let start = surroundings.start_folder().to_owned();
-        let facts = self.0.facts;
         // Decided once: a skill may change the mode of its root.
-        let reach_of_root = roots.in_reach(*user, &surroundings.run_root(manifest));
-        let map_root = facts.maps_users && !reach_of_root.itself;
+        let reach_of_root = roots.in_reach(users.shared(), &surroundings.run_root(manifest));
+        let own_user = users.are_own(facts.maps_users);
+        let map_root = own_user || (facts.maps_users && !reach_of_root.itself);
+        let user = users.next(facts.maps_users);
         let in_reach = || match facts.namespaces {
             // The folders on the way are not those of the host.
             Namespaces::Given => {
-                readable.iter().all(|it| reach::reads_itself(*user, it))
-                    && writable.iter().all(|it| reach::writes_itself(*user, it))
+                readable.iter().all(|it| reach::reads_itself(user, it))
+                    && writable.iter().all(|it| reach::writes_itself(user, it))
                     && (map_root || reach_of_root.itself)
             }
             _ => {
-                readable.iter().chain([&start]).all(|it| reach::reads(*user, it))
-                    && writable.iter().all(|it| reach::writes(*user, it))
+                readable.iter().chain([&start]).all(|it| reach::reads(user, it))
+                    && writable.iter().all(|it| reach::writes(user, it))
                     && reach_of_root.itself
                     && reach_of_root.way
-                    && reach::reads(*user, temp)
+                    && reach::reads(user, temp)
             }
         };
-        let decision = self.decide(&manifest.jail, in_reach);
+        let decision = decide(*facts, user, &manifest.jail, in_reach);
         if let Some(reason) = decision.falls_short_of(manifest.jail.level.max(self.0.least)) {
             return Err(format!("it requires a jail that this worker can't give: {reason}"));
         }
         let Decision { identity, network, .. } = decision;
-        let Facts { landlock, calls, .. } = facts;
+        let Facts { landlock, calls, .. } = *facts;
         let namespaces = facts.namespaces == Namespaces::Given;
         let names = named.into_iter().filter(|it| !readable.contains(it)).chain([start]).collect();
         let root = Some(root);
@@ -182,7 +190,7 @@ impl Jailer {
 
     /// What the skills' user does not reach by its permissions, of what all skills need.
     pub(crate) fn out_of_reach(&self, config: &Config, python: Option<&Interpreter>) -> Vec<PathBuf> {
-        let user = self.0.user;
+        let user = self.0.users.shared();
         let python = python.into_iter().flat_map(|it| it.prefixes.iter().chain([&it.path]));
         let read = python.chain(&config.skill_dirs).chain([&self.0.temp]).filter(|it| !reach::reads(user, it));
         let write = [&config.allowed_root].into_iter().filter(|it| !reach::writes(user, it));
@@ -198,14 +206,14 @@ impl Jailer {
     }
 
     fn decide(&self, jail: &Jail, in_reach: impl FnOnce() -> bool) -> Decision {
-        decide(self.0.facts, self.0.user, jail, in_reach)
+        decide(self.0.facts, self.0.users.shared(), jail, in_reach)
     }
 
     /// Removes what killed supervisors left, and counts the processes of the skills' user. Reads folders: not for a thread that serves.
     pub(crate) fn look_after(&self) {
         temp::sweep(&self.0.temp);
         self.0.controller.sweep();
-        let user = if self.0.facts.own_user { self.0.user.uid } else { rustix::process::geteuid().as_raw() };
+        let user = if self.0.facts.own_user { self.0.users.shared().uid } else { rustix::process::geteuid().as_raw() };
         self.0.others.store(tasks_of(user), Ordering::Relaxed);
     }
 }

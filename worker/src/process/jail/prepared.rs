@@ -11,6 +11,7 @@ use super::calls::Filter;
 use super::files::Place;
 use super::identity::{Identity, User};
 use super::plan::{Plan, Walls};
+use super::system::KERNEL;
 use super::view::{self, TempOptions, View};
 use super::{files, mount, temp};
 use crate::manifest::Network;
@@ -116,6 +117,7 @@ fn in_namespaces(
         root: shown,
         root_is_mount,
         names,
+        user: walls.identity.user,
         zero: walls.counted && !forks,
         temp: temp_folder,
     })?;
@@ -148,7 +150,7 @@ impl Apart {
         let settings = ForkSettings {
             temp: view::TEMP,
             temp_options: temp.text(),
-            proc: format!("{}/proc", view::KERNEL),
+            proc: format!("{}/proc", KERNEL),
             rules: rules.as_ref().map(|it| it.as_raw_fd()),
             filter: if walls.calls { Filter::of_fork()?.hexadecimal() } else { String::new() },
             // A user namespace with one user has no say over files of others, which a call may pass the permissions of.

@@ -167,6 +167,7 @@ fn try_namespaces() -> Namespaces {
                 root: None,
                 root_is_mount: false,
                 names: &[],
+                user: None,
                 zero: true,
                 temp: &temp,
             });

@@ -22,16 +22,10 @@ use rustix::io::Errno;
 use rustix::mount::{MountAttrFlags, MountPropagationFlags, UnmountFlags, mount_change, unmount};
 use rustix::process::{chdir, fchdir, pivot_root};
 
-use super::files::{DEVICES, PROGRAMS, SETTINGS};
 use super::identity::User;
 use super::mount::{self, PLAIN};
+use super::system::{DEVICES, KERNEL, PRIVATE, PROGRAMS, SETTINGS};
 use crate::allowed_root::open_place;
-
-/// The folder below which `/proc` is mounted.
-pub(super) const KERNEL: &str = "/kernel";
-
-/// The folder below which the temporary folder is mounted.
-pub(super) const PRIVATE: &str = "/private";
 
 /// Where the temporary folder is mounted.
 pub(super) const TEMP: &str = "/private/tmp";
@@ -60,6 +54,8 @@ pub(super) struct View<'a> {
     pub(super) root_is_mount: bool,
     /// Paths by which the process knows some of these, which may lead through links.
     pub(super) names: &'a [PathBuf],
+    /// A user that the machine has no name for.
+    pub(super) user: Option<User>,
     /// Whether the kernel counts memory that is mapped from `/dev/zero`.
     pub(super) zero: bool,
     /// Mount options of the temporary folder.
@@ -203,6 +199,15 @@ fn reopen(folder: BorrowedFd<'_>, path: &Path) -> io::Result<OwnedFd> {
     Err(Errno::STALE.into())
 }
 
+/// Names for the user of the process, as programs look their own up.
+fn names_of(user: User) -> [(&'static str, String); 2] {
+    let User { uid, gid } = user;
+    [
+        ("/etc/passwd", format!("skill:x:{uid}:{gid}:skill:{TEMP}:/usr/sbin/nologin\n")),
+        ("/etc/group", format!("skill:x:{gid}:\n")),
+    ]
+}
+
 /// The settings that are files, with their content. What is not there, or too large, is left out.
 fn settings() -> Vec<(&'static str, Vec<u8>)> {
     let read = |path: &&'static str| {
@@ -243,7 +248,12 @@ fn fill(root: &OwnedFd, view: &View<'_>, pending: &[Pending], settings: &[(&str,
             folder(root, parent)?;
         }
         let file = openat(root, below(Path::new(path)), flags, Mode::from_raw_mode(0o644))?;
-        io::Write::write_all(&mut std::fs::File::from(file), content)?;
+        let mut file = std::fs::File::from(file);
+        io::Write::write_all(&mut file, content)?;
+        let own = view.user.map(names_of).into_iter().flatten().find(|(name, _)| name == path);
+        if let Some((_, line)) = own {
+            io::Write::write_all(&mut file, line.as_bytes())?;
+        }
     }
     let proc = mount::new("proc", &[], PLAIN | MountAttrFlags::MOUNT_ATTR_NODEV | MountAttrFlags::MOUNT_ATTR_NOEXEC)?;
     mount::attach(&proc, root, Path::new("kernel/proc"))?;
