@@ -2,8 +2,8 @@
 
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown};
 
-use openskill_tests::system::code;
-use serde_json::json;
+use openskill_tests::system::{code, data};
+use serde_json::{Value, json};
 
 use super::stage::{HIGHEST, Kind, Scene, Stage, Worker};
 
@@ -57,33 +57,50 @@ async fn closing_a_temporary_folder_harms_no_other_call(worker: Worker) {
     assert!(harmed.is_empty(), "{} failed: {harmed:#?}", harmed.len());
 }
 
-async fn closing_the_allowed_root_harms_no_later_call(worker: Worker) {
-    let Some(stage) = stage(worker).await else { return };
-    let capabilities = |kind: Kind| {
-        let (stage, input) = (&stage, json!({"do": "writes", "name": format!("file-{}", kind.word())}));
-        async move { stage.call(&format!("neighbour_{}", kind.word()), input, 20_000).await }
+/// What calls of all kinds find before and after one of each kind has closed the allowed root: pairs of words that differ.
+async fn after_closing_the_allowed_root(worker: Worker, input: Value) -> Vec<String> {
+    let Some(stage) = stage(worker).await else { return Vec::new() };
+    let found = |kind: Kind| {
+        let (stage, input) = (&stage, input.clone());
+        async move {
+            let result = stage.call(&format!("neighbour_{}", kind.word()), input, 20_000).await;
+            if result.success { data(&result).to_string() } else { code(&result).to_owned() }
+        }
     };
-    let mut before = Vec::new();
-    for kind in Kind::ALL {
-        before.push(capabilities(kind).await);
-    }
-    let mut harmed = Vec::new();
-    for kind in Kind::ALL {
-        let told = stage.value(&format!("attack_{}", kind.word()), json!({"do": "close_root"})).await;
+    let mut differences = Vec::new();
+    for closing in Kind::ALL {
+        let mut before = Vec::new();
+        for kind in Kind::ALL {
+            before.push(found(kind).await);
+        }
+        let told = stage.value(&format!("attack_{}", closing.word()), json!({"do": "close_root"})).await;
         for (kind, before) in Kind::ALL.into_iter().zip(&before) {
-            let after = capabilities(kind).await;
-            if after.output != before.output {
-                harmed.push(format!("{} ({told}): {:?} {:?}", kind.word(), after.output, after.error));
+            let after = found(kind).await;
+            if after != *before {
+                let (closing, kind) = (closing.word(), kind.word());
+                differences.push(format!("{kind}, after {closing} closed it ({told}): {before} became {after}"));
             }
         }
-        std::fs::set_permissions(stage.path("data"), std::fs::Permissions::from_mode(0o755)).unwrap();
-        std::fs::set_permissions(stage.folder.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
+        for folder in [stage.path("data"), stage.folder.path().to_owned()] {
+            std::fs::set_permissions(folder, std::fs::Permissions::from_mode(0o755)).unwrap();
+        }
     }
-    assert!(harmed.is_empty(), "a later call can't write, or has a capability: {harmed:#?}");
+    differences
+}
+
+async fn closing_the_allowed_root_keeps_no_later_call_from_writing(worker: Worker) {
+    let differences = after_closing_the_allowed_root(worker, json!({"do": "writes", "name": "file"})).await;
+    assert!(differences.is_empty(), "{differences:#?}");
+}
+
+async fn closing_the_allowed_root_gives_no_later_call_a_capability(worker: Worker) {
+    let differences = after_closing_the_allowed_root(worker, json!({"do": "capabilities"})).await;
+    assert!(differences.is_empty(), "{differences:#?}");
 }
 
 super::for_each_worker! {
     mode_owner_and_times_outside_do_not_change
     closing_a_temporary_folder_harms_no_other_call
-    closing_the_allowed_root_harms_no_later_call
+    closing_the_allowed_root_keeps_no_later_call_from_writing
+    closing_the_allowed_root_gives_no_later_call_a_capability
 }

@@ -41,7 +41,8 @@ async fn every_bomb_is_as_large_as_the_first(worker: Worker) {
         }
         counts.push((kind.word(), of_kind));
     }
-    let is_even = |of_kind: &[u64]| of_kind.iter().all(|it| *it == of_kind[0]) && (LIMIT - 10..=LIMIT).contains(&of_kind[0]);
+    let is_even =
+        |of_kind: &[u64]| of_kind.iter().all(|it| *it == of_kind[0]) && (LIMIT - 10..=LIMIT).contains(&of_kind[0]);
     assert!(counts.iter().all(|(_, of_kind)| is_even(of_kind)), "of {LIMIT} that each may have: {counts:?}");
 }
 
@@ -76,7 +77,11 @@ async fn a_bomb_fails_no_neighbour(worker: Worker) {
     assert!(gone_off > 3, "{gone_off} bombs");
     let allowed = NEIGHBOURS / 1000;
     let worst = failed.first();
-    assert!(failed.len() <= allowed, "{} of {NEIGHBOURS} neighbours failed beside {gone_off} bombs: {worst:?}", failed.len());
+    assert!(
+        failed.len() <= allowed,
+        "{} of {NEIGHBOURS} neighbours failed beside {gone_off} bombs: {worst:?}",
+        failed.len()
+    );
 }
 
 /// One bomb after the other, until it is told to stop. How many.

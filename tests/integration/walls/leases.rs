@@ -12,7 +12,9 @@ use super::stage::{HIGHEST, Kind, Scene, Stage, Worker};
 /// The skills' user owns script and manifest.
 async fn stage(worker: Worker) -> Option<Stage> {
     let scene = Scene::new(worker).await?.skills("attack", HIGHEST, "attacks.py", "");
-    for name in ["skills/attacks.py", "skills/attack_process.yaml", "skills/attack_fork.yaml", "skills/attack_exec.yaml"] {
+    for name in
+        ["skills/attacks.py", "skills/attack_process.yaml", "skills/attack_fork.yaml", "skills/attack_exec.yaml"]
+    {
         scene.give(name);
     }
     scene.start().await
@@ -26,7 +28,8 @@ async fn leases_are_refused(worker: Worker) {
     let Some(stage) = stage(worker).await else { return };
     let mut granted = Vec::new();
     for kind in Kind::ALL {
-        let ends = stage.value(&format!("attack_{}", kind.word()), json!({"do": "lease", "paths": paths(&stage)})).await;
+        let ends =
+            stage.value(&format!("attack_{}", kind.word()), json!({"do": "lease", "paths": paths(&stage)})).await;
         let done = ends.as_object().unwrap().iter().filter(|(_, end)| *end == "done");
         granted.extend(done.map(|(name, _)| format!("{}: {name}", kind.word())));
     }

@@ -62,7 +62,9 @@ async fn run(stage: &Stage, place: Place) -> Vec<String> {
     assert!(outcomes.len() > 300, "{outcomes:?}");
     record(&outcomes, place);
     let mut differences = Table::read().differences(&outcomes, place);
-    for folder in SHARED.map(PathBuf::from).into_iter().chain(["", "skills", "others", "outside", "tmp"].map(|it| stage.path(it))) {
+    for folder in
+        SHARED.map(PathBuf::from).into_iter().chain(["", "skills", "others", "outside", "tmp"].map(|it| stage.path(it)))
+    {
         differences.extend(left_in(&folder, &targets.marker).map(|name| format!("{name} was left on the host")));
     }
     neighbour.call.abort();

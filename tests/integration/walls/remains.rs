@@ -6,7 +6,6 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use openskill_tests::processes;
-use openskill_tests::wait::until_none_is_left;
 use rustix::process::{Pid, Signal, kill_process};
 
 /// How long anything of a call may take to be gone.
@@ -47,11 +46,6 @@ impl Mark {
         numbers(&tasks).filter_map(thread).collect()
     }
 
-    /// Waits until nothing is left.
-    pub(super) async fn is_gone(&self, of: &str) {
-        until_none_is_left(&format!("threads of {of}"), GONE, || self.threads()).await;
-    }
-
     /// The processes, each once.
     pub(super) fn processes(&self) -> BTreeSet<i32> {
         self.threads().into_iter().map(|(pid, ..)| pid).collect()
@@ -71,8 +65,8 @@ fn numbers(folder: &Path) -> impl Iterator<Item = i32> {
     entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
 }
 
-/// The files and folders that calls left in a folder for temporary ones: everything but the folders of supervisors that run, and
-/// in them the empty ones that wait for the next call of a fork server.
+/// The files and folders that calls left in a folder for temporary ones: everything but the worker's socket, the folders of
+/// supervisors that run, and in them the empty ones that wait for the next call of a fork server.
 pub(super) fn temporary_files(folder: &Path) -> Vec<PathBuf> {
     let list = |folder: &Path| -> Vec<PathBuf> {
         std::fs::read_dir(folder).into_iter().flatten().flatten().map(|it| it.path()).collect()
@@ -80,9 +74,10 @@ pub(super) fn temporary_files(folder: &Path) -> Vec<PathBuf> {
     let is_empty_folder = |path: &PathBuf| path.is_dir() && !path.is_symlink() && list(path).is_empty();
     let mut left = Vec::new();
     for run in list(folder) {
-        if run.is_dir() && !run.is_symlink() && run.file_name().unwrap().to_string_lossy().starts_with("openskill-") {
+        let name = run.file_name().unwrap().to_string_lossy().into_owned();
+        if name.starts_with("openskill-run-") && !run.is_symlink() {
             left.extend(list(&run).into_iter().filter(|it| !is_empty_folder(it)));
-        } else {
+        } else if !name.starts_with("openskill-") {
             left.push(run);
         }
     }

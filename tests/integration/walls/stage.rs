@@ -110,7 +110,13 @@ impl Scene {
             skip(Need::Jail, &format!("attacks need {PYTHON}"));
             return None;
         }
-        let scene = Self { worker, folder: Folder::beneath(&place()), uid: new_user(), environment: Vec::new(), namespaces: true };
+        let scene = Self {
+            worker,
+            folder: Folder::beneath(&place()),
+            uid: new_user(),
+            environment: Vec::new(),
+            namespaces: true,
+        };
         copy(&repository().join("tests/fixtures/walls"), &scene.path("skills"));
         for name in ["data", "tmp"] {
             std::fs::create_dir(scene.path(name)).unwrap();
@@ -194,15 +200,14 @@ impl Scene {
 
     fn setup(&self) -> Setup {
         let skills = self.path("skills").display().to_string();
-        let mut setup =
-            Setup::command(&["up", "--workers", "1", "--listen", "127.0.0.1:0", "--skills-dir", &skills])
-                .data(&self.path("data"))
-                .with("OPENSKILL_SKILL_USER", self.uid)
-                .with("OPENSKILL_WORKER_CONCURRENCY", 64)
-                // Attacks fail: that is not to keep the next one from being made.
-                .with("CIRCUIT_FAILURE_THRESHOLD", 0)
-                .with("OPENSKILL_CIRCUIT_MINIMUM_CALLS", 0)
-                .with("SECRET_OF_THE_WORKER", "hunter2");
+        let mut setup = Setup::command(&["up", "--workers", "1", "--listen", "127.0.0.1:0", "--skills-dir", &skills])
+            .data(&self.path("data"))
+            .with("OPENSKILL_SKILL_USER", self.uid)
+            .with("OPENSKILL_WORKER_CONCURRENCY", 64)
+            // Attacks fail: that is not to keep the next one from being made.
+            .with("CIRCUIT_FAILURE_THRESHOLD", 0)
+            .with("OPENSKILL_CIRCUIT_MINIMUM_CALLS", 0)
+            .with("SECRET_OF_THE_WORKER", "hunter2");
         // The python that is found on the path may be below /root.
         if self.worker != Worker::Overriding {
             setup = setup.with("OPENSKILL_PYTHON", PYTHON);

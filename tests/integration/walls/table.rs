@@ -118,7 +118,8 @@ mod tests {
 
     #[test]
     fn an_exact_name_outweighs_a_pattern_and_what_differs_is_said() {
-        let table = Table::parse("# head\n\nfiles.read_*  refused  =\nfiles.read_own  done  =\nfiles.x  done  refused\n");
+        let table =
+            Table::parse("# head\n\nfiles.read_*  refused  =\nfiles.read_own  done  =\nfiles.x  done  refused\n");
         let table = table.unwrap();
         let outcomes = [("files.read_own", "done"), ("files.read_it", "done"), ("more", "done")];
         let outcomes = outcomes.map(|(name, outcome)| (name.to_owned(), outcome.to_owned()));
