@@ -6,14 +6,14 @@
 //!
 //! They need root and a kernel that supports the whole jail; where either is missing, they are skipped.
 
-// mod attributes;
-// mod bombs;
-// mod exits;
-// mod leases;
-// mod leftovers;
-// mod memory;
+mod attributes;
+mod bombs;
+mod exits;
+mod leases;
+mod leftovers;
+mod memory;
 mod probes;
-// mod remains;
+mod remains;
 mod stage;
 // mod storm;
 mod table;

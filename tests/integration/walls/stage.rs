@@ -120,9 +120,9 @@ impl Scene {
         copy(&repository().join("tests/fixtures/walls"), &scene.path("skills"));
         for name in ["data", "tmp"] {
             std::fs::create_dir(scene.path(name)).unwrap();
-            if worker != Worker::Overriding {
-                scene.give(name);
-            }
+        }
+        if worker != Worker::Overriding {
+            scene.give("data");
         }
         std::fs::set_permissions(scene.path("tmp"), std::fs::Permissions::from_mode(0o1777)).unwrap();
         Some(scene)

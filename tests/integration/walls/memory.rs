@@ -1,0 +1,119 @@
+//! Memory of kinds that no limit of one process counts: a call that takes more than its share is refused, or ends.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use openskill_tests::alone::alone;
+use openskill_tests::system::{code, data};
+use serde_json::json;
+
+use super::remains::Mark;
+use super::stage::{HIGHEST, Kind, Scene, Worker};
+
+/// `memory_mb` of the skills.
+const LIMIT_MB: u64 = 256;
+
+/// What an attack tries to take.
+const WANTED_MB: u64 = 2048;
+
+/// How much more than its share a call may have for a moment, where somebody looks from time to time.
+const MARGIN_MB: u64 = 384;
+
+/// What the machine has in memory files, temporary file systems and shared mappings, in MB.
+fn shared_mb() -> u64 {
+    field(&std::fs::read_to_string("/proc/meminfo").unwrap_or_default(), "Shmem:")
+}
+
+/// What processes have of their own, in MB.
+fn private_mb(mark: &Mark) -> u64 {
+    let of = |pid: &i32| std::fs::read_to_string(format!("/proc/{pid}/status")).map_or(0, |it| field(&it, "RssAnon:"));
+    mark.processes().iter().map(of).sum()
+}
+
+fn field(text: &str, name: &str) -> u64 {
+    let line = text.lines().find_map(|line| line.strip_prefix(name));
+    line.and_then(|it| it.split_whitespace().next()?.parse::<u64>().ok()).unwrap_or(0) / 1024
+}
+
+/// The most memory that the machine had more than before while an attack ran.
+struct Watch {
+    stop: Arc<AtomicBool>,
+    looking: tokio::task::JoinHandle<u64>,
+}
+
+impl Watch {
+    fn start(mark: &Mark) -> Self {
+        let (stop, before, mark) = (Arc::new(AtomicBool::new(false)), shared_mb(), mark.clone());
+        let stopped = Arc::clone(&stop);
+        let looking = tokio::task::spawn_blocking(move || {
+            let mut most = 0;
+            while !stopped.load(Ordering::Relaxed) {
+                most = most.max(shared_mb().saturating_sub(before) + private_mb(&mark));
+            }
+            most
+        });
+        Self { stop, looking }
+    }
+
+    async fn most_mb(self) -> u64 {
+        self.stop.store(true, Ordering::Relaxed);
+        self.looking.await.unwrap()
+    }
+}
+
+async fn is_bounded(worker: Worker, attack: &str) {
+    let _alone = alone();
+    let limits = format!("limits: {{memory_mb: {LIMIT_MB}, file_size_mb: 64}}");
+    let Some(scene) = Scene::new(worker).await else { return };
+    let Some(stage) = scene.own_temp().skills("attack", HIGHEST, "attacks.py", &limits).start().await else { return };
+    let mut wrong = Vec::new();
+    for kind in Kind::ALL {
+        let mark = Mark::new();
+        let watch = Watch::start(&mark);
+        let input = json!({"do": attack, "mark": mark.name(), "megabytes": WANTED_MB, "seconds": 0.5});
+        let result = stage.call(&format!("attack_{}", kind.word()), input, 30_000).await;
+        let most_mb = watch.most_mb().await;
+        let end = match &result.error {
+            Some(error) => format!("{}: {}", code(&result), error.message),
+            None => data(&result).to_string(),
+        };
+        // Files on a disk are no memory; in memory they are counted.
+        let taken_mb = if result.success { data(&result)["megabytes"].as_u64().unwrap() } else { 0 };
+        let is_on_disk = attack == "temporary_files" && most_mb < LIMIT_MB;
+        let is_refused = result.success && (taken_mb <= LIMIT_MB || is_on_disk);
+        let is_clear = !result.success && end.contains("memory");
+        if !(is_refused || is_clear) || most_mb > LIMIT_MB + MARGIN_MB {
+            wrong.push(format!("{}: {end}; the machine had {most_mb} MB more", kind.word()));
+        }
+        stage.value(&format!("attack_{}", kind.word()), json!({"do": "works"})).await;
+    }
+    assert!(wrong.is_empty(), "{attack} of {WANTED_MB} MB where {LIMIT_MB} MB are allowed: {wrong:#?}");
+}
+
+async fn memory_files_are_bounded(worker: Worker) {
+    is_bounded(worker, "memory_files").await;
+}
+
+async fn temporary_files_are_bounded(worker: Worker) {
+    is_bounded(worker, "temporary_files").await;
+}
+
+async fn shared_files_are_bounded(worker: Worker) {
+    is_bounded(worker, "shared_files").await;
+}
+
+async fn shared_memory_of_many_processes_is_bounded(worker: Worker) {
+    is_bounded(worker, "shared_memory").await;
+}
+
+async fn private_memory_of_many_processes_is_bounded(worker: Worker) {
+    is_bounded(worker, "private_memory").await;
+}
+
+super::for_each_worker! {
+    memory_files_are_bounded
+    temporary_files_are_bounded
+    shared_files_are_bounded
+    shared_memory_of_many_processes_is_bounded
+    private_memory_of_many_processes_is_bounded
+}
