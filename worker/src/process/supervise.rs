@@ -60,6 +60,9 @@ fn supervise(control: OwnedFd) -> std::io::Result<()> {
     rustix::thread::set_no_new_privs(true)?;
     let (command, descriptors, mut further): (Command, _, _) = packet::receive_with(&control)?;
     close_on_exec()?;
+    if let (Some(mode), Some(root)) = (command.jail.as_ref().and_then(Plan::root_mode), further.first()) {
+        prepared::restore_mode(root, mode);
+    }
     // Only outside of the namespaces is this process root of the file system.
     if let (Some(user), Some(root)) = (command.jail.as_ref().and_then(Plan::mapped_root), further.first_mut()) {
         match prepared::map_root(root, user) {
@@ -127,9 +130,8 @@ fn run(
     let bounds = command.jail.as_ref().map(|it| it.bounds().1);
     let mut measured = bounds.filter(|_| group.is_none()).map(|it| Measured::new(it, counted::own()));
     let ((exit, leftovers, all_gone), measured) = attend(control, child, measured.as_mut())?;
-    // It explains a failure. The kernel may have killed a child of the skill, which then failed.
-    let failed = exit != Exit::Code(0);
-    let counted = || counted::explain(group, command.jail.as_ref()).filter(|_| failed);
+    // The kernel may have killed a child of the skill, of which its own exit says nothing.
+    let counted = || counted::explain(group, command.jail.as_ref());
     report(control, Report::Ended { exit, leftovers, exceeded: measured.or_else(counted) })?;
     // What is left comes to the worker, which sweeps it up.
     if all_gone { Ok(()) } else { Err(std::io::Error::from(std::io::ErrorKind::TimedOut)) }

@@ -4,11 +4,11 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use super::controller::{Place, TREE_PREFIX};
+use super::events::Events;
 use super::find::try_v2;
 use super::folder::{Folder, PROCESSES};
 use super::mounts::Sources;
 use super::owner::Owner;
-use super::events::Events;
 use super::{Bounds, Controller, Exceeded, Group, Kind, Meter, Usage, removal, settings};
 use crate::process::tree;
 use crate::require::{Need, skip};

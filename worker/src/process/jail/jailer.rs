@@ -134,6 +134,7 @@ impl Jailer {
             counted,
             readable,
             root,
+            root_mode: reach_of_root.mode,
             map_root,
             writable,
             names,

@@ -47,6 +47,11 @@ impl Plan {
         Some(OwnNetwork(walls.network == Network::None))
     }
 
+    /// The mode that the allowed root had when it was first seen.
+    pub(in crate::process) fn root_mode(&self) -> Option<u32> {
+        self.walls.as_ref().and_then(|it| it.root_mode)
+    }
+
     /// The user whom the allowed root is to belong to, where it belongs to another.
     pub(in crate::process) fn mapped_root(&self) -> Option<User> {
         self.walls.as_ref().filter(|it| it.map_root).and_then(|it| it.identity.user)
@@ -78,6 +83,8 @@ pub(super) struct Walls {
     pub(super) readable: Vec<PathBuf>,
     /// What the process calls its allowed root, which it may do anything in. The folder itself comes as a descriptor.
     pub(super) root: Option<PathBuf>,
+    /// The mode of the root when it was first seen: a skill that owns the root may have closed it to others.
+    pub(super) root_mode: Option<u32>,
     /// In its own mount namespace, the root belongs to the process's user; on disk it stays its owner's.
     pub(super) map_root: bool,
     /// Further folders to do anything in.

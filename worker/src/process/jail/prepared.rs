@@ -2,6 +2,7 @@
 
 use std::io;
 use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd};
+use std::os::unix::fs::PermissionsExt as _;
 
 use landlock::RulesetCreated;
 use rustix::io::{FdFlags, fcntl_setfd};
@@ -90,6 +91,17 @@ pub(in crate::process) fn prepare(plan: Option<&Plan>, root: Option<OwnedFd>, fo
     let place = Place::Host(Some(temp.path()));
     let walls = plan.walls.as_ref().map(|it| ready(it, root, place, forks)).transpose()?;
     Ok(Prepared { temp: Temp::Folder(temp), walls, ..prepared })
+}
+
+/// Gives its owner back what the owner could do in the allowed root when the worker first saw it: `mode`. A skill with the
+/// same root may have taken it away. As far as this process may.
+pub(in crate::process) fn restore_mode(root: &OwnedFd, mode: u32) {
+    let Ok(about) = rustix::fs::fstat(root) else { return };
+    let owners = 0o700;
+    if about.st_mode & owners != mode & owners {
+        let itself = format!("/proc/self/fd/{}", root.as_raw_fd());
+        let _ = std::fs::set_permissions(itself, std::fs::Permissions::from_mode(mode & 0o7777));
+    }
 }
 
 /// A mount of the allowed root in which it belongs to the skills' user, for `prepare` in place of the root's descriptor.

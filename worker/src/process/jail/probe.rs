@@ -126,6 +126,7 @@ fn run_against(user: User, root: &Path) -> Facts {
         counted: false,
         readable: Vec::new(),
         root: None,
+        root_mode: None,
         map_root: false,
         writable: Vec::new(),
         names: Vec::new(),

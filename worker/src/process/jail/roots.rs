@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
@@ -26,9 +27,11 @@ pub(super) struct InReach {
     pub(super) itself: bool,
     /// It may enter the folders above.
     pub(super) way: bool,
+    /// The root's mode. None: it could not be read.
+    pub(super) mode: Option<u32>,
 }
 
-const ALL: InReach = InReach { itself: true, way: true };
+const ALL: InReach = InReach { itself: true, way: true, mode: None };
 
 impl Roots {
     /// What of this root the user may reach: as it was when this was asked first, when the worker started or a
@@ -44,8 +47,10 @@ impl Roots {
         if decided.len() >= MAX_ROOTS {
             return ALL;
         }
-        let itself = reach::writes_opened(user, &File::from(folder));
-        let in_reach = InReach { itself, way: reach::enters(user, &path) };
+        let folder = File::from(folder);
+        let mode = folder.metadata().ok().map(|it| it.permissions().mode());
+        let itself = reach::writes_opened(user, &folder);
+        let in_reach = InReach { itself, way: reach::enters(user, &path), mode };
         decided.insert(path, in_reach);
         in_reach
     }
@@ -53,8 +58,6 @@ impl Roots {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::PermissionsExt as _;
-
     use super::*;
     use crate::allowed_root::AllowedRoot;
 
