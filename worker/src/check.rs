@@ -11,6 +11,7 @@ use serde_json::Value;
 use crate::config::Config;
 use crate::execute::{TraceHeaders, execute};
 use crate::manifest::{Example, How, Manifest, ManifestError};
+use crate::plain_file;
 use crate::process::strays::Strays;
 use crate::runners::in_process::Functions;
 use crate::runners::mcp::pins::Pins;
@@ -176,11 +177,8 @@ pub async fn pin(config: Config, server: &str) -> Result<(PathBuf, usize), PinEr
     }
     let count = tools.len();
     let text = serde_json::to_string_pretty(&Pins { server: server.to_owned(), tools }).map_err(std::io::Error::from);
-    let written = text.and_then(|text| {
-        // Atomic: workers may read the file meanwhile.
-        let half = mcp.lock.with_extension("tmp");
-        std::fs::write(&half, text + "\n").and_then(|()| std::fs::rename(half, &mcp.lock))
-    });
+    // Workers may read the file meanwhile.
+    let written = text.and_then(|text| plain_file::replace(&mcp.lock, (text + "\n").as_bytes()));
     written.map_err(|source| PinError::Write { file: mcp.lock.clone(), source })?;
     Ok((mcp.lock.clone(), count))
 }

@@ -43,6 +43,7 @@ mod environment;
 mod execute;
 mod health;
 mod normalize;
+mod plain_file;
 mod registry;
 mod server;
 mod shards;

@@ -14,7 +14,11 @@ use tokio::sync::{Semaphore, watch};
 use crate::manifest::{How, Manifest, ManifestError};
 use crate::runners::{Admitted, Runners};
 
+mod held;
+mod look;
 mod scan;
+
+use look::Folders;
 
 /// A skill and its runner.
 pub(crate) struct Entry {
@@ -103,15 +107,16 @@ impl Registry {
 
     /// The manifests, if anything changed on disk.
     fn read_changes(&self, memory: &mut scan::Memory) -> Option<BTreeMap<String, Manifest>> {
-        let now = scan::look(&self.folders, memory);
-        if memory.seen == now {
+        let folders = Folders::open(&self.folders);
+        let now = folders.look(&memory.named, &memory.seen);
+        if !memory.held.is_due() && memory.seen == now {
             return None;
         }
-        let (manifests, errors) = scan::read(&now, &self.allowed_root, memory);
+        let (manifests, errors) = scan::read(&folders, &now, &self.allowed_root, memory);
         report(&errors);
         memory.named = scan::named(&manifests, &self.folders);
-        memory.seen = scan::look(&self.folders, memory);
-        let at_top = |it: &&(PathBuf, _)| scan::is_read(&it.0, &self.folders);
+        memory.seen = folders.look(&memory.named, &memory.seen);
+        let at_top = |it: &&(PathBuf, _)| look::is_read(&it.0, &self.folders);
         if memory.seen.iter().filter(at_top).ne(now.iter().filter(at_top)) {
             // A change may have been read halfway: the next scan reads again.
             memory.seen.clear();
@@ -204,6 +209,6 @@ pub(crate) fn read_folders(
     folders: &[PathBuf],
     allowed_root: &Path,
 ) -> (BTreeMap<String, Manifest>, Vec<ManifestError>) {
-    let mut memory = scan::Memory::default();
-    scan::read(&scan::look(folders, &memory), allowed_root, &mut memory)
+    let folders = Folders::open(folders);
+    scan::read(&folders, &folders.look(&[], &Vec::new()), allowed_root, &mut scan::Memory::default())
 }

@@ -1,31 +1,17 @@
-//! Scans skill folders: which files they hold, and which skills those declare.
+//! Reads the files of skill folders: which skills they declare.
 //!
 //! A subfolder with a `toolset.yaml` is a toolset: its manifests are the toolset's skills. Scripts without a manifest are
 //! served from the skill folders themselves only.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::fs::Metadata;
-use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use openskill_proto::limits::{MAX_SKILLS, MAX_STATE_BYTES};
 
-use crate::manifest::mcp::LOCK_SUFFIX;
+use super::held::Held;
+use super::look::{Folders, Seen, Stamp, is_lock, is_manifest, is_script, is_toolset, matters};
 use crate::manifest::{MAX_MANIFEST_BYTES, Manifest, ManifestError, Manifests, Rules, Toolset};
-
-/// The relevant files, by folder and name, each with its stamp; none for a missing file that a manifest names.
-pub(super) type Seen = Vec<(PathBuf, Option<Stamp>)>;
-
-/// Change time, size and inode: one of them differs after a file was written or replaced.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Stamp {
-    changed_ns: i128,
-    size: u64,
-    inode: u64,
-}
-
-/// The file that makes a folder a toolset.
-const TOOLSET: &str = "toolset.yaml";
+use crate::plain_file::NotPlain;
 
 /// What the registry keeps from one scan to the next.
 #[derive(Debug, Default)]
@@ -37,111 +23,18 @@ pub(super) struct Memory {
     good: HashMap<PathBuf, Manifest>,
     /// The same for toolsets, by folder.
     toolsets: HashMap<PathBuf, Toolset>,
-}
-
-/// The manifests and scripts of the folders, and the other files that manifests name. A folder that exists and cannot be
-/// read keeps what the last scan saw in it.
-pub(super) fn look(folders: &[PathBuf], before: &Memory) -> Seen {
-    let mut seen = Seen::new();
-    for folder in folders {
-        match look_at(folder) {
-            Ok(files) => seen.extend(files),
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
-            Err(error) => {
-                tracing::warn!(folder = %folder.display(), %error, "a skill folder cannot be read; its skills are kept");
-                let inside = |(file, _): &&(PathBuf, _)| file.starts_with(folder);
-                seen.extend(before.seen.iter().filter(inside).cloned());
-            }
-        }
-    }
-    let stamp = |path: &PathBuf| std::fs::metadata(path).ok().map(|metadata| Stamp::of(&metadata));
-    seen.extend(before.named.iter().map(|path| (path.clone(), stamp(path))));
-    seen
-}
-
-fn look_at(folder: &Path) -> std::io::Result<Seen> {
-    let (mut files, mut within) = (Seen::new(), Seen::new());
-    for entry in std::fs::read_dir(folder)? {
-        let path = entry?.path();
-        let Ok(metadata) = std::fs::metadata(&path) else { continue };
-        if metadata.is_file() && matters(&path) {
-            files.push((path, Some(Stamp::of(&metadata))));
-        } else if metadata.is_dir() && path.join(TOOLSET).is_file() {
-            match look_at_toolset(&path) {
-                Ok(files) => within.extend(files),
-                // It was just removed, or cannot be read: other skills are not affected.
-                Err(error) => tracing::warn!(folder = %path.display(), %error, "a toolset cannot be read"),
-            }
-        }
-    }
-    for seen in [&mut files, &mut within] {
-        seen.sort_by(|one, other| one.0.cmp(&other.0));
-        seen.truncate(2 * MAX_SKILLS);
-    }
-    files.extend(within);
-    Ok(files)
-}
-
-/// The manifests of a toolset, and its own file.
-fn look_at_toolset(folder: &Path) -> std::io::Result<Seen> {
-    let mut files = Seen::new();
-    for entry in std::fs::read_dir(folder)? {
-        let path = entry?.path();
-        if matters(&path)
-            && is_manifest(&path)
-            && let Ok(metadata) = std::fs::metadata(&path)
-            && metadata.is_file()
-        {
-            files.push((path, Some(Stamp::of(&metadata))));
-        }
-    }
-    Ok(files)
-}
-
-/// Whether a file is looked at for its own sake, not because a manifest names it: in a skill folder or a toolset's.
-pub(super) fn is_read(file: &Path, folders: &[PathBuf]) -> bool {
-    let is_folder = |path: &Path| folders.iter().any(|folder| folder == path);
-    file.parent().is_some_and(|parent| is_folder(parent) || parent.parent().is_some_and(is_folder))
-}
-
-impl Stamp {
-    fn of(metadata: &Metadata) -> Self {
-        let changed_ns = i128::from(metadata.ctime()) * 1_000_000_000 + i128::from(metadata.ctime_nsec());
-        // A folder's stamp changes with its content; only its existence matters.
-        let changed_ns = if metadata.is_file() { changed_ns } else { 0 };
-        Self { changed_ns, size: metadata.size(), inode: metadata.ino() }
-    }
-}
-
-fn matters(path: &Path) -> bool {
-    let hidden = path.file_name().is_none_or(|name| name.as_encoded_bytes().starts_with(b"."));
-    !hidden && (is_manifest(path) || is_script(path) || is_lock(path))
-}
-
-fn is_manifest(path: &Path) -> bool {
-    has_extension(path, &["yaml", "yml", "json"]) && !is_lock(path)
-}
-
-/// Whether this is the file of a server's pins, which lies beside its manifest.
-fn is_lock(path: &Path) -> bool {
-    path.file_name().is_some_and(|name| name.as_encoded_bytes().ends_with(LOCK_SUFFIX.as_bytes()))
-}
-
-fn is_toolset(path: &Path) -> bool {
-    path.file_name().is_some_and(|name| name == TOOLSET)
-}
-
-fn is_script(path: &Path) -> bool {
-    has_extension(path, &["py"])
-}
-
-fn has_extension(path: &Path, wanted: &[&str]) -> bool {
-    path.extension().and_then(|it| it.to_str()).is_some_and(|it| wanted.contains(&it))
+    /// Files that another process held at the last read.
+    pub(super) held: Held,
 }
 
 /// Reads the scanned files: manifests first, then scripts that no manifest names.
-pub(super) fn read(seen: &Seen, allowed_root: &Path, memory: &mut Memory) -> (Manifests, Vec<ManifestError>) {
-    let mut reading = Reading::default();
+pub(super) fn read(
+    folders: &Folders,
+    seen: &Seen,
+    allowed_root: &Path,
+    memory: &mut Memory,
+) -> (Manifests, Vec<ManifestError>) {
+    let mut reading = Reading::of(folders);
     let toolsets = reading.toolsets(seen, &memory.toolsets);
     let mut good = HashMap::new();
     let declared: HashSet<&Path> =
@@ -153,7 +46,7 @@ pub(super) fn read(seen: &Seen, allowed_root: &Path, memory: &mut Memory) -> (Ma
             continue;
         }
         let toolset = file.parent().and_then(|folder| toolsets.get(folder));
-        match read_one(file, Rules { allowed_root, toolset }) {
+        match reading.read_one(file, Rules { allowed_root, toolset }) {
             Ok(manifest) => {
                 good.insert(file.clone(), manifest.clone());
                 reading.insert(file, manifest);
@@ -170,18 +63,22 @@ pub(super) fn read(seen: &Seen, allowed_root: &Path, memory: &mut Memory) -> (Ma
             }
         }
     }
-    for (script, _) in seen.iter().filter(|(file, _)| is_script(file)) {
+    for (script, stamp) in seen.iter().filter(|(file, _)| is_script(file)) {
         let folder = script.parent().unwrap_or(Path::new("."));
         if reading.claimed.contains(script) || reading.claimed.contains(folder) || memory.named.contains(script) {
             continue;
         }
-        match Manifest::for_bare_script(script) {
+        let plain = stamp.as_ref().map_or(Ok(()), Stamp::plain).map_err(|it| fault(script, it.to_string()));
+        match plain.and_then(|()| Manifest::for_bare_script(script)) {
             Ok(manifest) => reading.insert(script, manifest),
             Err(error) => reading.errors.push(error),
         }
     }
     memory.good = good;
     memory.toolsets = toolsets;
+    // Runners read pins later.
+    let is_held = reading.held || seen.iter().any(|(file, _)| is_lock(file) && folders.is_held(file));
+    memory.held.note(is_held);
     (reading.manifests, reading.errors)
 }
 
@@ -192,16 +89,23 @@ pub(super) fn named(manifests: &Manifests, folders: &[PathBuf]) -> Vec<PathBuf> 
     manifests.values().filter_map(|it| it.how.file()).filter(elsewhere).map(Path::to_owned).collect()
 }
 
-#[derive(Default)]
-struct Reading {
+struct Reading<'a> {
+    folders: &'a Folders,
     manifests: BTreeMap<String, Manifest>,
     errors: Vec<ManifestError>,
     /// Scripts of manifests, and folders with a manifest whose script is unknown.
     claimed: HashSet<PathBuf>,
     size: usize,
+    /// Another process held one of the files.
+    held: bool,
 }
 
-impl Reading {
+impl<'a> Reading<'a> {
+    fn of(folders: &'a Folders) -> Self {
+        let (manifests, errors, claimed) = (BTreeMap::new(), Vec::new(), HashSet::new());
+        Self { folders, manifests, errors, claimed, size: 0, held: false }
+    }
+
     fn insert(&mut self, file: &Path, manifest: Manifest) {
         self.claimed.extend(manifest.how.file().map(Path::to_owned));
         if is_manifest(file) {
@@ -218,14 +122,14 @@ impl Reading {
             self.manifests.insert(manifest.id.clone(), manifest);
             return;
         };
-        self.errors.push(ManifestError { file: file.to_owned(), line: 1, reason });
+        self.errors.push(fault(file, reason));
     }
 
     /// The toolsets by folder. An invalid one keeps its last valid state, if it had one; the error is reported.
     fn toolsets(&mut self, seen: &Seen, last: &HashMap<PathBuf, Toolset>) -> HashMap<PathBuf, Toolset> {
         let mut toolsets = HashMap::new();
         for (file, _) in seen.iter().filter(|(file, _)| is_toolset(file)) {
-            let read = read_text(file).and_then(|text| Toolset::parse(file, &text));
+            let read = self.text(file).and_then(|text| Toolset::parse(file, &text));
             match (read, file.parent()) {
                 (Ok(toolset), Some(folder)) => drop(toolsets.insert(folder.to_owned(), toolset)),
                 (Ok(_), None) => {}
@@ -253,19 +157,21 @@ impl Reading {
             _ => self.claimed.insert(folder.to_owned()),
         };
     }
-}
 
-/// Reads one manifest. On failure it also gives the text, as far as it could be read.
-fn read_one(file: &Path, rules: Rules<'_>) -> Result<Manifest, (ManifestError, String)> {
-    let text = read_text(file).map_err(|error| (error, String::new()))?;
-    Manifest::parse(file, &text, rules).map_err(|error| (error, text))
-}
-
-fn read_text(file: &Path) -> Result<String, ManifestError> {
-    let fail = |reason: String| ManifestError { file: file.to_owned(), line: 1, reason };
-    let size = std::fs::metadata(file).map_err(|error| fail(error.to_string()))?.len();
-    if size > MAX_MANIFEST_BYTES {
-        return Err(fail(format!("over {MAX_MANIFEST_BYTES} bytes")));
+    /// Reads one manifest. On failure it also gives the text, as far as it could be read.
+    fn read_one(&mut self, file: &Path, rules: Rules<'_>) -> Result<Manifest, (ManifestError, String)> {
+        let text = self.text(file).map_err(|error| (error, String::new()))?;
+        Manifest::parse(file, &text, rules).map_err(|error| (error, text))
     }
-    std::fs::read_to_string(file).map_err(|error| fail(error.to_string()))
+
+    fn text(&mut self, file: &Path) -> Result<String, ManifestError> {
+        let read = self.folders.read(file, MAX_MANIFEST_BYTES);
+        self.held |= read == Err(NotPlain::Held);
+        read.map_err(|reason| fault(file, reason.to_string()))
+    }
+}
+
+/// What is wrong with a file as a whole.
+fn fault(file: &Path, reason: String) -> ManifestError {
+    ManifestError { file: file.to_owned(), line: 1, reason }
 }

@@ -11,13 +11,14 @@ use rustix::fs::{Access, access};
 use crate::environment::Surroundings;
 use crate::manifest::exec::Exec;
 use crate::manifest::{How, Manifest};
+use crate::plain_file;
 use crate::process::jail::jailer::Jailer;
 use crate::process::jail::plan::Plan;
 use crate::process::launch::Launcher;
 use crate::process::protocol::Command;
 use crate::process::protocol::ProcessLimits;
 use crate::runner::{Invocation, RawOutput, Runner};
-use crate::runners::once::once;
+use crate::runners::once::{check_start, once, unusable};
 
 mod command_line;
 
@@ -42,6 +43,7 @@ impl Executable {
     }
 
     fn command(&self, exec: &Exec, invocation: &Invocation) -> Result<Command, SkillError> {
+        check_start("program", &exec.program)?;
         let jail = self.jail(&exec.program, &invocation.manifest);
         Ok(Command {
             program: exec.program.clone(),
@@ -81,8 +83,9 @@ impl Runner for Executable {
 
 fn runnable(program: &Path) -> Result<(), String> {
     let name = program.file_name().unwrap_or_default().to_string_lossy();
-    if !program.is_file() {
-        return Err(format!("its program '{name}' is not there"));
-    }
+    plain_file::check(program).map_err(|reason| match reason {
+        it if it.is_missing() => format!("its program '{name}' is not there"),
+        other => unusable("program", program, other),
+    })?;
     access(program, Access::EXEC_OK).map_err(|_| format!("its program '{name}' is not executable: chmod +x"))
 }

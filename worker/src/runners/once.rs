@@ -1,8 +1,11 @@
 //! One call by the contract of scripts and programs: `{"input": {...}}` on stdin, one JSON value on stdout.
 
-use openskill_proto::v1::{ErrorCode, SkillError};
+use std::path::Path;
+
+use openskill_proto::v1::{Blame, ErrorCode, SkillError};
 
 use crate::allowed_root::RootError;
+use crate::plain_file::{self, NotPlain};
 use crate::process::launch::{LaunchError, Launcher};
 use crate::process::protocol::Command;
 use crate::process::run::{Finished, RunError, run};
@@ -35,6 +38,23 @@ pub(crate) fn output(it: Finished) -> RawOutput {
 pub(crate) fn no_root(error: RootError) -> SkillError {
     tracing::warn!(%error, "a skill was not started");
     SkillError::new(ErrorCode::ToolInvocationError, error.to_string())
+}
+
+/// Checks that a process which starts a script or a program does not wait to open it. `what` it is to the skill.
+///
+/// # Errors
+/// It would wait, or never end to: the call may be tried later.
+pub(crate) fn check_start(what: &str, file: &Path) -> Result<(), SkillError> {
+    plain_file::check_start(file).map_err(|reason| {
+        tracing::warn!(file = %file.display(), %reason, "a skill was not started");
+        SkillError::unavailable(unusable(what, file, reason)).with_blame(Blame::Skill)
+    })
+}
+
+/// Why a skill's script or program cannot be used, without its path.
+pub(crate) fn unusable(what: &str, file: &Path, reason: NotPlain) -> String {
+    let name = file.file_name().unwrap_or_default().to_string_lossy();
+    format!("its {what} '{name}' cannot be used: {reason}")
 }
 
 /// What the caller is told about a run without output.

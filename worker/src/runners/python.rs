@@ -20,6 +20,7 @@ use crate::allowed_root::{RootError, RunRoot};
 use crate::environment::{Surroundings, path_text};
 use crate::manifest::python::{Isolation, Python as Script};
 use crate::manifest::{How, Level, Manifest};
+use crate::plain_file;
 use crate::process::forkserver::ForkServer;
 use crate::process::jail::jailer::Jailer;
 use crate::process::jail::plan::Plan;
@@ -27,7 +28,7 @@ use crate::process::launch::Launcher;
 use crate::process::protocol::Command;
 use crate::process::protocol::ProcessLimits;
 use crate::runner::{Invocation, RawOutput, Runner};
-use crate::runners::once::{no_root, once};
+use crate::runners::once::{check_start, no_root, once, unusable};
 
 mod forking;
 mod freshness;
@@ -97,6 +98,7 @@ impl Python {
         manifest: &Manifest,
         env: BTreeMap<String, String>,
     ) -> Result<Command, SkillError> {
+        check_start("script", script)?;
         let jail = self.jail(interpreter, script, manifest);
         Ok(Command {
             program: interpreter.path.clone(),
@@ -169,16 +171,14 @@ impl Runner for Python {
         let interpreter = self.interpreter.as_ref().map_err(
             |()| "no usable Python was found on this worker; install Python 3.9 or newer, or set OPENSKILL_PYTHON",
         )?;
-        match &manifest.how {
-            How::Python(Script { script, .. }) if script.is_file() => {
-                self.jail(interpreter, script, manifest).map(|_| self.jailer.announce(manifest))
+        let How::Python(Script { script, .. }) = &manifest.how else { return Err("it names no script".to_owned()) };
+        plain_file::check(script).map_err(|reason| match reason {
+            it if it.is_missing() => {
+                format!("its script '{}' does not exist", script.file_name().unwrap_or_default().to_string_lossy())
             }
-            How::Python(Script { script, .. }) => {
-                let name = script.file_name().unwrap_or_default().to_string_lossy();
-                Err(format!("its script '{name}' does not exist"))
-            }
-            _ => Err("it names no script".to_owned()),
-        }
+            other => unusable("script", script, other),
+        })?;
+        self.jail(interpreter, script, manifest).map(|_| self.jailer.announce(manifest))
     }
 
     fn run(self: Arc<Self>, invocation: Invocation) -> BoxFuture<'static, RawOutput> {

@@ -11,6 +11,7 @@ use serde_json::{Map, Value};
 use sha2::{Digest as _, Sha256};
 
 use super::names::hex;
+use crate::plain_file::{self, NotPlain};
 
 /// The largest file of pins that is read, in bytes.
 const MAX_FILE_BYTES: u64 = 16 * 1024 * 1024;
@@ -50,16 +51,16 @@ pub(crate) fn changes(pinned: Option<&Pin>, now: &Pin) -> Option<String> {
 /// The file exists and cannot be used.
 pub(crate) fn read(file: &Path, server: &str) -> Result<Option<Pins>, String> {
     let unusable = |reason: String| format!("its pins cannot be used ({reason}): run `openskill pin {server}`");
-    let size = match std::fs::metadata(file) {
-        Ok(metadata) => metadata.len(),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(unusable(error.kind().to_string())),
+    let text = match plain_file::read_in_folder(file, MAX_FILE_BYTES) {
+        Ok(text) => text,
+        Err(error) if error.is_missing() => return Ok(None),
+        // The pins themselves may be good.
+        Err(NotPlain::Held) => return Err(format!("its pins cannot be read: {}", NotPlain::Held)),
+        Err(error) => return Err(unusable(error.to_string())),
     };
-    if size > MAX_FILE_BYTES {
-        return Err(unusable(format!("over {MAX_FILE_BYTES} bytes")));
-    }
-    let text = std::fs::read_to_string(file).map_err(|error| unusable(error.kind().to_string()))?;
-    let pins: Pins = serde_json::from_str(&text).map_err(|error| unusable(error.to_string()))?;
+    // What is wrong, and not with which text: an error shows nothing of a file.
+    let fault = |error: serde_json::Error| format!("{:?} error in line {}", error.classify(), error.line());
+    let pins: Pins = serde_json::from_str(&text).map_err(|error| unusable(fault(error)))?;
     if pins.server != server {
         return Err(unusable("they belong to another server".to_owned()));
     }

@@ -15,11 +15,13 @@ use super::words::line;
 use crate::environment::path_text;
 use crate::manifest::mcp::Program;
 use crate::manifest::{Limits, Manifest};
+use crate::plain_file;
 use crate::process::launch::{LaunchError, Pipes, Running};
 use crate::process::protocol::Command;
 use crate::process::protocol::Exit;
 use crate::process::protocol::ProcessLimits;
 use crate::process::protocol::Report;
+use crate::runners::once::unusable;
 
 /// The longest line of stderr that is logged.
 const MAX_LINE_BYTES: usize = 2048;
@@ -46,6 +48,7 @@ pub(super) fn start(
     host: &Host,
 ) -> Result<(Started, pipe::Sender, pipe::Receiver), String> {
     let program = find(program)?;
+    plain_file::check_start(&program).map_err(|reason| unusable("program", &program, reason))?;
     let mut limits = ProcessLimits::of(&manifest.limits);
     if manifest.limits.cpu_seconds == Limits::default().cpu_seconds {
         // The default is for one call; a server lives as long as the worker.
@@ -99,7 +102,7 @@ fn installed_in(file: &Path) -> Option<PathBuf> {
 /// The interpreter in a script's first line.
 fn interpreter(program: &Path) -> Option<PathBuf> {
     let mut start = [0; 256];
-    let count = std::io::Read::read(&mut std::fs::File::open(program).ok()?, &mut start).ok()?;
+    let count = std::io::Read::read(&mut plain_file::open(program).ok()?, &mut start).ok()?;
     let line = start[..count].strip_prefix(b"#!")?.split(|byte| *byte == b'\n').next()?;
     let path = std::str::from_utf8(line).ok()?.split_whitespace().next()?;
     path.starts_with('/').then(|| PathBuf::from(path))

@@ -16,7 +16,7 @@ use crate::process::jail::plan::Plan;
 use crate::process::protocol::Command;
 use crate::process::protocol::ProcessLimits;
 use crate::runner::{Invocation, RawOutput};
-use crate::runners::once::{failure, input_parts, output};
+use crate::runners::once::{check_start, failure, input_parts, output};
 
 /// The program of a fork server, one text.
 const PROGRAM: &str = concat!(
@@ -121,6 +121,8 @@ impl Forking {
                 return Some(Arc::clone(&best.server));
             }
         }
+        // A fresh interpreter cannot open it either: the call is told why.
+        check_start("script", &self.script).ok()?;
         let started = SystemTime::now();
         let _runtime = settings.runtime.enter();
         match ForkServer::start(&settings.launcher, &self.command, PROGRAM.as_bytes()) {

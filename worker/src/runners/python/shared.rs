@@ -24,6 +24,7 @@ use super::settings::{WarmSettings, program_arguments};
 use crate::admission::Slot;
 use crate::environment::{self, path_text};
 use crate::events::EventSink;
+use crate::plain_file;
 use crate::process::launch::LaunchError;
 use crate::process::launch::Launcher;
 use crate::process::launch::Running;
@@ -83,7 +84,8 @@ impl Shared {
         let command = Command { args: program_arguments(), env, limits, ..fresh.clone() };
         let (launcher, runtime) = (settings.launcher.clone(), settings.runtime.clone());
         let command = Arc::new(command);
-        let connect = Box::new(move || connect(&launcher, &runtime, &command));
+        let file: Arc<Path> = script.into();
+        let connect = Box::new(move || connect(&launcher, &runtime, &command, &file));
         let permits = Semaphore::new(settings.most * DEPTH);
         Self { pool: Pool::new(connect, attend, script.to_owned(), settings.most), permits }
     }
@@ -172,14 +174,17 @@ fn connect(
     launcher: &Launcher,
     runtime: &tokio::runtime::Handle,
     command: &Arc<Command>,
+    script: &Arc<Path>,
 ) -> std::io::Result<Connected> {
     let (queue, calls) = Queue::new()?;
     let (answers, theirs) = UnixStream::pair()?;
     answers.set_nonblocking(true)?;
     let slots = Slots::default();
-    let (launcher, runtime, command, guard) =
-        (launcher.clone(), runtime.clone(), Arc::clone(command), Arc::clone(&slots));
+    let (launcher, runtime, command, script, guard) =
+        (launcher.clone(), runtime.clone(), Arc::clone(command), Arc::clone(script), Arc::clone(&slots));
     let launch = move || {
+        // It would wait to open it, and its calls with it.
+        plain_file::check_start(&script).map_err(std::io::Error::other)?;
         let _runtime = runtime.enter();
         let descriptors = (calls, Some(OwnedFd::from(theirs)));
         let (running, stderr) = launcher.launch_host(&command, PROGRAM.as_bytes(), descriptors, guard)?;
