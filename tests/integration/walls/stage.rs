@@ -40,8 +40,6 @@ pub(super) enum Worker {
 }
 
 impl Worker {
-    pub(super) const ALL: [Self; 3] = [Self::Root, Self::Overriding, Self::Unprivileged];
-
     /// As the table names it.
     pub(super) fn word(self) -> &'static str {
         match self {
