@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use openskill_tests::processes;
 use rustix::process::{Pid, Signal, kill_process};
 
 /// How long anything of a call may take to be gone.
