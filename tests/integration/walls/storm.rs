@@ -12,7 +12,7 @@ use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use super::remains::{GONE, Mark, own_processes, temporary_files};
-use super::stage::{HIGHEST, Kind, Scene, Stage, Worker};
+use super::stage::{Kind, Scene, Stage, Worker};
 
 /// How many calls: `OPENSKILL_TEST_STORM`, 300 by default.
 const CALLS: (&str, usize) = ("OPENSKILL_TEST_STORM", 300);
@@ -118,8 +118,8 @@ async fn nothing_is_left_of_a_storm(worker: Worker) {
     let before = Machine::now();
     let Some(scene) = Scene::new(worker).await else { return };
     let limits = "limits: {processes: 64, memory_mb: 256, file_size_mb: 16, open_files: 256}";
-    let scene = scene.own_temp().skills("attack", HIGHEST, "attacks.py", limits);
-    let scene = scene.skills("neighbour", HIGHEST, "attacks.py", "");
+    let scene = scene.own_temp().skills("attack", "attacks.py", limits);
+    let scene = scene.skills("neighbour", "attacks.py", "");
     // Warm processes end soon after the storm.
     let scene = scene.with("OPENSKILL_IDLE_MS", 300).with("OPENSKILL_DRAIN_TIMEOUT_MS", 500);
     let Some(mut stage) = scene.start().await else { return };
