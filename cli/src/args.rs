@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args as ClapArgs, Parser, Subcommand};
 use openskill_proto::v1::Dialect;
 
-/// Run tools for AI agents: one binary for the gateway, the workers and the command line
+/// Run tools for AI agents, with a gateway, workers and a command-line client
 #[derive(Debug, Parser)]
 #[command(name = "openskill", version, about, arg_required_else_help = true)]
 #[command(
@@ -43,11 +43,11 @@ pub(crate) enum Command {
     New(New),
     /// Validate manifests and run their examples, without a gateway
     Check(Check),
-    /// Report what this machine supports and which skills require more; exit with 1 if there are any
+    /// Report what this machine supports and which skills require more; exit with code 1 if any skill does
     Doctor(Doctor),
     /// Pin the current tools of an MCP server, so that later changes are reported or rejected
     Pin(Pin),
-    /// Check whether the gateway is ready; exit with 3 if it is not
+    /// Check whether the gateway is ready; exit with code 3 if it is not
     Health(Client),
     /// Show the settings in effect and the source of each
     Config(Config),
@@ -81,7 +81,7 @@ pub(crate) struct Gateway {
     /// Separate address for AdminService, HOST:PORT; default: same as --listen
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) admin_listen: Option<String>,
-    /// Addresses of the workers, separated by commas: http://host:port, unix:/path, unix:/folder/*.sock, dns://name:port
+    /// Worker addresses, separated by commas: http://host:port, unix:/path, unix:/folder/*.sock, dns://name:port
     #[arg(long, value_name = "SOURCES")]
     pub(crate) workers: Option<String>,
 }
@@ -94,7 +94,7 @@ pub(crate) struct Worker {
     /// Id of the worker; must be unique among the workers of a gateway
     #[arg(long)]
     pub(crate) id: Option<String>,
-    /// Drain and exit when this process, the parent, exits
+    /// Drain and exit when the parent process with this PID exits
     #[arg(long, hide = true, value_name = "PID")]
     pub(crate) exit_with_parent: Option<i32>,
     #[command(flatten)]
@@ -104,10 +104,10 @@ pub(crate) struct Worker {
 #[derive(Debug, Default, ClapArgs)]
 pub(crate) struct SkillFolders {
     /// Directories with manifests and scripts, separated by colons
-    #[arg(long, value_name = "FOLDERS")]
+    #[arg(long, value_name = "DIRS")]
     pub(crate) skills_dir: Option<String>,
     /// The only directory that skills may read and write
-    #[arg(long, value_name = "FOLDER")]
+    #[arg(long, value_name = "DIR")]
     pub(crate) allowed_root: Option<PathBuf>,
 }
 
@@ -125,7 +125,7 @@ pub(crate) struct Skills {
     /// List only skills of this toolset
     #[arg(long, default_value = "")]
     pub(crate) toolset: String,
-    /// Include skills that cannot be called now, with the reason
+    /// Include skills that cannot be called at the moment, with the reason
     #[arg(long)]
     pub(crate) all: bool,
     /// Print JSON, including schemas
@@ -158,7 +158,7 @@ pub(crate) struct Tools {
     /// Omit tools whose circuit breaker is open in this session
     #[arg(long, value_name = "ID", default_value = "")]
     pub(crate) session: String,
-    /// Include tools that cannot be called now
+    /// Include tools that cannot be called at the moment
     #[arg(long)]
     pub(crate) all: bool,
 }
@@ -174,10 +174,10 @@ pub(crate) struct Workers {
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Circuits {
-    /// Select only circuit breakers of this skill
+    /// Only circuit breakers of this skill
     #[arg(value_parser = clap::builder::NonEmptyStringValueParser::new())]
     pub(crate) skill_id: Option<String>,
-    /// Select only circuit breakers of this session
+    /// Only circuit breakers of this session
     #[arg(long, value_name = "ID", value_parser = clap::builder::NonEmptyStringValueParser::new())]
     pub(crate) session: Option<String>,
     /// Include closed circuit breakers
@@ -236,7 +236,7 @@ pub(crate) struct Invoke {
     /// Directory to write the call's artifacts to; existing files are kept
     #[arg(long, value_name = "DIR")]
     pub(crate) artifacts: Option<PathBuf>,
-    /// Answer the skill's questions on the terminal; default if stdin is a terminal
+    /// Prompt for answers to the skill's questions on the terminal; default if stdin is a terminal
     #[arg(long, conflicts_with = "stream")]
     pub(crate) interactive: bool,
     /// Trace id of the call, sent as X-Trace-Id
@@ -275,7 +275,7 @@ pub(crate) struct New {
     pub(crate) skills: SkillFolders,
 }
 
-/// The type of a skill: what runs it.
+/// The type of a skill, which determines what runs it.
 #[derive(Debug, Clone, Copy, clap::ValueEnum)]
 pub(crate) enum SkillType {
     /// A Python script
@@ -290,7 +290,7 @@ pub(crate) enum SkillType {
     /// A container
     #[value(name = "docker")]
     Docker,
-    /// Tools of an MCP server that is a program
+    /// Tools of an MCP server that runs as a program
     #[value(name = "mcp:stdio")]
     McpStdio,
     /// Tools of an MCP server at a URL

@@ -57,7 +57,7 @@ pub(crate) fn worker_config(settings: &Settings, raw: &Raw) -> Result<openskill_
         drain_timeout: settings.drain_timeout,
         python: Some(settings.python.clone()),
         supervisor: PathBuf::from(OWN_BINARY),
-        skill_user: settings.skill_user,
+        skill_users: settings.skill_users,
         least_jail: settings.least_jail,
         docker_host: settings.docker_host.clone(),
         reload_interval: settings.reload,

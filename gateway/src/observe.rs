@@ -58,9 +58,10 @@ impl Observer {
         self.metrics.replays.inc();
     }
 
-    /// A call ended; none means that it succeeded.
-    pub(crate) fn call_ended(&self, code: Option<ErrorCode>) {
+    /// A call ended; none means that it succeeded. `jail`: how well the skill's process was isolated, if there was one.
+    pub(crate) fn call_ended(&self, code: Option<ErrorCode>, jail: &str) {
         self.metrics.ended(code);
+        self.metrics.jailed(jail);
     }
 
     /// A skill that may have run runs again.

@@ -150,7 +150,7 @@ async fn make_up_builds_starts_and_suggests_what_to_try() {
     };
     tokio::time::timeout(std::time::Duration::from_secs(300), listen).await.expect("it becomes ready");
     let output = output.join("\n");
-    assert!(output.contains("openskill is ready in") && output.contains("1 workers, 5 skills"), "{output}");
+    assert!(output.contains("openskill is ready in") && output.contains("1 worker, 5 skills"), "{output}");
     assert!(output.contains("/skills/echo:invoke") && output.contains("grpcurl -plaintext"), "{output}");
     let [up] = openskill_tests::processes::children(make_pid, " up ")[..] else { panic!("make starts one openskill") };
     openskill_tests::processes::send(up, rustix::process::Signal::TERM);

@@ -31,7 +31,7 @@ fn manifest(id: &str, more: &str) -> String {
 }
 
 /// A user id that no other test uses.
-pub(super) fn new_user() -> u32 {
+pub(crate) fn new_user() -> u32 {
     static NUMBER: AtomicU32 = AtomicU32::new(0);
     200_000 + (std::process::id() % 100_000) * 32 + NUMBER.fetch_add(1, Ordering::Relaxed)
 }
@@ -121,7 +121,7 @@ async fn machine() -> HashMap<String, String> {
 }
 
 /// Whether this machine has everything that the jail uses. If not, the test is skipped.
-pub(super) async fn whole_jail() -> bool {
+pub(crate) async fn whole_jail() -> bool {
     let found = machine().await;
     let is_ok = |topic: &str| found.get(topic).is_some_and(|it| it == "ok");
     let whole = ["files", "system calls", "network", "signals"].into_iter().all(is_ok);
@@ -138,6 +138,9 @@ fn capabilities(status: &Value, set: &str) -> u64 {
 
 const DAC_OVERRIDE: u64 = 1 << 1;
 
+/// The capabilities that a process has, and those it can get or hand on.
+const SETS: [&str; 4] = ["CapEff", "CapPrm", "CapInh", "CapAmb"];
+
 #[tokio::test]
 async fn a_skill_has_its_own_user_and_almost_no_capabilities() {
     if !whole_jail().await {
@@ -153,9 +156,10 @@ async fn a_skill_has_its_own_user_and_almost_no_capabilities() {
         (status["Uid"].as_str(), status["Gid"].as_str(), &status["Groups"]),
         (Some(&*ids), Some(&*ids), &json!(""))
     );
-    for set in ["CapEff", "CapPrm", "CapInh", "CapBnd", "CapAmb"] {
+    for set in SETS {
         assert_eq!(capabilities(status, set) & !DAC_OVERRIDE, 0, "{set}: {status}");
     }
+    // Without no_new_privs, the bounding set would matter as well.
     assert_eq!((status["NoNewPrivs"].as_str(), status["Seccomp"].as_str()), (Some("1"), Some("2")));
 }
 
@@ -172,7 +176,7 @@ async fn a_skill_whose_user_reaches_its_files_has_no_capabilities() {
     let report =
         stage.run("attacks", json!([["write", stage.path("data/new")], ["utime", stage.path("data/new")]])).await;
     assert_eq!(report["told"], json!(["done", "done"]));
-    for set in ["CapEff", "CapPrm", "CapInh", "CapBnd", "CapAmb"] {
+    for set in SETS {
         assert_eq!(capabilities(&report["status"], set), 0, "{set}");
     }
     // It may set the times of its own files.

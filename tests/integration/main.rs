@@ -25,6 +25,7 @@ mod many;
 mod mcp;
 mod mcp_http;
 mod mcp_servers;
+mod narrowed_root;
 mod new_skill;
 mod once;
 mod paths;

@@ -20,16 +20,19 @@ pub enum Need {
     Python,
     /// The virtual environment that `make test-venv` makes.
     Venv,
+    /// Control groups of memory and processes that can be written.
+    Cgroups,
     /// The kernel's headers, and its lists of children in `/proc`.
     Kernel,
 }
 
-const ALL: [(&str, Need); 6] = [
+const ALL: [(&str, Need); 7] = [
     ("docker", Need::Docker),
     ("compose", Need::Compose),
     ("jail", Need::Jail),
     ("python", Need::Python),
     ("venv", Need::Venv),
+    ("cgroups", Need::Cgroups),
     ("kernel", Need::Kernel),
 ];
 

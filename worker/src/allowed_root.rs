@@ -4,6 +4,8 @@
 //! each run is opened anew, from the worker's descriptor and without following a link on the way: [`RunRoot::open`].
 //! Whoever starts something for a skill (a process, a container) gives it that descriptor, or what it stands for.
 
+use std::collections::VecDeque;
+use std::ffi::OsString;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Component, Path, PathBuf};
@@ -12,8 +14,12 @@ use std::sync::Arc;
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags, Stat, fstat, openat, openat2, stat, statat};
 use rustix::io::{Errno, fcntl_dupfd_cloexec};
 
-/// A descriptor that stands for a folder, and gives no right to read it.
-const FOLDER: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
+/// A descriptor that stands for a file or folder, and gives no right to read it.
+const PLACE: OFlags = OFlags::PATH.union(OFlags::CLOEXEC);
+const FOLDER: OFlags = PLACE.union(OFlags::DIRECTORY);
+
+/// Links on the way to the worker's root.
+const MAX_LINKS: usize = 40;
 
 /// The worker's allowed root, open for as long as the worker lives. Cheap to clone.
 #[derive(Debug, Clone)]
@@ -62,9 +68,7 @@ impl AllowedRoot {
     /// # Errors
     /// It is no folder, or a component of its path is a link.
     pub(crate) fn open(path: &Path) -> io::Result<Self> {
-        let opened = openat(CWD, "/", FOLDER, Mode::empty())
-            .and_then(|top| beneath(top.as_fd(), path.strip_prefix("/").map_err(|_| Errno::INVAL)?));
-        let folder = opened.map_err(|errno| {
+        let folder = open_folder(path).map_err(|errno| {
             let reason = format!("the allowed root {} can't be used: {}", path.display(), why(errno));
             io::Error::new(io::Error::from(errno).kind(), reason)
         })?;
@@ -104,10 +108,26 @@ impl RunRoot {
         if self.relative.as_os_str().is_empty() {
             return fcntl_dupfd_cloexec(whole, 0).map_err(RootError::System);
         }
-        beneath(whole.as_fd(), &self.relative).map_err(|errno| match errno {
+        beneath(whole.as_fd(), &self.relative, FOLDER).map_err(|errno| match errno {
             Errno::MFILE | Errno::NFILE | Errno::NOMEM => RootError::System(errno),
             _ => RootError::NotPlain { folder: self.shown(), skill: self.skill.clone(), reason: why(errno) },
         })
+    }
+
+    /// Whether this folder, opened before, is still the root.
+    ///
+    /// # Errors
+    /// As [`RunRoot::open`].
+    pub(crate) fn is_still(&self, folder: &OwnedFd) -> Result<bool, RootError> {
+        let now = self.open()?;
+        let described = |it: &OwnedFd| fstat(it).map_err(RootError::System);
+        Ok(is_same(&described(&now)?, &described(folder)?))
+    }
+
+    /// Its path, by which the skill knows it.
+    pub(crate) fn path(&self) -> PathBuf {
+        // `join` with an empty path would add a slash.
+        self.worker.path().join(&self.relative).components().collect()
     }
 
     /// As a manifest names it: `data/docs`.
@@ -116,33 +136,85 @@ impl RunRoot {
     }
 }
 
-/// Opens a folder below another one, and follows no link.
-pub(crate) fn beneath(from: BorrowedFd<'_>, relative: &Path) -> Result<OwnedFd, Errno> {
+/// Opens a folder by its absolute path, and follows no link.
+pub(crate) fn open_folder(path: &Path) -> Result<OwnedFd, Errno> {
+    open_absolute(path, FOLDER)
+}
+
+/// The same for a folder or a file of any kind.
+pub(crate) fn open_place(path: &Path) -> Result<OwnedFd, Errno> {
+    open_absolute(path, PLACE)
+}
+
+fn open_absolute(path: &Path, wanted: OFlags) -> Result<OwnedFd, Errno> {
+    let top = openat(CWD, "/", FOLDER, Mode::empty())?;
+    beneath(top.as_fd(), path.strip_prefix("/").map_err(|_| Errno::INVAL)?, wanted)
+}
+
+/// Opens what is below a folder, and follows no link. `wanted`: what the last component must be.
+fn beneath(from: BorrowedFd<'_>, relative: &Path, wanted: OFlags) -> Result<OwnedFd, Errno> {
     // Both ways refuse what is absolute and what leads up; this one says so for both.
     if relative.components().any(|part| !matches!(part, Component::Normal(_) | Component::CurDir)) {
         return Err(Errno::XDEV);
     }
     let path = if relative.as_os_str().is_empty() { Path::new(".") } else { relative };
     let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
-    match openat2(from, path, FOLDER, Mode::empty(), resolve) {
+    match openat2(from, path, wanted, Mode::empty(), resolve) {
         // An older kernel, or a container's filter that does not know the call.
-        Err(Errno::NOSYS | Errno::PERM) => walk(from, path),
+        Err(Errno::NOSYS | Errno::PERM) => walk(from, path, wanted),
         opened => opened,
     }
 }
 
 /// The same, one component after the other.
-fn walk(from: BorrowedFd<'_>, relative: &Path) -> Result<OwnedFd, Errno> {
+fn walk(from: BorrowedFd<'_>, relative: &Path, wanted: OFlags) -> Result<OwnedFd, Errno> {
     let mut at = openat(from, ".", FOLDER, Mode::empty())?;
-    for part in relative.components().filter(|part| matches!(part, Component::Normal(_))) {
-        let name = part.as_os_str();
-        at = openat(&at, name, FOLDER | OFlags::NOFOLLOW, Mode::empty()).map_err(|errno| {
-            let found = statat(&at, name, AtFlags::SYMLINK_NOFOLLOW);
-            let is_link = found.is_ok_and(|it| FileType::from_raw_mode(it.st_mode).is_symlink());
-            if is_link { Errno::LOOP } else { errno }
-        })?;
+    let mut names = relative.iter().filter(|name| *name != ".").peekable();
+    while let Some(name) = names.next() {
+        let kind = if names.peek().is_some() { FOLDER } else { wanted };
+        // Without following it, a link is no folder, and else opened itself.
+        let opened = openat(&at, name, kind | OFlags::NOFOLLOW, Mode::empty());
+        let described = opened.as_ref().map_or_else(|_| statat(&at, name, AtFlags::SYMLINK_NOFOLLOW), fstat);
+        if described.is_ok_and(|it| FileType::from_raw_mode(it.st_mode).is_symlink()) {
+            return Err(Errno::LOOP);
+        }
+        at = opened?;
     }
     Ok(at)
+}
+
+/// Follows a path until it comes to `root`, an absolute path without links, and no further: links below it may be a skill's.
+/// None: it leads elsewhere.
+pub(crate) fn below(root: &Path, path: &Path) -> Option<PathBuf> {
+    let mut rest: VecDeque<OsString> = parts(path).collect();
+    let (mut at, mut links) = (PathBuf::from("/"), 0);
+    loop {
+        if at == root && rest.front().is_none_or(|next| next != "..") {
+            return Some(std::iter::once(at.into_os_string()).chain(rest).collect());
+        }
+        let next = rest.pop_front()?;
+        if next == ".." {
+            at.pop();
+            continue;
+        }
+        let Ok(target) = at.join(&next).read_link() else {
+            at.push(next);
+            continue;
+        };
+        links += 1;
+        if links > MAX_LINKS {
+            return None;
+        }
+        if target.is_absolute() {
+            at = PathBuf::from("/");
+        }
+        parts(&target).rev().for_each(|part| rest.push_front(part));
+    }
+}
+
+fn parts(path: &Path) -> impl DoubleEndedIterator<Item = OsString> {
+    let named = path.components().filter(|part| matches!(part, Component::Normal(_) | Component::ParentDir));
+    named.map(|part| part.as_os_str().to_owned())
 }
 
 /// Whether two descriptions are of one folder.

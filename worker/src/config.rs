@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::manifest::Level;
-use crate::process::jail::identity::User;
+use crate::process::jail::SkillUsers;
 
 /// A worker's settings.
 #[derive(Debug, Clone)]
@@ -27,8 +27,8 @@ pub struct Config {
     pub idle: Duration,
     /// The openskill binary, which supervises skill processes (`openskill supervise`).
     pub supervisor: PathBuf,
-    /// The user of skill processes, if the worker runs as root.
-    pub skill_user: User,
+    /// The users of skill processes, if the worker runs as root.
+    pub skill_users: SkillUsers,
     /// The least jail of every skill that does not say `off`: `auto` demands nothing.
     pub least_jail: Level,
     /// The container engine of `docker` skills: `unix:///path`, `tcp://host:port` or `http://host:port`.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::check;
 use crate::config::Config;
-use crate::process::jail::probe::Facts;
+use crate::process::jail::probe::{Facts, Namespaces};
 use crate::process::strays::Strays;
 use crate::runners::in_process::Functions;
 use crate::runners::python::interpreter::Interpreter;
@@ -54,6 +54,8 @@ pub async fn examine(config: Config) -> std::io::Result<Examination> {
         calls(facts),
         tcp(facts),
         signals(facts),
+        namespaces(facts),
+        bounds(&worker),
         children(),
         interpreter(python, worker.config.python.as_deref()),
         containers.unwrap_or_else(|_| finding("containers", Status::No, "the engine could not be asked")),
@@ -85,6 +87,9 @@ fn user(worker: &Worker, facts: Facts, python: Option<&Interpreter>) -> Finding 
     }
     if !facts.own_user {
         return say(Status::No, "root may not change users here: skills run as root without capabilities".to_owned());
+    }
+    if worker.jailer.gives_own_users() {
+        return say(Status::Ok, "each run has a user of its own, without capabilities".to_owned());
     }
     let hidden = worker.jailer.out_of_reach(&worker.config, python);
     let Some(path) = hidden.first() else {
@@ -134,6 +139,27 @@ fn signals(facts: Facts) -> Finding {
         (false, false) => (Status::No, "no Landlock ABI 6, no user of their own: skills can end the worker"),
     };
     finding("signals", status, text)
+}
+
+fn namespaces(facts: Facts) -> Finding {
+    match facts.namespaces {
+        Namespaces::Given => finding(
+            "namespaces",
+            Status::Ok,
+            "skills see their own processes, mounts and users: jail: strict can be had",
+        ),
+        other => finding("namespaces", Status::Part, format!("{other}: jail: standard is the most that can be had")),
+    }
+}
+
+/// What counts the memory and the processes of a skill.
+fn bounds(worker: &Worker) -> Finding {
+    let controller = worker.jailer.controller();
+    let text = match controller.reason() {
+        "" => controller.to_string(),
+        reason => format!("{controller} ({reason})"),
+    };
+    finding("bounds", Status::Ok, format!("memory and processes of all of a skill's processes: {text}"))
 }
 
 /// How a long-lived host of skills finds its children, without reading all of `/proc`.

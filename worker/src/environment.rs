@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use openskill_proto::metadata::{ENV_ALLOWED_ROOT, ENV_TRACE_ID, ENV_TRACEPARENT, ENV_TRACESTATE};
 
-use crate::allowed_root::{AllowedRoot, RunRoot};
+use crate::allowed_root::{AllowedRoot, RunRoot, below, open_place};
 use crate::config::Config;
 use crate::manifest::Manifest;
 use crate::runner::Invocation;
@@ -34,9 +34,22 @@ impl Surroundings {
         manifest.allowed_root.as_deref().unwrap_or(self.allowed_root.path())
     }
 
+    /// The worker's allowed root, to be opened.
+    pub(crate) fn whole_root(&self) -> RunRoot {
+        self.allowed_root.of_runs("", None)
+    }
+
     /// The allowed root of a skill's runs, to be opened.
     pub(crate) fn run_root(&self, manifest: &Manifest) -> RunRoot {
         self.allowed_root.of_runs(&manifest.id, manifest.allowed_root.as_deref())
+    }
+
+    /// A path that a manifest names, without links if it is below the worker's root. None: a skill may have put one there.
+    pub(crate) fn unless_replaced(&self, path: &Path) -> Option<PathBuf> {
+        match below(self.allowed_root.path(), path) {
+            Some(below) => open_place(&below).is_ok().then_some(below),
+            None => Some(path.to_owned()),
+        }
     }
 
     /// The working directory of a skill's process: the parent of the worker's allowed root, so that `data/docs` means the

@@ -165,6 +165,9 @@ async fn run(worker: &Worker, entry: &Entry, runner: Arc<dyn Runner>, call: Call
     let mut result = normalize(raw, worker.config.debug);
     collect_artifacts(&mut result, &events);
     (result.queued_us, result.worker_queued_us) = (queued_us, Some(micros(waited)));
+    if entry.manifest.how.is_process() {
+        worker.jailer.reached(&entry.manifest).clone_into(&mut result.jail);
+    }
     Ok(result)
 }
 

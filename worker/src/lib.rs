@@ -104,7 +104,11 @@ pub async fn run(
     worker.registry.close().await;
     worker.launcher.finished().await;
     let jailer = worker.jailer.clone();
-    let _ = tokio::task::spawn_blocking(move || jailer.look_after()).await;
+    let _ = tokio::task::spawn_blocking(move || {
+        jailer.look_after();
+        jailer.close();
+    })
+    .await;
     Ok(())
 }
 

@@ -24,6 +24,7 @@ mod parameters;
 mod path;
 pub(crate) mod python;
 mod raw;
+mod root;
 mod schema;
 mod toolset;
 
@@ -49,7 +50,7 @@ pub struct Manifest {
     pub how: How,
     /// The skill's own deadline, in milliseconds.
     pub timeout_ms: Option<u32>,
-    /// The skill's allowed root, if it is narrower than the worker's: absolute.
+    /// The skill's allowed root, if it is narrower than the worker's: absolute, and without links when the manifest was read.
     pub allowed_root: Option<PathBuf>,
     /// JSON Schema 2020-12 of the arguments; none if the skill accepts any.
     pub input_schema: Option<Value>,
@@ -97,7 +98,7 @@ pub struct Example {
 /// The rules of the worker for all its manifests.
 #[derive(Debug, Clone, Copy)]
 pub struct Rules<'a> {
-    /// The allowed root of the worker. A skill's own must be inside it.
+    /// The allowed root of the worker, absolute and without links. A skill's own must be inside it.
     pub allowed_root: &'a Path,
     /// The toolset of the manifest's folder.
     pub toolset: Option<&'a Toolset>,
@@ -179,7 +180,7 @@ impl Manifest {
         }
         take_over(&mut raw, rules.toolset)?;
         let (runner, how) = how::resolve(&mut raw, file)?;
-        let allowed_root = raw.allowed_root.as_deref().map(|root| resolve_root(root, rules)).transpose()?;
+        let allowed_root = raw.allowed_root.as_deref().map(|it| root::resolve(it, rules.allowed_root)).transpose()?;
         bounds::check(&raw)?;
         let (input_schema, aliases) = match (raw.input_schema, raw.parameters) {
             (Some(_), Some(_)) => {
@@ -243,19 +244,6 @@ fn take_over(raw: &mut raw::Raw, toolset: Option<&Toolset>) -> Result<(), (&'sta
     raw.toolset.clone_from(&toolset.toolset);
     raw.unavailable = raw.unavailable.take().or_else(|| toolset.unavailable.clone());
     Ok(())
-}
-
-/// `allowed_root` is written relative to the folder that holds the worker's root, as in `./data/docs`.
-fn resolve_root(root: &str, rules: Rules<'_>) -> Result<PathBuf, (&'static str, String)> {
-    let base = rules.allowed_root.parent().unwrap_or(rules.allowed_root);
-    let resolved = base
-        .join(root)
-        .canonicalize()
-        .map_err(|error| ("allowed_root", format!("'{root}' cannot be used: {}", error.kind())))?;
-    if !resolved.starts_with(rules.allowed_root) {
-        return Err(("allowed_root", format!("'{root}' is outside the worker's allowed root")));
-    }
-    Ok(resolved)
 }
 
 fn resolve_example(raw: raw::Example) -> Result<Example, (&'static str, String)> {

@@ -17,6 +17,7 @@
 //! What these processes say to each other is in [`protocol`].
 //!
 //! - [`jail`]: what a skill's process may reach
+//! - [`bounds`]: how much memory and how many processes a whole tree may have
 //! - [`launch`]: the worker's side: start a supervisor, give it the descriptors, read its report
 //! - [`forkserver`]: a process that forks one for each call
 //! - [`supervise`]: the supervisor itself
@@ -25,6 +26,7 @@
 //! - [`tree`]: who descends from whom
 //! - [`strays`]: orphans whose supervisor or worker was killed
 
+pub(crate) mod bounds;
 pub(crate) mod forkserver;
 pub mod jail;
 pub(crate) mod launch;

@@ -10,7 +10,7 @@ use crate::args::Circuits;
 use crate::exit::Failure;
 use crate::settings::Settings;
 use crate::table::table;
-use crate::terminal::{complain, say, say_json};
+use crate::terminal::{complain, counted, say, say_json};
 
 pub(super) async fn run(args: &Circuits, settings: &Settings) -> Result<ExitCode, Failure> {
     let mut admin = client::admin(settings).await?;
@@ -18,7 +18,7 @@ pub(super) async fn run(args: &Circuits, settings: &Settings) -> Result<ExitCode
     if args.reset {
         let request = ResetCircuitsRequest { skill_id, session_id };
         let answer = admin.reset_circuits(request).await.map_err(client::refused(settings))?;
-        say(&format!("closed {} circuit breakers\n", answer.into_inner().reset));
+        say(&format!("closed {}\n", counted(answer.into_inner().reset, "circuit breaker")));
         return Ok(ExitCode::SUCCESS);
     }
     let request = ListCircuitsRequest { include_closed: args.all, skill_id, session_id, limit: 0 };

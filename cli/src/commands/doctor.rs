@@ -31,7 +31,8 @@ fn show(found: &Examination) {
     };
     found.machine.iter().for_each(line);
     let (good, rest): (Vec<_>, Vec<_>) = found.skills.iter().partition(|it| it.status == Status::Ok);
-    say(&format!("{:<5} {:<13} {} can run with everything their manifests require\n", "ok", "skills", good.len()));
+    let what = if good.len() == 1 { "its manifest requires" } else { "their manifests require" };
+    say(&format!("{:<5} {:<13} {} can run with everything {what}\n", "ok", "skills", good.len()));
     rest.into_iter().for_each(line);
 }
 

@@ -9,15 +9,15 @@ use crate::args::Pin;
 use crate::exit::{FAILED, Failure};
 use crate::serve;
 use crate::settings::{Raw, Settings};
-use crate::terminal::{complain, say};
+use crate::terminal::{complain, counted, say};
 
 pub(super) fn run(args: &Pin, settings: &Settings, raw: &Raw) -> Result<ExitCode, Failure> {
     let config = serve::worker_config(settings, raw)?;
     block_on(async {
         match openskill_worker::check::pin(config, &args.server).await {
             Ok((file, tools)) => {
-                let what = if tools == 1 { "tool" } else { "tools" };
-                say(&format!("pinned {tools} {what} of {} in {}\n", args.server, file.display()));
+                let tools = counted(tools, "tool");
+                say(&format!("pinned {tools} of {} in {}\n", args.server, file.display()));
                 Ok(ExitCode::SUCCESS)
             }
             Err(error @ PinError::NotFound { .. }) => Err(Failure::Usage(error.to_string())),

@@ -26,8 +26,10 @@ pub(super) async fn run(args: &Skills, settings: &Settings) -> Result<ExitCode, 
     } else {
         say(&table(["ID", "VERSION", "RUNNER", "WORKERS", "STATUS", "DESCRIPTION"], skills.iter().map(row)));
     }
-    if skills.len() < known {
-        complain(&format!("{} more are unavailable: --all shows them with the reason\n", known - skills.len()));
+    match known - skills.len() {
+        0 => {}
+        1 => complain("1 more is unavailable: --all shows it with the reason\n"),
+        hidden => complain(&format!("{hidden} more are unavailable: --all shows them with the reason\n")),
     }
     Ok(ExitCode::SUCCESS)
 }

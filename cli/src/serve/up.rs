@@ -19,7 +19,7 @@ use tokio_util::task::AbortOnDropHandle;
 use crate::args::Up;
 use crate::exit::Failure;
 use crate::settings::{Raw, Settings, names};
-use crate::terminal::say;
+use crate::terminal::{counted, say};
 
 /// Backoff before a worker is restarted: initial and maximum. It resets once a worker has run for the maximum.
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(5));
@@ -198,13 +198,14 @@ fn announce(address: std::net::SocketAddr, ready: openskill_gateway::Ready, star
     let url = format!("http://{address}");
     let at = if address.port() == 8000 { String::new() } else { format!(" --url {url}") };
     say(&format!(
-        "\nopenskill is ready in {seconds:.2} s: {url}, {} workers, {} skills\n\n\
+        "\nopenskill is ready in {seconds:.2} s: {url}, {}, {}\n\n\
          Try in another terminal:\n\
          \x20 curl -s {url}/skills/echo:invoke -d '{{\"input\": {{\"text\": \"hello\"}}}}'\n\
          \x20 {binary} skills{at}\n\
          \x20 {binary} invoke calculator numbers='[10.5, 9.9, 11.2]' ops='[\"mean\", \"max\"]'{at}\n\
          \x20 grpcurl -plaintext {address} list\n\n\
          API documentation: {url}/docs        Stop: Ctrl-C\n\n",
-        ready.workers, ready.skills,
+        counted(ready.workers, "worker"),
+        counted(ready.skills, "skill"),
     ));
 }

@@ -28,49 +28,49 @@ settings! {
     HTTP_BASE_URL "OPENSKILL_HTTP_BASE_URL" "http://127.0.0.1:8000" "client"
         "URL of the gateway, for `invoke`, `skills`, `health` and the other client commands.";
     LISTEN "OPENSKILL_LISTEN" "127.0.0.1:8000" "gateway, up"
-        "Address that the gateway listens on, `HOST:PORT`. The gateway does not authenticate callers: use loopback or a private network.";
+        "Address that the gateway listens on, `HOST:PORT`. The gateway does not authenticate callers, so use loopback or a private network.";
     ADMIN_LISTEN "OPENSKILL_ADMIN_LISTEN" "" "gateway, up"
-        "Separate address for `AdminService`, `HOST:PORT`. The public address then does not serve it. Default: it is served on `OPENSKILL_LISTEN`.";
+        "Separate address for `AdminService`, `HOST:PORT`. If set, the public address does not serve `AdminService`. Default: same as `OPENSKILL_LISTEN`.";
     WORKERS "OPENSKILL_WORKERS" "http://127.0.0.1:9000" "gateway"
-        "Addresses of the workers, separated by commas: `http://host:port`, `unix:/path`, `unix:/folder/*.sock`, `dns://name:port` (all addresses of the name, resolved periodically).";
+        "Worker addresses, separated by commas: `http://host:port`, `unix:/path`, `unix:/folder/*.sock`, `dns://name:port` (resolved periodically to all addresses of the name).";
     WORKER_LISTEN "OPENSKILL_WORKER_LISTEN" "127.0.0.1:9000" "worker"
         "Address that a worker listens on, `HOST:PORT` or `unix:/path`.";
     WORKER_ID "OPENSKILL_WORKER_ID" "" "worker"
-        "Id of a worker, as in `meta.worker_id`. Default: host name and process id.";
+        "Id of a worker, as returned in `meta.worker_id`. Default: host name and process id.";
     CLI_DIR "OPENSKILL_CLI_DIR" "./worker/skills" "worker, up, check, doctor"
         "Directories with manifests and scripts, separated by colons.";
     ALLOWED_ROOT "OPENSKILL_ALLOWED_ROOT" "./data" "worker, up, check, doctor"
-        "Allowed root: the only directory that skills may read and write. Skills run in its parent directory, so that `data/docs` means the same to callers and skills.";
+        "Allowed root: the only directory that skills may read and write. Skills run in its parent directory, so `data/docs` is the same path for callers and skills.";
     TIMEOUT_MS "OPENSKILL_TIMEOUT_MS" "15000" "gateway, up, check"
         "Default timeout of a call, in milliseconds. A manifest's `timeout_ms` takes precedence.";
     MAX_IN_FLIGHT "OPENSKILL_MAX_IN_FLIGHT" "4096" "gateway, up"
-        "Concurrency limit of the gateway. It sheds further calls with `OVERLOADED`.";
+        "Concurrency limit of the gateway. The gateway refuses further calls with `OVERLOADED`.";
     MAX_IN_FLIGHT_PER_SKILL "OPENSKILL_MAX_IN_FLIGHT_PER_SKILL" "2048" "gateway, up"
         "Concurrency limit of the gateway for each skill.";
     ADAPTIVE_LIMIT "OPENSKILL_ADAPTIVE_LIMIT" "1" "gateway, up"
-        "`1`: the gateway lowers a worker's concurrency limit while calls wait in its queue for more than a second. `0`: only the workers' own queues limit them.";
+        "`1`: the gateway lowers a worker's concurrency limit while calls wait in the worker's queue for more than a second. `0`: only the workers' own queues limit calls.";
     FAILURE_THRESHOLD "CIRCUIT_FAILURE_THRESHOLD" "3" "gateway, up"
-        "Consecutive failures that open a skill's circuit breaker for a session. `0`: sessions have no circuit breakers.";
+        "Consecutive failures that open a skill's circuit breaker for a session. `0` disables these circuit breakers.";
     RECOVERY_TIMEOUT "CIRCUIT_RECOVERY_TIMEOUT" "300" "gateway, up"
-        "Recovery timeout of a session's circuit breaker, in seconds: how long it stays open before a half-open probe.";
+        "Recovery timeout of a session's circuit breaker, in seconds: how long the circuit breaker stays open before a half-open probe.";
     SKILL_FAILURE_RATE "OPENSKILL_CIRCUIT_FAILURE_RATE" "0.5" "gateway, up"
-        "Failure rate within the window that opens a skill's circuit breaker for all callers, above 0 and up to 1.";
+        "Failure rate in the sliding window at which a skill's circuit breaker opens for all callers, above 0 and up to 1.";
     SKILL_MINIMUM_CALLS "OPENSKILL_CIRCUIT_MINIMUM_CALLS" "20" "gateway, up"
-        "Minimum number of calls in the window before the failure rate applies. `0`: skills have no circuit breaker for all callers.";
+        "Minimum number of calls in the sliding window before a skill's circuit breaker for all callers can open. `0` disables this circuit breaker.";
     SKILL_WINDOW "OPENSKILL_CIRCUIT_WINDOW_S" "30" "gateway, up"
         "Length of the sliding window, in seconds.";
     SKILL_RECOVERY "OPENSKILL_CIRCUIT_SKILL_RECOVERY_S" "30" "gateway, up"
         "Recovery timeout of a skill's circuit breaker for all callers, in seconds.";
     IDEMPOTENCY_LIFETIME "OPENSKILL_IDEMPOTENCY_LIFETIME_S" "600" "gateway, up"
-        "How long an idempotency key is kept after its call has ended, in seconds.";
+        "How long the gateway keeps an idempotency key after its call has ended, in seconds.";
     MAX_CONNECTIONS "OPENSKILL_MAX_CONNECTIONS" "1024" "gateway, up"
         "Maximum number of open connections to the gateway. Further connections wait until the gateway accepts them.";
     WORKER_CONCURRENCY "OPENSKILL_WORKER_CONCURRENCY" "16" "worker, up"
         "Maximum number of calls that a worker runs concurrently.";
     WORKER_QUEUE "OPENSKILL_WORKER_QUEUE" "1024" "worker, up"
-        "Maximum number of calls that a worker queues. It rejects further calls.";
+        "Maximum number of calls that a worker queues. The worker rejects further calls.";
     SHARDS "OPENSKILL_SHARDS" "" "gateway, worker, up"
-        "Serving threads of a process, each with its own runtime. Default: one per core; with `up`, one per process.";
+        "Number of serving threads in a process, each with its own runtime. Default: one per core; with `up`, one per process.";
     DRAIN_TIMEOUT_MS "OPENSKILL_DRAIN_TIMEOUT_MS" "20000" "gateway, worker, up"
         "How long in-flight calls may take to finish after SIGTERM, in milliseconds.";
     REFRESH_MS "OPENSKILL_REFRESH_MS" "1000" "gateway, up"
@@ -78,29 +78,29 @@ settings! {
     RELOAD_MS "OPENSKILL_RELOAD_MS" "500" "worker, up"
         "How often a worker checks the skill directories for changes, in milliseconds.";
     IDLE_MS "OPENSKILL_IDLE_MS" "300000" "worker, up"
-        "How long a worker keeps a skill's idle warm interpreters, in milliseconds.";
+        "How long a worker keeps idle warm interpreters, in milliseconds.";
     PYTHON "OPENSKILL_PYTHON" "python3" "worker, up, check, doctor"
         "Interpreter of `cli:python` skills. Resolved once, at startup.";
-    SKILL_USER "OPENSKILL_SKILL_USER" "65534:65534" "worker, up, check, doctor"
-        "User of skill processes if the worker runs as root, numeric `UID:GID`. Otherwise they run as the worker's user.";
+    SKILL_USER "OPENSKILL_SKILL_USER" "own" "worker, up, check, doctor"
+        "User of skill processes if the worker runs as root: `own`, or a numeric `UID:GID`. `own` gives each run a user of its own where the kernel can map the files of the allowed root to it, otherwise 65534:65534. If the worker is not root, they run as its user.";
     LEAST_JAIL "OPENSKILL_LEAST_JAIL" "auto" "worker, up, check, doctor"
         "Least jail of every skill: `auto` demands nothing, `standard` or `strict` make a skill unavailable where the worker cannot give it. A manifest that says `jail: off` is not affected.";
     DOCKER_HOST "OPENSKILL_DOCKER_HOST" "unix:///var/run/docker.sock" "worker, up, check, doctor"
-        "Container engine of `docker` skills: `unix:///path`, or `tcp://host:port` without TLS. Contacted only if there are such skills.";
+        "Container engine for `docker` skills: `unix:///path`, or `tcp://host:port` without TLS. The worker contacts it only if there are such skills.";
     DEBUG "OPENSKILL_DEBUG" "0" "all"
-        "`1`: log more, and return the stderr of failing skills in `error.details`. It may contain paths and secrets.";
+        "`1`: log more, and return the stderr of failing skills in `error.details`. The stderr of a skill may contain paths and secrets.";
     LOG "OPENSKILL_LOG" "info" "all"
         "Log level: `error`, `warn`, `info`, `debug`, or directives such as `info,h2=warn`.";
     LOG_FORMAT "OPENSKILL_LOG_FORMAT" "text" "all"
         "Log format: `text` or `json`. Logs go to stderr.";
     OTLP_ENDPOINT "OTEL_EXPORTER_OTLP_ENDPOINT" "" "gateway, worker, up"
-        "Endpoint for traces, OTLP over gRPC, such as `http://127.0.0.1:4317`. Default: no traces are sent.";
+        "OTLP/gRPC endpoint for traces, such as `http://127.0.0.1:4317`. Default: no traces are sent.";
     OTLP_PROTOCOL "OTEL_EXPORTER_OTLP_PROTOCOL" "grpc" "gateway, worker, up"
         "OTLP protocol. Only `grpc` is supported.";
     SERVICE_NAME "OTEL_SERVICE_NAME" "openskill" "gateway, worker, up"
         "Service name in traces, with `-gateway` or `-worker` appended.";
     SAMPLER_ARG "OTEL_TRACES_SAMPLER_ARG" "1.0" "gateway, worker, up"
-        "Fraction of traces that are sampled, 0 to 1, unless the caller has already decided whether to sample.";
+        "Fraction of traces to sample, from 0 to 1. If the caller has made a sampling decision, that decision applies instead.";
 }
 
 /// The key of a setting in `openskill.toml`: `timeout_ms` for `OPENSKILL_TIMEOUT_MS`.

@@ -8,7 +8,7 @@ use std::time::Duration;
 use openskill_gateway::config::{CircuitRules, SessionRules, SkillRules, Source, SourceError};
 use openskill_net::listen::Address;
 use openskill_worker::manifest::Level;
-use openskill_worker::process::jail::User;
+use openskill_worker::process::jail::SkillUsers;
 
 use super::names;
 use super::problem::{Problem, Problems, mask};
@@ -49,7 +49,7 @@ pub(crate) struct Settings {
     pub(crate) reload: Duration,
     pub(crate) idle: Duration,
     pub(crate) python: PathBuf,
-    pub(crate) skill_user: User,
+    pub(crate) skill_users: SkillUsers,
     pub(crate) least_jail: Level,
     pub(crate) docker_host: String,
     pub(crate) debug: bool,
@@ -93,9 +93,9 @@ impl Settings {
             reload: reader.millis(names::RELOAD_MS, 10, 3_600_000),
             idle: reader.millis(names::IDLE_MS, 100, 86_400_000),
             python: PathBuf::from(raw.value(names::PYTHON)),
-            skill_user: reader
-                .parse(names::SKILL_USER, "UID or UID:GID, numbers other than 0, such as 65534:65534")
-                .unwrap_or(User { uid: 65534, gid: 65534 }),
+            skill_users: reader
+                .parse(names::SKILL_USER, "own, or UID or UID:GID, numbers other than 0, such as 65534:65534")
+                .unwrap_or(SkillUsers::Own),
             least_jail: reader.parse(names::LEAST_JAIL, "auto, standard or strict").unwrap_or_default(),
             docker_host: reader.docker_host(),
             debug: reader.flag(names::DEBUG),

@@ -195,7 +195,7 @@ fn find_fault(request: &InvokeRequest) -> Option<SkillError> {
     if request.skill_id.len() > MAX_SKILL_ID_BYTES || request.skill_id.chars().any(char::is_control) {
         return Some(SkillError::new(
             ErrorCode::NotFound,
-            "skill_id is not a valid id, so no such skill exists: GET /skills or ListSkills lists them",
+            "skill_id is not a valid id: `openskill skills`, GET /skills and ListSkills list the skills",
         ));
     }
     None

@@ -46,6 +46,7 @@ pub(crate) fn result(call: &Call, outcome: Outcome) -> SkillResult {
             attempts,
             repairs,
             warnings,
+            jail: result.jail,
         }),
         text,
         rendered_json: String::new(),

@@ -28,20 +28,22 @@ pub(crate) fn find(catalog: &Catalog, call: &Call, is_ready: bool) -> Result<Arc
 
 fn missing(catalog: &Catalog, id: &str, is_ready: bool) -> SkillError {
     if catalog.had_recently(id) {
-        let message = "no worker offers this skill now, though one did a moment ago: try again";
+        let message = "no worker serves this skill at the moment, but one did recently: try again";
         SkillError::unavailable(message)
     } else if is_ready {
-        let near = catalog.nearest(id).map(|near| format!("; did you mean '{near}'?")).unwrap_or_default();
-        let message = format!("there is no such skill: GET /skills or ListSkills lists them{near}");
+        let near = catalog.nearest(id).map_or_else(|| ".".to_owned(), |near| format!("; did you mean '{near}'?"));
+        let list = "To list the skills, run `openskill skills` or call GET /skills or ListSkills";
+        let message = format!("unknown skill{near} {list}");
         SkillError::new(ErrorCode::NotFound, message)
     } else {
-        SkillError::new(ErrorCode::Unavailable, "there is no such skill now: no worker is up")
+        let message = "no worker is up, so no skill can be called: start a worker, or try again later";
+        SkillError::new(ErrorCode::Unavailable, message)
     }
 }
 
 /// Why the skill can't run on any worker, if it can't.
 pub(crate) fn cannot_run(entry: &Entry) -> Option<SkillError> {
-    let message = || format!("the skill can't run on any worker: {}", entry.skill.status_reason);
+    let message = || format!("the skill cannot run on any worker: {}", entry.skill.status_reason);
     // A retry helps only after somebody changed a worker.
     let error = || SkillError { retryable: false, ..SkillError::new(ErrorCode::Unavailable, message()) };
     entry.candidates.is_empty().then(error)

@@ -31,7 +31,7 @@ impl CallRecord {
             return;
         }
         let error = result.error.as_ref();
-        self.observer.call_ended(error.map(SkillError::code));
+        self.observer.call_ended(error.map(SkillError::code), &result.jail);
         if tracing::enabled!(target: TARGET, tracing::Level::INFO) {
             let code = error.map_or("", |error| error.code().as_str_name());
             let message = error.map_or(String::new(), loggable);
@@ -52,7 +52,7 @@ impl Drop for CallRecord {
         } else {
             (ErrorCode::Cancelled, "the call was dropped before it ended")
         };
-        self.observer.call_ended(Some(code));
+        self.observer.call_ended(Some(code), "");
         let (code, message) = (code.as_str_name(), message.to_owned());
         Line { runner: "", worker_id: "", success: false, code, message }.write(&self.call);
     }

@@ -13,6 +13,9 @@ use crate::arguments::Kind;
 /// The limits that a refused call can hit.
 const BOUNDS: [&str; 3] = ["gateway", "session", "skill"];
 
+/// How well a skill's process was isolated, as workers say it.
+const JAILS: [&str; 4] = ["strict", "standard", "partial", "off"];
+
 type Labels<const N: usize> = [(&'static str, &'static str); N];
 
 /// What a gateway has counted since it started.
@@ -21,6 +24,8 @@ pub(crate) struct Metrics {
     registry: Registry,
     /// By error code; the first is success. Looked up once: a call must not hash its labels.
     calls: Vec<Counter>,
+    /// In the order of [`JAILS`].
+    jailed: Vec<Counter>,
     repairs: Family<Labels<1>, Counter>,
     circuits: Family<Labels<2>, Counter>,
     refusals: Family<Labels<1>, Counter>,
@@ -48,9 +53,11 @@ impl Default for Metrics {
     fn default() -> Self {
         let mut registry = Registry::with_prefix("openskill");
         let calls = Family::<Labels<1>, Counter>::default();
+        let jailed = Family::<Labels<1>, Counter>::default();
         let codes = std::iter::once("OK").chain(TABLE.iter().map(|row| row.code.as_str_name()));
         let mut metrics = Self {
             calls: codes.map(|code| calls.get_or_create(&[("code", code)]).clone()).collect(),
+            jailed: JAILS.iter().map(|level| jailed.get_or_create(&[("level", *level)]).clone()).collect(),
             repairs: Family::default(),
             circuits: Family::default(),
             refusals: Family::default(),
@@ -66,6 +73,7 @@ impl Default for Metrics {
         };
         metrics.create_series();
         registry.register("calls", "Calls that were answered, by error code; OK means success", calls);
+        registry.register("jailed_calls", "Calls that a skill's process answered, by the level of its jail", jailed);
         registry.register("argument_repairs", "Repairs made to arguments, by kind", metrics.repairs.clone());
         registry.register("argument_rejections", "Calls whose arguments were rejected", metrics.rejections.clone());
         let help = "Circuit state changes, by the circuit's scope and its new state";
@@ -103,6 +111,13 @@ impl Metrics {
     pub(super) fn ended(&self, code: Option<ErrorCode>) {
         let index = code.map_or(0, |code| code.meaning().code as usize);
         self.calls[index].inc();
+    }
+
+    /// A skill's process, isolated like this, answered a call.
+    pub(super) fn jailed(&self, level: &str) {
+        if let Some(index) = JAILS.iter().position(|it| *it == level) {
+            self.jailed[index].inc();
+        }
     }
 
     /// A repair of this kind was made.
@@ -154,6 +169,7 @@ mod tests {
         Kind::ALL.iter().for_each(|kind| metrics.repaired(kind.name()));
         metrics.repaired(Kind::Alias.name());
         metrics.ended(None);
+        metrics.jailed("strict");
         metrics.ended(Some(ErrorCode::McpNotFound));
         metrics.circuit_changed(false, CircuitState::HalfOpen);
         let text = metrics.render(&Gauges { in_flight: 7, limit: None, workers_up: 2, workers_ejected: 1 });
@@ -161,6 +177,8 @@ mod tests {
             "openskill_circuit_changes_total{scope=\"skill\",state=\"half_open\"} 1\n",
             "openskill_circuit_changes_total{scope=\"session\",state=\"open\"} 0\n",
             "openskill_calls_limit inf\n",
+            "openskill_jailed_calls_total{level=\"strict\"} 1\n",
+            "openskill_jailed_calls_total{level=\"off\"} 0\n",
             "openskill_calls_in_flight 7\n",
             "openskill_argument_repairs_total{kind=\"alias\"} 2\n",
             "openskill_argument_repairs_total{kind=\"unknown_dropped\"} 1\n",

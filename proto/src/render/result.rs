@@ -44,6 +44,8 @@ struct MetaJson<'a> {
     attempts: u32,
     repairs: Vec<RepairJson<'a>>,
     warnings: &'a [String],
+    #[serde(skip_serializing_if = "str::is_empty")]
+    jail: &'a str,
 }
 
 /// A result in the normalized envelope.
@@ -100,6 +102,7 @@ fn meta(meta: &Meta) -> MetaJson<'_> {
         attempts: meta.attempts,
         repairs: meta.repairs.iter().map(repair).collect(),
         warnings: &meta.warnings,
+        jail: &meta.jail,
     }
 }
 

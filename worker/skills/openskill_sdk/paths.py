@@ -1,8 +1,9 @@
 """The only way in which a skill touches files: beneath one folder, the allowed root.
 
-The host names it in OPENSKILL_ALLOWED_ROOT (default ./data). Callers write paths relative to the folder
-that holds it: `data/docs/guide.md` or `./data/docs/guide.md`. The host's own choice of root is trusted;
-nothing a caller writes and nothing beneath the root is.
+The host names it in OPENSKILL_ALLOWED_ROOT (default ./data), by a path without symlinks. Callers write paths
+relative to the folder that holds it: `data/docs/guide.md` or `./data/docs/guide.md`. Nothing a caller writes
+and nothing beneath the root is trusted. Nor is the way to the root: it may be a folder in the root of another
+skill, which can put a symlink in its place.
 
 A path is not checked and then opened, which would leave time to swap a folder for a symlink in between.
 It is opened one component at a time, each from the descriptor of the one before, never following a
@@ -23,6 +24,7 @@ MAX_ENTRIES = 10_000
 MAX_DEPTH = 32
 
 _TEMPORARY = ".openskill-"
+_PLACE = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -48,16 +50,18 @@ class Root:
 
     def __init__(self, setting=None):
         place = os.path.abspath(setting or os.environ.get("OPENSKILL_ALLOWED_ROOT") or "./data")
-        parent, name = os.path.split(place)
-        shown = os.path.relpath(os.path.join(os.path.realpath(parent), name), os.path.realpath(os.curdir))
+        shown = os.path.relpath(place)
         # The working directory is the root's parent; if it is not, the root goes by its own name.
-        parts = [name] if shown.split("/")[0] == ".." else [part for part in shown.split("/") if part != "."]
+        parts = [os.path.basename(place)] if shown.split("/")[0] == ".." else [part for part in shown.split("/") if part != "."]
         self._prefix = parts
+        what = f"the folder '{self.name}', beneath which this skill may work,"
         try:
-            self._fd = os.open(place, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        except OSError:
-            raise SkillError("NOT_FOUND", f"the folder '{self.name}', beneath which this skill may work, "
-                             "does not exist or cannot be opened") from None
+            self._fd = _open_place(place)
+        except OSError as error:
+            if error.errno == errno.ELOOP:
+                raise SkillError("FORBIDDEN_PATH", f"{what} is a symbolic link, or below one; "
+                                 "symbolic links are not followed") from None
+            raise SkillError("NOT_FOUND", f"{what} does not exist or cannot be opened") from None
 
     @property
     def name(self):
@@ -272,6 +276,31 @@ class Root:
 
     def _hint(self):
         return f"paths start with '{self.name}/'" if self._prefix else "paths are relative"
+
+
+def _open_place(path):
+    """Opens a folder by its absolute path. A symlink on the way is ELOOP."""
+    names = [name for name in path.split("/") if name]
+    fd = os.open("/", _PLACE if names else _FOLDER)
+    for number, name in enumerate(names, 1):
+        try:
+            inner = os.open(name, _FOLDER if number == len(names) else _PLACE, dir_fd=fd)
+        except OSError as error:
+            # A symlink is no folder: ENOTDIR.
+            if _is_link(name, fd):
+                raise OSError(errno.ELOOP, "a symbolic link") from error
+            raise
+        finally:
+            os.close(fd)
+        fd = inner
+    return fd
+
+
+def _is_link(name, folder):
+    try:
+        return stat.S_ISLNK(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode)
+    except OSError:
+        return False
 
 
 def _is_text(name):

@@ -408,6 +408,23 @@ class PathAttacks(SkillTest):
         answer = self.call("file_search", env={"OPENSKILL_ALLOWED_ROOT": str(self.work / "gone")}, query="x")
         self.assertEqual("NOT_FOUND", answer.error["code"])
 
+    def test_a_root_that_became_a_symlink_is_refused(self):
+        self.put("elsewhere/a.log", "INFO:root:canary\n")
+        self.put("elsewhere/deep/a.log", "INFO:root:canary\n")
+        (self.data / "now").symlink_to(self.work / "elsewhere")
+        (self.work / "alias").symlink_to("elsewhere")
+        for root in ("data/now", "data/now/deep", "alias", "alias/deep"):
+            env = {"OPENSKILL_ALLOWED_ROOT": str(self.work / root)}
+            with self.subTest(root=root):
+                for answer in (
+                    self.call("file_search", env=env, query="canary"),
+                    self.call("log_transform", env=env, input_path=f"{root}/a.log"),
+                    self.call("log_transform", env=env, input_path=f"{root}/a.log", output="file"),
+                ):
+                    self.assertEqual("FORBIDDEN_PATH", answer.error["code"])
+                    self.assertIn("symbolic link", answer.error["message"])
+        self.assertEqual(["a.log", "deep"], sorted(os.listdir(self.work / "elsewhere")))
+
     def test_a_file_is_not_a_folder_and_a_folder_is_not_a_file(self):
         self.refused("INVALID_ARGUMENT", "file_search", query="x", root_dir="data/docs/inside.log")
         self.refused("INVALID_ARGUMENT", "log_transform", input_path="data/docs/inside.log/x")

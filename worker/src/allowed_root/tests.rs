@@ -87,15 +87,19 @@ fn the_worker_keeps_its_own_root_and_notices_another_in_its_place() {
 fn without_openat2_the_same_is_opened_and_refused() {
     let stage = Stage::new("walk");
     let root = stage.root();
-    let opened = walk(root.0.folder.as_fd(), Path::new("docs/deep")).unwrap();
+    let opened = walk(root.0.folder.as_fd(), Path::new("docs/deep"), FOLDER).unwrap();
     assert!(is_same(&fstat(&opened).unwrap(), &stat(stage.0.join("data/docs/deep")).unwrap()));
-    assert!(walk(root.0.folder.as_fd(), Path::new(".")).is_ok());
+    assert!(walk(root.0.folder.as_fd(), Path::new("."), FOLDER).is_ok());
     std::fs::write(stage.0.join("data/file"), "x").unwrap();
     stage.replace_docs("../outside");
     for (path, errno) in
         [("docs", Errno::LOOP), ("docs/deep", Errno::LOOP), ("file", Errno::NOTDIR), ("missing", Errno::NOENT)]
     {
-        assert_eq!(walk(root.0.folder.as_fd(), Path::new(path)).unwrap_err(), errno, "{path}");
-        assert_eq!(beneath(root.0.folder.as_fd(), Path::new(path)).unwrap_err(), errno, "{path}");
+        assert_eq!(walk(root.0.folder.as_fd(), Path::new(path), FOLDER).unwrap_err(), errno, "{path}");
+        assert_eq!(beneath(root.0.folder.as_fd(), Path::new(path), FOLDER).unwrap_err(), errno, "{path}");
+    }
+    for open in [walk, beneath] {
+        assert!(open(root.0.folder.as_fd(), Path::new("file"), PLACE).is_ok());
+        assert_eq!(open(root.0.folder.as_fd(), Path::new("docs"), PLACE).unwrap_err(), Errno::LOOP);
     }
 }

@@ -16,10 +16,10 @@
 
 mod calls;
 mod files;
-mod mount;
-pub(super) mod namespaces;
 pub(crate) mod identity;
 pub(crate) mod jailer;
+mod mount;
+pub(super) mod namespaces;
 mod numbers;
 pub(crate) mod plan;
 pub(super) mod prepared;
@@ -27,8 +27,11 @@ pub(crate) mod probe;
 mod program;
 mod reach;
 mod removal;
+mod roots;
+mod system;
 pub(crate) mod temp;
+mod users;
 mod view;
 
-pub use identity::User;
 pub use probe::{Facts, Namespaces};
+pub use users::SkillUsers;

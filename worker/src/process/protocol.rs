@@ -165,6 +165,9 @@ pub(crate) enum Report {
         exit: Exit,
         /// How many processes it had left running, which had to be killed.
         leftovers: u32,
+        /// What it had too much of, if it was ended for that: a sentence.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        exceeded: Option<String>,
     },
 }
 
@@ -199,7 +202,7 @@ pub(super) struct Word {
 impl Word {
     /// The report that the supervisor is to give.
     pub(super) fn report(self) -> Report {
-        Report::Ended { exit: Exit::Code(self.code), leftovers: self.leftovers }
+        Report::Ended { exit: Exit::Code(self.code), leftovers: self.leftovers, exceeded: None }
     }
 }
 
@@ -231,7 +234,16 @@ mod tests {
     fn a_last_word_is_the_end_of_its_line_and_an_exit_code() {
         assert_eq!(last_word(b"\x040 0\n"), Some(Word { code: 0, leftovers: 0 }));
         assert_eq!(last_word(b"half an event\x04255 3\n"), Some(Word { code: 255, leftovers: 3 }));
-        for line in [&b"{}\n"[..], b"\x04\n", b"\x04256 0\n", b"\x04-1 0\n", b"\x041\n", b"\x041 0", b"\x041 -1\n", b"\x041 0\n "] {
+        for line in [
+            &b"{}\n"[..],
+            b"\x04\n",
+            b"\x04256 0\n",
+            b"\x04-1 0\n",
+            b"\x041\n",
+            b"\x041 0",
+            b"\x041 -1\n",
+            b"\x041 0\n ",
+        ] {
             assert_eq!(last_word(line), None, "{line:?}");
         }
     }

@@ -33,6 +33,8 @@ pub(crate) enum RunError {
     NotStarted { errno: i32 },
     #[error("printed more than {MAX_OUTPUT_BYTES} bytes")]
     OutputTooLarge,
+    #[error("{0}")]
+    Exceeded(String),
     #[error("ended, but a process outside of it holds its output open")]
     StillOpen,
     #[error(transparent)]
@@ -105,7 +107,8 @@ pub(super) async fn converse(
     }
     match report {
         Report::NotStarted { errno } => Err(RunError::NotStarted { errno }),
-        Report::Ended { exit, leftovers } => {
+        Report::Ended { exceeded: Some(reason), .. } => Err(RunError::Exceeded(reason)),
+        Report::Ended { exit, leftovers, exceeded: None } => {
             Ok(Finished { stdout: stdout.finish(), stderr: stderr.finish(), exit, leftovers })
         }
     }

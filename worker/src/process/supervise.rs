@@ -4,6 +4,7 @@
 //! the supervisor is process 1 in them, and a copy of it waits outside for its end.
 //!
 //! - `child`: starting the skill; `end`: killing and reaping its tree; `report`: telling the worker
+//! - `counted`: keeping it within its bounds
 //! - `forks`: the same for a fork server and its children
 
 #![allow(unsafe_code)]
@@ -12,21 +13,24 @@ use std::os::fd::{FromRawFd as _, OwnedFd};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use rustix::event::{PollFd, PollFlags, poll};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{
     DumpableBehavior, Pid, PidfdFlags, WaitOptions, getpid, pidfd_open, set_child_subreaper, set_dumpable_behavior,
     setsid, waitpid,
 };
 
 pub(super) mod child;
+mod counted;
 mod end;
 mod forks;
 mod report;
 
 use child::{close_on_exec, start};
+use counted::Measured;
 use end::{End, GRACE};
 use report::{not_started, report};
 
+use super::bounds::Group;
 use super::jail::namespaces::{Side, split};
 use super::jail::plan::{OwnNetwork, Plan};
 use super::jail::prepared;
@@ -56,6 +60,9 @@ fn supervise(control: OwnedFd) -> std::io::Result<()> {
     rustix::thread::set_no_new_privs(true)?;
     let (command, descriptors, mut further): (Command, _, _) = packet::receive_with(&control)?;
     close_on_exec()?;
+    if let (Some(mode), Some(root)) = (command.jail.as_ref().and_then(Plan::root_mode), further.first()) {
+        prepared::restore_mode(root, mode);
+    }
     // Only outside of the namespaces is this process root of the file system.
     if let (Some(user), Some(root)) = (command.jail.as_ref().and_then(Plan::mapped_root), further.first_mut()) {
         match prepared::map_root(root, user) {
@@ -63,27 +70,39 @@ fn supervise(control: OwnedFd) -> std::io::Result<()> {
             Err(error) => return report(&control, not_started(&error)),
         }
     }
+    // A fork server's calls are counted one by one.
+    let plan = command.jail.as_ref().filter(|_| !command.forks);
+    let group = match counted::group(plan) {
+        Ok(group) => group,
+        Err(error) => return report(&control, not_started(&error)),
+    };
     if let Some(OwnNetwork(own_network)) = command.jail.as_ref().and_then(Plan::namespaces) {
-        match split(own_network) {
+        match split(own_network, |child| group.as_ref().map_or(Ok(()), |group| group.add(child))) {
             Ok(Side::Inside) => {}
             Ok(Side::Outside(child)) => {
-                // Their ends are the child's alone: the worker sees when it closes them.
-                drop((control, descriptors, further));
-                return wait_for(child);
+                // Their ends are the child's alone.
+                drop((descriptors, further));
+                return wait_for(child, &control, || counted::explain(group.as_ref(), plan));
             }
             Err(error) => return report(&control, not_started(&error)),
         }
     }
     // Its skill may run under the same user, and must not trace it. Not before: who is not dumpable can't map its users.
     let _ = set_dumpable_behavior(DumpableBehavior::NotDumpable);
-    run(&control, &command, descriptors, further)
+    run(&control, &command, (descriptors, further), group.as_ref())
 }
 
 /// Waits for the end of the supervisor that is inside of its namespaces, and with it of all that is in them.
-fn wait_for(child: Pid) -> std::io::Result<()> {
+fn wait_for(child: Pid, control: &OwnedFd, exceeded: impl FnOnce() -> Option<String>) -> std::io::Result<()> {
     match rustix::io::retry_on_intr(|| waitpid(Some(child), WaitOptions::empty()))? {
         Some((_, status)) if status.exit_status() == Some(0) => Ok(()),
-        _ => Err(std::io::Error::other("the supervisor in the namespaces failed")),
+        _ => match exceeded() {
+            // The kernel killed the whole tree, and the supervisor in it, before that could say so.
+            Some(reason) => {
+                report(control, Report::Ended { exit: Exit::Signal(9), leftovers: 0, exceeded: Some(reason) })
+            }
+            None => Err(std::io::Error::other("the supervisor in the namespaces failed")),
+        },
     }
 }
 
@@ -91,8 +110,8 @@ fn wait_for(child: Pid) -> std::io::Result<()> {
 fn run(
     control: &OwnedFd,
     command: &Command,
-    descriptors: [OwnedFd; DESCRIPTORS],
-    further: Vec<OwnedFd>,
+    (descriptors, further): ([OwnedFd; DESCRIPTORS], Vec<OwnedFd>),
+    group: Option<&Group>,
 ) -> std::io::Result<()> {
     // Its temporary directory goes at the end of this function, when nothing runs that could use it.
     let mut jail = match prepared::prepare(command.jail.as_ref(), further.into_iter().next(), command.forks) {
@@ -102,31 +121,48 @@ fn run(
     if command.forks {
         return forks::supervise(control, command, descriptors, &mut jail);
     }
-    let child = match start(command, descriptors, &mut jail, None) {
+    // In namespaces, this process is in the group already, and so is what it starts.
+    let entrance = group.filter(|_| !jail.is_apart()).map(Group::entrance).transpose()?;
+    let child = match start(command, descriptors, &mut jail, (None, entrance)) {
         Ok(child) => child,
         Err(error) => return report(control, not_started(&error)),
     };
-    let (exit, leftovers, all_gone) = attend(control, child)?;
-    report(control, Report::Ended { exit, leftovers })?;
+    let bounds = command.jail.as_ref().map(|it| it.bounds().1);
+    let mut measured = bounds.filter(|_| group.is_none()).map(|it| Measured::new(it, counted::own()));
+    let ((exit, leftovers, all_gone), measured) = attend(control, child, measured.as_mut())?;
+    // The kernel may have killed a child of the skill, of which its own exit says nothing.
+    let counted = || counted::explain(group, command.jail.as_ref());
+    report(control, Report::Ended { exit, leftovers, exceeded: measured.or_else(counted) })?;
     // What is left comes to the worker, which sweeps it up.
     if all_gone { Ok(()) } else { Err(std::io::Error::from(std::io::ErrorKind::TimedOut)) }
 }
 
 /// Waits until the skill has exited or the worker hung up, and then until nothing of it is left.
-fn attend(control: &OwnedFd, child: Pid) -> std::io::Result<(Exit, u32, bool)> {
+///
+/// A tree that has too much of something is ended: what it is comes second.
+fn attend(
+    control: &OwnedFd,
+    child: Pid,
+    mut measured: Option<&mut Measured>,
+) -> std::io::Result<((Exit, u32, bool), Option<String>)> {
     let ended = pidfd_open(child, PidfdFlags::empty())?;
-    let hung_up = loop {
+    let step = measured.as_ref().map(|_| Timespec { tv_sec: 0, tv_nsec: counted::LOOK.subsec_nanos().into() });
+    let (hung_up, exceeded) = loop {
+        let exceeded = measured.as_mut().and_then(|it| it.look());
+        if exceeded.is_some() {
+            break (true, exceeded);
+        }
         let mut waited = [PollFd::new(&control, PollFlags::IN), PollFd::new(&ended, PollFlags::IN)];
-        match poll(&mut waited, None) {
+        match poll(&mut waited, step.as_ref()) {
             Err(rustix::io::Errno::INTR) => {}
             Err(error) => return Err(error.into()),
-            Ok(_) if !waited[0].revents().is_empty() => break true,
-            Ok(_) if !waited[1].revents().is_empty() => break false,
+            Ok(_) if !waited[0].revents().is_empty() => break (true, None),
+            Ok(_) if !waited[1].revents().is_empty() => break (false, None),
             Ok(_) => {}
         }
     };
     let mut end = End { child, exit: None, killed: Vec::new() };
     let patience = if hung_up { Duration::ZERO } else { GRACE };
     let all_gone = end.of_all(control, patience);
-    Ok((end.exit.unwrap_or(Exit::Signal(9)), end.killed.len() as u32, all_gone))
+    Ok(((end.exit.unwrap_or(Exit::Signal(9)), end.killed.len() as u32, all_gone), exceeded))
 }

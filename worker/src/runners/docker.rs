@@ -13,6 +13,7 @@
 //! - [`engine`], [`lookout`]: whether the engine and the images are there
 //! - [`fleet`], [`owner`], [`sentinel`]: that no container is forgotten, whoever dies
 //! - [`call`], [`conversation`]: one run
+//! - [`mounted`]: the allowed root in a container
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -27,12 +28,14 @@ use tokio::runtime::Handle;
 use tokio::sync::{oneshot, watch};
 use tokio_util::sync::CancellationToken;
 
+use crate::allowed_root::RootError;
 use crate::config::Config;
 use crate::environment::{Surroundings, of_call};
 use crate::manifest::docker::{DATA_FOLDER, Docker as Settings, MountRoot, Pull};
 use crate::manifest::{How, Manifest};
 use crate::process::launch::Launcher;
 use crate::runner::{Invocation, RawOutput, Runner};
+use crate::runners::once::no_root;
 
 mod call;
 mod confinement;
@@ -41,6 +44,7 @@ mod conversation;
 mod engine;
 mod fleet;
 mod lookout;
+mod mounted;
 mod owner;
 pub mod sentinel;
 
@@ -49,6 +53,7 @@ use confinement::Purpose;
 use engine::Engine;
 use fleet::{Container, Fleet};
 use lookout::{Lookout, Sight};
+use mounted::Mounted;
 use owner::Owner;
 use sentinel::Sentinel;
 
@@ -85,12 +90,19 @@ impl Docker {
         named.chain(own).chain(root).map(|(name, value)| format!("{name}={value}")).collect()
     }
 
+    /// The allowed root of a call, if its container gets it.
+    fn mounted(&self, manifest: &Manifest, settings: &Settings) -> Result<Option<Mounted>, RootError> {
+        (settings.mount_root != MountRoot::None)
+            .then(|| Mounted::open(self.surroundings.run_root(manifest)))
+            .transpose()
+    }
+
     async fn create(
         &self,
         invocation: &Invocation,
         settings: &Settings,
         sight: &Sight,
-        mark: &str,
+        (mark, root): (&str, Option<&Mounted>),
     ) -> Result<Container, Error> {
         let manifest = &invocation.manifest;
         let mut env = self.env_of_skill(manifest, settings);
@@ -99,7 +111,7 @@ impl Docker {
         let life = invocation.deadline.saturating_duration_since(Instant::now());
         let labels = self.fleet.owner.labels(&manifest.id, life);
         let purpose = Purpose { argv: confinement::argv(settings, &sight.image), env, labels };
-        let root = self.surroundings.root(manifest);
+        let root = root.map(Mounted::path);
         self.fleet.create(confinement::body(manifest, settings, &sight.image, sight.facts, root, purpose)).await
     }
 
@@ -121,10 +133,18 @@ impl Docker {
         if gone.is_cancelled() {
             return;
         }
+        let root = self.mounted(&manifest, settings);
+        let root = match &root {
+            Ok(root) => root.as_ref(),
+            Err(error) => {
+                let _ = answer.send(RawOutput::Failed(no_root(error.clone())));
+                return;
+            }
+        };
         let mark = call::new_mark();
         let memory_mb = manifest.limits.memory_mb;
-        let task = Task { input: &invocation.input, mark: &mark, events: &invocation.events, memory_mb };
-        match self.create(&invocation, settings, &sight, &mark).await {
+        let task = Task { input: &invocation.input, mark: &mark, events: &invocation.events, memory_mb, root };
+        match self.create(&invocation, settings, &sight, (&mark, root)).await {
             Ok(container) => {
                 let ended = unless_cancelled(&gone, call::run(&container, &task)).await;
                 finish(container, ended, answer).await;

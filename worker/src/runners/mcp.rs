@@ -27,6 +27,7 @@ use crate::manifest::{How, Manifest};
 use crate::process::jail::jailer::Jailer;
 use crate::process::launch::Launcher;
 use crate::runner::{Invocation, Offer, RawOutput, Runner};
+use crate::runners::once::no_root;
 
 mod asks;
 mod call;
@@ -139,7 +140,14 @@ impl Runner for Mcp {
             let manifest = Arc::clone(&invocation.manifest);
             let How::McpTool(tool) = &manifest.how else { return unavailable() };
             match self.with(|servers| servers.get(&tool.server).cloned()) {
-                Some(server) => call::run(server, &tool.tool, invocation).await,
+                Some(server) => {
+                    // It runs already, but is asked for nothing in a root that was replaced.
+                    let root = self.host.surroundings.run_root(&manifest);
+                    match root.open().map_err(no_root) {
+                        Err(error) if server.manifest.how.is_process() => RawOutput::Failed(error),
+                        _ => call::run(server, &tool.tool, invocation).await,
+                    }
+                }
                 None => unavailable(),
             }
         }

@@ -2,6 +2,7 @@
 
 use openskill_proto::v1::{ErrorCode, SkillError};
 
+use crate::allowed_root::RootError;
 use crate::process::launch::{LaunchError, Launcher};
 use crate::process::protocol::Command;
 use crate::process::run::{Finished, RunError, run};
@@ -30,11 +31,18 @@ pub(crate) fn output(it: Finished) -> RawOutput {
     RawOutput::Process { stdout: it.stdout, stderr: it.stderr, exit: it.exit, leftovers: it.leftovers }
 }
 
+/// What the caller is told if the skill has no allowed root now.
+pub(crate) fn no_root(error: RootError) -> SkillError {
+    tracing::warn!(%error, "a skill was not started");
+    SkillError::new(ErrorCode::ToolInvocationError, error.to_string())
+}
+
 /// What the caller is told about a run without output.
 pub(crate) fn failure(error: &RunError) -> SkillError {
     match error {
         RunError::OutputTooLarge => SkillError::new(ErrorCode::OutputTooLarge, format!("the skill {error}")),
         RunError::StillOpen => SkillError::new(ErrorCode::ExecutionError, format!("the skill {error}")),
+        RunError::Exceeded(reason) => SkillError::new(ErrorCode::ExecutionError, reason.clone()),
         RunError::NotStarted { .. } => SkillError::new(ErrorCode::ToolInvocationError, format!("the skill {error}")),
         // Only the skill could have killed it.
         RunError::Launch(LaunchError::Lost) => {
@@ -44,10 +52,7 @@ pub(crate) fn failure(error: &RunError) -> SkillError {
                 "the skill's process could not be supervised to its end, so its exit status is unknown",
             )
         }
-        RunError::Launch(LaunchError::Root(error)) => {
-            tracing::warn!(%error, "a skill was not started");
-            SkillError::new(ErrorCode::ToolInvocationError, error.to_string())
-        }
+        RunError::Launch(LaunchError::Root(error)) => no_root(error.clone()),
         RunError::Launch(reason) => {
             tracing::warn!(%reason, "a skill's process could not be started");
             SkillError::new(ErrorCode::ToolInvocationError, "the skill's process could not be started")

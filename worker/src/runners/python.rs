@@ -7,6 +7,7 @@
 //! - `shared` ([`shared`]): fresh globals in one interpreter
 
 use std::collections::{BTreeMap, HashMap};
+use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -15,6 +16,7 @@ use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use openskill_proto::v1::{ErrorCode, SkillError};
 
+use crate::allowed_root::{RootError, RunRoot};
 use crate::environment::{Surroundings, path_text};
 use crate::manifest::python::{Isolation, Python as Script};
 use crate::manifest::{How, Level, Manifest};
@@ -25,7 +27,7 @@ use crate::process::launch::Launcher;
 use crate::process::protocol::Command;
 use crate::process::protocol::ProcessLimits;
 use crate::runner::{Invocation, RawOutput, Runner};
-use crate::runners::once::once;
+use crate::runners::once::{no_root, once};
 
 mod forking;
 mod freshness;
@@ -54,6 +56,8 @@ pub(crate) struct Python {
 /// The warm pool of a skill, for one version of its manifest.
 struct Warm {
     manifest: Arc<Manifest>,
+    /// The allowed root that its processes know; none while there is no process.
+    root: Mutex<Option<OwnedFd>>,
     kept: Kept,
 }
 
@@ -106,7 +110,7 @@ impl Python {
         })
     }
 
-    /// The skill's warm pool. One for an older manifest takes no more calls.
+    /// The skill's warm pool. One for an older manifest, or for a root that was replaced, takes no more calls.
     fn warm(
         &self,
         manifest: &Arc<Manifest>,
@@ -114,12 +118,15 @@ impl Python {
         script: &Script,
     ) -> Result<Arc<Warm>, SkillError> {
         let mut all = self.lock();
+        let root = self.surroundings.run_root(manifest);
         if let Some(warm) = all.get(&manifest.id) {
-            if (Arc::ptr_eq(&warm.manifest, manifest) || warm.manifest == *manifest) && !warm.needs_rebuild() {
+            let same = Arc::ptr_eq(&warm.manifest, manifest) || warm.manifest == *manifest;
+            if same && !warm.needs_rebuild() && warm.knows(&root).map_err(no_root)? {
                 return Ok(Arc::clone(warm));
             }
             warm.retire();
         }
+        let root = Mutex::new(Some(root.open().map_err(no_root)?));
         let env = self.surroundings.of_skill(manifest);
         let command = self.command(interpreter, &script.script, manifest, env)?;
         let kept = match script.isolation {
@@ -128,7 +135,7 @@ impl Python {
                 Kept::Forking(Box::new(Forking::new(&command, &script.script, manifest.jail.level != Level::Off)))
             }
         };
-        let warm = Arc::new(Warm { manifest: Arc::clone(manifest), kept });
+        let warm = Arc::new(Warm { manifest: Arc::clone(manifest), root, kept });
         all.insert(manifest.id.clone(), Arc::clone(&warm));
         Ok(warm)
     }
@@ -227,10 +234,32 @@ impl Warm {
         matches!(&self.kept, Kept::Forking(forking) if forking.needs_rebuild())
     }
 
+    /// Whether this is the root that its processes know.
+    fn knows(&self, root: &RunRoot) -> Result<bool, RootError> {
+        let mut known = self.root.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = known.as_ref() {
+            return root.is_still(known);
+        }
+        *known = Some(root.open()?);
+        // One that was started since the last look may know another.
+        Ok(!self.has_processes())
+    }
+
+    fn has_processes(&self) -> bool {
+        match &self.kept {
+            Kept::Forking(forking) => forking.has_servers(),
+            Kept::Shared(shared) => shared.has_interpreters(),
+        }
+    }
+
     fn tend(&self, settings: &WarmSettings) {
         match &self.kept {
             Kept::Forking(forking) => forking.tend(settings),
             Kept::Shared(shared) => shared.tend(settings),
+        }
+        let mut root = self.root.lock().unwrap_or_else(PoisonError::into_inner);
+        if !self.has_processes() {
+            *root = None;
         }
     }
 

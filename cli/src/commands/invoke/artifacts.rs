@@ -15,7 +15,7 @@ use super::progress::short;
 use crate::commands::client;
 use crate::exit::Failure;
 use crate::settings::Settings;
-use crate::terminal::complain;
+use crate::terminal::{complain, counted};
 
 /// The longest file name, in bytes: room for a numeric suffix within the limit of file systems.
 const MAX_NAME_BYTES: usize = 200;
@@ -36,7 +36,8 @@ pub(super) async fn list(
             None => String::new(),
         };
         let (name, media_type) = (file_name(&artifact.name), short(&artifact.media_type));
-        complain(&format!("artifact: {name} ({media_type}, {} bytes){written}\n", artifact.size_bytes));
+        let size = counted(artifact.size_bytes, "byte");
+        complain(&format!("artifact: {name} ({media_type}, {size}){written}\n"));
     }
     Ok(())
 }

@@ -40,6 +40,8 @@ const TIOCLINUX: u32 = 0x541c;
 const FS_IOC_SETFLAGS: u32 = 0x4008_6602;
 const FS_IOC_FSSETXATTR: u32 = 0x401c_5820;
 const FS_IOC_ENABLE_VERITY: u32 = 0x4080_6685;
+/// `MAP_SHARED` and `MAP_ANONYMOUS`.
+const MAP_SHARED_ANONYMOUS: u32 = 0x21;
 const F_SETLEASE: u32 = 1024;
 const F_NOTIFY: u32 = 1026;
 const S_ISUID: u32 = 0o4000;
@@ -72,14 +74,15 @@ enum Makes {
 pub(super) struct Filter(BpfProgram);
 
 impl Filter {
-    /// Compiles the filter for such a process.
-    pub(super) fn compile(network: &Network, owner: Owner) -> io::Result<Self> {
-        Self::of(network, owner, Makes::Nothing)
+    /// Compiles the filter for such a process. `counted`: by the kernel, in all its memory; else by looking.
+    pub(super) fn compile(network: &Network, owner: Owner, counted: bool) -> io::Result<Self> {
+        Self::of(network, owner, Makes::Nothing, counted)
     }
 
-    /// The filter of a fork server, which makes mounts and namespaces for its children.
+    /// The filter of a fork server, which makes mounts and namespaces for its children. Their memory is measured
+    /// by looking.
     pub(super) fn of_fork_server(network: &Network) -> io::Result<Self> {
-        Self::of(network, Owner::Itself, Makes::Namespaces)
+        Self::of(network, Owner::Itself, Makes::Namespaces, false)
     }
 
     /// What each child of a fork server adds to the filter it was born with, once it has its namespaces.
@@ -98,7 +101,7 @@ impl Filter {
         bytes.map(|byte| format!("{byte:02x}")).collect()
     }
 
-    fn of(network: &Network, owner: Owner, makes: Makes) -> io::Result<Self> {
+    fn of(network: &Network, owner: Owner, makes: Makes, counted: bool) -> io::Result<Self> {
         let mut rules = Rules::default();
         rules.always(ENOSYS, &[n::IO_URING_SETUP, n::IO_URING_ENTER, n::IO_URING_REGISTER, n::CLONE3]);
         files(&mut rules, owner);
@@ -106,6 +109,10 @@ impl Filter {
         if makes == Makes::Nothing {
             making(&mut rules);
         }
+        if !counted {
+            unseen(&mut rules);
+        }
+        rules.always(ENOSYS, &[n::MEMFD_SECRET]);
         processes(&mut rules);
         sockets(&mut rules, network);
         rules.compile((FOREIGN, ENOSYS)).map(Self).ok_or_else(|| io::ErrorKind::Unsupported.into())
@@ -181,6 +188,13 @@ fn system(rules: &mut Rules) {
     }
 }
 
+/// Memory that looking at processes does not show: files without a name, and mappings that several processes share, which
+/// stay as long as one of them maps a page.
+fn unseen(rules: &mut Rules) {
+    rules.always(ENOSYS, &[n::MEMFD_CREATE]);
+    rules.when(EPERM, n::MMAP, &[Test::Bits(3, MAP_SHARED_ANONYMOUS, MAP_SHARED_ANONYMOUS)]);
+}
+
 /// Mounts and namespaces, which only a fork server makes.
 fn making(rules: &mut Rules) {
     rules.always(EPERM, &[n::MOUNT, n::UNSHARE, n::SETNS]);
@@ -241,7 +255,7 @@ mod tests {
     fn every_kind_of_filter_compiles_within_the_kernels_bound() {
         for network in [Network::None, Network::Connect(vec![443]), Network::Full] {
             for owner in [Owner::Itself, Owner::Overriding, Owner::Worker] {
-                let filter = Filter::compile(&network, owner).unwrap();
+                let filter = Filter::compile(&network, owner, false).unwrap();
                 assert!((100..4096).contains(&filter.0.len()), "{network:?} {owner:?}: {}", filter.0.len());
             }
         }

@@ -1,7 +1,7 @@
 //! What a jailed process may reach, by Landlock: files, TCP ports, and whom it may signal.
 
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 
 use landlock::{
@@ -10,7 +10,8 @@ use landlock::{
 };
 
 use super::plan::Walls;
-use super::view;
+use super::system::{OWN_SETTINGS, PRIVATE, PROGRAMS, READ_DEVICES, SETTINGS, WRITE_DEVICES};
+use crate::allowed_root::open_place;
 use crate::manifest::Network;
 
 /// The newest ABI whose rights are asked for. What the kernel does not know is left out.
@@ -19,60 +20,12 @@ const NEWEST: ABI = ABI::V9;
 /// Names are resolved over TCP, so that a list of ports says all there is.
 pub(super) const DNS: u16 = 53;
 
-/// What every program needs of the system, to read and to start. What is not there is passed over.
-pub(super) const PROGRAMS: [&str; 9] =
-    ["/usr", "/lib", "/lib32", "/lib64", "/libx32", "/bin", "/sbin", "/nix/store", "/etc/alternatives"];
-
-/// To read: settings that programs look up, none of them a secret.
-pub(super) const SETTINGS: &[&str] = &[
-    "/etc/ld.so.cache",
-    "/etc/ld.so.conf",
-    "/etc/ld.so.conf.d",
-    "/etc/ld.so.preload",
-    "/etc/localtime",
-    "/etc/timezone",
-    "/etc/locale.alias",
-    "/etc/nsswitch.conf",
-    "/etc/hosts",
-    "/etc/host.conf",
-    "/etc/resolv.conf",
-    "/etc/gai.conf",
-    "/etc/services",
-    "/etc/protocols",
-    "/etc/passwd",
-    "/etc/group",
-    "/etc/os-release",
-    "/etc/mime.types",
-    "/etc/magic",
-    "/etc/ssl/certs",
-    "/etc/ssl/cert.pem",
-    "/etc/ssl/openssl.cnf",
-    "/etc/pki/tls/certs",
-    "/etc/pki/tls/openssl.cnf",
-    "/etc/pki/ca-trust/extracted",
-    "/etc/ca-certificates",
-    "/etc/ca-certificates.conf",
-    "/etc/crypto-policies",
-    "/etc/python3",
-    "/proc",
-    "/sys/devices/system/cpu",
-];
-
-const READ_DEVICES: [&str; 2] = ["/dev/random", "/dev/urandom"];
-const WRITE_DEVICES: [&str; 3] = ["/dev/null", "/dev/zero", "/dev/full"];
-
-/// All devices that a process may use.
-pub(super) const DEVICES: [&str; 5] = ["/dev/random", "/dev/urandom", "/dev/null", "/dev/zero", "/dev/full"];
-
-/// To read in a root of its own, where `/etc` holds nothing but settings.
-const OWN_SETTINGS: &[&str] = &["/etc", view::KERNEL, "/sys/devices/system/cpu"];
-
 /// Where the paths of the rules are.
 #[derive(Clone, Copy)]
 pub(super) enum Place<'a> {
     /// In the worker's file system, with this temporary folder.
     Host(Option<&'a Path>),
-    /// In a root of its own ([`view`]).
+    /// In a root of its own ([`view`](super::view)).
     Own,
 }
 
@@ -80,7 +33,7 @@ pub(super) enum Place<'a> {
 pub(super) fn rules(walls: &Walls, root: Option<BorrowedFd<'_>>, place: Place<'_>) -> io::Result<RulesetCreated> {
     let (settings, temp) = match place {
         Place::Host(temp) => (SETTINGS, temp),
-        Place::Own => (OWN_SETTINGS, Some(Path::new(view::PRIVATE))),
+        Place::Own => (OWN_SETTINGS, Some(Path::new(PRIVATE))),
     };
     let ruleset = Ruleset::default().handle_access(AccessFs::from_all(NEWEST)).map_err(io::Error::other)?;
     let ruleset = ruleset.scope(Scope::from_all(NEWEST)).map_err(io::Error::other)?;
@@ -139,8 +92,9 @@ fn add_ports(mut rules: RulesetCreated, ports: &[u16]) -> io::Result<RulesetCrea
     Ok(rules)
 }
 
-fn open(path: &Path) -> io::Result<PathFd> {
-    PathFd::new(path).map_err(|_| io::Error::from(io::ErrorKind::NotFound))
+/// The paths of a plan have no links: one that has come since then is not followed.
+fn open(path: &Path) -> io::Result<OwnedFd> {
+    open_place(path).map_err(|_| io::Error::from(io::ErrorKind::NotFound))
 }
 
 /// Rights that are a folder's are left out for a file.

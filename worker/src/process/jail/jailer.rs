@@ -7,11 +7,16 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use super::identity::{Identity, User};
 use super::plan::{Plan, Walls};
 use super::probe::{Facts, Namespaces};
+use super::roots::Roots;
+use super::users::Users;
 use super::{reach, temp};
 use crate::config::Config;
 use crate::environment::Surroundings;
 use crate::manifest::{Jail, Level, Manifest, Network};
+use crate::process::bounds::{Bounds, Controller, Kind};
 use crate::runners::python::interpreter::Interpreter;
+
+const MIB: u64 = 1024 * 1024;
 
 /// Decides for each skill of a worker. Cheap to clone.
 #[derive(Debug, Clone)]
@@ -20,11 +25,13 @@ pub(crate) struct Jailer(Arc<Inner>);
 #[derive(Debug)]
 struct Inner {
     facts: Facts,
-    user: User,
+    users: Users,
     /// What every skill of this worker must reach that does not say `off`.
     least: Level,
     surroundings: Surroundings,
+    roots: Roots,
     temp: PathBuf,
+    controller: Controller,
     /// How many processes and threads the user of skills had at the last look: a skill is not to suffer from another
     /// that has many, nor from what else the worker's user does.
     others: AtomicU64,
@@ -33,13 +40,18 @@ struct Inner {
 impl Jailer {
     /// Finds out what the kernel gives: takes some milliseconds, once.
     pub(crate) fn new(config: &Config, surroundings: Surroundings) -> Self {
-        let facts = Facts::find(&config.supervisor, config.skill_user, &config.allowed_root);
+        let users = Users::new(config.skill_users);
+        let facts = Facts::find(&config.supervisor, users.shared(), &config.allowed_root);
+        let controller = Controller::find(&config.supervisor);
         let temp = std::env::temp_dir();
         let temp = temp.canonicalize().unwrap_or(temp);
-        let jailer =
-            Self(Arc::new(Inner { facts, user: config.skill_user, least: config.least_jail, surroundings, temp, others: AtomicU64::new(0) }));
+        let (least, roots) = (config.least_jail, Roots::default());
+        roots.in_reach(users.shared(), &surroundings.whole_root());
+        let others = AtomicU64::new(0);
+        let jailer = Self(Arc::new(Inner { facts, users, least, surroundings, roots, temp, controller, others }));
         jailer.look_after();
-        tracing::info!(?facts, "isolation that this machine supports");
+        let bounds = jailer.0.controller.kind().word();
+        tracing::info!(?facts, bounds, "isolation that this machine supports");
         jailer
     }
 
@@ -50,7 +62,12 @@ impl Jailer {
 
     /// The user that skills have, where the worker is root.
     pub(crate) fn user(&self) -> User {
-        self.0.user
+        self.0.users.shared()
+    }
+
+    /// Whether each run has a user of its own instead.
+    pub(crate) fn gives_own_users(&self) -> bool {
+        self.0.users.are_own(self.0.facts.maps_users)
     }
 
     /// What a skill's process gets. Besides the system's programs, the library and its allowed root it may read and run
@@ -66,55 +83,94 @@ impl Jailer {
         readable: &[PathBuf],
         writable: &[PathBuf],
     ) -> Result<Option<Plan>, String> {
-        let Inner { user, surroundings, temp, others, .. } = self.0.as_ref();
-        let temp_bytes = manifest.limits.temp_mb.saturating_mul(1024 * 1024);
+        let Inner { facts, users, surroundings, roots, temp, others, .. } = self.0.as_ref();
         let others = others.load(Ordering::Relaxed);
         if manifest.jail.level == Level::Off {
-            return Ok(Some(Plan { temp: temp.clone(), temp_bytes, others, walls: None }));
+            return Ok(Some(self.plan_of(manifest, others, None)));
         }
         let library = surroundings.library().map(Path::to_owned);
-        let named: Vec<_> = readable.iter().chain(&manifest.jail.readable).cloned().chain(library).collect();
+        let own = manifest.jail.readable.iter().filter_map(|path| surroundings.unless_replaced(path));
+        let named: Vec<_> = readable.iter().cloned().chain(own).chain(library).collect();
         let readable = existing(named.iter().cloned());
         let (root, writable) = (surroundings.root(manifest).to_owned(), writable.to_vec());
         let start = surroundings.start_folder().to_owned();
-        let facts = self.0.facts;
-        let map_root = facts.maps_users && !reach::writes_itself(*user, &root);
+        // Decided once: a skill may change the mode of its root.
+        let reach_of_root = roots.in_reach(users.shared(), &surroundings.run_root(manifest));
+        let own_user = users.are_own(facts.maps_users);
+        let map_root = own_user || (facts.maps_users && !reach_of_root.itself);
+        let user = users.next(facts.maps_users);
         let in_reach = || match facts.namespaces {
             // The folders on the way are not those of the host.
             Namespaces::Given => {
-                readable.iter().all(|it| reach::reads_itself(*user, it))
-                    && writable.iter().all(|it| reach::writes_itself(*user, it))
-                    && (map_root || reach::writes_itself(*user, &root))
+                readable.iter().all(|it| reach::reads_itself(user, it))
+                    && writable.iter().all(|it| reach::writes_itself(user, it))
+                    && (map_root || reach_of_root.itself)
             }
             _ => {
-                readable.iter().chain([&start]).all(|it| reach::reads(*user, it))
-                    && writable.iter().chain([&root]).all(|it| reach::writes(*user, it))
-                    && reach::reads(*user, temp)
+                readable.iter().chain([&start]).all(|it| reach::reads(user, it))
+                    && writable.iter().all(|it| reach::writes(user, it))
+                    && reach_of_root.itself
+                    && reach_of_root.way
+                    && reach::reads(user, temp)
             }
         };
-        let decision = self.decide(&manifest.jail, in_reach);
+        let decision = decide(*facts, user, &manifest.jail, in_reach);
         if let Some(reason) = decision.falls_short_of(manifest.jail.level.max(self.0.least)) {
             return Err(format!("it requires a jail that this worker can't give: {reason}"));
         }
         let Decision { identity, network, .. } = decision;
-        let Facts { landlock, calls, .. } = facts;
+        let Facts { landlock, calls, .. } = *facts;
         let namespaces = facts.namespaces == Namespaces::Given;
         let names = named.into_iter().filter(|it| !readable.contains(it)).chain([start]).collect();
         let root = Some(root);
         let landlock = landlock > 0;
         let map_root = map_root && identity.user.is_some();
-        let walls =
-            Walls { identity, namespaces, landlock, calls, readable, root, map_root, writable, names, network };
+        let counted = self.0.controller.kind() != Kind::Measured;
+        let walls = Walls {
+            identity,
+            namespaces,
+            landlock,
+            calls,
+            counted,
+            readable,
+            root,
+            root_mode: reach_of_root.mode,
+            map_root,
+            writable,
+            names,
+            network,
+        };
         // In namespaces, only what the process itself starts counts.
         let others = if namespaces { 0 } else { others };
-        Ok(Some(Plan { temp: temp.clone(), temp_bytes, others, walls: Some(walls) }))
+        Ok(Some(self.plan_of(manifest, others, Some(walls))))
     }
 
-    /// The level that a skill's processes reach here. What it goes without, if that is less than `strict`.
-    pub(crate) fn reached(&self, manifest: &Manifest) -> Level {
+    fn plan_of(&self, manifest: &Manifest, others: u64, walls: Option<Walls>) -> Plan {
+        let Inner { temp, controller, .. } = self.0.as_ref();
+        let limits = &manifest.limits;
+        let bounds = Bounds { memory_bytes: limits.memory_mb.saturating_mul(MIB), processes: limits.processes };
+        let temp_bytes = limits.temp_mb.saturating_mul(MIB);
+        Plan { temp: temp.clone(), temp_bytes, controller: controller.clone(), bounds, others, walls }
+    }
+
+    /// What counts the process trees of skills.
+    pub(crate) fn controller(&self) -> &Controller {
+        &self.0.controller
+    }
+
+    /// Removes what the worker itself made, at its end.
+    pub(crate) fn close(&self) {
+        self.0.controller.close();
+    }
+
+    /// How well a skill's processes are isolated here: `strict`, `standard`, `partial` (less than that) or `off`.
+    pub(crate) fn reached(&self, manifest: &Manifest) -> &'static str {
         match manifest.jail.level {
-            Level::Off => Level::Off,
-            _ => self.decide(&manifest.jail, || true).reached(),
+            Level::Off => Level::Off.as_str(),
+            _ => match self.decide(&manifest.jail, || true).reached() {
+                Level::Off | Level::Auto => "partial",
+                level => level.as_str(),
+            },
         }
     }
 
@@ -135,7 +191,7 @@ impl Jailer {
 
     /// What the skills' user does not reach by its permissions, of what all skills need.
     pub(crate) fn out_of_reach(&self, config: &Config, python: Option<&Interpreter>) -> Vec<PathBuf> {
-        let user = self.0.user;
+        let user = self.0.users.shared();
         let python = python.into_iter().flat_map(|it| it.prefixes.iter().chain([&it.path]));
         let read = python.chain(&config.skill_dirs).chain([&self.0.temp]).filter(|it| !reach::reads(user, it));
         let write = [&config.allowed_root].into_iter().filter(|it| !reach::writes(user, it));
@@ -151,13 +207,14 @@ impl Jailer {
     }
 
     fn decide(&self, jail: &Jail, in_reach: impl FnOnce() -> bool) -> Decision {
-        decide(self.0.facts, self.0.user, jail, in_reach)
+        decide(self.0.facts, self.0.users.shared(), jail, in_reach)
     }
 
     /// Removes what killed supervisors left, and counts the processes of the skills' user. Reads folders: not for a thread that serves.
     pub(crate) fn look_after(&self) {
         temp::sweep(&self.0.temp);
-        let user = if self.0.facts.own_user { self.0.user.uid } else { rustix::process::geteuid().as_raw() };
+        self.0.controller.sweep();
+        let user = if self.0.facts.own_user { self.0.users.shared().uid } else { rustix::process::geteuid().as_raw() };
         self.0.others.store(tasks_of(user), Ordering::Relaxed);
     }
 }
@@ -215,7 +272,8 @@ fn decide(facts: Facts, user: User, jail: &Jail, in_reach: impl FnOnce() -> bool
         lacking.push("root can't give a process a user of its own, and does not count processes of its own");
     }
     if identity.user.is_none() && !facts.signals && !apart {
-        lacking.push("it can't keep a process from signalling the worker (namespaces, or Landlock, ABI 6 of Linux 6.12)");
+        lacking
+            .push("it can't keep a process from signalling the worker (namespaces, or Landlock, ABI 6 of Linux 6.12)");
     }
     let network = match &jail.network {
         Network::Connect(_) if !(facts.tcp && facts.calls) => {

@@ -10,7 +10,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 
 use rustix::pipe::{PipeFlags, pipe_with};
-use rustix::process::{Pid, Signal, WaitOptions, geteuid, getegid, set_parent_process_death_signal, waitpid};
+use rustix::process::{Pid, Signal, WaitOptions, getegid, geteuid, set_parent_process_death_signal, waitpid};
 
 use crate::process::tree;
 
@@ -22,11 +22,11 @@ pub(in crate::process) enum Side {
     Outside(Pid),
 }
 
-/// Forks a child into new namespaces, for a process with one thread.
+/// Forks a child into new namespaces, for a process with one thread. `before` is given its process id, before it goes on.
 ///
 /// # Errors
 /// The kernel, its settings or a container's filter do not allow it. On the inside: the parent is gone.
-pub(in crate::process) fn split(own_network: bool) -> io::Result<Side> {
+pub(in crate::process) fn split(own_network: bool, before: impl FnOnce(i32) -> io::Result<()>) -> io::Result<Side> {
     let (gate, open) = pipe_with(PipeFlags::CLOEXEC)?;
     let network = if own_network { libc::CLONE_NEWNET } else { 0 };
     let flags = libc::CLONE_NEWUSER
@@ -44,7 +44,10 @@ pub(in crate::process) fn split(own_network: bool) -> io::Result<Side> {
         }
         Some(child) => {
             drop(gate);
-            if let Err(error) = map_users(child).and_then(|()| Ok(rustix::io::write(&open, &[1])?)) {
+            if let Err(error) = map_users(child)
+                .and_then(|()| before(child.as_raw_nonzero().get()))
+                .and_then(|()| Ok(rustix::io::write(&open, &[1])?))
+            {
                 tree::kill(child.as_raw_nonzero().get());
                 let _ = waitpid(Some(child), WaitOptions::empty());
                 return Err(error);

@@ -77,9 +77,12 @@ numbers! {
     LISTEN "listen" 50 201;
     LREMOVEXATTR "lremovexattr" 198 15;
     LSETXATTR "lsetxattr" 189 6;
+    MEMFD_CREATE "memfd_create" 319 279;
+    MEMFD_SECRET "memfd_secret" 447 447;
     MIGRATE_PAGES "migrate_pages" 256 238;
     MKNOD "mknod" 133 -1;
     MKNODAT "mknodat" 259 33;
+    MMAP "mmap" 9 222;
     MODIFY_LDT "modify_ldt" 154 -1;
     MOUNT "mount" 165 40;
     MOUNT_SETATTR "mount_setattr" 442 442;

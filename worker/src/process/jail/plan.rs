@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::calls::Owner;
 use super::identity::{Identity, User};
 use crate::manifest::Network;
+use crate::process::bounds::{Bounds, Controller};
 
 /// The jail of a process: the worker decides it, the supervisor sets it up.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -15,6 +16,9 @@ pub(crate) struct Plan {
     pub(super) temp: PathBuf,
     /// The size of a temporary folder in memory, in bytes.
     pub(super) temp_bytes: u64,
+    /// What counts the whole tree, and what the tree may have.
+    pub(super) controller: Controller,
+    pub(super) bounds: Bounds,
     /// How many processes the user has besides, which the limit on processes is not about.
     pub(super) others: u64,
     /// None: there are none, as the manifest wishes.
@@ -32,10 +36,20 @@ impl Plan {
         self.walls.as_ref().is_some_and(|it| it.root.is_some())
     }
 
+    /// What counts the tree, and what it may have.
+    pub(in crate::process) fn bounds(&self) -> (&Controller, Bounds) {
+        (&self.controller, self.bounds)
+    }
+
     /// Whether the process gets namespaces of its own; with a network of its own unless the skill may use the worker's.
     pub(in crate::process) fn namespaces(&self) -> Option<OwnNetwork> {
         let walls = self.walls.as_ref().filter(|it| it.namespaces)?;
         Some(OwnNetwork(walls.network == Network::None))
+    }
+
+    /// The mode that the allowed root had when it was first seen.
+    pub(in crate::process) fn root_mode(&self) -> Option<u32> {
+        self.walls.as_ref().and_then(|it| it.root_mode)
     }
 
     /// The user whom the allowed root is to belong to, where it belongs to another.
@@ -63,10 +77,14 @@ pub(super) struct Walls {
     pub(super) landlock: bool,
     /// Whether system calls can be filtered.
     pub(super) calls: bool,
+    /// Whether the kernel counts its memory: what looking does not show is refused otherwise.
+    pub(super) counted: bool,
     /// Folders and files to read and to run, besides those of the system.
     pub(super) readable: Vec<PathBuf>,
     /// What the process calls its allowed root, which it may do anything in. The folder itself comes as a descriptor.
     pub(super) root: Option<PathBuf>,
+    /// The mode of the root when it was first seen: a skill that owns the root may have closed it to others.
+    pub(super) root_mode: Option<u32>,
     /// In its own mount namespace, the root belongs to the process's user; on disk it stays its owner's.
     pub(super) map_root: bool,
     /// Further folders to do anything in.

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd};
+use std::os::unix::fs::PermissionsExt as _;
 
 use landlock::RulesetCreated;
 use rustix::io::{FdFlags, fcntl_setfd};
@@ -11,6 +12,7 @@ use super::calls::Filter;
 use super::files::Place;
 use super::identity::{Identity, User};
 use super::plan::{Plan, Walls};
+use super::system::KERNEL;
 use super::view::{self, TempOptions, View};
 use super::{files, mount, temp};
 use crate::manifest::Network;
@@ -73,11 +75,7 @@ struct ForkSettings {
 ///
 /// # Errors
 /// A folder is missing, or the system can no longer do what it could when the worker started. Nothing may run then.
-pub(in crate::process) fn prepare(
-    plan: Option<&Plan>,
-    root: Option<OwnedFd>,
-    forks: bool,
-) -> io::Result<Prepared> {
+pub(in crate::process) fn prepare(plan: Option<&Plan>, root: Option<OwnedFd>, forks: bool) -> io::Result<Prepared> {
     if plan.is_some_and(Plan::takes_root) != root.is_some() {
         return Err(io::ErrorKind::InvalidInput.into());
     }
@@ -91,8 +89,19 @@ pub(in crate::process) fn prepare(
     let owner = plan.walls.as_ref().and_then(|it| it.identity.user);
     let temp = temp::Folder::make(&plan.temp, owner)?;
     let place = Place::Host(Some(temp.path()));
-    let walls = plan.walls.as_ref().map(|it| ready(it, root, place)).transpose()?;
+    let walls = plan.walls.as_ref().map(|it| ready(it, root, place, forks)).transpose()?;
     Ok(Prepared { temp: Temp::Folder(temp), walls, ..prepared })
+}
+
+/// Gives its owner back what the owner could do in the allowed root when the worker first saw it: `mode`. A skill with the
+/// same root may have taken it away. As far as this process may.
+pub(in crate::process) fn restore_mode(root: &OwnedFd, mode: u32) {
+    let Ok(about) = rustix::fs::fstat(root) else { return };
+    let owners = 0o700;
+    if about.st_mode & owners != mode & owners {
+        let itself = format!("/proc/self/fd/{}", root.as_raw_fd());
+        let _ = std::fs::set_permissions(itself, std::fs::Permissions::from_mode(mode & 0o7777));
+    }
 }
 
 /// A mount of the allowed root in which it belongs to the skills' user, for `prepare` in place of the root's descriptor.
@@ -114,8 +123,17 @@ fn in_namespaces(
     let shown = root.zip(walls.root.as_deref());
     let (readable, writable, names) = (&walls.readable, &walls.writable, &walls.names);
     let (root_is_mount, temp_folder) = (walls.map_root, &temp);
-    view::enter(&View { readable, writable, root: shown, root_is_mount, names, temp: temp_folder })?;
-    let mut ready = ready(walls, root, Place::Own)?;
+    view::enter(&View {
+        readable,
+        writable,
+        root: shown,
+        root_is_mount,
+        names,
+        user: walls.identity.user,
+        zero: walls.counted && !forks,
+        temp: temp_folder,
+    })?;
+    let mut ready = ready(walls, root, Place::Own, forks)?;
     let mut apart = None;
     if forks {
         ready.identity.divides = true;
@@ -128,9 +146,11 @@ fn in_namespaces(
     Ok(Prepared { temp: Temp::Own, walls: Some(ready), apart, ..prepared })
 }
 
-fn ready(walls: &Walls, root: Option<BorrowedFd<'_>>, place: Place<'_>) -> io::Result<Ready> {
+fn ready(walls: &Walls, root: Option<BorrowedFd<'_>>, place: Place<'_>, forks: bool) -> io::Result<Ready> {
     let rules = walls.landlock.then(|| files::rules(walls, root, place)).transpose()?;
-    let filter = walls.calls.then(|| Filter::compile(&walls.network, walls.owner())).transpose()?;
+    // The calls of a fork server are measured.
+    let counted = walls.counted && !forks;
+    let filter = walls.calls.then(|| Filter::compile(&walls.network, walls.owner(), counted)).transpose()?;
     Ok(Ready { identity: walls.identity, rules, filter })
 }
 
@@ -142,7 +162,7 @@ impl Apart {
         let settings = ForkSettings {
             temp: view::TEMP,
             temp_options: temp.text(),
-            proc: format!("{}/proc", view::KERNEL),
+            proc: format!("{}/proc", KERNEL),
             rules: rules.as_ref().map(|it| it.as_raw_fd()),
             filter: if walls.calls { Filter::of_fork()?.hexadecimal() } else { String::new() },
             // A user namespace with one user has no say over files of others, which a call may pass the permissions of.
@@ -176,6 +196,11 @@ impl Prepared {
         if let (Temp::Folder(folder), false) = (&self.temp, name.is_empty()) {
             temp::empty(&folder.path().join(name));
         }
+    }
+
+    /// Whether the process has namespaces of its own.
+    pub(in crate::process) fn is_apart(&self) -> bool {
+        matches!(self.temp, Temp::Own)
     }
 
     /// How many processes of the user do not count towards the limit.

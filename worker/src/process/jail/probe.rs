@@ -13,8 +13,8 @@ use serde::{Deserialize, Serialize};
 use super::calls::{Filter, Owner};
 use super::files::{self, Place};
 use super::identity::{Identity, User};
-use super::namespaces::{Side, leave, split};
 use super::mount;
+use super::namespaces::{Side, leave, split};
 use super::plan::Walls;
 use super::view::{self, TempOptions, View};
 use crate::manifest::Network;
@@ -123,8 +123,10 @@ fn run_against(user: User, root: &Path) -> Facts {
         namespaces: false,
         landlock: true,
         calls: true,
+        counted: false,
         readable: Vec::new(),
         root: None,
+        root_mode: None,
         map_root: false,
         writable: Vec::new(),
         names: Vec::new(),
@@ -142,7 +144,7 @@ fn run_against(user: User, root: &Path) -> Facts {
     if facts.root {
         facts.own_user = identity(Some(user)).enter().is_ok() && geteuid().as_raw() == user.uid;
     }
-    if let Ok(filter) = Filter::compile(&Network::None, Owner::Worker) {
+    if let Ok(filter) = Filter::compile(&Network::None, Owner::Worker, false) {
         facts.calls = filter.enter().is_ok() && is_refused(std::os::unix::net::UnixDatagram::unbound());
     }
     facts
@@ -156,7 +158,7 @@ fn maps(folder: &Path, user: User) -> bool {
 /// Makes namespaces, furnishes them, and looks whether nothing else is there.
 fn try_namespaces() -> Namespaces {
     let errno = |error: &std::io::Error| error.raw_os_error().unwrap_or(0);
-    match split(true) {
+    match split(true, |_| Ok(())) {
         Err(error) => Namespaces::NotMade(errno(&error)),
         Ok(Side::Inside) => {
             let temp = TempOptions::new(1 << 20, None);
@@ -166,6 +168,8 @@ fn try_namespaces() -> Namespaces {
                 root: None,
                 root_is_mount: false,
                 names: &[],
+                user: None,
+                zero: true,
                 temp: &temp,
             });
             let alone = entered.and_then(|()| match Path::new("/proc/2").exists() {

@@ -1,6 +1,9 @@
 //! Whether a user reaches a path by the permissions that are there. Access lists are not looked at: where they say less,
 //! the skill finds out by itself; where they say more, it gets a capability it would not have needed.
+//!
+//! What belongs to the user is in its reach, whatever its mode: a skill may change that mode, and must not gain anything by it.
 
+use std::fs::{File, Metadata};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
@@ -18,30 +21,35 @@ pub(super) fn writes(user: User, path: &Path) -> bool {
 
 /// Reading a file or folder that a process finds by another way than the folders above it.
 pub(super) fn reads_itself(user: User, path: &Path) -> bool {
-    permits(user, path, 4)
+    path.metadata().map_or(true, |it| permits(user, &it, 4))
 }
 
 /// The same for making and changing what is in it.
 pub(super) fn writes_itself(user: User, path: &Path) -> bool {
-    permits(user, path, 6)
+    path.metadata().map_or(true, |it| permits(user, &it, 6))
+}
+
+/// The same for an open folder.
+pub(super) fn writes_opened(user: User, folder: &File) -> bool {
+    folder.metadata().map_or(true, |it| permits(user, &it, 6))
 }
 
 /// `wanted`: bits as in a mode. What is not there is not in the way.
 fn reaches(user: User, path: &Path, wanted: u32) -> bool {
     let Ok(path) = path.canonicalize() else { return true };
-    path.ancestors().skip(1).all(|folder| permits(user, folder, 1)) && permits(user, &path, wanted)
+    enters(user, &path) && path.metadata().map_or(true, |it| permits(user, &it, wanted))
 }
 
-fn permits(user: User, path: &Path, wanted: u32) -> bool {
-    let Ok(it) = path.metadata() else { return true };
+/// Whether it may enter the folders above: of a path without links.
+pub(super) fn enters(user: User, path: &Path) -> bool {
+    path.ancestors().skip(1).all(|folder| folder.metadata().map_or(true, |it| permits(user, &it, 1)))
+}
+
+fn permits(user: User, it: &Metadata, wanted: u32) -> bool {
     // A folder is entered, a program is run.
     let wanted = if it.is_dir() || it.mode() & 0o111 != 0 { wanted | 1 } else { wanted };
-    let shift = match () {
-        () if it.uid() == user.uid => 6,
-        () if it.gid() == user.gid => 3,
-        () => 0,
-    };
-    (it.mode() >> shift) & wanted == wanted
+    let shift = if it.gid() == user.gid { 3 } else { 0 };
+    it.uid() == user.uid || (it.mode() >> shift) & wanted == wanted
 }
 
 #[cfg(test)]
@@ -68,6 +76,8 @@ mod tests {
         assert!(!reads(stranger, &inner.join("file")));
         let owner = User { uid: top.metadata().unwrap().uid(), gid: 54_321 };
         assert!(writes(owner, &inner) && reads(stranger, &top.join("missing")));
+        mode(&inner, 0o000);
+        assert!(writes(owner, &inner), "it may change the mode itself");
         std::fs::remove_dir_all(top).unwrap();
     }
 }

@@ -22,15 +22,10 @@ use rustix::io::Errno;
 use rustix::mount::{MountAttrFlags, MountPropagationFlags, UnmountFlags, mount_change, unmount};
 use rustix::process::{chdir, fchdir, pivot_root};
 
-use super::files::{DEVICES, PROGRAMS, SETTINGS};
 use super::identity::User;
 use super::mount::{self, PLAIN};
-
-/// The folder below which `/proc` is mounted.
-pub(super) const KERNEL: &str = "/kernel";
-
-/// The folder below which the temporary folder is mounted.
-pub(super) const PRIVATE: &str = "/private";
+use super::system::{DEVICES, KERNEL, PRIVATE, PROGRAMS, SETTINGS};
+use crate::allowed_root::open_place;
 
 /// Where the temporary folder is mounted.
 pub(super) const TEMP: &str = "/private/tmp";
@@ -59,6 +54,10 @@ pub(super) struct View<'a> {
     pub(super) root_is_mount: bool,
     /// Paths by which the process knows some of these, which may lead through links.
     pub(super) names: &'a [PathBuf],
+    /// A user that the machine has no name for.
+    pub(super) user: Option<User>,
+    /// Whether the kernel counts memory that is mapped from `/dev/zero`.
+    pub(super) zero: bool,
     /// Mount options of the temporary folder.
     pub(super) temp: &'a TempOptions,
 }
@@ -125,7 +124,7 @@ fn pending(view: &View<'_>) -> io::Result<Vec<Pending>> {
     for path in PROGRAMS.iter().map(Path::new).filter(|it| it.is_dir() && !it.is_symlink()) {
         pending.push(copy_of(path, read_only)?);
     }
-    for path in DEVICES.map(Path::new).iter().filter(|it| is_device(it)) {
+    for path in DEVICES.map(Path::new).iter().filter(|it| is_device(it) && (view.zero || !it.ends_with("zero"))) {
         pending.push(copy_of(path, PLAIN)?);
     }
     for path in FOLDERS_OF_SETTINGS.map(Path::new).iter().filter(|it| it.is_dir()) {
@@ -133,7 +132,7 @@ fn pending(view: &View<'_>) -> io::Result<Vec<Pending>> {
     }
     let writable = PLAIN | MountAttrFlags::MOUNT_ATTR_NODEV;
     for path in view.writable {
-        pending.push(copy_of(path, writable)?);
+        pending.push(copy_of_plain(path, writable)?);
     }
     if let Some((root, path)) = view.root {
         let mount = match view.root_is_mount {
@@ -145,7 +144,7 @@ fn pending(view: &View<'_>) -> io::Result<Vec<Pending>> {
     for path in view.readable {
         // What is shown already needs no mount of its own; below what is writable it stays writable.
         if !pending.iter().any(|it| path.starts_with(&it.path)) {
-            pending.push(copy_of(path, read_only)?);
+            pending.push(copy_of_plain(path, read_only)?);
         }
     }
     pending.sort_by(|one, other| one.path.cmp(&other.path));
@@ -171,7 +170,15 @@ fn is_device(path: &Path) -> bool {
 }
 
 fn copy_of(path: &Path, attributes: MountAttrFlags) -> io::Result<Pending> {
-    let opened = openat(CWD, path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
+    copy_of_opened(path, openat(CWD, path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?, attributes)
+}
+
+/// The same for a path of the plan, which has no links: one that has come since then is not followed.
+fn copy_of_plain(path: &Path, attributes: MountAttrFlags) -> io::Result<Pending> {
+    copy_of_opened(path, open_place(path)?, attributes)
+}
+
+fn copy_of_opened(path: &Path, opened: OwnedFd, attributes: MountAttrFlags) -> io::Result<Pending> {
     let is_folder = is_folder(&opened)?;
     Ok(Pending { path: path.to_owned(), mount: mount::copy(opened, attributes)?, is_folder })
 }
@@ -190,6 +197,15 @@ fn reopen(folder: BorrowedFd<'_>, path: &Path) -> io::Result<OwnedFd> {
         return Ok(opened);
     }
     Err(Errno::STALE.into())
+}
+
+/// Names for the user of the process, as programs look their own up.
+fn names_of(user: User) -> [(&'static str, String); 2] {
+    let User { uid, gid } = user;
+    [
+        ("/etc/passwd", format!("skill:x:{uid}:{gid}:skill:{TEMP}:/usr/sbin/nologin\n")),
+        ("/etc/group", format!("skill:x:{gid}:\n")),
+    ]
 }
 
 /// The settings that are files, with their content. What is not there, or too large, is left out.
@@ -232,7 +248,12 @@ fn fill(root: &OwnedFd, view: &View<'_>, pending: &[Pending], settings: &[(&str,
             folder(root, parent)?;
         }
         let file = openat(root, below(Path::new(path)), flags, Mode::from_raw_mode(0o644))?;
-        io::Write::write_all(&mut std::fs::File::from(file), content)?;
+        let mut file = std::fs::File::from(file);
+        io::Write::write_all(&mut file, content)?;
+        let own = view.user.map(names_of).into_iter().flatten().find(|(name, _)| name == path);
+        if let Some((_, line)) = own {
+            io::Write::write_all(&mut file, line.as_bytes())?;
+        }
     }
     let proc = mount::new("proc", &[], PLAIN | MountAttrFlags::MOUNT_ATTR_NODEV | MountAttrFlags::MOUNT_ATTR_NOEXEC)?;
     mount::attach(&proc, root, Path::new("kernel/proc"))?;

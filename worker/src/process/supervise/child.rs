@@ -14,6 +14,7 @@ use rustix::fs::fchown;
 use rustix::io::{FdFlags, fcntl_getfd, fcntl_setfd};
 use rustix::process::{Gid, Pid, Resource, Rlimit, Signal, Uid, set_parent_process_death_signal, setrlimit, setsid};
 
+use crate::process::bounds::Entrance;
 use crate::process::jail::identity::User;
 use crate::process::jail::prepared::Prepared;
 use crate::process::packet::DESCRIPTORS;
@@ -39,12 +40,12 @@ pub(super) fn close_on_exec() -> std::io::Result<()> {
     Ok(())
 }
 
-/// Starts the program. `status` is a fork server's end of the status socket.
+/// Starts the program. `status` is a fork server's end of the status socket, `entrance` the way into the tree's group.
 pub(super) fn start(
     command: &Command,
     descriptors: [OwnedFd; DESCRIPTORS],
     jail: &mut Prepared,
-    status: Option<OwnedFd>,
+    (status, entrance): (Option<OwnedFd>, Option<Entrance>),
 ) -> std::io::Result<Pid> {
     if let Some(user) = jail.user() {
         hand_over(&descriptors, user);
@@ -73,6 +74,9 @@ pub(super) fn start(
     unsafe {
         process.pre_exec(move || {
             setsid()?;
+            if let Some(entrance) = &entrance {
+                entrance.enter()?;
+            }
             apply(limits)?;
             if let Some(walls) = &mut walls {
                 walls.enter()?;

@@ -31,8 +31,10 @@ use super::super::jail::prepared::Prepared;
 use super::super::packet::{self, DESCRIPTORS};
 use super::super::protocol::{Command, Exit, Notice, Order, Phase, Report, Status};
 use super::child::start;
+use super::counted;
 use super::end::{End, GRACE, STEP};
 use super::report::{not_started, report, tell};
+use crate::process::bounds::Bounds;
 use crate::process::tree;
 
 /// How many calls that have not started may be cancelled. Far more than wait for one fork server.
@@ -58,7 +60,7 @@ pub(super) fn supervise(
     jail: &mut Prepared,
 ) -> std::io::Result<()> {
     let (status, status_theirs) = packet::pair()?;
-    let server = match start(command, descriptors, jail, Some(status_theirs)) {
+    let server = match start(command, descriptors, jail, (Some(status_theirs), None)) {
         Ok(server) => server,
         Err(error) => return report(control, not_started(&error)),
     };
@@ -72,6 +74,7 @@ pub(super) fn supervise(
         cancelled: BTreeSet::new(),
         ended: Ended::default(),
         jail,
+        bounds: command.jail.as_ref().map(|it| it.bounds().1),
     };
     let attended = forks.attend();
     // Whatever ended it: nothing of it stays.
@@ -94,6 +97,8 @@ struct Forks<'a> {
     /// Calls whose process has exited, while something they left behind may be there.
     ended: Ended,
     jail: &'a Prepared,
+    /// What each call may have.
+    bounds: Option<Bounds>,
 }
 
 /// The fork server's own process.
@@ -126,6 +131,7 @@ impl Forks<'_> {
             if self.server.is_none() {
                 self.reap();
             }
+            self.running.values_mut().for_each(Running::look);
             self.settle();
         }
         Ok(())
@@ -133,7 +139,11 @@ impl Forks<'_> {
 
     /// Waits for a message of the worker or of the fork server, for the fork server's end, or for the time of the next look.
     fn wait(&self) -> std::io::Result<[bool; 3]> {
-        let step = if !self.ended.is_empty() { Some(STEP) } else { self.server.is_none().then_some(LOOK) };
+        let step = match () {
+            () if !self.ended.is_empty() => Some(STEP),
+            () if self.server.is_none() => Some(LOOK),
+            () => (!self.running.is_empty()).then_some(counted::LOOK),
+        };
         let timeout = step.map(|step| Timespec { tv_sec: 0, tv_nsec: step.subsec_nanos().into() });
         let mut waited = vec![PollFd::new(self.control, PollFlags::IN)];
         // Once the server has ended, both would always be ready.
@@ -198,7 +208,9 @@ impl Forks<'_> {
         if self.running.len() >= MAX_RUNNING || self.running.contains_key(&call) {
             return;
         }
-        let Some(mut running) = Running::new((pid, first), &[server, tree::own_pid()], folder) else { return };
+        let Some(mut running) = Running::new((pid, first), &[server, tree::own_pid()], folder, self.bounds) else {
+            return;
+        };
         if self.cancelled.remove(&call) {
             running.kill();
         }
@@ -263,7 +275,7 @@ impl Forks<'_> {
         let running = &self.running;
         let is_known = |pid: i32| Some(pid) == server || running.values().any(|it| it.is(pid));
         for over in self.ended.take_over(is_known) {
-            let report = Report::Ended { exit: over.exit, leftovers: over.leftovers };
+            let report = Report::Ended { exit: over.exit, leftovers: over.leftovers, exceeded: over.exceeded };
             tell(self.control, &Notice::Ended { call: over.call, report });
             self.jail.end_fork(&over.folder);
         }

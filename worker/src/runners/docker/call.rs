@@ -10,10 +10,12 @@ use openskill_proto::v1::{ErrorCode, SkillError};
 
 use super::conversation::{Fault, Said, Streams, talk};
 use super::fleet::Container;
+use super::mounted::{Mounted, Seen};
+use crate::allowed_root::RootError;
 use crate::events::EventSink;
 use crate::process::protocol::Exit;
 use crate::runner::RawOutput;
-use crate::runners::once::input_parts;
+use crate::runners::once::{input_parts, no_root};
 
 /// How often, and how far apart, the engine is asked again whether memory ran out: it may say so later than the end.
 const MEMORY_LOOKS: u32 = 4;
@@ -25,6 +27,8 @@ pub(super) struct Task<'a> {
     pub(super) mark: &'a str,
     pub(super) events: &'a EventSink,
     pub(super) memory_mb: u64,
+    /// The allowed root, if it is mounted.
+    pub(super) root: Option<&'a Mounted>,
 }
 
 /// Why a call has no output.
@@ -37,6 +41,12 @@ pub(super) enum Failure {
     Fault(#[from] Fault),
     #[error("out of memory")]
     Memory { megabytes: u64 },
+    /// The skill has no allowed root now.
+    #[error(transparent)]
+    Root(#[from] RootError),
+    /// Another folder than the allowed root was mounted, or may have been.
+    #[error("another folder was mounted")]
+    Swapped,
 }
 
 /// Starts the container and talks to its process until it has exited.
@@ -46,6 +56,13 @@ pub(super) async fn run(container: &Container, task: &Task<'_>) -> Result<RawOut
     // Before the start, so that no output is missed.
     let attached = client.attach_container(name, Some(options)).await.map_err(Failure::NotStarted)?;
     client.start_container(name, None).await.map_err(not_started_if_refused)?;
+    if let Some(root) = task.root
+        && let Err(failure) = check_root(container, root, task.mark).await
+    {
+        // Before anybody is told: it may be writing where it must not.
+        let _ = client.kill_container(name, None).await;
+        return Err(failure);
+    }
     let ended = async {
         match client.wait_container(name, None).next().await {
             // The code is asked for below, with the rest.
@@ -59,6 +76,22 @@ pub(super) async fn run(container: &Container, task: &Task<'_>) -> Result<RawOut
     let state = state(container).await?;
     let code = state.exit_code.unwrap_or(-1);
     judge(container, task, said, code, state.oom_killed == Some(true)).await
+}
+
+/// Whether the container has the folder that it was to have. It has no arguments yet.
+async fn check_root(container: &Container, root: &Mounted, mark: &str) -> Result<(), Failure> {
+    if !root.is_in_place()? {
+        return Err(Failure::Swapped);
+    }
+    let pid = state(container).await?.pid.unwrap_or_default();
+    match root.look(pid, mark).await {
+        Seen::Same => Ok(()),
+        Seen::Other => Err(Failure::Swapped),
+        Seen::Hidden => {
+            tracing::debug!("a container's root can't be compared with the skill's: its process is not visible");
+            Ok(())
+        }
+    }
 }
 
 /// Once the engine was asked to start, only its refusal means that nothing happened: after a broken connection the skill may
@@ -122,6 +155,12 @@ pub(super) fn error_of(failure: &Failure) -> SkillError {
         Failure::Fault(Fault::Engine(error)) => {
             tracing::warn!(%error, "a container was lost");
             SkillError::new(ErrorCode::ToolInvocationError, "the container engine lost the skill's container")
+        }
+        Failure::Root(error) => no_root(error.clone()),
+        Failure::Swapped => {
+            tracing::warn!("another folder than a skill's allowed root was mounted into its container");
+            let message = "the skill's allowed root was replaced while its container started; the container was killed";
+            SkillError::new(ErrorCode::ToolInvocationError, message)
         }
         Failure::NotStarted(error) => {
             tracing::warn!(%error, "a skill's container was not started");

@@ -30,14 +30,14 @@ pub(super) fn argv(docker: &Docker, image: &Found) -> Vec<String> {
     entrypoint.iter().chain(command).cloned().collect()
 }
 
-/// A container of `image` for a skill. `root` is the folder that is mounted if the manifest says so: from the worker's
+/// A container of `image` for a skill. `root` is the folder that is mounted, if the manifest says so: from the worker's
 /// settings and the manifest, never from a call.
 pub(super) fn body(
     manifest: &Manifest,
     docker: &Docker,
     image: &Found,
     facts: Facts,
-    root: &Path,
+    root: Option<&Path>,
     purpose: Purpose,
 ) -> ContainerCreateBody {
     ContainerCreateBody {
@@ -63,7 +63,7 @@ pub(super) fn body(
     }
 }
 
-fn host_config(limits: &Limits, docker: &Docker, facts: Facts, root: &Path) -> HostConfig {
+fn host_config(limits: &Limits, docker: &Docker, facts: Facts, root: Option<&Path>) -> HostConfig {
     let memory = i64::try_from(limits.memory_mb.saturating_mul(MIB)).unwrap_or(i64::MAX);
     HostConfig {
         network_mode: Some(match docker.network {
@@ -84,7 +84,7 @@ fn host_config(limits: &Limits, docker: &Docker, facts: Facts, root: &Path) -> H
         pids_limit: Some(i64::try_from(limits.processes).unwrap_or(i64::MAX).saturating_add(1)),
         ulimits: Some(ulimits(limits)),
         tmpfs: Some(tmpfs(docker)),
-        mounts: Some(mounts(docker.mount_root, root)),
+        mounts: Some(root.map(|root| mount(docker.mount_root, root)).into_iter().collect()),
         // What it prints is read as it comes, and kept nowhere.
         log_config: Some(HostConfigLogConfig { typ: Some("none".to_owned()), config: None }),
         // Reaps what the skill leaves, and ends on the signals a program as process 1 would not notice.
@@ -116,24 +116,21 @@ fn tmpfs(docker: &Docker) -> HashMap<String, String> {
     docker.writable.iter().map(|path| (path.clone(), options.clone())).collect()
 }
 
-fn mounts(mount_root: MountRoot, root: &Path) -> Vec<Mount> {
-    if mount_root == MountRoot::None {
-        return Vec::new();
-    }
+fn mount(mount_root: MountRoot, root: &Path) -> Mount {
     let bind = MountBindOptions {
         propagation: Some(MountBindOptionsPropagationEnum::RPRIVATE),
         // Read-only would not hold for what is mounted below the folder.
         non_recursive: Some(true),
         ..MountBindOptions::default()
     };
-    vec![Mount {
+    Mount {
         target: Some(DATA_FOLDER.to_owned()),
         source: Some(crate::environment::path_text(root)),
         typ: Some(MountType::BIND),
-        read_only: Some(mount_root == MountRoot::Ro),
+        read_only: Some(mount_root != MountRoot::Rw),
         bind_options: Some(bind),
         ..Mount::default()
-    }]
+    }
 }
 
 #[cfg(test)]
@@ -158,7 +155,8 @@ mod tests {
             has_volumes: false,
         };
         let purpose = Purpose { argv: argv(docker, &image), env: Vec::new(), labels: HashMap::new() };
-        body(&manifest, docker, &image, Facts { cpus: 2.0 }, Path::new("/srv/data"), purpose)
+        let root = (docker.mount_root != MountRoot::None).then_some(Path::new("/srv/data"));
+        body(&manifest, docker, &image, Facts { cpus: 2.0 }, root, purpose)
     }
 
     #[test]

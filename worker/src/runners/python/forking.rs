@@ -152,6 +152,11 @@ impl Forking {
         lock(&self.state).broken_until.is_some_and(|until| Instant::now() >= until)
     }
 
+    /// Whether there is a fork server.
+    pub(super) fn has_servers(&self) -> bool {
+        !lock(&self.state).servers.is_empty()
+    }
+
     /// Retires fork servers that are idle, or whose script or imports changed.
     pub(super) fn tend(&self, settings: &WarmSettings) {
         let mut state = lock(&self.state);

@@ -105,6 +105,11 @@ impl Shared {
         self.pool.tend(settings.idle);
     }
 
+    /// Whether there is an interpreter.
+    pub(super) fn has_interpreters(&self) -> bool {
+        !self.pool.is_empty()
+    }
+
     /// Ends all of them, each after its calls.
     pub(super) fn retire(&self) {
         self.pool.retire();

@@ -31,5 +31,5 @@ pub(super) fn of_stream(error: StreamError<Status>) -> Status {
 
 /// There is no such skill.
 pub(super) fn not_found() -> Status {
-    of(&SkillError::new(ErrorCode::NotFound, "there is no such skill: ListSkills lists them"))
+    of(&SkillError::new(ErrorCode::NotFound, "unknown skill: ListSkills lists all skills"))
 }

@@ -44,7 +44,7 @@ pub(super) async fn one(
     match id.ok().and_then(|Path(id)| shard.gateway.catalog.get(&id)) {
         Some(entry) => body::json(render::skill(&entry.skill).to_string()),
         None => {
-            let message = "there is no such skill: GET /skills lists them";
+            let message = "unknown skill: GET /skills lists all skills";
             body::refuse(StatusCode::NOT_FOUND, ErrorCode::NotFound, message, &body::trace_id(&request)).into_response()
         }
     }

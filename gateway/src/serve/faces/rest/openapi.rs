@@ -227,6 +227,7 @@ fn schemas() -> Value {
                 "attempts": { "type": "integer", "minimum": 0 },
                 "repairs": { "type": "array", "items": { "type": "object" } },
                 "warnings": { "type": "array", "items": { "type": "string" } },
+                "jail": { "type": "string", "enum": ["strict", "standard", "partial", "off"] },
             },
         },
     })

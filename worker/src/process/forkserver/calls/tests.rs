@@ -7,7 +7,7 @@ fn ready() -> Notice {
 }
 
 fn ended(call: u64) -> Notice {
-    Notice::Ended { call, report: Report::Ended { exit: Exit::Code(0), leftovers: 0 } }
+    Notice::Ended { call, report: Report::Ended { exit: Exit::Code(0), leftovers: 0, exceeded: None } }
 }
 
 fn not_started(call: u64) -> Notice {

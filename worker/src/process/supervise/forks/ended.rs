@@ -21,6 +21,7 @@ struct Call {
     pid: i32,
     exit: Exit,
     folder: String,
+    exceeded: Option<String>,
     /// Until then its orphans may end by themselves.
     until: Instant,
     killed: BTreeSet<i32>,
@@ -34,6 +35,8 @@ pub(super) struct Over {
     pub(super) leftovers: u32,
     /// The name of its temporary directory.
     pub(super) folder: String,
+    /// What it had too much of.
+    pub(super) exceeded: Option<String>,
 }
 
 impl Ended {
@@ -48,8 +51,9 @@ impl Ended {
 
     /// Its orphans have `patience` to end by themselves.
     pub(super) fn add(&mut self, call: u64, process: Running, exit: Exit, patience: Duration) {
-        let Running { pid, folder, .. } = process;
-        self.0.push(Call { call, pid, exit, folder, until: Instant::now() + patience, killed: BTreeSet::new() });
+        let Running { pid, folder, exceeded, .. } = process;
+        let until = Instant::now() + patience;
+        self.0.push(Call { call, pid, exit, folder, exceeded, until, killed: BTreeSet::new() });
     }
 
     /// Ends orphans whose time is over, and takes out the calls that have none. `is_known`: processes that are no orphans.
@@ -60,8 +64,14 @@ impl Ended {
         // A daemon has a session of its own. Nobody can tell whose it is, so all calls that have ended wait for its end.
         let unclaimed = owners.contains(&None);
         let over = self.0.extract_if(.., |it| !unclaimed && !owners.contains(&Some(it.call)));
-        over.map(|it| Over { call: it.call, exit: it.exit, leftovers: it.killed.len() as u32, folder: it.folder })
-            .collect()
+        over.map(|it| Over {
+            call: it.call,
+            exit: it.exit,
+            leftovers: it.killed.len() as u32,
+            folder: it.folder,
+            exceeded: it.exceeded,
+        })
+        .collect()
     }
 
     /// The call in whose session a process is.

@@ -5,6 +5,8 @@ use std::os::fd::OwnedFd;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
+use super::super::counted::Measured;
+use crate::process::bounds::Bounds;
 use crate::process::tree;
 
 /// The longest name of a temporary directory.
@@ -19,6 +21,10 @@ pub(super) struct Running {
     process: Option<OwnedFd>,
     /// It was killed: nobody waits for what it leaves behind.
     pub(super) killed: bool,
+    /// Looks whether it stays within its bounds.
+    measured: Option<Measured>,
+    /// What it had too much of.
+    pub(super) exceeded: Option<String>,
     /// Its temporary directory, within the fork server's.
     pub(super) folder: String,
 }
@@ -26,13 +32,20 @@ pub(super) struct Running {
 impl Running {
     /// A child that says it has a call. None: it is no child of `parents`. This process may kill what it is told of, and has
     /// more rights than whoever told it.
-    pub(super) fn new((pid, first): (i32, i32), parents: &[i32], folder: String) -> Option<Self> {
+    pub(super) fn new(
+        (pid, first): (i32, i32),
+        parents: &[i32],
+        folder: String,
+        bounds: Option<Bounds>,
+    ) -> Option<Self> {
         let plain = folder.len() <= MAX_FOLDER_BYTES && folder.bytes().all(|byte| byte.is_ascii_hexdigit());
         let process = Pid::from_raw(pid).filter(|_| pid > 1 && plain)?;
         let process = pidfd_open(process, PidfdFlags::empty()).ok();
         let is_child = |pid| tree::parent(pid).is_some_and(|parent| parents.contains(&parent));
         let first = Some(first).filter(|first| *first > 1 && is_child(*first));
-        let running = Self { pid, first, process, killed: false, folder };
+        let roots = [Some(pid), first].into_iter().flatten().filter_map(Pid::from_raw);
+        let measured = bounds.map(|bounds| Measured::new(bounds, roots));
+        let running = Self { pid, first, process, killed: false, measured, exceeded: None, folder };
         let is_child = is_child(pid);
         // One that has exited may have no parent any more, and can't be killed either.
         (is_child || running.has_exited()).then_some(running)
@@ -41,6 +54,16 @@ impl Running {
     /// Whether a process belongs to the call.
     pub(super) fn is(&self, pid: i32) -> bool {
         self.pid == pid || self.first == Some(pid)
+    }
+
+    /// Kills it if it has too much of something.
+    pub(super) fn look(&mut self) {
+        if self.exceeded.is_none() {
+            self.exceeded = self.measured.as_mut().and_then(Measured::look);
+            if self.exceeded.is_some() {
+                self.kill();
+            }
+        }
     }
 
     pub(super) fn kill(&mut self) {

@@ -10,9 +10,10 @@ server, as a thread does, and costs as little; when it is killed, the kernel end
 import mmap
 
 # By names of their own, as all that a child calls.
-from os import O_CLOEXEC, O_RDONLY, O_WRONLY, close, getegid, geteuid, kill, readlink, write
+from os import O_CLOEXEC, O_RDONLY, O_WRONLY, close, getegid, geteuid, kill, readlink, waitpid, write
 from os import open as open_file
-from signal import SIG_BLOCK, SIG_SETMASK, SIGCHLD, SIGKILL, pthread_sigmask, valid_signals
+# Not from `signal`, which turns each of them into an object, twice.
+from _signal import SIG_BLOCK, SIG_SETMASK, SIGCHLD, SIGKILL, pthread_sigmask, valid_signals
 
 CLONE_VM = 0x00000100
 CLONE_NEWNS = 0x00020000
@@ -21,7 +22,6 @@ CLONE_NEWPID = 0x20000000
 MS_NOSUID, MS_NODEV, MS_NOEXEC = 2, 4, 8
 PR_SET_DUMPABLE = 4
 PR_SET_SECCOMP = 22
-PR_CAPBSET_DROP = 24
 SECCOMP_MODE_FILTER = 2
 PR_CAP_AMBIENT = 47
 PR_CAP_AMBIENT_CLEAR_ALL = 4
@@ -55,8 +55,7 @@ class Namespaces:
         statements = bytes.fromhex(settings["filter"])
         self.filter = Filter(len(statements) // STATEMENT_BYTES, statements) if statements else None
         self.own_users = settings["own_users"]
-        with open("/proc/sys/kernel/cap_last_cap", encoding="ascii") as file:
-            self.all_capabilities = range(int(file.read()) + 1)
+        self.all_signals = valid_signals()
         # Process 1 of each child's namespace, by the child; and the stacks of those that have ended.
         self.first = {}
         self.stacks = []
@@ -77,7 +76,7 @@ class Namespaces:
         done(libc.unshare(CLONE_NEWPID))
         stack = self.stacks.pop() if self.stacks else Stack()
         # It must run no handler of this process's memory: it gets no signal but the one that ends it.
-        before = pthread_sigmask(SIG_BLOCK, valid_signals())
+        before = pthread_sigmask(SIG_BLOCK, self.all_signals)
         pid = libc.clone(libc.pause, stack.top, CLONE_VM | SIGCHLD, None)
         pthread_sigmask(SIG_SETMASK, before)
         if pid < 0:
@@ -88,12 +87,13 @@ class Namespaces:
         self.first[child] = first
 
     def end(self, child):
-        """A child has exited: ends all that it left. Gives the process to wait for, after which nothing is left."""
-        pid, stack = self.first.pop(child)
-        kill(pid, SIGKILL)
-        return pid, stack
+        """A child has exited: ends all that it left, and waits for it."""
+        self.end_first(*self.first.pop(child))
 
-    def ended(self, stack):
+    def end_first(self, pid, stack):
+        kill(pid, SIGKILL)
+        # It exits when nothing is left in its namespace: what is killed takes no longer than a moment.
+        waitpid(pid, 0)
         self.stacks.append(stack)
 
     def number(self):
@@ -114,8 +114,7 @@ class Namespaces:
         if self.filter:
             done(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, ctypes.byref(self.filter), 0, 0))
         if not self.kept:
-            for capability in self.all_capabilities:
-                prctl(PR_CAPBSET_DROP, capability, 0, 0, 0)
+            # The bounding set stays: nothing gains a capability under no_new_privs, and each of them would cost as much as a mount.
             done(prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0))
         done(libc.capset(self.capability_header, self.capabilities))
 
@@ -133,7 +132,7 @@ class Stack:
     """Memory for a process that only waits."""
 
     def __init__(self):
-        self.memory = mmap.mmap(-1, STACK_BYTES)
+        self.memory = mmap.mmap(-1, STACK_BYTES, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
         begin = ctypes.addressof(ctypes.c_char.from_buffer(self.memory))
         self.top = ctypes.c_void_p(begin + STACK_BYTES - 64)
 

@@ -43,8 +43,6 @@ class Server:
         self.makes_folders = self.base is not None and not self.namespaces
         self.idle = set()
         self.busy = set()
-        # Process 1 of the namespaces of children that have exited, with the child and its status.
-        self.ending = {}
         self.shown_id = find_shown_id()
         self.wake_read, self.wake_write = pipe()
         os.set_blocking(self.wake_write, False)
@@ -77,8 +75,7 @@ class Server:
                 pid = fork()
             except OSError:
                 if first:
-                    self.namespaces.forked(0, first)
-                    self.end_namespace(0, None)
+                    self.namespaces.end_first(*first)
                 if folder:
                     os.rmdir(folder)
                 if not self.idle and not self.busy:
@@ -110,22 +107,10 @@ class Server:
                 self.notice(read_waiting(self.wake_read))
                 if pid in self.idle:
                     _exit(1)
-            if pid in self.ending:
-                # Nothing is left in the namespace of a call.
-                child, stack = self.ending.pop(pid)
-                self.namespaces.ended(stack)
-                pid, status = child
-                if status is None:
-                    continue
-            elif self.namespaces and pid in self.namespaces.first:
-                self.end_namespace(pid, status)
-                continue
+            if self.namespaces and pid in self.namespaces.first:
+                self.namespaces.end(pid)
             self.busy.discard(pid)
             send_exited(self.status, pid, status)
-
-    def end_namespace(self, pid, status):
-        first, stack = self.namespaces.end(pid)
-        self.ending[first] = ((pid, status), stack)
 
     def temporary_folder(self):
         """A temporary directory for the next child, within that of this process. The supervisor removes it."""

@@ -176,6 +176,11 @@ impl Pool {
         state.drop_changed(self);
     }
 
+    /// Whether there is no interpreter.
+    pub(super) fn is_empty(&self) -> bool {
+        self.lock().interpreters.is_empty()
+    }
+
     /// Whether the pool still has this interpreter.
     pub(super) fn has(&self, id: u64) -> bool {
         self.lock().with_id(id).is_some()

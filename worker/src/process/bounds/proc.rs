@@ -1,0 +1,232 @@
+//! The files of `/proc` that tell how much a process uses (proc.rst, sections 1.1, 3.3 and 3.7).
+//!
+//! By descriptor, as there may be several: a mounted `/proc` shows the processes of one namespace, by their ids in it.
+
+use std::collections::HashSet;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::Path;
+
+use rustix::fs::{CWD, Dir, Mode, OFlags, openat};
+
+use super::folder::read_text;
+
+/// The most of a file that is read, in bytes. What is needed of `status` is in its first lines.
+const MOST_READ: usize = 16 * 1024;
+
+/// The threads of one process that are looked at.
+const MOST_THREADS: usize = 1024;
+
+/// A mounted `/proc`.
+#[derive(Debug)]
+pub(super) struct Proc(OwnedFd);
+
+/// A process, as `status` shows it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Status {
+    pub(super) parent: i32,
+    /// Zero: it has exited.
+    pub(super) threads: u64,
+    /// Anonymous and shared memory, in RAM and in swap, and page tables, in bytes. What several processes share is counted
+    /// for each. None: no memory is shown, as its first thread has exited.
+    pub(super) memory: Option<u64>,
+    /// Page tables alone, in bytes.
+    pub(super) tables: u64,
+}
+
+impl Proc {
+    /// The `/proc` of this process.
+    pub(super) fn own() -> io::Result<Self> {
+        Ok(Self(open(CWD, Path::new("/proc"))?))
+    }
+
+    /// An open folder that is a mounted `/proc`.
+    #[cfg(test)]
+    pub(super) fn new(folder: OwnedFd) -> Self {
+        Self(folder)
+    }
+
+    /// At most `most` of the processes it shows.
+    pub(super) fn processes(&self, most: usize) -> io::Result<Vec<i32>> {
+        Ok(numbers(Dir::read_from(&self.0)?, most))
+    }
+
+    /// A process and its descendants, `most` at most, parents first. One may be missed while others exit.
+    ///
+    /// The kernel lists children where it is built to (`CONFIG_PROC_CHILDREN`). Elsewhere all processes are read.
+    pub(super) fn descendants(&self, root: i32, most: usize) -> io::Result<Vec<i32>> {
+        let (mut found, mut known) = (vec![root], HashSet::from([root]));
+        let mut next = 0;
+        while let Some(pid) = found.get(next).copied() {
+            match self.children(pid) {
+                // An id may be used again while this is read.
+                Ok(children) => found.extend(children.into_iter().filter(|it| known.insert(*it))),
+                Err(_) if self.text(&format!("{pid}/stat")).is_err() => {}
+                Err(_) => return self.descendants_by_parent(root, most),
+            }
+            next += 1;
+            if found.len() >= most {
+                break;
+            }
+        }
+        found.truncate(most);
+        Ok(found)
+    }
+
+    fn descendants_by_parent(&self, root: i32, most: usize) -> io::Result<Vec<i32>> {
+        let all = self.processes(usize::MAX)?;
+        let parents: Vec<_> = all.iter().filter_map(|pid| Some((*pid, self.status(*pid)?.parent))).collect();
+        let mut found = vec![root];
+        let mut next = 0;
+        while let Some(parent) = found.get(next).copied()
+            && found.len() < most
+        {
+            found.extend(parents.iter().filter(|(_, of)| *of == parent).map(|(pid, _)| *pid));
+            next += 1;
+        }
+        found.truncate(most);
+        Ok(found)
+    }
+
+    /// What each thread of a process has started, and what has come to it.
+    fn children(&self, pid: i32) -> io::Result<Vec<i32>> {
+        let mut found = Vec::new();
+        for thread in self.threads(pid)? {
+            match self.text(&format!("{pid}/task/{thread}/children")) {
+                Ok(text) => found.extend(text.split_ascii_whitespace().filter_map(|it| it.parse::<i32>().ok())),
+                // The thread has exited, or no thread has such a list.
+                Err(error) if thread == pid => return Err(error),
+                Err(_) => {}
+            }
+        }
+        Ok(found)
+    }
+
+    fn threads(&self, pid: i32) -> io::Result<Vec<i32>> {
+        let tasks = open(&self.0, Path::new(&format!("{pid}/task")))?;
+        Ok(numbers(Dir::read_from(&tasks)?, MOST_THREADS))
+    }
+
+    /// What a process uses. None: it is gone.
+    pub(super) fn status(&self, pid: i32) -> Option<Status> {
+        let status = Status::parse(&self.text(&format!("{pid}/status")).ok()?);
+        if status.memory.is_some() || status.threads < 2 {
+            return Some(status);
+        }
+        // The first thread has exited and shows nothing, the others still have the memory.
+        let threads = self.threads(pid).unwrap_or_default();
+        let mut others = threads.iter().filter(|thread| **thread != pid);
+        let other = others.find_map(|thread| {
+            let other = Status::parse(&self.text(&format!("{pid}/task/{thread}/status")).ok()?);
+            other.memory.is_some().then_some(other)
+        });
+        Some(other.map_or(status, |other| Status { parent: status.parent, threads: status.threads, ..other }))
+    }
+
+    /// Anonymous and shared memory of a process in bytes, in RAM and in swap, where what several share is divided among
+    /// them. Reads all its page tables. None: it is gone, or this process may not look (ptrace(2)).
+    pub(super) fn share(&self, pid: i32) -> Option<u64> {
+        let share = |file: &str| share(&self.text(file).ok()?);
+        share(&format!("{pid}/smaps_rollup")).or_else(|| {
+            let mut others = self.threads(pid).ok()?.into_iter().filter(|thread| *thread != pid);
+            others.find_map(|thread| share(&format!("{pid}/task/{thread}/smaps_rollup")))
+        })
+    }
+
+    fn text(&self, file: &str) -> io::Result<String> {
+        read_text(openat(&self.0, file, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?, MOST_READ)
+    }
+}
+
+impl Status {
+    fn parse(text: &str) -> Self {
+        let mut status = Self::default();
+        let (mut resident, mut swap) = (None, 0);
+        // Since Linux 4.5: without these, files that are mapped count too.
+        let (mut anonymous, mut shared) = (None, None);
+        for (name, value) in text.lines().filter_map(|line| line.split_once(':')) {
+            match name {
+                "PPid" => status.parent = value.trim().parse().unwrap_or(0),
+                "VmRSS" => resident = bytes(value),
+                "RssAnon" => anonymous = bytes(value),
+                "RssShmem" => shared = bytes(value),
+                "VmPTE" => status.tables = bytes(value).unwrap_or(0),
+                "VmSwap" => swap = bytes(value).unwrap_or(0),
+                "Threads" => {
+                    status.threads = value.trim().parse().unwrap_or(0);
+                    break;
+                }
+                _ => {}
+            }
+        }
+        let counted = anonymous.zip(shared).map(|(anonymous, shared)| anonymous + shared).or(resident);
+        status.memory = counted.map(|counted| counted.saturating_add(swap).saturating_add(status.tables));
+        status
+    }
+}
+
+/// The sum of `smaps_rollup`. Before Linux 5.3 it does not tell files apart.
+fn share(text: &str) -> Option<u64> {
+    let number = |name: &str| {
+        let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+        line.and_then(bytes)
+    };
+    let parts = number("Pss_Anon").zip(number("Pss_Shmem")).map(|(anonymous, shared)| anonymous + shared);
+    Some(parts.or_else(|| number("Pss"))?.saturating_add(number("SwapPss").unwrap_or(0)))
+}
+
+/// `     116 kB`, in bytes.
+fn bytes(value: &str) -> Option<u64> {
+    value.trim().strip_suffix(" kB")?.parse::<u64>().ok()?.checked_mul(1024)
+}
+
+/// At most `most` of the entries whose names are numbers.
+fn numbers(folder: Dir, most: usize) -> Vec<i32> {
+    folder.flatten().filter_map(|it| it.file_name().to_str().ok()?.parse().ok()).take(most).collect()
+}
+
+fn open(at: impl std::os::fd::AsFd, path: &Path) -> io::Result<OwnedFd> {
+    Ok(openat(at, path, OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_status_is_read_by_its_names() {
+        let text = "Name:\ta:b\nState:\tS (sleeping)\nPPid:\t7\nVmRSS:\t    1744 kB\nRssAnon:\t     116 kB\n\
+                    RssFile:\t    1628 kB\nRssShmem:\t       8 kB\nVmPTE:\t      44 kB\nVmSwap:\t       2 kB\nThreads:\t3\n";
+        let status = Status::parse(text);
+        let expected = Status { parent: 7, threads: 3, memory: Some(170 * 1024), tables: 44 * 1024 };
+        assert_eq!(status, expected);
+        let old = Status::parse("PPid:\t7\nVmRSS:\t    1744 kB\nThreads:\t1\n");
+        assert_eq!(old.memory, Some(1744 * 1024));
+        assert_eq!(Status::parse("State:\tZ (zombie)\nPPid:\t7\nThreads:\t1\n").memory, None);
+    }
+
+    #[test]
+    fn a_share_leaves_files_out() {
+        let new = "Rss:  9 kB\nPss:  8 kB\nPss_Anon:  3 kB\nPss_File:  4 kB\nPss_Shmem:  1 kB\nSwapPss:  2 kB\n";
+        assert_eq!(share(new), Some(6 * 1024));
+        assert_eq!(share("Rss:  9 kB\nPss:  8 kB\n"), Some(8 * 1024));
+        assert_eq!(share(""), None);
+    }
+
+    #[test]
+    fn this_process_and_its_children_are_seen() {
+        let proc = Proc::own().unwrap();
+        let own = std::process::id() as i32;
+        let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+        for found in [proc.descendants(own, 1000).unwrap(), proc.descendants_by_parent(own, 1000).unwrap()] {
+            assert!(found[0] == own && found.contains(&(child.id() as i32)), "{found:?}");
+        }
+        assert_eq!(proc.descendants(own, 1).unwrap(), [own]);
+        assert_eq!(proc.status(child.id() as i32).unwrap().parent, own);
+        let (status, share) = (proc.status(own).unwrap(), proc.share(own).unwrap());
+        assert!(share > 0 && status.memory.unwrap() > 0 && status.threads > 0, "{status:?} {share}");
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert_eq!(proc.status(child.id() as i32), None);
+    }
+}
