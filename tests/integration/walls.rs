@@ -15,7 +15,7 @@ mod memory;
 mod probes;
 mod remains;
 mod stage;
-// mod storm;
+mod storm;
 mod table;
 
 /// One test for each kind of worker, of an attack that takes a [`stage::Worker`].

@@ -5,11 +5,11 @@ use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown};
 use openskill_tests::system::{code, data};
 use serde_json::{Value, json};
 
-use super::stage::{HIGHEST, Kind, Scene, Stage, Worker};
+use super::stage::{Kind, Scene, Stage, Worker};
 
 async fn stage(worker: Worker) -> Option<Stage> {
-    let scene = Scene::new(worker).await?.skills("attack", HIGHEST, "attacks.py", "");
-    scene.skills("neighbour", HIGHEST, "attacks.py", "").own_temp().start().await
+    let scene = Scene::new(worker).await?.skills("attack", "attacks.py", "");
+    scene.skills("neighbour", "attacks.py", "").own_temp().start().await
 }
 
 async fn mode_owner_and_times_outside_do_not_change(worker: Worker) {

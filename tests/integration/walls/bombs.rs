@@ -9,7 +9,7 @@ use openskill_tests::system::{code, request};
 use serde_json::json;
 
 use super::remains::Mark;
-use super::stage::{HIGHEST, Kind, Scene, Stage, Worker};
+use super::stage::{Kind, Scene, Stage, Worker};
 
 /// What each call may start.
 const LIMIT: u64 = 100;
@@ -22,8 +22,8 @@ const BOMBS: usize = 6;
 
 async fn stage(worker: Worker) -> Option<Stage> {
     let limits = format!("limits: {{processes: {LIMIT}}}");
-    let scene = Scene::new(worker).await?.skills("bomb", HIGHEST, "attacks.py", &limits);
-    scene.skills("neighbour", HIGHEST, "attacks.py", "").start().await
+    let scene = Scene::new(worker).await?.skills("bomb", "attacks.py", &limits);
+    scene.skills("neighbour", "attacks.py", "").start().await
 }
 
 async fn every_bomb_is_as_large_as_the_first(worker: Worker) {

@@ -9,13 +9,13 @@ use rustix::process::Signal;
 use serde_json::json;
 
 use super::remains::{GONE, Mark};
-use super::stage::{HIGHEST, Kind, Scene, Stage, Worker};
+use super::stage::{Kind, Scene, Stage, Worker};
 
 /// The deadline of calls that are answered when nothing of them runs any more: they never are.
 const DEADLINE_MS: u32 = 1500;
 
 async fn stage(worker: Worker) -> Option<Stage> {
-    let scene = Scene::new(worker).await?.skills("attack", HIGHEST, "attacks.py", "");
+    let scene = Scene::new(worker).await?.skills("attack", "attacks.py", "");
     scene.with("OPENSKILL_DRAIN_TIMEOUT_MS", 300).start().await
 }
 

@@ -7,11 +7,11 @@ use openskill_tests::system::{PATIENCE, request};
 use openskill_tests::wait::{until, until_true};
 use serde_json::{Value, json};
 
-use super::stage::{HIGHEST, Kind, Scene, Stage, Worker};
+use super::stage::{Kind, Scene, Stage, Worker};
 
 /// The skills' user owns script and manifest.
 async fn stage(worker: Worker) -> Option<Stage> {
-    let scene = Scene::new(worker).await?.skills("attack", HIGHEST, "attacks.py", "");
+    let scene = Scene::new(worker).await?.skills("attack", "attacks.py", "");
     for name in
         ["skills/attacks.py", "skills/attack_process.yaml", "skills/attack_fork.yaml", "skills/attack_exec.yaml"]
     {

@@ -9,10 +9,10 @@ use openskill_tests::wait::{until_none_is_left, until_true};
 use serde_json::{Value, json};
 
 use super::remains::{GONE, Mark, temporary_files};
-use super::stage::{HIGHEST, Kind, Scene, Stage, Worker};
+use super::stage::{Kind, Scene, Stage, Worker};
 
 async fn stage(worker: Worker) -> Option<Stage> {
-    let scene = Scene::new(worker).await?.skills("attack", HIGHEST, "attacks.py", "limits: {file_size_mb: 16}");
+    let scene = Scene::new(worker).await?.skills("attack", "attacks.py", "limits: {file_size_mb: 16}");
     scene.own_temp().start().await
 }
 

@@ -8,7 +8,7 @@ use openskill_tests::system::{code, data};
 use serde_json::json;
 
 use super::remains::Mark;
-use super::stage::{HIGHEST, Kind, Scene, Worker};
+use super::stage::{Kind, Scene, Worker};
 
 /// `memory_mb` of the skills.
 const LIMIT_MB: u64 = 256;
@@ -65,7 +65,7 @@ async fn is_bounded(worker: Worker, attack: &str) {
     let _alone = alone();
     let limits = format!("limits: {{memory_mb: {LIMIT_MB}, file_size_mb: 64}}");
     let Some(scene) = Scene::new(worker).await else { return };
-    let Some(stage) = scene.own_temp().skills("attack", HIGHEST, "attacks.py", &limits).start().await else { return };
+    let Some(stage) = scene.own_temp().skills("attack", "attacks.py", &limits).start().await else { return };
     let mut wrong = Vec::new();
     for kind in Kind::ALL {
         let mark = Mark::new();

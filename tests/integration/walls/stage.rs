@@ -24,8 +24,16 @@ pub(super) enum Level {
 /// The levels that manifests know, and the word for each.
 pub(super) const LEVELS: &[(Level, &str)] = &[(Level::Standard, "standard"), (Level::Strict, "strict")];
 
-/// The level that attacks are made against: the highest.
-pub(super) const HIGHEST: &str = LEVELS[LEVELS.len() - 1].1;
+/// Names the level that attacks are made against, on a machine that gives no more.
+const ATTACKED: &str = "OPENSKILL_TEST_LEVEL";
+
+/// The level that attacks are made against: the highest, unless the environment names another one.
+fn attacked() -> (Level, &'static str) {
+    let named = std::env::var(ATTACKED).ok();
+    let mut levels = LEVELS.iter().copied().rev();
+    let level = levels.find(|(_, word)| named.as_deref().is_none_or(|it| it == *word));
+    level.unwrap_or_else(|| panic!("{ATTACKED} is {named:?}, none of {LEVELS:?}"))
+}
 
 /// Who a worker is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -88,7 +96,8 @@ pub(super) struct Scene {
     folder: Folder,
     uid: u32,
     environment: Vec<(&'static str, String)>,
-    namespaces: bool,
+    /// What the machine gives and no more, and the word of the manifests for it.
+    level: (Level, &'static str),
 }
 
 /// A worker with skills, and the folder of all of it.
@@ -101,6 +110,11 @@ pub(super) struct Stage {
 impl Scene {
     /// None: this machine has no jail, and the test is skipped.
     pub(super) async fn new(worker: Worker) -> Option<Self> {
+        Self::at(worker, attacked()).await
+    }
+
+    /// The same at another level than the one that is attacked.
+    pub(super) async fn at(worker: Worker, level: (Level, &'static str)) -> Option<Self> {
         if !whole_jail().await {
             return None;
         }
@@ -108,13 +122,7 @@ impl Scene {
             skip(Need::Jail, &format!("attacks need {PYTHON}"));
             return None;
         }
-        let scene = Self {
-            worker,
-            folder: Folder::beneath(&place()),
-            uid: new_user(),
-            environment: Vec::new(),
-            namespaces: true,
-        };
+        let scene = Self { worker, folder: Folder::beneath(&place()), uid: new_user(), environment: Vec::new(), level };
         copy(&repository().join("tests/fixtures/walls"), &scene.path("skills"));
         for name in ["data", "tmp"] {
             std::fs::create_dir(scene.path(name)).unwrap();
@@ -141,15 +149,15 @@ impl Scene {
 
     /// A skill `NAME_KIND` for each kind of start, that runs a fixture.
     #[must_use]
-    pub(super) fn skills(self, name: &str, level: &str, script: &str, more: &str) -> Self {
+    pub(super) fn skills(self, name: &str, script: &str, more: &str) -> Self {
         for kind in Kind::ALL {
-            self.skill(&format!("{name}_{}", kind.word()), kind, level, script, more);
+            self.skill(&format!("{name}_{}", kind.word()), kind, script, more);
         }
         self
     }
 
-    pub(super) fn skill(&self, id: &str, kind: Kind, level: &str, script: &str, more: &str) {
-        let settings = kind.settings();
+    pub(super) fn skill(&self, id: &str, kind: Kind, script: &str, more: &str) {
+        let (settings, level) = (kind.settings(), self.level.1);
         let manifest = format!("id: {id}\ntype: cli\n{settings}\nentry: {script}\njail: {level}\n{more}\n");
         self.folder.write(&format!("skills/{id}.yaml"), manifest);
     }
@@ -167,18 +175,11 @@ impl Scene {
         self.with("TMPDIR", path)
     }
 
-    /// Such a machine as gives this level and no more.
-    #[must_use]
-    pub(super) fn at_most(mut self, level: Level) -> Self {
-        self.namespaces = level == Level::Strict;
-        self
-    }
-
     /// None: this machine lacks something, and the test is skipped.
     pub(super) async fn start(self) -> Option<Stage> {
         let (user, filter) = (self.uid.to_string(), self.path("skills/without_namespaces.py").display().to_string());
         let mut through = Vec::new();
-        if !self.namespaces {
+        if self.level.0 == Level::Standard {
             through.extend([PYTHON, &filter]);
         }
         if self.worker == Worker::Unprivileged {
