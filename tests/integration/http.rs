@@ -13,6 +13,7 @@ use openskill_tests::system::{PATIENCE, Setup, System, code, data, request};
 use openskill_tests::wait::{until, until_true};
 use serde_json::{Value, json};
 
+mod interim;
 mod redirects;
 
 /// A secret of the worker, and the settings that send it.

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
+use openskill_tests::processes;
 use rustix::process::{Pid, Signal, kill_process};
 
 /// How long anything of a call may take to be gone.
@@ -81,4 +82,17 @@ pub(super) fn temporary_files(folder: &Path) -> Vec<PathBuf> {
         }
     }
     left
+}
+
+/// What this binary runs on the machine, besides what was there before.
+pub(super) fn own_processes(uid: u32, before: &BTreeSet<i32>) -> Vec<(i32, String)> {
+    let binary = openskill_tests::binary().canonicalize().unwrap();
+    let is_ours = |pid: &i32| {
+        let runs_binary = std::fs::read_link(format!("/proc/{pid}/exe")).is_ok_and(|it| it == binary);
+        let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+        let user = status.lines().find_map(|line| line.strip_prefix("Uid:")?.split_whitespace().next());
+        runs_binary || user == Some(&uid.to_string())
+    };
+    let found = numbers(Path::new("/proc")).filter(|pid| !before.contains(pid) && is_ours(pid));
+    found.map(|pid| (pid, processes::command_line(pid))).collect()
 }

@@ -1,7 +1,7 @@
 //! `http`: a request to an HTTP back end, as the manifest describes it.
 //!
 //! ```text
-//! arguments -> request (templates) -> egress (may it go there?) -> client -> redirect? -> response -> normalize
+//! arguments -> request (templates) -> egress (may it go there?) -> client -> transport -> redirect? -> response -> normalize
 //! ```
 //!
 //! A request belongs to the call's future: dropping it closes the connection. Nothing is retried here; the gateway retries
@@ -20,8 +20,10 @@ use crate::manifest::{How, Manifest};
 use crate::runner::{Invocation, RawOutput, Runner};
 
 mod arguments;
+mod cause;
 pub(crate) mod client;
 pub(crate) mod egress;
+mod interim;
 mod messages;
 mod percent;
 mod pointer;
@@ -30,6 +32,7 @@ mod request;
 mod response;
 pub(crate) mod secrets;
 mod status;
+mod transport;
 
 use client::Clients;
 use egress::Reach;
@@ -79,12 +82,11 @@ impl Http {
                 SkillError::new(ErrorCode::Unavailable, "the skill is not available on this worker")
             })?;
             let response = client.execute(prepared(&request, &context)).await.map_err(|error| {
-                let error = error.without_url();
                 tracing::info!(
                     trace_id = invocation.trace_id, skill_id = invocation.manifest.id, error = ?error,
                     "a skill's request failed"
                 );
-                status::of_fault(&error)
+                status::of_unanswered(&error)
             })?;
             let code = response.status().as_u16();
             let Some(location) = response.headers().get(LOCATION).filter(|_| redirect::is_redirect(code)) else {

@@ -14,10 +14,8 @@ use reqwest::redirect::Policy;
 use tokio::runtime::{Handle, Id};
 use tokio::sync::{OnceCell, OwnedSemaphorePermit, Semaphore, oneshot};
 
-use super::egress::{Reach, Refusal};
-
-/// The user agent of all requests.
-pub(crate) const USER_AGENT: &str = concat!("openskill/", env!("CARGO_PKG_VERSION"));
+use super::egress::Reach;
+use super::transport::{Bounds, OUR_NAME, Transport};
 
 /// The connect timeout. A call's own deadline may be shorter.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -58,7 +56,7 @@ type Place = (Id, Reach);
 
 #[derive(Clone)]
 struct Kept {
-    client: Arc<OnceCell<reqwest::Client>>,
+    client: Arc<OnceCell<Transport>>,
     used: Instant,
 }
 
@@ -88,7 +86,7 @@ impl Clients {
     ///
     /// # Errors
     /// The system lacks what a client needs.
-    pub(crate) async fn get(&self, reach: Reach) -> Result<reqwest::Client, String> {
+    pub(super) async fn get(&self, reach: Reach) -> Result<Transport, String> {
         let (key, now) = ((Handle::current().id(), reach.clone()), Instant::now());
         let cell = {
             let mut kept = self.by_place.lock().unwrap_or_else(PoisonError::into_inner);
@@ -103,8 +101,7 @@ impl Clients {
         let look_ups = Arc::clone(&self.look_ups);
         // The system's certificates are read from disk.
         let build = || async {
-            let built = tokio::task::spawn_blocking(move || build(reach, look_ups)).await;
-            built.map_err(|error| error.to_string()).flatten()
+            tokio::task::spawn_blocking(move || build(reach, look_ups)).await.map_err(|error| error.to_string())
         };
         cell.get_or_try_init(build).await.cloned()
     }
@@ -132,29 +129,21 @@ fn make_room(kept: &mut HashMap<Place, Kept>, place: &Place) {
     }
 }
 
-/// A client that connects only where `reach` allows. It is for a single URL, the one `reach` comes from: [`Reach::of`] has
-/// already checked a host that is an address. It follows no redirects.
+/// A client of reqwest's own, for a library that wants one. It connects only where `reach` allows and is for a single URL, the
+/// one `reach` comes from: [`Reach::of`] has already checked a host that is an address. It follows no redirects.
 ///
 /// # Errors
 /// The system lacks what a client needs.
 pub(crate) fn guarded_client(reach: Reach) -> Result<reqwest::Client, String> {
-    build(reach, Arc::new(Semaphore::new(LOOK_UPS)))
-}
-
-fn build(reach: Reach, look_ups: Arc<Semaphore>) -> Result<reqwest::Client, String> {
-    static CRYPTOGRAPHY: Once = Once::new();
-    CRYPTOGRAPHY.call_once(|| {
-        // Another thread may have installed one.
-        let _ = rustls::crypto::ring::default_provider().install_default();
-    });
-    let resolver = Arc::new(Guard { reach, look_ups });
+    prepare_cryptography();
+    let resolver = Arc::new(Guard { reach, look_ups: Arc::new(Semaphore::new(LOOK_UPS)) });
     let builder = || {
         reqwest::Client::builder()
             .dns_resolver(Arc::clone(&resolver))
             .redirect(Policy::none())
             .no_proxy()
             .referer(false)
-            .user_agent(USER_AGENT)
+            .user_agent(OUR_NAME)
             .connect_timeout(CONNECT_TIMEOUT)
             .pool_idle_timeout(IDLE)
             .pool_max_idle_per_host(IDLE_PER_HOST)
@@ -163,9 +152,29 @@ fn build(reach: Reach, look_ups: Arc<Semaphore>) -> Result<reqwest::Client, Stri
     };
     builder().build().or_else(|error| {
         // Without the system's certificates no https server can be trusted, but http has no need of them.
-        tracing::warn!(%error, "the system has no usable certificates: https skills will fail");
+        tracing::warn!(%error, "the system has no usable certificates: https servers will fail");
         builder().tls_certs_only([]).build().map_err(|error| error.to_string())
     })
+}
+
+fn build(reach: Reach, look_ups: Arc<Semaphore>) -> Transport {
+    prepare_cryptography();
+    let bounds = Bounds {
+        connect: CONNECT_TIMEOUT,
+        idle: IDLE,
+        idle_per_host: IDLE_PER_HOST,
+        headers: MAX_HEADERS,
+        header_list_bytes: MAX_HEADER_LIST_BYTES,
+    };
+    Transport::new(Arc::new(Guard { reach, look_ups }), bounds)
+}
+
+fn prepare_cryptography() {
+    static CRYPTOGRAPHY: Once = Once::new();
+    CRYPTOGRAPHY.call_once(|| {
+        // Another thread may have installed one.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+    });
 }
 
 /// Resolves names, and passes only addresses that a skill may reach. The client connects to exactly these.
@@ -217,27 +226,13 @@ async fn look_up(
     receiver.await.map_err(std::io::Error::other)?
 }
 
-/// The refusal that caused a client's error.
-pub(crate) fn refusal<'a>(error: &'a (dyn std::error::Error + 'static)) -> Option<&'a Refusal> {
-    cause(error)
-}
-
-/// The cause of an error, if it is of this type.
-pub(crate) fn cause<'a, E: std::error::Error + 'static>(error: &'a (dyn std::error::Error + 'static)) -> Option<&'a E> {
-    let next = |error: &&'a (dyn std::error::Error + 'static)| match error.downcast_ref::<std::io::Error>() {
-        // An I/O error's source skips the error it wraps.
-        Some(outer) => outer.get_ref().map(|inner| inner as &(dyn std::error::Error + 'static)),
-        None => error.source(),
-    };
-    std::iter::successors(Some(error), next).find_map(|error| error.downcast_ref())
-}
-
 #[cfg(test)]
 mod tests {
     use tokio::net::TcpListener;
     use url::Url;
 
-    use super::super::egress::Kind;
+    use super::super::cause::refusal;
+    use super::super::egress::{Kind, Refusal};
     use super::*;
     use crate::manifest::http::Allowed;
 
@@ -265,7 +260,8 @@ mod tests {
         let (clients, url) = (Clients::new(), "http://localhost:9/");
         let client = clients.get(reach(url, &[])).await.unwrap();
         let hanging = clients.look_ups_of("slow").acquire_many_owned(LOOK_UPS_OF_SKILL as u32).await.unwrap();
-        let send = |skill| clients.for_skill(skill, client.get(url).send());
+        let request = || reqwest::Request::new(reqwest::Method::GET, Url::parse(url).unwrap());
+        let send = |skill| clients.for_skill(skill, client.execute(request()));
         let mut slow = std::pin::pin!(send("slow"));
         let other = tokio::select! {
             _ = &mut slow => panic!("it looked up a fifth name"),

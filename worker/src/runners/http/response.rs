@@ -252,7 +252,7 @@ async fn whole(mut response: Response, limit: usize) -> Result<Bytes, SkillError
 }
 
 async fn chunk(response: &mut Response) -> Result<Option<Bytes>, SkillError> {
-    response.chunk().await.map_err(|error| status::of_fault(&error.without_url()))
+    response.chunk().await.map_err(|error| status::of_broken_answer(&error.without_url()))
 }
 
 /// Text in UTF-8.

@@ -8,9 +8,10 @@ use openskill_proto::v1::{Blame, ErrorCode, SkillError};
 use reqwest::StatusCode;
 use serde_json::value::RawValue;
 
-use super::client::{cause, refusal};
+use super::cause::{cause, refusal};
 use super::egress::Refusal;
 use super::pointer;
+use super::transport::{LookUpError, SendError};
 
 /// The longest `Retry-After` that is passed on.
 const MAX_RETRY_AFTER: Duration = Duration::from_secs(3600);
@@ -64,20 +65,33 @@ pub(super) fn of_refusal(refusal: &Refusal) -> SkillError {
     SkillError::new(ErrorCode::PermissionDenied, refusal.to_string()).with_blame(Blame::Skill)
 }
 
-/// The error of a request without a complete answer.
-pub(super) fn of_fault(error: &reqwest::Error) -> SkillError {
+/// The error of a request without an answer.
+pub(super) fn of_unanswered(error: &SendError) -> SkillError {
+    match error {
+        SendError::TooManyInterim => SkillError::new(ErrorCode::ExecutionError, error.to_string()),
+        SendError::Failed(failed) => of_fault(error, failed.is_connect()),
+        SendError::Request(_) => of_fault(error, false),
+    }
+}
+
+/// The error of an answer that is not complete.
+pub(super) fn of_broken_answer(error: &reqwest::Error) -> SkillError {
+    of_fault(error, false)
+}
+
+fn of_fault(error: &(dyn std::error::Error + 'static), connecting: bool) -> SkillError {
     if let Some(refusal) = refusal(error) {
         return of_refusal(refusal);
     }
-    let message = if error.is_dns() {
+    let io = cause::<std::io::Error>(error).map(std::io::Error::kind);
+    let message = if cause::<LookUpError>(error).is_some() {
         "the server's name cannot be resolved".to_owned()
     } else if let Some(tls) = cause::<rustls::Error>(error) {
         format!("no secure connection to the server: {}", shown(&tls.to_string(), MAX_MESSAGE_BYTES))
-    } else if error.is_timeout() {
+    } else if io == Some(std::io::ErrorKind::TimedOut) {
         "the connection to the server timed out".to_owned()
-    } else if error.is_connect() {
-        let kind = cause::<std::io::Error>(error).map(|error| format!(": {}", error.kind())).unwrap_or_default();
-        format!("the connection to the server failed{kind}")
+    } else if connecting {
+        format!("the connection to the server failed{}", io.map(|kind| format!(": {kind}")).unwrap_or_default())
     } else {
         "the connection to the server broke before its answer was complete".to_owned()
     };
