@@ -172,6 +172,57 @@ async fn a_shared_interpreter_has_fresh_globals_and_warns_what_it_does_not_isola
 }
 
 #[tokio::test]
+async fn a_shared_interpreter_puts_back_what_a_call_changed_or_is_replaced() {
+    let folder = Folder::new();
+    let script = r#"
+import json, os, resource, signal, sys, threading, time
+what = json.load(sys.stdin)["input"].get("what")
+found = {
+    "environment": os.environ.get("LEFT"), "folder": os.getcwd(), "umask": os.umask(0o022), "argv": len(sys.argv),
+    "path": "/left" in sys.path, "mask": len(signal.pthread_sigmask(signal.SIG_BLOCK, [])), "timer": signal.getitimer(signal.ITIMER_REAL)[0],
+    "threads": threading.active_count(), "files": resource.getrlimit(resource.RLIMIT_NOFILE)[0],
+}
+if what == "change":
+    os.environ["LEFT"] = "x"; os.chdir("/usr"); os.umask(0o077); sys.argv.append("x"); sys.path.append("/left")
+    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM]); signal.setitimer(signal.ITIMER_REAL, 3600)
+if what == "thread":
+    threading.Thread(target=time.sleep, args=(3600,), daemon=True).start()
+if what == "limit":
+    resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
+if what == "descriptor":
+    os.open("/usr", os.O_RDONLY)
+if what == "flood":
+    for _ in range(100):
+        sys.stdout.write("x" * (1 << 20))
+if what == "daemon" and os.fork() == 0:
+    os.setsid()
+    if os.fork() == 0:
+        time.sleep(3600)
+    os._exit(0)
+print(json.dumps([found, os.stat("/proc/self/").st_ino]))
+"#;
+    folder.write("together.py", script);
+    folder.write("together.yaml", "id: together\ntype: cli\nruntime: python\nentry: together.py\nisolation: shared\n");
+    let skills = folder.path().display().to_string();
+    let setup = Setup::command(&["up", "--listen", "127.0.0.1:0", "--workers", "1", "--skills-dir", &skills]);
+    let system = setup.with("OPENSKILL_WORKER_CONCURRENCY", 1).start().await;
+    let first = value(&system, "together", json!({"what": "change"})).await;
+    let next = value(&system, "together", json!({})).await;
+    assert_eq!(next, first, "put back, in the same interpreter");
+    for what in ["thread", "limit", "descriptor"] {
+        let before = value(&system, "together", json!({"what": what})).await;
+        let after = value(&system, "together", json!({})).await;
+        assert_eq!(after[0], first[0], "{what}");
+        assert_ne!(after[1], before[1], "{what}: another interpreter");
+    }
+    for (what, expected) in [("flood", "OUTPUT_TOO_LARGE"), ("daemon", "EXECUTION_ERROR")] {
+        let result = system.invoke(request("together", json!({"what": what}))).await;
+        assert_eq!(code(&result), expected, "{result:?}");
+        assert_eq!(value(&system, "together", json!({})).await[0], first[0], "{what}");
+    }
+}
+
+#[tokio::test]
 async fn a_shared_interpreter_that_hangs_or_dies_is_replaced() {
     let folder = Folder::new();
     let script = "import json, os, sys, time\nwhat = json.load(sys.stdin)['input'].get('what')\n\

@@ -9,47 +9,125 @@ Descriptor 1 is a stream to the worker. The answer to a call is a line `{"ended"
 and the lengths of stdout and stderr, which follow. Events of the script are lines of the same stream, before that; an empty
 line ends one that it left unfinished.
 
-What is not kept apart: imported modules and what they remember, what a call adds to the environment, the current folder,
-signal handlers, threads, open and temporary files, and memory that is never given back.
+What is not kept apart: imported modules and what they remember, signal handlers, files, and memory that is never given back. What can
+be put back after a call is (`Start.restore`). An interpreter that a call changed for good ends after it, and another one takes its place.
 """
 
+import _signal
 import _socket
+import _thread
+import ctypes
 import io
 import json
+import resource
+import time
 
 HEAD_BYTES = 12
 MESSAGE_BYTES = 64 * 1024
 RIGHTS_BYTES = _socket.CMSG_SPACE(4)
 
 
+PR_SET_CHILD_SUBREAPER = 36
+# An interpreter ends after so many calls, or so many seconds: memory that scripts leak is given back.
+MOST_CALLS = 10_000
+MOST_SECONDS = 3600
+LIMITS = (resource.RLIMIT_AS, resource.RLIMIT_NOFILE, resource.RLIMIT_FSIZE, resource.RLIMIT_NPROC, resource.RLIMIT_CPU)
+TIMERS = (_signal.ITIMER_REAL, _signal.ITIMER_VIRTUAL, _signal.ITIMER_PROF)
+
+
 class Kept(io.BytesIO):
-    """Survives being closed by the script, so that its content can be read afterwards."""
+    """What a script writes, as much of it as is passed on. Survives being closed by the script, so that it can be read afterwards."""
+
+    def __init__(self, most):
+        super().__init__()
+        self.most = most
+
+    def write(self, data):
+        # One byte more tells that there was too much.
+        data = memoryview(data).cast("B")
+        super().write(data[:max(0, self.most + 1 - self.tell())])
+        return len(data)
 
     def close(self):
         pass
 
 
-def set_environment(names, values):
-    """Sets the environment of a call. All of it: the script before may have changed any."""
-    for name, value in zip(names, values):
-        os.environb[name] = value
-    for name in names[len(values):]:
-        os.environb.pop(name, None)
+class Tail(Kept):
+    """The last of what a script writes."""
+
+    def write(self, data):
+        data = memoryview(data).cast("B")
+        io.BytesIO.write(self, data[-self.most:])
+        if self.tell() > 2 * self.most:
+            last = self.getvalue()[-self.most:]
+            self.seek(0)
+            self.truncate()
+            io.BytesIO.write(self, last)
+        return len(data)
+
+
+class Start:
+    """What each call begins with: as it was before the first one."""
+
+    def __init__(self, names):
+        self.names = names
+        self.environment = {name: value for name, value in os.environb.items() if name not in names}
+        self.folder = os.getcwd()
+        self.umask = os.umask(0o077)
+        os.umask(self.umask)
+        self.mask = _signal.pthread_sigmask(_signal.SIG_BLOCK, ())
+        self.argv, self.path = list(sys.argv), list(sys.path)
+        self.threads = _thread._count()
+        self.limits = [resource.getrlimit(limit) for limit in LIMITS]
+        self.descriptor = lowest_free()
+        self.time = time.monotonic()
+
+    def restore(self, values):
+        """Sets what a call begins with; `values` are those of the call's environment."""
+        wanted = {**self.environment, **dict(zip(self.names, values))}
+        if dict(os.environb) != wanted:
+            for name in set(os.environb) - set(wanted):
+                del os.environb[name]
+            os.environb.update(wanted)
+        sys.argv[:], sys.path[:] = self.argv, self.path
+        os.chdir(self.folder)
+        os.umask(self.umask)
+        _signal.pthread_sigmask(_signal.SIG_SETMASK, self.mask)
+        for timer in TIMERS:
+            _signal.setitimer(timer, 0)
+
+    def is_lasting(self):
+        """Whether a call left what can't be put back: threads, descriptors, limits; or the interpreter is old."""
+        return (
+            _thread._count() != self.threads
+            or lowest_free() != self.descriptor
+            or [resource.getrlimit(limit) for limit in LIMITS] != self.limits
+            or time.monotonic() - self.time > MOST_SECONDS
+        )
+
+
+def lowest_free():
+    """The number that the next descriptor would have."""
+    try:
+        descriptor = os.dup(answers)
+    except OSError:
+        return -1
+    os.close(descriptor)
+    return descriptor
 
 
 def serve(script, calls, answers, names):
     code = compiled(script)
-    left, own = 0, os.getpid()
-    # After a call that left processes behind there is no next one: they end with this interpreter.
-    while not left:
+    own, start = os.getpid(), Start(names)
+    for _ in range(MOST_CALLS):
         message, rights, _, _ = calls.recvmsg(MESSAGE_BYTES, RIGHTS_BYTES)
         if not message:
             return
         end = HEAD_BYTES + int.from_bytes(message[8:HEAD_BYTES], "little")
-        set_environment(names, message[HEAD_BYTES:end].split(b"\0"))
+        start.restore(message[HEAD_BYTES:end].split(b"\0"))
         text = from_file(rights[0][2]) if rights else message[end:]
         sys.stdin = io.TextIOWrapper(io.BytesIO(text), "utf-8", "surrogateescape")
-        out, err = Kept(), Kept()
+        out, err = Kept(OUTPUT_BYTES), Tail(STDERR_BYTES)
         sys.stdout = stdout = io.TextIOWrapper(out, "utf-8", "surrogateescape")
         sys.stderr = stderr = io.TextIOWrapper(err, "utf-8", "backslashreplace", None, True)
         status = execute(script, code)
@@ -68,6 +146,9 @@ def serve(script, calls, answers, names):
         number = int.from_bytes(message[:8], "little")
         told = b'\n{"ended": {"call": %d, "status": %d, "stdout": %d, "stderr": %d, "left": %d}}\n'
         send(answers, told % (number, status, len(out), len(err), left) + out + err)
+        # What it left running ends with this interpreter.
+        if left or start.is_lasting():
+            return
 
 
 def from_file(right):
@@ -94,6 +175,9 @@ def send(answers, data):
 
 settings = json.loads(os.environ.pop("OPENSKILL_SHARED"))
 STDERR_BYTES = settings["stderr_bytes"]
+OUTPUT_BYTES = settings["output_bytes"]
+# What a call's children leave behind is found, whatever session it is in.
+ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 sys.argv = [settings["script"]]
 own_place(settings["script"])
 calls = _socket.socket(fileno=int(os.environ["OPENSKILL_EVENTS_FD"]))

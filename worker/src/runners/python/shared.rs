@@ -16,7 +16,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use openskill_proto::limits::MAX_STDERR_BYTES;
+use openskill_proto::limits::{MAX_OUTPUT_BYTES, MAX_STDERR_BYTES};
 use serde_json::json;
 use tokio::sync::Semaphore;
 
@@ -75,6 +75,7 @@ impl Shared {
         let program = json!({
             "script": path_text(script),
             "stderr_bytes": MAX_STDERR_BYTES,
+            "output_bytes": MAX_OUTPUT_BYTES,
             "names": environment::OF_CALL,
         });
         let mut env = fresh.env.clone();
