@@ -74,6 +74,7 @@ pub(super) fn start(
     unsafe {
         process.pre_exec(move || {
             setsid()?;
+            default_signals();
             if let Some(entrance) = &entrance {
                 entrance.enter()?;
             }
@@ -96,6 +97,14 @@ pub(super) fn start(
 pub(in crate::process) fn hand_over(descriptors: &[OwnedFd], user: User) {
     for descriptor in descriptors {
         let _ = fchown(descriptor, Some(Uid::from_raw(user.uid)), Some(Gid::from_raw(user.gid)));
+    }
+}
+
+/// Signals do what they do in any program that has just been started, whatever the worker was started with (`nohup`).
+fn default_signals() {
+    for signal in 1..=libc::SIGSYS {
+        // SAFETY: sets no handler. SIGKILL and SIGSTOP are refused, which is as good.
+        unsafe { libc::signal(signal, libc::SIG_DFL) };
     }
 }
 
