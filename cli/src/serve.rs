@@ -53,6 +53,7 @@ pub(crate) fn worker_config(settings: &Settings, raw: &Raw) -> Result<openskill_
         skill_dirs: settings.skill_dirs.iter().map(|folder| here.join(folder).components().collect()).collect(),
         allowed_root: settings.real_root(raw)?,
         concurrency: settings.worker_concurrency,
+        reserve: settings.worker_reserve.unwrap_or(settings.worker_concurrency / 4),
         queue: settings.worker_queue,
         drain_timeout: settings.drain_timeout,
         python: Some(settings.python.clone()),

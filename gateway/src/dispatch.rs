@@ -35,7 +35,7 @@ pub(crate) async fn dispatch(context: &CallContext) -> Outcome {
     let gateway = &context.shard.gateway;
     gateway.retries.deposit();
     let mut tried = Vec::new();
-    let mut outcome = Outcome::failed(NoCandidate::NoneUp.into());
+    let mut outcome = Outcome::failed(NoCandidate.into());
     while outcome.attempts < MAX_ATTEMPTS {
         let chosen = match choose(context, &tried) {
             Ok(chosen) => chosen,

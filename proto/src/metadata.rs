@@ -30,6 +30,10 @@ pub const IDEMPOTENCY_KEY: &str = "idempotency-key";
 /// between gateway and worker, and the skill may have run.
 pub const NOT_STARTED: &str = "openskill-not-started";
 
+/// In the metadata of a worker's refusal: after how many milliseconds the same call may be accepted.
+/// <https://github.com/grpc/proposal/blob/master/A6-client-retries.md#pushback>
+pub const PUSHBACK: &str = "grpc-retry-pushback-ms";
+
 /// `google.rpc.ErrorInfo.domain` of every status that the gateway returns.
 pub const ERROR_DOMAIN: &str = "openskill.dev";
 

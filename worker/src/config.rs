@@ -17,7 +17,9 @@ pub struct Config {
     pub allowed_root: PathBuf,
     /// The concurrency limit. At least 1.
     pub concurrency: usize,
-    /// How many more calls may queue.
+    /// Slots beyond the concurrency limit, reserved for short calls of callers that hold less than an even share.
+    pub reserve: usize,
+    /// How many more calls may queue, for the worker and for each skill with a limit of its own.
     pub queue: usize,
     /// How long calls may take to finish after shutdown begins.
     pub drain_timeout: Duration,

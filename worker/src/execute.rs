@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use openskill_proto::limits::MAX_TIMEOUT_MS;
-use openskill_proto::metadata::NOT_STARTED;
+use openskill_proto::metadata::{NOT_STARTED, PUSHBACK};
 use openskill_proto::trace::TraceContext;
 use openskill_proto::v1::artifact::Content;
 use openskill_proto::v1::execute_event::Event;
@@ -14,7 +14,6 @@ use tonic::Status;
 use tonic::metadata::MetadataValue;
 use tracing::Instrument as _;
 
-use crate::admission::Permit;
 use crate::artifacts::Collector;
 use crate::events::EventSink;
 use crate::manifest::python::Isolation;
@@ -23,6 +22,7 @@ use crate::normalize::normalize;
 use crate::questions::Asker;
 use crate::registry::Entry;
 use crate::runner::{Invocation, RawOutput, Runner};
+use crate::schedule::{Refusal, Request};
 use crate::worker::Worker;
 
 /// The OpenTelemetry context of a call, as its headers say.
@@ -55,9 +55,6 @@ pub(crate) async fn execute(
     let Some(entry) = worker.registry.get(&request.skill_id) else {
         return Err(not_started(Status::not_found("this worker has no such skill")));
     };
-    let Some(permit) = worker.admission.admit() else {
-        return Err(not_started(Status::resource_exhausted("the worker is full")));
-    };
     // A shard ends after the last call of all shards: what is kept warm may be read on another one.
     let _token = worker.tasks.token();
     let deadline = received + Duration::from_millis(request.timeout_ms.into());
@@ -65,7 +62,7 @@ pub(crate) async fn execute(
         return Err(not_started(Status::unavailable("the skill is not available on this worker")));
     };
     let events = sink(worker, &entry.manifest, &request, deadline, listener);
-    let call = Call { request, trace, events, received, deadline, permit };
+    let call = Call { request, trace, events, received, deadline };
     let mut result = run(worker, &entry, Arc::clone(runner), call).await?;
     result.runner.clone_from(&entry.manifest.runner);
     if result.version.is_empty() {
@@ -73,6 +70,18 @@ pub(crate) async fn execute(
     }
     result.worker_id.clone_from(&worker.config.worker_id);
     Ok(result)
+}
+
+/// A call that gets no slot. With a pushback, the refusal is for its caller alone: the worker takes calls of others.
+fn refused(refusal: Refusal) -> Status {
+    let mut status = Status::resource_exhausted(match refusal {
+        Refusal::Full => "the worker's queue is full",
+        Refusal::Late { .. } => "too many calls of this caller wait for the worker",
+    });
+    if let Refusal::Late { retry_after } = refusal {
+        status.metadata_mut().insert(PUSHBACK, MetadataValue::from(micros(retry_after) / 1000 + 1));
+    }
+    not_started(status)
 }
 
 /// Marks a refusal as the worker's own, so that the call may go to another worker.
@@ -110,19 +119,25 @@ struct Call {
     events: EventSink,
     received: Instant,
     deadline: Instant,
-    permit: Permit,
 }
 
 async fn run(worker: &Worker, entry: &Entry, runner: Arc<dyn Runner>, call: Call) -> Result<ExecuteResult, Status> {
-    let Call { request, trace, events, received, deadline, permit } = call;
+    let Call { request, trace, events, received, deadline } = call;
     let until = deadline.into();
+    let asks = Request {
+        principal: &request.principal,
+        session: &request.session_id,
+        skill: &entry.skill,
+        limit: entry.limit.as_ref(),
+        deadline,
+    };
     let granted = tokio::select! {
-        granted = tokio::time::timeout_at(until, worker.admission.slot(entry.limit.clone())) => granted,
+        granted = tokio::time::timeout_at(until, worker.scheduler.slot(asks)) => granted,
         () = worker.abandoned.cancelled() => {
             return Err(not_started(Status::unavailable("the worker stopped before the call got a slot")));
         }
     };
-    let Ok((slot, waited)) = granted else {
+    let Ok(granted) = granted else {
         let error = SkillError::new(ErrorCode::Timeout, "the deadline passed while the call waited for a slot");
         // There were too many calls; neither the skill nor this worker did anything wrong.
         let error = Some(error.with_blame(Blame::Gateway));
@@ -131,6 +146,7 @@ async fn run(worker: &Worker, entry: &Entry, runner: Arc<dyn Runner>, call: Call
         let worker_queued_us = entry.limit.is_none().then_some(queued_us);
         return Ok(ExecuteResult { error, queued_us, worker_queued_us, ..ExecuteResult::default() });
     };
+    let (slot, waited) = granted.map_err(refused)?;
     let queued_us = micros(received.elapsed());
     let span = span(&request, &trace.traceparent);
     let invocation = Invocation {
@@ -160,7 +176,6 @@ async fn run(worker: &Worker, entry: &Entry, runner: Arc<dyn Runner>, call: Call
         }),
     };
     drop(open);
-    drop(permit);
     log_stderr(&raw, &trace_id, &entry.manifest.id);
     let mut result = normalize(raw, worker.config.debug);
     collect_artifacts(&mut result, &events);

@@ -1,14 +1,14 @@
 //! The worker: hosts runners and normalizes what they return.
 //!
 //! ```text
-//! gateway ──gRPC──> server -> execute: admission -> registry -> runner -> normalize
+//! gateway ──gRPC──> server -> execute: registry -> schedule -> runner -> normalize
 //!                                                                  │
 //!                                                       process (supervised) or function
 //! ```
 //!
 //! - [`config`]: resolved settings
 //! - `server`: `WorkerService` over gRPC, with `health` beside it; `execute`: one call
-//! - `admission`: the concurrency limit and the queue
+//! - `schedule`: which calls run, and in which order the others wait
 //! - [`manifest`], `registry`: the skills of this worker, kept up to date
 //! - `allowed_root`: the folder they work in, as a descriptor
 //! - [`runner`]: the contract of every runner; [`mod@runners`]: the runners
@@ -36,7 +36,6 @@ pub mod questions;
 pub mod runner;
 pub mod runners;
 
-mod admission;
 mod allowed_root;
 mod artifacts;
 mod environment;
@@ -45,6 +44,7 @@ mod health;
 mod normalize;
 mod plain_file;
 mod registry;
+mod schedule;
 mod server;
 mod shards;
 mod worker;
@@ -126,7 +126,7 @@ fn build(config: Config, functions: Functions, strays: Arc<Strays>) -> std::io::
     let offers = watch::Sender::new(0);
     let changes = offers.subscribe();
     let runners = runners(&config, functions, interpreter, &launcher, (surroundings, jailer.clone()), offers);
-    let registry = Registry::load(config.skill_dirs.clone(), config.allowed_root.clone(), runners, changes);
+    let registry = Registry::load(config.skill_dirs.clone(), config.allowed_root.clone(), runners, changes, config.queue);
     Ok(Worker::new(config, registry, launcher, jailer))
 }
 

@@ -9,10 +9,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use arc_swap::ArcSwap;
 use openskill_proto::limits::MAX_SKILLS;
 use openskill_proto::v1;
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::watch;
 
 use crate::manifest::{How, Manifest, ManifestError};
 use crate::runners::{Admitted, Runners};
+use crate::schedule::{Skill, SkillLimit};
 
 mod held;
 mod look;
@@ -24,8 +25,10 @@ use look::Folders;
 pub(crate) struct Entry {
     pub(crate) manifest: Arc<Manifest>,
     pub(crate) runner: Admitted,
+    /// What the scheduler knows of the skill.
+    pub(crate) skill: Arc<Skill>,
     /// The skill's own concurrency limit.
-    pub(crate) limit: Option<Arc<Semaphore>>,
+    pub(crate) limit: Option<SkillLimit>,
 }
 
 /// Skills by id.
@@ -44,6 +47,8 @@ pub(crate) struct Registry {
     folders: Vec<PathBuf>,
     allowed_root: PathBuf,
     runners: Runners,
+    /// How many calls may wait for a skill's own limit.
+    queue: usize,
     current: ArcSwap<Snapshot>,
     memory: Mutex<Memory>,
     changes: watch::Sender<u64>,
@@ -52,17 +57,20 @@ pub(crate) struct Registry {
 }
 
 impl Registry {
-    /// Scans the folders for the first time. `offers` counts the changes to what runners offer.
+    /// Scans the folders for the first time. `offers` counts the changes to what runners offer; `queue` calls may wait for
+    /// the limit of each skill that has one.
     pub(crate) fn load(
         folders: Vec<PathBuf>,
         allowed_root: PathBuf,
         runners: Runners,
         offers: watch::Receiver<u64>,
+        queue: usize,
     ) -> Self {
         let registry = Self {
             folders,
             allowed_root,
             runners,
+            queue,
             current: ArcSwap::default(),
             memory: Mutex::default(),
             changes: watch::Sender::new(0),
@@ -135,11 +143,11 @@ impl Registry {
             }
             // An unchanged limit keeps its count of running calls.
             let kept = before.get(&id).filter(|entry| entry.manifest.concurrency == manifest.concurrency);
-            let limit = match kept {
-                Some(entry) => entry.limit.clone(),
-                None => manifest.concurrency.map(|limit| Arc::new(Semaphore::new(limit))),
+            let (skill, limit) = match kept {
+                Some(entry) => (Arc::clone(&entry.skill), entry.limit.clone()),
+                None => (Arc::default(), manifest.concurrency.map(|limit| SkillLimit::new(limit, self.queue))),
             };
-            snapshot.insert(id, Arc::new(Entry { manifest: Arc::new(manifest), runner, limit }));
+            snapshot.insert(id, Arc::new(Entry { manifest: Arc::new(manifest), runner, skill, limit }));
         }
         snapshot
     }

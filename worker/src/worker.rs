@@ -8,19 +8,19 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::admission::Admission;
 use crate::artifacts::Store;
 use crate::config::Config;
 use crate::process::jail::jailer::Jailer;
 use crate::process::launch::Launcher;
 use crate::questions::Questions;
 use crate::registry::Registry;
+use crate::schedule::Scheduler;
 
 /// A worker.
 pub(crate) struct Worker {
     pub(crate) config: Config,
     pub(crate) registry: Registry,
-    pub(crate) admission: Admission,
+    pub(crate) scheduler: Scheduler,
     pub(crate) launcher: Launcher,
     pub(crate) jailer: Jailer,
     /// Artifacts that callers read in ranges.
@@ -38,7 +38,7 @@ pub(crate) struct Worker {
 
 impl Worker {
     pub(crate) fn new(config: Config, registry: Registry, launcher: Launcher, jailer: Jailer) -> Arc<Self> {
-        let admission = Admission::new(config.concurrency, config.queue);
+        let scheduler = Scheduler::new(config.concurrency, config.reserve, config.queue);
         let (draining, abandoned) = (watch::Sender::new(false), CancellationToken::new());
         let instance_id = hex(&random_id::<8>());
         Arc::new(Self {
@@ -47,7 +47,7 @@ impl Worker {
             tasks: TaskTracker::new(),
             config,
             registry,
-            admission,
+            scheduler,
             launcher,
             jailer,
             instance_id,
@@ -76,7 +76,7 @@ impl Worker {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             skills: self.registry.describe(),
             capacity: self.config.concurrency as u32,
-            in_flight: self.admission.in_flight() as u32,
+            in_flight: self.scheduler.in_flight() as u32,
             draining: self.is_draining(),
             instance_id: self.instance_id.clone(),
         }

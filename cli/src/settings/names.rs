@@ -67,6 +67,8 @@ settings! {
         "Maximum number of open connections to the gateway. Further connections wait until the gateway accepts them.";
     WORKER_CONCURRENCY "OPENSKILL_WORKER_CONCURRENCY" "16" "worker, up"
         "Maximum number of calls that a worker runs concurrently.";
+    WORKER_RESERVE "OPENSKILL_WORKER_RESERVE" "" "worker, up"
+        "Slots beyond the concurrency limit, reserved for short calls of callers that hold less than an even share. Default: a quarter of `OPENSKILL_WORKER_CONCURRENCY`, rounded down. `0`: none.";
     WORKER_QUEUE "OPENSKILL_WORKER_QUEUE" "1024" "worker, up"
         "Maximum number of calls that a worker queues. The worker rejects further calls.";
     SHARDS "OPENSKILL_SHARDS" "" "gateway, worker, up"

@@ -41,6 +41,7 @@ pub(crate) struct Settings {
     pub(crate) idempotency_lifetime: Duration,
     pub(crate) max_connections: usize,
     pub(crate) worker_concurrency: usize,
+    pub(crate) worker_reserve: Option<usize>,
     pub(crate) worker_queue: usize,
     /// None means the command's own default.
     pub(crate) shards: Option<usize>,
@@ -86,6 +87,7 @@ impl Settings {
             idempotency_lifetime: reader.seconds(names::IDEMPOTENCY_LIFETIME, 1, 86_400),
             max_connections: reader.number(names::MAX_CONNECTIONS, 1, 1_000_000),
             worker_concurrency: reader.number(names::WORKER_CONCURRENCY, 1, 10_000),
+            worker_reserve: reader.optional(names::WORKER_RESERVE, 0, 10_000),
             worker_queue: reader.number(names::WORKER_QUEUE, 0, 1_000_000),
             shards: reader.optional(names::SHARDS, 1, 256),
             drain_timeout: reader.millis(names::DRAIN_TIMEOUT_MS, 0, 3_600_000),

@@ -71,7 +71,7 @@ impl Affinity {
     ) -> Result<Candidate, NoCandidate> {
         let eligible = eligible(candidates, criteria)?;
         let heaviest = eligible.into_iter().max_by_key(|it| weight(&key.session, &it.worker.id()));
-        let chosen = heaviest.ok_or(NoCandidate::NoneUp)?;
+        let chosen = heaviest.ok_or(NoCandidate)?;
         let mut held = self.held();
         // Another call of the session may have been faster.
         if let Some(hold) = held.use_mut(&key.whole)
@@ -113,7 +113,7 @@ fn weight(session: &str, worker_id: &str) -> u64 {
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
-    use std::time::{Duration, Instant};
+    use std::time::Instant;
 
     use openskill_proto::v1::WorkerState;
 
@@ -133,7 +133,7 @@ mod tests {
     }
 
     fn hold(affinity: &Affinity, session: &str, fleet: &[Candidate]) -> String {
-        let criteria = Criteria { tried: &[], left: Duration::from_secs(1), adaptive: true, now: Instant::now() };
+        let criteria = Criteria { tried: &[], now: Instant::now() };
         affinity.assign(&AffinityKey::new("", session, "browser"), fleet, criteria).unwrap().worker.id()
     }
 

@@ -138,10 +138,9 @@ impl<'a> Tracker<'a> {
                 let queued = Duration::from_micros(result.queued_us).min(took);
                 if verdict == Verdict::Success {
                     report.queued = result.worker_queued_us.map(Duration::from_micros);
-                    report.ran = (!expired_in_queue(result)).then_some(took - queued);
                 }
-                match report.ran {
-                    Some(ran) if succeeded => latency.observe(took, ran, now),
+                match verdict {
+                    Verdict::Success if succeeded => latency.observe(took, took - queued, now),
                     _ => latency.observe_failure(took, now),
                 }
             }
@@ -159,7 +158,7 @@ impl<'a> Tracker<'a> {
 
     fn report(&self, verdict: Verdict) -> CallReport {
         let (epoch, in_flight) = (self.epoch, self.in_flight.at_begin());
-        CallReport { epoch, verdict, queued: None, ran: None, was_full: false, in_flight }
+        CallReport { epoch, verdict, queued: None, was_full: false, in_flight }
     }
 
     fn record(&self, report: CallReport, now: Instant) {
@@ -181,9 +180,4 @@ impl Drop for Tracker<'_> {
             self.record(self.report(Verdict::Ignored), now);
         }
     }
-}
-
-/// Whether the call's deadline passed while it queued at the worker, so that it never ran.
-fn expired_in_queue(result: &ExecuteResult) -> bool {
-    result.error.as_ref().is_some_and(|it| it.code() == ErrorCode::Timeout && it.blame() == Blame::Gateway)
 }

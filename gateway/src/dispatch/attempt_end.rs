@@ -13,6 +13,9 @@ use crate::workers::ejection::Verdict;
 /// How much of its granted time a skill must have had for a timeout to be its own fault.
 const FULL_TIME: f64 = 0.9;
 
+/// The least and the most that a refused caller is told to wait.
+const RETRY_AFTER_MS: (u64, u64) = (100, 10_000);
+
 /// How one attempt ended.
 #[derive(Debug)]
 #[expect(clippy::large_enum_variant, reason = "moved a few times a call, where a box would be an allocation each")]
@@ -45,7 +48,7 @@ impl AttemptEnd {
         match self {
             Self::Answered(result) if is_blamed_on(result, Blame::Worker) => Verdict::Failure,
             Self::Answered(_) => Verdict::Success,
-            Self::NotStarted { refusal: Refusal::Full | Refusal::Declined, .. } => Verdict::Ignored,
+            Self::NotStarted { refusal: Refusal::Full | Refusal::Late { .. } | Refusal::Declined, .. } => Verdict::Ignored,
             // The client did not read, so the worker had to wait.
             Self::Overdue if events.is_some_and(EventRelay::is_blocked) => Verdict::Ignored,
             Self::NotStarted { .. } | Self::Lost { .. } | Self::Overdue => Verdict::Failure,
@@ -68,8 +71,9 @@ impl AttemptEnd {
     pub(super) fn into_result(self, context: &CallContext, worker_id: String) -> ExecuteResult {
         let error = match self {
             Self::Answered(result) => return result,
-            Self::NotStarted { refusal: Refusal::Full, .. } => NoCandidate::AllFull.into(),
-            Self::NotStarted { .. } => NoCandidate::NoneUp.into(),
+            Self::NotStarted { refusal: Refusal::Full, .. } => SkillError::overloaded("all workers are overloaded"),
+            Self::NotStarted { refusal: Refusal::Late { retry_after_ms }, .. } => too_many_wait(retry_after_ms),
+            Self::NotStarted { .. } => NoCandidate.into(),
             Self::Lost { .. } => {
                 let message = "the worker was lost while the skill may have been running";
                 SkillError::new(ErrorCode::Unavailable, message)
@@ -94,6 +98,12 @@ impl From<CallError> for AttemptEnd {
             CallError::Lost { reason } => Self::Lost { reason },
         }
     }
+}
+
+/// The caller's own calls are in the way. The time after which one more could start is the worker's estimate.
+fn too_many_wait(retry_after_ms: u64) -> SkillError {
+    let message = "this caller's calls that wait at the workers would keep this one past its deadline: wait until some end";
+    SkillError::overloaded(message).with_retry_after_ms(retry_after_ms.clamp(RETRY_AFTER_MS.0, RETRY_AFTER_MS.1))
 }
 
 fn is_blamed_on(result: &ExecuteResult, blame: Blame) -> bool {

@@ -45,7 +45,7 @@ pub(super) fn choose(context: &CallContext, tried: &[Arc<Worker>]) -> Result<Cho
     // Workers may have come since the call began.
     let latest = if tried.is_empty() { None } else { gateway.catalog.get(&skill.id) };
     let candidates = latest.as_ref().map_or(&context.entry.candidates, |entry| &entry.candidates);
-    let criteria = Criteria { tried, left, adaptive: gateway.config.adaptive_limit, now };
+    let criteria = Criteria { tried, now };
     if skill.session_affinity && !context.call.session_id.is_empty() {
         return choose_holder(context, candidates, criteria);
     }
@@ -65,8 +65,7 @@ fn choose_holder(context: &CallContext, candidates: &[Candidate], criteria: Crit
     match context.shard.gateway.fleet.presence(&instance) {
         Presence::Serving if !of_holder.is_empty() => match pick(&of_holder, criteria) {
             Ok(candidate) => Ok(Chosen { candidate: candidate.clone(), holds: Some(key) }),
-            Err(NoCandidate::AllFull) => Err(NoCandidate::AllFull.into()),
-            Err(NoCandidate::NoneUp) => Err(holder_away()),
+            Err(NoCandidate) => Err(holder_away()),
         },
         Presence::Away => Err(holder_away()),
         // It is gone, or offers the skill no more.

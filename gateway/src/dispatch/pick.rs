@@ -4,7 +4,7 @@
 //! (Mitzenmacher, "The Power of Two Choices in Randomized Load Balancing").
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use openskill_proto::v1::SkillError;
 
@@ -12,21 +12,13 @@ use crate::workers::candidate::Candidate;
 use crate::workers::record::Standing;
 use crate::workers::worker::Worker;
 
-/// Why there is no worker for a call.
+/// No worker is up that was not tried yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum NoCandidate {
-    /// None is up that was not tried yet.
-    NoneUp,
-    /// All that are up are at their limit.
-    AllFull,
-}
+pub(crate) struct NoCandidate;
 
 impl From<NoCandidate> for SkillError {
-    fn from(reason: NoCandidate) -> Self {
-        match reason {
-            NoCandidate::NoneUp => Self::unavailable("no worker takes this call now"),
-            NoCandidate::AllFull => Self::overloaded("all workers are overloaded"),
-        }
+    fn from(_: NoCandidate) -> Self {
+        Self::unavailable("no worker takes this call now")
     }
 }
 
@@ -35,13 +27,10 @@ impl From<NoCandidate> for SkillError {
 pub(crate) struct Criteria<'a> {
     /// Workers that the call was at already.
     pub(crate) tried: &'a [Arc<Worker>],
-    /// The time the call has left.
-    pub(crate) left: Duration,
-    pub(crate) adaptive: bool,
     pub(crate) now: Instant,
 }
 
-/// Picks a worker that was not tried yet, takes calls and is below its limit.
+/// Picks a worker that takes calls and was not tried yet.
 pub(crate) fn pick<'a>(candidates: &'a [Candidate], criteria: Criteria<'_>) -> Result<&'a Candidate, NoCandidate> {
     let mut eligible = eligible(candidates, criteria)?;
     loop {
@@ -54,30 +43,26 @@ pub(crate) fn pick<'a>(candidates: &'a [Candidate], criteria: Criteria<'_>) -> R
     }
 }
 
-/// All such workers, at least one. Ejected workers are eligible only if there are no others, or if the others are full and
-/// fewer than they: when most workers seem to fail, the machine is slow rather than the workers broken.
+/// All such workers, at least one. Ejected workers are eligible only if there are no others.
 pub(super) fn eligible<'a>(
     candidates: &'a [Candidate],
     criteria: Criteria<'_>,
 ) -> Result<Vec<&'a Candidate>, NoCandidate> {
-    let (mut available, mut ejected, mut full) = (Vec::new(), Vec::new(), 0);
+    let (mut available, mut ejected) = (Vec::new(), Vec::new());
     for it in candidates {
         let worker = &it.worker;
         if !worker.is_serving() || criteria.tried.iter().any(|tried| Arc::ptr_eq(tried, worker)) {
             continue;
         }
-        let patience = criteria.left.saturating_sub(it.latency.typical_run());
-        match worker.record.standing(worker.in_flight(), patience, criteria.adaptive, criteria.now) {
+        match worker.record.standing(criteria.now) {
             Standing::Available => available.push(it),
             Standing::Ejected => ejected.push(it),
-            Standing::Full => full += 1,
         }
     }
-    match (available.is_empty(), full, ejected.len()) {
-        (false, _, _) => Ok(available),
-        (true, full, out) if out > full => Ok(ejected),
-        (true, 0, _) => Err(NoCandidate::NoneUp),
-        (true, _, _) => Err(NoCandidate::AllFull),
+    match (available.is_empty(), ejected.is_empty()) {
+        (false, _) => Ok(available),
+        (true, false) => Ok(ejected),
+        (true, true) => Err(NoCandidate),
     }
 }
 
@@ -107,6 +92,8 @@ fn is_sooner(one: &Candidate, other: &Candidate, now: Instant) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use openskill_proto::v1::WorkerState;
 
     use super::*;
@@ -121,7 +108,7 @@ mod tests {
     }
 
     fn criteria(tried: &[Arc<Worker>]) -> Criteria<'_> {
-        Criteria { tried, left: Duration::from_secs(1), adaptive: true, now: Instant::now() }
+        Criteria { tried, now: Instant::now() }
     }
 
     fn share_of_first(candidates: &[Candidate]) -> usize {
@@ -133,7 +120,7 @@ mod tests {
         for _ in 0..THRESHOLD {
             let epoch = candidate.worker.record.begin(Instant::now());
             let ended =
-                CallReport { epoch, verdict: Verdict::Failure, queued: None, ran: None, was_full: false, in_flight: 1 };
+                CallReport { epoch, verdict: Verdict::Failure, queued: None, was_full: false, in_flight: 1 };
             candidate.worker.record.end(ended, Instant::now(), || true);
         }
     }
@@ -165,7 +152,7 @@ mod tests {
         let candidates = [candidate("a", false), candidate("b", true), candidate("c", false)];
         candidates[2].worker.drain(true);
         let tried = [Arc::clone(&candidates[0].worker)];
-        assert_eq!(pick(&candidates, criteria(&tried)).unwrap_err(), NoCandidate::NoneUp);
+        assert_eq!(pick(&candidates, criteria(&tried)).unwrap_err(), NoCandidate);
     }
 
     #[test]
@@ -178,26 +165,9 @@ mod tests {
     }
 
     #[test]
-    fn a_call_that_would_queue_past_its_deadline_is_refused() {
+    fn a_busy_worker_is_picked_all_the_same_because_it_knows_whom_to_refuse() {
         let candidates = [candidate("a", false)];
-        let epoch = candidates[0].worker.record.begin(Instant::now());
-        let (queued, ran) = (Some(Duration::ZERO), Some(Duration::from_secs(1)));
-        let ended = CallReport { epoch, verdict: Verdict::Success, queued, ran, was_full: false, in_flight: 1 };
-        candidates[0].worker.record.end(ended, Instant::now(), || true);
-        candidates[0].latency.observe(Duration::from_secs(1), Duration::from_secs(1), Instant::now());
-        let _calls: Vec<_> = (0..8).map(|_| candidates[0].worker.begin()).collect();
-        // Four run and four wait: a place is free in about a second, and the call runs for another.
-        let with = |left: f64| pick(&candidates, Criteria { left: Duration::from_secs_f64(left), ..criteria(&[]) });
-        assert_eq!(with(2.0).unwrap_err(), NoCandidate::AllFull);
-        assert!(with(3.0).is_ok());
-    }
-
-    #[test]
-    fn workers_at_their_limit_are_full() {
-        let candidates = [candidate("a", false)];
-        let _calls: Vec<_> =
-            (0..candidates[0].worker.record.limit() * 3 / 2).map(|_| candidates[0].worker.begin()).collect();
-        assert_eq!(pick(&candidates, criteria(&[])).unwrap_err(), NoCandidate::AllFull);
-        assert!(pick(&candidates, Criteria { adaptive: false, ..criteria(&[]) }).is_ok());
+        let _calls: Vec<_> = (0..candidates[0].worker.record.limit() * 3).map(|_| candidates[0].worker.begin()).collect();
+        assert!(pick(&candidates, criteria(&[])).is_ok());
     }
 }

@@ -147,8 +147,10 @@ impl Admission {
         let is_fair = |mine: usize, used: usize, limit: usize| {
             2 * mine * sessions <= limit || mine <= SHARE * limit.saturating_sub(used)
         };
+        // Its first call passes whatever the others have: a worker grants its slots by share.
+        let is_first = of_session.calls == 1;
         match () {
-            () if !is_fair(of_session.calls, in_flight, limit) => {
+            () if !is_first && !is_fair(of_session.calls, in_flight, limit) => {
                 Err(if in_flight >= limit { Bound::Gateway } else { Bound::Session })
             }
             () if !is_fair(of_session.bytes, bytes, MAX_BYTES) => Err(Bound::Session),

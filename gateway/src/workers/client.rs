@@ -3,7 +3,7 @@
 use std::error::Error as _;
 
 use openskill_proto::limits::MAX_RESULT_BYTES;
-use openskill_proto::metadata::NOT_STARTED;
+use openskill_proto::metadata::{NOT_STARTED, PUSHBACK};
 use openskill_proto::v1::worker_service_client::WorkerServiceClient;
 use openskill_proto::v1::{
     DeliverInputRequest, ErrorCode, ExecuteEvent, ExecuteRequest, ExecuteResult, FetchArtifactRequest,
@@ -34,6 +34,8 @@ pub(crate) enum CallError {
 pub(crate) enum Refusal {
     /// The worker: it is overloaded.
     Full,
+    /// The worker: too many calls of this caller wait there. It takes calls of others.
+    Late { retry_after_ms: u64 },
     /// The worker, for another reason: it drains, say.
     Declined,
     /// Nobody: the worker could not be reached.
@@ -141,10 +143,19 @@ fn before_start(status: &Status) -> CallError {
         Some(LinkError::Refused(_)) => CallError::NotStarted { reason, refusal: Refusal::Declined },
         Some(LinkError::Lost(_)) => CallError::Lost { reason },
         None if status.metadata().contains_key(NOT_STARTED) => {
-            let refusal = if status.code() == Code::ResourceExhausted { Refusal::Full } else { Refusal::Declined };
-            CallError::NotStarted { reason, refusal }
+            CallError::NotStarted { reason, refusal: refusal(status) }
         }
         None => CallError::Lost { reason },
+    }
+}
+
+/// Why the worker refused a call.
+fn refusal(status: &Status) -> Refusal {
+    let pushback = status.metadata().get(PUSHBACK).and_then(|value| value.to_str().ok()?.parse().ok());
+    match (status.code(), pushback) {
+        (Code::ResourceExhausted, Some(retry_after_ms)) => Refusal::Late { retry_after_ms },
+        (Code::ResourceExhausted, None) => Refusal::Full,
+        _ => Refusal::Declined,
     }
 }
 

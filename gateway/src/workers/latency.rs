@@ -58,11 +58,6 @@ impl Latency {
         }
     }
 
-    /// How long a call runs once it has a slot; zero before the first.
-    pub(crate) fn typical_run(&self) -> Duration {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).map_or(Duration::ZERO, |average| average.run)
-    }
-
     /// In microseconds; none before the first call.
     pub(crate) fn read(&self, now: Instant) -> Option<f64> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).map(|average| average.decayed(now))

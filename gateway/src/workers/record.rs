@@ -21,8 +21,6 @@ pub(crate) struct Record {
 struct Book {
     ejection: Ejection,
     limit: Limit,
-    /// How long calls run there, whatever their skill: how soon a slot becomes free.
-    typical_run: Duration,
 }
 
 impl Default for Record {
@@ -30,7 +28,7 @@ impl Default for Record {
         let limit = Limit::new(1, Instant::now());
         Self {
             limit: AtomicU32::new(limit.current()),
-            book: Mutex::new(Book { ejection: Ejection::default(), limit, typical_run: Duration::ZERO }),
+            book: Mutex::new(Book { ejection: Ejection::default(), limit }),
             unhealthy: AtomicBool::new(false),
         }
     }
@@ -40,8 +38,6 @@ impl Default for Record {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Standing {
     Available,
-    /// It is at its concurrency limit, or the call would queue there past its deadline.
-    Full,
     /// It failed too often, or does not answer health checks.
     Ejected,
 }
@@ -54,22 +50,10 @@ pub(crate) struct CallReport {
     pub(crate) verdict: Verdict,
     /// How long the call queued there for a slot, if it reports it.
     pub(crate) queued: Option<Duration>,
-    /// How long it then ran, if it came that far.
-    pub(crate) ran: Option<Duration>,
     /// The worker was overloaded and refused it.
     pub(crate) was_full: bool,
     /// Calls in flight there when it came, itself included.
     pub(crate) in_flight: u32,
-}
-
-impl Book {
-    /// How long a call is likely to queue behind `in_flight` others, plus a quarter: a call that passes its deadline half way
-    /// has wasted what another could have used.
-    fn estimated_queueing(&self, in_flight: u32) -> Duration {
-        let capacity = self.limit.capacity();
-        let ahead = (in_flight + 1).saturating_sub(capacity);
-        self.typical_run.saturating_mul(ahead) / capacity * 5 / 4
-    }
 }
 
 impl Record {
@@ -82,7 +66,7 @@ impl Record {
         let mut book = self.book();
         let limit = Limit::new(capacity, now);
         self.limit.store(limit.current(), Ordering::Relaxed);
-        *book = Book { ejection: book.ejection.reset(), limit, typical_run: Duration::ZERO };
+        *book = Book { ejection: book.ejection.reset(), limit };
         self.unhealthy.store(false, Ordering::Relaxed);
     }
 
@@ -91,17 +75,10 @@ impl Record {
         self.limit.load(Ordering::Relaxed)
     }
 
-    /// Whether a call that can queue for `patience` may go there, beside `in_flight` others. Without `adaptive` only the
-    /// worker itself says when it is full.
-    pub(crate) fn standing(&self, in_flight: u32, patience: Duration, adaptive: bool, now: Instant) -> Standing {
-        let book = self.book();
-        // Admission keeps calls within the sum of all limits; one worker may exceed its own by half.
-        let too_many = in_flight >= book.limit.current() + book.limit.current() / 2;
-        let too_late = book.estimated_queueing(in_flight) > patience;
-        if adaptive && (too_many || too_late) {
-            return Standing::Full;
-        }
-        let ejected = self.unhealthy.load(Ordering::Relaxed) || !book.ejection.admits(now);
+    /// Whether a call may go there. How busy it is does not count: whom it refuses then is for the worker to decide, which
+    /// knows the calls of all callers and gateways.
+    pub(crate) fn standing(&self, now: Instant) -> Standing {
+        let ejected = self.unhealthy.load(Ordering::Relaxed) || !self.book().ejection.admits(now);
         if ejected { Standing::Ejected } else { Standing::Available }
     }
 
@@ -123,9 +100,6 @@ impl Record {
     /// Reports how a call ended. True if the worker is ejected from now on.
     pub(crate) fn end(&self, ended: CallReport, now: Instant, may_eject: impl FnOnce() -> bool) -> bool {
         let mut book = self.book();
-        if let Some(ran) = ended.ran {
-            book.typical_run = if book.typical_run.is_zero() { ran } else { (book.typical_run * 7 + ran) / 8 };
-        }
         if let Some(queued) = ended.queued {
             book.limit.observe(queued, ended.in_flight, now);
         }

@@ -26,7 +26,7 @@ use super::packet;
 use super::protocol::{Call, Command, Exit, ONLY_CALL};
 use super::run::{Finished, RunError, converse};
 use super::streams::LastWord;
-use crate::admission::Slot;
+use crate::schedule::Slot;
 use crate::events::EventSink;
 
 mod attend;

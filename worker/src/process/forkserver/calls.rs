@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::{Notify, oneshot, watch};
 
-use crate::admission::Slot;
+use crate::schedule::Slot;
 use crate::process::protocol::{Exit, Loaded, Notice, ONLY_CALL, Phase, Report};
 
 /// How long it may take to get ready. Its calls go elsewhere then, while they still have time.

@@ -22,7 +22,7 @@ use super::errors::{Fault, graded};
 use super::server::{Reservation, Server};
 use super::tap::Tap;
 use super::{media, output};
-use crate::admission::Slot;
+use crate::schedule::Slot;
 use crate::events::EventSink;
 use crate::runner::{Invocation, RawOutput};
 use crate::runners::http::secrets::Secrets;

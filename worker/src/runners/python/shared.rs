@@ -21,7 +21,7 @@ use serde_json::json;
 use tokio::sync::Semaphore;
 
 use super::settings::{WarmSettings, program_arguments};
-use crate::admission::Slot;
+use crate::schedule::Slot;
 use crate::environment::{self, path_text};
 use crate::events::EventSink;
 use crate::plain_file;

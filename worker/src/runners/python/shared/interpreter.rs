@@ -13,7 +13,7 @@ use tokio::sync::{Notify, oneshot};
 
 use super::message::Message;
 use super::queue::Queue;
-use crate::admission::Slot;
+use crate::schedule::Slot;
 use crate::events::EventSink;
 use crate::process::launch::LaunchError;
 use crate::process::run::RunError;

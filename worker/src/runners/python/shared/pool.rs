@@ -17,7 +17,7 @@ use tokio::sync::oneshot;
 use super::super::freshness::changed_since;
 use super::interpreter::{Connected, End, Interpreter, Launch, Pending, Process, Wire};
 use super::message::Message;
-use crate::admission::Slot;
+use crate::schedule::Slot;
 use crate::events::EventSink;
 use crate::process::launch::LaunchError;
 use crate::process::run::RunError;

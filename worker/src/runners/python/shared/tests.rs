@@ -11,13 +11,19 @@ use super::interpreter::{Connected, End, Process, Slots};
 use super::pool::Pool;
 use super::queue::Queue;
 use super::{Message, run};
-use crate::admission::{Admission, Slot};
+use crate::schedule::{Request, Scheduler, Slot};
 use crate::events::EventSink;
 use crate::process::launch::LaunchError;
 use crate::process::run::RunError;
 use crate::runner::RawOutput;
 
 const LONG: Duration = Duration::from_secs(10);
+
+async fn slot(scheduler: &Scheduler) -> Slot {
+    let (skill, deadline) = (Arc::default(), Instant::now() + LONG);
+    let request = Request { principal: "", session: "", skill: &skill, limit: None, deadline };
+    scheduler.slot(request).await.unwrap().0
+}
 
 /// The interpreter's side, played by a test.
 struct Played {
@@ -91,7 +97,7 @@ impl Stage {
 
     /// A call under way.
     async fn call(&self) -> JoinHandle<End> {
-        self.call_with(EventSink::default(), Admission::new(1, 0).slot(None).await.0).await
+        self.call_with(EventSink::default(), slot(&Scheduler::new(1, 0, 0)).await).await
     }
 
     async fn call_with(&self, events: EventSink, slot: Slot) -> JoinHandle<End> {
@@ -128,7 +134,7 @@ async fn answers_and_events_reach_their_own_calls() {
     let stage = Stage::new(1);
     let (listener, mut heard) = tokio::sync::mpsc::channel(8);
     let first = stage.call().await;
-    let slot = Admission::new(1, 0).slot(None).await.0;
+    let slot = slot(&Scheduler::new(1, 0, 0)).await;
     let second = stage.call_with(EventSink::new(listener), slot).await;
     let third = stage.call().await;
     assert_eq!(stage.count(), 1, "all wait for the one there may be");
@@ -265,9 +271,9 @@ async fn interpreters_that_die_at_once_are_restarted_a_bounded_number_of_times()
 #[tokio::test]
 async fn an_interpreter_with_leftover_processes_ends_and_frees_the_slot() {
     let stage = Stage::new(1);
-    let admission = Admission::new(1, 0);
-    let slot = admission.slot(None).await.0;
-    let (first, behind) = (stage.call_with(EventSink::default(), slot).await, stage.call().await);
+    let scheduler = Scheduler::new(1, 0, 1);
+    let held = slot(&scheduler).await;
+    let (first, behind) = (stage.call_with(EventSink::default(), held).await, stage.call().await);
     let mut played = stage.interpreter(0);
     let call = played.take().unwrap();
     played.answer(call, 1);
@@ -278,7 +284,7 @@ async fn an_interpreter_with_leftover_processes_ends_and_frees_the_slot() {
     next.answer(call, 0);
     assert_eq!(output(behind).await, call.to_string());
     // Nothing of it is left, once its process is gone.
-    tokio::time::timeout(LONG, admission.slot(None)).await.unwrap();
+    tokio::time::timeout(LONG, slot(&scheduler)).await.unwrap();
 }
 
 #[tokio::test]

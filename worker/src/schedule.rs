@@ -1,0 +1,85 @@
+//! The scheduler: which of the calls at this worker run, and in which order the others wait. `docs/fair-shares.md` explains
+//! it to operators.
+//!
+//! A call passes two gates. A skill with a `concurrency` of its own has the first, so calls that wait for that limit hold
+//! nothing that other skills need. The worker is the second; its places are the slots. Both have the same rules, those of
+//! [`book`]: each caller gets an even share of the places. Gateways need not agree on anything for that. The worker sees
+//! the calls of all of them, and a caller has one share, however many gateways it uses.
+
+mod book;
+mod flows;
+mod gate;
+mod pace;
+#[cfg(test)]
+mod simulation;
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use book::{Arrival, Bounds};
+pub(crate) use book::{Refusal, Skill};
+use gate::{Gate, Place};
+
+/// Schedules the calls of a worker.
+#[derive(Debug)]
+pub(crate) struct Scheduler {
+    worker: Arc<Gate>,
+}
+
+/// A skill's own concurrency limit, with its queue.
+#[derive(Debug, Clone)]
+pub(crate) struct SkillLimit(Arc<Gate>);
+
+/// A call that asks for a slot.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Request<'a> {
+    pub(crate) principal: &'a str,
+    pub(crate) session: &'a str,
+    pub(crate) skill: &'a Arc<Skill>,
+    /// The skill's own limit.
+    pub(crate) limit: Option<&'a SkillLimit>,
+    pub(crate) deadline: Instant,
+}
+
+/// The right to run now. Free again when its last clone is dropped: everything that works on the call holds one.
+#[derive(Debug, Clone)]
+pub struct Slot {
+    _places: Arc<(Place, Option<Place>)>,
+}
+
+impl SkillLimit {
+    /// At most `concurrency` calls of the skill run at once, and `queue` more wait.
+    pub(crate) fn new(concurrency: usize, queue: usize) -> Self {
+        Self(Gate::new(Bounds { places: concurrency, reserved: 0, most_waiting: queue }))
+    }
+}
+
+impl Scheduler {
+    /// `concurrency` calls run at once, and up to `reserve` more that are short; `queue` more wait.
+    pub(crate) fn new(concurrency: usize, reserve: usize, queue: usize) -> Self {
+        let bounds = Bounds { places: concurrency, reserved: reserve, most_waiting: queue };
+        Self { worker: Gate::new(bounds) }
+    }
+
+    /// Waits for a slot, and says how long the call waited for the worker. The wait for the skill's own limit comes first
+    /// and says nothing of how busy the worker is.
+    ///
+    /// # Errors
+    /// The call is refused. See [`Refusal`].
+    pub(crate) async fn slot(&self, request: Request<'_>) -> Result<(Slot, Duration), Refusal> {
+        let Request { principal, session, skill, limit, deadline } = request;
+        let arrival = Arrival { principal, session, skill, deadline };
+        let of_skill = match limit {
+            Some(SkillLimit(gate)) => Some(gate.enter(arrival).await?),
+            None => None,
+        };
+        let asked = Instant::now();
+        let of_worker = self.worker.enter(arrival).await?;
+        Ok((Slot { _places: Arc::new((of_worker, of_skill)) }, asked.elapsed()))
+    }
+
+    /// Calls that hold a slot or wait for one. Those that wait for a skill's own limit do not count.
+    pub(crate) fn in_flight(&self) -> usize {
+        self.worker.len()
+    }
+}

@@ -1,0 +1,357 @@
+//! Who runs next at a gate. Pure: it takes `now`, and neither locks nor sleeps.
+//!
+//! The gate has places. While one is free, whoever comes gets it. When none is free, calls wait in their flow, and a place
+//! that becomes free goes to the flow
+//!
+//! 1. whose principal has the fewest calls running,
+//! 2. then, that has the fewest calls running itself,
+//! 3. then, that has used the least place time.
+//!
+//! So flows that want more than there is hold equally many places, and nobody owns a place that others could use. Place
+//! time is compared in virtual time, as in generalized processor sharing (Parekh and Gallager 1993): it advances by what
+//! each active flow is due, and a flow that comes back starts at the present, with neither credit nor an old debt.
+//!
+//! A place can't be taken back from a call, so fair turns alone would let a short call wait for a long one to end. Some
+//! places are reserved: beyond the others, for calls that are expected to be [`SHORT`], of flows that hold less than an
+//! even share. A call that proves to be longer gives its reserved place back and counts among the others. They are then
+//! one too many, and the next place that becomes free is not granted.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use ahash::HashMap;
+use slab::Slab;
+
+use super::flows::{Flow, Flows, Waiting};
+use super::pace::{SHORT, SkillPace};
+
+/// The bounds of a gate.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Bounds {
+    pub(super) places: usize,
+    /// Places beyond those, for short calls.
+    pub(super) reserved: usize,
+    pub(super) most_waiting: usize,
+}
+
+/// What a gate knows of a skill.
+#[derive(Debug)]
+pub(crate) struct Skill {
+    /// Unique among the skills of this process.
+    number: u64,
+    pace: SkillPace,
+}
+
+impl Default for Skill {
+    fn default() -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        Self { number: NEXT.fetch_add(1, Ordering::Relaxed), pace: SkillPace::default() }
+    }
+}
+
+/// A call that comes to a gate.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Arrival<'a> {
+    pub(super) principal: &'a str,
+    pub(super) session: &'a str,
+    pub(super) skill: &'a Arc<Skill>,
+    pub(super) deadline: Instant,
+}
+
+/// What becomes of it.
+#[derive(Debug)]
+pub(super) enum Arrived<W> {
+    Runs(Ticket),
+    /// `evicted` made room for it.
+    Waits {
+        ticket: Ticket,
+        evicted: Option<W>,
+    },
+    Refused(Refusal),
+}
+
+/// Why a call neither runs nor waits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Refusal {
+    /// The queue is full, and nobody has more calls in it than this caller.
+    Full,
+    /// This caller's calls would not start before the deadline. After this time the same call may be accepted.
+    Late { retry_after: Duration },
+}
+
+/// A call at a gate. Never used for another one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Ticket {
+    index: usize,
+    number: u64,
+}
+
+#[derive(Debug)]
+struct Call {
+    number: u64,
+    flow: usize,
+    skill: Arc<Skill>,
+    phase: Phase,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    Waiting,
+    Running { since: Instant, place: Kind },
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Open,
+    Reserved,
+}
+
+/// The calls of a gate. `W` is what waits for a place.
+#[derive(Debug)]
+pub(super) struct Book<W> {
+    bounds: Bounds,
+    /// Calls that hold an open place; more than there are after reserved ones proved to be long.
+    open: usize,
+    /// Calls that hold a reserved place.
+    reserved: Vec<Ticket>,
+    waiting: usize,
+    flows: Flows<W>,
+    /// Flows that have a call.
+    active: usize,
+    calls: Slab<Call>,
+    numbers: u64,
+    /// Running calls by principal.
+    principals: HashMap<String, usize>,
+    /// Virtual time, in seconds, and when it was advanced.
+    virtual_time: f64,
+    advanced: Instant,
+}
+
+impl<W> Book<W> {
+    pub(super) fn new(bounds: Bounds, now: Instant) -> Self {
+        Self {
+            bounds,
+            open: 0,
+            reserved: Vec::with_capacity(bounds.reserved),
+            waiting: 0,
+            flows: Flows::new(),
+            active: 0,
+            calls: Slab::new(),
+            numbers: 0,
+            principals: HashMap::default(),
+            virtual_time: 0.0,
+            advanced: now,
+        }
+    }
+
+    /// Calls that run.
+    pub(super) fn running(&self) -> usize {
+        self.open + self.reserved.len()
+    }
+
+    /// Calls that run or wait.
+    pub(super) fn len(&self) -> usize {
+        self.running() + self.waiting
+    }
+
+    /// A call comes.
+    pub(super) fn arrive(&mut self, arrival: Arrival<'_>, waiter: W, now: Instant) -> Arrived<W> {
+        self.advance(now);
+        let index = self.flows.of(arrival.principal, arrival.session, now);
+        let place = match () {
+            // A call that waits goes first.
+            () if self.waiting == 0 && self.open < self.bounds.places => Some(Kind::Open),
+            () if self.may_reserve(self.flows.get(index), arrival.skill) => Some(Kind::Reserved),
+            () => None,
+        };
+        if let Some(place) = place {
+            let ticket = self.note(index, arrival.skill);
+            self.start(ticket, place, now);
+            return Arrived::Runs(ticket);
+        }
+        if let Some(refusal) = self.is_late(index, arrival, now) {
+            return Arrived::Refused(refusal);
+        }
+        let evicted = if self.waiting < self.bounds.most_waiting { None } else { self.evict(index) };
+        if self.waiting >= self.bounds.most_waiting {
+            return Arrived::Refused(Refusal::Full);
+        }
+        let ticket = self.note(index, arrival.skill);
+        let waiting = Waiting { ticket, skill: Arc::clone(arrival.skill), number: ticket.number, waiter };
+        self.flows.get_mut(index).waiting.push_back(waiting);
+        self.waiting += 1;
+        Arrived::Waits { ticket, evicted }
+    }
+
+    /// The call that runs next, if a place is free for one that waits.
+    pub(super) fn next(&mut self, now: Instant) -> Option<(Ticket, W)> {
+        if self.waiting == 0 {
+            return None;
+        }
+        self.advance(now);
+        let is_open = self.open < self.bounds.places;
+        let may_run = |flow: &Flow<W>| is_open || self.may_reserve(flow, &flow.waiting[0].skill);
+        let (index, _) = self.flows.waiting().filter(|(_, flow)| may_run(flow)).min_by(|(_, one), (_, other)| {
+            let rank = |flow: &Flow<W>| (self.running_of(&flow.principal), flow.running);
+            let number = |flow: &Flow<W>| flow.waiting[0].number;
+            rank(one)
+                .cmp(&rank(other))
+                .then(one.served.total_cmp(&other.served))
+                .then(number(one).cmp(&number(other)))
+        })?;
+        let Waiting { ticket, waiter, .. } = self.flows.get_mut(index).waiting.pop_front()?;
+        self.waiting -= 1;
+        self.start(ticket, if is_open { Kind::Open } else { Kind::Reserved }, now);
+        Some((ticket, waiter))
+    }
+
+    /// A call ended, or stopped waiting. Does nothing for a call that was evicted.
+    pub(super) fn leave(&mut self, ticket: Ticket, now: Instant) {
+        self.advance(now);
+        if self.calls.get(ticket.index).is_some_and(|call| call.number == ticket.number) {
+            let call = self.calls.remove(ticket.index);
+            self.finish(&call, now);
+        }
+    }
+
+    /// A call that still waits stops waiting. Does nothing if it runs, or was evicted.
+    pub(super) fn give_up(&mut self, ticket: Ticket, now: Instant) {
+        let is_waiting = |call: &Call| call.number == ticket.number && call.phase == Phase::Waiting;
+        if self.calls.get(ticket.index).is_some_and(is_waiting) {
+            self.leave(ticket, now);
+        }
+    }
+
+    fn finish(&mut self, call: &Call, now: Instant) {
+        let flow = self.flows.get_mut(call.flow);
+        match call.phase {
+            Phase::Waiting => {
+                flow.waiting.retain(|it| it.number != call.number);
+                self.waiting -= 1;
+            }
+            Phase::Running { since, place } => {
+                let ran = now.saturating_duration_since(since);
+                flow.running -= 1;
+                flow.served += ran.as_secs_f64();
+                flow.paces.observe(call.skill.number, ran);
+                call.skill.pace.observe(ran);
+                match place {
+                    Kind::Open => self.open -= 1,
+                    Kind::Reserved => self.reserved.retain(|it| it.number != call.number),
+                }
+                match self.principals.get_mut(&flow.principal) {
+                    Some(count) if *count > 1 => *count -= 1,
+                    _ => drop(self.principals.remove(&flow.principal)),
+                }
+            }
+        }
+        if !flow.is_active() {
+            self.active -= 1;
+        }
+    }
+
+    /// Notes a new call of a flow.
+    fn note(&mut self, flow: usize, skill: &Arc<Skill>) -> Ticket {
+        let (number, it) = (self.numbers, self.flows.get_mut(flow));
+        self.numbers += 1;
+        if !it.is_active() {
+            self.active += 1;
+            it.served = it.served.max(self.virtual_time);
+        }
+        let index = self.calls.insert(Call { number, flow, skill: Arc::clone(skill), phase: Phase::Waiting });
+        Ticket { index, number }
+    }
+
+    fn start(&mut self, ticket: Ticket, place: Kind, now: Instant) {
+        let call = &mut self.calls[ticket.index];
+        call.phase = Phase::Running { since: now, place };
+        let flow = self.flows.get_mut(call.flow);
+        flow.running += 1;
+        match self.principals.get_mut(&flow.principal) {
+            Some(count) => *count += 1,
+            None => drop(self.principals.insert(flow.principal.clone(), 1)),
+        }
+        match place {
+            Kind::Open => self.open += 1,
+            Kind::Reserved => self.reserved.push(ticket),
+        }
+    }
+
+    fn running_of(&self, principal: &str) -> usize {
+        self.principals.get(principal).copied().unwrap_or_default()
+    }
+
+    /// Whether a call of this flow may have a reserved place.
+    fn may_reserve(&self, flow: &Flow<W>, skill: &Skill) -> bool {
+        let Bounds { places, reserved, .. } = self.bounds;
+        // What long calls took from the reserve has a bound too.
+        let has_room = self.reserved.len() < reserved && self.running() < places + 2 * reserved;
+        let is_modest = flow.running == 0 || (flow.running + 1) * self.active <= places;
+        let expected = flow.paces.of_skill(skill.number).or_else(|| skill.pace.read()).unwrap_or_default();
+        has_room && is_modest && expected <= SHORT
+    }
+
+    /// Refuses a call that would wait past its deadline.
+    fn is_late(&self, index: usize, arrival: Arrival<'_>, now: Instant) -> Option<Refusal> {
+        let (flow, skill) = (self.flows.get(index), arrival.skill);
+        let pace = flow.paces.of_skill(skill.number).or_else(|| skill.pace.read())?;
+        let typical = flow.paces.typical().unwrap_or(pace);
+        let turns = self.turns_until(index);
+        let starts_in = typical.mul_f64(turns as f64 / self.bounds.places as f64);
+        // A quarter more: a call that passes its deadline half way has wasted what another could have used.
+        let needs = starts_in.mul_f64(1.25) + pace;
+        let left = arrival.deadline.saturating_duration_since(now);
+        (needs > left).then(|| Refusal::Late { retry_after: needs - left })
+    }
+
+    /// How many calls start up to and with the next one of a flow: flows take turns, and before that principals do.
+    fn turns_until(&self, index: usize) -> usize {
+        let flow = self.flows.get(index);
+        let mine = flow.waiting.len() + 1;
+        let (mut of_principal, mut of_others) = (mine, HashMap::<&str, usize>::default());
+        for (_, other) in self.flows.waiting().filter(|(other, _)| *other != index) {
+            if other.principal == flow.principal {
+                of_principal += other.waiting.len().min(mine);
+            } else {
+                *of_others.entry(&other.principal).or_default() += other.waiting.len();
+            }
+        }
+        of_principal + of_others.values().map(|waiting| (*waiting).min(of_principal)).sum::<usize>()
+    }
+
+    /// Makes room in the queue: the newest call of the flow that has most waiting, if that is more than this one would have.
+    fn evict(&mut self, newcomer: usize) -> Option<W> {
+        let (longest, flow) = self.flows.waiting().max_by_key(|(_, flow)| flow.waiting.len())?;
+        if flow.waiting.len() <= self.flows.get(newcomer).waiting.len() + 1 {
+            return None;
+        }
+        let Waiting { ticket, waiter, .. } = self.flows.get_mut(longest).waiting.pop_back()?;
+        let call = self.calls.remove(ticket.index);
+        self.finish(&call, self.advanced);
+        Some(waiter)
+    }
+
+    /// Advances virtual time, and takes reserved places back from calls that are not short.
+    fn advance(&mut self, now: Instant) {
+        let elapsed = now.saturating_duration_since(self.advanced).as_secs_f64();
+        if self.active > 0 {
+            self.virtual_time += elapsed * self.running() as f64 / self.active as f64;
+        }
+        self.advanced = self.advanced.max(now);
+        let Self { reserved, calls, flows, open, .. } = self;
+        reserved.retain(|ticket| {
+            let Call { flow, skill, phase, .. } = &mut calls[ticket.index];
+            let Phase::Running { since, place } = phase else { return true };
+            let running = now.saturating_duration_since(*since);
+            if running <= SHORT {
+                return true;
+            }
+            *place = Kind::Open;
+            *open += 1;
+            skill.pace.observe(running);
+            flows.get_mut(*flow).paces.raise(skill.number, running);
+            false
+        });
+    }
+}

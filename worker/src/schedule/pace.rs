@@ -1,0 +1,110 @@
+//! How long calls take: what tells a short call from a long one before it runs.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+/// A call that is expected to run no longer than this is short.
+pub(super) const SHORT: Duration = Duration::from_millis(500);
+
+/// How much a shorter call lowers the pace of its skill: one sixteenth of the difference. A longer call raises it at once,
+/// because the calls of a skill differ in their arguments, and one long call shows what the next may do.
+const SKILL_WEIGHT: u32 = 16;
+
+/// How much a call changes the pace of its caller: a quarter of the difference, in both directions.
+const CALLER_WEIGHT: u32 = 4;
+
+/// How many skills of one caller are remembered.
+const MAX_SKILLS: usize = 8;
+
+/// How long the calls of a skill take, whoever makes them. Zero before the first.
+#[derive(Debug, Default)]
+pub(crate) struct SkillPace(AtomicU64);
+
+impl SkillPace {
+    /// None before the first call.
+    pub(super) fn read(&self) -> Option<Duration> {
+        Some(Duration::from_micros(self.0.load(Ordering::Relaxed))).filter(|pace| !pace.is_zero())
+    }
+
+    pub(super) fn observe(&self, ran: Duration) {
+        let ran = micros(ran).max(1);
+        let before = self.0.load(Ordering::Relaxed);
+        let after = if ran >= before { ran } else { before - (before - ran).div_ceil(SKILL_WEIGHT.into()) };
+        // Of two calls that end at once, one is not counted: this is an estimate.
+        self.0.store(after, Ordering::Relaxed);
+    }
+}
+
+/// How long the calls of one caller take, by skill.
+#[derive(Debug, Default)]
+pub(super) struct CallerPaces {
+    /// Skill and pace; the least recently used first.
+    of_skills: Vec<(u64, Duration)>,
+    /// Over all skills.
+    typical: Option<Duration>,
+}
+
+impl CallerPaces {
+    /// None before the first call of the skill.
+    pub(super) fn of_skill(&self, skill: u64) -> Option<Duration> {
+        self.of_skills.iter().find(|(id, _)| *id == skill).map(|(_, pace)| *pace)
+    }
+
+    /// None before the first call.
+    pub(super) fn typical(&self) -> Option<Duration> {
+        self.typical
+    }
+
+    pub(super) fn observe(&mut self, skill: u64, ran: Duration) {
+        let moved = |pace: Duration| (pace * (CALLER_WEIGHT - 1) + ran) / CALLER_WEIGHT;
+        self.typical = Some(self.typical.map_or(ran, moved));
+        self.put(skill, self.of_skill(skill).map_or(ran, moved));
+    }
+
+    /// A call runs longer than it was expected to.
+    pub(super) fn raise(&mut self, skill: u64, running: Duration) {
+        if self.of_skill(skill).is_none_or(|pace| pace < running) {
+            self.put(skill, running);
+        }
+    }
+
+    fn put(&mut self, skill: u64, pace: Duration) {
+        self.of_skills.retain(|(id, _)| *id != skill);
+        if self.of_skills.len() >= MAX_SKILLS {
+            self.of_skills.remove(0);
+        }
+        self.of_skills.push((skill, pace));
+    }
+}
+
+fn micros(time: Duration) -> u64 {
+    u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_long_call_makes_a_skill_long_and_many_short_ones_make_it_short() {
+        let (pace, short) = (SkillPace::default(), Duration::from_millis(1));
+        assert_eq!(pace.read(), None);
+        pace.observe(short);
+        assert_eq!(pace.read(), Some(short));
+        pace.observe(Duration::from_secs(5));
+        assert_eq!(pace.read(), Some(Duration::from_secs(5)));
+        (0..100).for_each(|_| pace.observe(short));
+        assert!(pace.read() < Some(SHORT), "{:?}", pace.read());
+    }
+
+    #[test]
+    fn a_caller_is_known_by_its_latest_skills() {
+        let mut paces = CallerPaces::default();
+        for skill in 0..20 {
+            paces.observe(skill, Duration::from_millis(skill));
+        }
+        assert_eq!(paces.of_skill(0), None);
+        assert_eq!(paces.of_skill(19), Some(Duration::from_millis(19)));
+        assert_eq!(paces.of_skills.len(), MAX_SKILLS);
+    }
+}

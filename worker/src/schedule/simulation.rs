@@ -1,0 +1,296 @@
+//! Simulates callers at a gate: calls arrive and run in simulated time, and the gate's own book decides.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::book::{Arrival, Arrived, Book, Bounds, Refusal, Skill, Ticket};
+use super::pace::SHORT;
+
+const fn ms(millis: u64) -> Duration {
+    Duration::from_millis(millis)
+}
+
+const LONG: Duration = Duration::from_secs(5);
+
+/// How long callers are patient.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// One caller: makes the next call `pause` after one ended, with `at_once` of them under way.
+#[derive(Debug, Clone)]
+struct Caller {
+    principal: &'static str,
+    session: String,
+    skill: Arc<Skill>,
+    runs: Duration,
+    pause: Duration,
+    at_once: usize,
+}
+
+/// What a caller got.
+#[derive(Debug, Default, Clone)]
+struct Got {
+    waited: Vec<Duration>,
+    ran: Duration,
+    refused: usize,
+}
+
+impl Got {
+    fn slowest(&self) -> Duration {
+        self.waited.iter().max().copied().unwrap_or_default()
+    }
+}
+
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Happens {
+    Ends { caller: usize, ticket: usize },
+    Calls { caller: usize },
+    /// Calls that wait ask again.
+    Review,
+}
+
+struct Simulation {
+    book: Book<usize>,
+    callers: Vec<Caller>,
+    got: Vec<Got>,
+    began: Instant,
+    now: Instant,
+    events: BinaryHeap<Reverse<(Instant, u64, Happens)>>,
+    order: u64,
+    calls: usize,
+    /// Tickets of running calls, and waiting calls' callers with the time they came.
+    running: Vec<Option<Ticket>>,
+    arrived: BTreeMap<usize, (usize, Instant)>,
+    /// The most calls that ran at once.
+    peak: usize,
+}
+
+impl Simulation {
+    fn new(bounds: Bounds, callers: Vec<Caller>) -> Self {
+        let began = Instant::now();
+        let got = vec![Got::default(); callers.len()];
+        let mut simulation = Self {
+            book: Book::new(bounds, began),
+            callers,
+            got,
+            began,
+            now: began,
+            events: BinaryHeap::new(),
+            order: 0,
+            calls: 0,
+            running: Vec::new(),
+            arrived: BTreeMap::new(),
+            peak: 0,
+        };
+        simulation.at(began + SHORT, Happens::Review);
+        for caller in 0..simulation.callers.len() {
+            for _ in 0..simulation.callers[caller].at_once {
+                simulation.at(began, Happens::Calls { caller });
+            }
+        }
+        simulation
+    }
+
+    fn at(&mut self, when: Instant, what: Happens) {
+        self.order += 1;
+        self.events.push(Reverse((when, self.order, what)));
+    }
+
+    fn run(&mut self, time: Duration) {
+        let end = self.began + time;
+        while self.events.peek().is_some_and(|Reverse((when, ..))| *when <= end) {
+            let Some(Reverse((when, _, what))) = self.events.pop() else { break };
+            self.now = when;
+            match what {
+                Happens::Calls { caller } => self.call(caller),
+                Happens::Review => self.at(when + SHORT, Happens::Review),
+                Happens::Ends { caller, ticket } => {
+                    if let Some(ticket) = self.running[ticket].take() {
+                        self.book.leave(ticket, self.now);
+                    }
+                    let next = self.now + self.callers[caller].pause;
+                    self.at(next, Happens::Calls { caller });
+                }
+            }
+            while let Some((ticket, waiter)) = self.book.next(self.now) {
+                let (caller, came) = self.arrived.remove(&waiter).unwrap();
+                self.start(caller, ticket, came);
+            }
+            self.peak = self.peak.max(self.book.running());
+            assert_eq!(self.book.len() - self.book.running(), self.arrived.len());
+        }
+    }
+
+    fn call(&mut self, caller: usize) {
+        self.calls += 1;
+        let number = self.calls;
+        let it = self.callers[caller].clone();
+        let deadline = self.now + PATIENCE;
+        let arrival = Arrival { principal: it.principal, session: &it.session, skill: &it.skill, deadline };
+        match self.book.arrive(arrival, number, self.now) {
+            Arrived::Runs(ticket) => self.start(caller, ticket, self.now),
+            Arrived::Waits { evicted, .. } => {
+                self.arrived.insert(number, (caller, self.now));
+                if let Some((caller, _)) = evicted.and_then(|evicted| self.arrived.remove(&evicted)) {
+                    self.refused(caller, ms(1000));
+                }
+            }
+            Arrived::Refused(Refusal::Full) => self.refused(caller, ms(1000)),
+            Arrived::Refused(Refusal::Late { retry_after }) => self.refused(caller, retry_after),
+        }
+    }
+
+    fn refused(&mut self, caller: usize, retry_after: Duration) {
+        self.got[caller].refused += 1;
+        self.at(self.now + retry_after, Happens::Calls { caller });
+    }
+
+    fn start(&mut self, caller: usize, ticket: Ticket, came: Instant) {
+        let runs = self.callers[caller].runs;
+        self.got[caller].waited.push(self.now - came);
+        self.got[caller].ran += runs;
+        self.running.push(Some(ticket));
+        let ticket = self.running.len() - 1;
+        self.at(self.now + runs, Happens::Ends { caller, ticket });
+    }
+
+    /// Place time of all callers over what the open places have.
+    fn utilization(&self, places: usize, time: Duration) -> f64 {
+        let ran: Duration = self.got.iter().map(|got| got.ran).sum();
+        ran.as_secs_f64() / (time.as_secs_f64() * places as f64)
+    }
+}
+
+fn bounds(places: usize) -> Bounds {
+    Bounds { places, reserved: places / 4, most_waiting: 1024 }
+}
+
+fn caller(session: impl ToString, skill: &Arc<Skill>, runs: Duration, pause: Duration, at_once: usize) -> Caller {
+    Caller { principal: "", session: session.to_string(), skill: Arc::clone(skill), runs, pause, at_once }
+}
+
+fn neighbour(skill: &Arc<Skill>) -> Caller {
+    caller("neighbour", skill, ms(5), ms(45), 1)
+}
+
+#[test]
+fn a_hundred_sessions_of_mixed_lengths_get_even_shares_and_short_calls_do_not_wait() {
+    let skills: [Arc<Skill>; 3] = Default::default();
+    let mut callers = Vec::new();
+    for number in 0..100 {
+        callers.push(match number % 4 {
+            // Two that want all they can get, one of them with much more at once; one in the middle; one that is modest.
+            0 => caller(number, &skills[0], LONG, ms(0), 4),
+            1 => caller(number, &skills[0], ms(2500), ms(0), 40),
+            2 => caller(number, &skills[1], ms(700), ms(100), 2),
+            _ => caller(number, &skills[2], ms(5), ms(495), 1),
+        });
+    }
+    let time = Duration::from_secs(600);
+    let mut simulation = Simulation::new(bounds(32), callers);
+    simulation.run(time);
+    let place_time =
+        |kind: usize| simulation.got.iter().skip(kind).step_by(4).map(|got| got.ran.as_secs_f64()).collect::<Vec<_>>();
+    let greedy: Vec<_> = [place_time(0), place_time(1)].concat();
+    let mean = greedy.iter().sum::<f64>() / greedy.len() as f64;
+    assert!(greedy.iter().all(|it| (it / mean - 1.0).abs() < 0.2), "{mean} {greedy:?}");
+    let mut waits: Vec<_> = simulation.got.iter().skip(3).step_by(4).flat_map(|got| got.waited.clone()).collect();
+    waits.sort();
+    assert!(waits[waits.len() * 99 / 100] < ms(50), "{:?}", waits[waits.len() * 99 / 100]);
+    assert!(simulation.utilization(32, time) > 0.98);
+    assert!(simulation.peak <= 32 + 2 * 8);
+}
+
+#[test]
+fn slow_calls_of_one_or_many_sessions_leave_a_neighbour_alone_and_use_every_place() {
+    for (calls, sessions) in [(30, 1), (64, 1), (300, 1), (1000, 1), (300, 50), (1000, 50)] {
+        let (slow, quick): (Arc<Skill>, Arc<Skill>) = Default::default();
+        let mut callers: Vec<_> = (0..sessions).map(|it| caller(it, &slow, LONG, ms(0), calls / sessions)).collect();
+        callers.push(neighbour(&quick));
+        let time = Duration::from_secs(120);
+        let mut simulation = Simulation::new(bounds(16), callers);
+        simulation.run(time);
+        let got = simulation.got.last().unwrap();
+        assert_eq!(got.refused, 0);
+        let late = got.waited.iter().filter(|wait| !wait.is_zero()).count();
+        assert!(late * 100 < got.waited.len(), "{calls} of {sessions}: {late} of {}", got.waited.len());
+        assert!(simulation.utilization(16, time) > 0.97, "{calls} of {sessions}");
+    }
+}
+
+#[test]
+fn a_neighbour_that_calls_the_same_skill_is_known_by_its_own_calls() {
+    let skill = Arc::default();
+    let callers = vec![neighbour(&skill), caller("slow", &skill, LONG, ms(0), 300)];
+    let mut simulation = Simulation::new(bounds(16), callers);
+    simulation.run(Duration::from_secs(120));
+    assert!(simulation.got[0].waited.len() > 2000);
+    assert_eq!(simulation.got[0].slowest(), Duration::ZERO);
+}
+
+#[test]
+fn long_calls_cannot_keep_the_reserve() {
+    // Each call is of another session, so nothing is known of it but its skill.
+    let (skill, quick): (Arc<Skill>, Arc<Skill>) = Default::default();
+    let mut callers: Vec<_> = (0..500).map(|it| caller(it, &skill, LONG, ms(0), 1)).collect();
+    callers.push(neighbour(&quick));
+    let mut simulation = Simulation::new(bounds(16), callers);
+    simulation.run(SHORT * 3);
+    assert!(simulation.peak <= 16 + 2 * 4, "{}", simulation.peak);
+    let before = simulation.got[500].waited.len();
+    simulation.run(Duration::from_secs(60));
+    let later = &simulation.got[500].waited[before..];
+    assert!(later.len() > 1000 && later.iter().all(Duration::is_zero));
+}
+
+#[test]
+fn a_principal_with_many_sessions_gets_no_more_than_one_with_one() {
+    let skill: Arc<Skill> = Arc::default();
+    let mut callers: Vec<_> =
+        (0..20).map(|it| Caller { principal: "many", ..caller(it, &skill, LONG, ms(0), 5) }).collect();
+    callers.push(Caller { principal: "one", ..caller("", &skill, LONG, ms(0), 50) });
+    let mut simulation = Simulation::new(bounds(16), callers);
+    simulation.run(Duration::from_secs(300));
+    let many: Duration = simulation.got[..20].iter().map(|got| got.ran).sum();
+    let ratio = many.as_secs_f64() / simulation.got[20].ran.as_secs_f64();
+    assert!((0.8..1.25).contains(&ratio), "{ratio} {:?}", simulation.got[20].waited.len());
+}
+
+#[test]
+fn a_full_queue_makes_room_for_whoever_has_less_in_it() {
+    let skill: Arc<Skill> = Arc::default();
+    let mut book = Book::new(Bounds { places: 1, reserved: 0, most_waiting: 4 }, Instant::now());
+    let now = Instant::now();
+    let arrives = |book: &mut Book<usize>, session: &str, number: usize| {
+        let arrival = Arrival { principal: "", session, skill: &skill, deadline: now + PATIENCE };
+        book.arrive(arrival, number, now)
+    };
+    for number in 0..5 {
+        assert!(matches!(arrives(&mut book, "flood", number), Arrived::Runs(_) | Arrived::Waits { evicted: None, .. }));
+    }
+    assert!(matches!(arrives(&mut book, "flood", 5), Arrived::Refused(Refusal::Full)));
+    assert!(matches!(arrives(&mut book, "modest", 6), Arrived::Waits { evicted: Some(4), .. }));
+    assert!(matches!(arrives(&mut book, "modest", 7), Arrived::Waits { evicted: Some(3), .. }));
+    assert!(matches!(arrives(&mut book, "modest", 8), Arrived::Refused(Refusal::Full)));
+    assert_eq!((book.running(), book.len()), (1, 5));
+}
+
+#[test]
+fn a_call_that_could_not_start_before_its_deadline_is_refused_and_others_are_not() {
+    let skill: Arc<Skill> = Arc::default();
+    let began = Instant::now();
+    let mut book = Book::new(Bounds { places: 4, reserved: 0, most_waiting: 100 }, began);
+    let arrives = |book: &mut Book<()>, session: &str, left: Duration, now: Instant| {
+        let arrival = Arrival { principal: "", session, skill: &skill, deadline: now + left };
+        book.arrive(arrival, (), now)
+    };
+    let Arrived::Runs(first) = arrives(&mut book, "busy", PATIENCE, began) else { panic!("a place is free") };
+    let now = began + ms(1000);
+    book.leave(first, now);
+    (0..8).for_each(|_| drop(arrives(&mut book, "busy", PATIENCE, now)));
+    // Four run and four wait: a place is free in about a second, and the call runs for another.
+    assert!(matches!(arrives(&mut book, "busy", ms(2000), now), Arrived::Refused(Refusal::Late { .. })));
+    assert!(matches!(arrives(&mut book, "other", ms(2000), now), Arrived::Waits { .. }));
+    assert!(matches!(arrives(&mut book, "busy", ms(4000), now), Arrived::Waits { .. }));
+}
