@@ -26,6 +26,7 @@ mod sightings;
 mod sigterm;
 mod skills;
 mod stage;
+mod starvation;
 mod table;
 
 use std::collections::BTreeMap;
@@ -101,6 +102,7 @@ fn phase(name: &str, settings: Settings) -> BoxFuture<'static, Vec<Row>> {
         "faults" => faults::run(settings).boxed(),
         "ejection" => ejection::run(settings).boxed(),
         "overload" => overload::run(settings).boxed(),
+        "starvation" => starvation::run(settings).boxed(),
         "deadlines" => deadlines::run(settings).boxed(),
         "leaks" => leaks::run(settings).boxed(),
         _ => sigterm::run(settings).boxed(),

@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 /// The phases, in the order they run.
-pub(crate) const PHASES: [&str; 6] = ["faults", "ejection", "overload", "deadlines", "leaks", "sigterm"];
+pub(crate) const PHASES: [&str; 7] = ["faults", "ejection", "overload", "starvation", "deadlines", "leaks", "sigterm"];
 
 /// The usage message.
 pub(crate) const USAGE: &str =
-    "usage: chaos [--seed N] [--scale 0.1] [--only faults,ejection,overload,deadlines,leaks,sigterm]";
+    "usage: chaos [--seed N] [--scale 0.1] [--only faults,ejection,overload,starvation,deadlines,leaks,sigterm]";
 
 const DEFAULT_SEED: u64 = 20_260_101;
 

@@ -10,6 +10,10 @@ pub(crate) const EFFECT_AGAIN: &str = "effect_again";
 pub(crate) const WORK: &str = "work";
 /// Python: starts a child in its own session; neither ever ends.
 pub(crate) const HOLD: &str = "hold";
+/// Python: sleeps `ms`.
+pub(crate) const SLEEP: &str = "sleep";
+/// The same, at most four at once on a worker.
+pub(crate) const SLEEP_FOUR: &str = "sleep_four";
 /// In process: waits `ms`.
 pub(crate) const WAIT: &str = "wait";
 /// In process: returns its arguments, which must contain an integer.
@@ -36,6 +40,11 @@ sys.stdin.read()
 print('{"success": true, "data": {}}')
 "#;
 
+const SLEEP_SCRIPT: &str = r#"import json, sys, time
+time.sleep(json.load(sys.stdin)["ms"] / 1000)
+print('{"success": true, "data": {}}')
+"#;
+
 const HOLD_SCRIPT: &str = r#"import os, time
 if os.fork() == 0:
     os.setsid()
@@ -45,7 +54,9 @@ while True:
 
 /// Writes them all into `skills/` of a folder.
 pub(crate) fn write(folder: &Folder) {
-    for (name, script) in [("effect.py", EFFECT_SCRIPT), ("work.py", WORK_SCRIPT), ("hold.py", HOLD_SCRIPT)] {
+    for (name, script) in
+        [("effect.py", EFFECT_SCRIPT), ("work.py", WORK_SCRIPT), ("hold.py", HOLD_SCRIPT), ("sleep.py", SLEEP_SCRIPT)]
+    {
         folder.write(&format!("skills/{name}"), script);
     }
     let python = |entry: &str| format!("type: cli\nruntime: python\nentry: {entry}\n");
@@ -55,6 +66,8 @@ pub(crate) fn write(folder: &Folder) {
         (EFFECT_AGAIN, python("effect.py") + "idempotent: true\n"),
         (WORK, python("work.py")),
         (HOLD, python("hold.py")),
+        (SLEEP, python("sleep.py")),
+        (SLEEP_FOUR, python("sleep.py") + "concurrency: 4\n"),
         (WAIT, function("wait")),
         (ECHO, function("echo") + "parameters:\n  number: {type: integer, required: true}\n"),
         (FAIL, function("fail")),

@@ -126,7 +126,8 @@ fn build(config: Config, functions: Functions, strays: Arc<Strays>) -> std::io::
     let offers = watch::Sender::new(0);
     let changes = offers.subscribe();
     let runners = runners(&config, functions, interpreter, &launcher, (surroundings, jailer.clone()), offers);
-    let registry = Registry::load(config.skill_dirs.clone(), config.allowed_root.clone(), runners, changes, config.queue);
+    let registry =
+        Registry::load(config.skill_dirs.clone(), config.allowed_root.clone(), runners, changes, config.queue);
     Ok(Worker::new(config, registry, launcher, jailer))
 }
 

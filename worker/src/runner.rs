@@ -10,10 +10,10 @@ use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use openskill_proto::v1::SkillError;
 
-use crate::schedule::Slot;
 use crate::events::EventSink;
 use crate::manifest::Manifest;
 use crate::process::protocol::Exit;
+use crate::schedule::Slot;
 
 /// One way to run skills.
 ///

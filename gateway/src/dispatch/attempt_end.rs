@@ -48,7 +48,9 @@ impl AttemptEnd {
         match self {
             Self::Answered(result) if is_blamed_on(result, Blame::Worker) => Verdict::Failure,
             Self::Answered(_) => Verdict::Success,
-            Self::NotStarted { refusal: Refusal::Full | Refusal::Late { .. } | Refusal::Declined, .. } => Verdict::Ignored,
+            Self::NotStarted { refusal: Refusal::Full | Refusal::Late { .. } | Refusal::Declined, .. } => {
+                Verdict::Ignored
+            }
             // The client did not read, so the worker had to wait.
             Self::Overdue if events.is_some_and(EventRelay::is_blocked) => Verdict::Ignored,
             Self::NotStarted { .. } | Self::Lost { .. } | Self::Overdue => Verdict::Failure,
@@ -102,7 +104,8 @@ impl From<CallError> for AttemptEnd {
 
 /// The caller's own calls are in the way. The time after which one more could start is the worker's estimate.
 fn too_many_wait(retry_after_ms: u64) -> SkillError {
-    let message = "this caller's calls that wait at the workers would keep this one past its deadline: wait until some end";
+    let message =
+        "this caller's calls that wait at the workers would keep this one past its deadline: wait until some end";
     SkillError::overloaded(message).with_retry_after_ms(retry_after_ms.clamp(RETRY_AFTER_MS.0, RETRY_AFTER_MS.1))
 }
 

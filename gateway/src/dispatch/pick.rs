@@ -119,8 +119,7 @@ mod tests {
     fn fail(candidate: &Candidate) {
         for _ in 0..THRESHOLD {
             let epoch = candidate.worker.record.begin(Instant::now());
-            let ended =
-                CallReport { epoch, verdict: Verdict::Failure, queued: None, was_full: false, in_flight: 1 };
+            let ended = CallReport { epoch, verdict: Verdict::Failure, queued: None, was_full: false, in_flight: 1 };
             candidate.worker.record.end(ended, Instant::now(), || true);
         }
     }
@@ -167,7 +166,8 @@ mod tests {
     #[test]
     fn a_busy_worker_is_picked_all_the_same_because_it_knows_whom_to_refuse() {
         let candidates = [candidate("a", false)];
-        let _calls: Vec<_> = (0..candidates[0].worker.record.limit() * 3).map(|_| candidates[0].worker.begin()).collect();
+        let _calls: Vec<_> =
+            (0..candidates[0].worker.record.limit() * 3).map(|_| candidates[0].worker.begin()).collect();
         assert!(pick(&candidates, criteria(&[])).is_ok());
     }
 }

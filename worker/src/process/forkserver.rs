@@ -26,8 +26,8 @@ use super::packet;
 use super::protocol::{Call, Command, Exit, ONLY_CALL};
 use super::run::{Finished, RunError, converse};
 use super::streams::LastWord;
-use crate::schedule::Slot;
 use crate::events::EventSink;
+use crate::schedule::Slot;
 
 mod attend;
 mod calls;

@@ -195,10 +195,7 @@ impl<W> Book<W> {
         let (index, _) = self.flows.waiting().filter(|(_, flow)| may_run(flow)).min_by(|(_, one), (_, other)| {
             let rank = |flow: &Flow<W>| (self.running_of(&flow.principal), flow.running);
             let number = |flow: &Flow<W>| flow.waiting[0].number;
-            rank(one)
-                .cmp(&rank(other))
-                .then(one.served.total_cmp(&other.served))
-                .then(number(one).cmp(&number(other)))
+            rank(one).cmp(&rank(other)).then(one.served.total_cmp(&other.served)).then(number(one).cmp(&number(other)))
         })?;
         let Waiting { ticket, waiter, .. } = self.flows.get_mut(index).waiting.pop_front()?;
         self.waiting -= 1;

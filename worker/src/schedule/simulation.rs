@@ -44,8 +44,13 @@ impl Got {
 
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Happens {
-    Ends { caller: usize, ticket: usize },
-    Calls { caller: usize },
+    Ends {
+        caller: usize,
+        ticket: usize,
+    },
+    Calls {
+        caller: usize,
+    },
     /// Calls that wait ask again.
     Review,
 }

@@ -14,8 +14,8 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::{Notify, oneshot, watch};
 
-use crate::schedule::Slot;
 use crate::process::protocol::{Exit, Loaded, Notice, ONLY_CALL, Phase, Report};
+use crate::schedule::Slot;
 
 /// How long it may take to get ready. Its calls go elsewhere then, while they still have time.
 const START: Duration = Duration::from_secs(10);

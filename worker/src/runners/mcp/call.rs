@@ -22,10 +22,10 @@ use super::errors::{Fault, graded};
 use super::server::{Reservation, Server};
 use super::tap::Tap;
 use super::{media, output};
-use crate::schedule::Slot;
 use crate::events::EventSink;
 use crate::runner::{Invocation, RawOutput};
 use crate::runners::http::secrets::Secrets;
+use crate::schedule::Slot;
 
 /// How long before its deadline a call ends here, so that its error names the server.
 const MARGIN: Duration = Duration::from_millis(15);

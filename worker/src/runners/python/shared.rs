@@ -21,7 +21,6 @@ use serde_json::json;
 use tokio::sync::Semaphore;
 
 use super::settings::{WarmSettings, program_arguments};
-use crate::schedule::Slot;
 use crate::environment::{self, path_text};
 use crate::events::EventSink;
 use crate::plain_file;
@@ -34,6 +33,7 @@ use crate::process::run::RunError;
 use crate::process::run::drain_to_log;
 use crate::runner::{Invocation, RawOutput};
 use crate::runners::once::failure;
+use crate::schedule::Slot;
 
 mod answers;
 mod attend;

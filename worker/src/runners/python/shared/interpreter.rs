@@ -13,11 +13,11 @@ use tokio::sync::{Notify, oneshot};
 
 use super::message::Message;
 use super::queue::Queue;
-use crate::schedule::Slot;
 use crate::events::EventSink;
 use crate::process::launch::LaunchError;
 use crate::process::run::RunError;
 use crate::runner::RawOutput;
+use crate::schedule::Slot;
 
 /// The slots of calls whose interpreter ends: free when nothing of it is left.
 pub(super) type Slots = Arc<Mutex<Vec<Slot>>>;

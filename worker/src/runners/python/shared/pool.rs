@@ -17,11 +17,11 @@ use tokio::sync::oneshot;
 use super::super::freshness::changed_since;
 use super::interpreter::{Connected, End, Interpreter, Launch, Pending, Process, Wire};
 use super::message::Message;
-use crate::schedule::Slot;
 use crate::events::EventSink;
 use crate::process::launch::LaunchError;
 use crate::process::run::RunError;
 use crate::runner::RawOutput;
+use crate::schedule::Slot;
 
 /// An interpreter is replaced after so many calls, which frees what they made it keep.
 const MOST_CALLS: u64 = 100_000;

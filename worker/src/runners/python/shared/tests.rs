@@ -11,11 +11,11 @@ use super::interpreter::{Connected, End, Process, Slots};
 use super::pool::Pool;
 use super::queue::Queue;
 use super::{Message, run};
-use crate::schedule::{Request, Scheduler, Slot};
 use crate::events::EventSink;
 use crate::process::launch::LaunchError;
 use crate::process::run::RunError;
 use crate::runner::RawOutput;
+use crate::schedule::{Request, Scheduler, Slot};
 
 const LONG: Duration = Duration::from_secs(10);
 
