@@ -41,7 +41,7 @@ print('{"success": true, "data": {}}')
 "#;
 
 const SLEEP_SCRIPT: &str = r#"import json, sys, time
-time.sleep(json.load(sys.stdin)["ms"] / 1000)
+time.sleep(json.load(sys.stdin)["input"]["ms"] / 1000)
 print('{"success": true, "data": {}}')
 "#;
 

@@ -16,9 +16,10 @@ mod simulation;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+pub(crate) use book::Refusal;
 use book::{Arrival, Bounds};
-pub(crate) use book::{Refusal, Skill};
 use gate::{Gate, Place};
+pub(crate) use pace::Skill;
 
 /// Schedules the calls of a worker.
 #[derive(Debug)]

@@ -12,19 +12,18 @@
 //! each active flow is due, and a flow that comes back starts at the present, with neither credit nor an old debt.
 //!
 //! A place can't be taken back from a call, so fair turns alone would let a short call wait for a long one to end. Some
-//! places are reserved: beyond the others, for calls that are expected to be [`SHORT`], of flows that hold less than an
-//! even share. A call that proves to be longer gives its reserved place back and counts among the others. They are then
+//! places are reserved: beyond the others, for calls that are expected to be short, of flows that hold less than an even
+//! share. A call that proves to be longer gives its reserved place back and counts among the others. They are then
 //! one too many, and the next place that becomes free is not granted.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use ahash::HashMap;
 use slab::Slab;
 
-use super::flows::{Flow, Flows, Waiting};
-use super::pace::{SHORT, SkillPace};
+use super::flows::{Flow, Flows, Ticket, Waiting};
+use super::pace::{SHORT, Skill};
 
 /// The bounds of a gate.
 #[derive(Debug, Clone, Copy)]
@@ -33,21 +32,6 @@ pub(super) struct Bounds {
     /// Places beyond those, for short calls.
     pub(super) reserved: usize,
     pub(super) most_waiting: usize,
-}
-
-/// What a gate knows of a skill.
-#[derive(Debug)]
-pub(crate) struct Skill {
-    /// Unique among the skills of this process.
-    number: u64,
-    pace: SkillPace,
-}
-
-impl Default for Skill {
-    fn default() -> Self {
-        static NEXT: AtomicU64 = AtomicU64::new(0);
-        Self { number: NEXT.fetch_add(1, Ordering::Relaxed), pace: SkillPace::default() }
-    }
 }
 
 /// A call that comes to a gate.
@@ -80,13 +64,6 @@ pub(crate) enum Refusal {
     Late { retry_after: Duration },
 }
 
-/// A call at a gate. Never used for another one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Ticket {
-    index: usize,
-    number: u64,
-}
-
 #[derive(Debug)]
 struct Call {
     number: u64,
@@ -115,6 +92,8 @@ pub(super) struct Book<W> {
     open: usize,
     /// Calls that hold a reserved place.
     reserved: Vec<Ticket>,
+    /// How long calls hold an open place: a moving average.
+    typical: Duration,
     waiting: usize,
     flows: Flows<W>,
     /// Flows that have a call.
@@ -134,6 +113,7 @@ impl<W> Book<W> {
             bounds,
             open: 0,
             reserved: Vec::with_capacity(bounds.reserved),
+            typical: Duration::ZERO,
             waiting: 0,
             flows: Flows::new(),
             active: 0,
@@ -234,7 +214,10 @@ impl<W> Book<W> {
                 flow.paces.observe(call.skill.number, ran);
                 call.skill.pace.observe(ran);
                 match place {
-                    Kind::Open => self.open -= 1,
+                    Kind::Open => {
+                        self.open -= 1;
+                        self.typical = (self.typical * 7 + ran) / 8;
+                    }
                     Kind::Reserved => self.reserved.retain(|it| it.number != call.number),
                 }
                 match self.principals.get_mut(&flow.principal) {
@@ -286,7 +269,12 @@ impl<W> Book<W> {
         let has_room = self.reserved.len() < reserved && self.running() < places + 2 * reserved;
         let is_modest = flow.running == 0 || (flow.running + 1) * self.active <= places;
         let expected = flow.paces.of_skill(skill.number).or_else(|| skill.pace.read()).unwrap_or_default();
-        has_room && is_modest && expected <= SHORT
+        has_room && is_modest && expected <= self.short()
+    }
+
+    /// The longest that a short call runs: on a busy machine, all calls take longer.
+    fn short(&self) -> Duration {
+        SHORT.max(self.typical / 4)
     }
 
     /// Refuses a call that would wait past its deadline.
@@ -336,12 +324,13 @@ impl<W> Book<W> {
             self.virtual_time += elapsed * self.running() as f64 / self.active as f64;
         }
         self.advanced = self.advanced.max(now);
+        let short = self.short();
         let Self { reserved, calls, flows, open, .. } = self;
         reserved.retain(|ticket| {
             let Call { flow, skill, phase, .. } = &mut calls[ticket.index];
             let Phase::Running { since, place } = phase else { return true };
             let running = now.saturating_duration_since(*since);
-            if running <= SHORT {
+            if running <= short {
                 return true;
             }
             *place = Kind::Open;

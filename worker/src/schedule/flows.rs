@@ -7,8 +7,7 @@ use std::time::{Duration, Instant};
 use ahash::HashMap;
 use slab::Slab;
 
-use super::book::{Skill, Ticket};
-use super::pace::CallerPaces;
+use super::pace::{CallerPaces, Skill};
 
 /// How many flows are remembered. Past that, flows without a call are forgotten.
 const MAX_FLOWS: usize = 4096;
@@ -28,6 +27,13 @@ pub(super) struct Flow<W> {
     pub(super) paces: CallerPaces,
     /// When it last had a call.
     seen: Instant,
+}
+
+/// A call at a gate. Never used for another one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Ticket {
+    pub(super) index: usize,
+    pub(super) number: u64,
 }
 
 /// A call that waits for a place.

@@ -5,7 +5,8 @@ use std::time::Instant;
 
 use tokio::sync::oneshot;
 
-use super::book::{Arrival, Arrived, Book, Bounds, Refusal, Ticket};
+use super::book::{Arrival, Arrived, Book, Bounds, Refusal};
+use super::flows::Ticket;
 use super::pace::SHORT;
 
 /// A gate that calls of all shards pass.
@@ -50,8 +51,11 @@ impl Gate {
         let ticket = match arrived {
             Arrived::Runs(ticket) => return Ok(Place { gate: Arc::clone(self), ticket: Some(ticket) }),
             Arrived::Refused(refusal) => return Err(refusal),
-            // Dropping the sender of the evicted call tells it.
-            Arrived::Waits { ticket, .. } => ticket,
+            Arrived::Waits { ticket, evicted } => {
+                // The evicted call sees its sender dropped.
+                drop(evicted);
+                ticket
+            }
         };
         let _queued = Queued { gate: self, ticket };
         self.grant();

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// A call that is expected to run no longer than this is short.
+/// A call that is expected to run no longer than this is short, whatever else runs.
 pub(super) const SHORT: Duration = Duration::from_millis(500);
 
 /// How much a shorter call lowers the pace of its skill: one sixteenth of the difference. A longer call raises it at once,
@@ -16,9 +16,24 @@ const CALLER_WEIGHT: u32 = 4;
 /// How many skills of one caller are remembered.
 const MAX_SKILLS: usize = 8;
 
+/// What a gate knows of a skill.
+#[derive(Debug)]
+pub(crate) struct Skill {
+    /// Unique among the skills of this process.
+    pub(super) number: u64,
+    pub(super) pace: SkillPace,
+}
+
+impl Default for Skill {
+    fn default() -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        Self { number: NEXT.fetch_add(1, Ordering::Relaxed), pace: SkillPace::default() }
+    }
+}
+
 /// How long the calls of a skill take, whoever makes them. Zero before the first.
 #[derive(Debug, Default)]
-pub(crate) struct SkillPace(AtomicU64);
+pub(super) struct SkillPace(AtomicU64);
 
 impl SkillPace {
     /// None before the first call.
