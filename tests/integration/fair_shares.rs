@@ -2,6 +2,7 @@
 
 use openskill_proto::v1::InvokeRequest;
 use openskill_tests::folder::Folder;
+use openskill_tests::port::Port;
 use openskill_tests::system::{PATIENCE, Process, Setup, System, code, request};
 use openskill_tests::wait::until;
 use serde_json::json;
@@ -13,6 +14,7 @@ const SLOW_MS: u32 = 60_000;
 /// A worker and two gateways.
 struct Stage {
     gateways: Vec<System>,
+    _ports: Vec<Port>,
     _worker: Process,
     _folder: Folder,
 }
@@ -35,13 +37,18 @@ impl Stage {
             .with("OPENSKILL_WORKER_RESERVE", reserve)
             .spawn();
         worker.log.line(&["worker ready"]).await;
-        let mut gateways = Vec::new();
+        let (mut gateways, mut ports) = (Vec::new(), Vec::new());
         for _ in 0..2 {
-            let gateway = Setup::command(&["gateway", "--listen", "127.0.0.1:0", "--workers", &socket]).start().await;
+            let port = Port::reserve();
+            let listen = port.address().to_string();
+            let process = Setup::command(&["gateway", "--listen", &listen, "--workers", &socket]).spawn();
+            process.log.line(&["gateway ready"]).await;
+            let gateway = System { address: port.address(), process };
             gateway.has_skill("slow").await;
             gateways.push(gateway);
+            ports.push(port);
         }
-        Self { gateways, _worker: worker, _folder: folder }
+        Self { gateways, _ports: ports, _worker: worker, _folder: folder }
     }
 
     /// Keeps this many calls in flight, over the first gateway, and waits until the worker has them.
