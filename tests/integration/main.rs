@@ -14,6 +14,7 @@ mod conformance;
 mod docker;
 mod exec;
 mod hostile_skills;
+mod hostile_values;
 mod http;
 mod input_required;
 mod interpreters;
