@@ -50,6 +50,7 @@ pub use definition::Definition;
 pub use feedback::{Feedback, Violation};
 pub(crate) use fold::{fold_key, nearest};
 pub use kind::{Kind, Repair};
+pub(crate) use parse::too_many_values;
 pub use prepared::{Prepared, Rejected};
 pub use rules::{Policy, Rules};
 pub use schema::{SchemaRefused, compile as compile_schema};

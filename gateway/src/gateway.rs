@@ -6,6 +6,7 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::call::aside::Aside;
 use crate::call::request::Call;
 use crate::catalog::Catalog;
 use crate::config::Config;
@@ -34,6 +35,8 @@ pub(crate) struct Gateway {
     pub(crate) observer: Arc<Observer>,
     /// Request bodies that arrive.
     pub(crate) inbound: MemoryBudget,
+    /// Where large requests and answers are read.
+    pub(crate) aside: Aside,
     /// Answers that wait for clients to read them.
     pub(crate) outbound: MemoryBudget,
     /// Calls that continue without their clients, and connections that linger.
@@ -55,7 +58,9 @@ pub(crate) struct Shard {
 impl Gateway {
     pub(crate) fn new(config: Config, shutdown: CancellationToken) -> Arc<Self> {
         let observer = Arc::<Observer>::default();
+        let inbound = MemoryBudget::default();
         Arc::new(Self {
+            aside: Aside::new(inbound.clone()),
             catalog: Catalog::default(),
             fleet: Fleet::default(),
             affinity: Affinity::default(),
@@ -65,7 +70,7 @@ impl Gateway {
             keys: IdempotencyKeys::new(config.idempotency_lifetime),
             admission: Admission::new(config.max_in_flight, config.max_in_flight_of_skill),
             observer,
-            inbound: MemoryBudget::default(),
+            inbound,
             outbound: MemoryBudget::default(),
             tasks: TaskTracker::new(),
             drained: watch::Sender::new(false),

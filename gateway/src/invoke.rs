@@ -7,9 +7,9 @@ use tracing::{Instrument as _, Span};
 
 use crate::call::events::EventRelay;
 use crate::call::outcome::Outcome;
-use crate::call::preparation::prepare;
-use crate::call::request::Call;
-use crate::call::result::result;
+use crate::call::preparation::prepared;
+use crate::call::request::{Call, granted};
+use crate::call::result::{result, returned};
 use crate::catalog::lookup::{cannot_run, find};
 use crate::dispatch::context::CallContext;
 use crate::dispatch::dispatch;
@@ -33,7 +33,7 @@ pub(crate) async fn invoke(
     let run = run(shard, &call, permit, events, (&record, &span)).instrument(span.clone());
     let outcome = run.await.unwrap_or_else(Outcome::failed);
     record.end(&outcome.result);
-    result(&call, outcome)
+    returned(&shard.gateway.aside, call, outcome).await
 }
 
 /// The result of a call that got no permit.
@@ -53,7 +53,9 @@ async fn run(
     call.fault.clone().map_or(Ok(()), Err)?;
     let gateway = &shard.gateway;
     let entry = find(&gateway.catalog, call, gateway.is_ready())?;
-    let prepared = prepare(call, &entry.definition)
+    let time = granted(gateway.config.default_timeout, entry.skill.timeout_ms);
+    let prepared = prepared(&gateway.aside, call, &entry.definition, time)
+        .await
         .inspect(|prepared| gateway.observer.arguments_prepared(call, prepared))
         .inspect_err(|_| gateway.observer.arguments_rejected());
     if let Some(error) = cannot_run(&entry) {
@@ -61,9 +63,10 @@ async fn run(
     }
     let prepared = prepared?;
     let (arguments, traceparent) = (prepared.json.clone(), spans::traceparent(span, call));
+    let (is_idempotent, has_key) = (entry.skill.idempotent, !call.idempotency_key.is_empty());
     let ways_out = (events, Arc::clone(record));
     let context = CallContext::new(shard, Arc::clone(call), entry, arguments, traceparent, ways_out);
-    let outcome = if call.idempotency_key.is_empty() {
+    let outcome = if !has_key {
         let _permit = permit;
         execute(&context).await
     } else {
@@ -72,7 +75,7 @@ async fn run(
         let execution = async move { execute(&shared).await };
         Box::pin(once(context, permit, execution)).await.unwrap_or_else(Outcome::failed)
     };
-    Ok(outcome.with(prepared))
+    Ok(outcome.advising(is_idempotent, has_key).with(prepared))
 }
 
 /// Brings the call to a worker, if the circuits admit it.

@@ -1,13 +1,20 @@
-//! Protobuf over gRPC, with buffers as small as the messages of a call.
+//! Protobuf over gRPC, with buffers as small as the messages of a call, and a bound on what a message becomes in memory.
 //!
 //! tonic allocates a buffer of 8 KiB for each message stream and direction, while a call's messages have a few hundred bytes.
 //! A request that waits to be sent keeps its buffer: with ten thousand calls in flight, those queued for a worker held 48 MB.
 
+use std::any::TypeId;
 use std::marker::PhantomData;
 
+use bytes::Buf as _;
 use prost::Message;
-use tonic::codec::BufferSettings;
+use tonic::Status;
+use tonic::codec::{BufferSettings, DecodeBuf};
 use tonic_prost::ProstCodec;
+
+use crate::limits::MAX_JSON_VALUES;
+use crate::v1::InvokeRequest;
+use crate::wire;
 
 /// Initial size of a buffer. It grows as needed.
 const BUFFER_BYTES: usize = 1024;
@@ -33,13 +40,42 @@ where
     type Encode = T;
     type Decode = U;
     type Encoder = <ProstCodec<T, U> as tonic::codec::Codec>::Encoder;
-    type Decoder = <ProstCodec<T, U> as tonic::codec::Codec>::Decoder;
+    type Decoder = Decoder<U>;
 
     fn encoder(&mut self) -> Self::Encoder {
         ProstCodec::<T, U>::raw_encoder(BufferSettings::new(BUFFER_BYTES, BATCH_BYTES))
     }
 
     fn decoder(&mut self) -> Self::Decoder {
-        ProstCodec::<T, U>::raw_decoder(BufferSettings::new(BUFFER_BYTES, BATCH_BYTES))
+        Decoder(ProstCodec::<U, U>::raw_decoder(BufferSettings::new(BUFFER_BYTES, BATCH_BYTES)))
+    }
+}
+
+/// Decodes messages, and refuses a call whose `Struct` has too many values before it becomes a tree.
+#[derive(Debug)]
+pub(crate) struct Decoder<U>(tonic_prost::ProstDecoder<U>);
+
+impl<U> tonic::codec::Decoder for Decoder<U>
+where
+    U: Message + Default + 'static,
+{
+    type Item = U;
+    type Error = Status;
+
+    fn decode(&mut self, message: &mut DecodeBuf<'_>) -> Result<Option<U>, Status> {
+        // A value takes at least two bytes. A message is in one piece.
+        if message.remaining() > 2 * MAX_JSON_VALUES
+            && TypeId::of::<U>() == TypeId::of::<InvokeRequest>()
+            && wire::input_values(message.chunk(), MAX_JSON_VALUES) > MAX_JSON_VALUES
+        {
+            return Err(Status::invalid_argument(format!(
+                "the arguments have more than {MAX_JSON_VALUES} values: send fewer, or large data as text in one string"
+            )));
+        }
+        self.0.decode(message)
+    }
+
+    fn buffer_settings(&self) -> BufferSettings {
+        self.0.buffer_settings()
     }
 }

@@ -11,7 +11,7 @@ pub struct Meaning {
     pub grade: Grade,
     /// Who has to act, unless whoever reports the error sets it.
     pub blame: Blame,
-    /// Whether the same call may succeed later.
+    /// Whether the same call may succeed later. An error says so only if a retry is safe too.
     pub retryable: bool,
     /// The HTTP status over REST.
     pub http: u16,
@@ -134,6 +134,7 @@ impl SkillError {
             blame: meaning.blame.into(),
             retryable: meaning.retryable,
             retry_after_ms: 0,
+            may_have_run: false,
         }
     }
 

@@ -6,7 +6,7 @@
 //! - [`v1`]: the generated messages of package `openskill.v1`; with `grpc`, its clients and servers too
 //! - [`error`]: what each error code means for the caller, the circuit breaker and the status, in one table
 //! - [`render`]: results, events and skills as JSON text
-//! - [`json`]: what to ask of JSON text before it is parsed
+//! - [`json`]: what to ask of JSON text before, or without, parsing it
 //! - [`trace`]: trace ids and W3C trace context
 //! - [`deadline`]: timeouts as they travel in headers
 //! - [`metadata`]: names of headers and metadata
@@ -22,6 +22,8 @@ pub mod limits;
 pub mod metadata;
 pub mod render;
 pub mod trace;
+#[cfg(feature = "grpc")]
+mod wire;
 
 /// Package `openskill.v1`, generated from `proto/openskill/v1/*.proto`. The documentation is in those files.
 #[allow(missing_docs, unreachable_pub, clippy::all, rustdoc::all)]

@@ -21,6 +21,13 @@ pub const MAX_EVENTS: usize = 10_000;
 /// How deep arguments and results may nest.
 pub const MAX_JSON_DEPTH: usize = 64;
 
+/// How many values the arguments of a call may hold: numbers, strings, arrays, objects and so on, each counted once. In memory,
+/// a value takes up to a hundred times its text. A result that becomes a `google.protobuf.Value` has the same bound.
+pub const MAX_JSON_VALUES: usize = 100_000;
+
+/// How many messages within messages a result may have, its event included: what standard protobuf clients read.
+pub const MAX_MESSAGE_DEPTH: usize = 100;
+
 /// The longest `X-Trace-Id`.
 pub const MAX_TRACE_ID_BYTES: usize = 128;
 

@@ -15,6 +15,7 @@ mod docker;
 mod exec;
 mod fair_shares;
 mod hostile_skills;
+mod hostile_values;
 mod http;
 mod input_required;
 mod interpreters;

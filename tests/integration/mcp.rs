@@ -224,7 +224,8 @@ async fn junk_output_floods_and_crashes_are_survived() {
     for fatal in ["endless", "dies"] {
         let result = call(&system, fatal, json!({})).await;
         assert_eq!(code(&result), "MCP_NETWORK_ERROR", "{fatal}: {result:?}");
-        assert!(result.error.unwrap().retryable);
+        let error = result.error.unwrap();
+        assert!(error.may_have_run && !error.retryable, "{error:?}");
         // The next call waits for the new process.
         assert!(call(&system, "echo", json!({})).await.success, "after {fatal}");
     }

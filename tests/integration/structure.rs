@@ -48,7 +48,7 @@ fn required_dependencies(folder: &str) -> BTreeSet<String> {
 
 #[test]
 fn a_client_of_the_contract_gets_no_runtime_no_validator_and_no_telemetry() {
-    let light = ["base64", "bytes", "prost", "prost-types", "rand", "serde", "serde_json", "sha2"];
+    let light = ["base64", "bytes", "memchr", "prost", "prost-types", "rand", "serde", "serde_json", "sha2"];
     assert_eq!(required_dependencies("proto"), light.iter().map(|it| (*it).to_owned()).collect());
 }
 

@@ -144,7 +144,8 @@ async fn run(worker: &Worker, entry: &Entry, runner: Arc<dyn Runner>, call: Call
         let queued_us = micros(received.elapsed());
         // Without a limit of the skill's own, the call waited for the worker alone.
         let worker_queued_us = entry.limit.is_none().then_some(queued_us);
-        return Ok(ExecuteResult { error, queued_us, worker_queued_us, ..ExecuteResult::default() });
+        let not_started = true;
+        return Ok(ExecuteResult { error, queued_us, worker_queued_us, not_started, ..ExecuteResult::default() });
     };
     let (slot, waited) = granted.map_err(refused)?;
     let queued_us = micros(received.elapsed());

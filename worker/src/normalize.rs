@@ -29,12 +29,16 @@ const MAX_DETAILS_BYTES: usize = 64 * 1024;
 pub(crate) fn normalize(raw: RawOutput, with_stderr: bool) -> ExecuteResult {
     match raw {
         RawOutput::Value(text) => of_value(&text),
-        RawOutput::Answer { json, otherwise } => of_answer(&json, otherwise),
+        RawOutput::Answer { json, otherwise, refused } => {
+            let result = of_answer(&json, otherwise);
+            ExecuteResult { not_started: refused && !result.success, ..result }
+        }
         RawOutput::Report { data, text } => {
             let result = of_value(&data);
             if result.success { ExecuteResult { text: cut(&text).to_owned(), ..result } } else { result }
         }
         RawOutput::Failed(error) => failed(error),
+        RawOutput::NotStarted(error) => ExecuteResult { not_started: true, ..failed(error) },
         RawOutput::Process { stdout, stderr, exit, leftovers } => {
             let mut result = of_process(&stdout, exit, leftovers);
             if let Some(error) = result.error.as_mut().filter(|_| with_stderr) {
@@ -110,14 +114,20 @@ fn of_process(stdout: &[u8], exit: Exit, leftovers: u32) -> ExecuteResult {
     }
 }
 
-/// Exactly one JSON value and nothing after it, or why not.
+/// Exactly one JSON value and nothing after it, or why not. Whoever reads an object with a repeated key drops one of its
+/// values without a word.
 fn one_value(text: &str) -> Result<&RawValue, String> {
     if json::depth(text.as_bytes()) > MAX_JSON_DEPTH {
         return Err(format!("nests deeper than {MAX_JSON_DEPTH} levels"));
     }
     let mut values = serde_json::Deserializer::from_str(text).into_iter::<&RawValue>();
     match values.next() {
-        Some(Ok(value)) if text[values.byte_offset()..].trim_ascii().is_empty() => Ok(value),
+        Some(Ok(value)) if text[values.byte_offset()..].trim_ascii().is_empty() => {
+            match json::repeated_key(value.get()) {
+                Some(path) => Err(format!("has a key more than once, at '{}': keep only one", cut(&path))),
+                None => Ok(value),
+            }
+        }
         Some(Ok(_)) => Err("holds more than one JSON value: a skill prints exactly one".to_owned()),
         Some(Err(error)) => Err(format!("is not valid JSON: {error}")),
         None => Err("is empty".to_owned()),

@@ -132,6 +132,8 @@ pub enum RawOutput {
         json: String,
         /// The error, unless the answer itself gives the reason; none if the call succeeded.
         otherwise: Option<SkillError>,
+        /// Whether the server says with its status that it did not act on the request.
+        refused: bool,
     },
     /// The skill returned a value, and a text for a model.
     Report {
@@ -140,6 +142,8 @@ pub enum RawOutput {
         /// The text; may be empty.
         text: String,
     },
-    /// The skill, or the runner on its behalf, reported an error.
+    /// The skill, or the runner on its behalf, reported an error. The skill may have had an effect.
     Failed(SkillError),
+    /// The runner reports that the skill certainly did not start. The caller may safely call again.
+    NotStarted(SkillError),
 }

@@ -122,6 +122,9 @@ fn show(args: &Invoke, result: &SkillResult) -> ExitCode {
             if let Some(skill_error::More::DetailsJson(details)) = &error.more {
                 complain(&format!("details: {}\n", plain(details)));
             }
+            if error.may_have_run && !error.retryable {
+                complain("the skill may have had an effect: check before you call again\n");
+            }
             ExitCode::from(FAILED)
         }
     }

@@ -49,7 +49,8 @@ impl Shards {
         }
     }
 
-    /// With a stack of this many bytes for each thread, instead of the standard library's default.
+    /// With a stack of this many bytes for each thread, and for those of its blocking work, instead of the standard library's
+    /// default.
     #[must_use]
     pub fn with_stack_bytes(self, bytes: usize) -> Self {
         Self { stack_bytes: Some(bytes), ..self }
@@ -63,7 +64,12 @@ impl Shards {
         &mut self,
         work: impl FnOnce(Shutdown) -> F + Send + 'static,
     ) -> std::io::Result<()> {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let mut runtime = tokio::runtime::Builder::new_current_thread();
+        runtime.enable_all();
+        if let Some(bytes) = self.stack_bytes {
+            runtime.thread_stack_size(bytes);
+        }
+        let runtime = runtime.build()?;
         let mut thread = std::thread::Builder::new().name(format!("{}-{}", self.name, self.threads.len()));
         if let Some(bytes) = self.stack_bytes {
             thread = thread.stack_size(bytes);

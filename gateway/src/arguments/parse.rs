@@ -10,6 +10,7 @@ mod errors;
 pub(super) mod lenient;
 mod strict;
 
+pub(crate) use errors::too_many_values;
 pub(super) use errors::{StrictError, too_deep};
 use lenient::ProseError;
 
@@ -26,7 +27,8 @@ pub(super) fn is_small(text: &str) -> bool {
     text.len() <= MAX_REPAIRED_BYTES && text.len() * json::depth(text.as_bytes()) <= MAX_REPAIRED_AREA
 }
 
-/// Reads strict JSON: valid, without duplicate keys, at most [`openskill_proto::limits::MAX_JSON_DEPTH`] deep.
+/// Reads strict JSON: valid, without duplicate keys, at most [`openskill_proto::limits::MAX_JSON_DEPTH`] deep, with at most
+/// [`openskill_proto::limits::MAX_JSON_VALUES`] values.
 ///
 /// # Errors
 /// The reason, and whether [`object`] may be able to read the text.

@@ -1,7 +1,11 @@
-//! Converts between `google.protobuf.Struct` and JSON text.
+//! Converts between `google.protobuf.Struct` and JSON text, directly: no other tree is made on the way.
 
-use prost_types::{ListValue, Struct, Value, value::Kind};
-use serde_json::{Number, Value as Json};
+use prost_types::{Struct, Value, value::Kind};
+use serde::ser::{Error as _, Serialize, SerializeMap as _, Serializer};
+
+mod read;
+
+pub(crate) use read::{NoValue, from_json, struct_from_json};
 
 /// Up to 2^53, a double holds every integer exactly.
 const MAX_EXACT_INTEGER: f64 = 9_007_199_254_740_992.0;
@@ -13,52 +17,39 @@ pub(crate) struct NotFinite;
 
 /// Writes a Struct as JSON text. A whole double becomes an integer: a Struct cannot tell 1 from 1.0, but schemas can.
 pub(crate) fn to_json(fields: &Struct) -> Result<String, NotFinite> {
-    object(fields).map(|object| object.to_string())
+    // Nothing else can fail: keys are strings, and memory is written to.
+    serde_json::to_string(&Object(fields)).map_err(|_| NotFinite)
 }
 
-fn object(fields: &Struct) -> Result<Json, NotFinite> {
-    fields.fields.iter().map(|(name, value)| Ok((name.clone(), to_value(value)?))).collect()
-}
+struct Object<'a>(&'a Struct);
 
-fn to_value(value: &Value) -> Result<Json, NotFinite> {
-    Ok(match &value.kind {
-        None | Some(Kind::NullValue(_)) => Json::Null,
-        Some(Kind::BoolValue(it)) => Json::Bool(*it),
-        Some(Kind::StringValue(it)) => Json::String(it.clone()),
-        Some(Kind::NumberValue(it)) if it.fract() == 0.0 && it.abs() <= MAX_EXACT_INTEGER => Json::from(*it as i64),
-        Some(Kind::NumberValue(it)) => Json::Number(Number::from_f64(*it).ok_or(NotFinite)?),
-        Some(Kind::StructValue(it)) => object(it)?,
-        Some(Kind::ListValue(it)) => Json::Array(it.values.iter().map(to_value).collect::<Result<_, _>>()?),
-    })
-}
+struct Json<'a>(&'a Value);
 
-/// Reads JSON text into a Value. Integers above 2^53 lose digits: callers who need them exact send JSON text.
-///
-/// Fails on what a Value cannot hold: an unpaired surrogate, a number out of range.
-pub(crate) fn from_json(text: &str) -> serde_json::Result<Value> {
-    serde_json::from_str(text).map(from_value)
-}
-
-/// Reads the JSON text of an object into a Struct.
-pub(crate) fn struct_from_json(text: &str) -> serde_json::Result<Struct> {
-    Ok(match from_json(text)?.kind {
-        Some(Kind::StructValue(fields)) => fields,
-        _ => Struct::default(),
-    })
-}
-
-fn from_value(value: Json) -> Value {
-    let kind = match value {
-        Json::Null => Kind::NullValue(0),
-        Json::Bool(it) => Kind::BoolValue(it),
-        Json::Number(it) => Kind::NumberValue(it.as_f64().unwrap_or_default()),
-        Json::String(it) => Kind::StringValue(it),
-        Json::Array(items) => Kind::ListValue(ListValue { values: items.into_iter().map(from_value).collect() }),
-        Json::Object(fields) => {
-            Kind::StructValue(Struct { fields: fields.into_iter().map(|(name, it)| (name, from_value(it))).collect() })
+impl Serialize for Object<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(Some(self.0.fields.len()))?;
+        for (name, value) in &self.0.fields {
+            map.serialize_entry(name, &Json(value))?;
         }
-    };
-    Value { kind: Some(kind) }
+        map.end()
+    }
+}
+
+impl Serialize for Json<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match &self.0.kind {
+            None | Some(Kind::NullValue(_)) => serializer.serialize_unit(),
+            Some(Kind::BoolValue(it)) => serializer.serialize_bool(*it),
+            Some(Kind::StringValue(it)) => serializer.serialize_str(it),
+            Some(Kind::NumberValue(it)) if it.fract() == 0.0 && it.abs() <= MAX_EXACT_INTEGER => {
+                serializer.serialize_i64(*it as i64)
+            }
+            Some(Kind::NumberValue(it)) if it.is_finite() => serializer.serialize_f64(*it),
+            Some(Kind::NumberValue(_)) => Err(S::Error::custom(NotFinite)),
+            Some(Kind::StructValue(it)) => Object(it).serialize(serializer),
+            Some(Kind::ListValue(it)) => serializer.collect_seq(it.values.iter().map(Json)),
+        }
+    }
 }
 
 #[cfg(test)]

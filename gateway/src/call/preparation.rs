@@ -1,12 +1,14 @@
 //! A call's arguments, made ready for a worker: repaired and validated by the skill's definition.
 
-use std::borrow::Cow;
+use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use openskill_proto::v1::{ErrorCode, Repair as WireRepair, SkillError};
 use serde_json::Value;
 
-use super::request::{Call, Input};
+use super::aside::Aside;
+use super::request::Call;
 use crate::arguments::{Definition, Kind, Policy, Prepared, Rejected, Repair};
 
 /// Arguments that fit their skill, and what the caller should know about them.
@@ -18,23 +20,38 @@ pub(crate) struct Preparation {
     pub(crate) warnings: Vec<String>,
 }
 
+/// Prepares the arguments of `call`, large ones aside from the shard's thread. `granted` is what its skill is granted.
+///
+/// # Errors
+/// As [`prepare`], or the deadline passed first.
+pub(crate) async fn prepared(
+    aside: &Aside,
+    call: &Arc<Call>,
+    definition: &Arc<Definition>,
+    granted: Duration,
+) -> Result<Preparation, SkillError> {
+    if !call.input.is_heavy() {
+        return prepare(call, definition);
+    }
+    let (deadline, call, definition) = (call.deadline(granted), Arc::clone(call), Arc::clone(definition));
+    // The call's permit accounts for its memory. Boxed, so that the future of a small call stays small.
+    Box::pin(aside.run_until(deadline, 0, move || prepare(&call, &definition))).await?
+}
+
 /// Prepares the arguments of `call` for the skill with this definition.
 ///
 /// # Errors
 /// The arguments do not fit and can't be repaired safely. The error says how to fix the call.
-pub(crate) fn prepare(call: &Call, definition: &Definition) -> Result<Preparation, SkillError> {
-    let text = call.input.text()?;
+fn prepare(call: &Call, definition: &Definition) -> Result<Preparation, SkillError> {
+    let text = call.input.text();
     let strict = call.policy.max(definition.rules().policy) == Policy::Strict;
     let prepared = if strict && !call.deviations.is_empty() {
         Err(definition.refuse(&call.deviations))
     } else {
-        definition.prepare(&text, call.policy)
+        definition.prepare(text, call.policy)
     };
     let Prepared { text: fitting, repairs } = prepared.map_err(|rejected| as_error(&rejected))?;
-    let json = match (&fitting, &call.input) {
-        (Cow::Borrowed(_), Input::Json(bytes)) => bytes.clone(),
-        _ => Bytes::from(fitting.into_owned()),
-    };
+    let json = call.input.bytes_of(fitting);
     let mut preparation = Preparation { json, ..Preparation::default() };
     if !definition.has_schema() {
         preparation.warnings.push("the skill declares no schema: its arguments were not checked".to_owned());

@@ -1,17 +1,15 @@
 //! A call as every face hands it on: its ids, its arguments as they came, its deadline.
 
-use std::borrow::Cow;
 use std::time::{Duration, Instant};
 
-use bytes::Bytes;
-use openskill_proto::limits::{MAX_ID_BYTES, MAX_REQUEST_BYTES, MAX_SKILL_ID_BYTES, MAX_TIMEOUT_MS};
+use openskill_proto::limits::{MAX_ID_BYTES, MAX_SKILL_ID_BYTES, MAX_TIMEOUT_MS};
 use openskill_proto::trace::{Trace, hex, random_id};
 use openskill_proto::v1::invoke_request::Arguments;
 use openskill_proto::v1::{Envelope, ErrorCode, InvokeRequest, SkillError};
-use prost::Message as _;
 
-use crate::arguments::{self, Policy, Repair, structs};
+use crate::arguments::{self, Policy, Repair};
 
+use super::input::{Input, weigh};
 use super::principal::Principal;
 
 /// What a request's headers and its connection say about each call in it.
@@ -27,40 +25,6 @@ impl RequestContext {
     /// A request that says nothing: a new trace, no timeout, the anonymous principal.
     pub(crate) fn unknown() -> Self {
         Self { trace: Trace::from_headers(None, None, None), timeout: None, principal: Principal::anonymous() }
-    }
-}
-
-/// The arguments of a call, as they came.
-#[derive(Debug, Clone)]
-pub(crate) enum Input {
-    /// For people: numbers are doubles.
-    Struct(prost_types::Struct),
-    /// For programs and models: text that should be JSON. Bytes, so that valid text is passed on without a copy.
-    Json(Bytes),
-}
-
-impl Input {
-    /// The memory it holds, roughly, in bytes.
-    pub(crate) fn size(&self) -> usize {
-        match self {
-            // In memory a tree of maps takes several times its encoded size.
-            Self::Struct(fields) => 8 * fields.encoded_len(),
-            Self::Json(bytes) => bytes.len(),
-        }
-    }
-
-    /// The text that should be JSON.
-    pub(crate) fn text(&self) -> Result<Cow<'_, str>, SkillError> {
-        let invalid = |message: String| SkillError::new(ErrorCode::InvalidArgument, message);
-        let text = match self {
-            Self::Json(bytes) => Cow::Borrowed(std::str::from_utf8(bytes).map_err(|error| invalid(error.to_string()))?),
-            Self::Struct(fields) => Cow::Owned(structs::to_json(fields).map_err(|error| invalid(error.to_string()))?),
-        };
-        if text.len() > MAX_REQUEST_BYTES {
-            // A Struct may grow when it becomes JSON.
-            return Err(invalid(format!("the input is over {MAX_REQUEST_BYTES} bytes as JSON")));
-        }
-        Ok(text)
     }
 }
 
@@ -95,7 +59,25 @@ impl Call {
     pub(crate) fn new(mut request: InvokeRequest, context: RequestContext) -> Self {
         let raw = read_raw(&mut request);
         let fault = raw.as_ref().err().cloned().or_else(|| find_fault(&request));
-        let raw = raw.unwrap_or_default();
+        let is_struct = matches!(request.arguments, Some(Arguments::Input(_)) | None);
+        let input = Input::read(request.arguments.take());
+        let fault = fault.or_else(|| input.as_ref().err().cloned());
+        let input = input.unwrap_or_else(|_| Input::unreadable(is_struct));
+        Self::with(request, context, (raw.unwrap_or_default(), input), fault)
+    }
+
+    /// The call of a request whose arguments could not be read.
+    pub(crate) fn unread(request: InvokeRequest, context: RequestContext, fault: SkillError) -> Self {
+        let read = (arguments::ToolCall::default(), Input::unreadable(false));
+        Self::with(request, context, read, Some(fault))
+    }
+
+    fn with(
+        request: InvokeRequest,
+        context: RequestContext,
+        (raw, input): (arguments::ToolCall, Input),
+        fault: Option<SkillError>,
+    ) -> Self {
         let policy = request.argument_policy().into();
         let field = (request.timeout_ms > 0).then(|| Duration::from_millis(request.timeout_ms.into()));
         let envelope = request.envelope();
@@ -106,11 +88,7 @@ impl Call {
         Self {
             envelope,
             skill_id: printable(request.skill_id, MAX_SKILL_ID_BYTES),
-            input: match request.arguments {
-                Some(Arguments::Input(fields)) => Input::Struct(fields),
-                Some(Arguments::InputJson(text) | Arguments::Call(text)) => Input::Json(text.into()),
-                None => Input::Struct(prost_types::Struct::default()),
-            },
+            input,
             toolset: raw.toolset,
             policy,
             deviations: raw.repairs,
@@ -143,7 +121,7 @@ impl Call {
 
     /// Whether the result's data is a `Value`, as the arguments were.
     pub(crate) fn wants_value(&self) -> bool {
-        matches!(self.input, Input::Struct(_))
+        self.input.is_struct()
     }
 }
 
@@ -164,6 +142,7 @@ fn printable(mut id: String, most: usize) -> String {
 /// form does not change.
 fn read_raw(request: &mut InvokeRequest) -> Result<arguments::ToolCall, SkillError> {
     let Some(Arguments::Call(text)) = &request.arguments else { return Ok(arguments::ToolCall::default()) };
+    weigh(text)?;
     let given = (!request.skill_id.is_empty()).then_some(request.skill_id.as_str());
     let read = arguments::read_tool_call(text, given)
         .map_err(|reason| SkillError::new(ErrorCode::InvalidJson, format!("the call can't be read: {reason}")))?;

@@ -1,5 +1,6 @@
 //! From how a call ended to the result its caller gets, in the form the caller used.
 
+use std::sync::Arc;
 use std::time::Instant;
 
 use openskill_proto::limits::MAX_OUTPUT_BYTES;
@@ -9,23 +10,34 @@ use openskill_proto::v1::skill_result::Output;
 use openskill_proto::v1::{Envelope, ErrorCode, Meta, SkillError, SkillResult};
 use prost::Message as _;
 
+use super::aside::{Aside, HEAVY_BYTES};
 use super::outcome::Outcome;
 use super::request::Call;
-use crate::arguments::structs;
+use crate::arguments::structs::{self, NoValue};
 
 /// The largest response that is sent. Larger than any result as text, which may appear in it twice (data and rendered_json).
 pub(crate) const MAX_RESPONSE_BYTES: usize = 3 * (MAX_OUTPUT_BYTES + 1024 * 1024);
 
+/// The result of `call`, in the form its caller used. One that has to be parsed, and is large, is made aside.
+pub(crate) async fn returned(aside: &Aside, call: Arc<Call>, outcome: Outcome) -> SkillResult {
+    let is_parsed = call.wants_value() || call.envelope == Envelope::Status;
+    if is_parsed && outcome.result.data_json.len().max(call.input.text().len()) > HEAVY_BYTES {
+        return Box::pin(aside.run(move || result(&call, outcome))).await;
+    }
+    result(&call, outcome)
+}
+
 /// The result of `call`, in the form its caller used.
 pub(crate) fn result(call: &Call, outcome: Outcome) -> SkillResult {
-    let Outcome { result, attempts, repairs, warnings: mut own, .. } = outcome;
+    let Outcome { result, attempts, may_have_run, repairs, warnings: mut own } = outcome;
     let latency_ms = micros_as_ms(call.received);
     let mut warnings = result.warnings;
     warnings.append(&mut own);
     if call.trace.replaced {
         warnings.push("X-Trace-Id was not 1 to 128 visible ASCII characters and was replaced".to_owned());
     }
-    let text = match &result.error {
+    let error = result.error.map(|error| SkillError { may_have_run, ..error });
+    let text = match &error {
         _ if !result.text.is_empty() => result.text,
         Some(error) => error.message.clone(),
         None => format!("{} succeeded in {latency_ms} ms", call.skill_id),
@@ -36,7 +48,7 @@ pub(crate) fn result(call: &Call, outcome: Outcome) -> SkillResult {
         skill_id: call.skill_id.clone(),
         trace_id: call.trace.id.clone(),
         output: data.map(Output::DataJson),
-        error: result.error,
+        error,
         meta: Some(Meta {
             latency_ms,
             version: result.version,
@@ -53,7 +65,7 @@ pub(crate) fn result(call: &Call, outcome: Outcome) -> SkillResult {
         artifacts: result.artifacts,
     };
     if call.envelope == Envelope::Status {
-        result.rendered_json = render::status_envelope(&result, &call.input.text().unwrap_or_default());
+        result.rendered_json = render::status_envelope(&result, call.input.text());
     }
     if call.wants_value() { with_values(result) } else { result }
 }
@@ -64,21 +76,38 @@ fn with_values(mut result: SkillResult) -> SkillResult {
     if let Some(error) = &mut result.error
         && let Some(More::DetailsJson(text)) = &error.more
     {
-        error.more = structs::struct_from_json(text).ok().map(More::Details);
+        match structs::struct_from_json(text) {
+            Ok(details) => error.more = Some(More::Details(details)),
+            Err(reason) => {
+                error.more = None;
+                let warning =
+                    format!("the error's details can't be a google.protobuf.Struct and were dropped: {reason}");
+                result.meta.get_or_insert_default().warnings.push(warning);
+            }
+        }
     }
     if let Some(Output::DataJson(text)) = &result.output {
         match structs::from_json(text) {
             Ok(value) => result.output = Some(Output::Data(value)),
-            Err(error) => {
-                let message =
-                    format!("the result can't be a google.protobuf.Value ({error}): send the arguments as input_json");
-                return failed(result, SkillError::new(ErrorCode::ExecutionError, message));
+            Err(reason) => {
+                let code = match reason {
+                    NoValue::TooMany => ErrorCode::OutputTooLarge,
+                    NoValue::TooDeep | NoValue::NotJson(_) => ErrorCode::ExecutionError,
+                };
+                let message = format!(
+                    "the skill ran, but its result can't be a google.protobuf.Value: {reason}. Callers get it as JSON \
+                     text if they send the arguments as input_json"
+                );
+                return failed(result, SkillError { may_have_run: true, ..SkillError::new(code, message) });
             }
         }
     }
     if result.encoded_len() > MAX_RESPONSE_BYTES {
         let message = "the result is too large as a google.protobuf.Value: send the arguments as input_json";
-        return failed(result, SkillError::new(ErrorCode::OutputTooLarge, message));
+        return failed(
+            result,
+            SkillError { may_have_run: true, ..SkillError::new(ErrorCode::OutputTooLarge, message) },
+        );
     }
     result
 }

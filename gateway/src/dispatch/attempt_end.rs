@@ -40,7 +40,11 @@ pub(crate) enum AttemptEnd {
 impl AttemptEnd {
     /// Whether the skill may have had an effect.
     pub(crate) fn may_have_run(&self) -> bool {
-        !matches!(self, Self::NotStarted { .. })
+        match self {
+            Self::Answered(result) => result.success || !result.not_started,
+            Self::NotStarted { .. } => false,
+            Self::Lost { .. } | Self::Overdue => true,
+        }
     }
 
     /// What it says about the worker.

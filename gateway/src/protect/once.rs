@@ -11,38 +11,43 @@ use tokio::sync::{oneshot, watch};
 use tracing::Instrument as _;
 
 use super::admission::Permit;
-use super::idempotency::{Ended, Lease, Lookup};
+use super::idempotency::{Ended, Fingerprint, Lease, Lookup};
+use crate::call::aside::HEAVY_BYTES;
 use crate::call::outcome::Outcome;
 use crate::dispatch::context::CallContext;
 
 /// Polls `execution` if this is the first call with its key; else waits for the call that is.
 ///
 /// # Errors
-/// The key was used with other arguments, the first call's result is not known, or the deadline passed.
+/// The key was used with other arguments, or there are too many keys. This call does not run.
 pub(crate) async fn once(
     context: Arc<CallContext>,
     permit: Permit,
     execution: impl Future<Output = Outcome> + Send + 'static,
 ) -> Result<Outcome, SkillError> {
     let gateway = &context.shard.gateway;
+    let fingerprint = fingerprint(&context).await;
     loop {
-        let ended = match gateway.keys.look_up(&context.call, &context.arguments, Instant::now()) {
+        let ended = match gateway.keys.look_up(&context.call, fingerprint, Instant::now()) {
             Lookup::First(lease) => return Ok(detach(&context, lease, permit, execution).await),
             Lookup::Over(ended) => ended,
-            Lookup::Running(end) => wait(end, context.deadline).await?,
+            Lookup::Running(end) => match wait(end, context.deadline).await {
+                Some(ended) => ended,
+                None => return Ok(may_have_run(overdue())),
+            },
             Lookup::Mismatch => {
                 let message =
                     "this idempotency_key was used with other arguments, byte for byte: a new call needs a new key";
                 return Err(SkillError::new(ErrorCode::InvalidArgument, message));
             }
-            Lookup::Full => return Err(SkillError::overloaded("the gateway remembers too many idempotency keys")),
+            Lookup::Full(bound) => return Err(bound.into()),
         };
         match ended {
             Ended::With(outcome) => {
                 gateway.observer.call_replayed();
                 return Ok(replay(&outcome));
             }
-            Ended::Unknown => return Err(unknown()),
+            Ended::Unknown => return Ok(may_have_run(unknown())),
             // It did not run, so this one may.
             Ended::Refused => {}
         }
@@ -67,7 +72,7 @@ async fn detach(
         let _ = sender.send(outcome);
     };
     context.shard.gateway.tasks.spawn(run.in_current_span());
-    receiver.await.unwrap_or_else(|_| Outcome { may_have_run: true, ..Outcome::failed(unknown()) })
+    receiver.await.unwrap_or_else(|_| may_have_run(unknown()))
 }
 
 fn replay(outcome: &Outcome) -> Outcome {
@@ -80,14 +85,29 @@ fn replay(outcome: &Outcome) -> Outcome {
     outcome
 }
 
-async fn wait(mut end: watch::Receiver<Option<Ended>>, deadline: Instant) -> Result<Ended, SkillError> {
-    match tokio::time::timeout_at(deadline.into(), end.wait_for(Option::is_some)).await {
-        Ok(ended) => Ok(ended.ok().and_then(|it| it.clone()).unwrap_or(Ended::Unknown)),
-        Err(_) => {
-            let message = "the deadline passed while the first call with this idempotency_key was running";
-            Err(SkillError::new(ErrorCode::Timeout, message).with_blame(Blame::Caller))
-        }
+/// How the first call ended. None: the deadline passed first.
+async fn wait(mut end: watch::Receiver<Option<Ended>>, deadline: Instant) -> Option<Ended> {
+    let ended = tokio::time::timeout_at(deadline.into(), end.wait_for(Option::is_some)).await.ok()?;
+    Some(ended.ok().and_then(|it| it.clone()).unwrap_or(Ended::Unknown))
+}
+
+/// What tells the arguments of calls with one key apart. Large ones are hashed aside.
+async fn fingerprint(context: &CallContext) -> Fingerprint {
+    let arguments = context.arguments.clone();
+    if arguments.len() <= HEAVY_BYTES {
+        return Fingerprint::of(&arguments);
     }
+    context.shard.gateway.aside.run(move || Fingerprint::of(&arguments)).await
+}
+
+/// A failure of a call whose skill may run on behalf of the first call with its key.
+fn may_have_run(error: SkillError) -> Outcome {
+    Outcome { may_have_run: true, ..Outcome::failed(error) }
+}
+
+fn overdue() -> SkillError {
+    let message = "the deadline passed while the first call with this idempotency_key was running";
+    SkillError::new(ErrorCode::Timeout, message).with_blame(Blame::Caller)
 }
 
 fn unknown() -> SkillError {

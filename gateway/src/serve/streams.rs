@@ -278,7 +278,7 @@ async fn run(shard: Shard, call: Arc<Call>, permit: Permit, sender: mpsc::Sender
     // A call that panics has a result too.
     let result = AssertUnwindSafe(invoked).catch_unwind().await.unwrap_or_else(|_| {
         let error = SkillError::new(ErrorCode::Internal, "the gateway panicked during this call");
-        result(&call, Outcome::failed(error.with_blame(Blame::Gateway)))
+        result(&call, Outcome { may_have_run: true, ..Outcome::failed(error.with_blame(Blame::Gateway)) })
     });
     deliver(&shard, &relay, result).await
 }

@@ -32,6 +32,7 @@ struct Failure<'a> {
     retryable: bool,
     #[serde(skip_serializing_if = "is_zero")]
     retry_after_ms: u64,
+    may_have_run: bool,
 }
 
 #[derive(Serialize)]
@@ -89,6 +90,7 @@ fn failure(error: &SkillError) -> Failure<'_> {
         blame: error.blame().json_name(),
         retryable: error.retryable,
         retry_after_ms: error.retry_after_ms,
+        may_have_run: error.may_have_run,
     }
 }
 
@@ -223,7 +225,7 @@ mod tests {
         let body = parse(&refusal(ErrorCode::ForbiddenPath, "no", "t"));
         assert_eq!((&body["success"], &body["data"]), (&json!(false), &Value::Null));
         assert_eq!(body["error"]["code"], "FORBIDDEN_PATH");
-        assert_eq!(body["error"]["grade"], "param_error");
+        assert_eq!((&body["error"]["grade"], &body["error"]["may_have_run"]), (&json!("param_error"), &json!(false)));
     }
 
     #[test]

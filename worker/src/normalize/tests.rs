@@ -159,7 +159,8 @@ fn a_skill_cannot_blame_the_worker() {
 
 #[test]
 fn a_servers_own_success_field_is_data_unless_it_follows_the_contract() {
-    let judge = |json: &str| normalize(RawOutput::Answer { json: json.to_owned(), otherwise: None }, false);
+    let judge =
+        |json: &str| normalize(RawOutput::Answer { json: json.to_owned(), otherwise: None, refused: false }, false);
     for bare in [
         r#"{"success":true,"errors":[],"result":{"id":1}}"#,
         r#"{"success":false,"errors":[{"code":1}]}"#,
@@ -176,7 +177,10 @@ fn a_servers_own_success_field_is_data_unless_it_follows_the_contract() {
     // A failing status stays one.
     let otherwise = Some(SkillError::new(ErrorCode::NetworkError, "503"));
     let json = r#"{"success":true,"result":1}"#.to_owned();
-    assert_eq!(error(&normalize(RawOutput::Answer { json, otherwise }, false)), (ErrorCode::NetworkError, "503"));
+    assert_eq!(
+        error(&normalize(RawOutput::Answer { json, otherwise, refused: false }, false)),
+        (ErrorCode::NetworkError, "503")
+    );
 }
 
 #[test]
@@ -192,4 +196,33 @@ fn a_report_lists_artifacts_and_a_malformed_one_is_a_warning() {
     assert!(result.warnings[0].starts_with("2 artifacts"), "{:?}", result.warnings);
     let failed = judge(r#"{"success": false, "error": "no", "artifacts": {}}"#, 1);
     assert!(failed.artifacts.is_empty() && failed.warnings[0].contains("not a list"), "{failed:?}");
+}
+
+#[test]
+fn output_with_a_key_twice_is_refused_with_its_path() {
+    for (stdout, path) in [
+        (r#"{"a":1,"a":2}"#, "'/a'"),
+        (r#"[{"b":{"x":1,"y":2,"\u0078":3}}]"#, "'/0/b/x'"),
+        (r#"{"success":true,"data":{"k":1,"k":1}}"#, "'/data/k'"),
+        (r#"{"success":false,"error":{"message":"no","message":"yes"}}"#, "'/error/message'"),
+    ] {
+        let result = judge(stdout, 0);
+        let (code, message) = error(&result);
+        assert_eq!(code, ErrorCode::ExecutionError, "{stdout}");
+        assert!(message.contains("more than once") && message.contains(path), "{message}");
+    }
+    let value = normalize(RawOutput::Value(r#"{"a":1,"a":2}"#.to_owned()), false);
+    assert!(error(&value).1.contains("'/a'"), "{value:?}");
+}
+
+#[test]
+fn only_a_runner_can_say_that_the_skill_did_not_start() {
+    let failure = || SkillError::new(ErrorCode::NetworkError, "no");
+    assert!(normalize(RawOutput::NotStarted(failure()), false).not_started);
+    assert!(!normalize(RawOutput::Failed(failure()), false).not_started);
+    assert!(!judge(r#"{"success":false,"error":{"code":"TOOL_INVOCATION_ERROR","message":"no"}}"#, 1).not_started);
+    let answer = |status: Option<SkillError>, refused| {
+        normalize(RawOutput::Answer { json: "{}".to_owned(), otherwise: status, refused }, false).not_started
+    };
+    assert!(answer(Some(failure()), true) && !answer(Some(failure()), false) && !answer(None, true));
 }

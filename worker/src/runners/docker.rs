@@ -127,7 +127,7 @@ impl Docker {
         let How::Docker(settings) = &manifest.how else { return };
         let Ok(sight) = self.lookout.sight(settings) else {
             let message = "the container engine or the skill's image is not available";
-            let _ = answer.send(RawOutput::Failed(SkillError::new(ErrorCode::Unavailable, message)));
+            let _ = answer.send(RawOutput::NotStarted(SkillError::new(ErrorCode::Unavailable, message)));
             return;
         };
         if gone.is_cancelled() {
@@ -137,7 +137,7 @@ impl Docker {
         let root = match &root {
             Ok(root) => root.as_ref(),
             Err(error) => {
-                let _ = answer.send(RawOutput::Failed(no_root(error.clone())));
+                let _ = answer.send(RawOutput::NotStarted(no_root(error.clone())));
                 return;
             }
         };
@@ -151,7 +151,7 @@ impl Docker {
             }
             Err(error) => {
                 self.lookout.doubt();
-                let _ = answer.send(RawOutput::Failed(call::error_of(&Failure::NotStarted(error))));
+                let _ = answer.send(call::unfinished(&Failure::NotStarted(error)));
             }
         }
     }
@@ -169,7 +169,7 @@ async fn unless_cancelled<T>(gone: &CancellationToken, work: impl Future<Output 
 /// Answers first: the caller need not wait for the removal.
 async fn finish(container: Container, ended: Option<Result<RawOutput, Failure>>, answer: oneshot::Sender<RawOutput>) {
     if let Some(ended) = ended {
-        let _ = answer.send(ended.unwrap_or_else(|failure| RawOutput::Failed(call::error_of(&failure))));
+        let _ = answer.send(ended.unwrap_or_else(|failure| call::unfinished(&failure)));
     }
     container.remove().await;
 }

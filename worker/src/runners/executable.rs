@@ -70,11 +70,11 @@ impl Runner for Executable {
             let manifest = Arc::clone(&invocation.manifest);
             let How::Exec(exec) = &manifest.how else {
                 let message = "the skill can't run on this worker";
-                return RawOutput::Failed(SkillError::new(ErrorCode::Unavailable, message));
+                return RawOutput::NotStarted(SkillError::new(ErrorCode::Unavailable, message));
             };
             match self.command(exec, &invocation) {
                 Ok(command) => once(&self.launcher, &command, invocation, exec.stdin).await,
-                Err(error) => RawOutput::Failed(error),
+                Err(error) => RawOutput::NotStarted(error),
             }
         }
         .boxed()

@@ -57,40 +57,53 @@ impl Http {
                 let sent = self.send(request, settings, invocation);
                 self.clients.for_skill(&invocation.manifest.id, sent).await
             }
-            Err(error) => Err(error),
+            Err(error) => Err(RawOutput::NotStarted(error)),
         };
         let raw = match answered {
-            Ok(response) => response::read(response, settings, &secrets, &invocation.events).await,
-            Err(error) => RawOutput::Failed(error),
+            Ok((response, was_redirected)) => {
+                let mut raw = response::read(response, settings, &secrets, &invocation.events).await;
+                if let RawOutput::Answer { refused, .. } = &mut raw {
+                    *refused &= !was_redirected;
+                }
+                raw
+            }
+            Err(unanswered) => unanswered,
         };
         response::bounded(without(&secrets, raw))
     }
 
-    /// Sends the request, and follows redirects.
+    /// Sends the request, and follows redirects: the response, and whether there were any.
+    ///
+    /// # Errors
+    /// There is no response: the output of the run.
     async fn send(
         &self,
         mut request: Request,
         settings: &Settings,
         invocation: &Invocation,
-    ) -> Result<reqwest::Response, SkillError> {
+    ) -> Result<(reqwest::Response, bool), RawOutput> {
         let mut context = context_headers(invocation);
         let mut left = settings.redirects;
         loop {
-            let reach = Reach::of(&request.url, &settings.allow).map_err(|refused| status::of_refusal(&refused))?;
+            // A server that redirects may have acted on the request.
+            let unsent = if left == settings.redirects { RawOutput::NotStarted } else { RawOutput::Failed };
+            let reach =
+                Reach::of(&request.url, &settings.allow).map_err(|refused| unsent(status::of_refusal(&refused)))?;
             let client = self.clients.get(reach).await.map_err(|error| {
                 tracing::error!(error, "an HTTP client cannot be created");
-                SkillError::new(ErrorCode::Unavailable, "the skill is not available on this worker")
+                unsent(SkillError::new(ErrorCode::Unavailable, "the skill is not available on this worker"))
             })?;
             let response = client.execute(prepared(&request, &context)).await.map_err(|error| {
                 tracing::info!(
                     trace_id = invocation.trace_id, skill_id = invocation.manifest.id, error = ?error,
                     "a skill's request failed"
                 );
-                status::of_unanswered(&error)
+                let failed = if error.was_unsent() { unsent } else { RawOutput::Failed };
+                failed(status::of_unanswered(&error))
             })?;
             let code = response.status().as_u16();
             let Some(location) = response.headers().get(LOCATION).filter(|_| redirect::is_redirect(code)) else {
-                return Ok(response);
+                return Ok((response, left < settings.redirects));
             };
             if left == 0 {
                 let message = format!(
@@ -98,11 +111,12 @@ impl Http {
                      (http.redirects)",
                     settings.redirects
                 );
-                return Err(SkillError::new(ErrorCode::ExecutionError, message));
+                return Err(RawOutput::Failed(SkillError::new(ErrorCode::ExecutionError, message)));
             }
             left -= 1;
             let location = String::from_utf8_lossy(location.as_bytes()).into_owned();
-            request = redirect::follow(request, code, &location).map_err(redirect::Broken::into_error)?;
+            let followed = redirect::follow(request, code, &location);
+            request = followed.map_err(|broken| RawOutput::Failed(broken.into_error()))?;
             if !redirect::same_origin(&settings.target.origin, &request.url) {
                 // Who calls is for the manifest's server, not for one that it names.
                 context.remove(PRINCIPAL);
@@ -148,7 +162,7 @@ fn known(settings: &Settings, manifest: &Manifest) -> Result<(), String> {
 }
 
 fn unavailable() -> RawOutput {
-    RawOutput::Failed(SkillError::new(ErrorCode::Unavailable, "the skill is not available on this worker"))
+    RawOutput::NotStarted(SkillError::new(ErrorCode::Unavailable, "the skill is not available on this worker"))
 }
 
 /// What every request of a call carries: its trace, its session and its principal.
@@ -194,9 +208,10 @@ fn without(secrets: &Secrets, raw: RawOutput) -> RawOutput {
     };
     match raw {
         RawOutput::Failed(error) => RawOutput::Failed(scrub(error)),
+        RawOutput::NotStarted(error) => RawOutput::NotStarted(scrub(error)),
         RawOutput::Value(json) => RawOutput::Value(secrets.scrub_json(json)),
-        RawOutput::Answer { json, otherwise } => {
-            RawOutput::Answer { json: secrets.scrub_json(json), otherwise: otherwise.map(scrub) }
+        RawOutput::Answer { json, otherwise, refused } => {
+            RawOutput::Answer { json: secrets.scrub_json(json), otherwise: otherwise.map(scrub), refused }
         }
         other => other,
     }

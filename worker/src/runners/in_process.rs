@@ -79,7 +79,7 @@ impl Runner for InProcess {
     fn run(self: Arc<Self>, invocation: Invocation) -> BoxFuture<'static, RawOutput> {
         let Some(function) = self.find(&invocation.manifest) else {
             let error = SkillError::new(ErrorCode::Unavailable, "the skill is not available on this worker");
-            return std::future::ready(RawOutput::Failed(error)).boxed();
+            return std::future::ready(RawOutput::NotStarted(error)).boxed();
         };
         let work = function(invocation.input, invocation.events);
         let slot = invocation.slot;

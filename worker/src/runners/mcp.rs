@@ -144,7 +144,7 @@ impl Runner for Mcp {
                     // It runs already, but is asked for nothing in a root that was replaced.
                     let root = self.host.surroundings.run_root(&manifest);
                     match root.open().map_err(no_root) {
-                        Err(error) if server.manifest.how.is_process() => RawOutput::Failed(error),
+                        Err(error) if server.manifest.how.is_process() => RawOutput::NotStarted(error),
                         _ => call::run(server, &tool.tool, invocation).await,
                     }
                 }
@@ -156,5 +156,5 @@ impl Runner for Mcp {
 }
 
 fn unavailable() -> RawOutput {
-    RawOutput::Failed(SkillError::new(ErrorCode::Unavailable, "the skill is not available on this worker"))
+    RawOutput::NotStarted(SkillError::new(ErrorCode::Unavailable, "the skill is not available on this worker"))
 }

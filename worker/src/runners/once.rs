@@ -21,7 +21,7 @@ pub(crate) async fn once(
     let Invocation { input, events, slot, .. } = invocation;
     let parts = input_parts(&input);
     let parts = if with_input { &parts[..] } else { &[] };
-    run(launcher, command, parts, &events, slot).await.map_or_else(|error| RawOutput::Failed(failure(&error)), output)
+    run(launcher, command, parts, &events, slot).await.map_or_else(|error| unfinished(&error), output)
 }
 
 /// What a script reads.
@@ -57,8 +57,22 @@ pub(crate) fn unusable(what: &str, file: &Path, reason: NotPlain) -> String {
     format!("its {what} '{name}' cannot be used: {reason}")
 }
 
+/// The output of a run that ended without any.
+pub(crate) fn unfinished(error: &RunError) -> RawOutput {
+    let failure = failure(error);
+    match error {
+        RunError::NotStarted { .. } | RunError::Launch(LaunchError::Supervisor(_) | LaunchError::Root(_)) => {
+            RawOutput::NotStarted(failure)
+        }
+        RunError::OutputTooLarge
+        | RunError::Exceeded(_)
+        | RunError::StillOpen
+        | RunError::Launch(LaunchError::Lost) => RawOutput::Failed(failure),
+    }
+}
+
 /// What the caller is told about a run without output.
-pub(crate) fn failure(error: &RunError) -> SkillError {
+fn failure(error: &RunError) -> SkillError {
     match error {
         RunError::OutputTooLarge => SkillError::new(ErrorCode::OutputTooLarge, format!("the skill {error}")),
         RunError::StillOpen => SkillError::new(ErrorCode::ExecutionError, format!("the skill {error}")),

@@ -186,7 +186,7 @@ impl Runner for Python {
             let manifest = Arc::clone(&invocation.manifest);
             let (Ok(interpreter), How::Python(script)) = (&self.interpreter, &manifest.how) else {
                 let message = "the skill can't run on this worker";
-                return RawOutput::Failed(SkillError::new(ErrorCode::Unavailable, message));
+                return RawOutput::NotStarted(SkillError::new(ErrorCode::Unavailable, message));
             };
             let ran = match script.isolation {
                 Isolation::Process => Ok(None),
@@ -195,12 +195,12 @@ impl Runner for Python {
             match ran {
                 Ok(Some(output)) => return output,
                 Ok(None) => {}
-                Err(error) => return RawOutput::Failed(error),
+                Err(error) => return RawOutput::NotStarted(error),
             }
             let env = self.surroundings.of(&invocation);
             match self.command(interpreter, &script.script, &manifest, env) {
                 Ok(command) => Box::pin(once(&self.settings.launcher, &command, invocation, true)).await,
-                Err(error) => RawOutput::Failed(error),
+                Err(error) => RawOutput::NotStarted(error),
             }
         }
         .boxed()

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use openskill_proto::limits::MAX_JSON_DEPTH;
+use openskill_proto::limits::{MAX_JSON_DEPTH, MAX_JSON_VALUES};
 use serde_json::Value;
 
 /// Why a text is not strict JSON.
@@ -10,7 +10,7 @@ use serde_json::Value;
 pub(in crate::arguments) enum StrictError {
     /// The syntax is wrong. The lenient parser may be able to read it.
     Syntax(String),
-    /// It is nested too deeply or has a duplicate key. No parser accepts it.
+    /// It is nested too deeply, has too many values or a duplicate key. No parser accepts it.
     Fatal(String),
 }
 
@@ -37,6 +37,10 @@ impl fmt::Display for LenientError {
 
 pub(in crate::arguments) fn too_deep() -> String {
     format!("the arguments are nested deeper than {MAX_JSON_DEPTH} levels")
+}
+
+pub(crate) fn too_many_values() -> String {
+    format!("the arguments have more than {MAX_JSON_VALUES} values: send fewer, or large data as text in one string")
 }
 
 pub(super) fn duplicate_key(key: &str) -> String {

@@ -5,9 +5,9 @@
 
 use std::collections::HashSet;
 
-use openskill_proto::limits::MAX_JSON_DEPTH;
+use openskill_proto::limits::{MAX_JSON_DEPTH, MAX_JSON_VALUES};
 
-use super::errors::{LenientError, duplicate_key, too_deep};
+use super::errors::{LenientError, duplicate_key, too_deep, too_many_values};
 use crate::arguments::tree::Tree;
 
 /// The error for text that ends inside a value.
@@ -25,14 +25,14 @@ pub(super) enum ProseError {
 
 /// Reads the value that begins at byte `at`. Returns it, where it ends, and whether it deviates from JSON.
 pub(in crate::arguments) fn value_at(text: &str, at: usize) -> Result<(Tree, usize, bool), LenientError> {
-    let mut reader = Reader { text, at, deviates: false };
+    let mut reader = Reader { text, at, deviates: false, values: 0 };
     let tree = reader.value(0)?;
     Ok((tree, reader.at, reader.deviates))
 }
 
 /// Reads the value that fills a text. Returns it and whether it deviates from JSON.
 pub(in crate::arguments) fn whole(text: &str) -> Result<(Tree, bool), LenientError> {
-    let mut reader = Reader { text, at: 0, deviates: false };
+    let mut reader = Reader { text, at: 0, deviates: false, values: 0 };
     let tree = reader.value(0)?;
     reader.skip_blanks()?;
     if reader.at < text.len() {
@@ -80,6 +80,8 @@ struct Reader<'a> {
     at: usize,
     /// Whether anything was read that is not JSON.
     deviates: bool,
+    /// How many values were read.
+    values: usize,
 }
 
 impl Reader<'_> {
@@ -129,8 +131,10 @@ impl Reader<'_> {
 
     fn value(&mut self, depth: usize) -> Result<Tree, LenientError> {
         self.skip_blanks()?;
+        self.values += 1;
         match self.peek() {
             None => self.fail(CUT_OFF),
+            Some(_) if self.values > MAX_JSON_VALUES => self.fail(too_many_values()),
             Some('{' | '[') if depth >= MAX_JSON_DEPTH => self.fail(too_deep()),
             Some('{') => self.object(depth),
             Some('[') => self.list(depth),

@@ -1,29 +1,33 @@
 //! Reads strict JSON (RFC 8259) and refuses duplicate keys, whose meaning is ambiguous.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::fmt;
 
-use openskill_proto::limits::MAX_JSON_DEPTH;
+use openskill_proto::limits::{MAX_JSON_DEPTH, MAX_JSON_VALUES};
 use serde::de::{DeserializeSeed, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Value};
 
-use super::errors::{StrictError, duplicate_key, too_deep};
+use super::errors::{StrictError, duplicate_key, too_deep, too_many_values};
 
 /// Reads a text that contains one value and nothing else.
 pub(super) fn read(text: &str) -> Result<Value, StrictError> {
-    let fatal = RefCell::new(None);
+    let (left, fatal) = (Cell::new(MAX_JSON_VALUES), RefCell::new(None));
     let mut json = serde_json::Deserializer::from_str(text);
-    let value = Reader { depth: 0, fatal: &fatal }.deserialize(&mut json).and_then(|value| json.end().map(|()| value));
+    let value = Reader { depth: 0, left: &left, fatal: &fatal }
+        .deserialize(&mut json)
+        .and_then(|value| json.end().map(|()| value));
     value.map_err(|error| match fatal.take() {
         Some(reason) => StrictError::Fatal(reason),
         None => StrictError::Syntax(format!("invalid JSON: {error}")),
     })
 }
 
-/// Builds a value and tracks its depth.
+/// Builds a value, tracks its depth and counts its values.
 #[derive(Clone, Copy)]
 struct Reader<'a> {
     depth: usize,
+    /// How many more values it may have.
+    left: &'a Cell<usize>,
     /// Why reading stopped, if not because of the syntax.
     fatal: &'a RefCell<Option<String>>,
 }
@@ -46,6 +50,10 @@ impl<'de> DeserializeSeed<'de> for Reader<'_> {
     type Value = Value;
 
     fn deserialize<D: serde::Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
+        match self.left.get().checked_sub(1) {
+            Some(left) => self.left.set(left),
+            None => return self.stop(too_many_values()),
+        }
         deserializer.deserialize_any(self)
     }
 }

@@ -139,8 +139,17 @@ fn exit(code: i64) -> Exit {
     }
 }
 
+/// The output of a container that ended without any.
+pub(super) fn unfinished(failure: &Failure) -> RawOutput {
+    let error = error_of(failure);
+    match failure {
+        Failure::NotStarted(_) | Failure::Root(_) => RawOutput::NotStarted(error),
+        Failure::Fault(_) | Failure::Memory { .. } | Failure::Swapped => RawOutput::Failed(error),
+    }
+}
+
 /// What the caller is told. The engine's own words stay in the log: they may hold paths of the host.
-pub(super) fn error_of(failure: &Failure) -> SkillError {
+fn error_of(failure: &Failure) -> SkillError {
     match failure {
         Failure::Fault(fault @ Fault::OutputTooLarge) => {
             SkillError::new(ErrorCode::OutputTooLarge, format!("the skill {fault}"))

@@ -7,8 +7,8 @@ use base64::engine::general_purpose::STANDARD;
 use bytes::{Bytes, BytesMut};
 use openskill_proto::limits::{MAX_EVENT_BYTES, MAX_OUTPUT_BYTES};
 use openskill_proto::v1::{ErrorCode, SkillError};
-use reqwest::Response;
 use reqwest::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderName, RETRY_AFTER};
+use reqwest::{Response, StatusCode};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
@@ -65,7 +65,7 @@ async fn read_success(
     secrets: &Secrets,
     events: &EventSink,
 ) -> Result<RawOutput, SkillError> {
-    let answer = |json: String| RawOutput::Answer { json, otherwise: None };
+    let answer = |json: String| RawOutput::Answer { json, otherwise: None, refused: false };
     if http.method == SkillMethod::Head || matches!(response.status().as_u16(), 204 | 205) {
         return Ok(answer("null".to_owned()));
     }
@@ -98,7 +98,7 @@ async fn read_success(
 fn json(text: &str, http: &Http) -> Result<RawOutput, SkillError> {
     let pointer = &http.response.data;
     if pointer.is_empty() {
-        return Ok(RawOutput::Answer { json: text.to_owned(), otherwise: None });
+        return Ok(RawOutput::Answer { json: text.to_owned(), otherwise: None, refused: false });
     }
     let value = serde_json::from_str::<&RawValue>(text)
         .map_err(|error| broken(format!("the server's answer is not valid JSON: {error}")))?;
@@ -216,7 +216,7 @@ async fn read_failure(response: Response, http: &Http, secrets: &Secrets) -> Raw
         Err(_) => secrets.scrub_text(body.into_owned()),
     };
     let error = status::of_answer(code, retry_after, &body, &http.response.error);
-    RawOutput::Answer { json: body, otherwise: Some(error) }
+    RawOutput::Answer { json: body, otherwise: Some(error), refused: code == StatusCode::TOO_MANY_REQUESTS }
 }
 
 /// The beginning of a body, as far as it arrives: an error is reported even if its text is incomplete.

@@ -61,6 +61,17 @@ pub(super) enum SendError {
     Failed(#[source] Error),
 }
 
+impl SendError {
+    /// Whether it is certain that no part of the request reached the server.
+    pub(super) fn was_unsent(&self) -> bool {
+        match self {
+            Self::TooManyInterim => false,
+            Self::Request(_) => true,
+            Self::Failed(error) => error.is_connect(),
+        }
+    }
+}
+
 /// A name could not be resolved, or not to an address that may be reached.
 #[derive(Debug, thiserror::Error)]
 #[error("the name cannot be resolved")]

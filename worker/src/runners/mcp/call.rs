@@ -76,7 +76,8 @@ pub(super) async fn run(server: Arc<Server>, tool: &str, invocation: Invocation)
 }
 
 fn failed(fault: Fault<'_>) -> RawOutput {
-    RawOutput::Failed(graded(fault, false))
+    let output = if matches!(fault, Fault::Away { .. }) { RawOutput::NotStarted } else { RawOutput::Failed };
+    output(graded(fault, false))
 }
 
 async fn attempts(server: &Arc<Server>, tool: &str, outgoing: &Outgoing, until: Instant, slot: Slot) -> RawOutput {

@@ -16,7 +16,7 @@ use crate::process::jail::plan::Plan;
 use crate::process::protocol::Command;
 use crate::process::protocol::ProcessLimits;
 use crate::runner::{Invocation, RawOutput};
-use crate::runners::once::{check_start, failure, input_parts, output};
+use crate::runners::once::{check_start, input_parts, output, unfinished};
 
 /// The program of a fork server, one text.
 const PROGRAM: &str = concat!(
@@ -93,7 +93,7 @@ impl Forking {
             match server.run((&env, processes), &input_parts(input), events, slot.clone()).await {
                 Forked::Ran(ran) => {
                     lock(&self.state).failures = 0;
-                    return Some(ran.map_or_else(|error| RawOutput::Failed(failure(&error)), output));
+                    return Some(ran.map_or_else(|error| unfinished(&error), output));
                 }
                 Forked::NotStarted => self.note_failure(),
             }

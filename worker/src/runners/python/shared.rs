@@ -32,7 +32,7 @@ use crate::process::protocol::ProcessLimits;
 use crate::process::run::RunError;
 use crate::process::run::drain_to_log;
 use crate::runner::{Invocation, RawOutput};
-use crate::runners::once::failure;
+use crate::runners::once::unfinished;
 use crate::schedule::Slot;
 
 mod answers;
@@ -98,7 +98,7 @@ impl Shared {
         // If this is dropped from here on, the interpreter ends with the call, if it has begun it.
         match run(&self.pool, message, &invocation.slot, &invocation.events).await {
             End::Ran(output) => Some(output),
-            End::Failed(error) => Some(RawOutput::Failed(failure(&error))),
+            End::Failed(error) => Some(unfinished(&error)),
             End::NotStarted => None,
         }
     }

@@ -13,6 +13,7 @@ use openskill_proto::v1::{
 use tonic::{Request, Response, Status, Streaming};
 
 use super::{status, watch};
+use crate::call::reading;
 use crate::call::request::{Call, RequestContext};
 use crate::dispatch::artifacts;
 use crate::gateway::Shard;
@@ -35,7 +36,7 @@ impl SkillService for Skills {
     type WatchSkillsStream = BoxStream<'static, Result<CatalogChange, Status>>;
 
     async fn invoke(&self, request: Request<InvokeRequest>) -> Result<Response<SkillResult>, Status> {
-        let (call, permit) = self.admit(request)?;
+        let (call, permit) = self.admit(request).await?;
         let record = CallRecord::begin(&self.shard.gateway.observer, &call);
         let result = invoke(&self.shard, call, permit, None, record).await;
         match &result.error {
@@ -48,7 +49,7 @@ impl SkillService for Skills {
         &self,
         request: Request<InvokeRequest>,
     ) -> Result<Response<Self::InvokeStreamStream>, Status> {
-        let (call, permit) = self.admit(request)?;
+        let (call, permit) = self.admit(request).await?;
         let events = streams::one(self.shard.clone(), call, permit);
         let events = events.map(|event| event.map_err(|error| status::of_stream(error.without_client())));
         Ok(Response::new(events.boxed()))
@@ -60,7 +61,11 @@ impl SkillService for Skills {
     ) -> Result<Response<Self::InvokeManyStream>, Status> {
         let context = request_context(request.extensions());
         let requests = request.into_inner();
-        let messages = requests.map(move |request| request.map(|request| message(request, context.clone())));
+        let shard = self.shard.clone();
+        let messages = requests.then(move |request| {
+            let (shard, context) = (shard.clone(), context.clone());
+            async move { Ok(message(&shard, request?, context).await) }
+        });
         let events = streams::many(self.shard.clone(), messages.boxed());
         Ok(Response::new(events.map(|event| event.map_err(status::of_stream)).boxed()))
     }
@@ -117,9 +122,9 @@ impl SkillService for Skills {
 
 impl Skills {
     /// A permit for one call, or the status that refuses it.
-    fn admit(&self, request: Request<InvokeRequest>) -> Result<(Arc<Call>, Permit), Status> {
+    async fn admit(&self, request: Request<InvokeRequest>) -> Result<(Arc<Call>, Permit), Status> {
         let context = request_context(request.extensions());
-        let call = Arc::new(Call::new(request.into_inner(), context));
+        let call = Arc::new(read(&self.shard, request.into_inner(), context).await);
         match self.shard.gateway.admit(&call) {
             Ok(permit) => Ok((call, permit)),
             Err(refusal) => {
@@ -133,16 +138,21 @@ impl Skills {
 }
 
 /// A message of `InvokeMany`: a call, or the answer to a question of one.
-fn message(mut request: InvokeRequest, context: RequestContext) -> Message {
+async fn message(shard: &Shard, mut request: InvokeRequest, context: RequestContext) -> Message {
     let is_call = request.arguments.is_some() || !request.skill_id.is_empty();
     match request.input_response.take() {
         Some(_) if is_call => {
-            let mut call = Call::new(request, context);
+            let mut call = read(shard, request, context).await;
             let message = "send input_response in a message of its own: this one is a call too";
             call.fault = Some(SkillError::new(ErrorCode::InvalidArgument, message));
             Message::Call(Box::new(call))
         }
         Some(response) => Message::Answer { call_id: request.call_id, principal: context.principal, response },
-        None => Message::Call(Box::new(Call::new(request, context))),
+        None => Message::Call(Box::new(read(shard, request, context).await)),
     }
+}
+
+async fn read(shard: &Shard, request: InvokeRequest, context: RequestContext) -> Call {
+    let gateway = &shard.gateway;
+    reading::read(&gateway.aside, gateway.config.default_timeout, request, context).await
 }

@@ -14,7 +14,8 @@ use crate::serve::streams::StreamError;
 pub(crate) fn of(error: &SkillError) -> Status {
     let code = error.code();
     let mut details = ErrorDetails::new();
-    details.set_error_info(code.as_str_name(), ERROR_DOMAIN, HashMap::new());
+    let may_have_run = ("may_have_run".to_owned(), error.may_have_run.to_string());
+    details.set_error_info(code.as_str_name(), ERROR_DOMAIN, HashMap::from([may_have_run]));
     if error.retryable {
         details.set_retry_info(Some(Duration::from_millis(error.retry_after_ms)));
     }
@@ -32,4 +33,22 @@ pub(super) fn of_stream(error: StreamError<Status>) -> Status {
 /// There is no such skill.
 pub(super) fn not_found() -> Status {
     of(&SkillError::new(ErrorCode::NotFound, "unknown skill: ListSkills lists all skills"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_status_says_whether_the_skill_may_have_run_and_when_to_retry() {
+        let details = |error: &SkillError| of(error).get_error_details();
+        let refused = details(&SkillError::overloaded("full"));
+        let info = refused.error_info().unwrap();
+        assert_eq!((info.reason.as_str(), info.metadata["may_have_run"].as_str()), ("OVERLOADED", "false"));
+        assert!(refused.retry_info().is_some());
+        let error = SkillError::new(ErrorCode::Unavailable, "lost");
+        let lost = details(&SkillError { may_have_run: true, retryable: false, ..error });
+        assert_eq!(lost.error_info().unwrap().metadata["may_have_run"], "true");
+        assert!(lost.retry_info().is_none());
+    }
 }

@@ -11,7 +11,10 @@ use axum::extract::{Path, Request, State};
 use axum::http::StatusCode;
 use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse as _, Response};
+use bytes::Bytes;
 use futures_util::stream::{Stream, StreamExt as _};
+use openskill_proto::json::Survey;
+use openskill_proto::limits::MAX_JSON_VALUES;
 use openskill_proto::metadata::IDEMPOTENCY_KEY;
 use openskill_proto::render;
 use openskill_proto::v1::invoke_request::Arguments;
@@ -20,6 +23,9 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::body;
+use crate::arguments::too_many_values;
+use crate::call::aside::HEAVY_BYTES;
+use crate::call::reading;
 use crate::call::request::{Call, RequestContext};
 use crate::gateway::Shard;
 use crate::invoke::{invoke as run, refuse};
@@ -105,7 +111,7 @@ async fn answer(shard: Shard, skill_id: &str, verb: Verb, request: Request) -> R
     let context = request_context(request.extensions());
     let key = request.headers().get(IDEMPOTENCY_KEY).map(|it| String::from_utf8_lossy(it.as_bytes()).into_owned());
     let call = match body::read(request, &context.trace.id).await {
-        Ok(bytes) => Arc::new(read_call(skill_id, &bytes, key, context)),
+        Ok(bytes) => Arc::new(read(&shard, skill_id, (bytes, key), context).await),
         Err(refusal) => return refusal.into_response(),
     };
     let permit = match shard.gateway.admit(&call) {
@@ -125,22 +131,44 @@ async fn answer(shard: Shard, skill_id: &str, verb: Verb, request: Request) -> R
     }
 }
 
-fn read_call(skill_id: &str, bytes: &[u8], key: Option<String>, context: RequestContext) -> Call {
-    let read = parse(bytes);
-    let (mut request, fault) = match read {
-        Ok(body) => (to_request(skill_id, body), None),
-        Err(fault) => (InvokeRequest { skill_id: skill_id.to_owned(), ..InvokeRequest::default() }, Some(fault)),
-    };
+/// Reads the call from a body, and a large body aside.
+async fn read(shard: &Shard, skill_id: &str, (bytes, key): (Bytes, Option<String>), context: RequestContext) -> Call {
+    let (aside, default) = (&shard.gateway.aside, shard.gateway.config.default_timeout);
+    if bytes.len() <= HEAVY_BYTES {
+        return match parse_request(skill_id, &bytes, key) {
+            Ok(request) => reading::read(aside, default, request, context).await,
+            Err(fault) => Call::unread(nameless(skill_id), context, fault),
+        };
+    }
+    // The body, and the arguments in it.
+    let (until, held) = (reading::deadline(default, &context), 2 * bytes.len());
+    let (named, heard) = (nameless(skill_id), context.clone());
+    let read = aside.run_until(until, held, move || match parse_request(&named.skill_id, &bytes, key) {
+        Ok(request) => Call::new(request, context),
+        Err(fault) => Call::unread(named, context, fault),
+    });
+    Box::pin(read).await.unwrap_or_else(|error| Call::unread(nameless(skill_id), heard, error))
+}
+
+/// A request that names only its skill.
+fn nameless(skill_id: &str) -> InvokeRequest {
+    InvokeRequest { skill_id: skill_id.to_owned(), ..InvokeRequest::default() }
+}
+
+fn parse_request(skill_id: &str, bytes: &[u8], key: Option<String>) -> Result<InvokeRequest, SkillError> {
+    let mut request = to_request(skill_id, parse(bytes)?);
     if request.idempotency_key.is_empty() {
         request.idempotency_key = key.unwrap_or_default();
     }
-    let mut call = Call::new(request, context);
-    call.fault = fault.or(call.fault);
-    call
+    Ok(request)
 }
 
 fn parse(bytes: &[u8]) -> Result<CallBody<'_>, SkillError> {
     let form = r#"send {"input": {...}} or {"call": ...}"#;
+    // The body has some values of its own.
+    if bytes.len() > HEAVY_BYTES && Survey::of(bytes, MAX_JSON_VALUES + 16).values > MAX_JSON_VALUES + 16 {
+        return Err(SkillError::new(ErrorCode::InvalidArgument, too_many_values()));
+    }
     if openskill_proto::json::depth(bytes) > openskill_proto::limits::MAX_JSON_DEPTH + 1 {
         return Err(SkillError::new(ErrorCode::InvalidJson, "the body nests too deep"));
     }

@@ -205,15 +205,16 @@ fn schemas() -> Value {
         },
         "SkillError": {
             "type": "object",
-            "required": ["code", "message", "grade", "blame", "retryable"],
+            "required": ["code", "message", "grade", "blame", "retryable", "may_have_run"],
             "properties": {
                 "code": { "enum": codes },
                 "message": { "type": "string" },
                 "details": { "type": "object" },
                 "grade": { "enum": ["param_error", "parse_error", "network_error", "execution_error"] },
                 "blame": { "enum": ["caller", "skill", "worker", "gateway"] },
-                "retryable": { "type": "boolean" },
+                "retryable": { "type": "boolean", "description": "The same call may succeed later, and a retry is safe." },
                 "retry_after_ms": { "type": "integer", "minimum": 1 },
+                "may_have_run": { "type": "boolean", "description": "Whether the skill may have had an effect." },
             },
         },
         "Meta": {

@@ -1,0 +1,166 @@
+//! The arguments of a call, as text that should be JSON, and what they weigh.
+
+use std::borrow::Cow;
+
+use bytes::Bytes;
+use openskill_proto::json::Survey;
+use openskill_proto::limits::{MAX_JSON_VALUES, MAX_REQUEST_BYTES};
+use openskill_proto::v1::invoke_request::Arguments;
+use openskill_proto::v1::{ErrorCode, SkillError};
+
+use super::aside::{HEAVY_BYTES, HEAVY_VALUES, LIGHT_BYTES};
+use crate::arguments::structs;
+
+/// What one value takes in memory beside its text, roughly, in bytes.
+const VALUE_BYTES: usize = 128;
+
+/// The arguments of a call.
+#[derive(Debug, Clone)]
+pub(crate) struct Input {
+    /// Bytes, so that valid text is passed on without a copy.
+    json: Bytes,
+    values: usize,
+    /// Whether it should be parsed aside.
+    is_heavy: bool,
+    /// Whether it came as a `Struct`.
+    is_struct: bool,
+}
+
+impl Input {
+    /// Reads the arguments of a request.
+    ///
+    /// # Errors
+    /// They have too many values, or are a `Struct` that is no JSON text.
+    pub(crate) fn read(arguments: Option<Arguments>) -> Result<Self, SkillError> {
+        let (text, is_struct) = match arguments {
+            Some(Arguments::InputJson(text) | Arguments::Call(text)) => (text, false),
+            Some(Arguments::Input(fields)) => (write(&fields)?, true),
+            None => ("{}".to_owned(), true),
+        };
+        let (values, is_heavy) = weigh(&text)?;
+        Ok(Self { json: text.into(), values, is_heavy, is_struct })
+    }
+
+    /// No text: the arguments can't be read. Nobody will.
+    pub(crate) fn unreadable(is_struct: bool) -> Self {
+        Self { json: Bytes::new(), values: 0, is_heavy: false, is_struct }
+    }
+
+    /// The memory that it takes until the call ends, roughly, in bytes: its text, and what parsing makes of it.
+    pub(crate) fn size(&self) -> usize {
+        self.json.len() + self.values * VALUE_BYTES
+    }
+
+    /// Whether it should be parsed aside from the shard's thread.
+    pub(crate) fn is_heavy(&self) -> bool {
+        self.is_heavy
+    }
+
+    /// Whether it came as a `Struct`, so that the result goes back as a `Value`.
+    pub(crate) fn is_struct(&self) -> bool {
+        self.is_struct
+    }
+
+    /// The text that should be JSON.
+    pub(crate) fn text(&self) -> &str {
+        // It was made of a `String`.
+        std::str::from_utf8(&self.json).unwrap_or_default()
+    }
+
+    /// The bytes of `fitting`: the same ones if it is this text.
+    pub(crate) fn bytes_of(&self, fitting: Cow<'_, str>) -> Bytes {
+        match fitting {
+            Cow::Borrowed(text) if text.len() == self.json.len() => self.json.clone(),
+            other => Bytes::from(other.into_owned()),
+        }
+    }
+}
+
+/// Whether reading the arguments of a request takes long enough to do it aside. A raw call is read leniently.
+pub(crate) fn is_heavy_to_read(arguments: Option<&Arguments>) -> bool {
+    match arguments {
+        Some(Arguments::Call(text)) => text.len() > LIGHT_BYTES,
+        Some(Arguments::InputJson(text)) => text.len() > HEAVY_BYTES,
+        Some(Arguments::Input(fields)) => prost::Message::encoded_len(fields) > LIGHT_BYTES,
+        None => false,
+    }
+}
+
+/// How many values a text has, as far as that matters, and whether it is heavy.
+///
+/// # Errors
+/// It has too many.
+pub(crate) fn weigh(text: &str) -> Result<(usize, bool), SkillError> {
+    if text.len() <= LIGHT_BYTES {
+        return Ok((0, false));
+    }
+    let survey = Survey::of(text.as_bytes(), MAX_JSON_VALUES);
+    if survey.values > MAX_JSON_VALUES && survey.is_plain {
+        return Err(SkillError::new(ErrorCode::InvalidArgument, crate::arguments::too_many_values()));
+    }
+    let is_heavy = text.len() > HEAVY_BYTES || survey.values > HEAVY_VALUES || !survey.is_plain;
+    Ok((survey.values, is_heavy))
+}
+
+/// A `Struct` as JSON text, which may be longer.
+fn write(fields: &prost_types::Struct) -> Result<String, SkillError> {
+    let invalid = |message: String| SkillError::new(ErrorCode::InvalidArgument, message);
+    let text = structs::to_json(fields).map_err(|error| invalid(error.to_string()))?;
+    if text.len() > MAX_REQUEST_BYTES {
+        return Err(invalid(format!("the input is over {MAX_REQUEST_BYTES} bytes as JSON")));
+    }
+    Ok(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> Result<Input, SkillError> {
+        Input::read(Some(Arguments::InputJson(text.to_owned())))
+    }
+
+    fn list(values: usize) -> String {
+        format!("{{\"a\":[{}]}}", vec!["1"; values - 2].join(","))
+    }
+
+    #[test]
+    fn arguments_count_by_what_parsing_makes_of_them() {
+        let text = format!("{{\"text\":\"{}\"}}", "[1,".repeat(100_000));
+        let (dense, plain) = (read(&list(100_000)).unwrap(), read(&text).unwrap());
+        assert!(dense.size() > 12_000_000, "{}", dense.size());
+        assert!(plain.size() < text.len() + 1000, "{}", plain.size());
+    }
+
+    #[test]
+    fn too_many_values_are_refused_by_name_of_the_bound() {
+        assert!(read(&list(MAX_JSON_VALUES)).is_ok());
+        let error = read(&list(MAX_JSON_VALUES + 1)).unwrap_err();
+        assert_eq!(error.code(), ErrorCode::InvalidArgument);
+        assert!(error.message.contains("100000 values"), "{error:?}");
+    }
+
+    #[test]
+    fn many_values_much_text_and_what_only_a_lenient_reader_takes_are_heavy() {
+        let long = |length: usize| format!("{{\"text\":\"{}\"}}", "x".repeat(length));
+        for (text, expected) in [
+            (long(10), false),
+            (long(60_000), false),
+            (long(70_000), true),
+            (list(900), false),
+            (list(3000), true),
+            (format!("{} // one", long(5000)), true),
+            (format!("{} // one", long(100)), false),
+        ] {
+            assert_eq!(read(&text).unwrap().is_heavy(), expected, "{} bytes", text.len());
+        }
+    }
+
+    #[test]
+    fn valid_text_is_passed_on_without_a_copy() {
+        let input = read("{\"a\": 1}").unwrap();
+        let text = input.text();
+        assert_eq!(input.bytes_of(Cow::Borrowed(text)).as_ptr(), text.as_ptr());
+        assert_eq!(input.bytes_of(Cow::Owned("{}".to_owned())), "{}");
+    }
+}

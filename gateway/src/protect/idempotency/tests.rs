@@ -1,0 +1,134 @@
+//! Which calls run, which get a result of another call, and what is kept.
+
+use openskill_proto::v1::{ErrorCode, ExecuteResult, SkillError};
+
+use super::book::{MAX_BYTES, MAX_KEYS};
+use super::*;
+
+fn ran(bytes: usize) -> Outcome {
+    let result = ExecuteResult { success: true, data_json: vec![b' '; bytes].into(), ..ExecuteResult::default() };
+    let refused = Outcome::failed(SkillError::new(ErrorCode::Overloaded, "full"));
+    Outcome { result, may_have_run: true, ..refused }
+}
+
+fn keys() -> Arc<IdempotencyKeys> {
+    IdempotencyKeys::new(Duration::from_secs(60))
+}
+
+/// Looks up a key of this session.
+fn look_up(keys: &Arc<IdempotencyKeys>, session: &str, key: &str, arguments: &str, now: Instant) -> Lookup {
+    keys.look_up_name(key::join(["", session, "skill", key]).into(), Fingerprint::of(arguments.as_bytes()), now)
+}
+
+fn first(keys: &Arc<IdempotencyKeys>, session: &str, key: &str) -> Lease {
+    match look_up(keys, session, key, "{}", Instant::now()) {
+        Lookup::First(lease) => lease,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn again(keys: &Arc<IdempotencyKeys>, session: &str, key: &str) -> Lookup {
+    look_up(keys, session, key, "{}", Instant::now())
+}
+
+#[test]
+fn a_key_runs_once_for_its_skill_and_its_arguments() {
+    let (keys, now) = (keys(), Instant::now());
+    let lease = first(&keys, "", "k");
+    let Lookup::Running(end) = again(&keys, "", "k") else { panic!("it runs") };
+    assert!(matches!(look_up(&keys, "", "k", r#"{"n":1}"#, now), Lookup::Mismatch));
+    let other = key::join(["", "", "other", "k"]);
+    assert!(matches!(keys.look_up_name(other.into(), Fingerprint::of(b"{}"), now), Lookup::First(_)));
+    lease.end(&ran(1));
+    assert!(matches!(&*end.borrow(), Some(Ended::With(_))));
+    assert!(matches!(again(&keys, "", "k"), Lookup::Over(Ended::With(_))));
+}
+
+#[test]
+fn a_refused_call_leaves_its_key_unused() {
+    let keys = keys();
+    first(&keys, "", "k").end(&Outcome::failed(SkillError::new(ErrorCode::Overloaded, "full")));
+    assert!(keys.book().is_empty());
+    first(&keys, "", "k").end(&ran(1));
+}
+
+#[test]
+fn a_dropped_lease_means_that_the_call_may_have_run() {
+    let keys = keys();
+    drop(first(&keys, "", "k"));
+    assert!(matches!(again(&keys, "", "k"), Lookup::Over(Ended::Unknown)));
+}
+
+#[test]
+fn keys_expire_after_their_lifetime() {
+    let keys = keys();
+    first(&keys, "", "k").end(&ran(1));
+    drop(first(&keys, "", "lost"));
+    let later = Instant::now() + Duration::from_secs(60);
+    let Lookup::First(lease) = look_up(&keys, "", "k", "{}", later) else { panic!("it is known") };
+    lease.end(&Outcome::failed(SkillError::new(ErrorCode::Overloaded, "full")));
+    assert_eq!(keys.book().bytes(), 0);
+    assert!(keys.book().is_empty());
+}
+
+#[test]
+fn results_past_the_budget_are_dropped_but_their_keys_stay() {
+    let keys = keys();
+    for number in 0..10 {
+        first(&keys, "", &number.to_string()).end(&ran(MAX_BYTES / 4));
+    }
+    assert!(keys.book().bytes() <= MAX_BYTES);
+    assert!(matches!(again(&keys, "", "0"), Lookup::Over(Ended::Unknown)));
+    assert!(matches!(again(&keys, "", "9"), Lookup::Over(Ended::With(_))));
+}
+
+#[test]
+fn a_session_that_stores_much_loses_its_own_results_and_not_those_of_others() {
+    let keys = keys();
+    first(&keys, "modest", "oldest").end(&ran(MAX_BYTES / 10));
+    for number in 0..100 {
+        first(&keys, "greedy", &number.to_string()).end(&ran(MAX_BYTES / 10));
+    }
+    assert!(keys.book().bytes() <= MAX_BYTES);
+    assert!(matches!(again(&keys, "modest", "oldest"), Lookup::Over(Ended::With(_))));
+    assert!(matches!(again(&keys, "greedy", "90"), Lookup::Over(Ended::Unknown)));
+    assert!(matches!(again(&keys, "greedy", "99"), Lookup::Over(Ended::With(_))));
+}
+
+#[test]
+fn a_session_that_uses_many_keys_leaves_some_to_others() {
+    let keys = keys();
+    let take_all = |session: &str| {
+        let mut taken = 0;
+        loop {
+            match again(&keys, session, &taken.to_string()) {
+                Lookup::First(lease) => lease.end(&ran(0)),
+                Lookup::Full(full) => return (taken, full),
+                other => panic!("{other:?}"),
+            }
+            taken += 1;
+        }
+    };
+    let (greedy, full) = take_all("greedy");
+    assert_eq!(full, Full::Session);
+    assert!((MAX_KEYS * 79 / 100..MAX_KEYS * 81 / 100).contains(&greedy), "{greedy}");
+    assert!(matches!(again(&keys, "greedy", "0"), Lookup::Over(Ended::With(_))), "what ran is still known");
+    let (modest, _) = take_all("modest");
+    assert!(modest >= MAX_KEYS / 8, "{modest}");
+}
+
+#[test]
+fn too_many_keys_are_refused_and_none_is_forgotten() {
+    let keys = keys();
+    let mut taken = 0;
+    let full = loop {
+        match again(&keys, &taken.to_string(), "k") {
+            Lookup::First(lease) => lease.end(&ran(0)),
+            Lookup::Full(full) => break full,
+            other => panic!("{other:?}"),
+        }
+        taken += 1;
+    };
+    assert_eq!((taken, full), (MAX_KEYS, Full::Gateway));
+    assert!(matches!(again(&keys, "0", "k"), Lookup::Over(Ended::With(_))));
+}

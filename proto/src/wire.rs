@@ -1,0 +1,149 @@
+//! How many values the `Struct` of an encoded call has, counted without decoding it.
+//!
+//! Decoded, a value takes many times its encoded size. What is malformed counts as nothing: the decoder says so.
+
+use crate::limits::MAX_MESSAGE_DEPTH;
+
+/// The wire type of strings, bytes and messages.
+const DELIMITED: u64 = 2;
+
+/// The kinds of message that hold values, and in which of their fields.
+#[derive(Clone, Copy)]
+enum Kind {
+    /// `InvokeRequest.input`.
+    Request,
+    /// `Struct.fields`, whose entries have a value each.
+    Struct,
+    /// The value of an entry.
+    Entry,
+    /// `Value.struct_value` and `Value.list_value`.
+    Value,
+    /// `ListValue.values`.
+    List,
+}
+
+impl Kind {
+    /// What a field of a message is, and whether it counts as a value.
+    fn of_field(self, field: u64) -> Option<(Self, bool)> {
+        match (self, field) {
+            (Self::Request, 2) => Some((Self::Struct, false)),
+            (Self::Struct, 1) => Some((Self::Entry, true)),
+            (Self::Entry, 2) => Some((Self::Value, false)),
+            (Self::Value, 5) => Some((Self::Struct, false)),
+            (Self::Value, 6) => Some((Self::List, false)),
+            (Self::List, 1) => Some((Self::Value, true)),
+            _ => None,
+        }
+    }
+}
+
+/// How many values the `input` of an encoded `InvokeRequest` has. Stops counting once there are more than `most`.
+pub(crate) fn input_values(request: &[u8], most: usize) -> usize {
+    let mut count = 0;
+    // The messages that are open: the rest of each, and its kind. A deeper one is refused by the decoder.
+    let mut open: Vec<(&[u8], Kind)> = vec![(request, Kind::Request)];
+    while let Some((rest, kind)) = open.last_mut() {
+        let Some((field, content)) = next_field(rest) else {
+            open.pop();
+            continue;
+        };
+        let (Some(content), Some((inner, counts))) = (content, kind.of_field(field)) else { continue };
+        count += usize::from(counts);
+        if count > most {
+            break;
+        }
+        if open.len() <= MAX_MESSAGE_DEPTH {
+            open.push((content, inner));
+        }
+    }
+    count
+}
+
+/// The number of the next field, and its content if it is delimited. None at the end, or where the message is malformed.
+fn next_field<'a>(rest: &mut &'a [u8]) -> Option<(u64, Option<&'a [u8]>)> {
+    let tag = varint(rest)?;
+    let length = match tag & 7 {
+        0 => {
+            varint(rest)?;
+            return Some((tag >> 3, None));
+        }
+        1 => 8,
+        DELIMITED => usize::try_from(varint(rest)?).ok()?,
+        5 => 4,
+        // Groups: prost reads none of ours.
+        _ => return None,
+    };
+    let (content, after) = rest.split_at_checked(length)?;
+    *rest = after;
+    Some((tag >> 3, (tag & 7 == DELIMITED).then_some(content)))
+}
+
+fn varint(rest: &mut &[u8]) -> Option<u64> {
+    let mut value = 0;
+    for (index, byte) in rest.iter().enumerate().take(10) {
+        value |= u64::from(byte & 0x7f) << (7 * index);
+        if byte & 0x80 == 0 {
+            *rest = &rest[index + 1..];
+            return Some(value);
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use prost::Message as _;
+    use prost_types::value::Kind as Json;
+    use prost_types::{ListValue, Struct, Value};
+
+    use super::*;
+    use crate::v1::InvokeRequest;
+    use crate::v1::invoke_request::Arguments;
+
+    fn value(kind: Json) -> Value {
+        Value { kind: Some(kind) }
+    }
+
+    fn list(values: Vec<Value>) -> Value {
+        value(Json::ListValue(ListValue { values }))
+    }
+
+    fn object(fields: Vec<(&str, Value)>) -> Struct {
+        Struct { fields: fields.into_iter().map(|(key, value)| (key.to_owned(), value)).collect() }
+    }
+
+    fn encoded(arguments: Arguments) -> Vec<u8> {
+        let request = InvokeRequest {
+            skill_id: "echo".to_owned(),
+            arguments: Some(arguments),
+            timeout_ms: 300,
+            ..InvokeRequest::default()
+        };
+        request.encode_to_vec()
+    }
+
+    #[test]
+    fn every_value_below_the_struct_counts_once() {
+        let number = || value(Json::NumberValue(1.0));
+        let inner = object(vec![("x", number()), ("y", list(vec![number(), Value::default()]))]);
+        let input = object(vec![
+            ("n", number()),
+            ("t", value(Json::StringValue("\n\u{2}\u{1a}".repeat(50)))),
+            ("e", list(Vec::new())),
+            ("s", value(Json::StructValue(inner))),
+        ]);
+        assert_eq!(input_values(&encoded(Arguments::Input(input)), 1000), 8);
+        assert_eq!(input_values(&encoded(Arguments::InputJson("[1,2,3]".to_owned())), 1000), 0);
+    }
+
+    #[test]
+    fn counting_stops_past_the_limit_and_at_what_is_malformed() {
+        let many = object(vec![("l", list(vec![Value::default(); 1000]))]);
+        let bytes = encoded(Arguments::Input(many));
+        assert_eq!(input_values(&bytes, 10), 11);
+        for cut in 0..bytes.len() {
+            input_values(&bytes[..cut], 10_000);
+        }
+        assert_eq!(input_values(&[0xff; 100], 10), 0);
+    }
+}
