@@ -22,6 +22,7 @@ pub mod limits;
 pub mod metadata;
 pub mod render;
 pub mod trace;
+mod tracestate;
 
 /// Package `openskill.v1`, generated from `proto/openskill/v1/*.proto`. The documentation is in those files.
 #[allow(missing_docs, unreachable_pub, clippy::all, rustdoc::all)]
