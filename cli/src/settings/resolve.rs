@@ -40,6 +40,7 @@ pub(crate) struct Settings {
     pub(crate) circuits: CircuitRules,
     pub(crate) idempotency_lifetime: Duration,
     pub(crate) max_connections: usize,
+    pub(crate) max_connections_of_peer: usize,
     pub(crate) worker_concurrency: usize,
     pub(crate) worker_queue: usize,
     /// None means the command's own default.
@@ -85,6 +86,7 @@ impl Settings {
             circuits: reader.circuits(),
             idempotency_lifetime: reader.seconds(names::IDEMPOTENCY_LIFETIME, 1, 86_400),
             max_connections: reader.number(names::MAX_CONNECTIONS, 1, 1_000_000),
+            max_connections_of_peer: reader.number(names::MAX_CONNECTIONS_PER_PEER, 1, 1_000_000),
             worker_concurrency: reader.number(names::WORKER_CONCURRENCY, 1, 10_000),
             worker_queue: reader.number(names::WORKER_QUEUE, 0, 1_000_000),
             shards: reader.optional(names::SHARDS, 1, 256),
