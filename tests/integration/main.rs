@@ -13,6 +13,7 @@ mod compose;
 mod conformance;
 mod docker;
 mod exec;
+mod hostile_peers;
 mod hostile_skills;
 mod http;
 mod input_required;

@@ -16,7 +16,8 @@ use tokio::task::coop;
 use crate::budget::FrameBudget;
 use crate::frames::{Frames, Header, kind};
 
-/// How many frames cost as much of a task's turn as one read from a socket, of which it has 128.
+/// How many small frames use up as much of a task's turn as one read from a socket, of which it has 128. The head of a
+/// request counts as much as a read: it is worth a task.
 const FRAMES_A_STEP: usize = 4;
 
 const ENHANCE_YOUR_CALM: u32 = 11;
@@ -54,16 +55,18 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Metered<S> {
 
     /// Counts the frames in these bytes. False if the budget is spent.
     fn count(&mut self, bytes: &[u8], context: &mut Context<'_>) -> bool {
-        let (mut frames, mut is_within) = (0, true);
+        let (mut work, mut is_within) = (0, true);
         let Self { budget, last_stream, .. } = self;
         self.received.take(bytes, |header| {
-            frames += 1;
             is_within = is_within && budget.count(header, Instant::now);
             if header.kind == kind::HEADERS {
+                work += FRAMES_A_STEP;
                 *last_stream = header.stream.max(*last_stream);
+            } else {
+                work += 1;
             }
         });
-        for _ in 0..frames / FRAMES_A_STEP {
+        for _ in 0..work / FRAMES_A_STEP {
             match coop::poll_proceed(context) {
                 Poll::Ready(step) => step.made_progress(),
                 // The turn is over: the next read waits for another.
