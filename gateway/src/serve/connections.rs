@@ -50,8 +50,8 @@ const MAX_PENDING_RESETS: usize = 64;
 /// What waits to be sent on one stream.
 const MAX_SEND_BUFFER: usize = 256 * 1024;
 
-/// How long a connection that makes room may take to close once it is idle.
-const GOODBYE: Duration = Duration::from_secs(1);
+/// A connection that makes room is closed if it is idle twice, so far apart.
+const GOODBYE: Duration = Duration::from_millis(500);
 
 /// How often refused connections are logged.
 const REFUSALS_LOGGED: Duration = Duration::from_secs(10);
@@ -81,6 +81,8 @@ where
             accepted = door.accept(&stop) => accepted.into_iter().for_each(&serve),
             () = stop.cancelled() => break,
         }
+        // A crowd at the door must not keep those inside waiting.
+        tokio::task::yield_now().await;
     }
     // Connections in the backlog would be reset with what they sent.
     while let Some(Some(accepted)) = door.accept(&stop).now_or_never() {
@@ -139,11 +141,15 @@ where
     }
     // A client may not answer, and so never finish; then an idle connection is closed.
     let overdue = async {
+        let mut was_idle = false;
         loop {
             tokio::time::sleep(GOODBYE).await;
-            if connected.is_evicted() && connected.is_idle() {
+            let is_idle = connected.is_evicted() && connected.is_idle();
+            // Twice, so that the response to a last request gets out.
+            if is_idle && was_idle {
                 break;
             }
+            was_idle = is_idle;
         }
     };
     tokio::select! {
