@@ -50,13 +50,16 @@ async fn idle_connections_make_room_for_newcomers_and_busy_ones_do_not() {
     let newcomers = async {
         until("the call runs", PATIENCE, || async { (in_flight(crowd[3].clone(), &system).await > 0).then_some(()) })
             .await;
-        for _ in 0..2 {
-            let newcomer = connect(&system).await;
-            let served = tokio::time::timeout(PATIENCE, call(newcomer, &system, "in_echo", json!({"n": 2}))).await;
+        // They stay, so that neither gets the place of the other.
+        let newcomers = [connect(&system).await, connect(&system).await];
+        for newcomer in &newcomers {
+            let served =
+                tokio::time::timeout(PATIENCE, call(newcomer.clone(), &system, "in_echo", json!({"n": 2}))).await;
             assert_eq!(served.expect("a newcomer is served").unwrap()["success"], true);
         }
+        newcomers
     };
-    let (running, ()) = tokio::join!(running, newcomers);
+    let (running, _newcomers) = tokio::join!(running, newcomers);
     assert_eq!(running.expect("a busy connection stays")["success"], true);
     until_true("the two that were idle longest are ended", PATIENCE, || crowd[1].is_closed() && crowd[2].is_closed())
         .await;
