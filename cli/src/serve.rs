@@ -79,6 +79,7 @@ fn gateway_config(settings: &Settings) -> openskill_gateway::Config {
         circuits: settings.circuits,
         idempotency_lifetime: settings.idempotency_lifetime,
         max_connections: settings.max_connections,
+        max_connections_of_peer: settings.max_connections_of_peer,
         drain_timeout: settings.drain_timeout,
     }
 }

@@ -24,8 +24,10 @@ pub struct Config {
     pub circuits: CircuitRules,
     /// How long idempotency keys are remembered after their calls ended.
     pub idempotency_lifetime: Duration,
-    /// Open connections. More wait in the backlog.
+    /// Open connections. A newcomer beyond them gets the place of the connection that has been idle longest.
     pub max_connections: usize,
+    /// Open connections of one peer: an IPv4 address or an IPv6 /64 network. Loopback is not limited.
+    pub max_connections_of_peer: usize,
     /// How long calls in flight may take to finish during a shutdown.
     pub drain_timeout: Duration,
 }

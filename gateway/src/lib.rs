@@ -23,7 +23,6 @@ use std::net::TcpListener;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
@@ -45,6 +44,8 @@ mod workers;
 pub use config::Config;
 
 use gateway::{Gateway, Shard};
+use serve::connections::peers::Peers;
+use serve::connections::roster::Roster;
 use serve::faces::Faces;
 use serve::faces::grpc::health::Health;
 use serve::{connections, shards, stack};
@@ -103,8 +104,8 @@ fn serve_admin(
     let shard = Shard { gateway: Arc::clone(gateway), number: 0 };
     let is_loopback = listener.local_addr()?.ip().is_loopback();
     let service = stack::stack(gateway, Faces::admin(&shard, health)?, is_loopback);
-    let limit = Arc::new(Semaphore::new(MAX_ADMIN_CONNECTIONS));
-    let served = connections::serve(listener, service, limit, gateway.tasks.clone(), stop.clone());
+    let roster = Roster::new(MAX_ADMIN_CONNECTIONS, Peers::new(MAX_ADMIN_CONNECTIONS));
+    let served = connections::serve(listener, service, roster, gateway.tasks.clone(), stop.clone());
     Ok(tokio::spawn(async move {
         if let Err(error) = served.await {
             tracing::error!(%error, "the admin listener failed");

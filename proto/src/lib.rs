@@ -22,6 +22,7 @@ pub mod limits;
 pub mod metadata;
 pub mod render;
 pub mod trace;
+mod tracestate;
 #[cfg(feature = "grpc")]
 mod wire;
 

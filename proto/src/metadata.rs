@@ -13,7 +13,7 @@ pub const PRINCIPAL: &str = "x-openskill-principal";
 /// W3C trace context, version 00. <https://www.w3.org/TR/trace-context/>
 pub const TRACEPARENT: &str = "traceparent";
 
-/// W3C vendor state. Passed on unchanged if `traceparent` is valid and the state is within bounds.
+/// W3C vendor state. Passed on unchanged if it and `traceparent` are valid.
 pub const TRACESTATE: &str = "tracestate";
 
 /// gRPC's timeout: a number and a unit.

@@ -2,7 +2,8 @@
 
 use sha2::{Digest as _, Sha256};
 
-use crate::limits::{MAX_TRACE_ID_BYTES, MAX_TRACESTATE_BYTES};
+use crate::limits::MAX_TRACE_ID_BYTES;
+use crate::tracestate;
 
 /// The trace ids of a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -47,7 +48,7 @@ impl Trace {
             id: given.map_or_else(|| hex(&context.trace_id), str::to_owned),
             context,
             has_parent: parent.is_some(),
-            state: parent.and(tracestate).and_then(valid_tracestate).unwrap_or_default().to_owned(),
+            state: parent.and(tracestate).and_then(tracestate::valid).unwrap_or_default().to_owned(),
             replaced: trace_id.is_some() && given.is_none(),
         }
     }
@@ -105,11 +106,6 @@ pub fn random_id<const N: usize>() -> [u8; N] {
 
 fn valid_trace_id(value: &[u8]) -> Option<&str> {
     let fits = !value.is_empty() && value.len() <= MAX_TRACE_ID_BYTES && value.iter().all(u8::is_ascii_graphic);
-    fits.then(|| std::str::from_utf8(value).ok()).flatten()
-}
-
-fn valid_tracestate(value: &[u8]) -> Option<&str> {
-    let fits = value.len() <= MAX_TRACESTATE_BYTES && value.iter().all(|byte| (0x20..0x7f).contains(byte));
     fits.then(|| std::str::from_utf8(value).ok()).flatten()
 }
 

@@ -14,6 +14,7 @@ mod conformance;
 mod docker;
 mod exec;
 mod fair_shares;
+mod hostile_peers;
 mod hostile_skills;
 mod hostile_values;
 mod http;

@@ -182,7 +182,7 @@ fn only_the_faces_know_statuses_and_only_serve_knows_http() {
 
 /// What a `Drop` of the gateway does. One that is not here is a new one: it may give back what it holds, and record nothing
 /// but that a call was dropped.
-const DROPS: [(&str, &str); 10] = [
+const DROPS: [(&str, &str); 13] = [
     ("call/events.rs", "TakeBack"),            // gives memory back
     ("dispatch/attempt.rs", "Tracker"),        // records that a call was dropped
     ("dispatch/questions.rs", "OpenQuestion"), // closes a question
@@ -191,6 +191,9 @@ const DROPS: [(&str, &str); 10] = [
     ("protect/admission.rs", "Permit"),
     ("protect/circuit/guard.rs", "CircuitGuard"), // gives the passes back, without a verdict
     ("protect/idempotency.rs", "Lease"),
+    ("serve/connections/peers.rs", "PeerShare"),
+    ("serve/connections/roster.rs", "Busy"),
+    ("serve/connections/roster.rs", "Place"),
     ("state/memory.rs", "MemoryShare"),
     ("workers/worker.rs", "InFlight"),
 ];

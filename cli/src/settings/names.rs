@@ -64,7 +64,9 @@ settings! {
     IDEMPOTENCY_LIFETIME "OPENSKILL_IDEMPOTENCY_LIFETIME_S" "600" "gateway, up"
         "How long the gateway keeps an idempotency key after its call has ended, in seconds.";
     MAX_CONNECTIONS "OPENSKILL_MAX_CONNECTIONS" "1024" "gateway, up"
-        "Maximum number of open connections to the gateway. Further connections wait until the gateway accepts them.";
+        "Maximum number of open connections to the gateway. A further connection replaces the one that has been idle longest, or waits while none is idle.";
+    MAX_CONNECTIONS_PER_PEER "OPENSKILL_MAX_CONNECTIONS_PER_PEER" "256" "gateway, up"
+        "Maximum number of open connections of one IPv4 address or IPv6 /64 network, except loopback. Further connections are closed unless one of the peer's own is idle. Raise it behind a proxy, which is one peer.";
     WORKER_CONCURRENCY "OPENSKILL_WORKER_CONCURRENCY" "16" "worker, up"
         "Maximum number of calls that a worker runs concurrently.";
     WORKER_RESERVE "OPENSKILL_WORKER_RESERVE" "" "worker, up"

@@ -3,9 +3,14 @@
 //! - [`listen`]: addresses, and one bound listener for each shard
 //! - [`shards`]: one thread with a current-thread runtime for each listener, drained together
 //! - [`linger`]: a connection that delivers its last bytes before it closes
+//! - [`metered`]: an HTTP/2 connection that ends when its client floods it; [`budget`]: how many control frames it may
+//!   send; [`frames`]: finding them
 //! - [`local`]: a unix socket that wakes its task only when it has to
 
+pub mod budget;
+pub mod frames;
 pub mod linger;
 pub mod listen;
 pub mod local;
+pub mod metered;
 pub mod shards;

@@ -4,6 +4,7 @@
 //! peer has not read yet, such as the answer to its last call. So a finished connection first shuts down its write half, and
 //! then reads on, for a bounded time, until the peer has finished too.
 
+use std::any::Any;
 use std::io::{ErrorKind, IoSlice, Result};
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -11,7 +12,6 @@ use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, ReadBuf};
 use tokio::runtime::Handle;
-use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::Sleep;
 use tokio_util::task::TaskTracker;
 use tonic::transport::server::Connected;
@@ -33,8 +33,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> Stream for S {}
 pub struct Lingering<S: Stream> {
     /// Taken by the drop alone.
     stream: Option<S>,
-    /// Counts the connection until it is really closed.
-    permit: Option<OwnedSemaphorePermit>,
+    /// What counts the connection until it is really closed.
+    guard: Option<Box<dyn Any + Send>>,
     tasks: TaskTracker,
     /// Runs while the peer accepts nothing.
     stall: Option<Pin<Box<Sleep>>>,
@@ -43,13 +43,13 @@ pub struct Lingering<S: Stream> {
 impl<S: Stream> Lingering<S> {
     /// `tasks` tracks the connection while it lingers: wait for it before the runtime ends.
     pub fn new(stream: S, tasks: TaskTracker) -> Self {
-        Self { stream: Some(stream), permit: None, tasks, stall: None }
+        Self { stream: Some(stream), guard: None, tasks, stall: None }
     }
 
-    /// Holds `permit` until the connection has finished lingering.
+    /// Holds `guard` until the connection has finished lingering.
     #[must_use]
-    pub fn with_permit(mut self, permit: OwnedSemaphorePermit) -> Self {
-        self.permit = Some(permit);
+    pub fn holding(mut self, guard: impl Send + 'static) -> Self {
+        self.guard = Some(Box::new(guard));
         self
     }
 
@@ -79,10 +79,10 @@ fn in_time<T>(
 impl<S: Stream> Drop for Lingering<S> {
     fn drop(&mut self) {
         if let (Some(stream), Ok(runtime)) = (self.stream.take(), Handle::try_current()) {
-            let permit = self.permit.take();
+            let guard = self.guard.take();
             let lingering = async move {
                 let _ = tokio::time::timeout(LINGER, linger(stream)).await;
-                drop(permit);
+                drop(guard);
             };
             self.tasks.spawn_on(lingering, &runtime);
         }

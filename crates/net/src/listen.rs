@@ -1,5 +1,6 @@
 //! Addresses to listen on, and one bound listener for each shard.
 
+use std::io::ErrorKind;
 use std::net::{SocketAddr, TcpListener};
 use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -56,14 +57,17 @@ pub enum Listener {
     Unix(UnixListener),
 }
 
-/// How often, and how far apart in nanoseconds, a socket that still answers is probed before `bind` gives up: half a second
-/// in all. The wait blocks the thread; nothing else runs before a worker listens.
-const PROBES: usize = 25;
-const PROBE_INTERVAL_NS: i64 = 20_000_000;
+/// How often, and how far apart in nanoseconds, an address in use is asked for again before `bind` gives up: about a second
+/// in all. A child that a killed process was starting inherits its listeners until it executes its own program, so a process
+/// that starts again at once may find them still open.
+const RETRIES: usize = 50;
+const RETRY_INTERVAL_NS: i64 = 20_000_000;
 
 /// Binds one listener for each shard. TCP shards share the port by `SO_REUSEPORT`; unix shards share one socket.
 ///
 /// A socket file that nobody answers at, left by a killed process, is replaced. Only its owner may connect to the new one.
+/// An address in use is asked for again for about a second. This blocks the thread: nothing else runs before a server
+/// listens.
 ///
 /// # Errors
 /// The address is in use, or may not be bound.
@@ -76,9 +80,32 @@ pub fn bind(address: &Address, shards: usize) -> std::io::Result<Vec<Listener>> 
 
 /// Binds one TCP listener for each shard. With port 0, all of them share the free port that the first one gets.
 ///
+/// As [`bind`], it asks again for an address in use.
+///
 /// # Errors
 /// The address is in use, or may not be bound.
-pub fn bind_tcp(mut address: SocketAddr, shards: usize) -> std::io::Result<Vec<TcpListener>> {
+pub fn bind_tcp(address: SocketAddr, shards: usize) -> std::io::Result<Vec<TcpListener>> {
+    while_in_use(|| bind_tcp_once(address, shards), wait)
+}
+
+/// Calls `bind` until it succeeds, fails for another reason than an address in use, or has been called [`RETRIES`] times
+/// more. Calls `wait` in between.
+fn while_in_use<T>(mut bind: impl FnMut() -> std::io::Result<T>, mut wait: impl FnMut()) -> std::io::Result<T> {
+    for _ in 0..RETRIES {
+        match bind() {
+            Err(error) if error.kind() == ErrorKind::AddrInUse => wait(),
+            bound => return bound,
+        }
+    }
+    bind()
+}
+
+fn wait() {
+    let interval = Timespec { tv_sec: 0, tv_nsec: RETRY_INTERVAL_NS };
+    let _ = poll(&mut [], Some(&interval));
+}
+
+fn bind_tcp_once(mut address: SocketAddr, shards: usize) -> std::io::Result<Vec<TcpListener>> {
     let mut listeners = Vec::with_capacity(shards);
     for _ in 0..shards {
         let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
@@ -97,19 +124,7 @@ pub fn bind_tcp(mut address: SocketAddr, shards: usize) -> std::io::Result<Vec<T
 }
 
 fn bind_unix(path: &Path, shards: usize) -> std::io::Result<Vec<Listener>> {
-    let is_socket = || std::fs::symlink_metadata(path).is_ok_and(|it| it.file_type().is_socket());
-    // A child that a killed worker was starting inherits the worker's socket until it executes its own program.
-    for _ in 0..PROBES {
-        if !is_socket() || UnixStream::connect(path).is_err() {
-            break;
-        }
-        let interval = Timespec { tv_sec: 0, tv_nsec: PROBE_INTERVAL_NS };
-        let _ = poll(&mut [], Some(&interval));
-    }
-    if is_socket() && UnixStream::connect(path).is_err() {
-        std::fs::remove_file(path)?;
-    }
-    let listener = UnixListener::bind(path)?;
+    let listener = while_in_use(|| bind_unix_once(path), wait)?;
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))?;
     listener.set_nonblocking(true)?;
     let mut listeners = Vec::with_capacity(shards);
@@ -118,6 +133,14 @@ fn bind_unix(path: &Path, shards: usize) -> std::io::Result<Vec<Listener>> {
     }
     listeners.push(Listener::Unix(listener));
     Ok(listeners)
+}
+
+fn bind_unix_once(path: &Path) -> std::io::Result<UnixListener> {
+    let is_socket = std::fs::symlink_metadata(path).is_ok_and(|it| it.file_type().is_socket());
+    if is_socket && UnixStream::connect(path).is_err() {
+        std::fs::remove_file(path)?;
+    }
+    UnixListener::bind(path)
 }
 
 #[cfg(test)]
@@ -132,6 +155,37 @@ mod tests {
         for text in ["", "localhost", "9000", "unix:relative.sock", "http://127.0.0.1:1"] {
             assert!(text.parse::<Address>().is_err(), "{text}");
         }
+    }
+
+    #[test]
+    fn an_address_in_use_is_asked_for_again_until_it_is_free() {
+        let holder = bind_tcp(SocketAddr::from(([127, 0, 0, 1], 0)), 1).unwrap();
+        let address = holder[0].local_addr().unwrap();
+        let (mut holder, mut waits) = (Some(holder), 0);
+        let bound = while_in_use(
+            || bind_tcp_once(address, 1),
+            || {
+                waits += 1;
+                if waits == 3 {
+                    holder = None;
+                }
+            },
+        );
+        assert_eq!((bound.unwrap()[0].local_addr().unwrap(), waits), (address, 3));
+    }
+
+    #[test]
+    fn an_address_that_stays_in_use_and_one_that_may_not_be_bound_are_errors() {
+        let (mut calls, mut waits) = (0, 0);
+        let fail = |kind: ErrorKind, calls: &mut usize| {
+            *calls += 1;
+            Err::<(), _>(std::io::Error::from(kind))
+        };
+        let error = while_in_use(|| fail(ErrorKind::AddrInUse, &mut calls), || waits += 1).unwrap_err();
+        assert_eq!((error.kind(), calls, waits), (ErrorKind::AddrInUse, RETRIES + 1, RETRIES));
+        calls = 0;
+        let error = while_in_use(|| fail(ErrorKind::PermissionDenied, &mut calls), || unreachable!()).unwrap_err();
+        assert_eq!((error.kind(), calls), (ErrorKind::PermissionDenied, 1));
     }
 
     #[test]

@@ -63,6 +63,7 @@ pub(super) async fn gateway(workers: usize) -> Arc<Gateway> {
         circuits: CircuitRules::default(),
         idempotency_lifetime: Duration::from_secs(300),
         max_connections: 1024,
+        max_connections_of_peer: 256,
         drain_timeout: Duration::from_secs(10),
     };
     let gateway = Gateway::new(config, CancellationToken::new());

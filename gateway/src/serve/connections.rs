@@ -1,7 +1,11 @@
 //! Connections: accepting them, and every bound of one. HTTP/1.1 and HTTP/2 without TLS on one port.
+//!
+//! - [`roster`]: who is connected, and who has to make room; [`peers`]: how many connections a peer may have
+//! - [`members`]: whose place a newcomer gets; [`busy`]: which connections have requests in flight; [`protocol`]: which protocol they speak
 
 use std::convert::Infallible;
 use std::net::TcpListener;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,20 +14,29 @@ use http::{Request, Response};
 use hyper::body::Incoming;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
-use hyper_util::server::graceful::GracefulShutdown;
+use hyper_util::server::graceful::GracefulConnection;
 use hyper_util::service::TowerToHyperService;
 use openskill_net::linger::Lingering;
+use openskill_net::metered::Metered;
 use openskill_proto::limits::MAX_HEADER_BYTES;
 use tokio::net::TcpStream;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tower::Service;
 
-use super::bodies::outbound::Outbound;
+mod busy;
+mod members;
+pub(crate) mod peers;
+mod protocol;
+pub(crate) mod roster;
 
-/// Streams one connection may have open: the calls of one busy client.
-const MAX_STREAMS: u32 = 1024;
+use busy::BusyService;
+use peers::Peer;
+use protocol::Protocol;
+use roster::{Connected, Place, Roster};
+
+/// Streams one connection may have open. A change of the initial window walks all of them.
+const MAX_STREAMS: u32 = 128;
 
 /// How long a client may take to send the head of a request.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
@@ -37,92 +50,166 @@ const MAX_PENDING_RESETS: usize = 64;
 /// What waits to be sent on one stream.
 const MAX_SEND_BUFFER: usize = 256 * 1024;
 
-/// Accepts until `stop`, then lets each connection finish its requests. `connections` bounds their number.
-pub(crate) async fn serve<S>(
+/// A connection that makes room is closed if it is idle twice, so far apart.
+const GOODBYE: Duration = Duration::from_millis(500);
+
+/// How often refused connections are logged.
+const REFUSALS_LOGGED: Duration = Duration::from_secs(10);
+
+/// Accepts until `stop`, then lets each connection finish its requests. `roster` bounds their number.
+pub(crate) async fn serve<S, B>(
     listener: TcpListener,
     service: S,
-    connections: Arc<Semaphore>,
+    roster: Arc<Roster>,
     tasks: TaskTracker,
     stop: CancellationToken,
 ) -> std::io::Result<()>
 where
-    S: Service<Request<Incoming>, Response = Response<Outbound>, Error = Infallible> + Clone + Send + 'static,
+    S: Service<Request<Incoming>, Response = Response<B>, Error = Infallible> + Clone + Send + 'static,
     S::Future: Send,
+    B: http_body::Body<Error: Into<axum::BoxError>, Data: Send> + Send + 'static,
 {
-    let listener = tokio::net::TcpListener::from_std(listener)?;
-    let graceful = GracefulShutdown::new();
-    let connection = connection();
-    let serve = |(stream, permit): (TcpStream, OwnedSemaphorePermit)| {
-        let service = TowerToHyperService::new(service.clone());
-        let (connection, watcher, tasks) = (connection.clone(), graceful.watcher(), tasks.clone());
-        tokio::spawn(async move {
-            if let Ok(Some(protocol)) = tokio::time::timeout(HEAD_TIMEOUT, detect_protocol(&stream)).await {
-                let stream = TokioIo::new(Lingering::new(stream, tasks).with_permit(permit));
-                // Detected here and not by the builder: a shutdown before its first read would close the connection unread.
-                let connection = match protocol {
-                    Protocol::Http1 => connection.http1_only(),
-                    Protocol::Http2 => connection.http2_only(),
-                };
-                let served = connection.serve_connection(stream, service).into_owned();
-                // A client's protocol error is answered on its own connection.
-                let _ = watcher.watch(served).await;
-            }
-        });
+    let mut door =
+        Door { listener: tokio::net::TcpListener::from_std(listener)?, roster, refusals: Refusals::default() };
+    let (connection, connections) = (connection(), TaskTracker::new());
+    let serve = |(stream, place): (TcpStream, Place)| {
+        let service = BusyService { inner: service.clone(), connected: place.connected() };
+        connections.spawn(one(stream, place, service, connection.clone(), tasks.clone()));
     };
     loop {
         tokio::select! {
-            accepted = accept(&listener, &connections) => accepted.into_iter().for_each(&serve),
+            accepted = door.accept(&stop) => accepted.into_iter().for_each(&serve),
             () = stop.cancelled() => break,
         }
+        // A crowd at the door must not keep those inside waiting.
+        tokio::task::yield_now().await;
     }
     // Connections in the backlog would be reset with what they sent.
-    while let Some(Some(accepted)) = accept(&listener, &connections).now_or_never() {
+    while let Some(Some(accepted)) = door.accept(&stop).now_or_never() {
         serve(accepted);
     }
-    drop(listener);
-    graceful.shutdown().await;
+    drop(door);
+    connections.close();
+    connections.wait().await;
     Ok(())
 }
 
-/// The next connection, once the limit allows one. None if accepting it failed.
-async fn accept(
-    listener: &tokio::net::TcpListener,
-    connections: &Arc<Semaphore>,
-) -> Option<(TcpStream, OwnedSemaphorePermit)> {
-    let permit = Arc::clone(connections).acquire_owned().await.ok()?;
-    match listener.accept().await {
-        Ok((stream, _)) => {
-            let _ = stream.set_nodelay(true);
-            Some((stream, permit))
+/// Serves one connection to its end.
+async fn one<S, B>(
+    stream: TcpStream,
+    place: Place,
+    service: BusyService<S>,
+    connection: auto::Builder<TokioExecutor>,
+    tasks: TaskTracker,
+) where
+    S: Service<Request<Incoming>, Response = Response<B>, Error = Infallible> + Clone + Send + 'static,
+    S::Future: Send,
+    B: http_body::Body<Error: Into<axum::BoxError>, Data: Send> + Send + 'static,
+{
+    let (connected, service) = (place.connected(), TowerToHyperService::new(service));
+    let detected = tokio::select! {
+        detected = tokio::time::timeout(HEAD_TIMEOUT, protocol::detect(&stream)) => detected,
+        () = connected.evicted() => return,
+    };
+    let Ok(Some(protocol)) = detected else { return };
+    let stream = Lingering::new(stream, tasks).holding(place);
+    // Detected here and not by the builder: a shutdown before its first read would close the connection unread.
+    match protocol {
+        Protocol::Http1 => {
+            let connection = connection.http1_only();
+            drive(connection.serve_connection(TokioIo::new(stream), service), &connected).await;
         }
-        Err(error) => {
-            // Out of descriptors, say: accepting again at once would spin.
-            tracing::warn!(%error, "accepting a connection failed");
-            tokio::time::sleep(Duration::from_millis(50)).await;
-            None
+        Protocol::Http2 => {
+            let connection = connection.http2_only();
+            drive(connection.serve_connection(TokioIo::new(Metered::new(stream)), service), &connected).await;
         }
     }
 }
 
-/// The protocol of a connection.
-enum Protocol {
-    Http1,
-    Http2,
+/// Runs a connection until it ends, or has finished its requests after it was told to end. A client's protocol error is
+/// answered on its own connection.
+async fn drive<C>(connection: C, connected: &Connected)
+where
+    C: GracefulConnection<Error: std::fmt::Display>,
+{
+    let mut connection = pin!(connection);
+    tokio::select! {
+        // First, so that what a client has sent already is read.
+        biased;
+        ended = connection.as_mut() => return log(ended),
+        () = connected.end().cancelled() => connection.as_mut().graceful_shutdown(),
+    }
+    // A client may not answer, and so never finish; then an idle connection is closed.
+    let overdue = async {
+        let mut was_idle = false;
+        loop {
+            tokio::time::sleep(GOODBYE).await;
+            let is_idle = connected.is_evicted() && connected.is_idle();
+            // Twice, so that the response to a last request gets out.
+            if is_idle && was_idle {
+                break;
+            }
+            was_idle = is_idle;
+        }
+    };
+    tokio::select! {
+        ended = connection => log(ended),
+        () = overdue => {}
+    }
 }
 
-/// Waits until the client has sent enough to detect its protocol. None if it closed the connection.
-async fn detect_protocol(stream: &TcpStream) -> Option<Protocol> {
-    const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
-    let mut head = [0; PREFACE.len()];
-    loop {
-        match stream.peek(&mut head).await {
-            Ok(0) | Err(_) => return None,
-            // Part of the HTTP/2 preface: the rest is on its way.
-            Ok(count) if count < PREFACE.len() && PREFACE.starts_with(&head[..count]) => {
-                tokio::time::sleep(Duration::from_millis(20)).await;
+fn log<E: std::fmt::Display>(ended: Result<(), E>) {
+    if let Err(error) = ended {
+        tracing::debug!(%error, "a connection ended");
+    }
+}
+
+/// A listener, and whom it lets in.
+struct Door {
+    listener: tokio::net::TcpListener,
+    roster: Arc<Roster>,
+    refusals: Refusals,
+}
+
+impl Door {
+    /// The next connection, once there is a place for it. None if there is not one.
+    async fn accept(&mut self, stop: &CancellationToken) -> Option<(TcpStream, Place)> {
+        let (stream, address) = match self.listener.accept().await {
+            Ok(accepted) => accepted,
+            Err(error) => {
+                // Out of descriptors, say: accepting again at once would spin.
+                tracing::warn!(%error, "accepting a connection failed");
+                tokio::time::sleep(Duration::from_millis(50)).await;
+                return None;
             }
-            Ok(count) if count == PREFACE.len() && head == *PREFACE => return Some(Protocol::Http2),
-            Ok(_) => return Some(Protocol::Http1),
+        };
+        let _ = stream.set_nodelay(true);
+        let peer = Peer::of(address.ip());
+        match self.roster.admit(peer, stop.child_token()).await {
+            Ok(place) => Some((stream, place)),
+            Err(roster::TooMany) => {
+                self.refusals.count(peer);
+                None
+            }
+        }
+    }
+}
+
+/// Connections that were refused since the last log line.
+#[derive(Default)]
+struct Refusals {
+    count: u64,
+    logged: Option<tokio::time::Instant>,
+}
+
+impl Refusals {
+    /// Logs now and then, whatever a peer does.
+    fn count(&mut self, peer: Peer) {
+        self.count += 1;
+        if self.logged.is_none_or(|at| at.elapsed() >= REFUSALS_LOGGED) {
+            let refused = self.count;
+            tracing::warn!(%peer, refused, "a peer has too many connections (OPENSKILL_MAX_CONNECTIONS_PER_PEER)");
+            (self.count, self.logged) = (0, Some(tokio::time::Instant::now()));
         }
     }
 }

@@ -1,6 +1,7 @@
 //! The faces of the gateway: gRPC and REST on one port. Only they know statuses, routes and JSON over HTTP.
 
 use std::convert::Infallible;
+use std::future::{Ready, ready};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
@@ -12,7 +13,7 @@ use axum::routing::future::RouteFuture;
 use bytes::Bytes;
 use futures_util::TryFutureExt as _;
 use futures_util::future::{Either, MapOk};
-use http::{Extensions, Request, Response, StatusCode};
+use http::{Extensions, HeaderValue, Request, Response, StatusCode, header};
 use openskill_proto::limits::MAX_REQUEST_BYTES;
 use openskill_proto::v1::ErrorCode;
 use openskill_proto::v1::admin_service_server::AdminServiceServer;
@@ -22,17 +23,19 @@ use tonic::service::Routes;
 use tower::Service;
 
 pub(crate) mod grpc;
+pub(crate) mod reads;
 pub(crate) mod rest;
 
 use grpc::admin::Admin;
 use grpc::health::Health;
 use grpc::inbound::{GrpcBody, grpc_body};
-use grpc::reflection;
 use grpc::skills::Skills;
+use grpc::{protocol, reflection};
 
 use super::bodies::inbound::Inbound;
 use super::bodies::outbound::Answer;
 use super::layers::request_context;
+use super::layers::screen::Unwelcome;
 use crate::call::result::MAX_RESPONSE_BYTES;
 use crate::gateway::Shard;
 
@@ -56,7 +59,7 @@ impl Faces {
             .max_encoding_message_size(MAX_RESPONSE_BYTES + 64 * 1024);
         let grpc = if with_admin { admin(shard) } else { Routes::default() };
         let grpc = reflection::add_to(health.add_to(grpc), &reflection::public(with_admin))?;
-        Ok(Self { skills: Some(skills), routes: rest::routes(grpc.into_axum_router(), shard.clone()) })
+        Ok(Self { skills: Some(skills), routes: rest::routes(protocol::only_grpc(grpc), shard.clone()) })
     }
 
     /// What operators use, on a listener of its own.
@@ -65,7 +68,7 @@ impl Faces {
     /// The compiled descriptors can't be read.
     pub(crate) fn admin(shard: &Shard, health: &Health) -> std::io::Result<Self> {
         let grpc = reflection::add_to(health.add_to(admin(shard)), &reflection::admin())?;
-        Ok(Self { skills: None, routes: rest::probes(grpc.into_axum_router(), shard.clone()) })
+        Ok(Self { skills: None, routes: rest::probes(protocol::only_grpc(grpc), shard.clone()) })
     }
 }
 
@@ -75,6 +78,7 @@ fn admin(shard: &Shard) -> Routes {
 }
 
 type ToAnswer<B> = fn(Response<B>) -> Response<Answer>;
+type Refused = Ready<Result<Response<Answer>, Infallible>>;
 type GrpcFuture = MapOk<BoxFuture<Response<tonic::body::Body>, Infallible>, ToAnswer<tonic::body::Body>>;
 type RestFuture = MapOk<Pin<Box<RouteFuture<Infallible>>>, ToAnswer<Body>>;
 
@@ -85,7 +89,7 @@ where
 {
     type Response = Response<Answer>;
     type Error = Infallible;
-    type Future = Either<GrpcFuture, RestFuture>;
+    type Future = Either<Either<Refused, GrpcFuture>, RestFuture>;
 
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
         Poll::Ready(Ok(()))
@@ -94,14 +98,17 @@ where
     fn call(&mut self, request: Request<Inbound<B>>) -> Self::Future {
         match &mut self.skills {
             Some(skills) if is_for_skills(request.uri().path()) => {
+                if let Some(refusal) = protocol::refusal(&request) {
+                    return Either::Left(Either::Left(ready(Ok(refusal.map(Answer::Rest)))));
+                }
                 let request: Request<GrpcBody<B>> = request.map(grpc_body);
                 let answer: ToAnswer<_> = |response| response.map(Answer::Grpc);
-                Either::Left(skills.call(request).map_ok(answer))
+                Either::Left(Either::Right(skills.call(request).map_ok(answer)))
             }
             _ => {
                 // The router serves gRPC too: statuses have to survive in its bodies' errors.
                 let request = request.map(|body| Body::new(grpc_body(body)));
-                let answer: ToAnswer<_> = |response| response.map(Answer::Rest);
+                let answer: ToAnswer<_> = rest::answer;
                 // Boxed, so that a call's future does not reserve space for it.
                 Either::Right(Box::pin(self.routes.call(request)).map_ok(answer))
             }
@@ -113,12 +120,22 @@ fn is_for_skills(path: &str) -> bool {
     path.strip_prefix('/').and_then(|path| path.strip_prefix(SERVICE_NAME)).is_some_and(|rest| rest.starts_with('/'))
 }
 
-/// The answer to a request from a web page of another site.
-pub(crate) fn refuse_other_site(extensions: &Extensions) -> Response<Answer> {
+/// The answer to a request that is refused before it is routed.
+pub(crate) fn refuse(unwelcome: Unwelcome, extensions: &Extensions) -> Response<Answer> {
     let trace_id = request_context(extensions).trace.id;
-    let message = "a web page of another site may not call this gateway";
-    let refusal = rest::body::refuse(StatusCode::FORBIDDEN, ErrorCode::PermissionDenied, message, &trace_id);
-    refusal.into_response().map(Answer::Rest)
+    let (status, code, message) = match unwelcome {
+        Unwelcome::Malformed(fault) => (StatusCode::BAD_REQUEST, ErrorCode::InvalidArgument, fault),
+        Unwelcome::OtherSite => {
+            let message = "a web page of another site may not call this gateway";
+            (StatusCode::FORBIDDEN, ErrorCode::PermissionDenied, message)
+        }
+    };
+    let mut refusal = rest::answer(rest::body::refuse(status, code, message, &trace_id).into_response());
+    if let Unwelcome::Malformed(_) = unwelcome {
+        // Nobody knows where the next request of the connection begins.
+        refusal.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+    }
+    refusal
 }
 
 #[cfg(test)]

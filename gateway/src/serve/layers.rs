@@ -1,9 +1,14 @@
 //! The layers of [`super::stack`]. Each reads or bounds one thing; what it learns travels in the request's extensions.
+//! [`screen`] refuses requests by what [`head`] and [`origin`] find.
+//!
 //! [`request_context`] reads it there: the trace, the timeout, and the principal, which no layer sets yet.
 
 pub(crate) mod bodies;
 pub(crate) mod deadline;
-pub(crate) mod origin;
+mod head;
+mod origin;
+pub(crate) mod reads;
+pub(crate) mod screen;
 pub(crate) mod trace;
 
 use http::Extensions;

@@ -5,9 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use openskill_net::shards::{Shards, Shutdown};
-use tokio::sync::Semaphore;
 
 use super::connections;
+use super::connections::peers::Peers;
+use super::connections::roster::Roster;
 use super::faces::Faces;
 use super::faces::grpc::health::Health;
 use super::stack::stack;
@@ -28,15 +29,16 @@ pub(crate) fn start(
 ) -> std::io::Result<Shards> {
     // A limit for each: a shard that waits for a connection must not keep another from accepting one.
     let limit = (gateway.config.max_connections / listeners.len().max(1)).max(1);
+    let peers = Peers::new(gateway.config.max_connections_of_peer);
     let mut shards = Shards::new("gateway").with_stack_bytes(STACK);
     for (number, listener) in listeners.into_iter().enumerate() {
         let shard = Shard { gateway: Arc::clone(gateway), number };
         let is_loopback = listener.local_addr()?.ip().is_loopback();
         let service = stack(gateway, Faces::public(&shard, health, with_admin)?, is_loopback);
-        let (limit, tasks) = (Arc::new(Semaphore::new(limit)), gateway.tasks.clone());
+        let (roster, tasks) = (Roster::new(limit, Arc::clone(&peers)), gateway.tasks.clone());
         shards.spawn(move |shutdown: Shutdown| async move {
             let serve = async {
-                let served = connections::serve(listener, service, limit, tasks.clone(), shutdown.stop.clone());
+                let served = connections::serve(listener, service, roster, tasks.clone(), shutdown.stop.clone());
                 if let Err(error) = served.await {
                     tracing::error!(%error, "a shard failed");
                 }

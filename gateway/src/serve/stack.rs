@@ -9,10 +9,11 @@ use tower::{Service, ServiceBuilder};
 
 use super::bodies::outbound::Outbound;
 use super::faces::grpc::methods::is_client_streaming;
-use super::faces::{Faces, refuse_other_site};
+use super::faces::{Faces, reads, refuse};
 use super::layers::bodies::BodiesLayer;
 use super::layers::deadline::DeadlineLayer;
-use super::layers::origin::OriginLayer;
+use super::layers::reads::ReadsLayer;
+use super::layers::screen::ScreenLayer;
 use super::layers::trace::TraceLayer;
 use crate::gateway::Gateway;
 
@@ -31,6 +32,7 @@ where
         .layer(TraceLayer)
         .layer(DeadlineLayer)
         .layer(BodiesLayer { inbound, outbound, is_client_streaming })
-        .layer(OriginLayer { is_loopback, refuse: refuse_other_site })
+        .layer(ScreenLayer { is_loopback, refuse })
+        .layer(ReadsLayer::new(reads::which, reads::refuse))
         .service(faces)
 }

@@ -8,7 +8,9 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use http_body::{Frame, SizeHint};
+use tokio::sync::OwnedSemaphorePermit;
 
+use super::guarded::Guarded;
 use crate::state::memory::{MemoryBudget, MemoryShare};
 
 /// The largest piece.
@@ -21,6 +23,8 @@ const PACE: (usize, Duration) = (512 * 1024, Duration::from_secs(30));
 pub(crate) enum Answer {
     Grpc(tonic::body::Body),
     Rest(axum::body::Body),
+    /// One that is no call, and the permit it holds until it is sent.
+    Read(Box<Guarded<Answer, OwnedSemaphorePermit>>),
 }
 
 /// Why an answer is abandoned.
@@ -126,6 +130,7 @@ impl http_body::Body for Answer {
         match self.get_mut() {
             Self::Grpc(body) => Pin::new(body).poll_frame(context).map_err(Into::into),
             Self::Rest(body) => Pin::new(body).poll_frame(context).map_err(Into::into),
+            Self::Read(body) => Pin::new(&mut **body).poll_frame(context),
         }
     }
 
@@ -133,6 +138,7 @@ impl http_body::Body for Answer {
         match self {
             Self::Grpc(body) => body.is_end_stream(),
             Self::Rest(body) => body.is_end_stream(),
+            Self::Read(body) => body.is_end_stream(),
         }
     }
 
@@ -140,6 +146,7 @@ impl http_body::Body for Answer {
         match self {
             Self::Grpc(body) => body.size_hint(),
             Self::Rest(body) => body.size_hint(),
+            Self::Read(body) => body.size_hint(),
         }
     }
 }

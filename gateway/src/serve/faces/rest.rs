@@ -3,15 +3,19 @@
 //! Every answer has a body. That of a refusal has the shape of a failed result.
 
 use axum::Router;
+use axum::http::{HeaderValue, header};
+use axum::response::Response;
 use axum::routing::{get, post};
 
 use crate::gateway::Shard;
+use crate::serve::bodies::outbound::Answer;
 
 mod artifacts;
 pub(crate) mod body;
 mod call;
 mod catalog;
 mod docs;
+mod documents;
 mod health;
 mod openapi;
 mod questions;
@@ -46,4 +50,10 @@ pub(crate) fn probes(others: Router, shard: Shard) -> Router {
         .route("/metrics", get(health::metrics))
         .with_state(shard);
     others.merge(probes).method_not_allowed_fallback(body::method_not_allowed).fallback(body::no_route)
+}
+
+/// An answer of the router. No browser may guess its type.
+pub(crate) fn answer(mut response: Response) -> http::Response<Answer> {
+    response.headers_mut().insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    response.map(Answer::Rest)
 }

@@ -5,82 +5,17 @@
 //! only browsers send, must come from the gateway's own pages, under an IP address or `localhost`; and on a loopback
 //! listener no request may name another host.
 
-use std::future::{Ready, ready};
-use std::task::{Context, Poll};
+use std::net::{Ipv4Addr, Ipv6Addr};
 
-use futures_util::future::Either;
-use http::uri::Authority;
-use http::{HeaderMap, HeaderName, Request, Response, header};
-use tower::{Layer, Service};
+use http::{HeaderMap, HeaderName, header};
 
 const SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
-/// Answers requests from other sites with `refuse`, and passes on the rest.
-#[derive(Debug)]
-pub(crate) struct OriginLayer<R> {
-    /// Whether the listener's address is a loopback address.
-    pub(crate) is_loopback: bool,
-    /// The answer to a request from another site.
-    pub(crate) refuse: fn(&http::Extensions) -> Response<R>,
-}
-
-/// See [`OriginLayer`].
-#[derive(Debug)]
-pub(crate) struct OriginService<S, R> {
-    layer: OriginLayer<R>,
-    inner: S,
-}
-
-// Not derived: that would ask for `R: Clone`.
-impl<R> Clone for OriginLayer<R> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<R> Copy for OriginLayer<R> {}
-
-impl<S: Clone, R> Clone for OriginService<S, R> {
-    fn clone(&self) -> Self {
-        Self { layer: self.layer, inner: self.inner.clone() }
-    }
-}
-
-impl<S, R> Layer<S> for OriginLayer<R> {
-    type Service = OriginService<S, R>;
-
-    fn layer(&self, inner: S) -> OriginService<S, R> {
-        OriginService { layer: *self, inner }
-    }
-}
-
-impl<S, B, R> Service<Request<B>> for OriginService<S, R>
-where
-    S: Service<Request<B>, Response = Response<R>>,
-{
-    type Response = Response<R>;
-    type Error = S::Error;
-    type Future = Either<S::Future, Ready<Result<Response<R>, S::Error>>>;
-
-    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
-        self.inner.poll_ready(context)
-    }
-
-    fn call(&mut self, request: Request<B>) -> Self::Future {
-        let authority = request.uri().authority().map(Authority::as_str);
-        if is_welcome(request.headers(), authority, self.layer.is_loopback) {
-            Either::Left(self.inner.call(request))
-        } else {
-            Either::Right(ready(Ok((self.layer.refuse)(request.extensions()))))
-        }
-    }
-}
-
-/// Whether a request does not come from another site. `authority` is that of its URI.
-fn is_welcome(headers: &HeaderMap, authority: Option<&str>, is_loopback: bool) -> bool {
+/// Whether a request does not come from another site. `authority` is that of its URI. `is_loopback`: the listener's address
+/// is a loopback address.
+pub(super) fn is_welcome(headers: &HeaderMap, authority: Option<&str>, is_loopback: bool) -> bool {
     let text = |name: HeaderName| headers.get(name).map(|value| value.to_str().unwrap_or("?"));
-    let site = text(SITE);
-    if site.is_some_and(|site| !["same-origin", "none"].contains(&site)) {
+    if headers.get_all(SITE).iter().any(|site| site != "same-origin" && site != "none") {
         return false;
     }
     // HTTP/2 has the host in the URI, HTTP/1 in a header.
@@ -95,11 +30,17 @@ fn is_welcome(headers: &HeaderMap, authority: Option<&str>, is_loopback: bool) -
     }
 }
 
-/// An IP address or `localhost`: a host that nobody can point elsewhere.
+/// An IP address or `localhost`, with or without a port: a host that nobody can point elsewhere.
 fn is_literal(host: &str) -> bool {
-    let Ok(authority) = host.parse::<Authority>() else { return false };
-    let host = authority.host().trim_start_matches('[').trim_end_matches(']');
-    host.eq_ignore_ascii_case("localhost") || host.parse::<std::net::IpAddr>().is_ok()
+    let (is_own, rest) = match host.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
+        Some((address, rest)) => (address.parse::<Ipv6Addr>().is_ok(), rest),
+        None => {
+            let (name, rest) = host.split_at(host.find(':').unwrap_or(host.len()));
+            (name.eq_ignore_ascii_case("localhost") || name.parse::<Ipv4Addr>().is_ok(), rest)
+        }
+    };
+    let is_port = |port: &str| port.bytes().all(|it| it.is_ascii_digit()) && port.len() <= 5;
+    is_own && (rest.is_empty() || rest.strip_prefix(':').is_some_and(is_port))
 }
 
 #[cfg(test)]
@@ -114,7 +55,7 @@ mod tests {
         let mut headers = HeaderMap::new();
         headers.insert(header::HOST, host.parse().unwrap());
         for (name, value) in rest {
-            headers.insert(*name, value.parse().unwrap());
+            headers.append(*name, value.parse().unwrap());
         }
         is_welcome(&headers, None, loopback)
     }
@@ -133,8 +74,33 @@ mod tests {
         assert!(!welcome("127.0.0.1:8000", &[("origin", "null")]));
         assert!(!welcome("127.0.0.1:8000", &[("origin", "http://127.0.0.1:9999")]));
         assert!(!welcome("127.0.0.1:8000", &[("sec-fetch-site", "cross-site")]));
+        assert!(!welcome("127.0.0.1:8000", &[("sec-fetch-site", "none"), ("sec-fetch-site", "cross-site")]));
         // The names point here, but they are not ours.
         assert!(!welcome("evil.example:8000", &[]));
         assert!(!welcome("evil.example:8000", &[("origin", "http://evil.example:8000")]));
+    }
+
+    #[test]
+    fn only_a_whole_host_is_a_literal() {
+        for host in ["127.0.0.1", "LOCALHOST:1", "[::1]", "[::1]:65535", "192.0.2.7:8000", "localhost:"] {
+            assert!(is_literal(host), "{host}");
+        }
+        for host in [
+            "[::1].evil.example",
+            "[::1]evil:8000",
+            "[::1",
+            "::1",
+            "[127.0.0.1]",
+            "127.0.0.1.evil.example",
+            "127.0.0.1:8000.evil.example",
+            "localhost.evil.example:8000",
+            "localhost:8000@evil.example",
+            "user@localhost",
+            "0x7f000001",
+            "127.1",
+            "",
+        ] {
+            assert!(!is_literal(host), "{host}");
+        }
     }
 }

@@ -28,9 +28,17 @@ pub(crate) fn refuse(status: StatusCode, code: ErrorCode, message: &str, trace_i
 }
 
 /// An error as the answer to a request that is not a call.
-pub(super) fn error(error: &SkillError, trace_id: &str) -> Response {
+pub(crate) fn error(error: &SkillError, trace_id: &str) -> Response {
     let status = StatusCode::from_u16(error.code().meaning().http).unwrap_or(StatusCode::BAD_REQUEST);
-    refuse(status, error.code(), &error.message, trace_id).into_response()
+    let response = refuse(status, error.code(), &error.message, trace_id).into_response();
+    with_retry_after(response, error.retry_after_ms)
+}
+
+fn with_retry_after(mut response: Response, retry_after_ms: u64) -> Response {
+    if retry_after_ms > 0 {
+        response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(retry_after_ms.div_ceil(1000)));
+    }
+    response
 }
 
 /// JSON text as an answer.
@@ -42,13 +50,9 @@ pub(super) fn json(text: String) -> Response {
 pub(super) fn result(result: &SkillResult) -> Response {
     let status = result.error.as_ref().map_or(200, |error| error.code().meaning().http);
     let text = if result.rendered_json.is_empty() { render::result(result) } else { result.rendered_json.clone() };
-    let mut response =
-        (StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR), [JSON], text).into_response();
+    let status = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let retry_after_ms = result.error.as_ref().map_or(0, |error| error.retry_after_ms);
-    if retry_after_ms > 0 {
-        response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(retry_after_ms.div_ceil(1000)));
-    }
-    response
+    with_retry_after((status, [JSON], text).into_response(), retry_after_ms)
 }
 
 /// Reads a JSON body within the limit. What `curl -d` sends counts as JSON; other media types are refused.

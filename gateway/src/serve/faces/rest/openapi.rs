@@ -1,17 +1,25 @@
 //! `GET /openapi.json`: an OpenAPI 3.1 document of the skills there are now, each with its own schemas.
 
 use axum::extract::State;
+use axum::http::{HeaderMap, HeaderValue};
 use axum::response::Response;
 use openskill_proto::error::TABLE;
 use openskill_proto::v1::{Dialect, Skill, SkillStatus};
 use serde_json::{Map, Value, json};
 
-use super::body;
+use super::documents::{Derived, Document};
+use crate::catalog::snapshot::Snapshot;
 use crate::gateway::Shard;
 
-pub(super) async fn document(State(shard): State<Shard>) -> Response {
-    let snapshot = shard.gateway.catalog.snapshot();
-    body::json(build(snapshot.values().map(|entry| &entry.skill)).to_string())
+/// The document of one gateway. A program with several has one of the last that was asked.
+static DOCUMENT: Derived<Snapshot> = Derived::new();
+
+pub(super) async fn document(State(shard): State<Shard>, headers: HeaderMap) -> Response {
+    let document = DOCUMENT.get(&shard.gateway.catalog.snapshot(), |snapshot| {
+        let text = build(snapshot.values().map(|entry| &entry.skill)).to_string();
+        Document::new(text.into(), HeaderValue::from_static("application/json"))
+    });
+    document.answer(&headers)
 }
 
 fn build<'a>(skills: impl Iterator<Item = &'a Skill>) -> Value {
