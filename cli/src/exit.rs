@@ -56,7 +56,7 @@ impl Failure {
 
     /// Prints the error to stderr and returns its exit code.
     pub(crate) fn report(&self) -> ExitCode {
-        crate::terminal::complain(&format!("openskill: {}\n", crate::terminal::plain(&self.to_string())));
+        crate::terminal::complain(&format!("openskill: {self}\n"));
         ExitCode::from(match self {
             Self::Usage(_) => 2,
             Self::Gateway { .. } => 3,

@@ -1,7 +1,9 @@
 //! Indents JSON text without parsing its values: numbers stay as they were written.
 
-/// Indents valid JSON by two spaces per level. Control characters that JSON allows in strings and that terminals interpret
-/// are escaped. Invalid JSON yields odd but safe text.
+use openskill_log::text::{is_hidden, write_json};
+
+/// Indents valid JSON by two spaces per level. Hidden characters in its strings are escaped. Invalid JSON yields odd but safe
+/// text.
 pub(crate) fn pretty(json: &str) -> String {
     let mut out = String::with_capacity(json.len() * 2);
     let mut depth = 0_usize;
@@ -49,7 +51,10 @@ fn string(characters: &mut impl Iterator<Item = char>, out: &mut String) {
                 out.extend(characters.next());
             }
             '"' => return out.push('"'),
-            _ if character.is_control() => out.push_str(&format!("\\u{:04x}", u32::from(character))),
+            // Writing to a String cannot fail.
+            _ if is_hidden(character) => {
+                let _ = write_json(out, character);
+            }
             _ => out.push(character),
         }
     }
@@ -73,7 +78,8 @@ mod tests {
     }
 
     #[test]
-    fn control_characters_are_escaped() {
-        assert_eq!(pretty("\"a\u{9b}31m\u{7f}\""), "\"a\\u009b31m\\u007f\"\n");
+    fn hidden_characters_are_escaped() {
+        let expected = "\"a\\u009b31m\\u007f\\u202e\\udb40\\udc41\"\n";
+        assert_eq!(pretty("\"a\u{9b}31m\u{7f}\u{202e}\u{e0041}\""), expected);
     }
 }

@@ -6,6 +6,7 @@ use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::trace::{IdGenerator, RandomIdGenerator, Sampler, SdkTracerProvider};
 use tokio::runtime::Runtime;
 use tracing_subscriber::filter::{EnvFilter, FilterFn};
+use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 use tracing_subscriber::{Layer, Registry, fmt};
@@ -13,10 +14,14 @@ use tracing_subscriber::{Layer, Registry, fmt};
 use crate::exit::Failure;
 use crate::settings::{LogFormat, Problem, Problems, Settings, names};
 
+mod json;
+mod left_out;
 mod lines;
 mod plain;
 
-use lines::{Lines, Writer};
+use json::Escaped;
+use left_out::Reports;
+use lines::Writer;
 use plain::Plain;
 
 /// The target of the spans that are exported. Spans of libraries have other targets.
@@ -25,6 +30,8 @@ const SPANS: &str = "otel";
 /// What the process has to shut down at its end.
 pub(crate) struct Telemetry {
     exporter: Option<(SdkTracerProvider, Runtime)>,
+    /// Dropped before the log, so that its last lines are written.
+    _left_out: Reports,
     /// Dropped last, so that it writes every line.
     _log: Writer,
 }
@@ -33,7 +40,7 @@ pub(crate) struct Telemetry {
 pub(crate) fn start(settings: &Settings, role: &str) -> Result<Telemetry, Failure> {
     let exporter = settings.otlp_endpoint.as_deref().map(|endpoint| exporter(settings, endpoint, role)).transpose()?;
     let (lines, log) = lines::start().map_err(Failure::system("starting the log"))?;
-    let (filter, logs) = (log_filter(settings)?, logs(settings.log_format, lines));
+    let (filter, logs) = (log_filter(settings)?, logs(settings.log_format, move || lines.clone()));
     match &exporter {
         // A global filter, so that disabled spans are never created.
         None => tracing_subscriber::registry().with(logs).with(filter).init(),
@@ -43,7 +50,8 @@ pub(crate) fn start(settings: &Settings, role: &str) -> Result<Telemetry, Failur
             tracing_subscriber::registry().with(logs.with_filter(filter)).with(traces.with_filter(only_ours)).init();
         }
     }
-    Ok(Telemetry { exporter, _log: log })
+    let left_out = left_out::start(settings.log_refusals).map_err(Failure::system("starting the log"))?;
+    Ok(Telemetry { exporter, _left_out: left_out, _log: log })
 }
 
 /// The filter of log lines.
@@ -57,14 +65,17 @@ fn log_filter(settings: &Settings) -> Result<EnvFilter, Failure> {
     })
 }
 
-fn logs(format: LogFormat, lines: Lines) -> Box<dyn Layer<Registry> + Send + Sync> {
-    let logs = fmt::layer().with_writer(move || lines.clone());
+fn logs<W>(format: LogFormat, writer: W) -> Box<dyn Layer<Registry> + Send + Sync>
+where
+    W: for<'a> MakeWriter<'a> + Send + Sync + 'static,
+{
+    let logs = fmt::layer().with_writer(writer);
     match format {
         LogFormat::Text => {
             let colours = std::io::IsTerminal::is_terminal(&std::io::stderr());
             logs.with_ansi(false).event_format(Plain { colours }).boxed()
         }
-        LogFormat::Json => logs.json().flatten_event(true).boxed(),
+        LogFormat::Json => logs.json().flatten_event(true).map_event_format(Escaped).boxed(),
     }
 }
 
@@ -125,3 +136,6 @@ impl IdGenerator for CallerIds {
         self.random.new_span_id()
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,22 +1,43 @@
 //! Output: stdout has what the command was asked for, stderr everything else.
+//!
+//! All text passes through [`openskill_log::text`] here, and only here: names, messages and data come from skills and servers,
+//! and a terminal would interpret what they hide in them.
 
 use std::fmt::Display;
 use std::io::Write as _;
 
-/// Writes to stdout without control characters. A closed pipe (`| head`) is not an error.
+use openskill_log::text;
+
+/// Writes to stdout, with visible escapes. A closed pipe (`| head`) is not an error.
 pub(crate) fn say(text: &str) {
-    let mut out = std::io::stdout().lock();
-    let _ = out.write_all(plain(text).as_bytes()).and_then(|()| out.flush());
+    write_out(&text::lines(text));
+}
+
+/// Writes JSON text to stdout. Its escapes are JSON's own: it parses to the same value.
+pub(crate) fn say_json(json: &str) {
+    write_out(&text::json(json));
 }
 
 /// Writes indented JSON to stdout.
-pub(crate) fn say_json(items: &[serde_json::Value]) {
-    say(&format!("{}\n", serde_json::to_string_pretty(items).unwrap_or_default()));
+pub(crate) fn say_value(value: &serde_json::Value) {
+    say_json(&format!("{}\n", serde_json::to_string_pretty(value).unwrap_or_default()));
 }
 
-/// Writes to stderr.
+fn write_out(text: &str) {
+    let mut out = std::io::stdout().lock();
+    // Nobody can be told that stdout is closed.
+    let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+}
+
+/// Writes to stderr, with visible escapes.
 pub(crate) fn complain(text: &str) {
-    let _ = std::io::stderr().lock().write_all(text.as_bytes());
+    let _ = std::io::stderr().lock().write_all(text::lines(text).as_bytes());
+}
+
+/// Replaces the current line of the terminal on stderr.
+pub(crate) fn overwrite(line: &str) {
+    const CLEAR: &str = "\r\x1b[K";
+    let _ = std::io::stderr().lock().write_all(format!("{CLEAR}{}", text::one_line(line)).as_bytes());
 }
 
 /// A number and its noun, such as `1 worker` and `2 workers`.
@@ -24,11 +45,6 @@ pub(crate) fn counted(number: impl Display, noun: &str) -> String {
     let number = number.to_string();
     let ending = if number == "1" { "" } else { "s" };
     format!("{number} {noun}{ending}")
-}
-
-/// Removes control characters, which a terminal would interpret. Line breaks and tabs stay.
-pub(crate) fn plain(text: &str) -> String {
-    text.chars().filter(|it| matches!(it, '\n' | '\t') || !it.is_control()).collect()
 }
 
 #[cfg(test)]

@@ -14,6 +14,7 @@ use crate::dispatch::affinity::Affinity;
 use crate::dispatch::budget::RetryBudget;
 use crate::dispatch::questions::Questions;
 use crate::observe::Observer;
+use crate::observe::call_record::CallRecord;
 use crate::observe::metrics::Gauges;
 use crate::protect::admission::{Admission, Permit, Refusal};
 use crate::protect::circuit::Circuits;
@@ -96,6 +97,13 @@ impl Gateway {
     pub(crate) fn count(&self, refusal: Refusal) {
         if let Refusal::Full(bound) = refusal {
             self.observer.call_refused(bound.name());
+        }
+    }
+
+    /// Notes for the log whether a refused call names a skill that exists.
+    pub(crate) fn note_skill(&self, call: &Call, record: &CallRecord) {
+        if self.catalog.get(&call.skill_id).is_some() {
+            record.found_skill();
         }
     }
 

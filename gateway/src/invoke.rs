@@ -31,7 +31,8 @@ pub(crate) async fn invoke(
 ) -> SkillResult {
     let span = spans::invoke(&call);
     let run = run(shard, &call, permit, events, (&record, &span)).instrument(span.clone());
-    let outcome = run.await.unwrap_or_else(Outcome::failed);
+    let ended = run.await.inspect_err(|_| shard.gateway.note_skill(&call, &record));
+    let outcome = ended.unwrap_or_else(Outcome::failed);
     record.end(&outcome.result);
     returned(&shard.gateway.aside, call, outcome).await
 }
@@ -39,7 +40,9 @@ pub(crate) async fn invoke(
 /// The result of a call that got no permit.
 pub(crate) fn refuse(shard: &Shard, call: &Arc<Call>, error: SkillError) -> SkillResult {
     let outcome = Outcome::failed(error);
-    CallRecord::begin(&shard.gateway.observer, call).end(&outcome.result);
+    let record = CallRecord::begin(&shard.gateway.observer, call);
+    shard.gateway.note_skill(call, &record);
+    record.end(&outcome.result);
     result(call, outcome)
 }
 
@@ -53,6 +56,7 @@ async fn run(
     call.fault.clone().map_or(Ok(()), Err)?;
     let gateway = &shard.gateway;
     let entry = find(&gateway.catalog, call, gateway.is_ready())?;
+    record.found_skill();
     let time = granted(gateway.config.default_timeout, entry.skill.timeout_ms);
     let prepared = prepared(&gateway.aside, call, &entry.definition, time)
         .await

@@ -1,4 +1,5 @@
-//! Log lines and metrics of calls, circuits and workers. Other rooms report events here; nothing here decides.
+//! Log lines and metrics of calls, circuits and workers. Other rooms report events here; nothing here decides. Events that
+//! peers cause at will are all counted, and logged as far as [`openskill_log::admits`] allows.
 //!
 //! - [`metrics`]: counters and gauges, served at `GET /metrics`
 //! - [`call_record`]: one log line a call, whatever its end
@@ -71,24 +72,34 @@ impl Observer {
 
     /// The skill did not start at a worker.
     pub(crate) fn attempt_not_started(&self, endpoint: &impl std::fmt::Display, reason: &str) {
-        tracing::info!(%endpoint, reason, "the skill did not start on this worker");
+        if openskill_log::admits("a skill did not start") {
+            tracing::info!(%endpoint, reason, "the skill did not start on this worker");
+        }
     }
 
     /// A worker was lost while it had a call.
     pub(crate) fn attempt_lost(&self, endpoint: &impl std::fmt::Display, reason: &str) {
-        tracing::warn!(%endpoint, reason, "a worker was lost during a call");
+        if openskill_log::admits("a worker was lost") {
+            tracing::warn!(%endpoint, reason, "a worker was lost during a call");
+        }
     }
 
     /// A worker failed too often and gets no calls for a while.
     pub(crate) fn worker_ejected(&self, endpoint: &impl std::fmt::Display) {
         self.metrics.ejections.inc();
-        tracing::warn!(%endpoint, "worker ejected: too many consecutive failures");
+        if openskill_log::admits("a worker was ejected") {
+            tracing::warn!(%endpoint, "worker ejected: too many consecutive failures");
+        }
     }
 
     /// A circuit changed its state.
     pub(crate) fn circuit_changed(&self, circuit: &Circuit) {
         let state = circuit.state();
         self.metrics.circuit_changed(!circuit.session_id.is_empty(), state);
+        // A caller can open one for each of its sessions.
+        if !openskill_log::admits("a circuit changed") {
+            return;
+        }
         tracing::info!(
             target: "openskill::circuit",
             skill_id = circuit.skill_id,

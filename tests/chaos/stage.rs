@@ -244,6 +244,8 @@ fn spawn(setup: Setup, folder: &Folder, name: &str, environment: &Environment) -
         .data(&folder.path().join("data"))
         .log_to(&folder.path().join(format!("{name}.log")))
         .with("OPENSKILL_LOG_FORMAT", "json")
+        // The log is a witness of every call.
+        .with("OPENSKILL_LOG_REFUSALS", 0)
         .with("TMPDIR", folder.path().join("tmp").display());
     environment.iter().fold(setup, |setup, (name, value)| setup.with(name, value)).spawn()
 }

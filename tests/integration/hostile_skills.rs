@@ -134,10 +134,12 @@ async fn a_traceback_goes_to_the_log_and_not_to_the_caller() {
     let system = Setup::up().with("OPENSKILL_LOG_FORMAT", "json").start().await;
     let result = system.invoke(request("raises", json!({}))).await;
     assert!(!format!("{result:?}").contains("hunter2"));
-    system.process.log.line(&["the skill wrote to stderr", "hunter2"]).await;
+    system.process.log.line(&["the skill wrote to stderr", "stderr_bytes"]).await;
+    assert!(!system.process.log.text().contains("hunter2"), "the text is for level debug");
     let system = Setup::up().with("OPENSKILL_DEBUG", "1").start().await;
     let result = system.invoke(request("raises", json!({}))).await;
     assert!(format!("{result:?}").contains("RuntimeError"), "{result:?}");
+    system.process.log.line(&["stderr of the skill", "hunter2"]).await;
 }
 
 #[tokio::test]

@@ -32,6 +32,7 @@ mod narrowed_root;
 mod new_skill;
 mod once;
 mod paths;
+mod quiet_logs;
 mod readme;
 mod sessions;
 mod shipped_skills;

@@ -107,6 +107,22 @@ async fn every_style_of_tool_error_maps_to_the_right_code() {
 }
 
 #[tokio::test]
+async fn a_broken_answer_ends_its_call_and_no_other() {
+    let folder = skills(&[], "");
+    let system = start(&folder).await;
+    // They end with another code than at their deadlines.
+    for arguments in [json!({"text": "hi"}), json!({"text": "hi", "nameless": true})] {
+        let result = call(&system, "breaks", arguments.clone()).await;
+        assert_eq!(code(&result), "MCP_PARSE_ERROR", "{arguments}: {result:?}");
+    }
+    let mut client = system.skills().await;
+    let other = tokio::spawn(async move { client.invoke(request("own__slow", json!({"seconds": 2}))).await });
+    let broken = call(&system, "breaks", json!({})).await;
+    assert_eq!(code(&broken), "MCP_PARSE_ERROR", "{broken:?}");
+    assert!(other.await.unwrap().unwrap().into_inner().success, "the other call was not affected");
+}
+
+#[tokio::test]
 async fn progress_and_log_events_arrive_in_order_before_the_result() {
     let folder = skills(&[], "");
     let system = start(&folder).await;
@@ -304,6 +320,12 @@ async fn a_changed_description_takes_effect_only_when_pinned_again() {
     assert_eq!(skill["status"], "unavailable");
     let reason = skill["status_reason"].as_str().unwrap();
     assert!(reason.contains("description") && reason.contains("openskill pin own"), "{reason}");
+    for path in ["/skills/own__plain", "/skills", "/tools?dialect=mcp&include_unavailable=true"] {
+        let answer = system.get(path).await;
+        let text = String::from_utf8_lossy(&answer.body);
+        assert!(answer.status == 200 && text.contains("own__plain"), "{path}: {text}");
+        assert!(!text.contains("sends your keys"), "{path} shows what nobody reviewed: {text}");
+    }
     let (status, text) = openskill(&["check", "own"], &folder).await;
     assert!(status == 1 && text.contains("changed: description"), "{text}");
     assert_eq!(openskill(&["pin", "own"], &folder).await.0, 0);

@@ -113,11 +113,13 @@ async fn every_call_writes_one_log_line_with_the_required_fields() {
         ("runner_type", json!("cli:python")),
         ("success", json!(false)),
         ("error.code", json!("INVALID_ARGUMENT")),
-        ("error.message", json!("n must be positive")),
+        ("error.blame", json!("caller")),
+        ("error.message_bytes", json!("n must be positive".len())),
     ] {
         assert_eq!(line[field], expected, "{field} in {line}");
     }
     assert!(line["latency_ms"].as_f64().unwrap() > 0.0);
+    assert!(line.get("error.message").is_none(), "a skill's words are not for the log: {line}");
     let lines = system.process.log.text().lines().filter(|line| line.contains("openskill::call")).count();
     assert_eq!(lines, 1);
 }

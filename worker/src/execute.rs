@@ -203,13 +203,16 @@ fn micros(time: Duration) -> u64 {
     u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
 }
 
-/// A skill's stderr is for the log alone.
+/// A skill's stderr is for the log alone, and its text only at level DEBUG: it may hold anything that the skill was given.
 fn log_stderr(raw: &RawOutput, trace_id: &str, skill_id: &str) {
     if let RawOutput::Process { stderr, exit, .. } = raw
         && !stderr.is_empty()
     {
-        let stderr = String::from_utf8_lossy(stderr);
-        tracing::info!(trace_id, skill_id, ?exit, stderr = stderr.trim_end(), "the skill wrote to stderr");
+        tracing::info!(trace_id, skill_id, ?exit, stderr_bytes = stderr.len(), "the skill wrote to stderr");
+        if tracing::enabled!(tracing::Level::DEBUG) {
+            let stderr = String::from_utf8_lossy(stderr);
+            tracing::debug!(trace_id, skill_id, stderr = stderr.trim_end(), "stderr of the skill");
+        }
     }
 }
 

@@ -101,7 +101,7 @@ fn of_process(stdout: &[u8], exit: Exit, leftovers: u32) -> ExecuteResult {
         return broke(format!("the skill's output is not UTF-8 (exit code {code})"));
     };
     if text.trim_ascii().is_empty() {
-        let look = if code == 0 { "" } else { "; what it wrote to stderr is in its worker's log" };
+        let look = if code == 0 { "" } else { "; what it wrote to stderr is in its worker's log at level debug" };
         return broke(format!("the skill printed nothing on stdout (exit code {code}){look}"));
     }
     match one_value(text) {

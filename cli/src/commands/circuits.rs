@@ -10,7 +10,7 @@ use crate::args::Circuits;
 use crate::exit::Failure;
 use crate::settings::Settings;
 use crate::table::table;
-use crate::terminal::{complain, counted, say, say_json};
+use crate::terminal::{complain, counted, say, say_value};
 
 pub(super) async fn run(args: &Circuits, settings: &Settings) -> Result<ExitCode, Failure> {
     let mut admin = client::admin(settings).await?;
@@ -24,8 +24,7 @@ pub(super) async fn run(args: &Circuits, settings: &Settings) -> Result<ExitCode
     let request = ListCircuitsRequest { include_closed: args.all, skill_id, session_id, limit: 0 };
     let answer = admin.list_circuits(request).await.map_err(client::refused(settings))?.into_inner();
     if args.json {
-        let circuits: Vec<_> = answer.circuits.iter().map(to_json).collect();
-        say_json(&circuits);
+        say_value(&answer.circuits.iter().map(to_json).collect());
     } else {
         say(&table(["SKILL", "SESSION", "STATE", "FAILURES", "RETRY"], answer.circuits.iter().map(row)));
     }

@@ -10,14 +10,14 @@ use crate::args::Doctor;
 use crate::exit::{FAILED, Failure};
 use crate::serve;
 use crate::settings::{Raw, Settings};
-use crate::terminal::say;
+use crate::terminal::{say, say_value};
 
 pub(super) fn run(args: &Doctor, settings: &Settings, raw: &Raw) -> Result<ExitCode, Failure> {
     let config = serve::worker_config(settings, raw)?;
     block_on(async {
         let found = examine(config).await.map_err(Failure::system("setting up the sandbox"))?;
         if args.json {
-            say(&format!("{}\n", serde_json::to_string_pretty(&to_json(&found)).unwrap_or_default()));
+            say_value(&to_json(&found));
         } else {
             show(&found);
         }

@@ -22,7 +22,7 @@ use crate::args::Invoke;
 use crate::exit::{FAILED, Failure};
 use crate::pretty::pretty;
 use crate::settings::Settings;
-use crate::terminal::{complain, plain, say};
+use crate::terminal::{complain, say_json};
 
 mod arguments;
 mod artifacts;
@@ -84,7 +84,7 @@ async fn call(
     let mut events = client.invoke_stream(request).await.map_err(&refused)?.into_inner();
     while let Some(event) = events.message().await.map_err(&refused)? {
         if args.stream {
-            say(&openskill_proto::render::event_line(&event));
+            say_json(&openskill_proto::render::event_line(&event));
         } else if shows_progress {
             progress::show(&event);
         }
@@ -105,22 +105,22 @@ fn show(args: &Invoke, result: &SkillResult) -> ExitCode {
     let meta = result.meta.clone().unwrap_or_default();
     if args.stream {
     } else if args.full {
-        say(&pretty(&openskill_proto::render::result(result)));
+        say_json(&pretty(&openskill_proto::render::result(result)));
     } else if let Some(skill_result::Output::DataJson(data)) = &result.output {
-        say(&pretty(data));
+        say_json(&pretty(data));
     }
     for repair in &meta.repairs {
-        complain(&format!("repaired: {}\n", plain(&repaired(repair))));
+        complain(&format!("repaired: {}\n", repaired(repair)));
     }
     for warning in &meta.warnings {
-        complain(&format!("warning: {}\n", plain(warning)));
+        complain(&format!("warning: {warning}\n"));
     }
     match &result.error {
         None => ExitCode::SUCCESS,
         Some(error) => {
-            complain(&format!("{}: {}\n", error.code().as_str_name(), plain(&error.message)));
+            complain(&format!("{}: {}\n", error.code().as_str_name(), error.message));
             if let Some(skill_error::More::DetailsJson(details)) = &error.more {
-                complain(&format!("details: {}\n", plain(details)));
+                complain(&format!("details: {details}\n"));
             }
             if error.may_have_run && !error.retryable {
                 complain("the skill may have had an effect: check before you call again\n");

@@ -9,7 +9,7 @@ use crate::args::Skills;
 use crate::exit::Failure;
 use crate::settings::Settings;
 use crate::table::table;
-use crate::terminal::{complain, say, say_json};
+use crate::terminal::{complain, say, say_value};
 
 /// The maximum width of a description.
 const DESCRIPTION: usize = 60;
@@ -21,8 +21,7 @@ pub(super) async fn run(args: &Skills, settings: &Settings) -> Result<ExitCode, 
     let known = skills.len();
     skills.retain(|skill| args.all || skill.status() == SkillStatus::Available);
     if args.json {
-        let skills: Vec<_> = skills.iter().map(openskill_proto::render::skill).collect();
-        say_json(&skills);
+        say_value(&skills.iter().map(openskill_proto::render::skill).collect());
     } else {
         say(&table(["ID", "VERSION", "RUNNER", "WORKERS", "STATUS", "DESCRIPTION"], skills.iter().map(row)));
     }

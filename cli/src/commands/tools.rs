@@ -12,7 +12,7 @@ use crate::args::Tools;
 use crate::exit::Failure;
 use crate::pretty::pretty;
 use crate::settings::Settings;
-use crate::terminal::{complain, plain, say};
+use crate::terminal::{complain, say_json};
 
 pub(super) async fn run(args: &Tools, settings: &Settings) -> Result<ExitCode, Failure> {
     let mut client = client::skills(settings).await?;
@@ -32,14 +32,14 @@ pub(super) async fn run(args: &Tools, settings: &Settings) -> Result<ExitCode, F
     // Gemini nests its declarations one level deeper.
     let wrapped =
         if args.dialect == Dialect::Gemini { format!("[{{\"functionDeclarations\":{array}}}]") } else { array };
-    say(&pretty(&wrapped));
+    say_json(&pretty(&wrapped));
     remark(args, &exported);
     Ok(ExitCode::SUCCESS)
 }
 
 fn remark(args: &Tools, exported: &ExportToolsResponse) {
     for note in &exported.notes {
-        complain(&format!("note: {}\n", plain(note)));
+        complain(&format!("note: {note}\n"));
     }
     if !args.all && !exported.disabled.is_empty() {
         let ids: Vec<_> = exported.disabled.iter().map(|it| it.skill_id.as_str()).collect();

@@ -10,15 +10,14 @@ use crate::args::Workers;
 use crate::exit::Failure;
 use crate::settings::Settings;
 use crate::table::table;
-use crate::terminal::{say, say_json};
+use crate::terminal::{say, say_value};
 
 pub(super) async fn run(args: &Workers, settings: &Settings) -> Result<ExitCode, Failure> {
     let mut admin = client::admin(settings).await?;
     let answer = admin.list_workers(ListWorkersRequest {}).await.map_err(client::refused(settings))?;
     let workers = answer.into_inner().workers;
     if args.json {
-        let workers: Vec<_> = workers.iter().map(to_json).collect();
-        say_json(&workers);
+        say_value(&workers.iter().map(to_json).collect());
     } else {
         let head = ["ID", "STATUS", "CALLS", "CAPACITY", "LIMIT", "SKILLS", "ENDPOINT", "REASON"];
         say(&table(head, workers.iter().map(row)));

@@ -97,6 +97,8 @@ settings! {
         "Log level: `error`, `warn`, `info`, `debug`, or directives such as `info,h2=warn`.";
     LOG_FORMAT "OPENSKILL_LOG_FORMAT" "text" "all"
         "Log format: `text` or `json`. Logs go to stderr.";
+    LOG_REFUSALS "OPENSKILL_LOG_REFUSALS" "10" "gateway, worker, up"
+        "Maximum number of log lines a second for each kind of refused call and of other events that clients, skills and servers can cause at will. Further lines are counted, and a line each second says how many were left out. `0`: no limit.";
     OTLP_ENDPOINT "OTEL_EXPORTER_OTLP_ENDPOINT" "" "gateway, worker, up"
         "OTLP/gRPC endpoint for traces, such as `http://127.0.0.1:4317`. Default: no traces are sent.";
     OTLP_PROTOCOL "OTEL_EXPORTER_OTLP_PROTOCOL" "grpc" "gateway, worker, up"

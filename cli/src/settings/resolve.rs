@@ -57,6 +57,8 @@ pub(crate) struct Settings {
     pub(crate) debug: bool,
     pub(crate) log: String,
     pub(crate) log_format: LogFormat,
+    /// Lines of one kind in a second. 0 means all.
+    pub(crate) log_refusals: u32,
     /// None means that no traces are sent.
     pub(crate) otlp_endpoint: Option<String>,
     pub(crate) service_name: String,
@@ -105,6 +107,7 @@ impl Settings {
             debug: reader.flag(names::DEBUG),
             log: raw.value(names::LOG).to_owned(),
             log_format: reader.one_of(names::LOG_FORMAT, &[("text", LogFormat::Text), ("json", LogFormat::Json)]),
+            log_refusals: reader.number(names::LOG_REFUSALS, 0, 1_000_000) as u32,
             otlp_endpoint: reader.otlp_endpoint(),
             service_name: raw.value(names::SERVICE_NAME).to_owned(),
             sample_ratio: reader.ratio(names::SAMPLER_ARG),

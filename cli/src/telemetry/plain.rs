@@ -5,10 +5,11 @@
 //! ```
 //!
 //! Like the format of `tracing-subscriber`, but cheap enough for a line per call. Text from outside cannot end a line, move a
-//! cursor or change the direction of writing: such characters are escaped.
+//! cursor or change the direction of writing: see [`openskill_log::text`].
 
-use std::fmt::{self, Debug, Write};
+use std::fmt::{self, Debug, Write as _};
 
+use openskill_log::text::OneLine;
 use tracing::field::{Field, Visit};
 use tracing::{Event, Level, Subscriber};
 use tracing_subscriber::fmt::format::{FormatFields, Writer};
@@ -98,7 +99,7 @@ impl Visit for Fields<'_, '_> {
                 line.write_str(value)?;
                 line.write_char('"')
             } else {
-                write!(line, "{value:?}")
+                write!(OneLine(line), "{value:?}")
             }
         });
     }
@@ -106,31 +107,6 @@ impl Visit for Fields<'_, '_> {
     fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
         self.write(field, |line| write!(OneLine(line), "{value:?}"));
     }
-}
-
-/// Escapes control characters.
-struct OneLine<'a, 'w>(&'a mut Writer<'w>);
-
-impl Write for OneLine<'_, '_> {
-    fn write_str(&mut self, text: &str) -> fmt::Result {
-        let mut rest = text;
-        while let Some(at) = rest.find(is_control) {
-            let (before, after) = rest.split_at(at);
-            self.0.write_str(before)?;
-            let mut characters = after.chars();
-            for shown in characters.next().into_iter().flat_map(char::escape_default) {
-                self.0.write_char(shown)?;
-            }
-            rest = characters.as_str();
-        }
-        self.0.write_str(rest)
-    }
-}
-
-/// Whether a character affects those around it: a control character, a line separator or a change of direction.
-fn is_control(character: char) -> bool {
-    character.is_control()
-        || matches!(character, '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{200e}' | '\u{200f}' | '\u{061c}')
 }
 
 #[cfg(test)]
@@ -206,7 +182,7 @@ mod tests {
             tracing::info!(target: "target", shown = %hostile, debugged = ?hostile, text = hostile, "{hostile}");
         });
         assert_eq!(line.matches('\n').count(), 1, "{line}");
-        assert!(!line.trim_end().contains(is_control), "{line}");
+        assert!(!line.trim_end().contains(openskill_log::text::is_hidden), "{line}");
         assert_eq!(line.matches("forged\\u{1b}[2J").count(), 4, "{line}");
         assert!(line.contains('é'), "{line}");
     }

@@ -49,13 +49,15 @@ fn merge_one(offers: Vec<(Skill, Arc<Worker>)>, definitions: &Definitions) -> Op
         Ok(definition) => definition,
         Err(refused) => {
             // A skill whose calls can't be validated is not called.
-            tracing::error!(
-                skill_id = skill.id,
-                reason = refused.to_string(),
-                "skill unavailable: its schema can't be compiled"
-            );
+            // The reason quotes the schema. It is listed with the skill; the log has it at level DEBUG.
+            let reason = refused.to_string();
+            if openskill_log::admits("a schema can't be compiled") {
+                let reason_bytes = reason.len();
+                tracing::error!(skill_id = skill.id, reason_bytes, "skill unavailable: its schema can't be compiled");
+                tracing::debug!(skill_id = skill.id, reason, "why the schema can't be compiled");
+            }
             skill.set_status(SkillStatus::Unavailable);
-            skill.status_reason = refused.to_string();
+            skill.status_reason = reason;
             candidates.clear();
             Arc::new(Definition::without_schema(Rules::default()))
         }

@@ -178,7 +178,9 @@ impl Door {
             Ok(accepted) => accepted,
             Err(error) => {
                 // Out of descriptors, say: accepting again at once would spin.
-                tracing::warn!(%error, "accepting a connection failed");
+                if openskill_log::admits("accepting failed") {
+                    tracing::warn!(%error, "accepting a connection failed");
+                }
                 tokio::time::sleep(Duration::from_millis(50)).await;
                 return None;
             }

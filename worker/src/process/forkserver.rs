@@ -125,7 +125,9 @@ impl ForkServer {
         if let Err(error) =
             packet::send_with(&self.socket, &Call { call, env, processes }, &theirs.each_ref().map(|it| it.as_fd()))
         {
-            tracing::warn!(%error, "a fork server took no call");
+            if openskill_log::admits("a fork server took no call") {
+                tracing::warn!(%error, "a fork server took no call");
+            }
             self.calls.take_back(call);
             return Forked::NotStarted;
         }

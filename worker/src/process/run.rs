@@ -129,9 +129,10 @@ pub(crate) async fn drain_to_log(stderr: pipe::Receiver) {
     let _ = tail.read().await;
     let text = tail.finish();
     if !text.is_empty() {
-        tracing::warn!(
+        tracing::warn!(stderr_bytes = text.len(), "a process that serves many calls wrote to stderr");
+        tracing::debug!(
             stderr = String::from_utf8_lossy(&text).trim_end(),
-            "a process that serves many calls wrote to stderr"
+            "stderr of a process that serves many calls"
         );
     }
 }

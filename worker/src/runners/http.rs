@@ -94,12 +94,10 @@ impl Http {
                 unsent(SkillError::new(ErrorCode::Unavailable, "the skill is not available on this worker"))
             })?;
             let response = client.execute(prepared(&request, &context)).await.map_err(|error| {
-                tracing::info!(
-                    trace_id = invocation.trace_id, skill_id = invocation.manifest.id, error = ?error,
-                    "a skill's request failed"
-                );
+                let told = status::of_unanswered(&error);
+                log_unanswered(invocation, &error, &told);
                 let failed = if error.was_unsent() { unsent } else { RawOutput::Failed };
-                failed(status::of_unanswered(&error))
+                failed(told)
             })?;
             let code = response.status().as_u16();
             let Some(location) = response.headers().get(LOCATION).filter(|_| redirect::is_redirect(code)) else {
@@ -215,6 +213,17 @@ fn without(secrets: &Secrets, raw: RawOutput) -> RawOutput {
         }
         other => other,
     }
+}
+
+/// The error itself may hold what the server sent, such as the debug data of a GOAWAY.
+fn log_unanswered(invocation: &Invocation, error: &transport::SendError, told: &SkillError) {
+    if !openskill_log::admits("a skill's request failed") {
+        return;
+    }
+    let (trace_id, skill_id) = (&invocation.trace_id, &invocation.manifest.id);
+    let io = cause::cause::<std::io::Error>(error).map(std::io::Error::kind);
+    tracing::info!(trace_id, skill_id, error.code = told.code().as_str_name(), ?io, "a skill's request failed");
+    tracing::debug!(trace_id, skill_id, ?error, "why a skill's request failed");
 }
 
 #[cfg(test)]

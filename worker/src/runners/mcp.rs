@@ -8,7 +8,8 @@
 //! ```
 //!
 //! - [`server`]: one server: its connections, its tools, its capacity; [`lane`]: keeps one connection up; [`host`]: its parts
-//! - [`connection`], [`program`], [`lines`], [`http_client`]: how a server is reached; [`tapped`], [`tap`]: tracking requests
+//! - [`connection`], [`program`], [`lines`], [`http_client`]: how a server is reached; [`why`]: why it can't be
+//! - [`tapped`], [`tap`]: tracking requests; [`broken`]: answers that are not valid
 //! - [`catalog`], [`known`], [`names`], [`pins`]: its tools, the ids of their skills, and whether they changed
 //! - [`call`], [`output`], [`media`], [`errors`]: one call and its result; [`asks`]: relays elicitation to the caller
 
@@ -30,6 +31,7 @@ use crate::runner::{Invocation, Offer, RawOutput, Runner};
 use crate::runners::once::no_root;
 
 mod asks;
+mod broken;
 mod call;
 mod catalog;
 mod connection;
@@ -47,6 +49,7 @@ mod program;
 mod server;
 mod tap;
 mod tapped;
+mod why;
 mod words;
 
 use host::Host;

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use openskill_log::admits;
 use openskill_proto::v1::{Blame, ErrorCode, SkillError};
 
 use crate::allowed_root::RootError;
@@ -36,7 +37,9 @@ pub(crate) fn output(it: Finished) -> RawOutput {
 
 /// What the caller is told if the skill has no allowed root now.
 pub(crate) fn no_root(error: RootError) -> SkillError {
-    tracing::warn!(%error, "a skill was not started");
+    if admits("a skill was not started") {
+        tracing::warn!(%error, "a skill was not started");
+    }
     SkillError::new(ErrorCode::ToolInvocationError, error.to_string())
 }
 
@@ -46,7 +49,9 @@ pub(crate) fn no_root(error: RootError) -> SkillError {
 /// It would wait, or never end to: the call may be tried later.
 pub(crate) fn check_start(what: &str, file: &Path) -> Result<(), SkillError> {
     plain_file::check_start(file).map_err(|reason| {
-        tracing::warn!(file = %file.display(), %reason, "a skill was not started");
+        if admits("a skill was not started") {
+            tracing::warn!(file = %file.display(), %reason, "a skill was not started");
+        }
         SkillError::unavailable(unusable(what, file, reason)).with_blame(Blame::Skill)
     })
 }
@@ -80,7 +85,9 @@ fn failure(error: &RunError) -> SkillError {
         RunError::NotStarted { .. } => SkillError::new(ErrorCode::ToolInvocationError, format!("the skill {error}")),
         // Only the skill could have killed it.
         RunError::Launch(LaunchError::Lost) => {
-            tracing::warn!("a skill's supervisor was killed");
+            if admits("a supervisor was killed") {
+                tracing::warn!("a skill's supervisor was killed");
+            }
             SkillError::new(
                 ErrorCode::ExecutionError,
                 "the skill's process could not be supervised to its end, so its exit status is unknown",
@@ -88,7 +95,9 @@ fn failure(error: &RunError) -> SkillError {
         }
         RunError::Launch(LaunchError::Root(error)) => no_root(error.clone()),
         RunError::Launch(reason) => {
-            tracing::warn!(%reason, "a skill's process could not be started");
+            if admits("a process was not started") {
+                tracing::warn!(%reason, "a skill's process could not be started");
+            }
             SkillError::new(ErrorCode::ToolInvocationError, "the skill's process could not be started")
         }
     }

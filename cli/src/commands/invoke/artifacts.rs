@@ -6,6 +6,7 @@ use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Write as _};
 use std::path::{Path, PathBuf};
 
+use openskill_log::text::is_hidden;
 use openskill_proto::v1::artifact::Content;
 use openskill_proto::v1::skill_service_client::SkillServiceClient;
 use openskill_proto::v1::{Artifact, ReadArtifactRequest};
@@ -108,10 +109,10 @@ fn create(directory: &Path, name: &str) -> Result<(File, PathBuf), Failure> {
     Err(failed(&directory.join(name))(ErrorKind::AlreadyExists.into()))
 }
 
-/// The last component of a name, without control characters and leading dots.
+/// The last component of a name, without hidden characters and leading dots.
 fn file_name(name: &str) -> String {
     let last = name.rsplit(['/', '\\']).next().unwrap_or_default();
-    let mut plain: String = last.chars().filter(|it| !it.is_control()).collect();
+    let mut plain: String = last.chars().filter(|it| !is_hidden(*it)).collect();
     plain = plain.trim().trim_start_matches('.').to_owned();
     plain.truncate(plain.floor_char_boundary(MAX_NAME_BYTES));
     if plain.is_empty() { "artifact".to_owned() } else { plain }
@@ -136,6 +137,7 @@ mod tests {
             ("", "artifact"),
             ("folder/", "artifact"),
             (".bashrc", "bashrc"),
+            ("gnp.\u{202e}exe\u{200b}", "gnp.exe"),
             ("two\nlines\u{1b}[2J.txt", "twolines[2J.txt"),
         ] {
             assert_eq!(file_name(name), expected, "{name:?}");

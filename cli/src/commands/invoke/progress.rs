@@ -3,22 +3,21 @@
 use openskill_proto::v1::InvokeEvent;
 use openskill_proto::v1::invoke_event::Event;
 
-use crate::terminal::{complain, plain};
+use crate::terminal::overwrite;
 
 /// Shows progress on a terminal, in one line that is overwritten.
 pub(super) fn show(event: &InvokeEvent) {
-    const CLEAR: &str = "\r\x1b[K";
     match &event.event {
         Some(Event::Progress(it)) if it.fraction >= 0.0 => {
-            complain(&format!("{CLEAR}{:3.0}% {}", it.fraction * 100.0, short(&it.message)));
+            overwrite(&format!("{:3.0}% {}", it.fraction * 100.0, short(&it.message)));
         }
-        Some(Event::Progress(it)) => complain(&format!("{CLEAR}{}", short(&it.message))),
-        Some(Event::Result(_)) => complain(CLEAR),
+        Some(Event::Progress(it)) => overwrite(&short(&it.message)),
+        Some(Event::Result(_)) => overwrite(""),
         _ => {}
     }
 }
 
 /// A message in one line, short enough to be overwritten.
 pub(super) fn short(text: &str) -> String {
-    plain(text).replace('\n', " ").chars().take(100).collect()
+    text.replace('\n', " ").chars().take(100).collect()
 }

@@ -9,7 +9,7 @@ use tonic::Code;
 use tonic::transport::Channel;
 
 use super::form::{Field, fields, yes_or_no};
-use crate::terminal::{complain, plain};
+use crate::terminal::complain;
 
 /// Questions that may wait for the user. A skill that asks more gets no answer, and its call ends at its deadline.
 const MAX_QUESTIONS: usize = 16;
@@ -40,7 +40,7 @@ impl Asking {
 
 /// Asks until the skill accepts the answer.
 async fn settle(question: &InputRequired, client: &mut SkillServiceClient<Channel>) {
-    complain(&format!("\n{}\n", plain(&question.message)));
+    complain(&format!("\n{}\n", question.message));
     loop {
         let (action, content_json) = answer(question).await;
         let request_id = question.request_id.clone();
@@ -48,9 +48,9 @@ async fn settle(question: &InputRequired, client: &mut SkillServiceClient<Channe
         match client.answer_input(response).await {
             // The content does not match the schema, and the question stays open.
             Err(status) if status.code() == Code::InvalidArgument && action == InputAction::Accept => {
-                complain(&format!("{}\n", plain(status.message())));
+                complain(&format!("{}\n", status.message()));
             }
-            Err(status) => return complain(&format!("the answer was rejected: {}\n", plain(status.message()))),
+            Err(status) => return complain(&format!("the answer was rejected: {}\n", status.message())),
             Ok(_) => return,
         }
     }
@@ -123,6 +123,6 @@ async fn object() -> Option<Map<String, Value>> {
 
 /// Prompts for one line.
 async fn ask(prompt: &str) -> Option<String> {
-    complain(&plain(prompt));
+    complain(prompt);
     line().await
 }

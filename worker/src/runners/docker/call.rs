@@ -162,17 +162,23 @@ fn error_of(failure: &Failure) -> SkillError {
             format!("the skill needed more memory than its {megabytes} MiB (limits.memory_mb) and was killed"),
         ),
         Failure::Fault(Fault::Engine(error)) => {
-            tracing::warn!(%error, "a container was lost");
+            if openskill_log::admits("a container was lost") {
+                tracing::warn!(%error, "a container was lost");
+            }
             SkillError::new(ErrorCode::ToolInvocationError, "the container engine lost the skill's container")
         }
         Failure::Root(error) => no_root(error.clone()),
         Failure::Swapped => {
-            tracing::warn!("another folder than a skill's allowed root was mounted into its container");
+            if openskill_log::admits("another folder was mounted") {
+                tracing::warn!("another folder than a skill's allowed root was mounted into its container");
+            }
             let message = "the skill's allowed root was replaced while its container started; the container was killed";
             SkillError::new(ErrorCode::ToolInvocationError, message)
         }
         Failure::NotStarted(error) => {
-            tracing::warn!(%error, "a skill's container was not started");
+            if openskill_log::admits("a container was not started") {
+                tracing::warn!(%error, "a skill's container was not started");
+            }
             SkillError::new(ErrorCode::ToolInvocationError, "the skill's container could not be started")
         }
     }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use openskill_log::admits;
 use openskill_proto::v1::ErrorCode;
 use rmcp::model::{ClientRequest, ListToolsRequest, PaginatedRequestParams, ServerResult};
 use rmcp::{Peer, RoleClient, ServiceError};
@@ -10,6 +11,7 @@ use serde_json::{Map, Value};
 
 use super::names::skill_ids;
 use super::pins::{self, Pin};
+use super::why::Why;
 use super::words::{clean, line};
 use crate::manifest::mcp::{Mcp, McpTool, Pinning, usable_schema};
 use crate::manifest::{How, Manifest};
@@ -40,8 +42,8 @@ impl Catalog {
     /// Lists the tools of the server.
     ///
     /// # Errors
-    /// The reason why there is no list, for people.
-    pub(super) async fn ask(peer: &Peer<RoleClient>) -> Result<Self, String> {
+    /// The reason why there is no list.
+    pub(super) async fn ask(peer: &Peer<RoleClient>) -> Result<Self, Why> {
         let listed = tokio::time::timeout(PATIENCE, list(peer)).await;
         let tools = listed.map_err(|_| format!("it did not list its tools within {} s", PATIENCE.as_secs()))??;
         let version = peer.peer_info().and_then(|info| info.server_info.as_ref().map(|it| it.version.clone()));
@@ -67,17 +69,13 @@ impl Catalog {
         let ids = skill_ids(&server.id, &names);
         let offer = |name: &&str| {
             let (id, definition) = (ids.get(*name)?.clone(), self.tools.get(*name)?);
-            let believed = agreed && mcp.pin == Pinning::Strict;
+            let is_strict = mcp.pin == Pinning::Strict;
+            if let Some(what) = pins::changes(pinned.get(*name), &pins::pin(definition)).filter(|_| is_strict) {
+                return Some(withheld(server, (id, name), definition, &what));
+            }
+            let believed = agreed && is_strict;
             let (manifest, fault) = self.skill(server, mcp, (id, name), definition, believed);
-            let How::McpTool(tool) = &manifest.how else { return None };
-            let changed = pins::changes(pinned.get(*name), &tool.pin).filter(|_| mcp.pin == Pinning::Strict);
-            let changed = changed.map(|what| {
-                format!(
-                    "its definition differs from its pin ({what}): review it, then run `openskill pin {}`",
-                    server.id
-                )
-            });
-            let runner = match fault.or(changed).or_else(|| away.map(str::to_owned)) {
+            let runner = match fault.or_else(|| away.map(str::to_owned)) {
                 Some(reason) => Err(reason),
                 None => Ok(()),
             };
@@ -111,7 +109,10 @@ impl Catalog {
         });
         // The tool works without an output schema.
         let output_schema = schema("outputSchema", false).unwrap_or_else(|reason| {
-            tracing::warn!(server = server.id, tool = name, reason, "the tool's output schema is ignored");
+            if admits("an output schema is ignored") {
+                tracing::warn!(skill_id = id, reason_bytes = reason.len(), "the tool's output schema is ignored");
+                tracing::debug!(skill_id = id, reason, "why the tool's output schema is ignored");
+            }
             None
         });
         let text = |field: &str| definition.get(field).and_then(Value::as_str).unwrap_or_default();
@@ -136,11 +137,34 @@ impl Catalog {
             concurrency: server.concurrency,
             limits: server.limits,
             jail: server.jail.clone(),
-            toolset: if server.toolset.is_empty() { server.id.clone() } else { server.toolset.clone() },
+            toolset: toolset(server),
             ..Manifest::plain(id, &server.runner, How::McpTool(Box::new(tool)))
         };
         (skill, fault)
     }
+}
+
+/// The description of a tool that differs from its pin.
+const WITHHELD: &str = "Not shown: the server changed this tool, and nobody has reviewed it.";
+
+/// A tool whose definition differs from its pin, under strict pins: listed with the reason and with nothing of the definition,
+/// because models read what is listed.
+fn withheld(server: &Manifest, (id, name): (String, &str), definition: &Map<String, Value>, what: &str) -> Offer {
+    let tool = McpTool { server: server.id.clone(), tool: name.to_owned(), pin: pins::pin(definition) };
+    let manifest = Manifest {
+        version: server.version.clone(),
+        description: WITHHELD.to_owned(),
+        toolset: toolset(server),
+        idempotent: false,
+        destructive: true,
+        ..Manifest::plain(id, &server.runner, How::McpTool(Box::new(tool)))
+    };
+    let advice = format!("review it, then run `openskill pin {}`", server.id);
+    Offer { manifest, runner: Err(format!("its definition differs from its pin ({what}): {advice}")) }
+}
+
+fn toolset(server: &Manifest) -> String {
+    if server.toolset.is_empty() { server.id.clone() } else { server.toolset.clone() }
 }
 
 /// Whether a tool is idempotent and destructive, by its server's hints and the defaults of the protocol: not idempotent, and
@@ -155,8 +179,8 @@ fn hints(annotations: Option<&Value>, believed: bool) -> (bool, bool) {
     (reads || hint("idempotentHint").unwrap_or(false), !reads && hint("destructiveHint").unwrap_or(true))
 }
 
-async fn list(peer: &Peer<RoleClient>) -> Result<BTreeMap<String, Map<String, Value>>, String> {
-    let (mut tools, mut size, mut cursor) = (BTreeMap::new(), 0, None);
+async fn list(peer: &Peer<RoleClient>) -> Result<BTreeMap<String, Map<String, Value>>, Why> {
+    let (mut tools, mut size, mut cursor, mut unusable) = (BTreeMap::new(), 0, None, 0_u32);
     for _ in 0..MAX_PAGES {
         let params = PaginatedRequestParams::default().with_cursor(cursor);
         let request = ListToolsRequest { params: Some(params), ..ListToolsRequest::default() };
@@ -167,20 +191,25 @@ async fn list(peer: &Peer<RoleClient>) -> Result<BTreeMap<String, Map<String, Va
             size += Value::Object(definition.clone()).to_string().len();
             let name = definition.get("name").and_then(Value::as_str).unwrap_or_default().to_owned();
             if name.is_empty() || name.len() > MAX_NAME_BYTES || name.chars().any(char::is_control) {
-                tracing::warn!(tool = %line(&name, MAX_NAME_BYTES), "a tool with an unusable name is ignored");
+                unusable += 1;
                 continue;
             }
             if tools.len() >= MAX_TOOLS || size > MAX_LIST_BYTES {
-                return Err(format!("it lists more than {MAX_TOOLS} tools or {MAX_LIST_BYTES} bytes of them"));
+                return Err(format!("it lists more than {MAX_TOOLS} tools or {MAX_LIST_BYTES} bytes of them").into());
             }
             tools.insert(name, definition);
         }
         match next {
             Some(next) if !next.is_empty() => cursor = Some(next),
-            _ => return Ok(tools),
+            _ => {
+                if unusable > 0 && admits("tools have unusable names") {
+                    tracing::warn!(tools = unusable, "tools with unusable names are ignored");
+                }
+                return Ok(tools);
+            }
         }
     }
-    Err(format!("its list of tools has more than {MAX_PAGES} pages"))
+    Err(format!("its list of tools has more than {MAX_PAGES} pages").into())
 }
 
 /// Definitions, and the cursor of the next page, if there is one.
@@ -200,17 +229,17 @@ fn read(page: ServerResult) -> Result<Page, String> {
     Ok((tools.collect(), page.get("nextCursor").and_then(Value::as_str).map(str::to_owned)))
 }
 
-fn no_list(error: &ServiceError) -> String {
+fn no_list(error: &ServiceError) -> Why {
     match error {
         ServiceError::McpError(error) => {
             let fault = super::errors::Fault::Rpc { code: error.code.0, message: &error.message };
             let graded = super::errors::graded(fault, false);
             match graded.code() {
-                ErrorCode::McpNotFound => "it has no tools".to_owned(),
-                _ => format!("it does not list its tools: {}", line(&graded.message, 200)),
+                ErrorCode::McpNotFound => "it has no tools".into(),
+                _ => Why::said("it does not list its tools", line(&graded.message, 200)),
             }
         }
-        _ => "the connection was lost while it listed its tools".to_owned(),
+        _ => "the connection was lost while it listed its tools".into(),
     }
 }
 

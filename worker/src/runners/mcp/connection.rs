@@ -19,6 +19,7 @@ use super::http_client;
 use super::lines::Lines;
 use super::program::{self, Started};
 use super::tapped::{Signs, Tapped, origin};
+use super::why::Why;
 use super::words::line;
 use crate::manifest::Manifest;
 use crate::manifest::mcp::{Mcp, Reach};
@@ -66,8 +67,8 @@ pub(super) struct Opened {
 /// Connects.
 ///
 /// # Errors
-/// The reason, for people.
-pub(super) async fn open(manifest: &Manifest, mcp: &Mcp, host: &Host) -> Result<Opened, String> {
+/// The reason.
+pub(super) async fn open(manifest: &Manifest, mcp: &Mcp, host: &Host) -> Result<Opened, Why> {
     let signs = Arc::new(Signs::default());
     let handler = Handler { asks: Asks::new(Arc::clone(&signs)) };
     let (service, process, requests) = match &mcp.reach {
@@ -77,7 +78,7 @@ pub(super) async fn open(manifest: &Manifest, mcp: &Mcp, host: &Host) -> Result<
                 Tapped::new(Lines::new(&manifest.id, stdout, stdin, Arc::clone(&signs)), Arc::clone(&signs));
             match in_time(mcp.start, handler.serve(transport)).await {
                 Ok(service) => (service, Some(process), None),
-                Err(reason) => return Err(process.why().await.unwrap_or(reason)),
+                Err(reason) => return Err(process.why().await.map_or(reason, Why::from)),
             }
         }
         Reach::Http { url, headers, allowed } => {
@@ -101,25 +102,23 @@ pub(super) async fn open(manifest: &Manifest, mcp: &Mcp, host: &Host) -> Result<
 
 type Serving<F> = Result<F, ClientInitializeError>;
 
-async fn in_time<T>(limit: Duration, handshake: impl Future<Output = Serving<T>>) -> Result<T, String> {
+async fn in_time<T>(limit: Duration, handshake: impl Future<Output = Serving<T>>) -> Result<T, Why> {
     match tokio::time::timeout(limit, handshake).await {
         Ok(Ok(service)) => Ok(service),
         Ok(Err(error)) => Err(why(&error)),
-        Err(_) => Err(format!("it did not answer the handshake within {} s", limit.as_secs())),
+        Err(_) => Err(format!("it did not answer the handshake within {} s", limit.as_secs()).into()),
     }
 }
 
 /// Why the handshake failed. The library's own text may hold addresses and bodies: it is for the log.
-fn why(error: &ClientInitializeError) -> String {
+fn why(error: &ClientInitializeError) -> Why {
     tracing::debug!(%error, "the handshake with an MCP server failed");
     match error {
-        ClientInitializeError::JsonRpcError(error) => {
-            format!("it refused the handshake: {}", line(&error.message, 200))
-        }
-        ClientInitializeError::ConnectionClosed(_) => "it ended before it answered the handshake".to_owned(),
-        _ if error.is_authorization_required() => "it requires another authorization".to_owned(),
-        ClientInitializeError::TransportError { .. } => "it can't be reached".to_owned(),
-        _ => "its answer to the handshake is invalid".to_owned(),
+        ClientInitializeError::JsonRpcError(error) => Why::said("it refused the handshake", line(&error.message, 200)),
+        ClientInitializeError::ConnectionClosed(_) => "it ended before it answered the handshake".into(),
+        _ if error.is_authorization_required() => "it requires another authorization".into(),
+        ClientInitializeError::TransportError { .. } => "it can't be reached".into(),
+        _ => "its answer to the handshake is invalid".into(),
     }
 }
 

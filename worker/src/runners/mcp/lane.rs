@@ -11,6 +11,7 @@ use super::catalog::Catalog;
 use super::connection::{Connection, Opened, open};
 use super::program::Started;
 use super::server::Server;
+use super::why::Why;
 
 /// The backoff before a server is tried again: doubled with each failure, from the first to the longest.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
@@ -37,7 +38,7 @@ const CHANGES: Duration = Duration::from_secs(2);
 /// How a connection ended.
 enum End {
     /// It broke, or could not be made.
-    Lost(String),
+    Lost(Why),
     /// The server is stopped.
     Stopped,
 }
@@ -63,13 +64,18 @@ async fn keep(server: Arc<Server>, index: usize) {
         if begun.elapsed() >= HEALTHY {
             pause = FIRST_PAUSE;
         }
-        tracing::warn!(
-            server = server.manifest.id,
-            reason,
-            pause_ms = pause.as_millis() as u64,
-            "an MCP server is unavailable"
-        );
-        server.down(index, reason, Instant::now() + pause);
+        if openskill_log::admits("an MCP server is unavailable") {
+            let (ours, said_bytes) = (server.secrets.scrub_text(reason.ours().to_owned()), reason.said_bytes());
+            let pause_ms = pause.as_millis() as u64;
+            tracing::warn!(
+                server = server.manifest.id,
+                reason = ours,
+                said_bytes,
+                pause_ms,
+                "an MCP server is unavailable"
+            );
+        }
+        server.down(index, reason.to_string(), Instant::now() + pause);
         tokio::select! {
             () = server.stop.cancelled() => return,
             () = tokio::time::sleep(pause) => {}
@@ -84,7 +90,7 @@ async fn live(server: &Server, index: usize) -> End {
     let connect = async {
         let opened = open(&server.manifest, &server.mcp, host).await?;
         let catalog = Catalog::ask(&opened.connection.peer).await?;
-        Ok::<_, String>((opened, catalog))
+        Ok::<_, Why>((opened, catalog))
     };
     let (opened, catalog) = tokio::select! {
         () = server.stop.cancelled() => return End::Stopped,
@@ -93,12 +99,9 @@ async fn live(server: &Server, index: usize) -> End {
             Err(reason) => return End::Lost(reason),
         },
     };
-    tracing::info!(
-        server = server.manifest.id,
-        tools = catalog.tools.len(),
-        version = catalog.version,
-        "an MCP server is up"
-    );
+    if openskill_log::admits("an MCP server is up") {
+        tracing::info!(server = server.manifest.id, tools = catalog.tools.len(), "an MCP server is up");
+    }
     server.up(index, &opened.connection, catalog);
     watch(server, index, opened).await
 }
@@ -114,17 +117,17 @@ async fn watch(server: &Server, index: usize, opened: Opened) -> End {
     let mut listed = Instant::now().checked_sub(CHANGES);
     let end = loop {
         tokio::select! {
-            _ = &mut serving => break End::Lost(ended(process.as_mut()).await),
+            _ = &mut serving => break End::Lost(ended(process.as_mut()).await.into()),
             reason = exit(process.as_mut()) => {
                 // Its last answers are still in the pipe.
                 let _ = tokio::time::timeout(GOODBYE, &mut serving).await;
-                break End::Lost(reason);
+                break End::Lost(reason.into());
             }
             () = connection.lost.notified() => {
                 server.leave(index);
                 // One call found this; the others may still get their answers.
                 retire(server, &connection.capacity, connection.calls).await;
-                break End::Lost("it cannot be reached".to_owned());
+                break End::Lost("it cannot be reached".into());
             }
             // Cancelled calls need no answer: a ping tells whether the server still reads.
             () = connection.overrun.notified(), if pulse.is_terminated() => pulse = alive(&connection).boxed().fuse(),
@@ -134,7 +137,7 @@ async fn watch(server: &Server, index: usize, opened: Opened) -> End {
                 }
                 server.leave(index);
                 retire(server, &connection.capacity, connection.calls).await;
-                break End::Lost("it did not end cancelled calls".to_owned());
+                break End::Lost("it did not end cancelled calls".into());
             }
             () = connection.signs.tools_changed.notified(), if listing.is_terminated() => {
                 let rest = listed.map_or(Duration::ZERO, |before| CHANGES.saturating_sub(before.elapsed()));
@@ -149,7 +152,13 @@ async fn watch(server: &Server, index: usize, opened: Opened) -> End {
                 listed = Some(Instant::now());
                 match catalog {
                     Ok(catalog) => server.learn(catalog),
-                    Err(reason) => tracing::warn!(server = server.manifest.id, reason, "the tools of an MCP server cannot be listed"),
+                    Err(reason) if openskill_log::admits("tools cannot be listed") => tracing::warn!(
+                        server = server.manifest.id,
+                        reason = reason.ours(),
+                        said_bytes = reason.said_bytes(),
+                        "the tools of an MCP server cannot be listed"
+                    ),
+                    Err(_) => {}
                 }
             }
             () = server.stop.cancelled() => break End::Stopped,

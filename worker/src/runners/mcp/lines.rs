@@ -1,20 +1,21 @@
 //! The stdio transport: one JSON-RPC message per line, over the pipes of a supervised process.
 //!
 //! Stricter than the protocol library's own: an overlong line ends the process, and it is known exactly whether the writing of a
-//! request began. More lenient too: log lines on standard output only cause a warning.
+//! request began. More lenient too: log lines on standard output only cause a warning. A broken answer ends its call.
 
 use std::io::{Error, ErrorKind, Result};
 use std::sync::Arc;
 use std::time::Duration;
 
+use openskill_log::admits;
 use rmcp::RoleClient;
 use rmcp::model::{ClientJsonRpcMessage, ErrorData, NumberOrString, RequestId, ServerJsonRpcMessage};
 use rmcp::transport::Transport;
-use serde_json::Value;
 use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncWrite, AsyncWriteExt as _, BufReader};
 use tokio::sync::Mutex;
 use tokio_util::sync::CancellationToken;
 
+use super::broken::Remains;
 use super::tap::Tap;
 use super::tapped::{Signs, may_send};
 use super::words::line;
@@ -67,10 +68,12 @@ impl<R: AsyncRead + Unpin + Send, W: AsyncWrite + Unpin + Send + 'static> Lines<
             let newline = available.iter().position(|byte| *byte == b'\n');
             let taken = newline.map_or(available.len(), |at| at + 1);
             if self.line.len() + taken > MAX_MESSAGE_BYTES {
-                tracing::warn!(
-                    server = self.server,
-                    "a message of over {MAX_MESSAGE_BYTES} bytes: the server is ended"
-                );
+                if admits("an MCP server is ended") {
+                    tracing::warn!(
+                        server = self.server,
+                        "a message of over {MAX_MESSAGE_BYTES} bytes: the server is ended"
+                    );
+                }
                 return None;
             }
             self.line.extend_from_slice(&available[..taken]);
@@ -90,31 +93,37 @@ impl<R: AsyncRead + Unpin + Send, W: AsyncWrite + Unpin + Send + 'static> Lines<
         if let Ok(message) = serde_json::from_slice::<ServerJsonRpcMessage>(text) {
             return Some(message);
         }
-        let said = serde_json::from_slice::<Value>(text).unwrap_or_default();
-        if let Some(id) = answered(&said).filter(|id| self.signs.taps.waits(id)) {
-            // It has the id of a request: no other answer will follow.
-            let error = ErrorData::parse_error("the server's answer is not a JSON-RPC response", None);
-            return Some(ServerJsonRpcMessage::error(error, Some(id)));
-        }
+        let remains = Remains::of(text);
+        let belongs_to = self.request_of(&remains);
         self.junk = self.junk.saturating_add(1);
         if self.junk <= MAX_WARNINGS {
-            let shown = line(&String::from_utf8_lossy(&text[..text.len().min(400)]), 200);
-            tracing::warn!(
-                server = self.server,
-                line = shown,
-                "the server wrote a line to stdout that is not a message"
-            );
+            self.log_invalid(text, belongs_to.is_some());
         }
-        None
+        // No other answer will follow.
+        let error = ErrorData::parse_error("the server's answer is not a valid JSON-RPC response", None);
+        belongs_to.map(|id| ServerJsonRpcMessage::error(error, Some(id)))
     }
-}
 
-/// The request that a malformed answer belongs to.
-fn answered(said: &Value) -> Option<RequestId> {
-    if said.get("method").is_some() {
-        return None;
+    /// The request that a line which is not a message was to answer.
+    fn request_of(&self, remains: &Remains) -> Option<RequestId> {
+        let taps = &self.signs.taps;
+        match remains.id.map(NumberOrString::Number) {
+            _ if remains.has_method => None,
+            Some(id) => Some(id).filter(|id| taps.waits(id)),
+            None => taps.only_waiting().filter(|_| remains.is_answer()),
+        }
     }
-    said.get("id")?.as_i64().map(NumberOrString::Number)
+
+    /// What a server writes may hold what it was given: its text is logged only at level DEBUG.
+    fn log_invalid(&self, text: &[u8], ends_call: bool) {
+        if !admits("an MCP server wrote no message") {
+            return;
+        }
+        let (server, bytes) = (&self.server, text.len());
+        tracing::warn!(server, bytes, ends_call, "the server wrote a line to stdout that is not a message");
+        let shown = line(&String::from_utf8_lossy(&text[..text.len().min(400)]), 200);
+        tracing::debug!(server, line = shown, "the line that is not a message");
+    }
 }
 
 impl<R, W> Transport<RoleClient> for Lines<R, W>
@@ -163,7 +172,9 @@ where
         loop {
             tokio::select! {
                 () = clogged.cancelled() => {
-                    tracing::warn!(server = self.server, "the server does not read its input: it is ended");
+                    if admits("an MCP server is ended") {
+                        tracing::warn!(server = self.server, "the server does not read its input: it is ended");
+                    }
                     return None;
                 }
                 line = self.next_line() => line?,

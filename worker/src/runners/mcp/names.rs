@@ -30,7 +30,8 @@ pub(super) fn skill_ids(server: &str, tools: &[&str]) -> HashMap<String, String>
     ids
 }
 
-fn skill_id(server: &str, tool: &str) -> String {
+/// The id of a tool's skill, unless it clashes with another one.
+pub(super) fn skill_id(server: &str, tool: &str) -> String {
     let letter = |it: char| match it.to_ascii_lowercase() {
         it if it.is_ascii_lowercase() || it.is_ascii_digit() || it == '-' => it,
         _ => '_',

@@ -2,9 +2,11 @@
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use openskill_log::admits;
 use rustix::fs::{Access, access};
 use tokio::io::{AsyncReadExt as _, BufReader};
 use tokio::net::unix::pipe;
@@ -32,8 +34,8 @@ const PATIENCE: Duration = Duration::from_millis(500);
 /// A server's process. Dropping it ends its whole process tree.
 pub(super) struct Started {
     running: Running<()>,
-    /// The last line of its stderr.
-    last_words: Arc<Mutex<String>>,
+    /// How much it wrote to stderr.
+    said_bytes: Arc<AtomicUsize>,
     _log: AbortOnDropHandle<()>,
 }
 
@@ -66,16 +68,18 @@ pub(super) fn start(
         root: Some(host.surroundings.run_root(manifest)),
     };
     let (running, pipes) = host.launcher.launch(&command, ()).map_err(|error| {
-        tracing::warn!(server = manifest.id, %error, "an MCP server was not started");
+        if admits("an MCP server was not started") {
+            tracing::warn!(server = manifest.id, %error, "an MCP server was not started");
+        }
         match error {
             LaunchError::Root(reason) => reason.to_string(),
             _ => "its process could not be started".to_owned(),
         }
     })?;
     let Pipes { stdin, stdout, stderr, .. } = pipes;
-    let last_words = Arc::<Mutex<String>>::default();
-    let log = tokio::spawn(log(manifest.id.clone(), stderr, Arc::clone(&last_words)));
-    Ok((Started { running, last_words, _log: AbortOnDropHandle::new(log) }, stdin, stdout))
+    let said_bytes = Arc::<AtomicUsize>::default();
+    let log = tokio::spawn(log(manifest.id.clone(), stderr, Arc::clone(&said_bytes)));
+    Ok((Started { running, said_bytes, _log: AbortOnDropHandle::new(log) }, stdin, stdout))
 }
 
 /// The folders that a server's program needs: its own, or the one above if that is `bin`; the same for the interpreter that
@@ -142,17 +146,20 @@ impl Started {
     /// How the process ended, if it did after it closed its output.
     pub(super) async fn why(&mut self) -> Option<String> {
         let ended = tokio::time::timeout(PATIENCE, self.ended()).await.ok();
-        let last = self.last_words.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        tracing::warn!(ended, stderr = last, "an MCP server did not start");
+        if admits("an MCP server did not start") {
+            let stderr_bytes = self.said_bytes.load(Ordering::Relaxed);
+            tracing::warn!(ended, stderr_bytes, "an MCP server did not start");
+        }
         ended
     }
 }
 
-/// Logs each line, truncated to a bound.
-async fn log(server: String, stderr: pipe::Receiver, last: Arc<Mutex<String>>) {
+/// Logs each line at level DEBUG, truncated to a bound.
+async fn log(server: String, stderr: pipe::Receiver, said_bytes: Arc<AtomicUsize>) {
     let mut reader = BufReader::new(stderr);
     let (mut text, mut chunk) = (Vec::new(), [0; 4096]);
     while let Ok(count @ 1..) = reader.read(&mut chunk).await {
+        said_bytes.fetch_add(count, Ordering::Relaxed);
         for byte in &chunk[..count] {
             if *byte != b'\n' {
                 if text.len() < MAX_LINE_BYTES {
@@ -162,9 +169,6 @@ async fn log(server: String, stderr: pipe::Receiver, last: Arc<Mutex<String>>) {
             }
             let shown = line(&String::from_utf8_lossy(&text), MAX_LINE_BYTES);
             tracing::debug!(server, line = shown, "stderr of an MCP server");
-            if !shown.is_empty() {
-                *last.lock().unwrap_or_else(PoisonError::into_inner) = shown;
-            }
             text.clear();
         }
     }

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwapOption;
+use openskill_log::admits;
 use tokio::runtime::Handle;
 use tokio::sync::{Notify, OwnedSemaphorePermit, watch};
 use tokio_util::sync::CancellationToken;
@@ -14,6 +15,7 @@ use super::catalog::Catalog;
 use super::connection::Connection;
 use super::host::Host;
 use super::known::Known;
+use super::names::skill_id;
 use super::pins::{self, Pin};
 use crate::manifest::mcp::{Mcp, Pinning, Reach, variables};
 use crate::manifest::{How, Manifest};
@@ -25,9 +27,6 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 /// How long running calls may take when another server replaces this one.
 const RETIREMENT: Duration = Duration::from_secs(5);
-
-/// How many changed tools of one list are logged one by one.
-const MAX_TOLD: usize = 20;
 
 /// A server.
 pub(super) struct Server {
@@ -272,7 +271,9 @@ impl Server {
             Ok(None) => (first, false),
             Err(reason) if self.mcp.pin == Pinning::Strict => return vec![self.nothing(reason)],
             Err(reason) => {
-                tracing::warn!(server = self.manifest.id, reason, "the pins of an MCP server cannot be used");
+                if admits("pins cannot be used") {
+                    tracing::warn!(server = self.manifest.id, reason, "the pins of an MCP server cannot be used");
+                }
                 (first, false)
             }
         };
@@ -287,33 +288,25 @@ impl Server {
         if offers.is_empty() { vec![self.nothing("none of its tools can be a skill".to_owned())] } else { offers }
     }
 
-    /// Logs each tool that differs from its pin, once per definition, and the number of those past [`MAX_TOLD`].
+    /// Logs each tool that differs from its pin, once per definition. A tool is named by the id of its skill, not as the server
+    /// wrote its name.
     fn tell(&self, told: &mut BTreeMap<String, Pin>, pinned: &BTreeMap<String, Pin>, now: &BTreeMap<String, Pin>) {
         told.retain(|tool, _| now.contains_key(tool) || pinned.contains_key(tool));
-        let mut count = 0;
-        let mut is_shown = || {
-            count += 1;
-            count <= MAX_TOLD
-        };
+        let (server, strict) = (&self.manifest.id, self.mcp.pin == Pinning::Strict);
         for (tool, pin) in now {
             if let Some(what) = pins::changes(pinned.get(tool), pin)
-                && told.get(tool) != Some(pin)
+                && told.insert(tool.clone(), pin.clone()).as_ref() != Some(pin)
+                && admits("a tool differs from its pin")
             {
-                let strict = self.mcp.pin == Pinning::Strict;
-                if is_shown() {
-                    tracing::warn!(server = self.manifest.id, tool, what, strict, "a tool differs from its pin");
-                }
-                told.insert(tool.clone(), pin.clone());
+                let skill_id = skill_id(server, tool);
+                tracing::warn!(server, skill_id, what, strict, "a tool differs from its pin");
             }
         }
         for tool in pinned.keys().filter(|tool| !now.contains_key(*tool)) {
-            if told.insert(tool.clone(), Pin::default()) != Some(Pin::default()) && is_shown() {
-                tracing::warn!(server = self.manifest.id, tool, "a pinned tool is gone");
+            if told.insert(tool.clone(), Pin::default()) != Some(Pin::default()) && admits("a pinned tool is gone") {
+                let skill_id = skill_id(server, tool);
+                tracing::warn!(server, skill_id, "a pinned tool is gone");
             }
-        }
-        if count > MAX_TOLD {
-            let more = count - MAX_TOLD;
-            tracing::warn!(server = self.manifest.id, more, "further tools differ from their pins");
         }
     }
 

@@ -197,6 +197,14 @@ impl Taps {
         }
     }
 
+    /// The request that an answer without an id belongs to: the only one that the server has.
+    pub(super) fn only_waiting(&self) -> Option<RequestId> {
+        self.with(|open| match open.requests.iter().next() {
+            Some((id, tap)) if open.requests.len() == 1 && !tap.0.abandoned.load(Ordering::Acquire) => Some(id.clone()),
+            _ => None,
+        })
+    }
+
     /// Whether a request of this id waits for its answer.
     pub(super) fn waits(&self, id: &RequestId) -> bool {
         self.with(|open| open.requests.contains_key(id))
@@ -354,6 +362,20 @@ mod tests {
         // The answer to a ping, which has no tap.
         taps.answered(&NumberOrString::Number(3));
         assert_eq!(taps.with(|open| open.owed.len()), 1);
+    }
+
+    #[test]
+    fn an_answer_without_an_id_belongs_to_a_request_only_if_there_is_no_other() {
+        let (taps, one, two) = (Taps::default(), request(1), request(2));
+        assert_eq!(taps.only_waiting(), None);
+        taps.watch(&one.0);
+        assert_eq!(taps.only_waiting(), Some(NumberOrString::Number(1)));
+        taps.watch(&two.0);
+        assert_eq!(taps.only_waiting(), None);
+        taps.answered(&NumberOrString::Number(1));
+        assert_eq!(taps.only_waiting(), Some(NumberOrString::Number(2)));
+        taps.abandon(&NumberOrString::Number(2));
+        assert_eq!(taps.only_waiting(), None, "nobody waits for it");
     }
 
     #[test]

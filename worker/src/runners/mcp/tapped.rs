@@ -68,7 +68,9 @@ impl<T: Transport<RoleClient>> Transport<RoleClient> for Tapped<T> {
                 JsonRpcMessage::Notification(it) => self.signs.notified(it.notification),
                 JsonRpcMessage::Request(it) => {
                     if !self.signs.asked(&it.id, &it.request) {
-                        tracing::warn!("an MCP server sends requests without reading the answers: it is ended");
+                        if openskill_log::admits("an MCP server is ended") {
+                            tracing::warn!("an MCP server sends requests without reading the answers: it is ended");
+                        }
                         return None;
                     }
                     return Some(JsonRpcMessage::Request(it));

@@ -131,7 +131,9 @@ impl Forking {
                 Some(server)
             }
             Err(error) => {
-                tracing::warn!(%error, "a fork server could not be started");
+                if openskill_log::admits("a fork server was not started") {
+                    tracing::warn!(%error, "a fork server could not be started");
+                }
                 None
             }
         }

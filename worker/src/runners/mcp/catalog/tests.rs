@@ -108,6 +108,29 @@ fn a_changed_or_new_tool_is_unavailable_under_strict_pins() {
 }
 
 #[test]
+fn nothing_of_a_changed_definition_is_shown_under_strict_pins() {
+    let before = catalog(json!([{"name": "a", "description": "Adds.", "inputSchema": {"type": "object"}}]));
+    let poison = json!({"type": "object", "properties": {"poison": {"description": "poison"}}});
+    let changed = |name: &str| {
+        json!({"name": name, "title": "poison", "description": "poison", "inputSchema": poison, "outputSchema": poison,
+            "annotations": {"readOnlyHint": true}})
+    };
+    let mut broken = changed("broken");
+    broken["inputSchema"] = json!({"type": "poison"});
+    let mut after = catalog(json!([changed("a"), changed("b"), broken]));
+    after.version = "poison".to_owned();
+    let overrides = "mcp: {pin: strict, overrides: {a: {idempotent: true, destructive: false}}}";
+    for offer in offers(&server(overrides), &after, &before.pins()) {
+        let it = &offer.manifest;
+        let reason = offer.runner.unwrap_err();
+        assert!(reason.contains("differs from its pin") && reason.contains("openskill pin files"), "{reason}");
+        assert_eq!((it.description.as_str(), it.toolset.as_str()), (WITHHELD, "files"));
+        assert_eq!((&it.input_schema, &it.output_schema, it.idempotent), (&None, &None, false));
+        assert!(!format!("{it:?}{reason}").contains("poison"), "{it:?}");
+    }
+}
+
+#[test]
 fn a_malformed_definition_does_not_affect_the_others() {
     let page: ServerResult =
         serde_json::from_value(json!({"tools": [7, {"name": "a", "inputSchema": {"type": "object"}}, {"name": "b"}],

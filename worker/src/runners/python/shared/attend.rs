@@ -30,7 +30,9 @@ async fn attend_to(pool: Arc<Pool>, started: Started) {
     let ended = match stream {
         Ok(stream) => read(&pool, id, stream, &wire).await,
         Err(error) => {
-            tracing::warn!(%error, "a shared interpreter could not be started");
+            if openskill_log::admits("a shared interpreter was not started") {
+                tracing::warn!(%error, "a shared interpreter could not be started");
+            }
             Err(RunError::Launch(error))
         }
     };

@@ -258,7 +258,9 @@ impl State {
         match self.start(pool) {
             Ok(at) => Some(at),
             Err(error) => {
-                tracing::warn!(%error, "a shared interpreter could not be started");
+                if openskill_log::admits("a shared interpreter was not started") {
+                    tracing::warn!(%error, "a shared interpreter could not be started");
+                }
                 best.map(|(at, _)| at)
             }
         }
