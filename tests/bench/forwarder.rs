@@ -23,7 +23,7 @@ use tower::{Service, service_fn};
 use crate::settings;
 
 /// As many as the gateway allows on a connection.
-const MAX_STREAMS: u32 = 128;
+const MAX_STREAMS: u32 = 1024;
 
 pub(crate) fn run(settings: &settings::Forwarder) -> Result<(), String> {
     let mut runtime = match settings.threads {

@@ -17,8 +17,8 @@ use crate::table::{Row, milliseconds, percent, share};
 
 const DEADLINE: Duration = Duration::from_secs(2);
 
-/// One connection has at most 128 calls; at ten times saturation there are more.
-const LINKS: usize = 96;
+/// One connection has at most 1,024 calls; at ten times saturation there are more.
+const LINKS: usize = 12;
 
 /// The duration of each load.
 const TIME: Duration = Duration::from_secs(8);

@@ -7,6 +7,8 @@
 use std::future::poll_fn;
 use std::io::{Error, IoSlice, Result};
 use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, ready};
 use std::time::Instant;
 
@@ -38,19 +40,24 @@ pub struct Metered<S> {
     /// The last stream that the client opened.
     last_stream: u32,
     is_over: bool,
+    /// The same, for whoever owns the connection.
+    flooded: Arc<AtomicBool>,
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Metered<S> {
-    /// Nothing of the stream has been read or written yet.
-    pub fn new(stream: S) -> Self {
-        Self {
+    /// Nothing of the stream has been read or written yet. The flag is set once the client has flooded it.
+    pub fn new(stream: S) -> (Self, Arc<AtomicBool>) {
+        let flooded = Arc::new(AtomicBool::new(false));
+        let metered = Self {
             stream,
             budget: FrameBudget::new(Instant::now()),
             received: Frames::of_client(),
             sent: Frames::of_server(),
             last_stream: 0,
             is_over: false,
-        }
+            flooded: Arc::clone(&flooded),
+        };
+        (metered, flooded)
     }
 
     /// Counts the frames in these bytes. False if the budget is spent.
@@ -115,6 +122,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for Metered<S> {
             return Poll::Ready(Ok(()));
         }
         self.is_over = true;
+        self.flooded.store(true, Ordering::Relaxed);
         // A read that fails has read nothing.
         buffer.set_filled(before);
         self.say_goodbye(context);
@@ -169,7 +177,7 @@ mod tests {
 
     async fn connected() -> (Metered<DuplexStream>, DuplexStream) {
         let (server, mut client) = tokio::io::duplex(1 << 20);
-        let mut server = Metered::new(server);
+        let (mut server, _) = Metered::new(server);
         client.write_all(PREFACE).await.unwrap();
         client.write_all(&Header { length: 0, kind: kind::HEADERS, flags: 0, stream: 7 }.bytes()).await.unwrap();
         server.read_exact(&mut [0; PREFACE.len() + 9]).await.unwrap();
@@ -193,6 +201,7 @@ mod tests {
         send_pings(&mut client, 10_000).await;
         let error = server.read_to_end(&mut Vec::new()).await.unwrap_err();
         assert!(error.get_ref().is_some_and(|it| it.is::<ControlFlood>()), "{error}");
+        assert!(server.flooded.load(Ordering::Relaxed), "its owner knows");
         assert!(server.read_u8().await.is_err() && server.write_u8(0).await.is_err(), "and stays over");
         drop(server);
         let frame = goodbye(client).await;

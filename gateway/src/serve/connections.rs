@@ -1,12 +1,13 @@
 //! Connections: accepting them, and every bound of one. HTTP/1.1 and HTTP/2 without TLS on one port.
 //!
 //! - [`roster`]: who is connected, and who has to make room; [`peers`]: how many connections a peer may have
-//! - [`members`]: whose place a newcomer gets; [`busy`]: which connections have requests in flight; [`protocol`]: which protocol they speak
+//! - [`members`]: whose place a newcomer gets; [`busy`]: which connections have requests in flight; [`protocol`]: which protocol they speak; [`suspects`]: who may have fewer streams
 
 use std::convert::Infallible;
 use std::net::TcpListener;
 use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use futures_util::FutureExt as _;
@@ -26,17 +27,22 @@ use tower::Service;
 
 mod busy;
 mod members;
+mod peer;
 pub(crate) mod peers;
 mod protocol;
 pub(crate) mod roster;
+mod suspects;
 
 use busy::BusyService;
-use peers::Peer;
+use peer::Peer;
 use protocol::Protocol;
 use roster::{Connected, Place, Roster};
 
-/// Streams one connection may have open. A change of the initial window walks all of them.
-const MAX_STREAMS: u32 = 128;
+/// Streams one connection may have open: the calls of one busy client.
+const MAX_STREAMS: u32 = 1024;
+
+/// The same for a peer that flooded a connection lately.
+const STREAMS_OF_SUSPECT: u32 = 128;
 
 /// How long a client may take to send the head of a request.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
@@ -99,7 +105,7 @@ async fn one<S, B>(
     stream: TcpStream,
     place: Place,
     service: BusyService<S>,
-    connection: auto::Builder<TokioExecutor>,
+    mut connection: auto::Builder<TokioExecutor>,
     tasks: TaskTracker,
 ) where
     S: Service<Request<Incoming>, Response = Response<B>, Error = Infallible> + Clone + Send + 'static,
@@ -120,8 +126,14 @@ async fn one<S, B>(
             drive(connection.serve_connection(TokioIo::new(stream), service), &connected).await;
         }
         Protocol::Http2 => {
-            let connection = connection.http2_only();
-            drive(connection.serve_connection(TokioIo::new(Metered::new(stream)), service), &connected).await;
+            if connected.is_suspect() {
+                connection.http2().max_concurrent_streams(STREAMS_OF_SUSPECT);
+            }
+            let (stream, flooded) = Metered::new(stream);
+            drive(connection.http2_only().serve_connection(TokioIo::new(stream), service), &connected).await;
+            if flooded.load(Ordering::Relaxed) {
+                connected.suspect();
+            }
         }
     }
 }

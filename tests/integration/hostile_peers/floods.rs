@@ -14,8 +14,8 @@ use super::raw::{DATA, ENHANCE_YOUR_CALM, PING, PRIORITY, Raw, SETTINGS, WINDOW_
 const ATTACK: Duration = Duration::from_secs(4);
 
 /// How many calls an attacker begins, and how soon it comes back after its connection was ended.
-const CALLS: u32 = 120;
-const AGAIN: Duration = Duration::from_millis(50);
+const CALLS: u32 = 1000;
+const AGAIN: Duration = Duration::from_secs(1);
 
 /// How often a measurement that another process may have spoilt is made again.
 const ATTEMPTS: usize = 3;

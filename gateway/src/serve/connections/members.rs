@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
-use super::peers::{Peer, PeerShare};
+use super::peer::Peer;
+use super::peers::PeerShare;
 
 /// How long a connection has to be idle before a newcomer gets its place: its first request may be on its way.
 const LEAST_IDLE: Duration = Duration::from_secs(1);
@@ -30,7 +31,7 @@ pub(super) struct Members {
 pub(super) struct Seat {
     /// Its number among all connections of the listener.
     pub(super) number: u64,
-    peer: Peer,
+    pub(super) peer: Peer,
     in_flight: AtomicUsize,
     /// When its last request ended, or when it came.
     idle_since: AtomicU64,

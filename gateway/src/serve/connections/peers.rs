@@ -1,29 +1,10 @@
 //! How many connections each peer has. The shards share the counts.
 
 use std::collections::HashMap;
-use std::net::{IpAddr, Ipv6Addr};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Who connects: an IPv4 address, or the /64 network of an IPv6 address, which one host can have as a whole.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) struct Peer(IpAddr);
-
-impl Peer {
-    pub(crate) fn of(address: IpAddr) -> Self {
-        match address.to_canonical() {
-            IpAddr::V6(address) if !address.is_loopback() => {
-                Self(IpAddr::V6(Ipv6Addr::from_bits(address.to_bits() & (u128::MAX << 64))))
-            }
-            address => Self(address),
-        }
-    }
-}
-
-impl std::fmt::Display for Peer {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        self.0.fmt(f)
-    }
-}
+use super::peer::Peer;
+use super::suspects::Suspects;
 
 /// The peers of a gateway.
 #[derive(Debug)]
@@ -31,6 +12,7 @@ pub(crate) struct Peers {
     limit: usize,
     /// A peer without connections is not in it.
     counts: Mutex<HashMap<Peer, usize>>,
+    pub(super) suspects: Suspects,
 }
 
 /// One connection of a peer, until this is dropped.
@@ -43,12 +25,12 @@ pub(crate) struct PeerShare {
 impl Peers {
     /// `limit`: how many connections a peer may have. Loopback has no limit.
     pub(crate) fn new(limit: usize) -> Arc<Self> {
-        Arc::new(Self { limit, counts: Mutex::default() })
+        Arc::new(Self { limit, counts: Mutex::default(), suspects: Suspects::default() })
     }
 
     /// Counts one more connection. None if the peer has as many as it may.
     pub(crate) fn enter(self: &Arc<Self>, peer: Peer) -> Option<PeerShare> {
-        if peer.0.is_loopback() {
+        if peer.is_loopback() {
             return Some(PeerShare { of: None });
         }
         let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);

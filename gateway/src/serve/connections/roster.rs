@@ -9,7 +9,8 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use super::members::{Members, Seat};
-use super::peers::{Peer, PeerShare, Peers};
+use super::peer::Peer;
+use super::peers::{PeerShare, Peers};
 
 /// How often a newcomer that waits looks for a connection that has become idle for long enough.
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
@@ -103,6 +104,16 @@ impl Drop for Place {
 }
 
 impl Connected {
+    /// Whether its peer flooded a connection lately.
+    pub(super) fn is_suspect(&self) -> bool {
+        self.roster.peers.suspects.has(self.seat.peer, Instant::now())
+    }
+
+    /// Its peer flooded it.
+    pub(super) fn suspect(&self) {
+        self.roster.peers.suspects.note(self.seat.peer, Instant::now());
+    }
+
     /// A request begins.
     pub(crate) fn begin(&self) -> Busy {
         self.seat.begin();
