@@ -217,6 +217,14 @@ async fn ordinary_programs_run_unaffected() {
 }
 
 #[tokio::test]
+async fn skills_run_whatever_the_mask_of_the_worker_is() {
+    let (folder, uid) = (write_skills(&[("attacks", "")]), new_user());
+    let through = ["sh", "-c", "umask 077; exec \"$@\"", "sh"];
+    let system = setup(&folder, uid).through(&through).start().await;
+    Stage { system, folder, uid }.is_well().await;
+}
+
+#[tokio::test]
 async fn foreign_files_are_out_of_reach() {
     if !whole_jail().await {
         return;

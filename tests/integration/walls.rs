@@ -1,17 +1,19 @@
 //! The attackers' side of the jail: what a call that means harm can do to the host, to its neighbours, and after its end.
 //!
-//! - [`probes`]: some 700 small attempts, each compared with the table in `tests/fixtures/walls/expected.txt`
+//! - [`probes`]: more than 800 small attempts, each compared with the table in `tests/fixtures/walls/expected.txt`
 //! - the rest: attacks that take time, and what must be left of them: nothing
-//! - [`stage`]: the three kinds of worker, the three kinds of call; [`remains`]: what may be left of a call
+//! - [`stage`]: the four kinds of worker, the three kinds of call; [`remains`]: what may be left of a call
 //!
 //! They need root and a kernel that supports the whole jail; where either is missing, they are skipped.
 
 mod attributes;
 mod bombs;
 mod exits;
+mod imports;
 mod leases;
 mod leftovers;
 mod memory;
+mod own_users;
 mod probes;
 mod remains;
 mod stage;
@@ -27,6 +29,11 @@ macro_rules! for_each_worker {
             #[tokio::test]
             async fn as_root() {
                 super::$attack(Worker::Root).await;
+            }
+
+            #[tokio::test]
+            async fn as_root_whose_runs_have_users_of_their_own() {
+                super::$attack(Worker::Own).await;
             }
 
             #[tokio::test]

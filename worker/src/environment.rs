@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use openskill_proto::metadata::{ENV_ALLOWED_ROOT, ENV_TRACE_ID, ENV_TRACEPARENT, ENV_TRACESTATE};
+use rustix::io::Errno;
 
 use crate::allowed_root::{AllowedRoot, RunRoot, below, open_place};
 use crate::config::Config;
@@ -29,6 +30,12 @@ impl Surroundings {
         Ok(Self { allowed_root: AllowedRoot::open(&config.allowed_root)?, library: library.cloned() })
     }
 
+    /// Those of a worker with this allowed root, and without a library.
+    #[cfg(test)]
+    pub(crate) fn with_root(root: &Path) -> std::io::Result<Self> {
+        Ok(Self { allowed_root: AllowedRoot::open(root)?, library: None })
+    }
+
     /// The path of a skill's allowed root, for what the skill is told.
     pub(crate) fn root<'a>(&'a self, manifest: &'a Manifest) -> &'a Path {
         manifest.allowed_root.as_deref().unwrap_or(self.allowed_root.path())
@@ -44,12 +51,11 @@ impl Surroundings {
         self.allowed_root.of_runs(&manifest.id, manifest.allowed_root.as_deref())
     }
 
-    /// A path that a manifest names, without links if it is below the worker's root. None: a skill may have put one there.
-    pub(crate) fn unless_replaced(&self, path: &Path) -> Option<PathBuf> {
-        match below(self.allowed_root.path(), path) {
-            Some(below) => open_place(&below).is_ok().then_some(below),
-            None => Some(path.to_owned()),
-        }
+    /// A path that leads below the worker's root, without links; an error if there is one below the root, which a skill may
+    /// have put there, or nothing. None: it leads elsewhere.
+    pub(crate) fn below_root(&self, path: &Path) -> Option<Result<PathBuf, Errno>> {
+        let below = below(self.allowed_root.path(), path)?;
+        Some(open_place(&below).map(|_| below))
     }
 
     /// The working directory of a skill's process: the parent of the worker's allowed root, so that `data/docs` means the

@@ -3,7 +3,7 @@
 
 use openskill_proto::v1::InvokeRequest;
 use openskill_tests::processes;
-use openskill_tests::system::{PATIENCE, request};
+use openskill_tests::system::{PATIENCE, code, request};
 use openskill_tests::wait::{until_none_is_left, until_true};
 use rustix::process::Signal;
 use serde_json::json;
@@ -84,6 +84,28 @@ async fn nothing_outlives_a_call_whose_main_thread_exits_alone(worker: Worker) {
     assert!(left.is_empty(), "left two seconds after their calls: {left:#?}");
 }
 
+async fn a_call_that_leaves_a_daemon_fails_however_it_ends(worker: Worker) {
+    let Some(stage) = stage(worker).await else { return };
+    let mut unnoticed = Vec::new();
+    for attack in ["daemon", "daemon_beside_a_thread", "daemon_and_exit"] {
+        for kind in Kind::ALL {
+            let mark = Mark::new();
+            let input = json!({"do": attack, "mark": mark.name()});
+            let result = stage.call(&format!("attack_{}", kind.word()), input, 20_000).await;
+            let message = result.error.as_ref().map_or("", |it| &it.message);
+            if code(&result) != "EXECUTION_ERROR" || !message.contains("left 1 process") {
+                unnoticed.push(format!("{attack}, {}: {:?} {message}", kind.word(), result.success));
+            }
+        }
+    }
+    assert!(unnoticed.is_empty(), "{unnoticed:#?}");
+    // What ends by itself, a moment after its call, is no daemon.
+    for kind in Kind::ALL {
+        let input = json!({"do": "helper_and_exit"});
+        assert_eq!(stage.value(&format!("attack_{}", kind.word()), input).await, json!("left one"));
+    }
+}
+
 async fn nothing_outlives_a_worker_that_is_killed(worker: Worker) {
     let Some(stage) = stage(worker).await else { return };
     let marks = all(&stage).await;
@@ -108,6 +130,7 @@ async fn nothing_outlives_up_that_is_killed(worker: Worker) {
 }
 
 super::for_each_worker! {
+    a_call_that_leaves_a_daemon_fails_however_it_ends
     nothing_outlives_a_call_whose_main_thread_exits_alone
     nothing_outlives_a_worker_that_is_killed
     nothing_outlives_up

@@ -3,12 +3,14 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use openskill_proto::v1::InvokeRequest;
 use openskill_tests::alone::alone;
-use openskill_tests::system::{code, data};
+use openskill_tests::system::{PATIENCE, code, data, request};
+use openskill_tests::wait::until_true;
 use serde_json::json;
 
 use super::remains::Mark;
-use super::stage::{Kind, Scene, Worker};
+use super::stage::{Kind, LEVELS, Scene, Worker};
 
 /// `memory_mb` of the skills.
 const LIMIT_MB: u64 = 256;
@@ -62,9 +64,13 @@ impl Watch {
 }
 
 async fn is_bounded(worker: Worker, attack: &str) {
+    is_bounded_on(Scene::new(worker).await, attack).await;
+}
+
+async fn is_bounded_on(scene: Option<Scene>, attack: &str) {
     let _alone = alone();
     let limits = format!("limits: {{memory_mb: {LIMIT_MB}, file_size_mb: 64}}");
-    let Some(scene) = Scene::new(worker).await else { return };
+    let Some(scene) = scene else { return };
     let Some(stage) = scene.own_temp().skills("attack", "attacks.py", &limits).start().await else { return };
     let mut wrong = Vec::new();
     for kind in Kind::ALL {
@@ -110,7 +116,49 @@ async fn private_memory_of_many_processes_is_bounded(worker: Worker) {
     is_bounded(worker, "private_memory").await;
 }
 
+/// Without namespaces, where the device is that of the machine.
+async fn mappings_of_zeros_are_bounded(worker: Worker) {
+    is_bounded_on(Scene::at(worker, LEVELS[0]).await, "zero_mappings").await;
+}
+
+async fn what_imports_have_loaded_counts_once_for_a_call(worker: Worker) {
+    let Some(scene) = Scene::new(worker).await else { return };
+    // More than half of it, so that twice as much is too much.
+    scene.skill("large", Kind::Fork, "large.py", "limits: {memory_mb: 448}");
+    let Some(stage) = scene.start().await else { return };
+    for _ in 0..3 {
+        assert_eq!(stage.value("large", json!({"seconds": 0.4})).await, json!(300));
+    }
+}
+
+async fn a_fork_server_is_counted_with_all_its_calls(worker: Worker) {
+    let Some(stage) = (match Scene::new(worker).await {
+        Some(scene) => scene.skills("attack", "attacks.py", "").start().await,
+        None => return,
+    }) else {
+        return;
+    };
+    let mut groups = Vec::new();
+    for kind in [Kind::Process, Kind::Fork] {
+        let (mark, told) = (Mark::new(), stage.path("data/stays"));
+        let input = json!({"do": "stay", "tell": "stays", "mark": mark.name()});
+        let call = InvokeRequest { timeout_ms: 60_000, ..request(&format!("attack_{}", kind.word()), input) };
+        let mut client = stage.system.skills().await;
+        let staying = tokio::spawn(async move { drop(client.invoke(call).await) });
+        until_true("it stays", PATIENCE, || told.exists()).await;
+        let pid = mark.processes().into_iter().next().unwrap();
+        let text = std::fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap();
+        groups.push(text.lines().any(|line| line.contains("/openskill-") && line.contains("/run-")));
+        staying.abort();
+        std::fs::remove_file(told).unwrap();
+    }
+    assert_eq!(groups[0], groups[1], "a process of its own, and a call of a fork server");
+}
+
 super::for_each_worker! {
+    mappings_of_zeros_are_bounded
+    what_imports_have_loaded_counts_once_for_a_call
+    a_fork_server_is_counted_with_all_its_calls
     memory_files_are_bounded
     temporary_files_are_bounded
     shared_files_are_bounded

@@ -39,7 +39,7 @@ const SHARED: [&str; 12] =
 async fn probes_meet_their_walls(worker: Worker) {
     let mut differences = Vec::new();
     for (level, word) in LEVELS.iter().copied() {
-        let Some(scene) = Scene::at(worker, (level, word)).await else { return };
+        let Some(scene) = Scene::at(worker, (level, word)).await else { continue };
         furnish(&scene);
         let scene = scene.skills("probes", "probes.py", "limits: {processes: 64}");
         scene.skill("neighbour", Kind::Fork, "attacks.py", "");
@@ -76,7 +76,7 @@ const RECORD: &str = "OPENSKILL_TEST_OUTCOMES";
 
 fn record(outcomes: &BTreeMap<String, String>, place: Place) {
     if let Some(folder) = std::env::var_os(RECORD) {
-        let name = format!("{:?}-{}-{}.json", place.level, place.worker.word(), place.kind.word());
+        let name = format!("{:?}-{:?}-{}.json", place.level, place.worker, place.kind.word());
         std::fs::write(Path::new(&folder).join(name), serde_json::to_string_pretty(outcomes).unwrap()).unwrap();
     }
 }

@@ -1,4 +1,4 @@
-//! A worker to attack: one of three kinds, with skills that start in one of three ways.
+//! A worker to attack: one of four kinds, with skills that start in one of three ways.
 
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown};
 use std::path::{Path, PathBuf};
@@ -40,6 +40,8 @@ fn attacked() -> (Level, &'static str) {
 pub(super) enum Worker {
     /// Root. The skills' user reaches everything it needs.
     Root,
+    /// The same as it is by default: each run has a user of its own, where it has namespaces.
+    Own,
     /// Root. The skills' user reaches neither the allowed root nor, below `/root`, the interpreter, so that skills pass file
     /// permissions (`CAP_DAC_OVERRIDE`).
     Overriding,
@@ -48,10 +50,10 @@ pub(super) enum Worker {
 }
 
 impl Worker {
-    /// As the table names it.
+    /// As the table names it. What it says of root holds for runs with users of their own, too.
     pub(super) fn word(self) -> &'static str {
         match self {
-            Self::Root => "root",
+            Self::Root | Self::Own => "root",
             Self::Overriding => "overriding",
             Self::Unprivileged => "unprivileged",
         }
@@ -115,7 +117,7 @@ impl Scene {
 
     /// The same at another level than the one that is attacked.
     pub(super) async fn at(worker: Worker, level: (Level, &'static str)) -> Option<Self> {
-        if !whole_jail().await {
+        if (worker, level.0) == (Worker::Own, Level::Standard) || !whole_jail().await {
             return None;
         }
         if !Path::new(PYTHON).exists() {
@@ -201,12 +203,14 @@ impl Scene {
         let skills = self.path("skills").display().to_string();
         let mut setup = Setup::command(&["up", "--workers", "1", "--listen", "127.0.0.1:0", "--skills-dir", &skills])
             .data(&self.path("data"))
-            .with("OPENSKILL_SKILL_USER", self.uid)
             .with("OPENSKILL_WORKER_CONCURRENCY", 64)
             // Attacks fail: that is not to keep the next one from being made.
             .with("CIRCUIT_FAILURE_THRESHOLD", 0)
             .with("OPENSKILL_CIRCUIT_MINIMUM_CALLS", 0)
             .with("SECRET_OF_THE_WORKER", "hunter2");
+        if self.worker != Worker::Own {
+            setup = setup.with("OPENSKILL_SKILL_USER", self.uid);
+        }
         // The python that is found on the path may be below /root.
         if self.worker != Worker::Overriding {
             setup = setup.with("OPENSKILL_PYTHON", PYTHON);

@@ -34,6 +34,9 @@ mod calls;
 
 use calls::{Calls, End};
 
+/// The most calls of one fork server at once.
+pub(crate) const MOST_CALLS: usize = 64;
+
 /// A fork server that is running, or was.
 pub(crate) struct ForkServer {
     socket: OwnedFd,

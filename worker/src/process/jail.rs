@@ -19,6 +19,7 @@ mod files;
 pub(crate) mod identity;
 pub(crate) mod jailer;
 mod mount;
+mod named;
 pub(super) mod namespaces;
 mod numbers;
 pub(crate) mod plan;

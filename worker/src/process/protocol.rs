@@ -8,7 +8,7 @@
 //! |---|---|---|---|---|
 //! | worker | supervisor | control socket | [`Command`] with four or five descriptors: first, once | `Starting` |
 //! | worker | supervisor of a fork server | control socket | [`Order`] | any |
-//! | supervisor | worker | control socket | [`Notice::Ended`] for [`ONLY_CALL`]: last, once | `Starting`, `Serving` |
+//! | supervisor | worker | control socket | [`Notice::Ended`] for [`ONLY_CALL`]: last, once | any |
 //! | supervisor of a fork server | worker | control socket | [`Notice::Ready`], once | ends `Starting` |
 //! | | | | [`Notice::Ended`] for each call | `Serving`, `Orphaned` |
 //! | | | | [`Notice::ServerEnded`], at most once | begins `Orphaned` |
@@ -130,8 +130,9 @@ pub(super) enum Status {
     /// This child has this call. `first` is process 1 of its namespace, 0 if it has none of its own. `folder` names its
     /// temporary directory, within the fork server's; may be empty.
     Started { call: u64, pid: i32, first: i32, folder: String },
-    /// This child has ended, with this wait status.
-    Exited { pid: i32, status: i32 },
+    /// This child has ended, with this wait status. `leftovers`: how many processes it had left running in its namespace,
+    /// which were killed.
+    Exited { pid: i32, status: i32, leftovers: u32 },
 }
 
 /// What a fork server loaded.
@@ -224,8 +225,9 @@ mod tests {
         let started: Status =
             serde_json::from_slice(br#"{"started": {"call": 7, "pid": 12, "first": 11, "folder": "ab"}}"#).unwrap();
         assert_eq!(started, Status::Started { call: 7, pid: 12, first: 11, folder: "ab".to_owned() });
-        let exited: Status = serde_json::from_slice(br#"{"exited": {"pid": 12, "status": 256}}"#).unwrap();
-        assert_eq!(exited, Status::Exited { pid: 12, status: 256 });
+        let exited: Status =
+            serde_json::from_slice(br#"{"exited": {"pid": 12, "status": 256, "leftovers": 2}}"#).unwrap();
+        assert_eq!(exited, Status::Exited { pid: 12, status: 256, leftovers: 2 });
         let ready: Status = serde_json::from_slice(br#"{"ready": {"files": ["/a.py"], "not_preloaded": []}}"#).unwrap();
         assert!(matches!(ready, Status::Ready(Loaded { files, .. }) if files == [PathBuf::from("/a.py")]));
     }

@@ -26,7 +26,7 @@ mod forks;
 mod report;
 
 use child::{close_on_exec, start};
-use counted::Measured;
+use counted::{Counting, Measured};
 use end::{End, GRACE};
 use report::{not_started, report};
 
@@ -70,9 +70,9 @@ fn supervise(control: OwnedFd) -> std::io::Result<()> {
             Err(error) => return report(&control, not_started(&error)),
         }
     }
-    // A fork server's calls are counted one by one.
-    let plan = command.jail.as_ref().filter(|_| !command.forks);
-    let group = match counted::group(plan) {
+    let plan = command.jail.as_ref();
+    let counting = if command.forks { Counting::AllCalls } else { Counting::OneRun };
+    let group = match counted::group(plan, counting) {
         Ok(group) => group,
         Err(error) => return report(&control, not_started(&error)),
     };
@@ -82,7 +82,7 @@ fn supervise(control: OwnedFd) -> std::io::Result<()> {
             Ok(Side::Outside(child)) => {
                 // Their ends are the child's alone.
                 drop((descriptors, further));
-                return wait_for(child, &control, || counted::explain(group.as_ref(), plan));
+                return wait_for(child, &control, || counted::explain(group.as_ref(), counting));
             }
             Err(error) => return report(&control, not_started(&error)),
         }
@@ -118,20 +118,20 @@ fn run(
         Ok(jail) => jail,
         Err(error) => return report(control, not_started(&error)),
     };
-    if command.forks {
-        return forks::supervise(control, command, descriptors, &mut jail);
-    }
     // In namespaces, this process is in the group already, and so is what it starts.
     let entrance = group.filter(|_| !jail.is_apart()).map(Group::entrance).transpose()?;
+    if command.forks {
+        return forks::supervise(control, command, descriptors, &mut jail, (group, entrance));
+    }
     let child = match start(command, descriptors, &mut jail, (None, entrance)) {
         Ok(child) => child,
         Err(error) => return report(control, not_started(&error)),
     };
     let bounds = command.jail.as_ref().map(|it| it.bounds().1);
-    let mut measured = bounds.filter(|_| group.is_none()).map(|it| Measured::new(it, counted::own()));
+    let mut measured = bounds.filter(|_| group.is_none()).map(|it| Measured::new(it, counted::own(), None));
     let ((exit, leftovers, all_gone), measured) = attend(control, child, measured.as_mut())?;
     // The kernel may have killed a child of the skill, of which its own exit says nothing.
-    let counted = || counted::explain(group, command.jail.as_ref());
+    let counted = || counted::explain(group, Counting::OneRun);
     report(control, Report::Ended { exit, leftovers, exceeded: measured.or_else(counted) })?;
     // What is left comes to the worker, which sweeps it up.
     if all_gone { Ok(()) } else { Err(std::io::Error::from(std::io::ErrorKind::TimedOut)) }

@@ -112,25 +112,30 @@ impl Python {
         })
     }
 
-    /// The skill's warm pool. One for an older manifest, or for a root that was replaced, takes no more calls.
+    /// The skill's warm pool. One for an older manifest, or for a root that was replaced, takes no more calls. None: its jail
+    /// lets no fork server run it.
     fn warm(
         &self,
         manifest: &Arc<Manifest>,
         interpreter: &Interpreter,
         script: &Script,
-    ) -> Result<Arc<Warm>, SkillError> {
+    ) -> Result<Option<Arc<Warm>>, SkillError> {
         let mut all = self.lock();
         let root = self.surroundings.run_root(manifest);
         if let Some(warm) = all.get(&manifest.id) {
             let same = Arc::ptr_eq(&warm.manifest, manifest) || warm.manifest == *manifest;
             if same && !warm.needs_rebuild() && warm.knows(&root).map_err(no_root)? {
-                return Ok(Arc::clone(warm));
+                return Ok(Some(Arc::clone(warm)));
             }
             warm.retire();
         }
         let root = Mutex::new(Some(root.open().map_err(no_root)?));
         let env = self.surroundings.of_skill(manifest);
         let command = self.command(interpreter, &script.script, manifest, env)?;
+        if !may_warm(script.isolation, command.jail.as_ref()) {
+            all.remove(&manifest.id);
+            return Ok(None);
+        }
         let kept = match script.isolation {
             Isolation::Shared => Kept::Shared(Shared::new(&self.settings, &command, &script.script)),
             Isolation::Fork | Isolation::Process => {
@@ -139,7 +144,7 @@ impl Python {
         };
         let warm = Arc::new(Warm { manifest: Arc::clone(manifest), root, kept });
         all.insert(manifest.id.clone(), Arc::clone(&warm));
-        Ok(warm)
+        Ok(Some(warm))
     }
 
     /// Runs a call in the warm pool. None: it was not started.
@@ -150,10 +155,10 @@ impl Python {
         invocation: &Invocation,
     ) -> Result<Option<RawOutput>, SkillError> {
         let manifest = &invocation.manifest;
-        let warm = self.warm(manifest, interpreter, script)?;
+        let Some(warm) = self.warm(manifest, interpreter, script)? else { return Ok(None) };
         Ok(match &warm.kept {
             Kept::Forking(forking) => {
-                let processes = self.jailer.most_processes(manifest.limits.processes);
+                let processes = self.jailer.most_processes(manifest);
                 // Boxed, as is a fresh interpreter below: they would be most of the size of each call's future.
                 Box::pin(forking.run(&self.settings, invocation, processes)).await
             }
@@ -164,6 +169,11 @@ impl Python {
     fn lock(&self) -> MutexGuard<'_, HashMap<String, Arc<Warm>>> {
         self.warm.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Whether the jail leaves a process of several calls.
+fn may_warm(isolation: Isolation, jail: Option<&Plan>) -> bool {
+    isolation != Isolation::Fork || jail.is_none_or(Plan::may_fork)
 }
 
 impl Runner for Python {
@@ -178,7 +188,18 @@ impl Runner for Python {
             }
             other => unusable("script", script, other),
         })?;
-        self.jail(interpreter, script, manifest).map(|_| self.jailer.announce(manifest))
+        let jail = self.jail(interpreter, script, manifest)?;
+        self.jailer.announce(manifest);
+        if let How::Python(Script { isolation, .. }) = manifest.how
+            && !may_warm(isolation, jail.as_ref())
+        {
+            tracing::warn!(
+                skill_id = manifest.id,
+                "each call gets a fresh interpreter: the user of skills can't reach all that the script needs, and a fork \
+                 server must not pass file permissions. `openskill doctor` names a path"
+            );
+        }
+        Ok(())
     }
 
     fn run(self: Arc<Self>, invocation: Invocation) -> BoxFuture<'static, RawOutput> {

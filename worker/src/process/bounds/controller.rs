@@ -79,6 +79,18 @@ impl Controller {
         }
     }
 
+    /// The least that the groups around may have of memory, in bytes: those of the worker, its service and its container. None:
+    /// nothing is said.
+    pub(crate) fn memory_around(&self) -> Option<u64> {
+        let (base, file) = match &self.place {
+            Place::V2 { base } => (base, "memory.max"),
+            Place::V1 { memory, .. } => (memory, "memory.limit_in_bytes"),
+            Place::Measured => return None,
+        };
+        let limit = |group: &Path| std::fs::read_to_string(group.join(file)).ok()?.trim().parse().ok();
+        base.ancestors().filter_map(limit).min()
+    }
+
     /// Why it is no better kind, and what to do about it, for an operator. Empty for v2, and in a supervisor.
     pub(crate) fn reason(&self) -> &str {
         &self.reason

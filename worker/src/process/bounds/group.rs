@@ -112,6 +112,11 @@ impl Group {
         Ok(true)
     }
 
+    /// What all in it may have.
+    pub(crate) fn bounds(&self) -> &Bounds {
+        &self.bounds
+    }
+
     /// What hit its bounds so far.
     pub(crate) fn events(&self) -> Events {
         match self.is_v2 {

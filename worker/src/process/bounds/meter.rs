@@ -31,11 +31,20 @@ const REST: u32 = 10;
 pub(crate) struct Meter {
     bounds: Bounds,
     proc: Proc,
-    /// The process with its descendants. None: all that this `/proc` shows.
-    root: Option<i32>,
+    /// Where the tree begins. None: all that this `/proc` shows.
+    root: Option<Root>,
     /// When a process was seen first.
     seen: HashMap<i32, Instant>,
     closer: Option<Closer>,
+}
+
+/// Where a tree begins.
+#[derive(Debug, Clone, Copy)]
+struct Root {
+    /// A process that counts with its descendants.
+    pid: i32,
+    /// One whose descendants count without it: its memory is another's.
+    above: Option<i32>,
 }
 
 /// What a closer look has found.
@@ -58,12 +67,12 @@ struct Look {
 }
 
 impl Meter {
-    /// For a process with all its descendants.
+    /// For a process with all its descendants, and for those of `above`, which does not count itself.
     ///
     /// # Errors
     /// There is no `/proc`.
-    pub(crate) fn of_tree(bounds: Bounds, root: i32) -> io::Result<Self> {
-        Ok(Self::new(bounds, Proc::own()?, Some(root)))
+    pub(crate) fn of_tree(bounds: Bounds, pid: i32, above: Option<i32>) -> io::Result<Self> {
+        Ok(Self::new(bounds, Proc::own()?, Some(Root { pid, above })))
     }
 
     #[cfg(test)]
@@ -72,7 +81,7 @@ impl Meter {
         Self::new(bounds, Proc::new(proc), None)
     }
 
-    fn new(bounds: Bounds, proc: Proc, root: Option<i32>) -> Self {
+    fn new(bounds: Bounds, proc: Proc, root: Option<Root>) -> Self {
         Self { bounds, proc, root, seen: HashMap::new(), closer: None }
     }
 
@@ -83,7 +92,14 @@ impl Meter {
     pub(crate) fn measure(&mut self) -> io::Result<Usage> {
         let most = usize::try_from(self.bounds.processes).unwrap_or(usize::MAX).saturating_add(1);
         let processes = match self.root {
-            Some(root) => self.proc.descendants(root, most)?,
+            Some(Root { pid, above }) => {
+                let mut found = self.proc.descendants(pid, most)?;
+                // Its own list is long only for a tree that is beyond its bound.
+                let orphans = above
+                    .map_or_else(|| Ok(Vec::new()), |above| self.proc.descendants(above, most.saturating_add(1)))?;
+                found.extend(orphans.into_iter().skip(1));
+                found
+            }
             None => self.proc.processes(most)?,
         };
         Ok(self.measure_listed(&processes, Instant::now()))

@@ -135,7 +135,7 @@ fn a_process_whose_first_thread_has_exited_is_killed_and_counted() {
     actor.tell("");
     assert_eq!(actor.hear().as_deref(), Some("alive"));
     assert_eq!(tree::state(actor.pid()), Some('Z'), "it looks dead");
-    let mut meter = Meter::of_tree(BOUNDS, actor.pid()).unwrap();
+    let mut meter = Meter::of_tree(BOUNDS, actor.pid(), None).unwrap();
     assert_eq!(meter.measure().unwrap().exceeds(&BOUNDS), Some(Exceeded::Memory));
     assert!(group.kill(Duration::from_secs(5)));
     assert_eq!(actor.hear(), None);
@@ -298,7 +298,7 @@ fn a_controller_reaches_its_supervisor_without_the_reason() {
 #[test]
 fn a_meter_counts_what_a_tree_has_allocated() {
     let mut actor = Actor::start("allocate");
-    let mut meter = Meter::of_tree(BOUNDS, actor.pid()).unwrap();
+    let mut meter = Meter::of_tree(BOUNDS, actor.pid(), None).unwrap();
     let before = meter.measure().unwrap();
     assert_eq!(before.exceeds(&BOUNDS), None, "{before:?}");
     actor.tell("100");
@@ -318,7 +318,7 @@ fn a_meter_counts_once_what_processes_share() {
                    time.sleep(60)\n";
     let Some(mut actor) = Actor::python(program) else { return skip(Need::Python, "no python3") };
     let bounds = Bounds { memory_bytes: 160 * MIB, processes: 32 };
-    let mut meter = Meter::of_tree(bounds, actor.pid()).unwrap();
+    let mut meter = Meter::of_tree(bounds, actor.pid(), None).unwrap();
     actor.tell("");
     assert_eq!(actor.hear().as_deref(), Some("forked"));
     let tree: Vec<i32> = tree::Snapshot::take().descendants(actor.pid()).iter().map(|it| it.pid).collect();
@@ -333,10 +333,28 @@ fn a_meter_counts_once_what_processes_share() {
 }
 
 #[test]
+fn a_process_above_a_tree_counts_only_by_what_came_to_it() {
+    let mut above = Actor::start("bomb");
+    above.tell("3");
+    assert_eq!(above.hear().as_deref(), Some("3"));
+    let mut actor = Actor::start("allocate");
+    actor.tell("100");
+    assert_eq!(actor.hear().as_deref(), Some("allocated"));
+    let alone = Meter::of_tree(BOUNDS, actor.pid(), None).unwrap().measure().unwrap();
+    let mut meter = Meter::of_tree(BOUNDS, actor.pid(), Some(above.pid())).unwrap();
+    assert_eq!(meter.measure().unwrap().processes, alone.processes + 3);
+    // One whose memory is another's does not count twice.
+    let mut shared = Meter::of_tree(BOUNDS, above.pid(), Some(actor.pid())).unwrap();
+    assert!(shared.measure().unwrap().memory_bytes < 64 * MIB, "{shared:?}");
+    above.tell("");
+    above.child.wait().unwrap();
+}
+
+#[test]
 fn a_meter_looks_no_further_than_the_bound_on_processes() {
     let mut actor = Actor::start("bomb");
     let bounds = Bounds { processes: 6, ..BOUNDS };
-    let mut meter = Meter::of_tree(bounds, actor.pid()).unwrap();
+    let mut meter = Meter::of_tree(bounds, actor.pid(), None).unwrap();
     actor.tell("20");
     assert_eq!(actor.hear().as_deref(), Some("20"));
     assert_eq!(meter.measure().unwrap(), Usage { memory_bytes: 0, processes: 7 });

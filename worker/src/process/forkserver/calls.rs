@@ -55,6 +55,8 @@ struct State {
     kills: Vec<u64>,
     /// No more calls are taken.
     closed: bool,
+    /// How all of it ended, if that was at once.
+    end_of_all: Option<Report>,
     /// The fork server is to end, whatever runs.
     condemned: bool,
     /// None: it never got ready.
@@ -87,6 +89,7 @@ impl Calls {
             open: HashMap::new(),
             kills: Vec::new(),
             closed: false,
+            end_of_all: None,
             condemned: false,
             loaded: None,
             started: now,
@@ -202,9 +205,12 @@ impl Calls {
         let phase = *self.phase.borrow();
         match (phase, notice) {
             (Phase::Starting, Notice::Ready(loaded)) => self.ready(loaded),
-            (Phase::Starting, Notice::Ended { call: ONLY_CALL, report: Report::NotStarted { .. } }) => {
-                self.server_ended(&[]);
-            }
+            (Phase::Starting, Notice::Ended { call: ONLY_CALL, .. }) => self.server_ended(&[]),
+            // The kernel ended all of it; the socket closes next.
+            (
+                Phase::Serving | Phase::Orphaned,
+                Notice::Ended { call: ONLY_CALL, report: report @ Report::Ended { .. } },
+            ) => self.lock().end_of_all = Some(report),
             (Phase::Serving | Phase::Orphaned, Notice::Ended { call, report: report @ Report::Ended { .. } }) => {
                 self.end(call, report);
             }
@@ -289,14 +295,18 @@ pub(super) struct Guard(pub(super) Arc<Calls>);
 impl Drop for Guard {
     fn drop(&mut self) {
         let ready = self.0.is_ready();
-        let left = {
+        let (left, end_of_all) = {
             let mut state = self.0.lock();
             state.closed = true;
-            std::mem::take(&mut state.open)
+            (std::mem::take(&mut state.open), state.end_of_all.take())
         };
         for (_, Open { ended, slot, .. }) in left {
             drop(slot);
-            let _ = ended.send(if ready { End::Unknown } else { End::NotStarted });
+            let _ = ended.send(match &end_of_all {
+                _ if !ready => End::NotStarted,
+                Some(report) => End::Report(report.clone()),
+                None => End::Unknown,
+            });
         }
         self.0.phase.send_replace(Phase::Over);
     }

@@ -31,6 +31,8 @@ const SOCK_DGRAM: u32 = 2;
 const SOCK_SEQPACKET: u32 = 5;
 /// The kind of socket, without its flags.
 const SOCK_TYPE_MASK: u32 = 0xf;
+const SOL_SOCKET: u32 = 1;
+const SO_SNDBUF: u32 = 7;
 const IPPROTO_TCP: u32 = 6;
 const MSG_FASTOPEN: u32 = 0x2000_0000;
 const TCP_FASTOPEN_CONNECT: u32 = 30;
@@ -44,6 +46,10 @@ const FS_IOC_ENABLE_VERITY: u32 = 0x4080_6685;
 const MAP_SHARED_ANONYMOUS: u32 = 0x21;
 const F_SETLEASE: u32 = 1024;
 const F_NOTIFY: u32 = 1026;
+const O_CREAT: u32 = 0o100;
+/// Without the bit that it shares with `O_DIRECTORY`, which differs by architecture.
+const O_TMPFILE: u32 = 0o20_000_000;
+const PR_SET_CHILD_SUBREAPER: u32 = 36;
 const S_ISUID: u32 = 0o4000;
 const S_ISGID: u32 = 0o2000;
 const S_IFMT: u32 = 0o170_000;
@@ -155,17 +161,31 @@ fn files(rules: &mut Rules, owner: Owner) {
     for command in [F_SETLEASE, F_NOTIFY] {
         rules.when(EPERM, n::FCNTL, &[Test::is(1, command)]);
     }
-    // A program left in the allowed root would run as its owner for whoever starts it outside.
-    for (call, mode) in [(n::CHMOD, 1), (n::FCHMOD, 1), (n::FCHMODAT, 2), (n::FCHMODAT2, 2)] {
-        for bit in [S_ISUID, S_ISGID] {
-            rules.when(EPERM, call, &[Test::Bits(mode, bit, bit)]);
-        }
-    }
+    privileged_programs(rules);
     for (call, mode) in [(n::MKNOD, 1), (n::MKNODAT, 2)] {
         for kind in [S_IFCHR, S_IFBLK] {
             rules.when(EPERM, call, &[Test::Bits(mode, S_IFMT, kind)]);
         }
     }
+}
+
+/// A program left in the allowed root would run as its owner for whoever starts it outside.
+fn privileged_programs(rules: &mut Rules) {
+    let changed = [(n::CHMOD, 1), (n::FCHMOD, 1), (n::FCHMODAT, 2), (n::FCHMODAT2, 2)];
+    let made = [(n::CREAT, 1), (n::MKNOD, 1), (n::MKNODAT, 2)];
+    for bit in [S_ISUID, S_ISGID] {
+        for (call, mode) in changed.into_iter().chain(made) {
+            rules.when(EPERM, call, &[Test::Bits(mode, bit, bit)]);
+        }
+        // The mode of a file that is only opened is whatever the register holds.
+        for (call, flags) in [(n::OPEN, 1), (n::OPENAT, 2)] {
+            for makes in [O_CREAT, O_TMPFILE] {
+                rules.when(EPERM, call, &[Test::Bits(flags, makes, makes), Test::Bits(flags + 1, bit, bit)]);
+            }
+        }
+    }
+    // Its flags and mode are in memory, where a filter does not look. Programs fall back to openat.
+    rules.always(ENOSYS, &[n::OPENAT2]);
 }
 
 /// The system itself, and ways to a larger part of it.
@@ -189,10 +209,12 @@ fn system(rules: &mut Rules) {
 }
 
 /// Memory that looking at processes does not show: files without a name, and mappings that several processes share, which
-/// stay as long as one of them maps a page.
+/// stay as long as one of them maps a page. Buffers of sockets stay as large as the system makes them.
 fn unseen(rules: &mut Rules) {
     rules.always(ENOSYS, &[n::MEMFD_CREATE]);
     rules.when(EPERM, n::MMAP, &[Test::Bits(3, MAP_SHARED_ANONYMOUS, MAP_SHARED_ANONYMOUS)]);
+    // A size is a hint: programs need not know that it was not taken.
+    rules.when(DONE, n::SETSOCKOPT, &[Test::is(1, SOL_SOCKET), Test::is(2, SO_SNDBUF)]);
 }
 
 /// Mounts and namespaces, which only a fork server makes.
@@ -204,6 +226,8 @@ fn making(rules: &mut Rules) {
 fn processes(rules: &mut Rules) {
     rules.always(EPERM, &[n::PTRACE, n::PROCESS_VM_READV, n::PROCESS_VM_WRITEV, n::PIDFD_GETFD, n::KCMP]);
     rules.always(EPERM, &[n::PROCESS_MADVISE, n::PROCESS_MRELEASE, n::MOVE_PAGES, n::MIGRATE_PAGES]);
+    // Orphans of a call would leave its tree, and be another's.
+    rules.when(EPERM, n::PRCTL, &[Test::is(0, PR_SET_CHILD_SUBREAPER), Test::is(1, 0)]);
     for call in [n::PRLIMIT64, n::SCHED_SETAFFINITY, n::SCHED_SETATTR, n::SCHED_SETPARAM, n::SCHED_SETSCHEDULER] {
         rules.when(EPERM, call, &[Test::Not(0, 0)]);
     }

@@ -10,7 +10,7 @@ use landlock::{
 };
 
 use super::plan::Walls;
-use super::system::{OWN_SETTINGS, PRIVATE, PROGRAMS, READ_DEVICES, SETTINGS, WRITE_DEVICES};
+use super::system::{OWN_SETTINGS, PRIVATE, PROGRAMS, READ_DEVICES, SETTINGS, WRITE_DEVICES, ZERO};
 use crate::allowed_root::open_place;
 use crate::manifest::Network;
 
@@ -29,8 +29,14 @@ pub(super) enum Place<'a> {
     Own,
 }
 
-/// Makes the rules. Nothing is in force before [`enter`]. `root`: the allowed root, a folder.
-pub(super) fn rules(walls: &Walls, root: Option<BorrowedFd<'_>>, place: Place<'_>) -> io::Result<RulesetCreated> {
+/// Makes the rules. Nothing is in force before [`enter`]. `root`: the allowed root, a folder. `counted`: by the kernel, in
+/// all its memory; else it may not map `/dev/zero`, which gives memory that looking does not show.
+pub(super) fn rules(
+    walls: &Walls,
+    root: Option<BorrowedFd<'_>>,
+    place: Place<'_>,
+    counted: bool,
+) -> io::Result<RulesetCreated> {
     let (settings, temp) = match place {
         Place::Host(temp) => (SETTINGS, temp),
         Place::Own => (OWN_SETTINGS, Some(Path::new(PRIVATE))),
@@ -51,7 +57,7 @@ pub(super) fn rules(walls: &Walls, root: Option<BorrowedFd<'_>>, place: Place<'_
         (&READ_DEVICES, device),
         (&WRITE_DEVICES, device | AccessFs::WriteFile | AccessFs::Truncate),
     ] {
-        for path in paths {
+        for path in paths.iter().filter(|it| counted || **it != ZERO) {
             if let Ok(opened) = PathFd::new(path) {
                 rules = allow(rules, opened, access)?;
             }
@@ -94,7 +100,7 @@ fn add_ports(mut rules: RulesetCreated, ports: &[u16]) -> io::Result<RulesetCrea
 
 /// The paths of a plan have no links: one that has come since then is not followed.
 fn open(path: &Path) -> io::Result<OwnedFd> {
-    open_place(path).map_err(|_| io::Error::from(io::ErrorKind::NotFound))
+    Ok(open_place(path)?)
 }
 
 /// Rights that are a folder's are left out for a file.

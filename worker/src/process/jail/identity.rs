@@ -45,7 +45,7 @@ pub(crate) struct Identity {
     /// It passes file permissions (CAP_DAC_OVERRIDE), as the worker does: only for one that Landlock bounds.
     pub(crate) override_files: bool,
     /// It makes namespaces for its children (CAP_SYS_ADMIN of its own user namespace): a fork server, whose children give it
-    /// up before their script runs.
+    /// up before their script runs. Never together with the other one: see `Plan::may_fork`.
     pub(crate) divides: bool,
 }
 

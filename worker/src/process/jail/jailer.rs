@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::identity::{Identity, User};
+use super::named::{Named, named};
 use super::plan::{Plan, Walls};
 use super::probe::{Facts, Namespaces};
 use super::roots::Roots;
@@ -83,15 +84,13 @@ impl Jailer {
         readable: &[PathBuf],
         writable: &[PathBuf],
     ) -> Result<Option<Plan>, String> {
-        let Inner { facts, users, surroundings, roots, temp, others, .. } = self.0.as_ref();
-        let others = others.load(Ordering::Relaxed);
+        let Inner { facts, users, surroundings, roots, temp, .. } = self.0.as_ref();
         if manifest.jail.level == Level::Off {
-            return Ok(Some(self.plan_of(manifest, others, None)));
+            return Ok(Some(self.plan_of(manifest, None)));
         }
         let library = surroundings.library().map(Path::to_owned);
-        let own = manifest.jail.readable.iter().filter_map(|path| surroundings.unless_replaced(path));
-        let named: Vec<_> = readable.iter().cloned().chain(own).chain(library).collect();
-        let readable = existing(named.iter().cloned());
+        let named_by_all = readable.iter().chain(&manifest.jail.readable).cloned().chain(library);
+        let Named { readable, mut names } = named(surroundings, named_by_all);
         let (root, writable) = (surroundings.root(manifest).to_owned(), writable.to_vec());
         let start = surroundings.start_folder().to_owned();
         // Decided once: a skill may change the mode of its root.
@@ -121,7 +120,7 @@ impl Jailer {
         let Decision { identity, network, .. } = decision;
         let Facts { landlock, calls, .. } = *facts;
         let namespaces = facts.namespaces == Namespaces::Given;
-        let names = named.into_iter().filter(|it| !readable.contains(it)).chain([start]).collect();
+        names.push(start);
         let root = Some(root);
         let landlock = landlock > 0;
         let map_root = map_root && identity.user.is_some();
@@ -140,12 +139,11 @@ impl Jailer {
             names,
             network,
         };
-        // In namespaces, only what the process itself starts counts.
-        let others = if namespaces { 0 } else { others };
-        Ok(Some(self.plan_of(manifest, others, Some(walls))))
+        Ok(Some(self.plan_of(manifest, Some(walls))))
     }
 
-    fn plan_of(&self, manifest: &Manifest, others: u64, walls: Option<Walls>) -> Plan {
+    fn plan_of(&self, manifest: &Manifest, walls: Option<Walls>) -> Plan {
+        let others = self.others(manifest.jail.level);
         let Inner { temp, controller, .. } = self.0.as_ref();
         let limits = &manifest.limits;
         let bounds = Bounds { memory_bytes: limits.memory_mb.saturating_mul(MIB), processes: limits.processes };
@@ -174,12 +172,16 @@ impl Jailer {
         }
     }
 
-    /// The limit on the processes of a skill's user that leaves a skill so many of its own.
-    pub(crate) fn most_processes(&self, own: u64) -> u64 {
-        match self.0.facts.namespaces {
-            Namespaces::Given => own,
-            _ => self.0.others.load(Ordering::Relaxed).saturating_add(own),
-        }
+    /// The limit on the processes of a skill's user that leaves the skill as many as its manifest says.
+    pub(crate) fn most_processes(&self, manifest: &Manifest) -> u64 {
+        self.others(manifest.jail.level).saturating_add(manifest.limits.processes)
+    }
+
+    /// How many processes the user of a skill has besides, as far as the limit on processes is about them too.
+    fn others(&self, level: Level) -> u64 {
+        let alone =
+            counts_alone(self.0.facts.namespaces, level, is_5_14(&rustix::system::uname().release().to_string_lossy()));
+        if alone { 0 } else { self.0.others.load(Ordering::Relaxed) }
     }
 
     /// Says in the log what a skill that can run goes without.
@@ -262,10 +264,17 @@ fn decide(facts: Facts, user: User, jail: &Jail, in_reach: impl FnOnce() -> bool
     }
     let mut identity = Identity { user: None, override_files: false, divides: false };
     if facts.own_user {
-        let override_files = !in_reach();
+        let out_of_reach = !in_reach();
         // Without Landlock to bound it, a user that passes all permissions would be worse than none.
-        if !override_files || all_of_files {
+        let override_files = out_of_reach && facts.landlock >= Facts::ALL_OF_FILES;
+        // Nor is root: in namespaces it would still own the settings below `/proc/sys`.
+        if override_files || !out_of_reach || apart {
             identity = Identity { user: Some(user), override_files, divides: false };
+        }
+        if out_of_reach && apart && !override_files {
+            lacking.push(
+                "its user can't reach all it needs, and can't be let pass file permissions (Landlock, ABI 3 of Linux 6.2)",
+            );
         }
     }
     if facts.root && identity.user.is_none() {
@@ -286,16 +295,16 @@ fn decide(facts: Facts, user: User, jail: &Jail, in_reach: impl FnOnce() -> bool
     Decision { identity, network, lacking, not_strict }
 }
 
-/// Each once, links resolved as well: what a link leads to is another path to Landlock.
-fn existing(paths: impl Iterator<Item = PathBuf>) -> Vec<PathBuf> {
-    let mut found: Vec<PathBuf> = Vec::new();
-    for path in paths.filter_map(|path| path.canonicalize().ok()) {
-        // "/" would be everything; an interpreter beneath it is among the system's programs.
-        if path.parent().is_some() && !found.contains(&path) {
-            found.push(path);
-        }
-    }
-    found
+/// Whether only what a skill itself starts counts towards its limit on processes: in namespaces of its own, where the kernel
+/// counts by user namespace (Linux 5.14).
+fn counts_alone(namespaces: Namespaces, level: Level, by_namespace: bool) -> bool {
+    level != Level::Off && namespaces == Namespaces::Given && by_namespace
+}
+
+/// Whether a release of Linux is 5.14 or later: `6.1.0-18-amd64`.
+fn is_5_14(release: &str) -> bool {
+    let mut numbers = release.split(|it: char| !it.is_ascii_digit()).map_while(|it| it.parse::<u32>().ok());
+    (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0)) >= (5, 14)
 }
 
 /// How many processes and threads a user has: what the limit on processes counts.
@@ -341,10 +350,16 @@ mod tests {
 
     #[test]
     fn permissions_are_passed_only_within_landlock() {
-        let decision = decided(ALL, Network::None, false);
-        assert_eq!(decision.identity, Identity { user: Some(USER), override_files: true, divides: false });
-        assert!(decision.lacking.is_empty());
+        for namespaces in [Namespaces::NotMade(1), Namespaces::Given] {
+            let decision = decided(Facts { namespaces, ..ALL }, Network::None, false);
+            assert_eq!(decision.identity, Identity { user: Some(USER), override_files: true, divides: false });
+            assert!(decision.lacking.is_empty());
+        }
         for landlock in 0..3 {
+            // In namespaces it is not root either, which owns what is below `/proc/sys`.
+            let decision = decided(Facts { landlock, namespaces: Namespaces::Given, ..ALL }, Network::None, false);
+            assert_eq!(decision.identity, Identity { user: Some(USER), override_files: false, divides: false });
+            assert!(decision.lacking.iter().any(|it| it.contains("can't reach")), "{decision:?}");
             let decision = decided(Facts { landlock, ..ALL }, Network::None, false);
             assert_eq!(decision.identity, Identity { user: None, override_files: false, divides: false });
             assert!(decision.lacking.iter().any(|it| it.contains("user of its own")), "{decision:?}");
@@ -359,6 +374,16 @@ mod tests {
             assert!(decision.lacking.iter().any(|it| it.contains("list of ports")), "{decision:?}");
         }
         assert_eq!(decided(Facts { tcp: false, ..ALL }, Network::None, true).lacking, [""; 0]);
+    }
+
+    #[test]
+    fn processes_of_others_count_where_a_skill_has_no_namespaces_that_count_by_themselves() {
+        assert!(counts_alone(Namespaces::Given, Level::Auto, true));
+        assert!(!counts_alone(Namespaces::Given, Level::Off, true), "it has none of the namespaces that there are");
+        assert!(!counts_alone(Namespaces::Given, Level::Strict, false));
+        assert!(!counts_alone(Namespaces::NotMade(1), Level::Auto, true));
+        let known = ["5.14.0", "5.15.0-91-generic", "6.1.0-18-amd64", "10.0"].map(is_5_14);
+        assert_eq!((known, ["5.13.9", "4.18.0-513.el8", "", "x"].map(is_5_14)), ([true; 4], [false; 4]));
     }
 
     #[test]

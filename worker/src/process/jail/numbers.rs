@@ -38,6 +38,7 @@ numbers! {
     CLOCK_SETTIME "clock_settime" 227 112;
     CLONE "clone" 56 220;
     CLONE3 "clone3" 435 435;
+    CREAT "creat" 85 -1;
     DELETE_MODULE "delete_module" 176 106;
     FANOTIFY_INIT "fanotify_init" 300 262;
     FANOTIFY_MARK "fanotify_mark" 301 263;
@@ -91,6 +92,9 @@ numbers! {
     MQ_OPEN "mq_open" 240 180;
     MSGGET "msgget" 68 186;
     NAME_TO_HANDLE_AT "name_to_handle_at" 303 264;
+    OPEN "open" 2 -1;
+    OPENAT "openat" 257 56;
+    OPENAT2 "openat2" 437 437;
     OPEN_BY_HANDLE_AT "open_by_handle_at" 304 265;
     OPEN_TREE "open_tree" 428 428;
     OPEN_TREE_ATTR "open_tree_attr" 467 467;
@@ -98,6 +102,7 @@ numbers! {
     PERSONALITY "personality" 135 92;
     PIDFD_GETFD "pidfd_getfd" 438 438;
     PIVOT_ROOT "pivot_root" 155 41;
+    PRCTL "prctl" 157 167;
     PRLIMIT64 "prlimit64" 302 261;
     PROCESS_MADVISE "process_madvise" 440 440;
     PROCESS_MRELEASE "process_mrelease" 448 448;

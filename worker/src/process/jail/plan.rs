@@ -41,6 +41,11 @@ impl Plan {
         (&self.controller, self.bounds)
     }
 
+    /// The size of its temporary folder, if that is in memory.
+    pub(in crate::process) fn temp_bytes(&self) -> u64 {
+        self.temp_bytes
+    }
+
     /// Whether the process gets namespaces of its own; with a network of its own unless the skill may use the worker's.
     pub(in crate::process) fn namespaces(&self) -> Option<OwnNetwork> {
         let walls = self.walls.as_ref().filter(|it| it.namespaces)?;
@@ -55,6 +60,12 @@ impl Plan {
     /// The user whom the allowed root is to belong to, where it belongs to another.
     pub(in crate::process) fn mapped_root(&self) -> Option<User> {
         self.walls.as_ref().filter(|it| it.map_root).and_then(|it| it.identity.user)
+    }
+
+    /// Whether a fork server may run it. One that gives its children namespaces can't be kept to its files by Landlock, and
+    /// so must not pass file permissions: it could make a mount writable and change anything that it shows.
+    pub(crate) fn may_fork(&self) -> bool {
+        self.walls.as_ref().is_none_or(|it| !(it.namespaces && it.identity.override_files))
     }
 
     /// The user that the process will have, if it is not the worker's.

@@ -67,8 +67,6 @@ struct ForkSettings {
     rules: Option<i32>,
     /// A filter of system calls in hexadecimal, that each child adds.
     filter: String,
-    /// Whether each child has a user namespace of its own, in which only its own processes count.
-    own_users: bool,
 }
 
 /// Sets up a jail. `root`: the allowed root, if the plan says that it comes. The calling process is inside of its namespaces already, if the plan has any.
@@ -78,6 +76,9 @@ struct ForkSettings {
 pub(in crate::process) fn prepare(plan: Option<&Plan>, root: Option<OwnedFd>, forks: bool) -> io::Result<Prepared> {
     if plan.is_some_and(Plan::takes_root) != root.is_some() {
         return Err(io::ErrorKind::InvalidInput.into());
+    }
+    if forks && !plan.is_none_or(Plan::may_fork) {
+        return Err(io::ErrorKind::PermissionDenied.into());
     }
     let root = root.as_ref().map(OwnedFd::as_fd);
     let Some(plan) = plan else { return Ok(Prepared::default()) };
@@ -131,6 +132,7 @@ fn in_namespaces(
         names,
         user: walls.identity.user,
         zero: walls.counted && !forks,
+        writes_proc: forks,
         temp: temp_folder,
     })?;
     let mut ready = ready(walls, root, Place::Own, forks)?;
@@ -147,9 +149,9 @@ fn in_namespaces(
 }
 
 fn ready(walls: &Walls, root: Option<BorrowedFd<'_>>, place: Place<'_>, forks: bool) -> io::Result<Ready> {
-    let rules = walls.landlock.then(|| files::rules(walls, root, place)).transpose()?;
     // The calls of a fork server are measured.
     let counted = walls.counted && !forks;
+    let rules = walls.landlock.then(|| files::rules(walls, root, place, counted)).transpose()?;
     let filter = walls.calls.then(|| Filter::compile(&walls.network, walls.owner(), counted)).transpose()?;
     Ok(Ready { identity: walls.identity, rules, filter })
 }
@@ -165,8 +167,6 @@ impl Apart {
             proc: format!("{}/proc", KERNEL),
             rules: rules.as_ref().map(|it| it.as_raw_fd()),
             filter: if walls.calls { Filter::of_fork()?.hexadecimal() } else { String::new() },
-            // A user namespace with one user has no say over files of others, which a call may pass the permissions of.
-            own_users: !walls.identity.override_files,
         };
         Ok(Self { settings, rules })
     }

@@ -114,7 +114,7 @@ pub(crate) fn main(mut arguments: impl Iterator<Item = String>) -> ExitCode {
 }
 
 fn run_against(user: User, root: &Path) -> Facts {
-    let namespaces = try_namespaces();
+    let namespaces = try_namespaces(user);
     let maps_users = namespaces == Namespaces::Given && maps(root, user);
     let mut facts = Facts { root: geteuid().is_root(), namespaces, maps_users, ..Facts::default() };
     let identity = |user| Identity { user, override_files: false, divides: false };
@@ -134,7 +134,7 @@ fn run_against(user: User, root: &Path) -> Facts {
     };
     // The order is another than in a jail: what a wall refuses must not be refused by an earlier one.
     let _ = rustix::thread::set_no_new_privs(true);
-    if let Ok(status) = files::rules(&walls(Network::None), None, Place::Host(None)).and_then(files::enter)
+    if let Ok(status) = files::rules(&walls(Network::None), None, Place::Host(None), true).and_then(files::enter)
         && is_refused(std::fs::read_dir("/"))
     {
         facts.landlock = files::abi(&status);
@@ -155,13 +155,14 @@ fn maps(folder: &Path, user: User) -> bool {
     std::fs::File::open(folder).and_then(|folder| mount::mapped(folder, user)).is_ok()
 }
 
-/// Makes namespaces, furnishes them, and looks whether nothing else is there.
-fn try_namespaces() -> Namespaces {
+/// Makes namespaces, furnishes them, and looks, as the skills' user, whether nothing else is there.
+fn try_namespaces(user: User) -> Namespaces {
     let errno = |error: &std::io::Error| error.raw_os_error().unwrap_or(0);
     match split(true, |_| Ok(())) {
         Err(error) => Namespaces::NotMade(errno(&error)),
         Ok(Side::Inside) => {
-            let temp = TempOptions::new(1 << 20, None);
+            let user = geteuid().is_root().then_some(user);
+            let temp = TempOptions::new(1 << 20, user);
             let entered = view::enter(&View {
                 readable: &[],
                 writable: &[],
@@ -170,9 +171,11 @@ fn try_namespaces() -> Namespaces {
                 names: &[],
                 user: None,
                 zero: true,
+                writes_proc: false,
                 temp: &temp,
             });
-            let alone = entered.and_then(|()| match Path::new("/proc/2").exists() {
+            let become_user = || Identity { user, override_files: false, divides: false }.enter();
+            let alone = entered.and_then(|()| become_user()).and_then(|()| match Path::new("/proc/2").exists() {
                 true => Err(std::io::ErrorKind::Other.into()),
                 false => std::fs::write(Path::new(view::TEMP).join("probe"), "x"),
             });

@@ -47,10 +47,13 @@ pub(super) const SETTINGS: &[&str] = &[
 ];
 
 pub(super) const READ_DEVICES: [&str; 2] = ["/dev/random", "/dev/urandom"];
-pub(super) const WRITE_DEVICES: [&str; 3] = ["/dev/null", "/dev/zero", "/dev/full"];
+pub(super) const WRITE_DEVICES: [&str; 3] = ["/dev/null", ZERO, "/dev/full"];
 
 /// All devices that a process may use.
-pub(super) const DEVICES: [&str; 5] = ["/dev/random", "/dev/urandom", "/dev/null", "/dev/zero", "/dev/full"];
+pub(super) const DEVICES: [&str; 5] = ["/dev/random", "/dev/urandom", "/dev/null", ZERO, "/dev/full"];
+
+/// A shared mapping of it is memory that belongs to no process.
+pub(super) const ZERO: &str = "/dev/zero";
 
 /// To read in a root of its own, where `/etc` holds nothing but settings.
 pub(super) const OWN_SETTINGS: &[&str] = &["/etc", KERNEL, "/sys/devices/system/cpu"];

@@ -5,7 +5,7 @@
 //! | `/usr`, `/bin`, `/lib*`, ... | the system's programs, read-only |
 //! | `/etc` | copies of the settings that programs look up |
 //! | `/dev` | `null`, `zero`, `full`, `random`, `urandom`; `shm` is the temporary folder |
-//! | `/proc` | the processes of this namespace |
+//! | `/proc` | the processes of this namespace; read-only but for a fork server |
 //! | `/private/tmp` | the temporary folder: in memory, with a bounded size, gone with the namespace; `/tmp` too, if no path that the plan names is below it |
 //! | the paths that the plan names | at the same paths as outside: read-only, or writable |
 //!
@@ -17,10 +17,10 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Component, Path, PathBuf};
 
-use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, mkdirat, openat, openat2, readlinkat, symlinkat};
+use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, mkdirat, openat, openat2, symlinkat};
 use rustix::io::Errno;
 use rustix::mount::{MountAttrFlags, MountPropagationFlags, UnmountFlags, mount_change, unmount};
-use rustix::process::{chdir, fchdir, pivot_root};
+use rustix::process::{chdir, fchdir, pivot_root, umask};
 
 use super::identity::User;
 use super::mount::{self, PLAIN};
@@ -58,6 +58,8 @@ pub(super) struct View<'a> {
     pub(super) user: Option<User>,
     /// Whether the kernel counts memory that is mapped from `/dev/zero`.
     pub(super) zero: bool,
+    /// Whether the process writes user mappings of its children.
+    pub(super) writes_proc: bool,
     /// Mount options of the temporary folder.
     pub(super) temp: &'a TempOptions,
 }
@@ -103,18 +105,55 @@ struct Pending {
 pub(super) fn enter(view: &View<'_>) -> io::Result<()> {
     // Nothing that is mounted from here on shows elsewhere.
     mount_change("/", MountPropagationFlags::REC | MountPropagationFlags::PRIVATE)?;
-    let pending = pending(view)?;
-    let settings = settings();
+    let content = Content::of_old_root(view)?;
     let options = [("size", "16m"), ("nr_inodes", "4096"), ("mode", "0755")];
     let root = mount::new("tmpfs", &options, PLAIN)?;
     mount::attach(&root, CWD, Path::new(STAGE))?;
-    fill(&root, view, &pending, &settings)?;
     fchdir(&root)?;
     // The old root lands on the new one, and is then taken away with all below it (pivot_root(2)).
     pivot_root(".", ".")?;
     unmount(".", UnmountFlags::DETACH)?;
     chdir("/")?;
+    // Whatever the worker's own mask is, the user of the process has to find its way.
+    let before = umask(Mode::from_raw_mode(0o022));
+    // Only now: whatever a link in a folder of skills says, nothing is made in the old root.
+    let filled = fill(&root, view, &content);
+    umask(before);
+    filled?;
     mount::freeze(Path::new("/"))
+}
+
+/// What is taken from the old root before it goes.
+struct Content {
+    /// Parents before what is below them.
+    pending: Vec<Pending>,
+    proc: OwnedFd,
+    temp: OwnedFd,
+    settings: Vec<(&'static str, Vec<u8>)>,
+    /// Links, and what they hold.
+    links: Vec<(PathBuf, PathBuf)>,
+}
+
+impl Content {
+    fn of_old_root(view: &View<'_>) -> io::Result<Self> {
+        let mut attributes = PLAIN | MountAttrFlags::MOUNT_ATTR_NODEV | MountAttrFlags::MOUNT_ATTR_NOEXEC;
+        attributes.set(MountAttrFlags::MOUNT_ATTR_RDONLY, !view.writes_proc);
+        let mut links = Vec::new();
+        for path in PROGRAMS.iter().map(PathBuf::from).filter(|it| it.is_symlink()) {
+            links.push((path.clone(), path.read_link()?));
+        }
+        for name in view.names {
+            links_to(name, &mut links)?;
+        }
+        Ok(Self {
+            pending: pending(view)?,
+            // The kernel mounts another one only while one is to be seen.
+            proc: mount::new("proc", &[], attributes)?,
+            temp: view.temp.mount()?,
+            settings: settings(),
+            links,
+        })
+    }
 }
 
 /// Copies of all that is shown, parents before what is below them. Opened before the new root covers anything.
@@ -219,7 +258,8 @@ fn settings() -> Vec<(&'static str, Vec<u8>)> {
 }
 
 /// Attaches and writes everything below the new root.
-fn fill(root: &OwnedFd, view: &View<'_>, pending: &[Pending], settings: &[(&str, Vec<u8>)]) -> io::Result<()> {
+fn fill(root: &OwnedFd, view: &View<'_>, content: &Content) -> io::Result<()> {
+    let Content { pending, proc, temp, settings, links } = content;
     for path in ["/dev", "/etc", "/var", KERNEL, "/kernel/proc", PRIVATE, TEMP] {
         folder(root, Path::new(path))?;
     }
@@ -239,9 +279,6 @@ fn fill(root: &OwnedFd, view: &View<'_>, pending: &[Pending], settings: &[(&str,
             symlinkat(target, root, below(Path::new(alias)))?;
         }
     }
-    for path in PROGRAMS.iter().map(Path::new).filter(|it| it.is_symlink()) {
-        symlinkat(readlinkat(CWD, path, Vec::new())?, root, below(path))?;
-    }
     for (path, content) in settings {
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::CLOEXEC;
         if let Some(parent) = Path::new(path).parent() {
@@ -255,14 +292,13 @@ fn fill(root: &OwnedFd, view: &View<'_>, pending: &[Pending], settings: &[(&str,
             io::Write::write_all(&mut file, line.as_bytes())?;
         }
     }
-    let proc = mount::new("proc", &[], PLAIN | MountAttrFlags::MOUNT_ATTR_NODEV | MountAttrFlags::MOUNT_ATTR_NOEXEC)?;
-    mount::attach(&proc, root, Path::new("kernel/proc"))?;
-    mount::attach(&view.temp.mount()?, root, Path::new("private/tmp"))?;
+    mount::attach(proc, root, Path::new("kernel/proc"))?;
+    mount::attach(temp, root, Path::new("private/tmp"))?;
     for Pending { path, mount, is_folder } in pending {
         target(root, path, *is_folder)?;
         mount::attach(mount, root, below(path))?;
     }
-    view.names.iter().try_for_each(|name| links_to(root, name))
+    links.iter().try_for_each(|(path, target)| link(root, path, target))
 }
 
 /// A path relative to the root.
@@ -298,9 +334,19 @@ fn target(root: &OwnedFd, path: &Path, is_folder: bool) -> io::Result<()> {
     }
 }
 
-/// Makes the links that lead from a name to what is shown: `/home/ada/python` where `/home` is a link. They are read from
-/// the old root, which is still in place.
-fn links_to(root: &OwnedFd, name: &Path) -> io::Result<()> {
+/// Makes a link, where there is nothing.
+fn link(root: &OwnedFd, path: &Path, target: &Path) -> io::Result<()> {
+    if let Some(parent) = path.parent() {
+        folder(root, parent)?;
+    }
+    match symlinkat(target, root, below(path)) {
+        Ok(()) | Err(Errno::EXIST | Errno::ROFS) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Finds the links that lead from a name to what is shown: `/home/ada/python` where `/home` is a link.
+fn links_to(name: &Path, found: &mut Vec<(PathBuf, PathBuf)>) -> io::Result<()> {
     let mut rest: Vec<PathBuf> = parts(name);
     let mut walked = PathBuf::from("/");
     let mut links = 0;
@@ -315,18 +361,13 @@ fn links_to(root: &OwnedFd, name: &Path) -> io::Result<()> {
         if links > MOST_LINKS {
             return Err(Errno::LOOP.into());
         }
-        if let Some(parent) = walked.parent() {
-            folder(root, parent)?;
-        }
-        match symlinkat(&target, root, below(&walked)) {
-            Ok(()) | Err(Errno::EXIST | Errno::ROFS) => {}
-            Err(error) => return Err(error.into()),
-        }
+        rest.extend(parts(&target));
+        let is_absolute = target.is_absolute();
+        found.push((walked.clone(), target));
         walked.pop();
-        if target.is_absolute() {
+        if is_absolute {
             walked = PathBuf::from("/");
         }
-        rest.extend(parts(&target));
     }
     Ok(())
 }

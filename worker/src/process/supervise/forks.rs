@@ -31,10 +31,10 @@ use super::super::jail::prepared::Prepared;
 use super::super::packet::{self, DESCRIPTORS};
 use super::super::protocol::{Command, Exit, Notice, Order, Phase, Report, Status};
 use super::child::start;
-use super::counted;
+use super::counted::{self, Counting};
 use super::end::{End, GRACE, STEP};
 use super::report::{not_started, report, tell};
-use crate::process::bounds::Bounds;
+use crate::process::bounds::{Bounds, Entrance, Group};
 use crate::process::tree;
 
 /// How many calls that have not started may be cancelled. Far more than wait for one fork server.
@@ -58,9 +58,10 @@ pub(super) fn supervise(
     command: &Command,
     descriptors: [OwnedFd; DESCRIPTORS],
     jail: &mut Prepared,
+    (group, entrance): (Option<&Group>, Option<Entrance>),
 ) -> std::io::Result<()> {
     let (status, status_theirs) = packet::pair()?;
-    let server = match start(command, descriptors, jail, (Some(status_theirs), None)) {
+    let server = match start(command, descriptors, jail, (Some(status_theirs), entrance)) {
         Ok(server) => server,
         Err(error) => return report(control, not_started(&error)),
     };
@@ -74,6 +75,7 @@ pub(super) fn supervise(
         cancelled: BTreeSet::new(),
         ended: Ended::default(),
         jail,
+        group,
         bounds: command.jail.as_ref().map(|it| it.bounds().1),
     };
     let attended = forks.attend();
@@ -97,6 +99,8 @@ struct Forks<'a> {
     /// Calls whose process has exited, while something they left behind may be there.
     ended: Ended,
     jail: &'a Prepared,
+    /// What counts all of it.
+    group: Option<&'a Group>,
     /// What each call may have.
     bounds: Option<Bounds>,
 }
@@ -193,7 +197,9 @@ impl Forks<'_> {
                 Ok(Some(Status::Started { call, pid, first, folder })) if self.phase == Phase::Serving => {
                     self.started(call, pid, (first, folder));
                 }
-                Ok(Some(Status::Exited { pid, status })) => self.exited(pid, Exit::of_wait_status(status), false),
+                Ok(Some(Status::Exited { pid, status, leftovers })) => {
+                    self.exited(pid, (Exit::of_wait_status(status), leftovers), false);
+                }
                 // Not allowed now, or no message of a fork server: an import may have had the socket in its hands.
                 Ok(Some(_)) => {}
                 Err(error) if error.kind() == ErrorKind::InvalidData => {}
@@ -217,17 +223,23 @@ impl Forks<'_> {
         self.running.insert(call, running);
     }
 
-    /// A child of the fork server has exited; an idle one is not the worker's affair. `reaped`: it was our own child.
-    fn exited(&mut self, pid: i32, exit: Exit, reaped: bool) {
+    /// A child of the fork server has exited, and left so many processes that were killed; an idle one is not the worker's
+    /// affair. `reaped`: it was our own child.
+    fn exited(&mut self, pid: i32, (exit, mut leftovers): (Exit, u32), reaped: bool) {
         let found = self.running.iter().find(|(_, it)| it.pid == pid && (reaped || it.has_exited()));
         let Some(call) = found.map(|(call, _)| *call) else { return };
-        if let Some(running) = self.running.remove(&call) {
+        if let Some(mut running) = self.running.remove(&call) {
+            if exit == Exit::Signal(9) && !running.killed {
+                // Not we have killed it.
+                running.exceeded = counted::explain(self.group, Counting::AllCalls);
+            }
             if reaped && let Some(first) = running.first {
                 // The fork server that would end the call's namespace has ended.
+                leftovers += tree::Snapshot::take().descendants(first).iter().filter(|it| !it.zombie).count() as u32;
                 tree::kill(first);
             }
             let patience = if running.killed { Duration::ZERO } else { GRACE };
-            self.ended.add(call, running, exit, patience);
+            self.ended.add(call, running, (exit, leftovers), patience);
         }
     }
 
@@ -253,7 +265,7 @@ impl Forks<'_> {
         for _ in 0..1000 {
             match rustix::process::wait(WaitOptions::NOHANG) {
                 Ok(Some((pid, status))) => {
-                    self.exited(pid.as_raw_nonzero().get(), Exit::of_wait_status(status.as_raw()), true);
+                    self.exited(pid.as_raw_nonzero().get(), (Exit::of_wait_status(status.as_raw()), 0), true);
                 }
                 Err(Errno::INTR) => {}
                 Ok(None) | Err(_) => break,
@@ -262,7 +274,7 @@ impl Forks<'_> {
         // Those that exited just before their fork server, which could not say how any more.
         let lost: Vec<_> = self.running.values().filter(|it| it.has_exited()).map(|it| it.pid).collect();
         for pid in lost {
-            self.exited(pid, UNKNOWN_EXIT, false);
+            self.exited(pid, (UNKNOWN_EXIT, 0), false);
         }
     }
 

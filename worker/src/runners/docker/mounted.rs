@@ -78,7 +78,7 @@ impl Mounted {
                 return Seen::Hidden;
             };
             match has_mark(&process, mark) {
-                Ok(true) => return self.compare(&process).unwrap_or(Seen::Hidden),
+                Ok(true) => return self.compare(&process, Path::new(DATA_FOLDER)),
                 Ok(false) => {}
                 Err(_) => return Seen::Hidden,
             }
@@ -86,17 +86,25 @@ impl Mounted {
         Seen::Hidden
     }
 
-    fn compare(&self, process: &OwnedFd) -> Result<Seen, Errno> {
-        let top = openat(process, "root", OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
+    /// Compares what this process has at `place`. Nothing is another folder too, unless the process ends meanwhile.
+    fn compare(&self, process: &OwnedFd, place: &Path) -> Seen {
+        let root = || openat(process, "root", OFlags::PATH | OFlags::CLOEXEC, Mode::empty());
+        let Ok(top) = root() else { return Seen::Hidden };
         // A link in the image leads where it leads in the container.
         let found = openat2(
             top.as_fd(),
-            DATA_FOLDER,
+            place,
             OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC,
             Mode::empty(),
             ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS,
-        )?;
-        Ok(if is_same(&fstat(&found)?, &fstat(&self.folder)?) { Seen::Same } else { Seen::Other })
+        );
+        match found.and_then(|found| Ok(is_same(&fstat(&found)?, &fstat(&self.folder)?))) {
+            Ok(true) => Seen::Same,
+            // An older kernel, or a container's filter that does not know the call: nobody can look.
+            Err(Errno::NOSYS | Errno::PERM) => Seen::Hidden,
+            Err(_) if root().is_err() => Seen::Hidden,
+            Ok(false) | Err(_) => Seen::Other,
+        }
     }
 }
 
@@ -142,10 +150,14 @@ mod tests {
             std::process::Command::new("sleep").arg("60").env_clear().env("X", "@mark:1234 ").spawn().unwrap();
         let pid = i64::from(child.id());
         // Its root is this machine's, which has no such folder, or another one.
-        assert_ne!(mounted.look(pid, "@mark:1234 ").await, Seen::Same);
+        assert_eq!(mounted.look(pid, "@mark:1234 ").await, Seen::Other);
         assert_eq!(mounted.look(pid, "@mark:5678 ").await, Seen::Hidden);
+        let process = openat(CWD, format!("/proc/{pid}"), OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).unwrap();
+        let seen = |place: &str| mounted.compare(&process, &top.join(place));
+        assert_eq!((seen("docs"), seen(""), seen("missing")), (Seen::Same, Seen::Other, Seen::Other));
         child.kill().unwrap();
         child.wait().unwrap();
+        assert_eq!(seen("docs"), Seen::Hidden, "it has ended");
         assert_eq!(mounted.look(pid, "@mark:1234 ").await, Seen::Hidden);
         assert_eq!(mounted.look(0, "@mark:1234 ").await, Seen::Hidden);
         std::fs::remove_dir_all(top).unwrap();

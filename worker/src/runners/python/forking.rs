@@ -12,6 +12,7 @@ use super::settings::{WarmSettings, program_arguments};
 use crate::environment::{self, path_text};
 use crate::process::forkserver::ForkServer;
 use crate::process::forkserver::Forked;
+use crate::process::forkserver::MOST_CALLS;
 use crate::process::jail::plan::Plan;
 use crate::process::protocol::Command;
 use crate::process::protocol::ProcessLimits;
@@ -35,9 +36,6 @@ const MOST_IDLE: usize = 8;
 
 /// At this many calls on a fork server, another one is started, if there is a core for it.
 const CROWDED: usize = 4;
-
-/// The most calls of one fork server at once.
-const MOST_CALLS: usize = 64;
 
 /// The longest id of a call that is shown; as in the program.
 const CALL_ID_BYTES: usize = 128;

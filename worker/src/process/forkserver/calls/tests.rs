@@ -60,3 +60,15 @@ fn a_fork_server_that_ended_before_it_was_ready_is_not_ready() {
         assert!(!calls.is_ready() && !calls.is_open() && calls.files().is_empty());
     }
 }
+
+#[tokio::test]
+async fn calls_of_a_fork_server_that_was_ended_at_once_learn_why() {
+    let exceeded = Some("together they used more memory than they may".to_owned());
+    let report = Report::Ended { exit: Exit::Signal(9), leftovers: 0, exceeded };
+    let calls = Arc::new(after([ready()]));
+    let (slot, _) = crate::admission::Admission::new(1, 1).slot(None).await;
+    let mut end = calls.open(1, slot).unwrap();
+    calls.hear(Notice::Ended { call: ONLY_CALL, report: report.clone() }).unwrap();
+    drop(Guard(calls));
+    assert!(matches!(end.try_recv(), Ok(End::Report(told)) if told == report));
+}

@@ -24,6 +24,8 @@ struct Call {
     exceeded: Option<String>,
     /// Until then its orphans may end by themselves.
     until: Instant,
+    /// How many were killed in its namespace before it came here.
+    leftovers: u32,
     killed: BTreeSet<i32>,
 }
 
@@ -50,10 +52,10 @@ impl Ended {
     }
 
     /// Its orphans have `patience` to end by themselves.
-    pub(super) fn add(&mut self, call: u64, process: Running, exit: Exit, patience: Duration) {
+    pub(super) fn add(&mut self, call: u64, process: Running, (exit, leftovers): (Exit, u32), patience: Duration) {
         let Running { pid, folder, exceeded, .. } = process;
         let until = Instant::now() + patience;
-        self.0.push(Call { call, pid, exit, folder, exceeded, until, killed: BTreeSet::new() });
+        self.0.push(Call { call, pid, exit, folder, exceeded, until, leftovers, killed: BTreeSet::new() });
     }
 
     /// Ends orphans whose time is over, and takes out the calls that have none. `is_known`: processes that are no orphans.
@@ -67,7 +69,7 @@ impl Ended {
         over.map(|it| Over {
             call: it.call,
             exit: it.exit,
-            leftovers: it.killed.len() as u32,
+            leftovers: it.leftovers.saturating_add(it.killed.len() as u32),
             folder: it.folder,
             exceeded: it.exceeded,
         })

@@ -43,8 +43,8 @@ impl Running {
         let process = pidfd_open(process, PidfdFlags::empty()).ok();
         let is_child = |pid| tree::parent(pid).is_some_and(|parent| parents.contains(&parent));
         let first = Some(first).filter(|first| *first > 1 && is_child(*first));
-        let roots = [Some(pid), first].into_iter().flatten().filter_map(Pid::from_raw);
-        let measured = bounds.map(|bounds| Measured::new(bounds, roots));
+        // The memory of the first one is the fork server's, which the call shares.
+        let measured = bounds.zip(Pid::from_raw(pid)).map(|(bounds, root)| Measured::new(bounds, root, first));
         let running = Self { pid, first, process, killed: false, measured, exceeded: None, folder };
         let is_child = is_child(pid);
         // One that has exited may have no parent any more, and can't be killed either.

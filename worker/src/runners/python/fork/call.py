@@ -63,13 +63,14 @@ class LastWord:
         status = fstat(self.events)
         return status.st_ino, status.st_dev
 
-    def is_true(self):
-        """Whether the call ends here: in its own process, without threads or children. Otherwise the supervisor reports its end."""
-        return getpid() == self.pid and not count_threads() and not has_children() and self.identity() == self.file
+    def may_be_said(self):
+        """Whether the call ends here: in its own process, without threads, and with its own descriptor. Otherwise the supervisor reports
+        its end, and the fork server ends what it left."""
+        return getpid() == self.pid and not count_threads() and self.identity() == self.file
 
     def end_others(self):
         """Ends what the script left running, as process 1 of a namespace of its own. How many there were."""
-        if not self.alone or getpid() != self.pid or not has_children():
+        if not self.alone or not has_children():
             return 0
         import time
 
@@ -121,10 +122,11 @@ def run(script, code, streams, last_word):
         status = status or 1
     try:
         status = flush(streams, status)
-        left = last_word.end_others()
-        if last_word.is_true():
-            last_word.close_all_else()
-            send_last_word(last_word.events, status, left)
+        if last_word.may_be_said():
+            left = last_word.end_others()
+            if not has_children():
+                last_word.close_all_else()
+                send_last_word(last_word.events, status, left)
     finally:
         _exit(status)
 

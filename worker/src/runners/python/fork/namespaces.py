@@ -10,7 +10,7 @@ server, as a thread does, and costs as little; when it is killed, the kernel end
 import mmap
 
 # By names of their own, as all that a child calls.
-from os import O_CLOEXEC, O_RDONLY, O_WRONLY, close, getegid, geteuid, kill, readlink, waitpid, write
+from os import O_CLOEXEC, O_RDONLY, O_WRONLY, close, getegid, geteuid, kill, read, readlink, waitpid, write
 from os import open as open_file
 # Not from `signal`, which turns each of them into an object, twice.
 from _signal import SIG_BLOCK, SIG_SETMASK, SIGCHLD, SIGKILL, pthread_sigmask, valid_signals
@@ -26,7 +26,6 @@ SECCOMP_MODE_FILTER = 2
 PR_CAP_AMBIENT = 47
 PR_CAP_AMBIENT_CLEAR_ALL = 4
 CAPABILITY_VERSION = 0x20080522
-CAP_DAC_OVERRIDE = 1 << 1
 # Far more than a system call that waits needs.
 STACK_BYTES = 16 * 1024
 # As in linux/filter.h: the length of a statement, and a program as prctl(2) takes it.
@@ -54,15 +53,12 @@ class Namespaces:
             os.set_inheritable(self.rules, False)
         statements = bytes.fromhex(settings["filter"])
         self.filter = Filter(len(statements) // STATEMENT_BYTES, statements) if statements else None
-        self.own_users = settings["own_users"]
         self.all_signals = valid_signals()
         # Process 1 of each child's namespace, by the child; and the stacks of those that have ended.
         self.first = {}
         self.stacks = []
-        kept = 0 if self.own_users else CAP_DAC_OVERRIDE
         self.capability_header = (ctypes.c_uint32 * 2)(CAPABILITY_VERSION, 0)
-        self.capabilities = (ctypes.c_uint32 * 6)(kept, kept, kept, 0, 0, 0)
-        self.kept = kept
+        self.capabilities = (ctypes.c_uint32 * 6)()
         self.maps = (
             ("/proc/self/setgroups", b"deny"),
             ("/proc/self/uid_map", b"%d %d 1" % (geteuid(), geteuid())),
@@ -86,11 +82,8 @@ class Namespaces:
     def forked(self, child, first):
         self.first[child] = first
 
-    def end(self, child):
-        """A child has exited: ends all that it left, and waits for it."""
-        self.end_first(*self.first.pop(child))
-
     def end_first(self, pid, stack):
+        """Ends all that is in a namespace, and waits for it."""
         kill(pid, SIGKILL)
         # It exits when nothing is left in its namespace: what is killed takes no longer than a moment.
         waitpid(pid, 0)
@@ -105,17 +98,15 @@ class Namespaces:
         done(libc.unshare(CLONE_NEWNS))
         done(libc.mount(b"tmpfs", self.temp, b"tmpfs", MS_NOSUID | MS_NODEV, self.temp_options))
         done(libc.mount(b"proc", self.proc, b"proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, None))
-        if self.own_users:
-            self.enter_users()
+        self.enter_users()
         if self.rules is not None:
             done(syscall(LANDLOCK_RESTRICT_SELF, self.rules, 0))
             close(self.rules)
         close(self.own)
         if self.filter:
             done(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, ctypes.byref(self.filter), 0, 0))
-        if not self.kept:
-            # The bounding set stays: nothing gains a capability under no_new_privs, and each of them would cost as much as a mount.
-            done(prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0))
+        # The bounding set stays: nothing gains a capability under no_new_privs, and each of them would cost as much as a mount.
+        done(prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0))
         done(libc.capset(self.capability_header, self.capabilities))
 
     def enter_users(self):
@@ -126,6 +117,62 @@ class Namespaces:
             descriptor = open_file(path, O_WRONLY | O_CLOEXEC)
             write(descriptor, mapping)
             close(descriptor)
+
+
+def living(first):
+    """How many processes run in a namespace whose call has exited, beside its process 1: that one has taken over what was left."""
+    listed = None
+    while True:
+        before, listed = listed, children_of(first)
+        # What is dead stays, and what it left has come by the time it is: nothing new beside the dead is nothing at all.
+        if not listed or listed == before:
+            return 0
+        count = sum(map(runs, below(first))) if any(map(runs, listed)) else 0
+        if count:
+            return count
+
+
+def below(first):
+    """The descendants of a process."""
+    children, found = {}, [first]
+    for pid in (int(name) for name in os.listdir("/proc") if name.isdigit()):
+        children.setdefault(state_and_parent(pid)[1], []).append(pid)
+    for pid in found:
+        found += children.get(pid, ())
+    return found[1:]
+
+
+def children_of(pid):
+    """The children of a process with one thread."""
+    try:
+        descriptor = open_file(f"/proc/{pid}/task/{pid}/children", O_RDONLY | O_CLOEXEC)
+    except OSError:
+        # Not every kernel lists them.
+        return [int(it) for it in os.listdir("/proc") if it.isdigit() and state_and_parent(int(it))[1] == pid]
+    listed = read(descriptor, 4096)
+    close(descriptor)
+    return list(map(int, listed.split()))
+
+
+def runs(pid):
+    """Whether a process has not exited: one whose first thread has looks as if it had, while its other threads run on."""
+    state = state_and_parent(pid)[0]
+    if state != "Z":
+        return state != "X"
+    try:
+        return len(os.listdir(f"/proc/{pid}/task")) > 1
+    except OSError:
+        return False
+
+
+def state_and_parent(pid):
+    """As `/proc` has them, after a name that may hold anything. A process that is gone is dead, and nobody's child."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            state, parent = file.read().rpartition(b")")[2].split()[:2]
+        return state.decode(), int(parent)
+    except (OSError, ValueError):
+        return "X", 0
 
 
 class Stack:

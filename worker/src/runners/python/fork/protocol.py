@@ -27,9 +27,9 @@ def send_started(status, call, pid, first, folder):
     write(status, message % (call, pid, first, folder.encode("ascii")))
 
 
-def send_exited(status, pid, wait_status):
-    """A child has exited."""
-    write(status, b'{"exited": {"pid": %d, "status": %d}}' % (pid, wait_status))
+def send_exited(status, pid, wait_status, leftovers):
+    """A child has exited, and left so many processes in its namespace, which were killed."""
+    write(status, b'{"exited": {"pid": %d, "status": %d, "leftovers": %d}}' % (pid, wait_status, leftovers))
 
 
 def receive_call(calls):

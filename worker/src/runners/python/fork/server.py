@@ -15,6 +15,7 @@ from ctypes import memmove
 from operator import is_ as no_handler
 from os import WNOHANG, _exit, close, environ, fork, getpid, mkdir, pipe, read, setsid, urandom, waitpid, write
 from resource import RLIM_INFINITY, RLIMIT_CPU, RLIMIT_NPROC, getrlimit, setrlimit
+from time import monotonic, sleep
 
 CALL_ID = "OPENSKILL_CALL_ID"
 CALL_ID_BYTES = 128
@@ -22,6 +23,8 @@ PR_SET_DUMPABLE = 4
 PR_SET_CHILD_SUBREAPER = 36
 # Wakes the server: Python writes it for a signal, and a child that took a call writes it after its process id.
 WAKE = bytes([SIGCHLD])
+# Between two looks at what calls left behind, in seconds.
+STEP = 0.005
 # The exit code of a child that failed before its script.
 NOT_BEGUN = 70
 
@@ -43,6 +46,8 @@ class Server:
         self.makes_folders = self.base is not None and not self.namespaces
         self.idle = set()
         self.busy = set()
+        # Calls that have exited, while what they left behind has time to end: process id, status, process 1, and until when.
+        self.ending = []
         self.shown_id = find_shown_id()
         self.wake_read, self.wake_write = pipe()
         os.set_blocking(self.wake_write, False)
@@ -59,8 +64,9 @@ class Server:
         send_ready(self.status, self.preloaded.files(), self.preloaded.skip)
         while True:
             self.fork_ahead()
-            self.notice(read(self.wake_read, 4096))
+            self.notice(self.wait())
             self.reap()
+            self.settle()
 
     def fork_ahead(self):
         """Keeps as many idle children as the load needs. During a single call one waits; the next is forked after the call, so
@@ -87,6 +93,13 @@ class Server:
                 self.namespaces.forked(pid, first)
             self.idle.add(pid)
 
+    def wait(self):
+        """Until a child has something to say. For a moment only, while something may end that no signal tells of."""
+        if not self.ending:
+            return read(self.wake_read, 4096)
+        sleep(STEP)
+        return read_waiting(self.wake_read)
+
     def notice(self, data):
         """Children that took a call, by their process ids. Those of all children fit into one read."""
         for pid in data.split(WAKE):
@@ -107,10 +120,25 @@ class Server:
                 self.notice(read_waiting(self.wake_read))
                 if pid in self.idle:
                     _exit(1)
-            if self.namespaces and pid in self.namespaces.first:
-                self.namespaces.end(pid)
             self.busy.discard(pid)
-            send_exited(self.status, pid, status)
+            if self.namespaces and pid in self.namespaces.first:
+                # What a call left that was killed need not end by itself.
+                until = 0 if status == SIGKILL else monotonic() + GRACE
+                self.ending.append((pid, status, self.namespaces.first.pop(pid), until))
+            else:
+                send_exited(self.status, pid, status, 0)
+
+    def settle(self):
+        """Ends the namespaces of calls that have exited, once nothing is left in them or its time is over."""
+        ending, self.ending = self.ending, []
+        for it in ending:
+            pid, status, first, until = it
+            left = living(first[0])
+            if left and monotonic() < until:
+                self.ending.append(it)
+            else:
+                self.namespaces.end_first(*first)
+                send_exited(self.status, pid, status, left)
 
     def temporary_folder(self):
         """A temporary directory for the next child, within that of this process. The supervisor removes it."""
