@@ -79,6 +79,14 @@ impl Scheduler {
         Ok((Slot { _places: Arc::new((of_worker, of_skill)) }, asked.elapsed()))
     }
 
+    /// A slot for a caller that tests make up, once one is free.
+    #[cfg(test)]
+    pub(crate) async fn any_slot(&self) -> Slot {
+        let (skill, deadline) = (Arc::default(), Instant::now() + Duration::from_secs(60));
+        let request = Request { principal: "", session: "", skill: &skill, limit: None, deadline };
+        self.slot(request).await.map(|(slot, _)| slot).unwrap()
+    }
+
     /// Calls that hold a slot or wait for one. Those that wait for a skill's own limit do not count.
     pub(crate) fn in_flight(&self) -> usize {
         self.worker.len()

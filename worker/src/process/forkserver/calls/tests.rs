@@ -66,7 +66,7 @@ async fn calls_of_a_fork_server_that_was_ended_at_once_learn_why() {
     let exceeded = Some("together they used more memory than they may".to_owned());
     let report = Report::Ended { exit: Exit::Signal(9), leftovers: 0, exceeded };
     let calls = Arc::new(after([ready()]));
-    let (slot, _) = crate::admission::Admission::new(1, 1).slot(None).await;
+    let slot = crate::schedule::Scheduler::new(1, 0, 1).any_slot().await;
     let mut end = calls.open(1, slot).unwrap();
     calls.hear(Notice::Ended { call: ONLY_CALL, report: report.clone() }).unwrap();
     drop(Guard(calls));

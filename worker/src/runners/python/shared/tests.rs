@@ -15,15 +15,9 @@ use crate::events::EventSink;
 use crate::process::launch::LaunchError;
 use crate::process::run::RunError;
 use crate::runner::RawOutput;
-use crate::schedule::{Request, Scheduler, Slot};
+use crate::schedule::{Scheduler, Slot};
 
 const LONG: Duration = Duration::from_secs(10);
-
-async fn slot(scheduler: &Scheduler) -> Slot {
-    let (skill, deadline) = (Arc::default(), Instant::now() + LONG);
-    let request = Request { principal: "", session: "", skill: &skill, limit: None, deadline };
-    scheduler.slot(request).await.unwrap().0
-}
 
 /// The interpreter's side, played by a test.
 struct Played {
@@ -97,7 +91,7 @@ impl Stage {
 
     /// A call under way.
     async fn call(&self) -> JoinHandle<End> {
-        self.call_with(EventSink::default(), slot(&Scheduler::new(1, 0, 0)).await).await
+        self.call_with(EventSink::default(), Scheduler::new(1, 0, 0).any_slot().await).await
     }
 
     async fn call_with(&self, events: EventSink, slot: Slot) -> JoinHandle<End> {
@@ -134,7 +128,7 @@ async fn answers_and_events_reach_their_own_calls() {
     let stage = Stage::new(1);
     let (listener, mut heard) = tokio::sync::mpsc::channel(8);
     let first = stage.call().await;
-    let slot = slot(&Scheduler::new(1, 0, 0)).await;
+    let slot = Scheduler::new(1, 0, 0).any_slot().await;
     let second = stage.call_with(EventSink::new(listener), slot).await;
     let third = stage.call().await;
     assert_eq!(stage.count(), 1, "all wait for the one there may be");
@@ -272,7 +266,7 @@ async fn interpreters_that_die_at_once_are_restarted_a_bounded_number_of_times()
 async fn an_interpreter_with_leftover_processes_ends_and_frees_the_slot() {
     let stage = Stage::new(1);
     let scheduler = Scheduler::new(1, 0, 1);
-    let held = slot(&scheduler).await;
+    let held = scheduler.any_slot().await;
     let (first, behind) = (stage.call_with(EventSink::default(), held).await, stage.call().await);
     let mut played = stage.interpreter(0);
     let call = played.take().unwrap();
@@ -284,7 +278,7 @@ async fn an_interpreter_with_leftover_processes_ends_and_frees_the_slot() {
     next.answer(call, 0);
     assert_eq!(output(behind).await, call.to_string());
     // Nothing of it is left, once its process is gone.
-    tokio::time::timeout(LONG, slot(&scheduler)).await.unwrap();
+    tokio::time::timeout(LONG, scheduler.any_slot()).await.unwrap();
 }
 
 #[tokio::test]
