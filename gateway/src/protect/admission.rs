@@ -1,11 +1,9 @@
 //! Admission: how many calls the gateway has at once, in all, for one skill, for one session. A full gateway sheds load: it
 //! answers at once and never queues.
 //!
-//! A session may hold four times as many permits as are free. So one session that floods the gateway leaves a fifth to the
-//! others, and several that do share the rest evenly (Choudhury and Hahne, "Dynamic Queue Length Thresholds for
-//! Shared-Memory Packet Switches"). The workers' limit changes, and may fall below what is in flight; a session that holds
-//! less than half of an even share is admitted all the same, as long as the gateway itself has a permit. A principal's
-//! calls without a session count as one session.
+//! The permits, and the bytes of arguments, are shared fairly among sessions: see [`super::shares`]. The workers' limit
+//! changes, and may fall below what is in flight; a session that holds less than half of an even share is admitted all the
+//! same, as long as the gateway itself has a permit. A principal's calls without a session count as one session.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -13,12 +11,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use ahash::HashMap;
 use openskill_proto::v1::{ErrorCode, SkillError};
 
+use super::shares::is_fair;
 use crate::call::request::Call;
 use crate::state::key;
 use crate::state::striped::Striped;
-
-/// How many permits a session may hold for each that is free.
-const SHARE: usize = 4;
 
 /// The arguments of all admitted calls, in bytes.
 const MAX_BYTES: usize = 512 * 1024 * 1024;
@@ -144,9 +140,7 @@ impl Admission {
             return Err(Bound::Gateway);
         }
         let sessions = self.sessions.names();
-        let is_fair = |mine: usize, used: usize, limit: usize| {
-            2 * mine * sessions <= limit || mine <= SHARE * limit.saturating_sub(used)
-        };
+        let is_fair = |mine: usize, used: usize, limit: usize| is_fair(mine, used, limit, sessions);
         // Its first call passes whatever the others have: a worker grants its slots by share.
         let is_first = of_session.calls == 1;
         match () {
