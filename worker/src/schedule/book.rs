@@ -130,13 +130,18 @@ impl<W> Book<W> {
         self.open + self.reserved.len()
     }
 
+    /// Whether a call that runs has to give its reserved place back before another may have one.
+    pub(super) fn is_reserve_full(&self) -> bool {
+        !self.reserved.is_empty() && self.reserved.len() >= self.bounds.reserved
+    }
+
     /// Calls that run or wait.
     pub(super) fn len(&self) -> usize {
         self.running() + self.waiting
     }
 
-    /// A call comes.
-    pub(super) fn arrive(&mut self, arrival: Arrival<'_>, waiter: W, now: Instant) -> Arrived<W> {
+    /// A call comes. If it waits, `waiter` makes what waits.
+    pub(super) fn arrive(&mut self, arrival: Arrival<'_>, waiter: impl FnOnce() -> W, now: Instant) -> Arrived<W> {
         self.advance(now);
         let index = self.flows.of(arrival.principal, arrival.session, now);
         let place = match () {
@@ -158,8 +163,8 @@ impl<W> Book<W> {
             return Arrived::Refused(Refusal::Full);
         }
         let ticket = self.note(index, arrival.skill);
-        let waiting = Waiting { ticket, skill: Arc::clone(arrival.skill), number: ticket.number, waiter };
-        self.flows.get_mut(index).waiting.push_back(waiting);
+        let waiting = Waiting { ticket, skill: Arc::clone(arrival.skill), number: ticket.number, waiter: waiter() };
+        self.flows.push(index, waiting);
         self.waiting += 1;
         Arrived::Waits { ticket, evicted }
     }
@@ -177,7 +182,7 @@ impl<W> Book<W> {
             let number = |flow: &Flow<W>| flow.waiting[0].number;
             rank(one).cmp(&rank(other)).then(one.served.total_cmp(&other.served)).then(number(one).cmp(&number(other)))
         })?;
-        let Waiting { ticket, waiter, .. } = self.flows.get_mut(index).waiting.pop_front()?;
+        let Waiting { ticket, waiter, .. } = self.flows.pop_first(index)?;
         self.waiting -= 1;
         self.start(ticket, if is_open { Kind::Open } else { Kind::Reserved }, now);
         Some((ticket, waiter))
@@ -201,12 +206,13 @@ impl<W> Book<W> {
     }
 
     fn finish(&mut self, call: &Call, now: Instant) {
+        if call.phase == Phase::Waiting {
+            self.flows.remove(call.flow, call.number);
+            self.waiting -= 1;
+        }
         let flow = self.flows.get_mut(call.flow);
         match call.phase {
-            Phase::Waiting => {
-                flow.waiting.retain(|it| it.number != call.number);
-                self.waiting -= 1;
-            }
+            Phase::Waiting => {}
             Phase::Running { since, place } => {
                 let ran = now.saturating_duration_since(since);
                 flow.running -= 1;
@@ -311,7 +317,7 @@ impl<W> Book<W> {
         if flow.waiting.len() <= self.flows.get(newcomer).waiting.len() + 1 {
             return None;
         }
-        let Waiting { ticket, waiter, .. } = self.flows.get_mut(longest).waiting.pop_back()?;
+        let Waiting { ticket, waiter, .. } = self.flows.pop_last(longest)?;
         let call = self.calls.remove(ticket.index);
         self.finish(&call, self.advanced);
         Some(waiter)

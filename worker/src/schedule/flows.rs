@@ -57,13 +57,15 @@ impl<W> Flow<W> {
 pub(super) struct Flows<W> {
     by_name: HashMap<String, usize>,
     flows: Slab<Flow<W>>,
+    /// Those with calls waiting, in no order.
+    queued: Vec<usize>,
     /// Kept so that looking a flow up does not allocate.
     scratch: String,
 }
 
 impl<W> Flows<W> {
     pub(super) fn new() -> Self {
-        Self { by_name: HashMap::default(), flows: Slab::new(), scratch: String::new() }
+        Self { by_name: HashMap::default(), flows: Slab::new(), queued: Vec::new(), scratch: String::new() }
     }
 
     /// The flow of a caller, new if it is not known.
@@ -113,7 +115,42 @@ impl<W> Flows<W> {
 
     /// The flows that have calls waiting.
     pub(super) fn waiting(&self) -> impl Iterator<Item = (usize, &Flow<W>)> {
-        self.flows.iter().filter(|(_, flow)| !flow.waiting.is_empty())
+        self.queued.iter().map(|index| (*index, &self.flows[*index]))
+    }
+
+    /// A call waits, as the last of its flow.
+    pub(super) fn push(&mut self, index: usize, call: Waiting<W>) {
+        let waiting = &mut self.flows[index].waiting;
+        if waiting.is_empty() {
+            self.queued.push(index);
+        }
+        waiting.push_back(call);
+    }
+
+    /// The call of a flow that has waited longest, which waits no more.
+    pub(super) fn pop_first(&mut self, index: usize) -> Option<Waiting<W>> {
+        let call = self.flows[index].waiting.pop_front();
+        self.settle(index);
+        call
+    }
+
+    /// The call of a flow that came last, which waits no more.
+    pub(super) fn pop_last(&mut self, index: usize) -> Option<Waiting<W>> {
+        let call = self.flows[index].waiting.pop_back();
+        self.settle(index);
+        call
+    }
+
+    /// A call waits no more.
+    pub(super) fn remove(&mut self, index: usize, number: u64) {
+        self.flows[index].waiting.retain(|it| it.number != number);
+        self.settle(index);
+    }
+
+    fn settle(&mut self, index: usize) {
+        if self.flows[index].waiting.is_empty() {
+            self.queued.retain(|it| *it != index);
+        }
     }
 }
 

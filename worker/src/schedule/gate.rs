@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use tokio::sync::oneshot;
+use tokio::sync::oneshot::{self, error::RecvError};
 
 use super::book::{Arrival, Arrived, Book, Bounds, Refusal};
 use super::flows::Ticket;
@@ -46,36 +46,50 @@ impl Gate {
     /// # Errors
     /// The call is refused, at once or because another one needs its place in the queue more.
     pub(super) async fn enter(self: &Arc<Self>, arrival: Arrival<'_>) -> Result<Place, Refusal> {
-        let (sender, mut granted) = oneshot::channel();
-        let arrived = self.book().arrive(arrival, sender, Instant::now());
-        let ticket = match arrived {
-            Arrived::Runs(ticket) => return Ok(Place { gate: Arc::clone(self), ticket: Some(ticket) }),
-            Arrived::Refused(refusal) => return Err(refusal),
-            Arrived::Waits { ticket, evicted } => {
-                // The evicted call sees its sender dropped.
+        let mut waits = None;
+        let waiter = || {
+            let (sender, granted) = oneshot::channel();
+            waits = Some(granted);
+            sender
+        };
+        let (arrived, is_reserve_full) = {
+            let (mut book, now) = (self.book(), Instant::now());
+            let arrived = book.arrive(arrival, waiter, now);
+            self.grant(&mut book, now);
+            (arrived, book.is_reserve_full())
+        };
+        let (ticket, granted) = match (arrived, waits) {
+            (Arrived::Runs(ticket), _) => return Ok(Place { gate: Arc::clone(self), ticket: Some(ticket) }),
+            (Arrived::Refused(refusal), _) => return Err(refusal),
+            // Dropping the sender of the evicted call tells it.
+            (Arrived::Waits { ticket, evicted }, Some(granted)) => {
                 drop(evicted);
-                ticket
+                (ticket, granted)
             }
+            (Arrived::Waits { .. }, None) => return Err(Refusal::Full),
         };
         let _queued = Queued { gate: self, ticket };
-        self.grant();
+        let place = if is_reserve_full { self.ask_again(granted).await } else { granted.await };
+        place.map_err(|_| Refusal::Full)
+    }
+
+    /// Waits, and looks now and then: a call that gives its reserved place back makes no sound, for it goes on.
+    async fn ask_again(self: &Arc<Self>, mut granted: oneshot::Receiver<Place>) -> Result<Place, RecvError> {
         loop {
-            // A reserved place that is given back makes no sound: nobody ended.
             match tokio::time::timeout(SHORT, &mut granted).await {
-                Ok(place) => return place.map_err(|_| Refusal::Full),
-                Err(_) => self.grant(),
+                Ok(place) => return place,
+                Err(_) => self.grant(&mut self.book(), Instant::now()),
             }
         }
     }
 
     /// Grants the places that are free to the calls that wait.
-    fn grant(self: &Arc<Self>) {
-        loop {
-            let Some((ticket, waiter)) = self.book().next(Instant::now()) else { return };
+    fn grant(self: &Arc<Self>, book: &mut Book<oneshot::Sender<Place>>, now: Instant) {
+        while let Some((ticket, waiter)) = book.next(now) {
             if let Err(mut place) = waiter.send(Place { gate: Arc::clone(self), ticket: Some(ticket) }) {
-                // Its call is gone. Not by drop, which would come back here for each.
+                // Its call is gone. Not by drop, which would lock the book again.
                 place.ticket = None;
-                self.book().leave(ticket, Instant::now());
+                book.leave(ticket, now);
             }
         }
     }
@@ -91,8 +105,9 @@ impl Drop for Queued<'_> {
 impl Drop for Place {
     fn drop(&mut self) {
         if let Some(ticket) = self.ticket.take() {
-            self.gate.book().leave(ticket, Instant::now());
-            self.gate.grant();
+            let (mut book, now) = (self.gate.book(), Instant::now());
+            book.leave(ticket, now);
+            self.gate.grant(&mut book, now);
         }
     }
 }
