@@ -92,8 +92,6 @@ pub(super) struct Book<W> {
     open: usize,
     /// Calls that hold a reserved place.
     reserved: Vec<Ticket>,
-    /// How long calls hold an open place: a moving average.
-    typical: Duration,
     waiting: usize,
     flows: Flows<W>,
     /// Flows that have a call.
@@ -113,7 +111,6 @@ impl<W> Book<W> {
             bounds,
             open: 0,
             reserved: Vec::with_capacity(bounds.reserved),
-            typical: Duration::ZERO,
             waiting: 0,
             flows: Flows::new(),
             active: 0,
@@ -220,10 +217,7 @@ impl<W> Book<W> {
                 flow.paces.observe(call.skill.number, ran);
                 call.skill.pace.observe(ran);
                 match place {
-                    Kind::Open => {
-                        self.open -= 1;
-                        self.typical = (self.typical * 7 + ran) / 8;
-                    }
+                    Kind::Open => self.open -= 1,
                     Kind::Reserved => self.reserved.retain(|it| it.number != call.number),
                 }
                 match self.principals.get_mut(&flow.principal) {
@@ -275,12 +269,7 @@ impl<W> Book<W> {
         let has_room = self.reserved.len() < reserved && self.running() < places + 2 * reserved;
         let is_modest = flow.running == 0 || (flow.running + 1) * self.active <= places;
         let expected = flow.paces.of_skill(skill.number).or_else(|| skill.pace.read()).unwrap_or_default();
-        has_room && is_modest && expected <= self.short()
-    }
-
-    /// The longest that a short call runs: on a busy machine, all calls take longer.
-    fn short(&self) -> Duration {
-        SHORT.max(self.typical / 4)
+        has_room && is_modest && expected <= SHORT
     }
 
     /// Refuses a call that would wait past its deadline.
@@ -330,13 +319,12 @@ impl<W> Book<W> {
             self.virtual_time += elapsed * self.running() as f64 / self.active as f64;
         }
         self.advanced = self.advanced.max(now);
-        let short = self.short();
         let Self { reserved, calls, flows, open, .. } = self;
         reserved.retain(|ticket| {
             let Call { flow, skill, phase, .. } = &mut calls[ticket.index];
             let Phase::Running { since, place } = phase else { return true };
             let running = now.saturating_duration_since(*since);
-            if running <= short {
+            if running <= SHORT {
                 return true;
             }
             *place = Kind::Open;

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// A call that is expected to run no longer than this is short, whatever else runs.
+/// A call that is expected to run no longer than this is short.
 pub(super) const SHORT: Duration = Duration::from_millis(500);
 
 /// How much a shorter call lowers the pace of its skill: one sixteenth of the difference. A longer call raises it at once,
