@@ -18,8 +18,7 @@ use tokio::task::coop;
 use crate::budget::FrameBudget;
 use crate::frames::{Frames, Header, kind};
 
-/// How many small frames use up as much of a task's turn as one read from a socket, of which it has 128. The head of a
-/// request counts as much as a read: it is worth a task.
+/// How many frames use up as much of a task's turn as one read from a socket, of which it has 128.
 const FRAMES_A_STEP: usize = 4;
 
 const ENHANCE_YOUR_CALM: u32 = 11;
@@ -66,11 +65,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Metered<S> {
         let Self { budget, last_stream, .. } = self;
         self.received.take(bytes, |header| {
             is_within = is_within && budget.count(header, Instant::now);
+            work += 1;
             if header.kind == kind::HEADERS {
-                work += FRAMES_A_STEP;
                 *last_stream = header.stream.max(*last_stream);
-            } else {
-                work += 1;
             }
         });
         for _ in 0..work / FRAMES_A_STEP {

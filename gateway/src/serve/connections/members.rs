@@ -47,8 +47,12 @@ impl Seat {
     }
 
     /// A request ends.
-    pub(super) fn finish(&self, now: u64) {
-        self.idle_since.fetch_max(now, SeqCst);
+    pub(super) fn finish(&self, now: impl FnOnce() -> u64) {
+        // Only the last one reads the clock. Of two that end at once neither may: the connection then counts as idle for
+        // longer than it is.
+        if self.in_flight.load(SeqCst) == 1 {
+            self.idle_since.fetch_max(now(), SeqCst);
+        }
         self.in_flight.fetch_sub(1, SeqCst);
     }
 
@@ -143,7 +147,7 @@ mod tests {
         let [busy, recent, idlest] = [0, 1, 2].map(|now| seat(&mut members, 1, now).unwrap());
         busy.begin();
         recent.begin();
-        recent.finish(3);
+        recent.finish(|| 3);
         let newcomer = seat(&mut members, 2, IDLE + 9).unwrap();
         assert!(idlest.is_evicted() && idlest.end.is_cancelled());
         assert!([busy, recent, newcomer].iter().all(|it| !it.is_evicted() && !it.end.is_cancelled()));
@@ -164,7 +168,7 @@ mod tests {
         both.iter().for_each(|it| it.begin());
         assert!(seat(&mut members, 2, 9 * IDLE).is_none());
         both[1].begin();
-        both[1].finish(IDLE);
+        both[1].finish(|| IDLE);
         assert!(seat(&mut members, 2, 9 * IDLE).is_none(), "it has another request in flight");
         members.remove(&both[0]);
         assert!(seat(&mut members, 2, 9 * IDLE).is_some());

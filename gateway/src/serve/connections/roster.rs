@@ -147,7 +147,7 @@ impl Connected {
 impl Drop for Busy {
     fn drop(&mut self) {
         let Connected { roster, seat } = &self.0;
-        seat.finish(roster.now());
+        seat.finish(|| roster.now());
         if roster.is_full.load(SeqCst) {
             roster.vacancy.notify_one();
         }
