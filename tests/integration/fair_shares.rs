@@ -119,7 +119,7 @@ async fn a_call_that_cannot_start_before_its_deadline_is_refused_with_the_time_t
     let answer = gateway.post("/skills/slow:invoke", &headers, body).await;
     assert_eq!((answer.status, answer.code().as_str()), (503, "OVERLOADED"));
     let error = &answer.json()["error"];
-    assert!(error["message"].as_str().unwrap().contains("this caller's calls"), "{error}");
+    assert!(error["message"].as_str().unwrap().contains("too many calls wait"), "{error}");
     let retry_after_ms = error["retry_after_ms"].as_u64().unwrap();
     assert!((5_000..=10_000).contains(&retry_after_ms), "{retry_after_ms}");
     drop(slow);

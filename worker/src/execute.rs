@@ -76,7 +76,7 @@ pub(crate) async fn execute(
 fn refused(refusal: Refusal) -> Status {
     let mut status = Status::resource_exhausted(match refusal {
         Refusal::Full => "the worker's queue is full",
-        Refusal::Late { .. } => "too many calls of this caller wait for the worker",
+        Refusal::Late { .. } => "too many calls wait for this one to end before its deadline",
     });
     if let Refusal::Late { retry_after } = refusal {
         status.metadata_mut().insert(PUSHBACK, MetadataValue::from(micros(retry_after) / 1000 + 1));

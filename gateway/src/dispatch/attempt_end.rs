@@ -106,10 +106,10 @@ impl From<CallError> for AttemptEnd {
     }
 }
 
-/// The caller's own calls are in the way. The time after which one more could start is the worker's estimate.
+/// Calls that wait are in the way. The time after which this one could start is the worker's estimate.
 fn too_many_wait(retry_after_ms: u64) -> SkillError {
     let message =
-        "this caller's calls that wait at the workers would keep this one past its deadline: wait until some end";
+        "too many calls wait at the workers for this one to end before its deadline: retry later, or allow more time";
     SkillError::overloaded(message).with_retry_after_ms(retry_after_ms.clamp(RETRY_AFTER_MS.0, RETRY_AFTER_MS.1))
 }
 

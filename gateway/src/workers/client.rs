@@ -34,7 +34,7 @@ pub(crate) enum CallError {
 pub(crate) enum Refusal {
     /// The worker: it is overloaded.
     Full,
-    /// The worker: too many calls of this caller wait there. It takes calls of others.
+    /// The worker: the call would end too late there. It may take calls of others.
     Late { retry_after_ms: u64 },
     /// The worker, for another reason: it drains, say.
     Declined,

@@ -6,6 +6,7 @@ use super::docker::Docker;
 use super::error::Fault;
 use super::exec::Exec;
 use super::http::Http;
+use super::jail::Level;
 use super::mcp::{Declared, Mcp, McpTool};
 use super::path::beside;
 use super::python::Python;
@@ -69,6 +70,11 @@ pub(super) fn resolve(raw: &mut raw::Raw, file: &Path) -> Result<(String, How), 
     if key == "docker" && (raw.network.is_some() || raw.jail.is_some()) {
         let reason = "network and jail are for processes; a container's network is docker.network";
         return Err((if raw.jail.is_some() { "jail" } else { "network" }, reason.to_owned()).into());
+    }
+    let demands_jail = raw.jail.is_some_and(|level| level >= Level::Standard);
+    if demands_jail && matches!(key.as_str(), "http" | "inproc" | "mcp:http") {
+        let reason = format!("a jail is for processes, and {key} runs in the worker: leave it out");
+        return Err(("jail", reason).into());
     }
     let entry = raw.entry.as_str();
     let how = match key.as_str() {

@@ -121,6 +121,10 @@ fn a_jail_has_the_strictest_defaults_and_only_absolute_paths() {
     let readable = vec![PathBuf::from("/opt/x")];
     assert_eq!(jail, Jail { level: Level::Standard, network: Network::Connect(vec![443]), readable });
     assert_eq!(parse(&format!("{MINIMAL}jail: off\n")).unwrap().jail.level, Level::Off);
+    for kind in ["inproc\nentry: echo", "http\nentry: http://127.0.0.1:1/"] {
+        let text = format!("id: x\ntype: {kind}\njail: strict\n");
+        assert!(parse(&text).unwrap_err().reason.contains("a jail is for processes"), "{text}");
+    }
     for bad in ["readable: [data]", "readable: [/]", "network: []", "network: [0]", "network: some", "jail: none"] {
         assert_eq!(parse(&format!("{MINIMAL}{bad}\n")).unwrap_err().line, 5, "{bad}");
     }
