@@ -20,6 +20,8 @@ pub(crate) mod pick;
 pub(crate) mod questions;
 pub(crate) mod retry;
 
+use openskill_proto::v1::{ErrorCode, SkillError};
+
 use attempt::attempt;
 use attempt_end::AttemptEnd;
 use choose::{NoWorker, choose};
@@ -67,7 +69,16 @@ pub(crate) async fn dispatch(context: &CallContext) -> Outcome {
             }
         }
     }
+    if was_refused(&outcome) {
+        gateway.observer.call_refused_by_workers();
+    }
     outcome
+}
+
+/// Whether the call got no further than the workers' queues.
+fn was_refused(outcome: &Outcome) -> bool {
+    let code = outcome.result.error.as_ref().map(SkillError::code);
+    !outcome.may_have_run && code == Some(ErrorCode::Overloaded)
 }
 
 fn facts(context: &CallContext, attempts: u32) -> Facts {

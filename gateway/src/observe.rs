@@ -49,6 +49,11 @@ impl Observer {
         self.metrics.rejections.inc();
     }
 
+    /// The workers' queues were full, or too long for the call's deadline.
+    pub(crate) fn call_refused_by_workers(&self) {
+        self.metrics.refused("worker");
+    }
+
     /// A call got no permit.
     pub(crate) fn call_refused(&self, bound: &'static str) {
         self.metrics.refused(bound);

@@ -122,5 +122,7 @@ async fn a_call_that_cannot_start_before_its_deadline_is_refused_with_the_time_t
     assert!(error["message"].as_str().unwrap().contains("too many calls wait"), "{error}");
     let retry_after_ms = error["retry_after_ms"].as_u64().unwrap();
     assert!((5_000..=10_000).contains(&retry_after_ms), "{retry_after_ms}");
+    let metrics = String::from_utf8(gateway.get("/metrics").await.body.to_vec()).unwrap();
+    assert!(metrics.contains("openskill_refusals_total{bound=\"worker\"} 1"), "{metrics}");
     drop(slow);
 }

@@ -11,7 +11,7 @@ use prometheus_client::registry::Registry;
 use crate::arguments::Kind;
 
 /// The limits that a refused call can hit.
-const BOUNDS: [&str; 3] = ["gateway", "session", "skill"];
+const BOUNDS: [&str; 4] = ["gateway", "session", "skill", "worker"];
 
 /// How well a skill's process was isolated, as workers say it.
 const JAILS: [&str; 4] = ["strict", "standard", "partial", "off"];
