@@ -87,7 +87,7 @@ where
             accepted = door.accept(&stop) => accepted.into_iter().for_each(&serve),
             () = stop.cancelled() => break,
         }
-        // A crowd at the door must not keep those inside waiting.
+        // A burst of new connections must not starve the open ones.
         tokio::task::yield_now().await;
     }
     // Connections in the backlog would be reset with what they sent.
@@ -176,7 +176,7 @@ fn log<E: std::fmt::Display>(ended: Result<(), E>) {
     }
 }
 
-/// A listener, and whom it lets in.
+/// A listener, with its admission of connections.
 struct Door {
     listener: tokio::net::TcpListener,
     roster: Arc<Roster>,

@@ -43,13 +43,14 @@ pub(super) struct Arrival<'a> {
     pub(super) deadline: Instant,
 }
 
-/// What becomes of it.
+/// What becomes of it. `G` is what learns of the grant.
 #[derive(Debug)]
-pub(super) enum Arrived<W> {
+pub(super) enum Arrived<W, G> {
     Runs(Ticket),
     /// `evicted` made room for it.
     Waits {
         ticket: Ticket,
+        granted: G,
         evicted: Option<W>,
     },
     Refused(Refusal),
@@ -137,8 +138,13 @@ impl<W> Book<W> {
         self.running() + self.waiting
     }
 
-    /// A call comes. If it waits, `waiter` makes what waits.
-    pub(super) fn arrive(&mut self, arrival: Arrival<'_>, waiter: impl FnOnce() -> W, now: Instant) -> Arrived<W> {
+    /// A call comes. `waiter` is called if it has to wait: it makes what waits, and what learns of the grant.
+    pub(super) fn arrive<G>(
+        &mut self,
+        arrival: Arrival<'_>,
+        waiter: impl FnOnce() -> (W, G),
+        now: Instant,
+    ) -> Arrived<W, G> {
         self.advance(now);
         let index = self.flows.of(arrival.principal, arrival.session, now);
         let place = match () {
@@ -160,10 +166,10 @@ impl<W> Book<W> {
             return Arrived::Refused(Refusal::Full);
         }
         let ticket = self.note(index, arrival.skill);
-        let waiting = Waiting { ticket, skill: Arc::clone(arrival.skill), number: ticket.number, waiter: waiter() };
-        self.flows.push(index, waiting);
+        let (waiter, granted) = waiter();
+        self.flows.push(index, Waiting { ticket, skill: Arc::clone(arrival.skill), waiter });
         self.waiting += 1;
-        Arrived::Waits { ticket, evicted }
+        Arrived::Waits { ticket, granted, evicted }
     }
 
     /// The call that runs next, if a place is free for one that waits.
@@ -176,7 +182,7 @@ impl<W> Book<W> {
         let may_run = |flow: &Flow<W>| is_open || self.may_reserve(flow, &flow.waiting[0].skill);
         let (index, _) = self.flows.waiting().filter(|(_, flow)| may_run(flow)).min_by(|(_, one), (_, other)| {
             let rank = |flow: &Flow<W>| (self.running_of(&flow.principal), flow.running);
-            let number = |flow: &Flow<W>| flow.waiting[0].number;
+            let number = |flow: &Flow<W>| flow.waiting[0].ticket.number;
             rank(one).cmp(&rank(other)).then(one.served.total_cmp(&other.served)).then(number(one).cmp(&number(other)))
         })?;
         let Waiting { ticket, waiter, .. } = self.flows.pop_first(index)?;

@@ -33,6 +33,7 @@ pub(super) struct Flow<W> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Ticket {
     pub(super) index: usize,
+    /// The order of arrival over all flows.
     pub(super) number: u64,
 }
 
@@ -41,8 +42,6 @@ pub(super) struct Ticket {
 pub(super) struct Waiting<W> {
     pub(super) ticket: Ticket,
     pub(super) skill: Arc<Skill>,
-    /// The order of arrival over all flows.
-    pub(super) number: u64,
     pub(super) waiter: W,
 }
 
@@ -143,7 +142,7 @@ impl<W> Flows<W> {
 
     /// A call waits no more.
     pub(super) fn remove(&mut self, index: usize, number: u64) {
-        self.flows[index].waiting.retain(|it| it.number != number);
+        self.flows[index].waiting.retain(|it| it.ticket.number != number);
         self.settle(index);
     }
 

@@ -46,34 +46,25 @@ impl Gate {
     /// # Errors
     /// The call is refused, at once or because another one needs its place in the queue more.
     pub(super) async fn enter(self: &Arc<Self>, arrival: Arrival<'_>) -> Result<Place, Refusal> {
-        let mut waits = None;
-        let waiter = || {
-            let (sender, granted) = oneshot::channel();
-            waits = Some(granted);
-            sender
-        };
         let (arrived, is_reserve_full) = {
             let (mut book, now) = (self.book(), Instant::now());
-            let arrived = book.arrive(arrival, waiter, now);
+            let arrived = book.arrive(arrival, oneshot::channel, now);
             self.grant(&mut book, now);
             (arrived, book.is_reserve_full())
         };
-        let (ticket, granted) = match (arrived, waits) {
-            (Arrived::Runs(ticket), _) => return Ok(Place { gate: Arc::clone(self), ticket: Some(ticket) }),
-            (Arrived::Refused(refusal), _) => return Err(refusal),
-            // Dropping the sender of the evicted call tells it.
-            (Arrived::Waits { ticket, evicted }, Some(granted)) => {
-                drop(evicted);
-                (ticket, granted)
-            }
-            (Arrived::Waits { .. }, None) => return Err(Refusal::Full),
+        let (ticket, granted, evicted) = match arrived {
+            Arrived::Runs(ticket) => return Ok(Place { gate: Arc::clone(self), ticket: Some(ticket) }),
+            Arrived::Refused(refusal) => return Err(refusal),
+            Arrived::Waits { ticket, granted, evicted } => (ticket, granted, evicted),
         };
+        // The evicted call sees its sender dropped.
+        drop(evicted);
         let _queued = Queued { gate: self, ticket };
         let place = if is_reserve_full { self.ask_again(granted).await } else { granted.await };
         place.map_err(|_| Refusal::Full)
     }
 
-    /// Waits, and looks now and then: a call that gives its reserved place back makes no sound, for it goes on.
+    /// Waits, and checks the reserve periodically: a call that gives its reserved place back goes on and wakes nobody.
     async fn ask_again(self: &Arc<Self>, mut granted: oneshot::Receiver<Place>) -> Result<Place, RecvError> {
         loop {
             match tokio::time::timeout(SHORT, &mut granted).await {

@@ -134,7 +134,7 @@ impl Simulation {
         let it = self.callers[caller].clone();
         let deadline = self.now + PATIENCE;
         let arrival = Arrival { principal: it.principal, session: &it.session, skill: &it.skill, deadline };
-        match self.book.arrive(arrival, || number, self.now) {
+        match self.book.arrive(arrival, || (number, ()), self.now) {
             Arrived::Runs(ticket) => self.start(caller, ticket, self.now),
             Arrived::Waits { evicted, .. } => {
                 self.arrived.insert(number, (caller, self.now));
@@ -270,7 +270,7 @@ fn a_full_queue_makes_room_for_whoever_has_less_in_it() {
     let now = Instant::now();
     let arrives = |book: &mut Book<usize>, session: &str, number: usize| {
         let arrival = Arrival { principal: "", session, skill: &skill, deadline: now + PATIENCE };
-        book.arrive(arrival, || number, now)
+        book.arrive(arrival, || (number, ()), now)
     };
     for number in 0..5 {
         assert!(matches!(arrives(&mut book, "flood", number), Arrived::Runs(_) | Arrived::Waits { evicted: None, .. }));
@@ -289,7 +289,7 @@ fn a_call_that_could_not_start_before_its_deadline_is_refused_and_others_are_not
     let mut book = Book::new(Bounds { places: 4, reserved: 0, most_waiting: 100 }, began);
     let arrives = |book: &mut Book<()>, session: &str, left: Duration, now: Instant| {
         let arrival = Arrival { principal: "", session, skill: &skill, deadline: now + left };
-        book.arrive(arrival, || (), now)
+        book.arrive(arrival, || ((), ()), now)
     };
     let Arrived::Runs(first) = arrives(&mut book, "busy", PATIENCE, began) else { panic!("a place is free") };
     let now = began + ms(1000);
