@@ -31,6 +31,7 @@ use retry::{Decision, Facts, MAX_ATTEMPTS, backoff, decide};
 use crate::call::events::EventRelay;
 use crate::call::outcome::Outcome;
 use crate::dispatch::context::CallContext;
+use crate::observe::call_event::CallEvent;
 
 /// Runs the call on one of its skill's workers. Ends shortly after the deadline at the latest.
 pub(crate) async fn dispatch(context: &CallContext) -> Outcome {
@@ -50,18 +51,22 @@ pub(crate) async fn dispatch(context: &CallContext) -> Outcome {
         };
         outcome.attempts += 1;
         let worker = &chosen.candidate.worker;
-        let end = attempt(context, &chosen.candidate).await;
+        let end = attempt(context, &chosen.candidate, outcome.attempts).await;
         chosen.settle(context, &end);
         let decision = decide(&end, facts(context, outcome.attempts));
         take_over(&mut outcome, end, context, worker.id());
         match decision {
             Decision::Finish => break,
-            Decision::TryAnother => tried.push(Arc::clone(worker)),
+            Decision::TryAnother => {
+                context.record.note(|| CallEvent::Retried { number: outcome.attempts, elsewhere: true });
+                tried.push(Arc::clone(worker));
+            }
             Decision::RunAgain { elsewhere } => {
                 if !gateway.retries.withdraw() {
                     break;
                 }
                 gateway.observer.attempt_retried();
+                context.record.note(|| CallEvent::Retried { number: outcome.attempts, elsewhere });
                 if elsewhere {
                     tried.push(Arc::clone(worker));
                 }

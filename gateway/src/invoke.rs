@@ -33,7 +33,7 @@ pub(crate) async fn invoke(
     let run = run(shard, &call, permit, events, (&record, &span)).instrument(span.clone());
     let ended = run.await.inspect_err(|_| shard.gateway.note_skill(&call, &record));
     let outcome = ended.unwrap_or_else(Outcome::failed);
-    record.end(&outcome.result);
+    record.end(&outcome);
     returned(&shard.gateway.aside, call, outcome).await
 }
 
@@ -42,7 +42,7 @@ pub(crate) fn refuse(shard: &Shard, call: &Arc<Call>, error: SkillError) -> Skil
     let outcome = Outcome::failed(error);
     let record = CallRecord::begin(&shard.gateway.observer, call);
     shard.gateway.note_skill(call, &record);
-    record.end(&outcome.result);
+    record.end(&outcome);
     result(call, outcome)
 }
 
@@ -60,8 +60,8 @@ async fn run(
     let time = granted(gateway.config.default_timeout, entry.skill.timeout_ms);
     let prepared = prepared(&gateway.aside, call, &entry.definition, time)
         .await
-        .inspect(|prepared| gateway.observer.arguments_prepared(call, prepared))
-        .inspect_err(|_| gateway.observer.arguments_rejected());
+        .inspect(|prepared| record.arguments_prepared(prepared))
+        .inspect_err(|_| record.arguments_rejected());
     if let Some(error) = cannot_run(&entry) {
         return Ok(Outcome::failed(error).with(prepared.unwrap_or_default()));
     }
@@ -86,7 +86,7 @@ async fn run(
 async fn execute(context: &CallContext) -> Outcome {
     let (call, skill) = (&context.call, &context.entry.skill);
     let session = Session { principal: &call.principal, id: &call.session_id };
-    match CircuitGuard::admit(&context.shard.gateway.circuits, skill, session) {
+    match CircuitGuard::admit(&context.shard.gateway.circuits, skill, session, &context.record) {
         Ok(guard) => {
             let outcome = dispatch(context).await;
             guard.report(&outcome);

@@ -3,6 +3,7 @@
 //!
 //! - [`metrics`]: counters and gauges, served at `GET /metrics`
 //! - [`call_record`]: one log line a call, whatever its end
+//! - [`call_event`]: what happens to a call on its way; [`recording`]: all of it, when it has ended; [`recorder`]: who keeps it
 //! - [`spans`]: a call's place in its OpenTelemetry trace
 
 use openskill_proto::v1::{Circuit, ErrorCode};
@@ -10,16 +11,22 @@ use openskill_proto::v1::{Circuit, ErrorCode};
 use crate::call::preparation::Preparation;
 use crate::call::request::Call;
 
+pub(crate) mod call_event;
 pub(crate) mod call_record;
 pub(crate) mod metrics;
+pub(crate) mod recorder;
+pub(crate) mod recording;
 pub(crate) mod spans;
 
 use metrics::Metrics;
+use recorder::Recorder;
 
 /// Hears of everything that is worth a metric or a log line.
 #[derive(Debug, Default)]
 pub(crate) struct Observer {
     pub(crate) metrics: Metrics,
+    /// Keeps whole calls, if that is on.
+    pub(crate) recorder: Option<Recorder>,
 }
 
 impl Observer {

@@ -1,5 +1,6 @@
 //! One call at one worker.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use openskill_proto::limits::MAX_CALL_QUESTIONS;
@@ -7,9 +8,10 @@ use openskill_proto::metadata::{TRACEPARENT, TRACESTATE};
 use openskill_proto::v1::{Blame, ErrorCode, ExecuteRequest, ExecuteResult, execute_event::Event};
 
 use super::attempt_end::AttemptEnd;
-use super::questions::OpenQuestion;
+use super::questions::{Asker, OpenQuestion};
 use crate::call::events::EventRelay;
 use crate::dispatch::context::CallContext;
+use crate::observe::call_event::{AttemptSummary, CallEvent};
 use crate::workers::candidate::Candidate;
 use crate::workers::client::{CallError, Events, Refusal};
 use crate::workers::ejection::{Epoch, Verdict};
@@ -24,14 +26,15 @@ const WORKER_GRACE: Duration = Duration::from_millis(150);
 const MAX_QUESTIONS: usize = 2 * MAX_CALL_QUESTIONS;
 
 /// Runs the skill on the worker, and updates the worker's record. Dropping the future cancels the run there.
-pub(crate) async fn attempt(context: &CallContext, candidate: &Candidate) -> AttemptEnd {
-    let tracker = Tracker::begin(context, candidate);
+pub(crate) async fn attempt(context: &CallContext, candidate: &Candidate, number: u32) -> AttemptEnd {
+    let tracker = Tracker::begin(context, candidate, number);
     let until = context.deadline + WORKER_GRACE;
     // Boxed: it is large, and would be copied into every future that awaits it.
     let sent = Box::pin(send(context, candidate));
     let mut end = tokio::time::timeout_at(until.into(), sent).await.unwrap_or(AttemptEnd::Overdue);
     let took = tracker.finish(&end);
     end.excuse_skill(context, took);
+    context.record.note(|| CallEvent::AttemptEnded(end.summary(number, candidate.worker.id())));
     let (observer, endpoint) = (&context.shard.gateway.observer, &candidate.worker.endpoint);
     match &end {
         AttemptEnd::NotStarted { reason, .. } => observer.attempt_not_started(endpoint, reason),
@@ -85,11 +88,16 @@ async fn follow(
                 questions.retain(OpenQuestion::is_open);
                 if context.is_interactive() && questions.len() < MAX_QUESTIONS {
                     let (principal, worker) = (&context.call.principal, &candidate.worker);
-                    questions.push(context.shard.gateway.questions.open(&question.request_id, principal, worker));
+                    let asker = Asker::new(principal, worker, &context.record);
+                    questions.push(context.shard.gateway.questions.open(&question.request_id, asker));
+                    context.record.note(|| CallEvent::Asked(question.clone()));
                     relay.relay(Event::InputRequired(question)).await;
                 }
             }
-            event => relay.relay(event).await,
+            event => {
+                context.record.note_content(|| CallEvent::relayed(&event));
+                relay.relay(event).await;
+            }
         }
     }
     Err(CallError::Lost { reason: "the worker's stream ended without a result".to_owned() })
@@ -110,6 +118,7 @@ fn blame_silence(mut result: ExecuteResult, questions: &[OpenQuestion]) -> Execu
 struct Tracker<'a> {
     context: &'a CallContext,
     candidate: &'a Candidate,
+    number: u32,
     in_flight: InFlight<'a>,
     begun: Instant,
     epoch: Epoch,
@@ -117,10 +126,11 @@ struct Tracker<'a> {
 }
 
 impl<'a> Tracker<'a> {
-    fn begin(context: &'a CallContext, candidate: &'a Candidate) -> Self {
+    fn begin(context: &'a CallContext, candidate: &'a Candidate, number: u32) -> Self {
         let (worker, begun): (&Worker, _) = (&candidate.worker, Instant::now());
         let epoch = worker.record.begin(begun);
-        Self { context, candidate, in_flight: worker.begin(), begun, epoch, is_finished: false }
+        context.record.note(|| CallEvent::AttemptBegan { number, worker: Arc::clone(&worker.address) });
+        Self { context, candidate, number, in_flight: worker.begin(), begun, epoch, is_finished: false }
     }
 
     /// Records how the call ended. Returns how long it took.
@@ -161,6 +171,18 @@ impl<'a> Tracker<'a> {
         CallReport { epoch, verdict, queued: None, was_full: false, in_flight }
     }
 
+    /// The end of a call that was dropped.
+    fn dropped(&self) -> AttemptSummary {
+        AttemptSummary {
+            number: self.number,
+            worker_id: self.candidate.worker.id(),
+            failure: Some((ErrorCode::Cancelled, ErrorCode::Cancelled.meaning().blame)),
+            reason: "the call was dropped before it ended".to_owned(),
+            may_have_run: true,
+            ..AttemptSummary::default()
+        }
+    }
+
     fn record(&self, report: CallReport, now: Instant) {
         let (gateway, worker) = (&self.context.shard.gateway, &self.candidate.worker);
         if worker.record.end(report, now, || gateway.fleet.may_eject()) {
@@ -178,6 +200,7 @@ impl Drop for Tracker<'_> {
                 self.candidate.latency.observe_failure(now - self.begun, now);
             }
             self.record(self.report(Verdict::Ignored), now);
+            self.context.record.note(|| CallEvent::AttemptEnded(self.dropped()));
         }
     }
 }

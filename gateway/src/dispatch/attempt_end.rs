@@ -7,6 +7,7 @@ use openskill_proto::v1::{Blame, ErrorCode, ExecuteResult, SkillError};
 use super::pick::NoCandidate;
 use crate::call::events::EventRelay;
 use crate::dispatch::context::CallContext;
+use crate::observe::call_event::AttemptSummary;
 use crate::workers::client::{CallError, Refusal};
 use crate::workers::ejection::Verdict;
 
@@ -71,6 +72,26 @@ impl AttemptEnd {
         if timed_out && error.blame() == Blame::Skill && ran < context.granted.mul_f64(FULL_TIME) {
             error.set_blame(context.blame_for_short_time());
         }
+    }
+
+    /// What there is to say about it in traces.
+    pub(super) fn summary(&self, number: u32, worker_id: String) -> AttemptSummary {
+        let (failure, reason) = match self {
+            Self::Answered(result) => (result.error.as_ref().map(|it| (it.code(), it.blame())), ""),
+            Self::NotStarted { refusal: Refusal::Full | Refusal::Late { .. }, reason } => {
+                (Some((ErrorCode::Overloaded, Blame::Gateway)), reason.as_str())
+            }
+            Self::NotStarted { reason, .. } | Self::Lost { reason } => {
+                (Some((ErrorCode::Unavailable, Blame::Worker)), reason.as_str())
+            }
+            Self::Overdue => (Some((ErrorCode::Timeout, Blame::Worker)), ""),
+        };
+        let (runner, queued) = match self {
+            Self::Answered(result) => (result.runner.clone(), Duration::from_micros(result.queued_us)),
+            _ => (String::new(), Duration::ZERO),
+        };
+        let (reason, may_have_run) = (reason.to_owned(), self.may_have_run());
+        AttemptSummary { number, worker_id, runner, failure, reason, may_have_run, queued }
     }
 
     /// The result that the caller gets if this was the last attempt.

@@ -1,12 +1,14 @@
 //! Questions that skills ask in the middle of calls, and the way of an answer back to the worker that waits for it.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use openskill_proto::v1::{DeliverInputRequest, ErrorCode, InputResponse, SkillError};
 
 use crate::call::principal::Principal;
+use crate::observe::call_event::CallEvent;
+use crate::observe::call_record::CallRecord;
 use crate::workers::worker::Worker;
 
 /// How long the worker may take to accept an answer.
@@ -18,9 +20,18 @@ pub(crate) struct Questions(Arc<Mutex<HashMap<String, Asker>>>);
 
 /// Who waits for an answer.
 #[derive(Debug, Clone)]
-struct Asker {
+pub(crate) struct Asker {
     principal: Principal,
     worker: Arc<Worker>,
+    /// Weak: an answer on its way must not keep a call that ended from being recorded.
+    record: Weak<CallRecord>,
+}
+
+impl Asker {
+    /// A call that `worker` runs on behalf of `principal`.
+    pub(crate) fn new(principal: &Principal, worker: &Arc<Worker>, record: &Arc<CallRecord>) -> Self {
+        Self { principal: principal.clone(), worker: Arc::clone(worker), record: Arc::downgrade(record) }
+    }
 }
 
 /// A question that is open until this is dropped.
@@ -31,9 +42,8 @@ pub(crate) struct OpenQuestion {
 }
 
 impl Questions {
-    /// Opens a question of a call that `worker` runs on behalf of `principal`.
-    pub(crate) fn open(&self, request_id: &str, principal: &Principal, worker: &Arc<Worker>) -> OpenQuestion {
-        let asker = Asker { principal: principal.clone(), worker: Arc::clone(worker) };
+    /// Opens a question.
+    pub(crate) fn open(&self, request_id: &str, asker: Asker) -> OpenQuestion {
         self.lock().insert(request_id.to_owned(), asker);
         OpenQuestion { questions: self.clone(), request_id: request_id.to_owned() }
     }
@@ -50,13 +60,16 @@ impl Questions {
         shard: usize,
     ) -> Result<(), SkillError> {
         let asker = self.lock().get(&response.request_id).filter(|it| it.principal == *principal).cloned();
-        let worker = asker.ok_or_else(not_waiting)?.worker;
-        let request_id = response.request_id.clone();
+        let Asker { worker, record, .. } = asker.ok_or_else(not_waiting)?;
+        let answer = response.clone();
         let request = DeliverInputRequest { response: Some(response), principal: principal.name().to_owned() };
         let mut client = worker.client(shard);
         let delivered = tokio::time::timeout(DELIVERY_TIMEOUT, client.deliver_input(request)).await;
         delivered.unwrap_or_else(|_| Err(SkillError::unavailable("the worker did not take the answer in time")))?;
-        self.lock().remove(&request_id);
+        self.lock().remove(&answer.request_id);
+        if let Some(record) = record.upgrade() {
+            record.note(|| CallEvent::Answered(answer));
+        }
         Ok(())
     }
 
@@ -85,7 +98,10 @@ fn not_waiting() -> SkillError {
 
 #[cfg(test)]
 mod tests {
+    use openskill_proto::v1::InvokeRequest;
+
     use super::*;
+    use crate::call::request::{Call, RequestContext};
     use crate::workers::source::Endpoint;
 
     #[tokio::test]
@@ -96,7 +112,10 @@ mod tests {
         let principal = Principal::anonymous();
         let answer = async || questions.answer(&principal, response(), 0).await.unwrap_err().code();
         assert_eq!(answer().await, ErrorCode::NotFound);
-        let open = questions.open("q", &principal, &worker);
+        let request = InvokeRequest { skill_id: "asks".to_owned(), ..InvokeRequest::default() };
+        let call = Arc::new(Call::new(request, RequestContext::unknown()));
+        let record = CallRecord::begin(&Arc::default(), &call);
+        let open = questions.open("q", Asker::new(&principal, &worker, &record));
         assert_eq!(answer().await, ErrorCode::Unavailable, "the worker can't be reached");
         drop(open);
         assert_eq!(answer().await, ErrorCode::NotFound);

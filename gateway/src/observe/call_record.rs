@@ -5,12 +5,17 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Instant, SystemTime};
 
 use openskill_proto::v1::skill_error::More;
 use openskill_proto::v1::{ErrorCode, ExecuteResult, SkillError};
 use serde_json::Value;
 
 use super::Observer;
+use super::call_event::CallEvent;
+use super::recording::{Recording, Timeline};
+use crate::call::outcome::Outcome;
+use crate::call::preparation::Preparation;
 use crate::call::request::Call;
 
 const TARGET: &str = "openskill::call";
@@ -23,12 +28,16 @@ pub(crate) struct CallRecord {
     /// The call names a skill that exists.
     has_skill: AtomicBool,
     has_ended: AtomicBool,
+    /// What happens to the call, if anybody listens.
+    timeline: Option<Timeline>,
 }
 
 impl CallRecord {
     pub(crate) fn begin(observer: &Arc<Observer>, call: &Arc<Call>) -> Arc<Self> {
         let (observer, call) = (Arc::clone(observer), Arc::clone(call));
-        Arc::new(Self { observer, call, has_skill: AtomicBool::new(false), has_ended: AtomicBool::new(false) })
+        let timeline = observer.recorder.is_some().then(Timeline::default);
+        let (has_skill, has_ended) = Default::default();
+        Arc::new(Self { observer, call, has_skill, has_ended, timeline })
     }
 
     /// The skill of the call exists: its id may be logged.
@@ -36,14 +45,63 @@ impl CallRecord {
         self.has_skill.store(true, Ordering::Relaxed);
     }
 
+    /// Tells whoever records or traces this call. `event` is evaluated only if somebody does.
+    pub(crate) fn note(&self, event: impl FnOnce() -> CallEvent) {
+        if let Some(timeline) = &self.timeline {
+            timeline.note(event);
+        }
+    }
+
+    /// Tells whoever records this call in full, with what callers and skills wrote.
+    pub(crate) fn note_content(&self, event: impl FnOnce() -> CallEvent) {
+        if self.observer.recorder.is_some() {
+            self.note(event);
+        }
+    }
+
+    /// The arguments fit, perhaps after repairs.
+    pub(crate) fn arguments_prepared(&self, preparation: &Preparation) {
+        self.observer.arguments_prepared(&self.call, preparation);
+        self.note(|| {
+            let Preparation { json, repairs, warnings } = preparation;
+            let (arguments, repairs, warnings) = (json.clone(), repairs.clone(), warnings.clone());
+            CallEvent::Prepared { arguments, repairs, warnings }
+        });
+    }
+
+    /// The arguments do not fit.
+    pub(crate) fn arguments_rejected(&self) {
+        self.observer.arguments_rejected();
+        self.note(|| CallEvent::Rejected);
+    }
+
     /// The call ended like this.
-    pub(crate) fn end(&self, result: &ExecuteResult) {
+    pub(crate) fn end(&self, outcome: &Outcome) {
         if self.has_ended.swap(true, Ordering::Relaxed) {
             return;
         }
+        self.conclude(&outcome.result, outcome.attempts);
+        let result = &outcome.result;
         let error = result.error.as_ref();
         self.observer.call_ended(error.map(SkillError::code), &result.jail);
         self.log(&result.runner, &result.worker_id, result.success, error);
+    }
+
+    /// Hands the whole call to whoever keeps it.
+    fn conclude(&self, result: &ExecuteResult, attempts: u32) {
+        let (Some(timeline), Some(recorder)) = (&self.timeline, &self.observer.recorder) else { return };
+        let (kept, ended) = (timeline.take(), Instant::now());
+        let since = ended.saturating_duration_since(self.call.received);
+        recorder.offer(Recording {
+            call: Arc::clone(&self.call),
+            has_skill: self.has_skill.load(Ordering::Relaxed),
+            events: kept.events,
+            left_out: kept.left_out,
+            result: result.clone(),
+            attempts,
+            received: SystemTime::now().checked_sub(since).unwrap_or(SystemTime::UNIX_EPOCH),
+            ended,
+        });
     }
 
     fn log(&self, runner: &str, worker_id: &str, success: bool, error: Option<&SkillError>) {
@@ -91,7 +149,11 @@ impl Drop for CallRecord {
             (ErrorCode::Cancelled, "the call was dropped before it ended")
         };
         self.observer.call_ended(Some(code), "");
-        self.log("", "", false, Some(&SkillError::new(code, message)));
+        let error = SkillError::new(code, message);
+        self.log("", "", false, Some(&error));
+        if self.timeline.is_some() {
+            self.conclude(&ExecuteResult { error: Some(error), ..ExecuteResult::default() }, 0);
+        }
     }
 }
 
@@ -109,5 +171,64 @@ fn loggable(error: &SkillError) -> String {
         }
         (None, ErrorCode::InvalidJson) => "the arguments are not valid JSON".to_owned(),
         (None, _) => error.message.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::Receiver;
+
+    use openskill_proto::v1::InvokeRequest;
+
+    use super::*;
+    use crate::call::request::RequestContext;
+    use crate::observe::recorder::Recorder;
+
+    fn recorded(capacity: usize) -> (Arc<CallRecord>, Receiver<Recording>) {
+        let (recorder, recordings) = Recorder::new(capacity);
+        let observer = Arc::new(Observer { recorder: Some(recorder), ..Observer::default() });
+        let request = InvokeRequest { skill_id: "echo".to_owned(), ..InvokeRequest::default() };
+        let call = Arc::new(Call::new(request, RequestContext::unknown()));
+        (CallRecord::begin(&observer, &call), recordings)
+    }
+
+    #[test]
+    fn a_call_is_recorded_with_its_events_in_order_at_its_first_end() {
+        let (record, recordings) = recorded(4);
+        record.note(|| CallEvent::Rejected);
+        record.note_content(|| CallEvent::Replayed);
+        let outcome = Outcome { attempts: 2, ..Outcome::failed(SkillError::unavailable("lost")) };
+        record.end(&outcome);
+        record.end(&outcome);
+        drop(record);
+        let recording = recordings.recv().unwrap();
+        assert!(matches!(&recording.events[..], [(_, CallEvent::Rejected), (_, CallEvent::Replayed)]));
+        assert_eq!(recording.attempts, 2);
+        assert!(recordings.recv().is_err(), "there is one end");
+    }
+
+    #[test]
+    fn a_call_that_is_dropped_is_recorded_as_cancelled() {
+        let (record, recordings) = recorded(4);
+        drop(record);
+        assert_eq!(recordings.recv().unwrap().result.error.unwrap().code(), ErrorCode::Cancelled);
+    }
+
+    #[test]
+    fn events_of_a_call_are_bounded_and_the_rest_is_counted() {
+        let (record, recordings) = recorded(4);
+        (0..1000).for_each(|_| record.note(|| CallEvent::Rejected));
+        drop(record);
+        let recording = recordings.recv().unwrap();
+        assert_eq!(recording.events.len() + recording.left_out, 1000);
+        assert_eq!(recording.events.len(), 256);
+    }
+
+    #[test]
+    fn nothing_is_evaluated_if_nobody_listens() {
+        let call = Arc::new(Call::new(InvokeRequest::default(), RequestContext::unknown()));
+        let record = CallRecord::begin(&Arc::default(), &call);
+        record.note(|| unreachable!("nobody listens"));
+        record.note_content(|| unreachable!("nobody listens"));
     }
 }

@@ -41,6 +41,10 @@ const SESSION_CIRCUITS: usize = 32 * 1024;
 /// How many changes a slow watcher may lag behind before it has to read the whole state again.
 const CHANGES: usize = 256;
 
+/// Whose circuit it is, in events of a call.
+const OF_SESSION: &str = "session";
+const OF_SKILL: &str = "skill";
+
 /// All circuits of a gateway.
 #[derive(Debug)]
 pub(crate) struct Circuits {
@@ -89,6 +93,11 @@ impl Refused {
         millis(self.retry_after)
     }
 
+    /// Whose circuit is open.
+    pub(crate) fn of(self) -> &'static str {
+        if self.of_session { OF_SESSION } else { OF_SKILL }
+    }
+
     /// For whom the circuit is open, in words.
     pub(crate) fn scope(self) -> &'static str {
         if self.of_session { "in this session" } else { "for all callers" }
@@ -106,24 +115,36 @@ impl Circuits {
         }
     }
 
-    /// Admits a call to a skill, if neither circuit is open.
-    pub(crate) fn admit(&self, skill: &Skill, session: Session<'_>, now: Instant) -> Result<Passes, Refused> {
+    /// Admits a call to a skill, if neither circuit is open. `told` hears whose circuit changes because of it, and how.
+    pub(crate) fn admit(
+        &self,
+        skill: &Skill,
+        session: Session<'_>,
+        now: Instant,
+        told: impl Fn(&'static str, CircuitState),
+    ) -> Result<Passes, Refused> {
         let rules = self.defaults.for_skill(skill);
         let mut passes = Passes { session: None, skill: None, rules };
         if rules.session.is_on() && !session.id.is_empty() {
             let key = session.key(&skill.id);
-            let half_open = |state| self.publish(&key, state, Duration::ZERO);
+            let half_open = |state| {
+                told(OF_SESSION, state);
+                self.publish(&key, state, Duration::ZERO);
+            };
             let pass = self.sessions.admit(&key, now, half_open);
             let pass = pass.map_err(|retry_after| Refused { retry_after, of_session: true })?;
             passes.session = Some((key, pass));
         }
         if rules.skill.is_on() {
-            let half_open = |state| self.publish(&of_skill(&skill.id), state, Duration::ZERO);
+            let half_open = |state| {
+                told(OF_SKILL, state);
+                self.publish(&of_skill(&skill.id), state, Duration::ZERO);
+            };
             match self.skills.admit(&skill.id, now, half_open) {
                 Ok(pass) => passes.skill = Some(pass),
                 Err(retry_after) => {
                     // The session's probe was not made.
-                    self.report(&skill.id, passes, Verdict::Ignored, now);
+                    self.report(&skill.id, passes, Verdict::Ignored, now, told);
                     return Err(Refused { retry_after, of_session: false });
                 }
             }
@@ -131,15 +152,28 @@ impl Circuits {
         Ok(passes)
     }
 
-    /// Reports how an admitted call ended.
-    pub(crate) fn report(&self, skill_id: &str, passes: Passes, verdict: Verdict, now: Instant) {
+    /// Reports how an admitted call ended. `told` is as in [`Circuits::admit`].
+    pub(crate) fn report(
+        &self,
+        skill_id: &str,
+        passes: Passes,
+        verdict: Verdict,
+        now: Instant,
+        told: impl Fn(&'static str, CircuitState),
+    ) {
         let Passes { session, skill, rules } = passes;
         if let Some((key, pass)) = session {
-            let changed = |state| self.publish(&key, state, rules.session.recovery);
+            let changed = |state| {
+                told(OF_SESSION, state);
+                self.publish(&key, state, rules.session.recovery);
+            };
             self.sessions.report(&key, pass, verdict, &rules.session, now, changed);
         }
         if let Some(pass) = skill {
-            let changed = |state| self.publish(&of_skill(skill_id), state, rules.skill.recovery);
+            let changed = |state| {
+                told(OF_SKILL, state);
+                self.publish(&of_skill(skill_id), state, rules.skill.recovery);
+            };
             self.skills.report(skill_id, pass, verdict, &rules.skill, now, changed);
         }
     }

@@ -15,6 +15,7 @@ use super::idempotency::{Ended, Fingerprint, Lease, Lookup};
 use crate::call::aside::HEAVY_BYTES;
 use crate::call::outcome::Outcome;
 use crate::dispatch::context::CallContext;
+use crate::observe::call_event::CallEvent;
 
 /// Polls `execution` if this is the first call with its key; else waits for the call that is.
 ///
@@ -45,6 +46,7 @@ pub(crate) async fn once(
         match ended {
             Ended::With(outcome) => {
                 gateway.observer.call_replayed();
+                context.record.note(|| CallEvent::Replayed);
                 return Ok(replay(&outcome));
             }
             Ended::Unknown => return Ok(may_have_run(unknown())),
@@ -67,7 +69,7 @@ async fn detach(
         let _permit = permit;
         let outcome = execution.await;
         lease.end(&outcome);
-        shared.record.end(&outcome.result);
+        shared.record.end(&outcome);
         // The client may be gone.
         let _ = sender.send(outcome);
     };

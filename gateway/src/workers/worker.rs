@@ -21,6 +21,8 @@ const GIVEN_UP: Duration = Duration::from_secs(2);
 #[derive(Debug)]
 pub(crate) struct Worker {
     pub(crate) endpoint: Endpoint,
+    /// The endpoint as text.
+    pub(crate) address: Arc<str>,
     /// What it last reported; none while it is down.
     state: ArcSwapOption<WorkerState>,
     /// Why it is down.
@@ -75,8 +77,10 @@ impl Worker {
         let (state, name, instance, lost) = Default::default();
         let (listed, tried) = Default::default();
         let (drained, in_flight, record, latencies) = Default::default();
+        let address = endpoint.to_string().into();
         Self {
             endpoint,
+            address,
             state,
             reason,
             name,

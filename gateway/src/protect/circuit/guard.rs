@@ -2,16 +2,19 @@
 
 use std::time::Instant;
 
-use openskill_proto::v1::{Blame, ErrorCode, Skill, SkillError};
+use openskill_proto::v1::{Blame, CircuitState, ErrorCode, Skill, SkillError};
 
 use super::breaker::Verdict;
 use super::{Circuits, Passes, Refused, Session};
 use crate::call::outcome::Outcome;
+use crate::observe::call_event::CallEvent;
+use crate::observe::call_record::CallRecord;
 
 /// A call that both circuits admitted. Dropped without a report, it says nothing about its skill.
 pub(crate) struct CircuitGuard<'a> {
     circuits: &'a Circuits,
     skill_id: &'a str,
+    record: &'a CallRecord,
     passes: Option<Passes>,
 }
 
@@ -20,9 +23,18 @@ impl<'a> CircuitGuard<'a> {
     ///
     /// # Errors
     /// `CIRCUIT_OPEN`, with the time until the next half-open probe.
-    pub(crate) fn admit(circuits: &'a Circuits, skill: &'a Skill, session: Session<'_>) -> Result<Self, SkillError> {
-        let passes = circuits.admit(skill, session, Instant::now()).map_err(|refused| refusal(&skill.id, refused))?;
-        Ok(Self { circuits, skill_id: &skill.id, passes: Some(passes) })
+    pub(crate) fn admit(
+        circuits: &'a Circuits,
+        skill: &'a Skill,
+        session: Session<'_>,
+        record: &'a CallRecord,
+    ) -> Result<Self, SkillError> {
+        let admitted = circuits.admit(skill, session, Instant::now(), |scope, state| changed(record, scope, state));
+        let passes = admitted.map_err(|refused| {
+            record.note(|| CallEvent::Circuit { scope: refused.of(), state: "refused" });
+            refusal(&skill.id, refused)
+        })?;
+        Ok(Self { circuits, skill_id: &skill.id, record, passes: Some(passes) })
     }
 
     /// Reports how the call ended.
@@ -32,7 +44,8 @@ impl<'a> CircuitGuard<'a> {
 
     fn give_back(&mut self, verdict: Verdict) {
         if let Some(passes) = self.passes.take() {
-            self.circuits.report(self.skill_id, passes, verdict, Instant::now());
+            let told = |scope, state| changed(self.record, scope, state);
+            self.circuits.report(self.skill_id, passes, verdict, Instant::now(), told);
         }
     }
 }
@@ -41,6 +54,16 @@ impl Drop for CircuitGuard<'_> {
     fn drop(&mut self) {
         self.give_back(Verdict::Ignored);
     }
+}
+
+/// A circuit changed because of the call.
+fn changed(record: &CallRecord, scope: &'static str, state: CircuitState) {
+    let state = match state {
+        CircuitState::Open => "open",
+        CircuitState::HalfOpen => "half_open",
+        _ => "closed",
+    };
+    record.note(|| CallEvent::Circuit { scope, state });
 }
 
 /// Only what is the skill's fault counts.
