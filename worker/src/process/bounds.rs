@@ -1,7 +1,8 @@
-//! Bounds on one whole process tree: how much memory and how many processes all of it may have at one time.
+//! Bounds on one whole process tree: how much memory and how many processes all of it may have at one time, and how much CPU
+//! time it may use from its start to its end.
 //!
-//! Limits of a single process (setrlimit(2)) do not add up: `RLIMIT_AS` knows no memfd and starts again in each child, and
-//! `RLIMIT_NPROC` counts all processes of a user. So the kernel counts each tree in a control group, or the supervisor
+//! Limits of a single process (setrlimit(2)) do not add up: `RLIMIT_AS` knows no memfd and starts again in each child, as
+//! `RLIMIT_CPU` does, and `RLIMIT_NPROC` counts all processes of a user. So the kernel counts each tree in a control group, or the supervisor
 //! measures it.
 //!
 //! | [`Kind`] | who counts | memory beyond the bound | processes beyond the bound |
@@ -10,10 +11,13 @@
 //! | `V1` | the kernel, cgroup v1 | the kernel kills the largest process of the tree | fork(2) fails with `EAGAIN` |
 //! | `Measured` | the supervisor, by a [`Meter`] | the supervisor ends the tree | the supervisor ends the tree |
 //!
+//! CPU time is counted by the kernel on v2, and on v1 where `cpuacct` is to be had; elsewhere by the [`Meter`]. No kernel bounds
+//! it: the supervisor asks now and then, and ends a tree that has used up what it may.
+//!
 //! ```text
 //! worker:      Controller::find ── once, by trying ──> Controller ── in its message ──> supervisor
 //!              Controller::sweep, at the start and now and then;  Controller::close, at the end
-//! supervisor:  Group::create -> add or Entrance::enter -> (the tree runs) -> events -> drop: kills the rest, removes it
+//! supervisor:  Group::create -> add or Entrance::enter -> (the tree runs) -> cpu, events -> drop: kills the rest, removes it
 //!              or, if Measured: Meter::of_tree -> measure, every 50 ms -> Usage::exceeds
 //! ```
 //!
@@ -32,10 +36,10 @@
 //! - `find`: finds the controller; `mounts`: where hierarchies are; `delegation`: v2's rules about who may live where
 //! - `folder`: a cgroup's files, by descriptor; `settings`: which of them are written; `events`: what they say later
 //! - `removal`: killing what is in a folder and removing it; `sweep`: the folders of the dead; `owner`: whose a folder is
-//! - `meter`: counting without control groups; `proc`: the files it reads
+//! - `meter`: counting without control groups, `spent` what CPU time was used; `proc`: the files it reads
 //!
 //! The rules come from the kernel's documentation: `Documentation/admin-guide/cgroup-v2.rst`,
-//! `Documentation/admin-guide/cgroup-v1/{cgroups,memory,pids}.rst` and `Documentation/filesystems/proc.rst`. Each file names
+//! `Documentation/admin-guide/cgroup-v1/{cgroups,cpuacct,memory,pids}.rst` and `Documentation/filesystems/proc.rst`. Each file names
 //! the section it follows.
 //!
 //! # What a control group does not do
@@ -58,6 +62,7 @@ mod owner;
 mod proc;
 mod removal;
 mod settings;
+mod spent;
 mod sweep;
 
 #[cfg(test)]

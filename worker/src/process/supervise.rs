@@ -70,9 +70,8 @@ fn supervise(control: OwnedFd) -> std::io::Result<()> {
             Err(error) => return report(&control, not_started(&error)),
         }
     }
-    let plan = command.jail.as_ref();
     let counting = if command.forks { Counting::AllCalls } else { Counting::OneRun };
-    let group = match counted::group(plan, counting) {
+    let group = match counted::group(&command, counting) {
         Ok(group) => group,
         Err(error) => return report(&control, not_started(&error)),
     };
@@ -127,12 +126,12 @@ fn run(
         Ok(child) => child,
         Err(error) => return report(control, not_started(&error)),
     };
-    let bounds = command.jail.as_ref().map(|it| it.bounds().1);
-    let mut measured = bounds.filter(|_| group.is_none()).map(|it| Measured::new(it, counted::own(), None));
-    let ((exit, leftovers, all_gone), measured) = attend(control, child, measured.as_mut())?;
+    let mut measured = counted::bounds(command).and_then(|it| Measured::of_run(it, group));
+    let ((exit, leftovers, all_gone), exceeded) = attend(control, child, measured.as_mut())?;
     // The kernel may have killed a child of the skill, of which its own exit says nothing.
     let counted = || counted::explain(group, Counting::OneRun);
-    report(control, Report::Ended { exit, leftovers, exceeded: measured.or_else(counted) })?;
+    let exceeded = exceeded.or_else(counted).or_else(|| measured.as_mut().and_then(|it| it.look_back(exit)));
+    report(control, Report::Ended { exit, leftovers, exceeded })?;
     // What is left comes to the worker, which sweeps it up.
     if all_gone { Ok(()) } else { Err(std::io::Error::from(std::io::ErrorKind::TimedOut)) }
 }
@@ -143,15 +142,16 @@ fn run(
 fn attend(
     control: &OwnedFd,
     child: Pid,
-    mut measured: Option<&mut Measured>,
+    mut measured: Option<&mut Measured<'_>>,
 ) -> std::io::Result<((Exit, u32, bool), Option<String>)> {
     let ended = pidfd_open(child, PidfdFlags::empty())?;
-    let step = measured.as_ref().map(|_| Timespec { tv_sec: 0, tv_nsec: counted::LOOK.subsec_nanos().into() });
     let (hung_up, exceeded) = loop {
         let exceeded = measured.as_mut().and_then(|it| it.look());
         if exceeded.is_some() {
             break (true, exceeded);
         }
+        let step = measured.as_ref().map(|it| it.pause());
+        let step = step.map(|it| Timespec { tv_sec: it.as_secs() as i64, tv_nsec: it.subsec_nanos().into() });
         let mut waited = [PollFd::new(&control, PollFlags::IN), PollFd::new(&ended, PollFlags::IN)];
         match poll(&mut waited, step.as_ref()) {
             Err(rustix::io::Errno::INTR) => {}

@@ -49,21 +49,30 @@ pub(super) enum Place {
     V2 {
         base: PathBuf,
     },
-    /// The same folder twice where both controllers are in one hierarchy.
+    /// The same folder more than once where several controllers are in one hierarchy.
     V1 {
         memory: PathBuf,
         pids: PathBuf,
+        /// Counts CPU time. None: the supervisor does, by looking.
+        cpuacct: Option<PathBuf>,
     },
     Measured,
 }
 
 impl Place {
-    /// The worker's folders. Processes first: what can't fork is killed more easily.
+    /// The worker's folders, each once. Processes first: what can't fork is killed more easily.
     pub(super) fn bases(&self) -> Vec<&Path> {
         match self {
             Self::V2 { base } => vec![base],
-            Self::V1 { memory, pids } if memory == pids => vec![memory],
-            Self::V1 { memory, pids } => vec![pids, memory],
+            Self::V1 { memory, pids, cpuacct } => {
+                let mut bases: Vec<&Path> = vec![pids];
+                for base in [Some(memory), cpuacct.as_ref()].into_iter().flatten() {
+                    if !bases.contains(&base.as_path()) {
+                        bases.push(base);
+                    }
+                }
+                bases
+            }
             Self::Measured => Vec::new(),
         }
     }

@@ -60,7 +60,7 @@ fn refused(folder: &Folder, bounds: &Bounds) -> bool {
 }
 
 /// A number in a file of lines with a name and a number.
-fn number(text: &str, name: &str) -> Option<u64> {
+pub(super) fn number(text: &str, name: &str) -> Option<u64> {
     let mut lines = text.lines().filter_map(|line| line.split_once(' '));
     lines.find(|(key, _)| *key == name).and_then(|(_, value)| value.trim().parse().ok())
 }

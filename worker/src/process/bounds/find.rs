@@ -22,8 +22,11 @@ const REQUIRED: [&str; 2] = ["memory", "pids"];
 /// With it, trees share the processors evenly, whatever number of processes they have.
 const WELCOME: [&str; 1] = ["cpu"];
 
+/// The controller of v1 that counts CPU time. On v2 every group counts it.
+const CPU_TIME: &str = "cpuacct";
+
 /// The bounds of the group that is tried.
-const TRIAL: Bounds = Bounds { memory_bytes: 64 * 1024 * 1024, processes: 16 };
+const TRIAL: Bounds = Bounds { memory_bytes: 64 * 1024 * 1024, processes: 16, cpu_seconds: 60 };
 
 /// What an operator can do.
 const ADVICE: &str =
@@ -78,23 +81,47 @@ pub(super) fn try_v2(sources: &Sources, program: &dyn Fn() -> Command) -> Result
 /// # Errors
 /// Why v1 bounds nothing here.
 pub(super) fn try_v1(sources: &Sources, program: &dyn Fn() -> Command) -> Result<Place, String> {
-    let [memory, pids] = REQUIRED
-        .map(|controller| own_folder(sources.v1(controller)).map_err(|reason| format!("{controller}: {reason}")));
-    let (memory, pids) = (memory?, pids?);
-    let make = |own: &Path| make_base(own, Kind::V1).map_err(|error| format!("{}: {error}", own.display()));
-    let base = make(&memory)?;
-    let place = if memory == pids {
-        Place::V1 { memory: base.clone(), pids: base }
-    } else {
-        match make(&pids) {
-            Ok(pids) => Place::V1 { memory: base, pids },
-            Err(reason) => {
-                let _ = std::fs::remove_dir(base);
-                return Err(reason);
-            }
-        }
+    // That CPU time is not counted is no reason not to have memory and processes bounded.
+    try_v1_with(Some(CPU_TIME), sources, program).or_else(|_| try_v1_with(None, sources, program))
+}
+
+fn try_v1_with(cpu: Option<&str>, sources: &Sources, program: &dyn Fn() -> Command) -> Result<Place, String> {
+    let own = |controller: &str| own_folder(sources.v1(controller)).map_err(|reason| format!("{controller}: {reason}"));
+    let [memory, pids] = REQUIRED.map(own);
+    let (memory, pids, cpuacct) = (memory?, pids?, cpu.map(own).transpose()?);
+    let mut made = Made::default();
+    let mut place = || {
+        let (memory, pids) = (made.base_in(&memory)?, made.base_in(&pids)?);
+        Ok(Place::V1 { memory, pids, cpuacct: cpuacct.as_deref().map(|it| made.base_in(it)).transpose()? })
     };
-    tried(place, program)
+    match place() {
+        Ok(place) => tried(place, program),
+        Err(error) => {
+            made.remove();
+            Err(error)
+        }
+    }
+}
+
+/// The worker's own folders in the hierarchies of v1, by the groups they are in. Several controllers may be in one.
+#[derive(Default)]
+struct Made(Vec<(PathBuf, PathBuf)>);
+
+impl Made {
+    fn base_in(&mut self, own: &Path) -> Result<PathBuf, String> {
+        if let Some((_, base)) = self.0.iter().find(|(group, _)| group == own) {
+            return Ok(base.clone());
+        }
+        let base = make_base(own, Kind::V1).map_err(|error| format!("{}: {error}", own.display()))?;
+        self.0.push((own.to_owned(), base.clone()));
+        Ok(base)
+    }
+
+    fn remove(self) {
+        for (_, base) in self.0 {
+            let _ = std::fs::remove_dir(base);
+        }
+    }
 }
 
 /// The one of these folders that this process is in.

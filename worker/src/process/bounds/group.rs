@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use super::amounts::Bounds;
 use super::controller::{Controller, Place, TREE_PREFIX};
-use super::events::Events;
+use super::events::{self, Events};
 use super::folder::{Folder, PROCESSES, put};
 use super::owner::Owner;
 use super::{removal, settings};
@@ -30,7 +30,21 @@ pub(crate) struct Group {
     /// None: the controller is in the folder of the memory.
     pids: Option<Part>,
     memory: Part,
+    cpu: Cpu,
     is_v2: bool,
+}
+
+/// Where a group's CPU time is counted.
+#[derive(Debug)]
+enum Cpu {
+    /// In its folder of the memory, with it.
+    WithMemory,
+    /// In its folder of the processes.
+    WithProcesses,
+    /// In a folder of its own.
+    Apart(Part),
+    /// Nowhere, or it has no bound.
+    Nowhere,
 }
 
 impl Group {
@@ -48,10 +62,16 @@ impl Group {
         let name = format!("{TREE_PREFIX}{}-{name}", Owner::own()?);
         let part = |base: &Path| Part::make(base, &name);
         let group = match &controller.place {
-            Place::V2 { base } => Self { bounds, pids: None, memory: part(base)?, is_v2: true },
-            Place::V1 { memory, pids } => {
+            Place::V2 { base } => Self { bounds, pids: None, memory: part(base)?, cpu: Cpu::WithMemory, is_v2: true },
+            Place::V1 { memory, pids, cpuacct } => {
+                let cpu = match cpuacct.as_ref().filter(|_| bounds.cpu().is_some()) {
+                    None => Cpu::Nowhere,
+                    Some(base) if base == memory => Cpu::WithMemory,
+                    Some(base) if base == pids => Cpu::WithProcesses,
+                    Some(base) => Cpu::Apart(part(base)?),
+                };
                 let pids = if pids == memory { None } else { Some(part(pids)?) };
-                Self { bounds, pids, memory: part(memory)?, is_v2: false }
+                Self { bounds, pids, memory: part(memory)?, cpu, is_v2: false }
             }
             Place::Measured => return Err(io::ErrorKind::Unsupported.into()),
         };
@@ -96,7 +116,8 @@ impl Group {
     /// The process has no descriptors left.
     pub(crate) fn entrance(&self) -> io::Result<Entrance> {
         let pids = self.pids.as_ref().map(|part| part.entrance.try_clone()).transpose()?;
-        Ok(Entrance { pids, memory: self.memory.entrance.try_clone()? })
+        let cpu = self.cpu_part().map(|part| part.entrance.try_clone()).transpose()?;
+        Ok(Entrance { pids, memory: self.memory.entrance.try_clone()?, cpu })
     }
 
     /// Whether this process is in the group, in all its hierarchies.
@@ -125,6 +146,23 @@ impl Group {
         }
     }
 
+    /// The CPU time that all in it have used so far, also those that have ended. None: it is not counted, or has no bound.
+    ///
+    /// v2: cgroup-v2.rst, `cpu.stat`, which each group has whatever its controllers are. v1: cpuacct.rst.
+    pub(crate) fn cpu(&self) -> Option<Duration> {
+        self.bounds.cpu()?;
+        let folder = match &self.cpu {
+            Cpu::WithMemory => self.memory_folder(),
+            Cpu::WithProcesses => self.pids_folder(),
+            Cpu::Apart(part) => &part.folder,
+            Cpu::Nowhere => return None,
+        };
+        match self.is_v2 {
+            true => events::number(&folder.read("cpu.stat").ok()?, "usage_usec").map(Duration::from_micros),
+            false => folder.read("cpuacct.usage").ok()?.trim().parse().ok().map(Duration::from_nanos),
+        }
+    }
+
     #[cfg(test)]
     /// Kills all that is in the group except the caller, also a process whose first thread has exited, and waits for its
     /// end, `patience` at most. Nothing can be started in the group afterwards. Whether nothing is left.
@@ -135,7 +173,14 @@ impl Group {
     }
 
     fn parts(&self) -> impl Iterator<Item = &Part> {
-        self.pids.iter().chain([&self.memory])
+        self.pids.iter().chain([&self.memory]).chain(self.cpu_part())
+    }
+
+    fn cpu_part(&self) -> Option<&Part> {
+        match &self.cpu {
+            Cpu::Apart(part) => Some(part),
+            _ => None,
+        }
     }
 
     fn memory_folder(&self) -> &Folder {
@@ -155,10 +200,11 @@ const OWN: &[u8] = b"0";
 pub(crate) struct Entrance {
     pids: Option<OwnedFd>,
     memory: OwnedFd,
+    cpu: Option<OwnedFd>,
 }
 
 impl Entrance {
-    /// Moves the caller into the group. Two system calls and nothing else: fit for a child between fork(2) and execve(2).
+    /// Moves the caller into the group. Some system calls and nothing else: fit for a child between fork(2) and execve(2).
     ///
     /// # Errors
     /// The kernel refuses it.
@@ -166,7 +212,8 @@ impl Entrance {
         if let Some(pids) = &self.pids {
             put(pids, OWN)?;
         }
-        put(&self.memory, OWN)
+        put(&self.memory, OWN)?;
+        self.cpu.as_ref().map_or(Ok(()), |cpu| put(cpu, OWN))
     }
 }
 

@@ -6,18 +6,20 @@
 //! - a shared mapping, as far as no process has touched it, or has unmapped it or given it back
 //! - buffers of pipes and sockets
 //!
-//! And it is late: between two looks, a tree may take as much as the machine can give it in that time.
+//! Of CPU time it misses what [`spent`](super::spent) says. And it is late: between two looks, a tree may take as much as the machine can give it in that time.
 //!
 //! The work of one look is bounded: processes beyond the bound are not looked at. Only if what all processes have, summed,
 //! is beyond the bound, a closer look tells what they share. It costs about a millisecond for a few hundred megabytes, and
 //! as long as nothing grows it is taken a tenth of the time at most.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::io;
 use std::time::{Duration, Instant};
 
 use super::amounts::{Bounds, Usage};
-use super::proc::{Proc, Status};
+use super::proc::{Proc, Status, Times};
+use super::spent::Spent;
+use crate::process::tree;
 
 /// How long a process may share all that its parent has. A child of vfork(2) has its parent's memory until it becomes
 /// another program, and counting it twice would end skills that only start one.
@@ -36,6 +38,8 @@ pub(crate) struct Meter {
     /// When a process was seen first.
     seen: HashMap<i32, Instant>,
     closer: Option<Closer>,
+    /// None: CPU time has no bound.
+    spent: Option<Spent>,
 }
 
 /// Where a tree begins.
@@ -82,10 +86,11 @@ impl Meter {
     }
 
     fn new(bounds: Bounds, proc: Proc, root: Option<Root>) -> Self {
-        Self { bounds, proc, root, seen: HashMap::new(), closer: None }
+        let spent = bounds.cpu().map(|_| Spent::default());
+        Self { bounds, proc, root, seen: HashMap::new(), closer: None, spent }
     }
 
-    /// One look. If there are too many processes, memory is not looked at and given as zero.
+    /// One look. If there are too many processes, nothing else is looked at and given as zero.
     ///
     /// # Errors
     /// `/proc` can't be read.
@@ -102,13 +107,32 @@ impl Meter {
             }
             None => self.proc.processes(most)?,
         };
-        Ok(self.measure_listed(&processes, Instant::now()))
+        let cpu = self.cpu(&processes);
+        Ok(Usage { cpu, ..self.measure_listed(&processes, Instant::now()) })
     }
 
-    /// One look at these processes, by their ids in the `/proc` of this meter.
+    /// The CPU time used so far, as a look at these processes, parents before their children, shows it.
+    fn cpu(&mut self, processes: &[i32]) -> Duration {
+        let Some(spent) = &mut self.spent else { return Duration::ZERO };
+        let above = self.root.and_then(|root| root.above);
+        // This process, and the one above, only wait for what is of the tree.
+        let is_host = |pid| Some(pid) == above || pid == tree::own_pid();
+        let read = |pid: i32| {
+            let times = self.proc.times(pid)?;
+            Some((pid, if is_host(pid) { Times { own: Duration::ZERO, ..times } } else { times }))
+        };
+        let mut look: Vec<_> = above.into_iter().chain(processes.iter().copied()).filter_map(read).collect();
+        // One that was not listed, as it came to another parent meanwhile, has not gone.
+        let listed: HashSet<i32> = look.iter().map(|(pid, _)| *pid).collect();
+        let missed = spent.known().filter(|(pid, _)| !listed.contains(pid));
+        look.extend(missed.filter_map(|(pid, before)| read(pid).filter(|(_, now)| now.started == before.started)));
+        spent.add(look)
+    }
+
+    /// One look at these processes, by their ids in the `/proc` of this meter, and not at their CPU time.
     pub(crate) fn measure_listed(&mut self, processes: &[i32], now: Instant) -> Usage {
         if processes.len() as u64 > self.bounds.processes {
-            return Usage { memory_bytes: 0, processes: processes.len() as u64 };
+            return Usage { processes: processes.len() as u64, ..Usage::default() };
         }
         self.seen.retain(|pid, _| processes.contains(pid));
         let looks: Vec<Look> = processes
@@ -121,9 +145,9 @@ impl Meter {
             .collect();
         let threads = looks.iter().map(|look| look.status.threads.max(1)).sum();
         if threads > self.bounds.processes {
-            return Usage { memory_bytes: 0, processes: threads };
+            return Usage { processes: threads, ..Usage::default() };
         }
-        Usage { memory_bytes: self.memory(&looks, now), processes: threads }
+        Usage { memory_bytes: self.memory(&looks, now), processes: threads, ..Usage::default() }
     }
 
     fn memory(&mut self, looks: &[Look], now: Instant) -> u64 {

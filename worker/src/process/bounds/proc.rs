@@ -6,6 +6,7 @@ use std::collections::HashSet;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::Path;
+use std::time::Duration;
 
 use rustix::fs::{CWD, Dir, Mode, OFlags, openat};
 
@@ -16,6 +17,9 @@ const MOST_READ: usize = 16 * 1024;
 
 /// The threads of one process that are looked at.
 const MOST_THREADS: usize = 1024;
+
+/// What `stat` counts times in (proc_pid_stat(5), USER_HZ): the same on all architectures that are supported.
+const TICK: Duration = Duration::from_millis(10);
 
 /// A mounted `/proc`.
 #[derive(Debug)]
@@ -32,6 +36,17 @@ pub(super) struct Status {
     pub(super) memory: Option<u64>,
     /// Page tables alone, in bytes.
     pub(super) tables: u64,
+}
+
+/// The CPU time of a process, as `stat` shows it, also of one that has exited and was not reaped.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Times {
+    /// When it was started, in ticks since the machine was: tells it from an earlier process with its id.
+    pub(super) started: u64,
+    /// Of all its threads, those that have ended too.
+    pub(super) own: Duration,
+    /// Of its children that it has waited for, and of those that they have waited for.
+    pub(super) reaped: Duration,
 }
 
 impl Proc {
@@ -123,6 +138,11 @@ impl Proc {
         Some(other.map_or(status, |other| Status { parent: status.parent, threads: status.threads, ..other }))
     }
 
+    /// The CPU time of a process. None: it is gone.
+    pub(super) fn times(&self, pid: i32) -> Option<Times> {
+        Times::parse(&self.text(&format!("{pid}/stat")).ok()?)
+    }
+
     /// Anonymous and shared memory of a process in bytes, in RAM and in swap, where what several share is divided among
     /// them. Reads all its page tables. None: it is gone, or this process may not look (ptrace(2)).
     pub(super) fn share(&self, pid: i32) -> Option<u64> {
@@ -135,6 +155,16 @@ impl Proc {
 
     fn text(&self, file: &str) -> io::Result<String> {
         read_text(openat(&self.0, file, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?, MOST_READ)
+    }
+}
+
+impl Times {
+    fn parse(text: &str) -> Option<Self> {
+        // The name stands in parentheses and may hold anything, also those. From the state on, which is field 3:
+        let fields: Vec<_> = text.get(text.rfind(')')? + 1..)?.split_ascii_whitespace().collect();
+        let field = |number: usize| fields.get(number - 3)?.parse::<u64>().ok();
+        let ticks = |number| Some(TICK.saturating_mul(u32::try_from(field(number)?).unwrap_or(u32::MAX)));
+        Some(Self { started: field(22)?, own: ticks(14)? + ticks(15)?, reaped: ticks(16)? + ticks(17)? })
     }
 }
 
@@ -203,6 +233,14 @@ mod tests {
         let old = Status::parse("PPid:\t7\nVmRSS:\t    1744 kB\nThreads:\t1\n");
         assert_eq!(old.memory, Some(1744 * 1024));
         assert_eq!(Status::parse("State:\tZ (zombie)\nPPid:\t7\nThreads:\t1\n").memory, None);
+    }
+
+    #[test]
+    fn times_are_read_behind_any_name() {
+        let text = "12 (a) R 1 (b)) S 34 12 12 0 -1 4194304 1 2 3 4 110 20 3 4 20 0 1 0 98765 0 0 0\n";
+        let (own, reaped) = (Duration::from_millis(1300), Duration::from_millis(70));
+        assert_eq!(Times::parse(text), Some(Times { started: 98765, own, reaped }));
+        assert_eq!(Times::parse("12 (sh) Z 7 12"), None);
     }
 
     #[test]

@@ -19,7 +19,7 @@ use actor::Actor;
 
 const MIB: u64 = 1024 * 1024;
 
-const BOUNDS: Bounds = Bounds { memory_bytes: 64 * MIB, processes: 32 };
+const BOUNDS: Bounds = Bounds { memory_bytes: 64 * MIB, processes: 32, cpu_seconds: 60 };
 
 /// A controller that goes with its test.
 struct Found(Controller);
@@ -286,13 +286,15 @@ fn a_group_of_v2_is_killed_and_removed_without_controllers_too() {
 
 #[test]
 fn a_controller_reaches_its_supervisor_without_the_reason() {
-    let place = Place::V1 { memory: "/m".into(), pids: "/p".into() };
+    let place = Place::V1 { memory: "/m".into(), pids: "/p".into(), cpuacct: Some("/c".into()) };
     let controller = Controller { place: place.clone(), reason: "cgroup v2: not mounted".to_owned() };
     let text = serde_json::to_string(&controller).unwrap();
     let sent: Controller = serde_json::from_str(&text).unwrap();
     assert_eq!((sent.kind(), sent.reason()), (Kind::V1, ""));
-    assert_eq!(sent.place.bases(), [Path::new("/p"), Path::new("/m")]);
-    assert_eq!(controller.to_string(), "cgroup v1 at /p and /m");
+    assert_eq!(sent.place.bases(), [Path::new("/p"), Path::new("/m"), Path::new("/c")]);
+    assert_eq!(controller.to_string(), "cgroup v1 at /p and /m and /c");
+    let one = Place::V1 { memory: "/x".into(), pids: "/x".into(), cpuacct: Some("/x".into()) };
+    assert_eq!(one.bases(), [Path::new("/x")]);
 }
 
 #[test]
@@ -317,7 +319,7 @@ fn a_meter_counts_once_what_processes_share() {
                    print('ACTOR forked', flush=True)\n\
                    time.sleep(60)\n";
     let Some(mut actor) = Actor::python(program) else { return skip(Need::Python, "no python3") };
-    let bounds = Bounds { memory_bytes: 160 * MIB, processes: 32 };
+    let bounds = Bounds { memory_bytes: 160 * MIB, ..BOUNDS };
     let mut meter = Meter::of_tree(bounds, actor.pid(), None).unwrap();
     actor.tell("");
     assert_eq!(actor.hear().as_deref(), Some("forked"));
@@ -357,7 +359,7 @@ fn a_meter_looks_no_further_than_the_bound_on_processes() {
     let mut meter = Meter::of_tree(bounds, actor.pid(), None).unwrap();
     actor.tell("20");
     assert_eq!(actor.hear().as_deref(), Some("20"));
-    assert_eq!(meter.measure().unwrap(), Usage { memory_bytes: 0, processes: 7 });
+    assert_eq!(meter.measure().unwrap(), Usage { processes: 7, ..Usage::default() });
     assert_eq!(meter.measure().unwrap().exceeds(&bounds), Some(Exceeded::Processes));
     let whole = rustix::fs::open("/proc", rustix::fs::OFlags::RDONLY, rustix::fs::Mode::empty()).unwrap();
     assert_eq!(Meter::of_namespace(bounds, whole).measure().unwrap().processes, 7);

@@ -146,7 +146,11 @@ impl Jailer {
         let others = self.others(manifest.jail.level);
         let Inner { temp, controller, .. } = self.0.as_ref();
         let limits = &manifest.limits;
-        let bounds = Bounds { memory_bytes: limits.memory_mb.saturating_mul(MIB), processes: limits.processes };
+        let bounds = Bounds {
+            memory_bytes: limits.memory_mb.saturating_mul(MIB),
+            processes: limits.processes,
+            cpu_seconds: limits.cpu_seconds,
+        };
         let temp_bytes = limits.temp_mb.saturating_mul(MIB);
         Plan { temp: temp.clone(), temp_bytes, controller: controller.clone(), bounds, others, walls }
     }

@@ -1,15 +1,23 @@
-//! Keeps a process tree within its bounds: a control group counts it, or this process looks at it now and then.
+//! Keeps a process tree within its bounds: a control group counts it, or this process looks at it now and then. No group
+//! bounds CPU time: this process looks how much the group has counted.
 
 use std::time::{Duration, Instant};
 
 use rustix::process::Pid;
+use rustix::thread::sched_getaffinity;
 
 use crate::process::bounds::{Bounds, Controller, Exceeded, Group, Kind, Meter, Usage};
 use crate::process::forkserver::MOST_CALLS;
-use crate::process::jail::plan::Plan;
+use crate::process::protocol::{Command, Exit};
 
 /// Between two looks at a tree, and how old a tree is when it is looked at first: most have ended by then.
 pub(super) const LOOK: Duration = Duration::from_millis(50);
+
+/// The longest time between two looks at a group.
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+
+/// The part of its CPU time that a process has surely used when the kernel kills it for that.
+const NEAR: f64 = 0.9;
 
 /// The processes of a tree that are not the skill's: the supervisor, and what waits as process 1 of a namespace.
 const OURS: u64 = 2;
@@ -32,9 +40,9 @@ pub(super) enum Counting {
 ///
 /// # Errors
 /// The group cannot be made. Nothing may run then: nobody would count it.
-pub(super) fn group(plan: Option<&Plan>, counting: Counting) -> std::io::Result<Option<Group>> {
-    let Some(plan) = plan else { return Ok(None) };
-    let (controller, bounds) = plan.bounds();
+pub(super) fn group(command: &Command, counting: Counting) -> std::io::Result<Option<Group>> {
+    let (Some(plan), Some(bounds)) = (&command.jail, bounds(command)) else { return Ok(None) };
+    let (controller, _) = plan.bounds();
     if controller.kind() == Kind::Measured {
         return Ok(None);
     }
@@ -46,6 +54,14 @@ pub(super) fn group(plan: Option<&Plan>, counting: Counting) -> std::io::Result<
     Group::create(controller, NAME, Bounds { processes, ..bounds }).map(Some)
 }
 
+/// What the tree of a command may have; of a fork server, each call.
+pub(super) fn bounds(command: &Command) -> Option<Bounds> {
+    let (_, bounds) = command.jail.as_ref()?.bounds();
+    // A process that serves many calls has no limit on its CPU time, whatever the manifest says.
+    let cpu_seconds = if command.forks { bounds.cpu_seconds } else { command.limits.cpu_seconds };
+    Some(Bounds { cpu_seconds, ..bounds })
+}
+
 /// What a fork server may have with all its calls: what each of them may, and no more than most of what is `there`.
 fn of_calls(one: Bounds, temp_bytes: u64, there: u64) -> Bounds {
     let of_one = one.memory_bytes.saturating_add(temp_bytes);
@@ -54,7 +70,8 @@ fn of_calls(one: Bounds, temp_bytes: u64, there: u64) -> Bounds {
     let memory_bytes = all.min(there / 4 * 3).max(of_one.saturating_add(one.memory_bytes));
     // Those that wait for a call, and process 1 of each namespace.
     let processes = one.processes.saturating_add(2).saturating_mul(2 * MOST_CALLS as u64);
-    Bounds { memory_bytes, processes }
+    // Each call is looked at.
+    Bounds { memory_bytes, processes, cpu_seconds: u64::MAX }
 }
 
 /// The memory of the machine, or of the container.
@@ -65,36 +82,104 @@ fn memory_there(controller: &Controller) -> u64 {
     controller.memory_around().map_or(machine, |around| around.min(machine))
 }
 
-/// Looks at one tree, if nothing else counts it.
-pub(super) struct Measured {
+/// Looks at one tree, for what nothing else bounds.
+pub(super) struct Measured<'a> {
     bounds: Bounds,
-    /// None before the first look.
-    meter: Option<Meter>,
-    root: Pid,
-    above: Option<i32>,
+    means: Means<'a>,
+    /// What the last look found, and when that was.
+    last: (Usage, Instant),
     next: Instant,
 }
 
-impl Measured {
-    /// A tree that has just been started: `root`, and all that descends from it or from the process `above`.
-    pub(super) fn new(bounds: Bounds, root: Pid, above: Option<i32>) -> Self {
-        Self { bounds, meter: None, root, above, next: Instant::now() + LOOK }
+/// Where a look is taken.
+enum Means<'a> {
+    /// At the group, which bounds all but CPU time.
+    Group(&'a Group),
+    /// At the processes: `root`, and all that descends from it or from the process `above`.
+    Processes {
+        root: Pid,
+        above: Option<i32>,
+        /// None before the first look.
+        meter: Option<Meter>,
+    },
+}
+
+impl<'a> Measured<'a> {
+    /// For a run that has just been started: all that descends from this process. None: the group bounds all of it.
+    pub(super) fn of_run(bounds: Bounds, group: Option<&'a Group>) -> Option<Self> {
+        let processes = Means::Processes { root: own(), above: None, meter: None };
+        let (bounds, means) = match group {
+            None => (bounds, processes),
+            Some(_) if bounds.cpu().is_none() => return None,
+            Some(group) if group.cpu().is_some() => (bounds, Means::Group(group)),
+            // Its CPU time alone is not counted.
+            Some(_) => (Bounds { memory_bytes: u64::MAX, processes: u64::MAX, ..bounds }, processes),
+        };
+        Some(Self::new(bounds, means))
+    }
+
+    /// For a call that has just been started: `root`, and all that descends from it or from the process `above`.
+    pub(super) fn of_call(bounds: Bounds, root: Pid, above: Option<i32>) -> Self {
+        Self::new(bounds, Means::Processes { root, above, meter: None })
+    }
+
+    fn new(bounds: Bounds, means: Means<'a>) -> Self {
+        let now = Instant::now();
+        Self { bounds, means, last: (Usage::default(), now), next: now + LOOK }
+    }
+
+    /// How long until the next look.
+    pub(super) fn pause(&self) -> Duration {
+        self.next.saturating_duration_since(Instant::now())
     }
 
     /// Looks, if it is time to. What the tree has too much of, in words for the caller.
     pub(super) fn look(&mut self) -> Option<String> {
+        if self.pause().is_zero() { self.look_now() } else { None }
+    }
+
+    /// Looks once more when nothing of the tree is left: what it had too much of.
+    pub(super) fn look_back(&mut self, exit: Exit) -> Option<String> {
+        self.look_now().or_else(|| self.explain(exit))
+    }
+
+    /// What explains that a process was killed, and not by this one: the kernel may have done it, at its limit on the CPU
+    /// time of one process. The kernel's own count for that is a rough one.
+    pub(super) fn explain(&self, exit: Exit) -> Option<String> {
+        let (usage, then) = self.last;
+        let threads = u32::try_from(usage.processes.max(1)).unwrap_or(u32::MAX);
+        let at_most = usage.cpu.saturating_add(then.elapsed().saturating_mul(threads));
+        let is_near = self.bounds.cpu().is_some_and(|bound| at_most >= bound.mul_f64(NEAR));
+        (exit == Exit::Signal(9) && is_near).then(|| Exceeded::Cpu.explain(&self.bounds))
+    }
+
+    fn look_now(&mut self) -> Option<String> {
         let now = Instant::now();
-        if now < self.next {
-            return None;
-        }
         self.next = now + LOOK;
         let most = Bounds { processes: self.bounds.processes.saturating_add(OURS), ..self.bounds };
-        if self.meter.is_none() {
-            self.meter = Meter::of_tree(most, self.root.as_raw_nonzero().get(), self.above).ok();
-        }
-        let usage: Usage = self.meter.as_mut()?.measure().ok()?;
+        let usage = match &mut self.means {
+            Means::Group(group) => {
+                let cpu = group.cpu()?;
+                self.next = now + pause(self.bounds, cpu);
+                Usage { cpu, ..Usage::default() }
+            }
+            Means::Processes { root, above, meter } => {
+                if meter.is_none() {
+                    *meter = Meter::of_tree(most, root.as_raw_nonzero().get(), *above).ok();
+                }
+                meter.as_mut()?.measure().ok()?
+            }
+        };
+        self.last = (usage, now);
         usage.exceeds(&most).map(|it| it.explain(&self.bounds))
     }
+}
+
+/// How long a tree needs to use up the CPU time it is still to have, if it has all processors. Within reason.
+fn pause(bounds: Bounds, used: Duration) -> Duration {
+    let left = bounds.cpu().unwrap_or(Duration::MAX).saturating_sub(used);
+    let processors = sched_getaffinity(None).map_or(1, |it| it.count().max(1));
+    (left / processors).clamp(LOOK, LONGEST_PAUSE)
 }
 
 /// What a group says about a run that was killed, in words for the caller.
@@ -119,7 +204,7 @@ pub(super) fn own() -> Pid {
 mod tests {
     use super::*;
 
-    const ONE: Bounds = Bounds { memory_bytes: 512 * MIB, processes: 64 };
+    const ONE: Bounds = Bounds { memory_bytes: 512 * MIB, processes: 64, cpu_seconds: 300 };
 
     #[test]
     fn calls_together_may_have_what_each_may_and_leave_the_machine_some() {
@@ -128,7 +213,29 @@ mod tests {
         assert_eq!(memory(8000), 6000);
         assert_eq!(memory(1000), 512 + 64 + 512, "one call has its share whatever there is");
         assert!(of_calls(ONE, 0, u64::MAX).processes >= 64 * 64);
-        let none = Bounds { memory_bytes: u64::MAX, processes: u64::MAX };
+        let none = Bounds { memory_bytes: u64::MAX, processes: u64::MAX, cpu_seconds: u64::MAX };
         assert_eq!(of_calls(none, u64::MAX, 4000).processes, u64::MAX);
+    }
+
+    #[test]
+    fn a_kill_near_the_bound_on_cpu_time_is_explained_and_another_one_is_not() {
+        let killed = |used_ms, exit| {
+            let bounds = Bounds { cpu_seconds: 3000, ..ONE };
+            let mut measured = Measured::of_call(bounds, own(), None);
+            measured.last.0 = Usage { cpu: Duration::from_millis(used_ms), ..Usage::default() };
+            measured.explain(exit)
+        };
+        let reason = "the skill used more than its cpu_seconds: 3000 s of CPU time";
+        assert_eq!(killed(2_950_000, Exit::Signal(9)).as_deref(), Some(reason));
+        assert_eq!(killed(2_950_000, Exit::Signal(11)), None);
+        assert_eq!(killed(1_500_000, Exit::Signal(9)), None);
+        assert_eq!(Measured::of_call(ONE, own(), None).explain(Exit::Signal(9)), None);
+    }
+
+    #[test]
+    fn a_look_at_a_group_comes_before_its_cpu_time_can_be_used_up() {
+        let after = |used_ms| pause(Bounds { cpu_seconds: 60, ..ONE }, Duration::from_millis(used_ms));
+        assert!((LOOK..=LONGEST_PAUSE).contains(&after(0)));
+        assert_eq!([after(59_990), after(70_000)], [LOOK; 2]);
     }
 }

@@ -76,7 +76,7 @@ pub(super) fn supervise(
         ended: Ended::default(),
         jail,
         group,
-        bounds: command.jail.as_ref().map(|it| it.bounds().1),
+        bounds: counted::bounds(command),
     };
     let attended = forks.attend();
     // Whatever ended it: nothing of it stays.
@@ -231,7 +231,7 @@ impl Forks<'_> {
         if let Some(mut running) = self.running.remove(&call) {
             if exit == Exit::Signal(9) && !running.killed {
                 // Not we have killed it.
-                running.exceeded = counted::explain(self.group, Counting::AllCalls);
+                running.exceeded = counted::explain(self.group, Counting::AllCalls).or_else(|| running.explain(exit));
             }
             if reaped && let Some(first) = running.first {
                 // The fork server that would end the call's namespace has ended.

@@ -132,7 +132,8 @@ fn start_many(number: usize) {
 /// Makes a group, enters it, and lets go of it.
 fn leave_a_group(controller: &str) {
     let controller: Controller = serde_json::from_str(controller).unwrap();
-    let group = Group::create(&controller, "guest", Bounds { memory_bytes: 64 * MIB, processes: 32 }).unwrap();
+    let group =
+        Group::create(&controller, "guest", Bounds { memory_bytes: 64 * MIB, processes: 32, cpu_seconds: 60 }).unwrap();
     group.add_self().unwrap();
     drop(group);
     say("alive");
@@ -141,7 +142,8 @@ fn leave_a_group(controller: &str) {
 /// Makes a group, and is in it together with a child when it is killed.
 fn own_a_group(controller: &str) {
     let controller: Controller = serde_json::from_str(controller).unwrap();
-    let group = Group::create(&controller, "left", Bounds { memory_bytes: 64 * MIB, processes: 32 }).unwrap();
+    let group =
+        Group::create(&controller, "left", Bounds { memory_bytes: 64 * MIB, processes: 32, cpu_seconds: 60 }).unwrap();
     let mut child = Command::new("sleep").arg("60").spawn().unwrap();
     group.add(child.id() as i32).unwrap();
     group.entrance().unwrap().enter().unwrap();

@@ -7,6 +7,7 @@ use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
 use super::super::counted::Measured;
 use crate::process::bounds::Bounds;
+use crate::process::protocol::Exit;
 use crate::process::tree;
 
 /// The longest name of a temporary directory.
@@ -22,7 +23,7 @@ pub(super) struct Running {
     /// It was killed: nobody waits for what it leaves behind.
     pub(super) killed: bool,
     /// Looks whether it stays within its bounds.
-    measured: Option<Measured>,
+    measured: Option<Measured<'static>>,
     /// What it had too much of.
     pub(super) exceeded: Option<String>,
     /// Its temporary directory, within the fork server's.
@@ -44,7 +45,7 @@ impl Running {
         let is_child = |pid| tree::parent(pid).is_some_and(|parent| parents.contains(&parent));
         let first = Some(first).filter(|first| *first > 1 && is_child(*first));
         // The memory of the first one is the fork server's, which the call shares.
-        let measured = bounds.zip(Pid::from_raw(pid)).map(|(bounds, root)| Measured::new(bounds, root, first));
+        let measured = bounds.zip(Pid::from_raw(pid)).map(|(bounds, root)| Measured::of_call(bounds, root, first));
         let running = Self { pid, first, process, killed: false, measured, exceeded: None, folder };
         let is_child = is_child(pid);
         // One that has exited may have no parent any more, and can't be killed either.
@@ -64,6 +65,11 @@ impl Running {
                 self.kill();
             }
         }
+    }
+
+    /// What explains that it was killed by another.
+    pub(super) fn explain(&self, exit: Exit) -> Option<String> {
+        self.measured.as_ref().and_then(|it| it.explain(exit))
     }
 
     pub(super) fn kill(&mut self) {

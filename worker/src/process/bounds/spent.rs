@@ -1,0 +1,131 @@
+//! The CPU time that a process tree has used, from looks at its processes.
+//!
+//! A process that was waited for has handed its time to the one that waited: `reaped` of that one has grown. So what all
+//! have used is what they have used themselves, and what was reaped and was not seen before.
+//!
+//! ```text
+//! one look:   own and reaped of each process, parents before their children
+//!             what has grown since the last look counts,
+//!             but what was reaped pays first for what has gone: that was counted while it was seen
+//! ```
+//!
+//! Parents first, as a child that is reaped between two readings would count twice. What is reaped just after its parent
+//! was read is paid at the next look.
+//!
+//! It never says too much. It says too little of children that nobody waits for, as their parent ignores `SIGCHLD`
+//! (wait(2)): the kernel adds their time to nobody's. They count as far as a look has seen them.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use super::proc::Times;
+
+/// The time used so far.
+#[derive(Debug, Default)]
+pub(super) struct Spent {
+    /// The processes of the last look.
+    known: HashMap<i32, Times>,
+    /// Time of processes that have gone: it has been counted, and is to be expected among what is reaped.
+    owed: Duration,
+    total: Duration,
+}
+
+impl Spent {
+    /// The processes that were there at the last look.
+    pub(super) fn known(&self) -> impl Iterator<Item = (i32, Times)> + '_ {
+        self.known.iter().map(|(pid, times)| (*pid, *times))
+    }
+
+    /// Adds a look: all processes of the tree, in the order in which they were read. All that was used so far.
+    pub(super) fn add(&mut self, look: impl IntoIterator<Item = (i32, Times)>) -> Duration {
+        let (mut own, mut reaped) = (Duration::ZERO, Duration::ZERO);
+        let mut now = HashMap::new();
+        for (pid, times) in look {
+            // One that was listed under two parents, as it came to another one.
+            if now.contains_key(&pid) {
+                continue;
+            }
+            let before = self.known.get(&pid).filter(|it| it.started == times.started).copied().unwrap_or_default();
+            own += times.own.saturating_sub(before.own);
+            reaped += times.reaped.saturating_sub(before.reaped);
+            now.insert(pid, times);
+        }
+        let is_gone = |(pid, times): &(&i32, &Times)| now.get(pid).is_none_or(|it| it.started != times.started);
+        let gone: Duration = self.known.iter().filter(is_gone).map(|(_, times)| times.own + times.reaped).sum();
+        self.known = now;
+        self.owed += gone;
+        let paid = self.owed.min(reaped);
+        self.owed -= paid;
+        self.total += own + (reaped - paid);
+        self.total
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn ms(number: u64) -> Duration {
+        Duration::from_millis(number)
+    }
+
+    /// A process, by its id: what it has used itself, and what it has reaped.
+    const fn it(pid: i32, own: u64, reaped: u64) -> (i32, Times) {
+        (pid, Times { started: 7, own: ms(own), reaped: ms(reaped) })
+    }
+
+    #[test]
+    fn what_was_seen_and_then_reaped_counts_once() {
+        let mut spent = Spent::default();
+        assert_eq!(spent.add([it(1, 10, 0), it(2, 50, 0)]), ms(60));
+        // It has used 20 more, and was waited for.
+        assert_eq!(spent.add([it(1, 10, 70)]), ms(80));
+        assert_eq!(spent.add([it(1, 15, 70)]), ms(85));
+    }
+
+    #[test]
+    fn what_was_never_seen_counts_when_it_is_reaped() {
+        let mut spent = Spent::default();
+        spent.add([it(1, 0, 0)]);
+        assert_eq!(spent.add([it(1, 0, 5000)]), ms(5000));
+    }
+
+    #[test]
+    fn what_is_reaped_after_its_parent_was_read_counts_once() {
+        let mut spent = Spent::default();
+        spent.add([it(1, 0, 0), it(2, 50, 0)]);
+        assert_eq!(spent.add([it(1, 0, 0)]), ms(50));
+        assert_eq!(spent.add([it(1, 0, 50), it(3, 5, 0)]), ms(55));
+    }
+
+    #[test]
+    fn what_passes_through_two_parents_counts_once() {
+        let mut spent = Spent::default();
+        spent.add([it(1, 0, 0), it(2, 10, 0), it(3, 100, 0)]);
+        assert_eq!(spent.add([it(1, 0, 0), it(2, 10, 110)]), ms(120));
+        assert_eq!(spent.add([it(1, 0, 125)]), ms(125));
+    }
+
+    #[test]
+    fn what_nobody_waits_for_counts_as_far_as_it_was_seen() {
+        let mut spent = Spent::default();
+        spent.add([it(1, 0, 0), it(2, 50, 0)]);
+        assert_eq!(spent.add([it(1, 0, 0), it(3, 40, 0)]), ms(90));
+        assert_eq!(spent.add([it(1, 0, 0)]), ms(90), "it does not become less");
+    }
+
+    #[test]
+    fn an_id_that_is_used_again_is_another_process() {
+        let mut spent = Spent::default();
+        spent.add([it(1, 0, 0), it(2, 50, 0)]);
+        let again = (2, Times { started: 8, own: ms(30), reaped: ms(0) });
+        assert_eq!(spent.add([it(1, 0, 55), again]), ms(85));
+    }
+
+    #[test]
+    fn a_process_that_is_listed_twice_counts_once() {
+        let mut spent = Spent::default();
+        assert_eq!(spent.add([it(1, 0, 0), it(2, 50, 0), it(2, 60, 0)]), ms(50));
+        assert_eq!(spent.add([it(1, 0, 0), it(2, 60, 0)]), ms(60));
+    }
+}
