@@ -8,6 +8,7 @@
 
 mod attributes;
 mod bombs;
+mod cpu;
 mod exits;
 mod imports;
 mod leases;
