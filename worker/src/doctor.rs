@@ -152,14 +152,14 @@ fn namespaces(facts: Facts) -> Finding {
     }
 }
 
-/// What counts the memory and the processes of a skill.
+/// What counts the memory, the CPU time and the processes of a skill.
 fn bounds(worker: &Worker) -> Finding {
     let controller = worker.jailer.controller();
     let text = match controller.reason() {
         "" => controller.to_string(),
         reason => format!("{controller} ({reason})"),
     };
-    finding("bounds", Status::Ok, format!("memory and processes of all of a skill's processes: {text}"))
+    finding("bounds", Status::Ok, format!("memory, CPU time and number of all of a skill's processes: {text}"))
 }
 
 /// How a long-lived host of skills finds its children, without reading all of `/proc`.

@@ -2,13 +2,13 @@
 
 use serde::Deserialize;
 
-/// Resource limits of each process of a skill.
+/// Resource limits of a skill: of each of its processes, or of all together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, serde::Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Limits {
-    /// Address space of one process, in MiB.
+    /// Memory of all processes together, and address space of each, in MiB.
     pub memory_mb: u64,
-    /// CPU time of one process, in seconds.
+    /// CPU time of all processes together, also of those that have ended, in seconds.
     pub cpu_seconds: u64,
     /// Open files of one process.
     pub open_files: u64,

@@ -1,13 +1,12 @@
 //! Rules about system calls as one program for the kernel (classic BPF), which it runs before each call.
 //!
-//! A tree over the calls' numbers: the kernel tries every number when the program is put in place, for each process anew,
-//! and a list of a hundred comparisons would cost more than all else about the jail.
-
-use std::collections::BTreeMap;
+//! A tree over the calls' numbers, in which neighbours that are treated alike are one leaf: the kernel tries every number when
+//! the program is put in place, for each process anew, and a list of hundreds of comparisons would cost more than all else about
+//! the jail.
 
 use seccompiler::{BpfProgram, sock_filter};
 
-use super::numbers::ABSENT;
+use super::numbers::{ABSENT, UNREVIEWED};
 
 /// What must hold of one argument of a call. Its lower 32 bits are looked at: no argument named in a rule has more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,12 +24,18 @@ impl Test {
     }
 }
 
-/// Which calls end in an error, and when. A call that no rule is about is made.
-#[derive(Debug, Default)]
-pub(super) struct Rules(BTreeMap<u32, Vec<(u32, Vec<Test>)>>);
+/// What becomes of each call that was reviewed, by its number. All others do not exist.
+#[derive(Debug)]
+pub(super) struct Rules(Vec<Call>);
 
-/// Comparisons in a row, at the ends of the tree.
-const ROW: usize = 4;
+/// What becomes of a call.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Call {
+    /// Errors that it ends in if all tests hold, the first that fits.
+    refusals: Vec<(u32, Vec<Test>)>,
+    /// What becomes of it otherwise.
+    end: u32,
+}
 
 // As in linux/bpf_common.h and linux/seccomp.h.
 const LOAD: u16 = 0x20;
@@ -42,6 +47,7 @@ const RETURN: u16 = 0x06;
 const ALLOW: u32 = 0x7fff_0000;
 const ERROR: u32 = 0x0005_0000;
 const KILL: u32 = 0x8000_0000;
+const ENOSYS: u32 = 38;
 
 // Where a call's description has what.
 const NUMBER: u32 = 0;
@@ -62,141 +68,207 @@ const fn statement(code: u16, k: u32) -> sock_filter {
 }
 
 impl Rules {
-    /// This call ends in this error, whatever its arguments are, unless an earlier rule says otherwise.
-    pub(super) fn always(&mut self, errno: u32, calls: &[i64]) {
-        calls.iter().for_each(|call| self.when(errno, *call, &[]));
+    /// Every call ends in this error, until it is allowed.
+    pub(super) fn refusing(errno: u32) -> Self {
+        Self(vec![Call::ending(ERROR | errno); UNREVIEWED as usize])
     }
 
-    /// This call ends in this error if all tests hold.
-    pub(super) fn when(&mut self, errno: u32, call: i64, tests: &[Test]) {
-        if call != ABSENT {
-            self.0.entry(call as u32).or_default().push((errno, tests.to_vec()));
+    /// These calls are made.
+    pub(super) fn allow(&mut self, calls: &[i64]) {
+        self.set(ALLOW, calls);
+    }
+
+    /// These calls end in this error, whatever their arguments are.
+    pub(super) fn refuse(&mut self, errno: u32, calls: &[i64]) {
+        self.set(ERROR | errno, calls);
+    }
+
+    /// This call ends in this error if all tests hold. Nothing changes about a call that is refused anyway.
+    pub(super) fn refuse_if(&mut self, errno: u32, call: i64, tests: &[Test]) {
+        if let Some(call) = self.call(call).filter(|it| it.end == ALLOW) {
+            call.refusals.push((errno, tests.to_vec()));
         }
     }
 
-    /// The program. `foreign` is the first number that belongs to another architecture of the same kernel; from it on, calls
-    /// end in `errno`. None: there are no rules for this machine.
-    pub(super) fn compile(&self, (foreign, errno): (u32, u32)) -> Option<BpfProgram> {
+    /// What these rules say beyond those of a filter that is in force already: the rest is allowed here, as that one decides it.
+    pub(super) fn beyond(&self, other: &Self) -> Self {
+        let calls = self.0.iter().zip(&other.0);
+        Self(calls.map(|(own, other)| if own == other { Call::ending(ALLOW) } else { own.clone() }).collect())
+    }
+
+    fn set(&mut self, end: u32, calls: &[i64]) {
+        for call in calls {
+            if let Some(call) = self.call(*call) {
+                *call = Call::ending(end);
+            }
+        }
+    }
+
+    fn call(&mut self, number: i64) -> Option<&mut Call> {
+        if number == ABSENT { None } else { self.0.get_mut(usize::try_from(number).ok()?) }
+    }
+
+    /// The program. None: there are no rules for this machine.
+    pub(super) fn compile(&self) -> Option<BpfProgram> {
         let mut program = vec![
             statement(LOAD, ARCHITECTURE),
             sock_filter { code: IF_EQUAL, jt: 1, jf: 0, k: OWN_ARCHITECTURE? },
             statement(RETURN, KILL),
             statement(LOAD, NUMBER),
-            sock_filter { code: IF_AT_LEAST, jt: 0, jf: 1, k: foreign },
-            statement(RETURN, ERROR | errno),
         ];
-        let calls: Vec<_> = self.0.iter().map(|(call, rules)| (*call, of_call(rules))).collect();
-        program.extend(tree(&calls));
+        // Each with the first number it is about.
+        let mut leaves: Vec<(u32, BpfProgram)> = Vec::new();
+        for (number, call) in self.0.iter().enumerate() {
+            if number == 0 || self.0[number - 1] != *call {
+                leaves.push((number as u32, call.program()));
+            }
+        }
+        leaves.push((UNREVIEWED, vec![statement(RETURN, ERROR | ENOSYS)]));
+        program.extend(tree(&leaves));
         Some(program)
     }
 }
 
-fn tree(calls: &[(u32, BpfProgram)]) -> BpfProgram {
-    if calls.len() > ROW {
-        let (low, high) = calls.split_at(calls.len() / 2);
-        let (below, above) = (tree(low), tree(high));
-        let middle = high.first().map_or(0, |it| it.0);
+fn tree(leaves: &[(u32, BpfProgram)]) -> BpfProgram {
+    let (below, above) = match leaves {
+        [] => return BpfProgram::new(),
+        [(_, leaf)] => return leaf.clone(),
+        _ => leaves.split_at(leaves.len() / 2),
+    };
+    let middle = above.first().map_or(0, |it| it.0);
+    let (below, above) = (tree(below), tree(above));
+    let mut program = match u8::try_from(below.len()) {
+        Ok(length) => vec![sock_filter { code: IF_AT_LEAST, jt: length, jf: 0, k: middle }],
         // A conditional jump reaches 255 statements, the other one any number.
-        let mut program =
-            vec![sock_filter { code: IF_AT_LEAST, jt: 0, jf: 1, k: middle }, statement(JUMP, below.len() as u32)];
-        program.extend(below.into_iter().chain(above));
-        return program;
-    }
-    let mut program = BpfProgram::new();
-    for (call, rules) in calls {
-        program.push(sock_filter { code: IF_EQUAL, jt: 1, jf: 0, k: *call });
-        program.push(statement(JUMP, rules.len() as u32));
-        program.extend(rules.iter().cloned());
-    }
-    program.push(statement(RETURN, ALLOW));
+        Err(_) => vec![sock_filter { code: IF_AT_LEAST, jt: 0, jf: 1, k: middle }, statement(JUMP, below.len() as u32)],
+    };
+    program.extend(below.into_iter().chain(above));
     program
 }
 
-/// What is done about a call once its number is known: always ends in a return.
-fn of_call(rules: &[(u32, Vec<Test>)]) -> BpfProgram {
-    let mut program = BpfProgram::new();
-    for (errno, tests) in rules {
-        let mut rule = vec![statement(RETURN, ERROR | errno)];
-        // From the last to the first, so that each knows how far it is to the end.
-        for test in tests.iter().rev() {
-            let end = rule.len() as u8;
-            let mut tested = match *test {
-                Test::Not(argument, number) => vec![
-                    statement(LOAD, ARGUMENTS + 8 * u32::from(argument)),
-                    sock_filter { code: IF_EQUAL, jt: end, jf: 0, k: number },
-                ],
-                Test::Bits(argument, mask, bits) => vec![
-                    statement(LOAD, ARGUMENTS + 8 * u32::from(argument)),
-                    statement(AND, mask),
-                    sock_filter { code: IF_EQUAL, jt: 0, jf: end, k: bits },
-                ],
-            };
-            tested.append(&mut rule);
-            rule = tested;
-        }
-        program.append(&mut rule);
+impl Call {
+    const fn ending(end: u32) -> Self {
+        Self { refusals: Vec::new(), end }
     }
-    program.push(statement(RETURN, ALLOW));
-    program
+
+    /// What is done about it once its number is known: always ends in a return.
+    fn program(&self) -> BpfProgram {
+        let mut program = BpfProgram::new();
+        for (errno, tests) in &self.refusals {
+            let mut rule = vec![statement(RETURN, ERROR | errno)];
+            // From the last to the first, so that each knows how far it is to the end.
+            for test in tests.iter().rev() {
+                let end = rule.len() as u8;
+                let mut tested = match *test {
+                    Test::Not(argument, number) => vec![
+                        statement(LOAD, ARGUMENTS + 8 * u32::from(argument)),
+                        sock_filter { code: IF_EQUAL, jt: end, jf: 0, k: number },
+                    ],
+                    Test::Bits(argument, mask, bits) => vec![
+                        statement(LOAD, ARGUMENTS + 8 * u32::from(argument)),
+                        statement(AND, mask),
+                        sock_filter { code: IF_EQUAL, jt: 0, jf: end, k: bits },
+                    ],
+                };
+                tested.append(&mut rule);
+                rule = tested;
+            }
+            program.append(&mut rule);
+        }
+        program.push(statement(RETURN, self.end));
+        program
+    }
+}
+
+#[cfg(test)]
+impl Rules {
+    /// The error that a call ends in, as the kernel would run the program. None: it is made.
+    pub(super) fn run(&self, number: u32, arguments: [u32; 4]) -> Option<u32> {
+        match run(&self.compile().unwrap(), number, arguments) {
+            ALLOW => None,
+            error => Some(error & 0xffff),
+        }
+    }
+}
+
+/// Runs a program as the kernel would.
+#[cfg(test)]
+pub(super) fn run(program: &[sock_filter], number: u32, arguments: [u32; 4]) -> u32 {
+    let (mut at, mut value) = (0, 0);
+    loop {
+        let it = &program[at];
+        at += 1;
+        let jump = |taken| usize::from(if taken { it.jt } else { it.jf });
+        match it.code {
+            LOAD if it.k == NUMBER => value = number,
+            LOAD if it.k == ARCHITECTURE => value = OWN_ARCHITECTURE.unwrap(),
+            LOAD => value = arguments[((it.k - ARGUMENTS) / 8) as usize],
+            AND => value &= it.k,
+            JUMP => at += it.k as usize,
+            IF_EQUAL => at += jump(value == it.k),
+            IF_AT_LEAST => at += jump(value >= it.k),
+            RETURN => return it.k,
+            code => panic!("{code}"),
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// Runs a program as the kernel would.
-    fn run(program: &[sock_filter], number: u32, arguments: [u32; 3]) -> u32 {
-        let (mut at, mut value) = (0, 0);
-        loop {
-            let it = &program[at];
-            at += 1;
-            let jump = |taken| usize::from(if taken { it.jt } else { it.jf });
-            match it.code {
-                LOAD if it.k == NUMBER => value = number,
-                LOAD if it.k == ARCHITECTURE => value = OWN_ARCHITECTURE.unwrap(),
-                LOAD => value = arguments[((it.k - ARGUMENTS) / 8) as usize],
-                AND => value &= it.k,
-                JUMP => at += it.k as usize,
-                IF_EQUAL => at += jump(value == it.k),
-                IF_AT_LEAST => at += jump(value >= it.k),
-                RETURN => return it.k,
-                code => panic!("{code}"),
-            }
-        }
-    }
-
     #[test]
     fn each_call_meets_its_own_rules_and_no_other() {
-        let mut rules = Rules::default();
+        let mut rules = Rules::refusing(38);
         for call in (0..300).step_by(3) {
-            rules.always(call as u32 % 7 + 1, &[call]);
+            rules.refuse(call as u32 % 7 + 1, &[call]);
+            rules.allow(&[call + 1]);
         }
         let long: Vec<_> = (0..60).map(|number| Test::is(0, number)).collect();
-        long.iter().for_each(|test| rules.when(40, 100, &[*test, Test::Not(1, 5), Test::Bits(2, 0xf0, 0x20)]));
-        let program = rules.compile((512, 38)).unwrap();
-        for call in 0..512 {
-            let expected = if call % 3 == 0 && call < 300 { ERROR | (call % 7 + 1) } else { ALLOW };
-            assert_eq!(run(&program, call, [99, 5, 0]), expected, "{call}");
+        long.iter().for_each(|test| rules.refuse_if(40, 100, &[*test, Test::Not(1, 5), Test::Bits(2, 0xf0, 0x20)]));
+        let program = rules.compile().unwrap();
+        for call in 0..600 {
+            let expected = match call % 3 {
+                0 if call < 300 => ERROR | (call % 7 + 1),
+                1 if call < 300 => ALLOW,
+                _ => ERROR | 38,
+            };
+            assert_eq!(run(&program, call, [99, 5, 0, 0]), expected, "{call}");
         }
         for (arguments, expected) in [
-            ([59, 4, 0x2f], ERROR | 40),
-            ([0, 4, 0x20], ERROR | 40),
-            ([60, 4, 0x2f], ALLOW),
-            ([59, 5, 0x2f], ALLOW),
-            ([59, 4, 0x3f], ALLOW),
+            ([59, 4, 0x2f, 0], ERROR | 40),
+            ([0, 4, 0x20, 0], ERROR | 40),
+            ([60, 4, 0x2f, 0], ALLOW),
+            ([59, 5, 0x2f, 0], ALLOW),
+            ([59, 4, 0x3f, 0], ALLOW),
         ] {
             assert_eq!(run(&program, 100, arguments), expected, "{arguments:?}");
         }
-        assert_eq!(run(&program, 512, [0; 3]), ERROR | 38);
-        assert_eq!(run(&program, u32::MAX, [0; 3]), ERROR | 38);
+        assert_eq!(run(&program, u32::MAX, [0; 4]), ERROR | 38);
     }
 
     #[test]
-    fn an_earlier_rule_wins() {
-        let mut rules = Rules::default();
-        rules.when(1, 7, &[Test::is(0, 1)]);
-        rules.always(2, &[7]);
-        let program = rules.compile((512, 38)).unwrap();
-        assert_eq!([run(&program, 7, [1, 0, 0]), run(&program, 7, [2, 0, 0])], [ERROR | 1, ERROR | 2]);
+    fn an_earlier_condition_wins_and_none_changes_what_is_refused() {
+        let mut rules = Rules::refusing(38);
+        rules.allow(&[7]);
+        rules.refuse(3, &[8]);
+        for call in [7, 8, 9] {
+            rules.refuse_if(1, call, &[Test::is(0, 1)]);
+            rules.refuse_if(2, call, &[]);
+        }
+        assert_eq!([1, 2].map(|it| rules.run(7, [it, 0, 0, 0])), [Some(1), Some(2)]);
+        assert_eq!([8, 9].map(|call| rules.run(call, [1, 0, 0, 0])), [Some(3), Some(38)]);
+    }
+
+    #[test]
+    fn what_goes_beyond_other_rules_is_what_differs_from_them() {
+        let (mut wide, mut narrow) = (Rules::refusing(38), Rules::refusing(38));
+        wide.allow(&[1, 2]);
+        narrow.allow(&[1]);
+        narrow.refuse(1, &[2]);
+        narrow.refuse_if(4, 1, &[Test::is(0, 4)]);
+        let beyond = narrow.beyond(&wide);
+        assert_eq!([1, 2, 3, 600].map(|call| beyond.run(call, [0; 4])), [None, Some(1), None, Some(38)]);
+        assert_eq!(beyond.run(1, [4, 0, 0, 0]), Some(4));
     }
 }

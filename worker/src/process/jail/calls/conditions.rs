@@ -1,0 +1,154 @@
+//! Arguments that are refused in calls that are allowed. A filter sees registers, and not the memory they point to.
+
+use super::profile::errno::{DONE, EACCES, EPERM};
+use super::profile::{Owner, Profile};
+use crate::manifest::Network;
+use crate::process::jail::numbers as n;
+use crate::process::jail::program::{Rules, Test};
+
+const AF_UNIX: u32 = 1;
+const AF_INET: u32 = 2;
+const AF_INET6: u32 = 10;
+const SOCK_STREAM: u32 = 1;
+const SOCK_DGRAM: u32 = 2;
+const SOCK_SEQPACKET: u32 = 5;
+/// The kind of socket, without its flags.
+const SOCK_TYPE_MASK: u32 = 0xf;
+const SOL_SOCKET: u32 = 1;
+const SO_SNDBUF: u32 = 7;
+const IPPROTO_TCP: u32 = 6;
+const MSG_FASTOPEN: u32 = 0x2000_0000;
+const TCP_FASTOPEN_CONNECT: u32 = 30;
+const TCP_ULP: u32 = 31;
+const TIOCSTI: u32 = 0x5412;
+const TIOCLINUX: u32 = 0x541c;
+const FS_IOC_SETFLAGS: u32 = 0x4008_6602;
+const FS_IOC_FSSETXATTR: u32 = 0x401c_5820;
+const FS_IOC_ENABLE_VERITY: u32 = 0x4080_6685;
+/// `MAP_SHARED` and `MAP_ANONYMOUS`.
+const MAP_SHARED_ANONYMOUS: u32 = 0x21;
+const F_SETLEASE: u32 = 1024;
+const F_NOTIFY: u32 = 1026;
+const O_CREAT: u32 = 0o100;
+/// Without the bit that it shares with `O_DIRECTORY`, which differs by architecture.
+const O_TMPFILE: u32 = 0o20_000_000;
+const PR_SET_CHILD_SUBREAPER: u32 = 36;
+const S_ISUID: u32 = 0o4000;
+const S_ISGID: u32 = 0o2000;
+const S_IFMT: u32 = 0o170_000;
+const S_IFCHR: u32 = 0o020_000;
+const S_IFBLK: u32 = 0o060_000;
+/// Namespaces that clone(2) can make: mount, cgroup, host name, IPC, user, process ids, network.
+const CLONE_NEW: [u32; 7] = [0x0002_0000, 0x0200_0000, 0x0400_0000, 0x0800_0000, 0x1000_0000, 0x2000_0000, 0x4000_0000];
+
+/// All conditions for this profile. They change nothing about calls that it refuses.
+pub(super) fn add(rules: &mut Rules, profile: &Profile<'_>) {
+    files(rules, profile.owner);
+    privileged_programs(rules);
+    system(rules);
+    if !profile.counted {
+        unseen(rules);
+    }
+    processes(rules);
+    sockets(rules, profile.network);
+}
+
+/// What Landlock does not see of files.
+fn files(rules: &mut Rules, owner: Owner) {
+    if owner == Owner::Worker {
+        // A file's owner may do these through a descriptor that only reads.
+        for request in [FS_IOC_SETFLAGS, FS_IOC_FSSETXATTR, FS_IOC_ENABLE_VERITY] {
+            rules.refuse_if(EPERM, n::IOCTL, &[Test::is(1, request)]);
+        }
+    }
+    // A lease on a script would hold up whoever opens it next, and a notification tells of others' work.
+    for command in [F_SETLEASE, F_NOTIFY] {
+        rules.refuse_if(EPERM, n::FCNTL, &[Test::is(1, command)]);
+    }
+    for (call, mode) in [(n::MKNOD, 1), (n::MKNODAT, 2)] {
+        for kind in [S_IFCHR, S_IFBLK] {
+            rules.refuse_if(EPERM, call, &[Test::Bits(mode, S_IFMT, kind)]);
+        }
+    }
+}
+
+/// A program left in the allowed root would run as its owner for whoever starts it outside.
+fn privileged_programs(rules: &mut Rules) {
+    let changed = [(n::CHMOD, 1), (n::FCHMOD, 1), (n::FCHMODAT, 2), (n::FCHMODAT2, 2)];
+    let made = [(n::CREAT, 1), (n::MKNOD, 1), (n::MKNODAT, 2)];
+    for bit in [S_ISUID, S_ISGID] {
+        for (call, mode) in changed.into_iter().chain(made) {
+            rules.refuse_if(EPERM, call, &[Test::Bits(mode, bit, bit)]);
+        }
+        // The mode of a file that is only opened is whatever the register holds.
+        for (call, flags) in [(n::OPEN, 1), (n::OPENAT, 2)] {
+            for makes in [O_CREAT, O_TMPFILE] {
+                rules.refuse_if(EPERM, call, &[Test::Bits(flags, makes, makes), Test::Bits(flags + 1, bit, bit)]);
+            }
+        }
+    }
+}
+
+/// Namespaces, which only a fork server makes, and by other calls; other programs' rules; terminals of others.
+fn system(rules: &mut Rules) {
+    for namespace in CLONE_NEW {
+        rules.refuse_if(EPERM, n::CLONE, &[Test::Bits(0, namespace, namespace)]);
+    }
+    rules.refuse_if(EPERM, n::PERSONALITY, &[Test::Not(0, 0), Test::Not(0, u32::MAX)]);
+    for request in [TIOCSTI, TIOCLINUX] {
+        rules.refuse_if(EPERM, n::IOCTL, &[Test::is(1, request)]);
+    }
+}
+
+/// Memory that looking at processes does not show: mappings that several processes share, which stay as long as one of them
+/// maps a page. Buffers of sockets stay as large as the system makes them.
+fn unseen(rules: &mut Rules) {
+    rules.refuse_if(EPERM, n::MMAP, &[Test::Bits(3, MAP_SHARED_ANONYMOUS, MAP_SHARED_ANONYMOUS)]);
+    // A size is a hint: programs need not know that it was not taken.
+    rules.refuse_if(DONE, n::SETSOCKOPT, &[Test::is(1, SOL_SOCKET), Test::is(2, SO_SNDBUF)]);
+}
+
+/// Other processes: their limits and priorities. The worker may have the same user.
+fn processes(rules: &mut Rules) {
+    // Orphans of a call would leave its tree, and be another's.
+    rules.refuse_if(EPERM, n::PRCTL, &[Test::is(0, PR_SET_CHILD_SUBREAPER), Test::is(1, 0)]);
+    for call in [n::PRLIMIT64, n::SCHED_SETAFFINITY, n::SCHED_SETATTR, n::SCHED_SETPARAM, n::SCHED_SETSCHEDULER] {
+        rules.refuse_if(EPERM, call, &[Test::Not(0, 0)]);
+    }
+    for (call, process) in [(n::SETPRIORITY, 0), (n::IOPRIO_SET, 1)] {
+        rules.refuse_if(EPERM, call, &[Test::Not(0, process)]);
+        rules.refuse_if(EPERM, call, &[Test::Not(1, 0)]);
+    }
+}
+
+fn sockets(rules: &mut Rules, network: &Network) {
+    // A pair is a pipe with two ways. One of datagrams, raw ones are too, could be pointed at any socket of the system.
+    rules.refuse_if(EACCES, n::SOCKETPAIR, &[Test::Not(0, AF_UNIX)]);
+    kinds_but(rules, n::SOCKETPAIR, &[SOCK_STREAM, SOCK_SEQPACKET]);
+    let kinds: &[u32] = match network {
+        Network::None => return,
+        Network::Connect(_) => &[SOCK_STREAM],
+        Network::Full => &[SOCK_STREAM, SOCK_DGRAM],
+    };
+    rules.refuse_if(EACCES, n::SOCKET, &[Test::Not(0, AF_INET), Test::Not(0, AF_INET6)]);
+    kinds_but(rules, n::SOCKET, kinds);
+    if *network == Network::Full {
+        return;
+    }
+    // Other protocols (MPTCP, SMC, SCTP) are streams too, and Landlock's rules for TCP are not for them.
+    rules.refuse_if(EACCES, n::SOCKET, &[Test::Not(2, 0), Test::Not(2, IPPROTO_TCP)]);
+    for option in [TCP_FASTOPEN_CONNECT, TCP_ULP] {
+        rules.refuse_if(EACCES, n::SETSOCKOPT, &[Test::is(1, IPPROTO_TCP), Test::is(2, option)]);
+    }
+    // Connecting by sending: Landlock is not asked.
+    for (call, flags) in [(n::SENDTO, 3), (n::SENDMSG, 2), (n::SENDMMSG, 3)] {
+        rules.refuse_if(EACCES, call, &[Test::Bits(flags, MSG_FASTOPEN, MSG_FASTOPEN)]);
+    }
+}
+
+/// Refuses all kinds of socket but these.
+fn kinds_but(rules: &mut Rules, call: i64, kinds: &[u32]) {
+    for kind in (0..=SOCK_TYPE_MASK).filter(|kind| !kinds.contains(kind)) {
+        rules.refuse_if(EACCES, call, &[Test::Bits(1, SOCK_TYPE_MASK, kind)]);
+    }
+}

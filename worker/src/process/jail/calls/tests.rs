@@ -1,0 +1,79 @@
+use std::collections::BTreeMap;
+
+use super::profile::Group;
+use super::*;
+use crate::process::jail::numbers::{ABSENT, ALL};
+
+fn networks() -> [Network; 3] {
+    [Network::None, Network::Connect(vec![443]), Network::Full]
+}
+
+/// Every profile that a process may have.
+fn profiles(networks: &[Network]) -> Vec<Profile<'_>> {
+    let mut profiles = Vec::new();
+    for network in networks {
+        for owner in [Owner::Itself, Owner::Overriding, Owner::Worker] {
+            for counted in [false, true] {
+                profiles.push(Profile { network, owner, makes: Makes::Nothing, counted });
+            }
+        }
+        profiles.push(fork_server(network));
+    }
+    profiles
+}
+
+fn groups() -> impl Iterator<Item = &'static Group> {
+    let by_profile = allowed::BY_PROFILE.iter().map(|it| &it.group);
+    allowed::ALWAYS.iter().chain(by_profile).chain(refused::NEVER.iter().map(|(_, group)| group))
+}
+
+#[test]
+fn every_call_is_in_one_group_that_has_a_reason() {
+    let here = |(_, x86_64, aarch64): &(&str, i64, i64)| if cfg!(target_arch = "x86_64") { *x86_64 } else { *aarch64 };
+    let mut places: BTreeMap<i64, Vec<&str>> = BTreeMap::new();
+    for group in groups() {
+        assert!(group.reason.ends_with('.') && !group.calls.is_empty(), "{group:?}");
+        group.calls.iter().filter(|it| **it != ABSENT).for_each(|it| places.entry(*it).or_default().push(group.reason));
+    }
+    for call in ALL {
+        let number = here(call);
+        let found = places.remove(&number).unwrap_or_default();
+        assert_eq!(found.len(), usize::from(number != ABSENT), "{}: {found:?}", call.0);
+    }
+    assert!(places.is_empty(), "{places:?}");
+}
+
+#[test]
+fn a_call_that_is_in_no_group_does_not_exist() {
+    for profile in profiles(&networks()) {
+        let rules = rules(&profile);
+        let named: Vec<_> = groups().flat_map(|it| it.calls).collect();
+        for number in (0..1024).chain([0x4000_0000, i64::from(u32::MAX)]).filter(|it| !named.contains(&it)) {
+            assert_eq!(rules.run(number as u32, [0; 4]), Some(ENOSYS), "{number}: {profile:?}");
+        }
+    }
+}
+
+#[test]
+fn a_child_of_a_fork_server_is_held_to_the_list_of_a_call() {
+    let added = addition();
+    for network in networks() {
+        let server = fork_server(&network);
+        let (call, server) = (rules(&Profile { makes: Makes::Nothing, ..server }), rules(&server));
+        for number in 0..1024 {
+            let both = server.run(number, [0; 4]).or_else(|| added.run(number, [0; 4]));
+            assert_eq!(both, call.run(number, [0; 4]), "{number}: {network:?}");
+        }
+    }
+    let refused: Vec<u32> = (0..470).filter(|number| added.run(*number, [0; 4]).is_some()).collect();
+    assert_eq!(refused.len(), 3, "mounts and namespaces: {refused:?}");
+}
+
+#[test]
+fn every_kind_of_filter_compiles_within_the_kernels_bound() {
+    for profile in profiles(&networks()) {
+        let filter = Filter::of(&rules(&profile)).unwrap();
+        assert!((100..4096).contains(&filter.0.len()), "{profile:?}: {}", filter.0.len());
+    }
+    assert!(Filter::of_fork().unwrap().0.len() < 64);
+}
