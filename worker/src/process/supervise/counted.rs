@@ -100,7 +100,7 @@ enum Means<'a> {
         root: Pid,
         above: Option<i32>,
         /// None before the first look.
-        meter: Option<Meter>,
+        meter: Option<Box<Meter>>,
     },
 }
 
@@ -165,7 +165,7 @@ impl<'a> Measured<'a> {
             }
             Means::Processes { root, above, meter } => {
                 if meter.is_none() {
-                    *meter = Meter::of_tree(most, root.as_raw_nonzero().get(), *above).ok();
+                    *meter = Meter::of_tree(most, root.as_raw_nonzero().get(), *above).ok().map(Box::new);
                 }
                 meter.as_mut()?.measure().ok()?
             }

@@ -137,6 +137,7 @@ impl Started {
             Ok(Report::NotStarted { errno }) => {
                 format!("its program could not be started: {}", std::io::Error::from_raw_os_error(errno).kind())
             }
+            Ok(Report::Ended { exceeded: Some(reason), .. }) => format!("it was ended: {reason}"),
             Ok(Report::Ended { exit: Exit::Code(code), .. }) => format!("it ended with exit code {code}"),
             Ok(Report::Ended { exit: Exit::Signal(signal), .. }) => format!("it was ended by signal {signal}"),
             Err(_) => "its process was lost".to_owned(),
