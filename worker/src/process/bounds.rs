@@ -1,9 +1,9 @@
-//! Bounds on one whole process tree: how much memory and how many processes all of it may have at one time, and how much CPU
-//! time it may use from its start to its end.
+//! Bounds on one whole process tree: how much memory and how many processes all of it may have at one time, and how much
+//! CPU time it may use from its start to its end.
 //!
 //! Limits of a single process (setrlimit(2)) do not add up: `RLIMIT_AS` knows no memfd and starts again in each child, as
-//! `RLIMIT_CPU` does, and `RLIMIT_NPROC` counts all processes of a user. So the kernel counts each tree in a control group, or the supervisor
-//! measures it.
+//! `RLIMIT_CPU` does, and `RLIMIT_NPROC` counts all processes of a user. So the kernel counts each tree in a control group,
+//! or the supervisor measures it.
 //!
 //! | [`Kind`] | who counts | memory beyond the bound | processes beyond the bound |
 //! |---|---|---|---|
@@ -11,8 +11,8 @@
 //! | `V1` | the kernel, cgroup v1 | the kernel kills the largest process of the tree | fork(2) fails with `EAGAIN` |
 //! | `Measured` | the supervisor, by a [`Meter`] | the supervisor ends the tree | the supervisor ends the tree |
 //!
-//! CPU time is counted by the kernel on v2, and on v1 where `cpuacct` is to be had; elsewhere by the [`Meter`]. No kernel bounds
-//! it: the supervisor asks now and then, and ends a tree that has used up what it may.
+//! The kernel counts CPU time on v2, and on v1 where `cpuacct` is to be had; elsewhere a [`Meter`] does. No kernel bounds it:
+//! the supervisor asks now and then, and ends a tree that has used up what it may.
 //!
 //! ```text
 //! worker:      Controller::find ── once, by trying ──> Controller ── in its message ──> supervisor
@@ -39,8 +39,8 @@
 //! - `meter`: counting without control groups, `spent` what CPU time was used; `proc`: the files it reads
 //!
 //! The rules come from the kernel's documentation: `Documentation/admin-guide/cgroup-v2.rst`,
-//! `Documentation/admin-guide/cgroup-v1/{cgroups,cpuacct,memory,pids}.rst` and `Documentation/filesystems/proc.rst`. Each file names
-//! the section it follows.
+//! `Documentation/admin-guide/cgroup-v1/{cgroups,cpuacct,memory,pids}.rst` and `Documentation/filesystems/proc.rst`. Each
+//! file names the section it follows.
 //!
 //! # What a control group does not do
 //! - It keeps nobody from its own files. Where a skill runs as the user that made the folders, its other walls must keep

@@ -6,6 +6,7 @@
 use super::profile::errno::{DONE, EACCES, ENOSYS, EOPNOTSUPP, EPERM};
 use super::profile::{Group, Makes, Owner, Profile, calls};
 use crate::manifest::Network;
+use crate::process::jail::numbers as n;
 
 /// What every process may do.
 pub(super) const ALWAYS: &[Group] = &[

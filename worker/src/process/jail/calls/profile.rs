@@ -49,9 +49,9 @@ pub(super) struct Group {
     pub(super) calls: &'static [i64],
 }
 
-/// System calls by their names in [`numbers`](crate::process::jail::numbers).
+/// System calls by their names, for a file that has imported their numbers as `n`.
 macro_rules! calls {
-    ($($call:ident)*) => { &[$(crate::process::jail::numbers::$call),*] };
+    ($($call:ident)*) => { &[$(n::$call),*] };
 }
 pub(super) use calls;
 

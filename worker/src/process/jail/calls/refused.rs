@@ -3,6 +3,7 @@
 
 use super::profile::errno::{ENOSYS, EOPNOTSUPP, EPERM};
 use super::profile::{Group, calls};
+use crate::process::jail::numbers as n;
 
 /// What no process may do, with the error.
 pub(super) const NEVER: &[(u32, Group)] = &[
