@@ -128,6 +128,11 @@ impl<W> Book<W> {
         self.open + self.reserved.len()
     }
 
+    /// How many calls the flow of this running call has running, itself included.
+    pub(super) fn running_beside(&self, ticket: Ticket) -> usize {
+        self.calls.get(ticket.index).map_or(1, |call| self.flows.get(call.flow).running)
+    }
+
     /// Whether a call that runs has to give its reserved place back before another may have one.
     pub(super) fn is_reserve_full(&self) -> bool {
         !self.reserved.is_empty() && self.reserved.len() >= self.bounds.reserved

@@ -12,7 +12,9 @@ use std::process::Stdio;
 use openskill_proto::metadata::ENV_EVENTS_FD;
 use rustix::fs::fchown;
 use rustix::io::{FdFlags, fcntl_getfd, fcntl_setfd};
-use rustix::process::{Gid, Pid, Resource, Rlimit, Signal, Uid, set_parent_process_death_signal, setrlimit, setsid};
+use rustix::process::{
+    Gid, Pid, Resource, Rlimit, Signal, Uid, nice, set_parent_process_death_signal, setrlimit, setsid,
+};
 
 use crate::process::bounds::Entrance;
 use crate::process::jail::identity::User;
@@ -54,6 +56,7 @@ pub(super) fn start(
     fcntl_setfd(&events, FdFlags::empty())?;
     let mut limits = command.limits;
     limits.processes = limits.processes.saturating_add(jail.others());
+    let niceness = i32::from(command.nice);
     let mut walls = jail.take();
     let mut process = std::process::Command::new(&command.program);
     process
@@ -79,6 +82,9 @@ pub(super) fn start(
                 entrance.enter()?;
             }
             apply(limits)?;
+            if niceness > 0 {
+                nice(niceness)?;
+            }
             if let Some(walls) = &mut walls {
                 walls.enter()?;
             }
