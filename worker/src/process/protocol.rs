@@ -67,7 +67,7 @@ pub(crate) struct Command {
     pub(crate) env: BTreeMap<String, String>,
     pub(crate) cwd: PathBuf,
     pub(crate) limits: ProcessLimits,
-    /// The nice value of its processes, on top of the worker's.
+    /// The nice value of its processes, on top of what every skill has.
     #[serde(default)]
     pub(crate) nice: u8,
     /// It is a fork server: see [`super::forkserver`].
