@@ -54,8 +54,8 @@ const KINDS: [Kind; 3] = [
 ];
 
 /// How many slow calls are in flight, and of how many sessions; none: without a session.
-const LOADS: [(usize, Option<usize>); 6] =
-    [(30, Some(1)), (64, Some(1)), (300, Some(1)), (1000, Some(1)), (300, Some(50)), (300, None)];
+const LOADS: [(usize, Option<usize>); 7] =
+    [(30, Some(1)), (64, Some(1)), (300, Some(1)), (1000, Some(1)), (300, Some(50)), (1000, Some(50)), (300, None)];
 
 pub(crate) async fn run(settings: Settings) -> Vec<Row> {
     let mut rows = Vec::new();

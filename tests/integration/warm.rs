@@ -381,3 +381,33 @@ async fn temporary_files_of_a_call_are_invisible_to_the_next() {
         assert_eq!(found, json!(["written", refused, false]));
     }
 }
+
+/// Each call of a caller that has others running weighs less, so that a burst of starts delays no other caller.
+#[tokio::test]
+async fn calls_of_one_session_yield_the_processor_to_the_first_of_another() {
+    let script = "import json, os, sys, time\n\
+                  ask = json.load(sys.stdin)['input']\n\
+                  place = os.environ['OPENSKILL_ALLOWED_ROOT']\n\
+                  open(os.path.join(place, ask['name']), 'w').close()\n\
+                  while len([it for it in os.listdir(place) if it.startswith('call-')]) < ask['together']:\n    \
+                      time.sleep(0.01)\n\
+                  print(json.dumps({'nice': os.nice(0)}))\n";
+    let (folder, root) = (Folder::new(), Folder::new());
+    folder.write("meets.py", script);
+    folder.write(
+        "meets.yaml",
+        "id: meets\ntype: cli\nruntime: python\nentry: meets.py\nisolation: fork\ntimeout_ms: 60000\n",
+    );
+    let skills = folder.path().display().to_string();
+    let setup = Setup::command(&["up", "--listen", "127.0.0.1:0", "--workers", "1", "--skills-dir", &skills]);
+    let system = setup.with("OPENSKILL_WORKER_CONCURRENCY", 8).data(root.path()).start().await;
+    let calls = ["busy", "busy", "busy", "quiet"].into_iter().enumerate().map(|(number, session)| {
+        let input = json!({"name": format!("call-{number}"), "together": 4});
+        let session_id = session.to_owned();
+        let call = system.invoke(InvokeRequest { session_id, ..request("meets", input) });
+        async move { (session, data(&call.await)["nice"].as_u64()) }
+    });
+    let mut found = futures_util::future::join_all(calls).await;
+    found.sort_unstable();
+    assert_eq!(found, [("busy", Some(5)), ("busy", Some(8)), ("busy", Some(10)), ("quiet", Some(5))]);
+}

@@ -138,7 +138,9 @@ async fn run(worker: &Worker, entry: &Entry, runner: Arc<dyn Runner>, call: Call
         }
     };
     let Ok(granted) = granted else {
-        let error = SkillError::new(ErrorCode::Timeout, "the deadline passed while the call waited for a slot");
+        let waited = received.elapsed().as_secs_f64();
+        let message = format!("the deadline passed while the call waited for a slot, for {waited:.1} s");
+        let error = SkillError::new(ErrorCode::Timeout, message);
         // There were too many calls; neither the skill nor this worker did anything wrong.
         let error = Some(error.with_blame(Blame::Gateway));
         let queued_us = micros(received.elapsed());

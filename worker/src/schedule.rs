@@ -45,7 +45,21 @@ pub(crate) struct Request<'a> {
 /// The right to run now. Free again when its last clone is dropped: everything that works on the call holds one.
 #[derive(Debug, Clone)]
 pub struct Slot {
-    _places: Arc<(Place, Option<Place>)>,
+    /// The worker's own, and the skill's.
+    places: Arc<(Place, Option<Place>)>,
+}
+
+impl Slot {
+    /// The nice value for the processes of the call. A caller that has n calls running gives each 1/n of the weight that a
+    /// single call has, so callers get even shares of the processors too, and a burst of starts does not delay others.
+    pub(crate) fn nice(&self) -> u8 {
+        nice(self.places.0.rank())
+    }
+}
+
+/// The kernel gives each nice value 1/1.25 of the weight of the one before (sched(7)).
+fn nice(rank: usize) -> u8 {
+    ((rank.max(1) as f64).ln() / 1.25_f64.ln()).round().min(19.0) as u8
 }
 
 impl SkillLimit {
@@ -76,7 +90,7 @@ impl Scheduler {
         };
         let asked = Instant::now();
         let of_worker = self.worker.enter(arrival).await?;
-        Ok((Slot { _places: Arc::new((of_worker, of_skill)) }, asked.elapsed()))
+        Ok((Slot { places: Arc::new((of_worker, of_skill)) }, asked.elapsed()))
     }
 
     /// A slot for a caller that tests make up, once one is free.
@@ -90,5 +104,32 @@ impl Scheduler {
     /// Calls that hold a slot or wait for one. Those that wait for a skill's own limit do not count.
     pub(crate) fn in_flight(&self) -> usize {
         self.worker.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_calls_of_a_caller_have_the_weight_of_one() {
+        assert_eq!(nice(1), 0);
+        for rank in 1..=64_u8 {
+            let weight = f64::from(rank) / 1.25_f64.powi(nice(rank.into()).into());
+            assert!((0.89..=1.12).contains(&weight), "{rank} calls weigh {weight}");
+        }
+        assert_eq!(nice(10_000), 19);
+    }
+
+    #[tokio::test]
+    async fn the_next_call_of_a_busy_caller_yields_to_the_first_of_another() {
+        let (scheduler, skill, deadline) =
+            (Scheduler::new(8, 0, 8), Arc::default(), Instant::now() + Duration::from_secs(60));
+        let request = |session| Request { principal: "", session, skill: &skill, limit: None, deadline };
+        let mut slots = Vec::new();
+        for session in ["busy", "busy", "busy", "quiet"] {
+            slots.push(scheduler.slot(request(session)).await.unwrap().0);
+        }
+        assert_eq!(slots.iter().map(Slot::nice).collect::<Vec<_>>(), [0, 3, 5, 0]);
     }
 }

@@ -5,9 +5,14 @@ use std::time::Duration;
 use openskill_proto::v1::{Blame, ErrorCode, SkillError};
 
 use super::attempt_end::AttemptEnd;
+use crate::workers::client::Refusal;
 
 /// How many workers a call is brought to.
 pub(crate) const MAX_ATTEMPTS: u32 = 3;
+
+/// How many workers say that a call would be late before the others need not be asked: they are as busy, and a caller that
+/// is refused at once can do something else.
+const MAX_LATE: u32 = 2;
 
 /// The first backoff before a skill runs again. It doubles with each attempt, and jitter adds up to as much again.
 const BACKOFF: Duration = Duration::from_millis(10);
@@ -44,6 +49,7 @@ pub(crate) fn decide(end: &AttemptEnd, facts: Facts) -> Decision {
     }
     let may_run_again = facts.idempotent && !facts.has_relayed;
     match end {
+        AttemptEnd::NotStarted { refusal: Refusal::Late { .. }, .. } if facts.attempts >= MAX_LATE => Decision::Finish,
         AttemptEnd::NotStarted { .. } => Decision::TryAnother,
         AttemptEnd::Lost { .. } if may_run_again => Decision::RunAgain { elsewhere: true },
         AttemptEnd::Answered(result) if may_run_again => match &result.error {
@@ -70,7 +76,6 @@ mod tests {
     use openskill_proto::v1::ExecuteResult;
 
     use super::*;
-    use crate::workers::client::Refusal;
 
     fn failed(code: ErrorCode) -> AttemptEnd {
         AttemptEnd::Answered(ExecuteResult { error: Some(SkillError::new(code, "")), ..ExecuteResult::default() })
@@ -80,6 +85,8 @@ mod tests {
     fn the_decision_table() {
         let ok = || AttemptEnd::Answered(ExecuteResult { success: true, ..ExecuteResult::default() });
         let full = || AttemptEnd::NotStarted { reason: String::new(), refusal: Refusal::Full };
+        let late = Refusal::Late { retry_after_ms: 5 };
+        let late = || AttemptEnd::NotStarted { reason: String::new(), refusal: late };
         let lost = || AttemptEnd::Lost { reason: String::new() };
         let again = |elsewhere| Decision::RunAgain { elsewhere };
         let (idempotent, relayed) = (true, true);
@@ -88,6 +95,8 @@ mod tests {
             (full(), 1, !idempotent, !relayed, Decision::TryAnother),
             (full(), 2, !idempotent, relayed, Decision::TryAnother),
             (full(), 3, !idempotent, !relayed, Decision::Finish),
+            (late(), 1, !idempotent, !relayed, Decision::TryAnother),
+            (late(), 2, idempotent, !relayed, Decision::Finish),
             (lost(), 1, !idempotent, !relayed, Decision::Finish),
             (lost(), 1, idempotent, !relayed, again(true)),
             (lost(), 1, idempotent, relayed, Decision::Finish),

@@ -123,11 +123,14 @@ impl ForkServer {
             super::supervise::child::hand_over(&theirs, owner);
         }
         let call = self.next.fetch_add(1, Ordering::Relaxed);
+        let nice = slot.nice();
         let Some(ended) = self.calls.open(call, slot) else { return Forked::NotStarted };
         let mut watched = Watched { ended: Some(ended), call, calls: &self.calls };
-        if let Err(error) =
-            packet::send_with(&self.socket, &Call { call, env, processes }, &theirs.each_ref().map(|it| it.as_fd()))
-        {
+        if let Err(error) = packet::send_with(
+            &self.socket,
+            &Call { call, env, processes, nice },
+            &theirs.each_ref().map(|it| it.as_fd()),
+        ) {
             if openskill_log::admits("a fork server took no call") {
                 tracing::warn!(%error, "a fork server took no call");
             }

@@ -67,6 +67,9 @@ pub(crate) struct Command {
     pub(crate) env: BTreeMap<String, String>,
     pub(crate) cwd: PathBuf,
     pub(crate) limits: ProcessLimits,
+    /// The nice value of its processes, on top of what every skill has.
+    #[serde(default)]
+    pub(crate) nice: u8,
     /// It is a fork server: see [`super::forkserver`].
     #[serde(default)]
     pub(crate) forks: bool,
@@ -152,6 +155,8 @@ pub(super) struct Call<'a> {
     pub(super) env: &'a BTreeMap<&'static str, String>,
     /// The limit on the processes of its user.
     pub(super) processes: u64,
+    /// The nice value of its processes, on top of the fork server's.
+    pub(super) nice: u8,
 }
 
 /// How a run went.

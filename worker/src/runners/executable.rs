@@ -51,6 +51,7 @@ impl Executable {
             env: self.surroundings.of(invocation),
             cwd: self.surroundings.start_folder().to_owned(),
             limits: ProcessLimits::of(&invocation.manifest.limits),
+            nice: 0,
             forks: false,
             jail: jail.map_err(|reason| SkillError::new(ErrorCode::Unavailable, reason))?,
             root: Some(self.surroundings.run_root(&invocation.manifest)),
@@ -73,7 +74,7 @@ impl Runner for Executable {
                 return RawOutput::NotStarted(SkillError::new(ErrorCode::Unavailable, message));
             };
             match self.command(exec, &invocation) {
-                Ok(command) => once(&self.launcher, &command, invocation, exec.stdin).await,
+                Ok(command) => once(&self.launcher, command, invocation, exec.stdin).await,
                 Err(error) => RawOutput::NotStarted(error),
             }
         }

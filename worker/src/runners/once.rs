@@ -15,14 +15,15 @@ use crate::runner::{Invocation, RawOutput};
 /// Runs `command` for this call. Its arguments go to stdin, if `with_input`.
 pub(crate) async fn once(
     launcher: &Launcher,
-    command: &Command,
+    mut command: Command,
     invocation: Invocation,
     with_input: bool,
 ) -> RawOutput {
     let Invocation { input, events, slot, .. } = invocation;
     let parts = input_parts(&input);
     let parts = if with_input { &parts[..] } else { &[] };
-    run(launcher, command, parts, &events, slot).await.map_or_else(|error| unfinished(&error), output)
+    command.nice = slot.nice();
+    run(launcher, &command, parts, &events, slot).await.map_or_else(|error| unfinished(&error), output)
 }
 
 /// What a script reads.

@@ -106,6 +106,7 @@ impl Python {
             env,
             cwd: self.surroundings.start_folder().to_owned(),
             limits: ProcessLimits::of(&manifest.limits),
+            nice: 0,
             forks: false,
             jail: jail.map_err(|reason| SkillError::new(ErrorCode::Unavailable, reason))?,
             root: Some(self.surroundings.run_root(manifest)),
@@ -220,7 +221,7 @@ impl Runner for Python {
             }
             let env = self.surroundings.of(&invocation);
             match self.command(interpreter, &script.script, &manifest, env) {
-                Ok(command) => Box::pin(once(&self.settings.launcher, &command, invocation, true)).await,
+                Ok(command) => Box::pin(once(&self.settings.launcher, command, invocation, true)).await,
                 Err(error) => RawOutput::NotStarted(error),
             }
         }

@@ -25,6 +25,9 @@ use slab::Slab;
 use super::flows::{Flow, Flows, Ticket, Waiting};
 use super::pace::{SHORT, Skill};
 
+/// How much a call changes the average of all: one sixteenth of the difference.
+const WEIGHT: u32 = 16;
+
 /// The bounds of a gate.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Bounds {
@@ -95,6 +98,8 @@ pub(super) struct Book<W> {
     reserved: Vec<Ticket>,
     waiting: usize,
     flows: Flows<W>,
+    /// How long calls hold a place, whoever makes them: a moving average. None before the first has ended.
+    typical: Option<Duration>,
     /// Flows that have a call.
     active: usize,
     calls: Slab<Call>,
@@ -114,6 +119,7 @@ impl<W> Book<W> {
             reserved: Vec::with_capacity(bounds.reserved),
             waiting: 0,
             flows: Flows::new(),
+            typical: None,
             active: 0,
             calls: Slab::new(),
             numbers: 0,
@@ -126,6 +132,11 @@ impl<W> Book<W> {
     /// Calls that run.
     pub(super) fn running(&self) -> usize {
         self.open + self.reserved.len()
+    }
+
+    /// How many calls the flow of this running call has running, itself included.
+    pub(super) fn running_beside(&self, ticket: Ticket) -> usize {
+        self.calls.get(ticket.index).map_or(1, |call| self.flows.get(call.flow).running)
     }
 
     /// Whether a call that runs has to give its reserved place back before another may have one.
@@ -222,6 +233,7 @@ impl<W> Book<W> {
                 flow.served += ran.as_secs_f64();
                 flow.paces.observe(call.skill.number, ran);
                 call.skill.pace.observe(ran);
+                self.typical = Some(self.typical.map_or(ran, |typical| (typical * (WEIGHT - 1) + ran) / WEIGHT));
                 match place {
                     Kind::Open => self.open -= 1,
                     Kind::Reserved => self.reserved.retain(|it| it.number != call.number),
@@ -283,8 +295,12 @@ impl<W> Book<W> {
         let (flow, skill) = (self.flows.get(index), arrival.skill);
         let pace = flow.paces.of_skill(skill.number).or_else(|| skill.pace.read())?;
         let typical = flow.paces.typical().unwrap_or(pace);
-        let turns = self.turns_until(index);
-        let starts_in = typical.mul_f64(turns as f64 / self.bounds.places as f64);
+        // Its own calls before it take as long as its calls do, those of others as long as all.
+        let mine = flow.waiting.len() + 1;
+        let others = self.turns_until(index).saturating_sub(mine);
+        let places = self.bounds.places as f64;
+        let of_others = self.typical.unwrap_or(typical).mul_f64(others as f64 / places);
+        let starts_in = typical.mul_f64(mine as f64 / places) + of_others;
         // A quarter more: a call that passes its deadline half way has wasted what another could have used.
         let needs = starts_in.mul_f64(1.25) + pace;
         let left = arrival.deadline.saturating_duration_since(now);

@@ -19,12 +19,21 @@ pub(super) struct Place {
     gate: Arc<Gate>,
     /// None once it was given back.
     ticket: Option<Ticket>,
+    /// How many calls its caller had running when it was granted, this one included.
+    rank: usize,
 }
 
 /// A call that waits, and stops waiting when it is dropped.
 struct Queued<'a> {
     gate: &'a Gate,
     ticket: Ticket,
+}
+
+impl Place {
+    /// How many calls its caller had running when it was granted, this one included.
+    pub(super) fn rank(&self) -> usize {
+        self.rank
+    }
 }
 
 impl Gate {
@@ -46,14 +55,15 @@ impl Gate {
     /// # Errors
     /// The call is refused, at once or because another one needs its place in the queue more.
     pub(super) async fn enter(self: &Arc<Self>, arrival: Arrival<'_>) -> Result<Place, Refusal> {
-        let (arrived, is_reserve_full) = {
+        let (arrived, rank, is_reserve_full) = {
             let (mut book, now) = (self.book(), Instant::now());
             let arrived = book.arrive(arrival, oneshot::channel, now);
             self.grant(&mut book, now);
-            (arrived, book.is_reserve_full())
+            let rank = if let Arrived::Runs(ticket) = &arrived { book.running_beside(*ticket) } else { 0 };
+            (arrived, rank, book.is_reserve_full())
         };
         let (ticket, granted, evicted) = match arrived {
-            Arrived::Runs(ticket) => return Ok(Place { gate: Arc::clone(self), ticket: Some(ticket) }),
+            Arrived::Runs(ticket) => return Ok(Place { gate: Arc::clone(self), ticket: Some(ticket), rank }),
             Arrived::Refused(refusal) => return Err(refusal),
             Arrived::Waits { ticket, granted, evicted } => (ticket, granted, evicted),
         };
@@ -77,7 +87,8 @@ impl Gate {
     /// Grants the places that are free to the calls that wait.
     fn grant(self: &Arc<Self>, book: &mut Book<oneshot::Sender<Place>>, now: Instant) {
         while let Some((ticket, waiter)) = book.next(now) {
-            if let Err(mut place) = waiter.send(Place { gate: Arc::clone(self), ticket: Some(ticket) }) {
+            let rank = book.running_beside(ticket);
+            if let Err(mut place) = waiter.send(Place { gate: Arc::clone(self), ticket: Some(ticket), rank }) {
                 // Its call is gone. Not by drop, which would lock the book again.
                 place.ticket = None;
                 book.leave(ticket, now);

@@ -63,6 +63,7 @@ pub(super) fn start(
         env: host.surroundings.of_skill(manifest),
         cwd: host.surroundings.start_folder().to_owned(),
         limits,
+        nice: 0,
         forks: false,
         jail,
         root: Some(host.surroundings.run_root(manifest)),

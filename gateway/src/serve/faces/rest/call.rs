@@ -14,7 +14,7 @@ use axum::response::{IntoResponse as _, Response};
 use bytes::Bytes;
 use futures_util::stream::{Stream, StreamExt as _};
 use openskill_proto::json::Survey;
-use openskill_proto::limits::MAX_JSON_VALUES;
+use openskill_proto::limits::{MAX_JSON_DEPTH, MAX_JSON_VALUES};
 use openskill_proto::metadata::IDEMPOTENCY_KEY;
 use openskill_proto::render;
 use openskill_proto::v1::invoke_request::Arguments;
@@ -35,7 +35,7 @@ use crate::serve::streams::{self, StreamError};
 
 /// The body of a call: the arguments, and the other fields of `InvokeRequest`.
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "an object")]
 struct CallBody<'a> {
     #[serde(borrow)]
     input: Option<&'a RawValue>,
@@ -169,8 +169,9 @@ fn parse(bytes: &[u8]) -> Result<CallBody<'_>, SkillError> {
     if bytes.len() > HEAVY_BYTES && Survey::of(bytes, MAX_JSON_VALUES + 16).values > MAX_JSON_VALUES + 16 {
         return Err(SkillError::new(ErrorCode::InvalidArgument, too_many_values()));
     }
-    if openskill_proto::json::depth(bytes) > openskill_proto::limits::MAX_JSON_DEPTH + 1 {
-        return Err(SkillError::new(ErrorCode::InvalidJson, "the body nests too deep"));
+    if openskill_proto::json::depth(bytes) > MAX_JSON_DEPTH + 1 {
+        let message = format!("the arguments nest too deep: at most {MAX_JSON_DEPTH} levels");
+        return Err(SkillError::new(ErrorCode::InvalidArgument, message));
     }
     let body: CallBody<'_> = serde_json::from_slice(bytes).map_err(|error| {
         let code = if error.is_data() { ErrorCode::InvalidArgument } else { ErrorCode::InvalidJson };
