@@ -1,0 +1,37 @@
+//! The metrics of gateway and workers.
+//!
+//! ```text
+//! call ──> instruments (atomics) ──┐
+//! state of the process at a scrape ┴─> Snapshot ──> text: GET /metrics
+//!                                               └─> source: the OTLP export of the process
+//! ```
+//!
+//! - [`table`]: every metric there is, by name; [`metric`]: what one is; [`mod@reference`]: the table as documentation
+//! - [`instruments`]: counters and histograms; [`exemplars`]: the trace of a recent call in each bucket
+//! - [`skills`]: series by skill, of which there are only so many; [`errors`]: errors by code and blame
+//! - [`snapshot`]: the value of every series at one moment; [`text`]: as Prometheus and OpenMetrics text
+//! - [`process`]: what the system says of this process; [`telemetry`]: what became of its traces and recordings
+//! - [`source`]: where the rest of the process finds its metrics
+//!
+//! Nothing here knows what a call, a gateway or a worker is.
+
+pub mod errors;
+pub mod exemplars;
+pub mod instruments;
+pub mod metric;
+pub mod process;
+pub mod reference;
+pub mod skills;
+pub mod snapshot;
+pub mod source;
+pub mod table;
+pub mod telemetry;
+pub mod text;
+
+pub use instruments::{Counter, Histogram};
+pub use metric::{Kind, Metric, Process};
+pub use skills::{SkillSeries, Skills};
+pub use snapshot::Snapshot;
+
+/// The label value of everything that has no series of its own.
+pub const OTHER: &str = "_other";

@@ -1,0 +1,80 @@
+//! What a metric is.
+
+/// A metric.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Metric {
+    /// The name, with the suffix `_total` if it is a counter.
+    pub name: &'static str,
+    /// What kind of value it has.
+    pub kind: Kind,
+    /// The names of its labels.
+    pub labels: &'static [&'static str],
+    /// The processes that have it.
+    pub of: Process,
+    /// What it says, in Markdown.
+    pub help: &'static str,
+}
+
+/// The kind of a metric.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// Only grows, from zero when the process starts.
+    Counter,
+    /// The state at the moment of the scrape.
+    Gauge,
+    /// Counts observations by their size.
+    Histogram,
+}
+
+/// Which processes have a metric.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Process {
+    /// Gateways.
+    Gateway,
+    /// Workers.
+    Worker,
+    /// Both.
+    Both,
+}
+
+impl Metric {
+    /// The base unit that ends the name, if the metric has one: `seconds` or `bytes`.
+    pub fn unit(&self) -> Option<&'static str> {
+        ["seconds", "bytes"].into_iter().find(|unit| self.family().ends_with(&format!("_{unit}")))
+    }
+
+    /// The name without `_total`: what OpenMetrics calls the family.
+    pub fn family(&self) -> &'static str {
+        match self.kind {
+            Kind::Counter => self.name.strip_suffix("_total").unwrap_or(self.name),
+            Kind::Gauge | Kind::Histogram => self.name,
+        }
+    }
+
+    /// The help as text, without the marks of Markdown.
+    pub fn plain_help(&self) -> String {
+        self.help.replace('`', "")
+    }
+}
+
+impl Kind {
+    /// The word for it in the text formats.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Counter => "counter",
+            Self::Gauge => "gauge",
+            Self::Histogram => "histogram",
+        }
+    }
+}
+
+impl Process {
+    /// The word for it in the reference.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Gateway => "gateway",
+            Self::Worker => "worker",
+            Self::Both => "gateway, worker",
+        }
+    }
+}

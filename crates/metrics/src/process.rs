@@ -1,0 +1,106 @@
+//! What the system says of this process: its memory, its descriptors, its processor time. By the names that Prometheus
+//! gives them for every process.
+
+use std::sync::OnceLock;
+
+use rustix::process::{Resource, getrlimit};
+
+use crate::snapshot::Snapshot;
+use crate::table;
+
+/// How many descriptors are counted: a scrape is not to take long because of a process that has too many.
+const MOST_DESCRIPTORS: usize = 100_000;
+
+/// Adds the metrics of this process. Reads files of `/proc`, which takes some tens of microseconds, and one more for each
+/// open descriptor.
+pub fn measure(snapshot: &mut Snapshot) {
+    let Some(stat) = Stat::read() else { return };
+    let (ticks, page) = (rustix::param::clock_ticks_per_second() as f64, rustix::param::page_size() as f64);
+    snapshot.number(&table::PROCESS_CPU, &[], stat.cpu_ticks as f64 / ticks);
+    snapshot.number(&table::PROCESS_RESIDENT, &[], stat.resident_pages as f64 * page);
+    snapshot.number(&table::PROCESS_VIRTUAL, &[], stat.virtual_bytes as f64);
+    if let Ok(open) = std::fs::read_dir("/proc/self/fd") {
+        // One of them is that of the folder.
+        snapshot.number(&table::PROCESS_OPEN_FDS, &[], open.take(MOST_DESCRIPTORS).count().saturating_sub(1) as f64);
+    }
+    let most = getrlimit(Resource::Nofile).current.map_or(f64::INFINITY, |it| it as f64);
+    snapshot.number(&table::PROCESS_MAX_FDS, &[], most);
+    snapshot.number(&table::PROCESS_THREADS, &[], stat.threads as f64);
+    if let Some(booted) = booted() {
+        snapshot.number(&table::PROCESS_START, &[], booted + stat.started_ticks as f64 / ticks);
+    }
+}
+
+/// Adds what this binary is. `process` is what it runs as.
+pub fn build(snapshot: &mut Snapshot, version: &str, process: &str) {
+    snapshot.number(&table::BUILD, &[version, process], 1.0);
+}
+
+/// The fields of `/proc/self/stat` that count.
+#[derive(Debug, PartialEq, Eq)]
+struct Stat {
+    cpu_ticks: u64,
+    threads: u64,
+    started_ticks: u64,
+    virtual_bytes: u64,
+    resident_pages: u64,
+}
+
+impl Stat {
+    fn read() -> Option<Self> {
+        Self::parse(&std::fs::read_to_string("/proc/self/stat").ok()?)
+    }
+
+    /// The name of the program, in parentheses, may hold anything: fields are counted from its end.
+    fn parse(text: &str) -> Option<Self> {
+        let fields: Vec<&str> = text.rsplit_once(')')?.1.split_whitespace().collect();
+        // `man proc_pid_stat` counts the process id as 1 and the state, the first one here, as 3.
+        let field = |number: usize| fields.get(number - 3)?.parse::<u64>().ok();
+        Some(Self {
+            cpu_ticks: field(14)? + field(15)?,
+            threads: field(20)?,
+            started_ticks: field(22)?,
+            virtual_bytes: field(23)?,
+            resident_pages: field(24)?,
+        })
+    }
+}
+
+/// When the system started, in seconds since 1970.
+fn booted() -> Option<f64> {
+    static BOOTED: OnceLock<Option<f64>> = OnceLock::new();
+    *BOOTED.get_or_init(|| {
+        let text = std::fs::read_to_string("/proc/stat").ok()?;
+        text.lines().find_map(|line| line.strip_prefix("btime "))?.trim().parse().ok()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::snapshot::Value;
+
+    #[test]
+    fn the_program_may_have_any_name() {
+        let text = "42 (a ) 1 (b)) S 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23";
+        let stat = Stat { cpu_ticks: 11 + 12, threads: 17, started_ticks: 19, virtual_bytes: 20, resident_pages: 21 };
+        assert_eq!(Stat::parse(text), Some(stat));
+        assert_eq!(Stat::parse("42 (a) S 1 2"), None);
+    }
+
+    #[test]
+    fn this_process_has_memory_descriptors_and_a_start_in_the_past() {
+        let mut snapshot = Snapshot::default();
+        measure(&mut snapshot);
+        let number = |name: &str| {
+            let family = snapshot.families().iter().find(|it| it.metric.name == name).unwrap();
+            let Value::Number(number) = family.series[0].value else { panic!("{name} is a number") };
+            number
+        };
+        assert!(number("process_resident_memory_bytes") > 100_000.0);
+        assert!(number("process_open_fds") >= 3.0 && number("process_threads") >= 1.0);
+        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs_f64();
+        let age = now - number("process_start_time_seconds");
+        assert!((-5.0..86_400.0).contains(&age), "{age}");
+    }
+}
