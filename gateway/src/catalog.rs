@@ -5,11 +5,12 @@
 //! - [`entry`]: one skill; [`snapshot`]: all of them at one moment; [`mod@merge`]: how a snapshot is made
 //! - [`definitions`]: compiled schemas; [`lookup`]: the skill of a call
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
+use openskill_metrics::Skills;
 use openskill_proto::v1::Skill;
 use tokio::sync::watch;
 
@@ -35,6 +36,7 @@ const RECENTLY: Duration = Duration::from_secs(30);
 pub(crate) struct Catalog {
     current: ArcSwap<Snapshot>,
     definitions: Definitions,
+    series: Arc<Skills>,
     changes: watch::Sender<u64>,
     /// Skills that left with their workers, and when. They may be back soon.
     departed: std::sync::Mutex<HashMap<String, Instant>>,
@@ -42,19 +44,19 @@ pub(crate) struct Catalog {
     building: std::sync::Mutex<()>,
 }
 
-impl Default for Catalog {
-    fn default() -> Self {
+impl Catalog {
+    /// Without skills yet. `series` is what is counted of each.
+    pub(crate) fn new(series: Arc<Skills>) -> Self {
         Self {
             current: ArcSwap::default(),
             definitions: Definitions::default(),
+            series,
             changes: watch::Sender::new(0),
             departed: std::sync::Mutex::default(),
             building: std::sync::Mutex::default(),
         }
     }
-}
 
-impl Catalog {
     pub(crate) fn get(&self, id: &str) -> Option<Arc<Entry>> {
         self.current.load().get(id).cloned()
     }
@@ -90,13 +92,14 @@ impl Catalog {
         departed.get(id).is_some_and(|at| at.elapsed() < RECENTLY)
     }
 
-    fn note_departed(&self, now: &Snapshot) {
+    /// `now` are the skills that are offered.
+    fn note_departed(&self, now: &HashSet<&str>) {
         let mut departed = self.departed.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        departed.retain(|id, at| at.elapsed() < RECENTLY && !now.contains_key(id));
+        departed.retain(|id, at| at.elapsed() < RECENTLY && !now.contains(id.as_str()));
         let before = self.current.load();
         // A skill that its worker no longer offers was removed on purpose.
         let left = |entry: &&Arc<Entry>| entry.candidates.iter().any(|it| !it.worker.is_serving());
-        let gone = before.values().filter(|entry| !now.contains_key(&entry.skill.id)).filter(left);
+        let gone = before.values().filter(|entry| !now.contains(entry.skill.id.as_str())).filter(left);
         departed.extend(gone.map(|entry| (entry.skill.id.clone(), Instant::now())));
     }
 
@@ -104,12 +107,15 @@ impl Catalog {
     pub(crate) fn rebuild(&self, fleet: &Fleet) {
         let _guard = self.building.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         let workers = fleet.all();
-        let snapshot = merge(&workers, &self.definitions, &self.current.load());
-        // Also of offers that are not listed now: in a rolling update they may be again.
         let states: Vec<_> = workers.iter().filter_map(|worker| worker.serving()).collect();
-        let offered = states.iter().flat_map(|state| &state.skills);
-        self.definitions.keep(offered.chain(snapshot.values().map(|entry| &entry.skill)));
-        self.note_departed(&snapshot);
+        let offered = || states.iter().flat_map(|state| &state.skills);
+        let ids: HashSet<&str> = offered().map(|skill| skill.id.as_str()).collect();
+        self.note_departed(&ids);
+        // First those that are gone, so that there is room for those that come.
+        self.series.keep(|id| ids.contains(id) || self.had_recently(id));
+        let snapshot = merge(&workers, (&self.definitions, &self.series), &self.current.load());
+        // Also of offers that are not listed now: in a rolling update they may be again.
+        self.definitions.keep(offered().chain(snapshot.values().map(|entry| &entry.skill)));
         self.current.store(Arc::new(snapshot));
         workers.iter().filter(|worker| worker.is_serving()).for_each(|worker| worker.mark_listed());
         self.changes.send_modify(|change| *change += 1);

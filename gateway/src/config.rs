@@ -28,6 +28,8 @@ pub struct Config {
     pub max_connections: usize,
     /// Open connections of one peer: an IPv4 address or an IPv6 /64 network. Loopback is not limited.
     pub max_connections_of_peer: usize,
+    /// How many skills have metrics of their own. The others share theirs.
+    pub measured_skills: usize,
     /// How long calls in flight may take to finish during a shutdown.
     pub drain_timeout: Duration,
 }

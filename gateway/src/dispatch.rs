@@ -59,6 +59,7 @@ pub(crate) async fn dispatch(context: &CallContext) -> Outcome {
             Decision::Finish => break,
             Decision::TryAnother => {
                 context.record.note(|| CallEvent::Retried { number: outcome.attempts, elsewhere: true });
+                gateway.observer.attempt_rerouted();
                 tried.push(Arc::clone(worker));
             }
             Decision::RunAgain { elsewhere } => {

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use openskill_metrics::Snapshot;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -58,11 +59,11 @@ pub(crate) struct Shard {
 
 impl Gateway {
     pub(crate) fn new(config: Config, shutdown: CancellationToken) -> Arc<Self> {
-        let observer = Arc::<Observer>::default();
+        let observer = Arc::new(Observer::new(config.measured_skills));
         let inbound = MemoryBudget::default();
         Arc::new(Self {
             aside: Aside::new(inbound.clone()),
-            catalog: Catalog::default(),
+            catalog: Catalog::new(Arc::clone(&observer.metrics.skills)),
             fleet: Fleet::default(),
             affinity: Affinity::default(),
             retries: RetryBudget::default(),
@@ -100,10 +101,10 @@ impl Gateway {
         }
     }
 
-    /// Notes for the log whether a refused call names a skill that exists.
+    /// Notes for log and metrics whether a refused call names a skill that exists.
     pub(crate) fn note_skill(&self, call: &Call, record: &CallRecord) {
-        if self.catalog.get(&call.skill_id).is_some() {
-            record.found_skill();
+        if let Some(entry) = self.catalog.get(&call.skill_id) {
+            record.found_skill(&entry.series);
         }
     }
 
@@ -112,14 +113,20 @@ impl Gateway {
         self.admission.in_flight()
     }
 
-    /// The state that metrics show.
-    pub(crate) fn gauges(&self) -> Gauges {
-        Gauges {
+    /// All metrics now. Takes milliseconds if there are many skills.
+    pub(crate) fn metrics(&self) -> Snapshot {
+        let skills = self.catalog.snapshot();
+        self.observer.metrics.snapshot(&Gauges {
             in_flight: self.in_flight(),
             limit: self.workers_limit(),
+            workers_known: self.fleet.all().len(),
             workers_up: self.fleet.up(),
             workers_ejected: self.fleet.ejected(),
-        }
+            skills: skills.len(),
+            callable: skills.values().filter(|entry| !entry.candidates.is_empty()).count(),
+            circuits: self.circuits.not_closed(),
+            session_circuits: self.circuits.of_sessions(),
+        })
     }
 
     /// The workers' concurrency limit, all together, if it is adaptive.

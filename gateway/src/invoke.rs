@@ -56,7 +56,7 @@ async fn run(
     call.fault.clone().map_or(Ok(()), Err)?;
     let gateway = &shard.gateway;
     let entry = find(&gateway.catalog, call, gateway.is_ready())?;
-    record.found_skill();
+    record.found_skill(&entry.series);
     let time = granted(gateway.config.default_timeout, entry.skill.timeout_ms);
     let prepared = prepared(&gateway.aside, call, &entry.definition, time)
         .await

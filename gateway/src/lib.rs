@@ -76,6 +76,8 @@ pub async fn run(
 ) -> std::io::Result<()> {
     let draining = CancellationToken::new();
     let gateway = Gateway::new(config, draining.clone());
+    let weak = Arc::downgrade(&gateway);
+    openskill_metrics::source::publish(move || Some(weak.upgrade()?.metrics()));
     let health = Health::new().await;
     let shard_count = listeners.len();
     let discovery = tokio::spawn(workers::discovery::run(Arc::clone(&gateway), shard_count));

@@ -6,7 +6,8 @@
 //! - [`call_event`]: what happens to a call on its way; [`recording`]: all of it, when it has ended; [`recorder`]: who keeps it
 //! - [`spans`]: a call's place in its OpenTelemetry trace
 
-use openskill_proto::v1::{Circuit, ErrorCode};
+use openskill_metrics::SkillSeries;
+use openskill_proto::v1::{Circuit, ExecuteResult};
 
 use crate::call::preparation::Preparation;
 use crate::call::request::Call;
@@ -22,7 +23,7 @@ use metrics::Metrics;
 use recorder::Recorder;
 
 /// Hears of everything that is worth a metric or a log line.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Observer {
     pub(crate) metrics: Metrics,
     /// Keeps whole calls, if that is on.
@@ -30,12 +31,17 @@ pub(crate) struct Observer {
 }
 
 impl Observer {
+    /// At most `skills` skills have series of their own.
+    pub(crate) fn new(skills: usize) -> Self {
+        Self { metrics: Metrics::new(skills) }
+    }
+
     /// A call's arguments fit, perhaps after repairs.
     pub(crate) fn arguments_prepared(&self, call: &Call, preparation: &Preparation) {
         if preparation.repairs.is_empty() {
             return;
         }
-        preparation.repairs.iter().for_each(|repair| self.metrics.repaired(&repair.kind));
+        preparation.repairs.iter().for_each(|repair| self.metrics.repairs.inc(&repair.kind));
         if tracing::enabled!(target: "openskill::arguments", tracing::Level::DEBUG) {
             // Kinds and places only: the values are the caller's and stay out of the log.
             let repairs: Vec<_> = preparation.repairs.iter().map(|it| format!("{} {}", it.kind, it.path)).collect();
@@ -58,12 +64,12 @@ impl Observer {
 
     /// The workers' queues were full, or too long for the call's deadline.
     pub(crate) fn call_refused_by_workers(&self) {
-        self.metrics.refused("worker");
+        self.metrics.refusals.inc("worker");
     }
 
     /// A call got no permit.
     pub(crate) fn call_refused(&self, bound: &'static str) {
-        self.metrics.refused(bound);
+        self.metrics.refusals.inc(bound);
     }
 
     /// A call got the result of an earlier one.
@@ -71,10 +77,19 @@ impl Observer {
         self.metrics.replays.inc();
     }
 
-    /// A call ended; none means that it succeeded. `jail`: how well the skill's process was isolated, if there was one.
-    pub(crate) fn call_ended(&self, code: Option<ErrorCode>, jail: &str) {
-        self.metrics.ended(code);
-        self.metrics.jailed(jail);
+    /// A call ended. `skill` is what is counted of its skill; none if there is no such skill.
+    pub(crate) fn call_ended(&self, call: &Call, skill: Option<&SkillSeries>, result: &ExecuteResult) {
+        self.metrics.ended(call, skill, result);
+    }
+
+    /// An attempt ended like this: `answered`, `not_started`, `lost`, `overdue`, or `dropped` with its call.
+    pub(crate) fn attempt_ended(&self, how: &'static str) {
+        self.metrics.attempts.inc(how);
+    }
+
+    /// A call goes to another worker: the one before did not start it.
+    pub(crate) fn attempt_rerouted(&self) {
+        self.metrics.reroutes.inc();
     }
 
     /// A skill that may have run runs again.

@@ -8,6 +8,7 @@
 //!
 //! - [`table`]: every metric there is, by name; [`metric`]: what one is; [`mod@reference`]: the table as documentation
 //! - [`instruments`]: counters and histograms; [`exemplars`]: the trace of a recent call in each bucket
+//! - [`labelled`]: counters with one label whose values are known
 //! - [`skills`]: series by skill, of which there are only so many; [`errors`]: errors by code and blame
 //! - [`snapshot`]: the value of every series at one moment; [`text`]: as Prometheus and OpenMetrics text
 //! - [`process`]: what the system says of this process; [`telemetry`]: what became of its traces and recordings
@@ -18,6 +19,7 @@
 pub mod errors;
 pub mod exemplars;
 pub mod instruments;
+pub mod labelled;
 pub mod metric;
 pub mod process;
 pub mod reference;
@@ -29,6 +31,7 @@ pub mod telemetry;
 pub mod text;
 
 pub use instruments::{Counter, Histogram};
+pub use labelled::Labelled;
 pub use metric::{Kind, Metric, Process};
 pub use skills::{SkillSeries, Skills};
 pub use snapshot::Snapshot;

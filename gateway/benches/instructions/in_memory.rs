@@ -64,6 +64,7 @@ pub(super) async fn gateway(workers: usize) -> Arc<Gateway> {
         idempotency_lifetime: Duration::from_secs(300),
         max_connections: 1024,
         max_connections_of_peer: 256,
+        measured_skills: 1000,
         drain_timeout: Duration::from_secs(10),
     };
     let gateway = Gateway::new(config, CancellationToken::new());

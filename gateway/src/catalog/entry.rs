@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, OnceLock};
 
+use openskill_metrics::SkillSeries;
 use openskill_proto::v1::Skill;
 
 use crate::arguments::Definition;
@@ -17,6 +18,8 @@ pub(crate) struct Entry {
     pub(crate) definition: Arc<Definition>,
     /// The workers that can run it. None if the skill is declared but can run nowhere.
     pub(crate) candidates: Vec<Candidate>,
+    /// What is counted of its calls.
+    pub(crate) series: Arc<SkillSeries>,
     exports: Arc<Exports>,
 }
 
@@ -28,8 +31,13 @@ struct Exports {
 }
 
 impl Entry {
-    pub(super) fn new(skill: Skill, definition: Arc<Definition>, candidates: Vec<Candidate>) -> Self {
-        Self { skill, definition, candidates, exports: Arc::default() }
+    pub(super) fn new(
+        skill: Skill,
+        definition: Arc<Definition>,
+        candidates: Vec<Candidate>,
+        series: Arc<SkillSeries>,
+    ) -> Self {
+        Self { skill, definition, candidates, series, exports: Arc::default() }
     }
 
     /// Keeps what an older entry made for exports, if the skill is the same.
@@ -66,7 +74,8 @@ mod tests {
     #[test]
     fn exports_are_kept_until_the_skill_changes() {
         let definition = Arc::new(Definition::without_schema(Rules::default()));
-        let entry = |skill: Skill| Entry::new(skill, Arc::clone(&definition), Vec::new());
+        let series = openskill_metrics::Skills::new(1).get("a", "http");
+        let entry = |skill: Skill| Entry::new(skill, Arc::clone(&definition), Vec::new(), Arc::clone(&series));
         let older = Arc::new(entry(skill("a", "1")));
         let keeps = |skill: Skill| Arc::ptr_eq(&entry(skill).after(Some(&older)).exports, &older.exports);
         assert!(keeps(skill("a", "1")));

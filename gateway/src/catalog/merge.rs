@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use openskill_metrics::Skills;
 use openskill_proto::v1::{ArgumentRules, Skill, SkillStatus};
 
 use super::definitions::Definitions;
@@ -14,7 +15,11 @@ use crate::workers::worker::Worker;
 
 /// All workers' skills. Where definitions differ, as in a rolling update, the newest one that can run is listed; calls go to
 /// every worker that can run the skill.
-pub(super) fn merge(workers: &[Arc<Worker>], definitions: &Definitions, before: &Snapshot) -> Snapshot {
+pub(super) fn merge(
+    workers: &[Arc<Worker>],
+    (definitions, series): (&Definitions, &Skills),
+    before: &Snapshot,
+) -> Snapshot {
     let mut offers: HashMap<String, Vec<(Skill, Arc<Worker>)>> = HashMap::new();
     for worker in workers {
         for skill in worker.serving().iter().flat_map(|state| &state.skills) {
@@ -22,13 +27,13 @@ pub(super) fn merge(workers: &[Arc<Worker>], definitions: &Definitions, before: 
         }
     }
     let merged = offers.into_iter().filter_map(|(id, offers)| {
-        let entry = merge_one(offers, definitions)?.after(before.get(&id));
+        let entry = merge_one(offers, definitions, series)?.after(before.get(&id));
         Some((id, Arc::new(entry)))
     });
     merged.collect()
 }
 
-fn merge_one(offers: Vec<(Skill, Arc<Worker>)>, definitions: &Definitions) -> Option<Entry> {
+fn merge_one(offers: Vec<(Skill, Arc<Worker>)>, definitions: &Definitions, series: &Skills) -> Option<Entry> {
     let runs = |skill: &Skill| skill.status() == SkillStatus::Available;
     let best = offers.iter().max_by_key(|(skill, _)| (runs(skill), version_key(&skill.version)))?;
     let mut skill = best.0.clone();
@@ -63,7 +68,8 @@ fn merge_one(offers: Vec<(Skill, Arc<Worker>)>, definitions: &Definitions) -> Op
         }
     };
     skill.workers = candidates.len() as u32;
-    Some(Entry::new(skill, definition, candidates))
+    let series = series.get(&skill.id, &skill.runner);
+    Some(Entry::new(skill, definition, candidates, series))
 }
 
 /// Orders versions by their numbers: 0.10.0 is newer than 0.9.0, and a pre-release is older than its release.

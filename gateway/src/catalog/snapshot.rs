@@ -40,7 +40,10 @@ mod tests {
 
     fn snapshot(skills: &[Skill]) -> Snapshot {
         let definition = Arc::new(Definition::without_schema(Rules::default()));
-        let entry = |skill: &Skill| Arc::new(Entry::new(skill.clone(), Arc::clone(&definition), Vec::new()));
+        let series = openskill_metrics::Skills::new(1).get("a", "http");
+        let entry = |skill: &Skill| {
+            Arc::new(Entry::new(skill.clone(), Arc::clone(&definition), Vec::new(), Arc::clone(&series)))
+        };
         skills.iter().map(|skill| (skill.id.clone(), entry(skill))).collect()
     }
 

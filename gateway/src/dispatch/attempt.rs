@@ -36,6 +36,7 @@ pub(crate) async fn attempt(context: &CallContext, candidate: &Candidate, number
     end.excuse_skill(context, took);
     context.record.note(|| CallEvent::AttemptEnded(end.summary(number, candidate.worker.id())));
     let (observer, endpoint) = (&context.shard.gateway.observer, &candidate.worker.endpoint);
+    observer.attempt_ended(end.name());
     match &end {
         AttemptEnd::NotStarted { reason, .. } => observer.attempt_not_started(endpoint, reason),
         AttemptEnd::Lost { reason } => observer.attempt_lost(endpoint, reason),
@@ -201,6 +202,7 @@ impl Drop for Tracker<'_> {
             }
             self.record(self.report(Verdict::Ignored), now);
             self.context.record.note(|| CallEvent::AttemptEnded(self.dropped()));
+            self.context.shard.gateway.observer.attempt_ended("dropped");
         }
     }
 }

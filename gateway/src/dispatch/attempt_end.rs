@@ -39,6 +39,16 @@ pub(crate) enum AttemptEnd {
 }
 
 impl AttemptEnd {
+    /// The name in metrics.
+    pub(super) fn name(&self) -> &'static str {
+        match self {
+            Self::Answered(_) => "answered",
+            Self::NotStarted { .. } => "not_started",
+            Self::Lost { .. } => "lost",
+            Self::Overdue => "overdue",
+        }
+    }
+
     /// Whether the skill may have had an effect.
     pub(crate) fn may_have_run(&self) -> bool {
         match self {

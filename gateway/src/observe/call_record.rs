@@ -3,10 +3,11 @@
 //! A line has ids, codes and lengths, and nothing that a caller or a skill wrote: a name that is no skill's is a caller's text,
 //! and so may be a message. Messages are logged at level DEBUG. Lines of calls that reached no worker are sampled.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::{Instant, SystemTime};
 
+use openskill_metrics::SkillSeries;
 use openskill_proto::v1::skill_error::More;
 use openskill_proto::v1::{ErrorCode, ExecuteResult, SkillError};
 use serde_json::Value;
@@ -25,8 +26,8 @@ const TARGET: &str = "openskill::call";
 pub(crate) struct CallRecord {
     observer: Arc<Observer>,
     call: Arc<Call>,
-    /// The call names a skill that exists.
-    has_skill: AtomicBool,
+    /// What is counted of the call's skill; none if there is no such skill.
+    skill: OnceLock<Arc<SkillSeries>>,
     has_ended: AtomicBool,
     /// What happens to the call, if anybody listens.
     timeline: Option<Timeline>,
@@ -36,13 +37,14 @@ impl CallRecord {
     pub(crate) fn begin(observer: &Arc<Observer>, call: &Arc<Call>) -> Arc<Self> {
         let (observer, call) = (Arc::clone(observer), Arc::clone(call));
         let timeline = observer.recorder.is_some().then(Timeline::default);
-        let (has_skill, has_ended) = Default::default();
-        Arc::new(Self { observer, call, has_skill, has_ended, timeline })
+        let (skill, has_ended) = Default::default();
+        Arc::new(Self { observer, call, skill, has_ended, timeline })
     }
 
-    /// The skill of the call exists: its id may be logged.
-    pub(crate) fn found_skill(&self) {
-        self.has_skill.store(true, Ordering::Relaxed);
+    /// The skill of the call exists: its id may be logged, and `series` counts the call.
+    pub(crate) fn found_skill(&self, series: &Arc<SkillSeries>) {
+        // A call has one skill. If it was found before, that is the one.
+        let _ = self.skill.set(Arc::clone(series));
     }
 
     /// Tells whoever records or traces this call. `event` is evaluated only if somebody does.
@@ -83,7 +85,7 @@ impl CallRecord {
         self.conclude(&outcome.result, outcome.attempts);
         let result = &outcome.result;
         let error = result.error.as_ref();
-        self.observer.call_ended(error.map(SkillError::code), &result.jail);
+        self.observer.call_ended(&self.call, self.skill.get().map(Arc::as_ref), result);
         self.log(&result.runner, &result.worker_id, result.success, error);
     }
 
@@ -94,7 +96,7 @@ impl CallRecord {
         let since = ended.saturating_duration_since(self.call.received);
         recorder.offer(Recording {
             call: Arc::clone(&self.call),
-            has_skill: self.has_skill.load(Ordering::Relaxed),
+            has_skill: self.skill.get().is_some(),
             events: kept.events,
             left_out: kept.left_out,
             result: result.clone(),
@@ -112,7 +114,7 @@ impl CallRecord {
             return;
         }
         let call = &self.call;
-        let has_skill = self.has_skill.load(Ordering::Relaxed);
+        let has_skill = self.skill.get().is_some();
         tracing::info!(
             target: TARGET,
             // As strings, which the log escapes: the ids are the caller's.
@@ -148,12 +150,10 @@ impl Drop for CallRecord {
         } else {
             (ErrorCode::Cancelled, "the call was dropped before it ended")
         };
-        self.observer.call_ended(Some(code), "");
-        let error = SkillError::new(code, message);
-        self.log("", "", false, Some(&error));
-        if self.timeline.is_some() {
-            self.conclude(&ExecuteResult { error: Some(error), ..ExecuteResult::default() }, 0);
-        }
+        let result = ExecuteResult { error: Some(SkillError::new(code, message)), ..ExecuteResult::default() };
+        self.observer.call_ended(&self.call, self.skill.get().map(Arc::as_ref), &result);
+        self.log("", "", false, result.error.as_ref());
+        self.conclude(&result, 0);
     }
 }
 

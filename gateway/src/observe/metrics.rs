@@ -1,14 +1,17 @@
-//! Counters and gauges, in the OpenMetrics text format that Prometheus scrapes.
+//! What a gateway counts. The names are in [`openskill_metrics::table`]. A call looks nothing up: it adds to atomics that its
+//! skill and this hold ready.
 
+use std::sync::Arc;
+use std::time::Duration;
+
+use openskill_metrics::snapshot::Value;
+use openskill_metrics::telemetry::TELEMETRY;
+use openskill_metrics::{Counter, Histogram, Labelled, OTHER, SkillSeries, Skills, Snapshot, process, table};
 use openskill_proto::error::TABLE;
-use openskill_proto::v1::{CircuitState, ErrorCode};
-use prometheus_client::encoding::text::encode;
-use prometheus_client::metrics::counter::Counter;
-use prometheus_client::metrics::family::Family;
-use prometheus_client::metrics::gauge::Gauge;
-use prometheus_client::registry::Registry;
+use openskill_proto::v1::{Blame, CircuitState, ExecuteResult};
 
 use crate::arguments::Kind;
+use crate::call::request::Call;
 
 /// The limits that a refused call can hit.
 const BOUNDS: [&str; 4] = ["gateway", "session", "skill", "worker"];
@@ -16,176 +19,192 @@ const BOUNDS: [&str; 4] = ["gateway", "session", "skill", "worker"];
 /// How well a skill's process was isolated, as workers say it.
 const JAILS: [&str; 4] = ["strict", "standard", "partial", "off"];
 
-type Labels<const N: usize> = [(&'static str, &'static str); N];
+/// How attempts end.
+const ENDS: [&str; 5] = ["answered", "not_started", "lost", "overdue", "dropped"];
+
+/// The states of a circuit.
+const STATES: [&str; 3] = ["closed", "half_open", "open"];
+
+/// All that can be blamed.
+const BLAMES: [Blame; 4] = [Blame::Caller, Blame::Skill, Blame::Worker, Blame::Gateway];
 
 /// What a gateway has counted since it started.
 #[derive(Debug)]
 pub(crate) struct Metrics {
-    registry: Registry,
-    /// By error code; the first is success. Looked up once: a call must not hash its labels.
-    calls: Vec<Counter>,
-    /// In the order of [`JAILS`].
-    jailed: Vec<Counter>,
-    repairs: Family<Labels<1>, Counter>,
-    circuits: Family<Labels<2>, Counter>,
-    refusals: Family<Labels<1>, Counter>,
+    pub(crate) skills: Arc<Skills>,
+    /// By error code; the first is success.
+    calls: [Counter; TABLE.len() + 1],
+    /// By error code and blame.
+    errors: [[Counter; BLAMES.len()]; TABLE.len()],
+    queued: Histogram,
+    pub(super) attempts: Labelled,
+    pub(super) jailed: Labelled,
+    pub(super) refusals: Labelled,
+    pub(super) repairs: Labelled,
+    circuits_of_sessions: Labelled,
+    circuits_of_skills: Labelled,
     pub(super) rejections: Counter,
     pub(super) ejections: Counter,
+    pub(super) reroutes: Counter,
     pub(super) reruns: Counter,
     pub(super) replays: Counter,
-    in_flight: Gauge,
-    limit: Gauge<f64, std::sync::atomic::AtomicU64>,
-    workers_up: Gauge,
-    workers_ejected: Gauge,
 }
 
 /// The gateway's state at the time of a scrape.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Gauges {
     pub(crate) in_flight: usize,
     /// The concurrency limit of all workers together, if there is one.
     pub(crate) limit: Option<usize>,
+    pub(crate) workers_known: usize,
     pub(crate) workers_up: usize,
     pub(crate) workers_ejected: usize,
-}
-
-impl Default for Metrics {
-    fn default() -> Self {
-        let mut registry = Registry::with_prefix("openskill");
-        let calls = Family::<Labels<1>, Counter>::default();
-        let jailed = Family::<Labels<1>, Counter>::default();
-        let codes = std::iter::once("OK").chain(TABLE.iter().map(|row| row.code.as_str_name()));
-        let mut metrics = Self {
-            calls: codes.map(|code| calls.get_or_create(&[("code", code)]).clone()).collect(),
-            jailed: JAILS.iter().map(|level| jailed.get_or_create(&[("level", *level)]).clone()).collect(),
-            repairs: Family::default(),
-            circuits: Family::default(),
-            refusals: Family::default(),
-            rejections: Counter::default(),
-            ejections: Counter::default(),
-            reruns: Counter::default(),
-            replays: Counter::default(),
-            in_flight: Gauge::default(),
-            limit: Gauge::default(),
-            workers_up: Gauge::default(),
-            workers_ejected: Gauge::default(),
-            registry: Registry::default(),
-        };
-        metrics.create_series();
-        registry.register("calls", "Calls that were answered, by error code; OK means success", calls);
-        registry.register("jailed_calls", "Calls that a skill's process answered, by the level of its jail", jailed);
-        registry.register("argument_repairs", "Repairs made to arguments, by kind", metrics.repairs.clone());
-        registry.register("argument_rejections", "Calls whose arguments were rejected", metrics.rejections.clone());
-        let help = "Circuit state changes, by the circuit's scope and its new state";
-        registry.register("circuit_changes", help, metrics.circuits.clone());
-        registry.register("refusals", "Calls refused by admission, by the bound they hit", metrics.refusals.clone());
-        registry.register("worker_ejections", "Outlier ejections of workers", metrics.ejections.clone());
-        registry.register("reruns", "Retries of skills that may have run before", metrics.reruns.clone());
-        registry.register(
-            "replays",
-            "Calls answered with the result of their idempotency key",
-            metrics.replays.clone(),
-        );
-        registry.register("calls_in_flight", "Calls that hold a permit", metrics.in_flight.clone());
-        registry.register("calls_limit", "The workers' concurrency limit, all together", metrics.limit.clone());
-        registry.register("workers_up", "Workers that take calls", metrics.workers_up.clone());
-        registry.register("workers_ejected", "Workers that are ejected now", metrics.workers_ejected.clone());
-        metrics.registry = registry;
-        metrics
-    }
+    pub(crate) skills: usize,
+    /// Those of them that some worker can run.
+    pub(crate) callable: usize,
+    /// Skills whose own circuit is not closed.
+    pub(crate) circuits: Vec<(String, CircuitState)>,
+    /// Sessions' circuits that are half-open, and that are open.
+    pub(crate) session_circuits: [usize; 2],
 }
 
 impl Metrics {
-    /// Creates every series, so that a counter starts at zero and not with its first event.
-    fn create_series(&self) {
-        Kind::ALL.iter().for_each(|kind| drop(self.repairs.get_or_create(&[("kind", kind.name())])));
-        BOUNDS.iter().for_each(|bound| drop(self.refusals.get_or_create(&[("bound", bound)])));
-        for of_session in [true, false] {
-            for state in [CircuitState::Open, CircuitState::HalfOpen, CircuitState::Closed] {
-                drop(self.circuits.get_or_create(&circuit_labels(of_session, state)));
-            }
+    /// At most `skills` skills have series of their own.
+    pub(crate) fn new(skills: usize) -> Self {
+        Self {
+            skills: Arc::new(Skills::new(skills)),
+            calls: [const { Counter::new() }; TABLE.len() + 1],
+            errors: [const { [const { Counter::new() }; BLAMES.len()] }; TABLE.len()],
+            queued: Histogram::default(),
+            attempts: Labelled::new(ENDS),
+            jailed: Labelled::new(JAILS),
+            refusals: Labelled::new(BOUNDS),
+            repairs: Labelled::new(Kind::ALL.iter().map(|kind| kind.name())),
+            circuits_of_sessions: Labelled::new(STATES),
+            circuits_of_skills: Labelled::new(STATES),
+            rejections: Counter::new(),
+            ejections: Counter::new(),
+            reroutes: Counter::new(),
+            reruns: Counter::new(),
+            replays: Counter::new(),
         }
     }
 
-    /// A call ended; none means that it succeeded.
-    pub(super) fn ended(&self, code: Option<ErrorCode>) {
-        let index = code.map_or(0, |code| code.meaning().code as usize);
-        self.calls[index].inc();
-    }
-
-    /// A skill's process, isolated like this, answered a call.
-    pub(super) fn jailed(&self, level: &str) {
-        if let Some(index) = JAILS.iter().position(|it| *it == level) {
-            self.jailed[index].inc();
+    /// A call ended. `skill` is what is counted of its skill; none if there is no such skill.
+    pub(super) fn ended(&self, call: &Call, skill: Option<&SkillSeries>, result: &ExecuteResult) {
+        let error = result.error.as_ref().map(|error| (error.code().meaning().code, error.blame()));
+        self.calls[error.map_or(0, |(code, _)| code as usize)].inc();
+        self.jailed.inc(&result.jail);
+        if let Some((code, blame)) = error {
+            self.errors[code as usize - 1][place(blame)].inc();
         }
-    }
-
-    /// A repair of this kind was made.
-    pub(super) fn repaired(&self, kind: &str) {
-        if let Some(kind) = Kind::ALL.iter().find(|it| it.name() == kind) {
-            self.repairs.get_or_create(&[("kind", kind.name())]).inc();
+        let Some(skill) = skill else { return };
+        skill.calls.inc();
+        if let Some((code, blame)) = error {
+            skill.errors.add(code.as_str_name(), blame.json_name());
+        }
+        // A worker answered. Other calls took no time that says anything about the skill.
+        if !result.runner.is_empty() {
+            skill.durations.observe_traced(call.received.elapsed(), &call.trace.context.trace_id);
+            self.queued.observe(Duration::from_micros(result.queued_us));
         }
     }
 
     pub(super) fn circuit_changed(&self, of_session: bool, state: CircuitState) {
-        self.circuits.get_or_create(&circuit_labels(of_session, state)).inc();
+        if of_session { &self.circuits_of_sessions } else { &self.circuits_of_skills }.inc(state_name(state));
     }
 
-    pub(super) fn refused(&self, bound: &'static str) {
-        self.refusals.get_or_create(&[("bound", bound)]).inc();
+    /// The value of all series.
+    pub(crate) fn snapshot(&self, now: &Gauges) -> Snapshot {
+        let mut all = Snapshot::default();
+        self.calls(&mut all);
+        all.number(&table::CALLS_IN_FLIGHT, &[], now.in_flight as f64);
+        all.number(&table::CALLS_LIMIT, &[], now.limit.map_or(f64::INFINITY, |limit| limit as f64));
+        all.durations(&table::CALL_QUEUE, &[], &self.queued);
+        let of_skills = [&table::SKILL_CALLS, &table::SKILL_DURATION, &table::SKILL_ERRORS];
+        let series = all.skills(&self.skills, of_skills);
+        circuits(&mut all, &series, now);
+        self.circuits_of_sessions.read_with(&mut all, &table::CIRCUIT_CHANGES, "session");
+        self.circuits_of_skills.read_with(&mut all, &table::CIRCUIT_CHANGES, "skill");
+        self.repairs.read(&mut all, &table::REPAIRS);
+        all.count(&table::REJECTIONS, &[], &self.rejections);
+        self.refusals.read(&mut all, &table::REFUSALS);
+        self.attempts.read(&mut all, &table::ATTEMPTS);
+        all.count(&table::REROUTES, &[], &self.reroutes);
+        all.count(&table::RERUNS, &[], &self.reruns);
+        all.count(&table::REPLAYS, &[], &self.replays);
+        self.jailed.read(&mut all, &table::JAILED);
+        all.number(&table::WORKERS_UP, &[], now.workers_up as f64);
+        all.number(&table::WORKERS_KNOWN, &[], now.workers_known as f64);
+        all.number(&table::WORKERS_EJECTED, &[], now.workers_ejected as f64);
+        all.count(&table::EJECTIONS, &[], &self.ejections);
+        all.number(&table::SKILLS, &["available"], now.callable as f64);
+        all.number(&table::SKILLS, &["unavailable"], (now.skills - now.callable) as f64);
+        TELEMETRY.recorded(&mut all);
+        TELEMETRY.exported(&mut all);
+        process::build(&mut all, env!("CARGO_PKG_VERSION"), "gateway");
+        process::measure(&mut all);
+        all
     }
 
-    /// All series as text.
-    pub(crate) fn render(&self, now: &Gauges) -> String {
-        let count = |value: usize| i64::try_from(value).unwrap_or(i64::MAX);
-        self.in_flight.set(count(now.in_flight));
-        self.limit.set(now.limit.map_or(f64::INFINITY, |limit| limit as f64));
-        self.workers_up.set(count(now.workers_up));
-        self.workers_ejected.set(count(now.workers_ejected));
-        let mut text = String::new();
-        // Writing to a String can't fail.
-        let _ = encode(&mut text, &self.registry);
-        text
-    }
-}
-
-fn circuit_labels(of_session: bool, state: CircuitState) -> Labels<2> {
-    let scope = if of_session { "session" } else { "skill" };
-    let state = match state {
-        CircuitState::Open => "open",
-        CircuitState::HalfOpen => "half_open",
-        CircuitState::Closed | CircuitState::Unspecified => "closed",
-    };
-    [("scope", scope), ("state", state)]
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_kind_and_code_has_a_series_of_its_own() {
-        let metrics = Metrics::default();
-        Kind::ALL.iter().for_each(|kind| metrics.repaired(kind.name()));
-        metrics.repaired(Kind::Alias.name());
-        metrics.ended(None);
-        metrics.jailed("strict");
-        metrics.ended(Some(ErrorCode::McpNotFound));
-        metrics.circuit_changed(false, CircuitState::HalfOpen);
-        let text = metrics.render(&Gauges { in_flight: 7, limit: None, workers_up: 2, workers_ejected: 1 });
-        for line in [
-            "openskill_circuit_changes_total{scope=\"skill\",state=\"half_open\"} 1\n",
-            "openskill_circuit_changes_total{scope=\"session\",state=\"open\"} 0\n",
-            "openskill_calls_limit inf\n",
-            "openskill_jailed_calls_total{level=\"strict\"} 1\n",
-            "openskill_jailed_calls_total{level=\"off\"} 0\n",
-            "openskill_calls_in_flight 7\n",
-            "openskill_argument_repairs_total{kind=\"alias\"} 2\n",
-            "openskill_argument_repairs_total{kind=\"unknown_dropped\"} 1\n",
-            "openskill_calls_total{code=\"OK\"} 1\n",
-            "openskill_calls_total{code=\"MCP_NOT_FOUND\"} 1\n",
-        ] {
-            assert!(text.contains(line), "{line} is missing in:\n{text}");
+    fn calls(&self, all: &mut Snapshot) {
+        let codes = std::iter::once("OK").chain(TABLE.iter().map(|row| row.code.as_str_name()));
+        codes.zip(&self.calls).for_each(|(code, calls)| all.count(&table::CALLS, &[code], calls));
+        for (row, errors) in TABLE.iter().zip(&self.errors) {
+            // Most codes have one blame: a series for each pair would be mostly zeros.
+            let wanted = |(blame, errors): &(&Blame, &Counter)| **blame == row.blame || errors.get() > 0;
+            for (blame, errors) in BLAMES.iter().zip(errors).filter(wanted) {
+                all.count(&table::CALL_ERRORS, &[row.code.as_str_name(), blame.json_name()], errors);
+            }
         }
     }
 }
+
+/// The circuits of the skills that have `series`, and how many of all are not closed.
+fn circuits(all: &mut Snapshot, series: &[String], now: &Gauges) {
+    let mut others = CircuitState::Closed;
+    let mut states = std::collections::HashMap::new();
+    for (skill, state) in &now.circuits {
+        match series.binary_search(skill) {
+            Ok(at) => drop(states.insert(at, *state)),
+            Err(_) => others = worse(others, *state),
+        }
+    }
+    for (at, skill) in series.iter().enumerate().filter(|(_, skill)| *skill != OTHER) {
+        let state = states.get(&at).copied().unwrap_or(CircuitState::Closed);
+        all.add(&table::SKILL_CIRCUIT, &[skill], Value::Number(level(state)));
+    }
+    if series.last().is_some_and(|last| last == OTHER) {
+        all.number(&table::SKILL_CIRCUIT, &[OTHER], level(others));
+    }
+    for (at, state) in [CircuitState::HalfOpen, CircuitState::Open].into_iter().enumerate() {
+        let of_skills = now.circuits.iter().filter(|(_, it)| *it == state).count();
+        all.number(&table::CIRCUITS, &["skill", state_name(state)], of_skills as f64);
+        all.number(&table::CIRCUITS, &["session", state_name(state)], now.session_circuits[at] as f64);
+    }
+}
+
+fn worse(one: CircuitState, other: CircuitState) -> CircuitState {
+    if level(other) > level(one) { other } else { one }
+}
+
+/// A circuit as a number.
+fn level(state: CircuitState) -> f64 {
+    match state {
+        CircuitState::Open => 2.0,
+        CircuitState::HalfOpen => 1.0,
+        CircuitState::Closed | CircuitState::Unspecified => 0.0,
+    }
+}
+
+fn state_name(state: CircuitState) -> &'static str {
+    STATES[level(state) as usize]
+}
+
+/// Where a blame is among [`BLAMES`]. An unspecified one is the gateway's, as everywhere.
+fn place(blame: Blame) -> usize {
+    BLAMES.iter().position(|it| *it == blame).unwrap_or(BLAMES.len() - 1)
+}
+
+#[cfg(test)]
+mod tests;

@@ -201,6 +201,16 @@ impl Circuits {
         all
     }
 
+    /// The skills whose own circuit is not closed.
+    pub(crate) fn not_closed(&self) -> Vec<(String, CircuitState)> {
+        self.skills.not_closed()
+    }
+
+    /// How many circuits of sessions are half-open, and how many are open.
+    pub(crate) fn of_sessions(&self) -> [usize; 2] {
+        self.sessions.count([CircuitState::HalfOpen, CircuitState::Open])
+    }
+
     /// Closes circuits on an operator's behalf: of one skill or of all; of one session, or of all and the skills' own. Returns
     /// how many were not closed.
     pub(crate) fn reset(&self, skill_id: &str, session_id: &str) -> usize {

@@ -85,6 +85,27 @@ impl<C: Count> Store<C> {
         all
     }
 
+    /// The circuits that are not closed.
+    pub(crate) fn not_closed(&self) -> Vec<(String, CircuitState)> {
+        let mut all = Vec::new();
+        for stripe in self.stripes.all() {
+            let open = stripe.iter().filter(|(_, breaker)| breaker.state() != CircuitState::Closed);
+            all.extend(open.map(|(key, breaker)| (key.clone(), breaker.state())));
+        }
+        all
+    }
+
+    /// How many circuits are in each of these states.
+    pub(crate) fn count<const N: usize>(&self, states: [CircuitState; N]) -> [usize; N] {
+        let mut counts = [0; N];
+        for stripe in self.stripes.all() {
+            for state in stripe.iter().map(|(_, breaker)| breaker.state()) {
+                (0..N).filter(|at| states[*at] == state).for_each(|at| counts[at] += 1);
+            }
+        }
+        counts
+    }
+
     /// Closes the circuits whose keys match. `closed` is called for each that was not closed; returns their number.
     pub(crate) fn reset(&self, wanted: impl Fn(&str) -> bool, closed: impl Fn(&str)) -> usize {
         let mut count = 0;

@@ -1,9 +1,12 @@
-//! `GET /healthz`: the process is alive. `GET /readyz`: calls are served. `GET /metrics`: counters and gauges.
+//! `GET /healthz`: the process is alive. `GET /readyz`: calls are served. `GET /metrics`: all metrics.
+
+use std::sync::Arc;
 
 use axum::extract::State;
-use axum::http::header::CONTENT_TYPE;
-use axum::http::{HeaderValue, StatusCode};
+use axum::http::header::{ACCEPT, CONTENT_TYPE};
+use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse as _, Response};
+use openskill_metrics::text::Format;
 use serde_json::json;
 
 use super::body;
@@ -13,10 +16,13 @@ pub(super) async fn live() -> Response {
     body::json(json!({ "status": "ok" }).to_string())
 }
 
-/// In the OpenMetrics text format.
-pub(super) async fn metrics(State(shard): State<Shard>) -> Response {
-    let kind = HeaderValue::from_static("application/openmetrics-text; version=1.0.0; charset=utf-8");
-    ([(CONTENT_TYPE, kind)], shard.gateway.observer.metrics.render(&shard.gateway.gauges())).into_response()
+/// In the text format of Prometheus, or that of OpenMetrics if the client accepts it.
+pub(super) async fn metrics(State(shard): State<Shard>, headers: HeaderMap) -> Response {
+    let accepted = headers.get(ACCEPT).and_then(|it| it.to_str().ok()).unwrap_or_default();
+    let (format, gateway) = (Format::accepted(accepted), Arc::clone(&shard.gateway));
+    // Milliseconds, if there are many skills.
+    let text = shard.gateway.aside.run(move || format.encode(&gateway.metrics())).await;
+    ([(CONTENT_TYPE, HeaderValue::from_static(format.content_type()))], text).into_response()
 }
 
 pub(super) async fn ready(State(shard): State<Shard>) -> Response {

@@ -145,7 +145,15 @@ fn fixed_paths() -> Map<String, Value> {
         ("/skills/{id}", get("get_skill", "catalog", "One skill, with its schemas", id)),
         ("/tools", get("export_tools", "catalog", "The skills as tools of a model", tools)),
         ("/artifacts/{handle}", get("read_artifact", "skills", "An artifact, or a range of it", handle)),
-        ("/metrics", get("metrics", "health", "Counters and gauges, as OpenMetrics text", json!([]))),
+        (
+            "/metrics",
+            get(
+                "metrics",
+                "health",
+                "All metrics, as text for Prometheus, or as OpenMetrics text if the client accepts it",
+                json!([]),
+            ),
+        ),
         ("/healthz", get("live", "health", "Whether the process is alive", json!([]))),
         ("/readyz", get("ready", "health", "Whether the gateway serves calls (503 if not)", json!([]))),
     ]

@@ -1,0 +1,59 @@
+//! Counters for each of a few label values that are known beforehand. Each has its series from the start, at zero.
+
+use crate::instruments::Counter;
+use crate::metric::Metric;
+use crate::snapshot::Snapshot;
+
+/// Counters of one metric with one label.
+#[derive(Debug)]
+pub struct Labelled(Box<[(&'static str, Counter)]>);
+
+impl Labelled {
+    /// With these values of the label.
+    pub fn new(values: impl IntoIterator<Item = &'static str>) -> Self {
+        Self(values.into_iter().map(|value| (value, Counter::new())).collect())
+    }
+
+    /// Counts one more of this value. Other values are not counted.
+    pub fn inc(&self, value: &str) {
+        if let Some((_, counter)) = self.0.iter().find(|(it, _)| *it == value) {
+            counter.inc();
+        }
+    }
+
+    /// Adds all series.
+    pub fn read(&self, snapshot: &mut Snapshot, metric: &'static Metric) {
+        for (value, counter) in &self.0 {
+            snapshot.count(metric, &[value], counter);
+        }
+    }
+
+    /// Adds all series of a metric that has another label before this one.
+    pub fn read_with(&self, snapshot: &mut Snapshot, metric: &'static Metric, first: &str) {
+        for (value, counter) in &self.0 {
+            snapshot.count(metric, &[first, value], counter);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::snapshot::Value;
+    use crate::table;
+
+    #[test]
+    fn every_known_value_has_a_series_and_no_other_has() {
+        let levels = Labelled::new(["strict", "off"]);
+        levels.inc("off");
+        levels.inc("made up");
+        let mut snapshot = Snapshot::default();
+        levels.read(&mut snapshot, &table::JAILED);
+        let read: Vec<_> = snapshot.families()[0]
+            .series
+            .iter()
+            .map(|it| (it.labels[0].as_str(), matches!(it.value, Value::Count(1))))
+            .collect();
+        assert_eq!(read, [("strict", false), ("off", true)]);
+    }
+}
