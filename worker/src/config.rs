@@ -37,6 +37,8 @@ pub struct Config {
     pub docker_host: String,
     /// How often the skill folders are scanned for changes.
     pub reload_interval: Duration,
+    /// How many skills have metrics of their own. The others share theirs.
+    pub measured_skills: usize,
     /// Puts the end of a failing skill's stderr into `error.details`. For development: it may hold paths and secrets.
     pub debug: bool,
 }

@@ -46,22 +46,24 @@ pub(crate) async fn execute(
 ) -> Result<ExecuteResult, Status> {
     let received = Instant::now();
     if worker.is_draining() {
-        return Err(not_started(Status::unavailable("the worker is draining")));
+        return Err(refuse(worker, "draining", Status::unavailable("the worker is draining")));
     }
     if request.timeout_ms == 0 || request.timeout_ms > MAX_TIMEOUT_MS {
         let message = format!("timeout_ms must be 1 to {MAX_TIMEOUT_MS}");
-        return Err(not_started(Status::invalid_argument(message)));
+        return Err(refuse(worker, "invalid", Status::invalid_argument(message)));
     }
     let Some(entry) = worker.registry.get(&request.skill_id) else {
-        return Err(not_started(Status::not_found("this worker has no such skill")));
+        return Err(refuse(worker, "unknown_skill", Status::not_found("this worker has no such skill")));
     };
     // A shard ends after the last call of all shards: what is kept warm may be read on another one.
     let _token = worker.tasks.token();
     let deadline = received + Duration::from_millis(request.timeout_ms.into());
     let Ok(runner) = &entry.runner else {
-        return Err(not_started(Status::unavailable("the skill is not available on this worker")));
+        let status = Status::unavailable("the skill is not available on this worker");
+        return Err(refuse(worker, "unavailable", status));
     };
     let events = sink(worker, &entry.manifest, &request, deadline, listener);
+    let traceparent = trace.traceparent.clone();
     let call = Call { request, trace, events, received, deadline };
     let mut result = run(worker, &entry, Arc::clone(runner), call).await?;
     result.runner.clone_from(&entry.manifest.runner);
@@ -69,23 +71,26 @@ pub(crate) async fn execute(
         result.version.clone_from(&entry.manifest.version);
     }
     result.worker_id.clone_from(&worker.config.worker_id);
+    worker.metrics.answered(&entry.series, &result, received.elapsed(), &traceparent);
     Ok(result)
 }
 
 /// A call that gets no slot. With a pushback, the refusal is for its caller alone: the worker takes calls of others.
-fn refused(refusal: Refusal) -> Status {
-    let mut status = Status::resource_exhausted(match refusal {
-        Refusal::Full => "the worker's queue is full",
-        Refusal::Late { .. } => "too many calls wait for this one to end before its deadline",
-    });
+fn refused(worker: &Worker, refusal: Refusal) -> Status {
+    let (reason, message) = match refusal {
+        Refusal::Full => ("full", "the worker's queue is full"),
+        Refusal::Late { .. } => ("late", "too many calls wait for this one to end before its deadline"),
+    };
+    let mut status = Status::resource_exhausted(message);
     if let Refusal::Late { retry_after } = refusal {
         status.metadata_mut().insert(PUSHBACK, MetadataValue::from(micros(retry_after) / 1000 + 1));
     }
-    not_started(status)
+    refuse(worker, reason, status)
 }
 
-/// Marks a refusal as the worker's own, so that the call may go to another worker.
-fn not_started(mut status: Status) -> Status {
+/// Counts a refusal, and marks it as the worker's own, so that the call may go to another worker.
+fn refuse(worker: &Worker, reason: &'static str, mut status: Status) -> Status {
+    worker.metrics.refused(reason);
     status.metadata_mut().insert(NOT_STARTED, MetadataValue::from_static("1"));
     status
 }
@@ -134,7 +139,8 @@ async fn run(worker: &Worker, entry: &Entry, runner: Arc<dyn Runner>, call: Call
     let granted = tokio::select! {
         granted = tokio::time::timeout_at(until, worker.scheduler.slot(asks)) => granted,
         () = worker.abandoned.cancelled() => {
-            return Err(not_started(Status::unavailable("the worker stopped before the call got a slot")));
+            let status = Status::unavailable("the worker stopped before the call got a slot");
+            return Err(refuse(worker, "draining", status));
         }
     };
     let Ok(granted) = granted else {
@@ -149,7 +155,7 @@ async fn run(worker: &Worker, entry: &Entry, runner: Arc<dyn Runner>, call: Call
         let not_started = true;
         return Ok(ExecuteResult { error, queued_us, worker_queued_us, not_started, ..ExecuteResult::default() });
     };
-    let (slot, waited) = granted.map_err(refused)?;
+    let (slot, waited) = granted.map_err(|refusal| refused(worker, refusal))?;
     let queued_us = micros(received.elapsed());
     let span = span(&request, &trace.traceparent);
     let invocation = Invocation {

@@ -8,6 +8,7 @@
 //!
 //! - [`config`]: resolved settings
 //! - `server`: `WorkerService` over gRPC, with `health` beside it; `execute`: one call
+//! - `metrics`: what is counted; `scrape`: serves it over HTTP
 //! - `schedule`: which calls run, and in which order the others wait
 //! - [`manifest`], `registry`: the skills of this worker, kept up to date
 //! - `allowed_root`: the folder they work in, as a descriptor
@@ -25,6 +26,7 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::AbortOnDropHandle;
 
 pub mod check;
 pub mod config;
@@ -41,10 +43,12 @@ mod artifacts;
 mod environment;
 mod execute;
 mod health;
+mod metrics;
 mod normalize;
 mod plain_file;
 mod registry;
 mod schedule;
+mod scrape;
 mod server;
 mod shards;
 mod worker;
@@ -59,6 +63,8 @@ pub use config::Config;
 pub use runners::in_process::Functions;
 
 use environment::Surroundings;
+use metrics::Metrics;
+use openskill_metrics::Skills;
 use process::jail::jailer::Jailer;
 use process::launch::Launcher;
 use process::strays::Strays;
@@ -82,7 +88,7 @@ const LOOK_AFTER: Duration = Duration::from_secs(3);
 
 /// Runs a worker until `shutdown`, then drains it for at most [`Config::drain_timeout`].
 ///
-/// There is one shard per listener. `inproc` skills name one of `functions`.
+/// There is one shard per listener. `inproc` skills name one of `functions`. With `scrapes`, metrics are served there.
 ///
 /// # Errors
 /// The system lacks what isolation needs, or a shard could not start.
@@ -90,11 +96,16 @@ pub async fn run(
     config: Config,
     functions: Functions,
     listeners: Vec<openskill_net::listen::Listener>,
+    scrapes: Option<std::net::TcpListener>,
     shutdown: CancellationToken,
 ) -> std::io::Result<()> {
     let strays = Arc::new(Strays::adopt()?);
     let worker = build(config, functions, Arc::clone(&strays))?;
     tracing::info!(worker_id = %worker.config.worker_id, skills = worker.registry.describe().len(), "worker ready");
+    let weak = Arc::downgrade(&worker);
+    openskill_metrics::source::publish(move || Some(weak.upgrade()?.metrics()));
+    let scrapes =
+        scrapes.map(|listener| AbortOnDropHandle::new(tokio::spawn(scrape::serve(Arc::clone(&worker), listener))));
     let shards = shards::start(&worker, listeners)?;
     let reload = tokio::spawn(keep_up_to_date(Arc::clone(&worker), strays));
     shutdown.cancelled().await;
@@ -102,6 +113,7 @@ pub async fn run(
     tokio::time::sleep(LAME_DUCK).await;
     shards::drain(shards, &worker, worker.config.drain_timeout).await;
     reload.abort();
+    drop(scrapes);
     worker.registry.close().await;
     worker.launcher.finished().await;
     let jailer = worker.jailer.clone();
@@ -126,9 +138,11 @@ fn build(config: Config, functions: Functions, strays: Arc<Strays>) -> std::io::
     let offers = watch::Sender::new(0);
     let changes = offers.subscribe();
     let runners = runners(&config, functions, interpreter, &launcher, (surroundings, jailer.clone()), offers);
-    let registry =
-        Registry::load(config.skill_dirs.clone(), config.allowed_root.clone(), runners, changes, config.queue);
-    Ok(Worker::new(config, registry, launcher, jailer))
+    let series = Arc::new(Skills::new(config.measured_skills));
+    let metrics = Metrics::new(Arc::clone(&series));
+    let folders = (config.skill_dirs.clone(), config.allowed_root.clone());
+    let registry = Registry::load(folders, runners, changes, config.queue, series);
+    Ok(Worker::new(config, registry, launcher, jailer, metrics))
 }
 
 fn runners(
@@ -166,11 +180,13 @@ async fn keep_up_to_date(worker: Arc<Worker>, strays: Arc<Strays>) {
     loop {
         ticks.tick().await;
         worker.artifacts.expire(Instant::now());
+        let metrics = Arc::clone(&worker);
         let (worker, strays, jailer) = (Arc::clone(&worker), Arc::clone(&strays), worker.jailer.clone());
         if let Err(error) = tokio::task::spawn_blocking(move || worker.registry.reload()).await {
             tracing::error!(%error, "the skill folders could not be reloaded");
         }
         let found = tokio::task::spawn_blocking(move || strays.look()).await.unwrap_or_default();
+        metrics.metrics.strays(found);
         if found > 0 {
             tracing::warn!(found, "killed processes that had escaped their supervisor");
         }

@@ -2,11 +2,12 @@
 //!
 //! Readers take a snapshot; a change on disk makes a new one. A call only uses [`Registry::get`], a lookup in the snapshot.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use arc_swap::ArcSwap;
+use openskill_metrics::{SkillSeries, Skills, Snapshot as Metrics};
 use openskill_proto::limits::MAX_SKILLS;
 use openskill_proto::v1;
 use tokio::sync::watch;
@@ -29,6 +30,8 @@ pub(crate) struct Entry {
     pub(crate) skill: Arc<Skill>,
     /// The skill's own concurrency limit.
     pub(crate) limit: Option<SkillLimit>,
+    /// What is counted of its calls.
+    pub(crate) series: Arc<SkillSeries>,
 }
 
 /// Skills by id.
@@ -49,6 +52,7 @@ pub(crate) struct Registry {
     runners: Runners,
     /// How many calls may wait for a skill's own limit.
     queue: usize,
+    series: Arc<Skills>,
     current: ArcSwap<Snapshot>,
     memory: Mutex<Memory>,
     changes: watch::Sender<u64>,
@@ -58,19 +62,20 @@ pub(crate) struct Registry {
 
 impl Registry {
     /// Scans the folders for the first time. `offers` counts the changes to what runners offer; `queue` calls may wait for
-    /// the limit of each skill that has one.
+    /// the limit of each skill that has one. `series` is what is counted of each skill.
     pub(crate) fn load(
-        folders: Vec<PathBuf>,
-        allowed_root: PathBuf,
+        (folders, allowed_root): (Vec<PathBuf>, PathBuf),
         runners: Runners,
         offers: watch::Receiver<u64>,
         queue: usize,
+        series: Arc<Skills>,
     ) -> Self {
         let registry = Self {
             folders,
             allowed_root,
             runners,
             queue,
+            series,
             current: ArcSwap::default(),
             memory: Mutex::default(),
             changes: watch::Sender::new(0),
@@ -135,7 +140,11 @@ impl Registry {
     fn take_over(&self, manifests: &[Arc<Manifest>]) -> Snapshot {
         let before = self.current.load();
         let mut snapshot = Snapshot::new();
-        for (manifest, runner) in manifests.iter().flat_map(|it| self.runners.offer(it.as_ref().clone())) {
+        let offers: Vec<_> = manifests.iter().flat_map(|it| self.runners.offer(it.as_ref().clone())).collect();
+        let ids: HashSet<&str> = offers.iter().map(|(manifest, _)| manifest.id.as_str()).collect();
+        // First those that are gone, so that there is room for those that came.
+        self.series.keep(|id| ids.contains(id));
+        for (manifest, runner) in offers {
             let id = manifest.id.clone();
             if snapshot.contains_key(&id) || snapshot.len() >= MAX_SKILLS {
                 tracing::error!(skill_id = id, "the skill is ignored: its id is taken, or there are too many skills");
@@ -147,7 +156,8 @@ impl Registry {
                 Some(entry) => (Arc::clone(&entry.skill), entry.limit.clone()),
                 None => (Arc::default(), manifest.concurrency.map(|limit| SkillLimit::new(limit, self.queue))),
             };
-            snapshot.insert(id, Arc::new(Entry { manifest: Arc::new(manifest), runner, skill, limit }));
+            let series = self.series.get(&id, &manifest.runner);
+            snapshot.insert(id, Arc::new(Entry { manifest: Arc::new(manifest), runner, skill, limit, series }));
         }
         snapshot
     }
@@ -163,6 +173,18 @@ impl Registry {
         let mut found: Vec<_> = self.current.load().values().filter(|entry| is_its(entry)).cloned().collect();
         found.sort_by(|one, other| one.manifest.id.cmp(&other.manifest.id));
         found
+    }
+
+    /// How many skills can run here, and how many can't.
+    pub(crate) fn count(&self) -> [usize; 2] {
+        let skills = self.current.load();
+        let available = skills.values().filter(|entry| entry.runner.is_ok()).count();
+        [available, skills.len() - available]
+    }
+
+    /// Adds the metrics of the runners.
+    pub(crate) fn measure(&self, metrics: &mut Metrics) {
+        self.runners.measure(metrics);
     }
 
     /// Releases what the runners keep between runs.

@@ -8,6 +8,7 @@ use std::time::Instant;
 use bytes::Bytes;
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
+use openskill_metrics::Snapshot;
 use openskill_proto::v1::SkillError;
 
 use crate::events::EventSink;
@@ -63,6 +64,11 @@ pub trait Runner: Send + Sync {
     /// Whether everything the runner starts by itself was tried at least once, so that [`Runner::offer`] is complete.
     fn settled(&self) -> bool {
         true
+    }
+
+    /// Adds the metrics of what the runner keeps between runs. Called at each scrape, on a blocking thread.
+    fn measure(&self, metrics: &mut Snapshot) {
+        let _ = metrics;
     }
 
     /// Releases what the runner keeps between runs. Called when the worker ends and no run is left.

@@ -3,6 +3,8 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use openskill_metrics::Snapshot;
+
 use crate::manifest::Manifest;
 use crate::runner::Runner;
 
@@ -55,6 +57,11 @@ impl Runners {
     /// Whether everything the runners start by themselves was tried at least once.
     pub(crate) fn settled(&self) -> bool {
         self.by_key.values().all(|runner| runner.settled())
+    }
+
+    /// Adds the metrics of what the runners keep.
+    pub(crate) fn measure(&self, metrics: &mut Snapshot) {
+        self.by_key.values().for_each(|runner| runner.measure(metrics));
     }
 
     /// Releases what the runners keep between runs.

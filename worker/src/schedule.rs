@@ -101,6 +101,11 @@ impl Scheduler {
         self.slot(request).await.map(|(slot, _)| slot).unwrap()
     }
 
+    /// Calls that hold a slot, and calls that wait for one. Those that wait for a skill's own limit do not count.
+    pub(crate) fn load(&self) -> (usize, usize) {
+        self.worker.load()
+    }
+
     /// Calls that hold a slot or wait for one. Those that wait for a skill's own limit do not count.
     pub(crate) fn in_flight(&self) -> usize {
         self.worker.len()

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use openskill_metrics::Snapshot;
 use openskill_proto::trace::{hex, random_id};
 use openskill_proto::v1::WorkerState;
 use tokio::sync::watch;
@@ -10,6 +11,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::artifacts::Store;
 use crate::config::Config;
+use crate::metrics::{Gauges, Metrics};
 use crate::process::jail::jailer::Jailer;
 use crate::process::launch::Launcher;
 use crate::questions::Questions;
@@ -23,6 +25,7 @@ pub(crate) struct Worker {
     pub(crate) scheduler: Scheduler,
     pub(crate) launcher: Launcher,
     pub(crate) jailer: Jailer,
+    pub(crate) metrics: Metrics,
     /// Artifacts that callers read in ranges.
     pub(crate) artifacts: Arc<Store>,
     /// Questions that running calls have asked.
@@ -37,7 +40,13 @@ pub(crate) struct Worker {
 }
 
 impl Worker {
-    pub(crate) fn new(config: Config, registry: Registry, launcher: Launcher, jailer: Jailer) -> Arc<Self> {
+    pub(crate) fn new(
+        config: Config,
+        registry: Registry,
+        launcher: Launcher,
+        jailer: Jailer,
+        metrics: Metrics,
+    ) -> Arc<Self> {
         let scheduler = Scheduler::new(config.concurrency, config.reserve, config.queue);
         let (draining, abandoned) = (watch::Sender::new(false), CancellationToken::new());
         let instance_id = hex(&random_id::<8>());
@@ -50,6 +59,7 @@ impl Worker {
             scheduler,
             launcher,
             jailer,
+            metrics,
             instance_id,
             draining,
             abandoned,
@@ -67,6 +77,18 @@ impl Worker {
 
     pub(crate) fn draining(&self) -> watch::Receiver<bool> {
         self.draining.subscribe()
+    }
+
+    /// All metrics now. Takes milliseconds if there are many skills.
+    pub(crate) fn metrics(&self) -> Snapshot {
+        let (running, queued) = self.scheduler.load();
+        let [available, unavailable] = self.registry.count();
+        let Config { concurrency, reserve, queue, .. } = self.config;
+        let (slots, reserved) = (concurrency, reserve);
+        let now = Gauges { running, queued, slots, reserved, queue, available, unavailable };
+        let mut all = self.metrics.snapshot(now);
+        self.registry.measure(&mut all);
+        all
     }
 
     /// The worker as gateways see it.

@@ -109,13 +109,13 @@ metrics! {
         "Calls of Python skills that ran in a warm pool.";
     COLD_CALLS "openskill_worker_cold_calls_total" Counter ["reason"] Worker
         "Calls of Python skills that got a fresh interpreter: `process` by their manifest, `jail` if their jail allows no fork server, `starting` if the fork server takes long to start, `paused` after it failed repeatedly, or `failed`.";
-    MCP_CONNECTIONS "openskill_worker_mcp_connections" Gauge ["server"] Worker
+    MCP_CONNECTIONS "openskill_worker_mcp_connections" Gauge ["server" "runner"] Worker
         "Connections that the worker keeps to an MCP server, whether they are up or not.";
-    MCP_UP "openskill_worker_mcp_connections_up" Gauge ["server"] Worker
+    MCP_UP "openskill_worker_mcp_connections_up" Gauge ["server" "runner"] Worker
         "Connections to an MCP server that take calls.";
-    MCP_CONNECTS "openskill_worker_mcp_connects_total" Counter ["server"] Worker
+    MCP_CONNECTS "openskill_worker_mcp_connects_total" Counter ["server" "runner"] Worker
         "Connections to an MCP server that came up, and with `mcp:stdio` its starts.";
-    MCP_LOSSES "openskill_worker_mcp_losses_total" Counter ["server"] Worker
+    MCP_LOSSES "openskill_worker_mcp_losses_total" Counter ["server" "runner"] Worker
         "Connections to an MCP server that were lost or could not be made. The worker tries again after each.";
     STRAYS "openskill_worker_strays_killed_total" Counter [] Worker
         "Processes that escaped their supervisor and were killed.";

@@ -13,11 +13,13 @@
 //! - [`catalog`], [`known`], [`names`], [`pins`]: its tools, the ids of their skills, and whether they changed
 //! - [`call`], [`output`], [`media`], [`errors`]: one call and its result; [`asks`]: relays elicitation to the caller
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
+use openskill_metrics::snapshot::Value;
+use openskill_metrics::{OTHER, Snapshot, table};
 use openskill_proto::v1::{ErrorCode, SkillError};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -54,6 +56,9 @@ mod words;
 
 use host::Host;
 use server::Server;
+
+/// How many servers have metrics of their own.
+const MOST_MEASURED: usize = 100;
 
 /// The runner of one transport.
 pub(crate) struct Mcp {
@@ -122,6 +127,11 @@ impl Runner for Mcp {
         });
     }
 
+    fn measure(&self, metrics: &mut Snapshot) {
+        let servers = self.with(|servers| servers.iter().map(|(id, it)| (id.clone(), Arc::clone(it))).collect());
+        measure(servers, metrics);
+    }
+
     fn settled(&self) -> bool {
         self.with(|servers| servers.values().all(|server| server.settled()))
     }
@@ -155,6 +165,30 @@ impl Runner for Mcp {
             }
         }
         .boxed()
+    }
+}
+
+/// Adds the metrics of each server. Servers past the first [`MOST_MEASURED`] share theirs.
+fn measure(servers: BTreeMap<String, Arc<Server>>, metrics: &mut Snapshot) {
+    let Some(runner) = servers.values().next().map(|server| server.manifest.runner.clone()) else { return };
+    let mut others = None;
+    let of_servers = [&table::MCP_CONNECTIONS, &table::MCP_UP, &table::MCP_CONNECTS, &table::MCP_LOSSES];
+    let mut add = |id: &str, counts: [u64; 4]| {
+        for (metric, count) in of_servers.into_iter().zip(counts) {
+            metrics.add(metric, &[id, &runner], Value::Count(count));
+        }
+    };
+    for (number, (id, server)) in servers.iter().enumerate() {
+        let counts = server.counts();
+        if number < MOST_MEASURED {
+            add(id, counts);
+        } else {
+            let sum = others.get_or_insert([0; 4]);
+            (0..4).for_each(|at| sum[at] += counts[at]);
+        }
+    }
+    if let Some(sum) = others {
+        add(OTHER, sum);
     }
 }
 

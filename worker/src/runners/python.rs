@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
+use openskill_metrics::{Snapshot, table};
 use openskill_proto::v1::{ErrorCode, SkillError};
 
 use crate::allowed_root::{RootError, RunRoot};
@@ -38,7 +39,7 @@ mod shared;
 
 use forking::Forking;
 use interpreter::Interpreter;
-use settings::{FLAGS, WarmSettings};
+use settings::{Cold, Counts, FLAGS, FORK, SHARED, WarmSettings};
 use shared::Shared;
 
 /// How long a worker that shuts down waits for fork servers to end.
@@ -77,7 +78,8 @@ impl Python {
         idle: Duration,
     ) -> Self {
         let most = std::thread::available_parallelism().map_or(1, usize::from);
-        let settings = WarmSettings { launcher, runtime: tokio::runtime::Handle::current(), idle, most };
+        let (counts, runtime) = (Arc::new(Counts::new()), tokio::runtime::Handle::current());
+        let settings = WarmSettings { launcher, counts, runtime, idle, most };
         Self { interpreter, surroundings, jailer, settings, warm: Mutex::default() }
     }
 
@@ -148,23 +150,27 @@ impl Python {
         Ok(Some(warm))
     }
 
-    /// Runs a call in the warm pool. None: it was not started.
+    /// Runs a call in the warm pool, or says why it was not started there.
     async fn run_warm(
         &self,
         interpreter: &Interpreter,
         script: &Script,
         invocation: &Invocation,
-    ) -> Result<Option<RawOutput>, SkillError> {
+    ) -> Result<Result<RawOutput, Cold>, SkillError> {
         let manifest = &invocation.manifest;
-        let Some(warm) = self.warm(manifest, interpreter, script)? else { return Ok(None) };
-        Ok(match &warm.kept {
+        let Some(warm) = self.warm(manifest, interpreter, script)? else { return Ok(Err(Cold::Jail)) };
+        let ran = match &warm.kept {
             Kept::Forking(forking) => {
                 let processes = self.jailer.most_processes(manifest);
                 // Boxed, as is a fresh interpreter below: they would be most of the size of each call's future.
                 Box::pin(forking.run(&self.settings, invocation, processes)).await
             }
-            Kept::Shared(shared) => shared.run(invocation).await,
-        })
+            Kept::Shared(shared) => shared.run(invocation).await.ok_or(Cold::Failed),
+        };
+        if ran.is_ok() {
+            self.settings.counts.warm_calls.inc(warm.isolation());
+        }
+        Ok(ran)
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<String, Arc<Warm>>> {
@@ -211,12 +217,12 @@ impl Runner for Python {
                 return RawOutput::NotStarted(SkillError::new(ErrorCode::Unavailable, message));
             };
             let ran = match script.isolation {
-                Isolation::Process => Ok(None),
+                Isolation::Process => Ok(Err(Cold::Process)),
                 Isolation::Fork | Isolation::Shared => self.run_warm(interpreter, script, &invocation).await,
             };
             match ran {
-                Ok(Some(output)) => return output,
-                Ok(None) => {}
+                Ok(Ok(output)) => return output,
+                Ok(Err(reason)) => self.settings.counts.cold_calls.inc(reason.name()),
                 Err(error) => return RawOutput::NotStarted(error),
             }
             let env = self.surroundings.of(&invocation);
@@ -239,6 +245,21 @@ impl Runner for Python {
             }
             kept
         });
+    }
+
+    fn measure(&self, metrics: &mut Snapshot) {
+        let all: Vec<_> = self.lock().values().cloned().collect();
+        for isolation in [FORK, SHARED] {
+            let sizes = all.iter().filter(|warm| warm.isolation() == isolation).map(|warm| warm.processes());
+            let sizes: Vec<_> = sizes.filter(|processes| *processes > 0).collect();
+            metrics.number(&table::WARM_POOLS, &[isolation], sizes.len() as f64);
+            metrics.number(&table::WARM_PROCESSES, &[isolation], sizes.iter().sum::<usize>() as f64);
+        }
+        let counts = &self.settings.counts;
+        counts.starts.read(metrics, &table::WARM_STARTS);
+        counts.failures.read(metrics, &table::WARM_FAILURES);
+        counts.warm_calls.read(metrics, &table::WARM_CALLS);
+        counts.cold_calls.read(metrics, &table::COLD_CALLS);
     }
 
     fn close(&self) -> BoxFuture<'static, ()> {
@@ -264,13 +285,21 @@ impl Warm {
         }
         *known = Some(root.open()?);
         // One that was started since the last look may know another.
-        Ok(!self.has_processes())
+        Ok(self.processes() == 0)
     }
 
-    fn has_processes(&self) -> bool {
+    fn processes(&self) -> usize {
         match &self.kept {
-            Kept::Forking(forking) => forking.has_servers(),
-            Kept::Shared(shared) => shared.has_interpreters(),
+            Kept::Forking(forking) => forking.servers(),
+            Kept::Shared(shared) => shared.interpreters(),
+        }
+    }
+
+    /// The name in metrics.
+    fn isolation(&self) -> &'static str {
+        match &self.kept {
+            Kept::Forking(_) => FORK,
+            Kept::Shared(_) => SHARED,
         }
     }
 
@@ -280,7 +309,7 @@ impl Warm {
             Kept::Shared(shared) => shared.tend(settings),
         }
         let mut root = self.root.lock().unwrap_or_else(PoisonError::into_inner);
-        if !self.has_processes() {
+        if self.processes() == 0 {
             *root = None;
         }
     }

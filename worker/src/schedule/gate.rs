@@ -50,6 +50,12 @@ impl Gate {
         self.book().len()
     }
 
+    /// Calls that hold a place, and calls that wait for one.
+    pub(super) fn load(&self) -> (usize, usize) {
+        let book = self.book();
+        (book.running(), book.len() - book.running())
+    }
+
     /// Waits for a place. The caller enforces the deadline; here it decides whether waiting has any use.
     ///
     /// # Errors

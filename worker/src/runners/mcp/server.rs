@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwapOption;
 use openskill_log::admits;
+use openskill_metrics::Counter;
 use tokio::runtime::Handle;
 use tokio::sync::{Notify, OwnedSemaphorePermit, watch};
 use tokio_util::sync::CancellationToken;
@@ -46,6 +47,8 @@ pub(super) struct Server {
     next: OnceLock<Option<Arc<Server>>>,
     offers: watch::Sender<u64>,
     pub(super) tasks: TaskTracker,
+    connects: Counter,
+    losses: Counter,
 }
 
 /// One of a server's connections, up or down.
@@ -102,8 +105,16 @@ impl Server {
             next: OnceLock::new(),
             offers,
             tasks: TaskTracker::new(),
+            connects: Counter::new(),
+            losses: Counter::new(),
             manifest,
         }))
+    }
+
+    /// What is counted of it: connections, those that are up, those that came up so far, and those that failed.
+    pub(super) fn counts(&self) -> [u64; 4] {
+        let up = self.lanes.iter().filter(|lane| lane.connection().is_some()).count();
+        [self.lanes.len() as u64, up as u64, self.connects.get(), self.losses.get()]
     }
 
     /// Ends its connections and waits until they are gone.
@@ -199,6 +210,7 @@ impl Server {
 
     /// A connection came up, and the server has these tools.
     pub(super) fn up(&self, index: usize, connection: &Arc<Connection>, catalog: Catalog) {
+        self.connects.inc();
         // First the tools: who waits until the lane was tried wants them.
         self.learn(catalog);
         if let Some(lane) = self.lanes.get(index) {
@@ -224,6 +236,7 @@ impl Server {
     /// A connection could not be made, or ended. The next attempt begins at `next`.
     pub(super) fn down(&self, index: usize, reason: String, next: Instant) {
         let Some(lane) = self.lanes.get(index) else { return };
+        self.losses.inc();
         let reason = self.secrets.scrub_text(reason);
         let mut state = lane.state();
         let lost = state.away_since.get_or_insert_with(Instant::now).elapsed() >= PATIENCE;

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant, SystemTime};
 use serde_json::json;
 
 use super::freshness::changed_since;
-use super::settings::{WarmSettings, program_arguments};
+use super::settings::{Cold, FORK, WarmSettings, program_arguments};
 use crate::environment::{self, path_text};
 use crate::process::forkserver::ForkServer;
 use crate::process::forkserver::Forked;
@@ -77,62 +77,67 @@ impl Forking {
         Self { command: server_command(fresh, script, jailed), script: script.to_owned(), state: Mutex::default() }
     }
 
-    /// Runs a call, if there is a fork server for it. None: it was not started. `processes` is the limit on all of its user.
+    /// Runs a call, if there is a fork server for it. Otherwise it was not started. `processes` is the limit on all of its user.
     pub(super) async fn run(
         &self,
         settings: &WarmSettings,
         invocation: &Invocation,
         processes: u64,
-    ) -> Option<RawOutput> {
+    ) -> Result<RawOutput, Cold> {
         let env: BTreeMap<_, _> = environment::of_call(invocation).collect();
         let Invocation { input, events, slot, .. } = invocation;
         for _ in 0..TRIES {
-            let Some(server) = self.pick(settings) else { break };
+            let server = self.pick(settings)?;
             match server.run((&env, processes), &input_parts(input), events, slot.clone()).await {
                 Forked::Ran(ran) => {
                     lock(&self.state).failures = 0;
-                    return Some(ran.map_or_else(|error| unfinished(&error), output));
+                    return Ok(ran.map_or_else(|error| unfinished(&error), output));
                 }
-                Forked::NotStarted => self.note_failure(),
+                Forked::NotStarted => {
+                    settings.counts.failures.inc(FORK);
+                    self.note_failure();
+                }
             }
         }
-        None
+        Err(Cold::Failed)
     }
 
     /// The fork server for the next call: the one with the fewest, or a new one if all are crowded.
-    fn pick(&self, settings: &WarmSettings) -> Option<Arc<ForkServer>> {
+    fn pick(&self, settings: &WarmSettings) -> Result<Arc<ForkServer>, Cold> {
         let mut state = lock(&self.state);
         if state.broken_until.is_some_and(|until| Instant::now() < until) {
-            return None;
+            return Err(Cold::Paused);
         }
         state.drop_stale(&self.script);
         let waits = |it: &&Server| it.started.elapsed().is_ok_and(|since| since > SLOW_START);
         if !state.servers.iter().any(|it| it.server.is_ready()) && state.servers.iter().any(|it| waits(&it)) {
             // Its imports are slow: a fresh interpreter is quicker than waiting for it.
-            return None;
+            return Err(Cold::Starting);
         }
         // One that is ready first, then the one with the fewest calls.
         let best = state.servers.iter().min_by_key(|it| (!it.server.is_ready(), it.server.in_flight()));
         if let Some(best) = best {
             let calls = best.server.in_flight();
             if calls < CROWDED || (state.servers.len() >= settings.most && calls < MOST_CALLS) {
-                return Some(Arc::clone(&best.server));
+                return Ok(Arc::clone(&best.server));
             }
         }
         // A fresh interpreter cannot open it either: the call is told why.
-        check_start("script", &self.script).ok()?;
+        check_start("script", &self.script).map_err(|_| Cold::Failed)?;
         let started = SystemTime::now();
         let _runtime = settings.runtime.enter();
         match ForkServer::start(&settings.launcher, &self.command, PROGRAM.as_bytes()) {
             Ok(server) => {
+                settings.counts.starts.inc(FORK);
                 state.servers.push(Server { server: Arc::clone(&server), started });
-                Some(server)
+                Ok(server)
             }
             Err(error) => {
+                settings.counts.failures.inc(FORK);
                 if openskill_log::admits("a fork server was not started") {
                     tracing::warn!(%error, "a fork server could not be started");
                 }
-                None
+                Err(Cold::Failed)
             }
         }
     }
@@ -154,9 +159,9 @@ impl Forking {
         lock(&self.state).broken_until.is_some_and(|until| Instant::now() >= until)
     }
 
-    /// Whether there is a fork server.
-    pub(super) fn has_servers(&self) -> bool {
-        !lock(&self.state).servers.is_empty()
+    /// How many fork servers there are.
+    pub(super) fn servers(&self) -> usize {
+        lock(&self.state).servers.len()
     }
 
     /// Retires fork servers that are idle, or whose script or imports changed.

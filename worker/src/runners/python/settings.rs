@@ -1,6 +1,9 @@
 //! How interpreters are started, for all Python skills.
 
+use std::sync::Arc;
 use std::time::Duration;
+
+use openskill_metrics::Labelled;
 
 use crate::process::launch::Launcher;
 
@@ -10,9 +13,63 @@ pub(super) const FLAGS: [&str; 4] = ["-s", "-B", "-X", "utf8"];
 /// An interpreter's `-c` argument: it reads its program from descriptor 0.
 const READ_PROGRAM: &str = "import os;exec(compile(os.pread(0,1<<20,0),'<openskill>','exec'))";
 
+/// What is counted of warm processes and of the calls of Python skills.
+pub(super) struct Counts {
+    pub(super) starts: Labelled,
+    pub(super) failures: Labelled,
+    pub(super) warm_calls: Labelled,
+    pub(super) cold_calls: Labelled,
+}
+
+/// Why a call gets a fresh interpreter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Cold {
+    /// Its manifest says so.
+    Process,
+    /// Its jail allows no fork server.
+    Jail,
+    /// The fork server takes long to start.
+    Starting,
+    /// The fork servers failed repeatedly.
+    Paused,
+    /// No warm process began the call.
+    Failed,
+}
+
+/// The isolations with warm processes, as metrics name them.
+pub(super) const FORK: &str = "fork";
+pub(super) const SHARED: &str = "shared";
+
+impl Counts {
+    pub(super) fn new() -> Self {
+        let of_isolations = || Labelled::new([FORK, SHARED]);
+        let reasons = [Cold::Process, Cold::Jail, Cold::Starting, Cold::Paused, Cold::Failed];
+        Self {
+            starts: of_isolations(),
+            failures: of_isolations(),
+            warm_calls: of_isolations(),
+            cold_calls: Labelled::new(reasons.map(Cold::name)),
+        }
+    }
+}
+
+impl Cold {
+    /// The name in metrics.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Process => "process",
+            Self::Jail => "jail",
+            Self::Starting => "starting",
+            Self::Paused => "paused",
+            Self::Failed => "failed",
+        }
+    }
+}
+
 /// How warm processes are started and when they end.
 pub(super) struct WarmSettings {
     pub(super) launcher: Launcher,
+    pub(super) counts: Arc<Counts>,
     /// The runtime that lives as long as the worker.
     pub(super) runtime: tokio::runtime::Handle,
     /// A process without a call for this long is ended.

@@ -20,7 +20,7 @@ use openskill_proto::limits::{MAX_OUTPUT_BYTES, MAX_STDERR_BYTES};
 use serde_json::json;
 use tokio::sync::Semaphore;
 
-use super::settings::{WarmSettings, program_arguments};
+use super::settings::{SHARED, WarmSettings, program_arguments};
 use crate::environment::{self, path_text};
 use crate::events::EventSink;
 use crate::plain_file;
@@ -86,7 +86,12 @@ impl Shared {
         let (launcher, runtime) = (settings.launcher.clone(), settings.runtime.clone());
         let command = Arc::new(command);
         let file: Arc<Path> = script.into();
-        let connect = Box::new(move || connect(&launcher, &runtime, &command, &file));
+        let counts = Arc::clone(&settings.counts);
+        let connect = Box::new(move || {
+            let connected = connect(&launcher, &runtime, &command, &file);
+            if connected.is_ok() { &counts.starts } else { &counts.failures }.inc(SHARED);
+            connected
+        });
         let permits = Semaphore::new(settings.most * DEPTH);
         Self { pool: Pool::new(connect, attend, script.to_owned(), settings.most), permits }
     }
@@ -108,9 +113,9 @@ impl Shared {
         self.pool.tend(settings.idle);
     }
 
-    /// Whether there is an interpreter.
-    pub(super) fn has_interpreters(&self) -> bool {
-        !self.pool.is_empty()
+    /// How many interpreters there are.
+    pub(super) fn interpreters(&self) -> usize {
+        self.pool.len()
     }
 
     /// Ends all of them, each after its calls.

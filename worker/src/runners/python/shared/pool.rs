@@ -176,9 +176,9 @@ impl Pool {
         state.drop_changed(self);
     }
 
-    /// Whether there is no interpreter.
-    pub(super) fn is_empty(&self) -> bool {
-        self.lock().interpreters.is_empty()
+    /// How many interpreters there are.
+    pub(super) fn len(&self) -> usize {
+        self.lock().interpreters.len()
     }
 
     /// Whether the pool still has this interpreter.

@@ -1,0 +1,113 @@
+//! What a worker counts of its calls. The names are in [`openskill_metrics::table`]. What runners keep, they count themselves:
+//! [`Runner::measure`](crate::runner::Runner::measure).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use openskill_metrics::telemetry::TELEMETRY;
+use openskill_metrics::{Counter, Histogram, Labelled, SkillSeries, Skills, Snapshot, process, table};
+use openskill_proto::error::TABLE;
+use openskill_proto::trace::TraceContext;
+use openskill_proto::v1::ExecuteResult;
+
+/// Why calls are not taken.
+const REASONS: [&str; 6] = ["full", "late", "draining", "unknown_skill", "unavailable", "invalid"];
+
+/// How well a skill's process was isolated.
+const JAILS: [&str; 4] = ["strict", "standard", "partial", "off"];
+
+/// What a worker has counted since it started.
+#[derive(Debug)]
+pub(crate) struct Metrics {
+    skills: Arc<Skills>,
+    /// By error code; the first is success.
+    calls: [Counter; TABLE.len() + 1],
+    queued: Histogram,
+    jailed: Labelled,
+    refusals: Labelled,
+    strays: Counter,
+}
+
+/// The worker's state at the time of a scrape.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Gauges {
+    pub(crate) running: usize,
+    pub(crate) queued: usize,
+    pub(crate) slots: usize,
+    pub(crate) reserved: usize,
+    pub(crate) queue: usize,
+    /// Skills that can run here, and others.
+    pub(crate) available: usize,
+    pub(crate) unavailable: usize,
+}
+
+impl Metrics {
+    pub(crate) fn new(skills: Arc<Skills>) -> Self {
+        Self {
+            skills,
+            calls: [const { Counter::new() }; TABLE.len() + 1],
+            queued: Histogram::default(),
+            jailed: Labelled::new(JAILS),
+            refusals: Labelled::new(REASONS),
+            strays: Counter::new(),
+        }
+    }
+
+    /// A call was not taken, for one of [`REASONS`].
+    pub(crate) fn refused(&self, reason: &'static str) {
+        self.refusals.inc(reason);
+    }
+
+    /// Processes had escaped their supervisor.
+    pub(crate) fn strays(&self, killed: usize) {
+        self.strays.add(killed as u64);
+    }
+
+    /// A call was answered, this long after it came.
+    pub(crate) fn answered(&self, skill: &SkillSeries, result: &ExecuteResult, took: Duration, traceparent: &str) {
+        let error = result.error.as_ref().map(|error| (error.code().meaning().code, error.blame()));
+        self.calls[error.map_or(0, |(code, _)| code as usize)].inc();
+        self.jailed.inc(&result.jail);
+        skill.calls.inc();
+        if let Some((code, blame)) = error {
+            skill.errors.add(code.as_str_name(), blame.json_name());
+        }
+        let queued = Duration::from_micros(result.queued_us);
+        let trace_id = TraceContext::parse(traceparent).map(|context| context.trace_id);
+        observe(&self.queued, queued, trace_id);
+        if !result.not_started {
+            observe(&skill.durations, took.saturating_sub(queued), trace_id);
+        }
+    }
+
+    /// The value of all series that are not of runners.
+    pub(crate) fn snapshot(&self, now: Gauges) -> Snapshot {
+        let mut all = Snapshot::default();
+        let codes = std::iter::once("OK").chain(TABLE.iter().map(|row| row.code.as_str_name()));
+        codes.zip(&self.calls).for_each(|(code, calls)| all.count(&table::WORKER_CALLS, &[code], calls));
+        self.refusals.read(&mut all, &table::WORKER_REFUSALS);
+        all.number(&table::WORKER_RUNNING, &[], now.running as f64);
+        all.number(&table::WORKER_QUEUED, &[], now.queued as f64);
+        all.number(&table::WORKER_SLOTS, &["open"], now.slots as f64);
+        all.number(&table::WORKER_SLOTS, &["reserved"], now.reserved as f64);
+        all.number(&table::WORKER_QUEUE_LIMIT, &[], now.queue as f64);
+        all.durations(&table::WORKER_QUEUE, &[], &self.queued);
+        let of_skills = [&table::WORKER_SKILL_CALLS, &table::WORKER_SKILL_DURATION, &table::WORKER_SKILL_ERRORS];
+        all.skills(&self.skills, of_skills);
+        self.jailed.read(&mut all, &table::WORKER_JAILED);
+        all.number(&table::WORKER_SKILLS, &["available"], now.available as f64);
+        all.number(&table::WORKER_SKILLS, &["unavailable"], now.unavailable as f64);
+        all.count(&table::STRAYS, &[], &self.strays);
+        TELEMETRY.exported(&mut all);
+        process::build(&mut all, env!("CARGO_PKG_VERSION"), "worker");
+        process::measure(&mut all);
+        all
+    }
+}
+
+fn observe(histogram: &Histogram, time: Duration, trace_id: Option<[u8; 16]>) {
+    match trace_id {
+        Some(trace_id) => histogram.observe_traced(time, &trace_id),
+        None => histogram.observe(time),
+    }
+}
