@@ -69,6 +69,9 @@ pub(crate) struct Up {
     /// Separate address for AdminService, HOST:PORT; default: same as --listen
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) admin_listen: Option<String>,
+    /// Address for the metrics of the first worker, HOST:PORT; the next workers use the next ports
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) worker_metrics: Option<String>,
     #[command(flatten)]
     pub(crate) skills: SkillFolders,
 }
@@ -94,6 +97,9 @@ pub(crate) struct Worker {
     /// Id of the worker; must be unique among the workers of a gateway
     #[arg(long)]
     pub(crate) id: Option<String>,
+    /// Address for the worker's metrics, HOST:PORT; default: none
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) metrics_listen: Option<String>,
     /// Drain and exit when the parent process with this PID exits
     #[arg(long, hide = true, value_name = "PID")]
     pub(crate) exit_with_parent: Option<i32>,
@@ -323,4 +329,7 @@ pub(crate) struct Config {
     /// Print the reference of all settings as Markdown
     #[arg(long)]
     pub(crate) reference: bool,
+    /// Print the reference of all metrics as Markdown
+    #[arg(long, conflicts_with = "reference")]
+    pub(crate) metrics: bool,
 }

@@ -3,6 +3,7 @@
 //! - [`args`]: the grammar of the command line; [`overrides`]: its flags that are settings
 //! - [`settings`]: from flags, environment, `.env`, `openskill.toml` and defaults
 //! - [`telemetry`]: logs and traces of the process
+//! - [`metrics_export`]: exports the metrics of the process
 //! - [`serve`]: the long-running commands: `gateway`, `worker`, `up`
 //! - [`commands`]: the other commands
 //! - [`exit`]: errors and their exit codes
@@ -11,6 +12,7 @@
 mod args;
 mod commands;
 mod exit;
+mod metrics_export;
 mod overrides;
 mod pretty;
 mod serve;

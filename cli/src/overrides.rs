@@ -18,12 +18,19 @@ impl Command {
             given([(names::LISTEN, public.clone()), (names::ADMIN_LISTEN, admin.clone())])
         };
         match self {
-            Self::Up(it) => [listen(&it.listen, &it.admin_listen), it.skills.overrides()].concat(),
+            Self::Up(it) => {
+                let metrics = given([(names::WORKER_METRICS_LISTEN, it.worker_metrics.clone())]);
+                [listen(&it.listen, &it.admin_listen), metrics, it.skills.overrides()].concat()
+            }
             Self::Gateway(it) => {
                 [listen(&it.listen, &it.admin_listen), given([(names::WORKERS, it.workers.clone())])].concat()
             }
             Self::Worker(it) => {
-                let own = given([(names::WORKER_LISTEN, it.listen.clone()), (names::WORKER_ID, it.id.clone())]);
+                let own = given([
+                    (names::WORKER_LISTEN, it.listen.clone()),
+                    (names::WORKER_ID, it.id.clone()),
+                    (names::WORKER_METRICS_LISTEN, it.metrics_listen.clone()),
+                ]);
                 [own, it.skills.overrides()].concat()
             }
             Self::Check(it) => it.skills.overrides(),

@@ -7,6 +7,7 @@ use std::process::ExitCode;
 use tokio_util::sync::CancellationToken;
 
 use crate::exit::{Failure, INTERRUPTED};
+use crate::metrics_export;
 use crate::settings::{Raw, Settings};
 use crate::signals::Signals;
 use crate::telemetry;
@@ -24,6 +25,7 @@ where
     F: Future<Output = Result<(), Failure>>,
 {
     let telemetry = telemetry::start(settings, role)?;
+    let exports = metrics_export::start(settings, role)?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -37,6 +39,7 @@ where
         }
     });
     runtime.shutdown_background();
+    drop(exports);
     telemetry.finish();
     ended
 }
@@ -63,6 +66,7 @@ pub(crate) fn worker_config(settings: &Settings, raw: &Raw) -> Result<openskill_
         docker_host: settings.docker_host.clone(),
         reload_interval: settings.reload,
         idle: settings.idle,
+        measured_skills: settings.measured_skills,
         debug: settings.debug,
     })
 }
@@ -80,6 +84,7 @@ fn gateway_config(settings: &Settings) -> openskill_gateway::Config {
         idempotency_lifetime: settings.idempotency_lifetime,
         max_connections: settings.max_connections,
         max_connections_of_peer: settings.max_connections_of_peer,
+        measured_skills: settings.measured_skills,
         drain_timeout: settings.drain_timeout,
     }
 }

@@ -13,6 +13,10 @@ pub(super) fn run(args: &Config, raw: &Raw) -> Result<ExitCode, Failure> {
         say(&reference());
         return Ok(ExitCode::SUCCESS);
     }
+    if args.metrics {
+        say(&openskill_metrics::reference::reference());
+        return Ok(ExitCode::SUCCESS);
+    }
     let width = ALL.iter().map(|setting| setting.name.len()).max().unwrap_or_default();
     for setting in ALL {
         let value = raw.value(setting.name);

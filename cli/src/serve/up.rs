@@ -2,6 +2,7 @@
 //!
 //! On shutdown the gateway drains first, then the workers.
 
+use std::net::SocketAddr;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{ExitCode, Stdio};
@@ -34,6 +35,7 @@ const EXIT_GRACE: Duration = Duration::from_secs(2);
 pub(crate) fn run(args: &Up, settings: &Settings, raw: &Raw, started: Instant) -> Result<ExitCode, Failure> {
     // Fails before the first worker starts, instead of in each of them.
     super::worker_config(settings, raw)?;
+    let metrics = worker_metrics(settings, args.workers)?;
     super::run(settings, "gateway", |shutdown| async move {
         let listeners = super::gateway::bind(settings, settings.shards.unwrap_or(1))?;
         let admin = super::gateway::bind_admin(settings)?;
@@ -47,7 +49,10 @@ pub(crate) fn run(args: &Up, settings: &Settings, raw: &Raw, started: Instant) -
         let sweeping = AbortOnDropHandle::new(tokio::spawn(sweep(Arc::clone(&strays))));
         let mut workers = JoinSet::new();
         for (number, socket) in sockets.iter().enumerate() {
-            let command = command(&format!("worker-{}", number + 1), socket, settings, raw);
+            let mut command = command(&format!("worker-{}", number + 1), socket, settings, raw);
+            if let Some(address) = metrics.get(number) {
+                command.env(names::WORKER_METRICS_LISTEN, address.to_string());
+            }
             let keeper = Keeper { number: number + 1, drain: settings.drain_timeout, strays: Arc::clone(&strays) };
             workers.spawn(keeper.keep(command, stop_workers.clone()));
         }
@@ -62,6 +67,17 @@ pub(crate) fn run(args: &Up, settings: &Settings, raw: &Raw, started: Instant) -
         drop(sweeping);
         let _ = tokio::task::spawn_blocking(move || strays.sweep()).await;
         ended.map_err(Failure::system("running the gateway"))
+    })
+}
+
+/// Where each worker serves its metrics: on consecutive ports, from that of the setting. With port 0, each on any free one.
+fn worker_metrics(settings: &Settings, workers: u16) -> Result<Vec<SocketAddr>, Failure> {
+    let Some(first) = settings.worker_metrics_listen else { return Ok(Vec::new()) };
+    let port = |number: u16| if first.port() == 0 { Some(0) } else { first.port().checked_add(number) };
+    let address = |number| port(number).map(|port| SocketAddr::new(first.ip(), port));
+    (0..workers).map(address).collect::<Option<_>>().ok_or_else(|| {
+        let name = names::WORKER_METRICS_LISTEN;
+        Failure::Usage(format!("{name}: {workers} workers need as many ports, and {first} leaves fewer"))
     })
 }
 

@@ -1,5 +1,6 @@
 //! `openskill worker`.
 
+use std::net::TcpListener;
 use std::process::ExitCode;
 
 use openskill_worker::Functions;
@@ -8,6 +9,18 @@ use rustix::process::{DumpableBehavior, Pid, Signal, getppid, set_dumpable_behav
 use crate::args::Worker;
 use crate::exit::Failure;
 use crate::settings::{Raw, Settings};
+
+/// Binds the address for metrics, if one is set.
+fn bind_metrics(settings: &Settings) -> Result<Option<TcpListener>, Failure> {
+    let Some(address) = settings.worker_metrics_listen else { return Ok(None) };
+    let what = format!(
+        "listening on {address} (set another address with --metrics-listen or OPENSKILL_WORKER_METRICS_LISTEN)"
+    );
+    let listener = openskill_net::listen::bind_tcp(address, 1).map_err(Failure::system(what))?.pop();
+    let address = listener.as_ref().and_then(|it| it.local_addr().ok()).unwrap_or(address);
+    tracing::info!(%address, "metrics of the worker");
+    Ok(listener)
+}
 
 pub(crate) fn run(args: &Worker, settings: &Settings, raw: &Raw) -> Result<ExitCode, Failure> {
     if let Some(parent) = args.exit_with_parent {
@@ -29,7 +42,8 @@ pub(crate) fn run(args: &Worker, settings: &Settings, raw: &Raw) -> Result<ExitC
         let listeners = openskill_net::listen::bind(&settings.worker_listen, super::shards(settings))
             .map_err(Failure::system(what))?;
         tracing::info!(address = %settings.worker_listen, worker_id = %config.worker_id, "worker listening");
-        openskill_worker::run(config, Functions::default(), listeners, shutdown)
+        let scrapes = bind_metrics(settings)?;
+        openskill_worker::run(config, Functions::default(), listeners, scrapes, shutdown)
             .await
             .map_err(Failure::system("running the worker"))
     })

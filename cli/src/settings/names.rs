@@ -37,6 +37,8 @@ settings! {
         "Address that a worker listens on, `HOST:PORT` or `unix:/path`.";
     WORKER_ID "OPENSKILL_WORKER_ID" "" "worker"
         "Id of a worker, as returned in `meta.worker_id`. Default: host name and process id.";
+    WORKER_METRICS_LISTEN "OPENSKILL_WORKER_METRICS_LISTEN" "" "worker, up"
+        "Address on which a worker serves `GET /metrics` and `GET /healthz`, `HOST:PORT`. With `up`, the first worker uses this port and the next workers use the next ports. There is no authentication, so use loopback or a private network. Default: a worker serves no metrics.";
     CLI_DIR "OPENSKILL_CLI_DIR" "./worker/skills" "worker, up, check, doctor"
         "Directories with manifests and scripts, separated by colons.";
     ALLOWED_ROOT "OPENSKILL_ALLOWED_ROOT" "./data" "worker, up, check, doctor"
@@ -99,12 +101,18 @@ settings! {
         "Log format: `text` or `json`. Logs go to stderr.";
     LOG_REFUSALS "OPENSKILL_LOG_REFUSALS" "10" "gateway, worker, up"
         "Maximum number of log lines a second for each kind of refused call and of other events that clients, skills and servers can cause at will. Further lines are counted, and a line each second says how many were left out. `0`: no limit.";
+    METRICS_SKILLS "OPENSKILL_METRICS_SKILLS" "1000" "gateway, worker, up"
+        "Number of skills that have metrics of their own, at most 4000. All other skills share the label `skill=\"_other\"`.";
     OTLP_ENDPOINT "OTEL_EXPORTER_OTLP_ENDPOINT" "" "gateway, worker, up"
-        "OTLP/gRPC endpoint for traces, such as `http://127.0.0.1:4317`. Default: no traces are sent.";
+        "OTLP/gRPC endpoint for traces and metrics, such as `http://127.0.0.1:4317`. Default: none are sent.";
     OTLP_PROTOCOL "OTEL_EXPORTER_OTLP_PROTOCOL" "grpc" "gateway, worker, up"
         "OTLP protocol. Only `grpc` is supported.";
     SERVICE_NAME "OTEL_SERVICE_NAME" "openskill" "gateway, worker, up"
-        "Service name in traces, with `-gateway` or `-worker` appended.";
+        "Service name in traces and metrics, with `-gateway` or `-worker` appended.";
+    METRICS_EXPORTER "OTEL_METRICS_EXPORTER" "" "gateway, worker, up"
+        "`otlp`: send metrics to the OTLP endpoint, or to `http://127.0.0.1:4317` if none is set. `none`: send no metrics. Default: `otlp` if the endpoint is set, otherwise `none`.";
+    METRIC_INTERVAL "OTEL_METRIC_EXPORT_INTERVAL" "60000" "gateway, worker, up"
+        "How often metrics are sent, in milliseconds.";
     SAMPLER_ARG "OTEL_TRACES_SAMPLER_ARG" "1.0" "gateway, worker, up"
         "Fraction of traces to sample, from 0 to 1. If the caller has made a sampling decision, that decision applies instead.";
 }

@@ -6,6 +6,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use openskill_gateway::config::{CircuitRules, SessionRules, SkillRules, Source, SourceError};
+use openskill_metrics::skills::MOST_SKILLS;
 use openskill_net::listen::Address;
 use openskill_worker::manifest::Level;
 use openskill_worker::process::jail::SkillUsers;
@@ -13,6 +14,9 @@ use openskill_worker::process::jail::SkillUsers;
 use super::names;
 use super::problem::{Problem, Problems, mask};
 use super::raw::Raw;
+
+/// Where OpenTelemetry says that collectors listen.
+const DEFAULT_COLLECTOR: &str = "http://127.0.0.1:4317";
 
 /// The format of log lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,6 +35,8 @@ pub(crate) struct Settings {
     pub(crate) workers: Vec<Source>,
     pub(crate) worker_listen: Address,
     pub(crate) worker_id: String,
+    /// None means that workers serve no metrics. With `up`, the address of the first worker.
+    pub(crate) worker_metrics_listen: Option<SocketAddr>,
     pub(crate) skill_dirs: Vec<PathBuf>,
     pub(crate) allowed_root: PathBuf,
     pub(crate) timeout: Duration,
@@ -59,8 +65,13 @@ pub(crate) struct Settings {
     pub(crate) log_format: LogFormat,
     /// Lines of one kind in a second. 0 means all.
     pub(crate) log_refusals: u32,
+    /// Skills with metrics of their own.
+    pub(crate) measured_skills: usize,
     /// None means that no traces are sent.
     pub(crate) otlp_endpoint: Option<String>,
+    /// None means that no metrics are sent.
+    pub(crate) metrics_endpoint: Option<String>,
+    pub(crate) metrics_interval: Duration,
     pub(crate) service_name: String,
     pub(crate) sample_ratio: f64,
 }
@@ -74,12 +85,13 @@ impl Settings {
             listen: reader
                 .parse(names::LISTEN, "HOST:PORT with a numeric host, such as 127.0.0.1:8000")
                 .unwrap_or_else(|| SocketAddr::from(([127, 0, 0, 1], 0))),
-            admin_listen: reader.admin_listen(),
+            admin_listen: reader.address(names::ADMIN_LISTEN, "127.0.0.1:8001"),
             workers: reader.sources(names::WORKERS),
             worker_listen: reader
                 .parse(names::WORKER_LISTEN, "HOST:PORT or unix:/path")
                 .unwrap_or_else(|| Address::Unix(PathBuf::new())),
             worker_id: reader.worker_id(),
+            worker_metrics_listen: reader.address(names::WORKER_METRICS_LISTEN, "127.0.0.1:9464"),
             skill_dirs: reader.raw.value(names::CLI_DIR).split(':').map(PathBuf::from).collect(),
             allowed_root: PathBuf::from(raw.value(names::ALLOWED_ROOT)),
             timeout: reader.millis(names::TIMEOUT_MS, 1, 3_600_000),
@@ -108,7 +120,10 @@ impl Settings {
             log: raw.value(names::LOG).to_owned(),
             log_format: reader.one_of(names::LOG_FORMAT, &[("text", LogFormat::Text), ("json", LogFormat::Json)]),
             log_refusals: reader.number(names::LOG_REFUSALS, 0, 1_000_000) as u32,
+            measured_skills: reader.number(names::METRICS_SKILLS, 0, MOST_SKILLS),
             otlp_endpoint: reader.otlp_endpoint(),
+            metrics_endpoint: reader.metrics_endpoint(),
+            metrics_interval: reader.millis(names::METRIC_INTERVAL, 100, 3_600_000),
             service_name: raw.value(names::SERVICE_NAME).to_owned(),
             sample_ratio: reader.ratio(names::SAMPLER_ARG),
         };
@@ -256,11 +271,12 @@ impl Reader<'_> {
         value.to_owned()
     }
 
-    fn admin_listen(&mut self) -> Option<SocketAddr> {
-        if self.raw.value(names::ADMIN_LISTEN).is_empty() {
+    /// None if it is not set.
+    fn address(&mut self, name: &str, example: &str) -> Option<SocketAddr> {
+        if self.raw.value(name).is_empty() {
             return None;
         }
-        self.parse(names::ADMIN_LISTEN, "HOST:PORT with a numeric host, such as 127.0.0.1:8001")
+        self.parse(name, &format!("HOST:PORT with a numeric host, such as {example}"))
     }
 
     fn docker_host(&mut self) -> String {
@@ -290,6 +306,17 @@ impl Reader<'_> {
             );
         }
         Some(self.url(names::OTLP_ENDPOINT))
+    }
+
+    /// Problems of the endpoint itself are reported with that of traces.
+    fn metrics_endpoint(&mut self) -> Option<String> {
+        let endpoint = self.raw.value(names::OTLP_ENDPOINT).trim_end_matches('/');
+        let exporter = self.one_of(names::METRICS_EXPORTER, &[("", None), ("otlp", Some(true)), ("none", Some(false))]);
+        match (exporter, endpoint) {
+            (Some(false), _) | (None, "") => None,
+            (Some(true), "") => Some(DEFAULT_COLLECTOR.to_owned()),
+            (_, endpoint) => Some(endpoint.to_owned()),
+        }
     }
 }
 

@@ -26,9 +26,14 @@ pub fn measure(snapshot: &mut Snapshot) {
     let most = getrlimit(Resource::Nofile).current.map_or(f64::INFINITY, |it| it as f64);
     snapshot.number(&table::PROCESS_MAX_FDS, &[], most);
     snapshot.number(&table::PROCESS_THREADS, &[], stat.threads as f64);
-    if let Some(booted) = booted() {
-        snapshot.number(&table::PROCESS_START, &[], booted + stat.started_ticks as f64 / ticks);
+    if let Some(started) = stat.started() {
+        snapshot.number(&table::PROCESS_START, &[], started);
     }
+}
+
+/// When this process started, in seconds since 1970. None where there is no `/proc`.
+pub fn started() -> Option<f64> {
+    Stat::read()?.started()
 }
 
 /// Adds what this binary is. `process` is what it runs as.
@@ -49,6 +54,10 @@ struct Stat {
 impl Stat {
     fn read() -> Option<Self> {
         Self::parse(&std::fs::read_to_string("/proc/self/stat").ok()?)
+    }
+
+    fn started(&self) -> Option<f64> {
+        Some(booted()? + self.started_ticks as f64 / rustix::param::clock_ticks_per_second() as f64)
     }
 
     /// The name of the program, in parentheses, may hold anything: fields are counted from its end.
