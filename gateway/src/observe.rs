@@ -1,7 +1,7 @@
 //! Log lines and metrics of calls, circuits and workers. Other rooms report events here; nothing here decides. Events that
 //! peers cause at will are all counted, and logged as far as [`openskill_log::admits`] allows.
 //!
-//! - [`metrics`]: counters and gauges, served at `GET /metrics`
+//! - [`metrics`]: what is counted, served at `GET /metrics`
 //! - [`call_record`]: one log line a call, whatever its end
 //! - [`call_event`]: what happens to a call on its way; [`recording`]: all of it, when it has ended; [`recorder`]: who keeps it
 //! - [`spans`]: a call's place in its OpenTelemetry trace
@@ -23,7 +23,7 @@ use metrics::Metrics;
 use recorder::Recorder;
 
 /// Hears of everything that is worth a metric or a log line.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Observer {
     pub(crate) metrics: Metrics,
     /// Keeps whole calls, if that is on.
@@ -33,7 +33,7 @@ pub(crate) struct Observer {
 impl Observer {
     /// At most `skills` skills have series of their own.
     pub(crate) fn new(skills: usize) -> Self {
-        Self { metrics: Metrics::new(skills) }
+        Self { metrics: Metrics::new(skills), recorder: None }
     }
 
     /// A call's arguments fit, perhaps after repairs.

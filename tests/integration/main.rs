@@ -28,6 +28,7 @@ mod many;
 mod mcp;
 mod mcp_http;
 mod mcp_servers;
+mod metrics;
 mod narrowed_root;
 mod new_skill;
 mod once;

@@ -24,9 +24,11 @@ pub enum Need {
     Cgroups,
     /// The kernel's headers, and its lists of children in `/proc`.
     Kernel,
+    /// `promtool` of Prometheus on `PATH`.
+    Promtool,
 }
 
-const ALL: [(&str, Need); 7] = [
+const ALL: [(&str, Need); 8] = [
     ("docker", Need::Docker),
     ("compose", Need::Compose),
     ("jail", Need::Jail),
@@ -34,6 +36,7 @@ const ALL: [(&str, Need); 7] = [
     ("venv", Need::Venv),
     ("cgroups", Need::Cgroups),
     ("kernel", Need::Kernel),
+    ("promtool", Need::Promtool),
 ];
 
 /// Says what the running test skips and why.

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use openskill_metrics::skills::MOST_SKILLS;
 use openskill_metrics::snapshot::Value;
 use openskill_metrics::telemetry::TELEMETRY;
 use openskill_metrics::{Counter, Histogram, Labelled, OTHER, SkillSeries, Skills, Snapshot, process, table};
@@ -66,6 +67,12 @@ pub(crate) struct Gauges {
     pub(crate) circuits: Vec<(String, CircuitState)>,
     /// Sessions' circuits that are half-open, and that are open.
     pub(crate) session_circuits: [usize; 2],
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        Self::new(MOST_SKILLS)
+    }
 }
 
 impl Metrics {
