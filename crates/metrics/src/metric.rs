@@ -51,9 +51,16 @@ impl Metric {
         }
     }
 
-    /// The help as text, without the marks of Markdown.
+    /// The help as text, without the marks of Markdown: of `[a jail](jail.md)` it keeps the words.
     pub fn plain_help(&self) -> String {
-        self.help.replace('`', "")
+        let (mut plain, mut rest) = (String::new(), self.help);
+        while let Some((before, (words, after))) = link(rest) {
+            plain += before;
+            plain += words;
+            rest = after;
+        }
+        plain += rest;
+        plain.replace('`', "")
     }
 }
 
@@ -76,5 +83,26 @@ impl Process {
             Self::Worker => "worker",
             Self::Both => "gateway, worker",
         }
+    }
+}
+
+/// The first link in a text: what is before it, its words, and what is after it.
+fn link(text: &str) -> Option<(&str, (&str, &str))> {
+    let (before, rest) = text.split_once('[')?;
+    let (words, rest) = rest.split_once("](")?;
+    let (_, after) = rest.split_once(')')?;
+    Some((before, (words, after)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn plain_help_keeps_the_words_of_links() {
+        let help = "Calls by [jail](a.md) and `code`, of [skills](b.md).";
+        let metric = Metric { name: "a_total", kind: Kind::Counter, labels: &[], of: Process::Both, help };
+        assert_eq!(metric.plain_help(), "Calls by jail and code, of skills.");
+        assert_eq!((metric.family(), metric.unit()), ("a", None));
     }
 }

@@ -15,7 +15,7 @@ pub fn reference() -> String {
             metric.of.word().to_owned(),
             metric.help.to_owned(),
         ];
-        let row = cells.iter().map(|cell| if cell.is_empty() { "|".to_owned() } else { format!("| {cell} ") });
+        let row = cells.iter().map(|cell| if cell.is_empty() { "| ".to_owned() } else { format!("| {cell} ") });
         text += &row.collect::<String>();
         text += "|\n";
     }

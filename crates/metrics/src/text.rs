@@ -3,9 +3,13 @@
 use std::fmt::Write as _;
 
 use crate::exemplars::Exemplar;
-use crate::instruments::{Distribution, SECONDS};
+use crate::instruments::{BUCKETS, Distribution};
 use crate::metric::{Kind, Metric};
 use crate::snapshot::{Series, Snapshot, Value};
+
+/// The upper bounds of the buckets, as text.
+const BOUNDS: [&str; BUCKETS] =
+    ["0.001", "0.0025", "0.005", "0.01", "0.025", "0.05", "0.1", "0.25", "1.0", "5.0", "15.0", "60.0", "+Inf"];
 
 /// A text format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -88,7 +92,7 @@ impl Text {
         let mut total = 0;
         for (at, count) in durations.counts.iter().enumerate() {
             total += count;
-            self.name(metric.name, "_bucket", labels, Some(SECONDS.get(at).copied()));
+            self.name(metric.name, "_bucket", labels, Some(BOUNDS[at]));
             let _ = write!(self.out, " {total}");
             if let (Format::OpenMetrics, Some(exemplar)) = (self.format, &durations.exemplars[at]) {
                 self.exemplar(exemplar);
@@ -101,19 +105,22 @@ impl Text {
         }
     }
 
-    /// `le` is the upper bound of a bucket, none for the last one.
-    fn name(&mut self, name: &str, suffix: &str, labels: &str, le: Option<Option<f64>>) {
-        let le = match le {
-            None => String::new(),
-            Some(None) => "le=\"+Inf\"".to_owned(),
-            Some(Some(bound)) => format!("le=\"{bound:?}\""),
-        };
-        let comma = if labels.is_empty() || le.is_empty() { "" } else { "," };
+    /// `le` is the upper bound, if it is a bucket.
+    fn name(&mut self, name: &str, suffix: &str, labels: &str, le: Option<&str>) {
+        // In pieces: most of a scrape is made of these.
         self.out.push_str(name);
         self.out.push_str(suffix);
-        if !labels.is_empty() || !le.is_empty() {
-            let _ = write!(self.out, "{{{labels}{comma}{le}}}");
+        if labels.is_empty() && le.is_none() {
+            return;
         }
+        self.out.push('{');
+        self.out.push_str(labels);
+        if let Some(bound) = le {
+            self.out.push_str(if labels.is_empty() { "le=\"" } else { ",le=\"" });
+            self.out.push_str(bound);
+            self.out.push('"');
+        }
+        self.out.push('}');
     }
 
     fn exemplar(&mut self, exemplar: &Exemplar) {
@@ -209,6 +216,12 @@ mod tests {
             assert!(text.contains(line), "{line} is missing in:\n{text}");
         }
         assert!(text.ends_with("\n# EOF\n"), "{text}");
+    }
+
+    #[test]
+    fn the_bounds_as_text_are_the_bounds() {
+        let text = crate::instruments::SECONDS.map(|bound| format!("{bound:?}"));
+        assert_eq!(BOUNDS[..BUCKETS - 1], text);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! From what each worker offers to one catalog.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use openskill_metrics::Skills;
@@ -26,6 +26,8 @@ pub(super) fn merge(
             offers.entry(skill.id.clone()).or_default().push((skill.clone(), Arc::clone(worker)));
         }
     }
+    // By id, so that it does not depend on chance which skills have metrics of their own.
+    let offers: BTreeMap<_, _> = offers.into_iter().collect();
     let merged = offers.into_iter().filter_map(|(id, offers)| {
         let entry = merge_one(offers, definitions, series)?.after(before.get(&id));
         Some((id, Arc::new(entry)))
