@@ -2,8 +2,9 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use openskill_metrics::buckets::SECONDS;
 use openskill_metrics::exemplars::Exemplar;
-use openskill_metrics::instruments::{Distribution, SECONDS};
+use openskill_metrics::instruments::Distribution;
 use openskill_metrics::snapshot::{Family, Series, Value};
 use openskill_metrics::{Kind, Metric, Snapshot, process};
 use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;

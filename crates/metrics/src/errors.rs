@@ -2,7 +2,7 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use crate::OTHER;
+use crate::metric::OTHER;
 
 /// Codes and blames of one skill that are counted each for itself. More share one series: a skill chooses its codes.
 pub const MOST_KINDS: usize = 24;

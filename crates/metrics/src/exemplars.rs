@@ -4,7 +4,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use crate::instruments::BUCKETS;
+use crate::buckets::BUCKETS;
 
 /// One observation.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -4,28 +4,11 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use crate::buckets::{BUCKETS, NANOS};
 use crate::exemplars::{Exemplar, Exemplars};
-
-/// The upper bounds of the buckets for durations, in seconds. None is a whole number without a fraction in text, since
-/// `1` and `1.0` would be two series to some servers.
-pub const SECONDS: [f64; 12] = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0, 15.0, 60.0];
-
-/// The same in nanoseconds.
-const NANOS: [u64; 12] = {
-    let mut nanos = [0; 12];
-    let mut at = 0;
-    while at < 12 {
-        nanos[at] = (SECONDS[at] * 1e9) as u64;
-        at += 1;
-    }
-    nanos
-};
 
 /// The longest duration that is told from longer ones, in nanoseconds: four months.
 const LONGEST: u64 = 10_000_000_000_000_000;
-
-/// Buckets of a histogram, the last of which is without an upper bound.
-pub const BUCKETS: usize = SECONDS.len() + 1;
 
 /// A number that only grows.
 #[derive(Debug, Default)]
@@ -53,7 +36,7 @@ impl Counter {
     }
 }
 
-/// Durations, counted by length in the buckets of [`SECONDS`].
+/// Durations, counted by length in the buckets of [`crate::buckets::SECONDS`].
 #[derive(Debug, Default)]
 pub struct Histogram {
     counts: [AtomicU64; BUCKETS],
@@ -125,13 +108,5 @@ mod tests {
         assert!((read.sum - 120.002_002).abs() < 1e-6, "{}", read.sum);
         histogram.observe(Duration::MAX);
         assert_eq!(histogram.read().counts[BUCKETS - 1], 2);
-    }
-
-    #[test]
-    fn the_bounds_in_nanoseconds_are_those_in_seconds() {
-        for (seconds, nanos) in SECONDS.iter().zip(NANOS) {
-            assert_eq!(Duration::from_secs_f64(*seconds), Duration::from_nanos(nanos));
-        }
-        assert!(SECONDS.is_sorted());
     }
 }

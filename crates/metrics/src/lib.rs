@@ -7,7 +7,8 @@
 //! ```
 //!
 //! - [`table`]: every metric there is, by name; [`metric`]: what one is; [`mod@reference`]: the table as documentation
-//! - [`instruments`]: counters and histograms; [`exemplars`]: the trace of a recent call in each bucket
+//! - [`instruments`]: counters and histograms; [`buckets`]: those of all histograms; [`exemplars`]: the trace of a recent
+//!   call in each
 //! - [`labelled`]: counters with one label whose values are known
 //! - [`skills`]: series by skill, of which there are only so many; [`errors`]: errors by code and blame
 //! - [`snapshot`]: the value of every series at one moment; [`text`]: as Prometheus and OpenMetrics text
@@ -16,6 +17,7 @@
 //!
 //! Nothing here knows what a call, a gateway or a worker is.
 
+pub mod buckets;
 pub mod errors;
 pub mod exemplars;
 pub mod instruments;
@@ -32,9 +34,6 @@ pub mod text;
 
 pub use instruments::{Counter, Histogram};
 pub use labelled::Labelled;
-pub use metric::{Kind, Metric, Process};
+pub use metric::{Kind, Metric, OTHER, Process};
 pub use skills::{SkillSeries, Skills};
 pub use snapshot::Snapshot;
-
-/// The label value of everything that has no series of its own.
-pub const OTHER: &str = "_other";

@@ -1,5 +1,8 @@
 //! What a metric is.
 
+/// The label value of everything that has no series of its own.
+pub const OTHER: &str = "_other";
+
 /// A metric.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Metric {

@@ -6,9 +6,9 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::OTHER;
 use crate::errors::Errors;
 use crate::instruments::{Counter, Histogram};
+use crate::metric::OTHER;
 
 /// Runners that are named in the series which skills share.
 const MOST_RUNNERS: usize = 16;
@@ -17,7 +17,7 @@ const MOST_RUNNERS: usize = 16;
 pub const MOST_SKILLS: usize = 4000;
 
 /// The most series of one skill: calls, circuit, a histogram with its sum and count, and errors.
-pub const SERIES: usize = 2 + crate::instruments::BUCKETS + 2 + crate::errors::MOST_KINDS + 1;
+pub const SERIES: usize = 2 + crate::buckets::BUCKETS + 2 + crate::errors::MOST_KINDS + 1;
 
 /// What is counted of one skill, or of all that share a series.
 #[derive(Debug)]

@@ -2,8 +2,9 @@
 
 use std::fmt::Write as _;
 
+use crate::buckets::BUCKETS;
 use crate::exemplars::Exemplar;
-use crate::instruments::{BUCKETS, Distribution};
+use crate::instruments::Distribution;
 use crate::metric::{Kind, Metric};
 use crate::snapshot::{Series, Snapshot, Value};
 
@@ -220,7 +221,7 @@ mod tests {
 
     #[test]
     fn the_bounds_as_text_are_the_bounds() {
-        let text = crate::instruments::SECONDS.map(|bound| format!("{bound:?}"));
+        let text = crate::buckets::SECONDS.map(|bound| format!("{bound:?}"));
         assert_eq!(BOUNDS[..BUCKETS - 1], text);
     }
 
