@@ -168,12 +168,17 @@ async fn a_worker_serves_its_own_metrics_and_nothing_else() {
 
 #[tokio::test]
 async fn warm_pools_are_counted_where_a_process_is_kept() {
-    let system = up().flag("--workers", 1).start().await;
+    let folder = Folder::new();
+    folder.write("warm.yaml", "id: warm\ntype: cli\nruntime: python\nentry: warm.py\nisolation: shared\n");
+    folder.write("warm.py", "import json, sys\nprint(json.dumps(json.load(sys.stdin)['input']))\n");
+    let system =
+        Setup::with_skills(&[folder.path()]).flag("--workers", 1).flag("--worker-metrics", "127.0.0.1:0").start().await;
     let [address] = workers(&system, 1).await[..] else { panic!("there is one worker") };
     let before = scrape(address).await;
     assert_eq!(before.value(r#"openskill_worker_warm_processes{isolation="shared"}"#), 0.0);
     for _ in 0..3 {
-        assert!(system.invoke(request("draws_shared", json!({"bytes": 10}))).await.success);
+        let result = system.invoke(request("warm", json!({"n": 1}))).await;
+        assert!(result.success, "{result:?}");
     }
     let after = scrape(address).await;
     for (series, value) in [
