@@ -14,9 +14,12 @@ use opentelemetry_proto::tonic::metrics::v1::{metric::Data, number_data_point::V
 use serde_json::json;
 use tonic::{Request, Response, Status};
 
-/// A collector that keeps the last value of each series: by service, instance, and what the series is called.
+/// A series: its service, the instance, and what the series is called.
+type Key = (String, String, String);
+
+/// A collector that keeps the last value of each series.
 #[derive(Clone, Default)]
-struct Collector(Arc<Mutex<BTreeMap<(String, String, String), f64>>>);
+struct Collector(Arc<Mutex<BTreeMap<Key, f64>>>);
 
 fn text(attribute: &KeyValue) -> String {
     match attribute.value.as_ref().and_then(|it| it.value.as_ref()) {
