@@ -169,19 +169,21 @@ impl Metrics {
 
 /// The circuits of the skills that have `series`, and how many of all are not closed.
 fn circuits(all: &mut Snapshot, series: &[String], now: &Gauges) {
+    // Those that skills share come last, and are not in order with the others.
+    let (own, shared) = series.split_at(series.iter().position(|it| it == OTHER).unwrap_or(series.len()));
     let mut others = CircuitState::Closed;
     let mut states = std::collections::HashMap::new();
     for (skill, state) in &now.circuits {
-        match series.binary_search(skill) {
+        match own.binary_search(skill) {
             Ok(at) => drop(states.insert(at, *state)),
             Err(_) => others = worse(others, *state),
         }
     }
-    for (at, skill) in series.iter().enumerate().filter(|(_, skill)| *skill != OTHER) {
+    for (at, skill) in own.iter().enumerate() {
         let state = states.get(&at).copied().unwrap_or(CircuitState::Closed);
         all.add(&table::SKILL_CIRCUIT, &[skill], Value::Number(level(state)));
     }
-    if series.last().is_some_and(|last| last == OTHER) {
+    if !shared.is_empty() {
         all.number(&table::SKILL_CIRCUIT, &[OTHER], level(others));
     }
     for (at, state) in [CircuitState::HalfOpen, CircuitState::Open].into_iter().enumerate() {
