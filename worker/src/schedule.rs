@@ -12,19 +12,23 @@ mod gate;
 mod pace;
 #[cfg(test)]
 mod simulation;
+mod stagger;
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 pub(crate) use book::Refusal;
 use book::{Arrival, Bounds};
 use gate::{Gate, Place};
 pub(crate) use pace::Skill;
+use stagger::Stagger;
 
 /// Schedules the calls of a worker.
 #[derive(Debug)]
 pub(crate) struct Scheduler {
     worker: Arc<Gate>,
+    concurrency: usize,
+    starts: Mutex<Stagger>,
 }
 
 /// A skill's own concurrency limit, with its queue.
@@ -73,7 +77,7 @@ impl Scheduler {
     /// `concurrency` calls run at once, and up to `reserve` more that are short; `queue` more wait.
     pub(crate) fn new(concurrency: usize, reserve: usize, queue: usize) -> Self {
         let bounds = Bounds { places: concurrency, reserved: reserve, most_waiting: queue };
-        Self { worker: Gate::new(bounds) }
+        Self { worker: Gate::new(bounds), concurrency, starts: Mutex::default() }
     }
 
     /// Waits for a slot, and says how long the call waited for the worker. The wait for the skill's own limit comes first
@@ -90,7 +94,19 @@ impl Scheduler {
         };
         let asked = Instant::now();
         let of_worker = self.worker.enter(arrival).await?;
+        self.stagger(skill).await;
         Ok((Slot { places: Arc::new((of_worker, of_skill)) }, asked.elapsed()))
+    }
+
+    /// Waits, with a slot, until a long call may start: shortly.
+    async fn stagger(&self, skill: &Skill) {
+        let start = {
+            let mut starts = self.starts.lock().unwrap_or_else(PoisonError::into_inner);
+            starts.start(skill.pace.read(), self.concurrency, Instant::now())
+        };
+        if let Some(start) = start {
+            tokio::time::sleep_until(start.into()).await;
+        }
     }
 
     /// A slot for a caller that tests make up, once one is free.

@@ -1,0 +1,66 @@
+//! Keeps long calls from starting all at once. Pure: it takes `now`.
+//!
+//! Long calls that start together tend to end together, and then the next ones start together again: each time the
+//! processors are busy with nothing but starting processes, and short calls of others wait for that. Apart once, they stay
+//! apart.
+
+use std::time::{Duration, Instant};
+
+use super::pace::SHORT;
+
+/// How far apart long calls start, at most: about what starting and ending one process costs on one of two processors.
+const APART: Duration = Duration::from_millis(15);
+
+/// As many starts as the gate has places take at most this part of the time that one call runs.
+const PART: u32 = 8;
+
+/// When the next long call of a gate may start.
+#[derive(Debug, Default)]
+pub(super) struct Stagger(Option<Instant>);
+
+impl Stagger {
+    /// When a call that has a place now starts, if its skill's calls take this long. A short one does not wait.
+    pub(super) fn start(&mut self, pace: Option<Duration>, places: usize, now: Instant) -> Option<Instant> {
+        let pace = pace.filter(|pace| *pace > SHORT)?;
+        let start = self.0.map_or(now, |next| next.max(now));
+        let places = u32::try_from(places.max(1)).unwrap_or(u32::MAX);
+        self.0 = Some(start + APART.min(pace / places.saturating_mul(PART)));
+        (start > now).then_some(start)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LONG: Duration = Duration::from_secs(5);
+
+    #[test]
+    fn long_calls_start_apart_and_one_alone_at_once() {
+        let (mut stagger, now) = (Stagger::default(), Instant::now());
+        let mut start = |now| stagger.start(Some(LONG), 8, now);
+        assert_eq!(start(now), None);
+        assert_eq!(start(now), Some(now + APART));
+        assert_eq!(start(now), Some(now + APART * 2));
+        assert_eq!(start(now + LONG), None);
+    }
+
+    #[test]
+    fn short_calls_and_those_of_an_unknown_skill_start_at_once() {
+        let (mut stagger, now) = (Stagger::default(), Instant::now());
+        for _ in 0..8 {
+            stagger.start(Some(LONG), 8, now);
+        }
+        assert_eq!(stagger.start(Some(SHORT), 8, now), None);
+        assert_eq!(stagger.start(None, 8, now), None);
+    }
+
+    #[test]
+    fn filling_every_place_takes_an_eighth_of_a_call_at_most() {
+        for (places, pace) in [(1, LONG), (8, LONG), (64, SHORT * 2), (100_000, LONG)] {
+            let (mut stagger, now) = (Stagger::default(), Instant::now());
+            let last = (0..places).filter_map(|_| stagger.start(Some(pace), places, now)).last();
+            assert!(last.is_none_or(|last| last - now <= pace / PART), "{places} places, {pace:?}");
+        }
+    }
+}
