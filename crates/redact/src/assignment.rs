@@ -1,0 +1,139 @@
+//! A name and its value in free text: `name: value`, `name=value`, `"name": "value"`, `<name>value</name>`, `name => value`,
+//! `name := value`, in lines, headers, query strings, forms, shells, configuration and code. Found at the separator. Pure.
+
+use crate::classes::{ALNUM, DOTTED, at_is, is};
+use crate::keys::{Kind, Names, classify, may_matter, names_secret};
+use crate::value::{Value, is_state, line_end, secret_part, value};
+
+/// How far a name goes back.
+const NAME: usize = 56;
+/// How much of a value decides whether it is one.
+const DECIDES: usize = 128;
+
+/// A name before a separator.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Key {
+    pub(crate) start: usize,
+    pub(crate) end: usize,
+    pub(crate) kind: Kind,
+}
+
+/// A separator: where the name before it ends, and where the value after it begins.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Separator {
+    name_end: usize,
+    pub(crate) value_start: usize,
+    is_colon: bool,
+}
+
+/// The separator at a `:` or `=`, if it is one.
+pub(crate) fn separator(text: &[u8], at: usize) -> Option<Separator> {
+    let (before, after) = (text[..at].last().copied(), text.get(at + 1).copied());
+    let found = |name_end, value_start| Some(Separator { name_end, value_start, is_colon: text[at] == b':' });
+    match (text[at], before, after) {
+        (b':', _, Some(b':')) | (b':', Some(b':'), _) => None,
+        (b':', _, Some(b'=')) => found(at, at + 2),
+        (b'=', Some(b'=' | b'!' | b'<' | b'>' | b'~'), _) | (b'=', _, Some(b'=' | b'~')) => None,
+        (b'=', Some(b':'), _) => None,
+        (b'=', _, Some(b'>')) => found(at, at + 2),
+        (b'=', Some(b'+' | b'?' | b'|'), _) => found(at - 1, at + 1),
+        _ => found(at, at + 1),
+    }
+}
+
+/// The name before a separator, and what it says.
+pub(crate) fn key(text: &[u8], separator: Separator, names: &Names) -> Option<Key> {
+    let mut end = separator.name_end;
+    let floor = end.saturating_sub(16);
+    // Spaces, marks of emphasis, the quotes around the name, and the brackets of an index.
+    while end > floor && matches!(text[end - 1], b' ' | b'\t' | b'*' | b'"' | b'\'' | b'`' | b'\\' | b']' | b')') {
+        end -= 1;
+    }
+    if end > floor && text[end - 1] == b';' && text[..end].ends_with(b"&quot;") {
+        end -= 6;
+    }
+    let last = *text[..end].last()?;
+    if last >= 0x80 {
+        return foreign(text, end);
+    }
+    if !is(last, ALNUM) || end < 2 || !names.is_extended() && !may_matter(text[end - 2], last) {
+        return None;
+    }
+    let floor = end.saturating_sub(NAME);
+    let belongs = |byte: u8| is(byte, DOTTED) || byte == b' ';
+    let mut start = end;
+    while start > floor && belongs(text[start - 1]) {
+        start -= 1;
+    }
+    let kind = classify(&text[start..end], names)?;
+    Some(Key { start, end, kind: at_place(text, start, end, kind, separator)? })
+}
+
+/// A name that is written with other letters.
+fn foreign(text: &[u8], end: usize) -> Option<Key> {
+    let start = end.saturating_sub(24);
+    names_secret(&text[start..end]).then_some(Key { start, end, kind: Kind::Password })
+}
+
+/// What a name says at its place: some are secret in query strings only.
+fn at_place(text: &[u8], start: usize, end: usize, kind: Kind, separator: Separator) -> Option<Kind> {
+    if kind != Kind::Query {
+        return Some(kind);
+    }
+    let name = &text[start..end];
+    let name_start = end - name.iter().rev().take_while(|byte| is(**byte, DOTTED)).count();
+    let is_parameter = !separator.is_colon && name_start > 0 && matches!(text[name_start - 1], b'?' | b'&' | b';');
+    match (is_parameter, name.ends_with(b"key") || name.ends_with(b"Key")) {
+        (true, _) => Some(Kind::Query),
+        (false, true) => Some(Kind::Name),
+        (false, false) => None,
+    }
+}
+
+/// The part of the value that is secret, and where the text goes on.
+pub(crate) fn secret(text: &[u8], key: Key, separator: Separator) -> Option<(usize, usize, usize)> {
+    let takes_line = matches!(key.kind, Kind::Authorization | Kind::Cookie);
+    let start = separator.value_start;
+    let name = &text[key.start..key.end];
+    let near = &text[..text.len().min(start + DECIDES)];
+    let guess = value(near, start, takes_line)?;
+    let (from, to) = secret_part(near, guess, key.kind, name)?;
+    if !guess.is_quoted && !takes_line && is_prose(near, guess, separator) {
+        return None;
+    }
+    // What was decided is hidden to its end, however far that is.
+    let whole = value(text, start, takes_line).unwrap_or(guess);
+    let mut end = if to == guess.end { whole.end } else { to };
+    if key.kind == Kind::Password && !whole.is_quoted {
+        end = phrase_end(text, from, end);
+    }
+    Some((from, end, whole.next.max(end)))
+}
+
+/// Whether a word after a colon begins a sentence: it has letters only, and another word follows.
+fn is_prose(text: &[u8], value: Value, separator: Separator) -> bool {
+    let word = &text[value.start..value.end];
+    let follows = |at: usize| text.get(at) == Some(&b' ') && at_is(text, at + 1, ALNUM);
+    let is_word = word.iter().all(u8::is_ascii_alphabetic);
+    let rest = &text[value.end..line_end(text, value.end)];
+    let is_sentence = rest.split(|byte| *byte == b' ').any(|word| !word.is_empty() && is_state(word));
+    separator.is_colon && value.start > separator.value_start && is_word && follows(value.end) && is_sentence
+}
+
+/// Where a phrase of words ends that is a password, if the line has nothing else.
+fn phrase_end(text: &[u8], start: usize, end: usize) -> usize {
+    let is_phrase = |part: &[u8]| part.iter().all(|byte| byte.is_ascii_lowercase() || matches!(byte, b' ' | b'-'));
+    if text.get(end) != Some(&b' ') || !is_phrase(&text[start..end]) {
+        return end;
+    }
+    let line = line_end(&text[..text.len().min(end + 256)], end);
+    if is_phrase(&text[end..line]) { line } else { end }
+}
+
+/// The separator of an element of XML: at the `>` after its name, if the element is opened there.
+pub(crate) fn element(text: &[u8], at: usize) -> Option<Separator> {
+    let name = text[..at].iter().rev().take(NAME).take_while(|byte| is(**byte, DOTTED) || **byte == b':').count();
+    let is_opened = at > name && text[at - name - 1] == b'<' && name > 0;
+    let is_filled = !matches!(text.get(at + 1), None | Some(b'<' | b'\n' | b'\r'));
+    (is_opened && is_filled).then_some(Separator { name_end: at, value_start: at + 1, is_colon: false })
+}

@@ -1,0 +1,394 @@
+//! What a name says about its value: of a key, a header, a variable, a flag, a parameter. Pure.
+//!
+//! A name is read as words, from its end: `DB_PASSWORD`, `dbPassword` and `db password` are the same. Its last words decide:
+//! `password` is a secret, `password_policy` is not.
+
+use std::collections::HashSet;
+
+mod languages;
+mod lists;
+
+pub(crate) use languages::names_secret;
+use lists::{AFTERTHOUGHTS, GLUED, HARMLESS, NAMES, NOT_A_SECRET};
+
+/// What the value of a name is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Kind {
+    /// A secret, whatever it looks like.
+    Secret,
+    /// A password: a secret that people choose. It may consist of words.
+    Password,
+    /// A secret with a scheme before it, up to the end of the line.
+    Authorization,
+    /// Pairs of a name and a secret, up to the end of the line.
+    Cookie,
+    /// A secret if it looks random.
+    Weak,
+    /// A secret if it consists of a few digits.
+    Code,
+    /// A secret in a query string.
+    Query,
+    /// An id of a session.
+    Session,
+    /// An id of a tool call.
+    ToolCall,
+    /// The name of something whose value stands beside it.
+    Name,
+    /// The value of something whose name stands beside it.
+    Value,
+}
+
+impl Kind {
+    /// Whether the value is a secret, whatever it looks like.
+    pub(crate) fn is_certain(self) -> bool {
+        matches!(self, Self::Secret | Self::Password | Self::Authorization | Self::Cookie)
+    }
+
+    /// The kind of an id.
+    pub(crate) fn id(self) -> Option<&'static str> {
+        match self {
+            Self::Session => Some("session"),
+            Self::ToolCall => Some("tool_call"),
+            _ => None,
+        }
+    }
+}
+
+/// The names that a user adds, as words without separators.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Names {
+    /// Whether the built-in names count.
+    pub(crate) built_in: bool,
+    pub(crate) secret: HashSet<Vec<u8>>,
+    pub(crate) kept: HashSet<Vec<u8>>,
+}
+
+impl Names {
+    /// Whether names count beside the built-in ones.
+    pub(crate) fn is_extended(&self) -> bool {
+        !self.secret.is_empty()
+    }
+}
+
+/// How long the last words of a name may be together.
+const LONGEST: usize = 48;
+const MOST_WORDS: usize = 5;
+
+/// The last words of a name, lower case, without what separates them.
+pub(crate) struct Words {
+    /// Filled from its end.
+    letters: [u8; LONGEST],
+    /// Where words begin, the last one first.
+    starts: [usize; MOST_WORDS],
+    count: usize,
+}
+
+impl Words {
+    /// Reads a name from its end.
+    pub(crate) fn of(name: &[u8]) -> Self {
+        let mut words = Self { letters: [0; LONGEST], starts: [LONGEST; MOST_WORDS], count: 0 };
+        let (mut at, mut end) = (LONGEST, name.len());
+        while words.count < MOST_WORDS {
+            while end > 0 && !name[end - 1].is_ascii_alphanumeric() {
+                end -= 1;
+            }
+            let start = word_start(name, end);
+            if start == end || end - start > at {
+                break;
+            }
+            at -= end - start;
+            for (to, from) in words.letters[at..].iter_mut().zip(&name[start..end]) {
+                *to = from.to_ascii_lowercase();
+            }
+            words.starts[words.count] = at;
+            words.count += 1;
+            end = start;
+        }
+        words
+    }
+
+    /// All words together.
+    pub(crate) fn joined(&self) -> &[u8] {
+        self.last(self.count)
+    }
+
+    /// The last so many words together.
+    fn last(&self, count: usize) -> &[u8] {
+        if count == 0 { &[] } else { &self.letters[self.starts[count - 1]..] }
+    }
+
+    /// A word, counted from the last one.
+    fn word(&self, number: usize) -> &[u8] {
+        if number >= self.count {
+            return &[];
+        }
+        let end = if number == 0 { LONGEST } else { self.starts[number - 1] };
+        &self.letters[self.starts[number]..end]
+    }
+
+    /// Without the last word.
+    fn without_last(&self) -> Self {
+        let mut shorter = Self { letters: [0; LONGEST], starts: [LONGEST; MOST_WORDS], count: self.count - 1 };
+        let by = self.word(0).len();
+        shorter.letters[by..].copy_from_slice(&self.letters[..LONGEST - by]);
+        for (to, from) in shorter.starts.iter_mut().zip(&self.starts[1..self.count]) {
+            *to = from + by;
+        }
+        shorter
+    }
+}
+
+/// Where the word begins that ends at a place: at a separator, or where a hump begins as in `apiKey` and `APIKey`.
+fn word_start(name: &[u8], end: usize) -> usize {
+    let mut start = end;
+    while start > 0 && name[start - 1].is_ascii_alphanumeric() {
+        let (before, byte) = (name[start - 1], name.get(start).copied().filter(|_| start < end));
+        let after = name.get(start + 1).copied().filter(|_| start + 1 < end);
+        if byte.is_some_and(|it| it.is_ascii_uppercase()) {
+            let is_hump = before.is_ascii_lowercase() || before.is_ascii_digit();
+            let ends_capitals = before.is_ascii_uppercase() && after.is_some_and(|it| it.is_ascii_lowercase());
+            if is_hump || ends_capitals {
+                return start;
+            }
+        }
+        start -= 1;
+    }
+    start
+}
+
+/// What a name says about its value.
+pub(crate) fn classify(name: &[u8], names: &Names) -> Option<Kind> {
+    let words = Words::of(name);
+    for count in 1..=words.count {
+        let last = words.last(count);
+        if names.kept.contains(last) {
+            return None;
+        }
+        if names.secret.contains(last) {
+            return Some(Kind::Secret);
+        }
+    }
+    if names.built_in { built_in(words) } else { None }
+}
+
+fn built_in(mut words: Words) -> Option<Kind> {
+    for _ in 0..3 {
+        let kind = known(&words);
+        if kind.is_some() || words.count == 0 {
+            return kind;
+        }
+        let last = words.word(0);
+        let is_number = last.iter().all(u8::is_ascii_digit);
+        if words.count > 1 && (is_number || AFTERTHOUGHTS.contains(&last)) {
+            words = words.without_last();
+            // What comes after the name of something uncertain makes another name of it.
+            match known(&words) {
+                Some(kind) if !kind.is_certain() => return None,
+                found => {
+                    if found.is_some() {
+                        return found;
+                    }
+                }
+            }
+        } else if last.last().is_some_and(u8::is_ascii_digit) {
+            let digits = last.iter().rev().take_while(|byte| byte.is_ascii_digit()).count();
+            let name: Vec<u8> = words.joined()[..words.joined().len() - digits].to_vec();
+            return known(&Words::of(&name)).filter(|kind| kind.is_certain());
+        } else {
+            return None;
+        }
+    }
+    None
+}
+
+fn known(words: &Words) -> Option<Kind> {
+    for count in (1..=words.count).rev() {
+        let last = words.last(count);
+        if HARMLESS.binary_search(&last).is_ok() {
+            return None;
+        }
+        if let Ok(found) = NAMES.binary_search_by(|(name, _)| (*name).cmp(last)) {
+            let kind = NAMES[found].1;
+            let is_negated = NOT_A_SECRET.contains(&words.word(count));
+            return (!is_negated).then_some(kind);
+        }
+    }
+    let last = words.word(0);
+    let glued = GLUED.iter().find(|(end, _)| last.len() > end.len() && last.ends_with(end));
+    glued.filter(|_| HARMLESS.binary_search(&last).is_err()).map(|(_, kind)| *kind)
+}
+
+/// Whether a name that ends with these two bytes can say anything: for the many names that do not.
+#[inline]
+pub(crate) fn may_matter(before_last: u8, last: u8) -> bool {
+    let place = usize::from(before_last & 31) << 5 | usize::from(last & 31);
+    last.is_ascii_digit() || ENDS[place / 64] >> (place % 64) & 1 == 1
+}
+
+static ENDS: [u64; 16] = ends();
+
+/// How every known name ends.
+const fn ends() -> [u64; 16] {
+    let mut table = [0; 16];
+    let mut at = 0;
+    while at < NAMES.len() {
+        table = with_end(table, NAMES[at].0);
+        at += 1;
+    }
+    at = 0;
+    while at < AFTERTHOUGHTS.len() {
+        table = with_end(table, AFTERTHOUGHTS[at]);
+        at += 1;
+    }
+    table
+}
+
+const fn with_end(mut table: [u64; 16], name: &[u8]) -> [u64; 16] {
+    let (before, last) = (name[name.len() - 2], name[name.len() - 1]);
+    let place = ((before & 31) as usize) << 5 | (last & 31) as usize;
+    table[place / 64] |= 1 << (place % 64);
+    table
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn kind(name: &str) -> Option<Kind> {
+        let bytes = name.as_bytes();
+        let found = classify(bytes, &Names { built_in: true, ..Names::default() });
+        if found.is_some() {
+            assert!(may_matter(bytes[bytes.len() - 2], bytes[bytes.len() - 1]), "{name}");
+        }
+        found
+    }
+
+    #[test]
+    fn the_lists_are_sorted() {
+        assert!(NAMES.is_sorted_by(|a, b| a.0 < b.0), "{:?}", NAMES.windows(2).find(|it| it[0].0 >= it[1].0));
+        assert!(HARMLESS.is_sorted_by(|a, b| a < b), "{:?}", HARMLESS.windows(2).find(|it| it[0] >= it[1]));
+    }
+
+    #[test]
+    fn a_secret_is_known_by_its_last_words() {
+        for name in [
+            "password",
+            "PASSWORD",
+            "dbPassword",
+            "DB_PASSWORD",
+            "user-password",
+            "db password",
+            "PGPASSWORD",
+            "passwd",
+            "password2",
+            "new_password",
+            "passwordConfirmation",
+            "password_hash",
+            "apiKey",
+            "API-KEY",
+            "api key",
+            "x-api-key",
+            "X-Api-Key",
+            "OPENAI_API_KEY",
+            "openaiApiKey",
+            "APIKey",
+            "apikey",
+            "client_secret",
+            "clientSecret",
+            "secret",
+            "access_key",
+            "AWS_SECRET_ACCESS_KEY",
+            "secretAccessKey",
+            "private_key",
+            "privateKey",
+            "token",
+            "access_token",
+            "refreshToken",
+            "id_token",
+            "GITHUB_TOKEN",
+            "githubtoken",
+            "authToken",
+            "session_token",
+            "csrf_token",
+            "credentials",
+            "connection_string",
+            "ConnectionString",
+            "passphrase",
+            "SecretString",
+            "AccountKey",
+            "SharedAccessKey",
+            "otp_secret",
+            "x-goog-api-key",
+            "ocp-apim-subscription-key",
+            "signing_key",
+            "encryption_key",
+            "mnemonic",
+            "token1",
+            "api_key_2",
+        ] {
+            assert!(kind(name).is_some_and(Kind::is_certain), "{name}");
+        }
+    }
+
+    #[test]
+    fn what_only_sounds_like_a_secret_is_none() {
+        for name in [
+            "token_count",
+            "max_tokens",
+            "tokens",
+            "tokenizer",
+            "author",
+            "password_policy",
+            "keyboard",
+            "primary_key",
+            "public_key",
+            "key",
+            "id",
+            "name_of_token",
+            "next_page_token",
+            "nextToken",
+            "eos_token",
+            "secret_name",
+            "api_key_id",
+            "token_type",
+            "token_url",
+            "password_file",
+            "has_password",
+            "monkey",
+            "total_tokens",
+            "secretary",
+            "passenger",
+            "tokenize",
+            "authors",
+            "authority",
+            "cookie_policy",
+            "partition_key",
+            "sort_key",
+            "cache_key",
+            "key_id",
+            "compass",
+            "signature",
+            "code",
+            "status_code",
+            "bypass",
+            "max_output_tokens",
+            "passwordless",
+            "foreignKey",
+            "idempotency_key",
+        ] {
+            assert!(!kind(name).is_some_and(Kind::is_certain), "{name} {:?}", kind(name));
+        }
+    }
+
+    #[test]
+    fn other_kinds_are_told_apart() {
+        assert_eq!(kind("Authorization"), Some(Kind::Authorization));
+        assert_eq!(kind("Set-Cookie"), Some(Kind::Cookie));
+        assert_eq!(kind("sessionId"), Some(Kind::Session));
+        assert_eq!(kind("tool_call_id"), Some(Kind::ToolCall));
+        assert_eq!(kind("otp"), Some(Kind::Code));
+        assert_eq!(kind("sig"), Some(Kind::Query));
+        assert_eq!(kind("auth"), Some(Kind::Weak));
+        assert_eq!(kind("value"), Some(Kind::Value));
+    }
+}
