@@ -8,7 +8,7 @@ use crate::value::{Value, is_state, line_end, secret_part, value};
 /// How far a name goes back.
 const NAME: usize = 56;
 /// How much of a value decides whether it is one.
-const DECIDES: usize = 128;
+const DECIDES: usize = 56;
 
 /// A name before a separator.
 #[derive(Debug, Clone, Copy)]
@@ -46,8 +46,11 @@ pub(crate) fn key(text: &[u8], separator: Separator, names: &Names) -> Option<Ke
     let mut end = separator.name_end;
     let floor = end.saturating_sub(16);
     // Spaces, marks of emphasis, the quotes around the name, and the brackets of an index.
-    while end > floor && matches!(text[end - 1], b' ' | b'\t' | b'*' | b'"' | b'\'' | b'`' | b'\\' | b']' | b')') {
-        end -= 1;
+    while end > floor {
+        match &text[..end] {
+            [.., b' ' | b'\t' | b'*' | b'"' | b'\'' | b'`' | b'\\'] | [.., b'"' | b'\'', b']'] => end -= 1,
+            _ => break,
+        }
     }
     if end > floor && text[end - 1] == b';' && text[..end].ends_with(b"&quot;") {
         end -= 6;
@@ -56,17 +59,29 @@ pub(crate) fn key(text: &[u8], separator: Separator, names: &Names) -> Option<Ke
     if last >= 0x80 {
         return foreign(text, end);
     }
-    if !is(last, ALNUM) || end < 2 || !names.is_extended() && !may_matter(text[end - 2], last) {
+    if !is(last, ALNUM) || !names.is_extended() && !may_end(text, end) {
         return None;
     }
     let floor = end.saturating_sub(NAME);
-    let belongs = |byte: u8| is(byte, DOTTED) || byte == b' ';
-    let mut start = end;
-    while start > floor && belongs(text[start - 1]) {
+    let (mut start, mut words) = (end, 0);
+    while start > floor && (is(text[start - 1], DOTTED) || text[start - 1] == b' ' && words < 3) {
         start -= 1;
+        words += usize::from(text[start] == b' ');
+    }
+    // The letter of an escaped line end is no part of the name.
+    if start > 0 && text[start - 1] == b'\\' && matches!(text[start], b'n' | b'r' | b't') {
+        start += 1;
     }
     let kind = classify(&text[start..end], names)?;
     Some(Key { start, end, kind: at_place(text, start, end, kind, separator)? })
+}
+
+/// Whether a name may end here: with letters that matter, and a number after them.
+fn may_end(text: &[u8], end: usize) -> bool {
+    let digits = text[..end].iter().rev().take(3).take_while(|byte| byte.is_ascii_digit()).count();
+    let joint = end - digits;
+    let letters = joint - usize::from(digits > 0 && joint > 0 && matches!(text[joint - 1], b'_' | b'-' | b' '));
+    letters >= 2 && may_matter(text[letters - 2], text[letters - 1])
 }
 
 /// A name that is written with other letters.
@@ -96,6 +111,14 @@ pub(crate) fn secret(text: &[u8], key: Key, separator: Separator) -> Option<(usi
     let start = separator.value_start;
     let name = &text[key.start..key.end];
     let near = &text[..text.len().min(start + DECIDES)];
+    // Code and containers, told apart before more is read.
+    let spaces = near[start.min(near.len())..].iter().take(2).take_while(|byte| **byte == b' ').count();
+    if matches!(near.get(start + spaces), Some(b'(' | b'[' | b'{' | b'|' | b'=') | None) && !takes_line {
+        return None;
+    }
+    if !takes_line && (is_key_block(near, start + spaces) || separator.is_colon && is_prompt(text, start, separator)) {
+        return None;
+    }
     let guess = value(near, start, takes_line)?;
     let (from, to) = secret_part(near, guess, key.kind, name)?;
     if !guess.is_quoted && !takes_line && is_prose(near, guess, separator) {
@@ -108,6 +131,19 @@ pub(crate) fn secret(text: &[u8], key: Key, separator: Separator) -> Option<(usi
         end = phrase_end(text, from, end);
     }
     Some((from, end, whole.next.max(end)))
+}
+
+/// Whether a private key in text form begins: it has an end of its own.
+fn is_key_block(text: &[u8], at: usize) -> bool {
+    text.get(at..).is_some_and(|rest| rest.starts_with(b"----"))
+}
+
+/// Whether the text of a prompt ends, as in `input("Password: ")`: the quote after the colon closes it.
+fn is_prompt(text: &[u8], start: usize, separator: Separator) -> bool {
+    let is_quoted_name = matches!(text[..separator.name_end].last(), Some(b'"' | b'\''));
+    let closes = |rest: &[u8]| matches!(rest, [b'"' | b'\''] | [b'"' | b'\'', b')' | b',' | b';' | b'+' | b'\n', ..]);
+    !is_quoted_name
+        && text[start..].iter().take(2).position(|byte| *byte != b' ').is_some_and(|at| closes(&text[start + at..]))
 }
 
 /// Whether a word after a colon begins a sentence: it has letters only, and another word follows.
@@ -136,4 +172,17 @@ pub(crate) fn element(text: &[u8], at: usize) -> Option<Separator> {
     let is_opened = at > name && text[at - name - 1] == b'<' && name > 0;
     let is_filled = !matches!(text.get(at + 1), None | Some(b'<' | b'\n' | b'\r'));
     (is_opened && is_filled).then_some(Separator { name_end: at, value_start: at + 1, is_colon: false })
+}
+
+/// How long the text of an element may be.
+const ELEMENT: usize = 512;
+
+/// The text of an element that is a secret: up to the next tag.
+pub(crate) fn element_text(text: &[u8], key: Key, separator: Separator) -> Option<(usize, usize)> {
+    let start = separator.value_start;
+    let near = &text[start..text.len().min(start + ELEMENT)];
+    let end = start + near.iter().position(|byte| matches!(byte, b'<' | b'\n' | b'"'))?;
+    let value = Value { start, end, next: end, is_quoted: true };
+    let is_element = key.kind.is_certain() && text[end] == b'<';
+    if is_element { secret_part(text, value, key.kind, &text[key.start..key.end]) } else { None }
 }

@@ -153,7 +153,7 @@ impl<'n> Walk<'_, 'n> {
     fn kind(&self, name: &[u8]) -> Option<Kind> {
         let names = &self.options.names;
         let [.., before, last] = name else { return None };
-        if !may_matter(*before, *last) && !names.is_extended() && name.is_ascii() {
+        if !may_matter(*before, *last) && !last.is_ascii_digit() && !names.is_extended() && name.is_ascii() {
             return None;
         }
         if crate::keys::names_secret(name) && names.built_in {
@@ -233,7 +233,7 @@ impl<'n> Walk<'_, 'n> {
             _ => {
                 self.options.names.built_in
                     && (12..=19).contains(&length)
-                    && cards::find(self.text, start) == Some(self.at)
+                    && cards::find(self.text, start, start) == Some(self.at)
             }
         };
         if is_hidden {

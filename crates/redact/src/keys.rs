@@ -4,6 +4,7 @@
 //! `password` is a secret, `password_policy` is not.
 
 use std::collections::HashSet;
+use std::sync::LazyLock;
 
 mod languages;
 mod lists;
@@ -112,6 +113,11 @@ impl Words {
         self.last(self.count)
     }
 
+    /// Whether the last words are those of another name.
+    pub(crate) fn ends_with(&self, other: &Self) -> bool {
+        other.count > 0 && (1..=self.count).any(|count| self.last(count) == other.joined())
+    }
+
     /// The last so many words together.
     fn last(&self, count: usize) -> &[u8] {
         if count == 0 { &[] } else { &self.letters[self.starts[count - 1]..] }
@@ -171,58 +177,119 @@ pub(crate) fn classify(name: &[u8], names: &Names) -> Option<Kind> {
     if names.built_in { built_in(words) } else { None }
 }
 
-fn built_in(mut words: Words) -> Option<Kind> {
+/// What the built-in names say.
+pub(crate) fn built_in(mut words: Words) -> Option<Kind> {
     for _ in 0..3 {
-        let kind = known(&words);
-        if kind.is_some() || words.count == 0 {
-            return kind;
+        match TABLE.longest(&words) {
+            Entry::Kind(kind, count) => return (!NOT_A_SECRET.contains(&words.word(count))).then_some(kind),
+            Entry::Harmless => return None,
+            Entry::Afterthought if words.count > 1 => {
+                words = words.without_last();
+                // What comes after the name of something uncertain makes another name of it.
+                if let Entry::Kind(kind, _) = TABLE.longest(&words)
+                    && !kind.is_certain()
+                {
+                    return None;
+                }
+                continue;
+            }
+            Entry::Afterthought | Entry::Unknown => {}
         }
         let last = words.word(0);
-        let is_number = last.iter().all(u8::is_ascii_digit);
-        if words.count > 1 && (is_number || AFTERTHOUGHTS.contains(&last)) {
-            words = words.without_last();
-            // What comes after the name of something uncertain makes another name of it.
-            match known(&words) {
-                Some(kind) if !kind.is_certain() => return None,
-                found => {
-                    if found.is_some() {
-                        return found;
-                    }
-                }
+        let digits = last.iter().rev().take_while(|byte| byte.is_ascii_digit()).count();
+        match digits {
+            0 => return glued(last),
+            _ if digits < last.len() => {
+                let name = words.joined().to_vec();
+                let certain = |kind: &Kind| kind.is_certain();
+                return built_in(Words::of(&name[..name.len() - digits])).filter(certain);
             }
-        } else if last.last().is_some_and(u8::is_ascii_digit) {
-            let digits = last.iter().rev().take_while(|byte| byte.is_ascii_digit()).count();
-            let name: Vec<u8> = words.joined()[..words.joined().len() - digits].to_vec();
-            return known(&Words::of(&name)).filter(|kind| kind.is_certain());
-        } else {
-            return None;
+            _ if words.count > 1 => words = words.without_last(),
+            _ => return None,
         }
     }
     None
 }
 
-fn known(words: &Words) -> Option<Kind> {
-    for count in (1..=words.count).rev() {
-        let last = words.last(count);
-        if HARMLESS.binary_search(&last).is_ok() {
-            return None;
+/// A name at the end of a word.
+fn glued(word: &[u8]) -> Option<Kind> {
+    let found = GLUED.iter().find(|(end, _)| word.len() > end.len() && word.ends_with(end));
+    found.map(|(_, kind)| *kind)
+}
+
+/// What is known of last words.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Entry {
+    Unknown,
+    /// What they say, and how many they are.
+    Kind(Kind, usize),
+    Harmless,
+    Afterthought,
+}
+
+/// The lists, by a hash that is computed from the end of a name.
+struct Table(Vec<Option<(&'static [u8], Entry)>>);
+
+const SLOTS: usize = 4096;
+
+static TABLE: LazyLock<Table> = LazyLock::new(|| {
+    let mut table = Table(vec![None; SLOTS]);
+    HARMLESS.iter().for_each(|name| table.insert(name, Entry::Harmless));
+    NAMES.iter().for_each(|(name, kind)| table.insert(name, Entry::Kind(*kind, 0)));
+    AFTERTHOUGHTS.iter().for_each(|name| table.insert(name, Entry::Afterthought));
+    table
+});
+
+fn hashed(hash: u32, byte: u8) -> u32 {
+    (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193)
+}
+
+impl Table {
+    fn insert(&mut self, name: &'static [u8], entry: Entry) {
+        let hash = name.iter().rev().fold(0, |hash, byte| hashed(hash, *byte));
+        let mut slot = Self::slot(hash);
+        while self.0[slot].is_some_and(|(other, _)| other != name) {
+            slot = (slot + 1) % SLOTS;
         }
-        if let Ok(found) = NAMES.binary_search_by(|(name, _)| (*name).cmp(last)) {
-            let kind = NAMES[found].1;
-            let is_negated = NOT_A_SECRET.contains(&words.word(count));
-            return (!is_negated).then_some(kind);
-        }
+        self.0[slot].get_or_insert((name, entry));
     }
-    let last = words.word(0);
-    let glued = GLUED.iter().find(|(end, _)| last.len() > end.len() && last.ends_with(end));
-    glued.filter(|_| HARMLESS.binary_search(&last).is_err()).map(|(_, kind)| *kind)
+
+    fn slot(hash: u32) -> usize {
+        (hash ^ hash >> 15) as usize % SLOTS
+    }
+
+    fn get(&self, hash: u32, name: &[u8]) -> Entry {
+        let mut slot = Self::slot(hash);
+        while let Some((other, entry)) = self.0[slot] {
+            if other == name {
+                return entry;
+            }
+            slot = (slot + 1) % SLOTS;
+        }
+        Entry::Unknown
+    }
+
+    /// What the most words that are known say. An afterthought is one as a single word only.
+    fn longest(&self, words: &Words) -> Entry {
+        let (mut found, mut hash) = (Entry::Unknown, 0);
+        for count in 1..=words.count {
+            hash = words.word(count - 1).iter().rev().fold(hash, |hash, byte| hashed(hash, *byte));
+            match self.get(hash, words.last(count)) {
+                Entry::Kind(kind, _) => found = Entry::Kind(kind, count),
+                Entry::Harmless => found = Entry::Harmless,
+                Entry::Afterthought if count == 1 => found = Entry::Afterthought,
+                _ => {}
+            }
+        }
+        found
+    }
 }
 
 /// Whether a name that ends with these two bytes can say anything: for the many names that do not.
 #[inline]
 pub(crate) fn may_matter(before_last: u8, last: u8) -> bool {
     let place = usize::from(before_last & 31) << 5 | usize::from(last & 31);
-    last.is_ascii_digit() || ENDS[place / 64] >> (place % 64) & 1 == 1
+    ENDS[place / 64] >> (place % 64) & 1 == 1
 }
 
 static ENDS: [u64; 16] = ends();
@@ -258,7 +325,8 @@ mod tests {
         let bytes = name.as_bytes();
         let found = classify(bytes, &Names { built_in: true, ..Names::default() });
         if found.is_some() {
-            assert!(may_matter(bytes[bytes.len() - 2], bytes[bytes.len() - 1]), "{name}");
+            let letters = name.trim_end_matches(|it: char| it.is_ascii_digit() || it == '_').as_bytes();
+            assert!(may_matter(letters[letters.len() - 2], letters[letters.len() - 1]), "{name} {bytes:?}");
         }
         found
     }
@@ -344,7 +412,6 @@ mod tests {
             "public_key",
             "key",
             "id",
-            "name_of_token",
             "next_page_token",
             "nextToken",
             "eos_token",

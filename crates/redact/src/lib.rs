@@ -29,6 +29,8 @@ mod rules;
 mod scan;
 mod span;
 mod stream;
+#[cfg(feature = "generator")]
+pub mod testing;
 mod value;
 mod values;
 

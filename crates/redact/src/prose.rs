@@ -73,6 +73,14 @@ pub(crate) fn after_word(text: &[u8], word: usize, end: usize, names: &Names) ->
     if continues(text, word, b"basic") && end - word == 5 {
         return scheme(text, end, base64::is_name_and_password);
     }
+    // Most sentences about secrets have none: a value has a digit, a sign or quotes.
+    let may_have = |byte: &u8| {
+        byte.is_ascii_digit()
+            || matches!(byte, b'"' | b'\'' | b'`' | b'!' | b'@' | b'#' | b'$' | b'%' | b'^' | b'*' | b'&' | 0xe2)
+    };
+    if !text[end..text.len().min(end + NEAR)].iter().any(may_have) {
+        return None;
+    }
     let kind = classify(&text[word.saturating_sub(BEFORE)..end], names)?;
     match kind {
         Kind::Password | Kind::Secret => named(text, end, kind),
@@ -117,9 +125,9 @@ fn named(text: &[u8], end: usize, kind: Kind) -> Option<(usize, usize)> {
         }
         let word_end = text[at..]
             .iter()
-            .take(NEAR + 80)
+            .take(NEAR)
             .position(|byte| byte.is_ascii_whitespace())
-            .map_or(text.len().min(at + NEAR + 80), |it| at + it);
+            .map_or(text.len().min(at + NEAR), |it| at + it);
         let word = &text[at..word_end];
         if matches!(word, b"=" | b":" | b"->" | b"=>" | b"-" | b"\xe2\x80\x94") {
             return None;
@@ -139,7 +147,7 @@ fn run_of_spaces(text: &[u8], at: usize) -> usize {
 }
 
 fn candidate(text: &[u8], at: usize, kind: Kind, has_verb: bool) -> Option<(usize, usize)> {
-    let near = &text[..text.len().min(at + 256)];
+    let near = &text[..text.len().min(at + 96)];
     let at = at + usize::from(matches!(near.get(at), Some(b'(' | b'<' | b'[')));
     let found = value(near, at, false)?;
     let token = &near[found.start..found.end];
@@ -184,7 +192,8 @@ fn code(text: &[u8], end: usize) -> Option<(usize, usize)> {
 }
 
 /// The value of a flag whose first dash is at a place, and that stands apart from its value.
-pub(crate) fn after_flag(text: &[u8], dash: usize, names: &Names) -> Option<(usize, usize)> {
+/// `command` is the text up to a command before it.
+pub(crate) fn after_flag(text: &[u8], dash: usize, command: &[u8], names: &Names) -> Option<(usize, usize)> {
     let is_start = dash == 0 || !is(text[dash - 1], ALNUM | crate::classes::JOINT);
     let dashes = text[dash..].iter().take(3).take_while(|byte| **byte == b'-').count();
     let start = dash + dashes;
@@ -192,11 +201,14 @@ pub(crate) fn after_flag(text: &[u8], dash: usize, names: &Names) -> Option<(usi
         return None;
     }
     let end = run_end(&text[..text.len().min(start + 48)], start, ALNUM | crate::classes::JOINT);
+    if dashes == 1 && text[start] == b'p' && end > start + 2 && is_of_command(text, dash, command, b'p') {
+        return whole(text, start + 1);
+    }
     let value_start = apart(text, end)?;
     let name = &text[start..end];
     match (dashes, name) {
         (1, b"u") | (2, b"user" | b"proxy-user") => return user_and_password(text, value_start),
-        (1, b"p" | b"a" | b"w") if is_of_command(text, dash, name[0]) => return whole(text, value_start),
+        (1, b"p" | b"a" | b"w") if is_of_command(text, dash, command, name[0]) => return whole(text, value_start),
         _ => {}
     }
     let kind = classify(name, names)?;
@@ -218,7 +230,7 @@ fn apart(text: &[u8], end: usize) -> Option<usize> {
 }
 
 fn whole(text: &[u8], start: usize) -> Option<(usize, usize)> {
-    let near = &text[..text.len().min(start + 128)];
+    let near = &text[..text.len().min(start + 64)];
     let found = value(near, start, false)?;
     let word = &near[found.start..found.end];
     let is_flag = !found.is_quoted && word.starts_with(b"--");
@@ -239,14 +251,32 @@ fn user_and_password(text: &[u8], start: usize) -> Option<(usize, usize)> {
     (!password.is_empty() && !is_reference(password) && !is_id).then_some((found.start + colon + 1, found.end))
 }
 
+/// Commands that take a password by a short flag.
+pub(crate) const COMMANDS: [&[u8]; 10] = [
+    b"sshpass",
+    b"docker",
+    b"podman",
+    b"mysql",
+    b"mysqldump",
+    b"mongo",
+    b"mongosh",
+    b"redis",
+    b"ldapsearch",
+    b"ldapmodify",
+];
+
 /// Whether a short flag stands in the line of a command that takes a password by it.
-fn is_of_command(text: &[u8], dash: usize, flag: u8) -> bool {
-    let before = &text[dash.saturating_sub(96)..dash];
-    let line = before.iter().rposition(|byte| matches!(byte, b'\n' | b';' | b'|')).map_or(0, |at| at + 1);
-    let commands: &[&[u8]] = match flag {
-        b'p' => &[b"sshpass", b"docker login", b"podman login", b"az login", b"mysql ", b"mongo", b"cqlsh"],
-        b'a' => &[b"redis-cli"],
-        _ => &[b"ldapsearch", b"ldapadd", b"ldapmodify"],
-    };
-    commands.iter().any(|command| memchr::memmem::find(&before[line..], command).is_some())
+fn is_of_command(text: &[u8], dash: usize, command: &[u8], flag: u8) -> bool {
+    let between = &text[command.len().min(dash)..dash];
+    let has_word = |word: &[u8]| command.ends_with(word);
+    let is_line = !command.is_empty() && !between.iter().any(|byte| matches!(byte, b'\n' | b';' | b'|'));
+    is_line
+        && match flag {
+            b'p' => {
+                let needs_login = has_word(b"docker") || has_word(b"podman");
+                !needs_login && !has_word(b"redis") || needs_login && between.starts_with(b" login")
+            }
+            b'a' => has_word(b"redis"),
+            _ => has_word(b"ldapsearch") || has_word(b"ldapmodify"),
+        }
 }

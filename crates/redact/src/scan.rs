@@ -6,7 +6,7 @@ use crate::classes::{ALNUM, DOT, HEX, TOKEN, at_is, is, run_end, run_start};
 use crate::escapes::hides;
 use crate::ids::Ids;
 use crate::keys::{Kind, Names, classify, names_secret};
-use crate::span::Span;
+use crate::span::{Mask, Span};
 use crate::value::value;
 use crate::values::providers::{self, Providers};
 use crate::values::{base64, cards, contacts, home, jwt, looks, pem, urls};
@@ -39,6 +39,8 @@ pub(crate) struct Found {
 const BESIDE: usize = 160;
 /// How many long words are kept until it is known whether a key of a cloud stands beside them.
 const UNDECIDED: usize = 256;
+/// How long a run of characters of tokens is long. What follows a prefix is never looked at further than that.
+const LONG_RUN: usize = 48;
 
 struct Scan<'a> {
     text: &'a [u8],
@@ -52,6 +54,13 @@ struct Scan<'a> {
     /// Whether the public half of a pair of keys of a cloud was seen.
     has_cloud_key: bool,
     undecided: Vec<(usize, usize)>,
+    /// Where a command stands that takes a password by a short flag.
+    command: Option<usize>,
+    /// Up to where uncertain tokens and values are no longer looked at: a long one was, and is none.
+    tokens_from: usize,
+    values_from: usize,
+    /// Where an escape ended: what is before it does not belong to a word.
+    floor: usize,
 }
 
 /// Looks a text through.
@@ -65,6 +74,10 @@ pub(crate) fn scan(text: &[u8], options: &Options) -> Found {
         beside_end: 0,
         has_cloud_key: false,
         undecided: Vec::new(),
+        command: None,
+        tokens_from: 0,
+        values_from: 0,
+        floor: 0,
     };
     let mut at = 0;
     while let Some(byte) = text.get(at) {
@@ -118,7 +131,7 @@ impl Scan<'_> {
             Stop::Angle => self.element(at),
             Stop::Tilde => self.tilde(at),
             Stop::Dollar => self.dollar(at),
-            Stop::Escape => after_colour(self.text, at + 1),
+            Stop::Escape => self.after_escape(at + 1),
             Stop::Beyond => self.beyond(at),
             Stop::Plus => self.phone(at),
         }
@@ -131,8 +144,9 @@ impl Scan<'_> {
         if !self.options.names.built_in {
             return if text[start].is_ascii_digit() && self.options.phones { self.phone(start).max(end) } else { end };
         }
-        if self.providers.may_begin(letters)
-            && let Some(token) = self.providers.find(text, start, letters)
+        if start >= self.tokens_from
+            && self.providers.may_begin(letters)
+            && let Some(token) = self.token(start, letters)
         {
             self.has_cloud_key |=
                 matches!(&text[start..start + 4], b"AKIA" | b"ASIA" | b"LTAI" | b"AKID" | b"AKLT" | b"ABIA" | b"ACCA");
@@ -158,8 +172,19 @@ impl Scan<'_> {
         if end - start >= 16 && start >= self.runs_end { self.long_word(start, end) } else { end }
     }
 
+    /// A token with a prefix. In a long run of characters that is none, not every few bytes are looked at again.
+    fn token(&mut self, start: usize, letters: u16) -> Option<(usize, usize)> {
+        let token = self.providers.find(self.text, start, letters);
+        if token.is_none()
+            && run_end(&self.text[..self.text.len().min(start + LONG_RUN)], start, TOKEN | DOT) == start + LONG_RUN
+        {
+            self.tokens_from = start + LONG_RUN / 4;
+        }
+        token
+    }
+
     /// A word after which a secret may follow, or of which one consists.
-    fn known_word(&self, start: usize, end: usize) -> Option<(usize, usize)> {
+    fn known_word(&mut self, start: usize, end: usize) -> Option<(usize, usize)> {
         let text = self.text;
         if text[start..].starts_with(b"eyJ") {
             return jwt::find(text, start).map(|end| (start, end));
@@ -168,6 +193,10 @@ impl Scan<'_> {
             return Some((run_start(text, start - 1, ALNUM, 32), run_end(text, end + 1, TOKEN)));
         }
         let word = &text[start..end];
+        if prose::COMMANDS.contains(&word) {
+            self.command = Some(end);
+            return None;
+        }
         if prose::WORDS.iter().any(|it| word.eq_ignore_ascii_case(it)) {
             return prose::after_word(text, start, end, &self.options.names);
         }
@@ -175,7 +204,7 @@ impl Scan<'_> {
     }
 
     fn number(&mut self, start: usize, end: usize) -> Option<usize> {
-        if let Some(card) = cards::find(self.text, start) {
+        if let Some(card) = cards::find(self.text, start, self.floor) {
             return Some(self.hide((start, card)));
         }
         let is_bot = (8..=10).contains(&(end - start)) && self.text.get(end) == Some(&b':');
@@ -193,12 +222,12 @@ impl Scan<'_> {
         if let Some(end) = dotted_token(text, start, end) {
             return self.hide((start, end));
         }
-        let run = base64::around(text, start, end, self.runs_end);
+        let run = base64::around(text, start, end, self.runs_end.max(self.floor));
         self.runs_end = run.end;
         if let Some(text_start) = run.text_start {
             self.found.encoded.push((text_start, run.end));
         }
-        let run_start = run_start(text, start, TOKEN | crate::classes::BASE64, 64);
+        let run_start = run_start(text, start, TOKEN | crate::classes::BASE64, (start - self.floor.min(start)).min(64));
         if has_azure_mark(&text[run_start..run.end]) {
             return self.hide((run_start, run.end));
         }
@@ -227,6 +256,7 @@ impl Scan<'_> {
 
     fn assigned(&mut self, at: usize, key: Key, separator: assignment::Separator) -> usize {
         let key = match key.kind {
+            Kind::Name if at < self.values_from => return at + 1,
             Kind::Name => {
                 self.name(separator.value_start);
                 return at + 1;
@@ -235,7 +265,13 @@ impl Scan<'_> {
             Kind::Value => return at + 1,
             _ => key,
         };
-        let Some((start, end, next)) = assignment::secret(self.text, key, separator) else { return at + 1 };
+        if !key.kind.is_certain() && at < self.values_from {
+            return at + 1;
+        }
+        let Some((start, end, next)) = assignment::secret(self.text, key, separator) else {
+            self.values_from = at + 16;
+            return at + 1;
+        };
         match key.kind.id() {
             Some(kind) => self.id(kind, start, end),
             None => drop(self.hide((start, end))),
@@ -246,24 +282,34 @@ impl Scan<'_> {
     fn id(&mut self, kind: &str, start: usize, end: usize) {
         let id = &self.text[start..end];
         if !Ids::is_hash(kind, id) {
-            self.found.spans.push(Span::id(start, end, self.options.ids.hash(kind, id)));
+            // One id often stands in many lines.
+            let known = self.found.spans.last().filter(|span| self.text[span.start..span.end] == *id);
+            let known =
+                known.and_then(|span| if let Mask::Id(hash) = &span.mask { Some(hash.to_string()) } else { None });
+            let known = known.filter(|hash| hash.starts_with(kind));
+            let hash = known.unwrap_or_else(|| self.options.ids.hash(kind, id));
+            self.found.spans.push(Span::id(start, end, hash));
         }
     }
 
     /// The name of something: its value may stand beside it.
     fn name(&mut self, value_start: usize) {
-        let near = &self.text[..self.text.len().min(value_start + 80)];
+        let near = &self.text[..self.text.len().min(value_start + 56)];
         let Some(name) = value::value(near, value_start, false) else { return };
         let kind = classify(&near[name.start..name.end], &self.options.names);
         if kind.is_some_and(Kind::is_certain) {
             self.beside_end = name.end + BESIDE;
         }
+        self.values_from = value_start + 16;
     }
 
     fn element(&mut self, at: usize) -> usize {
         let Some(separator) = assignment::element(self.text, at) else { return at + 1 };
         let Some(key) = assignment::key(self.text, separator, &self.options.names) else { return at + 1 };
-        self.assigned(at, key, separator)
+        match assignment::element_text(self.text, key, separator) {
+            Some(text) => self.hide(text),
+            None => self.assigned(at, key, separator),
+        }
     }
 
     /// Backslashes: escapes, and paths of Windows.
@@ -291,7 +337,13 @@ impl Scan<'_> {
             Some(b'0') if text[last..].starts_with(b"\\033") => last + 4,
             _ => last + 1,
         };
-        if text.get(next) == Some(&b'[') { after_colour(text, next) } else { next }
+        self.after_escape(next)
+    }
+
+    /// A word may begin after an escape, whatever the letters of that are.
+    fn after_escape(&mut self, at: usize) -> usize {
+        self.floor = after_colour(self.text, at);
+        self.floor
     }
 
     fn percent(&mut self, at: usize) -> usize {
@@ -306,7 +358,10 @@ impl Scan<'_> {
         let text = self.text;
         let end = at + text[at..].iter().take_while(|byte| **byte == b'-').count();
         let found = match end - at {
-            1 | 2 => prose::after_flag(text, at, &self.options.names),
+            1 | 2 => {
+                let command = self.command.filter(|command| at - command.min(&at) < 96).map(|end| &text[..end]);
+                prose::after_flag(text, at, command.unwrap_or_default(), &self.options.names)
+            }
             3 => None,
             _ => pem::find(text, at).map(|end| (at, end)),
         };
@@ -360,10 +415,12 @@ impl Scan<'_> {
             b"$7$",
         ];
         let is_hash = |length: usize| length >= 20 && looks::is_mixed(&rest[..length]);
-        if known.iter().any(|mark| rest.starts_with(mark)) {
+        let mark = known.iter().find(|mark| rest.starts_with(mark));
+        if mark.is_some_and(|mark| at_is(rest, mark.len(), TOKEN | DOT)) {
             let belongs = |byte: &u8| is(*byte, TOKEN | DOT) || matches!(byte, b'$' | b'/' | b'+' | b'=' | b',');
-            let length = rest.iter().take(256).take_while(|byte| belongs(byte)).count();
-            if is_hash(length) {
+            let near = rest.iter().take(40).take_while(|byte| belongs(byte)).count();
+            if is_hash(near) {
+                let length = rest.iter().take_while(|byte| belongs(byte)).count();
                 return self.hide((at, at + length));
             }
         }
@@ -438,8 +495,10 @@ fn has_azure_mark(run: &[u8]) -> bool {
     (40..=90).contains(&run.len()) && MARKS.iter().any(|mark| memchr::memmem::find(&run[28..], mark).is_some())
 }
 
-/// Whether a word looks like the secret half of a pair of keys: no hash, no id.
+/// Whether a word looks like the secret half of a pair of keys: no hash, no id, no path.
 fn is_cloud_secret(word: &[u8]) -> bool {
-    let has = |class: fn(&u8) -> bool| word.iter().any(class);
-    looks::is_random(word, 28) && has(u8::is_ascii_uppercase) && has(u8::is_ascii_lowercase)
+    let count = |class: fn(&&u8) -> bool| word.iter().filter(class).count();
+    let (upper, lower) = (count(|it| it.is_ascii_uppercase()), count(|it| it.is_ascii_lowercase()));
+    let others = count(|it| it.is_ascii_digit() || matches!(it, b'+' | b'/'));
+    upper >= 4 && lower >= 4 && others >= 1 && word.len() - upper - lower <= word.len() / 2
 }

@@ -127,8 +127,8 @@ impl Stream {
         let out = self.rendered(cut, spans);
         let context = self.text.floor_char_boundary(cut.saturating_sub(CONTEXT));
         // The context begins with a line, if one begins in it.
-        let line =
-            self.text[context..cut.saturating_sub(1).max(context)].find('\n').map_or(context, |at| context + at + 1);
+        let line = memchr::memchr(b'\n', &self.text.as_bytes()[context..cut.max(context + 1) - 1]);
+        let line = line.map_or(context, |at| context + at + 1);
         self.text.drain(..line);
         self.held = cut - line;
         out

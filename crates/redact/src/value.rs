@@ -1,7 +1,7 @@
 //! Where the value of a name begins and ends in free text, and which part of it is the secret. Pure.
 
 use crate::classes::{ALNUM, JOINT, at_is, run_end};
-use crate::keys::{Kind, Names, Words, classify};
+use crate::keys::{Kind, Words, built_in};
 use crate::values::{base64, looks};
 
 /// A value in a text.
@@ -125,7 +125,7 @@ fn word_end(text: &[u8], start: usize) -> usize {
         byte if byte.is_ascii_whitespace() || byte.is_ascii_control() => true,
         b'"' | b'\'' | b'`' | b'<' | b'>' => true,
         b'\\' => matches!(text.get(at + 1), Some(b'n' | b'r' | b't' | b'"' | b'\'' | b'\\')),
-        b',' | b';' | b'&' | b'|' | b')' | b']' | b'}' | b'#' => ends_value(text, at),
+        b',' | b';' | b'&' | b'|' | b')' | b']' | b'}' => ends_value(text, at),
         0xe3 | 0xef => {
             text[at..].starts_with("，".as_bytes())
                 || text[at..].starts_with("。".as_bytes())
@@ -156,78 +156,21 @@ fn ends_value(text: &[u8], at: usize) -> bool {
         ) => true,
         _ if name == at + 1 => false,
         _ => {
-            matches!(text.get(name), Some(b'=' | b':' | b'[' | b'.' | b'(' | b' '))
-                || matches!(text[at], b'#' | b'&')
-                || name == text.len()
+            let is_name = matches!(text.get(name), Some(b'=' | b':' | b'[' | b'.' | b'(' | b' ')) || name == text.len();
+            if text[at] == b'&' { text.get(name) == Some(&b'=') } else { is_name }
         }
     }
 }
 
 /// Words in place of a value, that say something about it.
+#[rustfmt::skip]
 const STATES: [&[u8]; 63] = [
-    b"a",
-    b"all",
-    b"an",
-    b"any",
-    b"are",
-    b"as",
-    b"at",
-    b"be",
-    b"bool",
-    b"boolean",
-    b"by",
-    b"bytes",
-    b"can",
-    b"changed",
-    b"denied",
-    b"disabled",
-    b"empty",
-    b"enabled",
-    b"error",
-    b"expired",
-    b"failed",
-    b"false",
-    b"for",
-    b"from",
-    b"has",
-    b"if",
-    b"in",
-    b"incorrect",
-    b"int",
-    b"invalid",
-    b"is",
-    b"it",
-    b"missing",
-    b"must",
-    b"nil",
-    b"no",
-    b"none",
-    b"not",
-    b"null",
-    b"number",
-    b"object",
-    b"of",
-    b"ok",
-    b"optional",
-    b"or",
-    b"required",
-    b"see",
-    b"should",
-    b"str",
-    b"string",
-    b"that",
-    b"the",
-    b"this",
-    b"to",
-    b"true",
-    b"undefined",
-    b"unset",
-    b"use",
-    b"using",
-    b"was",
-    b"with",
-    b"yes",
-    b"your",
+    b"a", b"all", b"an", b"any", b"are", b"as", b"at", b"be", b"bool", b"boolean", b"by", b"bytes", b"can",
+    b"changed", b"denied", b"disabled", b"empty", b"enabled", b"error", b"expired", b"failed", b"false", b"for",
+    b"from", b"has", b"if", b"in", b"incorrect", b"int", b"invalid", b"is", b"it", b"missing", b"must", b"nil",
+    b"no", b"none", b"not", b"null", b"number", b"object", b"of", b"ok", b"optional", b"or", b"required", b"see",
+    b"should", b"str", b"string", b"that", b"the", b"this", b"to", b"true", b"undefined", b"unset", b"use",
+    b"using", b"was", b"with", b"yes", b"your",
 ];
 
 /// Whether a value without quotes is a placeholder, code, a type or a word about the value.
@@ -288,7 +231,7 @@ fn is_code(text: &[u8], value: Value) -> bool {
     if matches!(word.first(), Some(b'(' | b'[' | b'{' | b'|' | b'&' | b'=' | b'/' | b'~'))
         && !looks::is_random(word, 12)
     {
-        return matches!(word[0], b'(' | b'[' | b'{' | b'|' | b'=')
+        return matches!(word[0], b'(' | b'[' | b'{' | b'|' | b'=' | b'&')
             || word.len() <= 2
             || matches!(word[0], b'/' | b'~') && is_path(word)
             || is_names(&word[1..]);
@@ -388,8 +331,7 @@ fn is_same_name(word: &[u8], key: &[u8]) -> bool {
     let (own, other) = (Words::of(key), Words::of(word));
     let has_parts = word.iter().any(|byte| *byte == b'_')
         || word[1..].iter().any(u8::is_ascii_uppercase) && word.iter().any(u8::is_ascii_lowercase);
-    own.joined() == other.joined() && !own.joined().is_empty()
-        || has_parts && classify(word, &Names { built_in: true, ..Names::default() }).is_some_and(Kind::is_certain)
+    own.ends_with(&other) || has_parts && built_in(other).is_some_and(Kind::is_certain)
 }
 
 /// The part of a value that is secret: from and to, in the text.

@@ -70,7 +70,7 @@ impl Beginnings {
 pub(super) static WORDS: Beginnings = Beginnings(LazyLock::new(|| {
     let mut table = Box::new([0; 512]);
     let others: [&[u8]; 9] = [b"eyJ", b"atl", b"hoo", b"web", b"api", b"bot", b"dis", b"ope", b"otp"];
-    for word in prose::WORDS.iter().chain(&others) {
+    for word in prose::WORDS.iter().chain(&prose::COMMANDS).chain(&others) {
         let letters = letters(word, 0);
         table[usize::from(letters) / 64] |= 1_u64 << (letters % 64);
     }

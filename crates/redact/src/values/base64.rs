@@ -48,9 +48,28 @@ pub(crate) fn decode(text: &[u8], limit: usize) -> Vec<u8> {
     out
 }
 
-/// The first bytes of a run.
-pub(crate) fn begins(run: &[u8]) -> Vec<u8> {
-    decode(&run[..run.len().min(LOOKED_AT * 4 / 3)], LOOKED_AT)
+/// The first bytes of a run, and how many they are.
+pub(crate) fn begins(run: &[u8]) -> ([u8; LOOKED_AT], usize) {
+    let mut out = [0; LOOKED_AT];
+    let mut length = 0;
+    for group in run.chunks(4).take(LOOKED_AT / 3) {
+        let sextets = group.iter().map_while(|byte| sextet(*byte));
+        let (bits, count) = sextets.fold((0_u32, 0), |(bits, count), sextet| (bits << 6 | sextet, count + 1));
+        let bytes = (bits << (6 * (4 - count))).to_be_bytes();
+        let whole = count * 6 / 8;
+        out[length..length + whole].copy_from_slice(&bytes[1..=whole]);
+        length += whole;
+        if whole < 3 {
+            break;
+        }
+    }
+    (out, length)
+}
+
+/// Whether a run begins like text.
+fn begins_text(run: &[u8]) -> bool {
+    let (bytes, length) = begins(run);
+    is_text(&bytes[..length])
 }
 
 fn is_text(bytes: &[u8]) -> bool {
@@ -83,7 +102,7 @@ pub(crate) struct Run {
 pub(crate) fn around(text: &[u8], word: usize, word_end: usize, floor: usize) -> Run {
     let start = run_start(text, word, CHARACTERS, word - floor.min(word));
     let mut end = run_end(text, word_end, CHARACTERS);
-    let is_candidate = |at: usize| end - at >= SHORTEST && is_text(&begins(&text[at..end]));
+    let is_candidate = |at: usize| end - at >= SHORTEST && begins_text(&text[at..end]);
     let text_start = [start, word].into_iter().find(|at| is_candidate(*at));
     if text_start.is_some() {
         end = wrapped_end(text, start, end);

@@ -5,60 +5,76 @@ use crate::classes::{ALNUM, at_is};
 /// The most digits of a card.
 const MOST: usize = 19;
 
-/// Where the card number ends that begins at a place.
-pub(crate) fn find(text: &[u8], start: usize) -> Option<usize> {
-    if !matches!(text[start], b'2'..=b'6' | b'8' | b'9') || start > 0 && is_part_of_number(text, start - 1) {
+/// Where the card number ends that begins at a place. What is before `floor` does not belong to it.
+pub(crate) fn find(text: &[u8], start: usize, floor: usize) -> Option<usize> {
+    let before = &text[floor.min(start)..start];
+    if !matches!(text[start], b'2'..=b'6' | b'8' | b'9') || is_part_of_number(before) || follows_account(before) {
         return None;
     }
     let mut digits = [0; MOST];
     let (mut count, mut at) = (0, start);
     let (mut groups, mut group) = ([0_usize; 6], 0);
     let mut separator = None;
+    let mut found = None;
     loop {
         match text.get(at) {
-            Some(digit @ b'0'..=b'9') => {
-                if count == MOST {
-                    return None;
-                }
+            Some(digit @ b'0'..=b'9') if count < MOST => {
                 digits[count] = digit - b'0';
                 count += 1;
                 groups[group] += 1;
                 at += 1;
+                continue;
             }
+            Some(b'0'..=b'9') => return found,
+            _ => {}
+        }
+        // A group ends: the card may end here, or have another group.
+        if count >= 13 && is_apart(text, at) && is_card(&digits[..count], &groups[..=group]) {
+            found = Some(at);
+        }
+        match text.get(at) {
             Some(byte @ (b' ' | b'-')) if at_digit(text, at + 1) && separator.is_none_or(|it| it == *byte) => {
                 group += 1;
                 if group == groups.len() {
-                    return None;
+                    return found;
                 }
                 separator = Some(*byte);
                 at += 1;
             }
-            _ => break,
+            _ => return found,
         }
     }
-    let is_apart = !at_is(text, at, ALNUM) && !matches!(text.get(at..at + 2), Some([b'.' | b'_', b'0'..=b'9']));
-    let digits = &digits[..count];
-    (is_apart && has_sensible_groups(&groups[..=group]) && is_issued(digits) && luhn(digits)).then_some(at)
+}
+
+fn is_apart(text: &[u8], end: usize) -> bool {
+    !at_is(text, end, ALNUM) && !matches!(text.get(end..end + 2), Some([b'.' | b'_', b'0'..=b'9']))
+}
+
+fn is_card(digits: &[u8], groups: &[usize]) -> bool {
+    has_sensible_groups(groups) && is_issued(digits) && luhn(digits)
 }
 
 fn at_digit(text: &[u8], at: usize) -> bool {
     text.get(at).is_some_and(u8::is_ascii_digit)
 }
 
-/// Whether a digit after this byte continues something else.
-fn is_part_of_number(text: &[u8], before: usize) -> bool {
-    match text[before] {
-        b'.' | b'-' | b'+' | b',' => before > 0 && text[before - 1].is_ascii_digit(),
-        b'_' => true,
-        byte => byte.is_ascii_alphanumeric(),
+/// Whether a digit after this text continues something else.
+fn is_part_of_number(before: &[u8]) -> bool {
+    match before {
+        [.., digit, b'.' | b'-' | b'+' | b','] => digit.is_ascii_digit(),
+        [.., b'_'] => true,
+        [.., byte] => byte.is_ascii_alphanumeric(),
+        [] => false,
     }
 }
 
+/// Whether the beginning of an IBAN stands before it, as in `DE89 3704`.
+fn follows_account(before: &[u8]) -> bool {
+    matches!(before, [.., b'A'..=b'Z', b'A'..=b'Z', b'0'..=b'9', b'0'..=b'9', b' '])
+}
+
 fn has_sensible_groups(groups: &[usize]) -> bool {
-    match groups {
-        [_] | [4, 4, 4, 1..=4] | [4, 4, 4, 4, 1..=3] | [4, 6, 4 | 5] => true,
-        _ => false,
-    }
+    matches!(groups, [_] | [4, 4, 4, 1..=4] | [4, 4, 4, 4, 1..=3] | [4, 6, 4 | 5])
 }
 
 fn is_issued(digits: &[u8]) -> bool {

@@ -60,7 +60,13 @@ struct Index {
 }
 
 static INDEX: LazyLock<Index> = LazyLock::new(|| {
-    let mut prefixes: Vec<_> = PREFIXES.iter().map(|it| (letters(it.0.as_bytes(), 0), it)).collect();
+    let begins = |it: &'static Prefix| {
+        // After a prefix of two letters, any digit may follow.
+        let third: &[u8] = if it.0.len() > 2 { &it.0.as_bytes()[2..3] } else { b"0123456789abcdefABCDEF" };
+        let (first, second) = (it.0.as_bytes()[0], it.0.as_bytes()[1]);
+        third.iter().map(move |third| (letters(&[first, second, *third], 0), it))
+    };
+    let mut prefixes: Vec<_> = PREFIXES.iter().flat_map(begins).collect();
     // The longest first: it says most.
     prefixes.sort_by_key(|(letters, prefix)| (*letters, std::cmp::Reverse(prefix.0.len())));
     let mut any = Box::new([0; 512]);
@@ -101,11 +107,15 @@ impl Providers {
     }
 }
 
+/// How much of a token decides whether it is one.
+const DECIDES: usize = 64;
+
 fn token(text: &[u8], start: usize, (prefix, set, shortest, look): &Prefix) -> Option<(usize, usize)> {
     let rest = start + prefix.len();
-    let end = run_end(text, rest, set.classes());
-    let end = end - text[rest..end].iter().rev().take_while(|byte| **byte == b'.').count();
+    let limit = text.len().min(rest + shortest.max(&DECIDES) + 1);
+    let end = run_end(&text[..limit], rest, set.classes());
     let tail = &text[rest..end];
+    let tail = &tail[..tail.len() - tail.iter().rev().take_while(|byte| **byte == b'.').count()];
     let is_token = tail.len() >= *shortest
         && match look {
             Look::Any => true,
@@ -115,7 +125,11 @@ fn token(text: &[u8], start: usize, (prefix, set, shortest, look): &Prefix) -> O
                 tail.len() == *shortest && !matches!(text.get(end), Some(byte) if byte.is_ascii_alphanumeric())
             }
         };
-    is_token.then_some((start, end))
+    if !is_token {
+        return None;
+    }
+    let end = run_end(text, rest, set.classes());
+    Some((start, end - text[rest..end].iter().rev().take_while(|byte| **byte == b'.').count()))
 }
 
 /// Words in the middle of a token that name what it is, as in `acme_live_…`: where the token begins and ends.

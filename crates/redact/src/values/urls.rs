@@ -44,14 +44,14 @@ fn authority_end(rest: &[u8], is_data_source: bool) -> usize {
             || matches!(byte, b'"' | b'\'' | b'`' | b'<' | b'>' | b'\\')
     };
     let path = rest.iter().position(|byte| ends(byte) || matches!(byte, b'/' | b'?' | b'#')).unwrap_or(rest.len());
-    let has_host = rest[..path].contains(&b'@');
     let port = rest[..path].iter().rposition(|byte| *byte == b':').map_or(&b""[..], |colon| &rest[colon + 1..path]);
-    if has_host || !is_data_source || port.is_empty() || port.iter().all(u8::is_ascii_digit) {
+    let has_password = !port.is_empty() && !port.iter().all(u8::is_ascii_digit);
+    if !is_data_source || !has_password {
         return path;
     }
     let near = &rest[..rest.len().min(128)];
     let near = &near[..near.iter().position(ends).unwrap_or(near.len())];
-    near.iter().rposition(|byte| *byte == b'@').map_or(path, |at| at + 1)
+    near.iter().rposition(|byte| *byte == b'@').map_or(path, |at| path.max(at + 1))
 }
 
 fn is_data_source(scheme: &[u8]) -> bool {
@@ -96,10 +96,11 @@ pub(crate) fn webhook(text: &[u8], word: usize) -> Option<(usize, usize)> {
     let belongs = |byte: &u8| {
         byte.is_ascii_alphanumeric() || matches!(byte, b'/' | b'-' | b'_' | b'@' | b'.' | b':' | b'+' | b'=')
     };
-    let length = rest.iter().position(|byte| !belongs(byte)).unwrap_or(rest.len());
-    let path = &rest[..length];
-    (length >= 16 && path.split(|byte| *byte == b'/').any(|part| is_mixed(part) && part.len() >= 8))
-        .then_some((start, start + length))
+    let near = &rest[..rest.len().min(64)];
+    let path = &near[..near.iter().position(|byte| !belongs(byte)).unwrap_or(near.len())];
+    let is_secret = path.len() >= 16 && path.split(|byte| *byte == b'/').any(|part| is_mixed(part) && part.len() >= 8);
+    let length = || rest.iter().position(|byte| !belongs(byte)).unwrap_or(rest.len());
+    is_secret.then(|| (start, start + length()))
 }
 
 /// The name and password before `@tcp(` and `@unix(`, as Go writes data sources.
