@@ -18,6 +18,23 @@ pub(crate) struct Key {
     pub(crate) kind: Kind,
 }
 
+/// The name that was read last, and what it says.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct LastKey {
+    start: usize,
+    end: usize,
+    kind: Option<Kind>,
+}
+
+impl LastKey {
+    fn kind(&mut self, text: &[u8], start: usize, end: usize, names: &Names) -> Option<Kind> {
+        if text[self.start..self.end] != text[start..end] {
+            *self = Self { start, end, kind: classify(&text[start..end], names) };
+        }
+        self.kind
+    }
+}
+
 /// A separator: where the name before it ends, and where the value after it begins.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Separator {
@@ -42,7 +59,7 @@ pub(crate) fn separator(text: &[u8], at: usize) -> Option<Separator> {
 }
 
 /// The name before a separator, and what it says.
-pub(crate) fn key(text: &[u8], separator: Separator, names: &Names) -> Option<Key> {
+pub(crate) fn key(text: &[u8], separator: Separator, names: &Names, last_key: &mut LastKey) -> Option<Key> {
     let mut end = separator.name_end;
     let floor = end.saturating_sub(16);
     // Spaces, marks of emphasis, the quotes around the name, and the brackets of an index.
@@ -72,7 +89,7 @@ pub(crate) fn key(text: &[u8], separator: Separator, names: &Names) -> Option<Ke
     if start > 0 && text[start - 1] == b'\\' && matches!(text[start], b'n' | b'r' | b't') {
         start += 1;
     }
-    let kind = classify(&text[start..end], names)?;
+    let kind = last_key.kind(text, start, end, names)?;
     Some(Key { start, end, kind: at_place(text, start, end, kind, separator)? })
 }
 

@@ -211,6 +211,9 @@ pub(crate) fn after_flag(text: &[u8], dash: usize, command: &[u8], names: &Names
         (1, b"p" | b"a" | b"w") if is_of_command(text, dash, command, name[0]) => return whole(text, value_start),
         _ => {}
     }
+    if text[value_start.min(text.len())..].starts_with(b"--") {
+        return None;
+    }
     let kind = classify(name, names)?;
     let is_secret = kind.is_certain() && (dashes == 2 || name.len() > 3);
     if is_secret { whole(text, value_start) } else { None }

@@ -1,14 +1,14 @@
 //! One pass over a text. It stops at the beginnings of words and at few other characters, and looks there, within bounds,
 //! for what each of them may begin. Pure.
 
-use crate::assignment::{self, Key};
+use crate::assignment::{self, Key, LastKey};
 use crate::classes::{ALNUM, DOT, HEX, TOKEN, at_is, is, run_end, run_start};
 use crate::escapes::hides;
 use crate::ids::Ids;
 use crate::keys::{Kind, Names, classify, names_secret};
 use crate::span::{Mask, Span};
 use crate::value::value;
-use crate::values::providers::{self, Providers};
+use crate::values::providers::{self, Miss, Providers};
 use crate::values::{base64, cards, contacts, home, jwt, looks, pem, urls};
 use crate::{prose, value};
 
@@ -39,8 +39,8 @@ pub(crate) struct Found {
 const BESIDE: usize = 160;
 /// How many long words are kept until it is known whether a key of a cloud stands beside them.
 const UNDECIDED: usize = 256;
-/// How long a run of characters of tokens is long. What follows a prefix is never looked at further than that.
-const LONG_RUN: usize = 48;
+/// How far no token is looked for after a long run of characters that is none.
+const SKIPPED: usize = 24;
 
 struct Scan<'a> {
     text: &'a [u8],
@@ -61,6 +61,8 @@ struct Scan<'a> {
     values_from: usize,
     /// Where an escape ended: what is before it does not belong to a word.
     floor: usize,
+    /// The name that was read last: one name often stands in many lines.
+    last_key: LastKey,
 }
 
 /// Looks a text through.
@@ -78,6 +80,7 @@ pub(crate) fn scan(text: &[u8], options: &Options) -> Found {
         tokens_from: 0,
         values_from: 0,
         floor: 0,
+        last_key: LastKey::default(),
     };
     let mut at = 0;
     while let Some(byte) = text.get(at) {
@@ -174,13 +177,14 @@ impl Scan<'_> {
 
     /// A token with a prefix. In a long run of characters that is none, not every few bytes are looked at again.
     fn token(&mut self, start: usize, letters: u16) -> Option<(usize, usize)> {
-        let token = self.providers.find(self.text, start, letters);
-        if token.is_none()
-            && run_end(&self.text[..self.text.len().min(start + LONG_RUN)], start, TOKEN | DOT) == start + LONG_RUN
-        {
-            self.tokens_from = start + LONG_RUN / 4;
+        match self.providers.find(self.text, start, letters) {
+            Ok(token) => Some(token),
+            Err(Miss::Long) => {
+                self.tokens_from = start + SKIPPED;
+                None
+            }
+            Err(Miss::Cheap) => None,
         }
-        token
     }
 
     /// A word after which a secret may follow, or of which one consists.
@@ -250,7 +254,9 @@ impl Scan<'_> {
 
     fn assignment(&mut self, at: usize) -> usize {
         let Some(separator) = assignment::separator(self.text, at) else { return at + 1 };
-        let Some(key) = assignment::key(self.text, separator, &self.options.names) else { return at + 1 };
+        let Some(key) = assignment::key(self.text, separator, &self.options.names, &mut self.last_key) else {
+            return at + 1;
+        };
         self.assigned(at, key, separator)
     }
 
@@ -305,7 +311,9 @@ impl Scan<'_> {
 
     fn element(&mut self, at: usize) -> usize {
         let Some(separator) = assignment::element(self.text, at) else { return at + 1 };
-        let Some(key) = assignment::key(self.text, separator, &self.options.names) else { return at + 1 };
+        let Some(key) = assignment::key(self.text, separator, &self.options.names, &mut self.last_key) else {
+            return at + 1;
+        };
         match assignment::element_text(self.text, key, separator) {
             Some(text) => self.hide(text),
             None => self.assigned(at, key, separator),
@@ -326,7 +334,7 @@ impl Scan<'_> {
             Some(b'n' | b'r' | b't' | b'b' | b'f' | b'e') => {
                 let letters = providers::letters(text, last + 1);
                 if self.providers.may_begin(letters)
-                    && let Some(token) = self.providers.find(text, last + 1, letters)
+                    && let Ok(token) = self.providers.find(text, last + 1, letters)
                 {
                     return self.hide(token);
                 }
@@ -393,8 +401,9 @@ impl Scan<'_> {
         let belongs = |byte: &u8| is(*byte, TOKEN | DOT) || *byte == b'~';
         let is_marked =
             at >= 5 && text[at - 1] == b'Q' && text[at - 2].is_ascii_digit() && text[at - 5..at].iter().all(belongs);
-        let length = text[at + 1..].iter().take(40).take_while(|byte| belongs(byte)).count();
-        if is_marked && length >= 28 { self.hide((at - 5, at + 1 + length)) } else { at + 1 }
+        let length =
+            if is_marked { text[at + 1..].iter().take(40).take_while(|byte| belongs(byte)).count() } else { 0 };
+        if length >= 28 { self.hide((at - 5, at + 1 + length)) } else { at + 1 }
     }
 
     /// Hashes of passwords as `crypt` writes them: `$2b$12$…`, `$6$…`, `$argon2id$…`; and `access_token$production$…`.

@@ -176,7 +176,12 @@ const STATES: [&[u8]; 63] = [
 /// Whether a value without quotes is a placeholder, code, a type or a word about the value.
 fn is_no_value(text: &[u8], value: Value, key: &[u8]) -> bool {
     let word = &text[value.start..value.end];
-    is_reference(word) || is_state(word) || is_code(text, value) || is_same_name(word, key)
+    let name = word.strip_suffix(b":").unwrap_or(word);
+    let is_echo = key.len() >= name.len()
+        && key[key.len() - name.len()..].eq_ignore_ascii_case(name)
+        && name.len() > 2
+        && (key.len() == name.len() || !key[key.len() - name.len() - 1].is_ascii_alphanumeric());
+    is_echo || is_reference(word) || is_state(word) || is_code(text, value) || is_same_name(name, key)
 }
 
 pub(crate) fn is_state(word: &[u8]) -> bool {

@@ -83,6 +83,14 @@ pub(crate) fn letters(text: &[u8], at: usize) -> u16 {
     }
 }
 
+/// Why there is no token.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Miss {
+    Cheap,
+    /// A long run of characters was looked at, which is none: neither is one that begins a little later in it.
+    Long,
+}
+
 /// A finder of prefixes, which has looked up its table once.
 #[derive(Clone, Copy)]
 pub(crate) struct Providers(&'static Index);
@@ -99,18 +107,25 @@ impl Providers {
     }
 
     /// The token that begins at a place, with those letters.
-    pub(crate) fn find(self, text: &[u8], start: usize, letters: u16) -> Option<(usize, usize)> {
+    pub(crate) fn find(self, text: &[u8], start: usize, letters: u16) -> Result<(usize, usize), Miss> {
         let first = self.0.prefixes.partition_point(|(it, _)| *it < letters);
         let same = self.0.prefixes[first..].iter().take_while(|(it, _)| *it == letters);
-        same.filter(|(_, prefix)| text[start..].starts_with(prefix.0.as_bytes()))
-            .find_map(|(_, it)| token(text, start, it))
+        let mut miss = Miss::Cheap;
+        for (_, prefix) in same.filter(|(_, prefix)| text[start..].starts_with(prefix.0.as_bytes())) {
+            match token(text, start, prefix) {
+                Err(Miss::Cheap) => {}
+                Err(Miss::Long) => miss = Miss::Long,
+                found => return found,
+            }
+        }
+        Err(miss)
     }
 }
 
 /// How much of a token decides whether it is one.
 const DECIDES: usize = 64;
 
-fn token(text: &[u8], start: usize, (prefix, set, shortest, look): &Prefix) -> Option<(usize, usize)> {
+fn token(text: &[u8], start: usize, (prefix, set, shortest, look): &Prefix) -> Result<(usize, usize), Miss> {
     let rest = start + prefix.len();
     let limit = text.len().min(rest + shortest.max(&DECIDES) + 1);
     let end = run_end(&text[..limit], rest, set.classes());
@@ -126,10 +141,11 @@ fn token(text: &[u8], start: usize, (prefix, set, shortest, look): &Prefix) -> O
             }
         };
     if !is_token {
-        return None;
+        let was_looked_at = matches!(look, Look::Mixed | Look::Dense) && tail.len() >= DECIDES / 2;
+        return Err(if was_looked_at { Miss::Long } else { Miss::Cheap });
     }
     let end = run_end(text, rest, set.classes());
-    Some((start, end - text[rest..end].iter().rev().take_while(|byte| **byte == b'.').count()))
+    Ok((start, end - text[rest..end].iter().rev().take_while(|byte| **byte == b'.').count()))
 }
 
 /// Words in the middle of a token that name what it is, as in `acme_live_…`: where the token begins and ends.

@@ -109,7 +109,7 @@ pub(crate) fn go_data_source(text: &[u8], at: usize) -> Option<(usize, usize)> {
     if !(rest.starts_with(b"tcp(") || rest.starts_with(b"unix(")) {
         return None;
     }
-    let before = &text[at.saturating_sub(96)..at];
+    let before = &text[at.saturating_sub(64)..at];
     let line = before
         .iter()
         .rposition(|byte| byte.is_ascii_whitespace() || matches!(byte, b'"' | b'\'' | b'`' | b'='))
