@@ -109,8 +109,13 @@ fn scheme(text: &[u8], end: usize, is_credential: fn(&[u8]) -> bool) -> Option<(
 
 fn is_bearer(token: &[u8]) -> bool {
     let has_digit = token.iter().any(u8::is_ascii_digit);
-    token.len() >= 8 && (has_digit && token.iter().any(u8::is_ascii_alphabetic) || has_digit && token.len() >= 12)
-        || token.len() >= 16 && looks::is_mixed(token)
+    let has_letter = token.iter().any(u8::is_ascii_alphabetic);
+    match token.len() {
+        0..8 => false,
+        8..12 => has_digit && has_letter,
+        12..16 => has_digit,
+        _ => has_digit || looks::is_mixed(token),
+    }
 }
 
 /// The value of a name in a sentence.

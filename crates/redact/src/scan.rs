@@ -39,6 +39,8 @@ pub(crate) struct Found {
 const BESIDE: usize = 160;
 /// How many long words are kept until it is known whether a key of a cloud stands beside them.
 const UNDECIDED: usize = 256;
+/// The longest name of something whose value stands beside it.
+const LONGEST_NAME: usize = 40;
 /// How far no token is looked for after a long run of characters that is none.
 const SKIPPED: usize = 24;
 
@@ -302,11 +304,14 @@ impl Scan<'_> {
     fn name(&mut self, value_start: usize) {
         let near = &self.text[..self.text.len().min(value_start + 56)];
         let Some(name) = value::value(near, value_start, false) else { return };
+        self.values_from = value_start + 16;
+        if name.end - name.start > LONGEST_NAME {
+            return;
+        }
         let kind = classify(&near[name.start..name.end], &self.options.names);
         if kind.is_some_and(Kind::is_certain) {
             self.beside_end = name.end + BESIDE;
         }
-        self.values_from = value_start + 16;
     }
 
     fn element(&mut self, at: usize) -> usize {

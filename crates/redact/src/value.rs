@@ -330,12 +330,12 @@ fn is_variable(text: &[u8], value: Value) -> bool {
 
 /// Whether it is the name of the value, or one like it: `password=password`, `token=user_token`.
 fn is_same_name(word: &[u8], key: &[u8]) -> bool {
-    if !word.iter().all(|byte| byte.is_ascii_alphabetic() || matches!(byte, b'_' | b'-')) {
+    if word.is_empty() || !word.iter().all(|byte| byte.is_ascii_alphabetic() || matches!(byte, b'_' | b'-')) {
         return false;
     }
     let (own, other) = (Words::of(key), Words::of(word));
-    let has_parts = word.iter().any(|byte| *byte == b'_')
-        || word[1..].iter().any(u8::is_ascii_uppercase) && word.iter().any(u8::is_ascii_lowercase);
+    let has_parts =
+        word.contains(&b'_') || word[1..].iter().any(u8::is_ascii_uppercase) && word.iter().any(u8::is_ascii_lowercase);
     own.ends_with(&other) || has_parts && built_in(other).is_some_and(Kind::is_certain)
 }
 

@@ -152,7 +152,9 @@ pub(crate) fn text(run: &[u8]) -> Vec<u8> {
 pub(crate) fn is_name_and_password(token: &[u8]) -> bool {
     let token = &token[..token.len().min(512)];
     let is_base64 = token.iter().all(|byte| is(*byte, CHARACTERS | PADDING));
+    if !is_base64 {
+        return false;
+    }
     let bytes = decode(token, 384);
-    let colon = bytes.iter().position(|byte| *byte == b':');
-    is_base64 && bytes.len() >= 4 && colon.is_some() && is_text(&bytes)
+    bytes.len() >= 4 && bytes.contains(&b':') && is_text(&bytes)
 }

@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 
-use crate::classes::{ALNUM, BASE64, DOT, HEX, JOINT, PADDING, TOKEN, UPPER, run_end, run_start};
+use crate::classes::{ALNUM, BASE64, DOT, HEX, JOINT, PADDING, TOKEN, UPPER, at_is, run_end, run_start};
 use crate::values::looks;
 
 mod table;
@@ -152,7 +152,7 @@ fn token(text: &[u8], start: usize, (prefix, set, shortest, look): &Prefix) -> R
 pub(crate) fn labelled(text: &[u8], start: usize, end: usize) -> Option<(usize, usize)> {
     const LABELS: [&[u8]; 11] =
         [b"live", b"test", b"prod", b"pat", b"secret", b"api", b"key", b"sk", b"token", b"sandbox", b"pk"];
-    if !matches!(text.get(end), Some(b'_' | b'-')) || !LABELS.contains(&&text[start..end]) {
+    if !at_is(text, end + 20, ALNUM) || !LABELS.contains(&&text[start..end]) {
         return None;
     }
     let tail_end = run_end(text, end + 1, ALNUM);
