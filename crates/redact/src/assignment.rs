@@ -1,0 +1,205 @@
+//! A name and its value in free text: `name: value`, `name=value`, `"name": "value"`, `<name>value</name>`, `name => value`,
+//! `name := value`, in lines, headers, query strings, forms, shells, configuration and code. Found at the separator. Pure.
+
+use crate::classes::{ALNUM, DOTTED, at_is, is};
+use crate::keys::{Kind, Names, classify, may_matter, names_secret};
+use crate::value::{Value, is_state, line_end, secret_part, value};
+
+/// How far a name goes back.
+const NAME: usize = 56;
+/// How much of a value decides whether it is one.
+const DECIDES: usize = 56;
+
+/// A name before a separator.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Key {
+    pub(crate) start: usize,
+    pub(crate) end: usize,
+    pub(crate) kind: Kind,
+}
+
+/// The name that was read last, and what it says.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct LastKey {
+    start: usize,
+    end: usize,
+    kind: Option<Kind>,
+}
+
+impl LastKey {
+    fn kind(&mut self, text: &[u8], start: usize, end: usize, names: &Names) -> Option<Kind> {
+        if text[self.start..self.end] != text[start..end] {
+            *self = Self { start, end, kind: classify(&text[start..end], names) };
+        }
+        self.kind
+    }
+}
+
+/// A separator: where the name before it ends, and where the value after it begins.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Separator {
+    name_end: usize,
+    pub(crate) value_start: usize,
+    is_colon: bool,
+}
+
+/// The separator at a `:` or `=`, if it is one.
+pub(crate) fn separator(text: &[u8], at: usize) -> Option<Separator> {
+    let (before, after) = (text[..at].last().copied(), text.get(at + 1).copied());
+    let found = |name_end, value_start| Some(Separator { name_end, value_start, is_colon: text[at] == b':' });
+    match (text[at], before, after) {
+        (b':', _, Some(b':')) | (b':', Some(b':'), _) => None,
+        (b':', _, Some(b'=')) => found(at, at + 2),
+        (b'=', Some(b'=' | b'!' | b'<' | b'>' | b'~'), _) | (b'=', _, Some(b'=' | b'~')) => None,
+        (b'=', Some(b':'), _) => None,
+        (b'=', _, Some(b'>')) => found(at, at + 2),
+        (b'=', Some(b'+' | b'?' | b'|'), _) => found(at - 1, at + 1),
+        _ => found(at, at + 1),
+    }
+}
+
+/// The name before a separator, and what it says.
+pub(crate) fn key(text: &[u8], separator: Separator, names: &Names, last_key: &mut LastKey) -> Option<Key> {
+    let mut end = separator.name_end;
+    let floor = end.saturating_sub(16);
+    // Spaces, marks of emphasis, the quotes around the name, and the brackets of an index.
+    while end > floor {
+        match &text[..end] {
+            [.., b' ' | b'\t' | b'*' | b'"' | b'\'' | b'`' | b'\\'] | [.., b'"' | b'\'', b']'] => end -= 1,
+            _ => break,
+        }
+    }
+    if end > floor && text[end - 1] == b';' && text[..end].ends_with(b"&quot;") {
+        end -= 6;
+    }
+    let last = *text[..end].last()?;
+    if last >= 0x80 {
+        return foreign(text, end);
+    }
+    if !is(last, ALNUM) || !names.is_extended() && !may_end(text, end) {
+        return None;
+    }
+    let floor = end.saturating_sub(NAME);
+    let (mut start, mut words) = (end, 0);
+    while start > floor && (is(text[start - 1], DOTTED) || text[start - 1] == b' ' && words < 3) {
+        start -= 1;
+        words += usize::from(text[start] == b' ');
+    }
+    // The letter of an escaped line end is no part of the name.
+    if start > 0 && text[start - 1] == b'\\' && matches!(text[start], b'n' | b'r' | b't') {
+        start += 1;
+    }
+    let kind = last_key.kind(text, start, end, names)?;
+    Some(Key { start, end, kind: at_place(text, start, end, kind, separator)? })
+}
+
+/// Whether a name may end here: with letters that matter, and a number after them.
+fn may_end(text: &[u8], end: usize) -> bool {
+    let digits = text[..end].iter().rev().take(3).take_while(|byte| byte.is_ascii_digit()).count();
+    let joint = end - digits;
+    let letters = joint - usize::from(digits > 0 && joint > 0 && matches!(text[joint - 1], b'_' | b'-' | b' '));
+    letters >= 2 && may_matter(text[letters - 2], text[letters - 1])
+}
+
+/// A name that is written with other letters.
+fn foreign(text: &[u8], end: usize) -> Option<Key> {
+    let start = end.saturating_sub(24);
+    names_secret(&text[start..end]).then_some(Key { start, end, kind: Kind::Password })
+}
+
+/// What a name says at its place: some are secret in query strings only.
+fn at_place(text: &[u8], start: usize, end: usize, kind: Kind, separator: Separator) -> Option<Kind> {
+    if kind != Kind::Query {
+        return Some(kind);
+    }
+    let name = &text[start..end];
+    let name_start = end - name.iter().rev().take_while(|byte| is(**byte, DOTTED)).count();
+    let is_parameter = !separator.is_colon && name_start > 0 && matches!(text[name_start - 1], b'?' | b'&' | b';');
+    match (is_parameter, name.ends_with(b"key") || name.ends_with(b"Key")) {
+        (true, _) => Some(Kind::Query),
+        (false, true) => Some(Kind::Name),
+        (false, false) => None,
+    }
+}
+
+/// The part of the value that is secret, and where the text goes on.
+pub(crate) fn secret(text: &[u8], key: Key, separator: Separator) -> Option<(usize, usize, usize)> {
+    let takes_line = matches!(key.kind, Kind::Authorization | Kind::Cookie);
+    let start = separator.value_start;
+    let name = &text[key.start..key.end];
+    let near = &text[..text.len().min(start + DECIDES)];
+    // Code and containers, told apart before more is read.
+    let spaces = near[start.min(near.len())..].iter().take(2).take_while(|byte| **byte == b' ').count();
+    if matches!(near.get(start + spaces), Some(b'(' | b'[' | b'{' | b'|' | b'=') | None) && !takes_line {
+        return None;
+    }
+    if !takes_line && (is_key_block(near, start + spaces) || separator.is_colon && is_prompt(text, start, separator)) {
+        return None;
+    }
+    let guess = value(near, start, takes_line)?;
+    let (from, to) = secret_part(near, guess, key.kind, name)?;
+    if !guess.is_quoted && !takes_line && is_prose(near, guess, separator) {
+        return None;
+    }
+    // What was decided is hidden to its end, however far that is.
+    let whole = value(text, start, takes_line).unwrap_or(guess);
+    let mut end = if to == guess.end { whole.end } else { to };
+    if key.kind == Kind::Password && !whole.is_quoted {
+        end = phrase_end(text, from, end);
+    }
+    Some((from, end, whole.next.max(end)))
+}
+
+/// Whether a private key in text form begins: it has an end of its own.
+fn is_key_block(text: &[u8], at: usize) -> bool {
+    text.get(at..).is_some_and(|rest| rest.starts_with(b"----"))
+}
+
+/// Whether the text of a prompt ends, as in `input("Password: ")`: the quote after the colon closes it.
+fn is_prompt(text: &[u8], start: usize, separator: Separator) -> bool {
+    let is_quoted_name = matches!(text[..separator.name_end].last(), Some(b'"' | b'\''));
+    let closes = |rest: &[u8]| matches!(rest, [b'"' | b'\''] | [b'"' | b'\'', b')' | b',' | b';' | b'+' | b'\n', ..]);
+    !is_quoted_name
+        && text[start..].iter().take(2).position(|byte| *byte != b' ').is_some_and(|at| closes(&text[start + at..]))
+}
+
+/// Whether a word after a colon begins a sentence: it has letters only, and another word follows.
+fn is_prose(text: &[u8], value: Value, separator: Separator) -> bool {
+    let word = &text[value.start..value.end];
+    let follows = |at: usize| text.get(at) == Some(&b' ') && at_is(text, at + 1, ALNUM);
+    let is_word = word.iter().all(u8::is_ascii_alphabetic);
+    let rest = &text[value.end..line_end(text, value.end)];
+    let is_sentence = rest.split(|byte| *byte == b' ').any(|word| !word.is_empty() && is_state(word));
+    separator.is_colon && value.start > separator.value_start && is_word && follows(value.end) && is_sentence
+}
+
+/// Where a phrase of words ends that is a password, if the line has nothing else.
+fn phrase_end(text: &[u8], start: usize, end: usize) -> usize {
+    let is_phrase = |part: &[u8]| part.iter().all(|byte| byte.is_ascii_lowercase() || matches!(byte, b' ' | b'-'));
+    if text.get(end) != Some(&b' ') || !is_phrase(&text[start..end]) {
+        return end;
+    }
+    let line = line_end(&text[..text.len().min(end + 256)], end);
+    if is_phrase(&text[end..line]) { line } else { end }
+}
+
+/// The separator of an element of XML: at the `>` after its name, if the element is opened there.
+pub(crate) fn element(text: &[u8], at: usize) -> Option<Separator> {
+    let name = text[..at].iter().rev().take(NAME).take_while(|byte| is(**byte, DOTTED) || **byte == b':').count();
+    let is_opened = at > name && text[at - name - 1] == b'<' && name > 0;
+    let is_filled = !matches!(text.get(at + 1), None | Some(b'<' | b'\n' | b'\r'));
+    (is_opened && is_filled).then_some(Separator { name_end: at, value_start: at + 1, is_colon: false })
+}
+
+/// How long the text of an element may be.
+const ELEMENT: usize = 512;
+
+/// The text of an element that is a secret: up to the next tag.
+pub(crate) fn element_text(text: &[u8], key: Key, separator: Separator) -> Option<(usize, usize)> {
+    let start = separator.value_start;
+    let near = &text[start..text.len().min(start + ELEMENT)];
+    let end = start + near.iter().position(|byte| matches!(byte, b'<' | b'\n' | b'"'))?;
+    let value = Value { start, end, next: end, is_quoted: true };
+    let is_element = key.kind.is_certain() && text[end] == b'<';
+    if is_element { secret_part(text, value, key.kind, &text[key.start..key.end]) } else { None }
+}

@@ -1,0 +1,81 @@
+//! Classes of bytes, by table. Pure.
+
+/// Letters and digits of ASCII.
+pub(crate) const ALNUM: u8 = 1;
+/// `_` and `-`.
+pub(crate) const JOINT: u8 = 1 << 1;
+/// A full stop.
+pub(crate) const DOT: u8 = 1 << 2;
+/// `+` and `/`.
+pub(crate) const BASE64: u8 = 1 << 3;
+/// `=`.
+pub(crate) const PADDING: u8 = 1 << 4;
+/// Hexadecimal digits of either case.
+pub(crate) const HEX: u8 = 1 << 5;
+/// Digits and upper-case letters.
+pub(crate) const UPPER: u8 = 1 << 6;
+/// White space of ASCII.
+pub(crate) const SPACE: u8 = 1 << 7;
+
+/// What most tokens consist of.
+pub(crate) const TOKEN: u8 = ALNUM | JOINT;
+/// Tokens of several parts.
+pub(crate) const DOTTED: u8 = TOKEN | DOT;
+/// Both alphabets of base64, with padding.
+pub(crate) const ENCODED: u8 = TOKEN | BASE64 | PADDING;
+
+static FLAGS: [u8; 256] = flags();
+
+const fn flags() -> [u8; 256] {
+    let mut table = [0; 256];
+    let mut at = 0;
+    while at < 128 {
+        let byte = at as u8;
+        table[at] = match byte {
+            b'0'..=b'9' => ALNUM | HEX | UPPER,
+            b'A'..=b'F' => ALNUM | HEX | UPPER,
+            b'G'..=b'Z' => ALNUM | UPPER,
+            b'a'..=b'f' => ALNUM | HEX,
+            b'g'..=b'z' => ALNUM,
+            b'_' | b'-' => JOINT,
+            b'.' => DOT,
+            b'+' | b'/' => BASE64,
+            b'=' => PADDING,
+            b' ' | b'\t' | b'\n' | b'\r' => SPACE,
+            _ => 0,
+        };
+        at += 1;
+    }
+    table
+}
+
+/// Whether a byte is of one of some classes.
+#[inline]
+pub(crate) fn is(byte: u8, classes: u8) -> bool {
+    FLAGS[byte as usize] & classes != 0
+}
+
+/// Whether the byte at a place exists and is of one of some classes.
+#[inline]
+pub(crate) fn at_is(text: &[u8], at: usize, classes: u8) -> bool {
+    text.get(at).is_some_and(|byte| is(*byte, classes))
+}
+
+/// Where the run of bytes of some classes ends that begins at a place.
+#[inline]
+pub(crate) fn run_end(text: &[u8], start: usize, classes: u8) -> usize {
+    let rest = text.get(start..).unwrap_or_default();
+    start + rest.iter().position(|byte| !is(*byte, classes)).unwrap_or(rest.len())
+}
+
+/// Where the run of bytes of some classes begins that ends at a place. It looks back over `limit` bytes at most.
+pub(crate) fn run_start(text: &[u8], end: usize, classes: u8, limit: usize) -> usize {
+    let floor = end.saturating_sub(limit);
+    let before = text.get(floor..end).unwrap_or_default();
+    before.iter().rposition(|byte| !is(*byte, classes)).map_or(floor, |at| floor + at + 1)
+}
+
+/// Whether the text continues with some words at a place, in any case.
+pub(crate) fn continues(text: &[u8], at: usize, lower: &[u8]) -> bool {
+    text.get(at..at + lower.len()).is_some_and(|part| part.eq_ignore_ascii_case(lower))
+}

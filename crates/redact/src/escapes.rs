@@ -1,0 +1,172 @@
+//! Text with escapes, read as what it stands for, and places in that found again in the text. Pure.
+
+use crate::classes::{HEX, at_is};
+use crate::span::{Mask, Span};
+
+/// Which escapes are read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Escapes {
+    /// Of a JSON string.
+    Json,
+    /// Backslashes of JSON and of most languages, and `%2D` of URLs.
+    All,
+}
+
+/// An escape at a place: its length, and what it stands for.
+fn escape(text: &[u8], at: usize, which: Escapes) -> Option<(usize, Option<char>, u8)> {
+    match text[at] {
+        b'\\' => backslash(text, at, which),
+        b'%' if which == Escapes::All => Some((3, None, hex(text, at + 1, 2)? as u8)),
+        _ => None,
+    }
+}
+
+fn backslash(text: &[u8], at: usize, which: Escapes) -> Option<(usize, Option<char>, u8)> {
+    let simple = |byte| Some((2, None, byte));
+    match text.get(at + 1)? {
+        b'n' => simple(b'\n'),
+        b'r' => simple(b'\r'),
+        b't' => simple(b'\t'),
+        b'b' | b'f' => simple(b' '),
+        byte @ (b'"' | b'\\' | b'/') => simple(*byte),
+        b'\'' if which == Escapes::All => simple(b'\''),
+        b'x' if which == Escapes::All => Some((4, None, hex(text, at + 2, 2)? as u8)),
+        b'u' => {
+            let unit = hex(text, at + 2, 4)?;
+            let low = (text.get(at + 6..at + 8) == Some(b"\\u")).then(|| hex(text, at + 8, 4)).flatten();
+            let (length, code) = match low {
+                Some(low @ 0xdc00..=0xdfff) if (0xd800..0xdc00).contains(&unit) => {
+                    (12, 0x1_0000 + ((unit - 0xd800) << 10) + (low - 0xdc00))
+                }
+                _ => (6, unit),
+            };
+            Some((length, Some(char::from_u32(code).unwrap_or(char::REPLACEMENT_CHARACTER)), 0))
+        }
+        _ => None,
+    }
+}
+
+fn hex(text: &[u8], at: usize, digits: usize) -> Option<u32> {
+    let digits = text.get(at..at + digits)?;
+    digits.iter().try_fold(0, |value, byte| Some(value << 4 | (*byte as char).to_digit(16)?))
+}
+
+/// Whether an escape begins at a `\` or a `%` that may hide a part of a secret. Line ends and quotes do not.
+pub(crate) fn hides(text: &[u8], at: usize) -> bool {
+    match text[at] {
+        b'%' => at_is(text, at + 1, HEX) && at_is(text, at + 2, HEX),
+        _ => match text.get(at + 1) {
+            Some(b'/') => true,
+            Some(b'x') => hex(text, at + 2, 2).is_some(),
+            Some(b'u') => hex(text, at + 2, 4).is_some(),
+            _ => false,
+        },
+    }
+}
+
+/// Walks over the escapes: shows the place in the text, the length there, and what was read.
+fn walk(text: &[u8], which: Escapes, mut show: impl FnMut(usize, usize, &[u8])) {
+    let mut at = 0;
+    while let Some(found) = next(&text[at..], which) {
+        let start = at + found;
+        let Some((length, character, byte)) = escape(text, start, which) else {
+            at = start + 1;
+            continue;
+        };
+        match character {
+            Some(character) => show(start, length, character.encode_utf8(&mut [0; 4]).as_bytes()),
+            None => show(start, length, &[byte]),
+        }
+        at = start + length;
+    }
+}
+
+fn next(text: &[u8], which: Escapes) -> Option<usize> {
+    match which {
+        Escapes::Json => memchr::memchr(b'\\', text),
+        Escapes::All => memchr::memchr2(b'\\', b'%', text),
+    }
+}
+
+/// The text that is meant. It need not be UTF-8.
+pub(crate) fn decode(text: &[u8], which: Escapes) -> Vec<u8> {
+    let mut out = Vec::with_capacity(text.len());
+    let mut copied = 0;
+    walk(text, which, |at, length, meant| {
+        out.extend_from_slice(&text[copied..at]);
+        out.extend_from_slice(meant);
+        copied = at + length;
+    });
+    out.extend_from_slice(&text[copied..]);
+    out
+}
+
+/// Moves spans of the decoded text to the text. They are sorted and apart.
+pub(crate) fn translate(text: &[u8], which: Escapes, spans: &mut [Span]) {
+    if spans.is_empty() {
+        return;
+    }
+    for span in spans.iter_mut() {
+        if let Mask::Quoted(level) = &mut span.mask {
+            *level += 1;
+        }
+    }
+    let mut places = Places { spans, moved: 0 };
+    // How far the text is ahead of what it stands for.
+    let mut ahead = 0;
+    walk(text, which, |at, length, meant| {
+        let start = at - ahead;
+        places.move_to(start, start + meant.len(), at, ahead);
+        ahead += length - meant.len();
+    });
+    places.move_to(usize::MAX, usize::MAX, usize::MAX, ahead);
+}
+
+/// The ends of spans, in order: two of each.
+struct Places<'s> {
+    spans: &'s mut [Span],
+    moved: usize,
+}
+
+impl Places<'_> {
+    /// Moves the ends before an escape that was read to `start..end`; a place within it moves to its `source`, or past it.
+    fn move_to(&mut self, start: usize, end: usize, source: usize, ahead: usize) {
+        while let Some(span) = self.spans.get_mut(self.moved / 2) {
+            let is_start = self.moved.is_multiple_of(2);
+            let place = if is_start { &mut span.start } else { &mut span.end };
+            match *place {
+                it if it <= start => *place = it + ahead,
+                // What begins or ends within an escape has all of it.
+                it if it < end && is_start => *place = source,
+                it => {
+                    *place = if it < end { end } else { it };
+                    return;
+                }
+            }
+            self.moved += 1;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_in_the_meaning_is_found_in_the_text() {
+        for (text, which, meant, part) in [
+            (r#"a\u002db\"c\/d"#, Escapes::Json, "a-b\"c/d", "\\u002db\\\""),
+            ("x%2Dy%41", Escapes::All, "x-yA", "y%41"),
+            (r"\ud83d\ude00k", Escapes::Json, "😀k", "k"),
+            (r"\q\u12", Escapes::Json, r"\q\u12", r"\u12"),
+        ] {
+            let decoded = decode(text.as_bytes(), which);
+            assert_eq!(String::from_utf8_lossy(&decoded), meant);
+            let wanted = decode(part.as_bytes(), which);
+            let start = decoded.windows(wanted.len()).position(|it| it == wanted).unwrap();
+            let mut spans = [Span::secret(start, start + wanted.len())];
+            translate(text.as_bytes(), which, &mut spans);
+            assert_eq!(&text[spans[0].start..spans[0].end], part, "{text}");
+        }
+    }
+}

@@ -1,0 +1,52 @@
+//! Stable hashes of ids: what belongs together stays together, and nobody can use the id.
+
+use std::fmt::Write;
+
+use sha2::{Digest, Sha256};
+
+/// Hashes ids with a key. Cheap to clone.
+#[derive(Clone)]
+pub(crate) struct Ids {
+    /// Has taken the key, padded to a block.
+    keyed: Sha256,
+}
+
+impl Ids {
+    /// With a key that lasts, or with one that is random.
+    pub(crate) fn new(key: Option<&[u8]>) -> Self {
+        let mut block = [0; 64];
+        match key {
+            Some(key) => block[..32].copy_from_slice(&Sha256::digest(key)),
+            None => block[..32].copy_from_slice(&rand::random::<[u8; 32]>()),
+        }
+        Self { keyed: Sha256::new_with_prefix(block) }
+    }
+
+    /// `kind_` and 128 bits. The hash is cut in half, so that nobody can extend it.
+    pub(crate) fn hash(&self, kind: &str, id: &[u8]) -> String {
+        let mut state = self.keyed.clone();
+        state.update([kind.len() as u8]);
+        state.update(kind);
+        state.update(id);
+        let mut text = String::with_capacity(kind.len() + 33);
+        text.push_str(kind);
+        text.push('_');
+        for byte in state.finalize().iter().take(16) {
+            // Writing to a String cannot fail.
+            let _ = write!(text, "{byte:02x}");
+        }
+        text
+    }
+
+    /// Whether an id is already a hash.
+    pub(crate) fn is_hash(kind: &str, id: &[u8]) -> bool {
+        let hash = id.strip_prefix(kind.as_bytes()).and_then(|rest| rest.strip_prefix(b"_"));
+        hash.is_some_and(|hash| hash.len() == 32 && hash.iter().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f')))
+    }
+}
+
+impl std::fmt::Debug for Ids {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Ids(..)")
+    }
+}

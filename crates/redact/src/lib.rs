@@ -1,0 +1,46 @@
+//! The one boundary that everything passes which is recorded, logged, exported or shown.
+//!
+//! ```text
+//! lib        what others use
+//! redactor   rules, compiled
+//! stream     chunks
+//! layers     JSON, escapes, base64: one text within another
+//! json       names and values of a document          scan   one pass over free text
+//! assignment, value, prose   names and values in it   values/   secrets by what they look like
+//! keys       what a name says                         span   what is replaced
+//! ```
+//!
+//! A secret becomes `***`. The caller's own result never passes here.
+
+use std::borrow::Cow;
+
+mod assignment;
+mod classes;
+mod custom;
+mod escapes;
+mod ids;
+mod json;
+mod keys;
+mod layers;
+mod paths;
+mod prose;
+mod redactor;
+mod rules;
+mod scan;
+mod span;
+mod stream;
+#[cfg(feature = "generator")]
+pub mod testing;
+mod value;
+mod values;
+
+pub use paths::SecretPaths;
+pub use redactor::Redactor;
+pub use rules::{RuleError, Rules};
+pub use stream::Stream;
+
+/// Text as one line: escapes control characters, escape sequences of terminals, changes of direction, characters of no
+/// width, and ends of lines. One event is one line.
+pub fn line(text: &str) -> Cow<'_, str> {
+    openskill_log::text::one_line(text)
+}

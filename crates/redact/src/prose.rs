@@ -1,0 +1,290 @@
+//! Secrets that prose and command lines name without a separator: `password hunter2`, `--token x`, `-u name:password`. Pure.
+
+use crate::classes::{ALNUM, at_is, continues, is, run_end};
+use crate::keys::{Kind, Names, classify};
+use crate::value::{is_reference, is_state, value};
+use crate::values::{base64, looks};
+
+/// Words that stand between a name and its value.
+const FILLERS: [&[u8]; 24] = [
+    b"is",
+    b"was",
+    b"are",
+    b"be",
+    b"will",
+    b"now",
+    b"equals",
+    b"as",
+    b"to",
+    b"set",
+    b"the",
+    b"my",
+    b"your",
+    b"this",
+    b"value",
+    b"of",
+    b"named",
+    b"called",
+    b"following",
+    b"e.g.",
+    b"like",
+    b"with",
+    b"changed",
+    b"here",
+];
+
+/// How far the value is from its name.
+const NEAR: usize = 48;
+/// How far the words before a name are looked at.
+const BEFORE: usize = 24;
+
+/// Words that may name a secret.
+pub(crate) const WORDS: [&[u8]; 20] = [
+    b"password",
+    b"passwd",
+    b"passphrase",
+    b"passcode",
+    b"pwd",
+    b"passwort",
+    b"kennwort",
+    b"senha",
+    b"secret",
+    b"token",
+    b"key",
+    b"apikey",
+    b"credential",
+    b"credentials",
+    b"bearer",
+    b"basic",
+    b"pass",
+    b"pin",
+    b"otp",
+    b"psk",
+];
+
+/// The secret that follows a word which ends at a place.
+pub(crate) fn after_word(text: &[u8], word: usize, end: usize, names: &Names) -> Option<(usize, usize)> {
+    if !matches!(text.get(end), Some(b' ' | b'\t' | b'+' | b'%')) {
+        return None;
+    }
+    if continues(text, word, b"bearer") && end - word == 6 {
+        return scheme(text, end, is_bearer);
+    }
+    if continues(text, word, b"basic") && end - word == 5 {
+        return scheme(text, end, base64::is_name_and_password);
+    }
+    // Most sentences about secrets have none: a value has a digit, a sign or quotes.
+    let may_have = |byte: &u8| {
+        byte.is_ascii_digit()
+            || matches!(byte, b'"' | b'\'' | b'`' | b'!' | b'@' | b'#' | b'$' | b'%' | b'^' | b'*' | b'&' | 0xe2)
+    };
+    if !text[end..text.len().min(end + NEAR)].iter().any(may_have) {
+        return None;
+    }
+    let kind = classify(&text[word.saturating_sub(BEFORE)..end], names)?;
+    match kind {
+        Kind::Password | Kind::Secret => named(text, end, kind),
+        Kind::Code => code(text, end),
+        _ => None,
+    }
+}
+
+/// The credentials after the name of a scheme of HTTP.
+fn scheme(text: &[u8], end: usize, is_credential: fn(&[u8]) -> bool) -> Option<(usize, usize)> {
+    let rest = &text[end..text.len().min(end + 6)];
+    let spaces = rest.iter().take_while(|byte| matches!(byte, b' ' | b'\t' | b'+')).count();
+    let start = end + if rest.starts_with(b"%20") { 3 } else { spaces };
+    let belongs =
+        |byte: &u8| is(*byte, ALNUM) || matches!(byte, b'-' | b'_' | b'.' | b'~' | b'+' | b'/' | b'=' | b'|' | b':');
+    // What decides is near; the end may be far.
+    let near = text[start..].iter().take(96).take_while(|byte| belongs(byte)).count();
+    let token = &text[start..start + near];
+    let token = &token[..token.len() - token.iter().rev().take_while(|byte| matches!(byte, b'.' | b':')).count()];
+    if near == 0 || !is_credential(token) {
+        return None;
+    }
+    let length = if near < 96 { token.len() } else { text[start..].iter().take_while(|byte| belongs(byte)).count() };
+    Some((start, start + length))
+}
+
+fn is_bearer(token: &[u8]) -> bool {
+    let has_digit = token.iter().any(u8::is_ascii_digit);
+    let has_letter = token.iter().any(u8::is_ascii_alphabetic);
+    match token.len() {
+        0..8 => false,
+        8..12 => has_digit && has_letter,
+        12..16 => has_digit,
+        _ => has_digit || looks::is_mixed(token),
+    }
+}
+
+/// The value of a name in a sentence.
+fn named(text: &[u8], end: usize, kind: Kind) -> Option<(usize, usize)> {
+    let limit = text.len().min(end + NEAR);
+    let mut at = end;
+    let mut has_verb = false;
+    for _ in 0..5 {
+        at = run_of_spaces(text, at);
+        if at >= limit || text[at] == b'\n' {
+            return None;
+        }
+        let word_end = text[at..]
+            .iter()
+            .take(NEAR)
+            .position(|byte| byte.is_ascii_whitespace())
+            .map_or(text.len().min(at + NEAR), |it| at + it);
+        let word = &text[at..word_end];
+        if matches!(word, b"=" | b":" | b"->" | b"=>" | b"-" | b"\xe2\x80\x94") {
+            return None;
+        }
+        if FILLERS.iter().any(|filler| word.eq_ignore_ascii_case(filler)) {
+            has_verb |= matches!(word, b"is" | b"was" | b"to" | b"as");
+            at = word_end;
+            continue;
+        }
+        return candidate(text, at, kind, has_verb);
+    }
+    None
+}
+
+fn run_of_spaces(text: &[u8], at: usize) -> usize {
+    at + text[at..].iter().take(8).take_while(|byte| matches!(byte, b' ' | b'\t')).count()
+}
+
+fn candidate(text: &[u8], at: usize, kind: Kind, has_verb: bool) -> Option<(usize, usize)> {
+    let near = &text[..text.len().min(at + 96)];
+    let at = at + usize::from(matches!(near.get(at), Some(b'(' | b'<' | b'[')));
+    let found = value(near, at, false)?;
+    let token = &near[found.start..found.end];
+    let is_one_word = !token.iter().any(u8::is_ascii_whitespace);
+    if is_reference(token) || is_state(token) || !is_one_word || looks_like_place(token) {
+        return None;
+    }
+    let is_secret = match kind {
+        _ if found.is_quoted && has_verb => token.len() >= 4,
+        Kind::Password => {
+            looks::is_chosen(token) && (has_verb || token.iter().any(u8::is_ascii_digit)) && !token.contains(&b'(')
+        }
+        _ => {
+            looks::is_random(token, 12) && !looks::is_uuid(token)
+                || token.len() >= 32 && looks::is_hex(token) && has_verb
+        }
+    };
+    if !is_secret {
+        return None;
+    }
+    let whole = if found.end + 48 < near.len() { found } else { value(text, at, false)? };
+    Some((whole.start, whole.end))
+}
+
+/// A path, a URL or a place in a file.
+fn looks_like_place(token: &[u8]) -> bool {
+    token.contains(&b'/') && !looks::is_random(token, 24)
+        || token.windows(2).any(|it| it[0] == b'.' && it[1].is_ascii_alphabetic())
+            && token.iter().filter(|it| it.is_ascii_digit()).count() < 3
+}
+
+/// A short number after the name of a code: `OTP is 493022`.
+fn code(text: &[u8], end: usize) -> Option<(usize, usize)> {
+    let mut at = run_of_spaces(text, end);
+    for filler in [&b"code"[..], b"is", b"was", b"number"] {
+        if continues(text, at, filler) && text.get(at + filler.len()) == Some(&b' ') {
+            at = run_of_spaces(text, at + filler.len());
+        }
+    }
+    let stop = at + text[at..].iter().take(12).take_while(|byte| byte.is_ascii_digit()).count();
+    ((4..=8).contains(&(stop - at)) && !at_is(text, stop, ALNUM)).then_some((at, stop))
+}
+
+/// The value of a flag whose first dash is at a place, and that stands apart from its value.
+/// `command` is the text up to a command before it.
+pub(crate) fn after_flag(text: &[u8], dash: usize, command: &[u8], names: &Names) -> Option<(usize, usize)> {
+    let is_start = dash == 0 || !is(text[dash - 1], ALNUM | crate::classes::JOINT);
+    let dashes = text[dash..].iter().take(3).take_while(|byte| **byte == b'-').count();
+    let start = dash + dashes;
+    if !is_start || dashes > 2 || !at_is(text, start, ALNUM) {
+        return None;
+    }
+    let end = run_end(&text[..text.len().min(start + 48)], start, ALNUM | crate::classes::JOINT);
+    if dashes == 1 && text[start] == b'p' && end > start + 2 && is_of_command(text, dash, command, b'p') {
+        return whole(text, start + 1);
+    }
+    let value_start = apart(text, end)?;
+    let name = &text[start..end];
+    match (dashes, name) {
+        (1, b"u") | (2, b"user" | b"proxy-user") => return user_and_password(text, value_start),
+        (1, b"p" | b"a" | b"w") if is_of_command(text, dash, command, name[0]) => return whole(text, value_start),
+        _ => {}
+    }
+    if text[value_start.min(text.len())..].starts_with(b"--") {
+        return None;
+    }
+    let kind = classify(name, names)?;
+    let is_secret = kind.is_certain() && (dashes == 2 || name.len() > 3);
+    if is_secret { whole(text, value_start) } else { None }
+}
+
+/// Where the value begins after a flag: after a space, or as the next element of a list.
+fn apart(text: &[u8], end: usize) -> Option<usize> {
+    let rest = &text[end..text.len().min(end + 24)];
+    let quotes = rest.iter().take_while(|byte| matches!(byte, b'\\' | b'"' | b'\'')).count();
+    if quotes == 0 {
+        let spaces = rest.iter().take_while(|byte| matches!(byte, b' ' | b'\t')).count();
+        return (spaces > 0).then_some(end + spaces);
+    }
+    let after = &rest[quotes..];
+    let separators = after.iter().take_while(|byte| matches!(byte, b',' | b' ' | b'\n')).count();
+    (after.first() == Some(&b',')).then_some(end + quotes + separators)
+}
+
+fn whole(text: &[u8], start: usize) -> Option<(usize, usize)> {
+    let near = &text[..text.len().min(start + 64)];
+    let found = value(near, start, false)?;
+    let word = &near[found.start..found.end];
+    let is_flag = !found.is_quoted && word.starts_with(b"--");
+    if word.is_empty() || is_reference(word) || is_flag || !found.is_quoted && is_state(word) {
+        return None;
+    }
+    let found = value(text, start, false)?;
+    Some((found.start, found.end))
+}
+
+/// The password of `name:password`.
+fn user_and_password(text: &[u8], start: usize) -> Option<(usize, usize)> {
+    let near = &text[..text.len().min(start + 128)];
+    let found = value(near, start, false)?;
+    let colon = text[found.start..found.end].iter().position(|byte| *byte == b':')?;
+    let password = &text[found.start + colon + 1..found.end];
+    let is_id = text[found.start..found.end].iter().all(|byte| byte.is_ascii_digit() || *byte == b':');
+    (!password.is_empty() && !is_reference(password) && !is_id).then_some((found.start + colon + 1, found.end))
+}
+
+/// Commands that take a password by a short flag.
+pub(crate) const COMMANDS: [&[u8]; 10] = [
+    b"sshpass",
+    b"docker",
+    b"podman",
+    b"mysql",
+    b"mysqldump",
+    b"mongo",
+    b"mongosh",
+    b"redis",
+    b"ldapsearch",
+    b"ldapmodify",
+];
+
+/// Whether a short flag stands in the line of a command that takes a password by it.
+fn is_of_command(text: &[u8], dash: usize, command: &[u8], flag: u8) -> bool {
+    let between = &text[command.len().min(dash)..dash];
+    let has_word = |word: &[u8]| command.ends_with(word);
+    let is_line = !command.is_empty() && !between.iter().any(|byte| matches!(byte, b'\n' | b';' | b'|'));
+    is_line
+        && match flag {
+            b'p' => {
+                let needs_login = has_word(b"docker") || has_word(b"podman");
+                !needs_login && !has_word(b"redis") || needs_login && between.starts_with(b" login")
+            }
+            b'a' => has_word(b"redis"),
+            _ => has_word(b"ldapsearch") || has_word(b"ldapmodify"),
+        }
+}

@@ -1,0 +1,15 @@
+//! What tests redact: secrets of many shapes, planted in many places; innocent text; and text that is made to be slow.
+//!
+//! Everything is generated from a seed: the same seed gives the same text. Behind the feature `generator`.
+
+mod hostile;
+mod innocent;
+mod places;
+mod random;
+mod secrets;
+
+pub use hostile::{hostile, typical};
+pub use innocent::innocent;
+pub use places::{Planted, plant, planted};
+pub use random::Random;
+pub use secrets::{SHAPES, Secret, Shape};

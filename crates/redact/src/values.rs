@@ -1,0 +1,11 @@
+//! Secrets that are known by what they look like. Every file knows one sort of them. Pure.
+
+pub(crate) mod base64;
+pub(crate) mod cards;
+pub(crate) mod contacts;
+pub(crate) mod home;
+pub(crate) mod jwt;
+pub(crate) mod looks;
+pub(crate) mod pem;
+pub(crate) mod providers;
+pub(crate) mod urls;

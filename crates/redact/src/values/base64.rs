@@ -1,0 +1,160 @@
+//! Text in base64: found by its first bytes, so that pictures and hashes cost little.
+
+use crate::classes::{ALNUM, BASE64, JOINT, PADDING, at_is, is, run_end, run_start};
+
+/// How long a run is at least. Shorter ones hold no secret that can be told.
+const SHORTEST: usize = 20;
+/// How much of a run is decoded.
+const LONGEST: usize = 1 << 20;
+/// How many bytes decide whether it is text.
+const LOOKED_AT: usize = 24;
+/// The length of lines in which long runs are wrapped.
+const WRAPPED: std::ops::RangeInclusive<usize> = 60..=76;
+
+const CHARACTERS: u8 = ALNUM | BASE64 | JOINT;
+
+fn sextet(byte: u8) -> Option<u32> {
+    Some(u32::from(match byte {
+        b'A'..=b'Z' => byte - b'A',
+        b'a'..=b'z' => byte - b'a' + 26,
+        b'0'..=b'9' => byte - b'0' + 52,
+        b'+' | b'-' => 62,
+        b'/' | b'_' => 63,
+        _ => return None,
+    }))
+}
+
+/// The bytes of either alphabet. White space and escaped line ends are left out; anything else ends it.
+pub(crate) fn decode(text: &[u8], limit: usize) -> Vec<u8> {
+    let mut out = Vec::with_capacity((text.len() / 4 * 3 + 3).min(limit + 3));
+    let (mut bits, mut count) = (0_u32, 0);
+    let mut at = 0;
+    while at < text.len() && out.len() < limit {
+        let byte = text[at];
+        at += 1;
+        if let Some(sextet) = sextet(byte) {
+            bits = bits << 6 | sextet;
+            count += 6;
+            if count >= 8 {
+                count -= 8;
+                out.push((bits >> count) as u8);
+            }
+        } else if byte == b'\\' && matches!(text.get(at), Some(b'n' | b'r')) {
+            at += 1;
+        } else if !byte.is_ascii_whitespace() {
+            break;
+        }
+    }
+    out
+}
+
+/// The first bytes of a run, and how many they are.
+pub(crate) fn begins(run: &[u8]) -> ([u8; LOOKED_AT], usize) {
+    let mut out = [0; LOOKED_AT];
+    let mut length = 0;
+    for group in run.chunks(4).take(LOOKED_AT / 3) {
+        let sextets = group.iter().map_while(|byte| sextet(*byte));
+        let (bits, count) = sextets.fold((0_u32, 0), |(bits, count), sextet| (bits << 6 | sextet, count + 1));
+        let bytes = (bits << (6 * (4 - count))).to_be_bytes();
+        let whole = count * 6 / 8;
+        out[length..length + whole].copy_from_slice(&bytes[1..=whole]);
+        length += whole;
+        if whole < 3 {
+            break;
+        }
+    }
+    (out, length)
+}
+
+/// Whether a run begins like text.
+fn begins_text(run: &[u8]) -> bool {
+    let (bytes, length) = begins(run);
+    is_text(&bytes[..length])
+}
+
+fn is_text(bytes: &[u8]) -> bool {
+    let wide = bytes.len() >= 8 && bytes.iter().skip(1).step_by(2).all(|byte| *byte == 0);
+    let is_plain = |byte: &u8| matches!(byte, b' '..=b'~' | b'\n' | b'\r' | b'\t' | 0x1b);
+    if wide {
+        return bytes.iter().step_by(2).all(is_plain);
+    }
+    let plain = bytes.iter().filter(|byte| is_plain(byte)).count();
+    // Letters beyond ASCII come in valid sequences; random bytes hardly ever do.
+    plain == bytes.len() || plain * 3 > bytes.len() && is_nearly_utf8(bytes)
+}
+
+fn is_nearly_utf8(bytes: &[u8]) -> bool {
+    let has_control = bytes.iter().any(|byte| *byte < b' ' && !matches!(byte, b'\n' | b'\r' | b'\t'));
+    let is_valid = match std::str::from_utf8(bytes) {
+        Ok(_) => true,
+        Err(error) => error.error_len().is_none(),
+    };
+    is_valid && !has_control
+}
+
+/// A run of base64 in which a long word stands: where it ends, and where in it text begins, if any does.
+pub(crate) struct Run {
+    pub(crate) end: usize,
+    pub(crate) text_start: Option<usize>,
+}
+
+/// Looks at the run around a word. `floor` is where it may begin at the earliest.
+pub(crate) fn around(text: &[u8], word: usize, word_end: usize, floor: usize) -> Run {
+    let start = run_start(text, word, CHARACTERS, word - floor.min(word));
+    let mut end = run_end(text, word_end, CHARACTERS);
+    let is_candidate = |at: usize| end - at >= SHORTEST && begins_text(&text[at..end]);
+    let text_start = [start, word].into_iter().find(|at| is_candidate(*at));
+    if text_start.is_some() {
+        end = wrapped_end(text, start, end);
+    }
+    Run { end: run_end(text, end, PADDING), text_start }
+}
+
+/// Where the last line ends, if a run goes on in further lines.
+fn wrapped_end(text: &[u8], start: usize, mut end: usize) -> usize {
+    let mut length = end - start;
+    while WRAPPED.contains(&length) {
+        let mut next = end;
+        while let Some(skip) = line_end(text, next) {
+            next += skip;
+        }
+        while matches!(text.get(next), Some(b' ' | b'\t')) && next - end < 16 {
+            next += 1;
+        }
+        if next == end || !at_is(text, next, CHARACTERS) {
+            break;
+        }
+        let line = run_end(text, next, CHARACTERS);
+        if line - next > length {
+            break;
+        }
+        (length, end) = (line - next, line);
+    }
+    end
+}
+
+fn line_end(text: &[u8], at: usize) -> Option<usize> {
+    match text.get(at)? {
+        b'\n' | b'\r' => Some(1),
+        b'\\' if matches!(text.get(at + 1), Some(b'n' | b'r')) => Some(2),
+        _ => None,
+    }
+}
+
+/// The text of a run. Windows writes every character as two bytes.
+pub(crate) fn text(run: &[u8]) -> Vec<u8> {
+    let bytes = decode(run, LONGEST);
+    let is_wide = bytes.len() >= 8 && bytes[..8].iter().skip(1).step_by(2).all(|byte| *byte == 0);
+    if is_wide { bytes.into_iter().step_by(2).collect() } else { bytes }
+}
+
+/// Whether a token is the base64 of a name and a password, as HTTP has them.
+pub(crate) fn is_name_and_password(token: &[u8]) -> bool {
+    let token = &token[..token.len().min(512)];
+    let is_base64 = token.iter().all(|byte| is(*byte, CHARACTERS | PADDING));
+    if !is_base64 {
+        return false;
+    }
+    let bytes = decode(token, 384);
+    bytes.len() >= 4 && bytes.contains(&b':') && is_text(&bytes)
+}

@@ -1,0 +1,118 @@
+//! Numbers of payment cards: an issuer's prefix, a length of that issuer, groups as people write them, and Luhn's checksum.
+
+use crate::classes::{ALNUM, at_is};
+
+/// The most digits of a card.
+const MOST: usize = 19;
+
+/// Where the card number ends that begins at a place. What is before `floor` does not belong to it.
+pub(crate) fn find(text: &[u8], start: usize, floor: usize) -> Option<usize> {
+    let before = &text[floor.min(start)..start];
+    if !matches!(text[start], b'2'..=b'6' | b'8' | b'9') || is_part_of_number(before) || follows_account(before) {
+        return None;
+    }
+    let mut digits = [0; MOST];
+    let (mut count, mut at) = (0, start);
+    let (mut groups, mut group) = ([0_usize; 6], 0);
+    let mut separator = None;
+    let mut found = None;
+    loop {
+        match text.get(at) {
+            Some(digit @ b'0'..=b'9') if count < MOST => {
+                digits[count] = digit - b'0';
+                count += 1;
+                groups[group] += 1;
+                at += 1;
+                continue;
+            }
+            Some(b'0'..=b'9') => return found,
+            _ => {}
+        }
+        // A group ends: the card may end here, or have another group.
+        if count >= 13 && is_apart(text, at) && is_card(&digits[..count], &groups[..=group]) {
+            found = Some(at);
+        }
+        match text.get(at) {
+            Some(byte @ (b' ' | b'-')) if at_digit(text, at + 1) && separator.is_none_or(|it| it == *byte) => {
+                group += 1;
+                if group == groups.len() {
+                    return found;
+                }
+                separator = Some(*byte);
+                at += 1;
+            }
+            _ => return found,
+        }
+    }
+}
+
+fn is_apart(text: &[u8], end: usize) -> bool {
+    !at_is(text, end, ALNUM) && !matches!(text.get(end..end + 2), Some([b'.' | b'_', b'0'..=b'9']))
+}
+
+fn is_card(digits: &[u8], groups: &[usize]) -> bool {
+    has_sensible_groups(groups) && is_issued(digits) && luhn(digits)
+}
+
+fn at_digit(text: &[u8], at: usize) -> bool {
+    text.get(at).is_some_and(u8::is_ascii_digit)
+}
+
+/// Whether a digit after this text continues something else.
+fn is_part_of_number(before: &[u8]) -> bool {
+    match before {
+        [.., digit, b'.' | b'-' | b'+' | b','] => digit.is_ascii_digit(),
+        [.., b'_'] => true,
+        [.., byte] => byte.is_ascii_alphanumeric(),
+        [] => false,
+    }
+}
+
+/// Whether the beginning of an IBAN stands before it, as in `DE89 3704`.
+fn follows_account(before: &[u8]) -> bool {
+    matches!(before, [.., b'A'..=b'Z', b'A'..=b'Z', b'0'..=b'9', b'0'..=b'9', b' '])
+}
+
+fn has_sensible_groups(groups: &[usize]) -> bool {
+    matches!(groups, [_] | [4, 4, 4, 1..=4] | [4, 4, 4, 4, 1..=3] | [4, 6, 4 | 5])
+}
+
+fn is_issued(digits: &[u8]) -> bool {
+    if digits.len() < 13 {
+        return false;
+    }
+    let prefix = digits.iter().take(6).fold(0, |value, digit| value * 10 + u32::from(*digit));
+    match digits.len() {
+        13 | 19 if prefix / 100_000 == 4 => true,
+        14 => matches!(prefix / 1_000, 300..=305 | 309) || matches!(prefix / 10_000, 36 | 38 | 39),
+        15 => matches!(prefix / 10_000, 34 | 37) || matches!(prefix / 100, 2131 | 1800),
+        16..=19 => {
+            let two = prefix / 10_000;
+            let is_visa = prefix / 100_000 == 4 && digits.len() == 16;
+            let is_mastercard = (matches!(two, 51..=55) || matches!(prefix / 100, 2221..=2720)) && digits.len() == 16;
+            let is_discover = prefix / 100 == 6011 || two == 65 || matches!(prefix / 1_000, 644..=649);
+            let is_union_pay = two == 62 || two == 81;
+            let is_jcb = matches!(prefix / 100, 3528..=3589);
+            let is_maestro = matches!(prefix / 100, 5018 | 5020 | 5038 | 5893 | 6304 | 6759 | 6761..=6763);
+            let is_mir = matches!(prefix / 100, 2200..=2204) && digits.len() == 16;
+            let is_rupay = matches!(two, 60 | 82) && digits.len() == 16;
+            is_visa || is_mastercard || is_discover || is_union_pay || is_jcb || is_maestro || is_mir || is_rupay
+        }
+        _ => false,
+    }
+}
+
+fn luhn(digits: &[u8]) -> bool {
+    let sum: u32 = digits.iter().rev().enumerate().map(|(at, digit)| doubled(at, *digit)).sum();
+    let is_one_digit = digits.iter().all(|digit| *digit == digits[0]);
+    sum.is_multiple_of(10) && !is_one_digit
+}
+
+fn doubled(at: usize, digit: u8) -> u32 {
+    let digit = u32::from(digit);
+    match (at % 2, digit) {
+        (0, digit) => digit,
+        (_, 0..=4) => digit * 2,
+        (_, digit) => digit * 2 - 9,
+    }
+}

@@ -1,0 +1,23 @@
+//! JSON web tokens: signed (three parts) and encrypted ones (five), also cut short.
+
+use crate::classes::{BASE64, PADDING, TOKEN, at_is, run_end};
+
+/// Where the token ends that begins with `eyJ` at a place. Its header is a JSON object.
+pub(crate) fn find(text: &[u8], start: usize) -> Option<usize> {
+    let header = run_end(text, start, TOKEN);
+    let is_object = super::base64::begins(&text[start..header]).0.starts_with(b"{\"");
+    if !is_object || header - start < 12 || text.get(header) != Some(&b'.') || !at_is(text, header + 1, TOKEN) {
+        return None;
+    }
+    let mut end = run_end(text, header + 1, TOKEN);
+    if end - header < 8 {
+        return None;
+    }
+    for _ in 0..3 {
+        if text.get(end) != Some(&b'.') {
+            break;
+        }
+        end = run_end(text, end + 1, TOKEN | BASE64);
+    }
+    Some(run_end(text, end, PADDING))
+}

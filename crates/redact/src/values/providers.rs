@@ -1,0 +1,162 @@
+//! Keys that providers issue with a prefix: found at the beginning of a word, by three letters, then checked as a whole.
+
+use std::sync::LazyLock;
+
+use crate::classes::{ALNUM, BASE64, DOT, HEX, JOINT, PADDING, TOKEN, UPPER, at_is, run_end, run_start};
+use crate::values::looks;
+
+mod table;
+
+use table::PREFIXES;
+
+/// What the rest of a token consists of.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Set {
+    Alnum,
+    Hex,
+    Upper,
+    /// Letters, digits, `_` and `-`.
+    Token,
+    /// A token with full stops and padding.
+    Dotted,
+    /// Base64, of either alphabet.
+    Base64,
+}
+
+impl Set {
+    fn classes(self) -> u8 {
+        match self {
+            Self::Alnum => ALNUM,
+            Self::Hex => HEX,
+            Self::Upper => UPPER,
+            Self::Token => TOKEN,
+            Self::Dotted => TOKEN | DOT | PADDING,
+            Self::Base64 => TOKEN | BASE64 | PADDING | DOT,
+        }
+    }
+}
+
+/// What the rest of a token looks like.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Look {
+    /// Anything: nothing else begins so.
+    Any,
+    /// It has letters, and digits or both cases.
+    Mixed,
+    /// It has a long part that looks random.
+    Dense,
+    /// It has this length exactly.
+    Exact,
+}
+
+/// A prefix, what follows it, how much of that at least, and what it looks like.
+pub(super) type Prefix = (&'static str, Set, usize, Look);
+
+/// Of which prefixes the first three letters are which, by their lower five bits: the same for both cases.
+struct Index {
+    any: Box<[u64; 512]>,
+    /// Sorted by the letters.
+    prefixes: Vec<(u16, &'static Prefix)>,
+}
+
+static INDEX: LazyLock<Index> = LazyLock::new(|| {
+    let begins = |it: &'static Prefix| {
+        // After a prefix of two letters, any digit may follow.
+        let third: &[u8] = if it.0.len() > 2 { &it.0.as_bytes()[2..3] } else { b"0123456789abcdefABCDEF" };
+        let (first, second) = (it.0.as_bytes()[0], it.0.as_bytes()[1]);
+        third.iter().map(move |third| (letters(&[first, second, *third], 0), it))
+    };
+    let mut prefixes: Vec<_> = PREFIXES.iter().flat_map(begins).collect();
+    // The longest first: it says most.
+    prefixes.sort_by_key(|(letters, prefix)| (*letters, std::cmp::Reverse(prefix.0.len())));
+    let mut any = Box::new([0; 512]);
+    prefixes.iter().for_each(|(letters, _)| any[usize::from(*letters) / 64] |= 1_u64 << (letters % 64));
+    Index { any, prefixes }
+});
+
+/// Three bytes as a place in a table.
+#[inline]
+pub(crate) fn letters(text: &[u8], at: usize) -> u16 {
+    match text.get(at..at + 3) {
+        Some([a, b, c]) => u16::from(a & 31) << 10 | u16::from(b & 31) << 5 | u16::from(c & 31),
+        _ => 0,
+    }
+}
+
+/// Why there is no token.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Miss {
+    Cheap,
+    /// A long run of characters was looked at, which is none: neither is one that begins a little later in it.
+    Long,
+}
+
+/// A finder of prefixes, which has looked up its table once.
+#[derive(Clone, Copy)]
+pub(crate) struct Providers(&'static Index);
+
+impl Providers {
+    pub(crate) fn new() -> Self {
+        Self(&INDEX)
+    }
+
+    /// Whether a prefix may begin with these letters.
+    #[inline]
+    pub(crate) fn may_begin(self, letters: u16) -> bool {
+        self.0.any[usize::from(letters) / 64] >> (letters % 64) & 1 == 1
+    }
+
+    /// The token that begins at a place, with those letters.
+    pub(crate) fn find(self, text: &[u8], start: usize, letters: u16) -> Result<(usize, usize), Miss> {
+        let first = self.0.prefixes.partition_point(|(it, _)| *it < letters);
+        let same = self.0.prefixes[first..].iter().take_while(|(it, _)| *it == letters);
+        let mut miss = Miss::Cheap;
+        for (_, prefix) in same.filter(|(_, prefix)| text[start..].starts_with(prefix.0.as_bytes())) {
+            match token(text, start, prefix) {
+                Err(Miss::Cheap) => {}
+                Err(Miss::Long) => miss = Miss::Long,
+                found => return found,
+            }
+        }
+        Err(miss)
+    }
+}
+
+/// How much of a token decides whether it is one.
+const DECIDES: usize = 64;
+
+fn token(text: &[u8], start: usize, (prefix, set, shortest, look): &Prefix) -> Result<(usize, usize), Miss> {
+    let rest = start + prefix.len();
+    let limit = text.len().min(rest + shortest.max(&DECIDES) + 1);
+    let end = run_end(&text[..limit], rest, set.classes());
+    let tail = &text[rest..end];
+    let tail = &tail[..tail.len() - tail.iter().rev().take_while(|byte| **byte == b'.').count()];
+    let is_token = tail.len() >= *shortest
+        && match look {
+            Look::Any => true,
+            Look::Mixed => looks::is_mixed(tail),
+            Look::Dense => looks::has_random_part(tail),
+            Look::Exact => {
+                tail.len() == *shortest && !matches!(text.get(end), Some(byte) if byte.is_ascii_alphanumeric())
+            }
+        };
+    if !is_token {
+        let was_looked_at = matches!(look, Look::Mixed | Look::Dense) && tail.len() >= DECIDES / 2;
+        return Err(if was_looked_at { Miss::Long } else { Miss::Cheap });
+    }
+    let end = run_end(text, rest, set.classes());
+    Ok((start, end - text[rest..end].iter().rev().take_while(|byte| **byte == b'.').count()))
+}
+
+/// Words in the middle of a token that name what it is, as in `acme_live_…`: where the token begins and ends.
+pub(crate) fn labelled(text: &[u8], start: usize, end: usize) -> Option<(usize, usize)> {
+    const LABELS: [&[u8]; 11] =
+        [b"live", b"test", b"prod", b"pat", b"secret", b"api", b"key", b"sk", b"token", b"sandbox", b"pk"];
+    if !at_is(text, end + 20, ALNUM) || !LABELS.contains(&&text[start..end]) {
+        return None;
+    }
+    let tail_end = run_end(text, end + 1, ALNUM);
+    let tail = &text[end + 1..tail_end];
+    let is_token = tail.len() >= 20 && looks::is_random(tail, 20);
+    is_token.then(|| (run_start(text, start, ALNUM | JOINT, 24), tail_end))
+}

@@ -1,0 +1,120 @@
+//! Secrets in URLs beside parameters: passwords before a host, and addresses whose path is the secret.
+
+use crate::values::looks::is_mixed;
+
+/// How far the host is at most.
+const LONGEST: usize = 512;
+
+/// The part to hide between the `://` that begins at a place and the host.
+pub(crate) fn user_info(text: &[u8], colon: usize) -> Option<(usize, usize)> {
+    let start = colon + 3;
+    let rest = &text[start.min(text.len())..text.len().min(start + LONGEST)];
+    let authority = authority_end(rest, is_data_source(&text[..colon]));
+    let at = rest[..authority].iter().rposition(|byte| *byte == b'@')?;
+    let user_info = &rest[..at];
+    match user_info.iter().position(|byte| *byte == b':') {
+        Some(colon) if colon + 1 == at => whole_token(user_info, start, colon),
+        Some(colon) => {
+            let password = &user_info[colon + 1..];
+            let is_marker = matches!(password, b"x-oauth-basic" | b"x-token-auth" | b"");
+            if is_marker || super::looks::is_random(&user_info[..colon], 20) {
+                return Some((start, start + at));
+            }
+            let is_reference = matches!(password, b"***")
+                || password.starts_with(b"${")
+                || password.starts_with(b"$(")
+                || password.starts_with(b"{{");
+            (!is_reference).then_some((start + colon + 1, start + at))
+        }
+        None => whole_token(user_info, start, at),
+    }
+}
+
+/// A user name that is a token.
+fn whole_token(user_info: &[u8], start: usize, end: usize) -> Option<(usize, usize)> {
+    let name = &user_info[..end];
+    (name.len() >= 16 && is_mixed(name)).then_some((start, start + end))
+}
+
+/// Where the part before the path ends. Passwords of data sources often contain what should have been escaped.
+fn authority_end(rest: &[u8], is_data_source: bool) -> usize {
+    let ends = |byte: &u8| {
+        byte.is_ascii_whitespace()
+            || byte.is_ascii_control()
+            || matches!(byte, b'"' | b'\'' | b'`' | b'<' | b'>' | b'\\')
+    };
+    let path = rest.iter().position(|byte| ends(byte) || matches!(byte, b'/' | b'?' | b'#')).unwrap_or(rest.len());
+    let port = rest[..path].iter().rposition(|byte| *byte == b':').map_or(&b""[..], |colon| &rest[colon + 1..path]);
+    let has_password = !port.is_empty() && !port.iter().all(u8::is_ascii_digit);
+    if !is_data_source || !has_password {
+        return path;
+    }
+    let near = &rest[..rest.len().min(128)];
+    let near = &near[..near.iter().position(ends).unwrap_or(near.len())];
+    near.iter().rposition(|byte| *byte == b'@').map_or(path, |at| path.max(at + 1))
+}
+
+fn is_data_source(scheme: &[u8]) -> bool {
+    [
+        &b"postgres"[..],
+        b"postgresql",
+        b"mysql",
+        b"mariadb",
+        b"mongodb",
+        b"mongodb+srv",
+        b"redis",
+        b"rediss",
+        b"amqp",
+        b"amqps",
+        b"clickhouse",
+        b"mssql",
+        b"sqlserver",
+        b"oracle",
+    ]
+    .iter()
+    .any(|it| scheme.ends_with(it))
+}
+
+/// Hosts with paths whose last parts are secret, with the marker after which they begin.
+const WEBHOOKS: [&[u8]; 9] = [
+    b"hooks.slack.com/services/",
+    b"hooks.slack.com/workflows/",
+    b"hooks.slack.com/triggers/",
+    b"webhook.office.com/webhookb2/",
+    b"api/webhooks/",
+    b"bot/v2/hook/",
+    b"hooks.zapier.com/hooks/catch/",
+    b"api.telegram.org/bot",
+    b"discord.com/api/webhooks/",
+];
+
+/// The path of a webhook that begins with a word at a place.
+pub(crate) fn webhook(text: &[u8], word: usize) -> Option<(usize, usize)> {
+    let marker = WEBHOOKS.iter().find(|marker| text[word..].starts_with(marker))?;
+    let start = word + marker.len();
+    let rest = &text[start..text.len().min(start + LONGEST)];
+    let belongs = |byte: &u8| {
+        byte.is_ascii_alphanumeric() || matches!(byte, b'/' | b'-' | b'_' | b'@' | b'.' | b':' | b'+' | b'=')
+    };
+    let near = &rest[..rest.len().min(64)];
+    let path = &near[..near.iter().position(|byte| !belongs(byte)).unwrap_or(near.len())];
+    let is_secret = path.len() >= 16 && path.split(|byte| *byte == b'/').any(|part| is_mixed(part) && part.len() >= 8);
+    let length = || rest.iter().position(|byte| !belongs(byte)).unwrap_or(rest.len());
+    is_secret.then(|| (start, start + length()))
+}
+
+/// The name and password before `@tcp(` and `@unix(`, as Go writes data sources.
+pub(crate) fn go_data_source(text: &[u8], at: usize) -> Option<(usize, usize)> {
+    let rest = &text[at + 1..];
+    if !(rest.starts_with(b"tcp(") || rest.starts_with(b"unix(")) {
+        return None;
+    }
+    let before = &text[at.saturating_sub(64)..at];
+    let line = before
+        .iter()
+        .rposition(|byte| byte.is_ascii_whitespace() || matches!(byte, b'"' | b'\'' | b'`' | b'='))
+        .map_or(0, |it| it + 1);
+    let colon = before[line..].iter().position(|byte| *byte == b':')?;
+    let start = at - before.len() + line + colon + 1;
+    (start < at).then_some((start, at))
+}
