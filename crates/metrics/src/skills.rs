@@ -70,7 +70,8 @@ impl Skills {
         let mut state = self.lock();
         match state.own.get(skill) {
             Some(series) if *series.runner == *runner => return Arc::clone(series),
-            None if state.own.len() >= self.most => return state.shared(runner),
+            // One that is called like what others share would have the same labels.
+            None if state.own.len() >= self.most || skill == OTHER => return state.shared(runner),
             _ => {}
         }
         let series = SkillSeries::new(skill, runner);
@@ -122,6 +123,9 @@ mod tests {
         }
         assert_eq!(names(&skills), ["a/http", "b/http", "_other/docker", "_other/http"]);
         assert_eq!(skills.get("c", "http").calls.get(), 2);
+        let skills = Skills::new(2);
+        drop((skills.get(OTHER, "http"), skills.get("a", "http")));
+        assert_eq!(names(&skills), ["a/http", "_other/http"], "a skill with this name has none of its own");
     }
 
     #[test]
