@@ -277,7 +277,7 @@ impl Scan<'_> {
             return at + 1;
         }
         let Some((start, end, next)) = assignment::secret(self.text, key, separator) else {
-            self.values_from = at + 16;
+            self.skip_values(separator.value_start);
             return at + 1;
         };
         match key.kind.id() {
@@ -285,6 +285,16 @@ impl Scan<'_> {
             None => drop(self.hide((start, end))),
         }
         next.max(at + 1)
+    }
+
+    /// In a long value that is none, not every few bytes are looked at again.
+    fn skip_values(&mut self, start: usize) {
+        let near = &self.text[start.min(self.text.len())..self.text.len().min(start + LONGEST_NAME)];
+        if near.len() == LONGEST_NAME
+            && !near.iter().any(|byte| byte.is_ascii_whitespace() || matches!(byte, b'&' | b',' | b';'))
+        {
+            self.values_from = start + SKIPPED;
+        }
     }
 
     fn id(&mut self, kind: &str, start: usize, end: usize) {
@@ -304,9 +314,8 @@ impl Scan<'_> {
     fn name(&mut self, value_start: usize) {
         let near = &self.text[..self.text.len().min(value_start + 56)];
         let Some(name) = value::value(near, value_start, false) else { return };
-        self.values_from = value_start + 16;
         if name.end - name.start > LONGEST_NAME {
-            return;
+            return self.skip_values(value_start);
         }
         let kind = classify(&near[name.start..name.end], &self.options.names);
         if kind.is_some_and(Kind::is_certain) {

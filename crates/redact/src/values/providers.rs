@@ -2,55 +2,14 @@
 
 use std::sync::LazyLock;
 
-use crate::classes::{ALNUM, BASE64, DOT, HEX, JOINT, PADDING, TOKEN, UPPER, at_is, run_end, run_start};
+use crate::classes::{ALNUM, JOINT, at_is, run_end, run_start};
 use crate::values::looks;
 
+mod prefix;
 mod table;
 
+use prefix::{Look, Prefix};
 use table::PREFIXES;
-
-/// What the rest of a token consists of.
-#[derive(Debug, Clone, Copy)]
-pub(super) enum Set {
-    Alnum,
-    Hex,
-    Upper,
-    /// Letters, digits, `_` and `-`.
-    Token,
-    /// A token with full stops and padding.
-    Dotted,
-    /// Base64, of either alphabet.
-    Base64,
-}
-
-impl Set {
-    fn classes(self) -> u8 {
-        match self {
-            Self::Alnum => ALNUM,
-            Self::Hex => HEX,
-            Self::Upper => UPPER,
-            Self::Token => TOKEN,
-            Self::Dotted => TOKEN | DOT | PADDING,
-            Self::Base64 => TOKEN | BASE64 | PADDING | DOT,
-        }
-    }
-}
-
-/// What the rest of a token looks like.
-#[derive(Debug, Clone, Copy)]
-pub(super) enum Look {
-    /// Anything: nothing else begins so.
-    Any,
-    /// It has letters, and digits or both cases.
-    Mixed,
-    /// It has a long part that looks random.
-    Dense,
-    /// It has this length exactly.
-    Exact,
-}
-
-/// A prefix, what follows it, how much of that at least, and what it looks like.
-pub(super) type Prefix = (&'static str, Set, usize, Look);
 
 /// Of which prefixes the first three letters are which, by their lower five bits: the same for both cases.
 struct Index {

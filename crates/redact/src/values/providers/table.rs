@@ -2,9 +2,9 @@
 //!
 //! Lengths are a little less than what providers document: a key that was cut short is still a secret.
 
-use super::Look::{Any, Dense, Exact, Mixed};
-use super::Prefix;
-use super::Set::{Alnum, Base64, Dotted, Hex, Token, Upper};
+use super::prefix::Look::{Any, Dense, Exact, Mixed};
+use super::prefix::Prefix;
+use super::prefix::Set::{Alnum, Base64, Dotted, Hex, Token, Upper};
 
 pub(super) const PREFIXES: &[Prefix] = &[
     // Cloud.
