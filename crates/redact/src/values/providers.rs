@@ -5,11 +5,13 @@ use std::sync::LazyLock;
 use crate::classes::{ALNUM, JOINT, at_is, run_end, run_start};
 use crate::values::looks;
 
+mod clouds;
 mod prefix;
-mod table;
+mod services;
 
+use clouds::CLOUDS;
 use prefix::{Look, Prefix};
-use table::PREFIXES;
+use services::SERVICES;
 
 /// Of which prefixes the first three letters are which, by their lower five bits: the same for both cases.
 struct Index {
@@ -25,7 +27,7 @@ static INDEX: LazyLock<Index> = LazyLock::new(|| {
         let (first, second) = (it.0.as_bytes()[0], it.0.as_bytes()[1]);
         third.iter().map(move |third| (letters(&[first, second, *third], 0), it))
     };
-    let mut prefixes: Vec<_> = PREFIXES.iter().flat_map(begins).collect();
+    let mut prefixes: Vec<_> = CLOUDS.iter().chain(SERVICES).flat_map(begins).collect();
     // The longest first: it says most.
     prefixes.sort_by_key(|(letters, prefix)| (*letters, std::cmp::Reverse(prefix.0.len())));
     let mut any = Box::new([0; 512]);
