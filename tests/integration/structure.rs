@@ -39,7 +39,8 @@ fn crates_depend_only_on_the_crates_below_them() {
         ("crates/log", &[]),
         ("crates/metrics", &[]),
         ("crates/net", &[]),
-        ("crates/redact", &["log"]),
+        // Itself: its tests turn its generator on.
+        ("crates/redact", &["log", "redact"]),
         ("crates/skill", &["proto"]),
         ("crates/trace", &["proto"]),
         ("gateway", &["log", "metrics", "net", "proto", "skill", "trace"]),

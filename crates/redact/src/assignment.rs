@@ -2,8 +2,10 @@
 //! `name := value`, in lines, headers, query strings, forms, shells, configuration and code. Found at the separator. Pure.
 
 use crate::classes::{ALNUM, DOTTED, at_is, is};
+use crate::judge::secret_part;
 use crate::keys::{Kind, Names, classify, may_matter, names_secret};
-use crate::value::{Value, is_state, line_end, secret_part, value};
+use crate::placeholder::is_state;
+use crate::value::{Value, line_end, value};
 
 /// How far a name goes back.
 const NAME: usize = 56;

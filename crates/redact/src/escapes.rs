@@ -64,6 +64,16 @@ pub(crate) fn hides(text: &[u8], at: usize) -> bool {
     }
 }
 
+/// After an escape sequence that colours a terminal.
+pub(crate) fn after_colour(text: &[u8], at: usize) -> usize {
+    if text.get(at) != Some(&b'[') {
+        return at;
+    }
+    let length = text[at + 1..].iter().take(24).take_while(|byte| matches!(byte, b'0'..=b'9' | b';' | b'?')).count();
+    let end = at + 1 + length;
+    end + usize::from(length > 0 && text.get(end).is_some_and(u8::is_ascii_alphabetic))
+}
+
 /// Walks over the escapes: shows the place in the text, the length there, and what was read.
 fn walk(text: &[u8], which: Escapes, mut show: impl FnMut(usize, usize, &[u8])) {
     let mut at = 0;

@@ -2,11 +2,13 @@
 
 use crate::escapes::{self, Escapes};
 use crate::ids::Ids;
+use crate::judge::secret_part;
 use crate::keys::{Kind, classify, may_matter};
 use crate::paths::Node;
+use crate::placeholder::is_reference;
 use crate::scan::Options;
 use crate::span::{Span, join};
-use crate::value::{Value, is_reference, secret_part};
+use crate::value::Value;
 use crate::values::cards;
 
 /// How deep a document may be. A deeper one is looked through as text.

@@ -6,7 +6,8 @@
 //! stream     chunks
 //! layers     JSON, escapes, base64: one text within another
 //! json       names and values of a document          scan   one pass over free text
-//! assignment, value, prose   names and values in it   values/   secrets by what they look like
+//! assignment, value, judge, placeholder, prose            names and values in it
+//! values/    secrets by what they look like
 //! keys       what a name says                         span   what is replaced
 //! ```
 //!
@@ -20,9 +21,11 @@ mod custom;
 mod escapes;
 mod ids;
 mod json;
+mod judge;
 mod keys;
 mod layers;
 mod paths;
+mod placeholder;
 mod prose;
 mod redactor;
 mod rules;

@@ -1,8 +1,9 @@
 //! Secrets that prose and command lines name without a separator: `password hunter2`, `--token x`, `-u name:password`. Pure.
 
 use crate::classes::{ALNUM, at_is, continues, is, run_end};
-use crate::keys::{Kind, Names, classify};
-use crate::value::{is_reference, is_state, value};
+use crate::keys::{Kind, Names, classify, names_secret};
+use crate::placeholder::{is_reference, is_state};
+use crate::value::value;
 use crate::values::{base64, looks};
 
 /// Words that stand between a name and its value.
@@ -194,6 +195,26 @@ fn code(text: &[u8], end: usize) -> Option<(usize, usize)> {
     }
     let stop = at + text[at..].iter().take(12).take_while(|byte| byte.is_ascii_digit()).count();
     ((4..=8).contains(&(stop - at)) && !at_is(text, stop, ALNUM)).then_some((at, stop))
+}
+
+/// Words and marks between a name of other letters and its value.
+const LINKS: [&str; 10] = ["：", "是", "为", "為", "は", "＝", "は「", "「", "：“", "“"];
+
+/// The value after a name of other letters, which is in the run of them that ends at a place: `密码：hunter2`.
+pub(crate) fn after_foreign_word(text: &[u8], start: usize, end: usize) -> Option<(usize, usize)> {
+    let run = &text[end - (end - start).min(48)..end];
+    let link = LINKS.iter().find_map(|link| run.strip_suffix(link.as_bytes()));
+    let is_named = names_secret(link.unwrap_or(run)) && (link.is_some() || text.get(end) == Some(&b' '));
+    if !is_named {
+        return None;
+    }
+    let near = &text[..text.len().min(end + 128)];
+    let found = value(near, end, false)?;
+    if !looks::is_chosen(&near[found.start..found.end]) && (!found.is_quoted || found.end == found.start) {
+        return None;
+    }
+    let found = value(text, end, false)?;
+    Some((found.start, found.end))
 }
 
 /// The value of a flag whose first dash is at a place, and that stands apart from its value.

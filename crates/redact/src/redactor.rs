@@ -5,13 +5,14 @@ use std::sync::Arc;
 
 use crate::custom::Custom;
 use crate::ids::Ids;
+use crate::judge::secret_part;
 use crate::keys::{Kind, Names, Words, classify};
 use crate::layers::Layers;
 use crate::paths::SecretPaths;
 use crate::rules::{RuleError, Rules};
 use crate::scan::Options;
 use crate::span::{Span, join, render};
-use crate::value::{Value, secret_part};
+use crate::value::Value;
 
 /// Replaces secrets by `***`. Cheap to clone. Its time is linear in the text, whatever the text is.
 #[derive(Clone, Debug)]

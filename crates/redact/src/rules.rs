@@ -37,14 +37,6 @@ impl Default for Rules {
 pub(crate) const SHORTEST_LITERAL: usize = 4;
 
 impl Rules {
-    /// Reads a rule file. `docs/redaction.md` describes it.
-    ///
-    /// # Errors
-    /// [`RuleError`], with the line, and with what to do.
-    pub fn parse(text: &str) -> Result<Self, RuleError> {
-        parse::parse(text)
-    }
-
     /// Whether the built-in rules apply.
     #[must_use]
     pub fn built_in(mut self, is_on: bool) -> Self {

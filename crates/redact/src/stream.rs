@@ -1,7 +1,7 @@
 //! Redaction of text that arrives in chunks.
 
-use crate::Redactor;
 use crate::classes::{ENCODED, run_start};
+use crate::redactor::Redactor;
 use crate::span::{MASK, Span, render};
 
 /// How much text without an end of line is held back.

@@ -8,4 +8,5 @@ pub(crate) mod jwt;
 pub(crate) mod looks;
 pub(crate) mod pem;
 pub(crate) mod providers;
+pub(crate) mod tokens;
 pub(crate) mod urls;

@@ -151,6 +151,14 @@ fn a_stream_holds_back_a_bounded_amount() {
 }
 
 #[test]
+fn a_parameter_that_is_no_secret_does_not_hide_the_next_one() {
+    let redactor = Redactor::default();
+    let text = "https://x.example/?key=a&code=1&sig=aB3dE5fG7hI9jK1lM3nO&auth=no";
+    assert_eq!(redactor.text(text), "https://x.example/?key=a&code=1&sig=***&auth=no");
+    assert_eq!(redactor.text("name: x, name: DB_PASSWORD, value: hunter2"), "name: x, name: DB_PASSWORD, value: ***");
+}
+
+#[test]
 fn an_event_is_one_line() {
     assert_eq!(line("a\nb\u{1b}[31m\u{202e}"), "a\\nb\\u{1b}[31m\\u{202e}");
 }

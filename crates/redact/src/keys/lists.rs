@@ -1,6 +1,8 @@
 //! The names, as words without separators, in lower case.
 
-use super::Kind::{self, Authorization, Code, Cookie, Name, Password, Query, Secret, Session, ToolCall, Value, Weak};
+use super::kind::Kind::{
+    self, Authorization, Code, Cookie, Name, Password, Query, Secret, Session, ToolCall, Value, Weak,
+};
 
 /// Last words of a name, sorted, with what they say about the value.
 #[rustfmt::skip]

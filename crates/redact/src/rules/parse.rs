@@ -18,21 +18,26 @@ enum Value {
 
 type Result<T> = std::result::Result<T, String>;
 
-/// Reads all lines.
-pub(super) fn parse(text: &str) -> std::result::Result<Rules, RuleError> {
-    let mut reader = Reader { rules: Rules::default(), token: None };
-    let mut lines = text.lines().enumerate();
-    while let Some((number, line)) = lines.next() {
-        let mut whole = line.to_owned();
-        // A list may go on in further lines.
-        while is_open(&whole) {
-            let Some((_, line)) = lines.next() else { break };
-            whole.push('\n');
-            whole.push_str(line);
+impl Rules {
+    /// Reads a rule file. `docs/redaction.md` describes it.
+    ///
+    /// # Errors
+    /// [`RuleError`], with the line, and with what to do.
+    pub fn parse(text: &str) -> std::result::Result<Self, RuleError> {
+        let mut reader = Reader { rules: Self::default(), token: None };
+        let mut lines = text.lines().enumerate();
+        while let Some((number, line)) = lines.next() {
+            let mut whole = line.to_owned();
+            // A list may go on in further lines.
+            while is_open(&whole) {
+                let Some((_, line)) = lines.next() else { break };
+                whole.push('\n');
+                whole.push_str(line);
+            }
+            reader.line(&whole).map_err(|message| RuleError { line: number + 1, message })?;
         }
-        reader.line(&whole).map_err(|message| RuleError { line: number + 1, message })?;
+        reader.end().map_err(|message| RuleError { line: text.lines().count(), message })
     }
-    reader.end().map_err(|message| RuleError { line: text.lines().count(), message })
 }
 
 fn is_open(line: &str) -> bool {

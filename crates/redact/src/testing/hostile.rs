@@ -1,6 +1,7 @@
 //! Text for measurements: as it usually is, and made to be slow.
 
-use super::{Random, innocent};
+use super::innocent::innocent;
+use super::random::Random;
 
 /// The usual: prose, JSON, logs, code, and output of programs, of about this length each.
 pub fn typical(length: usize) -> Vec<(&'static str, String)> {

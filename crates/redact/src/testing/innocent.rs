@@ -1,7 +1,6 @@
 //! Text without a secret that looks as if it had one.
 
-use super::Random;
-use super::random::ALNUM;
+use super::random::{ALNUM, Random};
 
 /// A text without a secret.
 pub fn innocent(random: &mut Random) -> String {

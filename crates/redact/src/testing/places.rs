@@ -1,7 +1,8 @@
 //! Places where secrets turn up.
 
+use super::innocent::innocent;
+use super::random::Random;
 use super::secrets::{SHAPES, Secret};
-use super::{Random, innocent};
 
 /// A text in which a secret was planted.
 #[derive(Debug, Clone)]

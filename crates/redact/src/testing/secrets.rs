@@ -1,7 +1,6 @@
 //! Secrets of many shapes.
 
-use super::Random;
-use super::random::ALNUM;
+use super::random::{ALNUM, Random};
 
 /// A secret, and its shape.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -5,7 +5,7 @@ use crate::classes::{ALNUM, BASE64, JOINT, PADDING, at_is, is, run_end, run_star
 /// How long a run is at least. Shorter ones hold no secret that can be told.
 const SHORTEST: usize = 20;
 /// How much of a run is decoded.
-const LONGEST: usize = 1 << 20;
+const LONGEST: usize = 256 << 10;
 /// How many bytes decide whether it is text.
 const LOOKED_AT: usize = 24;
 /// The length of lines in which long runs are wrapped.

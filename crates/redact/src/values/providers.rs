@@ -2,55 +2,16 @@
 
 use std::sync::LazyLock;
 
-use crate::classes::{ALNUM, BASE64, DOT, HEX, JOINT, PADDING, TOKEN, UPPER, at_is, run_end, run_start};
+use crate::classes::{ALNUM, JOINT, at_is, run_end, run_start};
 use crate::values::looks;
 
-mod table;
+mod clouds;
+mod prefix;
+mod services;
 
-use table::PREFIXES;
-
-/// What the rest of a token consists of.
-#[derive(Debug, Clone, Copy)]
-pub(super) enum Set {
-    Alnum,
-    Hex,
-    Upper,
-    /// Letters, digits, `_` and `-`.
-    Token,
-    /// A token with full stops and padding.
-    Dotted,
-    /// Base64, of either alphabet.
-    Base64,
-}
-
-impl Set {
-    fn classes(self) -> u8 {
-        match self {
-            Self::Alnum => ALNUM,
-            Self::Hex => HEX,
-            Self::Upper => UPPER,
-            Self::Token => TOKEN,
-            Self::Dotted => TOKEN | DOT | PADDING,
-            Self::Base64 => TOKEN | BASE64 | PADDING | DOT,
-        }
-    }
-}
-
-/// What the rest of a token looks like.
-#[derive(Debug, Clone, Copy)]
-pub(super) enum Look {
-    /// Anything: nothing else begins so.
-    Any,
-    /// It has letters, and digits or both cases.
-    Mixed,
-    /// It has a long part that looks random.
-    Dense,
-    /// It has this length exactly.
-    Exact,
-}
-
-/// A prefix, what follows it, how much of that at least, and what it looks like.
-pub(super) type Prefix = (&'static str, Set, usize, Look);
+use clouds::CLOUDS;
+use prefix::{Look, Prefix};
+use services::SERVICES;
 
 /// Of which prefixes the first three letters are which, by their lower five bits: the same for both cases.
 struct Index {
@@ -66,7 +27,7 @@ static INDEX: LazyLock<Index> = LazyLock::new(|| {
         let (first, second) = (it.0.as_bytes()[0], it.0.as_bytes()[1]);
         third.iter().map(move |third| (letters(&[first, second, *third], 0), it))
     };
-    let mut prefixes: Vec<_> = PREFIXES.iter().flat_map(begins).collect();
+    let mut prefixes: Vec<_> = CLOUDS.iter().chain(SERVICES).flat_map(begins).collect();
     // The longest first: it says most.
     prefixes.sort_by_key(|(letters, prefix)| (*letters, std::cmp::Reverse(prefix.0.len())));
     let mut any = Box::new([0; 512]);

@@ -1,0 +1,60 @@
+//! Which part of a value is the secret, by what its name says. Pure.
+
+use crate::keys::{Kind, Words};
+use crate::placeholder::{is_no_value, is_reference, is_state};
+use crate::value::Value;
+use crate::values::{base64, looks};
+
+/// The part of a value that is secret: from and to, in the text.
+pub(crate) fn secret_part(text: &[u8], value: Value, kind: Kind, key: &[u8]) -> Option<(usize, usize)> {
+    let part = &text[value.start..value.end];
+    let trimmed = part.trim_ascii();
+    if trimmed.is_empty() || is_reference(trimmed) {
+        return None;
+    }
+    let whole = Some((value.start, value.end));
+    match kind {
+        Kind::Secret | Kind::Password => {
+            let is_directory = kind == Kind::Password && Words::of(key).joined() == b"pwd" && is_place(trimmed);
+            let is_none = !value.is_quoted && is_no_value(text, value, key) || is_directory;
+            if is_none { None } else { whole }
+        }
+        Kind::Authorization => authorization(part, value),
+        Kind::Cookie => (value.is_quoted || part.contains(&b'=')).then_some((value.start, value.end)),
+        Kind::Weak | Kind::Query => {
+            let is_secret = looks::is_random(trimmed, 16) && !looks::is_uuid(trimmed)
+                || base64::is_name_and_password(trimmed) && trimmed.len() >= 12;
+            if is_secret { whole } else { None }
+        }
+        Kind::Code => ((3..=12).contains(&trimmed.len()) && trimmed.iter().all(u8::is_ascii_digit))
+            .then_some((value.start, value.end)),
+        Kind::Session | Kind::ToolCall => {
+            (value.is_quoted || !is_no_value(text, value, key)).then_some((value.start, value.end))
+        }
+        Kind::Name | Kind::Value => None,
+    }
+}
+
+/// A working directory: shells call it PWD.
+fn is_place(value: &[u8]) -> bool {
+    matches!(value, [b'/' | b'~' | b'.', ..] | [_, b':', b'\\' | b'/', ..])
+}
+
+/// The credentials after the scheme, which stays.
+fn authorization(part: &[u8], value: Value) -> Option<(usize, usize)> {
+    let scheme =
+        part.iter().take(24).take_while(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_')).count();
+    let rest = &part[scheme..];
+    let spaces = rest.iter().take_while(|byte| matches!(byte, b' ' | b'\t' | b'+')).count();
+    let has_scheme = scheme > 0
+        && spaces > 0
+        && !rest[spaces..].trim_ascii().is_empty()
+        && part[..scheme].iter().any(u8::is_ascii_alphabetic);
+    let start = if has_scheme { scheme + spaces } else { 0 };
+    let credentials = part[start..].trim_ascii();
+    let is_prose = !value.is_quoted
+        && (is_state(part)
+            || !has_scheme && credentials.len() < 8
+            || credentials.split(|byte| *byte == b' ').count() > 2 && !credentials.contains(&b'='));
+    (!is_prose && !credentials.is_empty() && !is_reference(credentials)).then_some((value.start + start, value.end))
+}

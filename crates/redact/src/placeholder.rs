@@ -1,0 +1,182 @@
+//! What stands in the place of a value and is none: a reference, code, a type, a word about the value. Pure.
+
+use crate::keys::{Kind, Words, built_in};
+use crate::value::Value;
+use crate::values::looks;
+
+/// Words in place of a value, that say something about it.
+#[rustfmt::skip]
+const STATES: [&[u8]; 63] = [
+    b"a", b"all", b"an", b"any", b"are", b"as", b"at", b"be", b"bool", b"boolean", b"by", b"bytes", b"can",
+    b"changed", b"denied", b"disabled", b"empty", b"enabled", b"error", b"expired", b"failed", b"false", b"for",
+    b"from", b"has", b"if", b"in", b"incorrect", b"int", b"invalid", b"is", b"it", b"missing", b"must", b"nil",
+    b"no", b"none", b"not", b"null", b"number", b"object", b"of", b"ok", b"optional", b"or", b"required", b"see",
+    b"should", b"str", b"string", b"that", b"the", b"this", b"to", b"true", b"undefined", b"unset", b"use",
+    b"using", b"was", b"with", b"yes", b"your",
+];
+
+/// Whether a value without quotes is a placeholder, code, a type or a word about the value.
+pub(crate) fn is_no_value(text: &[u8], value: Value, key: &[u8]) -> bool {
+    let word = &text[value.start..value.end];
+    let name = word.strip_suffix(b":").unwrap_or(word);
+    let is_echo = key.len() >= name.len()
+        && key[key.len() - name.len()..].eq_ignore_ascii_case(name)
+        && name.len() > 2
+        && (key.len() == name.len() || !key[key.len() - name.len() - 1].is_ascii_alphanumeric());
+    is_echo || is_reference(word) || is_state(word) || is_code(text, value) || is_same_name(name, key)
+}
+
+pub(crate) fn is_state(word: &[u8]) -> bool {
+    let word = word.trim_ascii();
+    let end = word.iter().position(|byte| !byte.is_ascii_alphabetic()).unwrap_or(word.len());
+    let mut lower = [0; 12];
+    let Some(buffer) = lower.get_mut(..end) else { return false };
+    buffer.copy_from_slice(&word[..end]);
+    buffer.make_ascii_lowercase();
+    let goes_on = word.get(end).is_some_and(|byte| {
+        !matches!(byte, b',' | b';' | b'.' | b' ' | b'\t' | b'[' | b'<' | b'?' | b'(' | b')' | b'|')
+    });
+    !goes_on && STATES.binary_search(&&*buffer).is_ok()
+}
+
+const LONGEST_REFERENCE: usize = 96;
+
+/// Whether it only says where the value comes from: `$TOKEN`, `${{ secrets.TOKEN }}`, `{token}`, `<token>`, `%s`.
+pub(crate) fn is_reference(word: &[u8]) -> bool {
+    if word.len() > LONGEST_REFERENCE {
+        return false;
+    }
+    let is_name = |name: &[u8]| {
+        !name.is_empty()
+            && name.iter().all(|byte| {
+                byte.is_ascii_alphanumeric()
+                    || matches!(byte, b'_' | b'.' | b' ' | b'-' | b':' | b'$' | b'{' | b'}' | b'(' | b')')
+            })
+    };
+    match word {
+        b"***" | b"[REDACTED]" | b"<redacted>" | b"%s" | b"%v" | b"{}" | b"?" | b"-" | b"..." => true,
+        [b'$', b'{' | b'(', rest @ ..] => is_name(rest) || rest.is_empty(),
+        [b'$', first, rest @ ..] => {
+            let is_variable = first.is_ascii_alphabetic() || *first == b'_';
+            is_variable
+                && rest.iter().all(|it| it.is_ascii_uppercase() || *it == b'_')
+                && (first.is_ascii_uppercase() || *first == b'_')
+                || is_variable && rest.iter().all(|it| it.is_ascii_lowercase() || *it == b'_')
+                || is_variable
+                    && matches!(rest.iter().position(|it| !it.is_ascii_alphanumeric() && *it != b'_'), Some(at) if matches!(&rest[at..], [b'[' | b'-' | b'.', ..]))
+        }
+        [b'{', b'{', ..] => true,
+        [b'{', rest @ .., b'}'] | [b'<', rest @ .., b'>'] | [b'%', rest @ .., b'%'] => is_name(rest),
+        [b'%', b'(' | b'{', ..] => true,
+        _ => word.iter().all(|byte| *byte == b'*' || *byte == b'x' || *byte == b'X') && word.len() >= 3,
+    }
+}
+
+/// Whether it is an expression of a program: a call, a path of names, an index, a keyword.
+fn is_code(text: &[u8], value: Value) -> bool {
+    let word = &text[value.start..value.end];
+    if matches!(word.first(), Some(b'(' | b'[' | b'{' | b'|' | b'&' | b'=' | b'/' | b'~'))
+        && !looks::is_random(word, 12)
+    {
+        return matches!(word[0], b'(' | b'[' | b'{' | b'|' | b'=' | b'&')
+            || word.len() <= 2
+            || matches!(word[0], b'/' | b'~') && is_path(word)
+            || is_names(&word[1..]);
+    }
+    if word[0] == b'!' && word.len() <= 2 {
+        return true;
+    }
+    let name = word
+        .iter()
+        .position(|byte| !(byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.' | b':' | b'$' | b'?' | b'!')))
+        .unwrap_or(word.len());
+    let after = if name < word.len() { word.get(name) } else { text.get(value.end) };
+    let is_identifier = name > 0 && !word[0].is_ascii_digit() && !looks::is_random(&word[..name], 12);
+    let is_call = is_identifier && matches!(after, Some(b'(' | b'['))
+        || is_identifier && name < word.len() && word[name..].starts_with(b"->");
+    let keyword = [
+        &b"await"[..],
+        b"new",
+        b"yield",
+        b"lambda",
+        b"function",
+        b"async",
+        b"void",
+        b"typeof",
+        b"not",
+        b"input",
+        b"await_",
+    ];
+    let is_keyword = keyword.contains(&word) && text.get(value.end) == Some(&b' ');
+    is_call
+        || is_keyword
+        || word.len() <= 2 && word[0].is_ascii_alphabetic()
+        || is_names(word)
+        || is_variable(text, value)
+}
+
+/// Whether it is a path of names such as `self.config.token`, all of letters.
+fn is_names(word: &[u8]) -> bool {
+    const ROOTS: [&[u8]; 24] = [
+        b"self",
+        b"this",
+        b"process",
+        b"os",
+        b"config",
+        b"settings",
+        b"args",
+        b"env",
+        b"request",
+        b"req",
+        b"ctx",
+        b"context",
+        b"opts",
+        b"options",
+        b"params",
+        b"secrets",
+        b"var",
+        b"local",
+        b"data",
+        b"module",
+        b"user",
+        b"state",
+        b"props",
+        b"event",
+    ];
+    let parts = || word.split(|byte| matches!(byte, b'.' | b'?' | b':')).filter(|part| !part.is_empty());
+    let is_name = |part: &[u8]| part.len() <= 32 && part.iter().all(|byte| byte.is_ascii_alphabetic() || *byte == b'_');
+    let is_known = parts().next().is_some_and(|root| ROOTS.contains(&root));
+    let count = parts().count();
+    let short = parts().next().is_some_and(|root| root.len() <= 2);
+    count >= 2
+        && word.last() != Some(&b'.')
+        && (parts().all(is_name) || is_known || short && parts().skip(1).all(is_name))
+}
+
+fn is_path(word: &[u8]) -> bool {
+    word.iter().filter(|byte| **byte == b'/').count() >= 2
+        && word.iter().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'/' | b'.' | b'-' | b'_' | b'~'))
+}
+
+/// Whether it is a variable in a statement with spaces, as in `token = candidate;`.
+fn is_variable(text: &[u8], value: Value) -> bool {
+    let word = &text[value.start..value.end];
+    let is_spaced = value.start >= 3
+        && text[value.start - 1] == b' '
+        && text[value.start - 2] == b'='
+        && matches!(text[value.start - 3], b' ' | b':');
+    is_spaced
+        && word.iter().all(|byte| byte.is_ascii_alphabetic() || *byte == b'_')
+        && matches!(text.get(value.end), Some(b';' | b')'))
+}
+
+/// Whether it is the name of the value, or one like it: `password=password`, `token=user_token`.
+fn is_same_name(word: &[u8], key: &[u8]) -> bool {
+    if word.is_empty() || !word.iter().all(|byte| byte.is_ascii_alphabetic() || matches!(byte, b'_' | b'-')) {
+        return false;
+    }
+    let (own, other) = (Words::of(key), Words::of(word));
+    let has_parts =
+        word.contains(&b'_') || word[1..].iter().any(u8::is_ascii_uppercase) && word.iter().any(u8::is_ascii_lowercase);
+    own.ends_with(&other) || has_parts && built_in(other).is_some_and(Kind::is_certain)
+}
