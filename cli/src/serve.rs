@@ -4,6 +4,7 @@ use std::future::Future;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use openskill_trace::Tracer;
 use tokio_util::sync::CancellationToken;
 
 use crate::exit::{Failure, INTERRUPTED};
@@ -20,11 +21,16 @@ pub(crate) mod worker;
 const OWN_BINARY: &str = "/proc/self/exe";
 
 /// Runs `work` on this thread with logs, traces and signal handlers, and shuts everything down in order.
-fn run<F>(settings: &Settings, role: &str, work: impl FnOnce(CancellationToken) -> F) -> Result<ExitCode, Failure>
+fn run<F>(
+    settings: &Settings,
+    role: &str,
+    work: impl FnOnce(CancellationToken, Option<Tracer>) -> F,
+) -> Result<ExitCode, Failure>
 where
     F: Future<Output = Result<(), Failure>>,
 {
     let telemetry = telemetry::start(settings, role)?;
+    let tracer = telemetry.tracer();
     let exports = metrics_export::start(settings, role)?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -33,14 +39,14 @@ where
     let ended = runtime.block_on(async {
         let signals = Signals::listen().map_err(Failure::system("listening for signals"))?;
         let shutdown = CancellationToken::new();
-        match signals.guard(shutdown.clone(), work(shutdown)).await {
+        match signals.guard(shutdown.clone(), work(shutdown, tracer)).await {
             Some(ended) => ended.map(|()| ExitCode::SUCCESS),
             None => Ok(ExitCode::from(INTERRUPTED)),
         }
     });
     runtime.shutdown_background();
     drop(exports);
-    telemetry.finish();
+    drop(telemetry);
     ended
 }
 
@@ -68,11 +74,12 @@ pub(crate) fn worker_config(settings: &Settings, raw: &Raw) -> Result<openskill_
         idle: settings.idle,
         measured_skills: settings.measured_skills,
         debug: settings.debug,
+        tracer: None,
     })
 }
 
 /// The gateway's part of the settings.
-fn gateway_config(settings: &Settings) -> openskill_gateway::Config {
+fn gateway_config(settings: &Settings, tracer: Option<Tracer>) -> openskill_gateway::Config {
     openskill_gateway::Config {
         workers: settings.workers.clone(),
         refresh_interval: settings.refresh,
@@ -86,5 +93,6 @@ fn gateway_config(settings: &Settings) -> openskill_gateway::Config {
         max_connections_of_peer: settings.max_connections_of_peer,
         measured_skills: settings.measured_skills,
         drain_timeout: settings.drain_timeout,
+        tracer,
     }
 }

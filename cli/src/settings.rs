@@ -4,12 +4,13 @@
 //! [`Settings`] has valid values only. All problems are reported at once, each with its source.
 
 pub(crate) mod names;
+pub(crate) mod otlp;
 mod problem;
 mod raw;
 mod reference;
 mod resolve;
 
-pub(crate) use problem::{Problem, Problems, mask};
+pub(crate) use problem::{Problem, Problems, mask_setting};
 pub(crate) use raw::{Overrides, Raw};
 pub(crate) use reference::reference;
 pub(crate) use resolve::{LogFormat, Settings};

@@ -1,10 +1,10 @@
 //! Logs to stderr, and exports traces by OTLP if an endpoint is set.
 
-use opentelemetry::trace::{SpanId, TraceId, TracerProvider as _};
-use opentelemetry_otlp::WithExportConfig as _;
-use opentelemetry_sdk::Resource;
-use opentelemetry_sdk::trace::{IdGenerator, RandomIdGenerator, Sampler, SdkTracerProvider};
-use tokio::runtime::Runtime;
+use std::sync::Arc;
+
+use openskill_trace::Tracer;
+use openskill_trace::queue::Queue;
+use opentelemetry::trace::TracerProvider as _;
 use tracing_subscriber::filter::{EnvFilter, FilterFn};
 use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::layer::SubscriberExt as _;
@@ -14,11 +14,14 @@ use tracing_subscriber::{Layer, Registry, fmt};
 use crate::exit::Failure;
 use crate::settings::{LogFormat, Problem, Problems, Settings, names};
 
+mod embedded;
+mod export;
 mod json;
 mod left_out;
 mod lines;
 mod plain;
 
+use export::{Exporter, NoExporter};
 use json::Escaped;
 use left_out::Reports;
 use lines::Writer;
@@ -27,9 +30,11 @@ use plain::Plain;
 /// The target of the spans that are exported. Spans of libraries have other targets.
 const SPANS: &str = "otel";
 
-/// What the process has to shut down at its end.
+/// What the process has to shut down at its end, in this order.
 pub(crate) struct Telemetry {
-    exporter: Option<(SdkTracerProvider, Runtime)>,
+    tracer: Option<Tracer>,
+    /// Dropped first: it exports the remaining spans.
+    _exporter: Option<Exporter>,
     /// Dropped before the log, so that its last lines are written.
     _left_out: Reports,
     /// Dropped last, so that it writes every line.
@@ -38,20 +43,24 @@ pub(crate) struct Telemetry {
 
 /// Sets up logs and traces for the process. `role` becomes part of the service name in traces.
 pub(crate) fn start(settings: &Settings, role: &str) -> Result<Telemetry, Failure> {
-    let exporter = settings.otlp_endpoint.as_deref().map(|endpoint| exporter(settings, endpoint, role)).transpose()?;
+    let (exporter, queue, tracer) = match export(settings, role)? {
+        Some((exporter, queue, tracer)) => (Some(exporter), Some(queue), Some(tracer)),
+        None => (None, None, None),
+    };
     let (lines, log) = lines::start().map_err(Failure::system("starting the log"))?;
     let (filter, logs) = (log_filter(settings)?, logs(settings.log_format, move || lines.clone()));
-    match &exporter {
+    // Only a worker runs functions that make spans of their own.
+    match queue.filter(|_| role == "worker") {
         // A global filter, so that disabled spans are never created.
         None => tracing_subscriber::registry().with(logs).with(filter).init(),
-        Some((provider, _)) => {
+        Some(queue) => {
             let only_ours = FilterFn::new(|metadata| metadata.is_span() && metadata.target() == SPANS);
-            let traces = tracing_opentelemetry::layer().with_tracer(provider.tracer("openskill"));
+            let traces = tracing_opentelemetry::layer().with_tracer(embedded::provider(&queue).tracer("openskill"));
             tracing_subscriber::registry().with(logs.with_filter(filter)).with(traces.with_filter(only_ours)).init();
         }
     }
     let left_out = left_out::start(settings.log_refusals).map_err(Failure::system("starting the log"))?;
-    Ok(Telemetry { exporter, _left_out: left_out, _log: log })
+    Ok(Telemetry { tracer, _exporter: exporter, _left_out: left_out, _log: log })
 }
 
 /// The filter of log lines.
@@ -79,61 +88,26 @@ where
     }
 }
 
-fn exporter(settings: &Settings, endpoint: &str, role: &str) -> Result<(SdkTracerProvider, Runtime), Failure> {
-    // Exporting has its own thread, apart from those that serve.
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(1)
-        .thread_name("telemetry")
-        .enable_all()
-        .build()
-        .map_err(Failure::system("starting telemetry"))?;
-    let guard = runtime.enter();
-    let exporter = opentelemetry_otlp::SpanExporter::builder().with_tonic().with_endpoint(endpoint).build();
-    let exporter = exporter.map_err(|error| {
-        Problems(vec![Problem {
-            name: names::OTLP_ENDPOINT.to_owned(),
-            origin: "settings".to_owned(),
-            reason: error.to_string(),
-        }])
+/// Starts to export spans, if there is a collector.
+fn export(settings: &Settings, role: &str) -> Result<Option<(Exporter, Arc<Queue>, Tracer)>, Failure> {
+    let Some(otlp) = &settings.otlp else { return Ok(None) };
+    let queue = Arc::new(Queue::new(otlp.queue, otlp.batch));
+    let tracer = Tracer::new(otlp.sampler, otlp.slow, Arc::clone(&queue));
+    let exporter = export::start(otlp, format!("{}-{role}", settings.service_name), &queue);
+    let exporter = exporter.map_err(|reason| match reason {
+        NoExporter::System(error) => Failure::system("starting telemetry")(error),
+        NoExporter::Setting(error) => {
+            let (name, origin) = (names::OTLP_ENDPOINT.to_owned(), "settings".to_owned());
+            Problems(vec![Problem { name, origin, reason: error.to_string() }]).into()
+        }
     })?;
-    drop(guard);
-    let service = format!("{}-{role}", settings.service_name);
-    let provider = SdkTracerProvider::builder()
-        .with_batch_exporter(exporter)
-        .with_id_generator(CallerIds::default())
-        .with_sampler(Sampler::ParentBased(Box::new(Sampler::TraceIdRatioBased(settings.sample_ratio))))
-        .with_resource(Resource::builder().with_service_name(service).build())
-        .build();
-    Ok((provider, runtime))
+    Ok(Some((exporter, queue, tracer)))
 }
 
 impl Telemetry {
-    /// Exports the remaining spans.
-    pub(crate) fn finish(self) {
-        if let Some((provider, runtime)) = self.exporter {
-            // An unreachable collector must not delay the exit.
-            let _ = provider.shutdown_with_timeout(std::time::Duration::from_secs(2));
-            runtime.shutdown_background();
-        }
-    }
-}
-
-/// Generates ids, except for a call's root span: that gets the trace id of the caller's `X-Trace-Id`.
-#[derive(Debug, Default)]
-struct CallerIds {
-    random: RandomIdGenerator,
-}
-
-impl IdGenerator for CallerIds {
-    fn new_trace_id(&self) -> TraceId {
-        match openskill_trace::requested_trace_id() {
-            Some(id) => TraceId::from_bytes(id),
-            None => self.random.new_trace_id(),
-        }
-    }
-
-    fn new_span_id(&self) -> SpanId {
-        self.random.new_span_id()
+    /// Makes the spans of calls, if they are exported.
+    pub(crate) fn tracer(&self) -> Option<Tracer> {
+        self.tracer.clone()
     }
 }
 

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use openskill_trace::Tracer;
+
 pub use crate::protect::circuit::rules::{Rules as CircuitRules, SessionRules, SkillRules};
 pub use crate::workers::source::{Source, SourceError};
 
@@ -32,4 +34,6 @@ pub struct Config {
     pub measured_skills: usize,
     /// How long calls in flight may take to finish during a shutdown.
     pub drain_timeout: Duration,
+    /// Makes the spans of calls. None: calls are not traced.
+    pub tracer: Option<Tracer>,
 }

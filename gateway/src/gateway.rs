@@ -59,7 +59,7 @@ pub(crate) struct Shard {
 
 impl Gateway {
     pub(crate) fn new(config: Config, shutdown: CancellationToken) -> Arc<Self> {
-        let observer = Arc::new(Observer::new(config.measured_skills));
+        let observer = Arc::new(Observer::new(config.measured_skills, config.tracer.clone()));
         let inbound = MemoryBudget::default();
         Arc::new(Self {
             aside: Aside::new(inbound.clone()),

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use openskill_proto::v1::{SkillError, SkillResult};
-use tracing::{Instrument as _, Span};
 
 use crate::call::events::EventRelay;
 use crate::call::outcome::Outcome;
@@ -15,7 +14,6 @@ use crate::dispatch::context::CallContext;
 use crate::dispatch::dispatch;
 use crate::gateway::Shard;
 use crate::observe::call_record::CallRecord;
-use crate::observe::spans;
 use crate::protect::admission::Permit;
 use crate::protect::circuit::Session;
 use crate::protect::circuit::guard::CircuitGuard;
@@ -29,8 +27,7 @@ pub(crate) async fn invoke(
     events: Option<EventRelay>,
     record: Arc<CallRecord>,
 ) -> SkillResult {
-    let span = spans::invoke(&call);
-    let run = run(shard, &call, permit, events, (&record, &span)).instrument(span.clone());
+    let run = run(shard, &call, permit, events, &record);
     let ended = run.await.inspect_err(|_| shard.gateway.note_skill(&call, &record));
     let outcome = ended.unwrap_or_else(Outcome::failed);
     record.end(&outcome);
@@ -42,6 +39,7 @@ pub(crate) fn refuse(shard: &Shard, call: &Arc<Call>, error: SkillError) -> Skil
     let outcome = Outcome::failed(error);
     let record = CallRecord::begin(&shard.gateway.observer, call);
     shard.gateway.note_skill(call, &record);
+    record.refused();
     record.end(&outcome);
     result(call, outcome)
 }
@@ -51,7 +49,7 @@ async fn run(
     call: &Arc<Call>,
     permit: Permit,
     events: Option<EventRelay>,
-    (record, span): (&Arc<CallRecord>, &Span),
+    record: &Arc<CallRecord>,
 ) -> Result<Outcome, SkillError> {
     call.fault.clone().map_or(Ok(()), Err)?;
     let gateway = &shard.gateway;
@@ -66,10 +64,10 @@ async fn run(
         return Ok(Outcome::failed(error).with(prepared.unwrap_or_default()));
     }
     let prepared = prepared?;
-    let (arguments, traceparent) = (prepared.json.clone(), spans::traceparent(span, call));
+    let arguments = prepared.json.clone();
     let (is_idempotent, has_key) = (entry.skill.idempotent, !call.idempotency_key.is_empty());
     let ways_out = (events, Arc::clone(record));
-    let context = CallContext::new(shard, Arc::clone(call), entry, arguments, traceparent, ways_out);
+    let context = CallContext::new(shard, Arc::clone(call), entry, arguments, ways_out);
     let outcome = if !has_key {
         let _permit = permit;
         execute(&context).await

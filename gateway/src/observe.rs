@@ -4,10 +4,11 @@
 //! - [`metrics`]: what is counted, served at `GET /metrics`
 //! - [`call_record`]: one log line a call, whatever its end
 //! - [`call_event`]: what happens to a call on its way; [`recording`]: all of it, when it has ended; [`recorder`]: who keeps it
-//! - [`spans`]: a call's place in its OpenTelemetry trace
+//! - [`spans`]: the OpenTelemetry spans of a call
 
 use openskill_metrics::SkillSeries;
 use openskill_proto::v1::{Circuit, ExecuteResult};
+use openskill_trace::Tracer;
 
 use crate::call::preparation::Preparation;
 use crate::call::request::Call;
@@ -17,7 +18,7 @@ pub(crate) mod call_record;
 pub(crate) mod metrics;
 pub(crate) mod recorder;
 pub(crate) mod recording;
-pub(crate) mod spans;
+mod spans;
 
 use metrics::Metrics;
 use recorder::Recorder;
@@ -26,14 +27,16 @@ use recorder::Recorder;
 #[derive(Debug, Default)]
 pub(crate) struct Observer {
     pub(crate) metrics: Metrics,
+    /// Makes the spans of calls, if that is on.
+    pub(crate) tracer: Option<Tracer>,
     /// Keeps whole calls, if that is on.
     pub(crate) recorder: Option<Recorder>,
 }
 
 impl Observer {
-    /// At most `skills` skills have series of their own.
-    pub(crate) fn new(skills: usize) -> Self {
-        Self { metrics: Metrics::new(skills), recorder: None }
+    /// At most `skills` skills have series of their own. Without a `tracer`, calls are not traced.
+    pub(crate) fn new(skills: usize, tracer: Option<Tracer>) -> Self {
+        Self { metrics: Metrics::new(skills), tracer, recorder: None }
     }
 
     /// A call's arguments fit, perhaps after repairs.

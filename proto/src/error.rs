@@ -35,6 +35,23 @@ pub enum GrpcCode {
     Unavailable = 14,
 }
 
+impl GrpcCode {
+    /// The name in gRPC's own documents, such as `NOT_FOUND`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Cancelled => "CANCELLED",
+            Self::InvalidArgument => "INVALID_ARGUMENT",
+            Self::DeadlineExceeded => "DEADLINE_EXCEEDED",
+            Self::NotFound => "NOT_FOUND",
+            Self::PermissionDenied => "PERMISSION_DENIED",
+            Self::ResourceExhausted => "RESOURCE_EXHAUSTED",
+            Self::FailedPrecondition => "FAILED_PRECONDITION",
+            Self::Internal => "INTERNAL",
+            Self::Unavailable => "UNAVAILABLE",
+        }
+    }
+}
+
 #[cfg(feature = "grpc")]
 impl From<GrpcCode> for tonic::Code {
     fn from(code: GrpcCode) -> Self {

@@ -3,6 +3,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use openskill_trace::Tracer;
+
 use crate::manifest::Level;
 use crate::process::jail::SkillUsers;
 
@@ -41,4 +43,6 @@ pub struct Config {
     pub measured_skills: usize,
     /// Puts the end of a failing skill's stderr into `error.details`. For development: it may hold paths and secrets.
     pub debug: bool,
+    /// Makes the spans of calls. None: calls are not traced.
+    pub tracer: Option<Tracer>,
 }

@@ -5,14 +5,12 @@ use std::time::{Duration, Instant};
 
 use openskill_proto::limits::MAX_TIMEOUT_MS;
 use openskill_proto::metadata::{NOT_STARTED, PUSHBACK};
-use openskill_proto::trace::TraceContext;
 use openskill_proto::v1::artifact::Content;
 use openskill_proto::v1::execute_event::Event;
 use openskill_proto::v1::{Blame, ErrorCode, ExecuteRequest, ExecuteResult, SkillError};
 use tokio::sync::mpsc;
 use tonic::Status;
 use tonic::metadata::MetadataValue;
-use tracing::Instrument as _;
 
 use crate::artifacts::Collector;
 use crate::events::EventSink;
@@ -23,6 +21,7 @@ use crate::questions::Asker;
 use crate::registry::Entry;
 use crate::runner::{Invocation, RawOutput, Runner};
 use crate::schedule::{Refusal, Request};
+use crate::spans::Served;
 use crate::worker::Worker;
 
 /// The OpenTelemetry context of a call, as its headers say.
@@ -43,6 +42,20 @@ pub(crate) async fn execute(
     request: ExecuteRequest,
     trace: TraceHeaders,
     listener: Option<mpsc::Sender<Event>>,
+) -> Result<ExecuteResult, Status> {
+    let (config, streams) = (&worker.config, listener.is_some());
+    let mut served = Served::begin(config.tracer.as_ref(), &config.worker_id, &request, &trace.traceparent, streams);
+    let ended = admitted(worker, request, trace, listener, &mut served).await;
+    served.end(&ended);
+    ended
+}
+
+async fn admitted(
+    worker: &Worker,
+    request: ExecuteRequest,
+    trace: TraceHeaders,
+    listener: Option<mpsc::Sender<Event>>,
+    served: &mut Served,
 ) -> Result<ExecuteResult, Status> {
     let received = Instant::now();
     if worker.is_draining() {
@@ -65,7 +78,7 @@ pub(crate) async fn execute(
     let events = sink(worker, &entry.manifest, &request, deadline, listener);
     let traceparent = trace.traceparent.clone();
     let call = Call { request, trace, events, received, deadline };
-    let mut result = run(worker, &entry, Arc::clone(runner), call).await?;
+    let mut result = run(worker, &entry, Arc::clone(runner), call, served).await?;
     result.runner.clone_from(&entry.manifest.runner);
     if result.version.is_empty() {
         result.version.clone_from(&entry.manifest.version);
@@ -126,7 +139,13 @@ struct Call {
     deadline: Instant,
 }
 
-async fn run(worker: &Worker, entry: &Entry, runner: Arc<dyn Runner>, call: Call) -> Result<ExecuteResult, Status> {
+async fn run(
+    worker: &Worker,
+    entry: &Entry,
+    runner: Arc<dyn Runner>,
+    call: Call,
+    served: &mut Served,
+) -> Result<ExecuteResult, Status> {
     let Call { request, trace, events, received, deadline } = call;
     let until = deadline.into();
     let asks = Request {
@@ -157,7 +176,6 @@ async fn run(worker: &Worker, entry: &Entry, runner: Arc<dyn Runner>, call: Call
     };
     let (slot, waited) = granted.map_err(|refusal| refused(worker, refusal))?;
     let queued_us = micros(received.elapsed());
-    let span = span(&request, &trace.traceparent);
     let invocation = Invocation {
         manifest: Arc::clone(&entry.manifest),
         input: request.input_json,
@@ -165,15 +183,16 @@ async fn run(worker: &Worker, entry: &Entry, runner: Arc<dyn Runner>, call: Call
         session_id: request.session_id,
         principal: request.principal,
         trace_id: request.trace_id,
-        traceparent: child_context(&span, trace.traceparent),
+        traceparent: served.run(&entry.manifest, trace.traceparent),
         tracestate: trace.tracestate,
+        trace: served.trace.clone(),
         deadline,
         events: events.clone(),
         slot,
     };
     let trace_id = invocation.trace_id.clone();
     let open = events.open_call();
-    let run = tokio::time::timeout_at(until, runner.run(invocation)).instrument(span);
+    let run = tokio::time::timeout_at(until, runner.run(invocation));
     let failed = |code, message| RawOutput::Failed(SkillError::new(code, message));
     let raw = tokio::select! {
         biased;
@@ -222,24 +241,4 @@ fn log_stderr(raw: &RawOutput, trace_id: &str, skill_id: &str) {
             tracing::debug!(trace_id, skill_id, stderr = stderr.trim_end(), "stderr of the skill");
         }
     }
-}
-
-fn span(request: &ExecuteRequest, traceparent: &str) -> tracing::Span {
-    let span = tracing::info_span!(
-        target: "otel",
-        "execute",
-        otel.kind = "server",
-        skill_id = request.skill_id,
-        call_id = request.call_id,
-        trace_id = request.trace_id,
-    );
-    if let Some(parent) = TraceContext::parse(traceparent) {
-        openskill_trace::set_parent(&span, parent);
-    }
-    span
-}
-
-/// The context of the worker's own span if one is recorded, else the caller's.
-fn child_context(span: &tracing::Span, traceparent: String) -> String {
-    openskill_trace::context_of(span).map_or(traceparent, |context| context.to_traceparent())
 }

@@ -51,6 +51,7 @@ mod schedule;
 mod scrape;
 mod server;
 mod shards;
+mod spans;
 mod worker;
 
 // Unit tests skip as the integration tests do.
@@ -61,6 +62,7 @@ mod require;
 
 pub use config::Config;
 pub use runners::in_process::Functions;
+pub use spans::RunTrace;
 
 use environment::Surroundings;
 use metrics::Metrics;

@@ -15,6 +15,7 @@ use crate::events::EventSink;
 use crate::manifest::Manifest;
 use crate::process::protocol::Exit;
 use crate::schedule::Slot;
+use crate::spans::RunTrace;
 
 /// One way to run skills.
 ///
@@ -108,6 +109,8 @@ pub struct Invocation {
     pub traceparent: String,
     /// The W3C vendor state to hand to the skill; may be empty.
     pub tracestate: String,
+    /// Its spans.
+    pub trace: RunTrace,
     /// When the run is dropped. Waiting for an answer to a question counts.
     pub deadline: Instant,
     /// Where events, artifacts and questions go.

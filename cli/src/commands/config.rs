@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use crate::args::Config;
 use crate::exit::Failure;
 use crate::settings::names::ALL;
-use crate::settings::{Raw, Settings, mask, reference};
+use crate::settings::{Raw, Settings, mask_setting, reference};
 use crate::terminal::say;
 
 pub(super) fn run(args: &Config, raw: &Raw) -> Result<ExitCode, Failure> {
@@ -20,7 +20,7 @@ pub(super) fn run(args: &Config, raw: &Raw) -> Result<ExitCode, Failure> {
     let width = ALL.iter().map(|setting| setting.name.len()).max().unwrap_or_default();
     for setting in ALL {
         let value = raw.value(setting.name);
-        let shown = if value.is_empty() { "-".to_owned() } else { mask(value) };
+        let shown = if value.is_empty() { "-".to_owned() } else { mask_setting(setting.name, value) };
         say(&format!("{:width$}  {:12}  {shown}\n", setting.name, raw.origin(setting.name).to_string()));
     }
     // Values first, so that they show even if some are invalid.

@@ -7,14 +7,14 @@ use crate::exit::Failure;
 use crate::settings::Settings;
 
 pub(crate) fn run(settings: &Settings) -> Result<ExitCode, Failure> {
-    super::run(settings, "gateway", |shutdown| async move {
+    super::run(settings, "gateway", |shutdown, tracer| async move {
         let listeners = bind(settings, super::shards(settings))?;
         tracing::info!(address = %settings.listen, "gateway listening");
         let admin = bind_admin(settings)?;
         let ready = |ready: openskill_gateway::Ready| {
             tracing::info!(workers = ready.workers, skills = ready.skills, "gateway ready");
         };
-        openskill_gateway::run(super::gateway_config(settings), listeners, admin, 1, ready, shutdown)
+        openskill_gateway::run(super::gateway_config(settings, tracer), listeners, admin, 1, ready, shutdown)
             .await
             .map_err(Failure::system("running the gateway"))
     })

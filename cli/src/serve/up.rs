@@ -36,7 +36,7 @@ pub(crate) fn run(args: &Up, settings: &Settings, raw: &Raw, started: Instant) -
     // Fails before the first worker starts, instead of in each of them.
     super::worker_config(settings, raw)?;
     let metrics = worker_metrics(settings, args.workers)?;
-    super::run(settings, "gateway", |shutdown| async move {
+    super::run(settings, "gateway", |shutdown, tracer| async move {
         let listeners = super::gateway::bind(settings, settings.shards.unwrap_or(1))?;
         let admin = super::gateway::bind_admin(settings)?;
         let address = listeners.first().and_then(|it| it.local_addr().ok()).unwrap_or(settings.listen);
@@ -58,7 +58,7 @@ pub(crate) fn run(args: &Up, settings: &Settings, raw: &Raw, started: Instant) -
         }
         let config = openskill_gateway::Config {
             workers: sockets.into_iter().map(Source::Unix).collect(),
-            ..super::gateway_config(settings)
+            ..super::gateway_config(settings, tracer)
         };
         let ready = move |ready| announce(address, ready, started);
         let ended = openskill_gateway::run(config, listeners, admin, args.workers.into(), ready, shutdown).await;

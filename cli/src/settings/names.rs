@@ -104,17 +104,39 @@ settings! {
     METRICS_SKILLS "OPENSKILL_METRICS_SKILLS" "1000" "gateway, worker, up"
         "Number of skills that have metrics of their own, at most 4000. All other skills share the label `skill=\"_other\"`.";
     OTLP_ENDPOINT "OTEL_EXPORTER_OTLP_ENDPOINT" "" "gateway, worker, up"
-        "OTLP/gRPC endpoint for traces and metrics, such as `http://127.0.0.1:4317`. Default: none are sent.";
+        "Collector for traces and metrics, such as `http://127.0.0.1:4317` for gRPC or `http://127.0.0.1:4318` for HTTP, where traces go to `/v1/traces`. Metrics are sent over gRPC without TLS alone. Default: none are sent.";
+    OTLP_TRACES_ENDPOINT "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT" "" "gateway, worker, up"
+        "Collector for traces alone. Over HTTP, the whole URL.";
     OTLP_PROTOCOL "OTEL_EXPORTER_OTLP_PROTOCOL" "grpc" "gateway, worker, up"
-        "OTLP protocol. Only `grpc` is supported.";
+        "OTLP protocol: `grpc` or `http/protobuf`.";
+    OTLP_TRACES_PROTOCOL "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL" "" "gateway, worker, up"
+        "The same for traces alone.";
+    OTLP_HEADERS "OTEL_EXPORTER_OTLP_HEADERS" "" "gateway, worker, up"
+        "Headers for the collector, `name=value` separated by commas, values percent-encoded. `openskill config` masks the values.";
+    OTLP_TRACES_HEADERS "OTEL_EXPORTER_OTLP_TRACES_HEADERS" "" "gateway, worker, up"
+        "The same for traces alone.";
+    OTLP_TIMEOUT "OTEL_EXPORTER_OTLP_TIMEOUT" "10000" "gateway, worker, up"
+        "Maximum time for one export, in milliseconds.";
+    OTLP_TRACES_TIMEOUT "OTEL_EXPORTER_OTLP_TRACES_TIMEOUT" "" "gateway, worker, up"
+        "The same for traces alone.";
     SERVICE_NAME "OTEL_SERVICE_NAME" "openskill" "gateway, worker, up"
         "Service name in traces and metrics, with `-gateway` or `-worker` appended.";
     METRICS_EXPORTER "OTEL_METRICS_EXPORTER" "" "gateway, worker, up"
         "`otlp`: send metrics to the OTLP endpoint, or to `http://127.0.0.1:4317` if none is set. `none`: send no metrics. Default: `otlp` if the endpoint is set, otherwise `none`.";
     METRIC_INTERVAL "OTEL_METRIC_EXPORT_INTERVAL" "60000" "gateway, worker, up"
         "How often metrics are sent, in milliseconds.";
+    SAMPLER "OTEL_TRACES_SAMPLER" "parentbased_traceidratio" "gateway, worker, up"
+        "Sampler: `always_on`, `always_off`, `traceidratio`, or one of them with `parentbased_` before it, which follows the caller's sampling decision if there is one. Workers follow the gateway. `always_off` turns tracing off, also of failed calls.";
     SAMPLER_ARG "OTEL_TRACES_SAMPLER_ARG" "1.0" "gateway, worker, up"
-        "Fraction of traces to sample, from 0 to 1. If the caller has made a sampling decision, that decision applies instead.";
+        "Fraction of traces that `traceidratio` samples, from 0 to 1.";
+    TRACE_SLOW_MS "OPENSKILL_TRACE_SLOW_MS" "1000" "gateway, up"
+        "The gateway exports the spans of calls that take longer, in milliseconds, though they were not sampled. `0`: it does not.";
+    BSP_QUEUE "OTEL_BSP_MAX_QUEUE_SIZE" "32768" "gateway, worker, up"
+        "Maximum number of spans that wait to be exported. Further spans are dropped, counted and logged.";
+    BSP_BATCH "OTEL_BSP_MAX_EXPORT_BATCH_SIZE" "512" "gateway, worker, up"
+        "Maximum number of spans in one export.";
+    BSP_DELAY "OTEL_BSP_SCHEDULE_DELAY" "5000" "gateway, worker, up"
+        "How long spans wait for an export to fill, in milliseconds.";
 }
 
 /// The key of a setting in `openskill.toml`: `timeout_ms` for `OPENSKILL_TIMEOUT_MS`.

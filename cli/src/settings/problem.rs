@@ -8,6 +8,19 @@ pub(crate) fn mask(value: &str) -> String {
     }
 }
 
+/// Masks what is secret in the value of a setting.
+pub(crate) fn mask_setting(name: &str, value: &str) -> String {
+    if !name.ends_with("_HEADERS") {
+        return mask(value);
+    }
+    let names = value.split(',').filter(|pair| !pair.trim().is_empty());
+    let masked = names.map(|pair| match pair.split_once('=') {
+        Some((name, _)) => format!("{}=***", name.trim()),
+        None => "***".to_owned(),
+    });
+    masked.collect::<Vec<_>>().join(",")
+}
+
 /// A problem with the settings.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Problem {
@@ -26,7 +39,13 @@ pub(crate) struct Problems(pub(crate) Vec<Problem>);
 
 #[cfg(test)]
 mod tests {
-    use super::mask;
+    use super::{mask, mask_setting};
+
+    #[test]
+    fn the_values_of_headers_are_masked_and_their_names_are_not() {
+        let shown = mask_setting("OTEL_EXPORTER_OTLP_HEADERS", "api-key=s3cret, b = s3cret,s3cret");
+        assert_eq!(shown, "api-key=***,b=***,***");
+    }
 
     #[test]
     fn a_password_in_a_url_is_masked() {

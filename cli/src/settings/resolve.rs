@@ -12,6 +12,7 @@ use openskill_worker::manifest::Level;
 use openskill_worker::process::jail::SkillUsers;
 
 use super::names;
+use super::otlp::{self, Otlp};
 use super::problem::{Problem, Problems, mask};
 use super::raw::Raw;
 
@@ -68,12 +69,11 @@ pub(crate) struct Settings {
     /// Skills with metrics of their own.
     pub(crate) measured_skills: usize,
     /// None means that no traces are sent.
-    pub(crate) otlp_endpoint: Option<String>,
+    pub(crate) otlp: Option<Otlp>,
     /// None means that no metrics are sent.
     pub(crate) metrics_endpoint: Option<String>,
     pub(crate) metrics_interval: Duration,
     pub(crate) service_name: String,
-    pub(crate) sample_ratio: f64,
 }
 
 impl Settings {
@@ -121,11 +121,10 @@ impl Settings {
             log_format: reader.one_of(names::LOG_FORMAT, &[("text", LogFormat::Text), ("json", LogFormat::Json)]),
             log_refusals: reader.number(names::LOG_REFUSALS, 0, 1_000_000) as u32,
             measured_skills: reader.number(names::METRICS_SKILLS, 0, MOST_SKILLS),
-            otlp_endpoint: reader.otlp_endpoint(),
+            otlp: otlp::resolve(raw, &mut reader.problems),
             metrics_endpoint: reader.metrics_endpoint(),
             metrics_interval: reader.millis(names::METRIC_INTERVAL, 100, 3_600_000),
             service_name: raw.value(names::SERVICE_NAME).to_owned(),
-            sample_ratio: reader.ratio(names::SAMPLER_ARG),
         };
         if reader.problems.is_empty() { Ok(settings) } else { Err(Problems(reader.problems)) }
     }
@@ -294,26 +293,20 @@ impl Reader<'_> {
         value
     }
 
-    fn otlp_endpoint(&mut self) -> Option<String> {
-        let value = self.raw.value(names::OTLP_ENDPOINT);
-        if value.is_empty() {
-            return None;
-        }
-        if self.raw.value(names::OTLP_PROTOCOL) != "grpc" {
-            self.problem(
-                names::OTLP_PROTOCOL,
-                "only grpc is supported: set the endpoint to the collector's gRPC port".to_owned(),
-            );
-        }
-        Some(self.url(names::OTLP_ENDPOINT))
-    }
-
-    /// Problems of the endpoint itself are reported with that of traces.
+    /// Metrics travel over gRPC without TLS. Problems of the endpoint itself are reported with that of traces.
     fn metrics_endpoint(&mut self) -> Option<String> {
         let endpoint = self.raw.value(names::OTLP_ENDPOINT).trim_end_matches('/');
         let exporter = self.one_of(names::METRICS_EXPORTER, &[("", None), ("otlp", Some(true)), ("none", Some(false))]);
+        let is_plain_grpc = self.raw.value(names::OTLP_PROTOCOL) == "grpc" && !endpoint.starts_with("https:");
         match (exporter, endpoint) {
             (Some(false), _) | (None, "") => None,
+            (Some(true), _) if !is_plain_grpc => {
+                let reason = "metrics are sent over grpc to an http:// endpoint alone: set \
+                              OTEL_EXPORTER_OTLP_TRACES_PROTOCOL for traces, or OTEL_METRICS_EXPORTER=none";
+                self.problem(names::METRICS_EXPORTER, reason.to_owned());
+                None
+            }
+            (None, _) if !is_plain_grpc => None,
             (Some(true), "") => Some(DEFAULT_COLLECTOR.to_owned()),
             (_, endpoint) => Some(endpoint.to_owned()),
         }
@@ -336,7 +329,7 @@ mod tests {
         let settings = resolve(&[]).unwrap();
         assert!(settings.listen.ip().is_loopback());
         assert_eq!(settings.timeout, Duration::from_secs(15));
-        assert_eq!(settings.otlp_endpoint, None);
+        assert_eq!(settings.otlp, None);
         assert_eq!(settings.admin_listen, None);
     }
 

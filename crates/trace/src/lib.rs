@@ -1,54 +1,72 @@
-//! Puts `tracing` spans into the OpenTelemetry trace that a call belongs to.
+//! The spans of a call: their ids, whether they are sampled, and what becomes of them at the call's end.
 //!
-//! The binary sets the exporter up. Without one, spans have no context, and the caller's context is passed on as it came.
+//! Spans are made when they end, from times that are known then. A call's spans are held until the call ends. Then all of them
+//! are exported, or none: those of a sampled call are, and so are those of a call that failed, though it was not sampled.
+//!
+//! ```text
+//! Tracer -> CallSpans (ids, held spans) -> Queue (bounded; counts what it drops) -> the binary's exporter
+//! ```
+//!
+//! - [`sampler`]: the decision at a call's begin
+//! - [`call`]: the spans of one call
+//! - [`queue`]: spans on their way to the exporter, and [`queue::Counts`] of what became of them
+//! - [`embedded`]: spans that Rust functions make themselves, inside a call
 
-use std::cell::Cell;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+pub use opentelemetry::KeyValue;
+pub use opentelemetry::trace::SpanKind;
+pub use opentelemetry_sdk::trace::SpanData;
 
 use openskill_proto::trace::{Trace, TraceContext};
-use opentelemetry::trace::{SpanContext, SpanId, TraceContextExt as _, TraceFlags, TraceId, TraceState};
-use tracing_opentelemetry::OpenTelemetrySpanExt as _;
 
-thread_local! {
-    static ROOT: Cell<Option<[u8; 16]>> = const { Cell::new(None) };
+pub mod call;
+pub mod embedded;
+pub mod queue;
+pub mod sampler;
+
+use call::CallSpans;
+use queue::{Counts, Queue};
+use sampler::Sampler;
+
+/// Makes the spans of calls. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct Tracer(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    sampler: Sampler,
+    slow: Option<Duration>,
+    queue: Arc<Queue>,
 }
 
-/// Makes `span` a child of the caller's span, or the root of the trace that the call's id names.
-pub fn attach(span: &tracing::Span, trace: &Trace) {
-    if trace.has_parent {
-        set_parent(span, trace.context);
-    } else {
-        // Reading the context starts the span, and the exporter's id generator then asks for this id.
-        ROOT.set(Some(trace.context.trace_id));
-        let _ = span.context();
-        ROOT.set(None);
+impl Tracer {
+    /// Spans go to `queue`. A call that takes longer than `slow` counts as slow; none does without it.
+    pub fn new(sampler: Sampler, slow: Option<Duration>, queue: Arc<Queue>) -> Self {
+        Self(Arc::new(Inner { sampler, slow, queue }))
     }
-}
 
-/// Makes `span` a child of another process's span.
-pub fn set_parent(span: &tracing::Span, parent: TraceContext) {
-    let parent = SpanContext::new(
-        TraceId::from_bytes(parent.trace_id),
-        SpanId::from_bytes(parent.span_id),
-        TraceFlags::new(parent.flags),
-        true,
-        TraceState::default(),
-    );
-    // Fails only if nothing records spans.
-    let _ = span.set_parent(opentelemetry::Context::new().with_remote_span_context(parent));
-}
+    /// The spans of a call that enters openskill here. The sampler decides.
+    pub fn enter(&self, trace: &Trace, received: Instant) -> CallSpans {
+        let is_sampled = self.0.sampler.samples(trace);
+        let parent = trace.has_parent.then_some(trace.context.span_id);
+        CallSpans::new(&self.0.queue, (trace.context.trace_id, parent), is_sampled, received)
+    }
 
-/// The span's own trace context. None if nothing records spans.
-pub fn context_of(span: &tracing::Span) -> Option<TraceContext> {
-    let context = span.context();
-    let span = context.span().span_context().clone();
-    span.is_valid().then(|| TraceContext {
-        trace_id: span.trace_id().to_bytes(),
-        span_id: span.span_id().to_bytes(),
-        flags: span.trace_flags().to_u8(),
-    })
-}
+    /// The spans of a call whose parent span is another openskill process's. That process decided.
+    pub fn follow(&self, parent: TraceContext, received: Instant) -> CallSpans {
+        let ids = (parent.trace_id, Some(parent.span_id));
+        CallSpans::new(&self.0.queue, ids, parent.flags & 1 == 1, received)
+    }
 
-/// For the exporter's id generator: the trace id that the root span being started must have, if [`attach`] set one.
-pub fn requested_trace_id() -> Option<[u8; 16]> {
-    ROOT.get()
+    /// Whether a call that took so long is slow.
+    pub fn is_slow(&self, took: Duration) -> bool {
+        self.0.slow.is_some_and(|slow| took > slow)
+    }
+
+    /// What became of the spans so far.
+    pub fn counts(&self) -> &Counts {
+        self.0.queue.counts()
+    }
 }

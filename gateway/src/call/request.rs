@@ -9,6 +9,7 @@ use openskill_proto::v1::{Envelope, ErrorCode, InvokeRequest, SkillError};
 
 use crate::arguments::{self, Policy, Repair};
 
+use super::door::Door;
 use super::input::{Input, weigh};
 use super::principal::Principal;
 
@@ -16,6 +17,7 @@ use super::principal::Principal;
 #[derive(Debug, Clone)]
 pub(crate) struct RequestContext {
     pub(crate) trace: Trace,
+    pub(crate) door: Door,
     /// The timeout in the headers.
     pub(crate) timeout: Option<Duration>,
     pub(crate) principal: Principal,
@@ -24,7 +26,8 @@ pub(crate) struct RequestContext {
 impl RequestContext {
     /// A request that says nothing: a new trace, no timeout, the anonymous principal.
     pub(crate) fn unknown() -> Self {
-        Self { trace: Trace::from_headers(None, None, None), timeout: None, principal: Principal::anonymous() }
+        let (trace, door) = (Trace::from_headers(None, None, None), Door::default());
+        Self { trace, door, timeout: None, principal: Principal::anonymous() }
     }
 }
 
@@ -47,6 +50,7 @@ pub(crate) struct Call {
     /// The caller answers questions.
     pub(crate) interactive: bool,
     pub(crate) trace: Trace,
+    pub(crate) door: Door,
     pub(crate) received: Instant,
     /// The caller's timeout: the lesser of its header and its field.
     pub(crate) timeout: Option<Duration>,
@@ -98,6 +102,7 @@ impl Call {
             idempotency_key: printable(request.idempotency_key, MAX_ID_BYTES),
             interactive: request.interactive,
             trace: context.trace,
+            door: context.door,
             received: Instant::now(),
             timeout: [context.timeout, field].into_iter().flatten().min(),
             fault,

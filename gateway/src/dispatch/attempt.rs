@@ -30,7 +30,7 @@ pub(crate) async fn attempt(context: &CallContext, candidate: &Candidate, number
     let tracker = Tracker::begin(context, candidate, number);
     let until = context.deadline + WORKER_GRACE;
     // Boxed: it is large, and would be copied into every future that awaits it.
-    let sent = Box::pin(send(context, candidate));
+    let sent = Box::pin(send(context, candidate, number));
     let mut end = tokio::time::timeout_at(until.into(), sent).await.unwrap_or(AttemptEnd::Overdue);
     let took = tracker.finish(&end);
     end.excuse_skill(context, took);
@@ -45,9 +45,10 @@ pub(crate) async fn attempt(context: &CallContext, candidate: &Candidate, number
     end
 }
 
-async fn send(context: &CallContext, candidate: &Candidate) -> AttemptEnd {
+async fn send(context: &CallContext, candidate: &Candidate, number: u32) -> AttemptEnd {
     let mut client = candidate.worker.client(context.shard.number);
-    let headers = [(TRACEPARENT, context.traceparent.as_str()), (TRACESTATE, &context.call.trace.state)];
+    let traceparent = context.record.context_of_attempt(number).to_traceparent();
+    let headers = [(TRACEPARENT, traceparent.as_str()), (TRACESTATE, &context.call.trace.state)];
     let answered = match &context.events {
         None => client.execute(request(context), headers).await,
         Some(relay) => match client.execute_stream(request(context), headers).await {

@@ -20,8 +20,6 @@ pub(crate) struct CallContext {
     pub(crate) entry: Arc<Entry>,
     /// A JSON object that fits the skill's schema.
     pub(crate) arguments: Bytes,
-    /// The span that attempts are children of.
-    pub(crate) traceparent: String,
     /// The caller, if it listens while the call runs.
     pub(crate) events: Option<EventRelay>,
     /// The time the skill is granted.
@@ -36,12 +34,11 @@ impl CallContext {
         call: Arc<Call>,
         entry: Arc<Entry>,
         arguments: Bytes,
-        traceparent: String,
         (events, record): (Option<EventRelay>, Arc<CallRecord>),
     ) -> Self {
         let granted = granted(shard.gateway.config.default_timeout, entry.skill.timeout_ms);
         let deadline = call.deadline(granted);
-        Self { shard: shard.clone(), call, entry, arguments, traceparent, events, granted, deadline, record }
+        Self { shard: shard.clone(), call, entry, arguments, events, granted, deadline, record }
     }
 
     /// Who is to blame when the call had less time than its skill is granted.

@@ -8,13 +8,16 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Instant, SystemTime};
 
 use openskill_metrics::SkillSeries;
+use openskill_proto::trace::{TraceContext, hex};
 use openskill_proto::v1::skill_error::More;
 use openskill_proto::v1::{ErrorCode, ExecuteResult, SkillError};
+use openskill_trace::call::CallSpans;
 use serde_json::Value;
 
 use super::Observer;
 use super::call_event::CallEvent;
-use super::recording::{Recording, Timeline};
+use super::recording::{Kept, Recording, Timeline};
+use super::spans::{self, Ended};
 use crate::call::outcome::Outcome;
 use crate::call::preparation::Preparation;
 use crate::call::request::Call;
@@ -28,7 +31,10 @@ pub(crate) struct CallRecord {
     call: Arc<Call>,
     /// What is counted of the call's skill; none if there is no such skill.
     skill: OnceLock<Arc<SkillSeries>>,
+    was_refused: AtomicBool,
     has_ended: AtomicBool,
+    /// The call's place in its OpenTelemetry trace, if calls are traced.
+    spans: Option<CallSpans>,
     /// What happens to the call, if anybody listens.
     timeline: Option<Timeline>,
 }
@@ -36,15 +42,26 @@ pub(crate) struct CallRecord {
 impl CallRecord {
     pub(crate) fn begin(observer: &Arc<Observer>, call: &Arc<Call>) -> Arc<Self> {
         let (observer, call) = (Arc::clone(observer), Arc::clone(call));
-        let timeline = observer.recorder.is_some().then(Timeline::default);
-        let (skill, has_ended) = Default::default();
-        Arc::new(Self { observer, call, skill, has_ended, timeline })
+        let spans = observer.tracer.as_ref().map(|tracer| tracer.enter(&call.trace, call.received));
+        let timeline = (spans.is_some() || observer.recorder.is_some()).then(Timeline::default);
+        let (skill, was_refused, has_ended) = Default::default();
+        Arc::new(Self { observer, call, skill, was_refused, has_ended, spans, timeline })
     }
 
     /// The skill of the call exists: its id may be logged, and `series` counts the call.
     pub(crate) fn found_skill(&self, series: &Arc<SkillSeries>) {
         // A call has one skill. If it was found before, that is the one.
         let _ = self.skill.set(Arc::clone(series));
+    }
+
+    /// The call got no permit.
+    pub(crate) fn refused(&self) {
+        self.was_refused.store(true, Ordering::Relaxed);
+    }
+
+    /// The trace context that an attempt gives to its worker: its own span, or the caller's if calls are not traced here.
+    pub(crate) fn context_of_attempt(&self, number: u32) -> TraceContext {
+        self.spans.as_ref().map_or(self.call.trace.context, |it| it.context(spans::of_attempt(number)))
     }
 
     /// Tells whoever records or traces this call. `event` is evaluated only if somebody does.
@@ -83,16 +100,22 @@ impl CallRecord {
             return;
         }
         self.conclude(&outcome.result, outcome.attempts);
-        let result = &outcome.result;
-        let error = result.error.as_ref();
-        self.observer.call_ended(&self.call, self.skill.get().map(Arc::as_ref), result);
-        self.log(&result.runner, &result.worker_id, result.success, error);
     }
 
-    /// Hands the whole call to whoever keeps it.
+    /// Tells everybody that the call ended.
     fn conclude(&self, result: &ExecuteResult, attempts: u32) {
-        let (Some(timeline), Some(recorder)) = (&self.timeline, &self.observer.recorder) else { return };
-        let (kept, ended) = (timeline.take(), Instant::now());
+        let error = result.error.as_ref();
+        self.observer.call_ended(&self.call, self.skill.get().map(Arc::as_ref), result);
+        // Any number of calls can be refused. Those that are not logged leave no spans either.
+        let refusal = error.filter(|_| result.worker_id.is_empty()).map(|it| it.code().as_str_name());
+        let is_told = refusal.is_none_or(openskill_log::admits);
+        let ended = Instant::now();
+        let kept = self.timeline.as_ref().map(Timeline::take).unwrap_or_default();
+        let traced = self.trace(result, attempts, ended, &kept, is_told);
+        if is_told {
+            self.log(result, traced);
+        }
+        let Some(recorder) = &self.observer.recorder else { return };
         let since = ended.saturating_duration_since(self.call.received);
         recorder.offer(Recording {
             call: Arc::clone(&self.call),
@@ -106,26 +129,53 @@ impl CallRecord {
         });
     }
 
-    fn log(&self, runner: &str, worker_id: &str, success: bool, error: Option<&SkillError>) {
-        let refusal = error.filter(|_| worker_id.is_empty()).map(|it| it.code().as_str_name());
-        if !tracing::enabled!(target: TARGET, tracing::Level::INFO)
-            || refusal.is_some_and(|it| !openskill_log::admits(it))
-        {
+    /// Exports the call's spans if it was sampled, failed, ran more than once, or was slow. Returns its span if it did.
+    fn trace(
+        &self,
+        result: &ExecuteResult,
+        attempts: u32,
+        at: Instant,
+        kept: &Kept,
+        is_told: bool,
+    ) -> Option<TraceContext> {
+        let (spans, tracer) = (self.spans.as_ref()?, self.observer.tracer.as_ref()?);
+        let trace = &self.call.trace;
+        // A caller that sampled and decided against this trace wants no successes of it.
+        let may_be_slow = !trace.has_parent || trace.context.flags & 1 == 1;
+        let reason = match &result.error {
+            _ if spans.is_sampled() => None,
+            Some(_) if is_told => Some("failed"),
+            None if attempts > 1 => Some("retried"),
+            None if may_be_slow && tracer.is_slow(at - self.call.received) => Some("slow"),
+            _ => return None,
+        };
+        let (has_skill, was_refused) = (self.skill.get().is_some(), self.was_refused.load(Ordering::Relaxed));
+        let ended = Ended { call: &self.call, has_skill, was_refused, kept, result, attempts, at, reason };
+        spans::add(spans, &ended);
+        spans.keep();
+        Some(spans.context(spans::SERVER))
+    }
+
+    fn log(&self, result: &ExecuteResult, traced: Option<TraceContext>) {
+        if !tracing::enabled!(target: TARGET, tracing::Level::INFO) {
             return;
         }
+        let error = result.error.as_ref();
         let call = &self.call;
         let has_skill = self.skill.get().is_some();
         tracing::info!(
             target: TARGET,
             // As strings, which the log escapes: the ids are the caller's.
             trace_id = call.trace.id,
+            otel_trace_id = traced.map(|it| hex(&it.trace_id)),
+            span_id = traced.map(|it| hex(&it.span_id)),
             skill_id = has_skill.then_some(call.skill_id.as_str()),
             unknown_skill_bytes = (!has_skill).then_some(call.skill_id.len()),
             call_id = call.call_id,
-            runner_type = runner,
-            worker_id,
+            runner_type = result.runner,
+            worker_id = result.worker_id,
             latency_ms = call.received.elapsed().as_micros() as f64 / 1000.0,
-            success,
+            success = result.success,
             error.code = error.map_or("", |it| it.code().as_str_name()),
             error.blame = error.map(|it| it.blame().json_name()),
             error.message_bytes = error.map(|it| it.message.len()),
@@ -150,10 +200,9 @@ impl Drop for CallRecord {
         } else {
             (ErrorCode::Cancelled, "the call was dropped before it ended")
         };
-        let result = ExecuteResult { error: Some(SkillError::new(code, message)), ..ExecuteResult::default() };
-        self.observer.call_ended(&self.call, self.skill.get().map(Arc::as_ref), &result);
-        self.log("", "", false, result.error.as_ref());
-        self.conclude(&result, 0);
+        let error = Some(SkillError::new(code, message));
+        let attempts = self.timeline.as_ref().map_or(0, Timeline::attempts);
+        self.conclude(&ExecuteResult { error, ..ExecuteResult::default() }, attempts);
     }
 }
 

@@ -51,6 +51,16 @@ impl Timeline {
         }
     }
 
+    /// How many attempts have begun.
+    pub(super) fn attempts(&self) -> u32 {
+        let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let numbers = kept.events.iter().filter_map(|(_, event)| match event {
+            CallEvent::AttemptBegan { number, .. } => Some(*number),
+            _ => None,
+        });
+        numbers.max().unwrap_or(0)
+    }
+
     /// Takes what is kept.
     pub(super) fn take(&self) -> Kept {
         std::mem::take(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))

@@ -8,7 +8,6 @@ use std::time::Instant;
 
 use openskill_proto::v1::{Blame, ErrorCode, SkillError};
 use tokio::sync::{oneshot, watch};
-use tracing::Instrument as _;
 
 use super::admission::Permit;
 use super::idempotency::{Ended, Fingerprint, Lease, Lookup};
@@ -73,7 +72,7 @@ async fn detach(
         // The client may be gone.
         let _ = sender.send(outcome);
     };
-    context.shard.gateway.tasks.spawn(run.in_current_span());
+    context.shard.gateway.tasks.spawn(run);
     receiver.await.unwrap_or_else(|_| may_have_run(unknown()))
 }
 

@@ -1,7 +1,7 @@
 //! The layers of [`super::stack`]. Each reads or bounds one thing; what it learns travels in the request's extensions.
 //! [`screen`] refuses requests by what [`head`] and [`origin`] find.
 //!
-//! [`request_context`] reads it there: the trace, the timeout, and the principal, which no layer sets yet.
+//! [`request_context`] reads it there: the trace, the door, the timeout, and the principal, which no layer sets yet.
 
 pub(crate) mod bodies;
 pub(crate) mod deadline;
@@ -14,6 +14,7 @@ pub(crate) mod trace;
 use http::Extensions;
 use openskill_proto::trace::Trace;
 
+use crate::call::door::Door;
 use crate::call::principal::Principal;
 use crate::call::request::RequestContext;
 use deadline::Timeout;
@@ -23,6 +24,7 @@ pub(crate) fn request_context(extensions: &Extensions) -> RequestContext {
     let unknown = RequestContext::unknown;
     RequestContext {
         trace: extensions.get::<Trace>().cloned().unwrap_or_else(|| unknown().trace),
+        door: extensions.get::<Door>().copied().unwrap_or_default(),
         timeout: extensions.get::<Timeout>().map(|Timeout(timeout)| *timeout),
         principal: extensions.get::<Principal>().cloned().unwrap_or_default(),
     }

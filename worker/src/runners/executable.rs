@@ -74,7 +74,10 @@ impl Runner for Executable {
                 return RawOutput::NotStarted(SkillError::new(ErrorCode::Unavailable, message));
             };
             match self.command(exec, &invocation) {
-                Ok(command) => once(&self.launcher, command, invocation, exec.stdin).await,
+                Ok(command) => {
+                    invocation.trace.started("cold");
+                    once(&self.launcher, command, invocation, exec.stdin).await
+                }
                 Err(error) => RawOutput::NotStarted(error),
             }
         }

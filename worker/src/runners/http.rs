@@ -32,6 +32,7 @@ mod request;
 mod response;
 pub(crate) mod secrets;
 mod status;
+mod traced;
 mod transport;
 
 use client::Clients;
@@ -42,6 +43,14 @@ use secrets::Secrets;
 /// The runner.
 pub(crate) struct Http {
     clients: Clients,
+}
+
+/// The final answer to a request.
+struct Answered {
+    response: reqwest::Response,
+    was_redirected: bool,
+    /// Open until the answer is read.
+    span: Option<openskill_trace::call::Request>,
 }
 
 impl Http {
@@ -60,8 +69,10 @@ impl Http {
             Err(error) => Err(RawOutput::NotStarted(error)),
         };
         let raw = match answered {
-            Ok((response, was_redirected)) => {
+            Ok(Answered { response, was_redirected, span }) => {
+                let status = response.status().as_u16();
                 let mut raw = response::read(response, settings, &secrets, &invocation.events).await;
+                traced::end(span, status);
                 if let RawOutput::Answer { refused, .. } = &mut raw {
                     *refused &= !was_redirected;
                 }
@@ -72,7 +83,7 @@ impl Http {
         response::bounded(without(&secrets, raw))
     }
 
-    /// Sends the request, and follows redirects: the response, and whether there were any.
+    /// Sends the request, and follows redirects.
     ///
     /// # Errors
     /// There is no response: the output of the run.
@@ -81,7 +92,7 @@ impl Http {
         mut request: Request,
         settings: &Settings,
         invocation: &Invocation,
-    ) -> Result<(reqwest::Response, bool), RawOutput> {
+    ) -> Result<Answered, RawOutput> {
         let mut context = context_headers(invocation);
         let mut left = settings.redirects;
         loop {
@@ -93,16 +104,22 @@ impl Http {
                 tracing::error!(error, "an HTTP client cannot be created");
                 unsent(SkillError::new(ErrorCode::Unavailable, "the skill is not available on this worker"))
             })?;
+            let mut span = traced::begin(invocation, &request, settings.redirects - left);
+            if let Some(traceparent) = traced::header(span.as_ref()) {
+                context.insert(TRACEPARENT, traceparent);
+            }
             let response = client.execute(prepared(&request, &context)).await.map_err(|error| {
                 let told = status::of_unanswered(&error);
                 log_unanswered(invocation, &error, &told);
+                traced::fail(span.take(), told.code());
                 let failed = if error.was_unsent() { unsent } else { RawOutput::Failed };
                 failed(told)
             })?;
             let code = response.status().as_u16();
             let Some(location) = response.headers().get(LOCATION).filter(|_| redirect::is_redirect(code)) else {
-                return Ok((response, left < settings.redirects));
+                return Ok(Answered { response, was_redirected: left < settings.redirects, span });
             };
+            traced::end(span, code);
             if left == 0 {
                 let message = format!(
                     "the server redirected the request more than {} times, which is as often as the manifest allows \

@@ -7,7 +7,9 @@ use std::sync::Arc;
 
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
+use openskill_proto::trace::TraceContext;
 use openskill_proto::v1::{Blame, ErrorCode, SkillError};
+use openskill_trace::embedded;
 use tokio_util::task::AbortOnDropHandle;
 
 use crate::events::EventSink;
@@ -82,6 +84,11 @@ impl Runner for InProcess {
             return std::future::ready(RawOutput::NotStarted(error)).boxed();
         };
         let work = function(invocation.input, invocation.events);
+        // Spans that the function makes are children of the run.
+        let work = match TraceContext::parse(&invocation.traceparent) {
+            Some(parent) => embedded::within(parent, work).boxed(),
+            None => work,
+        };
         let slot = invocation.slot;
         async move {
             // A task of its own, so that a panic ends this run alone.

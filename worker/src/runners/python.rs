@@ -161,11 +161,15 @@ impl Python {
         let Some(warm) = self.warm(manifest, interpreter, script)? else { return Ok(Err(Cold::Jail)) };
         let ran = match &warm.kept {
             Kept::Forking(forking) => {
+                invocation.trace.started("fork");
                 let processes = self.jailer.most_processes(manifest);
                 // Boxed, as is a fresh interpreter below: they would be most of the size of each call's future.
                 Box::pin(forking.run(&self.settings, invocation, processes)).await
             }
-            Kept::Shared(shared) => shared.run(invocation).await.ok_or(Cold::Failed),
+            Kept::Shared(shared) => {
+                invocation.trace.started("warm");
+                shared.run(invocation).await.ok_or(Cold::Failed)
+            }
         };
         if ran.is_ok() {
             self.settings.counts.warm_calls.inc(warm.isolation());
@@ -225,6 +229,7 @@ impl Runner for Python {
                 Ok(Err(reason)) => self.settings.counts.cold_calls.inc(reason.name()),
                 Err(error) => return RawOutput::NotStarted(error),
             }
+            invocation.trace.started("cold");
             let env = self.surroundings.of(&invocation);
             match self.command(interpreter, &script.script, &manifest, env) {
                 Ok(command) => Box::pin(once(&self.settings.launcher, command, invocation, true)).await,

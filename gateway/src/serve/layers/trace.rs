@@ -1,4 +1,4 @@
-//! Reads the ids a request runs under, and returns its trace id on the answer.
+//! Reads the ids a request runs under and by which door it came, and returns its trace id on the answer.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -9,7 +9,9 @@ use openskill_proto::trace::Trace;
 use pin_project_lite::pin_project;
 use tower::{Layer, Service};
 
-/// Puts a [`Trace`] into each request's extensions.
+use crate::call::door::Door;
+
+/// Puts a [`Trace`] and a [`Door`] into each request's extensions.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct TraceLayer;
 
@@ -40,7 +42,9 @@ where
     fn call(&mut self, mut request: Request<B>) -> Self::Future {
         let trace = read(request.headers());
         let trace_id = HeaderValue::from_str(&trace.id).ok();
+        let door = Door::of(request.uri().path());
         request.extensions_mut().insert(trace);
+        request.extensions_mut().insert(door);
         ResponseFuture { response: self.0.call(request), trace_id }
     }
 }

@@ -7,6 +7,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use openskill_proto::v1::execute_event::Event;
+use openskill_proto::v1::{ErrorCode, SkillError};
+use openskill_trace::KeyValue;
 use rmcp::model::{
     CallToolRequest, CallToolRequestParams, CancelledNotification, CancelledNotificationParam, ClientNotification,
     ClientRequest, JsonObject, RequestId, RequestMetaObject, ServerResult,
@@ -55,7 +57,32 @@ impl Outgoing {
 }
 
 /// Calls a tool.
-pub(super) async fn run(server: Arc<Server>, tool: &str, invocation: Invocation) -> RawOutput {
+pub(super) async fn run(server: Arc<Server>, tool: &str, mut invocation: Invocation) -> RawOutput {
+    let span = invocation.trace.request(format!("tools/call {tool}"), attributes(tool), invocation.deadline);
+    if let Some(span) = &span {
+        invocation.traceparent = span.context().to_traceparent();
+    }
+    let output = call(server, tool, invocation).await;
+    if let Some(span) = span {
+        span.end([], failure(&output).map(|code| code.as_str_name().into()));
+    }
+    output
+}
+
+/// By the semantic conventions for MCP clients. `gen_ai.operation.name` is on the gateway's span: a call counts once.
+fn attributes(tool: &str) -> Vec<KeyValue> {
+    vec![KeyValue::new("mcp.method.name", "tools/call"), KeyValue::new("gen_ai.tool.name", tool.to_owned())]
+}
+
+fn failure(output: &RawOutput) -> Option<ErrorCode> {
+    match output {
+        RawOutput::Failed(error) | RawOutput::NotStarted(error) => Some(error.code()),
+        RawOutput::Answer { otherwise, .. } => otherwise.as_ref().map(SkillError::code),
+        _ => None,
+    }
+}
+
+async fn call(server: Arc<Server>, tool: &str, invocation: Invocation) -> RawOutput {
     let until = invocation.deadline.checked_sub(MARGIN).unwrap_or(invocation.deadline);
     let Ok(arguments) = serde_json::from_slice::<JsonObject>(&invocation.input) else {
         return failed(Fault::Rpc { code: -32602, message: "the arguments are not a JSON object" });

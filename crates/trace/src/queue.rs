@@ -1,0 +1,183 @@
+//! Spans on their way to the exporter. Bounded: what finds no room is dropped and counted. No call waits here.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use opentelemetry_sdk::trace::SpanData;
+use tokio::sync::Notify;
+
+/// What became of spans since the process started.
+#[derive(Debug, Default)]
+pub struct Counts {
+    exported: AtomicU64,
+    dropped: AtomicU64,
+    failed: AtomicU64,
+}
+
+impl Counts {
+    /// Spans that the collector has accepted.
+    pub fn exported(&self) -> u64 {
+        self.exported.load(Ordering::Relaxed)
+    }
+
+    /// Spans that found the queue full.
+    pub fn dropped(&self) -> u64 {
+        self.dropped.load(Ordering::Relaxed)
+    }
+
+    /// Spans that were sent and not accepted, or could not be sent.
+    pub fn failed(&self) -> u64 {
+        self.failed.load(Ordering::Relaxed)
+    }
+
+    /// The collector accepted a batch of so many spans.
+    pub fn add_exported(&self, spans: usize) {
+        self.exported.fetch_add(spans as u64, Ordering::Relaxed);
+    }
+
+    /// A batch of so many spans could not be exported.
+    pub fn add_failed(&self, spans: usize) {
+        self.failed.fetch_add(spans as u64, Ordering::Relaxed);
+    }
+
+    fn add_dropped(&self, spans: usize) {
+        self.dropped.fetch_add(spans as u64, Ordering::Relaxed);
+    }
+}
+
+/// The queue. Many threads fill it, one exporter empties it.
+#[derive(Debug)]
+pub struct Queue {
+    waiting: Mutex<Waiting>,
+    /// How many spans may wait.
+    capacity: usize,
+    /// How many spans are exported at once.
+    batch: usize,
+    /// Notified when a batch is full, and at the end.
+    ready: Notify,
+    counts: Counts,
+}
+
+#[derive(Debug, Default)]
+struct Waiting {
+    spans: std::collections::VecDeque<SpanData>,
+    has_ended: bool,
+}
+
+impl Queue {
+    /// Holds at most `capacity` spans, and hands out at most `batch` at a time. Both at least 1.
+    pub fn new(capacity: usize, batch: usize) -> Self {
+        let (capacity, batch) = (capacity.max(1), batch.clamp(1, capacity.max(1)));
+        Self { waiting: Mutex::default(), capacity, batch, ready: Notify::new(), counts: Counts::default() }
+    }
+
+    /// What became of spans.
+    pub fn counts(&self) -> &Counts {
+        &self.counts
+    }
+
+    /// Takes the spans of a call: all of them, or none if they do not fit. Part of a call would mislead.
+    pub fn push(&self, spans: Vec<SpanData>) {
+        let mut waiting = self.lock();
+        if waiting.has_ended || waiting.spans.len() + spans.len() > self.capacity {
+            drop(waiting);
+            return self.counts.add_dropped(spans.len());
+        }
+        let before = waiting.spans.len();
+        waiting.spans.extend(spans);
+        let is_ready = before < self.batch && waiting.spans.len() >= self.batch;
+        drop(waiting);
+        if is_ready {
+            self.ready.notify_one();
+        }
+    }
+
+    /// The next spans to export: when a batch is full, else after `delay`. May be empty. None at the end.
+    pub async fn next(&self, delay: Duration) -> Option<Vec<SpanData>> {
+        if !self.is_ready() {
+            // Elapsed or notified, what waits is exported.
+            let _ = tokio::time::timeout(delay, self.ready.notified()).await;
+        }
+        let mut waiting = self.lock();
+        let count = waiting.spans.len().min(self.batch);
+        if count == 0 && waiting.has_ended {
+            return None;
+        }
+        Some(waiting.spans.drain(..count).collect())
+    }
+
+    /// Takes no more spans. [`Queue::next`] hands out those that wait, and then ends.
+    pub fn end(&self) {
+        self.lock().has_ended = true;
+        self.ready.notify_one();
+    }
+
+    fn is_ready(&self) -> bool {
+        let waiting = self.lock();
+        waiting.has_ended || waiting.spans.len() >= self.batch
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Waiting> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::time::Instant;
+
+    use openskill_proto::trace::Trace;
+
+    use super::*;
+    use crate::Tracer;
+    use crate::call::Span;
+    use crate::sampler::Name;
+
+    const DELAY: Duration = Duration::from_secs(5);
+
+    /// Exports a call with so many spans.
+    fn call(queue: &Arc<Queue>, spans: u32) {
+        let sampler = Name::On { parent_based: false }.sampler(1.0).unwrap();
+        let call =
+            Tracer::new(sampler, None, Arc::clone(queue)).enter(&Trace::from_headers(None, None, None), Instant::now());
+        (0..spans).for_each(|number| call.add(Span::new(number, "work", Instant::now())));
+        call.keep();
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_full_batch_is_ready_at_once_and_less_after_the_delay() {
+        let queue = Arc::new(Queue::new(100, 4));
+        call(&queue, 5);
+        let begun = tokio::time::Instant::now();
+        assert_eq!(queue.next(DELAY).await.unwrap().len(), 4);
+        assert_eq!(begun.elapsed(), Duration::ZERO);
+        // A permit that was stored for the first batch may wake the second early, but not the third.
+        let _ = queue.next(DELAY).await;
+        call(&queue, 1);
+        assert_eq!(queue.next(DELAY).await.unwrap().len(), 1);
+        assert_eq!(begun.elapsed(), DELAY);
+    }
+
+    #[test]
+    fn a_call_that_does_not_fit_is_dropped_whole_and_counted() {
+        let queue = Arc::new(Queue::new(5, 5));
+        call(&queue, 3);
+        call(&queue, 3);
+        call(&queue, 2);
+        assert_eq!(queue.counts().dropped(), 3);
+        assert_eq!(queue.lock().spans.len(), 5);
+    }
+
+    #[tokio::test]
+    async fn the_end_hands_out_what_waits_and_drops_what_comes_later() {
+        let queue = Arc::new(Queue::new(10, 10));
+        call(&queue, 3);
+        queue.end();
+        call(&queue, 2);
+        assert_eq!(queue.next(DELAY).await.unwrap().len(), 3);
+        assert!(queue.next(DELAY).await.is_none());
+        assert_eq!(queue.counts().dropped(), 2);
+    }
+}

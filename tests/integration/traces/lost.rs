@@ -1,0 +1,120 @@
+//! Spans on their way: none is lost while there is room, and what is lost is counted and said.
+
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+use openskill_proto::v1::{InvokeRequest, invoke_event::Event};
+use openskill_tests::port::Port;
+use openskill_tests::system::{PATIENCE, Setup, System, request};
+use openskill_tests::wait::until_true;
+use opentelemetry_proto::tonic::collector::trace::v1::trace_service_server::{TraceService, TraceServiceServer};
+use opentelemetry_proto::tonic::collector::trace::v1::{ExportTraceServiceRequest, ExportTraceServiceResponse};
+use serde_json::json;
+use tonic::{Request, Response, Status};
+
+use super::collector::{Collector, serve};
+use super::{EXECUTE_STREAM, traced};
+
+/// Makes so many calls over one stream, and returns how many succeeded.
+async fn run_many(system: &System, count: usize) -> usize {
+    let call = |number| InvokeRequest { call_id: format!("call-{number}"), ..request("in_echo", json!({})) };
+    let calls: Vec<_> = (0..count).map(call).collect();
+    let mut events = system.skills().await.invoke_many(tokio_stream::iter(calls)).await.unwrap().into_inner();
+    let mut succeeded = 0;
+    while let Some(event) = events.message().await.unwrap() {
+        succeeded += usize::from(matches!(event.event, Some(Event::Result(result)) if result.success));
+    }
+    succeeded
+}
+
+#[tokio::test]
+async fn no_span_of_four_thousand_calls_of_one_stream_is_lost() {
+    const CALLS: usize = 4000;
+    let (collector, endpoint) = Collector::listen().await;
+    let setup = Setup::up().with("OTEL_EXPORTER_OTLP_ENDPOINT", endpoint);
+    let system = setup.start().await;
+    assert_eq!(run_many(&system, CALLS).await, CALLS);
+    until_true("all spans are there", PATIENCE, || collector.count() >= 5 * CALLS).await;
+    let mut names: HashMap<_, usize> = HashMap::new();
+    for found in collector.all() {
+        *names.entry((found.service, found.span.name)).or_default() += 1;
+    }
+    let expected = [
+        ("gateway", "openskill.v1.SkillService/InvokeMany"),
+        ("gateway", "execute_tool in_echo"),
+        ("gateway", EXECUTE_STREAM),
+        ("worker", EXECUTE_STREAM),
+        ("worker", "run inproc"),
+    ];
+    assert_eq!(names, expected.map(|(service, name)| ((service, name.to_owned()), CALLS)).into());
+    assert!(!system.process.log.text().contains("spans were lost"));
+}
+
+/// The log lines about lost spans.
+fn told(system: &System) -> Vec<String> {
+    system.process.log.text().lines().filter(|line| line.contains("spans were lost")).map(str::to_owned).collect()
+}
+
+fn failed_exports(system: &System) -> usize {
+    system.process.log.text().lines().filter(|line| line.contains("spans could not be exported")).count()
+}
+
+/// Calls a system whose collector takes nothing: every call succeeds, and each of its two processes says once what was lost.
+async fn calls_are_not_affected(setup: Setup) -> Vec<String> {
+    let setup = setup.flag("--workers", 1).with("OPENSKILL_LOG", "info,openskill::traces=debug");
+    let system = setup.start().await;
+    let begun = Instant::now();
+    assert_eq!(run_many(&system, 200).await, 200);
+    until_true("an export failed", PATIENCE, || failed_exports(&system) >= 1 && !told(&system).is_empty()).await;
+    assert_eq!(run_many(&system, 200).await, 200);
+    until_true("more exports failed", PATIENCE, || failed_exports(&system) >= 6).await;
+    let lines = told(&system);
+    assert!(begun.elapsed() < Duration::from_secs(55), "too slow to tell how many lines a minute there are");
+    assert!((1..=2).contains(&lines.len()), "{lines:?}");
+    lines
+}
+
+#[tokio::test]
+async fn calls_do_not_notice_a_collector_that_is_down() {
+    let port = Port::reserve();
+    let setup = traced(Setup::up(), &format!("http://{}", port.address())).with("OTEL_BSP_MAX_EXPORT_BATCH_SIZE", 100);
+    let lines = calls_are_not_affected(setup).await;
+    assert!(lines.iter().all(|line| !line.contains("failed=0") && line.contains("dropped=0")), "{lines:?}");
+}
+
+/// Answers nothing, or that it refuses.
+struct Unwilling {
+    answers: bool,
+}
+
+#[tonic::async_trait]
+impl TraceService for Unwilling {
+    async fn export(
+        &self,
+        _: Request<ExportTraceServiceRequest>,
+    ) -> Result<Response<ExportTraceServiceResponse>, Status> {
+        if self.answers {
+            return Err(Status::permission_denied("s3cr3t"));
+        }
+        std::future::pending().await
+    }
+}
+
+#[tokio::test]
+async fn calls_do_not_notice_a_collector_that_refuses() {
+    let endpoint = serve(TraceServiceServer::new(Unwilling { answers: true })).await;
+    let setup = traced(Setup::up(), &endpoint).with("OTEL_BSP_MAX_EXPORT_BATCH_SIZE", 100);
+    let lines = calls_are_not_affected(setup).await;
+    assert!(lines.iter().all(|line| !line.contains("s3cr3t")), "a server's words are not for the log: {lines:?}");
+}
+
+#[tokio::test]
+async fn calls_do_not_notice_a_collector_that_does_not_answer_and_the_queue_stays_bounded() {
+    let endpoint = serve(TraceServiceServer::new(Unwilling { answers: false })).await;
+    let setup = traced(Setup::up(), &endpoint)
+        .with("OTEL_EXPORTER_OTLP_TIMEOUT", 300)
+        .with("OTEL_BSP_MAX_QUEUE_SIZE", 150)
+        .with("OTEL_BSP_MAX_EXPORT_BATCH_SIZE", 50);
+    let lines = calls_are_not_affected(setup).await;
+    assert!(lines.iter().any(|line| !line.contains("dropped=0")), "{lines:?}");
+}

@@ -1,0 +1,216 @@
+//! The spans of a call on this worker.
+//!
+//! ```text
+//! 0  server    openskill.v1.WorkerService/Execute, with the time in the queue
+//! 1  internal  run {runner}, for runners that run the skill here
+//! 2… client    one for each request to an HTTP back end or an MCP server
+//! ```
+//!
+//! The gateway decides which calls are sampled. Spans of a failed call are exported in any case. They hold codes, ids and
+//! names of ours; they hold no arguments, no results, no messages and no URLs.
+
+use std::borrow::Cow;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
+
+use openskill_proto::trace::TraceContext;
+use openskill_proto::v1::{Blame, ErrorCode, ExecuteRequest, ExecuteResult};
+use openskill_trace::call::{CallSpans, Request, Span};
+use openskill_trace::{KeyValue, SpanKind, Tracer};
+use tonic::{Code, Status};
+
+use crate::manifest::python::Isolation;
+use crate::manifest::{How, Manifest};
+
+const SERVER: u32 = 0;
+const RUN: u32 = 1;
+
+/// The place of a run in its OpenTelemetry trace. Cheap to clone; empty if calls are not traced.
+#[derive(Debug, Clone, Default)]
+pub struct RunTrace {
+    spans: Option<Arc<CallSpans>>,
+    started: Arc<Mutex<Option<&'static str>>>,
+}
+
+impl RunTrace {
+    /// How the skill's process comes to be: `warm`, `fork` or `cold`. The last counts: a warm pool may have to refuse.
+    pub(crate) fn started(&self, how: &'static str) {
+        *self.started.lock().unwrap_or_else(PoisonError::into_inner) = Some(how);
+    }
+
+    /// Begins the span of a request to a server. `name` is of low cardinality, and `attributes` hold nothing secret.
+    pub(crate) fn request(
+        &self,
+        name: impl Into<Cow<'static, str>>,
+        attributes: Vec<KeyValue>,
+        deadline: Instant,
+    ) -> Option<Request> {
+        self.spans.as_ref().map(|spans| Request::begin(spans, name, attributes, deadline))
+    }
+}
+
+/// A call that this worker serves. Dropped before its end, it was cancelled.
+pub(crate) struct Served {
+    pub(crate) trace: RunTrace,
+    worker_id: String,
+    call_id: String,
+    method: &'static str,
+    received: Instant,
+    run: Option<Run>,
+    has_ended: bool,
+}
+
+/// The run of a skill.
+struct Run {
+    begun: Instant,
+    manifest: Arc<Manifest>,
+}
+
+impl Served {
+    /// A call arrived. Without a valid parent it is in no trace.
+    pub(crate) fn begin(
+        tracer: Option<&Tracer>,
+        worker_id: &str,
+        request: &ExecuteRequest,
+        traceparent: &str,
+        streams: bool,
+    ) -> Self {
+        let received = Instant::now();
+        let parent = tracer.and_then(|tracer| Some((tracer, TraceContext::parse(traceparent)?)));
+        let spans = parent.map(|(tracer, parent)| Arc::new(tracer.follow(parent, received)));
+        let own = |id: &str| if spans.is_some() { id.to_owned() } else { String::new() };
+        let (worker_id, call_id) = (own(worker_id), own(&request.call_id));
+        let method =
+            if streams { "openskill.v1.WorkerService/ExecuteStream" } else { "openskill.v1.WorkerService/Execute" };
+        let trace = RunTrace { spans, started: Arc::default() };
+        Self { trace, worker_id, call_id, method, received, run: None, has_ended: false }
+    }
+
+    /// The skill starts to run. Returns the trace context for it: its own span's, if there is one.
+    pub(crate) fn run(&mut self, manifest: &Arc<Manifest>, traceparent: String) -> String {
+        let Some(spans) = &self.trace.spans else { return traceparent };
+        self.run = Some(Run { begun: Instant::now(), manifest: Arc::clone(manifest) });
+        spans.context(if runs_here(&manifest.how) { RUN } else { SERVER }).to_traceparent()
+    }
+
+    /// The call ended.
+    pub(crate) fn end(mut self, ended: &Result<ExecuteResult, Status>) {
+        let (status, result) = match ended {
+            Ok(result) => ("OK", Some(result)),
+            Err(status) => (name(status.code()), None),
+        };
+        let failure = result.and_then(|it| it.error.as_ref()).map(|error| (error.code(), error.blame()));
+        self.finish(status, failure, result);
+    }
+
+    fn finish(&mut self, status: &'static str, failure: Option<(ErrorCode, Blame)>, result: Option<&ExecuteResult>) {
+        self.has_ended = true;
+        let Some(spans) = self.trace.spans.clone() else { return };
+        // A refusal is no failure yet: the call may go to another worker, and the gateway says what became of it.
+        if !spans.is_sampled() && failure.is_none() {
+            return spans.discard();
+        }
+        if let Some(run) = self.run.take() {
+            if runs_here(&run.manifest.how) {
+                spans.add(self.of_run(&run, failure, result));
+            }
+            spans.add(self.of_server(status, failure, result, Some(&run.manifest)));
+        } else {
+            spans.add(self.of_server(status, failure, result, None));
+        }
+        spans.keep();
+    }
+
+    fn of_server(
+        &self,
+        status: &'static str,
+        failure: Option<(ErrorCode, Blame)>,
+        result: Option<&ExecuteResult>,
+        manifest: Option<&Arc<Manifest>>,
+    ) -> Span {
+        let mut attributes = vec![
+            KeyValue::new("rpc.system.name", "grpc"),
+            KeyValue::new("rpc.method", self.method),
+            KeyValue::new("rpc.response.status_code", status),
+            KeyValue::new("openskill.worker.id", self.worker_id.clone()),
+            KeyValue::new("gen_ai.tool.call.id", self.call_id.clone()),
+        ];
+        if let Some(manifest) = manifest {
+            attributes.push(KeyValue::new("gen_ai.tool.name", manifest.id.clone()));
+            attributes.push(KeyValue::new("openskill.runner", manifest.runner.clone()));
+        }
+        if let Some(result) = result {
+            attributes.push(KeyValue::new("openskill.queue_ms", result.queued_us as f64 / 1000.0));
+        }
+        attributes.extend(failure.into_iter().flat_map(of_failure));
+        let refused = failure.is_none() && ["UNAVAILABLE", "INTERNAL", "UNKNOWN"].contains(&status);
+        if failure.is_none() && status != "OK" {
+            attributes.push(KeyValue::new("error.type", status));
+        }
+        Span {
+            kind: SpanKind::Server,
+            attributes,
+            // A server did its work if the caller is to blame.
+            failed: refused || failure.is_some_and(|(_, blame)| blame != Blame::Caller),
+            ..Span::new(SERVER, self.method, self.received)
+        }
+    }
+
+    fn of_run(&self, run: &Run, failure: Option<(ErrorCode, Blame)>, result: Option<&ExecuteResult>) -> Span {
+        let manifest = &run.manifest;
+        let mut attributes = vec![KeyValue::new("openskill.runner", manifest.runner.clone())];
+        attributes.extend(isolation(&manifest.how).map(|it| KeyValue::new("openskill.isolation", it)));
+        let started = *self.trace.started.lock().unwrap_or_else(PoisonError::into_inner);
+        attributes.extend(started.map(|it| KeyValue::new("openskill.start", it)));
+        let jail = result.map(|it| it.jail.as_str()).filter(|it| !it.is_empty());
+        attributes.extend(jail.map(|it| KeyValue::new("openskill.jail", it.to_owned())));
+        attributes.extend(failure.into_iter().flat_map(of_failure));
+        let failed = failure.is_some();
+        Span { attributes, failed, ..Span::new(RUN, format!("run {}", manifest.runner), run.begun) }
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        if !self.has_ended {
+            self.finish("CANCELLED", Some((ErrorCode::Cancelled, Blame::Caller)), None);
+        }
+    }
+}
+
+/// Whether the skill runs on this machine. Of the others, the request's own span says it all.
+fn runs_here(how: &How) -> bool {
+    !matches!(how, How::Http(_) | How::Mcp(_) | How::McpTool(_))
+}
+
+fn isolation(how: &How) -> Option<&'static str> {
+    match how {
+        How::Python(python) => Some(match python.isolation {
+            Isolation::Process => "process",
+            Isolation::Fork => "fork",
+            Isolation::Shared => "shared",
+        }),
+        How::Exec(_) => Some("process"),
+        How::Docker(_) => Some("container"),
+        How::Function(_) => Some("none"),
+        _ => None,
+    }
+}
+
+fn of_failure((code, blame): (ErrorCode, Blame)) -> [KeyValue; 2] {
+    [KeyValue::new("error.type", code.as_str_name()), KeyValue::new("openskill.blame", blame.json_name())]
+}
+
+/// The name of a status in gRPC's own documents.
+fn name(code: Code) -> &'static str {
+    match code {
+        Code::Ok => "OK",
+        Code::Cancelled => "CANCELLED",
+        Code::InvalidArgument => "INVALID_ARGUMENT",
+        Code::NotFound => "NOT_FOUND",
+        Code::ResourceExhausted => "RESOURCE_EXHAUSTED",
+        Code::Internal => "INTERNAL",
+        Code::Unavailable => "UNAVAILABLE",
+        _ => "UNKNOWN",
+    }
+}
