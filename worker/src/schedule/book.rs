@@ -28,6 +28,10 @@ use super::pace::{SHORT, Skill};
 /// How much a call changes the average of all: one sixteenth of the difference.
 const WEIGHT: u32 = 16;
 
+/// A place held for less was given back by a call that had been cancelled: it says nothing of how long calls take. Nor need
+/// that be known of calls that really are so short.
+const UNUSED: Duration = Duration::from_micros(100);
+
 /// The bounds of a gate.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Bounds {
@@ -231,9 +235,11 @@ impl<W> Book<W> {
                 let ran = now.saturating_duration_since(since);
                 flow.running -= 1;
                 flow.served += ran.as_secs_f64();
-                flow.paces.observe(call.skill.number, ran);
-                call.skill.pace.observe(ran);
-                self.typical = Some(self.typical.map_or(ran, |typical| (typical * (WEIGHT - 1) + ran) / WEIGHT));
+                if ran >= UNUSED {
+                    flow.paces.observe(call.skill.number, ran);
+                    call.skill.pace.observe(ran);
+                    self.typical = Some(self.typical.map_or(ran, |typical| (typical * (WEIGHT - 1) + ran) / WEIGHT));
+                }
                 match place {
                     Kind::Open => self.open -= 1,
                     Kind::Reserved => self.reserved.retain(|it| it.number != call.number),
@@ -295,11 +301,13 @@ impl<W> Book<W> {
         let (flow, skill) = (self.flows.get(index), arrival.skill);
         let pace = flow.paces.of_skill(skill.number).or_else(|| skill.pace.read())?;
         let typical = flow.paces.typical().unwrap_or(pace);
-        // Its own calls before it take as long as its calls do, those of others as long as all.
+        // Its own calls before it take as long as its calls do, those of others as long as all. A short call need not wait
+        // for those: the reserve serves it in between.
+        let all = if pace <= SHORT { typical } else { self.typical.unwrap_or(typical) };
         let mine = flow.waiting.len() + 1;
         let others = self.turns_until(index).saturating_sub(mine);
         let places = self.bounds.places as f64;
-        let of_others = self.typical.unwrap_or(typical).mul_f64(others as f64 / places);
+        let of_others = all.mul_f64(others as f64 / places);
         let starts_in = typical.mul_f64(mine as f64 / places) + of_others;
         // A quarter more: a call that passes its deadline half way has wasted what another could have used.
         let needs = starts_in.mul_f64(1.25) + pace;

@@ -302,3 +302,45 @@ fn a_call_that_could_not_start_before_its_deadline_is_refused_and_others_are_not
     assert!(matches!(arrives(&mut book, "other", ms(2000), now), Arrived::Waits { .. }));
     assert!(matches!(arrives(&mut book, "busy", ms(4000), now), Arrived::Waits { .. }));
 }
+
+/// A caller whose connection breaks cancels all its calls at once: each gets the place of the one before, and leaves it.
+#[test]
+fn cancelled_calls_do_not_make_a_slow_skill_look_short() {
+    let (slow, began): (Arc<Skill>, _) = (Arc::default(), Instant::now());
+    let mut book = Book::new(Bounds { places: 1, reserved: 1, most_waiting: 100 }, began);
+    let arrives = |book: &mut Book<()>, now: Instant| {
+        let arrival = Arrival { principal: "", session: "slow", skill: &slow, deadline: now + PATIENCE * 100 };
+        book.arrive(arrival, || ((), ()), now)
+    };
+    let Arrived::Runs(first) = arrives(&mut book, began) else { panic!("a place is free") };
+    let now = began + LONG;
+    (0..64).for_each(|_| drop(arrives(&mut book, now)));
+    book.leave(first, now);
+    while let Some((granted, ())) = book.next(now) {
+        book.leave(granted, now);
+    }
+    assert!(matches!(arrives(&mut book, now), Arrived::Runs(_)), "every place is free again");
+    assert!(matches!(arrives(&mut book, now), Arrived::Waits { .. }), "the reserve is for short calls");
+}
+
+#[test]
+fn a_short_call_is_not_refused_for_the_long_ones_that_wait() {
+    let (slow, quick): (Arc<Skill>, Arc<Skill>) = Default::default();
+    let began = Instant::now();
+    let mut book = Book::new(Bounds { places: 1, reserved: 1, most_waiting: 100 }, began);
+    let arrives = |book: &mut Book<()>, session: &str, skill, left: Duration, now: Instant| {
+        let arrival = Arrival { principal: "", session, skill, deadline: now + left };
+        book.arrive(arrival, || ((), ()), now)
+    };
+    for (session, skill, ran) in [("slow-0", &slow, LONG), ("quick", &quick, ms(2))] {
+        let Arrived::Runs(first) = arrives(&mut book, session, skill, PATIENCE, began) else { panic!("it is free") };
+        book.leave(first, began + ran);
+    }
+    let now = began + LONG;
+    for session in ["slow-0", "slow-1", "slow-2", "slow-3"] {
+        drop(arrives(&mut book, session, &slow, PATIENCE, now));
+    }
+    // One call runs in the reserve. The next waits for that one, not for the slow calls.
+    assert!(matches!(arrives(&mut book, "quick", &quick, ms(100), now), Arrived::Runs(_)));
+    assert!(matches!(arrives(&mut book, "quick", &quick, ms(100), now), Arrived::Waits { .. }));
+}
