@@ -4,11 +4,12 @@ use std::path::PathBuf;
 
 use prost::Message as _;
 
-const FILES: [&str; 5] = [
+const FILES: [&str; 6] = [
     "openskill/v1/result.proto",
     "openskill/v1/circuit.proto",
     "openskill/v1/skill.proto",
     "openskill/v1/admin.proto",
+    "openskill/v1/trace.proto",
     "openskill/v1/worker.proto",
 ];
 

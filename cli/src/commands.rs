@@ -19,12 +19,16 @@ mod config;
 mod doctor;
 mod drain;
 mod health;
+mod input;
 mod invoke;
 mod new;
 mod pin;
+mod replay;
 mod runtime;
 mod skills;
 mod tools;
+mod trace;
+mod traces;
 mod workers;
 
 use runtime::block_on;
@@ -57,6 +61,9 @@ pub(crate) fn run(args: Args, started: Instant) -> Result<ExitCode, Failure> {
         Command::Workers(args) => block_on(workers::run(&args, &settings)),
         Command::Circuits(args) => block_on(circuits::run(&args, &settings)),
         Command::Drain(args) => block_on(drain::run(&args, &settings)),
+        Command::Traces(args) => block_on(traces::run(&args, &settings)),
+        Command::Trace(args) => block_on(trace::run(&args, &settings)),
+        Command::Replay(args) => block_on(replay::run(&args, &settings)),
         Command::Health(_) => block_on(health::run(&settings)),
         Command::Config(_) | Command::Completions { .. } => Ok(ExitCode::SUCCESS),
     }

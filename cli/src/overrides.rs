@@ -43,6 +43,9 @@ impl Command {
             Self::Workers(it) => client(&it.client),
             Self::Circuits(it) => client(&it.client),
             Self::Drain(it) => client(&it.client),
+            Self::Traces(it) => client(&it.client),
+            Self::Trace(it) => client(&it.client),
+            Self::Replay(it) => client(&it.client),
             Self::Health(it) => client(it),
             Self::Config(_) | Self::Completions { .. } => Vec::new(),
         }

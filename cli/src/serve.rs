@@ -1,15 +1,17 @@
 //! The long-running commands.
 
 use std::future::Future;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use openskill_gateway::config::RecorderConfig;
 use openskill_trace::Tracer;
 use tokio_util::sync::CancellationToken;
 
 use crate::exit::{Failure, INTERRUPTED};
 use crate::metrics_export;
-use crate::settings::{Raw, Settings};
+use crate::settings::{Raw, Settings, TraceDir};
 use crate::signals::Signals;
 use crate::telemetry;
 
@@ -78,8 +80,34 @@ pub(crate) fn worker_config(settings: &Settings, raw: &Raw) -> Result<openskill_
     })
 }
 
+/// What the gateway that listens on `address` records. `by_default`: the directory unless a setting names one; none means
+/// that calls are kept in memory.
+fn recorder_config(settings: &Settings, address: SocketAddr, by_default: Option<PathBuf>) -> Option<RecorderConfig> {
+    let recorder = &settings.recorder;
+    let folder = match &recorder.dir {
+        TraceDir::Off => return None,
+        TraceDir::Memory => None,
+        TraceDir::Folder(folder) => Some(folder.clone()),
+        TraceDir::Default => by_default,
+    };
+    if recorder.redaction.is_none() {
+        tracing::warn!("TRACE_SANITIZE is false: recorded calls contain the secrets of callers and skills");
+    }
+    Some(RecorderConfig {
+        gateway: format!("{}:{}", rustix::system::uname().nodename().to_string_lossy(), address.port()),
+        folder,
+        max_bytes: recorder.max_bytes,
+        max_age: recorder.max_age,
+        redaction: recorder.redaction.clone(),
+    })
+}
+
 /// The gateway's part of the settings.
-fn gateway_config(settings: &Settings, tracer: Option<Tracer>) -> openskill_gateway::Config {
+fn gateway_config(
+    settings: &Settings,
+    tracer: Option<Tracer>,
+    recorder: Option<RecorderConfig>,
+) -> openskill_gateway::Config {
     openskill_gateway::Config {
         workers: settings.workers.clone(),
         refresh_interval: settings.refresh,
@@ -92,6 +120,7 @@ fn gateway_config(settings: &Settings, tracer: Option<Tracer>) -> openskill_gate
         max_connections: settings.max_connections,
         max_connections_of_peer: settings.max_connections_of_peer,
         measured_skills: settings.measured_skills,
+        recorder,
         drain_timeout: settings.drain_timeout,
         tracer,
     }

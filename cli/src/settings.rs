@@ -7,10 +7,12 @@ pub(crate) mod names;
 pub(crate) mod otlp;
 mod problem;
 mod raw;
+mod recorder;
 mod reference;
 mod resolve;
 
 pub(crate) use problem::{Problem, Problems, mask_setting};
 pub(crate) use raw::{Overrides, Raw};
+pub(crate) use recorder::TraceDir;
 pub(crate) use reference::reference;
 pub(crate) use resolve::{LogFormat, Settings};

@@ -31,6 +31,7 @@
 //! - `repair`: the changes that are allowed, and no others; [`Kind`] lists them
 //! - `feedback`: what is wrong, in words for a model, with an example of a correct call
 //! - `schema`: how schemas are read and compiled; `fold`: names that differ only in case and separators
+//! - `secrets`: parameters that are not kept
 //! - `tree`: a JSON value that keeps every digit; `structs`: conversion to and from `google.protobuf.Struct`
 
 mod definition;
@@ -42,6 +43,7 @@ mod prepared;
 mod repair;
 mod rules;
 mod schema;
+pub(crate) mod secrets;
 pub(crate) mod structs;
 mod tool_call;
 mod tree;

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use openskill_trace::Tracer;
 
+pub use crate::observe::recorder::RecorderConfig;
 pub use crate::protect::circuit::rules::{Rules as CircuitRules, SessionRules, SkillRules};
 pub use crate::workers::source::{Source, SourceError};
 
@@ -32,6 +33,8 @@ pub struct Config {
     pub max_connections_of_peer: usize,
     /// How many skills have metrics of their own. The others share theirs.
     pub measured_skills: usize,
+    /// What is recorded of calls. None: nothing.
+    pub recorder: Option<RecorderConfig>,
     /// How long calls in flight may take to finish during a shutdown.
     pub drain_timeout: Duration,
     /// Makes the spans of calls. None: calls are not traced.

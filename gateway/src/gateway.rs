@@ -17,6 +17,7 @@ use crate::dispatch::questions::Questions;
 use crate::observe::Observer;
 use crate::observe::call_record::CallRecord;
 use crate::observe::metrics::Gauges;
+use crate::observe::recorder::Recorder;
 use crate::protect::admission::{Admission, Permit, Refusal};
 use crate::protect::circuit::Circuits;
 use crate::protect::idempotency::IdempotencyKeys;
@@ -58,10 +59,13 @@ pub(crate) struct Shard {
 }
 
 impl Gateway {
-    pub(crate) fn new(config: Config, shutdown: CancellationToken) -> Arc<Self> {
-        let observer = Arc::new(Observer::new(config.measured_skills, config.tracer.clone()));
+    /// # Errors
+    /// The recorder can't be started.
+    pub(crate) fn new(config: Config, shutdown: CancellationToken) -> std::io::Result<Arc<Self>> {
+        let recorder = config.recorder.as_ref().map(Recorder::start).transpose()?;
+        let observer = Arc::new(Observer { recorder, ..Observer::new(config.measured_skills, config.tracer.clone()) });
         let inbound = MemoryBudget::default();
-        Arc::new(Self {
+        Ok(Arc::new(Self {
             aside: Aside::new(inbound.clone()),
             catalog: Catalog::new(Arc::clone(&observer.metrics.skills)),
             fleet: Fleet::default(),
@@ -78,7 +82,7 @@ impl Gateway {
             drained: watch::Sender::new(false),
             shutdown,
             config,
-        })
+        }))
     }
 
     /// Admits a call, or says why not. Refusals are not counted: the caller may wait and ask again.
@@ -105,6 +109,7 @@ impl Gateway {
     pub(crate) fn note_skill(&self, call: &Call, record: &CallRecord) {
         if let Some(entry) = self.catalog.get(&call.skill_id) {
             record.found_skill(&entry.series);
+            record.found_secrets(entry.definition.secrets());
         }
     }
 

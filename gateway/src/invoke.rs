@@ -55,6 +55,7 @@ async fn run(
     let gateway = &shard.gateway;
     let entry = find(&gateway.catalog, call, gateway.is_ready())?;
     record.found_skill(&entry.series);
+    record.found_secrets(entry.definition.secrets());
     let time = granted(gateway.config.default_timeout, entry.skill.timeout_ms);
     let prepared = prepared(&gateway.aside, call, &entry.definition, time)
         .await

@@ -44,6 +44,7 @@ mod workers;
 pub use config::Config;
 
 use gateway::{Gateway, Shard};
+use observe::recorder::Recorder;
 use serve::connections::peers::Peers;
 use serve::connections::roster::Roster;
 use serve::faces::Faces;
@@ -75,7 +76,7 @@ pub async fn run(
     shutdown: CancellationToken,
 ) -> std::io::Result<()> {
     let draining = CancellationToken::new();
-    let gateway = Gateway::new(config, draining.clone());
+    let gateway = Gateway::new(config, draining.clone())?;
     let weak = Arc::downgrade(&gateway);
     openskill_metrics::source::publish(move || Some(weak.upgrade()?.metrics()));
     let health = Health::new().await;
@@ -93,7 +94,15 @@ pub async fn run(
     for task in [discovery, following, announcing].into_iter().chain(admin) {
         task.abort();
     }
+    finish_recording(gateway).await;
     Ok(())
+}
+
+/// Writes what the recorder still has.
+async fn finish_recording(gateway: Arc<Gateway>) {
+    let stop = move || gateway.observer.recorder.iter().for_each(Recorder::stop);
+    // A runtime that ends too early loses the calls of the last moment.
+    let _ = tokio::task::spawn_blocking(stop).await;
 }
 
 /// Serves operators on a listener of their own.

@@ -3,7 +3,8 @@
 //! - [`connections`]: accepting, and the bounds of one connection; [`shards`]: a thread and a listener each
 //! - [`stack`]: the layers every request passes, in order; [`layers`]: one file each
 //! - [`bodies`]: bounds on bodies in both directions
-//! - [`faces`]: gRPC and REST; [`streams`]: calls in, events out, for both; [`tools`]: skills as tools of a model
+//! - [`faces`]: gRPC and REST; [`streams`]: calls in, events out, for both; [`tools`]: skills as tools of a model;
+//!   [`traces`]: recorded calls
 
 pub(crate) mod bodies;
 pub(crate) mod connections;
@@ -13,3 +14,4 @@ pub(crate) mod shards;
 pub(crate) mod stack;
 pub(crate) mod streams;
 pub(crate) mod tools;
+pub(crate) mod traces;

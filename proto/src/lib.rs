@@ -8,6 +8,7 @@
 //! - [`render`]: results, events and skills as JSON text
 //! - [`json`]: what to ask of JSON text before, or without, parsing it
 //! - [`trace`]: trace ids and W3C trace context
+//! - [`timestamp`]: points in time as text
 //! - [`deadline`]: timeouts as they travel in headers
 //! - [`metadata`]: names of headers and metadata
 //! - [`limits`]: bounds that no configuration can lift
@@ -21,6 +22,7 @@ pub mod json;
 pub mod limits;
 pub mod metadata;
 pub mod render;
+pub mod timestamp;
 pub mod trace;
 mod tracestate;
 #[cfg(feature = "grpc")]

@@ -4,12 +4,15 @@
 //! - `event`: what happens during a call
 //! - `artifact`: what a skill produced beside its data
 //! - `catalog`: skills and exported tools
+//! - `trace`: recorded calls
 
 mod artifact;
 mod catalog;
 mod event;
 mod result;
+mod trace;
 
 pub use catalog::{skill, tools};
 pub use event::{event, event_line};
 pub use result::{refusal, result, status_envelope};
+pub use trace::{trace, trace_summary, traces};

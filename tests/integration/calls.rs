@@ -230,7 +230,8 @@ async fn reflection_lists_exactly_the_services_that_are_served() {
             "grpc.health.v1.Health",
             "grpc.reflection.v1.ServerReflection",
             "openskill.v1.AdminService",
-            "openskill.v1.SkillService"
+            "openskill.v1.SkillService",
+            "openskill.v1.TraceService"
         ]
     );
 }

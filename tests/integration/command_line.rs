@@ -129,6 +129,7 @@ async fn make_up_builds_starts_and_suggests_what_to_try() {
     let mut make = Command::new("make")
         .args(["up", "PROFILE=dev", "WORKERS=1"])
         .env("OPENSKILL_LISTEN", "127.0.0.1:0")
+        .env("OPENSKILL_TRACE_DIR", "memory")
         .current_dir(repository())
         .stdin(std::process::Stdio::null())
         .stdout(std::process::Stdio::piped())

@@ -35,6 +35,7 @@ mod once;
 mod paths;
 mod quiet_logs;
 mod readme;
+mod recorder;
 mod sessions;
 mod shipped_skills;
 mod shutdown;

@@ -208,6 +208,11 @@ async fn the_commands_in_command_line_md_work() {
 }
 
 #[tokio::test]
+async fn the_commands_in_recorder_md_work() {
+    holds("docs/recorder.md").await;
+}
+
+#[tokio::test]
 async fn the_commands_in_circuit_breakers_md_work() {
     holds("docs/circuit-breakers.md").await;
 }

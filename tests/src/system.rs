@@ -10,6 +10,7 @@ use http::Method;
 use openskill_proto::v1::admin_service_client::AdminServiceClient;
 use openskill_proto::v1::invoke_request::Arguments;
 use openskill_proto::v1::skill_service_client::SkillServiceClient;
+use openskill_proto::v1::trace_service_client::TraceServiceClient;
 use openskill_proto::v1::{InvokeRequest, SkillResult, WorkerInfo, skill_result};
 use rustix::process::Signal;
 use serde_json::{Value, json};
@@ -129,6 +130,8 @@ impl Setup {
             .env_clear()
             .env("PATH", std::env::var_os("PATH").unwrap_or_default())
             .env("OPENSKILL_ALLOWED_ROOT", data)
+            // Tests that look at recorded calls say where, and no test writes to anybody's home.
+            .env("OPENSKILL_TRACE_DIR", "memory")
             .envs(self.pace.iter().copied())
             .envs(self.environment)
             .stdin(Stdio::null())
@@ -276,6 +279,10 @@ impl System {
 
     pub async fn admin(&self) -> AdminServiceClient<Channel> {
         AdminServiceClient::new(self.channel().await)
+    }
+
+    pub async fn traces(&self) -> TraceServiceClient<Channel> {
+        TraceServiceClient::new(self.channel().await).max_decoding_message_size(64 << 20)
     }
 
     pub async fn workers(&self) -> Vec<WorkerInfo> {

@@ -5,6 +5,7 @@ use std::time::Duration;
 use openskill_proto::limits::MAX_RESULT_BYTES;
 use openskill_proto::v1::admin_service_client::AdminServiceClient;
 use openskill_proto::v1::skill_service_client::SkillServiceClient;
+use openskill_proto::v1::trace_service_client::TraceServiceClient;
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Code, Status};
 
@@ -33,6 +34,11 @@ pub(super) async fn skills(settings: &Settings) -> Result<SkillServiceClient<Cha
 /// Connects an AdminService client.
 pub(super) async fn admin(settings: &Settings) -> Result<AdminServiceClient<Channel>, Failure> {
     Ok(AdminServiceClient::new(connect(settings).await?).max_decoding_message_size(3 * MAX_RESULT_BYTES))
+}
+
+/// Connects a TraceService client.
+pub(super) async fn traces(settings: &Settings) -> Result<TraceServiceClient<Channel>, Failure> {
+    Ok(TraceServiceClient::new(connect(settings).await?).max_decoding_message_size(3 * MAX_RESULT_BYTES))
 }
 
 /// Turns a status of the gateway into an error.

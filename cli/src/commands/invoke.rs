@@ -2,7 +2,7 @@
 //!
 //! Data goes to stdout and everything about the call to stderr, so that the output can be piped.
 
-use std::io::{IsTerminal as _, Read as _};
+use std::io::IsTerminal as _;
 use std::process::ExitCode;
 
 use openskill_proto::metadata::TRACE_ID;
@@ -18,6 +18,7 @@ use self::arguments::arguments;
 use self::progress::short;
 use self::questions::Asking;
 use super::client;
+use super::input::text_or_stdin;
 use crate::args::Invoke;
 use crate::exit::{FAILED, Failure};
 use crate::pretty::pretty;
@@ -57,16 +58,6 @@ pub(super) async fn run(args: &Invoke, settings: &Settings) -> Result<ExitCode, 
     let code = show(args, &result);
     artifacts::list(args.artifacts.as_deref(), &result.artifacts, settings, &mut client).await?;
     Ok(code)
-}
-
-/// Returns `text`, or reads stdin if it is `-`.
-fn text_or_stdin(text: &str) -> Result<String, Failure> {
-    if text != "-" {
-        return Ok(text.to_owned());
-    }
-    let mut input = String::new();
-    std::io::stdin().read_to_string(&mut input).map_err(Failure::system("reading stdin"))?;
-    Ok(input)
 }
 
 async fn call(

@@ -14,7 +14,9 @@ pub(crate) fn run(settings: &Settings) -> Result<ExitCode, Failure> {
         let ready = |ready: openskill_gateway::Ready| {
             tracing::info!(workers = ready.workers, skills = ready.skills, "gateway ready");
         };
-        openskill_gateway::run(super::gateway_config(settings, tracer), listeners, admin, 1, ready, shutdown)
+        let address = listeners.first().and_then(|it| it.local_addr().ok()).unwrap_or(settings.listen);
+        let config = super::gateway_config(settings, tracer, super::recorder_config(settings, address, None));
+        openskill_gateway::run(config, listeners, admin, 1, ready, shutdown)
             .await
             .map_err(Failure::system("running the gateway"))
     })

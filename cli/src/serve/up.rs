@@ -58,7 +58,7 @@ pub(crate) fn run(args: &Up, settings: &Settings, raw: &Raw, started: Instant) -
         }
         let config = openskill_gateway::Config {
             workers: sockets.into_iter().map(Source::Unix).collect(),
-            ..super::gateway_config(settings, tracer)
+            ..super::gateway_config(settings, tracer, super::recorder_config(settings, address, state_folder()))
         };
         let ready = move |ready| announce(address, ready, started);
         let ended = openskill_gateway::run(config, listeners, admin, args.workers.into(), ready, shutdown).await;
@@ -68,6 +68,13 @@ pub(crate) fn run(args: &Up, settings: &Settings, raw: &Raw, started: Instant) -
         let _ = tokio::task::spawn_blocking(move || strays.sweep()).await;
         ended.map_err(Failure::system("running the gateway"))
     })
+}
+
+/// Where calls are recorded by default.
+fn state_folder() -> Option<PathBuf> {
+    let folder = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|it| it.is_absolute());
+    let state = folder("XDG_STATE_HOME").or_else(|| Some(folder("HOME")?.join(".local/state")));
+    Some(state?.join("openskill/traces"))
 }
 
 /// Where each worker serves its metrics: on consecutive ports, from that of the setting. With port 0, each on any free one.

@@ -30,7 +30,7 @@ settings! {
     LISTEN "OPENSKILL_LISTEN" "127.0.0.1:8000" "gateway, up"
         "Address that the gateway listens on, `HOST:PORT`. The gateway does not authenticate callers, so use loopback or a private network.";
     ADMIN_LISTEN "OPENSKILL_ADMIN_LISTEN" "" "gateway, up"
-        "Separate address for `AdminService`, `HOST:PORT`. If set, the public address does not serve `AdminService`. Default: same as `OPENSKILL_LISTEN`.";
+        "Separate address for `AdminService` and [recorded calls](recorder.md), `HOST:PORT`. If set, the public address does not serve them. Default: same as `OPENSKILL_LISTEN`.";
     WORKERS "OPENSKILL_WORKERS" "http://127.0.0.1:9000" "gateway"
         "Worker addresses, separated by commas: `http://host:port`, `unix:/path`, `unix:/folder/*.sock`, `dns://name:port` (resolved periodically to all addresses of the name).";
     WORKER_LISTEN "OPENSKILL_WORKER_LISTEN" "127.0.0.1:9000" "worker"
@@ -103,6 +103,20 @@ settings! {
         "Maximum number of log lines a second for each kind of refused call and of other events that clients, skills and servers can cause at will. Further lines are counted, and a line each second says how many were left out. `0`: no limit.";
     METRICS_SKILLS "OPENSKILL_METRICS_SKILLS" "1000" "gateway, worker, up"
         "Number of skills that have metrics of their own, at most 4000. All other skills share the label `skill=\"_other\"`.";
+    TRACE_DIR "OPENSKILL_TRACE_DIR" "" "gateway, up"
+        "Directory of the [recorder](recorder.md): the events of each call as JSON lines. `memory`: only the latest calls, in memory. `off`: nothing. Default: `memory`; with `up`, `$XDG_STATE_HOME/openskill/traces` or `~/.local/state/openskill/traces`.";
+    TRACE_MAX_MB "OPENSKILL_TRACE_MAX_MB" "256" "gateway, up"
+        "Maximum size of all files in the trace directory, in megabytes. The oldest files are removed.";
+    TRACE_MAX_AGE_HOURS "OPENSKILL_TRACE_MAX_AGE_HOURS" "168" "gateway, up"
+        "How long a file of the trace directory is kept after its last call, in hours.";
+    TRACE_SANITIZE "TRACE_SANITIZE" "true" "gateway, up"
+        "`true`: recorded calls are redacted before they are kept. `false`: nothing is redacted, and recorded calls contain the secrets of callers and skills.";
+    TRACE_MD_RAW "TRACE_MD_INCLUDE_RAW_RESPONSE" "false" "client"
+        "`true`: `openskill trace --markdown` includes arguments, results and messages.";
+    REDACT_RULES "OPENSKILL_REDACT_RULES" "" "gateway, up"
+        "File with further rules for redaction. Default: the built-in rules only.";
+    REDACT_CONTACTS "OPENSKILL_REDACT_CONTACTS" "0" "gateway, up"
+        "`1`: recorded calls are redacted of e-mail addresses and telephone numbers too.";
     OTLP_ENDPOINT "OTEL_EXPORTER_OTLP_ENDPOINT" "" "gateway, worker, up"
         "Collector for traces and metrics, such as `http://127.0.0.1:4317` for gRPC or `http://127.0.0.1:4318` for HTTP, where traces go to `/v1/traces`. Metrics are sent over gRPC without TLS alone. Default: none are sent.";
     OTLP_TRACES_ENDPOINT "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT" "" "gateway, worker, up"

@@ -15,6 +15,7 @@ use super::names;
 use super::otlp::{self, Otlp};
 use super::problem::{Problem, Problems, mask};
 use super::raw::Raw;
+use super::recorder::{self, RecorderSettings};
 
 /// Where OpenTelemetry says that collectors listen.
 const DEFAULT_COLLECTOR: &str = "http://127.0.0.1:4317";
@@ -27,7 +28,7 @@ pub(crate) enum LogFormat {
 }
 
 /// The settings in effect.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Settings {
     pub(crate) base_url: String,
     pub(crate) listen: SocketAddr,
@@ -68,6 +69,7 @@ pub(crate) struct Settings {
     pub(crate) log_refusals: u32,
     /// Skills with metrics of their own.
     pub(crate) measured_skills: usize,
+    pub(crate) recorder: RecorderSettings,
     /// None means that no traces are sent.
     pub(crate) otlp: Option<Otlp>,
     /// None means that no metrics are sent.
@@ -121,6 +123,7 @@ impl Settings {
             log_format: reader.one_of(names::LOG_FORMAT, &[("text", LogFormat::Text), ("json", LogFormat::Json)]),
             log_refusals: reader.number(names::LOG_REFUSALS, 0, 1_000_000) as u32,
             measured_skills: reader.number(names::METRICS_SKILLS, 0, MOST_SKILLS),
+            recorder: recorder::read(raw, &mut reader.problems),
             otlp: otlp::resolve(raw, &mut reader.problems),
             metrics_endpoint: reader.metrics_endpoint(),
             metrics_interval: reader.millis(names::METRIC_INTERVAL, 100, 3_600_000),

@@ -65,10 +65,11 @@ pub(super) async fn gateway(workers: usize) -> Arc<Gateway> {
         max_connections: 1024,
         max_connections_of_peer: 256,
         measured_skills: 1000,
+        recorder: None,
         drain_timeout: Duration::from_secs(10),
         tracer: None,
     };
-    let gateway = Gateway::new(config, CancellationToken::new());
+    let gateway = Gateway::new(config, CancellationToken::new()).unwrap();
     let skill = Skill {
         id: SKILL.to_owned(),
         version: "0.1.0".to_owned(),

@@ -1,6 +1,7 @@
 //! A skill's schema and rules, compiled once per version of the skill.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use openskill_proto::json;
 use openskill_proto::limits::MAX_JSON_DEPTH;
@@ -14,6 +15,7 @@ use super::prepared::{Prepared, Rejected};
 use super::repair;
 use super::rules::{Policy, Rules};
 use super::schema::{self, SchemaRefused};
+use super::secrets::Secrets;
 
 /// The most work that validating a call may take: bytes of the call times subschemas per value.
 const MAX_VALIDATION_WORK: u64 = 2_000_000_000;
@@ -30,6 +32,7 @@ pub struct Definition {
     /// None if the skill declares no schema.
     schema: Option<CompiledSchema>,
     rules: Rules,
+    secrets: Option<Arc<Secrets>>,
 }
 
 #[derive(Debug)]
@@ -58,12 +61,13 @@ impl Definition {
         let example = given
             .chain(feedback::example(&schema))
             .find(|example: &Value| example.is_object() && validator.is_valid(example));
-        Ok(Self { schema: Some(CompiledSchema { schema, validator, example, bounds }), rules })
+        let secrets = Secrets::of(&schema, rules.aliases.iter()).map(Arc::new);
+        Ok(Self { schema: Some(CompiledSchema { schema, validator, example, bounds }), rules, secrets })
     }
 
     /// The definition of a skill without a schema: any JSON object is accepted unchanged.
     pub fn without_schema(rules: Rules) -> Self {
-        Self { schema: None, rules }
+        Self { schema: None, rules, secrets: None }
     }
 
     /// Whether arguments are validated at all.
@@ -80,6 +84,11 @@ impl Definition {
     /// The rules.
     pub fn rules(&self) -> &Rules {
         &self.rules
+    }
+
+    /// The parameters that nobody may keep, if there are any.
+    pub(crate) fn secrets(&self) -> Option<&Arc<Secrets>> {
+        self.secrets.as_ref()
     }
 
     /// Turns the text that a model wrote into arguments that the skill accepts.

@@ -21,6 +21,13 @@ impl Principal {
     }
 }
 
+#[cfg(test)]
+impl Principal {
+    pub(crate) fn named(name: &str) -> Self {
+        Self(Arc::from(name))
+    }
+}
+
 impl Default for Principal {
     fn default() -> Self {
         Self::anonymous()

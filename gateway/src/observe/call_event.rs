@@ -8,7 +8,6 @@ use openskill_proto::v1::execute_event::Event;
 use openskill_proto::v1::{Artifact, Blame, ErrorCode, InputRequired, InputResponse, Repair};
 
 /// Something that happened to a call. Texts are as callers, skills and workers wrote them: whoever shows them redacts them.
-#[allow(dead_code, reason = "nobody keeps recordings yet")]
 #[derive(Debug, Clone)]
 pub(crate) enum CallEvent {
     /// The arguments fit, perhaps after repairs.
@@ -52,7 +51,6 @@ pub(crate) enum CallEvent {
 }
 
 /// How an attempt ended.
-#[allow(dead_code, reason = "nobody keeps recordings yet")]
 #[derive(Debug, Clone, Default)]
 pub(crate) struct AttemptSummary {
     pub(crate) number: u32,
@@ -71,6 +69,17 @@ pub(crate) struct AttemptSummary {
 }
 
 impl CallEvent {
+    /// The content that it holds, in bytes.
+    pub(crate) fn bytes(&self) -> usize {
+        match self {
+            Self::Prepared { arguments, .. } => arguments.len(),
+            Self::Asked(question) => prost::Message::encoded_len(question),
+            Self::Answered(answer) => prost::Message::encoded_len(answer),
+            Self::Relayed(event) => event.encoded_len(),
+            _ => 0,
+        }
+    }
+
     /// An event of the worker, as it is kept: without the content of an artifact.
     pub(crate) fn relayed(event: &Event) -> Self {
         let kept = match event {

@@ -18,6 +18,7 @@ use super::Observer;
 use super::call_event::CallEvent;
 use super::recording::{Kept, Recording, Timeline};
 use super::spans::{self, Ended};
+use crate::arguments::secrets::Secrets;
 use crate::call::outcome::Outcome;
 use crate::call::preparation::Preparation;
 use crate::call::request::Call;
@@ -37,6 +38,8 @@ pub(crate) struct CallRecord {
     spans: Option<CallSpans>,
     /// What happens to the call, if anybody listens.
     timeline: Option<Timeline>,
+    /// The parameters of its skill that nobody may keep, if there are any.
+    secrets: OnceLock<Arc<Secrets>>,
 }
 
 impl CallRecord {
@@ -45,13 +48,21 @@ impl CallRecord {
         let spans = observer.tracer.as_ref().map(|tracer| tracer.enter(&call.trace, call.received));
         let timeline = (spans.is_some() || observer.recorder.is_some()).then(Timeline::default);
         let (skill, was_refused, has_ended) = Default::default();
-        Arc::new(Self { observer, call, skill, was_refused, has_ended, spans, timeline })
+        Arc::new(Self { observer, call, skill, was_refused, has_ended, spans, timeline, secrets: OnceLock::new() })
     }
 
     /// The skill of the call exists: its id may be logged, and `series` counts the call.
     pub(crate) fn found_skill(&self, series: &Arc<SkillSeries>) {
         // A call has one skill. If it was found before, that is the one.
         let _ = self.skill.set(Arc::clone(series));
+    }
+
+    /// Nobody may keep these parameters of the call's skill.
+    pub(crate) fn found_secrets(&self, secrets: Option<&Arc<Secrets>>) {
+        if let Some(secrets) = secrets {
+            // A call has one skill. If it was found before, that is the one.
+            let _ = self.secrets.set(Arc::clone(secrets));
+        }
     }
 
     /// The call got no permit.
@@ -120,6 +131,7 @@ impl CallRecord {
         recorder.offer(Recording {
             call: Arc::clone(&self.call),
             has_skill: self.skill.get().is_some(),
+            secrets: self.secrets.get().cloned(),
             events: kept.events,
             left_out: kept.left_out,
             result: result.clone(),
@@ -225,16 +237,14 @@ fn loggable(error: &SkillError) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::mpsc::Receiver;
-
     use openskill_proto::v1::InvokeRequest;
 
     use super::*;
     use crate::call::request::RequestContext;
-    use crate::observe::recorder::Recorder;
+    use crate::observe::recorder::{Recorder, Taken};
 
-    fn recorded(capacity: usize) -> (Arc<CallRecord>, Receiver<Recording>) {
-        let (recorder, recordings) = Recorder::new(capacity);
+    fn recorded() -> (Arc<CallRecord>, Taken) {
+        let (recorder, recordings) = Recorder::idle();
         let observer = Arc::new(Observer { recorder: Some(recorder), ..Observer::default() });
         let request = InvokeRequest { skill_id: "echo".to_owned(), ..InvokeRequest::default() };
         let call = Arc::new(Call::new(request, RequestContext::unknown()));
@@ -243,32 +253,32 @@ mod tests {
 
     #[test]
     fn a_call_is_recorded_with_its_events_in_order_at_its_first_end() {
-        let (record, recordings) = recorded(4);
+        let (record, recordings) = recorded();
         record.note(|| CallEvent::Rejected);
         record.note_content(|| CallEvent::Replayed);
         let outcome = Outcome { attempts: 2, ..Outcome::failed(SkillError::unavailable("lost")) };
         record.end(&outcome);
         record.end(&outcome);
         drop(record);
-        let recording = recordings.recv().unwrap();
+        let recording = recordings.next().unwrap();
         assert!(matches!(&recording.events[..], [(_, CallEvent::Rejected), (_, CallEvent::Replayed)]));
         assert_eq!(recording.attempts, 2);
-        assert!(recordings.recv().is_err(), "there is one end");
+        assert!(recordings.next().is_none(), "there is one end");
     }
 
     #[test]
     fn a_call_that_is_dropped_is_recorded_as_cancelled() {
-        let (record, recordings) = recorded(4);
+        let (record, recordings) = recorded();
         drop(record);
-        assert_eq!(recordings.recv().unwrap().result.error.unwrap().code(), ErrorCode::Cancelled);
+        assert_eq!(recordings.next().unwrap().result.error.unwrap().code(), ErrorCode::Cancelled);
     }
 
     #[test]
     fn events_of_a_call_are_bounded_and_the_rest_is_counted() {
-        let (record, recordings) = recorded(4);
+        let (record, recordings) = recorded();
         (0..1000).for_each(|_| record.note(|| CallEvent::Rejected));
         drop(record);
-        let recording = recordings.recv().unwrap();
+        let recording = recordings.next().unwrap();
         assert_eq!(recording.events.len() + recording.left_out, 1000);
         assert_eq!(recording.events.len(), 256);
     }

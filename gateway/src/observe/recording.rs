@@ -6,18 +6,26 @@ use std::time::{Instant, SystemTime};
 use openskill_proto::v1::ExecuteResult;
 
 use super::call_event::CallEvent;
+use crate::arguments::secrets::Secrets;
 use crate::call::request::Call;
 
 /// How many events of a call are kept. Those after them are counted.
 const MAX_EVENTS: usize = 256;
 
+/// What a recording takes beside its content.
+const FIXED_BYTES: usize = 2048;
+
+/// How many bytes of what skills relayed are kept of a call.
+const MAX_EVENT_BYTES: usize = 256 * 1024;
+
 /// A call that has ended, from its arrival to its end.
-#[allow(dead_code, reason = "nobody keeps recordings yet")]
 #[derive(Debug)]
 pub(crate) struct Recording {
     pub(crate) call: Arc<Call>,
     /// The call names a skill that exists.
     pub(crate) has_skill: bool,
+    /// The parameters of its skill that nobody may keep.
+    pub(crate) secrets: Option<Arc<Secrets>>,
     /// In the order in which they happened.
     pub(crate) events: Vec<(Instant, CallEvent)>,
     /// Events that were too many to keep.
@@ -30,6 +38,15 @@ pub(crate) struct Recording {
     pub(crate) ended: Instant,
 }
 
+impl Recording {
+    /// The content that it holds, roughly, in bytes.
+    pub(crate) fn bytes(&self) -> usize {
+        let events: usize = self.events.iter().map(|(_, event)| event.bytes()).sum();
+        let error = self.result.error.as_ref().map_or(0, prost::Message::encoded_len);
+        FIXED_BYTES + self.call.input.text().len() + self.result.data_json.len() + events + error
+    }
+}
+
 /// The events of a call that runs, bounded.
 #[derive(Debug, Default)]
 pub(super) struct Timeline(Mutex<Kept>);
@@ -39,13 +56,18 @@ pub(super) struct Timeline(Mutex<Kept>);
 pub(super) struct Kept {
     pub(super) events: Vec<(Instant, CallEvent)>,
     pub(super) left_out: usize,
+    relayed: usize,
 }
 
 impl Timeline {
     pub(super) fn note(&self, event: impl FnOnce() -> CallEvent) {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if kept.events.len() < MAX_EVENTS {
-            kept.events.push((Instant::now(), event()));
+        if kept.events.len() < MAX_EVENTS && kept.relayed < MAX_EVENT_BYTES {
+            let event = event();
+            if matches!(event, CallEvent::Relayed(_)) {
+                kept.relayed += event.bytes();
+            }
+            kept.events.push((Instant::now(), event));
         } else {
             kept.left_out += 1;
         }
@@ -64,5 +86,26 @@ impl Timeline {
     /// Takes what is kept.
     pub(super) fn take(&self) -> Kept {
         std::mem::take(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+#[cfg(test)]
+impl Recording {
+    /// A call of `echo` with these arguments, which returned them.
+    pub(crate) fn sample(arguments: &str) -> Self {
+        use openskill_proto::v1::InvokeRequest;
+        use openskill_proto::v1::invoke_request::Arguments;
+
+        let request = InvokeRequest {
+            skill_id: "echo".to_owned(),
+            arguments: Some(Arguments::InputJson(arguments.to_owned())),
+            ..InvokeRequest::default()
+        };
+        let call = Arc::new(Call::new(request, crate::call::request::RequestContext::unknown()));
+        let data_json = bytes::Bytes::copy_from_slice(call.input.text().as_bytes());
+        let ended = call.received + std::time::Duration::from_millis(5);
+        let result = ExecuteResult { success: true, data_json, ..ExecuteResult::default() };
+        let (events, left_out, received) = (Vec::new(), 0, SystemTime::now());
+        Self { call, has_skill: true, secrets: None, events, left_out, result, attempts: 1, received, ended }
     }
 }

@@ -18,6 +18,7 @@ use openskill_proto::limits::MAX_REQUEST_BYTES;
 use openskill_proto::v1::ErrorCode;
 use openskill_proto::v1::admin_service_server::AdminServiceServer;
 use openskill_proto::v1::skill_service_server::{SERVICE_NAME, SkillServiceServer};
+use openskill_proto::v1::trace_service_server::TraceServiceServer;
 use tonic::codegen::BoxFuture;
 use tonic::service::Routes;
 use tower::Service;
@@ -36,6 +37,7 @@ use super::bodies::inbound::Inbound;
 use super::bodies::outbound::Answer;
 use super::layers::request_context;
 use super::layers::screen::Unwelcome;
+use super::traces::Traces;
 use crate::call::result::MAX_RESPONSE_BYTES;
 use crate::gateway::Shard;
 
@@ -49,7 +51,8 @@ pub(crate) struct Faces {
 }
 
 impl Faces {
-    /// What callers use. `with_admin`: `AdminService` is served here too, as it has no listener of its own.
+    /// What callers use. `with_admin`: `AdminService` and traces are served here too, as they have no
+    /// listener of their own.
     ///
     /// # Errors
     /// The compiled descriptors can't be read.
@@ -57,9 +60,11 @@ impl Faces {
         let skills = SkillServiceServer::new(Skills { shard: shard.clone() })
             .max_decoding_message_size(MAX_REQUEST_BYTES)
             .max_encoding_message_size(MAX_RESPONSE_BYTES + 64 * 1024);
-        let grpc = if with_admin { admin(shard) } else { Routes::default() };
+        let traces = Traces { shard: shard.clone(), for_operators: false };
+        let grpc = if with_admin { admin(&traces) } else { Routes::default() };
         let grpc = reflection::add_to(health.add_to(grpc), &reflection::public(with_admin))?;
-        Ok(Self { skills: Some(skills), routes: rest::routes(protocol::only_grpc(grpc), shard.clone()) })
+        let routes = rest::routes(protocol::only_grpc(grpc), shard.clone(), with_admin.then_some(traces));
+        Ok(Self { skills: Some(skills), routes })
     }
 
     /// What operators use, on a listener of its own.
@@ -67,14 +72,19 @@ impl Faces {
     /// # Errors
     /// The compiled descriptors can't be read.
     pub(crate) fn admin(shard: &Shard, health: &Health) -> std::io::Result<Self> {
-        let grpc = reflection::add_to(health.add_to(admin(shard)), &reflection::admin())?;
-        Ok(Self { skills: None, routes: rest::probes(protocol::only_grpc(grpc), shard.clone()) })
+        let traces = Traces { shard: shard.clone(), for_operators: true };
+        let grpc = reflection::add_to(health.add_to(admin(&traces)), &reflection::admin())?;
+        let routes = protocol::only_grpc(grpc).merge(rest::traces(traces));
+        Ok(Self { skills: None, routes: rest::probes(routes, shard.clone()) })
     }
 }
 
-fn admin(shard: &Shard) -> Routes {
-    let admin = AdminServiceServer::new(Admin { shard: shard.clone() }).max_decoding_message_size(MAX_REQUEST_BYTES);
-    Routes::default().add_service(admin)
+fn admin(traces: &Traces) -> Routes {
+    let admin = AdminServiceServer::new(Admin { shard: traces.shard.clone() });
+    let traces = TraceServiceServer::new(traces.clone());
+    Routes::default()
+        .add_service(admin.max_decoding_message_size(MAX_REQUEST_BYTES))
+        .add_service(traces.max_decoding_message_size(MAX_REQUEST_BYTES))
 }
 
 type ToAnswer<B> = fn(Response<B>) -> Response<Answer>;

@@ -7,10 +7,12 @@ use super::arguments::Aliases;
 /// The parameters as written, in their order.
 pub(super) type Parameters = Map<String, Value>;
 
-/// The keywords of a parameter: `required`, `aliases`, and common ones of JSON Schema. The long form allows all of them.
-const WORDS: [&str; 26] = [
+/// The keywords of a parameter: `required`, `aliases`, `secret`, and common ones of JSON Schema. The long form allows all of them.
+const WORDS: [&str; 28] = [
     "required",
     "aliases",
+    "secret",
+    "writeOnly",
     "type",
     "description",
     "default",
@@ -66,6 +68,12 @@ pub(super) fn to_schema(parameters: &Parameters) -> Result<(Value, Aliases), (St
         }
         let mut schema = words.clone();
         schema.shift_remove("required");
+        match schema.shift_remove("secret") {
+            // What the gateway looks for, and validators and models know as an annotation.
+            Some(Value::Bool(true)) => drop(schema.insert("writeOnly".to_owned(), true.into())),
+            Some(Value::Bool(false)) | None => {}
+            Some(_) => return Err(fail("secret is true or false".to_owned())),
+        }
         for alias in other_names(schema.shift_remove("aliases")).map_err(fail)? {
             if let Some(other) = aliases.insert(alias.clone(), name.clone()) {
                 return Err(fail(format!("the alias '{alias}' is given twice: here and for '{other}'")));

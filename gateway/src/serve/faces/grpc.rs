@@ -1,4 +1,4 @@
-//! The gRPC face: `SkillService` and `AdminService`, health and reflection.
+//! The gRPC face: `SkillService`, `AdminService` and `TraceService`, health and reflection.
 
 pub(crate) mod admin;
 pub(crate) mod health;
@@ -8,4 +8,5 @@ pub(crate) mod protocol;
 pub(crate) mod reflection;
 pub(crate) mod skills;
 pub(crate) mod status;
+mod traces;
 mod watch;

@@ -20,6 +20,9 @@ pub(crate) fn which(method: &Method, path: &str) -> Option<Read> {
             "/openskill.v1.AdminService/ListWorkers" | "/openskill.v1.AdminService/ListCircuits" => {
                 Some(Read::Operations)
             }
+            "/openskill.v1.TraceService/ListTraces"
+            | "/openskill.v1.TraceService/GetTrace"
+            | "/openskill.v1.TraceService/FollowTraces" => Some(Read::Traces),
             _ => None,
         };
     }
@@ -27,6 +30,7 @@ pub(crate) fn which(method: &Method, path: &str) -> Option<Read> {
         "" | "docs" | "openapi.json" => Some(Read::Page),
         "skills" | "tools" | "artifacts" => Some(Read::Catalog),
         "metrics" => Some(Read::Operations),
+        "traces" => Some(Read::Traces),
         _ => None,
     }
 }
@@ -45,6 +49,7 @@ pub(crate) fn refuse(headers: &HeaderMap, extensions: &Extensions) -> Response<A
 mod tests {
     use openskill_proto::v1::admin_service_server::SERVICE_NAME as ADMIN;
     use openskill_proto::v1::skill_service_server::SERVICE_NAME as SKILLS;
+    use openskill_proto::v1::trace_service_server::SERVICE_NAME as TRACES;
 
     use super::*;
 
@@ -59,6 +64,8 @@ mod tests {
             ("/tools", Read::Catalog),
             ("/artifacts/a/b", Read::Catalog),
             ("/metrics", Read::Operations),
+            ("/traces", Read::Traces),
+            ("/traces/demo-1", Read::Traces),
         ] {
             assert_eq!(which(&Method::GET, path), Some(expected), "{path}");
             assert_eq!(which(&Method::HEAD, path), Some(expected), "{path}");
@@ -68,6 +75,9 @@ mod tests {
         }
         for method in ["ListWorkers", "ListCircuits"] {
             assert_eq!(which(&Method::POST, &format!("/{ADMIN}/{method}")), Some(Read::Operations), "{method}");
+        }
+        for method in ["ListTraces", "GetTrace", "FollowTraces"] {
+            assert_eq!(which(&Method::POST, &format!("/{TRACES}/{method}")), Some(Read::Traces), "{method}");
         }
     }
 

@@ -9,6 +9,7 @@ use axum::routing::{get, post};
 
 use crate::gateway::Shard;
 use crate::serve::bodies::outbound::Answer;
+use crate::serve::traces::Traces;
 
 mod artifacts;
 pub(crate) mod body;
@@ -20,9 +21,11 @@ mod health;
 mod openapi;
 mod questions;
 mod tools;
+mod traces;
 
 /// All routes of the public listener, beside those of gRPC. A path that is not served gets an answer in its own protocol.
-pub(crate) fn routes(grpc: Router, shard: Shard) -> Router {
+/// `traces`: recorded calls, if they are served here.
+pub(crate) fn routes(grpc: Router, shard: Shard, traces: Option<Traces>) -> Router {
     let routes = Router::new()
         .route("/", get(docs::home))
         .route("/skills", get(catalog::list))
@@ -39,7 +42,14 @@ pub(crate) fn routes(grpc: Router, shard: Shard) -> Router {
         .route("/docs/", get(docs::index))
         .route("/docs/{*file}", get(docs::file))
         .with_state(shard.clone());
+    let routes = traces.into_iter().map(self::traces).fold(routes, Router::merge);
     probes(grpc.merge(routes), shard)
+}
+
+/// The routes of recorded calls.
+pub(crate) fn traces(traces: Traces) -> Router {
+    let routes = Router::new().route("/traces", get(traces::list)).route("/traces/{id}", get(traces::one));
+    routes.with_state(traces)
 }
 
 /// The routes of every listener: probes and metrics.

@@ -24,17 +24,19 @@ pub(crate) enum Read {
     Catalog,
     /// What operators look at.
     Operations,
+    /// Recorded calls, and those who follow them.
+    Traces,
 }
 
 impl Read {
     /// All groups, each at the place of its number.
-    const ALL: [Self; 3] = [Self::Page, Self::Catalog, Self::Operations];
+    const ALL: [Self; 4] = [Self::Page, Self::Catalog, Self::Operations, Self::Traces];
 
     /// How many responses a listener has in flight.
     const fn bound(self) -> usize {
         match self {
             Self::Page | Self::Catalog => 64,
-            Self::Operations => 16,
+            Self::Operations | Self::Traces => 16,
         }
     }
 }

@@ -1,22 +1,25 @@
 //! gRPC reflection, in both versions that clients ask for. It shows the services that its listener serves, and no others.
 
 use openskill_proto::DESCRIPTORS;
-use openskill_proto::v1::{admin_service_server, skill_service_server};
+use openskill_proto::v1::{admin_service_server, skill_service_server, trace_service_server};
 use tonic::service::Routes;
 use tonic_reflection::server::Builder;
 
 /// Served on every listener.
 const ALWAYS: [&str; 2] = ["grpc.health.v1.Health", "grpc.reflection.v1.ServerReflection"];
 
+/// What operators use.
+const ADMIN: [&str; 2] = [admin_service_server::SERVICE_NAME, trace_service_server::SERVICE_NAME];
+
 /// The services of the public listener.
 pub(crate) fn public(with_admin: bool) -> Vec<&'static str> {
-    let admin = with_admin.then_some(admin_service_server::SERVICE_NAME);
+    let admin = with_admin.then_some(ADMIN).into_iter().flatten();
     [skill_service_server::SERVICE_NAME].into_iter().chain(admin).chain(ALWAYS).collect()
 }
 
 /// The services of the admin listener.
 pub(crate) fn admin() -> Vec<&'static str> {
-    [admin_service_server::SERVICE_NAME].into_iter().chain(ALWAYS).collect()
+    ADMIN.into_iter().chain(ALWAYS).collect()
 }
 
 /// Adds the reflection services, which show `services`.

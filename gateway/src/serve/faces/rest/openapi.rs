@@ -38,7 +38,7 @@ fn build<'a>(skills: impl Iterator<Item = &'a Skill>) -> Value {
             "license": { "name": "Apache-2.0", "identifier": "Apache-2.0" },
         },
         "jsonSchemaDialect": "https://json-schema.org/draft/2020-12/schema",
-        "tags": [{ "name": "skills" }, { "name": "catalog" }, { "name": "health" }],
+        "tags": [{ "name": "skills" }, { "name": "catalog" }, { "name": "traces" }, { "name": "health" }],
         "paths": paths,
         "components": { "schemas": schemas(), "parameters": parameters(), "headers": headers() },
     })
@@ -140,11 +140,26 @@ fn fixed_paths() -> Map<String, Value> {
     ]);
     let id = json!([{ "name": "id", "in": "path", "required": true, "schema": { "type": "string" } }]);
     let handle = json!([{ "name": "handle", "in": "path", "required": true, "schema": { "type": "string" } }]);
+    let trace = json!([{ "name": "id", "in": "path", "required": true, "schema": { "type": "string" },
+        "description": "The X-Trace-Id, or a call's id." }]);
+    let traces = json!([
+        parameter("skill", json!({ "type": "string" })),
+        parameter("code", json!({ "type": "string", "description": "An error code, or OK." })),
+        parameter("principal", json!({ "type": "string" })),
+        parameter("session", json!({ "type": "string" })),
+        parameter("min_duration", json!({ "type": "string", "examples": ["250ms"] })),
+        parameter("since", json!({ "type": "string", "description": "A time or an age.", "examples": ["15m"] })),
+        parameter("until", json!({ "type": "string", "examples": ["2026-01-31T12:00:00Z"] })),
+        parameter("limit", json!({ "type": "integer", "minimum": 0, "maximum": 1000, "default": 50 })),
+        parameter("cursor", json!({ "type": "string", "description": "next_cursor of the previous page." })),
+    ]);
     [
         ("/skills", get("list_skills", "catalog", "All skills", toolset)),
         ("/skills/{id}", get("get_skill", "catalog", "One skill, with its schemas", id)),
         ("/tools", get("export_tools", "catalog", "The skills as tools of a model", tools)),
         ("/artifacts/{handle}", get("read_artifact", "skills", "An artifact, or a range of it", handle)),
+        ("/traces", get("list_traces", "traces", "Recorded calls, where AdminService is served", traces)),
+        ("/traces/{id}", get("get_trace", "traces", "The events of a trace, where AdminService is served", trace)),
         (
             "/metrics",
             get(

@@ -1,0 +1,131 @@
+//! `openskill replay`: makes a recorded call again, and compares the results.
+
+use std::collections::BTreeMap;
+use std::process::ExitCode;
+
+use openskill_proto::v1::invoke_request::Arguments;
+use openskill_proto::v1::{ArgumentPolicy, GetSkillRequest, InvokeRequest, SkillResult, skill_result};
+use serde_json::Value;
+use serde_json::value::RawValue;
+use tonic::Code;
+
+use self::difference::differences;
+use super::input::text_or_stdin;
+use super::trace::recorded::{Call, calls, redacted_at};
+use super::{client, trace};
+use crate::args::Replay;
+use crate::exit::{FAILED, Failure};
+use crate::pretty::pretty;
+use crate::settings::Settings;
+use crate::terminal::{complain, counted, say, say_json};
+
+mod difference;
+
+pub(super) async fn run(args: &Replay, settings: &Settings) -> Result<ExitCode, Failure> {
+    let recorded = trace::get(&args.id, settings).await?;
+    let call = only(calls(&recorded.events_json))?;
+    let arguments = match &args.input {
+        Some(text) => text_or_stdin(text)?,
+        None => arguments(&call)?,
+    };
+    let target =
+        Settings { base_url: args.gateway.clone().unwrap_or_else(|| settings.base_url.clone()), ..settings.clone() };
+    let mut client = client::skills(&target).await?;
+    let skill_id = call.of_call("skill").to_owned();
+    if !args.yes {
+        let skill = client.get_skill(GetSkillRequest { skill_id: skill_id.clone() }).await.map_err(|status| {
+            match status.code() {
+                Code::NotFound => {
+                    Failure::Usage(format!("the gateway at {} has no skill '{skill_id}'", target.base_url))
+                }
+                _ => client::refused(&target)(status),
+            }
+        })?;
+        let skill = skill.into_inner();
+        if skill.destructive || !skill.idempotent {
+            let why = if skill.destructive { "destructive" } else { "not idempotent" };
+            return Err(Failure::Usage(format!("'{skill_id}' is {why}: to run it once more, add --yes")));
+        }
+    }
+    let is_strict = call.0.first().is_some_and(|it| it.flag("strict"));
+    let policy = if is_strict { ArgumentPolicy::Strict } else { ArgumentPolicy::Unspecified };
+    let request = InvokeRequest {
+        skill_id,
+        arguments: Some(Arguments::InputJson(arguments)),
+        argument_policy: policy.into(),
+        session_id: args.session.clone(),
+        ..InvokeRequest::default()
+    };
+    let result = client.invoke(request).await.map_err(client::refused(&target))?.into_inner();
+    Ok(compare(&call, &result))
+}
+
+/// The call to replay. A trace with several is no answer.
+fn only(mut calls: Vec<Call>) -> Result<Call, Failure> {
+    match (calls.pop(), calls.as_slice()) {
+        (Some(call), []) => Ok(call),
+        (Some(last), others) => {
+            let ids =
+                others.iter().chain([&last]).map(|it| format!("\n  {}  {}", it.of_call("call"), it.of_call("skill")));
+            Err(Failure::Usage(format!(
+                "the trace has several calls; replay one of them by its id:{}",
+                ids.collect::<String>()
+            )))
+        }
+        (None, _) => Err(Failure::Usage("the trace has no call".to_owned())),
+    }
+}
+
+/// The arguments as they came, byte for byte.
+fn arguments(call: &Call) -> Result<String, Failure> {
+    let lost = |how: &str| {
+        Err(Failure::Usage(format!("the recorded arguments {how}: give all of them with --input '{{...}}'")))
+    };
+    let Some(event) = call.event("call") else { return lost("are missing") };
+    if event.flag("cut") {
+        return lost(&format!("were cut, as they have {} bytes", event.number("arguments_bytes")));
+    }
+    if event.flag("redacted") {
+        let places = redacted_at(&event.fields["arguments"]);
+        let places = if places.is_empty() { String::new() } else { format!(" at {}", places.join(", ")) };
+        return lost(&format!("are redacted{places}"));
+    }
+    let fields: BTreeMap<&str, &RawValue> = serde_json::from_str(&event.line).unwrap_or_default();
+    match fields.get("arguments") {
+        Some(json) => Ok(json.get().to_owned()),
+        None => Ok(event.text("arguments_text").to_owned()),
+    }
+}
+
+/// Prints the result, and how it differs from the recorded one.
+fn compare(call: &Call, result: &SkillResult) -> ExitCode {
+    let code = result.error.as_ref().map_or("OK", |error| error.code().as_str_name());
+    complain(&format!("recorded: {}, now: {code} (trace {})\n", call.code(), result.trace_id));
+    let data = match &result.output {
+        Some(skill_result::Output::DataJson(data)) => serde_json::from_str(data).unwrap_or_default(),
+        _ => Value::Null,
+    };
+    if let Some(error) = &result.error {
+        complain(&format!("{}\n", error.message));
+    }
+    let mut found = Vec::new();
+    if call.code() != code {
+        found.push(format!("- code: {}\n+ code: {code}\n", call.code()));
+    }
+    let recorded = call.event("result").map(|it| &it.fields);
+    match recorded.and_then(|it| it.get("data")) {
+        Some(before) => found.extend(differences(before, &data)),
+        None if recorded.is_some_and(|it| it.get("data_text").is_some()) => {
+            complain("the recorded result was cut: results are not compared\n");
+        }
+        None => found.extend(differences(&Value::Null, &data)),
+    }
+    if found.is_empty() {
+        say_json(&pretty(&data.to_string()));
+        complain("same result\n");
+        return ExitCode::SUCCESS;
+    }
+    found.iter().for_each(|it| say(it));
+    complain(&format!("{}\n", counted(found.len(), "difference")));
+    ExitCode::from(FAILED)
+}

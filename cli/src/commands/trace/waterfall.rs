@@ -1,0 +1,140 @@
+//! A trace on a terminal: one line an event, with a bar for its time.
+
+use openskill_log::text::one_line;
+use serde_json::Value;
+
+use super::recorded::{Call, Event, millis};
+
+/// How wide the bars are.
+const WIDTH: usize = 32;
+
+/// How long a line's details are.
+const DETAIL: usize = 100;
+
+/// Renders the calls of a trace.
+pub(super) fn render(gateway: &str, calls: &[Call]) -> String {
+    let trace = calls.first().map_or("", |call| call.of_call("trace"));
+    let mut text = format!("trace {} on gateway {}\n", one_line(trace), one_line(gateway));
+    for call in calls {
+        text += &format!("\n{}\n", title(call));
+        let whole = call.duration_us().max(1);
+        for event in &call.0 {
+            let at = millis(event.number("at_us"));
+            let detail = detail(event);
+            let line = format!("{at:>10}  {:<10} {} {}", label(event), bar(event, whole), one_line(&detail));
+            text += line.trim_end();
+            text.push('\n');
+        }
+    }
+    text
+}
+
+fn title(call: &Call) -> String {
+    let principal = Some(call.of_call("principal")).filter(|it| !it.is_empty()).unwrap_or("anonymous");
+    let session =
+        Some(call.of_call("session")).filter(|it| !it.is_empty()).map_or(String::new(), |it| format!("  {it}"));
+    let parts = format!(
+        "{}  {}  {}  {}  {principal}  {}{session}",
+        call.of_call("skill"),
+        call.code(),
+        millis(call.duration_us()),
+        call.of_call("time"),
+        call.of_call("call"),
+    );
+    one_line(&parts).into_owned()
+}
+
+fn label(event: &Event) -> String {
+    match event.name() {
+        "attempt" => format!("attempt {}", event.number("number")),
+        name => one_line(name).into_owned(),
+    }
+}
+
+/// When the event was, within its call. An attempt's bar shows its time in the worker's queue lighter.
+fn bar(event: &Event, whole: u64) -> String {
+    let place = |micros: u64| (micros.min(whole) as f64 / whole as f64 * WIDTH as f64) as usize;
+    let begin = place(event.number("at_us")).min(WIDTH - 1);
+    let mut cells = vec![' '; WIDTH];
+    if event.name() == "attempt" {
+        let end = place(event.number("at_us") + event.number("took_us")).max(begin + 1);
+        let queued = place(event.number("at_us") + event.number("queued_us"));
+        for (index, cell) in cells[begin..end].iter_mut().enumerate() {
+            *cell = if begin + index < queued { '░' } else { '█' };
+        }
+    } else {
+        cells[begin] = '▏';
+    }
+    format!("│{}│", cells.into_iter().collect::<String>())
+}
+
+fn detail(event: &Event) -> String {
+    let parts: Vec<String> = match event.name() {
+        "call" => vec![document(event, "arguments")],
+        "prepared" => vec![repairs(event), document(event, "arguments"), warnings(event)],
+        "attempt" => attempt(event),
+        "retry" if event.flag("elsewhere") => vec!["on another worker".to_owned()],
+        "retry" => vec!["after a pause".to_owned()],
+        "circuit" => vec![format!("of the {}: {}", event.text("scope"), event.text("state"))],
+        "progress" => {
+            let fraction = event.fields["fraction"].as_f64().map(|it| format!("{:.0}%", it * 100.0));
+            vec![fraction.unwrap_or_default(), event.text("message").to_owned()]
+        }
+        "log" => vec![event.text("level").to_owned(), event.text("message").to_owned()],
+        "partial" => vec![document(event, "data")],
+        "artifact" => vec![artifact(&event.fields)],
+        "question" => vec![event.text("message").to_owned()],
+        "answer" => vec![event.text("action").to_owned(), document(event, "data")],
+        "result" => result(event),
+        _ => Vec::new(),
+    };
+    parts.into_iter().filter(|it| !it.is_empty()).collect::<Vec<_>>().join("  ")
+}
+
+fn attempt(event: &Event) -> Vec<String> {
+    let worker = Some(event.text("worker_id")).filter(|it| !it.is_empty()).unwrap_or(event.text("worker"));
+    let (took, queued) = (event.number("took_us"), event.number("queued_us"));
+    let times = format!("queued {}, ran {}", millis(queued), millis(took.saturating_sub(queued)));
+    vec![format!("{worker} {}", event.text("code")), times, short(event.text("reason"))]
+}
+
+fn result(event: &Event) -> Vec<String> {
+    let error = &event.fields["error"];
+    let outcome = match error["message"].as_str() {
+        Some(message) => short(&format!("{}: {message}", event.text("code"))),
+        None => document(event, "data"),
+    };
+    let artifacts = event.fields["artifacts"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let mut parts = vec![outcome, warnings(event)];
+    parts.extend(artifacts.iter().map(artifact));
+    parts
+}
+
+fn artifact(it: &Value) -> String {
+    let text = |key: &str| it[key].as_str().unwrap_or_default();
+    format!("{} ({}, {} bytes)", text("name"), text("media_type"), it["size_bytes"].as_u64().unwrap_or_default())
+}
+
+fn repairs(event: &Event) -> String {
+    let repairs = event.fields["repairs"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let text = |it: &Value, key: &str| it[key].as_str().unwrap_or_default().to_owned();
+    let repairs: Vec<_> = repairs.iter().map(|it| format!("{} {}", text(it, "kind"), text(it, "path"))).collect();
+    short(&repairs.join(", "))
+}
+
+fn warnings(event: &Event) -> String {
+    let warnings = event.fields["warnings"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let warnings: Vec<_> = warnings.iter().filter_map(Value::as_str).collect();
+    if warnings.is_empty() { String::new() } else { short(&format!("warning: {}", warnings.join("; "))) }
+}
+
+fn document(event: &Event, key: &str) -> String {
+    short(&event.document(key).unwrap_or_default())
+}
+
+fn short(text: &str) -> String {
+    match text.char_indices().nth(DETAIL) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
+}

@@ -1,0 +1,247 @@
+//! The recent calls, in memory: what a list shows, and where the events are. Bounded by calls and by bytes.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use openskill_proto::v1::{TraceFilter, TraceSummary};
+
+use super::segment::Segment;
+
+/// How many calls are kept.
+const MAX_CALLS: usize = 50_000;
+
+/// How many bytes of events are kept that are in no file.
+const MAX_MEMORY_BYTES: usize = 32 * 1024 * 1024;
+
+/// What a list shows of a call. Ids are hashed already.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Summary {
+    pub(super) trace_id: Box<str>,
+    pub(super) call_id: Box<str>,
+    pub(super) skill_id: Arc<str>,
+    /// Empty means anonymous.
+    pub(super) principal: Arc<str>,
+    /// Empty means none.
+    pub(super) session_id: Box<str>,
+    pub(super) received_us: u64,
+    pub(super) duration_us: u64,
+    pub(super) code: &'static str,
+    pub(super) attempts: u32,
+    pub(super) repairs: u32,
+    pub(super) worker_id: Arc<str>,
+}
+
+/// Where the events of a call are.
+#[derive(Debug, Clone)]
+pub(super) enum Place {
+    Memory(Arc<[u8]>),
+    File { segment: Arc<Segment>, start: u64, bytes: usize },
+}
+
+/// A recorded call.
+#[derive(Debug)]
+pub(super) struct Entry {
+    /// Grows from call to call.
+    pub(super) number: u64,
+    pub(super) summary: Summary,
+    pub(super) place: Place,
+}
+
+/// Which calls to choose. Ids in `wanted` are hashed already.
+#[derive(Debug)]
+pub(super) struct Choice {
+    pub(super) wanted: TraceFilter,
+    /// The only principal whose calls the reader may see; none means all.
+    pub(super) only: Option<String>,
+}
+
+/// The recent calls, the latest last.
+#[derive(Debug, Default)]
+pub(super) struct Index {
+    entries: VecDeque<Entry>,
+    next: u64,
+    in_memory: usize,
+}
+
+impl Summary {
+    pub(super) fn to_wire(&self) -> TraceSummary {
+        TraceSummary {
+            trace_id: self.trace_id.to_string(),
+            call_id: self.call_id.to_string(),
+            skill_id: self.skill_id.to_string(),
+            principal: self.principal.to_string(),
+            session_id: self.session_id.to_string(),
+            received_us: self.received_us,
+            duration_us: self.duration_us,
+            code: self.code.to_owned(),
+            attempts: self.attempts,
+            repairs: self.repairs,
+            worker_id: self.worker_id.to_string(),
+        }
+    }
+}
+
+impl Place {
+    fn memory(&self) -> usize {
+        match self {
+            Self::Memory(lines) => lines.len(),
+            Self::File { .. } => 0,
+        }
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        match self {
+            Self::Memory(lines) => lines.len(),
+            Self::File { bytes, .. } => *bytes,
+        }
+    }
+
+    fn is_in(&self, gone: &Arc<Segment>) -> bool {
+        matches!(self, Self::File { segment, .. } if Arc::ptr_eq(segment, gone))
+    }
+}
+
+impl Choice {
+    pub(super) fn has(&self, call: &Summary) -> bool {
+        let wanted = &self.wanted;
+        let is = |wanted: &str, actual: &str| wanted.is_empty() || wanted == actual;
+        self.may_see(call)
+            && is(&wanted.skill_id, &call.skill_id)
+            && is(&wanted.code, call.code)
+            && is(&wanted.principal, &call.principal)
+            && is(&wanted.session_id, &call.session_id)
+            && call.duration_us >= wanted.min_duration_us
+            && call.received_us >= wanted.since_us
+            && (wanted.until_us == 0 || call.received_us < wanted.until_us)
+    }
+
+    /// Whether the reader may know of the call at all.
+    pub(super) fn may_see(&self, call: &Summary) -> bool {
+        self.only.as_deref().is_none_or(|only| only == &*call.principal)
+    }
+}
+
+impl Index {
+    pub(super) fn push(&mut self, summary: Summary, place: Place) {
+        self.in_memory += place.memory();
+        self.entries.push_back(Entry { number: self.next, summary, place });
+        self.next += 1;
+        while self.entries.len() > MAX_CALLS || self.in_memory > MAX_MEMORY_BYTES {
+            let Some(oldest) = self.entries.pop_front() else { return };
+            self.in_memory -= oldest.place.memory();
+        }
+    }
+
+    /// Forgets the calls whose events were in this file.
+    pub(super) fn forget(&mut self, gone: &Arc<Segment>) {
+        self.entries.retain(|entry| !entry.place.is_in(gone));
+    }
+
+    /// The latest calls below number `below`, at most `limit`, and the number below which the next page is.
+    pub(super) fn page(&self, choice: &Choice, below: u64, limit: usize) -> (Vec<TraceSummary>, Option<u64>) {
+        let older = self.entries.iter().rev().skip_while(|entry| entry.number >= below);
+        let mut chosen = older.filter(|entry| choice.has(&entry.summary));
+        let (mut calls, mut last) = (Vec::new(), 0);
+        for entry in chosen.by_ref().take(limit) {
+            calls.push(entry.summary.to_wire());
+            last = entry.number;
+        }
+        let has_more = !calls.is_empty() && chosen.next().is_some();
+        (calls, has_more.then_some(last))
+    }
+
+    /// Where the events are of all calls for which `is_wanted`, the earliest first.
+    pub(super) fn places(&self, is_wanted: impl Fn(&Summary) -> bool) -> Vec<Place> {
+        self.entries.iter().filter(|it| is_wanted(&it.summary)).map(|it| it.place.clone()).collect()
+    }
+}
+
+#[cfg(test)]
+impl Summary {
+    /// A call of `echo` that succeeded.
+    pub(super) fn sample(trace_id: &str) -> Self {
+        Self {
+            trace_id: trace_id.into(),
+            call_id: "c".into(),
+            skill_id: "echo".into(),
+            principal: "".into(),
+            session_id: "".into(),
+            received_us: 10,
+            duration_us: 20,
+            code: "OK",
+            attempts: 1,
+            repairs: 0,
+            worker_id: "w".into(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn place(bytes: usize) -> Place {
+        Place::Memory(vec![0; bytes].into())
+    }
+
+    fn all() -> Choice {
+        Choice { wanted: TraceFilter::default(), only: None }
+    }
+
+    fn ids(calls: &[TraceSummary]) -> Vec<&str> {
+        calls.iter().map(|it| it.trace_id.as_str()).collect()
+    }
+
+    #[test]
+    fn pages_begin_with_the_latest_call_and_end_with_the_first() {
+        let mut index = Index::default();
+        ["a", "b", "c", "d", "e"].into_iter().for_each(|id| index.push(Summary::sample(id), place(1)));
+        let (calls, next) = index.page(&all(), u64::MAX, 2);
+        assert_eq!((ids(&calls), next), (vec!["e", "d"], Some(3)));
+        // A call that ends between two pages changes neither.
+        index.push(Summary::sample("f"), place(1));
+        let (calls, next) = index.page(&all(), 3, 2);
+        assert_eq!((ids(&calls), next), (vec!["c", "b"], Some(1)));
+        assert_eq!(index.page(&all(), 1, 2).1, None);
+    }
+
+    #[test]
+    fn each_filter_chooses() {
+        let other = Summary {
+            skill_id: "other".into(),
+            principal: "p".into(),
+            session_id: "s".into(),
+            received_us: 100,
+            duration_us: 200,
+            code: "TIMEOUT",
+            ..Summary::sample("o")
+        };
+        let mut index = Index::default();
+        [Summary::sample("a"), other].into_iter().for_each(|it| index.push(it, place(1)));
+        let base = TraceFilter::default;
+        for wanted in [
+            TraceFilter { skill_id: "other".to_owned(), ..base() },
+            TraceFilter { code: "TIMEOUT".to_owned(), ..base() },
+            TraceFilter { principal: "p".to_owned(), ..base() },
+            TraceFilter { session_id: "s".to_owned(), ..base() },
+            TraceFilter { min_duration_us: 21, ..base() },
+            TraceFilter { since_us: 11, ..base() },
+        ] {
+            let choice = Choice { wanted, only: None };
+            assert_eq!(ids(&index.page(&choice, u64::MAX, 10).0), ["o"], "{choice:?}");
+        }
+        let until = Choice { wanted: TraceFilter { until_us: 100, ..base() }, only: None };
+        assert_eq!(ids(&index.page(&until, u64::MAX, 10).0), ["a"]);
+        let own = Choice { only: Some(String::new()), ..all() };
+        assert_eq!(ids(&index.page(&own, u64::MAX, 10).0), ["a"], "the anonymous principal sees its own calls");
+    }
+
+    #[test]
+    fn calls_and_memory_are_bounded() {
+        let mut index = Index::default();
+        (0..MAX_CALLS + 10).for_each(|_| index.push(Summary::sample("a"), place(0)));
+        assert_eq!(index.entries.len(), MAX_CALLS);
+        (0..10).for_each(|_| index.push(Summary::sample("b"), place(MAX_MEMORY_BYTES / 4)));
+        assert_eq!((index.entries.len(), index.in_memory), (4, MAX_MEMORY_BYTES));
+    }
+}

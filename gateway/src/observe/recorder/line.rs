@@ -1,0 +1,241 @@
+//! Writes JSON, one object a line, straight into a buffer.
+//!
+//! Text from outside can neither end a line nor act on a terminal: what [`is_hidden`] lists is escaped, in strings and in
+//! JSON that is copied, which still parses to the same value.
+
+use std::io::Write as _;
+
+use openskill_log::text::is_hidden;
+
+/// An object that is being written. Keys are the program's own and need no escapes.
+#[derive(Debug)]
+pub(super) struct Line<'a> {
+    out: &'a mut Vec<u8>,
+}
+
+impl<'a> Line<'a> {
+    /// Begins with what all lines of a call share: an object without its closing brace.
+    pub(super) fn begin(out: &'a mut Vec<u8>, head: &[u8]) -> Self {
+        out.extend_from_slice(head);
+        Self { out }
+    }
+
+    pub(super) fn text(&mut self, key: &str, text: &str) {
+        self.key(key);
+        string(self.out, text);
+    }
+
+    /// A text, unless it is empty.
+    pub(super) fn text_if_any(&mut self, key: &str, text: &str) {
+        if !text.is_empty() {
+            self.text(key, text);
+        }
+    }
+
+    pub(super) fn number(&mut self, key: &str, number: u64) {
+        self.key(key);
+        // Writing to a Vec can't fail.
+        let _ = write!(self.out, "{number}");
+    }
+
+    /// A number, unless it is 0.
+    pub(super) fn number_if_any(&mut self, key: &str, number: u64) {
+        if number > 0 {
+            self.number(key, number);
+        }
+    }
+
+    pub(super) fn fraction(&mut self, key: &str, number: f64) {
+        self.key(key);
+        let _ = if number.is_finite() { write!(self.out, "{number}") } else { write!(self.out, "null") };
+    }
+
+    pub(super) fn flag(&mut self, key: &str, flag: bool) {
+        self.key(key);
+        self.out.extend_from_slice(if flag { b"true" } else { b"false" });
+    }
+
+    /// A flag, if it is set.
+    pub(super) fn flag_if_set(&mut self, key: &str, flag: bool) {
+        if flag {
+            self.flag(key, true);
+        }
+    }
+
+    /// Valid JSON, copied.
+    pub(super) fn json(&mut self, key: &str, json: &str) {
+        self.key(key);
+        value(self.out, json);
+    }
+
+    /// A list of objects, or nothing if there are none.
+    pub(super) fn list<T>(&mut self, key: &str, items: &[T], mut write: impl FnMut(&mut Line<'_>, &T)) {
+        if items.is_empty() {
+            return;
+        }
+        self.key(key);
+        self.out.push(b'[');
+        for (number, item) in items.iter().enumerate() {
+            self.out.extend_from_slice(if number == 0 { b"{" } else { b",{" });
+            write(&mut Line { out: self.out }, item);
+            self.out.push(b'}');
+        }
+        self.out.push(b']');
+    }
+
+    /// A list of texts, or nothing if there are none.
+    pub(super) fn texts<T: AsRef<str>>(&mut self, key: &str, texts: impl Iterator<Item = T>) {
+        let mut begun = false;
+        for text in texts {
+            if begun {
+                self.out.push(b',');
+            } else {
+                self.key(key);
+                self.out.push(b'[');
+                begun = true;
+            }
+            string(self.out, text.as_ref());
+        }
+        if begun {
+            self.out.push(b']');
+        }
+    }
+
+    /// An object within the object.
+    pub(super) fn object(&mut self, key: &str, write: impl FnOnce(&mut Line<'_>)) {
+        self.key(key);
+        self.out.push(b'{');
+        write(&mut Line { out: self.out });
+        self.out.push(b'}');
+    }
+
+    pub(super) fn end(self) {
+        self.out.extend_from_slice(b"}\n");
+    }
+
+    fn key(&mut self, key: &str) {
+        if !matches!(self.out.last(), Some(b'{')) {
+            self.out.push(b',');
+        }
+        self.out.push(b'"');
+        self.out.extend_from_slice(key.as_bytes());
+        self.out.extend_from_slice(b"\":");
+    }
+}
+
+/// Writes a JSON string.
+pub(super) fn string(out: &mut Vec<u8>, text: &str) {
+    out.push(b'"');
+    escape(
+        out,
+        text,
+        |byte| matches!(byte, b' '..=b'~') && byte != b'"' && byte != b'\\',
+        |out, byte| match byte {
+            b'"' | b'\\' => out.extend_from_slice(&[b'\\', byte]),
+            b'\n' => out.extend_from_slice(b"\\n"),
+            b'\t' => out.extend_from_slice(b"\\t"),
+            _ => unit(out, byte.into()),
+        },
+    );
+    out.push(b'"');
+}
+
+/// Copies valid JSON onto one line.
+fn value(out: &mut Vec<u8>, json: &str) {
+    escape(
+        out,
+        json,
+        |byte| matches!(byte, b' '..=b'~'),
+        |out, byte| match byte {
+            // Only between values: inside of strings it would be escaped.
+            b'\n' | b'\r' | b'\t' => out.push(b' '),
+            _ => unit(out, byte.into()),
+        },
+    );
+}
+
+/// Copies text in runs. `is_plain` and `replace` are for ASCII.
+fn escape(out: &mut Vec<u8>, text: &str, is_plain: impl Fn(u8) -> bool, replace: impl Fn(&mut Vec<u8>, u8)) {
+    let bytes = text.as_bytes();
+    let (mut copied, mut at) = (0, 0);
+    while let Some(&byte) = bytes.get(at) {
+        if is_plain(byte) {
+            at += 1;
+            continue;
+        }
+        let character = text[at..].chars().next().unwrap_or_default();
+        let next = at + character.len_utf8();
+        if character.is_ascii() {
+            out.extend_from_slice(&bytes[copied..at]);
+            replace(out, byte);
+            copied = next;
+        } else if is_hidden(character) {
+            out.extend_from_slice(&bytes[copied..at]);
+            character.encode_utf16(&mut [0; 2]).iter().for_each(|it| unit(out, *it));
+            copied = next;
+        }
+        at = next;
+    }
+    out.extend_from_slice(&bytes[copied..]);
+}
+
+fn unit(out: &mut Vec<u8>, unit: u16) {
+    let _ = write!(out, "\\u{unit:04x}");
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    const HOSTILE: &str = "a\"b\\c\n\r\t\u{1b}[31m\u{7f}\u{85}\u{9b}\u{202e}\u{2028}\u{2029}\u{e0041}é日本\u{0}\u{c}";
+
+    fn written(write: impl FnOnce(&mut Line<'_>)) -> String {
+        let mut out = Vec::new();
+        let mut line = Line::begin(&mut out, b"{");
+        write(&mut line);
+        line.end();
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn hostile_text_stays_on_its_line_and_parses_to_itself() {
+        let line = written(|line| line.text("text", HOSTILE));
+        assert!(line.strip_suffix('\n').unwrap().chars().all(|it| !is_hidden(it)), "{line}");
+        assert_eq!(serde_json::from_str::<Value>(&line).unwrap(), json!({ "text": HOSTILE }));
+    }
+
+    #[test]
+    fn copied_json_stays_on_its_line_and_parses_to_the_same_value() {
+        let value = json!({ "a": [1, HOSTILE, { HOSTILE: null }], "b": 12345678901234567_u64 });
+        let raw = "{\n\t\"raw\": \"\u{2028}\u{202e}\u{7f}é\",\r\n \"n\": 1.50 }";
+        for text in [value.to_string(), serde_json::to_string_pretty(&value).unwrap(), raw.to_owned()] {
+            let line = written(|line| line.json("json", &text));
+            assert!(line.strip_suffix('\n').unwrap().chars().all(|it| !is_hidden(it)), "{line}");
+            let expected: Value = serde_json::from_str(&text).unwrap();
+            assert_eq!(serde_json::from_str::<Value>(&line).unwrap()["json"], expected);
+        }
+    }
+
+    #[test]
+    fn every_kind_of_field_is_separated() {
+        let line = written(|line| {
+            line.number("n", 1);
+            line.number_if_any("zero", 0);
+            line.fraction("f", 0.5);
+            line.fraction("nan", f64::NAN);
+            line.flag("no", false);
+            line.flag_if_set("unset", false);
+            line.text_if_any("empty", "");
+            line.texts("texts", ["a", "b"].iter());
+            line.texts("none", [""; 0].iter());
+            line.list("list", &[1, 2], |line, it| line.number("it", *it));
+            line.list("no_list", &[0; 0], |_, _| ());
+            line.object("object", |line| line.text("a", "b"));
+        });
+        let expected = json!({ "n": 1, "f": 0.5, "nan": null, "no": false, "texts": ["a", "b"],
+            "list": [{ "it": 1 }, { "it": 2 }], "object": { "a": "b" } });
+        assert_eq!(serde_json::from_str::<Value>(&line).unwrap(), expected);
+    }
+}

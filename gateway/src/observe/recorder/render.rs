@@ -1,0 +1,308 @@
+//! From a recording to its lines. `docs/recorder.md` describes them.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use openskill_proto::timestamp::Timestamp;
+use openskill_proto::v1::execute_event::Event;
+use openskill_proto::v1::skill_error::More;
+use openskill_proto::v1::{ExecuteResult, InputAction, Repair, SkillError};
+use openskill_redact::Redactor;
+
+use super::content::{Content, DATA, DETAILS, MAX_ITEMS, Shown};
+use super::ids;
+use super::index::Summary;
+use super::line::{Line, string};
+use super::names::{Memo, Names};
+use crate::arguments::Policy;
+use crate::observe::call_event::{AttemptSummary, CallEvent};
+use crate::observe::recording::Recording;
+
+/// The version of the format.
+pub(super) const VERSION: u32 = 1;
+
+/// Writes recordings as lines.
+pub(super) struct Renderer {
+    pub(super) redactor: Redactor,
+    /// The gateway's id.
+    pub(super) gateway: Arc<str>,
+    pub(super) names: Names,
+    /// Versions of skills, redacted.
+    versions: Memo,
+    /// What the lines of a call share. Kept, so that it is allocated once.
+    head: Vec<u8>,
+}
+
+/// The lines of one call.
+struct Lines<'a> {
+    out: &'a mut Vec<u8>,
+    head: &'a [u8],
+    recording: &'a Recording,
+    content: Content<'a>,
+    /// The arguments as the worker got them, if they are others.
+    prepared: Option<Shown<'a>>,
+    version: Arc<str>,
+    number: u64,
+}
+
+impl Renderer {
+    pub(super) fn new(redactor: Redactor, gateway: Arc<str>) -> Self {
+        Self { redactor, gateway, names: Names::default(), versions: Memo::default(), head: Vec::new() }
+    }
+
+    /// The line that every file begins with.
+    pub(super) fn header(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        let mut line = Line::begin(&mut out, format!("{{\"v\":{VERSION},\"event\":\"file\"").as_bytes());
+        line.text("time", &Timestamp::now().to_string());
+        line.text("gateway", &self.gateway);
+        line.text("version", env!("CARGO_PKG_VERSION"));
+        line.end();
+        out
+    }
+
+    /// Appends the lines of a call.
+    pub(super) fn write(&mut self, recording: &Recording, out: &mut Vec<u8>) -> Summary {
+        let summary = self.summary(recording);
+        self.head.clear();
+        self.head.extend_from_slice(format!("{{\"v\":{VERSION},\"trace\":").as_bytes());
+        string(&mut self.head, &summary.trace_id);
+        self.head.extend_from_slice(b",\"call\":");
+        string(&mut self.head, &summary.call_id);
+        let mut content = Content::new(&self.redactor, recording.secrets.as_deref());
+        // First, so that what follows is free of secrets that only their names tell. What was repaired has the right names.
+        let prepared = prepared(recording).map(|it| content.learn(it));
+        let came = content.learn(recording.call.input.text().as_bytes());
+        let version = self.versions.get(&recording.result.version, |it| content.item(it).into());
+        let mut lines = Lines { out, head: &self.head, recording, content, prepared, version, number: 0 };
+        lines.call(&summary, &self.gateway, &came);
+        for (index, (at, event)) in recording.events.iter().enumerate() {
+            lines.event(*at, event, &recording.events[index + 1..]);
+        }
+        lines.result(&summary);
+        summary
+    }
+
+    fn summary(&mut self, recording: &Recording) -> Summary {
+        let (call, result, redactor) = (&recording.call, &recording.result, &self.redactor);
+        let skill_id = if recording.has_skill { call.skill_id.as_str().into() } else { redactor.text(&call.skill_id) };
+        Summary {
+            trace_id: ids::trace(redactor, &call.trace.id).into(),
+            call_id: ids::call(redactor, &call.call_id).into(),
+            skill_id: self.names.get(&skill_id),
+            principal: self.names.get(call.principal.name()),
+            session_id: ids::session(redactor, &call.session_id).into(),
+            received_us: Timestamp::from(recording.received).0,
+            duration_us: micros(call.received, recording.ended),
+            code: result.error.as_ref().map_or("OK", |error| error.code().as_str_name()),
+            attempts: recording.attempts,
+            repairs: repairs(recording).len() as u32,
+            worker_id: self.names.get(&result.worker_id),
+        }
+    }
+}
+
+fn repairs(recording: &Recording) -> &[Repair] {
+    let prepared = recording.events.iter().find_map(|(_, event)| match event {
+        CallEvent::Prepared { repairs, .. } => Some(repairs.as_slice()),
+        _ => None,
+    });
+    prepared.unwrap_or_default()
+}
+
+/// What the worker got, if that is not what came.
+fn prepared(recording: &Recording) -> Option<&[u8]> {
+    let prepared = recording.events.iter().find_map(|(_, event)| match event {
+        CallEvent::Prepared { arguments, .. } => Some(arguments.as_ref()),
+        _ => None,
+    });
+    prepared.filter(|it| !std::ptr::eq(it.as_ptr(), recording.call.input.text().as_ptr()))
+}
+
+fn micros(from: Instant, to: Instant) -> u64 {
+    u64::try_from(to.saturating_duration_since(from).as_micros()).unwrap_or(u64::MAX)
+}
+
+impl Lines<'_> {
+    /// Writes a line of an event that happened at `at`.
+    fn line(&mut self, at: Instant, event: &str, write: impl FnOnce(&mut Line<'_>, &Content<'_>)) {
+        let mut line = Line::begin(self.out, self.head);
+        line.number("n", self.number);
+        line.number("at_us", micros(self.recording.call.received, at));
+        line.text("event", event);
+        write(&mut line, &self.content);
+        line.end();
+        self.number += 1;
+    }
+
+    fn call(&mut self, summary: &Summary, gateway: &str, came: &Shown<'_>) {
+        let call = &self.recording.call;
+        self.line(call.received, "call", |line, content| {
+            line.text("time", &Timestamp(summary.received_us).to_string());
+            line.text("gateway", gateway);
+            line.text("skill", &summary.skill_id);
+            line.text("principal", &summary.principal);
+            line.text_if_any("session", &summary.session_id);
+            line.flag_if_set("strict", call.policy == Policy::Strict);
+            line.flag_if_set("interactive", call.interactive);
+            line.flag_if_set("has_idempotency_key", !call.idempotency_key.is_empty());
+            line.number_if_any("timeout_ms", call.timeout.map_or(0, |it| it.as_millis() as u64));
+            content.arguments(line, came);
+        });
+    }
+
+    fn event(&mut self, at: Instant, event: &CallEvent, later: &[(Instant, CallEvent)]) {
+        match event {
+            CallEvent::Prepared { repairs, warnings, .. } => self.prepared(at, repairs, warnings),
+            CallEvent::Rejected => self.line(at, "rejected", |_, _| ()),
+            CallEvent::Circuit { scope, state } => self.line(at, "circuit", |line, _| {
+                line.text("scope", scope);
+                line.text("state", state);
+            }),
+            CallEvent::AttemptBegan { number, worker } => self.attempt(at, *number, worker, later),
+            // Told with its beginning.
+            CallEvent::AttemptEnded(_) => {}
+            CallEvent::Retried { number, elsewhere } => self.line(at, "retry", |line, _| {
+                line.number("after", (*number).into());
+                line.flag("elsewhere", *elsewhere);
+            }),
+            CallEvent::Asked(question) => self.line(at, "question", |line, content| {
+                content.text(line, "message", &question.message);
+                content.json(line, &DETAILS, question.schema_json.as_bytes());
+            }),
+            CallEvent::Answered(answer) => self.line(at, "answer", |line, content| {
+                line.text("action", action(answer.action()));
+                if !answer.content_json.is_empty() {
+                    content.json(line, &DATA, answer.content_json.as_bytes());
+                }
+            }),
+            CallEvent::Relayed(event) => self.relayed(at, event),
+            CallEvent::Replayed => self.line(at, "replayed", |_, _| ()),
+        }
+    }
+
+    /// Only if something changed: most arguments are valid as they came.
+    fn prepared(&mut self, at: Instant, repairs: &[Repair], warnings: &[String]) {
+        let prepared = self.prepared.take();
+        if prepared.is_none() && repairs.is_empty() && warnings.is_empty() {
+            return;
+        }
+        self.line(at, "prepared", |line, content| {
+            if let Some(prepared) = &prepared {
+                content.arguments(line, prepared);
+            }
+            line.list("repairs", &repairs[..repairs.len().min(MAX_ITEMS)], |line, repair| {
+                line.text("path", &content.item(&repair.path));
+                line.text("kind", &repair.kind);
+                content.value(line, "before", &repair.path, &repair.before_json);
+                content.value(line, "after", &repair.path, &repair.after_json);
+            });
+            line.texts("warnings", warnings.iter().take(MAX_ITEMS).map(|it| content.item(it)));
+        });
+    }
+
+    fn attempt(&mut self, at: Instant, number: u32, worker: &str, later: &[(Instant, CallEvent)]) {
+        let end = later.iter().find_map(|(ended, event)| match event {
+            CallEvent::AttemptEnded(end) if end.number == number => Some((*ended, end)),
+            _ => None,
+        });
+        self.line(at, "attempt", |line, content| {
+            line.number("number", number.into());
+            line.text("worker", worker);
+            if let Some((ended, end)) = end {
+                line.number("took_us", micros(at, ended));
+                attempt_end(line, content, end);
+            }
+        });
+    }
+
+    fn relayed(&mut self, at: Instant, event: &Event) {
+        match event {
+            Event::Progress(it) => self.line(at, "progress", |line, content| {
+                if it.fraction >= 0.0 {
+                    line.fraction("fraction", it.fraction);
+                }
+                content.text(line, "message", &it.message);
+            }),
+            Event::Log(it) => self.line(at, "log", |line, content| {
+                content.text(line, "level", &it.level);
+                content.text(line, "message", &it.message);
+            }),
+            Event::Partial(it) => {
+                self.line(at, "partial", |line, content| content.json(line, &DATA, it.data_json.as_bytes()));
+            }
+            Event::Artifact(it) => self.line(at, "artifact", |line, content| {
+                content.text(line, "id", &it.id);
+                content.text(line, "name", &it.name);
+                content.text(line, "media_type", &it.media_type);
+                line.number("size_bytes", it.size_bytes);
+            }),
+            // The result has an event of its own, and so has a question.
+            Event::InputRequired(_) | Event::Result(_) => {}
+        }
+    }
+
+    fn result(&mut self, summary: &Summary) {
+        let recording = self.recording;
+        let (result, version) = (&recording.result, Arc::clone(&self.version));
+        self.line(recording.ended, "result", |line, content| {
+            line.text("code", summary.code);
+            line.number("attempts", summary.attempts.into());
+            line.number_if_any("repair_count", summary.repairs.into());
+            line.text_if_any("worker_id", &summary.worker_id);
+            line.text_if_any("runner", &result.runner);
+            line.text_if_any("version", &version);
+            line.text_if_any("jail", &result.jail);
+            line.flag_if_set("truncated", result.truncated);
+            line.number_if_any("events_left_out", recording.left_out as u64);
+            match &result.error {
+                Some(error) => line.object("error", |line| failure(line, content, error)),
+                None => content.json(line, &DATA, &result.data_json),
+            }
+            content.text(line, "text", &result.text);
+            line.texts("warnings", result.warnings.iter().take(MAX_ITEMS).map(|it| content.item(it)));
+            artifacts(line, content, result);
+        });
+    }
+}
+
+fn attempt_end(line: &mut Line<'_>, content: &Content<'_>, end: &AttemptSummary) {
+    line.text_if_any("worker_id", &end.worker_id);
+    line.text_if_any("runner", &end.runner);
+    line.number_if_any("queued_us", u64::try_from(end.queued.as_micros()).unwrap_or(u64::MAX));
+    line.text("code", end.failure.map_or("OK", |(code, _)| code.as_str_name()));
+    if let Some((_, blame)) = end.failure {
+        line.text("blame", blame.json_name());
+        line.flag("may_have_run", end.may_have_run);
+        content.text(line, "reason", &end.reason);
+    }
+}
+
+fn failure(line: &mut Line<'_>, content: &Content<'_>, error: &SkillError) {
+    line.text("message", &content.shown(&error.message));
+    line.text("blame", error.blame().json_name());
+    line.flag("retryable", error.retryable);
+    line.number_if_any("retry_after_ms", error.retry_after_ms);
+    if let Some(More::DetailsJson(details)) = &error.more {
+        content.json(line, &DETAILS, details.as_bytes());
+    }
+}
+
+/// Names and sizes: contents are not recorded.
+fn artifacts(line: &mut Line<'_>, content: &Content<'_>, result: &ExecuteResult) {
+    let shown = &result.artifacts[..result.artifacts.len().min(MAX_ITEMS)];
+    line.list("artifacts", shown, |line, artifact| {
+        line.text("id", &content.item(&artifact.id));
+        line.text("name", &content.item(&artifact.name));
+        line.text("media_type", &content.item(&artifact.media_type));
+        line.number("size_bytes", artifact.size_bytes);
+    });
+}
+
+fn action(action: InputAction) -> &'static str {
+    match action {
+        InputAction::Accept => "accept",
+        InputAction::Decline => "decline",
+        InputAction::Cancel | InputAction::Unspecified => "cancel",
+    }
+}

@@ -1,0 +1,48 @@
+//! `TraceService`.
+
+use futures_util::stream::{self, BoxStream, StreamExt as _};
+use openskill_proto::v1::trace_service_server::TraceService;
+use openskill_proto::v1::{
+    FollowTracesRequest, FollowTracesResponse, GetTraceRequest, GetTraceResponse, ListTracesRequest, ListTracesResponse,
+};
+use tonic::{Request, Response, Status};
+
+use crate::serve::traces::{NoTraces, Traces};
+
+#[tonic::async_trait]
+impl TraceService for Traces {
+    type FollowTracesStream = BoxStream<'static, Result<FollowTracesResponse, Status>>;
+
+    async fn list_traces(&self, request: Request<ListTracesRequest>) -> Result<Response<ListTracesResponse>, Status> {
+        let reader = self.reader(request.extensions());
+        self.list(request.into_inner(), &reader).map(Response::new).map_err(status)
+    }
+
+    async fn get_trace(&self, request: Request<GetTraceRequest>) -> Result<Response<GetTraceResponse>, Status> {
+        let reader = self.reader(request.extensions());
+        self.get(request.into_inner().id, reader).await.map(Response::new).map_err(status)
+    }
+
+    async fn follow_traces(
+        &self,
+        request: Request<FollowTracesRequest>,
+    ) -> Result<Response<Self::FollowTracesStream>, Status> {
+        let reader = self.reader(request.extensions());
+        let following = self.follow(request.into_inner().filter, &reader).map_err(status)?;
+        let shutdown = self.shard.gateway.shutdown.clone();
+        let batches = stream::unfold((following, shutdown), async |(mut following, shutdown)| {
+            let calls = shutdown.run_until_cancelled(following.next()).await??;
+            Some((stream::iter(calls.into_iter().map(Ok)), (following, shutdown)))
+        });
+        Ok(Response::new(batches.flatten().boxed()))
+    }
+}
+
+fn status(error: NoTraces) -> Status {
+    let message = error.to_string();
+    match error {
+        NoTraces::Off => Status::failed_precondition(message),
+        NoTraces::UnknownId => Status::not_found(message),
+        NoTraces::UnknownCursor => Status::invalid_argument(message),
+    }
+}

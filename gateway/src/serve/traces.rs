@@ -1,0 +1,59 @@
+//! Recorded calls for whoever may read them: what both faces share.
+
+use std::sync::Arc;
+
+use http::Extensions;
+use openskill_proto::v1::{GetTraceResponse, ListTracesRequest, ListTracesResponse, TraceFilter};
+
+use super::layers::request_context;
+use crate::gateway::Shard;
+use crate::observe::recorder::Recorder;
+use crate::observe::recorder::read::{Following, Reader, UnknownCursor};
+
+/// The traces on one listener. Cheap to clone.
+#[derive(Clone)]
+pub(crate) struct Traces {
+    pub(crate) shard: Shard,
+    /// The listener is for operators alone: they see the calls of all principals.
+    pub(crate) for_operators: bool,
+}
+
+/// Why there is no answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum NoTraces {
+    /// Nothing is recorded.
+    #[error("this gateway records no calls: OPENSKILL_TRACE_DIR is off")]
+    Off,
+    /// There is no recorded call with this id that the reader may see.
+    #[error("this gateway has no recorded call with this trace id or call id")]
+    UnknownId,
+    /// The list was begun elsewhere.
+    #[error("the cursor is not one of this gateway, or it restarted: begin with the first page")]
+    UnknownCursor,
+}
+
+impl Traces {
+    pub(crate) fn reader(&self, extensions: &Extensions) -> Reader {
+        if self.for_operators { Reader::Operator } else { Reader::Principal(request_context(extensions).principal) }
+    }
+
+    pub(crate) fn list(&self, request: ListTracesRequest, reader: &Reader) -> Result<ListTracesResponse, NoTraces> {
+        self.recorder()?.list(request, reader).map_err(|UnknownCursor| NoTraces::UnknownCursor)
+    }
+
+    /// Reads files, aside from the shard's thread.
+    pub(crate) async fn get(&self, id: String, reader: Reader) -> Result<GetTraceResponse, NoTraces> {
+        self.recorder()?;
+        let gateway = Arc::clone(&self.shard.gateway);
+        let read = move || gateway.observer.recorder.as_ref().and_then(|it| it.trace(&id, &reader));
+        self.shard.gateway.aside.run(read).await.ok_or(NoTraces::UnknownId)
+    }
+
+    pub(crate) fn follow(&self, filter: Option<TraceFilter>, reader: &Reader) -> Result<Following, NoTraces> {
+        Ok(self.recorder()?.follow(filter, reader))
+    }
+
+    fn recorder(&self) -> Result<&Recorder, NoTraces> {
+        self.shard.gateway.observer.recorder.as_ref().ok_or(NoTraces::Off)
+    }
+}

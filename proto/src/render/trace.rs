@@ -1,0 +1,65 @@
+//! Recorded calls as JSON.
+
+use serde::Serialize;
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+
+use crate::json::to_text;
+use crate::timestamp::Timestamp;
+use crate::v1::{GetTraceResponse, ListTracesResponse, TraceSummary};
+
+/// A recorded call, as lists show it.
+pub fn trace_summary(call: &TraceSummary) -> Value {
+    json!({
+        "trace_id": call.trace_id,
+        "call_id": call.call_id,
+        "skill_id": call.skill_id,
+        "principal": call.principal,
+        "session_id": (!call.session_id.is_empty()).then_some(&call.session_id),
+        "time": Timestamp(call.received_us).to_string(),
+        "duration_us": call.duration_us,
+        "code": call.code,
+        "attempts": call.attempts,
+        "repairs": call.repairs,
+        "worker_id": (!call.worker_id.is_empty()).then_some(&call.worker_id),
+    })
+}
+
+/// A page of recorded calls.
+pub fn traces(page: &ListTracesResponse) -> String {
+    json!({
+        "gateway": page.gateway,
+        "calls": page.calls.iter().map(trace_summary).collect::<Vec<_>>(),
+        "next_cursor": (!page.next_cursor.is_empty()).then_some(&page.next_cursor),
+    })
+    .to_string()
+}
+
+/// The events of a trace.
+pub fn trace(trace: &GetTraceResponse) -> String {
+    #[derive(Serialize)]
+    struct Trace<'a> {
+        gateway: &'a str,
+        events: Vec<&'a RawValue>,
+        left_out: u32,
+    }
+    let events = trace.events_json.iter().filter_map(|line| serde_json::from_str(line).ok()).collect();
+    to_text(&Trace { gateway: &trace.gateway, events, left_out: trace.left_out })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn absent_ids_are_null_and_events_are_copied() {
+        let call = TraceSummary { trace_id: "t".to_owned(), received_us: 1_500_000, ..TraceSummary::default() };
+        let page = ListTracesResponse { gateway: "g".to_owned(), calls: vec![call], ..ListTracesResponse::default() };
+        let page: Value = serde_json::from_str(&traces(&page)).unwrap();
+        assert_eq!((&page["next_cursor"], &page["calls"][0]["session_id"]), (&Value::Null, &Value::Null));
+        assert_eq!(page["calls"][0]["time"], "1970-01-01T00:00:01.500000Z");
+        let events_json = vec!["{\"n\":1.50}".to_owned(), "torn".to_owned()];
+        let text = trace(&GetTraceResponse { gateway: "g".to_owned(), events_json, left_out: 2 });
+        assert_eq!(text, "{\"gateway\":\"g\",\"events\":[{\"n\":1.50}],\"left_out\":2}");
+    }
+}
