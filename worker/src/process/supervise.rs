@@ -24,6 +24,7 @@ mod counted;
 mod end;
 mod forks;
 mod report;
+mod weight;
 
 use child::{close_on_exec, start};
 use counted::{Counting, Measured};

@@ -10,21 +10,16 @@ use std::os::unix::process::CommandExt as _;
 use std::process::Stdio;
 
 use openskill_proto::metadata::ENV_EVENTS_FD;
-use rustix::fs::{Mode, OFlags, fchown};
+use rustix::fs::fchown;
 use rustix::io::{FdFlags, fcntl_getfd, fcntl_setfd};
-use rustix::process::{
-    Gid, Pid, Resource, Rlimit, Signal, Uid, nice, set_parent_process_death_signal, setrlimit, setsid,
-};
+use rustix::process::{Gid, Pid, Resource, Rlimit, Signal, Uid, set_parent_process_death_signal, setrlimit, setsid};
 
+use super::weight::Weight;
 use crate::process::bounds::Entrance;
 use crate::process::jail::identity::User;
 use crate::process::jail::prepared::Prepared;
 use crate::process::packet::DESCRIPTORS;
 use crate::process::protocol::{Command, ProcessLimits};
-
-/// The nice value that every skill's process has at least: the gateway and the worker come first, so that a full machine
-/// still refuses calls at once. A session is also scheduled as one, where the kernel does that (autogroup in sched(7)).
-const SKILL_NICE: i32 = 5;
 
 /// Names a fork server's end of its status socket.
 const ENV_STATUS_FD: &str = "OPENSKILL_STATUS_FD";
@@ -105,30 +100,6 @@ pub(super) fn start(
 pub(in crate::process) fn hand_over(descriptors: &[OwnedFd], user: User) {
     for descriptor in descriptors {
         let _ = fchown(descriptor, Some(Uid::from_raw(user.uid)), Some(Gid::from_raw(user.gid)));
-    }
-}
-
-/// How little of the processors a skill gets beside others.
-struct Weight {
-    nice: i32,
-    /// The nice value as text, made before the fork.
-    text: String,
-}
-
-impl Weight {
-    /// `nice`: on top of what each skill has.
-    fn of(nice: u8) -> Self {
-        let nice = (SKILL_NICE + i32::from(nice)).min(19);
-        Self { nice, text: nice.to_string() }
-    }
-
-    /// For this process and its session. Only system calls. Without it the process runs all the same.
-    fn apply(&self) {
-        let _ = nice(self.nice);
-        let flags = OFlags::WRONLY | OFlags::CLOEXEC;
-        if let Ok(group) = rustix::fs::open(c"/proc/self/autogroup", flags, Mode::empty()) {
-            let _ = rustix::io::write(group, self.text.as_bytes());
-        }
     }
 }
 

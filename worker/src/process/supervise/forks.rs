@@ -34,6 +34,7 @@ use super::child::start;
 use super::counted::{self, Counting};
 use super::end::{End, GRACE, STEP};
 use super::report::{not_started, report, tell};
+use super::weight::weigh_session_of;
 use crate::process::bounds::{Bounds, Entrance, Group};
 use crate::process::tree;
 
@@ -217,6 +218,7 @@ impl Forks<'_> {
         let Some(mut running) = Running::new((pid, first), &[server, tree::own_pid()], folder, self.bounds) else {
             return;
         };
+        weigh_session_of(pid);
         if self.cancelled.remove(&call) {
             running.kill();
         }

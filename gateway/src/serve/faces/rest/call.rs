@@ -171,7 +171,7 @@ fn parse(bytes: &[u8]) -> Result<CallBody<'_>, SkillError> {
     }
     if openskill_proto::json::depth(bytes) > MAX_JSON_DEPTH + 1 {
         let message = format!("the arguments nest too deep: at most {MAX_JSON_DEPTH} levels");
-        return Err(SkillError::new(ErrorCode::InvalidArgument, message));
+        return Err(SkillError::new(ErrorCode::InvalidJson, message));
     }
     let body: CallBody<'_> = serde_json::from_slice(bytes).map_err(|error| {
         let code = if error.is_data() { ErrorCode::InvalidArgument } else { ErrorCode::InvalidJson };

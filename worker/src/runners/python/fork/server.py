@@ -13,7 +13,7 @@ from _signal import signal as set_handler
 from _socket import socket
 from ctypes import memmove
 from operator import is_ as no_handler
-from os import WNOHANG, _exit, close, environ, fork, getpid, mkdir, nice, pipe, read, setpgid, urandom, waitpid, write
+from os import WNOHANG, _exit, close, environ, fork, getpid, mkdir, nice, pipe, read, setsid, urandom, waitpid, write
 from resource import RLIM_INFINITY, RLIMIT_CPU, RLIMIT_NPROC, getrlimit, setrlimit
 from time import monotonic, sleep
 
@@ -155,9 +155,7 @@ class Server:
             set_wakeup_fd(-1)
             set_handler(SIGCHLD, SIG_DFL)
             close(self.wake_read)
-            # A group of its own, but the session of the fork server: where the kernel schedules by sessions (autogroup in sched(7)), the
-            # calls of a skill share the weight of one, and the worker is not one among many.
-            setpgid(0, 0)
+            setsid()
             # Orphans of the call stay below this process while it lives, and come to the supervisor when it exits.
             prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
             limit(RLIMIT_CPU, self.settings["cpu_seconds"])
@@ -175,14 +173,15 @@ class Server:
             if self.shown_id:
                 call_id = call["env"][CALL_ID].encode()[:CALL_ID_BYTES]
                 memmove(self.shown_id, call_id.ljust(CALL_ID_BYTES, b"\0"), CALL_ID_BYTES)
+            if call["nice"]:
+                nice(call["nice"])
             write(self.wake_write, b"%d%b" % (pid, WAKE))
+            # The supervisor gives the session the weight that the process has now.
             send_started(self.status, call["call"], pid, first, folder.rpartition("/")[2] if folder else "")
             close(self.wake_write)
             close(self.status)
             self.calls.close()
             limit(RLIMIT_NPROC, call["processes"])
-            if call["nice"]:
-                nice(call["nice"])
             events = adopt(descriptors)
             last_word = LastWord(events, self.namespaces is not None)
             environment(call, events, folder or self.base)
