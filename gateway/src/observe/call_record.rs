@@ -10,7 +10,7 @@ use std::time::{Instant, SystemTime};
 use openskill_metrics::SkillSeries;
 use openskill_proto::trace::{TraceContext, hex};
 use openskill_proto::v1::skill_error::More;
-use openskill_proto::v1::{ErrorCode, ExecuteResult, SkillError};
+use openskill_proto::v1::{Artifact, ErrorCode, ExecuteResult, SkillError};
 use openskill_trace::call::CallSpans;
 use serde_json::Value;
 
@@ -134,7 +134,7 @@ impl CallRecord {
             secrets: self.secrets.get().cloned(),
             events: kept.events,
             left_out: kept.left_out,
-            result: result.clone(),
+            result: without_contents(result),
             attempts,
             received: SystemTime::now().checked_sub(since).unwrap_or(SystemTime::UNIX_EPOCH),
             ended,
@@ -153,12 +153,12 @@ impl CallRecord {
         let (spans, tracer) = (self.spans.as_ref()?, self.observer.tracer.as_ref()?);
         let trace = &self.call.trace;
         // A caller that sampled and decided against this trace wants no successes of it.
-        let may_be_slow = !trace.has_parent || trace.context.flags & 1 == 1;
+        let is_wanted = !trace.has_parent || trace.context.flags & 1 == 1;
         let reason = match &result.error {
             _ if spans.is_sampled() => None,
             Some(_) if is_told => Some("failed"),
-            None if attempts > 1 => Some("retried"),
-            None if may_be_slow && tracer.is_slow(at - self.call.received) => Some("slow"),
+            None if is_wanted && attempts > 1 => Some("retried"),
+            None if is_wanted && tracer.is_slow(at - self.call.received) => Some("slow"),
             _ => return None,
         };
         let (has_skill, was_refused) = (self.skill.get().is_some(), self.was_refused.load(Ordering::Relaxed));
@@ -215,6 +215,33 @@ impl Drop for CallRecord {
         let error = Some(SkillError::new(code, message));
         let attempts = self.timeline.as_ref().map_or(0, Timeline::attempts);
         self.conclude(&ExecuteResult { error, ..ExecuteResult::default() }, attempts);
+    }
+}
+
+/// A result as it is kept: no artifact's content is recorded.
+fn without_contents(result: &ExecuteResult) -> ExecuteResult {
+    let artifacts = result.artifacts.iter().map(|it| Artifact {
+        id: it.id.clone(),
+        name: it.name.clone(),
+        media_type: it.media_type.clone(),
+        size_bytes: it.size_bytes,
+        content: None,
+    });
+    ExecuteResult {
+        success: result.success,
+        data_json: result.data_json.clone(),
+        error: result.error.clone(),
+        text: result.text.clone(),
+        version: result.version.clone(),
+        runner: result.runner.clone(),
+        worker_id: result.worker_id.clone(),
+        truncated: result.truncated,
+        warnings: result.warnings.clone(),
+        queued_us: result.queued_us,
+        worker_queued_us: result.worker_queued_us,
+        artifacts: artifacts.collect(),
+        jail: result.jail.clone(),
+        not_started: result.not_started,
     }
 }
 

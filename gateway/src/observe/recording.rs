@@ -15,8 +15,9 @@ const MAX_EVENTS: usize = 256;
 /// What a recording takes beside its content.
 const FIXED_BYTES: usize = 2048;
 
-/// How many bytes of what skills relayed are kept of a call.
-const MAX_EVENT_BYTES: usize = 256 * 1024;
+/// How many of them may be what skills and users say, and how many bytes of that are kept of a call.
+const MAX_CONTENT_EVENTS: usize = 200;
+const MAX_CONTENT_BYTES: usize = 256 * 1024;
 
 /// A call that has ended, from its arrival to its end.
 #[derive(Debug)]
@@ -42,8 +43,7 @@ impl Recording {
     /// The content that it holds, roughly, in bytes.
     pub(crate) fn bytes(&self) -> usize {
         let events: usize = self.events.iter().map(|(_, event)| event.bytes()).sum();
-        let error = self.result.error.as_ref().map_or(0, prost::Message::encoded_len);
-        FIXED_BYTES + self.call.input.text().len() + self.result.data_json.len() + events + error
+        FIXED_BYTES + self.call.input.text().len() + prost::Message::encoded_len(&self.result) + events
     }
 }
 
@@ -56,21 +56,27 @@ pub(super) struct Timeline(Mutex<Kept>);
 pub(super) struct Kept {
     pub(super) events: Vec<(Instant, CallEvent)>,
     pub(super) left_out: usize,
-    relayed: usize,
+    /// Of what skills and users say.
+    content_events: usize,
+    content_bytes: usize,
 }
 
 impl Timeline {
     pub(super) fn note(&self, event: impl FnOnce() -> CallEvent) {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if kept.events.len() < MAX_EVENTS && kept.relayed < MAX_EVENT_BYTES {
-            let event = event();
-            if matches!(event, CallEvent::Relayed(_)) {
-                kept.relayed += event.bytes();
-            }
-            kept.events.push((Instant::now(), event));
-        } else {
+        let event = event();
+        // What skills and users say is bounded apart, so that it can't push out how the attempts went.
+        let is_content = matches!(event, CallEvent::Relayed(_) | CallEvent::Asked(_) | CallEvent::Answered(_));
+        let is_full = kept.content_events >= MAX_CONTENT_EVENTS || kept.content_bytes >= MAX_CONTENT_BYTES;
+        if kept.events.len() >= MAX_EVENTS || (is_content && is_full) {
             kept.left_out += 1;
+            return;
         }
+        if is_content {
+            kept.content_events += 1;
+            kept.content_bytes += event.bytes();
+        }
+        kept.events.push((Instant::now(), event));
     }
 
     /// How many attempts have begun.

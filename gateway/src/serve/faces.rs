@@ -51,16 +51,16 @@ pub(crate) struct Faces {
 }
 
 impl Faces {
-    /// What callers use. `with_admin`: `AdminService` and traces are served here too, as they have no
-    /// listener of their own.
+    /// What callers use. `with_admin`: `AdminService` and traces are served here too, as they have no listener of their own;
+    /// traces only if `is_loopback`, as is the listener.
     ///
     /// # Errors
     /// The compiled descriptors can't be read.
-    pub(crate) fn public(shard: &Shard, health: &Health, with_admin: bool) -> std::io::Result<Self> {
+    pub(crate) fn public(shard: &Shard, health: &Health, with_admin: bool, is_loopback: bool) -> std::io::Result<Self> {
         let skills = SkillServiceServer::new(Skills { shard: shard.clone() })
             .max_decoding_message_size(MAX_REQUEST_BYTES)
             .max_encoding_message_size(MAX_RESPONSE_BYTES + 64 * 1024);
-        let traces = Traces { shard: shard.clone(), for_operators: false };
+        let traces = Traces { shard: shard.clone(), for_operators: false, is_loopback };
         let grpc = if with_admin { admin(&traces) } else { Routes::default() };
         let grpc = reflection::add_to(health.add_to(grpc), &reflection::public(with_admin))?;
         let routes = rest::routes(protocol::only_grpc(grpc), shard.clone(), with_admin.then_some(traces));
@@ -72,7 +72,7 @@ impl Faces {
     /// # Errors
     /// The compiled descriptors can't be read.
     pub(crate) fn admin(shard: &Shard, health: &Health) -> std::io::Result<Self> {
-        let traces = Traces { shard: shard.clone(), for_operators: true };
+        let traces = Traces { shard: shard.clone(), for_operators: true, is_loopback: false };
         let grpc = reflection::add_to(health.add_to(admin(&traces)), &reflection::admin())?;
         let routes = protocol::only_grpc(grpc).merge(rest::traces(traces));
         Ok(Self { skills: None, routes: rest::probes(routes, shard.clone()) })

@@ -34,7 +34,7 @@ pub(crate) fn start(
     for (number, listener) in listeners.into_iter().enumerate() {
         let shard = Shard { gateway: Arc::clone(gateway), number };
         let is_loopback = listener.local_addr()?.ip().is_loopback();
-        let service = stack(gateway, Faces::public(&shard, health, with_admin)?, is_loopback);
+        let service = stack(gateway, Faces::public(&shard, health, with_admin, is_loopback)?, is_loopback);
         let (roster, tasks) = (Roster::new(limit, Arc::clone(&peers)), gateway.tasks.clone());
         shards.spawn(move |shutdown: Shutdown| async move {
             let serve = async {

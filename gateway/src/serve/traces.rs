@@ -16,6 +16,8 @@ pub(crate) struct Traces {
     pub(crate) shard: Shard,
     /// The listener is for operators alone: they see the calls of all principals.
     pub(crate) for_operators: bool,
+    /// Only programs of this machine reach the listener.
+    pub(crate) is_loopback: bool,
 }
 
 /// Why there is no answer.
@@ -24,6 +26,9 @@ pub(crate) enum NoTraces {
     /// Nothing is recorded.
     #[error("this gateway records no calls: OPENSKILL_TRACE_DIR is off")]
     Off,
+    /// Callers are not told apart, and this listener is open to other machines.
+    #[error("recorded calls are served on a loopback address, or where OPENSKILL_ADMIN_LISTEN says: set it")]
+    Elsewhere,
     /// There is no recorded call with this id that the reader may see.
     #[error("this gateway has no recorded call with this trace id or call id")]
     UnknownId,
@@ -54,6 +59,10 @@ impl Traces {
     }
 
     fn recorder(&self) -> Result<&Recorder, NoTraces> {
+        // All callers are one principal, anonymous: on an open network each would read what the others sent.
+        if !self.for_operators && !self.is_loopback {
+            return Err(NoTraces::Elsewhere);
+        }
         self.shard.gateway.observer.recorder.as_ref().ok_or(NoTraces::Off)
     }
 }

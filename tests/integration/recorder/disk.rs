@@ -56,15 +56,16 @@ async fn only_the_owner_can_read_the_files() {
 }
 
 #[tokio::test]
-async fn an_existing_directory_is_closed_and_a_link_is_not_followed() {
+async fn a_directory_that_others_may_write_to_is_refused_and_a_link_is_not_followed() {
     let base = Folder::new();
     let (open, link) = (base.path().join("open"), base.path().join("link"));
     std::fs::create_dir(&open).unwrap();
-    std::fs::set_permissions(&open, std::fs::Permissions::from_mode(0o755)).unwrap();
+    std::fs::set_permissions(&open, std::fs::Permissions::from_mode(0o777)).unwrap();
     let system = recording_to(&open).start().await;
-    call(&system, "closed", request("in_echo", json!({}))).await;
-    events(&system, "closed").await;
-    assert_eq!(open.metadata().unwrap().permissions().mode() & 0o777, 0o700);
+    call(&system, "refused", request("in_echo", json!({}))).await;
+    assert_eq!(events(&system, "refused").await[0]["skill"], "in_echo", "in memory");
+    assert_eq!(std::fs::read_dir(&open).unwrap().count(), 0);
+    assert_eq!(open.metadata().unwrap().permissions().mode() & 0o777, 0o777, "it is as it was");
 
     let victim = base.path().join("victim");
     std::fs::create_dir(&victim).unwrap();

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use rustix::fs::{
-    AtFlags, CWD, Dir, FileType, FlockOperation, Mode, OFlags, Stat, fchmod, flock, fstat, openat, stat, unlinkat,
+    AtFlags, CWD, Dir, FileType, FlockOperation, Mode, OFlags, Stat, flock, fstat, openat, stat, unlinkat,
 };
 use rustix::process::geteuid;
 
@@ -37,7 +37,7 @@ pub(super) struct Found {
 }
 
 impl Folder {
-    /// Opens the folder, and makes it if there is none. Only its owner may use it.
+    /// Opens the folder, and makes it if there is none. Only its owner may write to it.
     ///
     /// # Errors
     /// It can't be made or opened, is a link, or belongs to somebody else.
@@ -49,8 +49,10 @@ impl Folder {
         if found.st_uid != geteuid().as_raw() {
             return Err(io::Error::new(io::ErrorKind::PermissionDenied, "the directory belongs to another user"));
         }
-        if found.st_mode & 0o077 != 0 {
-            fchmod(&handle, Mode::RWXU)?;
+        // Files in it are for their owner alone. What is there is not changed: it may be somebody's home, or /tmp.
+        if found.st_mode & 0o022 != 0 {
+            let reason = "others may write to the directory: give it mode 0700, or name one that does not exist";
+            return Err(io::Error::new(io::ErrorKind::PermissionDenied, reason));
         }
         Ok(Self { path: path.to_owned(), handle })
     }

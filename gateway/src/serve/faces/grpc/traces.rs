@@ -41,6 +41,7 @@ impl TraceService for Traces {
 fn status(error: NoTraces) -> Status {
     let message = error.to_string();
     match error {
+        NoTraces::Elsewhere => Status::permission_denied(message),
         NoTraces::Off => Status::failed_precondition(message),
         NoTraces::UnknownId => Status::not_found(message),
         NoTraces::UnknownCursor => Status::invalid_argument(message),

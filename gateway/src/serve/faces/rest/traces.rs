@@ -41,6 +41,7 @@ pub(super) async fn one(
 
 fn refuse(error: NoTraces, request: &Request) -> Response {
     let (status, code) = match error {
+        NoTraces::Elsewhere => (StatusCode::FORBIDDEN, ErrorCode::PermissionDenied),
         NoTraces::Off | NoTraces::UnknownId => (StatusCode::NOT_FOUND, ErrorCode::NotFound),
         NoTraces::UnknownCursor => (StatusCode::BAD_REQUEST, ErrorCode::InvalidArgument),
     };
