@@ -244,3 +244,16 @@ async fn large_arguments_and_results_are_cut_and_say_so() {
         assert!(event[format!("{key}_bytes")].as_u64().unwrap() > 100_000);
     }
 }
+
+/// Callers are not told apart: on an open network each would read what the others sent.
+#[tokio::test]
+async fn an_address_that_other_machines_reach_serves_no_traces() {
+    let system = Setup::command(&["up", "--listen", "0.0.0.0:0", "--workers", "1"]).start().await;
+    for path in ["/traces", "/traces/any"] {
+        let answer = system.get(path).await;
+        assert_eq!((answer.status, answer.code().as_str()), (403, "PERMISSION_DENIED"), "{path}");
+    }
+    let status = system.traces().await.list_traces(ListTracesRequest::default()).await.unwrap_err();
+    assert_eq!(status.code(), tonic::Code::PermissionDenied);
+    assert!(status.message().contains("OPENSKILL_ADMIN_LISTEN"), "{status}");
+}

@@ -264,10 +264,12 @@ fn loggable(error: &SkillError) -> String {
 
 #[cfg(test)]
 mod tests {
-    use openskill_proto::v1::InvokeRequest;
+    use openskill_proto::v1::execute_event::Event;
+    use openskill_proto::v1::{InvokeRequest, Progress};
 
     use super::*;
     use crate::call::request::RequestContext;
+    use crate::observe::call_event::AttemptSummary;
     use crate::observe::recorder::{Recorder, Taken};
 
     fn recorded() -> (Arc<CallRecord>, Taken) {
@@ -291,6 +293,17 @@ mod tests {
         assert!(matches!(&recording.events[..], [(_, CallEvent::Rejected), (_, CallEvent::Replayed)]));
         assert_eq!(recording.attempts, 2);
         assert!(recordings.next().is_none(), "there is one end");
+    }
+
+    #[test]
+    fn what_a_skill_says_does_not_push_out_how_its_attempts_went() {
+        let (record, recordings) = recorded();
+        for _ in 0..1000 {
+            record.note(|| CallEvent::Relayed(Box::new(Event::Progress(Progress::default()))));
+        }
+        record.note(|| CallEvent::AttemptEnded(AttemptSummary::default()));
+        drop(record);
+        assert!(matches!(recordings.next().unwrap().events.last(), Some((_, CallEvent::AttemptEnded(_)))));
     }
 
     #[test]
