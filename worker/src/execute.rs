@@ -1,5 +1,6 @@
 //! One call on a worker, from admission to result.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -147,7 +148,6 @@ async fn run(
     served: &mut Served,
 ) -> Result<ExecuteResult, Status> {
     let Call { request, trace, events, received, deadline } = call;
-    let until = deadline.into();
     let asks = Request {
         principal: &request.principal,
         session: &request.session_id,
@@ -156,7 +156,7 @@ async fn run(
         deadline,
     };
     let granted = tokio::select! {
-        granted = tokio::time::timeout_at(until, worker.scheduler.slot(asks)) => granted,
+        granted = tokio::time::timeout_at(deadline.into(), worker.scheduler.slot(asks)) => granted,
         () = worker.abandoned.cancelled() => {
             let status = Status::unavailable("the worker stopped before the call got a slot");
             return Err(refuse(worker, "draining", status));
@@ -192,17 +192,7 @@ async fn run(
     };
     let trace_id = invocation.trace_id.clone();
     let open = events.open_call();
-    let run = tokio::time::timeout_at(until, runner.run(invocation));
-    let failed = |code, message| RawOutput::Failed(SkillError::new(code, message));
-    let raw = tokio::select! {
-        biased;
-        () = worker.abandoned.cancelled() => {
-            failed(ErrorCode::Unavailable, "the worker stopped before the skill finished, and ended it")
-        }
-        ended = run => ended.unwrap_or_else(|_| {
-            failed(ErrorCode::Timeout, "the skill did not finish before the call's deadline and was ended")
-        }),
-    };
+    let raw = ended(worker, runner, invocation).await;
     drop(open);
     log_stderr(&raw, &trace_id, &entry.manifest.id);
     let mut result = normalize(raw, worker.config.debug);
@@ -212,6 +202,24 @@ async fn run(
         worker.jailer.reached(&entry.manifest).clone_into(&mut result.jail);
     }
     Ok(result)
+}
+
+/// Runs the skill until it ends, its deadline passes, or the worker gives up on it.
+async fn ended(worker: &Worker, runner: Arc<dyn Runner>, invocation: Invocation) -> RawOutput {
+    let watched = invocation.slot.watch();
+    let mut run = pin!(tokio::time::timeout_at(invocation.deadline.into(), runner.run(invocation)));
+    // Dropped before `run`, and so before the slot.
+    let running = watched;
+    let failed = |code, message| RawOutput::Failed(SkillError::new(code, message));
+    tokio::select! {
+        biased;
+        () = worker.abandoned.cancelled() => {
+            failed(ErrorCode::Unavailable, "the worker stopped before the skill finished, and ended it")
+        }
+        ended = &mut run => ended.inspect(|_| running.ended()).unwrap_or_else(|_| {
+            failed(ErrorCode::Timeout, "the skill did not finish before the call's deadline and was ended")
+        }),
+    }
 }
 
 /// Replaces the artifacts that the skill's own result lists by all those of the call, within the bounds.

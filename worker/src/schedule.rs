@@ -14,7 +14,7 @@ mod pace;
 mod simulation;
 mod stagger;
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 pub(crate) use book::Refusal;
@@ -49,15 +49,51 @@ pub(crate) struct Request<'a> {
 /// The right to run now. Free again when its last clone is dropped: everything that works on the call holds one.
 #[derive(Debug, Clone)]
 pub struct Slot {
-    /// The worker's own, and the skill's.
-    places: Arc<(Place, Option<Place>)>,
+    places: Arc<Places>,
 }
+
+/// The worker's own, and the skill's.
+#[derive(Debug)]
+struct Places {
+    of_worker: Place,
+    of_skill: Option<Place>,
+}
+
+/// Marks a call as cut short when it is dropped before [`Running::ended`], so that its time is not taken for its pace.
+pub(crate) struct Running(Weak<Places>);
 
 impl Slot {
     /// The nice value for the processes of the call. A caller that has n calls running gives each 1/n of the weight that a
     /// single call has, so callers get even shares of the processors too, and a burst of starts does not delay others.
     pub(crate) fn nice(&self) -> u8 {
-        nice(self.places.0.rank())
+        nice(self.places.of_worker.rank())
+    }
+
+    /// Watches the call. To be dropped before the call's slot is.
+    pub(crate) fn watch(&self) -> Running {
+        Running(Arc::downgrade(&self.places))
+    }
+}
+
+impl Running {
+    /// The call ended by itself.
+    pub(crate) fn ended(mut self) {
+        self.0 = Weak::new();
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if let Some(places) = self.0.upgrade() {
+            places.set_whole(false);
+        }
+    }
+}
+
+impl Places {
+    fn set_whole(&self, is_whole: bool) {
+        self.of_worker.set_whole(is_whole);
+        self.of_skill.iter().for_each(|of_skill| of_skill.set_whole(is_whole));
     }
 }
 
@@ -95,7 +131,9 @@ impl Scheduler {
         let asked = Instant::now();
         let of_worker = self.worker.enter(arrival).await?;
         self.stagger(skill).await;
-        Ok((Slot { places: Arc::new((of_worker, of_skill)) }, asked.elapsed()))
+        let slot = Slot { places: Arc::new(Places { of_worker, of_skill }) };
+        slot.places.set_whole(true);
+        Ok((slot, asked.elapsed()))
     }
 
     /// Waits, with a slot, until a long call may start: shortly.
@@ -140,6 +178,23 @@ mod tests {
             assert!((0.89..=1.12).contains(&weight), "{rank} calls weigh {weight}");
         }
         assert_eq!(nice(10_000), 19);
+    }
+
+    #[tokio::test]
+    async fn only_a_call_that_ended_by_itself_shows_how_long_its_skill_takes() {
+        let (scheduler, skill): (_, Arc<Skill>) = (Scheduler::new(1, 0, 8), Arc::default());
+        let deadline = Instant::now() + Duration::from_secs(60);
+        let request = Request { principal: "", session: "", skill: &skill, limit: None, deadline };
+        skill.pace.observe(Duration::from_secs(5));
+        for _ in 0..3 {
+            let (slot, _) = scheduler.slot(request).await.unwrap();
+            drop(slot.watch());
+        }
+        assert_eq!(skill.pace.read(), Some(Duration::from_secs(5)));
+        let (slot, _) = scheduler.slot(request).await.unwrap();
+        slot.watch().ended();
+        drop(slot);
+        assert!(skill.pace.read() < Some(Duration::from_secs(5)));
     }
 
     #[tokio::test]

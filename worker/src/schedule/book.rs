@@ -28,10 +28,6 @@ use super::pace::{SHORT, Skill};
 /// How much a call changes the average of all: one sixteenth of the difference.
 const WEIGHT: u32 = 16;
 
-/// A place held for less was given back by a call that had been cancelled: it says nothing of how long calls take. Nor need
-/// that be known of calls that really are so short.
-const UNUSED: Duration = Duration::from_micros(100);
-
 /// The bounds of a gate.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Bounds {
@@ -70,6 +66,15 @@ pub(crate) enum Refusal {
     Full,
     /// This caller's calls would not start before the deadline. After this time the same call may be accepted.
     Late { retry_after: Duration },
+}
+
+/// How a call left its place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Ending {
+    /// It ended by itself: what it took is its pace.
+    Whole,
+    /// It was cancelled, or its deadline passed: it would have taken at least as long.
+    CutShort,
 }
 
 #[derive(Debug)]
@@ -207,11 +212,11 @@ impl<W> Book<W> {
     }
 
     /// A call ended, or stopped waiting. Does nothing for a call that was evicted.
-    pub(super) fn leave(&mut self, ticket: Ticket, now: Instant) {
+    pub(super) fn leave(&mut self, ticket: Ticket, ending: Ending, now: Instant) {
         self.advance(now);
         if self.calls.get(ticket.index).is_some_and(|call| call.number == ticket.number) {
             let call = self.calls.remove(ticket.index);
-            self.finish(&call, now);
+            self.finish(&call, ending, now);
         }
     }
 
@@ -219,11 +224,11 @@ impl<W> Book<W> {
     pub(super) fn give_up(&mut self, ticket: Ticket, now: Instant) {
         let is_waiting = |call: &Call| call.number == ticket.number && call.phase == Phase::Waiting;
         if self.calls.get(ticket.index).is_some_and(is_waiting) {
-            self.leave(ticket, now);
+            self.leave(ticket, Ending::CutShort, now);
         }
     }
 
-    fn finish(&mut self, call: &Call, now: Instant) {
+    fn finish(&mut self, call: &Call, ending: Ending, now: Instant) {
         if call.phase == Phase::Waiting {
             self.flows.remove(call.flow, call.number);
             self.waiting -= 1;
@@ -235,10 +240,17 @@ impl<W> Book<W> {
                 let ran = now.saturating_duration_since(since);
                 flow.running -= 1;
                 flow.served += ran.as_secs_f64();
-                if ran >= UNUSED {
-                    flow.paces.observe(call.skill.number, ran);
-                    call.skill.pace.observe(ran);
-                    self.typical = Some(self.typical.map_or(ran, |typical| (typical * (WEIGHT - 1) + ran) / WEIGHT));
+                match ending {
+                    Ending::Whole => {
+                        flow.paces.observe(call.skill.number, ran);
+                        call.skill.pace.observe(ran);
+                        let moved = |typical| (typical * (WEIGHT - 1) + ran) / WEIGHT;
+                        self.typical = Some(self.typical.map_or(ran, moved));
+                    }
+                    Ending::CutShort => {
+                        flow.paces.raise(call.skill.number, ran);
+                        call.skill.pace.raise(ran);
+                    }
                 }
                 match place {
                     Kind::Open => self.open -= 1,
@@ -338,7 +350,7 @@ impl<W> Book<W> {
         }
         let Waiting { ticket, waiter, .. } = self.flows.pop_last(longest)?;
         let call = self.calls.remove(ticket.index);
-        self.finish(&call, self.advanced);
+        self.finish(&call, Ending::CutShort, self.advanced);
         Some(waiter)
     }
 
@@ -359,7 +371,7 @@ impl<W> Book<W> {
             }
             *place = Kind::Open;
             *open += 1;
-            skill.pace.observe(running);
+            skill.pace.raise(running);
             flows.get_mut(*flow).paces.raise(skill.number, running);
             false
         });

@@ -1,11 +1,12 @@
 //! Waiting at a gate for a place.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use tokio::sync::oneshot::{self, error::RecvError};
 
-use super::book::{Arrival, Arrived, Book, Bounds, Refusal};
+use super::book::{Arrival, Arrived, Book, Bounds, Ending, Refusal};
 use super::flows::Ticket;
 use super::pace::SHORT;
 
@@ -21,6 +22,8 @@ pub(super) struct Place {
     ticket: Option<Ticket>,
     /// How many calls its caller had running when it was granted, this one included.
     rank: usize,
+    /// Whether a call ran here to its own end, as far as is known: then the time it took is its pace.
+    is_whole: AtomicBool,
 }
 
 /// A call that waits, and stops waiting when it is dropped.
@@ -30,6 +33,16 @@ struct Queued<'a> {
 }
 
 impl Place {
+    /// A call that never starts leaves it cut short.
+    fn new(gate: &Arc<Gate>, ticket: Ticket, rank: usize) -> Self {
+        Self { gate: Arc::clone(gate), ticket: Some(ticket), rank, is_whole: AtomicBool::new(false) }
+    }
+
+    /// The call starts, or is cut short.
+    pub(super) fn set_whole(&self, is_whole: bool) {
+        self.is_whole.store(is_whole, Ordering::Relaxed);
+    }
+
     /// How many calls its caller had running when it was granted, this one included.
     pub(super) fn rank(&self) -> usize {
         self.rank
@@ -69,7 +82,7 @@ impl Gate {
             (arrived, rank, book.is_reserve_full())
         };
         let (ticket, granted, evicted) = match arrived {
-            Arrived::Runs(ticket) => return Ok(Place { gate: Arc::clone(self), ticket: Some(ticket), rank }),
+            Arrived::Runs(ticket) => return Ok(Place::new(self, ticket, rank)),
             Arrived::Refused(refusal) => return Err(refusal),
             Arrived::Waits { ticket, granted, evicted } => (ticket, granted, evicted),
         };
@@ -94,10 +107,10 @@ impl Gate {
     fn grant(self: &Arc<Self>, book: &mut Book<oneshot::Sender<Place>>, now: Instant) {
         while let Some((ticket, waiter)) = book.next(now) {
             let rank = book.running_beside(ticket);
-            if let Err(mut place) = waiter.send(Place { gate: Arc::clone(self), ticket: Some(ticket), rank }) {
+            if let Err(mut place) = waiter.send(Place::new(self, ticket, rank)) {
                 // Its call is gone. Not by drop, which would lock the book again.
                 place.ticket = None;
-                book.leave(ticket, now);
+                book.leave(ticket, Ending::CutShort, now);
             }
         }
     }
@@ -114,7 +127,8 @@ impl Drop for Place {
     fn drop(&mut self) {
         if let Some(ticket) = self.ticket.take() {
             let (mut book, now) = (self.gate.book(), Instant::now());
-            book.leave(ticket, now);
+            let ending = if *self.is_whole.get_mut() { Ending::Whole } else { Ending::CutShort };
+            book.leave(ticket, ending, now);
             self.gate.grant(&mut book, now);
         }
     }

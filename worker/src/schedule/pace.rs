@@ -41,6 +41,12 @@ impl SkillPace {
         Some(Duration::from_micros(self.0.load(Ordering::Relaxed))).filter(|pace| !pace.is_zero())
     }
 
+    /// A call runs for this long and has not ended, or was cut short.
+    pub(super) fn raise(&self, running: Duration) {
+        self.0.fetch_max(micros(running), Ordering::Relaxed);
+    }
+
+    /// A call ended by itself.
     pub(super) fn observe(&self, ran: Duration) {
         let ran = micros(ran).max(1);
         let before = self.0.load(Ordering::Relaxed);
@@ -76,7 +82,7 @@ impl CallerPaces {
         self.put(skill, self.of_skill(skill).map_or(ran, moved));
     }
 
-    /// A call runs longer than it was expected to.
+    /// A call runs for this long and has not ended, or was cut short.
     pub(super) fn raise(&mut self, skill: u64, running: Duration) {
         if self.of_skill(skill).is_none_or(|pace| pace < running) {
             self.put(skill, running);

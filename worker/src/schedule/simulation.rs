@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BinaryHeap};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::book::{Arrival, Arrived, Book, Bounds, Refusal};
+use super::book::{Arrival, Arrived, Book, Bounds, Ending, Refusal};
 use super::flows::Ticket;
 use super::pace::{SHORT, Skill};
 
@@ -113,7 +113,7 @@ impl Simulation {
                 Happens::Review => self.at(when + SHORT, Happens::Review),
                 Happens::Ends { caller, ticket } => {
                     if let Some(ticket) = self.running[ticket].take() {
-                        self.book.leave(ticket, self.now);
+                        self.book.leave(ticket, Ending::Whole, self.now);
                     }
                     let next = self.now + self.callers[caller].pause;
                     self.at(next, Happens::Calls { caller });
@@ -293,7 +293,7 @@ fn a_call_that_could_not_start_before_its_deadline_is_refused_and_others_are_not
     };
     let Arrived::Runs(first) = arrives(&mut book, "busy", PATIENCE, began) else { panic!("a place is free") };
     let now = began + ms(1000);
-    book.leave(first, now);
+    book.leave(first, Ending::Whole, now);
     for _ in 0..8 {
         assert!(matches!(arrives(&mut book, "busy", PATIENCE, now), Arrived::Runs(_) | Arrived::Waits { .. }));
     }
@@ -303,7 +303,7 @@ fn a_call_that_could_not_start_before_its_deadline_is_refused_and_others_are_not
     assert!(matches!(arrives(&mut book, "busy", ms(4000), now), Arrived::Waits { .. }));
 }
 
-/// A caller whose connection breaks cancels all its calls at once: each gets the place of the one before, and leaves it.
+/// A caller whose connection breaks cancels all its calls: each gets the place of the one before, and leaves it soon.
 #[test]
 fn cancelled_calls_do_not_make_a_slow_skill_look_short() {
     let (slow, began): (Arc<Skill>, _) = (Arc::default(), Instant::now());
@@ -317,9 +317,11 @@ fn cancelled_calls_do_not_make_a_slow_skill_look_short() {
     for _ in 0..64 {
         assert!(matches!(arrives(&mut book, now), Arrived::Runs(_) | Arrived::Waits { .. }));
     }
-    book.leave(first, now);
+    book.leave(first, Ending::Whole, now);
+    let mut now = now;
     while let Some((granted, ())) = book.next(now) {
-        book.leave(granted, now);
+        now += ms(20);
+        book.leave(granted, Ending::CutShort, now);
     }
     assert!(matches!(arrives(&mut book, now), Arrived::Runs(_)), "every place is free again");
     assert!(matches!(arrives(&mut book, now), Arrived::Waits { .. }), "the reserve is for short calls");
@@ -336,7 +338,7 @@ fn a_short_call_is_not_refused_for_the_long_ones_that_wait() {
     };
     for (session, skill, ran) in [("slow-0", &slow, LONG), ("quick", &quick, ms(2))] {
         let Arrived::Runs(first) = arrives(&mut book, session, skill, PATIENCE, began) else { panic!("it is free") };
-        book.leave(first, began + ran);
+        book.leave(first, Ending::Whole, began + ran);
     }
     let now = began + LONG;
     for session in ["slow-0", "slow-1", "slow-2", "slow-3"] {
