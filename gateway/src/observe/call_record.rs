@@ -10,12 +10,12 @@ use std::time::{Instant, SystemTime};
 use openskill_metrics::SkillSeries;
 use openskill_proto::trace::{TraceContext, hex};
 use openskill_proto::v1::skill_error::More;
-use openskill_proto::v1::{Artifact, ErrorCode, ExecuteResult, SkillError};
+use openskill_proto::v1::{ErrorCode, ExecuteResult, SkillError};
 use openskill_trace::call::CallSpans;
 use serde_json::Value;
 
 use super::Observer;
-use super::call_event::CallEvent;
+use super::call_event::{CallEvent, without_content};
 use super::recording::{Kept, Recording, Timeline};
 use super::spans::{self, Ended};
 use crate::arguments::secrets::Secrets;
@@ -220,13 +220,6 @@ impl Drop for CallRecord {
 
 /// A result as it is kept: no artifact's content is recorded.
 fn without_contents(result: &ExecuteResult) -> ExecuteResult {
-    let artifacts = result.artifacts.iter().map(|it| Artifact {
-        id: it.id.clone(),
-        name: it.name.clone(),
-        media_type: it.media_type.clone(),
-        size_bytes: it.size_bytes,
-        content: None,
-    });
     ExecuteResult {
         success: result.success,
         data_json: result.data_json.clone(),
@@ -239,7 +232,7 @@ fn without_contents(result: &ExecuteResult) -> ExecuteResult {
         warnings: result.warnings.clone(),
         queued_us: result.queued_us,
         worker_queued_us: result.worker_queued_us,
-        artifacts: artifacts.collect(),
+        artifacts: result.artifacts.iter().map(without_content).collect(),
         jail: result.jail.clone(),
         not_started: result.not_started,
     }
