@@ -38,7 +38,7 @@ pub(crate) async fn attempt(context: &CallContext, candidate: &Candidate, number
     let (observer, endpoint) = (&context.shard.gateway.observer, &candidate.worker.endpoint);
     observer.attempt_ended(end.name());
     match &end {
-        AttemptEnd::NotStarted { reason, .. } => observer.attempt_not_started(endpoint, reason),
+        AttemptEnd::NotStarted { reason, refusal } => observer.attempt_not_started(endpoint, refusal.name(), reason),
         AttemptEnd::Lost { reason } => observer.attempt_lost(endpoint, reason),
         AttemptEnd::Answered(_) | AttemptEnd::Overdue => {}
     }
