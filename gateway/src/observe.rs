@@ -12,6 +12,7 @@ use openskill_trace::Tracer;
 
 use crate::call::preparation::Preparation;
 use crate::call::request::Call;
+use crate::state::memory::MemoryBudget;
 
 pub(crate) mod call_event;
 pub(crate) mod call_record;
@@ -22,21 +23,30 @@ mod spans;
 
 use metrics::Metrics;
 use recorder::Recorder;
+use recording::MAX_RUNNING_BYTES;
 
 /// Hears of everything that is worth a metric or a log line.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Observer {
     pub(crate) metrics: Metrics,
     /// Makes the spans of calls, if that is on.
     pub(crate) tracer: Option<Tracer>,
     /// Keeps whole calls, if that is on.
     pub(crate) recorder: Option<Recorder>,
+    /// What is kept of what skills and users say, until their calls end.
+    pub(crate) said: MemoryBudget,
+}
+
+impl Default for Observer {
+    fn default() -> Self {
+        Self { metrics: Metrics::default(), tracer: None, recorder: None, said: MemoryBudget::of(MAX_RUNNING_BYTES) }
+    }
 }
 
 impl Observer {
     /// At most `skills` skills have series of their own. Without a `tracer`, calls are not traced.
     pub(crate) fn new(skills: usize, tracer: Option<Tracer>) -> Self {
-        Self { metrics: Metrics::new(skills), tracer, recorder: None }
+        Self { metrics: Metrics::new(skills), tracer, ..Self::default() }
     }
 
     /// A call's arguments fit, perhaps after repairs.

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use openskill_proto::limits::MAX_CALL_QUESTIONS;
 use openskill_proto::metadata::{TRACEPARENT, TRACESTATE};
 use openskill_proto::v1::{Blame, ErrorCode, ExecuteRequest, ExecuteResult, execute_event::Event};
+use prost::Message as _;
 
 use super::attempt_end::AttemptEnd;
 use super::questions::{Asker, OpenQuestion};
@@ -92,12 +93,12 @@ async fn follow(
                     let (principal, worker) = (&context.call.principal, &candidate.worker);
                     let asker = Asker::new(principal, worker, &context.record);
                     questions.push(context.shard.gateway.questions.open(&question.request_id, asker));
-                    context.record.note(|| CallEvent::Asked(question.clone()));
+                    context.record.note_said(question.encoded_len(), || CallEvent::Asked(question.clone()));
                     relay.relay(Event::InputRequired(question)).await;
                 }
             }
             event => {
-                context.record.note_content(|| CallEvent::relayed(&event));
+                context.record.note_relayed(&event);
                 relay.relay(event).await;
             }
         }

@@ -75,7 +75,7 @@ impl CallEvent {
             Self::Prepared { arguments, .. } => arguments.len(),
             Self::Asked(question) => prost::Message::encoded_len(question),
             Self::Answered(answer) => prost::Message::encoded_len(answer),
-            Self::Relayed(event) => event.encoded_len(),
+            Self::Relayed(event) => relayed_bytes(event),
             _ => 0,
         }
     }
@@ -87,6 +87,14 @@ impl CallEvent {
             event => event.clone(),
         };
         Self::Relayed(Box::new(kept))
+    }
+}
+
+/// What is kept of an event of the worker, in bytes.
+pub(super) fn relayed_bytes(event: &Event) -> usize {
+    match event {
+        Event::Artifact(it) => it.id.len() + it.name.len() + it.media_type.len(),
+        event => event.encoded_len(),
     }
 }
 
