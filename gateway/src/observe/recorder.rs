@@ -6,7 +6,7 @@
 //! ```
 //!
 //! - `queue`: bounded; what does not fit is dropped and counted
-//! - `thread`: batches; `render`, `content`, `line`, `ids`, `names`: from a recording to its lines
+//! - `thread`: batches; `render`, `content`, `values`, `said`, `line`, `ids`, `names`: from a recording to its lines
 //! - `store`, `segment`, `folder`: files, and how many there may be; `rebuild`: what an earlier process wrote
 //! - `index`: the recent calls; [`read`]: what readers ask
 
@@ -29,9 +29,11 @@ mod queue;
 pub(crate) mod read;
 mod rebuild;
 mod render;
+mod said;
 mod segment;
 mod store;
 mod thread;
+mod values;
 
 use super::recording::Recording;
 use folder::Folder;

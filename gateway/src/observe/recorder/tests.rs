@@ -9,6 +9,8 @@ use super::*;
 use crate::call::principal::Principal;
 use crate::observe::call_event::{AttemptSummary, CallEvent};
 
+mod secrets;
+
 /// A folder of its own, removed at the end of a test.
 struct Scratch(PathBuf);
 
