@@ -137,14 +137,15 @@ fn take_up(writer: &mut Writer) {
     let Some(store) = &mut writer.store else { return };
     store.tidy(Instant::now(), &mut Vec::new());
     let Ok(folder) = store.folder() else { return };
-    for (segment, bytes) in rebuild::files(folder, &writer.renderer.gateway) {
-        let Ok(text) = segment.read(0, bytes as usize) else { continue };
-        let found = rebuild::calls(&text, &mut writer.renderer.names);
-        let mut index = writer.shelf.index();
-        for call in found {
-            let place = Place::File { segment: Arc::clone(&segment), start: call.start, bytes: call.bytes };
-            index.push(call.summary, place);
-        }
+    for (segment, part) in rebuild::files(folder, &writer.renderer.gateway, rebuild::MAX_BYTES) {
+        let names = &mut writer.renderer.names;
+        rebuild::read(&segment, part, rebuild::WINDOW_BYTES, names, |found| {
+            let mut index = writer.shelf.index();
+            for call in found {
+                let place = Place::File { segment: Arc::clone(&segment), start: call.start, bytes: call.bytes };
+                index.push(call.summary, place);
+            }
+        });
         store.add(segment);
     }
 }
