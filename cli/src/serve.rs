@@ -94,12 +94,17 @@ fn recorder_config(settings: &Settings, address: SocketAddr, by_default: Option<
         tracing::warn!("TRACE_SANITIZE is false: recorded calls contain the secrets of callers and skills");
     }
     Some(RecorderConfig {
-        gateway: format!("{}:{}", rustix::system::uname().nodename().to_string_lossy(), address.port()),
+        gateway: gateway_id(&rustix::system::uname().nodename().to_string_lossy(), address),
         folder,
         max_bytes: recorder.max_bytes,
         max_age: recorder.max_age,
         redaction: recorder.redaction.clone(),
     })
+}
+
+/// Tells gateways apart that record to one directory: hosts, and gateways that share a host or its port.
+fn gateway_id(host: &str, address: SocketAddr) -> String {
+    format!("{host}/{address}")
 }
 
 /// The gateway's part of the settings.
@@ -123,5 +128,18 @@ fn gateway_config(
         recorder,
         drain_timeout: settings.drain_timeout,
         tracer,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn gateways_on_one_host_have_ids_of_their_own() {
+        let id = |address: &str| gateway_id("host", address.parse().unwrap());
+        assert_eq!(id("127.0.0.1:8000"), "host/127.0.0.1:8000");
+        assert_ne!(id("127.0.0.1:8000"), id("127.0.0.2:8000"));
+        assert_ne!(id("127.0.0.1:8000"), id("127.0.0.1:8001"));
     }
 }

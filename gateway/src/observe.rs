@@ -12,6 +12,7 @@ use openskill_trace::Tracer;
 
 use crate::call::preparation::Preparation;
 use crate::call::request::Call;
+use crate::state::memory::MemoryBudget;
 
 pub(crate) mod call_event;
 pub(crate) mod call_record;
@@ -22,21 +23,30 @@ mod spans;
 
 use metrics::Metrics;
 use recorder::Recorder;
+use recording::MAX_RUNNING_BYTES;
 
 /// Hears of everything that is worth a metric or a log line.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Observer {
     pub(crate) metrics: Metrics,
     /// Makes the spans of calls, if that is on.
     pub(crate) tracer: Option<Tracer>,
     /// Keeps whole calls, if that is on.
     pub(crate) recorder: Option<Recorder>,
+    /// What is kept of what skills and users say, until their calls end.
+    pub(crate) said: MemoryBudget,
+}
+
+impl Default for Observer {
+    fn default() -> Self {
+        Self { metrics: Metrics::default(), tracer: None, recorder: None, said: MemoryBudget::of(MAX_RUNNING_BYTES) }
+    }
 }
 
 impl Observer {
     /// At most `skills` skills have series of their own. Without a `tracer`, calls are not traced.
     pub(crate) fn new(skills: usize, tracer: Option<Tracer>) -> Self {
-        Self { metrics: Metrics::new(skills), tracer, recorder: None }
+        Self { metrics: Metrics::new(skills), tracer, ..Self::default() }
     }
 
     /// A call's arguments fit, perhaps after repairs.
@@ -100,17 +110,21 @@ impl Observer {
         self.metrics.reruns.inc();
     }
 
-    /// The skill did not start at a worker.
-    pub(crate) fn attempt_not_started(&self, endpoint: &impl std::fmt::Display, reason: &str) {
+    /// The skill did not start at a worker. `refusal`: its name. The reason may be a remote text, and stays out of the log.
+    pub(crate) fn attempt_not_started(&self, endpoint: &impl std::fmt::Display, refusal: &'static str, reason: &str) {
         if openskill_log::admits("a skill did not start") {
-            tracing::info!(%endpoint, reason, "the skill did not start on this worker");
+            let reason_bytes = reason.len();
+            tracing::info!(%endpoint, refusal, reason_bytes, "the skill did not start on this worker");
+            tracing::debug!(%endpoint, reason, "why the skill did not start");
         }
     }
 
     /// A worker was lost while it had a call.
     pub(crate) fn attempt_lost(&self, endpoint: &impl std::fmt::Display, reason: &str) {
         if openskill_log::admits("a worker was lost") {
-            tracing::warn!(%endpoint, reason, "a worker was lost during a call");
+            let reason_bytes = reason.len();
+            tracing::warn!(%endpoint, reason_bytes, "a worker was lost during a call");
+            tracing::debug!(%endpoint, reason, "why the worker was lost");
         }
     }
 
@@ -138,5 +152,59 @@ impl Observer {
             retry_after_ms = circuit.retry_after_ms,
             "circuit changed"
         );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fmt::Debug;
+    use std::sync::{Arc, Mutex};
+
+    use tracing::field::{Field, Visit};
+    use tracing::span::{Attributes, Id, Record};
+    use tracing::{Event, Level, Metadata, Subscriber};
+
+    use super::*;
+
+    /// What is logged at the default level.
+    #[derive(Clone, Default)]
+    struct Log(Arc<Mutex<String>>);
+
+    impl Subscriber for Log {
+        fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+            *metadata.level() <= Level::INFO
+        }
+
+        fn event(&self, event: &Event<'_>) {
+            event.record(&mut self.clone());
+        }
+
+        fn new_span(&self, _: &Attributes<'_>) -> Id {
+            Id::from_u64(1)
+        }
+
+        fn record(&self, _: &Id, _: &Record<'_>) {}
+        fn record_follows_from(&self, _: &Id, _: &Id) {}
+        fn enter(&self, _: &Id) {}
+        fn exit(&self, _: &Id) {}
+    }
+
+    impl Visit for Log {
+        fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
+            *self.0.lock().unwrap() += &format!("{field}={value:?} ");
+        }
+    }
+
+    #[test]
+    fn what_a_worker_said_when_a_call_failed_is_not_logged() {
+        let log = Log::default();
+        tracing::subscriber::with_default(log.clone(), || {
+            let observer = Observer::default();
+            observer.attempt_not_started(&"worker:1", "declined", "canary-4711");
+            observer.attempt_lost(&"worker:1", "canary-4711");
+        });
+        let log = log.0.lock().unwrap();
+        assert!(log.contains("refusal=\"declined\" reason_bytes=11") && log.contains("was lost"), "{log}");
+        assert!(!log.contains("canary"), "{log}");
     }
 }

@@ -1,24 +1,33 @@
-//! Parameters that a schema marks as secret: `x-secret: true`, `writeOnly: true` or `format: password`. Pure.
+//! Parameters that a schema marks as secret: `x-secret: true`, `writeOnly: true`, or a format or type `password` or `secret`.
+//! Pure.
 //!
 //! What a caller wrote may have its own idea of names and places, and is kept even if it was rejected. So a secret is found
 //! by its name, in any spelling and at any depth, and by its value once that is known.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
+use std::ops::Range;
 
 use serde_json::{Map, Value};
 
 use super::fold::fold_key;
 
+mod escapes;
+mod tokens;
+
+pub(crate) use escapes::{Unescaped, unescaped};
+pub(crate) use tokens::{Kind, Tokens};
+
 /// How many names and values are looked for.
 const MAX_NAMES: usize = 1000;
-const MAX_VALUES: usize = 64;
+pub(crate) const MAX_VALUES: usize = 64;
 
 /// The shortest value that is looked for elsewhere. Shorter ones are everywhere.
 const MIN_VALUE_BYTES: usize = 4;
 const MIN_DIGITS: usize = 6;
 
 /// The secret parameters of a skill.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Secrets {
     /// Their names and aliases, folded.
     names: BTreeSet<String>,
@@ -26,9 +35,19 @@ pub(crate) struct Secrets {
     all: bool,
 }
 
+/// What is secret of one call, to be found wherever it is repeated. Bounded.
+#[derive(Debug, Default)]
+pub(crate) struct SecretValues {
+    values: Vec<String>,
+    are_too_many: bool,
+}
+
 impl Secrets {
     /// What stands for a secret.
     pub(crate) const MARK: &str = "***";
+
+    /// What stands for a secret in JSON.
+    pub(crate) const MASKED: &str = "\"***\"";
 
     /// The secret parameters of a schema, if there are any. `aliases`: other names, each with its parameter.
     pub(super) fn of<'a>(schema: &Value, aliases: impl Iterator<Item = (&'a String, &'a String)>) -> Option<Self> {
@@ -39,6 +58,25 @@ impl Secrets {
         secrets.names.extend(also);
         secrets.all |= secrets.names.len() > MAX_NAMES;
         (secrets.all || !secrets.names.is_empty()).then_some(secrets)
+    }
+
+    /// What is secret in the answer to a question with this schema, a JSON Schema as text or nothing: also a property with a
+    /// title that `names_secret`. Everything, if the schema can't be read.
+    pub(crate) fn of_question(schema: &str, names_secret: impl Fn(&str) -> bool) -> Option<Self> {
+        if schema.trim_ascii().is_empty() {
+            return None;
+        }
+        let Ok(schema) = serde_json::from_str::<Value>(schema) else { return Some(Self::everything()) };
+        let mut secrets = Self::of(&schema, std::iter::empty()).unwrap_or_default();
+        let properties = schema["properties"].as_object().into_iter().flatten();
+        let titled = properties.filter(|(_, it)| it["title"].as_str().is_some_and(&names_secret));
+        secrets.names.extend(titled.map(|(name, _)| fold_key(name)));
+        (secrets.all || !secrets.names.is_empty()).then_some(secrets)
+    }
+
+    /// Every parameter is secret.
+    pub(crate) fn everything() -> Self {
+        Self { names: BTreeSet::new(), all: true }
     }
 
     /// Collects the names of secret properties, wherever the schema has them: references and branches need no resolution then.
@@ -81,71 +119,84 @@ impl Secrets {
         self.all || pointer.is_empty() || pointer.split('/').any(|step| self.is_named(step))
     }
 
-    /// JSON text with its secrets masked. Text that can't be read is masked whole.
-    pub(crate) fn mask(&self, json: &[u8]) -> Vec<u8> {
-        let masked = match serde_json::from_slice(json) {
-            Ok(mut value @ (Value::Object(_) | Value::Array(_))) if !self.all => {
-                self.mask_value(&mut value);
-                value
-            }
-            _ => Value::from(Self::MARK),
-        };
-        masked.to_string().into_bytes()
-    }
-
-    fn mask_value(&self, value: &mut Value) {
-        self.each(value, &mut |secret| *secret = Value::from(Self::MARK));
-    }
-
-    /// The secret values in a JSON text, as they are and as JSON writes them.
-    pub(crate) fn values(&self, json: &[u8]) -> Vec<String> {
-        let mut values = Vec::new();
-        let Ok(mut value) = serde_json::from_slice(json) else { return values };
-        if self.all {
-            leaves(&value, &mut values);
+    /// Where the secrets of a JSON text are. None if it can't be read.
+    pub(crate) fn places(&self, json: &str) -> Option<Vec<Range<usize>>> {
+        let mut tokens = Tokens::of(json)?;
+        let mut first = tokens.clone();
+        if self.all || !matches!(first.next(), Some((Kind::Open, _))) {
+            return Some(tokens.value().into_iter().collect());
         }
-        self.each(&mut value, &mut |secret| leaves(secret, &mut values));
-        values
+        let mut places = Vec::new();
+        while let Some((kind, place)) = tokens.next() {
+            if kind == Kind::Key && self.is_named(&tokens.decoded(&place)) {
+                places.extend(tokens.value());
+            }
+        }
+        Some(places)
     }
+}
 
-    fn each(&self, value: &mut Value, found: &mut impl FnMut(&mut Value)) {
-        match value {
-            Value::Object(fields) => {
-                for (key, value) in fields {
-                    if self.is_named(key) { found(value) } else { self.each(value, found) }
+impl SecretValues {
+    /// Adds the strings and long numbers of a JSON text. False if it can't be read.
+    pub(crate) fn add(&mut self, json: &str) -> bool {
+        let Some(mut tokens) = Tokens::of(json) else { return false };
+        while let Some((kind, place)) = tokens.next() {
+            match kind {
+                Kind::Text => self.add_value(&tokens.decoded(&place), MIN_VALUE_BYTES),
+                Kind::Scalar if json[place.clone()].contains(|it: char| it.is_ascii_digit()) => {
+                    self.add_value(&json[place], MIN_DIGITS);
                 }
+                Kind::Open | Kind::Close | Kind::Key | Kind::Scalar => {}
             }
-            Value::Array(items) => items.iter_mut().for_each(|it| self.each(it, found)),
-            _ => {}
         }
+        true
+    }
+
+    /// Adds the values of one JSON text that another one has masked.
+    pub(crate) fn add_masked(&mut self, json: &str, masked: &str) {
+        let (Some(mut tokens), Some(mut others)) = (Tokens::of(json), Tokens::of(masked)) else { return };
+        while let (Some((_, place)), Some((kind, other))) = (tokens.clone().next(), others.next()) {
+            let is_masked = kind == Kind::Text && others.decoded(&other) == Secrets::MARK;
+            if is_masked && let Some(value) = tokens.value() {
+                self.add(&json[value]);
+            } else if !is_masked {
+                tokens.seek(place.end);
+            }
+        }
+    }
+
+    fn add_value(&mut self, value: &str, least: usize) {
+        if value.len() < least || value == Secrets::MARK || self.values.iter().any(|it| it == value) {
+            return;
+        }
+        if self.values.len() < MAX_VALUES {
+            self.values.push(value.to_owned());
+        } else {
+            self.are_too_many = true;
+        }
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &str> {
+        self.values.iter().map(String::as_str)
+    }
+
+    /// Whether there are values that are not among them.
+    pub(crate) fn are_too_many(&self) -> bool {
+        self.are_too_many
     }
 }
 
 fn is_secret(schema: &Value) -> bool {
     let has = |schema: &Map<String, Value>, key: &str| schema.get(key) == Some(&Value::Bool(true));
+    let is = |word: &Value| word == "password" || word == "secret";
+    let says = |schema: &Map<String, Value>, key: &str| match schema.get(key) {
+        Some(Value::Array(words)) => words.iter().any(is),
+        word => word.is_some_and(is),
+    };
     schema.as_object().is_some_and(|it| {
-        has(it, "x-secret") || has(it, "writeOnly") || it.get("format").is_some_and(|format| format == "password")
+        ["x-secret", "writeOnly", "secret"].iter().any(|key| has(it, key))
+            || ["format", "type"].iter().any(|key| says(it, key))
     })
-}
-
-/// Adds the values of one JSON text that another one has masked.
-pub(crate) fn masked_values(json: &[u8], masked: &str, found: &mut Vec<String>) {
-    if let (Ok(value), Ok(masked)) = (serde_json::from_slice(json), serde_json::from_str(masked)) {
-        compare(&value, &masked, found);
-    }
-}
-
-fn compare(value: &Value, masked: &Value, found: &mut Vec<String>) {
-    match (value, masked) {
-        (_, Value::String(text)) if text == Secrets::MARK => leaves(value, found),
-        (Value::Object(one), Value::Object(other)) => {
-            one.values().zip(other.values()).for_each(|(value, masked)| compare(value, masked, found));
-        }
-        (Value::Array(one), Value::Array(other)) => {
-            one.iter().zip(other).for_each(|(value, masked)| compare(value, masked, found));
-        }
-        _ => {}
-    }
 }
 
 /// A value as JSON text, within the objects that a JSON pointer leads through: `{"a":{"b":VALUE}}` for `/a/b`.
@@ -156,21 +207,24 @@ pub(crate) fn placed(pointer: &str, json: &str) -> String {
     format!("{open}{json}{}", "}".repeat(steps.len()))
 }
 
-/// Collects texts, as they are and as JSON writes them, and long numbers.
-fn leaves(value: &Value, found: &mut Vec<String>) {
-    if found.len() >= MAX_VALUES {
-        return;
+/// Whether a text is JSON that can be read.
+pub(crate) fn is_json(text: &str) -> bool {
+    Tokens::of(text).is_some()
+}
+
+/// A text with something else in some places, which are in order and apart. `by`: what stands at the place that begins there.
+pub(crate) fn replaced<'t>(text: Cow<'t, str>, places: &[Range<usize>], by: impl Fn(usize) -> &'t str) -> Cow<'t, str> {
+    if places.is_empty() {
+        return text;
     }
-    match value {
-        Value::Object(fields) => fields.values().for_each(|it| leaves(it, found)),
-        Value::Array(items) => items.iter().for_each(|it| leaves(it, found)),
-        Value::String(text) if text.len() >= MIN_VALUE_BYTES => {
-            let written = value.to_string();
-            found.extend([text.clone(), written[1..written.len() - 1].to_owned()]);
-        }
-        Value::Number(number) => found.extend(Some(number.to_string()).filter(|it| it.len() >= MIN_DIGITS)),
-        _ => {}
+    let (mut out, mut at) = (String::with_capacity(text.len()), 0);
+    for place in places {
+        out.push_str(&text[at..place.start]);
+        out.push_str(by(place.start));
+        at = place.end;
     }
+    out.push_str(&text[at..]);
+    Cow::Owned(out)
 }
 
 #[cfg(test)]
@@ -187,12 +241,20 @@ mod tests {
     }
 
     fn masked(secrets: &Secrets, text: &str) -> Value {
-        serde_json::from_slice(&secrets.mask(text.as_bytes())).unwrap()
+        let places = secrets.places(text).unwrap();
+        serde_json::from_str(&replaced(text.into(), &places, |_| Secrets::MASKED)).unwrap()
     }
 
     #[test]
     fn each_mark_makes_a_parameter_secret_in_any_spelling_and_place() {
-        for mark in [json!({"x-secret": true}), json!({"writeOnly": true}), json!({"format": "password"})] {
+        for mark in [
+            json!({"x-secret": true}),
+            json!({"secret": true}),
+            json!({"writeOnly": true}),
+            json!({"format": "password"}),
+            json!({"type": "secret"}),
+            json!({"type": ["null", "password"]}),
+        ] {
             let secrets = secrets(&json!({"properties": {"token": mark, "text": {"type": "string"}}})).unwrap();
             let text = r#"{"text":"a","token":"s3cret","input":[{"Token":{"a":1},"api_key":5,"other":null}]}"#;
             let expected =
@@ -233,31 +295,68 @@ mod tests {
     }
 
     #[test]
-    fn text_that_can_not_be_read_is_masked_whole() {
+    fn text_that_can_not_be_read_has_no_places_and_text_that_is_no_object_is_one() {
         let secrets = secrets(&json!({"properties": {"token": {"x-secret": true}}})).unwrap();
-        for text in ["{'token': 's3cret'}", "\"s3cret\"", "", "{"] {
-            assert_eq!(masked(&secrets, text), "***", "{text}");
+        for text in ["{'token': 's3cret'}", "", "{"] {
+            assert_eq!(secrets.places(text), None, "{text}");
         }
+        assert_eq!(masked(&secrets, " \"s3cret\" "), "***");
     }
 
     #[test]
-    fn values_are_found_as_they_are_and_as_json_writes_them() {
+    fn what_is_not_secret_stays_as_it_is_byte_for_byte() {
         let secrets = secrets(&json!({"properties": {"token": {"x-secret": true}}})).unwrap();
-        let values = secrets.values(br#"{"token":["a\"bcd","abc",123456,12345],"text":"shown"}"#);
-        assert_eq!(values, [r#"a"bcd"#, r#"a\"bcd"#, "123456"]);
-        assert!(secrets.values(b"{").is_empty());
+        let text = r#"{ "n" : 1.50,"\u0074oken":[1, {"a":"b"}], "n":2, "token" : null}"#;
+        let places = secrets.places(text).unwrap();
+        assert_eq!(replaced(text.into(), &places, |_| "#"), r#"{ "n" : 1.50,"\u0074oken":#, "n":2, "token" : #}"#);
+    }
+
+    fn values(add: impl FnOnce(&mut SecretValues)) -> SecretValues {
+        let mut values = SecretValues::default();
+        add(&mut values);
+        values
+    }
+
+    #[test]
+    fn values_are_texts_as_they_are_meant_and_long_numbers() {
+        let found = values(|it| assert!(it.add(r#"["a\"b\u0026c","abc",123456,12345,true,{"key":"a\"b&c"}]"#)));
+        assert_eq!(found.iter().collect::<Vec<_>>(), [r#"a"b&c"#, "123456"]);
+        assert!(!values(|_| ()).add("{"));
+    }
+
+    #[test]
+    fn values_are_bounded_and_say_whether_some_are_missing() {
+        let texts = |count: usize| json!((0..count).map(|it| format!("value-{it}")).collect::<Vec<_>>()).to_string();
+        assert!(!values(|it| assert!(it.add(&texts(MAX_VALUES)))).are_too_many());
+        assert!(values(|it| assert!(it.add(&texts(MAX_VALUES + 1)))).are_too_many());
+    }
+
+    #[test]
+    fn pointers_that_lead_to_a_secret_are_told() {
+        let secrets = secrets(&json!({"properties": {"token": {"x-secret": true}}})).unwrap();
         assert!(secrets.touches("/input/token/0") && secrets.touches("") && !secrets.touches("/text"));
     }
 
     #[test]
     fn values_that_were_masked_are_found_by_comparison() {
-        let mut found = Vec::new();
-        masked_values(
-            br#"{"a":[{"b":"hush hush"}],"c":"shown","d":1}"#,
-            r#"{"a":[{"b":"***"}],"c":"shown","d":1}"#,
-            &mut found,
-        );
-        assert_eq!(found, ["hush hush", "hush hush"]);
+        let found = values(|it| {
+            let text = r#"{"a":[{"b":"hush hush"},{"b":{"c":["quiet",1]}}],"c":"shown","d":1}"#;
+            it.add_masked(text, r#"{"a":[{"b":"***"},{"b":"***"}],"c":"shown","d":1}"#);
+        });
+        assert_eq!(found.iter().collect::<Vec<_>>(), ["hush hush", "quiet"]);
+    }
+
+    #[test]
+    fn an_answer_is_secret_where_its_question_says_so() {
+        let of = |schema: &str| {
+            let secrets = Secrets::of_question(schema, |title| title == "Your PIN")?;
+            secrets.places(r#"{"pin":"1234","n":1}"#)
+        };
+        assert_eq!(of(r#"{"properties":{"pin":{"type":"string","format":"password"}}}"#), Some(vec![7..13]));
+        assert_eq!(of(r#"{"properties":{"pin":{"title":"Your PIN"},"n":{"title":"How many"}}}"#), Some(vec![7..13]));
+        assert_eq!(of("{\"type\":\"secret\"}"), Some(vec![0..20]));
+        assert_eq!(of("no schema"), Some(vec![0..20]), "nobody knows");
+        assert_eq!((of(""), of("{\"properties\":{\"pin\":{}}}")), (None, None));
     }
 
     #[test]

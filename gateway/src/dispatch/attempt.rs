@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use openskill_proto::limits::MAX_CALL_QUESTIONS;
 use openskill_proto::metadata::{TRACEPARENT, TRACESTATE};
 use openskill_proto::v1::{Blame, ErrorCode, ExecuteRequest, ExecuteResult, execute_event::Event};
+use prost::Message as _;
 
 use super::attempt_end::AttemptEnd;
 use super::questions::{Asker, OpenQuestion};
@@ -38,7 +39,7 @@ pub(crate) async fn attempt(context: &CallContext, candidate: &Candidate, number
     let (observer, endpoint) = (&context.shard.gateway.observer, &candidate.worker.endpoint);
     observer.attempt_ended(end.name());
     match &end {
-        AttemptEnd::NotStarted { reason, .. } => observer.attempt_not_started(endpoint, reason),
+        AttemptEnd::NotStarted { reason, refusal } => observer.attempt_not_started(endpoint, refusal.name(), reason),
         AttemptEnd::Lost { reason } => observer.attempt_lost(endpoint, reason),
         AttemptEnd::Answered(_) | AttemptEnd::Overdue => {}
     }
@@ -92,12 +93,12 @@ async fn follow(
                     let (principal, worker) = (&context.call.principal, &candidate.worker);
                     let asker = Asker::new(principal, worker, &context.record);
                     questions.push(context.shard.gateway.questions.open(&question.request_id, asker));
-                    context.record.note(|| CallEvent::Asked(question.clone()));
+                    context.record.note_said(question.encoded_len(), || CallEvent::Asked(question.clone()));
                     relay.relay(Event::InputRequired(question)).await;
                 }
             }
             event => {
-                context.record.note_content(|| CallEvent::relayed(&event));
+                context.record.note_relayed(&event);
                 relay.relay(event).await;
             }
         }

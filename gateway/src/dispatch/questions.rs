@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use openskill_proto::v1::{DeliverInputRequest, ErrorCode, InputResponse, SkillError};
+use prost::Message as _;
 
 use crate::call::principal::Principal;
 use crate::observe::call_event::CallEvent;
@@ -68,7 +69,7 @@ impl Questions {
         delivered.unwrap_or_else(|_| Err(SkillError::unavailable("the worker did not take the answer in time")))?;
         self.lock().remove(&answer.request_id);
         if let Some(record) = record.upgrade() {
-            record.note(|| CallEvent::Answered(answer));
+            record.note_said(answer.encoded_len(), || CallEvent::Answered(answer));
         }
         Ok(())
     }

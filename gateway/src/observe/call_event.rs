@@ -75,7 +75,7 @@ impl CallEvent {
             Self::Prepared { arguments, .. } => arguments.len(),
             Self::Asked(question) => prost::Message::encoded_len(question),
             Self::Answered(answer) => prost::Message::encoded_len(answer),
-            Self::Relayed(event) => event.encoded_len(),
+            Self::Relayed(event) => relayed_bytes(event),
             _ => 0,
         }
     }
@@ -83,15 +83,28 @@ impl CallEvent {
     /// An event of the worker, as it is kept: without the content of an artifact.
     pub(crate) fn relayed(event: &Event) -> Self {
         let kept = match event {
-            Event::Artifact(artifact) => Event::Artifact(Artifact {
-                id: artifact.id.clone(),
-                name: artifact.name.clone(),
-                media_type: artifact.media_type.clone(),
-                size_bytes: artifact.size_bytes,
-                content: None,
-            }),
+            Event::Artifact(artifact) => Event::Artifact(without_content(artifact)),
             event => event.clone(),
         };
         Self::Relayed(Box::new(kept))
+    }
+}
+
+/// What is kept of an event of the worker, in bytes.
+pub(super) fn relayed_bytes(event: &Event) -> usize {
+    match event {
+        Event::Artifact(it) => it.id.len() + it.name.len() + it.media_type.len(),
+        event => event.encoded_len(),
+    }
+}
+
+/// An artifact as it is kept. Nobody records what is in it.
+pub(super) fn without_content(artifact: &Artifact) -> Artifact {
+    Artifact {
+        id: artifact.id.clone(),
+        name: artifact.name.clone(),
+        media_type: artifact.media_type.clone(),
+        size_bytes: artifact.size_bytes,
+        content: None,
     }
 }

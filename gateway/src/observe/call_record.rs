@@ -9,14 +9,15 @@ use std::time::{Instant, SystemTime};
 
 use openskill_metrics::SkillSeries;
 use openskill_proto::trace::{TraceContext, hex};
+use openskill_proto::v1::execute_event::Event;
 use openskill_proto::v1::skill_error::More;
-use openskill_proto::v1::{Artifact, ErrorCode, ExecuteResult, SkillError};
+use openskill_proto::v1::{ErrorCode, ExecuteResult, SkillError};
 use openskill_trace::call::CallSpans;
 use serde_json::Value;
 
 use super::Observer;
-use super::call_event::CallEvent;
-use super::recording::{Kept, Recording, Timeline};
+use super::call_event::{self, CallEvent};
+use super::recording::{self, Kept, Recording, Timeline};
 use super::spans::{self, Ended};
 use crate::arguments::secrets::Secrets;
 use crate::call::outcome::Outcome;
@@ -82,10 +83,17 @@ impl CallRecord {
         }
     }
 
-    /// Tells whoever records this call in full, with what callers and skills wrote.
-    pub(crate) fn note_content(&self, event: impl FnOnce() -> CallEvent) {
+    /// The same for what a skill or a user says, in `bytes` bytes. `event` is not evaluated if that is too much to keep.
+    pub(crate) fn note_said(&self, bytes: usize, event: impl FnOnce() -> CallEvent) {
+        if let Some(timeline) = &self.timeline {
+            timeline.note_content(bytes, &self.observer.said, event);
+        }
+    }
+
+    /// Tells whoever records this call in full what a skill relays. Spans have nothing of it.
+    pub(crate) fn note_relayed(&self, event: &Event) {
         if self.observer.recorder.is_some() {
-            self.note(event);
+            self.note_said(call_event::relayed_bytes(event), || CallEvent::relayed(event));
         }
     }
 
@@ -134,7 +142,7 @@ impl CallRecord {
             secrets: self.secrets.get().cloned(),
             events: kept.events,
             left_out: kept.left_out,
-            result: without_contents(result),
+            result: recording::kept(result),
             attempts,
             received: SystemTime::now().checked_sub(since).unwrap_or(SystemTime::UNIX_EPOCH),
             ended,
@@ -218,33 +226,6 @@ impl Drop for CallRecord {
     }
 }
 
-/// A result as it is kept: no artifact's content is recorded.
-fn without_contents(result: &ExecuteResult) -> ExecuteResult {
-    let artifacts = result.artifacts.iter().map(|it| Artifact {
-        id: it.id.clone(),
-        name: it.name.clone(),
-        media_type: it.media_type.clone(),
-        size_bytes: it.size_bytes,
-        content: None,
-    });
-    ExecuteResult {
-        success: result.success,
-        data_json: result.data_json.clone(),
-        error: result.error.clone(),
-        text: result.text.clone(),
-        version: result.version.clone(),
-        runner: result.runner.clone(),
-        worker_id: result.worker_id.clone(),
-        truncated: result.truncated,
-        warnings: result.warnings.clone(),
-        queued_us: result.queued_us,
-        worker_queued_us: result.worker_queued_us,
-        artifacts: artifacts.collect(),
-        jail: result.jail.clone(),
-        not_started: result.not_started,
-    }
-}
-
 /// What the log says about an error at level DEBUG. Invalid arguments are named by their paths: the values are the caller's
 /// and stay out of the log.
 fn loggable(error: &SkillError) -> String {
@@ -264,8 +245,8 @@ fn loggable(error: &SkillError) -> String {
 
 #[cfg(test)]
 mod tests {
-    use openskill_proto::v1::execute_event::Event;
-    use openskill_proto::v1::{InvokeRequest, Progress};
+    use openskill_proto::v1::artifact::Content;
+    use openskill_proto::v1::{Artifact, InvokeRequest, Progress};
 
     use super::*;
     use crate::call::request::RequestContext;
@@ -280,11 +261,15 @@ mod tests {
         (CallRecord::begin(&observer, &call), recordings)
     }
 
+    fn says(message: &str) -> Event {
+        Event::Progress(Progress { message: message.to_owned(), ..Progress::default() })
+    }
+
     #[test]
     fn a_call_is_recorded_with_its_events_in_order_at_its_first_end() {
         let (record, recordings) = recorded();
         record.note(|| CallEvent::Rejected);
-        record.note_content(|| CallEvent::Replayed);
+        record.note_said(0, || CallEvent::Replayed);
         let outcome = Outcome { attempts: 2, ..Outcome::failed(SkillError::unavailable("lost")) };
         record.end(&outcome);
         record.end(&outcome);
@@ -298,9 +283,7 @@ mod tests {
     #[test]
     fn what_a_skill_says_does_not_push_out_how_its_attempts_went() {
         let (record, recordings) = recorded();
-        for _ in 0..1000 {
-            record.note(|| CallEvent::Relayed(Box::new(Event::Progress(Progress::default()))));
-        }
+        (0..1000).for_each(|_| record.note_relayed(&says("")));
         record.note(|| CallEvent::AttemptEnded(AttemptSummary::default()));
         drop(record);
         assert!(matches!(recordings.next().unwrap().events.last(), Some((_, CallEvent::AttemptEnded(_)))));
@@ -324,10 +307,54 @@ mod tests {
     }
 
     #[test]
+    fn what_is_not_kept_is_not_evaluated() {
+        let (record, recordings) = recorded();
+        record.note_said(1024 * 1024, || unreachable!("it is too long for one call"));
+        record.note_said(200 * 1024, || CallEvent::Replayed);
+        record.note_said(100 * 1024, || unreachable!("the call has said too much"));
+        (0..255).for_each(|_| record.note(|| CallEvent::Rejected));
+        record.note(|| unreachable!("the timeline is full"));
+        record.note_said(1, || unreachable!("the timeline is full"));
+        drop(record);
+        assert_eq!(recordings.next().unwrap().left_out, 4);
+    }
+
+    #[test]
+    fn calls_that_run_share_a_budget_which_they_give_back_when_they_end() {
+        let (first, recordings) = recorded();
+        let observer = Arc::clone(&first.observer);
+        let begin = || CallRecord::begin(&observer, &first.call);
+        let records: Vec<_> = std::iter::from_fn(|| Some(begin())).take(1000).collect();
+        let text = "x".repeat(200 * 1024);
+        records.iter().for_each(|it| it.note_relayed(&says(&text)));
+        assert!(observer.said.held() <= super::super::recording::MAX_RUNNING_BYTES);
+        drop(records);
+        let told: Vec<_> = std::iter::from_fn(|| recordings.next()).map(|it| (it.events.len(), it.left_out)).collect();
+        assert!(told.iter().all(|it| matches!(it, (1, 0) | (0, 1))), "each says what it left out");
+        assert!(told.contains(&(1, 0)) && told.contains(&(0, 1)), "{told:?}");
+        assert_eq!(observer.said.held(), 0);
+        first.note_relayed(&says(&text));
+        drop(first);
+        assert_eq!(recordings.next().unwrap().events.len(), 1);
+    }
+
+    #[test]
+    fn an_artifact_counts_without_its_content_which_is_not_kept() {
+        let (record, recordings) = recorded();
+        let content = Some(Content::Data(vec![0; 1024 * 1024].into()));
+        record.note_relayed(&Event::Artifact(Artifact { name: "plot.png".to_owned(), content, ..Artifact::default() }));
+        drop(record);
+        let recording = recordings.next().unwrap();
+        let [(_, CallEvent::Relayed(event))] = &recording.events[..] else { panic!("{recording:?}") };
+        let Event::Artifact(kept) = &**event else { panic!("{event:?}") };
+        assert_eq!((kept.name.as_str(), &kept.content), ("plot.png", &None));
+    }
+
+    #[test]
     fn nothing_is_evaluated_if_nobody_listens() {
         let call = Arc::new(Call::new(InvokeRequest::default(), RequestContext::unknown()));
         let record = CallRecord::begin(&Arc::default(), &call);
         record.note(|| unreachable!("nobody listens"));
-        record.note_content(|| unreachable!("nobody listens"));
+        record.note_said(0, || unreachable!("nobody listens"));
     }
 }

@@ -6,7 +6,7 @@
 //! ```
 //!
 //! - `queue`: bounded; what does not fit is dropped and counted
-//! - `thread`: batches; `render`, `content`, `line`, `ids`, `names`: from a recording to its lines
+//! - `thread`: batches; `render`, `content`, `values`, `said`, `line`, `ids`, `names`: from a recording to its lines
 //! - `store`, `segment`, `folder`: files, and how many there may be; `rebuild`: what an earlier process wrote
 //! - `index`: the recent calls; [`read`]: what readers ask
 
@@ -29,9 +29,11 @@ mod queue;
 pub(crate) mod read;
 mod rebuild;
 mod render;
+mod said;
 mod segment;
 mod store;
 mod thread;
+mod values;
 
 use super::recording::Recording;
 use folder::Folder;
@@ -135,14 +137,15 @@ fn take_up(writer: &mut Writer) {
     let Some(store) = &mut writer.store else { return };
     store.tidy(Instant::now(), &mut Vec::new());
     let Ok(folder) = store.folder() else { return };
-    for (segment, bytes) in rebuild::files(folder, &writer.renderer.gateway) {
-        let Ok(text) = segment.read(0, bytes as usize) else { continue };
-        let found = rebuild::calls(&text, &mut writer.renderer.names);
-        let mut index = writer.shelf.index();
-        for call in found {
-            let place = Place::File { segment: Arc::clone(&segment), start: call.start, bytes: call.bytes };
-            index.push(call.summary, place);
-        }
+    for (segment, part) in rebuild::files(folder, &writer.renderer.gateway, rebuild::MAX_BYTES) {
+        let names = &mut writer.renderer.names;
+        rebuild::read(&segment, part, rebuild::WINDOW_BYTES, names, |found| {
+            let mut index = writer.shelf.index();
+            for call in found {
+                let place = Place::File { segment: Arc::clone(&segment), start: call.start, bytes: call.bytes };
+                index.push(call.summary, place);
+            }
+        });
         store.add(segment);
     }
 }

@@ -1,13 +1,14 @@
 //! Everything that is known of a call that has ended.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Instant, SystemTime};
 
-use openskill_proto::v1::ExecuteResult;
+use openskill_proto::v1::{ExecuteResult, SkillError};
 
-use super::call_event::CallEvent;
+use super::call_event::{CallEvent, without_content};
 use crate::arguments::secrets::Secrets;
 use crate::call::request::Call;
+use crate::state::memory::{MemoryBudget, MemoryShare};
 
 /// How many events of a call are kept. Those after them are counted.
 const MAX_EVENTS: usize = 256;
@@ -18,6 +19,16 @@ const FIXED_BYTES: usize = 2048;
 /// How many of them may be what skills and users say, and how many bytes of that are kept of a call.
 const MAX_CONTENT_EVENTS: usize = 200;
 const MAX_CONTENT_BYTES: usize = 256 * 1024;
+
+/// How many bytes of a message wait for the recorder, and how many items of a list.
+const MAX_MESSAGE_BYTES: usize = 32 * 1024;
+pub(super) const MAX_ITEMS: usize = 64;
+
+/// What an event takes beside its content.
+const EVENT_BYTES: usize = 256;
+
+/// How many bytes the calls that run keep of what skills and users say, all together.
+pub(super) const MAX_RUNNING_BYTES: usize = 64 * 1024 * 1024;
 
 /// A call that has ended, from its arrival to its end.
 #[derive(Debug)]
@@ -47,6 +58,46 @@ impl Recording {
     }
 }
 
+/// A result as it is kept: no artifact's content is recorded, and messages only as far as they may be shown.
+pub(super) fn kept(result: &ExecuteResult) -> ExecuteResult {
+    let error = result.error.as_ref().map(|error| SkillError {
+        code: error.code,
+        message: beginning(&error.message),
+        blame: error.blame,
+        retryable: error.retryable,
+        retry_after_ms: error.retry_after_ms,
+        more: error.more.clone(),
+        grade: error.grade,
+        may_have_run: error.may_have_run,
+    });
+    ExecuteResult {
+        success: result.success,
+        data_json: result.data_json.clone(),
+        error,
+        text: beginning(&result.text),
+        version: result.version.clone(),
+        runner: result.runner.clone(),
+        worker_id: result.worker_id.clone(),
+        truncated: result.truncated,
+        warnings: result.warnings.iter().take(MAX_ITEMS).map(|it| beginning(it)).collect(),
+        queued_us: result.queued_us,
+        worker_queued_us: result.worker_queued_us,
+        artifacts: result.artifacts.iter().take(MAX_ITEMS).map(without_content).collect(),
+        jail: result.jail.clone(),
+        not_started: result.not_started,
+    }
+}
+
+/// Much more of a message than is shown, since redaction comes later: no secret that is shown may be cut before. It ends with
+/// a whole word.
+fn beginning(text: &str) -> String {
+    if text.len() <= MAX_MESSAGE_BYTES {
+        return text.to_owned();
+    }
+    let start = &text[..text.floor_char_boundary(MAX_MESSAGE_BYTES)];
+    format!("{}…", start.rfind(char::is_whitespace).map_or(start, |end| &start[..end]))
+}
+
 /// The events of a call that runs, bounded.
 #[derive(Debug, Default)]
 pub(super) struct Timeline(Mutex<Kept>);
@@ -59,29 +110,36 @@ pub(super) struct Kept {
     /// Of what skills and users say.
     content_events: usize,
     content_bytes: usize,
+    /// What this call holds of the budget that all running calls share. None while nobody said anything.
+    share: Option<MemoryShare>,
 }
 
 impl Timeline {
+    /// Notes what the gateway did. `event` is evaluated only if there is room for it.
     pub(super) fn note(&self, event: impl FnOnce() -> CallEvent) {
-        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let event = event();
-        // What skills and users say is bounded apart, so that it can't push out how the attempts went.
-        let is_content = matches!(event, CallEvent::Relayed(_) | CallEvent::Asked(_) | CallEvent::Answered(_));
-        let is_full = kept.content_events >= MAX_CONTENT_EVENTS || kept.content_bytes >= MAX_CONTENT_BYTES;
-        if kept.events.len() >= MAX_EVENTS || (is_content && is_full) {
-            kept.left_out += 1;
-            return;
-        }
-        if is_content {
+        self.lock().push(event);
+    }
+
+    /// Notes what a skill or a user said, in `bytes` bytes. `event` is evaluated only if there is room for it, in this call
+    /// and in `budget`.
+    pub(super) fn note_content(&self, bytes: usize, budget: &MemoryBudget, event: impl FnOnce() -> CallEvent) {
+        let mut kept = self.lock();
+        if kept.has_room(bytes, budget) {
             kept.content_events += 1;
-            kept.content_bytes += event.bytes();
+            kept.content_bytes += bytes;
+            kept.push(event);
+        } else {
+            kept.left_out += 1;
         }
-        kept.events.push((Instant::now(), event));
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Kept> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// How many attempts have begun.
     pub(super) fn attempts(&self) -> u32 {
-        let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let kept = self.lock();
         let numbers = kept.events.iter().filter_map(|(_, event)| match event {
             CallEvent::AttemptBegan { number, .. } => Some(*number),
             _ => None,
@@ -91,7 +149,26 @@ impl Timeline {
 
     /// Takes what is kept.
     pub(super) fn take(&self) -> Kept {
-        std::mem::take(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+        std::mem::take(&mut self.lock())
+    }
+}
+
+impl Kept {
+    fn push(&mut self, event: impl FnOnce() -> CallEvent) {
+        if self.events.len() < MAX_EVENTS {
+            self.events.push((Instant::now(), event()));
+        } else {
+            self.left_out += 1;
+        }
+    }
+
+    /// Whether so many bytes more may be said. They are taken from the budget then. What skills and users say is bounded
+    /// apart, so that it can't push out how the attempts went.
+    fn has_room(&mut self, bytes: usize, budget: &MemoryBudget) -> bool {
+        self.events.len() < MAX_EVENTS
+            && self.content_events < MAX_CONTENT_EVENTS
+            && self.content_bytes.saturating_add(bytes) <= MAX_CONTENT_BYTES
+            && self.share.get_or_insert_with(|| budget.share()).add(bytes.saturating_add(EVENT_BYTES))
     }
 }
 
@@ -113,5 +190,22 @@ impl Recording {
         let result = ExecuteResult { success: true, data_json, ..ExecuteResult::default() };
         let (events, left_out, received) = (Vec::new(), 0, SystemTime::now());
         Self { call, has_skill: true, secrets: None, events, left_out, result, attempts: 1, received, ended }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_wait_in_part_and_end_with_a_whole_word() {
+        let text = "word ".repeat(100_000);
+        let result =
+            ExecuteResult { text: text.clone(), warnings: vec![text.clone(); 1000], ..ExecuteResult::default() };
+        let kept = kept(&result);
+        assert!(kept.text.len() <= MAX_MESSAGE_BYTES + 3 && kept.text.ends_with("word…"), "{}", kept.text.len());
+        assert!(kept.warnings.len() == MAX_ITEMS && kept.warnings.iter().all(|it| *it == kept.text));
+        assert_eq!(beginning("short"), "short");
+        assert!(beginning(&"é".repeat(100_000)).ends_with("é…"));
     }
 }

@@ -42,16 +42,26 @@ impl Traces {
         if self.for_operators { Reader::Operator } else { Reader::Principal(request_context(extensions).principal) }
     }
 
-    pub(crate) fn list(&self, request: ListTracesRequest, reader: &Reader) -> Result<ListTracesResponse, NoTraces> {
-        self.recorder()?.list(request, reader).map_err(|UnknownCursor| NoTraces::UnknownCursor)
+    /// Aside from the shard's thread: it goes through all calls, and waits for whoever adds some.
+    pub(crate) async fn list(
+        &self,
+        request: ListTracesRequest,
+        reader: Reader,
+    ) -> Result<ListTracesResponse, NoTraces> {
+        let page = self.read(move |recorder| recorder.list(request, &reader)).await?;
+        page.map_err(|UnknownCursor| NoTraces::UnknownCursor)
     }
 
     /// Reads files, aside from the shard's thread.
     pub(crate) async fn get(&self, id: String, reader: Reader) -> Result<GetTraceResponse, NoTraces> {
+        self.read(move |recorder| recorder.trace(&id, &reader)).await?.ok_or(NoTraces::UnknownId)
+    }
+
+    async fn read<T: Send + 'static>(&self, read: impl FnOnce(&Recorder) -> T + Send + 'static) -> Result<T, NoTraces> {
         self.recorder()?;
         let gateway = Arc::clone(&self.shard.gateway);
-        let read = move || gateway.observer.recorder.as_ref().and_then(|it| it.trace(&id, &reader));
-        self.shard.gateway.aside.run(read).await.ok_or(NoTraces::UnknownId)
+        let found = self.shard.gateway.aside.run(move || gateway.observer.recorder.as_ref().map(read)).await;
+        found.ok_or(NoTraces::Off)
     }
 
     pub(crate) fn follow(&self, filter: Option<TraceFilter>, reader: &Reader) -> Result<Following, NoTraces> {

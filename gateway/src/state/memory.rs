@@ -1,17 +1,24 @@
-//! A budget for the memory that clients make the gateway hold: request bodies that arrive, answers that nobody reads.
+//! A budget for the memory that clients make the gateway hold: request bodies that arrive, answers that nobody reads, what is
+//! recorded of calls that run.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// One budget, in bytes. Past it, large bodies are refused and large answers that are not read are dropped.
+/// One budget of requests and answers, in bytes. Past it, large bodies are refused and large answers that are not read are dropped.
 const MAX_BYTES: usize = 512 * 1024 * 1024;
 
 /// Bodies up to this size are not counted, so that one client's large bodies do not block another's small requests.
 pub(crate) const SMALL: usize = 64 * 1024;
 
 /// One budget of a gateway.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct MemoryBudget(Arc<AtomicUsize>);
+#[derive(Debug, Clone)]
+pub(crate) struct MemoryBudget(Arc<Budget>);
+
+#[derive(Debug)]
+struct Budget {
+    held: AtomicUsize,
+    most: usize,
+}
 
 /// Bytes that are held until this is dropped.
 #[derive(Debug)]
@@ -20,7 +27,18 @@ pub(crate) struct MemoryShare {
     bytes: usize,
 }
 
+impl Default for MemoryBudget {
+    fn default() -> Self {
+        Self::of(MAX_BYTES)
+    }
+}
+
 impl MemoryBudget {
+    /// One of so many bytes.
+    pub(crate) fn of(most: usize) -> Self {
+        Self(Arc::new(Budget { held: AtomicUsize::new(0), most }))
+    }
+
     /// A share that holds nothing yet.
     pub(crate) fn share(&self) -> MemoryShare {
         MemoryShare { budget: self.clone(), bytes: 0 }
@@ -28,19 +46,19 @@ impl MemoryBudget {
 
     /// How many bytes are held now.
     pub(crate) fn held(&self) -> usize {
-        self.0.load(Ordering::Relaxed)
+        self.0.held.load(Ordering::Relaxed)
     }
 }
 
 impl MemoryShare {
     /// Holds so many bytes more. False if the budget is spent; the share does not change then.
     pub(crate) fn add(&mut self, bytes: usize) -> bool {
-        let before = self.budget.0.fetch_add(bytes, Ordering::Relaxed);
-        let fits = before.saturating_add(bytes) <= MAX_BYTES;
+        let before = self.budget.0.held.fetch_add(bytes, Ordering::Relaxed);
+        let fits = before.saturating_add(bytes) <= self.budget.0.most;
         if fits {
             self.bytes += bytes;
         } else {
-            self.budget.0.fetch_sub(bytes, Ordering::Relaxed);
+            self.budget.0.held.fetch_sub(bytes, Ordering::Relaxed);
         }
         fits
     }
@@ -58,7 +76,7 @@ impl MemoryShare {
     pub(crate) fn take(&mut self, bytes: usize) {
         let bytes = bytes.min(self.bytes);
         self.bytes -= bytes;
-        self.budget.0.fetch_sub(bytes, Ordering::Relaxed);
+        self.budget.0.held.fetch_sub(bytes, Ordering::Relaxed);
     }
 }
 

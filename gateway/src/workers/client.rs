@@ -42,6 +42,18 @@ pub(crate) enum Refusal {
     Unreachable,
 }
 
+impl Refusal {
+    /// The name in the log.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Full => "full",
+            Self::Late { .. } => "late",
+            Self::Declined => "declined",
+            Self::Unreachable => "unreachable",
+        }
+    }
+}
+
 /// The service of one worker.
 pub(crate) struct Client(WorkerServiceClient<Via>);
 

@@ -16,7 +16,7 @@ pub(super) fn render(gateway: &str, calls: &[Call], is_raw: bool) -> String {
     for call in calls {
         let (skill, end) = (code(call.of_call("skill")), code(call.code()));
         text += &format!("\n## {skill}: {end} in {}\n\n", millis(call.duration_us()));
-        text += &format!("Received {}, {}\n\n", call.of_call("time"), code(call.of_call("call")));
+        text += &format!("Received {}, {}\n\n", code(call.of_call("time")), code(call.of_call("call")));
         text += "| at | event | |\n|---:|---|---|\n";
         for event in &call.0 {
             text += &format!("| {} | {} | {} |\n", millis(event.number("at_us")), cell(event.name()), facts(event));
@@ -85,19 +85,26 @@ fn raw(event: &Event) -> String {
 
 /// A fenced block that its content can't end.
 fn block(event: &str, key: &str, content: &str) -> String {
-    let longest = content.split(|it| it != '`').map(str::len).max().unwrap_or_default();
-    let fence = "`".repeat(longest.max(2) + 1);
+    let fence = "`".repeat(longest_run(content).max(2) + 1);
     format!("\n{} {key}:\n\n{fence}\n{content}\n{fence}\n", cell(event))
 }
 
 /// Text as inline code, on one line of a table.
 fn code(text: &str) -> String {
-    let text = one_line(text).replace('|', "\\|");
+    // A backslash before it would undo the escape.
+    let text = one_line(text).replace("\\|", "\\ |").replace('|', "\\|");
+    let fence = "`".repeat(longest_run(&text) + 1);
+    // Spaces keep its own backticks apart, and are not shown.
     match text.as_str() {
         "" => "-".to_owned(),
-        text if text.contains('`') => format!("`` {text} ``").replace("``` ", "`` "),
-        text => format!("`{text}`"),
+        text if text.starts_with('`') || text.ends_with('`') => format!("{fence} {text} {fence}"),
+        text => format!("{fence}{text}{fence}"),
     }
+}
+
+/// How many backticks stand together at most.
+fn longest_run(text: &str) -> usize {
+    text.split(|it| it != '`').map(str::len).max().unwrap_or_default()
 }
 
 /// A word of the program's own. Another version may have others.
@@ -113,6 +120,12 @@ mod tests {
     #[test]
     fn text_can_not_leave_its_place() {
         assert_eq!(code("a|b\n"), "`a\\|b\\n`");
+        assert_eq!(code("a\\|b"), "`a\\ \\|b`");
+        for (text, expected) in
+            [("a`b", "``a`b``"), ("`", "`` ` ``"), ("a`` <b>", "```a`` <b>```"), ("```x", "```` ```x ````")]
+        {
+            assert_eq!(code(text), expected);
+        }
         assert!(block("log", "message", "a```\n# b").starts_with("\nlog message:\n\n````\n"));
     }
 

@@ -3,10 +3,10 @@
 use std::borrow::Cow;
 
 use openskill_redact::Redactor;
-use serde::de::IgnoredAny;
 
 use super::line::Line;
-use crate::arguments::secrets::{self, Secrets};
+use super::values;
+use crate::arguments::secrets::{self, MAX_VALUES, SecretValues, Secrets, replaced};
 
 /// How many bytes of arguments, data or details an event has at most.
 const MAX_CONTENT_BYTES: usize = 16 * 1024;
@@ -17,11 +17,11 @@ const MAX_TEXT_BYTES: usize = 4 * 1024;
 /// How many bytes each text in a list has at most.
 const MAX_ITEM_BYTES: usize = 512;
 
-/// How many items of a list an event has at most.
-pub(super) const MAX_ITEMS: usize = 64;
+/// From how many bytes on a value of a repair may be a part only, which ends with an ellipsis.
+const MIN_CUT_BYTES: usize = 256;
 
-/// How much of a secret value is enough to recognize it.
-const MIN_PART_BYTES: usize = 12;
+/// A value that would be a secret if its name said so.
+const PROBE: &str = "Qz7v-Hm2x";
 
 /// The keys under which a document stands.
 pub(super) struct Keys {
@@ -42,8 +42,12 @@ pub(super) struct Content<'a> {
     redactor: &'a Redactor,
     /// What the skill's schema marks as secret.
     secrets: Option<&'a Secrets>,
-    /// Values in the arguments that are secret for their names. Errors and results may repeat them, under no name.
-    values: Vec<String>,
+    /// What is secret for its name. Errors and results may repeat it, under no name.
+    values: SecretValues,
+    /// Some arguments could be read, so that the values that the schema marks are known.
+    has_read: bool,
+    /// Some arguments have a secret.
+    has_secrets: bool,
 }
 
 /// Arguments, redacted.
@@ -54,26 +58,73 @@ pub(super) struct Shown<'a> {
 
 impl<'a> Content<'a> {
     pub(super) fn new(redactor: &'a Redactor, secrets: Option<&'a Secrets>) -> Self {
-        Self { redactor, secrets: secrets.filter(|_| redactor.is_on()), values: Vec::new() }
+        let secrets = secrets.filter(|_| redactor.is_on());
+        Self { redactor, secrets, values: SecretValues::default(), has_read: false, has_secrets: false }
     }
 
-    /// Redacts arguments of the call. What they have of secrets is found in everything that is redacted later.
+    /// Redacts arguments of the call. What they have of secrets is found in everything that is written later.
     pub(super) fn learn<'t>(&mut self, json: &'t [u8]) -> Shown<'t> {
-        if let Some(secrets) = self.secrets {
-            self.values.extend(secrets.values(json));
-        }
-        let shown = match self.secrets.map(|it| it.mask(json)) {
-            Some(masked) => Cow::Owned(self.redactor.json(&masked).into_owned()),
-            None => self.redactor.json(json),
+        let json = String::from_utf8_lossy(json);
+        let masked = match self.secrets {
+            None => json.clone(),
+            Some(secrets) => self.mask(&json, secrets),
         };
-        let is_redacted = shown.as_bytes() != json;
-        if is_redacted {
-            secrets::masked_values(json, &shown, &mut self.values);
-            // A value may hold another one.
-            self.values.sort_by_key(|it| std::cmp::Reverse(it.len()));
-            self.values.dedup();
+        self.has_read |= secrets::is_json(&json);
+        let text = self.redact(&json, masked);
+        let is_redacted = text != json;
+        self.has_secrets |= is_redacted;
+        Shown { text, is_redacted }
+    }
+
+    /// Redacts the answer to a question. What the question's schema marks as secret is never kept, also if nothing else is
+    /// redacted, and found in everything else. `schema`: of the question; none if nobody knows it.
+    pub(super) fn learn_answer(&mut self, json: &str, schema: Option<&str>) -> Shown<'static> {
+        let names_secret = |title: &str| self.redactor.named(title, PROBE) != PROBE;
+        let secrets = match schema {
+            Some(schema) => Secrets::of_question(schema, names_secret),
+            None => Some(Secrets::everything()),
+        };
+        let masked = match &secrets {
+            Some(secrets) => self.mask(&Cow::Borrowed(json), secrets),
+            None => Cow::Borrowed(json),
+        };
+        let text = self.redact(json, masked).into_owned().into();
+        Shown { text, is_redacted: false }
+    }
+
+    /// JSON without its secrets, whose values are known from now on. Text that can't be read is masked whole.
+    fn mask<'t>(&mut self, json: &Cow<'t, str>, secrets: &Secrets) -> Cow<'t, str> {
+        let Some(places) = secrets.places(json) else { return Cow::Borrowed(Secrets::MASKED) };
+        for place in &places {
+            self.values.add(&json[place.clone()]);
         }
-        Shown { text: shown, is_redacted }
+        replaced(json.clone(), &places, |_| Secrets::MASKED)
+    }
+
+    /// JSON without what the rules say.
+    fn redact<'t>(&mut self, json: &str, masked: Cow<'t, str>) -> Cow<'t, str> {
+        let shown = match self.redactor.json(masked.as_bytes()) {
+            Cow::Owned(shown) if shown != *masked => Cow::Owned(shown),
+            _ => return masked,
+        };
+        self.values.add_masked(json, &shown);
+        shown
+    }
+
+    /// Why no content of this call is kept, if none is: it may hold secrets that nobody would find in it.
+    pub(super) fn why_hidden(&self) -> Option<String> {
+        if self.is_unread() {
+            return Some("the arguments can not be read, and some parameters are secret".to_owned());
+        }
+        self.values.are_too_many().then(|| format!("there are more than {MAX_VALUES} secret values"))
+    }
+
+    fn is_hidden(&self) -> bool {
+        self.values.are_too_many() || self.is_unread()
+    }
+
+    fn is_unread(&self) -> bool {
+        self.secrets.is_some() && !self.has_read
     }
 
     /// Writes arguments.
@@ -82,6 +133,11 @@ impl<'a> Content<'a> {
         write(line, &ARGUMENTS, &text);
         // A caller that wants to make the call again has to know.
         line.flag_if_set("redacted", shown.is_redacted || text != shown.text);
+    }
+
+    /// Writes an answer.
+    pub(super) fn answer(&self, line: &mut Line<'_>, shown: &Shown<'_>) {
+        write(line, &DATA, &self.without_values(Cow::Borrowed(&shown.text)));
     }
 
     /// Writes another document, which should be JSON.
@@ -107,8 +163,16 @@ impl<'a> Content<'a> {
     }
 
     fn start_of<'t>(&self, text: &'t str, most: usize) -> Cow<'t, str> {
-        let shown = self.without_values(self.redactor.text(text));
+        let shown = self.whole(text);
         if shown.len() <= most { shown } else { format!("{}…", start(&shown, most)).into() }
+    }
+
+    /// A message without secrets, and as long as it is.
+    pub(super) fn whole<'t>(&self, text: &'t str) -> Cow<'t, str> {
+        if self.is_hidden() {
+            return Cow::Borrowed(Secrets::MARK);
+        }
+        values::masked(self.redactor.text(text), &self.values)
     }
 
     /// Writes a short value as JSON, unless it is empty. `path`: where it is in the arguments.
@@ -118,49 +182,41 @@ impl<'a> Content<'a> {
         }
         // In its place, so that its name counts.
         let placed = secrets::placed(path, json);
-        let is_secret = self.secrets.is_some_and(|it| it.touches(path)) || self.redacted(placed.as_bytes()) != placed;
+        let is_secret = self.secrets.is_some_and(|it| it.touches(path))
+            || self.may_end_in_secret(path, json)
+            || self.redacted(placed.as_bytes()) != placed;
         if is_secret {
             line.text(key, Secrets::MARK);
-        } else if is_json(json) {
+        } else if secrets::is_json(json) {
             line.json(key, json);
         } else {
             line.text(key, json);
         }
     }
 
+    /// Whether a value was cut, perhaps within a secret, which nobody would recognize then. Arguments without secrets have none
+    /// to cut. A value at the root may be more than the arguments: all that a model wrote around them.
+    fn may_end_in_secret(&self, path: &str, json: &str) -> bool {
+        let is_cut = json.len() >= MIN_CUT_BYTES && json.ends_with("…\"");
+        is_cut && self.redactor.is_on() && (self.has_secrets || path.is_empty())
+    }
+
     fn redacted<'t>(&self, json: &'t [u8]) -> Cow<'t, str> {
-        self.without_values(self.redactor.json(json))
+        if self.is_hidden() { Cow::Borrowed(Secrets::MASKED) } else { self.without_values(self.redactor.json(json)) }
     }
 
-    /// Without the values of secret parameters, which the rules may not know.
-    fn without_values<'t>(&self, mut text: Cow<'t, str>) -> Cow<'t, str> {
-        for value in &self.values {
-            if let Some(masked) = without(&text, value) {
-                text = masked.into();
-            }
+    /// A document without the values of secret parameters, which the rules may not know. It stays JSON if it is.
+    fn without_values<'t>(&self, json: Cow<'t, str>) -> Cow<'t, str> {
+        if self.is_hidden() {
+            return Cow::Borrowed(Secrets::MASKED);
         }
-        text
+        values::masked_json(json, &self.values)
     }
-}
-
-/// The text without a value, or its beginning: messages quote long values in part. None if it has neither.
-fn without(text: &str, value: &str) -> Option<String> {
-    let beginning = start(value, MIN_PART_BYTES);
-    let (mut out, mut rest) = (String::new(), text);
-    while let Some(at) = rest.find(beginning) {
-        let (before, found) = rest.split_at(at);
-        let same = found.chars().zip(value.chars()).take_while(|(one, other)| one == other);
-        let length: usize = same.map(|(it, _)| it.len_utf8()).sum();
-        out.push_str(before);
-        out.push_str(Secrets::MARK);
-        rest = &found[length..];
-    }
-    (rest.len() < text.len()).then(|| out + rest)
 }
 
 fn write(line: &mut Line<'_>, keys: &Keys, shown: &str) {
     let is_cut = shown.len() > MAX_CONTENT_BYTES;
-    if !is_cut && is_json(shown) {
+    if !is_cut && secrets::is_json(shown) {
         line.json(keys.json, shown);
     } else {
         line.text(keys.text, start(shown, MAX_CONTENT_BYTES));
@@ -171,30 +227,7 @@ fn write(line: &mut Line<'_>, keys: &Keys, shown: &str) {
     }
 }
 
-fn is_json(text: &str) -> bool {
-    serde_json::from_str::<IgnoredAny>(text).is_ok()
-}
-
 /// The beginning of a text.
 fn start(text: &str, most: usize) -> &str {
     &text[..text.floor_char_boundary(most)]
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_value_is_masked_wherever_it_is_quoted_whole_or_in_part() {
-        let value = "correct horse battery staple";
-        for (text, expected) in [
-            ("it is correct horse battery staple!", Some("it is ***!")),
-            ("not \"correct horse batt…\"", Some("not \"***…\"")),
-            ("correct horse battery staple, correct horse b", Some("***, ***")),
-            ("correct hor", None),
-        ] {
-            assert_eq!(without(text, value).as_deref(), expected, "{text}");
-        }
-        assert_eq!(without("pin 1234, 12345", "1234").as_deref(), Some("pin ***, ***5"));
-    }
 }

@@ -43,8 +43,10 @@ impl Folder {
     /// It can't be made or opened, is a link, or belongs to somebody else.
     pub(super) fn open(path: &Path) -> io::Result<Self> {
         std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path)?;
+        // Without a slash at its end, behind which a link would be followed after all.
+        let path: PathBuf = path.components().collect();
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let handle = openat(CWD, path, flags, Mode::empty())?;
+        let handle = openat(CWD, &path, flags, Mode::empty())?;
         let found = fstat(&handle)?;
         if found.st_uid != geteuid().as_raw() {
             return Err(io::Error::new(io::ErrorKind::PermissionDenied, "the directory belongs to another user"));
@@ -54,7 +56,7 @@ impl Folder {
             let reason = "others may write to the directory: give it mode 0700, or name one that does not exist";
             return Err(io::Error::new(io::ErrorKind::PermissionDenied, reason));
         }
-        Ok(Self { path: path.to_owned(), handle })
+        Ok(Self { path, handle })
     }
 
     /// Whether its path leads somewhere else by now, or nowhere.
@@ -82,6 +84,11 @@ impl Folder {
         let found = fstat(&file)?;
         let is_own = FileType::from_raw_mode(found.st_mode).is_file() && found.st_uid == geteuid().as_raw();
         if is_own { Ok(file.into()) } else { Err(io::ErrorKind::PermissionDenied.into()) }
+    }
+
+    /// Whether there is a file with this name.
+    pub(super) fn has(&self, name: &str) -> bool {
+        rustix::fs::statat(&self.handle, name, AtFlags::SYMLINK_NOFOLLOW).is_ok()
     }
 
     /// The files with recorded calls, of all gateways that write here, the oldest first.
@@ -131,5 +138,24 @@ impl Folder {
             }
             Err(error) => Err(error),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_link_is_not_followed_however_its_path_ends() {
+        let base = std::env::temp_dir().join(format!("openskill-folder-{}", rand::random::<u64>()));
+        let (victim, link) = (base.join("victim"), base.join("link"));
+        std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&victim).unwrap();
+        std::os::unix::fs::symlink(&victim, &link).unwrap();
+        let opened = |end: &str| Folder::open(Path::new(&format!("{}{end}", link.display())));
+        let refused: Vec<_> = ["", "/", "//", "/.", "/./"].into_iter().map(|end| opened(end).is_err()).collect();
+        let own = Folder::open(&victim.join("")).map(|it| it.is_gone());
+        std::fs::remove_dir_all(&base).unwrap();
+        assert_eq!(refused, [true; 5]);
+        assert!(!own.unwrap());
     }
 }

@@ -126,10 +126,33 @@ impl Index {
         self.in_memory += place.memory();
         self.entries.push_back(Entry { number: self.next, summary, place });
         self.next += 1;
-        while self.entries.len() > MAX_CALLS || self.in_memory > MAX_MEMORY_BYTES {
-            let Some(oldest) = self.entries.pop_front() else { return };
+        while self.entries.len() > MAX_CALLS {
+            self.forget_oldest();
+        }
+        while self.in_memory > MAX_MEMORY_BYTES {
+            match self.entries.front() {
+                Some(Entry { place: Place::File { .. }, .. }) | None => self.spare_files(),
+                Some(_) => self.forget_oldest(),
+            }
+        }
+    }
+
+    fn forget_oldest(&mut self) {
+        if let Some(oldest) = self.entries.pop_front() {
             self.in_memory -= oldest.place.memory();
         }
+    }
+
+    /// Forgets the oldest calls in memory. Those in files, which take no memory, stay, whatever their age. Rarely called: it
+    /// goes through all calls, and so makes room for many.
+    fn spare_files(&mut self) {
+        let mut in_memory = self.in_memory;
+        self.entries.retain(|entry| {
+            let goes = entry.place.memory() > 0 && in_memory > MAX_MEMORY_BYTES / 4 * 3;
+            in_memory -= if goes { entry.place.memory() } else { 0 };
+            !goes
+        });
+        self.in_memory = in_memory;
     }
 
     /// Forgets the calls whose events were in this file.
@@ -234,6 +257,22 @@ mod tests {
         assert_eq!(ids(&index.page(&until, u64::MAX, 10).0), ["a"]);
         let own = Choice { only: Some(String::new()), ..all() };
         assert_eq!(ids(&index.page(&own, u64::MAX, 10).0), ["a"], "the anonymous principal sees its own calls");
+    }
+
+    #[test]
+    fn calls_in_memory_do_not_push_out_calls_in_files() {
+        let base = std::env::temp_dir().join(format!("openskill-index-{}", rand::random::<u64>()));
+        let folder = std::sync::Arc::new(super::super::folder::Folder::open(&base).unwrap());
+        std::fs::remove_dir_all(&base).unwrap();
+        let segment = Segment::new(&folder, "trace-1.jsonl".to_owned());
+        let in_file = || Place::File { segment: Arc::clone(&segment), start: 0, bytes: 10 };
+        let mut index = Index::default();
+        (0..5).for_each(|_| index.push(Summary::sample("file"), in_file()));
+        (0..20).for_each(|_| index.push(Summary::sample("memory"), place(MAX_MEMORY_BYTES / 8)));
+        let (calls, _) = index.page(&all(), u64::MAX, 100);
+        let count = |id: &str| ids(&calls).into_iter().filter(|it| *it == id).count();
+        assert!(index.in_memory <= MAX_MEMORY_BYTES && (6..=8).contains(&count("memory")), "{}", index.in_memory);
+        assert_eq!(count("file"), 5);
     }
 
     #[test]

@@ -51,7 +51,7 @@ impl Reader {
 }
 
 impl Recorder {
-    /// The calls that a reader asks for, the latest first. Takes up to a millisecond.
+    /// The calls that a reader asks for, the latest first. Blocks: up to a millisecond, and while calls are added.
     ///
     /// # Errors
     /// The request continues a list that this process did not begin.
@@ -77,7 +77,7 @@ impl Recorder {
         number.parse().ok().filter(|_| is_own)
     }
 
-    /// The events of all calls with this trace id or call id. Reads files.
+    /// The events of all calls with this trace id or call id. Blocks: it reads files.
     pub(crate) fn trace(&self, id: &str, reader: &Reader) -> Option<GetTraceResponse> {
         let (trace, call) = (ids::trace(&self.redactor, id), ids::call(&self.redactor, id));
         let choice = self.choice(None, reader);

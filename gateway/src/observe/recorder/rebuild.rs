@@ -2,6 +2,7 @@
 //! written by another version, is skipped.
 
 use std::borrow::Cow;
+use std::ops::Range;
 use std::sync::Arc;
 
 use openskill_proto::timestamp::Timestamp;
@@ -15,10 +16,10 @@ use super::render::VERSION;
 use super::segment::Segment;
 
 /// How many bytes are read, of the latest files.
-const MAX_BYTES: u64 = 32 * 1024 * 1024;
+pub(super) const MAX_BYTES: u64 = 128 * 1024 * 1024;
 
-/// How many files are opened. Their descriptors stay open while calls in them are in the index.
-const MAX_FILES: usize = 64;
+/// How many bytes are read at once. The lines of one call are fewer.
+pub(super) const WINDOW_BYTES: u64 = 8 * 1024 * 1024;
 
 /// A line, as far as the index needs it.
 #[derive(Deserialize)]
@@ -59,22 +60,45 @@ pub(super) struct Found {
     pub(super) bytes: usize,
 }
 
-/// The latest files of this gateway, the oldest first.
-pub(super) fn files(folder: &Folder, gateway: &str) -> Vec<(Arc<Segment>, u64)> {
-    let (mut files, mut bytes) = (Vec::new(), 0);
+/// The latest files of this gateway, the oldest first, each with what is to be read of it: of the oldest, its end. At most
+/// `left` bytes.
+pub(super) fn files(folder: &Arc<Folder>, gateway: &str, mut left: u64) -> Vec<(Arc<Segment>, Range<u64>)> {
+    let mut files = Vec::new();
     for found in folder.files().unwrap_or_default().into_iter().rev() {
-        if bytes + found.bytes > MAX_BYTES || files.len() >= MAX_FILES {
+        if left == 0 {
             break;
         }
-        let Ok(file) = folder.read(&found.name) else { continue };
-        let segment = Arc::new(Segment { name: found.name, file });
+        let segment = Segment::new(folder, found.name);
         if is_of(&segment, gateway, found.bytes) {
-            bytes += found.bytes;
-            files.push((segment, found.bytes));
+            let part = found.bytes.saturating_sub(left)..found.bytes;
+            left -= part.end - part.start;
+            files.push((segment, part));
         }
     }
     files.reverse();
     files
+}
+
+/// Reads a part of a file, `window` bytes at a time. `tell` gets calls in the order in which they ended.
+pub(super) fn read(
+    segment: &Segment,
+    mut part: Range<u64>,
+    window: u64,
+    names: &mut Names,
+    mut tell: impl FnMut(Vec<Found>),
+) {
+    while !part.is_empty() {
+        let bytes = (part.end - part.start).min(window);
+        let Ok(text) = segment.read(part.start, bytes as usize) else { return };
+        let (mut found, read) = calls(&text, names);
+        found.iter_mut().for_each(|call| call.start += part.start);
+        tell(found);
+        // What goes on behind the window is read again, unless it is longer than a window.
+        part.start += if read == 0 { bytes } else { read };
+        if bytes < window {
+            return;
+        }
+    }
 }
 
 /// Whether the file's first line names the gateway.
@@ -84,17 +108,20 @@ fn is_of(segment: &Segment, gateway: &str, bytes: u64) -> bool {
     serde_json::from_slice(first).is_ok_and(|row: Row<'_>| row.event == "file" && row.gateway == gateway)
 }
 
-/// The calls in the text of a file whose lines are all there.
-pub(super) fn calls(text: &[u8], names: &mut Names) -> Vec<Found> {
+/// The calls in the text of a file whose lines are all there, and where the text ends but for the beginning of another one.
+pub(super) fn calls(text: &[u8], names: &mut Names) -> (Vec<Found>, u64) {
     let (mut calls, mut open, mut at) = (Vec::new(), None::<(u64, Row<'_>)>, 0);
     for line in text.split_inclusive(|it| *it == b'\n') {
+        if !line.ends_with(b"\n") {
+            break;
+        }
         let start = at;
         at += line.len() as u64;
         let Ok(row) = serde_json::from_slice::<Row<'_>>(line) else {
             open = None;
             continue;
         };
-        if row.v != VERSION || !line.ends_with(b"\n") {
+        if row.v != VERSION {
             open = None;
         } else if row.event == "call" {
             open = Some((start, row));
@@ -106,7 +133,8 @@ pub(super) fn calls(text: &[u8], names: &mut Names) -> Vec<Found> {
             calls.push(Found { summary, start, bytes: (at - start) as usize });
         }
     }
-    calls
+    let end = open.map_or(at, |(start, _)| start);
+    (calls, end)
 }
 
 fn summary(call: &Row<'_>, result: &Row<'_>, names: &mut Names) -> Option<Summary> {

@@ -1,5 +1,6 @@
 //! From a recording to its lines. `docs/recorder.md` describes them.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -9,14 +10,16 @@ use openskill_proto::v1::skill_error::More;
 use openskill_proto::v1::{ExecuteResult, InputAction, Repair, SkillError};
 use openskill_redact::Redactor;
 
-use super::content::{Content, DATA, DETAILS, MAX_ITEMS, Shown};
+use super::content::{Content, DATA, DETAILS, Shown};
 use super::ids;
 use super::index::Summary;
 use super::line::{Line, string};
 use super::names::{Memo, Names};
+use super::said;
 use crate::arguments::Policy;
+use crate::arguments::secrets::Secrets;
 use crate::observe::call_event::{AttemptSummary, CallEvent};
-use crate::observe::recording::Recording;
+use crate::observe::recording::{MAX_ITEMS, Recording};
 
 /// The version of the format.
 pub(super) const VERSION: u32 = 1;
@@ -41,6 +44,10 @@ struct Lines<'a> {
     content: Content<'a>,
     /// The arguments as the worker got them, if they are others.
     prepared: Option<Shown<'a>>,
+    /// What users answered, by the index of the event.
+    answers: BTreeMap<usize, Shown<'static>>,
+    /// The events that have a part of a secret.
+    torn: BTreeSet<usize>,
     version: Arc<str>,
     number: u64,
 }
@@ -73,11 +80,14 @@ impl Renderer {
         // First, so that what follows is free of secrets that only their names tell. What was repaired has the right names.
         let prepared = prepared(recording).map(|it| content.learn(it));
         let came = content.learn(recording.call.input.text().as_bytes());
-        let version = self.versions.get(&recording.result.version, |it| content.item(it).into());
-        let mut lines = Lines { out, head: &self.head, recording, content, prepared, version, number: 0 };
+        let answers = answers(recording, &mut content);
+        let torn = said::torn(&recording.events, &content);
+        let version = self.versions.get(&recording.result.version, |it| self.redactor.text(it).into());
+        let mut lines =
+            Lines { out, head: &self.head, recording, content, prepared, answers, torn, version, number: 0 };
         lines.call(&summary, &self.gateway, &came);
-        for (index, (at, event)) in recording.events.iter().enumerate() {
-            lines.event(*at, event, &recording.events[index + 1..]);
+        for index in 0..recording.events.len() {
+            lines.event(index);
         }
         lines.result(&summary);
         summary
@@ -119,6 +129,24 @@ fn prepared(recording: &Recording) -> Option<&[u8]> {
     prepared.filter(|it| !std::ptr::eq(it.as_ptr(), recording.call.input.text().as_ptr()))
 }
 
+/// What users answered, by the index of the event, without what the questions mark as secret.
+fn answers(recording: &Recording, content: &mut Content<'_>) -> BTreeMap<usize, Shown<'static>> {
+    let mut answers = BTreeMap::new();
+    for (index, (_, event)) in recording.events.iter().enumerate() {
+        let CallEvent::Answered(answer) = event else { continue };
+        let mut asked = recording.events[..index].iter();
+        let question = asked.find_map(|(_, event)| match event {
+            CallEvent::Asked(question) if question.request_id == answer.request_id => Some(question),
+            _ => None,
+        });
+        let schema = question.map(|it| it.schema_json.as_str());
+        if !answer.content_json.is_empty() {
+            answers.insert(index, content.learn_answer(&answer.content_json, schema));
+        }
+    }
+    answers
+}
+
 fn micros(from: Instant, to: Instant) -> u64 {
     u64::try_from(to.saturating_duration_since(from).as_micros()).unwrap_or(u64::MAX)
 }
@@ -148,10 +176,13 @@ impl Lines<'_> {
             line.flag_if_set("has_idempotency_key", !call.idempotency_key.is_empty());
             line.number_if_any("timeout_ms", call.timeout.map_or(0, |it| it.as_millis() as u64));
             content.arguments(line, came);
+            line.text_if_any("content_left_out", content.why_hidden().as_deref().unwrap_or_default());
         });
     }
 
-    fn event(&mut self, at: Instant, event: &CallEvent, later: &[(Instant, CallEvent)]) {
+    fn event(&mut self, index: usize) {
+        let (at, event) = &self.recording.events[index];
+        let at = *at;
         match event {
             CallEvent::Prepared { repairs, warnings, .. } => self.prepared(at, repairs, warnings),
             CallEvent::Rejected => self.line(at, "rejected", |_, _| ()),
@@ -159,7 +190,7 @@ impl Lines<'_> {
                 line.text("scope", scope);
                 line.text("state", state);
             }),
-            CallEvent::AttemptBegan { number, worker } => self.attempt(at, *number, worker, later),
+            CallEvent::AttemptBegan { number, worker } => self.attempt(index, *number, worker),
             // Told with its beginning.
             CallEvent::AttemptEnded(_) => {}
             CallEvent::Retried { number, elsewhere } => self.line(at, "retry", |line, _| {
@@ -170,13 +201,16 @@ impl Lines<'_> {
                 content.text(line, "message", &question.message);
                 content.json(line, &DETAILS, question.schema_json.as_bytes());
             }),
-            CallEvent::Answered(answer) => self.line(at, "answer", |line, content| {
-                line.text("action", action(answer.action()));
-                if !answer.content_json.is_empty() {
-                    content.json(line, &DATA, answer.content_json.as_bytes());
-                }
-            }),
-            CallEvent::Relayed(event) => self.relayed(at, event),
+            CallEvent::Answered(answer) => {
+                let shown = self.answers.remove(&index);
+                self.line(at, "answer", |line, content| {
+                    line.text("action", action(answer.action()));
+                    if let Some(shown) = &shown {
+                        content.answer(line, shown);
+                    }
+                });
+            }
+            CallEvent::Relayed(event) => self.relayed(at, event, self.torn.contains(&index)),
             CallEvent::Replayed => self.line(at, "replayed", |_, _| ()),
         }
     }
@@ -201,8 +235,9 @@ impl Lines<'_> {
         });
     }
 
-    fn attempt(&mut self, at: Instant, number: u32, worker: &str, later: &[(Instant, CallEvent)]) {
-        let end = later.iter().find_map(|(ended, event)| match event {
+    fn attempt(&mut self, index: usize, number: u32, worker: &str) {
+        let at = self.recording.events[index].0;
+        let end = self.recording.events[index..].iter().find_map(|(ended, event)| match event {
             CallEvent::AttemptEnded(end) if end.number == number => Some((*ended, end)),
             _ => None,
         });
@@ -216,21 +251,26 @@ impl Lines<'_> {
         });
     }
 
-    fn relayed(&mut self, at: Instant, event: &Event) {
+    /// `is_torn`: it has a part of a secret.
+    fn relayed(&mut self, at: Instant, event: &Event, is_torn: bool) {
+        let message = |line: &mut Line<'_>, content: &Content<'_>, text: &str| {
+            content.text(line, "message", if is_torn { Secrets::MARK } else { text });
+        };
         match event {
             Event::Progress(it) => self.line(at, "progress", |line, content| {
                 if it.fraction >= 0.0 {
                     line.fraction("fraction", it.fraction);
                 }
-                content.text(line, "message", &it.message);
+                message(line, content, &it.message);
             }),
             Event::Log(it) => self.line(at, "log", |line, content| {
                 content.text(line, "level", &it.level);
-                content.text(line, "message", &it.message);
+                message(line, content, &it.message);
             }),
-            Event::Partial(it) => {
-                self.line(at, "partial", |line, content| content.json(line, &DATA, it.data_json.as_bytes()));
-            }
+            Event::Partial(it) => self.line(at, "partial", |line, content| {
+                let data = if is_torn { Secrets::MASKED } else { &it.data_json };
+                content.json(line, &DATA, data.as_bytes());
+            }),
             Event::Artifact(it) => self.line(at, "artifact", |line, content| {
                 content.text(line, "id", &it.id);
                 content.text(line, "name", &it.name);

@@ -2,31 +2,37 @@
 
 use std::fs::File;
 use std::io::{self, Write as _};
-use std::os::unix::fs::{FileExt as _, MetadataExt as _};
+use std::os::unix::fs::FileExt as _;
 use std::sync::Arc;
 use std::time::SystemTime;
 
 use rustix::fs::{FlockOperation, flock};
 use rustix::process::{Resource, getrlimit};
 
-/// A file that is read, and, if it is the current one, appended to.
+use super::folder::Folder;
+
+/// A file that is read. It is opened for each read: there may be as many as hours are kept.
 #[derive(Debug)]
 pub(super) struct Segment {
     /// Its name within the folder.
     pub(super) name: String,
-    pub(super) file: File,
+    folder: Arc<Folder>,
 }
 
 impl Segment {
+    pub(super) fn new(folder: &Arc<Folder>, name: String) -> Arc<Self> {
+        Arc::new(Self { name, folder: Arc::clone(folder) })
+    }
+
     pub(super) fn read(&self, start: u64, bytes: usize) -> io::Result<Vec<u8>> {
         let mut lines = vec![0; bytes];
-        self.file.read_exact_at(&mut lines, start)?;
+        self.folder.read(&self.name)?.read_exact_at(&mut lines, start)?;
         Ok(lines)
     }
 
     /// Whether the file was removed from its folder.
     pub(super) fn is_gone(&self) -> bool {
-        self.file.metadata().map_or(true, |it| it.nlink() == 0)
+        !self.folder.has(&self.name)
     }
 }
 
@@ -34,6 +40,7 @@ impl Segment {
 #[derive(Debug)]
 pub(super) struct Current {
     pub(super) segment: Arc<Segment>,
+    pub(super) file: File,
     /// The length of its whole lines.
     pub(super) length: u64,
     pub(super) begun: SystemTime,
@@ -50,11 +57,11 @@ impl Current {
         if getrlimit(Resource::Fsize).current.is_some_and(|limit| end > limit) {
             return Err(io::ErrorKind::FileTooLarge.into());
         }
-        match (&self.segment.file).write_all(lines) {
+        match self.file.write_all(lines) {
             Ok(()) => self.length = end,
             Err(error) => {
                 // Nobody reads past the last whole line, so a torn one that stays does no harm.
-                let _ = self.segment.file.set_len(start);
+                let _ = self.file.set_len(start);
                 return Err(error);
             }
         }
@@ -64,6 +71,6 @@ impl Current {
     /// Lets others remove the file.
     pub(super) fn release(&self) {
         // A lock that stays only keeps the file until this process ends.
-        let _ = flock(&self.segment.file, FlockOperation::NonBlockingUnlock);
+        let _ = flock(&self.file, FlockOperation::NonBlockingUnlock);
     }
 }

@@ -42,7 +42,7 @@ pub(super) struct Store {
     limits: Limits,
     /// The first line of each file.
     header: Vec<u8>,
-    folder: Option<Folder>,
+    folder: Option<Arc<Folder>>,
     current: Option<Current>,
     /// This gateway's earlier files.
     older: Vec<Arc<Segment>>,
@@ -58,10 +58,10 @@ impl Store {
     }
 
     /// The folder, opened if it is not.
-    pub(super) fn folder(&mut self) -> io::Result<&Folder> {
+    pub(super) fn folder(&mut self) -> io::Result<&Arc<Folder>> {
         match self.folder {
             Some(ref folder) => Ok(folder),
-            None => Ok(self.folder.insert(Folder::open(&self.limits.folder)?)),
+            None => Ok(self.folder.insert(Arc::new(Folder::open(&self.limits.folder)?))),
         }
     }
 
@@ -121,7 +121,7 @@ impl Store {
     /// Begins another folder or file where the ones that are open were removed.
     fn check(&mut self, now: Instant) {
         self.checked = now;
-        if self.folder.as_ref().is_some_and(Folder::is_gone) {
+        if self.folder.as_ref().is_some_and(|it| it.is_gone()) {
             self.close();
             self.folder = None;
         } else if self.current.as_ref().is_some_and(|it| it.segment.is_gone()) {
@@ -145,9 +145,9 @@ impl Store {
 
     fn begin(&mut self) -> io::Result<Current> {
         let stamp = Timestamp::now().to_string().replace([':', '-'], "");
-        let (name, file) = self.folder()?.create(&stamp)?;
-        let segment = Arc::new(Segment { name, file });
-        let mut current = Current { segment, length: 0, begun: SystemTime::now() };
+        let folder = self.folder()?;
+        let (name, file) = folder.create(&stamp)?;
+        let mut current = Current { segment: Segment::new(folder, name), file, length: 0, begun: SystemTime::now() };
         if let Err(error) = current.append(&self.header) {
             // An empty file is of no use.
             current.release();

@@ -9,6 +9,8 @@ use super::*;
 use crate::call::principal::Principal;
 use crate::observe::call_event::{AttemptSummary, CallEvent};
 
+mod secrets;
+
 /// A folder of its own, removed at the end of a test.
 struct Scratch(PathBuf);
 
@@ -174,7 +176,7 @@ fn torn_lines_and_those_of_other_versions_are_skipped() {
         places.push(text.len() as u64);
         renderer.write(&Recording::sample("{\"text\":\"a\"}"), &mut text);
     }
-    let calls = |text: &[u8]| rebuild::calls(text, &mut Names::default());
+    let calls = |text: &[u8]| rebuild::calls(text, &mut Names::default()).0;
     let found = calls(&text);
     assert_eq!(found.iter().map(|it| it.start).collect::<Vec<_>>(), places);
     assert!(found.iter().all(|it| it.summary.code == "OK" && &*it.summary.skill_id == "echo"));
@@ -225,4 +227,53 @@ fn a_file_that_another_gateway_writes_is_not_removed() {
     one.close();
     other.append(&[b'x'; 200_000], now, &mut Vec::new()).unwrap();
     assert!(!folder.0.join(&kept.name).exists());
+}
+
+#[test]
+fn a_restart_finds_the_latest_calls_of_files_that_are_too_large_to_be_read_whole() {
+    let folder = Scratch::new();
+    let limits = Limits { folder: folder.0.clone(), max_bytes: 16 << 20, max_age: Duration::from_secs(3600) };
+    let mut renderer = Renderer::new(Redactor::off(), "gateway-1".into());
+    let mut store = Store::new(limits, renderer.header(), Instant::now());
+    let (mut lines, mut written) = (Vec::new(), 0);
+    (0..10).for_each(|_| drop(renderer.write(&Recording::sample(&"x".repeat(10_000)), &mut lines)));
+    // Files of 2 MiB, of which the last ones are read: three megabytes in pieces of 100,000 bytes, which divide calls.
+    while written < 7 << 20 {
+        store.append(&lines, Instant::now(), &mut Vec::new()).unwrap();
+        written += lines.len();
+    }
+    store.close();
+    let handle = Arc::new(Folder::open(&folder.0).unwrap());
+    let (mut calls, mut lost) = (0, 0);
+    for (segment, part) in rebuild::files(&handle, "gateway-1", 3 << 20) {
+        rebuild::read(&segment, part, 100_000, &mut Names::default(), |found| {
+            for call in found {
+                let text = segment.read(call.start, call.bytes).unwrap();
+                let is_whole = text.starts_with(b"{\"v\":1,") && text.ends_with(b"}\n");
+                calls += 1;
+                lost += usize::from(!is_whole);
+            }
+        });
+    }
+    let expected = (3 << 20) / (lines.len() / 10);
+    assert_eq!(lost, 0);
+    assert!((expected - 10..=expected).contains(&calls), "{calls} of {expected}");
+}
+
+#[test]
+fn files_that_are_kept_are_not_held_open() {
+    let folder = Scratch::new();
+    let limits = Limits { folder: folder.0.clone(), max_bytes: 64 << 20, max_age: Duration::from_secs(3600) };
+    let mut store = Store::new(limits, b"{}\n".to_vec(), Instant::now());
+    let mut segments = Vec::new();
+    for _ in 0..50 {
+        let (segment, start) = store.append(b"{\"a\":1}\n", Instant::now(), &mut Vec::new()).unwrap();
+        segments.push((segment, start));
+        store.close();
+    }
+    let own = std::fs::canonicalize(&folder.0).unwrap();
+    let open = std::fs::read_dir("/proc/self/fd").unwrap().flatten();
+    let open = open.filter_map(|it| std::fs::read_link(it.path()).ok()).filter(|it| it.starts_with(&own)).count();
+    assert_eq!(open, 1, "the folder itself");
+    assert!(segments.iter().all(|(segment, start)| segment.read(*start, 8).unwrap() == b"{\"a\":1}\n"[..8]));
 }

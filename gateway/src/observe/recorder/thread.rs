@@ -2,6 +2,7 @@
 //! the index. Nobody waits for it, and it gives way to whoever serves calls.
 
 use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -114,7 +115,13 @@ impl Writer {
 
     fn add(&mut self, recording: &Recording, batch: &mut Batch) {
         let start = batch.lines.len();
-        let summary = self.renderer.write(recording, &mut batch.lines);
+        let Some(summary) = unharmed(&mut batch.lines, |lines| self.renderer.write(recording, lines)) else {
+            TELEMETRY.recorder_failed(1);
+            if openskill_log::admits("a call could not be recorded") {
+                tracing::error!(target: "openskill::recorder", "a call could not be recorded: this is a bug, please report it");
+            }
+            return;
+        };
         batch.calls.push((summary, batch.lines.len() - start));
         if batch.lines.len() >= BATCH_BYTES {
             self.flush(batch);
@@ -187,6 +194,14 @@ impl Writer {
     }
 }
 
+/// Writes the lines of a call. None if that panics: nothing of the call is written then, and the next one is recorded.
+fn unharmed<T>(lines: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>) -> T) -> Option<T> {
+    let length = lines.len();
+    // What a renderer keeps from call to call are names, and buffers that it clears first.
+    let written = catch_unwind(AssertUnwindSafe(|| write(lines)));
+    written.inspect_err(|_| lines.truncate(length)).ok()
+}
+
 /// Logs failures, a line a minute at most.
 #[derive(Debug, Default)]
 pub(super) struct FailureLog {
@@ -217,5 +232,22 @@ impl FailureLog {
             (self.has_failed, self.logged) = (false, Some(Instant::now()));
             tracing::info!(target: "openskill::recorder", calls = std::mem::take(&mut self.calls), "calls are written to the trace directory again");
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_call_that_can_not_be_written_leaves_nothing_and_harms_no_other() {
+        let mut lines = b"before\n".to_vec();
+        let written = unharmed(&mut lines, |lines| {
+            lines.extend_from_slice(b"half a l");
+            assert!(lines.is_empty(), "as a bug would");
+        });
+        assert_eq!((written, &lines[..]), (None, &b"before\n"[..]));
+        assert_eq!(unharmed(&mut lines, |lines| lines.extend_from_slice(b"after\n")), Some(()));
+        assert_eq!(lines, b"before\nafter\n");
     }
 }

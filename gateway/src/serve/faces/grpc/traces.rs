@@ -15,7 +15,7 @@ impl TraceService for Traces {
 
     async fn list_traces(&self, request: Request<ListTracesRequest>) -> Result<Response<ListTracesResponse>, Status> {
         let reader = self.reader(request.extensions());
-        self.list(request.into_inner(), &reader).map(Response::new).map_err(status)
+        self.list(request.into_inner(), reader).await.map(Response::new).map_err(status)
     }
 
     async fn get_trace(&self, request: Request<GetTraceRequest>) -> Result<Response<GetTraceResponse>, Status> {

@@ -19,7 +19,8 @@ pub(super) async fn list(State(traces): State<Traces>, request: Request) -> Resp
             return body::refuse(status, code, &message, &body::trace_id(&request)).into_response();
         }
     };
-    match traces.list(wanted, &traces.reader(request.extensions())) {
+    let reader = traces.reader(request.extensions());
+    match traces.list(wanted, reader).await {
         Ok(page) => body::json(render::traces(&page)),
         Err(error) => refuse(error, &request),
     }
