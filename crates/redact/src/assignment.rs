@@ -78,7 +78,7 @@ pub(crate) fn key(text: &[u8], separator: Separator, names: &Names, last_key: &m
     if last >= 0x80 {
         return foreign(text, end);
     }
-    if !is(last, ALNUM) || !names.is_extended() && !may_end(text, end) {
+    if !is(last, ALNUM) || !names.is_extended() && !may_matter(&text[..end]) {
         return None;
     }
     let floor = end.saturating_sub(NAME);
@@ -93,14 +93,6 @@ pub(crate) fn key(text: &[u8], separator: Separator, names: &Names, last_key: &m
     }
     let kind = last_key.kind(text, start, end, names)?;
     Some(Key { start, end, kind: at_place(text, start, end, kind, separator)? })
-}
-
-/// Whether a name may end here: with letters that matter, and a number after them.
-fn may_end(text: &[u8], end: usize) -> bool {
-    let digits = text[..end].iter().rev().take(3).take_while(|byte| byte.is_ascii_digit()).count();
-    let joint = end - digits;
-    let letters = joint - usize::from(digits > 0 && joint > 0 && matches!(text[joint - 1], b'_' | b'-' | b' '));
-    letters >= 2 && may_matter(text[letters - 2], text[letters - 1])
 }
 
 /// A name that is written with other letters.

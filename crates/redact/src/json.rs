@@ -25,7 +25,7 @@ struct Frame<'n> {
     kind: Option<Kind>,
     /// Whether everything in it is secret.
     is_hidden: bool,
-    /// Whether the current name says something about a secret, and not what it is.
+    /// Within a secret: whether the current name says something about it, and not what it is.
     is_about: bool,
     /// Its place, and that of the current name.
     place: Option<&'n Node>,
@@ -144,18 +144,16 @@ impl<'n> Walk<'_, 'n> {
         if name.len() >= 12 && kind.is_none() {
             self.look(start, end);
         }
-        let is_about = is_about_secret(name);
         let frame = self.frames.last_mut()?;
         frame.kind = kind;
-        frame.is_about = is_about;
+        frame.is_about = frame.is_hidden && is_about_secret(name);
         frame.below = frame.place.and_then(|place| place.property(name));
         Some(())
     }
 
     fn kind(&self, name: &[u8]) -> Option<Kind> {
         let names = &self.options.names;
-        let [.., before, last] = name else { return None };
-        if !may_matter(*before, *last) && !last.is_ascii_digit() && !names.is_extended() && name.is_ascii() {
+        if !may_matter(name) && !names.is_extended() && name.is_ascii() {
             return None;
         }
         if crate::keys::names_secret(name) && names.built_in {
@@ -195,7 +193,7 @@ impl<'n> Walk<'_, 'n> {
         let parent = *self.frame()?;
         let is_certain = parent.kind.is_some_and(Kind::is_certain);
         let is_marked = parent.below.is_some_and(|place| place.is_secret);
-        let is_hidden = is_marked || (parent.is_hidden || is_certain) && !(parent.is_hidden && parent.is_about);
+        let is_hidden = is_marked || (parent.is_hidden || is_certain) && !parent.is_about;
         let place = parent.below;
         let below = if is_object { None } else { place.and_then(Node::element) };
         self.frames.push(Frame { is_object, is_hidden, place, below, ..Frame::default() });

@@ -59,6 +59,8 @@ struct Scan<'a> {
     values_from: usize,
     /// Where an escape ended: what is before it does not belong to a word.
     floor: usize,
+    /// Where the last header of a JSON web token ended, or what looked like one.
+    header_end: usize,
     /// The name that was read last: one name often stands in many lines.
     last_key: LastKey,
 }
@@ -78,6 +80,7 @@ pub(crate) fn scan(text: &[u8], options: &Options) -> Found {
         tokens_from: 0,
         values_from: 0,
         floor: 0,
+        header_end: 0,
         last_key: LastKey::default(),
     };
     let mut at = 0;
@@ -192,7 +195,7 @@ impl Scan<'_> {
     fn known_word(&mut self, start: usize, end: usize) -> Option<(usize, usize)> {
         let text = self.text;
         if text[start..].starts_with(b"eyJ") {
-            return jwt::find(text, start).map(|end| (start, end));
+            return jwt::find(text, start, &mut self.header_end).map(|end| (start, end));
         }
         if text[start..].starts_with(b"atlasv1.") && text[..start].ends_with(b".") {
             return Some((run_start(text, start - 1, ALNUM, 32), run_end(text, end + 1, TOKEN)));
@@ -209,7 +212,9 @@ impl Scan<'_> {
     }
 
     fn number(&mut self, start: usize, end: usize) -> Option<usize> {
-        if let Some(card) = cards::find(self.text, start, self.floor) {
+        if cards::may_begin(end - start)
+            && let Some(card) = cards::find(self.text, start, self.floor)
+        {
             return Some(self.hide((start, card)));
         }
         let is_bot = (8..=10).contains(&(end - start)) && self.text.get(end) == Some(&b':');

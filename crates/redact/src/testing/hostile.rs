@@ -45,6 +45,8 @@ pub fn hostile(length: usize) -> Vec<(String, String)> {
         "-",
         "- ",
         "eyJ",
+        "eyJ-",
+        "eyJ.",
         "eyJhbGciOiJIUzI1NiJ9.",
         "Bearer ",
         "bearer bearer\n",

@@ -13,15 +13,32 @@ const WRAPPED: std::ops::RangeInclusive<usize> = 60..=76;
 
 const CHARACTERS: u8 = ALNUM | BASE64 | JOINT;
 
+/// What stands in the table for a byte of neither alphabet.
+const NONE: u8 = 64;
+
+static SEXTETS: [u8; 256] = sextets();
+
+const fn sextets() -> [u8; 256] {
+    let mut table = [NONE; 256];
+    let mut at = 0;
+    while at < 256 {
+        table[at] = match at as u8 {
+            byte @ b'A'..=b'Z' => byte - b'A',
+            byte @ b'a'..=b'z' => byte - b'a' + 26,
+            byte @ b'0'..=b'9' => byte - b'0' + 52,
+            b'+' | b'-' => 62,
+            b'/' | b'_' => 63,
+            _ => NONE,
+        };
+        at += 1;
+    }
+    table
+}
+
+#[inline]
 fn sextet(byte: u8) -> Option<u32> {
-    Some(u32::from(match byte {
-        b'A'..=b'Z' => byte - b'A',
-        b'a'..=b'z' => byte - b'a' + 26,
-        b'0'..=b'9' => byte - b'0' + 52,
-        b'+' | b'-' => 62,
-        b'/' | b'_' => 63,
-        _ => return None,
-    }))
+    let sextet = SEXTETS[usize::from(byte)];
+    (sextet < NONE).then_some(u32::from(sextet))
 }
 
 /// The bytes of either alphabet. White space and escaped line ends are left out; anything else ends it.
@@ -52,14 +69,13 @@ pub(crate) fn decode(text: &[u8], limit: usize) -> Vec<u8> {
 pub(crate) fn begins(run: &[u8]) -> ([u8; LOOKED_AT], usize) {
     let mut out = [0; LOOKED_AT];
     let mut length = 0;
-    for group in run.chunks(4).take(LOOKED_AT / 3) {
+    for (group, out) in run.chunks(4).zip(out.chunks_exact_mut(3)) {
         let sextets = group.iter().map_while(|byte| sextet(*byte));
         let (bits, count) = sextets.fold((0_u32, 0), |(bits, count), sextet| (bits << 6 | sextet, count + 1));
-        let bytes = (bits << (6 * (4 - count))).to_be_bytes();
-        let whole = count * 6 / 8;
-        out[length..length + whole].copy_from_slice(&bytes[1..=whole]);
-        length += whole;
-        if whole < 3 {
+        // All three are written: what is beyond the length is not looked at.
+        out.copy_from_slice(&(bits << (6 * (4 - count))).to_be_bytes()[1..]);
+        length += count * 6 / 8;
+        if count < 4 {
             break;
         }
     }

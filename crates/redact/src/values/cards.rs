@@ -5,6 +5,12 @@ use crate::classes::{ALNUM, at_is};
 /// The most digits of a card.
 const MOST: usize = 19;
 
+/// Whether a card number may begin with a word of so many characters: its first group, or all of it.
+#[inline]
+pub(crate) fn may_begin(length: usize) -> bool {
+    matches!(length, 4 | 13..=MOST)
+}
+
 /// Where the card number ends that begins at a place. What is before `floor` does not belong to it.
 pub(crate) fn find(text: &[u8], start: usize, floor: usize) -> Option<usize> {
     let before = &text[floor.min(start)..start];

@@ -2,9 +2,13 @@
 
 use crate::classes::{BASE64, PADDING, TOKEN, at_is, run_end};
 
-/// Where the token ends that begins with `eyJ` at a place. Its header is a JSON object.
-pub(crate) fn find(text: &[u8], start: usize) -> Option<usize> {
-    let header = run_end(text, start, TOKEN);
+/// Where the token ends that begins with `eyJ` at a place. Its header is a JSON object. `header_end` is where the last
+/// header ended that was looked at: one run of characters is read once, however many headers may begin in it.
+pub(crate) fn find(text: &[u8], start: usize, header_end: &mut usize) -> Option<usize> {
+    if start >= *header_end {
+        *header_end = run_end(text, start, TOKEN);
+    }
+    let header = *header_end;
     let is_object = super::base64::begins(&text[start..header]).0.starts_with(b"{\"");
     if !is_object || header - start < 12 || text.get(header) != Some(&b'.') || !at_is(text, header + 1, TOKEN) {
         return None;
