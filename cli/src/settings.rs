@@ -7,6 +7,7 @@ pub(crate) mod names;
 pub(crate) mod otlp;
 mod problem;
 mod raw;
+mod reader;
 mod recorder;
 mod reference;
 mod resolve;

@@ -7,8 +7,8 @@ use tonic::metadata::{AsciiMetadataKey, AsciiMetadataValue};
 use tonic::transport::Uri;
 
 use super::names;
-use super::problem::{Problem, mask};
-use super::raw::Raw;
+use super::problem::mask;
+use super::reader::Reader;
 
 /// How spans travel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,8 +45,7 @@ impl std::fmt::Debug for Otlp {
 }
 
 /// Reads the export of spans. None: there is no endpoint, or the sampler takes nothing ever.
-pub(super) fn resolve(raw: &Raw, problems: &mut Vec<Problem>) -> Option<Otlp> {
-    let mut reader = Reader { raw, problems };
+pub(super) fn resolve(reader: &mut Reader<'_>) -> Option<Otlp> {
     let (queue, batch) = (reader.number(names::BSP_QUEUE, 1, 1_000_000), reader.number(names::BSP_BATCH, 1, 100_000));
     let delay = reader.millis(names::BSP_DELAY, 1, 3_600_000);
     let slow = reader.millis(names::TRACE_SLOW_MS, 0, 3_600_000);
@@ -60,46 +59,17 @@ pub(super) fn resolve(raw: &Raw, problems: &mut Vec<Problem>) -> Option<Otlp> {
     Some(Otlp { protocol, endpoint, headers, timeout, sampler: sampler?, slow, queue, batch, delay })
 }
 
-struct Reader<'a> {
-    raw: &'a Raw,
-    problems: &'a mut Vec<Problem>,
-}
-
 impl Reader<'_> {
-    fn problem(&mut self, name: &str, reason: String) {
-        let origin = self.raw.origin(name).to_string();
-        self.problems.push(Problem { name: name.to_owned(), origin, reason });
-    }
-
     /// The variable for traces alone if it is set, else the one for every signal.
     fn either(&self, of_traces: &'static str, of_all: &'static str) -> &'static str {
         if self.raw.value(of_traces).is_empty() { of_all } else { of_traces }
     }
 
-    fn number(&mut self, name: &str, least: usize, most: usize) -> usize {
-        let value = self.raw.value(name);
-        match value.parse() {
-            Ok(number) if (least..=most).contains(&number) => number,
-            _ => {
-                self.problem(name, format!("'{value}' is not a whole number from {least} to {most}"));
-                least
-            }
-        }
-    }
-
-    fn millis(&mut self, name: &str, least: usize, most: usize) -> Duration {
-        Duration::from_millis(self.number(name, least, most) as u64)
-    }
-
     fn sampler(&mut self) -> Option<Sampler> {
-        let argument = self.raw.value(names::SAMPLER_ARG);
-        let ratio = argument.parse::<f64>().ok().filter(|ratio| (0.0..=1.0).contains(ratio));
-        if ratio.is_none() {
-            self.problem(names::SAMPLER_ARG, format!("'{argument}' is not a number from 0 to 1"));
-        }
+        let ratio = self.ratio(names::SAMPLER_ARG);
         let value = self.raw.value(names::SAMPLER);
         match value.parse::<Name>() {
-            Ok(name) => name.sampler(ratio.unwrap_or(1.0)),
+            Ok(name) => name.sampler(ratio),
             Err(_) => {
                 let known = "always_on, always_off, traceidratio, parentbased_always_on, parentbased_always_off, \
                              parentbased_traceidratio";
@@ -111,14 +81,7 @@ impl Reader<'_> {
 
     fn protocol(&mut self) -> Protocol {
         let name = self.either(names::OTLP_TRACES_PROTOCOL, names::OTLP_PROTOCOL);
-        match self.raw.value(name) {
-            "grpc" => Protocol::Grpc,
-            "http/protobuf" => Protocol::HttpProtobuf,
-            other => {
-                self.problem(name, format!("'{other}' is not one of grpc, http/protobuf"));
-                Protocol::Grpc
-            }
-        }
+        self.one_of(name, &[("grpc", Protocol::Grpc), ("http/protobuf", Protocol::HttpProtobuf)])
     }
 
     fn endpoint(&mut self, protocol: Protocol) -> Option<String> {
@@ -175,13 +138,15 @@ fn decoded(value: &str) -> Option<String> {
 mod tests {
     use std::path::Path;
 
+    use super::super::raw::Raw;
     use super::*;
 
     fn resolved(values: &[(&'static str, &str)]) -> Result<Option<Otlp>, String> {
         let flags = values.iter().map(|(name, value)| (*name, (*value).to_owned())).collect();
-        let mut problems = Vec::new();
-        let otlp = resolve(&Raw::read(&flags, |_| None, Path::new("/nonexistent")), &mut problems);
-        if problems.is_empty() { Ok(otlp) } else { Err(format!("{problems:?}")) }
+        let raw = Raw::read(&flags, |_| None, Path::new("/nonexistent"));
+        let mut reader = Reader::new(&raw);
+        let otlp = resolve(&mut reader);
+        if reader.problems.is_empty() { Ok(otlp) } else { Err(format!("{:?}", reader.problems)) }
     }
 
     const COLLECTOR: (&str, &str) = (names::OTLP_ENDPOINT, "http://collector:4318/");

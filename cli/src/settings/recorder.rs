@@ -6,8 +6,7 @@ use std::time::Duration;
 use openskill_redact::Rules;
 
 use super::names;
-use super::problem::Problem;
-use super::raw::Raw;
+use super::reader::Reader;
 
 /// The largest rule file that is read.
 const MAX_RULES_BYTES: u64 = 1024 * 1024;
@@ -35,36 +34,19 @@ pub(crate) struct RecorderSettings {
     pub(crate) markdown_is_raw: bool,
 }
 
-/// Reads the settings, and the rule file. Adds what is wrong to `problems`.
-pub(super) fn read(raw: &Raw, problems: &mut Vec<Problem>) -> RecorderSettings {
-    let mut fail = |name: &str, reason: String| {
-        problems.push(Problem { name: name.to_owned(), origin: raw.origin(name).to_string(), reason });
-    };
-    let mut number = |name: &'static str, most: u64| match raw.value(name).parse() {
-        Ok(number) if (1..=most).contains(&number) => number,
-        _ => {
-            fail(name, format!("'{}' is not a whole number from 1 to {most}", raw.value(name)));
-            1
-        }
-    };
-    let max_bytes = number(names::TRACE_MAX_MB, 1_000_000) * 1024 * 1024;
-    let max_age = Duration::from_secs(number(names::TRACE_MAX_AGE_HOURS, 100_000) * 3600);
-    let mut flag = |name: &'static str| match raw.value(name) {
-        "1" | "true" => true,
-        "0" | "false" => false,
-        other => {
-            fail(name, format!("'{other}' is not one of 0, 1, false, true"));
-            false
-        }
-    };
-    let (sanitizes, contacts) = (flag(names::TRACE_SANITIZE), flag(names::REDACT_CONTACTS));
-    let markdown_is_raw = flag(names::TRACE_MD_RAW);
-    let rules = rules(raw.value(names::REDACT_RULES)).unwrap_or_else(|reason| {
-        fail(names::REDACT_RULES, reason);
+/// Reads the settings, and the rule file.
+pub(super) fn read(reader: &mut Reader<'_>) -> RecorderSettings {
+    let max_bytes = reader.number(names::TRACE_MAX_MB, 1, 1_000_000) as u64 * 1024 * 1024;
+    let max_age = Duration::from_secs(reader.number(names::TRACE_MAX_AGE_HOURS, 1, 100_000) as u64 * 3600);
+    let (sanitizes, contacts) = (reader.flag(names::TRACE_SANITIZE), reader.flag(names::REDACT_CONTACTS));
+    let markdown_is_raw = reader.flag(names::TRACE_MD_RAW);
+    let rules = rules(reader.raw.value(names::REDACT_RULES)).unwrap_or_else(|reason| {
+        reader.problem(names::REDACT_RULES, reason);
         Rules::default()
     });
     let redaction = sanitizes.then(|| rules.emails(contacts).phones(contacts));
-    RecorderSettings { dir: dir(raw.value(names::TRACE_DIR)), max_bytes, max_age, redaction, markdown_is_raw }
+    let dir = dir(reader.raw.value(names::TRACE_DIR));
+    RecorderSettings { dir, max_bytes, max_age, redaction, markdown_is_raw }
 }
 
 fn dir(value: &str) -> TraceDir {

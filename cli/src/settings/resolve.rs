@@ -2,7 +2,6 @@
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::str::FromStr;
 use std::time::Duration;
 
 use openskill_gateway::config::{CircuitRules, SessionRules, SkillRules, Source, SourceError};
@@ -15,6 +14,7 @@ use super::names;
 use super::otlp::{self, Otlp};
 use super::problem::{Problem, Problems, mask};
 use super::raw::Raw;
+use super::reader::Reader;
 use super::recorder::{self, RecorderSettings};
 
 /// Where OpenTelemetry says that collectors listen.
@@ -81,7 +81,7 @@ pub(crate) struct Settings {
 impl Settings {
     /// Validates every value.
     pub(crate) fn resolve(raw: &Raw) -> Result<Self, Problems> {
-        let mut reader = Reader { raw, problems: raw.problems.clone() };
+        let mut reader = Reader::new(raw);
         let settings = Self {
             base_url: reader.url(names::HTTP_BASE_URL),
             listen: reader
@@ -123,8 +123,8 @@ impl Settings {
             log_format: reader.one_of(names::LOG_FORMAT, &[("text", LogFormat::Text), ("json", LogFormat::Json)]),
             log_refusals: reader.number(names::LOG_REFUSALS, 0, 1_000_000) as u32,
             measured_skills: reader.number(names::METRICS_SKILLS, 0, MOST_SKILLS),
-            recorder: recorder::read(raw, &mut reader.problems),
-            otlp: otlp::resolve(raw, &mut reader.problems),
+            recorder: recorder::read(&mut reader),
+            otlp: otlp::resolve(&mut reader),
             metrics_endpoint: reader.metrics_endpoint(),
             metrics_interval: reader.millis(names::METRIC_INTERVAL, 100, 3_600_000),
             service_name: raw.value(names::SERVICE_NAME).to_owned(),
@@ -149,50 +149,7 @@ impl Settings {
     }
 }
 
-struct Reader<'a> {
-    raw: &'a Raw,
-    problems: Vec<Problem>,
-}
-
 impl Reader<'_> {
-    fn problem(&mut self, name: &str, reason: String) {
-        let origin = self.raw.origin(name).to_string();
-        self.problems.push(Problem { name: name.to_owned(), origin, reason });
-    }
-
-    fn parse<T: FromStr>(&mut self, name: &str, wanted: &str) -> Option<T> {
-        let value = self.raw.value(name);
-        let parsed = value.parse().ok();
-        if parsed.is_none() {
-            self.problem(name, format!("'{value}' is not {wanted}"));
-        }
-        parsed
-    }
-
-    fn number(&mut self, name: &str, least: usize, most: usize) -> usize {
-        let wanted = format!("a whole number from {least} to {most}");
-        match self.parse::<usize>(name, &wanted) {
-            Some(number) if (least..=most).contains(&number) => number,
-            Some(number) => {
-                self.problem(name, format!("{number} is not {wanted}"));
-                least
-            }
-            None => least,
-        }
-    }
-
-    fn optional(&mut self, name: &str, least: usize, most: usize) -> Option<usize> {
-        (!self.raw.value(name).is_empty()).then(|| self.number(name, least, most))
-    }
-
-    fn millis(&mut self, name: &str, least: usize, most: usize) -> Duration {
-        Duration::from_millis(self.number(name, least, most) as u64)
-    }
-
-    fn seconds(&mut self, name: &str, least: usize, most: usize) -> Duration {
-        Duration::from_secs(self.number(name, least, most) as u64)
-    }
-
     fn circuits(&mut self) -> CircuitRules {
         let failure_rate = self.ratio(names::SKILL_FAILURE_RATE);
         if failure_rate == 0.0 {
@@ -214,29 +171,6 @@ impl Reader<'_> {
                 recovery: self.seconds(names::SKILL_RECOVERY, 1, 86_400),
             },
         }
-    }
-
-    fn one_of<T: Copy>(&mut self, name: &str, choices: &[(&str, T)]) -> T {
-        let value = self.raw.value(name);
-        let chosen = choices.iter().find(|(text, _)| *text == value);
-        if chosen.is_none() {
-            let texts: Vec<_> = choices.iter().map(|(text, _)| *text).collect();
-            self.problem(name, format!("'{value}' is not one of {}", texts.join(", ")));
-        }
-        chosen.unwrap_or(&choices[0]).1
-    }
-
-    fn flag(&mut self, name: &str) -> bool {
-        self.one_of(name, &[("0", false), ("1", true), ("false", false), ("true", true)])
-    }
-
-    fn ratio(&mut self, name: &str) -> f64 {
-        let wanted = "a number from 0 to 1";
-        let ratio = self.parse::<f64>(name, wanted).unwrap_or(1.0);
-        if !(0.0..=1.0).contains(&ratio) {
-            self.problem(name, format!("{ratio} is not {wanted}"));
-        }
-        ratio
     }
 
     fn url(&mut self, name: &str) -> String {

@@ -1,0 +1,75 @@
+//! Readings that all groups of settings share. Each adds its own on [`Reader`], in its own file.
+
+use std::str::FromStr;
+use std::time::Duration;
+
+use super::problem::Problem;
+use super::raw::Raw;
+
+/// Reads values, and collects the problems. A reading that fails returns a valid value all the same, or None.
+pub(super) struct Reader<'a> {
+    pub(super) raw: &'a Raw,
+    pub(super) problems: Vec<Problem>,
+}
+
+impl<'a> Reader<'a> {
+    /// Begins with the problems of the sources themselves.
+    pub(super) fn new(raw: &'a Raw) -> Self {
+        Self { raw, problems: raw.problems.clone() }
+    }
+
+    pub(super) fn problem(&mut self, name: &str, reason: String) {
+        let origin = self.raw.origin(name).to_string();
+        self.problems.push(Problem { name: name.to_owned(), origin, reason });
+    }
+
+    pub(super) fn parse<T: FromStr>(&mut self, name: &str, wanted: &str) -> Option<T> {
+        self.parse_if(name, wanted, |_| true)
+    }
+
+    fn parse_if<T: FromStr>(&mut self, name: &str, wanted: &str, is_valid: impl Fn(&T) -> bool) -> Option<T> {
+        let value = self.raw.value(name);
+        let parsed = value.parse().ok().filter(is_valid);
+        if parsed.is_none() {
+            self.problem(name, format!("'{value}' is not {wanted}"));
+        }
+        parsed
+    }
+
+    pub(super) fn number(&mut self, name: &str, least: usize, most: usize) -> usize {
+        let wanted = format!("a whole number from {least} to {most}");
+        self.parse_if(name, &wanted, |number| (least..=most).contains(number)).unwrap_or(least)
+    }
+
+    /// None if it is not set.
+    pub(super) fn optional(&mut self, name: &str, least: usize, most: usize) -> Option<usize> {
+        (!self.raw.value(name).is_empty()).then(|| self.number(name, least, most))
+    }
+
+    pub(super) fn millis(&mut self, name: &str, least: usize, most: usize) -> Duration {
+        Duration::from_millis(self.number(name, least, most) as u64)
+    }
+
+    pub(super) fn seconds(&mut self, name: &str, least: usize, most: usize) -> Duration {
+        Duration::from_secs(self.number(name, least, most) as u64)
+    }
+
+    /// The first of the choices if it is none of them.
+    pub(super) fn one_of<T: Copy>(&mut self, name: &str, choices: &[(&str, T)]) -> T {
+        let value = self.raw.value(name);
+        let chosen = choices.iter().find(|(text, _)| *text == value);
+        if chosen.is_none() {
+            let texts: Vec<_> = choices.iter().map(|(text, _)| *text).collect();
+            self.problem(name, format!("'{value}' is not one of {}", texts.join(", ")));
+        }
+        chosen.unwrap_or(&choices[0]).1
+    }
+
+    pub(super) fn flag(&mut self, name: &str) -> bool {
+        self.one_of(name, &[("0", false), ("1", true), ("false", false), ("true", true)])
+    }
+
+    pub(super) fn ratio(&mut self, name: &str) -> f64 {
+        self.parse_if(name, "a number from 0 to 1", |ratio| (0.0..=1.0).contains(ratio)).unwrap_or(1.0)
+    }
+}
