@@ -82,11 +82,17 @@ fn arguments(call: &Call) -> Result<String, Failure> {
         Err(Failure::Usage(format!("the recorded arguments {how}: give all of them with --input '{{...}}'")))
     };
     let Some(event) = call.event("call") else { return lost("are missing") };
+    let why = event.text("content_left_out");
+    if !why.is_empty() {
+        return lost(&format!("were left out: {why}"));
+    }
     if event.flag("cut") {
         return lost(&format!("were cut, as they have {} bytes", event.number("arguments_bytes")));
     }
     if event.flag("redacted") {
-        let places = redacted_at(&event.fields["arguments"]);
+        let mut places = redacted_at(&event.fields["arguments"]);
+        // All of them: there is no place to name.
+        places.retain(|it| !it.is_empty());
         let places = if places.is_empty() { String::new() } else { format!(" at {}", places.join(", ")) };
         return lost(&format!("are redacted{places}"));
     }
@@ -128,4 +134,37 @@ fn compare(call: &Call, result: &SkillResult) -> ExitCode {
     found.iter().for_each(|it| say(it));
     complain(&format!("{}\n", counted(found.len(), "difference")));
     ExitCode::from(FAILED)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What becomes of recorded arguments: themselves, or why they can't be repeated.
+    fn read(fields: &str) -> Result<String, String> {
+        let line = format!(r#"{{"event":"call",{fields}}}"#);
+        let call = calls(&[line]).pop().unwrap();
+        arguments(&call).map_err(|failure| match failure {
+            Failure::Usage(message) => message,
+            _ => "another failure".to_owned(),
+        })
+    }
+
+    #[test]
+    fn arguments_are_repeated_byte_for_byte_or_it_is_said_why_not() {
+        assert_eq!(read(r#""arguments":{"a" : 1.50}"#).unwrap(), r#"{"a" : 1.50}"#);
+        assert_eq!(read(r#""arguments_text":"{'a': 1}""#).unwrap(), "{'a': 1}");
+        for (fields, why) in [
+            (r#""arguments":{"pin":"***"},"redacted":true"#, "are redacted at /pin: give"),
+            (r#""arguments":"***","redacted":true"#, "are redacted: give"),
+            (r#""arguments_text":"{","cut":true,"arguments_bytes":99"#, "were cut, as they have 99 bytes"),
+            (
+                r#""arguments":"***","redacted":true,"content_left_out":"there are more than 64 secret values""#,
+                "were left out: there are more than 64 secret values",
+            ),
+        ] {
+            let said = read(fields).unwrap_err();
+            assert!(said.contains(why), "{said}");
+        }
+    }
 }

@@ -100,8 +100,13 @@ impl CallRecord {
     /// The arguments fit, perhaps after repairs.
     pub(crate) fn arguments_prepared(&self, preparation: &Preparation) {
         self.observer.arguments_prepared(&self.call, preparation);
+        let Preparation { json, repairs, warnings } = preparation;
+        // As most are: nobody tells what did not change.
+        let is_as_it_came = std::ptr::eq(json.as_ptr(), self.call.input.text().as_ptr());
+        if is_as_it_came && repairs.is_empty() && warnings.is_empty() {
+            return;
+        }
         self.note(|| {
-            let Preparation { json, repairs, warnings } = preparation;
             let (arguments, repairs, warnings) = (json.clone(), repairs.clone(), warnings.clone());
             CallEvent::Prepared { arguments, repairs, warnings }
         });
@@ -304,6 +309,22 @@ mod tests {
         let recording = recordings.next().unwrap();
         assert_eq!(recording.events.len() + recording.left_out, 1000);
         assert_eq!(recording.events.len(), 256);
+    }
+
+    #[test]
+    fn arguments_that_did_not_change_are_no_event() {
+        let (record, recordings) = recorded();
+        let json = record.call.input.bytes_of(record.call.input.text().into());
+        record.arguments_prepared(&Preparation { json: json.clone(), ..Preparation::default() });
+        let warnings = vec!["not checked".to_owned()];
+        record.arguments_prepared(&Preparation { json, warnings, ..Preparation::default() });
+        record.arguments_prepared(&Preparation { json: "{\"other\":1}".into(), ..Preparation::default() });
+        drop(record);
+        let events = recordings.next().unwrap().events;
+        assert!(
+            matches!(&events[..], [(_, CallEvent::Prepared { .. }), (_, CallEvent::Prepared { .. })]),
+            "{events:?}"
+        );
     }
 
     #[test]

@@ -13,6 +13,9 @@ use crate::state::memory::{MemoryBudget, MemoryShare};
 /// How many events of a call are kept. Those after them are counted.
 const MAX_EVENTS: usize = 256;
 
+/// How many most calls have: their attempt begins and ends.
+const FIRST_EVENTS: usize = 2;
+
 /// What a recording takes beside its content.
 const FIXED_BYTES: usize = 2048;
 
@@ -155,6 +158,9 @@ impl Timeline {
 
 impl Kept {
     fn push(&mut self, event: impl FnOnce() -> CallEvent) {
+        if self.events.capacity() == 0 {
+            self.events.reserve_exact(FIRST_EVENTS);
+        }
         if self.events.len() < MAX_EVENTS {
             self.events.push((Instant::now(), event()));
         } else {
