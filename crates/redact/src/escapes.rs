@@ -1,7 +1,7 @@
 //! Text with escapes, read as what it stands for, and places in that found again in the text. Pure.
 
 use crate::classes::{HEX, at_is};
-use crate::span::{Mask, Span};
+use crate::span::Span;
 
 /// Which escapes are read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -117,9 +117,7 @@ pub(crate) fn translate(text: &[u8], which: Escapes, spans: &mut [Span]) {
         return;
     }
     for span in spans.iter_mut() {
-        if let Mask::Quoted(level) = &mut span.mask {
-            *level += 1;
-        }
+        span.quotes = span.quotes.map(|level| level + 1);
     }
     let mut places = Places { spans, moved: 0 };
     // How far the text is ahead of what it stands for.

@@ -37,12 +37,6 @@ impl Ids {
         }
         text
     }
-
-    /// Whether an id is already a hash.
-    pub(crate) fn is_hash(kind: &str, id: &[u8]) -> bool {
-        let hash = id.strip_prefix(kind.as_bytes()).and_then(|rest| rest.strip_prefix(b"_"));
-        hash.is_some_and(|hash| hash.len() == 32 && hash.iter().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f')))
-    }
 }
 
 impl std::fmt::Debug for Ids {

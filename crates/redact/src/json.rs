@@ -1,10 +1,8 @@
 //! A walk over a JSON document: names and values, at any depth. Everything is told by its place in the text. Pure.
 
 use crate::escapes::{self, Escapes};
-use crate::ids::Ids;
 use crate::judge::secret_part;
 use crate::keys::{Kind, classify, may_matter};
-use crate::paths::Node;
 use crate::placeholder::is_reference;
 use crate::scan::Options;
 use crate::span::{Span, join};
@@ -19,7 +17,7 @@ pub(crate) type Leaf<'l> = &'l mut dyn FnMut(&[u8]) -> Vec<Span>;
 
 /// What is known of an object or a list.
 #[derive(Debug, Clone, Copy, Default)]
-struct Frame<'n> {
+struct Frame {
     is_object: bool,
     /// What the current name says.
     kind: Option<Kind>,
@@ -27,27 +25,24 @@ struct Frame<'n> {
     is_hidden: bool,
     /// Within a secret: whether the current name says something about it, and not what it is.
     is_about: bool,
-    /// Its place, and that of the current name.
-    place: Option<&'n Node>,
-    below: Option<&'n Node>,
     /// Whether it has the name of a secret, as `{"name": "TOKEN", "value": "x"}`, and where its value is.
     names_secret: bool,
     value: Option<(usize, usize)>,
 }
 
-struct Walk<'w, 'n> {
+struct Walk<'w> {
     text: &'w [u8],
     at: usize,
     options: &'w Options,
     spans: Vec<Span>,
-    frames: Vec<Frame<'n>>,
+    frames: Vec<Frame>,
     leaf: Leaf<'w>,
 }
 
 /// What is secret in a document, or none if the text is no JSON.
-pub(crate) fn walk(text: &[u8], options: &Options, secret: Option<&Node>, leaf: Leaf<'_>) -> Option<Vec<Span>> {
+pub(crate) fn walk(text: &[u8], options: &Options, leaf: Leaf<'_>) -> Option<Vec<Span>> {
     let mut walk = Walk { text, at: 0, options, spans: Vec::new(), frames: Vec::new(), leaf };
-    walk.frames.push(Frame { below: secret, ..Frame::default() });
+    walk.frames.push(Frame::default());
     walk.value()?;
     while walk.frames.len() > 1 {
         walk.member()?;
@@ -89,7 +84,7 @@ fn is_about_secret(name: &[u8]) -> bool {
     NAMES.binary_search(&name).is_ok()
 }
 
-impl<'n> Walk<'_, 'n> {
+impl Walk<'_> {
     fn spaces(&mut self) {
         while matches!(self.text.get(self.at), Some(b' ' | b'\n' | b'\t' | b'\r')) {
             self.at += 1;
@@ -103,7 +98,7 @@ impl<'n> Walk<'_, 'n> {
     }
 
     /// The frame of what is read: there always is one.
-    fn frame(&mut self) -> Option<&mut Frame<'n>> {
+    fn frame(&mut self) -> Option<&mut Frame> {
         self.frames.last_mut()
     }
 
@@ -147,7 +142,6 @@ impl<'n> Walk<'_, 'n> {
         let frame = self.frames.last_mut()?;
         frame.kind = kind;
         frame.is_about = frame.is_hidden && is_about_secret(name);
-        frame.below = frame.place.and_then(|place| place.property(name));
         Some(())
     }
 
@@ -192,11 +186,8 @@ impl<'n> Walk<'_, 'n> {
         }
         let parent = *self.frame()?;
         let is_certain = parent.kind.is_some_and(Kind::is_certain);
-        let is_marked = parent.below.is_some_and(|place| place.is_secret);
-        let is_hidden = is_marked || (parent.is_hidden || is_certain) && !parent.is_about;
-        let place = parent.below;
-        let below = if is_object { None } else { place.and_then(Node::element) };
-        self.frames.push(Frame { is_object, is_hidden, place, below, ..Frame::default() });
+        let is_hidden = (parent.is_hidden || is_certain) && !parent.is_about;
+        self.frames.push(Frame { is_object, is_hidden, ..Frame::default() });
         self.spaces();
         // An empty one ends here; after that every member but the first follows a comma.
         if self.take(if is_object { b'}' } else { b']' }) {
@@ -209,10 +200,6 @@ impl<'n> Walk<'_, 'n> {
     fn literal(&mut self, word: &[u8]) -> Option<()> {
         let start = self.at;
         self.at += word.len();
-        let is_marked = self.frame()?.below.is_some_and(|place| place.is_secret);
-        if is_marked && word != b"null" {
-            self.spans.push(Span::number(start, self.at));
-        }
         self.text[start..].starts_with(word).then_some(())
     }
 
@@ -227,7 +214,7 @@ impl<'n> Walk<'_, 'n> {
         }
         let frame = *self.frame()?;
         let is_hidden = match frame.kind {
-            _ if frame.is_hidden && !frame.is_about || frame.below.is_some_and(|place| place.is_secret) => true,
+            _ if frame.is_hidden && !frame.is_about => true,
             Some(Kind::Secret | Kind::Password | Kind::Authorization) => true,
             Some(Kind::Code) => (3..=8).contains(&length),
             _ => {
@@ -237,7 +224,10 @@ impl<'n> Walk<'_, 'n> {
             }
         };
         if is_hidden {
-            self.spans.push(Span::number(start, self.at));
+            self.spans.push(Span::secret(start, self.at).number());
+        } else if let Some(id) = frame.kind.and_then(Kind::id) {
+            let hash = self.options.ids.hash(id, digits);
+            self.spans.push(Span::id(start, self.at, hash).number());
         }
         Some(())
     }
@@ -262,9 +252,8 @@ impl<'n> Walk<'_, 'n> {
     fn text_value(&mut self, start: usize, end: usize) {
         let Some(frame) = self.frames.last().copied() else { return };
         let raw = &self.text[start..end];
-        let is_marked = frame.below.is_some_and(|place| place.is_secret);
-        if is_marked || frame.is_hidden && !frame.is_about {
-            if !raw.is_empty() && (is_marked || !is_reference(raw)) {
+        if frame.is_hidden && !frame.is_about {
+            if !raw.is_empty() && !is_reference(raw) {
                 self.spans.push(Span::secret(start, end));
             }
             return;
@@ -315,9 +304,7 @@ impl<'n> Walk<'_, 'n> {
             return self.look(start, end);
         };
         if let Some(id) = kind.id() {
-            if !Ids::is_hash(id, text) {
-                self.spans.push(Span::id(start, end, self.options.ids.hash(id, text)));
-            }
+            self.spans.push(Span::id(start, end, self.options.ids.hash(id, text)));
             return;
         }
         let mut spans = [Span::secret(from, to)];

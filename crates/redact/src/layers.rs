@@ -4,7 +4,6 @@
 use crate::custom::Custom;
 use crate::escapes::{self, Escapes};
 use crate::json;
-use crate::paths::Node;
 use crate::scan::{Options, scan};
 use crate::span::{Span, join};
 use crate::values::base64;
@@ -33,14 +32,14 @@ impl<'o> Layers<'o> {
     pub(crate) fn text(&mut self, text: &[u8], depth: u8) -> Vec<Span> {
         let is_json =
             matches!(text.trim_ascii_start(), [b'{', b'"' | b'}' | b' ' | b'\n' | b'\r' | b'\t', ..] | [b'[', ..]);
-        let spans = if is_json && depth < DEEPEST { self.json(text, None, depth) } else { None };
+        let spans = if is_json && depth < DEEPEST { self.json(text, depth) } else { None };
         spans.unwrap_or_else(|| self.free(text, depth))
     }
 
     /// What is secret in a JSON document, or none if it is not JSON.
-    pub(crate) fn json(&mut self, text: &[u8], secret: Option<&Node>, depth: u8) -> Option<Vec<Span>> {
+    pub(crate) fn json(&mut self, text: &[u8], depth: u8) -> Option<Vec<Span>> {
         let options = self.options;
-        json::walk(text, options, secret, &mut |leaf| self.text(leaf, depth + 1))
+        json::walk(text, options, &mut |leaf| self.text(leaf, depth + 1))
     }
 
     fn free(&mut self, text: &[u8], depth: u8) -> Vec<Span> {

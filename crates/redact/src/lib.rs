@@ -13,8 +13,6 @@
 //!
 //! A secret becomes `***`. The caller's own result never passes here.
 
-use std::borrow::Cow;
-
 mod assignment;
 mod classes;
 mod custom;
@@ -24,7 +22,6 @@ mod json;
 mod judge;
 mod keys;
 mod layers;
-mod paths;
 mod placeholder;
 mod prose;
 mod redactor;
@@ -37,13 +34,6 @@ pub mod testing;
 mod value;
 mod values;
 
-pub use paths::SecretPaths;
 pub use redactor::Redactor;
 pub use rules::{RuleError, Rules};
 pub use stream::Stream;
-
-/// Text as one line: escapes control characters, escape sequences of terminals, changes of direction, characters of no
-/// width, and ends of lines. One event is one line.
-pub fn line(text: &str) -> Cow<'_, str> {
-    openskill_log::text::one_line(text)
-}

@@ -5,14 +5,11 @@ use std::sync::Arc;
 
 use crate::custom::Custom;
 use crate::ids::Ids;
-use crate::judge::secret_part;
-use crate::keys::{Kind, Names, Words, classify};
+use crate::keys::{Names, Words};
 use crate::layers::Layers;
-use crate::paths::SecretPaths;
 use crate::rules::{RuleError, Rules};
 use crate::scan::Options;
 use crate::span::{Span, join, render};
-use crate::value::Value;
 
 /// Replaces secrets by `***`. Cheap to clone. Its time is linear in the text, whatever the text is.
 #[derive(Clone, Debug)]
@@ -79,46 +76,19 @@ impl Redactor {
     /// Redacts a JSON document, by names and by values. Everything else stays as it is, byte for byte. What is no JSON
     /// counts as free text, and bytes that are no UTF-8 as U+FFFD.
     pub fn json<'t>(&self, json: &'t [u8]) -> Cow<'t, str> {
-        self.json_with(json, &SecretPaths::default())
-    }
-
-    /// Like [`Self::json`]. What the paths mark is redacted whatever it is; in text that is no JSON, whatever has the name
-    /// of a marked property.
-    pub fn json_with<'t>(&self, json: &'t [u8], secret_paths: &SecretPaths) -> Cow<'t, str> {
         let text = String::from_utf8_lossy(json);
         let Some(compiled) = &self.compiled else { return text };
-        let mut spans = compiled.layers(&text).json(text.as_bytes(), Some(secret_paths.root()), 0);
-        if spans.is_none() && !secret_paths.is_empty() {
-            spans = Some(compiled.with_names(&text, secret_paths));
-        }
+        let spans = compiled.layers(&text).json(text.as_bytes(), 0);
         let spans = spans.unwrap_or_else(|| compiled.layers(&text).text(text.as_bytes(), 0));
         replaced(text, &spans)
     }
 
-    /// Redacts the value of a header, an environment variable or a field: all of it if its name says so, else like
-    /// [`Self::text`].
-    pub fn named<'t>(&self, name: &str, value: &'t str) -> Cow<'t, str> {
-        let Some(compiled) = &self.compiled else { return Cow::Borrowed(value) };
-        let part = Value { start: 0, end: value.len(), next: value.len(), is_quoted: true };
-        let kind = classify(name.as_bytes(), &compiled.options.names);
-        let kind = if crate::keys::names_secret(name.as_bytes()) { Some(Kind::Password) } else { kind };
-        let secret = kind.and_then(|kind| Some((kind, secret_part(value.as_bytes(), part, kind, name.as_bytes())?)));
-        match secret {
-            Some((kind, (start, end))) => match kind.id() {
-                Some(_) if Ids::is_hash(kind.id().unwrap_or_default(), value.as_bytes()) => Cow::Borrowed(value),
-                Some(id) => Cow::Owned(compiled.options.ids.hash(id, value.as_bytes())),
-                None => replaced(Cow::Borrowed(value), &[Span::secret(start, end)]),
-            },
-            None => self.text(value),
-        }
-    }
-
-    /// A stable hash of an id, such as `session_3f9c…` with 32 hexadecimal digits: the same id has the same hash, as long as
-    /// the key of the rules is the same. The id itself if redaction is off.
+    /// A stable hash of an id, such as `session_3f9c…` with 32 hexadecimal digits, whatever the id looks like: the same id
+    /// has the same hash, as long as the key of the rules is the same. The id itself if redaction is off.
     pub fn id(&self, kind: &str, id: &str) -> String {
         match &self.compiled {
-            Some(compiled) if !Ids::is_hash(kind, id.as_bytes()) => compiled.options.ids.hash(kind, id.as_bytes()),
-            _ => id.to_owned(),
+            Some(compiled) => compiled.options.ids.hash(kind, id.as_bytes()),
+            None => id.to_owned(),
         }
     }
 }
@@ -126,15 +96,6 @@ impl Redactor {
 impl Compiled {
     fn layers(&self, text: &str) -> Layers<'_> {
         Layers::new(&self.options, &self.custom, text.len())
-    }
-
-    /// What is secret in free text in which further names count.
-    fn with_names(&self, text: &str, secret_paths: &SecretPaths) -> Vec<Span> {
-        let Options { names, emails, phones, ids } = &self.options;
-        let mut names = names.clone();
-        names.secret.extend(secret_paths.names());
-        let options = Options { names, emails: *emails, phones: *phones, ids: ids.clone() };
-        Layers::new(&options, &self.custom, text.len()).text(text.as_bytes(), 0)
     }
 }
 

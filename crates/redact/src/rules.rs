@@ -37,13 +37,6 @@ impl Default for Rules {
 pub(crate) const SHORTEST_LITERAL: usize = 4;
 
 impl Rules {
-    /// Whether the built-in rules apply.
-    #[must_use]
-    pub fn built_in(mut self, is_on: bool) -> Self {
-        self.built_in = is_on;
-        self
-    }
-
     /// Whether e-mail addresses are redacted.
     #[must_use]
     pub fn emails(mut self, is_on: bool) -> Self {
@@ -58,34 +51,10 @@ impl Rules {
         self
     }
 
-    /// Adds the name of a secret: of a field, a header, a variable. Case and separators don't matter.
+    /// Hashes ids with this key, unless a rule file has set one. Hashes are the same in all processes with the same key.
     #[must_use]
-    pub fn name(mut self, name: impl Into<String>) -> Self {
-        self.names.push(name.into());
-        self
-    }
-
-    /// Adds a name whose value is never redacted for its name.
-    #[must_use]
-    pub fn keep(mut self, name: impl Into<String>) -> Self {
-        self.keep.push(name.into());
-        self
-    }
-
-    /// Adds a text that is a secret, such as a key that this process uses. One of fewer than four bytes is ignored.
-    #[must_use]
-    pub fn literal(mut self, secret: impl Into<String>) -> Self {
-        let secret = secret.into();
-        if secret.len() >= SHORTEST_LITERAL {
-            self.literals.push(secret);
-        }
-        self
-    }
-
-    /// Hashes ids with this key, so that hashes are the same in all processes that have it.
-    #[must_use]
-    pub fn id_key(mut self, key: impl Into<Vec<u8>>) -> Self {
-        self.id_key = Some(key.into());
+    pub fn fallback_id_key(mut self, key: impl Into<Vec<u8>>) -> Self {
+        self.id_key.get_or_insert_with(|| key.into());
         self
     }
 }

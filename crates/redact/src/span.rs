@@ -8,8 +8,6 @@ pub(crate) const MASK: &str = "***";
 pub(crate) enum Mask {
     /// Three asterisks.
     Stars,
-    /// Three asterisks as a JSON string, in place of a number: how often its quotes are escaped.
-    Quoted(u8),
     /// A stable hash of an id.
     Id(Box<str>),
 }
@@ -20,25 +18,33 @@ pub(crate) struct Span {
     pub(crate) start: usize,
     pub(crate) end: usize,
     pub(crate) mask: Mask,
+    /// Whether it is a number of JSON, which becomes a string: how often the quotes of that are escaped.
+    pub(crate) quotes: Option<u8>,
     /// Whether it is a secret: not an id, a name of a person or another part that is merely private.
     pub(crate) is_secret: bool,
 }
 
 impl Span {
     pub(crate) fn secret(start: usize, end: usize) -> Self {
-        Self { start, end, mask: Mask::Stars, is_secret: true }
+        Self { start, end, mask: Mask::Stars, quotes: None, is_secret: true }
     }
 
     pub(crate) fn private(start: usize, end: usize) -> Self {
-        Self { start, end, mask: Mask::Stars, is_secret: false }
-    }
-
-    pub(crate) fn number(start: usize, end: usize) -> Self {
-        Self { start, end, mask: Mask::Quoted(0), is_secret: true }
+        Self { is_secret: false, ..Self::secret(start, end) }
     }
 
     pub(crate) fn id(start: usize, end: usize, id: String) -> Self {
-        Self { start, end, mask: Mask::Id(id.into_boxed_str()), is_secret: false }
+        Self { mask: Mask::Id(id.into_boxed_str()), ..Self::private(start, end) }
+    }
+
+    /// The same in place of a number of JSON.
+    pub(crate) fn number(self) -> Self {
+        Self { quotes: Some(0), ..self }
+    }
+
+    /// Whether nothing but asterisks stands in its place.
+    fn is_plain(&self) -> bool {
+        self.mask == Mask::Stars && self.quotes.is_none()
     }
 }
 
@@ -48,18 +54,15 @@ pub(crate) fn join(spans: &mut Vec<Span>) {
         spans.sort_by_key(|span| span.start);
     }
     spans.dedup_by(|next, kept| {
-        let is_apart =
-            next.start >= kept.end && !(next.start == kept.end && next.mask == Mask::Stars && kept.mask == Mask::Stars);
-        if is_apart {
+        let is_joint = next.start == kept.end && next.is_plain() && kept.is_plain();
+        if next.start >= kept.end && !is_joint {
             return false;
         }
         if (next.start, next.end) != (kept.start, kept.end) {
-            // A number stays one: what replaces it has to be a value.
-            kept.mask = match (&kept.mask, &next.mask) {
-                (Mask::Quoted(level), _) | (_, Mask::Quoted(level)) => Mask::Quoted(*level),
-                _ => Mask::Stars,
-            };
+            kept.mask = Mask::Stars;
         }
+        // In place of a number, a value has to stand.
+        kept.quotes = kept.quotes.or(next.quotes);
         kept.end = kept.end.max(next.end);
         kept.is_secret |= next.is_secret;
         true
@@ -74,14 +77,12 @@ pub(crate) fn render(text: &str, spans: &[Span]) -> String {
         let start = text.floor_char_boundary(span.start).max(written);
         out.push_str(&text[written..start]);
         written = text.ceil_char_boundary(span.end).max(start);
-        match &span.mask {
-            Mask::Stars => out.push_str(MASK),
-            Mask::Id(id) => out.push_str(id),
-            Mask::Quoted(level) => {
-                let escape = "\\".repeat((1_usize << level.min(&8)) - 1);
-                out.extend([&escape, "\"", MASK, &escape, "\""]);
-            }
-        }
+        let quote = span.quotes.map(|level| "\\".repeat((1 << level.min(8)) - 1) + "\"").unwrap_or_default();
+        let mask = match &span.mask {
+            Mask::Stars => MASK,
+            Mask::Id(id) => id,
+        };
+        out.extend([&quote, mask, &quote]);
     }
     out.push_str(&text[written..]);
     out

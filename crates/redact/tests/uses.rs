@@ -1,6 +1,6 @@
-//! How the crate is used: rule files, names, ids, marked parameters, streams, lines.
+//! How the crate is used: rule files, names, ids, documents, streams.
 
-use openskill_redact::{Redactor, Rules, SecretPaths, line};
+use openskill_redact::{Redactor, Rules};
 
 #[test]
 fn a_rule_file_adds_names_texts_and_tokens() {
@@ -52,48 +52,76 @@ fn a_mistake_in_a_rule_file_is_reported_with_its_line() {
 #[test]
 fn a_value_is_redacted_by_its_name() {
     let redactor = Redactor::default();
-    for (name, value, redacted) in [
-        ("Authorization", "Bearer abc.def", "Bearer ***"),
-        ("authorization", "plain", "***"),
-        ("Cookie", "a=b; c=d", "***"),
-        ("X-Api-Key", "hunter2", "***"),
-        ("GITHUB_TOKEN", "x y", "***"),
-        ("GITHUB_TOKEN", "${TOKEN}", "${TOKEN}"),
-        ("PWD", "/srv/app", "/srv/app"),
-        ("DB_PWD", "x7", "***"),
-        ("PATH", "/home/jane/bin:/usr/bin", "/home/***/bin:/usr/bin"),
-        ("Content-Type", "application/json", "application/json"),
-        ("密码", "abc", "***"),
+    for (text, redacted) in [
+        ("Authorization: Bearer abc.def", "Authorization: Bearer ***"),
+        ("Cookie: a=b; c=d", "Cookie: ***"),
+        ("X-Api-Key: hunter2", "X-Api-Key: ***"),
+        ("GITHUB_TOKEN=${TOKEN}", "GITHUB_TOKEN=${TOKEN}"),
+        ("PWD=/srv/app", "PWD=/srv/app"),
+        ("DB_PWD=x7-y", "DB_PWD=***"),
+        ("password_v2: x7-y", "password_v2: ***"),
+        ("PATH=/home/jane/bin:/usr/bin", "PATH=/home/***/bin:/usr/bin"),
+        ("Content-Type: application/json", "Content-Type: application/json"),
+        ("密码: abc123", "密码: ***"),
     ] {
-        assert_eq!(redactor.named(name, value), redacted, "{name}");
+        assert_eq!(redactor.text(text), redacted);
     }
+}
+
+/// With the key that a rule file sets, and one of the process.
+fn with_key(file: &str, fallback: &[u8]) -> Redactor {
+    let rules = Rules::parse(&format!("id_key = \"{file}\"")).unwrap();
+    Redactor::new(rules.fallback_id_key(fallback)).unwrap()
 }
 
 #[test]
 fn an_id_becomes_the_same_hash_everywhere() {
-    let rules = || Rules::default().id_key(*b"sixteen bytes or more");
-    let (one, other) = (Redactor::new(rules()).unwrap(), Redactor::new(rules()).unwrap());
-    let hash = one.id("session", "abc-1");
+    let redactor = with_key("sixteen bytes or more", b"");
+    let hash = redactor.id("session", "abc-1");
     assert!(hash.len() == 40 && hash.starts_with("session_"), "{hash}");
-    assert_eq!(other.id("session", "abc-1"), hash);
-    assert_ne!(one.id("tool_call", "abc-1")[10..], hash[8..]);
-    assert_ne!(Redactor::default().id("session", "abc-1"), hash);
-    assert_eq!(one.id("session", &hash), hash, "a hash is not hashed again");
-    assert_eq!(one.json(br#"{"sessionId": "abc-1"}"#), format!(r#"{{"sessionId": "{hash}"}}"#));
-    assert_eq!(one.text("session_id=abc-1 ok"), format!("session_id={hash} ok"));
-    assert_eq!(one.named("session_id", "abc-1"), hash);
+    assert_ne!(redactor.id("tool_call", "abc-1")[10..], hash[8..]);
+    assert_eq!(redactor.json(br#"{"sessionId": "abc-1"}"#), format!(r#"{{"sessionId": "{hash}"}}"#));
+    assert_eq!(redactor.text("session_id=abc-1 ok"), format!("session_id={hash} ok"));
+    let hash = redactor.id("session", "1234");
+    assert_eq!(redactor.json(br#"{"session_id": 1234}"#), format!(r#"{{"session_id": "{hash}"}}"#));
+    let inner = redactor.json(br#"{"a": "{\"session_id\": 1234}"}"#).into_owned();
+    assert_eq!(inner, format!(r#"{{"a": "{{\"session_id\": \"{hash}\"}}"}}"#));
 }
 
 #[test]
-fn a_marked_parameter_is_redacted_whatever_it_is() {
-    let redactor = Redactor::default();
-    let paths = SecretPaths::new(["/note", "/users/*/shoe size", "/blob"]);
-    let json = br#"{"note": "hi", "n": 1, "users": [{"shoe size": 43, "x": 1}], "blob": {"a": [true, null, "b"]}}"#;
-    let redacted =
-        r#"{"note": "***", "n": 1, "users": [{"shoe size": "***", "x": 1}], "blob": {"a": [true, null, "***"]}}"#;
-    assert_eq!(redactor.json_with(json, &paths), redacted);
-    assert_eq!(redactor.json_with(br#"{"note": "hi", "n"#, &paths), r#"{"note": "***", "n"#);
-    assert_eq!(redactor.json(json).as_bytes(), json);
+fn an_id_is_hashed_whatever_it_looks_like() {
+    let redactor = with_key("sixteen bytes or more", b"");
+    let own = redactor.id("session", "abc-1");
+    for id in [
+        "a1c2d3e4f5a6b7c8d9e0f1a2b3c4d5e6f7a8b9c0",
+        "4bf92f35-77b3-4da6-a3ce-929d0e0e4736",
+        "4bf92f3577b34da6a3ce929d0e0e4736",
+        "session_4bf92f3577b34da6a3ce929d0e0e4736",
+        &own,
+        "1234567890",
+    ] {
+        let hash = redactor.id("session", id);
+        assert!(hash != id && hash.len() == 40 && hash == redactor.id("session", id), "{id}: {hash}");
+        assert_eq!(
+            redactor.json(format!(r#"["", {{"sessionId":"{id}"}}]"#).as_bytes()),
+            format!(r#"["", {{"sessionId":"{hash}"}}]"#)
+        );
+        assert_eq!(redactor.text(&format!("session_id={id}\n")), format!("session_id={hash}\n"));
+        let call = redactor.id("tool_call", id);
+        assert_eq!(redactor.text(&format!("tool_call_id: {id} failed")), format!("tool_call_id: {call} failed"));
+    }
+}
+
+#[test]
+fn the_key_of_a_rule_file_wins_over_that_of_the_process() {
+    let hash = |redactor: Redactor| redactor.id("session", "abc-1");
+    let file = hash(with_key("sixteen bytes or more", b"one"));
+    assert_eq!(hash(with_key("sixteen bytes or more", b"other")), file);
+    let without = |key: &[u8]| hash(Redactor::new(Rules::default().fallback_id_key(key)).unwrap());
+    assert_eq!(without(b"one"), without(b"one"));
+    assert_ne!(without(b"one"), without(b"other"));
+    assert_ne!(without(b"one"), file);
+    assert_ne!(hash(Redactor::default()), hash(Redactor::default()), "a random key");
 }
 
 #[test]
@@ -156,9 +184,4 @@ fn a_parameter_that_is_no_secret_does_not_hide_the_next_one() {
     let text = "https://x.example/?key=a&code=1&sig=aB3dE5fG7hI9jK1lM3nO&auth=no";
     assert_eq!(redactor.text(text), "https://x.example/?key=a&code=1&sig=***&auth=no");
     assert_eq!(redactor.text("name: x, name: DB_PASSWORD, value: hunter2"), "name: x, name: DB_PASSWORD, value: ***");
-}
-
-#[test]
-fn an_event_is_one_line() {
-    assert_eq!(line("a\nb\u{1b}[31m\u{202e}"), "a\\nb\\u{1b}[31m\\u{202e}");
 }

@@ -125,10 +125,10 @@ impl Recorder {
     }
 }
 
-/// With a key that lasts as long as the folder, or until the process ends.
+/// With the key of the rule file, or one that lasts as long as the folder, or until the process ends.
 fn redactor(config: &RecorderConfig, key: Option<[u8; 32]>) -> std::io::Result<Redactor> {
     let Some(rules) = config.redaction.clone() else { return Ok(Redactor::off()) };
-    let rules = rules.id_key(key.unwrap_or_else(rand::random));
+    let rules = rules.fallback_id_key(key.unwrap_or_else(rand::random));
     Redactor::new(rules).map_err(|error| std::io::Error::other(error.to_string()))
 }
 

@@ -2,7 +2,6 @@
 
 use super::{SKIPPED, Scan};
 use crate::assignment::{self, Key};
-use crate::ids::Ids;
 use crate::keys::{Kind, classify};
 use crate::span::{Mask, Span};
 use crate::value;
@@ -69,15 +68,14 @@ impl Scan<'_> {
 
     fn id(&mut self, kind: &str, start: usize, end: usize) {
         let id = &self.text[start..end];
-        if !Ids::is_hash(kind, id) {
-            // One id often stands in many lines.
-            let known = self.found.spans.last().filter(|span| self.text[span.start..span.end] == *id);
-            let known =
-                known.and_then(|span| if let Mask::Id(hash) = &span.mask { Some(hash.to_string()) } else { None });
-            let known = known.filter(|hash| hash.starts_with(kind));
-            let hash = known.unwrap_or_else(|| self.options.ids.hash(kind, id));
-            self.found.spans.push(Span::id(start, end, hash));
-        }
+        // One id often stands in many lines.
+        let last = self.found.spans.last().filter(|span| self.text[span.start..span.end] == *id);
+        let known = last.and_then(|span| match &span.mask {
+            Mask::Id(hash) if hash.starts_with(kind) => Some(hash.to_string()),
+            _ => None,
+        });
+        let hash = known.unwrap_or_else(|| self.options.ids.hash(kind, id));
+        self.found.spans.push(Span::id(start, end, hash));
     }
 
     /// The name of something: its value may stand beside it.

@@ -47,10 +47,13 @@ pub(super) struct Entry {
     pub(super) place: Place,
 }
 
-/// Which calls to choose. Ids in `wanted` are hashed already.
-#[derive(Debug)]
+/// Which calls to choose.
+#[derive(Debug, Default)]
 pub(super) struct Choice {
+    /// Its session may be as lists show it.
     pub(super) wanted: TraceFilter,
+    /// The hash of the wanted session, which may be as callers sent it.
+    pub(super) session: String,
     /// The only principal whose calls the reader may see; none means all.
     pub(super) only: Option<String>,
 }
@@ -105,11 +108,12 @@ impl Choice {
     pub(super) fn has(&self, call: &Summary) -> bool {
         let wanted = &self.wanted;
         let is = |wanted: &str, actual: &str| wanted.is_empty() || wanted == actual;
+        let is_sent = !self.session.is_empty() && self.session == *call.session_id;
         self.may_see(call)
             && is(&wanted.skill_id, &call.skill_id)
             && is(&wanted.code, call.code)
             && is(&wanted.principal, &call.principal)
-            && is(&wanted.session_id, &call.session_id)
+            && (is(&wanted.session_id, &call.session_id) || is_sent)
             && call.duration_us >= wanted.min_duration_us
             && call.received_us >= wanted.since_us
             && (wanted.until_us == 0 || call.received_us < wanted.until_us)
@@ -208,7 +212,7 @@ mod tests {
     }
 
     fn all() -> Choice {
-        Choice { wanted: TraceFilter::default(), only: None }
+        Choice::default()
     }
 
     fn ids(calls: &[TraceSummary]) -> Vec<&str> {
@@ -250,10 +254,13 @@ mod tests {
             TraceFilter { min_duration_us: 21, ..base() },
             TraceFilter { since_us: 11, ..base() },
         ] {
-            let choice = Choice { wanted, only: None };
+            let choice = Choice { wanted, ..all() };
             assert_eq!(ids(&index.page(&choice, u64::MAX, 10).0), ["o"], "{choice:?}");
         }
-        let until = Choice { wanted: TraceFilter { until_us: 100, ..base() }, only: None };
+        let wanted = TraceFilter { session_id: "as it was sent".to_owned(), ..base() };
+        let sent = Choice { wanted, session: "s".to_owned(), only: None };
+        assert_eq!(ids(&index.page(&sent, u64::MAX, 10).0), ["o"]);
+        let until = Choice { wanted: TraceFilter { until_us: 100, ..base() }, ..all() };
         assert_eq!(ids(&index.page(&until, u64::MAX, 10).0), ["a"]);
         let own = Choice { only: Some(String::new()), ..all() };
         assert_eq!(ids(&index.page(&own, u64::MAX, 10).0), ["a"], "the anonymous principal sees its own calls");

@@ -111,20 +111,12 @@ impl Recorder {
         Following { ended, choice: self.choice(filter, reader), gateway: Arc::clone(&self.gateway), told: None }
     }
 
-    /// What a reader gets, with ids as the index has them.
+    /// What a reader gets. A session is wanted by its id as it was sent, or as lists show it.
     fn choice(&self, filter: Option<TraceFilter>, reader: &Reader) -> Choice {
-        let mut wanted = filter.unwrap_or_default();
-        if !wanted.session_id.is_empty() && !is_hash("session", &wanted.session_id) {
-            wanted.session_id = ids::session(&self.redactor, &wanted.session_id);
-        }
-        Choice { wanted, only: reader.only() }
+        let wanted = filter.unwrap_or_default();
+        let session = ids::session(&self.redactor, &wanted.session_id);
+        Choice { wanted, session, only: reader.only() }
     }
-}
-
-/// Whether an id is as lists show it.
-fn is_hash(kind: &str, id: &str) -> bool {
-    let hash = id.strip_prefix(kind).and_then(|rest| rest.strip_prefix('_'));
-    hash.is_some_and(|it| it.len() == 32 && it.bytes().all(|it| it.is_ascii_hexdigit()))
 }
 
 fn lines(place: &Place) -> Vec<String> {
