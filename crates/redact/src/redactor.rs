@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::custom::Custom;
 use crate::ids::Ids;
-use crate::keys::{Names, Words};
+use crate::keys::{Names, Words, classify, names_secret};
 use crate::layers::Layers;
 use crate::rules::{RuleError, Rules};
 use crate::scan::Options;
@@ -81,6 +81,12 @@ impl Redactor {
         let spans = compiled.layers(&text).json(text.as_bytes(), 0);
         let spans = spans.unwrap_or_else(|| compiled.layers(&text).text(text.as_bytes(), 0));
         replaced(text, &spans)
+    }
+
+    /// Whether a field, a header or a question of this name has a secret as its value. False if redaction is off.
+    pub fn names_secret(&self, name: &str) -> bool {
+        let is_secret = |names| classify(name.as_bytes(), names).is_some_and(|kind| kind.id().is_none());
+        self.compiled.as_ref().is_some_and(|it| names_secret(name.as_bytes()) || is_secret(&it.options.names))
     }
 
     /// A stable hash of an id, such as `session_3f9c…` with 32 hexadecimal digits, whatever the id looks like: the same id

@@ -1,6 +1,6 @@
 //! How the crate is used: rule files, names, ids, documents, streams.
 
-use openskill_redact::{Redactor, Rules};
+use openskill_redact::{Redactor, RuleError, Rules};
 
 #[test]
 fn a_rule_file_adds_names_texts_and_tokens() {
@@ -69,14 +69,14 @@ fn a_value_is_redacted_by_its_name() {
 }
 
 /// With the key that a rule file sets, and one of the process.
-fn with_key(file: &str, fallback: &[u8]) -> Redactor {
-    let rules = Rules::parse(&format!("id_key = \"{file}\"")).unwrap();
-    Redactor::new(rules.fallback_id_key(fallback)).unwrap()
+fn with_key(file: &str, fallback: &[u8]) -> Result<Redactor, RuleError> {
+    let rules = Rules::parse(&format!("id_key = \"{file}\""))?;
+    Redactor::new(rules.fallback_id_key(fallback))
 }
 
 #[test]
 fn an_id_becomes_the_same_hash_everywhere() {
-    let redactor = with_key("sixteen bytes or more", b"");
+    let redactor = with_key("sixteen bytes or more", b"").unwrap();
     let hash = redactor.id("session", "abc-1");
     assert!(hash.len() == 40 && hash.starts_with("session_"), "{hash}");
     assert_ne!(redactor.id("tool_call", "abc-1")[10..], hash[8..]);
@@ -90,7 +90,7 @@ fn an_id_becomes_the_same_hash_everywhere() {
 
 #[test]
 fn an_id_is_hashed_whatever_it_looks_like() {
-    let redactor = with_key("sixteen bytes or more", b"");
+    let redactor = with_key("sixteen bytes or more", b"").unwrap();
     let own = redactor.id("session", "abc-1");
     for id in [
         "a1c2d3e4f5a6b7c8d9e0f1a2b3c4d5e6f7a8b9c0",
@@ -115,8 +115,8 @@ fn an_id_is_hashed_whatever_it_looks_like() {
 #[test]
 fn the_key_of_a_rule_file_wins_over_that_of_the_process() {
     let hash = |redactor: Redactor| redactor.id("session", "abc-1");
-    let file = hash(with_key("sixteen bytes or more", b"one"));
-    assert_eq!(hash(with_key("sixteen bytes or more", b"other")), file);
+    let file = hash(with_key("sixteen bytes or more", b"one").unwrap());
+    assert_eq!(hash(with_key("sixteen bytes or more", b"other").unwrap()), file);
     let without = |key: &[u8]| hash(Redactor::new(Rules::default().fallback_id_key(key)).unwrap());
     assert_eq!(without(b"one"), without(b"one"));
     assert_ne!(without(b"one"), without(b"other"));

@@ -20,9 +20,6 @@ const MAX_ITEM_BYTES: usize = 512;
 /// From how many bytes on a value of a repair may be a part only, which ends with an ellipsis.
 const MIN_CUT_BYTES: usize = 256;
 
-/// A value that would be a secret if its name said so.
-const PROBE: &str = "Qz7v-Hm2x";
-
 /// The keys under which a document stands.
 pub(super) struct Keys {
     /// As JSON.
@@ -79,7 +76,7 @@ impl<'a> Content<'a> {
     /// Redacts the answer to a question. What the question's schema marks as secret is never kept, also if nothing else is
     /// redacted, and found in everything else. `schema`: of the question; none if nobody knows it.
     pub(super) fn learn_answer(&mut self, json: &str, schema: Option<&str>) -> Shown<'static> {
-        let names_secret = |title: &str| self.redactor.named(title, PROBE) != PROBE;
+        let names_secret = |title: &str| self.redactor.names_secret(title);
         let secrets = match schema {
             Some(schema) => Secrets::of_question(schema, names_secret),
             None => Some(Secrets::everything()),
