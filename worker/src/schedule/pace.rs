@@ -82,9 +82,10 @@ impl CallerPaces {
         self.put(skill, self.of_skill(skill).map_or(ran, moved));
     }
 
-    /// A call runs for this long and has not ended, or was cut short.
+    /// A call runs for this long and has not ended, or was cut short. As the first of its skill it shows something only if it
+    /// is long: else what the skill's calls take in general is the better guess.
     pub(super) fn raise(&mut self, skill: u64, running: Duration) {
-        if self.of_skill(skill).is_none_or(|pace| pace < running) {
+        if self.of_skill(skill).map_or(running > SHORT, |pace| pace < running) {
             self.put(skill, running);
         }
     }
@@ -116,6 +117,19 @@ mod tests {
         assert_eq!(pace.read(), Some(Duration::from_secs(5)));
         (0..100).for_each(|_| pace.observe(short));
         assert!(pace.read() < Some(SHORT), "{:?}", pace.read());
+    }
+
+    #[test]
+    fn a_call_that_is_cut_short_soon_does_not_make_its_caller_quick() {
+        let mut paces = CallerPaces::default();
+        paces.raise(0, Duration::ZERO);
+        paces.raise(0, SHORT);
+        assert_eq!(paces.of_skill(0), None);
+        paces.raise(0, SHORT * 2);
+        assert_eq!(paces.of_skill(0), Some(SHORT * 2));
+        paces.observe(1, Duration::from_millis(1));
+        paces.raise(1, Duration::from_millis(2));
+        assert_eq!(paces.of_skill(1), Some(Duration::from_millis(2)));
     }
 
     #[test]
