@@ -59,7 +59,8 @@ async fn an_open_circuit_hides_the_tool_from_its_session_and_tells_when_to_retry
     let rest = system.get("/tools?session_id=one").await.json();
     assert!(rest["skill_ids"].get("moody").is_none(), "{rest}");
     // Listing tools does not change the state.
-    assert_eq!(list(&system).await[0].state(), CircuitState::Open);
+    let circuit = list(&system).await.remove(0);
+    assert_eq!((circuit.state(), circuit.failures), (CircuitState::Open, 3), "the failures that opened it");
 }
 
 #[tokio::test]

@@ -27,6 +27,8 @@ pub(crate) struct Breaker<C> {
     state: State,
     epoch: Epoch,
     count: C,
+    /// How many failures there were when it last opened from closed, for people.
+    opened_by: u32,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -80,7 +82,7 @@ pub(crate) enum Verdict {
 
 impl<C: Count> Default for Breaker<C> {
     fn default() -> Self {
-        Self { state: State::Closed, epoch: Epoch::FIRST, count: C::default() }
+        Self { state: State::Closed, epoch: Epoch::FIRST, count: C::default(), opened_by: 0 }
     }
 }
 
@@ -156,9 +158,12 @@ impl<C: Count> Breaker<C> {
         }
     }
 
-    /// Failures counted towards the threshold.
+    /// Failures counted towards the threshold; those that opened it unless it is closed.
     pub(crate) fn failures(&self, now: Instant) -> u32 {
-        self.count.failures(now)
+        match self.state {
+            State::Closed => self.count.failures(now),
+            State::Open { .. } | State::HalfOpen { .. } => self.opened_by,
+        }
     }
 
     /// Whether forgetting it would change nothing.
@@ -168,6 +173,9 @@ impl<C: Count> Breaker<C> {
     }
 
     fn open(&mut self, rules: &C::Rules, now: Instant) {
+        if self.state == State::Closed {
+            self.opened_by = self.count.failures(now);
+        }
         self.enter(State::Open { until: now + C::recovery(rules) });
     }
 
