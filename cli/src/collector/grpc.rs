@@ -34,7 +34,7 @@ async fn call(client: Client, request: Request<Body>) -> Result<Response<reqwest
     let body = body.collect().await?.to_bytes();
     let unreachable = |error: reqwest::Error| {
         let mut status = Status::unavailable("the collector cannot be reached");
-        status.set_source(Arc::new(error));
+        status.set_source(Arc::new(error.without_url()));
         status
     };
     let request = reqwest::Request::try_from(Request::from_parts(head, body)).map_err(unreachable)?;
