@@ -4,12 +4,14 @@
 //! - [`settings`]: from flags, environment, `.env`, `openskill.toml` and defaults
 //! - [`telemetry`]: logs and traces of the process
 //! - [`metrics_export`]: exports the metrics of the process
+//! - [`collector`]: the OTLP client of both
 //! - [`serve`]: the long-running commands: `gateway`, `worker`, `up`
 //! - [`commands`]: the other commands
 //! - [`exit`]: errors and their exit codes
 //! - [`terminal`], [`table`], [`pretty`]: output for people
 
 mod args;
+mod collector;
 mod commands;
 mod exit;
 mod metrics_export;

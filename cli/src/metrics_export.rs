@@ -5,21 +5,17 @@
 
 use std::time::{Duration, Instant};
 
-use openskill_metrics::source;
 use openskill_metrics::telemetry::TELEMETRY;
-use opentelemetry_proto::tonic::collector::metrics::v1::metrics_service_client::MetricsServiceClient;
+use openskill_metrics::{Snapshot, source};
 use tokio_util::sync::CancellationToken;
-use tonic::transport::{Channel, Endpoint};
 
+use crate::collector::{Collector, Rejected};
 use crate::exit::Failure;
-use crate::settings::{Problem, Problems, Settings, names};
+use crate::settings::Settings;
 
 mod message;
 
 use message::Sender;
-
-/// How long the collector may take to accept one export.
-const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Ends the exports when it is dropped. What was counted since the last one is not exported.
 pub(crate) struct Exports(Option<(CancellationToken, std::thread::JoinHandle<()>)>);
@@ -27,13 +23,10 @@ pub(crate) struct Exports(Option<(CancellationToken, std::thread::JoinHandle<()>
 /// Starts the exports, if the settings ask for them. `role` becomes part of the service name.
 ///
 /// # Errors
-/// The endpoint is not a URL, or the system has no thread.
+/// The collector's certificates are not usable, or the system has no thread.
 pub(crate) fn start(settings: &Settings, role: &str) -> Result<Exports, Failure> {
-    let Some(address) = settings.metrics_endpoint.clone() else { return Ok(Exports(None)) };
-    let endpoint = Endpoint::from_shared(address).map_err(|error| {
-        let (name, origin) = (names::OTLP_ENDPOINT.to_owned(), "settings".to_owned());
-        Problems(vec![Problem { name, origin, reason: error.to_string() }])
-    })?;
+    let Some(destination) = &settings.metrics else { return Ok(Exports(None)) };
+    let collector = Collector::new(destination)?;
     let sender = Sender {
         service: format!("{}-{role}", settings.service_name),
         instance: settings.worker_id.clone(),
@@ -49,11 +42,9 @@ pub(crate) fn start(settings: &Settings, role: &str) -> Result<Exports, Failure>
         .name("metrics-export".to_owned())
         .spawn(move || {
             runtime.block_on(async {
-                let client =
-                    MetricsServiceClient::new(endpoint.timeout(PATIENCE).connect_timeout(PATIENCE).connect_lazy());
                 tokio::select! {
                     () = stopped.cancelled() => {}
-                    () = keep_exporting(client, &sender, interval) => {}
+                    () = keep_exporting(&collector, &sender, interval) => {}
                 }
             });
         })
@@ -61,27 +52,37 @@ pub(crate) fn start(settings: &Settings, role: &str) -> Result<Exports, Failure>
     Ok(Exports(Some((stop, thread))))
 }
 
-async fn keep_exporting(mut client: MetricsServiceClient<Channel>, sender: &Sender, interval: Duration) {
+async fn keep_exporting(collector: &Collector, sender: &Sender, interval: Duration) {
     let mut ticks = tokio::time::interval_at((Instant::now() + interval).into(), interval);
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     let mut failing = false;
     loop {
         ticks.tick().await;
         let Some(snapshot) = source::snapshot() else { continue };
-        let mut ended = Ok(());
-        for request in sender.requests(&snapshot) {
-            ended = client.export(request).await.map(drop);
-            if ended.is_err() {
-                break;
-            }
-        }
-        TELEMETRY.metrics_exported(ended.is_ok());
+        let failure = export(collector, sender, &snapshot).await.err();
+        TELEMETRY.metrics_exported(failure.is_none());
         // Once for each time it begins: the counter says how often.
-        if let (false, Err(status)) = (failing, &ended) {
-            tracing::warn!(code = ?status.code(), "the metrics could not be exported");
+        if let (false, Some(reason)) = (failing, &failure) {
+            tracing::warn!(reason, "the metrics could not be exported");
         }
-        failing = ended.is_err();
+        failing = failure.is_some();
     }
+}
+
+/// Sends a snapshot. The error is for every level of the log.
+async fn export(collector: &Collector, sender: &Sender, snapshot: &Snapshot) -> Result<(), String> {
+    for request in sender.requests(snapshot) {
+        let rejected = collector.send(request).await.map_err(|error| {
+            tracing::debug!(?error, "why the metrics could not be exported");
+            error.to_string()
+        })?;
+        let Some(Rejected { count, reason }) = rejected else { continue };
+        tracing::debug!(count, reason, "what the collector said about the metrics");
+        if count > 0 {
+            return Err(format!("the collector rejected {count} data points"));
+        }
+    }
+    Ok(())
 }
 
 impl Drop for Exports {

@@ -11,6 +11,7 @@ use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 use tracing_subscriber::{Layer, Registry, fmt};
 
+use crate::collector::Collector;
 use crate::exit::Failure;
 use crate::settings::{LogFormat, Problem, Problems, Settings, names};
 
@@ -21,7 +22,7 @@ mod left_out;
 mod lines;
 mod plain;
 
-use export::{Exporter, NoExporter};
+use export::Exporter;
 use json::Escaped;
 use left_out::Reports;
 use lines::Writer;
@@ -93,14 +94,9 @@ fn export(settings: &Settings, role: &str) -> Result<Option<(Exporter, Arc<Queue
     let Some(otlp) = &settings.otlp else { return Ok(None) };
     let queue = Arc::new(Queue::new(otlp.queue, otlp.batch));
     let tracer = Tracer::new(otlp.sampler, otlp.slow, Arc::clone(&queue));
-    let exporter = export::start(otlp, format!("{}-{role}", settings.service_name), &queue);
-    let exporter = exporter.map_err(|reason| match reason {
-        NoExporter::System(error) => Failure::system("starting telemetry")(error),
-        NoExporter::Setting(error) => {
-            let (name, origin) = (names::OTLP_ENDPOINT.to_owned(), "settings".to_owned());
-            Problems(vec![Problem { name, origin, reason: error.to_string() }]).into()
-        }
-    })?;
+    let collector = Collector::new(&otlp.destination)?;
+    let exporter = export::start(collector, format!("{}-{role}", settings.service_name), &queue, otlp.delay);
+    let exporter = exporter.map_err(Failure::system("starting telemetry"))?;
     Ok(Some((exporter, queue, tracer)))
 }
 

@@ -59,6 +59,31 @@ impl From<GrpcCode> for tonic::Code {
     }
 }
 
+/// The name of a status code in gRPC's own documents, such as `NOT_FOUND`.
+#[cfg(feature = "grpc")]
+pub fn grpc_name(code: tonic::Code) -> &'static str {
+    use tonic::Code;
+    match code {
+        Code::Ok => "OK",
+        Code::Cancelled => "CANCELLED",
+        Code::Unknown => "UNKNOWN",
+        Code::InvalidArgument => "INVALID_ARGUMENT",
+        Code::DeadlineExceeded => "DEADLINE_EXCEEDED",
+        Code::NotFound => "NOT_FOUND",
+        Code::AlreadyExists => "ALREADY_EXISTS",
+        Code::PermissionDenied => "PERMISSION_DENIED",
+        Code::ResourceExhausted => "RESOURCE_EXHAUSTED",
+        Code::FailedPrecondition => "FAILED_PRECONDITION",
+        Code::Aborted => "ABORTED",
+        Code::OutOfRange => "OUT_OF_RANGE",
+        Code::Unimplemented => "UNIMPLEMENTED",
+        Code::Internal => "INTERNAL",
+        Code::Unavailable => "UNAVAILABLE",
+        Code::DataLoss => "DATA_LOSS",
+        Code::Unauthenticated => "UNAUTHENTICATED",
+    }
+}
+
 macro_rules! table {
     ($($code:ident $grade:ident $blame:ident $retry:literal $http:literal $grpc:ident;)*) => {
         /// Every code but the unspecified one, ordered by number.
@@ -205,6 +230,7 @@ mod tests {
     fn grpc_codes_have_the_numbers_that_grpc_gives_them() {
         for row in TABLE {
             assert_eq!(format!("{:?}", row.grpc), format!("{:?}", tonic::Code::from(row.grpc)));
+            assert_eq!(row.grpc.name(), grpc_name(row.grpc.into()));
         }
     }
 

@@ -5,6 +5,7 @@ use openskill_tests::system::{Setup, System};
 use serde_json::json;
 
 mod collector;
+mod encrypted;
 mod kept;
 mod lost;
 mod outcomes;

@@ -5,7 +5,7 @@
 //! - [`containers`]: a container image, and queries to the engine
 //! - [`processes`]: the processes of the machine
 //! - [`folder`]: temporary directories; [`port`]: reserved ports
-//! - [`backend`]: an HTTP server for skills to call
+//! - [`backend`]: an HTTP server for skills to call; [`tls`]: TLS in front of a server
 //! - [`require`]: what a machine may lack, and how tests are skipped
 //! - [`alone`]: timed tests run alone
 //! - [`own_thread`]: load on a thread of its own
@@ -26,6 +26,7 @@ pub mod quantile;
 pub mod require;
 pub mod rest;
 pub mod system;
+pub mod tls;
 pub mod wait;
 
 use std::path::PathBuf;

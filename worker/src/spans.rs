@@ -13,11 +13,12 @@ use std::borrow::Cow;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
+use openskill_proto::error::grpc_name;
 use openskill_proto::trace::TraceContext;
 use openskill_proto::v1::{Blame, ErrorCode, ExecuteRequest, ExecuteResult};
 use openskill_trace::call::{CallSpans, Request, Span};
 use openskill_trace::{KeyValue, SpanKind, Tracer};
-use tonic::{Code, Status};
+use tonic::Status;
 
 use crate::manifest::python::Isolation;
 use crate::manifest::{How, Manifest};
@@ -97,7 +98,7 @@ impl Served {
     pub(crate) fn end(mut self, ended: &Result<ExecuteResult, Status>) {
         let (status, result) = match ended {
             Ok(result) => ("OK", Some(result)),
-            Err(status) => (name(status.code()), None),
+            Err(status) => (grpc_name(status.code()), None),
         };
         let failure = result.and_then(|it| it.error.as_ref()).map(|error| (error.code(), error.blame()));
         self.finish(status, failure, result);
@@ -199,18 +200,4 @@ fn isolation(how: &How) -> Option<&'static str> {
 
 fn of_failure((code, blame): (ErrorCode, Blame)) -> [KeyValue; 2] {
     [KeyValue::new("error.type", code.as_str_name()), KeyValue::new("openskill.blame", blame.json_name())]
-}
-
-/// The name of a status in gRPC's own documents.
-fn name(code: Code) -> &'static str {
-    match code {
-        Code::Ok => "OK",
-        Code::Cancelled => "CANCELLED",
-        Code::InvalidArgument => "INVALID_ARGUMENT",
-        Code::NotFound => "NOT_FOUND",
-        Code::ResourceExhausted => "RESOURCE_EXHAUSTED",
-        Code::Internal => "INTERNAL",
-        Code::Unavailable => "UNAVAILABLE",
-        _ => "UNKNOWN",
-    }
 }

@@ -29,8 +29,8 @@ const BACKOFF: (Duration, Duration) = (Duration::from_millis(50), Duration::from
 const CHECK_INTERVAL: Duration = Duration::from_millis(500);
 const STUCK_AFTER: u32 = 3;
 
-/// How much longer than its drain timeout a worker may take to exit.
-const EXIT_GRACE: Duration = Duration::from_secs(2);
+/// How much longer than its drain timeout a worker may take to exit. Its last spans may take two seconds.
+const EXIT_GRACE: Duration = Duration::from_secs(3);
 
 pub(crate) fn run(args: &Up, settings: &Settings, raw: &Raw, started: Instant) -> Result<ExitCode, Failure> {
     // Fails before the first worker starts, instead of in each of them.

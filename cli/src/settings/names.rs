@@ -118,25 +118,51 @@ settings! {
     REDACT_CONTACTS "OPENSKILL_REDACT_CONTACTS" "0" "gateway, up"
         "`1`: recorded calls are redacted of e-mail addresses and telephone numbers too.";
     OTLP_ENDPOINT "OTEL_EXPORTER_OTLP_ENDPOINT" "" "gateway, worker, up"
-        "Collector for traces and metrics, such as `http://127.0.0.1:4317` for gRPC or `http://127.0.0.1:4318` for HTTP, where traces go to `/v1/traces`. Metrics are sent over gRPC without TLS alone. Default: none are sent.";
+        "Collector for traces and metrics, such as `http://127.0.0.1:4317` for gRPC or `http://127.0.0.1:4318` for HTTP, where traces go to `/v1/traces` and metrics to `/v1/metrics`. `https` uses TLS. Default: none are sent.";
     OTLP_TRACES_ENDPOINT "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT" "" "gateway, worker, up"
         "Collector for traces alone. Over HTTP, the whole URL.";
+    OTLP_METRICS_ENDPOINT "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT" "" "gateway, worker, up"
+        "Collector for metrics alone. Over HTTP, the whole URL.";
     OTLP_PROTOCOL "OTEL_EXPORTER_OTLP_PROTOCOL" "grpc" "gateway, worker, up"
         "OTLP protocol: `grpc` or `http/protobuf`.";
     OTLP_TRACES_PROTOCOL "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL" "" "gateway, worker, up"
         "The same for traces alone.";
+    OTLP_METRICS_PROTOCOL "OTEL_EXPORTER_OTLP_METRICS_PROTOCOL" "" "gateway, worker, up"
+        "The same for metrics alone.";
     OTLP_HEADERS "OTEL_EXPORTER_OTLP_HEADERS" "" "gateway, worker, up"
         "Headers for the collector, `name=value` separated by commas, values percent-encoded. `openskill config` masks the values.";
     OTLP_TRACES_HEADERS "OTEL_EXPORTER_OTLP_TRACES_HEADERS" "" "gateway, worker, up"
         "The same for traces alone.";
+    OTLP_METRICS_HEADERS "OTEL_EXPORTER_OTLP_METRICS_HEADERS" "" "gateway, worker, up"
+        "The same for metrics alone.";
     OTLP_TIMEOUT "OTEL_EXPORTER_OTLP_TIMEOUT" "10000" "gateway, worker, up"
         "Maximum time for one export, in milliseconds.";
     OTLP_TRACES_TIMEOUT "OTEL_EXPORTER_OTLP_TRACES_TIMEOUT" "" "gateway, worker, up"
         "The same for traces alone.";
+    OTLP_METRICS_TIMEOUT "OTEL_EXPORTER_OTLP_METRICS_TIMEOUT" "" "gateway, worker, up"
+        "The same for metrics alone.";
+    OTLP_CERTIFICATE "OTEL_EXPORTER_OTLP_CERTIFICATE" "" "gateway, worker, up"
+        "File with the certificates (PEM) that sign the collector's. No others are trusted then. Default: those of the system.";
+    OTLP_TRACES_CERTIFICATE "OTEL_EXPORTER_OTLP_TRACES_CERTIFICATE" "" "gateway, worker, up"
+        "The same for traces alone.";
+    OTLP_METRICS_CERTIFICATE "OTEL_EXPORTER_OTLP_METRICS_CERTIFICATE" "" "gateway, worker, up"
+        "The same for metrics alone.";
+    OTLP_CLIENT_CERTIFICATE "OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE" "" "gateway, worker, up"
+        "File with the certificate (PEM) that this process shows to the collector, followed by those that sign it. Requires the key.";
+    OTLP_TRACES_CLIENT_CERTIFICATE "OTEL_EXPORTER_OTLP_TRACES_CLIENT_CERTIFICATE" "" "gateway, worker, up"
+        "The same for traces alone.";
+    OTLP_METRICS_CLIENT_CERTIFICATE "OTEL_EXPORTER_OTLP_METRICS_CLIENT_CERTIFICATE" "" "gateway, worker, up"
+        "The same for metrics alone.";
+    OTLP_CLIENT_KEY "OTEL_EXPORTER_OTLP_CLIENT_KEY" "" "gateway, worker, up"
+        "File with the private key (PEM) of that certificate.";
+    OTLP_TRACES_CLIENT_KEY "OTEL_EXPORTER_OTLP_TRACES_CLIENT_KEY" "" "gateway, worker, up"
+        "The same for traces alone.";
+    OTLP_METRICS_CLIENT_KEY "OTEL_EXPORTER_OTLP_METRICS_CLIENT_KEY" "" "gateway, worker, up"
+        "The same for metrics alone.";
     SERVICE_NAME "OTEL_SERVICE_NAME" "openskill" "gateway, worker, up"
         "Service name in traces and metrics, with `-gateway` or `-worker` appended.";
     METRICS_EXPORTER "OTEL_METRICS_EXPORTER" "" "gateway, worker, up"
-        "`otlp`: send metrics to the OTLP endpoint, or to `http://127.0.0.1:4317` if none is set. `none`: send no metrics. Default: `otlp` if the endpoint is set, otherwise `none`.";
+        "`otlp`: send metrics to the OTLP endpoint, or to `http://127.0.0.1:4317` (gRPC) or `http://127.0.0.1:4318` (HTTP) if none is set. `none`: send no metrics. Default: `otlp` if the endpoint is set, otherwise `none`.";
     METRIC_INTERVAL "OTEL_METRIC_EXPORT_INTERVAL" "60000" "gateway, worker, up"
         "How often metrics are sent, in milliseconds.";
     SAMPLER "OTEL_TRACES_SAMPLER" "parentbased_traceidratio" "gateway, worker, up"

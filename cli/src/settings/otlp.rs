@@ -1,32 +1,20 @@
-//! Where spans go, and which: the variables that OpenTelemetry defines.
+//! What is sent to collectors: the variables that OpenTelemetry defines.
 
 use std::time::Duration;
 
 use openskill_trace::sampler::{Name, Sampler};
-use tonic::metadata::{AsciiMetadataKey, AsciiMetadataValue};
-use tonic::transport::Uri;
 
 use super::names;
-use super::problem::mask;
 use super::reader::Reader;
 
-/// How spans travel.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Protocol {
-    Grpc,
-    HttpProtobuf,
-}
+pub(crate) mod destination;
+
+use destination::{Destination, METRICS, TRACES};
 
 /// The export of spans.
-#[derive(Clone, PartialEq)]
+#[derive(Debug, Clone)]
 pub(crate) struct Otlp {
-    pub(crate) protocol: Protocol,
-    /// Over HTTP, the whole URL.
-    pub(crate) endpoint: String,
-    /// Names and values. The values are secrets.
-    pub(crate) headers: Vec<(String, String)>,
-    /// The most that one export may take.
-    pub(crate) timeout: Duration,
+    pub(crate) destination: Destination,
     pub(crate) sampler: Sampler,
     /// Calls that take longer are exported though they were not sampled. None: they are not.
     pub(crate) slow: Option<Duration>,
@@ -38,33 +26,28 @@ pub(crate) struct Otlp {
     pub(crate) delay: Duration,
 }
 
-impl std::fmt::Debug for Otlp {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Otlp").field("protocol", &self.protocol).finish_non_exhaustive()
-    }
-}
-
 /// Reads the export of spans. None: there is no endpoint, or the sampler takes nothing ever.
 pub(super) fn resolve(reader: &mut Reader<'_>) -> Option<Otlp> {
     let (queue, batch) = (reader.number(names::BSP_QUEUE, 1, 1_000_000), reader.number(names::BSP_BATCH, 1, 100_000));
     let delay = reader.millis(names::BSP_DELAY, 1, 3_600_000);
     let slow = reader.millis(names::TRACE_SLOW_MS, 0, 3_600_000);
     let sampler = reader.sampler();
-    let protocol = reader.protocol();
-    let headers = reader.headers();
-    let timeout = reader.either(names::OTLP_TRACES_TIMEOUT, names::OTLP_TIMEOUT);
-    let timeout = reader.millis(timeout, 1, 600_000);
-    let endpoint = reader.endpoint(protocol)?;
+    let destination = reader.destination(&TRACES)?;
     let slow = (slow > Duration::ZERO).then_some(slow);
-    Some(Otlp { protocol, endpoint, headers, timeout, sampler: sampler?, slow, queue, batch, delay })
+    Some(Otlp { destination, sampler: sampler?, slow, queue, batch, delay })
+}
+
+/// Reads where metrics are sent. None: nowhere.
+pub(super) fn metrics(reader: &mut Reader<'_>) -> Option<Destination> {
+    let choices = [("", None), ("otlp", Some(true)), ("none", Some(false))];
+    match reader.one_of(names::METRICS_EXPORTER, &choices) {
+        Some(false) => None,
+        Some(true) => Some(reader.destination_or_default(&METRICS)),
+        None => reader.destination(&METRICS),
+    }
 }
 
 impl Reader<'_> {
-    /// The variable for traces alone if it is set, else the one for every signal.
-    fn either(&self, of_traces: &'static str, of_all: &'static str) -> &'static str {
-        if self.raw.value(of_traces).is_empty() { of_all } else { of_traces }
-    }
-
     fn sampler(&mut self) -> Option<Sampler> {
         let ratio = self.ratio(names::SAMPLER_ARG);
         let value = self.raw.value(names::SAMPLER);
@@ -78,60 +61,6 @@ impl Reader<'_> {
             }
         }
     }
-
-    fn protocol(&mut self) -> Protocol {
-        let name = self.either(names::OTLP_TRACES_PROTOCOL, names::OTLP_PROTOCOL);
-        self.one_of(name, &[("grpc", Protocol::Grpc), ("http/protobuf", Protocol::HttpProtobuf)])
-    }
-
-    fn endpoint(&mut self, protocol: Protocol) -> Option<String> {
-        let name = self.either(names::OTLP_TRACES_ENDPOINT, names::OTLP_ENDPOINT);
-        let value = self.raw.value(name);
-        if value.is_empty() {
-            return None;
-        }
-        let is_url = |it: &Uri| matches!(it.scheme_str(), Some("http" | "https")) && it.host().is_some();
-        if !value.parse().is_ok_and(|it| is_url(&it)) {
-            self.problem(name, format!("'{}' is not an http:// or https:// URL", mask(value)));
-            return None;
-        }
-        Some(match protocol {
-            // The variable of one signal is the whole URL.
-            Protocol::HttpProtobuf if name == names::OTLP_ENDPOINT => {
-                format!("{}/v1/traces", value.trim_end_matches('/'))
-            }
-            _ => value.to_owned(),
-        })
-    }
-
-    fn headers(&mut self) -> Vec<(String, String)> {
-        let name = self.either(names::OTLP_TRACES_HEADERS, names::OTLP_HEADERS);
-        let pairs = self.raw.value(name).split(',').map(str::trim).filter(|pair| !pair.is_empty());
-        let headers: Vec<_> = pairs.map(header).collect();
-        if headers.iter().any(Option::is_none) {
-            // Without the value, which may be a secret.
-            self.problem(name, "must be name=value pairs, separated by commas".to_owned());
-        }
-        headers.into_iter().flatten().collect()
-    }
-}
-
-/// One `name=value`. The value is percent-encoded.
-fn header(pair: &str) -> Option<(String, String)> {
-    let (name, value) = pair.split_once('=')?;
-    let (name, value) = (name.trim().to_ascii_lowercase(), decoded(value.trim())?);
-    let is_valid = name.parse::<AsciiMetadataKey>().is_ok() && value.parse::<AsciiMetadataValue>().is_ok();
-    is_valid.then_some((name, value))
-}
-
-fn decoded(value: &str) -> Option<String> {
-    let mut parts = value.split('%');
-    let mut bytes = parts.next()?.as_bytes().to_vec();
-    for part in parts {
-        bytes.push(u8::from_str_radix(part.get(..2)?, 16).ok()?);
-        bytes.extend_from_slice(&part.as_bytes()[2..]);
-    }
-    String::from_utf8(bytes).ok()
 }
 
 #[cfg(test)]
@@ -139,33 +68,56 @@ mod tests {
     use std::path::Path;
 
     use super::super::raw::Raw;
+    use super::destination::Protocol;
     use super::*;
 
-    fn resolved(values: &[(&'static str, &str)]) -> Result<Option<Otlp>, String> {
+    fn read<T>(values: &[(&'static str, &str)], read: impl Fn(&mut Reader<'_>) -> T) -> Result<T, String> {
         let flags = values.iter().map(|(name, value)| (*name, (*value).to_owned())).collect();
         let raw = Raw::read(&flags, |_| None, Path::new("/nonexistent"));
         let mut reader = Reader::new(&raw);
-        let otlp = resolve(&mut reader);
-        if reader.problems.is_empty() { Ok(otlp) } else { Err(format!("{:?}", reader.problems)) }
+        let value = read(&mut reader);
+        if reader.problems.is_empty() { Ok(value) } else { Err(format!("{:?}", reader.problems)) }
+    }
+
+    fn resolved(values: &[(&'static str, &str)]) -> Result<Option<Otlp>, String> {
+        read(values, resolve)
+    }
+
+    fn destinations(values: &[(&'static str, &str)]) -> (Option<String>, Option<String>) {
+        let (traces, metrics) = read(values, |reader| (resolve(reader), metrics(reader))).unwrap();
+        (traces.map(|it| it.destination.endpoint), metrics.map(|it| it.endpoint))
     }
 
     const COLLECTOR: (&str, &str) = (names::OTLP_ENDPOINT, "http://collector:4318/");
 
     #[test]
     fn nothing_is_exported_without_an_endpoint_or_by_a_sampler_that_is_off() {
-        assert_eq!(resolved(&[]), Ok(None));
-        assert_eq!(resolved(&[COLLECTOR, (names::SAMPLER, "always_off")]), Ok(None));
+        assert!(resolved(&[]).unwrap().is_none());
+        assert!(resolved(&[COLLECTOR, (names::SAMPLER, "always_off")]).unwrap().is_none());
         assert!(resolved(&[COLLECTOR]).unwrap().is_some());
     }
 
     #[test]
-    fn the_endpoint_of_all_signals_gets_the_path_of_traces_and_the_one_of_traces_is_whole() {
+    fn the_endpoint_of_all_signals_gets_the_path_of_each_and_that_of_one_signal_is_whole() {
         let http = (names::OTLP_PROTOCOL, "http/protobuf");
-        let endpoint = |values: &[(&'static str, &str)]| resolved(values).unwrap().unwrap().endpoint;
-        assert_eq!(endpoint(&[COLLECTOR, http]), "http://collector:4318/v1/traces");
+        let some = |traces: &str, metrics: &str| (Some(traces.to_owned()), Some(metrics.to_owned()));
+        let both = some("http://collector:4318/v1/traces", "http://collector:4318/v1/metrics");
+        assert_eq!(destinations(&[COLLECTOR, http]), both);
         let own = (names::OTLP_TRACES_ENDPOINT, "https://other/spans");
-        assert_eq!(endpoint(&[COLLECTOR, http, own]), "https://other/spans");
-        assert_eq!(endpoint(&[COLLECTOR]), "http://collector:4318/");
+        assert_eq!(destinations(&[COLLECTOR, http, own]), some("https://other/spans", &both.1.unwrap()));
+        assert_eq!(destinations(&[COLLECTOR]), some("http://collector:4318/", "http://collector:4318/"));
+        assert_eq!(destinations(&[http, own]), (Some("https://other/spans".to_owned()), None));
+    }
+
+    #[test]
+    fn metrics_are_sent_if_there_is_an_endpoint_or_if_they_are_asked_for() {
+        let of = |values: &[(&'static str, &str)]| destinations(values).1;
+        assert_eq!(of(&[]), None);
+        assert_eq!(of(&[COLLECTOR, (names::METRICS_EXPORTER, "none")]), None);
+        let asked = (names::METRICS_EXPORTER, "otlp");
+        assert_eq!(of(&[asked]).unwrap(), "http://127.0.0.1:4317");
+        assert_eq!(of(&[asked, (names::OTLP_PROTOCOL, "http/protobuf")]).unwrap(), "http://127.0.0.1:4318/v1/metrics");
+        assert_eq!(of(&[asked, COLLECTOR]).unwrap(), COLLECTOR.1);
     }
 
     #[test]
@@ -179,10 +131,12 @@ mod tests {
             (names::OTLP_TRACES_TIMEOUT, "250"),
         ]);
         let otlp = otlp.unwrap().unwrap();
-        assert_eq!(otlp.protocol, Protocol::HttpProtobuf);
-        let expected = [("api-key", "s cret="), ("b", "2")].map(|(name, value)| (name.to_owned(), value.to_owned()));
-        assert_eq!(otlp.headers, expected);
-        assert_eq!(otlp.timeout, Duration::from_millis(250));
+        let destination = &otlp.destination;
+        assert_eq!(destination.protocol, Protocol::HttpProtobuf);
+        let headers: Vec<_> =
+            destination.headers.iter().map(|(name, value)| (name.as_str(), value.as_bytes())).collect();
+        assert_eq!(headers, [("api-key", &b"s cret="[..]), ("b", b"2")]);
+        assert_eq!(destination.timeout, Duration::from_millis(250));
         assert!(!format!("{otlp:?}").contains("s cret"));
     }
 
@@ -195,10 +149,20 @@ mod tests {
             (names::OTLP_HEADERS, "s3cret"),
             (names::OTLP_HEADERS, "a=s3cret%zz"),
             (names::OTLP_ENDPOINT, "collector:4317"),
+            (names::OTLP_CERTIFICATE, "/nonexistent"),
+            (names::OTLP_CERTIFICATE, "/proc/self/exe"),
+            (names::OTLP_CERTIFICATE, "/dev/null"),
+            (names::OTLP_CLIENT_KEY, "Cargo.toml"),
             (names::BSP_QUEUE, "0"),
         ] {
             let problems = resolved(&[(name, value), COLLECTOR]).unwrap_err();
             assert!(problems.contains(name) && !problems.contains("s3cret"), "{problems}");
         }
+    }
+
+    #[test]
+    fn a_problem_of_both_signals_is_reported_once() {
+        let problems = read(&[(names::OTLP_ENDPOINT, "collector:4317")], |reader| (resolve(reader), metrics(reader)));
+        assert_eq!(problems.unwrap_err().matches(names::OTLP_ENDPOINT).count(), 1);
     }
 }

@@ -1,10 +1,14 @@
 //! Readings that all groups of settings share. Each adds its own on [`Reader`], in its own file.
 
+use std::path::Path;
 use std::str::FromStr;
 use std::time::Duration;
 
 use super::problem::Problem;
 use super::raw::Raw;
+
+/// The largest file that a setting may name.
+const MAX_FILE_BYTES: u64 = 1024 * 1024;
 
 /// Reads values, and collects the problems. A reading that fails returns a valid value all the same, or None.
 pub(super) struct Reader<'a> {
@@ -18,9 +22,21 @@ impl<'a> Reader<'a> {
         Self { raw, problems: raw.problems.clone() }
     }
 
+    /// Reports a problem. The same one counts once: traces and metrics share settings.
     pub(super) fn problem(&mut self, name: &str, reason: String) {
-        let origin = self.raw.origin(name).to_string();
-        self.problems.push(Problem { name: name.to_owned(), origin, reason });
+        let problem = Problem { name: name.to_owned(), origin: self.raw.origin(name).to_string(), reason };
+        if !self.problems.contains(&problem) {
+            self.problems.push(problem);
+        }
+    }
+
+    /// The content of a file that a setting names. None if it is not set, or cannot be read.
+    pub(super) fn file(&mut self, name: &str) -> Option<Vec<u8>> {
+        let path = self.raw.value(name);
+        if path.is_empty() {
+            return None;
+        }
+        contents(path).map_err(|reason| self.problem(name, reason)).ok()
     }
 
     pub(super) fn parse<T: FromStr>(&mut self, name: &str, wanted: &str) -> Option<T> {
@@ -72,4 +88,13 @@ impl<'a> Reader<'a> {
     pub(super) fn ratio(&mut self, name: &str) -> f64 {
         self.parse_if(name, "a number from 0 to 1", |ratio| (0.0..=1.0).contains(ratio)).unwrap_or(1.0)
     }
+}
+
+fn contents(path: &str) -> Result<Vec<u8>, String> {
+    let unreadable = |error: std::io::Error| format!("'{path}' cannot be read: {error}");
+    let found = Path::new(path).metadata().map_err(unreadable)?;
+    if !found.is_file() || found.len() > MAX_FILE_BYTES {
+        return Err(format!("'{path}' is not a file of at most {MAX_FILE_BYTES} bytes"));
+    }
+    std::fs::read(path).map_err(unreadable)
 }

@@ -1,15 +1,12 @@
 //! The settings of the recorder.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use openskill_redact::Rules;
 
 use super::names;
 use super::reader::Reader;
-
-/// The largest rule file that is read.
-const MAX_RULES_BYTES: u64 = 1024 * 1024;
 
 /// Where calls are recorded.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -40,10 +37,7 @@ pub(super) fn read(reader: &mut Reader<'_>) -> RecorderSettings {
     let max_age = Duration::from_secs(reader.number(names::TRACE_MAX_AGE_HOURS, 1, 100_000) as u64 * 3600);
     let (sanitizes, contacts) = (reader.flag(names::TRACE_SANITIZE), reader.flag(names::REDACT_CONTACTS));
     let markdown_is_raw = reader.flag(names::TRACE_MD_RAW);
-    let rules = rules(reader.raw.value(names::REDACT_RULES)).unwrap_or_else(|reason| {
-        reader.problem(names::REDACT_RULES, reason);
-        Rules::default()
-    });
+    let rules = rules(reader);
     let redaction = sanitizes.then(|| rules.emails(contacts).phones(contacts));
     let dir = dir(reader.raw.value(names::TRACE_DIR));
     RecorderSettings { dir, max_bytes, max_age, redaction, markdown_is_raw }
@@ -58,15 +52,13 @@ fn dir(value: &str) -> TraceDir {
     }
 }
 
-fn rules(path: &str) -> Result<Rules, String> {
-    if path.is_empty() {
-        return Ok(Rules::default());
-    }
-    let unreadable = |error: std::io::Error| format!("'{path}' cannot be read: {error}");
-    let found = Path::new(path).metadata().map_err(unreadable)?;
-    if !found.is_file() || found.len() > MAX_RULES_BYTES {
-        return Err(format!("'{path}' is not a file of at most {MAX_RULES_BYTES} bytes"));
-    }
-    let text = std::fs::read_to_string(path).map_err(unreadable)?;
-    Rules::parse(&text).map_err(|error| format!("'{path}': {error}"))
+/// The rules of the file, if there is one.
+fn rules(reader: &mut Reader<'_>) -> Rules {
+    let Some(file) = reader.file(names::REDACT_RULES) else { return Rules::default() };
+    let text = String::from_utf8(file).map_err(|error| error.to_string());
+    let parsed = text.and_then(|text| Rules::parse(&text).map_err(|error| error.to_string()));
+    parsed.unwrap_or_else(|error| {
+        reader.problem(names::REDACT_RULES, format!("'{}': {error}", reader.raw.value(names::REDACT_RULES)));
+        Rules::default()
+    })
 }

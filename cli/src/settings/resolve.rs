@@ -11,14 +11,12 @@ use openskill_worker::manifest::Level;
 use openskill_worker::process::jail::SkillUsers;
 
 use super::names;
+use super::otlp::destination::Destination;
 use super::otlp::{self, Otlp};
 use super::problem::{Problem, Problems, mask};
 use super::raw::Raw;
 use super::reader::Reader;
 use super::recorder::{self, RecorderSettings};
-
-/// Where OpenTelemetry says that collectors listen.
-const DEFAULT_COLLECTOR: &str = "http://127.0.0.1:4317";
 
 /// The format of log lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -73,7 +71,7 @@ pub(crate) struct Settings {
     /// None means that no traces are sent.
     pub(crate) otlp: Option<Otlp>,
     /// None means that no metrics are sent.
-    pub(crate) metrics_endpoint: Option<String>,
+    pub(crate) metrics: Option<Destination>,
     pub(crate) metrics_interval: Duration,
     pub(crate) service_name: String,
 }
@@ -125,7 +123,7 @@ impl Settings {
             measured_skills: reader.number(names::METRICS_SKILLS, 0, MOST_SKILLS),
             recorder: recorder::read(&mut reader),
             otlp: otlp::resolve(&mut reader),
-            metrics_endpoint: reader.metrics_endpoint(),
+            metrics: otlp::metrics(&mut reader),
             metrics_interval: reader.millis(names::METRIC_INTERVAL, 100, 3_600_000),
             service_name: raw.value(names::SERVICE_NAME).to_owned(),
         };
@@ -229,25 +227,6 @@ impl Reader<'_> {
         }
         value
     }
-
-    /// Metrics travel over gRPC without TLS. Problems of the endpoint itself are reported with that of traces.
-    fn metrics_endpoint(&mut self) -> Option<String> {
-        let endpoint = self.raw.value(names::OTLP_ENDPOINT).trim_end_matches('/');
-        let exporter = self.one_of(names::METRICS_EXPORTER, &[("", None), ("otlp", Some(true)), ("none", Some(false))]);
-        let is_plain_grpc = self.raw.value(names::OTLP_PROTOCOL) == "grpc" && !endpoint.starts_with("https:");
-        match (exporter, endpoint) {
-            (Some(false), _) | (None, "") => None,
-            (Some(true), _) if !is_plain_grpc => {
-                let reason = "metrics are sent over grpc to an http:// endpoint alone: set \
-                              OTEL_EXPORTER_OTLP_TRACES_PROTOCOL for traces, or OTEL_METRICS_EXPORTER=none";
-                self.problem(names::METRICS_EXPORTER, reason.to_owned());
-                None
-            }
-            (None, _) if !is_plain_grpc => None,
-            (Some(true), "") => Some(DEFAULT_COLLECTOR.to_owned()),
-            (_, endpoint) => Some(endpoint.to_owned()),
-        }
-    }
 }
 
 #[cfg(test)]
@@ -266,7 +245,7 @@ mod tests {
         let settings = resolve(&[]).unwrap();
         assert!(settings.listen.ip().is_loopback());
         assert_eq!(settings.timeout, Duration::from_secs(15));
-        assert_eq!(settings.otlp, None);
+        assert!(settings.otlp.is_none() && settings.metrics.is_none());
         assert_eq!(settings.admin_listen, None);
     }
 

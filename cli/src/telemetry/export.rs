@@ -1,8 +1,9 @@
 //! Exports spans over OTLP, on a thread of its own.
 //!
-//! The queue counts what it drops, and this counts what the collector did not take. Either is said in one line of the log, and
-//! in no more than one a minute. A batch is sent once: a collector that is down makes nobody wait.
+//! The queue counts what it drops, and this counts what the collector did not take. Either is said in one line of the log, in
+//! no more than one a minute, and in a last one at the end. A batch is sent once: a collector that is down makes nobody wait.
 
+use std::io::Result;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -10,16 +11,16 @@ use std::time::{Duration, Instant};
 use openskill_metrics::telemetry::TELEMETRY;
 use openskill_trace::SpanData;
 use openskill_trace::queue::Queue;
-use opentelemetry_otlp::{
-    ExporterBuildError, SpanExporter, WithExportConfig as _, WithHttpConfig as _, WithTonicConfig as _,
-};
+use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
+use opentelemetry_proto::transform::common::tonic::ResourceAttributesWithSchema;
+use opentelemetry_proto::transform::trace::tonic::group_spans_by_resource_and_scope;
 use opentelemetry_sdk::Resource;
-use opentelemetry_sdk::trace::SpanExporter as _;
 use tokio::runtime::Runtime;
 use tokio::sync::oneshot;
-use tonic::metadata::{AsciiMetadataKey, AsciiMetadataValue, MetadataMap};
 
-use crate::settings::otlp::{Otlp, Protocol};
+use crate::collector::{Collector, Rejected};
+
+const TARGET: &str = "openskill::traces";
 
 /// How often lost spans are reported.
 const REPORT_INTERVAL: Duration = Duration::from_secs(60);
@@ -35,53 +36,19 @@ pub(super) struct Exporter {
     thread: Option<JoinHandle<()>>,
 }
 
-/// Why nothing can be exported.
-#[derive(Debug)]
-pub(super) enum NoExporter {
-    Setting(ExporterBuildError),
-    System(std::io::Error),
-}
-
-/// Starts the thread. `service` is the name of this process in traces.
-pub(super) fn start(otlp: &Otlp, service: String, queue: &Arc<Queue>) -> Result<Exporter, NoExporter> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(NoExporter::System)?;
-    let mut exporter = {
-        let _context = runtime.enter();
-        build(otlp).map_err(NoExporter::Setting)?
-    };
-    exporter.set_resource(&Resource::builder().with_service_name(service).build());
+/// Starts the thread. `service` is the name of this process in traces, and `delay` how long a batch that is not full waits.
+///
+/// # Errors
+/// The system has no thread left.
+pub(super) fn start(collector: Collector, service: String, queue: &Arc<Queue>, delay: Duration) -> Result<Exporter> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let (stop, stopped) = oneshot::channel();
-    let work = Work { queue: Arc::clone(queue), exporter, timeout: otlp.timeout, delay: otlp.delay };
+    let resource = (&Resource::builder().with_service_name(service).build()).into();
+    let (queue, losses) = (Arc::clone(queue), Losses::default());
+    let work = Work { queue: Arc::clone(&queue), collector, resource, delay, exporting: 0, losses };
     let thread = std::thread::Builder::new().name("telemetry".to_owned());
-    let thread = thread.spawn(move || work.run(&runtime, stopped)).map_err(NoExporter::System)?;
-    Ok(Exporter { queue: Arc::clone(queue), stop: Some(stop), thread: Some(thread) })
-}
-
-fn build(otlp: &Otlp) -> Result<SpanExporter, ExporterBuildError> {
-    // Both clients use the provider of this process. Another thread may have installed it.
-    let _ = rustls::crypto::ring::default_provider().install_default();
-    match otlp.protocol {
-        Protocol::Grpc => {
-            let exporter = SpanExporter::builder().with_tonic().with_endpoint(&otlp.endpoint);
-            exporter.with_timeout(otlp.timeout).with_metadata(metadata(&otlp.headers)).build()
-        }
-        Protocol::HttpProtobuf => {
-            let exporter = SpanExporter::builder().with_http().with_endpoint(&otlp.endpoint);
-            exporter.with_timeout(otlp.timeout).with_headers(otlp.headers.iter().cloned().collect()).build()
-        }
-    }
-}
-
-fn metadata(headers: &[(String, String)]) -> MetadataMap {
-    let mut metadata = MetadataMap::new();
-    for (name, value) in headers {
-        // Settings are resolved only if both are valid.
-        if let (Ok(name), Ok(mut value)) = (name.parse::<AsciiMetadataKey>(), value.parse::<AsciiMetadataValue>()) {
-            value.set_sensitive(true);
-            metadata.insert(name, value);
-        }
-    }
-    metadata
+    let thread = thread.spawn(move || work.run(&runtime, stopped))?;
+    Ok(Exporter { queue, stop: Some(stop), thread: Some(thread) })
 }
 
 impl Drop for Exporter {
@@ -96,13 +63,16 @@ impl Drop for Exporter {
 
 struct Work {
     queue: Arc<Queue>,
-    exporter: SpanExporter,
-    timeout: Duration,
+    collector: Collector,
+    resource: ResourceAttributesWithSchema,
     delay: Duration,
+    /// Spans on their way to the collector.
+    exporting: usize,
+    losses: Losses,
 }
 
 impl Work {
-    fn run(self, runtime: &Runtime, stopped: oneshot::Receiver<()>) {
+    fn run(mut self, runtime: &Runtime, stopped: oneshot::Receiver<()>) {
         runtime.block_on(async {
             let too_late = async {
                 let _ = stopped.await;
@@ -113,62 +83,103 @@ impl Work {
                 () = too_late => {}
             }
         });
+        // There is no time left for them.
+        self.queue.counts().add_failed(self.exporting);
+        self.queue.abandon();
+        self.losses.count(&self.queue);
+        say(self.losses.rest());
     }
 
-    async fn export_all(&self) {
-        let (mut losses, mut dropped) = (Losses::default(), 0);
+    async fn export_all(&mut self) {
         while let Some(spans) = self.queue.next(self.delay).await {
             if !spans.is_empty() {
                 self.export(spans).await;
             }
-            let counts = self.queue.counts();
-            TELEMETRY.spans_dropped(counts.dropped() - dropped);
-            dropped = counts.dropped();
-            if let Some((dropped, failed)) = losses.news(dropped, counts.failed(), Instant::now()) {
-                tracing::warn!(
-                    target: "openskill::traces",
-                    dropped,
-                    failed,
-                    "spans were lost: the queue was full (dropped), or the collector did not take them (failed)"
-                );
-            }
+            self.losses.count(&self.queue);
+            say(self.losses.news(Instant::now()));
         }
     }
 
-    async fn export(&self, spans: Vec<SpanData>) {
+    async fn export(&mut self, spans: Vec<SpanData>) {
         let count = spans.len();
-        match tokio::time::timeout(self.timeout, self.exporter.export(spans)).await {
-            Ok(Ok(())) => {
-                self.queue.counts().add_exported(count);
-                TELEMETRY.spans_exported(count as u64);
+        let resource_spans = group_spans_by_resource_and_scope(spans, &self.resource);
+        self.exporting = count;
+        let sent = self.collector.send(ExportTraceServiceRequest { resource_spans }).await;
+        self.exporting = 0;
+        // A collector's words are for the level DEBUG alone.
+        let failed = match sent {
+            Ok(None) => 0,
+            Ok(Some(Rejected { count: rejected, reason })) => {
+                tracing::debug!(target: TARGET, rejected, reason, "what the collector said about spans");
+                usize::try_from(rejected).map_or(count, |rejected| rejected.min(count))
             }
-            failed => {
-                self.queue.counts().add_failed(count);
-                TELEMETRY.spans_failed(count as u64);
-                // A server's words are for this level alone.
-                tracing::debug!(target: "openskill::traces", ?failed, "spans could not be exported");
+            Err(error) => {
+                tracing::debug!(target: TARGET, ?error, "spans could not be exported");
+                count
             }
-        }
+        };
+        self.queue.counts().add_failed(failed);
+        self.queue.counts().add_exported(count - failed);
+        TELEMETRY.spans_exported((count - failed) as u64);
     }
 }
 
-/// What was said about lost spans.
+fn say(lost: Option<Lost>) {
+    if let Some(Lost { dropped, failed }) = lost {
+        tracing::warn!(
+            target: TARGET,
+            dropped,
+            failed,
+            "spans were lost: there was no room or no time for them (dropped), or the collector did not take them (failed)"
+        );
+    }
+}
+
+/// Numbers of spans.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct Lost {
+    dropped: u64,
+    failed: u64,
+}
+
+impl Lost {
+    fn since(self, before: Self) -> Self {
+        Self { dropped: self.dropped - before.dropped, failed: self.failed - before.failed }
+    }
+}
+
+/// The lost spans so far, and what was said about them.
 #[derive(Debug, Default)]
 struct Losses {
-    told: (u64, u64),
+    counted: Lost,
+    told: Lost,
     last: Option<Instant>,
 }
 
 impl Losses {
+    /// Counts what was lost since the last time.
+    fn count(&mut self, queue: &Queue) {
+        let counts = queue.counts();
+        let now = Lost { dropped: counts.dropped(), failed: counts.failed() };
+        let more = now.since(self.counted);
+        TELEMETRY.spans_dropped(more.dropped);
+        TELEMETRY.spans_failed(more.failed);
+        self.counted = now;
+    }
+
     /// The spans lost since the last line, if it is time for another.
-    fn news(&mut self, dropped: u64, failed: u64, now: Instant) -> Option<(u64, u64)> {
+    fn news(&mut self, now: Instant) -> Option<Lost> {
         let is_early = self.last.is_some_and(|last| now < last + REPORT_INTERVAL);
-        let more = (dropped - self.told.0, failed - self.told.1);
-        if is_early || more == (0, 0) {
-            return None;
-        }
-        (self.told, self.last) = ((dropped, failed), Some(now));
-        Some(more)
+        let news = if is_early { None } else { self.rest() };
+        self.last = if news.is_some() { Some(now) } else { self.last };
+        news
+    }
+
+    /// The spans lost since the last line.
+    fn rest(&mut self) -> Option<Lost> {
+        let more = self.counted.since(self.told);
+        self.told = self.counted;
+        (more != Lost::default()).then_some(more)
     }
 }
 
@@ -177,13 +188,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn losses_are_told_at_once_and_then_once_a_minute() {
+    fn losses_are_told_at_once_then_once_a_minute_and_at_the_end() {
         let (mut losses, begun) = (Losses::default(), Instant::now());
-        let at = |seconds| begun + Duration::from_secs(seconds);
-        assert_eq!(losses.news(0, 0, at(0)), None);
-        assert_eq!(losses.news(3, 0, at(1)), Some((3, 0)));
-        assert_eq!(losses.news(5, 7, at(60)), None);
-        assert_eq!(losses.news(6, 7, at(61)), Some((3, 7)));
-        assert_eq!(losses.news(6, 7, at(200)), None, "there is nothing new");
+        let mut news = |dropped, failed, seconds| {
+            losses.counted = Lost { dropped, failed };
+            losses.news(begun + Duration::from_secs(seconds)).map(|it| (it.dropped, it.failed))
+        };
+        assert_eq!(news(0, 0, 0), None);
+        assert_eq!(news(3, 0, 1), Some((3, 0)));
+        assert_eq!(news(5, 7, 60), None);
+        assert_eq!(news(6, 7, 61), Some((3, 7)));
+        assert_eq!(news(6, 7, 200), None, "there is nothing new");
+        assert_eq!(news(9, 7, 201), Some((3, 0)));
+        assert_eq!(news(9, 8, 202), None);
+        assert_eq!(losses.rest(), Some(Lost { dropped: 0, failed: 1 }));
+        assert_eq!(losses.rest(), None);
     }
 }

@@ -121,7 +121,7 @@ metrics! {
         "Processes that escaped their supervisor and were killed.";
     // Every process.
     SPANS "openskill_spans_total" Counter ["end"] Both
-        "Spans for the collector, by what became of them: `ok`, `dropped` because the queue was full, `failed`.";
+        "Spans for the collector, by what became of them: `ok`; `dropped` for lack of room, or of time at the end of the process; `failed` if the collector did not take them.";
     METRIC_EXPORTS "openskill_metric_exports_total" Counter ["end"] Both
         "Exports of metrics by OTLP: `ok` or `failed`.";
     BUILD "openskill_build_info" Gauge ["version" "process"] Both

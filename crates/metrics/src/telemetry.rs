@@ -24,7 +24,7 @@ pub struct Telemetry {
     exports: [Counter; 2],
 }
 
-/// What becomes of a span or a recording: delivered or written; dropped because the queue was full; failed.
+/// What becomes of a span or a recording: delivered or written; dropped for lack of room; failed.
 const ENDS: [&str; 3] = ["ok", "dropped", "failed"];
 
 impl Telemetry {
@@ -33,7 +33,7 @@ impl Telemetry {
         self.spans[0].add(count);
     }
 
-    /// This many spans found the queue full.
+    /// There was no room for this many spans, or no time.
     pub fn spans_dropped(&self, count: u64) {
         self.spans[1].add(count);
     }

@@ -12,8 +12,11 @@ use opentelemetry_sdk::trace::{SpanData, SpanEvents};
 
 use crate::queue::Queue;
 
-/// How many spans of a call are held. A skill can cause any number of redirects and requests.
+/// How many spans of a call are held, beside the process's own. A skill can cause any number of redirects and requests.
 const MAX_SPANS: usize = 64;
+
+/// Where the numbers of further spans begin: those below are the process's own.
+const FURTHER: u32 = 2;
 
 /// A span that has ended.
 #[derive(Debug, Clone)]
@@ -75,7 +78,11 @@ pub struct CallSpans {
 /// The spans so far, until it is decided what becomes of them.
 #[derive(Debug)]
 enum Held {
-    Undecided(Vec<SpanData>),
+    Undecided {
+        spans: Vec<SpanData>,
+        /// How many found no room.
+        left_out: usize,
+    },
     Kept,
     Discarded,
 }
@@ -95,8 +102,8 @@ impl CallSpans {
             is_sampled,
             received,
             received_at: SystemTime::now().checked_sub(received.elapsed()).unwrap_or(SystemTime::UNIX_EPOCH),
-            next: AtomicU32::new(2),
-            held: Mutex::new(Held::Undecided(Vec::new())),
+            next: AtomicU32::new(FURTHER),
+            held: Mutex::new(Held::Undecided { spans: Vec::new(), left_out: 0 }),
         }
     }
 
@@ -115,12 +122,16 @@ impl CallSpans {
         TraceContext { trace_id: self.trace_id, span_id: self.id(number), flags: u8::from(self.is_sampled) }
     }
 
-    /// Adds a span. Those beyond 64 are left out.
+    /// Adds a span. Those beyond 64 are dropped, and counted if the call's spans are exported. The process's own always have
+    /// room: the others have no parent without them.
     pub fn add(&self, span: Span) {
         let mut held = self.lock();
         match &mut *held {
-            Held::Undecided(spans) if spans.len() < MAX_SPANS => spans.push(self.data(span)),
-            Held::Undecided(_) | Held::Discarded => {}
+            Held::Undecided { spans, .. } if span.number < FURTHER || spans.len() < MAX_SPANS => {
+                spans.push(self.data(span));
+            }
+            Held::Undecided { left_out, .. } => *left_out += 1,
+            Held::Discarded => {}
             // What a call left running may end after it.
             Held::Kept => {
                 drop(held);
@@ -131,8 +142,9 @@ impl CallSpans {
 
     /// Exports the spans. The first decision counts.
     pub fn keep(&self) {
-        if let Some(spans) = self.decide(Held::Kept) {
+        if let Some((spans, left_out)) = self.decide(Held::Kept) {
             self.queue.push(spans);
+            self.queue.counts().add_dropped(left_out);
         }
     }
 
@@ -141,13 +153,13 @@ impl CallSpans {
         self.decide(Held::Discarded);
     }
 
-    fn decide(&self, decision: Held) -> Option<Vec<SpanData>> {
+    fn decide(&self, decision: Held) -> Option<(Vec<SpanData>, usize)> {
         let mut held = self.lock();
         match &mut *held {
-            Held::Undecided(spans) => {
-                let spans = std::mem::take(spans);
+            Held::Undecided { spans, left_out } => {
+                let held_so_far = (std::mem::take(spans), *left_out);
                 *held = decision;
-                Some(spans)
+                Some(held_so_far)
             }
             Held::Kept | Held::Discarded => None,
         }
@@ -309,12 +321,21 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn spans_of_a_call_are_bounded() {
+    async fn spans_of_a_call_are_bounded_and_the_rest_is_counted_if_they_are_exported() {
         let (tracer, queue) = tracer(1000);
-        let call = tracer.enter(&Trace::from_headers(None, None, None), Instant::now());
-        (0..500).for_each(|number| call.add(Span::new(number, "work", Instant::now())));
-        call.keep();
-        assert_eq!(exported(&queue).await.len(), MAX_SPANS);
+        let [kept, discarded] = [(); 2].map(|()| tracer.enter(&Trace::from_headers(None, None, None), Instant::now()));
+        for call in [&kept, &discarded] {
+            // As at the end of a call, the process's own come last.
+            (0..500).rev().for_each(|number| call.add(Span::new(number, "work", Instant::now())));
+        }
+        discarded.discard();
+        assert_eq!(queue.counts().dropped(), 0, "nobody misses the spans of a call that is not exported");
+        kept.keep();
+        let first = kept.context(0).span_id;
+        let spans = exported(&queue).await;
+        assert_eq!(spans.len(), MAX_SPANS + FURTHER as usize);
+        assert_eq!(spans.len() as u64 + queue.counts().dropped(), 500);
+        assert!(spans.iter().any(|it| it.span_context.span_id().to_bytes() == first), "the others have a parent");
     }
 
     #[tokio::test]

@@ -21,7 +21,7 @@ impl Counts {
         self.exported.load(Ordering::Relaxed)
     }
 
-    /// Spans that found the queue full.
+    /// Spans for which there was no room, or no time at the end.
     pub fn dropped(&self) -> u64 {
         self.dropped.load(Ordering::Relaxed)
     }
@@ -41,7 +41,7 @@ impl Counts {
         self.failed.fetch_add(spans as u64, Ordering::Relaxed);
     }
 
-    fn add_dropped(&self, spans: usize) {
+    pub(crate) fn add_dropped(&self, spans: usize) {
         self.dropped.fetch_add(spans as u64, Ordering::Relaxed);
     }
 }
@@ -113,6 +113,12 @@ impl Queue {
         self.ready.notify_one();
     }
 
+    /// Drops and counts what still waits: there is no time left for it. Called after [`Queue::end`].
+    pub fn abandon(&self) {
+        let left = std::mem::take(&mut self.lock().spans);
+        self.counts.add_dropped(left.len());
+    }
+
     fn is_ready(&self) -> bool {
         let waiting = self.lock();
         waiting.has_ended || waiting.spans.len() >= self.batch
@@ -179,5 +185,16 @@ mod tests {
         assert_eq!(queue.next(DELAY).await.unwrap().len(), 3);
         assert!(queue.next(DELAY).await.is_none());
         assert_eq!(queue.counts().dropped(), 2);
+    }
+
+    #[tokio::test]
+    async fn what_still_waits_when_there_is_no_time_left_is_counted() {
+        let queue = Arc::new(Queue::new(10, 2));
+        call(&queue, 5);
+        queue.end();
+        assert_eq!(queue.next(DELAY).await.unwrap().len(), 2);
+        queue.abandon();
+        assert!(queue.next(DELAY).await.is_none());
+        assert_eq!(queue.counts().dropped(), 3);
     }
 }

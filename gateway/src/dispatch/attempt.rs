@@ -3,10 +3,12 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use openskill_proto::error::grpc_name;
 use openskill_proto::limits::MAX_CALL_QUESTIONS;
 use openskill_proto::metadata::{TRACEPARENT, TRACESTATE};
 use openskill_proto::v1::{Blame, ErrorCode, ExecuteRequest, ExecuteResult, execute_event::Event};
 use prost::Message as _;
+use tonic::Code;
 
 use super::attempt_end::AttemptEnd;
 use super::questions::{Asker, OpenQuestion};
@@ -39,8 +41,10 @@ pub(crate) async fn attempt(context: &CallContext, candidate: &Candidate, number
     let (observer, endpoint) = (&context.shard.gateway.observer, &candidate.worker.endpoint);
     observer.attempt_ended(end.name());
     match &end {
-        AttemptEnd::NotStarted { reason, refusal } => observer.attempt_not_started(endpoint, refusal.name(), reason),
-        AttemptEnd::Lost { reason } => observer.attempt_lost(endpoint, reason),
+        AttemptEnd::NotStarted { reason, refusal, .. } => {
+            observer.attempt_not_started(endpoint, refusal.name(), reason)
+        }
+        AttemptEnd::Lost { reason, .. } => observer.attempt_lost(endpoint, reason),
         AttemptEnd::Answered(_) | AttemptEnd::Overdue => {}
     }
     end
@@ -103,7 +107,8 @@ async fn follow(
             }
         }
     }
-    Err(CallError::Lost { reason: "the worker's stream ended without a result".to_owned() })
+    // Its status is OK: any other is an error of its own.
+    Err(CallError::Lost { reason: "the worker's stream ended without a result".to_owned(), code: Code::Ok })
 }
 
 /// A timeout while a question is open is not the skill's fault: its user did not answer.
@@ -179,6 +184,7 @@ impl<'a> Tracker<'a> {
         AttemptSummary {
             number: self.number,
             worker_id: self.candidate.worker.id(),
+            status: grpc_name(Code::Cancelled),
             failure: Some((ErrorCode::Cancelled, ErrorCode::Cancelled.meaning().blame)),
             reason: "the call was dropped before it ended".to_owned(),
             may_have_run: true,

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
+use openskill_proto::error::grpc_name;
 use openskill_proto::v1::{Blame, ErrorCode, ExecuteResult, SkillError};
+use tonic::Code;
 
 use super::pick::NoCandidate;
 use crate::call::events::EventRelay;
@@ -28,11 +30,15 @@ pub(crate) enum AttemptEnd {
         /// For the log.
         reason: String,
         refusal: Refusal,
+        /// What ended the request.
+        code: Code,
     },
     /// The skill may have started.
     Lost {
         /// For the log.
         reason: String,
+        /// What ended the request.
+        code: Code,
     },
     /// The worker did not answer by the deadline, nor shortly after.
     Overdue,
@@ -88,10 +94,10 @@ impl AttemptEnd {
     pub(super) fn summary(&self, number: u32, worker_id: String) -> AttemptSummary {
         let (failure, reason) = match self {
             Self::Answered(result) => (result.error.as_ref().map(|it| (it.code(), it.blame())), ""),
-            Self::NotStarted { refusal: Refusal::Full | Refusal::Late { .. }, reason } => {
+            Self::NotStarted { refusal: Refusal::Full | Refusal::Late { .. }, reason, .. } => {
                 (Some((ErrorCode::Overloaded, Blame::Gateway)), reason.as_str())
             }
-            Self::NotStarted { reason, .. } | Self::Lost { reason } => {
+            Self::NotStarted { reason, .. } | Self::Lost { reason, .. } => {
                 (Some((ErrorCode::Unavailable, Blame::Worker)), reason.as_str())
             }
             Self::Overdue => (Some((ErrorCode::Timeout, Blame::Worker)), ""),
@@ -101,7 +107,17 @@ impl AttemptEnd {
             _ => (String::new(), Duration::ZERO),
         };
         let (reason, may_have_run) = (reason.to_owned(), self.may_have_run());
-        AttemptSummary { number, worker_id, runner, failure, reason, may_have_run, queued }
+        let status = grpc_name(self.code());
+        AttemptSummary { number, worker_id, runner, status, failure, reason, may_have_run, queued }
+    }
+
+    /// How the request to the worker ended. A failure of the skill is an answer.
+    fn code(&self) -> Code {
+        match self {
+            Self::Answered(_) => Code::Ok,
+            Self::NotStarted { code, .. } | Self::Lost { code, .. } => *code,
+            Self::Overdue => Code::DeadlineExceeded,
+        }
     }
 
     /// The result that the caller gets if this was the last attempt.
@@ -131,8 +147,8 @@ impl AttemptEnd {
 impl From<CallError> for AttemptEnd {
     fn from(error: CallError) -> Self {
         match error {
-            CallError::NotStarted { reason, refusal } => Self::NotStarted { reason, refusal },
-            CallError::Lost { reason } => Self::Lost { reason },
+            CallError::NotStarted { reason, refusal, code } => Self::NotStarted { reason, refusal, code },
+            CallError::Lost { reason, code } => Self::Lost { reason, code },
         }
     }
 }

@@ -58,6 +58,8 @@ pub(crate) struct AttemptSummary {
     pub(crate) worker_id: String,
     /// Empty if no runner was reached.
     pub(crate) runner: String,
+    /// The gRPC status of the request, such as `OK`.
+    pub(crate) status: &'static str,
     /// None means success.
     pub(crate) failure: Option<(ErrorCode, Blame)>,
     /// Why there is no answer of the worker; empty if there is one.

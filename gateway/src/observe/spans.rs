@@ -147,9 +147,9 @@ fn attempt(call: &Ended<'_>, begun: Instant, number: u32, worker: &str) -> Span 
     let mut attributes = vec![
         KeyValue::new("rpc.system.name", "grpc"),
         KeyValue::new("rpc.method", method),
-        KeyValue::new("server.address", worker.to_owned()),
         KeyValue::new("openskill.attempt", i64::from(number)),
     ];
+    attributes.extend(server_of(worker));
     if let Some((_, summary)) = summary {
         describe_attempt(summary, &mut attributes);
     }
@@ -169,7 +169,17 @@ fn attempt(call: &Ended<'_>, begun: Instant, number: u32, worker: &str) -> Span 
 const EXECUTE: &str = "openskill.v1.WorkerService/Execute";
 const EXECUTE_STREAM: &str = "openskill.v1.WorkerService/ExecuteStream";
 
+/// The address of a worker, by the semantic conventions: a host and a port, or a socket's path.
+fn server_of(worker: &str) -> Vec<KeyValue> {
+    let socket = worker.strip_prefix("unix:").map(|path| (path.to_owned(), None));
+    let host = |url: http::Uri| Some((url.host()?.trim_matches(['[', ']']).to_owned(), url.port_u16()));
+    let Some((address, port)) = socket.or_else(|| host(worker.parse().ok()?)) else { return Vec::new() };
+    let port = port.map(|port| KeyValue::new("server.port", i64::from(port)));
+    std::iter::once(KeyValue::new("server.address", address)).chain(port).collect()
+}
+
 fn describe_attempt(summary: &AttemptSummary, attributes: &mut Vec<KeyValue>) {
+    attributes.push(KeyValue::new("rpc.response.status_code", summary.status));
     let named = [("openskill.worker.id", &summary.worker_id), ("openskill.runner", &summary.runner)];
     attributes
         .extend(named.into_iter().filter(|(_, it)| !it.is_empty()).map(|(key, it)| KeyValue::new(key, it.clone())));
@@ -245,4 +255,22 @@ fn of_repair(repair: &Repair) -> Vec<KeyValue> {
         KeyValue::new("openskill.repair.kind", repair.kind.clone()),
         KeyValue::new("openskill.repair.path", path.to_owned()),
     ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_server_of_an_attempt_is_a_host_and_a_port_or_the_path_of_a_socket() {
+        let port = |port| KeyValue::new("server.port", port);
+        let address = |address: &'static str| KeyValue::new("server.address", address);
+        for (worker, expected) in [
+            ("http://worker-1:9000", vec![address("worker-1"), port(9000)]),
+            ("http://[::1]:9000", vec![address("::1"), port(9000)]),
+            ("unix:/run/openskill/worker-1.sock", vec![address("/run/openskill/worker-1.sock")]),
+        ] {
+            assert_eq!(server_of(worker), expected);
+        }
+    }
 }

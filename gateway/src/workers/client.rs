@@ -21,11 +21,15 @@ pub(crate) enum CallError {
         /// For the log.
         reason: String,
         refusal: Refusal,
+        /// What ended the request.
+        code: Code,
     },
     /// The skill may have started.
     Lost {
         /// For the log.
         reason: String,
+        /// What ended the request.
+        code: Code,
     },
 }
 
@@ -131,7 +135,9 @@ impl Events {
                 Ok(None) => return Ok(None),
                 // The first answer of a stream may be a refusal.
                 Err(status) if self.is_first => return Err(before_start(&status)),
-                Err(status) => return Err(CallError::Lost { reason: status.message().to_owned() }),
+                Err(status) => {
+                    return Err(CallError::Lost { reason: status.message().to_owned(), code: status.code() });
+                }
             }
         }
     }
@@ -149,15 +155,16 @@ fn with_headers(request: ExecuteRequest, headers: TraceHeaders<'_>) -> Request<E
 
 /// What a status in place of a first answer means. Only the worker's own refusals, and a request that was not sent, are safe.
 fn before_start(status: &Status) -> CallError {
-    let reason = status.message().to_owned();
-    match status.source().and_then(|source| source.downcast_ref::<LinkError>()) {
-        Some(LinkError::NotSent(_)) => CallError::NotStarted { reason, refusal: Refusal::Unreachable },
-        Some(LinkError::Refused(_)) => CallError::NotStarted { reason, refusal: Refusal::Declined },
-        Some(LinkError::Lost(_)) => CallError::Lost { reason },
+    let (reason, link) = (status.message().to_owned(), status.source().and_then(|it| it.downcast_ref::<LinkError>()));
+    let code = link.map_or(status.code(), |_| Code::Unavailable);
+    match link {
+        Some(LinkError::NotSent(_)) => CallError::NotStarted { reason, refusal: Refusal::Unreachable, code },
+        Some(LinkError::Refused(_)) => CallError::NotStarted { reason, refusal: Refusal::Declined, code },
+        Some(LinkError::Lost(_)) => CallError::Lost { reason, code },
         None if status.metadata().contains_key(NOT_STARTED) => {
-            CallError::NotStarted { reason, refusal: refusal(status) }
+            CallError::NotStarted { reason, refusal: refusal(status), code }
         }
-        None => CallError::Lost { reason },
+        None => CallError::Lost { reason, code },
     }
 }
 

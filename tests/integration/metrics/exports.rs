@@ -1,18 +1,26 @@
 //! Metrics by OTLP.
 
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 
+use openskill_tests::backend::{Backend, Reply};
 use openskill_tests::system::{PATIENCE, Setup, request};
+use openskill_tests::tls::{self, AUTHORITY, Front};
 use openskill_tests::wait::until;
 use opentelemetry_proto::tonic::collector::metrics::v1::metrics_service_server::{
     MetricsService, MetricsServiceServer,
 };
-use opentelemetry_proto::tonic::collector::metrics::v1::{ExportMetricsServiceRequest, ExportMetricsServiceResponse};
+use opentelemetry_proto::tonic::collector::metrics::v1::{
+    ExportMetricsPartialSuccess, ExportMetricsServiceRequest, ExportMetricsServiceResponse,
+};
 use opentelemetry_proto::tonic::common::v1::{KeyValue, any_value};
 use opentelemetry_proto::tonic::metrics::v1::{metric::Data, number_data_point::Value};
+use prost::Message as _;
 use serde_json::json;
 use tonic::{Request, Response, Status};
+
+use super::scraped::scrape_gateway;
 
 /// A series: its service, the instance, and what the series is called.
 type Key = (String, String, String);
@@ -38,7 +46,37 @@ impl MetricsService for Collector {
         &self,
         request: Request<ExportMetricsServiceRequest>,
     ) -> Result<Response<ExportMetricsServiceResponse>, Status> {
-        for all in request.into_inner().resource_metrics {
+        self.keep(request.into_inner());
+        Ok(Response::new(ExportMetricsServiceResponse::default()))
+    }
+}
+
+impl Collector {
+    async fn listen() -> (Self, SocketAddr) {
+        let collector = Self::default();
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let service = MetricsServiceServer::new(collector.clone());
+        let incoming = tokio_stream::wrappers::TcpListenerStream::new(listener);
+        tokio::spawn(tonic::transport::Server::builder().add_service(service).serve_with_incoming(incoming));
+        (collector, address)
+    }
+
+    /// Listens for HTTP.
+    async fn over_http() -> (Self, Backend) {
+        let collector = Self::default();
+        let kept = collector.clone();
+        let server = Backend::start(move |seen| {
+            if seen.path() == "/v1/metrics" {
+                kept.keep(ExportMetricsServiceRequest::decode(seen.body.clone()).unwrap());
+            }
+            Reply::new(200, "application/x-protobuf", "")
+        });
+        (collector, server.await)
+    }
+
+    fn keep(&self, request: ExportMetricsServiceRequest) {
+        for all in request.resource_metrics {
             let resource = all.resource.unwrap().attributes;
             let of = |key: &str| text(resource.iter().find(|it| it.key == key).expect("it names its process"));
             let (service, instance) = (of("service.name"), of("service.instance.id"));
@@ -62,19 +100,6 @@ impl MetricsService for Collector {
                 }
             }
         }
-        Ok(Response::new(ExportMetricsServiceResponse::default()))
-    }
-}
-
-impl Collector {
-    async fn listen() -> (Self, String) {
-        let collector = Self::default();
-        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let address = format!("http://{}", listener.local_addr().unwrap());
-        let service = MetricsServiceServer::new(collector.clone());
-        let incoming = tokio_stream::wrappers::TcpListenerStream::new(listener);
-        tokio::spawn(tonic::transport::Server::builder().add_service(service).serve_with_incoming(incoming));
-        (collector, address)
     }
 
     /// The values of a series, one of each process that has it.
@@ -84,11 +109,67 @@ impl Collector {
     }
 }
 
+/// A call is counted at the collector, by the gateway and by a worker.
+async fn sends_what_it_measures(collector: &Collector, setup: Setup) {
+    let system = setup.with("OTEL_METRIC_EXPORT_INTERVAL", 100).start().await;
+    assert!(system.invoke(request("in_echo", json!({}))).await.success);
+    until("the call is exported", PATIENCE, async || {
+        let of_workers =
+            collector.values("openskill-worker", "openskill_worker_skill_calls skill=in_echo runner=inproc");
+        let of_gateway = collector.values("openskill-gateway", "openskill_calls code=OK");
+        (of_gateway == [1.0] && of_workers.iter().sum::<f64>() == 1.0).then_some(())
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn metrics_go_over_http_with_the_headers_of_the_settings() {
+    let (collector, server) = Collector::over_http().await;
+    let setup = Setup::up()
+        .with("OTEL_EXPORTER_OTLP_ENDPOINT", server.url("/"))
+        .with("OTEL_EXPORTER_OTLP_PROTOCOL", "http/protobuf")
+        .with("OTEL_EXPORTER_OTLP_METRICS_HEADERS", "api-key=s%203cret");
+    sends_what_it_measures(&collector, setup).await;
+    let exported = server.seen().into_iter().find(|it| it.path() == "/v1/metrics").unwrap();
+    assert_eq!((exported.header("api-key"), exported.header("content-type")), ("s 3cret", "application/x-protobuf"));
+}
+
+#[tokio::test]
+async fn metrics_go_over_grpc_to_a_collector_with_an_authority_of_its_own() {
+    let (collector, address) = Collector::listen().await;
+    let front = Front::of(address).await;
+    let setup = Setup::up()
+        .with("OTEL_EXPORTER_OTLP_METRICS_ENDPOINT", front.url())
+        .with("OTEL_EXPORTER_OTLP_CERTIFICATE", tls::path(AUTHORITY).display());
+    sends_what_it_measures(&collector, setup).await;
+}
+
+#[tokio::test]
+async fn metrics_that_a_collector_does_not_take_are_counted_and_said() {
+    let partial = ExportMetricsPartialSuccess { rejected_data_points: 1, error_message: "s3cr3t".to_owned() };
+    let answer = ExportMetricsServiceResponse { partial_success: Some(partial) }.encode_to_vec();
+    let server = Backend::start(move |_| Reply::new(200, "application/x-protobuf", answer.clone())).await;
+    let setup = Setup::up()
+        .with("OTEL_EXPORTER_OTLP_METRICS_ENDPOINT", server.url("/any"))
+        .with("OTEL_EXPORTER_OTLP_METRICS_PROTOCOL", "http/protobuf")
+        .with("OTEL_METRIC_EXPORT_INTERVAL", 100);
+    let system = setup.start().await;
+    system.process.log.line(&["the metrics could not be exported", "the collector rejected 1 data points"]).await;
+    let failed = scrape_gateway(&system).await.value("openskill_metric_exports_total{end=\"failed\"}");
+    assert!(failed >= 1.0);
+    assert_eq!(server.last().path(), "/any");
+    assert!(!system.process.log.text().contains("s3cr3t"), "a collector's words are not for the log");
+}
+
 #[tokio::test]
 async fn gateway_and_workers_send_what_they_measure() {
     let (collector, address) = Collector::listen().await;
-    let system =
-        Setup::up().with("OTEL_EXPORTER_OTLP_ENDPOINT", address).with("OTEL_METRIC_EXPORT_INTERVAL", 100).start().await;
+    let endpoint = format!("http://{address}");
+    let system = Setup::up()
+        .with("OTEL_EXPORTER_OTLP_ENDPOINT", endpoint)
+        .with("OTEL_METRIC_EXPORT_INTERVAL", 100)
+        .start()
+        .await;
     for _ in 0..4 {
         assert!(system.invoke(request("in_echo", json!({}))).await.success);
     }

@@ -3,12 +3,18 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
+use http::Method;
 use openskill_proto::v1::{InvokeRequest, invoke_event::Event};
+use openskill_tests::backend::{Backend, Reply};
 use openskill_tests::port::Port;
+use openskill_tests::rest;
 use openskill_tests::system::{PATIENCE, Setup, System, request};
-use openskill_tests::wait::until_true;
+use openskill_tests::wait::{until, until_true};
 use opentelemetry_proto::tonic::collector::trace::v1::trace_service_server::{TraceService, TraceServiceServer};
-use opentelemetry_proto::tonic::collector::trace::v1::{ExportTraceServiceRequest, ExportTraceServiceResponse};
+use opentelemetry_proto::tonic::collector::trace::v1::{
+    ExportTracePartialSuccess, ExportTraceServiceRequest, ExportTraceServiceResponse,
+};
+use prost::Message as _;
 use serde_json::json;
 use tonic::{Request, Response, Status};
 
@@ -117,4 +123,99 @@ async fn calls_do_not_notice_a_collector_that_does_not_answer_and_the_queue_stay
         .with("OTEL_BSP_MAX_EXPORT_BATCH_SIZE", 50);
     let lines = calls_are_not_affected(setup).await;
     assert!(lines.iter().any(|line| !line.contains("dropped=0")), "{lines:?}");
+}
+
+/// A collector that rejects some spans of each message, and takes the others.
+struct Choosy;
+
+fn but_tools(request: &ExportTraceServiceRequest) -> ExportTraceServiceResponse {
+    let scopes = request.resource_spans.iter().flat_map(|it| &it.scope_spans);
+    let tools = scopes.flat_map(|it| &it.spans).filter(|it| it.name.starts_with("execute_tool"));
+    let partial =
+        ExportTracePartialSuccess { rejected_spans: tools.count() as i64, error_message: "s3cr3t".to_owned() };
+    ExportTraceServiceResponse { partial_success: Some(partial) }
+}
+
+#[tonic::async_trait]
+impl TraceService for Choosy {
+    async fn export(
+        &self,
+        request: Request<ExportTraceServiceRequest>,
+    ) -> Result<Response<ExportTraceServiceResponse>, Status> {
+        Ok(Response::new(but_tools(request.get_ref())))
+    }
+}
+
+/// Of three spans that a call has at the gateway, one is rejected: the metrics and the log say so.
+async fn rejected_spans_are_counted(setup: Setup) {
+    const CALLS: usize = 20;
+    let system = setup.flag("--workers", 1).start().await;
+    assert_eq!(run_many(&system, CALLS).await, CALLS);
+    until("all spans are counted", PATIENCE, async || {
+        let metrics = rest::send(system.address, Method::GET, "/metrics", &[], "").await;
+        let metrics = String::from_utf8(metrics.body.to_vec()).unwrap();
+        let expected =
+            |end: &str, spans: usize| metrics.contains(&format!("openskill_spans_total{{end=\"{end}\"}} {spans}\n"));
+        (expected("ok", 2 * CALLS) && expected("failed", CALLS)).then_some(())
+    })
+    .await;
+    let lines = told(&system);
+    assert!(!lines.is_empty() && lines.iter().all(|line| line.contains("dropped=0")), "{lines:?}");
+    assert!(!system.process.log.text().contains("s3cr3t"), "a collector's words are not for the log");
+}
+
+#[tokio::test]
+async fn spans_that_a_collector_rejects_are_counted_over_grpc() {
+    let endpoint = serve(TraceServiceServer::new(Choosy)).await;
+    rejected_spans_are_counted(traced(Setup::up(), &endpoint)).await;
+}
+
+#[tokio::test]
+async fn spans_that_a_collector_rejects_are_counted_over_http() {
+    let server = Backend::start(|seen| match seen.path() {
+        "/v1/traces" => {
+            let request = ExportTraceServiceRequest::decode(seen.body.clone()).unwrap();
+            Reply::new(200, "application/x-protobuf", but_tools(&request).encode_to_vec())
+        }
+        _ => Reply::new(200, "application/x-protobuf", ""),
+    });
+    let server = server.await;
+    let setup = traced(Setup::up(), &server.url("/")).with("OTEL_EXPORTER_OTLP_PROTOCOL", "http/protobuf");
+    rejected_spans_are_counted(setup).await;
+}
+
+/// All spans that the log says were lost: dropped, and failed.
+fn lost(log: &str) -> (usize, usize) {
+    let number = |line: &str, key: &str| line.split(key).nth(1)?.split_whitespace().next()?.parse::<usize>().ok();
+    let lines = log.lines().filter(|line| line.contains("spans were lost"));
+    let numbers = lines.filter_map(|line| Some((number(line, "dropped=")?, number(line, "failed=")?)));
+    numbers.fold((0, 0), |all, it| (all.0 + it.0, all.1 + it.1))
+}
+
+/// Calls a system that exports full batches alone, ends it, and returns what it says was lost once that is all spans of the call.
+async fn lost_at_the_end(endpoint: &str, batch: usize) -> (usize, usize) {
+    let setup = Setup::up().with("OTEL_EXPORTER_OTLP_ENDPOINT", endpoint).with("OTEL_BSP_SCHEDULE_DELAY", 3_600_000);
+    let system = setup.with("OTEL_BSP_MAX_EXPORT_BATCH_SIZE", batch).start().await;
+    system.invoke(request("in_echo", json!({}))).await;
+    assert_eq!(told(&system), [""; 0], "nothing is lost before the end");
+    let mut process = system.process;
+    process.terminate();
+    process.ended().await;
+    until("every span is told", PATIENCE, async || {
+        let (dropped, failed) = lost(&process.log.text());
+        (dropped + failed == 5).then_some((dropped, failed))
+    })
+    .await
+}
+
+#[tokio::test]
+async fn a_process_that_ends_says_what_a_dead_collector_did_not_take() {
+    let port = Port::reserve();
+    assert_eq!(lost_at_the_end(&format!("http://{}", port.address()), 4).await, (0, 5));
+}
+
+#[tokio::test]
+async fn a_process_that_ends_says_for_which_spans_there_was_no_time() {
+    let endpoint = serve(TraceServiceServer::new(Unwilling { answers: false })).await;
+    assert_eq!(lost_at_the_end(&endpoint, 2).await, (1, 4), "a batch of each process is on its way");
 }

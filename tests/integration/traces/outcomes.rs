@@ -7,8 +7,11 @@ use futures_util::StreamExt as _;
 use openskill_proto::metadata::TRACEPARENT;
 use openskill_proto::v1::{InvokeRequest, SkillResult};
 use openskill_tests::backend::{Backend, Reply};
+use openskill_tests::port::Port;
+use openskill_tests::processes;
 use openskill_tests::system::{PATIENCE, Setup, System, code, request};
 use openskill_tests::wait::until_true;
+use rustix::process::Signal;
 use serde_json::json;
 
 use super::collector::{Collector, attribute, events, failed};
@@ -96,9 +99,77 @@ async fn each_attempt_of_a_call_that_is_retried_has_a_span() {
     assert_eq!(requests.iter().map(|it| attribute(it, "error.type")).collect::<Vec<_>>(), ["503", ""]);
 }
 
+#[tokio::test]
+async fn an_answer_that_breaks_off_is_an_error_of_its_request() {
+    let half = || Reply::pieces("application/json", futures_util::stream::iter([Bytes::from("{\"degrees\":")]));
+    let server = Backend::start(move |_| half().with("content-length", "100")).await;
+    let (collector, endpoint) = Collector::listen().await;
+    let (system, _folder) = with_http_skill(&server, &endpoint, "").await;
+    assert_eq!(code(&call(&system, request("asks", json!({"city": "Ghent"}))).await), "NETWORK_ERROR");
+    let trace = collector.trace(parent().trace_id, 5).await;
+    let request = trace.span("GET");
+    assert!(failed(request), "{request:?}");
+    assert_eq!(attribute(request, "error.type"), "NETWORK_ERROR");
+    assert_eq!(attribute(request, "http.response.status_code"), "200");
+}
+
+#[tokio::test]
+async fn too_many_redirects_are_an_error_of_the_last_request() {
+    let server = Backend::start(|_| Reply::redirect(307, "/again")).await;
+    let (collector, endpoint) = Collector::listen().await;
+    let (system, _folder) = with_http_skill(&server, &endpoint, "").await;
+    assert_eq!(code(&call(&system, request("asks", json!({"city": "Ghent"}))).await), "EXECUTION_ERROR");
+    let trace = collector.trace(parent().trace_id, 10).await;
+    let mut requests: Vec<_> = trace.0.iter().filter(|it| it.span.name == "GET").map(|it| &it.span).collect();
+    requests.sort_by_key(|span| span.start_time_unix_nano);
+    let errors: Vec<_> = requests.iter().map(|it| attribute(it, "error.type")).collect();
+    assert_eq!(errors, ["", "", "", "", "", "EXECUTION_ERROR"]);
+}
+
+#[tokio::test]
+async fn an_attempt_over_tcp_has_a_host_and_a_port() {
+    let (collector, endpoint) = Collector::listen().await;
+    let (port, skills) = (Port::reserve(), openskill_tests::fixtures().display().to_string());
+    let listen = port.address().to_string();
+    let worker = Setup::command(&["worker", "--listen", &listen, "--skills-dir", &skills]).spawn();
+    worker.log.line(&["worker ready"]).await;
+    let gateway = Setup::command(&["gateway", "--listen", "127.0.0.1:0"]);
+    let system = traced(gateway, &endpoint).with("OPENSKILL_WORKERS", format!("http://{listen}")).start().await;
+    assert!(call(&system, request("in_echo", json!({}))).await.success);
+    let trace = collector.trace(parent().trace_id, 3).await;
+    let attempt = trace.span(EXECUTE);
+    for (key, value) in [
+        ("server.address", "127.0.0.1".to_owned()),
+        ("server.port", port.number().to_string()),
+        ("rpc.response.status_code", "OK".to_owned()),
+    ] {
+        assert_eq!(attribute(attempt, key), value, "{key}");
+    }
+}
+
 /// A server that never finishes its answer.
 async fn silent() -> Backend {
     Backend::start(|_| Reply::pieces("application/json", futures_util::stream::pending::<Bytes>().boxed())).await
+}
+
+#[tokio::test]
+async fn an_attempt_names_its_worker_and_how_the_request_ended() {
+    let server = silent().await;
+    let (collector, endpoint) = Collector::listen().await;
+    let (system, _folder) = with_http_skill(&server, &endpoint, "").await;
+    let mut client = system.skills().await;
+    let running = tokio::spawn(async move {
+        let call = InvokeRequest { timeout_ms: 60_000, ..request("asks", json!({"city": "Ghent"})) };
+        client.invoke(in_trace(call)).await.unwrap().into_inner()
+    });
+    until_true("the request is there", PATIENCE, || !server.seen().is_empty()).await;
+    system.worker_pids().into_iter().for_each(|pid| processes::send(pid, Signal::KILL));
+    assert_eq!(code(&running.await.unwrap()), "UNAVAILABLE");
+    let trace = collector.trace(parent().trace_id, 3).await;
+    let attempt = trace.of("gateway", EXECUTE);
+    assert!(failed(attempt) && attribute(attempt, "server.address").ends_with("/worker-1.sock"), "{attempt:?}");
+    assert_eq!(attribute(attempt, "rpc.response.status_code"), "UNAVAILABLE");
+    assert_eq!(attribute(attempt, "server.port"), "", "a socket has none");
 }
 
 #[tokio::test]
@@ -114,6 +185,7 @@ async fn a_call_that_times_out_says_so_down_to_the_request() {
         assert_eq!(attribute(trace.span(name), "error.type"), "TIMEOUT", "{name}");
     }
     assert!(failed(trace.span("GET")) && failed(trace.span("execute_tool asks")));
+    assert_eq!(attribute(trace.of("gateway", EXECUTE), "rpc.response.status_code"), "OK", "the worker answered");
 }
 
 #[tokio::test]
@@ -136,6 +208,7 @@ async fn a_call_that_is_cancelled_says_so_down_to_the_request() {
     }
     assert!(!failed(trace.of("worker", EXECUTE_STREAM)), "the caller went away");
     assert!(failed(trace.of("gateway", EXECUTE_STREAM)) && failed(trace.span("GET")));
+    assert_eq!(attribute(trace.of("gateway", EXECUTE_STREAM), "rpc.response.status_code"), "CANCELLED");
 }
 
 #[tokio::test]

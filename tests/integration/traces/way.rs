@@ -73,6 +73,7 @@ async fn a_call_is_one_trace_from_its_caller_to_the_back_end() {
         (2, "openskill.attempt", "1"),
         (2, "openskill.worker.id", "worker-1"),
         (2, "rpc.method", EXECUTE),
+        (2, "rpc.response.status_code", "OK"),
         (3, "rpc.system.name", "grpc"),
         (3, "rpc.response.status_code", "OK"),
         (4, "http.request.method", "GET"),

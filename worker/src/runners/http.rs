@@ -72,7 +72,7 @@ impl Http {
             Ok(Answered { response, was_redirected, span }) => {
                 let status = response.status().as_u16();
                 let mut raw = response::read(response, settings, &secrets, &invocation.events).await;
-                traced::end(span, status);
+                traced::end(span, status, unread(&raw));
                 if let RawOutput::Answer { refused, .. } = &mut raw {
                     *refused &= !was_redirected;
                 }
@@ -119,7 +119,8 @@ impl Http {
             let Some(location) = response.headers().get(LOCATION).filter(|_| redirect::is_redirect(code)) else {
                 return Ok(Answered { response, was_redirected: left < settings.redirects, span });
             };
-            traced::end(span, code);
+            let last = (left == 0).then_some(ErrorCode::ExecutionError);
+            traced::end(span, code, last);
             if left == 0 {
                 let message = format!(
                     "the server redirected the request more than {} times, which is as often as the manifest allows \
@@ -160,6 +161,14 @@ impl Runner for Http {
 
     fn run(self: Arc<Self>, invocation: Invocation) -> BoxFuture<'static, RawOutput> {
         async move { self.call(&invocation).await }.boxed()
+    }
+}
+
+/// Why an answer is no data, although its status is that of a success: it broke off, or is not what the manifest says.
+fn unread(raw: &RawOutput) -> Option<ErrorCode> {
+    match raw {
+        RawOutput::Failed(error) => Some(error.code()),
+        _ => None,
     }
 }
 

@@ -31,9 +31,10 @@ pub(super) fn header(span: Option<&Open>) -> Option<HeaderValue> {
     HeaderValue::from_str(&span?.context().to_traceparent()).ok()
 }
 
-/// The server answered with this status.
-pub(super) fn end(span: Option<Open>, status: u16) {
+/// The server answered with this status. `failure`: the request failed all the same.
+pub(super) fn end(span: Option<Open>, status: u16, failure: Option<ErrorCode>) {
     let error = (status >= 400).then(|| status.to_string().into());
+    let error = error.or_else(|| failure.map(|code| code.as_str_name().into()));
     if let Some(span) = span {
         span.end([KeyValue::new("http.response.status_code", i64::from(status))], error);
     }
