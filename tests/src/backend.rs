@@ -157,7 +157,9 @@ async fn answer(
 ) -> Result<Response<impl hyper::body::Body<Data = Bytes, Error = Infallible>>, Infallible> {
     let (parts, body) = request.into_parts();
     let body = body.collect().await.map(|body| body.to_bytes()).unwrap_or_default();
-    let seen = Seen { method: parts.method, target: parts.uri.to_string(), headers: parts.headers, body };
+    // Over HTTP/2, a URI has a host.
+    let target = parts.uri.path_and_query().map_or_else(|| parts.uri.to_string(), ToString::to_string);
+    let seen = Seen { method: parts.method, target, headers: parts.headers, body };
     state.seen.lock().unwrap().push(seen.clone());
     let reply = behaviour(&seen);
     let mut response = Response::builder().status(reply.status);

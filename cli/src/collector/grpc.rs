@@ -12,7 +12,7 @@ use tonic::codegen::http::{Request, Response};
 use tonic::{Code, Status};
 use tonic_prost::ProstCodec;
 
-use super::{Export, MAX_ANSWER_BYTES, SendError};
+use super::export::{Export, MAX_ANSWER_BYTES, SendError};
 
 /// Calls the method that takes the message.
 pub(super) async fn exchange<E: Export>(client: &Client, endpoint: &str, message: E) -> Result<E::Answer, SendError> {

@@ -4,7 +4,7 @@ use prost::Message as _;
 use reqwest::Client;
 use reqwest::header::{CONTENT_TYPE, HeaderValue};
 
-use super::{Export, MAX_ANSWER_BYTES, SendError};
+use super::export::{Export, MAX_ANSWER_BYTES, SendError};
 
 const PROTOBUF: &str = "application/x-protobuf";
 

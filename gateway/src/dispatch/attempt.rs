@@ -3,12 +3,11 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use openskill_proto::error::grpc_name;
+use openskill_proto::error::GrpcCode;
 use openskill_proto::limits::MAX_CALL_QUESTIONS;
 use openskill_proto::metadata::{TRACEPARENT, TRACESTATE};
 use openskill_proto::v1::{Blame, ErrorCode, ExecuteRequest, ExecuteResult, execute_event::Event};
 use prost::Message as _;
-use tonic::Code;
 
 use super::attempt_end::AttemptEnd;
 use super::questions::{Asker, OpenQuestion};
@@ -108,7 +107,7 @@ async fn follow(
         }
     }
     // Its status is OK: any other is an error of its own.
-    Err(CallError::Lost { reason: "the worker's stream ended without a result".to_owned(), code: Code::Ok })
+    Err(CallError::Lost { reason: "the worker's stream ended without a result".to_owned(), status: "OK" })
 }
 
 /// A timeout while a question is open is not the skill's fault: its user did not answer.
@@ -184,7 +183,7 @@ impl<'a> Tracker<'a> {
         AttemptSummary {
             number: self.number,
             worker_id: self.candidate.worker.id(),
-            status: grpc_name(Code::Cancelled),
+            status: GrpcCode::Cancelled.name(),
             failure: Some((ErrorCode::Cancelled, ErrorCode::Cancelled.meaning().blame)),
             reason: "the call was dropped before it ended".to_owned(),
             may_have_run: true,

@@ -2,9 +2,8 @@
 
 use std::time::Duration;
 
-use openskill_proto::error::grpc_name;
+use openskill_proto::error::GrpcCode;
 use openskill_proto::v1::{Blame, ErrorCode, ExecuteResult, SkillError};
-use tonic::Code;
 
 use super::pick::NoCandidate;
 use crate::call::events::EventRelay;
@@ -30,15 +29,15 @@ pub(crate) enum AttemptEnd {
         /// For the log.
         reason: String,
         refusal: Refusal,
-        /// What ended the request.
-        code: Code,
+        /// The gRPC status that ended the request.
+        status: &'static str,
     },
     /// The skill may have started.
     Lost {
         /// For the log.
         reason: String,
-        /// What ended the request.
-        code: Code,
+        /// The gRPC status that ended the request.
+        status: &'static str,
     },
     /// The worker did not answer by the deadline, nor shortly after.
     Overdue,
@@ -107,16 +106,16 @@ impl AttemptEnd {
             _ => (String::new(), Duration::ZERO),
         };
         let (reason, may_have_run) = (reason.to_owned(), self.may_have_run());
-        let status = grpc_name(self.code());
+        let status = self.status();
         AttemptSummary { number, worker_id, runner, status, failure, reason, may_have_run, queued }
     }
 
     /// How the request to the worker ended. A failure of the skill is an answer.
-    fn code(&self) -> Code {
+    fn status(&self) -> &'static str {
         match self {
-            Self::Answered(_) => Code::Ok,
-            Self::NotStarted { code, .. } | Self::Lost { code, .. } => *code,
-            Self::Overdue => Code::DeadlineExceeded,
+            Self::Answered(_) => "OK",
+            Self::NotStarted { status, .. } | Self::Lost { status, .. } => status,
+            Self::Overdue => GrpcCode::DeadlineExceeded.name(),
         }
     }
 
@@ -147,8 +146,8 @@ impl AttemptEnd {
 impl From<CallError> for AttemptEnd {
     fn from(error: CallError) -> Self {
         match error {
-            CallError::NotStarted { reason, refusal, code } => Self::NotStarted { reason, refusal, code },
-            CallError::Lost { reason, code } => Self::Lost { reason, code },
+            CallError::NotStarted { reason, refusal, status } => Self::NotStarted { reason, refusal, status },
+            CallError::Lost { reason, status } => Self::Lost { reason, status },
         }
     }
 }

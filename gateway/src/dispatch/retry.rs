@@ -73,8 +73,6 @@ pub(crate) fn backoff(attempts: u32, jitter: f64) -> Duration {
 
 #[cfg(test)]
 mod tests {
-    use tonic::Code;
-
     use openskill_proto::v1::ExecuteResult;
 
     use super::*;
@@ -87,10 +85,10 @@ mod tests {
     fn the_decision_table() {
         let ok = || AttemptEnd::Answered(ExecuteResult { success: true, ..ExecuteResult::default() });
         let full =
-            || AttemptEnd::NotStarted { reason: String::new(), refusal: Refusal::Full, code: Code::ResourceExhausted };
+            || AttemptEnd::NotStarted { reason: String::new(), refusal: Refusal::Full, status: "RESOURCE_EXHAUSTED" };
         let late = Refusal::Late { retry_after_ms: 5 };
-        let late = || AttemptEnd::NotStarted { reason: String::new(), refusal: late, code: Code::ResourceExhausted };
-        let lost = || AttemptEnd::Lost { reason: String::new(), code: Code::Unavailable };
+        let late = || AttemptEnd::NotStarted { reason: String::new(), refusal: late, status: "RESOURCE_EXHAUSTED" };
+        let lost = || AttemptEnd::Lost { reason: String::new(), status: "UNAVAILABLE" };
         let again = |elsewhere| Decision::RunAgain { elsewhere };
         let (idempotent, relayed) = (true, true);
         for (end, attempts, idempotent, relayed, expected) in [

@@ -171,11 +171,14 @@ const EXECUTE_STREAM: &str = "openskill.v1.WorkerService/ExecuteStream";
 
 /// The address of a worker, by the semantic conventions: a host and a port, or a socket's path.
 fn server_of(worker: &str) -> Vec<KeyValue> {
-    let socket = worker.strip_prefix("unix:").map(|path| (path.to_owned(), None));
-    let host = |url: http::Uri| Some((url.host()?.trim_matches(['[', ']']).to_owned(), url.port_u16()));
-    let Some((address, port)) = socket.or_else(|| host(worker.parse().ok()?)) else { return Vec::new() };
-    let port = port.map(|port| KeyValue::new("server.port", i64::from(port)));
-    std::iter::once(KeyValue::new("server.address", address)).chain(port).collect()
+    if let Some(path) = worker.strip_prefix("unix:") {
+        return vec![KeyValue::new("server.address", path.to_owned())];
+    }
+    let authority = worker.split_once("//").map_or(worker, |(_, authority)| authority);
+    let (host, port) = authority.rsplit_once(':').unwrap_or((authority, ""));
+    let address = KeyValue::new("server.address", host.trim_matches(['[', ']']).to_owned());
+    let port = port.parse::<u16>().ok().map(|port| KeyValue::new("server.port", i64::from(port)));
+    std::iter::once(address).chain(port).collect()
 }
 
 fn describe_attempt(summary: &AttemptSummary, attributes: &mut Vec<KeyValue>) {

@@ -2,6 +2,7 @@
 
 use std::error::Error as _;
 
+use openskill_proto::error::grpc_name;
 use openskill_proto::limits::MAX_RESULT_BYTES;
 use openskill_proto::metadata::{NOT_STARTED, PUSHBACK};
 use openskill_proto::v1::worker_service_client::WorkerServiceClient;
@@ -21,15 +22,15 @@ pub(crate) enum CallError {
         /// For the log.
         reason: String,
         refusal: Refusal,
-        /// What ended the request.
-        code: Code,
+        /// The gRPC status that ended the request.
+        status: &'static str,
     },
     /// The skill may have started.
     Lost {
         /// For the log.
         reason: String,
-        /// What ended the request.
-        code: Code,
+        /// The gRPC status that ended the request.
+        status: &'static str,
     },
 }
 
@@ -136,7 +137,10 @@ impl Events {
                 // The first answer of a stream may be a refusal.
                 Err(status) if self.is_first => return Err(before_start(&status)),
                 Err(status) => {
-                    return Err(CallError::Lost { reason: status.message().to_owned(), code: status.code() });
+                    return Err(CallError::Lost {
+                        reason: status.message().to_owned(),
+                        status: grpc_name(status.code()),
+                    });
                 }
             }
         }
@@ -156,15 +160,15 @@ fn with_headers(request: ExecuteRequest, headers: TraceHeaders<'_>) -> Request<E
 /// What a status in place of a first answer means. Only the worker's own refusals, and a request that was not sent, are safe.
 fn before_start(status: &Status) -> CallError {
     let (reason, link) = (status.message().to_owned(), status.source().and_then(|it| it.downcast_ref::<LinkError>()));
-    let code = link.map_or(status.code(), |_| Code::Unavailable);
+    let ended = grpc_name(link.map_or(status.code(), |_| Code::Unavailable));
     match link {
-        Some(LinkError::NotSent(_)) => CallError::NotStarted { reason, refusal: Refusal::Unreachable, code },
-        Some(LinkError::Refused(_)) => CallError::NotStarted { reason, refusal: Refusal::Declined, code },
-        Some(LinkError::Lost(_)) => CallError::Lost { reason, code },
+        Some(LinkError::NotSent(_)) => CallError::NotStarted { reason, refusal: Refusal::Unreachable, status: ended },
+        Some(LinkError::Refused(_)) => CallError::NotStarted { reason, refusal: Refusal::Declined, status: ended },
+        Some(LinkError::Lost(_)) => CallError::Lost { reason, status: ended },
         None if status.metadata().contains_key(NOT_STARTED) => {
-            CallError::NotStarted { reason, refusal: refusal(status), code }
+            CallError::NotStarted { reason, refusal: refusal(status), status: ended }
         }
-        None => CallError::Lost { reason, code },
+        None => CallError::Lost { reason, status: ended },
     }
 }
 
