@@ -4,12 +4,13 @@ use std::path::PathBuf;
 
 use prost::Message as _;
 
-const FILES: [&str; 6] = [
+const FILES: [&str; 7] = [
     "openskill/v1/result.proto",
     "openskill/v1/circuit.proto",
     "openskill/v1/skill.proto",
     "openskill/v1/admin.proto",
     "openskill/v1/trace.proto",
+    "openskill/v1/agent.proto",
     "openskill/v1/worker.proto",
 ];
 

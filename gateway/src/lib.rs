@@ -36,6 +36,7 @@ mod dispatch;
 mod gateway;
 mod invoke;
 mod observe;
+mod prepare;
 mod protect;
 mod serve;
 mod state;

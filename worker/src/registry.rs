@@ -218,6 +218,10 @@ impl Entry {
             session_affinity: manifest.session_affinity,
             argument_rules: Some(manifest.argument_rules.clone()),
             circuit_rules: manifest.circuit_rules,
+            approval: v1::Approval::Unspecified.into(),
+            repeatable: false,
+            untrusted: false,
+            read_only: false,
             example_inputs_json: manifest
                 .examples
                 .iter()

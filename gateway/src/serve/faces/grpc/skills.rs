@@ -7,8 +7,8 @@ use openskill_proto::limits::MAX_ID_BYTES;
 use openskill_proto::v1::skill_service_server::SkillService;
 use openskill_proto::v1::{
     AnswerInputResponse, CatalogChange, ErrorCode, ExportToolsRequest, ExportToolsResponse, GetSkillRequest,
-    InputResponse, InvokeEvent, InvokeRequest, ListSkillsRequest, ListSkillsResponse, ReadArtifactRequest,
-    ReadArtifactResponse, Skill, SkillError, SkillResult, WatchSkillsRequest,
+    InputResponse, InvokeEvent, InvokeRequest, ListSkillsRequest, ListSkillsResponse, PreparedCall,
+    ReadArtifactRequest, ReadArtifactResponse, Skill, SkillError, SkillResult, WatchSkillsRequest,
 };
 use tonic::{Request, Response, Status, Streaming};
 
@@ -19,6 +19,7 @@ use crate::dispatch::artifacts;
 use crate::gateway::Shard;
 use crate::invoke::{invoke, refuse};
 use crate::observe::call_record::CallRecord;
+use crate::prepare::prepare;
 use crate::protect::admission::Permit;
 use crate::serve::layers::request_context;
 use crate::serve::streams::{self, Message};
@@ -101,6 +102,12 @@ impl SkillService for Skills {
         let principal = request_context(request.extensions()).principal;
         let exported = tools::export(&self.shard.gateway, &principal, &request.into_inner());
         exported.map(Response::new).map_err(|error| status::of(&error))
+    }
+
+    async fn prepare_call(&self, request: Request<InvokeRequest>) -> Result<Response<PreparedCall>, Status> {
+        let context = request_context(request.extensions());
+        let call = Arc::new(read(&self.shard, request.into_inner(), context).await);
+        Ok(Response::new(prepare(&self.shard, &call).await))
     }
 
     async fn answer_input(&self, request: Request<InputResponse>) -> Result<Response<AnswerInputResponse>, Status> {

@@ -1,0 +1,68 @@
+//! The skills that an agent calls, wherever they are.
+
+use std::fmt;
+
+use futures_util::future::BoxFuture;
+use openskill_proto::v1;
+
+/// On whose behalf the agent acts, and under which trace.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Caller {
+    /// The principal. Empty if nobody was identified.
+    pub principal: String,
+    /// The trace id of the turn: 32 hexadecimal digits.
+    pub trace_id: String,
+}
+
+/// The gateway could not be asked.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("the gateway could not be asked: {0}")]
+pub struct Unreachable(pub String);
+
+/// A gateway: in this process, or over gRPC.
+pub trait Skills: fmt::Debug + Send + Sync + 'static {
+    /// All skills, sorted by id.
+    ///
+    /// # Errors
+    /// The gateway can't be reached.
+    fn list<'a>(&'a self, caller: &'a Caller) -> BoxFuture<'a, Result<Vec<v1::Skill>, Unreachable>>;
+
+    /// Tool definitions for a model.
+    ///
+    /// # Errors
+    /// The gateway can't be reached, or refuses the request.
+    fn export<'a>(
+        &'a self,
+        caller: &'a Caller,
+        request: v1::ExportToolsRequest,
+    ) -> BoxFuture<'a, Result<v1::ExportToolsResponse, Unreachable>>;
+
+    /// What a call would run with. Starts nothing.
+    ///
+    /// # Errors
+    /// The gateway can't be reached.
+    fn prepare<'a>(
+        &'a self,
+        caller: &'a Caller,
+        request: v1::InvokeRequest,
+    ) -> BoxFuture<'a, Result<v1::PreparedCall, Unreachable>>;
+
+    /// Runs a call. `events` gets all events but the result. A lost connection is a result too, with
+    /// [`v1::SkillError::may_have_run`]. Dropping the future cancels the call.
+    fn invoke<'a>(
+        &'a self,
+        caller: &'a Caller,
+        request: v1::InvokeRequest,
+        events: &'a mut (dyn FnMut(v1::InvokeEvent) + Send),
+    ) -> BoxFuture<'a, v1::SkillResult>;
+
+    /// Answers a question of a running call. Whether a call waited for it.
+    ///
+    /// # Errors
+    /// The gateway can't be reached.
+    fn answer<'a>(
+        &'a self,
+        caller: &'a Caller,
+        response: v1::InputResponse,
+    ) -> BoxFuture<'a, Result<bool, Unreachable>>;
+}

@@ -1,0 +1,33 @@
+//! What a call would run with, without running it.
+
+use std::sync::Arc;
+
+use openskill_proto::v1::{PreparedCall, SkillError};
+
+use crate::call::preparation::prepared;
+use crate::call::request::{Call, granted};
+use crate::catalog::lookup::{cannot_run, find};
+use crate::gateway::Shard;
+
+/// Prepares the arguments of `call` as [`crate::invoke::invoke`] would. Takes no permit, asks no circuit, starts nothing.
+pub(crate) async fn prepare(shard: &Shard, call: &Arc<Call>) -> PreparedCall {
+    let mut ready = PreparedCall { skill_id: call.skill_id.to_string(), ..PreparedCall::default() };
+    if let Err(error) = fill(shard, call, &mut ready).await {
+        ready.error = Some(error);
+    }
+    ready
+}
+
+async fn fill(shard: &Shard, call: &Arc<Call>, ready: &mut PreparedCall) -> Result<(), SkillError> {
+    call.fault.clone().map_or(Ok(()), Err)?;
+    let gateway = &shard.gateway;
+    let entry = find(&gateway.catalog, call, gateway.is_ready())?;
+    ready.version.clone_from(&entry.skill.version);
+    let time = granted(gateway.config.default_timeout, entry.skill.timeout_ms);
+    let prepared = prepared(&gateway.aside, call, &entry.definition, time).await?;
+    cannot_run(&entry).map_or(Ok(()), Err)?;
+    // The preparation is JSON, and JSON is UTF-8.
+    ready.arguments_json = String::from_utf8_lossy(&prepared.json).into_owned();
+    ready.repairs = prepared.repairs;
+    Ok(())
+}
