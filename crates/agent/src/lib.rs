@@ -1,10 +1,29 @@
-//! The models that an agent asks: of any provider, by one interface.
+//! An agent: talks with a user, asks a model, and calls skills on the user's behalf.
+//!
+//! A turn goes one way. Everything it does is written to the conversation's log before it happens, and what clients see is a
+//! projection of that log, so a lost client, a lost gateway and a crash are the same thing: read on from the last number.
+//!
+//! ```text
+//! faces (gRPC, REST) -> agent (whose conversation, one turn at a time)
+//!   -> turn (state from entries; ask the model, settle its calls) -> context (what the model reads) -> provider
+//!                                                                 -> skills (prepare, invoke, answer)
+//!   -> journal (append-only) -> events -> faces
+//! ```
 //!
 //! - [`message`]: what a model reads and writes, whatever its provider
 //! - [`provider`]: model providers, by wire format
+//! - [`entry`]: what a conversation's log holds, and what clients see of it; pure
+//! - [`journal`]: the logs, on disk or in memory
+//! - [`context`]: what the model reads of a conversation; pure
+//! - [`skills`]: the gateway, as an agent sees it
 //!
-//! The crate knows the contract alone: nothing of gateways or workers. The conversations of an agent will stand on it;
-//! nothing in the binary uses it yet.
+//! The crate knows the contract alone: nothing of gateways or workers. It never runs a skill itself.
 
+pub mod config;
+pub mod context;
+pub mod entry;
+pub mod error;
+pub mod journal;
 pub mod message;
 pub mod provider;
+pub mod skills;

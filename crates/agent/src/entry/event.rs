@@ -56,22 +56,17 @@ fn started(it: &Started) -> v1::TurnStarted {
         Mode::ReadOnly => v1::ApprovalMode::ReadOnly,
         Mode::Auto => v1::ApprovalMode::Auto,
     };
-    v1::TurnStarted {
-        text: it.text.clone(),
-        model: it.model.clone(),
-        mode: mode.into(),
-        trace_id: it.trace_id.clone(),
-    }
+    v1::TurnStarted { text: it.text.clone(), model: it.model.clone(), mode: mode.into(), trace_id: it.trace_id.clone() }
 }
 
 fn reply(it: &Replied) -> v1::ModelReply {
     v1::ModelReply {
         text: it.text.clone(),
         call_ids: it.calls.iter().map(|call| call.id.clone()).collect(),
-        routing: it.routing.as_ref().map(|routing| v1::Routing {
-            selected_skill_id: routing.skill_id.clone(),
-            reason: routing.reason.clone(),
-        }),
+        routing: it
+            .routing
+            .as_ref()
+            .map(|routing| v1::Routing { selected_skill_id: routing.skill_id.clone(), reason: routing.reason.clone() }),
     }
 }
 

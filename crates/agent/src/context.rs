@@ -1,0 +1,3 @@
+//! What the model reads: messages, results, instructions. Pure.
+
+pub mod result;

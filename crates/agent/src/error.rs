@@ -1,0 +1,43 @@
+//! Why the agent refuses a request.
+
+use openskill_proto::v1::ErrorCode;
+
+/// Why a request is refused. Nothing was changed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum AgentError {
+    /// There is no such conversation, or it belongs to another principal.
+    #[error(
+        "there is no such conversation: it expired, was deleted, or never began; leave conversation_id empty to begin one"
+    )]
+    NoConversation,
+    /// A field of the request is not valid. Says which, and what to do.
+    #[error("{0}")]
+    Invalid(String),
+    /// A turn runs.
+    #[error("a turn of this conversation runs: wait for its `done`, or cancel it")]
+    Busy,
+    /// Nothing waits for this answer or decision.
+    #[error("nothing waits for this: the request was answered, expired, or never was")]
+    NotWaiting,
+    /// Too many turns run.
+    #[error("{0} turns run, as many as allowed: try again later")]
+    TooManyTurns(usize),
+    /// The store is full, or can't be written.
+    #[error("conversations can't be written: {0}")]
+    Store(String),
+    /// The agent shuts down.
+    #[error("the agent shuts down: try again later")]
+    Shutdown,
+}
+
+impl AgentError {
+    /// The code that clients get.
+    pub fn code(&self) -> ErrorCode {
+        match self {
+            Self::NoConversation => ErrorCode::NotFound,
+            Self::Invalid(_) | Self::Busy | Self::NotWaiting => ErrorCode::InvalidArgument,
+            Self::TooManyTurns(_) => ErrorCode::Overloaded,
+            Self::Store(_) | Self::Shutdown => ErrorCode::Unavailable,
+        }
+    }
+}
