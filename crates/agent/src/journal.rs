@@ -110,6 +110,20 @@ impl Journal {
         Ok(v1::Conversation { id: id.to_owned(), created_us: log.created_us, ..v1::Conversation::default() })
     }
 
+    /// stub
+    pub async fn running(&self) -> Result<Vec<(String, String)>, AgentError> {
+        Ok(Vec::new())
+    }
+    /// stub
+    pub async fn list(&self, _p: &str, _l: u32, _c: &str) -> Result<v1::ListConversationsResponse, AgentError> {
+        Ok(Default::default())
+    }
+    /// stub
+    pub async fn delete(&self, _p: &str, id: &str) -> Result<(), AgentError> {
+        self.logs().remove(id);
+        Ok(())
+    }
+
     fn logs(&self) -> MutexGuard<'_, BTreeMap<String, Log>> {
         self.0.conversations.lock().unwrap_or_else(PoisonError::into_inner)
     }
