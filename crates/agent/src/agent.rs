@@ -101,11 +101,21 @@ impl Agent {
             secrets: Mutex::default(),
             starting: tokio::sync::Mutex::default(),
         }));
-        for (principal, conversation) in agent.0.shared.journal.running().await? {
-            tracing::info!(conversation, "a turn goes on after a restart");
-            agent.resume(&principal, &conversation).await?;
-        }
+        agent.recover().await?;
         Ok(agent)
+    }
+
+    /// Goes on with turns that nobody works on.
+    pub(crate) async fn recover(&self) -> Result<(), AgentError> {
+        for (principal, conversation) in self.journal().running().await? {
+            tracing::info!(conversation, "a turn goes on after a restart");
+            self.resume(&principal, &conversation).await?;
+        }
+        Ok(())
+    }
+
+    pub(crate) fn journal(&self) -> &Journal {
+        &self.0.shared.journal
     }
 
     /// Takes a user's input. A new conversation begins if `conversation` is empty, with a message only.
@@ -120,7 +130,7 @@ impl Agent {
             Input::Message(message) => self.begin(principal, conversation, message).await,
             _ if conversation.is_empty() => Err(AgentError::Invalid("conversation_id is missing".to_owned())),
             input => {
-                let after = self.0.shared.journal.get(principal, conversation).await?.last_number;
+                let after = self.journal().get(principal, conversation).await?.last_number;
                 let events = self.feed(conversation, after).await?;
                 self.steer(principal, conversation, input).await?;
                 Ok(Accepted { conversation_id: conversation.to_owned(), after, events })
@@ -139,7 +149,7 @@ impl Agent {
         after: u64,
         follow: bool,
     ) -> Result<Events, AgentError> {
-        let journal = &self.0.shared.journal;
+        let journal = self.journal();
         journal.get(principal, conversation).await?;
         if follow { self.feed(conversation, after).await } else { Ok(feed::kept(journal.clone(), conversation, after)) }
     }
@@ -153,7 +163,7 @@ impl Agent {
         principal: &str,
         request: v1::ListConversationsRequest,
     ) -> Result<v1::ListConversationsResponse, AgentError> {
-        self.0.shared.journal.list(principal, request.limit, &request.cursor).await
+        self.journal().list(principal, request.limit, &request.cursor).await
     }
 
     /// A conversation without its events.
@@ -161,7 +171,7 @@ impl Agent {
     /// # Errors
     /// [`AgentError::NoConversation`], [`AgentError::Store`].
     pub async fn get(&self, principal: &str, conversation: &str) -> Result<v1::Conversation, AgentError> {
-        self.0.shared.journal.get(principal, conversation).await
+        self.journal().get(principal, conversation).await
     }
 
     /// Deletes a conversation. A running turn is cancelled first.
@@ -170,7 +180,7 @@ impl Agent {
     /// [`AgentError::NoConversation`], [`AgentError::Store`].
     pub async fn delete(&self, principal: &str, conversation: &str) -> Result<(), AgentError> {
         let _starting = self.0.starting.lock().await;
-        self.0.shared.journal.get(principal, conversation).await?;
+        self.journal().get(principal, conversation).await?;
         let running = self.turns().remove(conversation);
         if let Some(running) = running {
             running.turn.cancel();
@@ -178,7 +188,7 @@ impl Agent {
             let _ = running.task.await;
         }
         self.secrets().remove(conversation);
-        self.0.shared.journal.delete(principal, conversation).await
+        self.journal().delete(principal, conversation).await
     }
 
     /// Takes no new turns, and stops those that run between two entries. They go on at the next start.
@@ -298,13 +308,13 @@ impl Agent {
     }
 
     async fn entries(&self, principal: &str, conversation: &str) -> Result<Vec<Stamped>, AgentError> {
-        let journal = &self.0.shared.journal;
+        let journal = self.journal();
         journal.get(principal, conversation).await?;
         journal.read(conversation, 0, MAX_ENTRIES).await
     }
 
     async fn feed(&self, conversation: &str, after: u64) -> Result<Events, AgentError> {
-        feed::follow(self.0.shared.journal.clone(), conversation, after).await
+        feed::follow(self.journal().clone(), conversation, after).await
     }
 
     fn turns(&self) -> MutexGuard<'_, HashMap<String, Running>> {
