@@ -186,11 +186,6 @@ impl Turn {
         self.cancel.cancel();
     }
 
-    /// Whether the turn ended.
-    pub(crate) fn is_over(&self) -> bool {
-        self.state().is_over()
-    }
-
     /// Appends entries, in the order of the log.
     async fn write(&self, entries: Vec<Entry>) -> Result<(), AgentError> {
         let _writing = self.writing.lock().await;
