@@ -37,7 +37,7 @@ pub(crate) fn kept(journal: Journal, conversation: &str, after: u64) -> Events {
 /// The events after a number, then new ones as they come, those that are not kept included.
 pub(crate) async fn follow(journal: Journal, conversation: &str, after: u64) -> Result<Events, AgentError> {
     // Before the log is read: nothing can come between.
-    let shown = journal.watch(conversation)?;
+    let shown = journal.watch(conversation);
     Ok(stream(Reader::new(journal, conversation, after, Some(shown))))
 }
 

@@ -1,44 +1,63 @@
-//! The conversations: an append-only log for each.
+//! The conversations: an append-only log for each, in an embedded store.
+//!
+//! One thread writes. It commits what waits in one transaction, so a hundred turns cost about one flush; each entry is durable
+//! before its writer goes on, and shown to watchers only then, in the order of the log. Reads go beside it.
+//!
+//! - `store`: tables and transactions
+//! - `meta`: what is known of a conversation without reading it
+//! - `writer`: the thread
+//! - `watchers`: who sees what happens
 
-use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use openskill_proto::v1;
 use tokio::sync::broadcast;
 
 use crate::config::Place;
-use crate::entry::event::{ephemeral, event};
+use crate::entry::event::ephemeral;
 use crate::entry::{Entry, Stamped};
 use crate::error::AgentError;
 
-/// How many events a slow reader may be behind before it reads the log again.
-const SHOWN: usize = 1024;
+mod meta;
+mod store;
+mod watchers;
+mod writer;
 
-/// The conversations of an agent. Cheap to clone.
+#[cfg(test)]
+mod tests;
+
+use store::Store;
+use watchers::Watchers;
+use writer::{Change, Changed, Writer};
+
+/// Conversations of a page unless the request says otherwise, and at most.
+const PAGE: u32 = 50;
+const MAX_PAGE: u32 = 1000;
+
+/// The conversations of an agent. Cheap to clone. The last clone closes the store.
 #[derive(Debug, Clone)]
 pub struct Journal(Arc<Inner>);
 
-#[derive(Debug, Default)]
-struct Inner {
-    conversations: Mutex<BTreeMap<String, Log>>,
-}
-
 #[derive(Debug)]
-struct Log {
-    principal: String,
-    created_us: u64,
-    entries: Vec<Stamped>,
-    shown: broadcast::Sender<v1::ChatEvent>,
+struct Inner {
+    // Dropped first: the thread finishes what waits while the store is open.
+    writer: Writer,
+    store: Arc<Store>,
+    watchers: Arc<Watchers>,
 }
 
 impl Journal {
-    /// Opens the conversations at `place`, or begins with none.
+    /// Opens the conversations at `place`, or begins with none. Those that were not used for `lifetime` are deleted, now and from
+    /// time to time.
     ///
     /// # Errors
-    /// [`AgentError::Store`]: the file can't be opened, is locked by another process, or is not a store.
-    pub fn open(_place: &Place, _lifetime: Duration) -> Result<Self, AgentError> {
-        Ok(Self(Arc::default()))
+    /// [`AgentError::Store`]: the file can't be opened, another process has it, or it is no store of conversations.
+    pub fn open(place: &Place, lifetime: Duration) -> Result<Self, AgentError> {
+        let store = Arc::new(Store::open(place)?);
+        let watchers = Arc::new(Watchers::default());
+        let writer = Writer::start(Arc::clone(&store), Arc::clone(&watchers), lifetime)?;
+        Ok(Self(Arc::new(Inner { writer, store, watchers })))
     }
 
     /// Begins a conversation, and returns its id.
@@ -46,99 +65,108 @@ impl Journal {
     /// # Errors
     /// [`AgentError::Store`].
     pub async fn create(&self, principal: &str) -> Result<String, AgentError> {
-        let mut logs = self.logs();
-        let id = format!("c{}", logs.len());
-        let log = Log {
-            principal: principal.to_owned(),
-            created_us: now_us(),
-            entries: Vec::new(),
-            shown: broadcast::channel(SHOWN).0,
-        };
-        logs.insert(id.clone(), log);
+        let id = format!("conv_{:032x}", rand::random::<u128>());
+        let change = Change::Create { principal: principal.to_owned() };
+        self.0.writer.change(&id, change).await?;
         Ok(id)
     }
 
-    /// Appends entries. They are durable, and shown, when this returns.
+    /// Appends entries. They are durable, and shown, when this returns; none of them is if it fails.
     ///
     /// # Errors
-    /// [`AgentError::Store`], [`AgentError::NoConversation`].
+    /// [`AgentError::Store`]: the disk is full, an entry or the conversation is too large; [`AgentError::NoConversation`].
     pub async fn append(&self, id: &str, entries: Vec<Entry>) -> Result<Vec<Stamped>, AgentError> {
-        let mut logs = self.logs();
-        let log = logs.get_mut(id).ok_or(AgentError::NoConversation)?;
-        let mut written = Vec::with_capacity(entries.len());
-        for entry in entries {
-            let stamped = Stamped { number: log.entries.len() as u64 + 1, time_us: now_us(), entry };
-            let _ = log.shown.send(event(id, &stamped));
-            log.entries.push(stamped.clone());
-            written.push(stamped);
+        match self.0.writer.change(id, Change::Append(entries)).await? {
+            Changed::Written(written) => Ok(written),
+            Changed::Deleted | Changed::Done => Ok(Vec::new()),
         }
-        Ok(written)
+    }
+
+    /// Deletes a conversation. Its watchers' streams end.
+    ///
+    /// # Errors
+    /// [`AgentError::NoConversation`]: also if it belongs to another principal; [`AgentError::Store`].
+    pub async fn delete(&self, principal: &str, id: &str) -> Result<(), AgentError> {
+        self.get(principal, id).await?;
+        self.0.writer.change(id, Change::Delete).await.map(drop)
     }
 
     /// Shows watchers an event that is not kept. Does nothing if nobody watches.
     pub fn show(&self, id: &str, what: v1::chat_event::Event) {
-        if let Some(log) = self.logs().get(id) {
-            let _ = log.shown.send(ephemeral(id, now_us(), what));
-        }
+        self.0.watchers.show(id, || ephemeral(id, now_us(), what));
+    }
+
+    /// The events of a conversation from now on. Ends when it is deleted.
+    pub fn watch(&self, id: &str) -> broadcast::Receiver<v1::ChatEvent> {
+        self.0.watchers.watch(id)
     }
 
     /// Entries after this number, at most `limit`.
     ///
     /// # Errors
-    /// [`AgentError::Store`], [`AgentError::NoConversation`].
+    /// [`AgentError::Store`].
     pub async fn read(&self, id: &str, after: u64, limit: usize) -> Result<Vec<Stamped>, AgentError> {
-        let logs = self.logs();
-        let log = logs.get(id).ok_or(AgentError::NoConversation)?;
-        Ok(log.entries.iter().filter(|it| it.number > after).take(limit).cloned().collect())
+        let id = id.to_owned();
+        self.reading(move |store| store.entries(&id, after, limit)).await
     }
 
-    /// The events of a conversation from now on. Ends when it is deleted.
+    /// A conversation.
     ///
     /// # Errors
-    /// [`AgentError::NoConversation`].
-    pub fn watch(&self, id: &str) -> Result<broadcast::Receiver<v1::ChatEvent>, AgentError> {
-        self.logs().get(id).map(|log| log.shown.subscribe()).ok_or(AgentError::NoConversation)
-    }
-
-    /// Whether a conversation exists and belongs to this principal.
-    ///
-    /// # Errors
-    /// [`AgentError::NoConversation`] if not.
+    /// [`AgentError::NoConversation`]: also if it belongs to another principal; [`AgentError::Store`].
     pub async fn get(&self, principal: &str, id: &str) -> Result<v1::Conversation, AgentError> {
-        let logs = self.logs();
-        let log = logs.get(id).filter(|log| log.principal == principal).ok_or(AgentError::NoConversation)?;
-        Ok(v1::Conversation {
-            id: id.to_owned(),
-            created_us: log.created_us,
-            last_number: log.entries.len() as u64,
-            ..v1::Conversation::default()
-        })
+        let (principal, id) = (principal.to_owned(), id.to_owned());
+        let found = self.reading(move |store| Ok(store.meta(&id)?.map(|it| (id, it)))).await?;
+        let own = found.filter(|(_, meta)| meta.principal == principal);
+        own.map(|(id, meta)| meta.shown(&id)).ok_or(AgentError::NoConversation)
     }
 
-    /// stub
+    /// A page of a principal's conversations, the one used last first. `limit` 0 means 50; `cursor` is the previous page's.
+    ///
+    /// # Errors
+    /// [`AgentError::Invalid`]: the cursor; [`AgentError::Store`].
+    pub async fn list(
+        &self,
+        principal: &str,
+        limit: u32,
+        cursor: &str,
+    ) -> Result<v1::ListConversationsResponse, AgentError> {
+        let limit = if limit == 0 { PAGE } else { limit.min(MAX_PAGE) };
+        let before = if cursor.is_empty() { None } else { Some(read_cursor(cursor)?) };
+        let principal = principal.to_owned();
+        let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+        let mut found = self.reading(move |store| store.page(&principal, before, limit + 1)).await?;
+        let has_more = found.len() > limit;
+        found.truncate(limit);
+        let last = found.last().filter(|_| has_more);
+        let next_cursor = last.map(|(id, meta)| format!("{:016x}{id}", meta.used_us)).unwrap_or_default();
+        let conversations = found.iter().map(|(id, meta)| meta.shown(id)).collect();
+        Ok(v1::ListConversationsResponse { conversations, next_cursor })
+    }
+
+    /// The conversations whose turn was running when the process ended: principals and ids.
+    ///
+    /// # Errors
+    /// [`AgentError::Store`].
     pub async fn running(&self) -> Result<Vec<(String, String)>, AgentError> {
-        Ok(self
-            .logs()
-            .iter()
-            .filter(|(_, l)| {
-                !matches!(l.entries.last().map(|e| &e.entry), None | Some(Entry::Ended(_) | Entry::Waiting { .. }))
-            })
-            .map(|(id, l)| (l.principal.clone(), id.clone()))
-            .collect())
-    }
-    /// stub
-    pub async fn list(&self, _p: &str, _l: u32, _c: &str) -> Result<v1::ListConversationsResponse, AgentError> {
-        Ok(Default::default())
-    }
-    /// stub
-    pub async fn delete(&self, _p: &str, id: &str) -> Result<(), AgentError> {
-        self.logs().remove(id);
-        Ok(())
+        self.reading(Store::running).await
     }
 
-    fn logs(&self) -> MutexGuard<'_, BTreeMap<String, Log>> {
-        self.0.conversations.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Reads aside: a disk may be slow.
+    async fn reading<T: Send + 'static>(
+        &self,
+        read: impl FnOnce(&Store) -> Result<T, AgentError> + Send + 'static,
+    ) -> Result<T, AgentError> {
+        let store = Arc::clone(&self.0.store);
+        let read = tokio::task::spawn_blocking(move || read(&store)).await;
+        read.unwrap_or_else(|_| Err(AgentError::Store("a read was interrupted".to_owned())))
     }
+}
+
+fn read_cursor(cursor: &str) -> Result<(u64, String), AgentError> {
+    let invalid = || AgentError::Invalid("cursor is not one that a page gave".to_owned());
+    let (used, id) = cursor.split_at_checked(16).ok_or_else(invalid)?;
+    Ok((u64::from_str_radix(used, 16).map_err(|_| invalid())?, id.to_owned()))
 }
 
 /// Microseconds since 1970.

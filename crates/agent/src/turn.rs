@@ -19,7 +19,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use openskill_proto::v1::{self, chat_event::Event};
-use tokio::sync::watch;
+use tokio::sync::{OwnedMutexGuard, watch};
 use tokio_util::sync::CancellationToken;
 
 use crate::config::AgentConfig;
@@ -64,9 +64,9 @@ pub(crate) struct Turn {
     conversation: String,
     caller: Caller,
     secrets: Arc<Secrets>,
-    state: Mutex<State>,
+    state: Arc<Mutex<State>>,
     /// Held while entries are appended, so that the state's order is the log's.
-    writing: tokio::sync::Mutex<()>,
+    writing: Arc<tokio::sync::Mutex<()>>,
     /// Counts entries: whoever waits looks at the state again.
     changed: watch::Sender<usize>,
     hands: Mutex<Hands>,
@@ -107,8 +107,8 @@ impl Turn {
             conversation,
             caller: Caller { principal, trace_id },
             secrets,
-            state: Mutex::new(state),
-            writing: tokio::sync::Mutex::default(),
+            state: Arc::new(Mutex::new(state)),
+            writing: Arc::default(),
             changed: watch::Sender::new(0),
             hands: Mutex::default(),
         }
@@ -157,19 +157,31 @@ impl Turn {
 
     /// Appends entries, in the order of the log.
     async fn write(&self, entries: Vec<Entry>) -> Result<(), AgentError> {
-        let _writing = self.writing.lock().await;
-        self.append(entries).await
+        let writing = self.lock().await;
+        self.append(writing, entries).await
     }
 
-    /// As [`Turn::write`], with `writing` held.
-    async fn append(&self, entries: Vec<Entry>) -> Result<(), AgentError> {
-        let written = self.shared.journal.append(&self.conversation, entries).await?;
-        {
-            let mut state = self.state();
-            written.into_iter().for_each(|it| state.apply(it));
-        }
-        self.changed.send_modify(|count| *count += 1);
-        Ok(())
+    /// Keeps others from appending: what the state says stays true.
+    async fn lock(&self) -> OwnedMutexGuard<()> {
+        Arc::clone(&self.writing).lock_owned().await
+    }
+
+    /// As [`Turn::write`], by who holds the lock already.
+    async fn append(&self, writing: OwnedMutexGuard<()>, entries: Vec<Entry>) -> Result<(), AgentError> {
+        let (journal, conversation) = (self.shared.journal.clone(), self.conversation.clone());
+        let (state, changed) = (Arc::clone(&self.state), self.changed.clone());
+        // A task of its own: whoever writes may be cancelled, and the state must not miss what the log has.
+        let appended = tokio::spawn(async move {
+            let written = journal.append(&conversation, entries).await?;
+            {
+                let mut state = state.lock().unwrap_or_else(PoisonError::into_inner);
+                written.into_iter().for_each(|it| state.apply(it));
+            }
+            changed.send_modify(|count| *count += 1);
+            drop(writing);
+            Ok(())
+        });
+        appended.await.unwrap_or(Err(AgentError::Shutdown))
     }
 
     /// Shows watchers what the turn used so far.

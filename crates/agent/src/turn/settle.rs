@@ -1,6 +1,6 @@
 //! The calls of a reply, each brought to exactly one result.
 
-use futures_util::stream::{FuturesUnordered, StreamExt as _};
+use futures_util::stream::{FuturesUnordered, TryStreamExt as _};
 use openskill_proto::v1::ErrorCode;
 
 use super::Turn;
@@ -37,13 +37,9 @@ impl Turn {
     async fn settle_together(&self, calls: &[ReplyCall], toolbox: &Toolbox) -> Result<(), AgentError> {
         self.hands().calls = calls.len();
         let _batch = Batch(self);
-        let mut settling: FuturesUnordered<_> = calls.iter().map(|call| self.settle_one(call, toolbox)).collect();
-        while let Some(settled) = settling.next().await {
-            settled?;
-            self.hands().calls -= 1;
-            self.note_waiting().await?;
-        }
-        Ok(())
+        // Nothing is awaited beside the calls: one that is not polled might hold what the others wait for.
+        let settling: FuturesUnordered<_> = calls.iter().map(|call| self.settle_one(call, toolbox)).collect();
+        settling.try_collect().await
     }
 
     async fn settle_one(&self, call: &ReplyCall, toolbox: &Toolbox) -> Result<(), AgentError> {
@@ -55,7 +51,10 @@ impl Turn {
         };
         let latency_ms = if called.latency_ms > 0.0 { called.latency_ms } else { begun.elapsed().as_secs_f64() * 1e3 };
         let called = Called { latency_ms, outcome: self.concealed(called.outcome), ..called };
-        self.write(vec![Entry::Called(called)]).await
+        self.write(vec![Entry::Called(called)]).await?;
+        self.hands().calls -= 1;
+        // Those that are left may all wait for the user.
+        self.note_waiting().await
     }
 
     /// Whether a call runs beside others: nobody is asked, and nothing is destroyed.
@@ -80,7 +79,7 @@ impl Turn {
     /// The limit, or the log can't be written.
     pub(super) async fn begin(&self, calling: Calling) -> Result<Result<(), &'static str>, AgentError> {
         // The check and the entry are one step: calls that run in parallel share the turn's bounds.
-        let _writing = self.writing.lock().await;
+        let writing = self.lock().await;
         let limit = {
             let state = self.state();
             if state.begun(&calling.call_id).is_some() {
@@ -90,7 +89,7 @@ impl Turn {
         };
         match limit {
             Some(limit) => Ok(Err(limit)),
-            None => self.append(vec![Entry::Calling(calling)]).await.map(Ok),
+            None => self.append(writing, vec![Entry::Calling(calling)]).await.map(Ok),
         }
     }
 

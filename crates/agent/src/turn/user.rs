@@ -16,7 +16,7 @@ impl Turn {
     /// # Errors
     /// [`AgentError::NotWaiting`]; [`AgentError::Invalid`]: an answer is missing or does not fit, and the question stands.
     pub(crate) async fn answer(&self, given: v1::UserAnswers) -> Result<(), AgentError> {
-        let _writing = self.writing.lock().await;
+        let writing = self.lock().await;
         let asked = {
             let state = self.state();
             let open = state.question(&given.request_id).filter(|it| state.answer(&it.request_id).is_none());
@@ -29,7 +29,7 @@ impl Turn {
             fitting.into_iter().map(|it| self.kept(&asked, it)).collect()
         };
         let answered = Answered { request_id: asked.request_id, answers, declined: given.declined };
-        self.append(vec![Entry::Answered(answered)]).await
+        self.append(writing, vec![Entry::Answered(answered)]).await
     }
 
     /// An answer as it may be written: a secret stays in memory.
@@ -64,18 +64,19 @@ impl Turn {
         if decision == Decided::Edit {
             self.check_edit(&asked.skill_id, &given.arguments_json).await?;
         }
-        let _writing = self.writing.lock().await;
+        let writing = self.lock().await;
         if self.state().decision(&given.request_id).is_some() {
             return Err(AgentError::NotWaiting);
         }
         let arguments = if decision == Decided::Edit { given.arguments_json } else { String::new() };
         let reason = if decision == Decided::Deny { given.reason } else { String::new() };
         let decided = ApprovalDecided { request_id: given.request_id, decision, arguments, reason };
-        self.append(vec![Entry::ApprovalDecided(decided)]).await
+        self.append(writing, vec![Entry::ApprovalDecided(decided)]).await
     }
 
     /// Ends the turn on the user's behalf: every call gets its result, every request its end, and nothing starts.
     pub(super) async fn stop(&self) -> Result<(), AgentError> {
+        let writing = self.lock().await;
         let mut entries = Vec::new();
         {
             let state = self.state();
@@ -89,7 +90,7 @@ impl Turn {
             let text = state.reply_text().to_owned();
             entries.push(Entry::Ended(Ended { end: End::Cancelled, text, used: state.used(), ..Ended::default() }));
         }
-        self.write(entries).await
+        self.append(writing, entries).await
     }
 
     async fn check_edit(&self, skill_id: &str, arguments: &str) -> Result<(), AgentError> {
@@ -130,11 +131,11 @@ impl Turn {
             tokio::select! {
                 _ = changed.changed() => {}
                 () = tokio::time::sleep(left) => {
-                    let _writing = self.writing.lock().await;
+                    let writing = self.lock().await;
                     // The user may have been faster.
                     let is_open = found(&self.state()).is_none();
                     if is_open {
-                        self.append(vec![expired()]).await?;
+                        self.append(writing, vec![expired()]).await?;
                     }
                 }
             }
@@ -143,14 +144,14 @@ impl Turn {
 
     /// Writes that only the user can continue, if that is so and is not written yet.
     pub(super) async fn note_waiting(&self) -> Result<(), AgentError> {
-        let _writing = self.writing.lock().await;
+        let writing = self.lock().await;
         let hands = *self.hands();
         let request_ids = {
             let state = self.state();
             let is_noted = state.entries().last().is_some_and(|it| matches!(it.entry, Entry::Waiting { .. }));
             if is_noted || hands.calls == 0 || hands.waiting < hands.calls { Vec::new() } else { state.open_requests() }
         };
-        if request_ids.is_empty() { Ok(()) } else { self.append(vec![Entry::Waiting { request_ids }]).await }
+        if request_ids.is_empty() { Ok(()) } else { self.append(writing, vec![Entry::Waiting { request_ids }]).await }
     }
 }
 

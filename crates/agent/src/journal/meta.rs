@@ -1,0 +1,78 @@
+//! What is known of a conversation without reading it.
+
+use openskill_proto::v1;
+use serde::{Deserialize, Serialize};
+
+use crate::entry::{Entry, Stamped};
+
+/// The longest title, in characters.
+const MAX_TITLE: usize = 80;
+
+/// A conversation without its entries.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub(super) struct Meta {
+    pub(super) principal: String,
+    pub(super) title: String,
+    pub(super) created_us: u64,
+    pub(super) used_us: u64,
+    /// The number of its last entry.
+    pub(super) last: u64,
+    pub(super) state: State,
+}
+
+/// What the last turn does.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum State {
+    /// There was none.
+    #[default]
+    New,
+    /// It ended.
+    Idle,
+    /// It runs, or ran when the process ended.
+    Running,
+    /// It waits for its user.
+    Waiting,
+}
+
+impl Meta {
+    /// A new conversation.
+    pub(super) fn new(principal: String, now: u64) -> Self {
+        Self { principal, created_us: now, used_us: now, ..Self::default() }
+    }
+
+    /// After one entry more.
+    pub(super) fn apply(&mut self, stamped: &Stamped) {
+        (self.last, self.used_us) = (stamped.number, stamped.time_us.max(self.used_us));
+        self.state = match &stamped.entry {
+            Entry::Ended(_) => State::Idle,
+            Entry::Waiting { .. } => State::Waiting,
+            _ => State::Running,
+        };
+        if let Entry::Started(started) = &stamped.entry
+            && self.title.is_empty()
+        {
+            let line = started.text.lines().map(str::trim).find(|it| !it.is_empty()).unwrap_or_default();
+            self.title = line.chars().filter(|it| !it.is_control()).take(MAX_TITLE).collect();
+        }
+    }
+
+    /// As clients see it.
+    pub(super) fn shown(&self, id: &str) -> v1::Conversation {
+        let state = match self.state {
+            State::New => v1::ConversationState::Unspecified,
+            State::Idle => v1::ConversationState::Idle,
+            State::Running => v1::ConversationState::Running,
+            State::Waiting => v1::ConversationState::Waiting,
+        };
+        v1::Conversation {
+            id: id.to_owned(),
+            title: self.title.clone(),
+            created_us: self.created_us,
+            used_us: self.used_us,
+            last_number: self.last,
+            state: state.into(),
+        }
+    }
+}

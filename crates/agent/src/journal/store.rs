@@ -1,0 +1,301 @@
+//! The tables of the conversations, and transactions on them.
+
+use std::fs;
+use std::io::ErrorKind;
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::path::Path;
+use std::sync::{PoisonError, RwLock};
+
+use redb::backends::InMemoryBackend;
+use redb::{Database, ReadableDatabase as _, ReadableTable as _, StorageError, TableDefinition, WriteTransaction};
+
+use super::meta::{Meta, State};
+use crate::config::Place;
+use crate::entry::{Entry, Stamped};
+use crate::error::AgentError;
+
+/// The largest entry, in bytes of JSON.
+const MAX_ENTRY_BYTES: usize = 8 << 20;
+
+/// Entries of one conversation.
+const MAX_ENTRIES: u64 = 100_000;
+
+/// How much of the store stays in memory.
+const CACHE_BYTES: usize = 16 << 20;
+
+/// Entries as JSON, by conversation and number.
+const ENTRIES: TableDefinition<'_, (&str, u64), &[u8]> = TableDefinition::new("entries");
+
+/// [`Meta`] as JSON, by conversation.
+const CONVERSATIONS: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("conversations");
+
+/// Conversations by principal and last use.
+const BY_USE: TableDefinition<'_, (&str, u64, &str), ()> = TableDefinition::new("by_use");
+
+/// The conversations, on disk or in memory.
+#[derive(Debug)]
+pub(super) struct Store {
+    place: Place,
+    /// None: it failed, and could not be opened again yet.
+    database: RwLock<Option<Database>>,
+}
+
+/// A transaction that changes conversations.
+pub(super) struct Transaction(WriteTransaction);
+
+impl Store {
+    /// Opens the store, or makes a new one: the file for its owner only, and the folders above it too.
+    pub(super) fn open(place: &Place) -> Result<Self, AgentError> {
+        let store = Self { place: place.clone(), database: RwLock::new(Some(database(place)?)) };
+        // Readers need the tables to exist.
+        let transaction = store.begin()?;
+        transaction.tables()?;
+        transaction.commit()?;
+        Ok(store)
+    }
+
+    /// Opens the store again after a failure: redb refuses everything after an error of the disk.
+    pub(super) fn reopen(&self) -> Result<(), AgentError> {
+        // What is in memory has no disk to fail.
+        if self.place == Place::Memory {
+            return Ok(());
+        }
+        let mut current = self.database.write().unwrap_or_else(PoisonError::into_inner);
+        drop(current.take());
+        *current = Some(database(&self.place)?);
+        Ok(())
+    }
+
+    /// Begins a transaction. There is one at a time.
+    pub(super) fn begin(&self) -> Result<Transaction, AgentError> {
+        self.with(|database| Ok(Transaction(database.begin_write()?)))
+    }
+
+    /// What is known of a conversation.
+    pub(super) fn meta(&self, id: &str) -> Result<Option<Meta>, AgentError> {
+        self.with(|database| {
+            let table = database.begin_read()?.open_table(CONVERSATIONS)?;
+            let found = table.get(id)?;
+            Ok(found.map(|it| parsed(it.value())).transpose()?)
+        })
+    }
+
+    /// Entries after a number.
+    pub(super) fn entries(&self, id: &str, after: u64, limit: usize) -> Result<Vec<Stamped>, AgentError> {
+        self.with(|database| {
+            let table = database.begin_read()?.open_table(ENTRIES)?;
+            let from = after.saturating_add(1);
+            let mut entries = Vec::new();
+            for found in table.range((id, from)..=(id, u64::MAX))?.take(limit) {
+                entries.push(parsed(found?.1.value())?);
+            }
+            Ok(entries)
+        })
+    }
+
+    /// Conversations of a principal that were used before a point in time, the one used last first.
+    pub(super) fn page(
+        &self,
+        principal: &str,
+        before: Option<(u64, String)>,
+        limit: usize,
+    ) -> Result<Vec<(String, Meta)>, AgentError> {
+        self.with(|database| {
+            let transaction = database.begin_read()?;
+            let (by_use, conversations) = (transaction.open_table(BY_USE)?, transaction.open_table(CONVERSATIONS)?);
+            let (used, id) = before.as_ref().map_or((u64::MAX, "\u{10ffff}"), |(used, id)| (*used, id.as_str()));
+            let mut page = Vec::new();
+            for found in by_use.range((principal, 0, "")..(principal, used, id))?.rev().take(limit) {
+                let key = found?.0;
+                let id = key.value().2;
+                if let Some(meta) = conversations.get(id)? {
+                    page.push((id.to_owned(), parsed(meta.value())?));
+                }
+            }
+            Ok(page)
+        })
+    }
+
+    /// Conversations whose turn runs: principals and ids.
+    pub(super) fn running(&self) -> Result<Vec<(String, String)>, AgentError> {
+        self.all(|meta| meta.state == State::Running)
+    }
+
+    /// Conversations that were not used since: principals and ids. None that runs.
+    pub(super) fn unused_since(&self, time_us: u64) -> Result<Vec<(String, String)>, AgentError> {
+        self.all(|meta| meta.used_us < time_us && meta.state != State::Running)
+    }
+
+    fn all(&self, wanted: impl Fn(&Meta) -> bool) -> Result<Vec<(String, String)>, AgentError> {
+        self.with(|database| {
+            let table = database.begin_read()?.open_table(CONVERSATIONS)?;
+            let mut all = Vec::new();
+            for found in table.iter()? {
+                let (id, meta) = found?;
+                let meta: Meta = parsed(meta.value())?;
+                if wanted(&meta) {
+                    all.push((meta.principal, id.value().to_owned()));
+                }
+            }
+            Ok(all)
+        })
+    }
+
+    fn with<T>(&self, act: impl FnOnce(&Database) -> Result<T, Failure>) -> Result<T, AgentError> {
+        let current = self.database.read().unwrap_or_else(PoisonError::into_inner);
+        let database =
+            current.as_ref().ok_or_else(|| AgentError::Store("the store is being opened again".to_owned()))?;
+        act(database).map_err(AgentError::from)
+    }
+}
+
+impl Transaction {
+    /// Opens, and so makes, all tables.
+    fn tables(&self) -> Result<(), AgentError> {
+        let open = || -> Result<(), Failure> {
+            self.0.open_table(ENTRIES)?;
+            self.0.open_table(CONVERSATIONS)?;
+            self.0.open_table(BY_USE)?;
+            Ok(())
+        };
+        open().map_err(AgentError::from)
+    }
+
+    /// Begins a conversation.
+    pub(super) fn create(&self, id: &str, principal: String, now: u64) -> Result<(), AgentError> {
+        self.put(id, None, &Meta::new(principal, now)).map_err(AgentError::from)
+    }
+
+    /// Appends entries to a conversation. Nothing is changed if that is refused.
+    pub(super) fn append(&self, id: &str, entries: Vec<Entry>, now: u64) -> Result<Vec<Stamped>, AgentError> {
+        let before = self.meta(id)?.ok_or(AgentError::NoConversation)?;
+        let mut meta = before.clone();
+        let mut written = Vec::with_capacity(entries.len());
+        for (entry, number) in entries.into_iter().zip(before.last + 1..) {
+            let stamped = Stamped { number, time_us: now.max(meta.used_us), entry };
+            let json = serde_json::to_vec(&stamped).map_err(|error| AgentError::Store(error.to_string()))?;
+            if json.len() > MAX_ENTRY_BYTES || number > MAX_ENTRIES {
+                let bounds = format!("{MAX_ENTRY_BYTES} bytes an entry and {MAX_ENTRIES} entries");
+                return Err(AgentError::Store(format!("the conversation exceeds {bounds}: begin a new one")));
+            }
+            meta.apply(&stamped);
+            written.push((stamped, json));
+        }
+        self.put_entries(id, &written).and_then(|()| self.put(id, Some(&before), &meta)).map_err(AgentError::from)?;
+        Ok(written.into_iter().map(|(stamped, _)| stamped).collect())
+    }
+
+    /// Deletes a conversation, if there is one.
+    pub(super) fn delete(&self, id: &str) -> Result<(), AgentError> {
+        let Some(meta) = self.meta(id)? else { return Ok(()) };
+        let remove = || -> Result<(), Failure> {
+            self.0.open_table(ENTRIES)?.retain_in((id, 0)..=(id, u64::MAX), |_, _| false)?;
+            self.0.open_table(CONVERSATIONS)?.remove(id)?;
+            self.0.open_table(BY_USE)?.remove((meta.principal.as_str(), meta.used_us, id))?;
+            Ok(())
+        };
+        remove().map_err(AgentError::from)
+    }
+
+    /// Makes all changes durable, or none.
+    pub(super) fn commit(self) -> Result<(), AgentError> {
+        self.0.commit().map_err(|error| Failure::from(error).into())
+    }
+
+    fn meta(&self, id: &str) -> Result<Option<Meta>, AgentError> {
+        let read = || -> Result<Option<Meta>, Failure> {
+            let table = self.0.open_table(CONVERSATIONS)?;
+            let found = table.get(id)?;
+            found.map(|it| parsed(it.value())).transpose()
+        };
+        read().map_err(AgentError::from)
+    }
+
+    fn put_entries(&self, id: &str, written: &[(Stamped, Vec<u8>)]) -> Result<(), Failure> {
+        let mut table = self.0.open_table(ENTRIES)?;
+        for (stamped, json) in written {
+            table.insert((id, stamped.number), json.as_slice())?;
+        }
+        Ok(())
+    }
+
+    fn put(&self, id: &str, before: Option<&Meta>, meta: &Meta) -> Result<(), Failure> {
+        let json = serde_json::to_vec(meta).map_err(|error| Failure::Content(error.to_string()))?;
+        self.0.open_table(CONVERSATIONS)?.insert(id, json.as_slice())?;
+        let mut by_use = self.0.open_table(BY_USE)?;
+        if let Some(before) = before {
+            by_use.remove((before.principal.as_str(), before.used_us, id))?;
+        }
+        by_use.insert((meta.principal.as_str(), meta.used_us, id), ())?;
+        Ok(())
+    }
+}
+
+/// Why the store failed.
+#[derive(Debug)]
+enum Failure {
+    Store(redb::Error),
+    /// What is written is not what this program wrote.
+    Content(String),
+}
+
+impl<E: Into<redb::Error>> From<E> for Failure {
+    fn from(error: E) -> Self {
+        Self::Store(error.into())
+    }
+}
+
+impl From<Failure> for AgentError {
+    fn from(failure: Failure) -> Self {
+        Self::Store(match failure {
+            Failure::Store(redb::Error::Io(error)) if error.kind() == ErrorKind::StorageFull => {
+                "the disk is full: make space, then go on".to_owned()
+            }
+            Failure::Store(error) => error.to_string(),
+            Failure::Content(reason) => format!("what is stored can't be read: {reason}"),
+        })
+    }
+}
+
+fn parsed<T: serde::de::DeserializeOwned>(json: &[u8]) -> Result<T, Failure> {
+    serde_json::from_slice(json).map_err(|error| Failure::Content(error.to_string()))
+}
+
+fn database(place: &Place) -> Result<Database, AgentError> {
+    let mut builder = Database::builder();
+    builder.set_cache_size(CACHE_BYTES);
+    match place {
+        Place::Memory => {
+            let made = builder.create_with_backend(InMemoryBackend::new());
+            made.map_err(|error| AgentError::Store(error.to_string()))
+        }
+        Place::File(path) => {
+            private(path).map_err(|error| AgentError::Store(format!("{}: {error}", path.display())))?;
+            builder.create(path).map_err(|error| AgentError::Store(format!("{}: {}", path.display(), advice(&error))))
+        }
+    }
+}
+
+/// Makes the file and its folder, for their owner only, if they do not exist.
+fn private(path: &Path) -> std::io::Result<()> {
+    if let Some(folder) = path.parent().filter(|it| !it.as_os_str().is_empty()) {
+        fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+    }
+    fs::OpenOptions::new().create(true).truncate(false).read(true).write(true).mode(0o600).open(path).map(drop)
+}
+
+fn advice(error: &redb::DatabaseError) -> String {
+    use redb::DatabaseError::{DatabaseAlreadyOpen, LockProtocolMismatch, Storage};
+    match error {
+        DatabaseAlreadyOpen | LockProtocolMismatch => {
+            "another process has it open: stop that one, or set another file".to_owned()
+        }
+        Storage(StorageError::Corrupted(_)) => {
+            "it is damaged, or no store of conversations: move it away to begin with a new one".to_owned()
+        }
+        Storage(StorageError::Io(error)) if error.kind() == ErrorKind::InvalidData => {
+            "it is no store of conversations: move it away, or set another file".to_owned()
+        }
+        other => other.to_string(),
+    }
+}

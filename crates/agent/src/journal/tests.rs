@@ -1,0 +1,162 @@
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use openskill_proto::v1::ConversationState;
+
+use super::Journal;
+use crate::config::Place;
+use crate::entry::{Ended, Entry, Replied, Started};
+use crate::error::AgentError;
+
+const LONG: Duration = Duration::from_secs(3600);
+
+/// A folder that is removed afterwards.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new() -> Self {
+        Self(std::env::temp_dir().join(format!("openskill-journal-{:x}", rand::random::<u64>())))
+    }
+
+    fn place(&self) -> Place {
+        Place::File(self.0.join("conversations.redb"))
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+fn memory() -> Journal {
+    Journal::open(&Place::Memory, LONG).unwrap()
+}
+
+fn started(text: &str) -> Entry {
+    Entry::Started(Started { text: text.to_owned(), ..Started::default() })
+}
+
+fn replied(text: &str) -> Entry {
+    Entry::Replied(Replied { text: text.to_owned(), ..Replied::default() })
+}
+
+#[tokio::test]
+async fn entries_are_numbered_read_and_shown_in_order() {
+    let journal = memory();
+    let id = journal.create("ada").await.unwrap();
+    let mut shown = journal.watch(&id);
+    let writers = (0..8).map(|n| {
+        let (journal, id) = (journal.clone(), id.clone());
+        tokio::spawn(async move {
+            for i in 0..25 {
+                journal.append(&id, vec![replied(&format!("{n}.{i}")), replied("pair")]).await.unwrap();
+            }
+        })
+    });
+    for writer in writers.collect::<Vec<_>>() {
+        writer.await.unwrap();
+    }
+    let entries = journal.read(&id, 0, 1000).await.unwrap();
+    assert!(entries.iter().map(|it| it.number).eq(1..=400));
+    assert!(entries.chunks(2).all(|pair| pair[1].entry == replied("pair")));
+    for number in 1..=400 {
+        assert_eq!(shown.recv().await.unwrap().number, number);
+    }
+    let page = journal.read(&id, 10, 5).await.unwrap();
+    assert!(page.iter().map(|it| it.number).eq(11..=15));
+}
+
+#[tokio::test]
+async fn conversations_survive_a_restart_and_are_private() {
+    let folder = Folder::new();
+    let journal = Journal::open(&folder.place(), LONG).unwrap();
+    let id = journal.create("ada").await.unwrap();
+    journal.append(&id, vec![started("\n  Hello there\nmore")]).await.unwrap();
+    let busy = Journal::open(&folder.place(), LONG).unwrap_err();
+    assert!(busy.to_string().contains("another process has it open"), "{busy}");
+    drop(journal);
+    let journal = Journal::open(&folder.place(), LONG).unwrap();
+    assert_eq!(journal.read(&id, 0, 10).await.unwrap()[0].entry, started("\n  Hello there\nmore"));
+    assert_eq!(journal.running().await.unwrap(), [("ada".to_owned(), id.clone())]);
+    let conversation = journal.get("ada", &id).await.unwrap();
+    assert_eq!((conversation.title.as_str(), conversation.state()), ("Hello there", ConversationState::Running));
+    let mode = |path: PathBuf| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    assert_eq!((mode(folder.0.clone()), mode(folder.0.join("conversations.redb"))), (0o700, 0o600));
+}
+
+#[tokio::test]
+async fn a_file_that_is_no_store_is_refused_and_left_alone() {
+    let folder = Folder::new();
+    std::fs::create_dir_all(&folder.0).unwrap();
+    let file = folder.0.join("conversations.redb");
+    std::fs::write(&file, "my diary, which is no store\n".repeat(500)).unwrap();
+    let error = Journal::open(&folder.place(), LONG).unwrap_err().to_string();
+    assert!(error.contains("move it away") && error.contains("conversations.redb"), "{error}");
+    assert!(std::fs::read_to_string(&file).unwrap().starts_with("my diary"));
+}
+
+#[tokio::test]
+async fn a_principal_sees_its_own_conversations_the_one_used_last_first() {
+    let journal = memory();
+    let mut ids = Vec::new();
+    for n in 0..5 {
+        let id = journal.create("ada").await.unwrap();
+        journal.append(&id, vec![started(&format!("question {n}"))]).await.unwrap();
+        ids.push(id);
+    }
+    let other = journal.create("bob").await.unwrap();
+    journal.append(&ids[0], vec![Entry::Ended(Ended::default())]).await.unwrap();
+    let (mut titles, mut cursor) = (Vec::new(), String::new());
+    loop {
+        let page = journal.list("ada", 2, &cursor).await.unwrap();
+        titles.extend(page.conversations.into_iter().map(|it| it.title));
+        cursor = page.next_cursor;
+        if cursor.is_empty() {
+            break;
+        }
+    }
+    assert_eq!(titles, ["question 0", "question 4", "question 3", "question 2", "question 1"]);
+    assert_eq!(journal.get("ada", &other).await.unwrap_err(), AgentError::NoConversation);
+    assert_eq!(journal.delete("ada", &other).await.unwrap_err(), AgentError::NoConversation);
+    assert!(matches!(journal.list("ada", 2, "nonsense").await, Err(AgentError::Invalid(_))));
+}
+
+#[tokio::test]
+async fn a_deleted_conversation_is_gone_and_its_watchers_end() {
+    let journal = memory();
+    let id = journal.create("ada").await.unwrap();
+    journal.append(&id, vec![started("hello")]).await.unwrap();
+    let mut shown = journal.watch(&id);
+    journal.delete("ada", &id).await.unwrap();
+    assert!(shown.recv().await.is_err());
+    assert!(journal.read(&id, 0, 10).await.unwrap().is_empty());
+    assert_eq!(journal.append(&id, vec![started("hello")]).await.unwrap_err(), AgentError::NoConversation);
+    assert!(journal.list("ada", 0, "").await.unwrap().conversations.is_empty());
+}
+
+#[tokio::test]
+async fn what_nobody_used_for_its_lifetime_expires_unless_it_runs() {
+    let folder = Folder::new();
+    let journal = Journal::open(&folder.place(), LONG).unwrap();
+    let (running, ended) = (journal.create("").await.unwrap(), journal.create("").await.unwrap());
+    journal.append(&running, vec![started("goes on")]).await.unwrap();
+    journal.append(&ended, vec![started("ends"), Entry::Ended(Ended::default())]).await.unwrap();
+    drop(journal);
+    let journal = Journal::open(&folder.place(), Duration::ZERO).unwrap();
+    assert!(journal.get("", &running).await.is_ok());
+    assert_eq!(journal.get("", &ended).await.unwrap_err(), AgentError::NoConversation);
+}
+
+#[tokio::test]
+async fn an_entry_that_is_too_large_is_refused_and_leaves_nothing() {
+    let journal = memory();
+    let id = journal.create("").await.unwrap();
+    let refused = journal.append(&id, vec![replied("fine"), replied(&"x".repeat(9 << 20))]).await;
+    assert!(matches!(refused, Err(AgentError::Store(_))));
+    assert!(journal.read(&id, 0, 10).await.unwrap().is_empty());
+    assert_eq!(journal.append(&id, vec![replied("fine")]).await.unwrap()[0].number, 1);
+}
