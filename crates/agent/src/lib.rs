@@ -15,14 +15,18 @@
 //! - [`entry`]: what a conversation's log holds, and what clients see of it; pure
 //! - [`journal`]: the logs, on disk or in memory
 //! - [`context`]: what the model reads of a conversation; pure
+//! - [`faces`]: gRPC and REST; [`hosted`]: an agent on a thread of its own, which they serve
 //! - [`skills`]: the gateway, as an agent sees it
 //!
 //! The crate knows the contract alone: nothing of gateways or workers. It never runs a skill itself.
 
+pub mod agent;
 pub mod config;
 pub mod context;
 pub mod entry;
 pub mod error;
+pub mod faces;
+pub mod hosted;
 pub mod journal;
 pub mod message;
 pub mod provider;
