@@ -10,6 +10,9 @@
 //!   -> journal (append-only) -> events -> faces
 //! ```
 //!
+//! - [`agent`]: whose conversation, and one turn at a time; `turn`: one turn; `feed`: its events as a client reads them
+//! - `secrets`: what users gave and nobody may keep
+//! - [`router`]: chooses a skill by rules, if there is no model; pure
 //! - [`message`]: what a model reads and writes, whatever its provider
 //! - [`provider`]: model providers, by wire format
 //! - [`entry`]: what a conversation's log holds, and what clients see of it; pure
@@ -26,8 +29,12 @@ pub mod context;
 pub mod entry;
 pub mod error;
 pub mod faces;
+mod feed;
 pub mod hosted;
 pub mod journal;
 pub mod message;
 pub mod provider;
+pub mod router;
+mod secrets;
 pub mod skills;
+mod turn;

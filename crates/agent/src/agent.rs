@@ -1,0 +1,367 @@
+//! The agent: whose conversation, and one turn at a time.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use futures_util::stream::BoxStream;
+use openskill_proto::v1;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use crate::config::AgentConfig;
+use crate::entry::{Entry, Limits, Mode, Stamped, Started};
+use crate::error::AgentError;
+use crate::feed;
+use crate::journal::Journal;
+use crate::provider::Models;
+use crate::secrets::Secrets;
+use crate::skills::Skills;
+use crate::turn::{Shared, State, Turn};
+
+/// The longest message, in bytes.
+const MAX_TEXT_BYTES: usize = 256 * 1024;
+
+/// Entries of one conversation.
+const MAX_ENTRIES: usize = 100_000;
+
+/// Conversations whose secrets are in memory.
+const MAX_SECRET_KEEPERS: usize = 10_000;
+
+/// An agent. Cheap to clone.
+#[derive(Clone)]
+pub struct Agent(Arc<Inner>);
+
+struct Inner {
+    shared: Arc<Shared>,
+    /// The turns that run, by conversation.
+    turns: Mutex<HashMap<String, Running>>,
+    secrets: Mutex<HashMap<String, Arc<Secrets>>>,
+    /// Held while a turn begins, so that two messages can't begin one each.
+    starting: tokio::sync::Mutex<()>,
+}
+
+struct Running {
+    turn: Arc<Turn>,
+    task: JoinHandle<()>,
+}
+
+/// What a user sends.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Input {
+    /// Begins a turn.
+    Message(v1::UserMessage),
+    /// Answers a question.
+    Answers(v1::UserAnswers),
+    /// Decides about a call.
+    Decision(v1::UserDecision),
+    /// Ends the turn.
+    Cancel,
+}
+
+/// The events of a conversation.
+pub type Events = BoxStream<'static, Result<v1::ChatEvent, AgentError>>;
+
+/// An input that was taken.
+pub struct Accepted {
+    /// The conversation.
+    pub conversation_id: String,
+    /// The number of the last event before the input.
+    pub after: u64,
+    /// The events from then on, those that are not kept included. They do not end by themselves.
+    pub events: Events,
+}
+
+impl fmt::Debug for Accepted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Accepted")
+            .field("conversation_id", &self.conversation_id)
+            .field("after", &self.after)
+            .finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for Agent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Agent").field("running", &self.turns().len()).finish_non_exhaustive()
+    }
+}
+
+impl Agent {
+    /// Opens the conversations, and goes on with turns that a crash cut off.
+    ///
+    /// # Errors
+    /// [`AgentError::Store`]: the conversations can't be opened.
+    pub async fn start(config: AgentConfig, models: Models, skills: Arc<dyn Skills>) -> Result<Self, AgentError> {
+        let journal = Journal::open(&config.place, config.conversation_lifetime)?;
+        let shared = Shared { config, journal, models, skills, shutdown: CancellationToken::new() };
+        let agent = Self(Arc::new(Inner {
+            shared: Arc::new(shared),
+            turns: Mutex::default(),
+            secrets: Mutex::default(),
+            starting: tokio::sync::Mutex::default(),
+        }));
+        agent.recover().await?;
+        Ok(agent)
+    }
+
+    /// Goes on with turns that nobody works on.
+    pub(crate) async fn recover(&self) -> Result<(), AgentError> {
+        for (principal, conversation) in self.journal().running().await? {
+            tracing::info!(conversation, "a turn goes on after a restart");
+            self.resume(&principal, &conversation).await?;
+        }
+        Ok(())
+    }
+
+    pub(crate) fn journal(&self) -> &Journal {
+        &self.0.shared.journal
+    }
+
+    /// Takes a user's input. A new conversation begins if `conversation` is empty, with a message only.
+    ///
+    /// # Errors
+    /// The input is refused, and nothing was changed.
+    pub async fn send(&self, principal: &str, conversation: &str, input: Input) -> Result<Accepted, AgentError> {
+        if self.0.shared.shutdown.is_cancelled() {
+            return Err(AgentError::Shutdown);
+        }
+        match input {
+            Input::Message(message) => self.begin(principal, conversation, message).await,
+            _ if conversation.is_empty() => Err(AgentError::Invalid("conversation_id is missing".to_owned())),
+            input => {
+                let after = self.journal().get(principal, conversation).await?.last_number;
+                let events = self.feed(conversation, after).await?;
+                self.steer(principal, conversation, input).await?;
+                Ok(Accepted { conversation_id: conversation.to_owned(), after, events })
+            }
+        }
+    }
+
+    /// The events of a conversation after a number. `follow`: then new ones, until the conversation is deleted.
+    ///
+    /// # Errors
+    /// [`AgentError::NoConversation`], [`AgentError::Store`].
+    pub async fn events(
+        &self,
+        principal: &str,
+        conversation: &str,
+        after: u64,
+        follow: bool,
+    ) -> Result<Events, AgentError> {
+        let journal = self.journal();
+        journal.get(principal, conversation).await?;
+        if follow { self.feed(conversation, after).await } else { Ok(feed::kept(journal.clone(), conversation, after)) }
+    }
+
+    /// The conversations of a principal, the one used last first.
+    ///
+    /// # Errors
+    /// [`AgentError::Invalid`]: the cursor; [`AgentError::Store`].
+    pub async fn list(
+        &self,
+        principal: &str,
+        request: v1::ListConversationsRequest,
+    ) -> Result<v1::ListConversationsResponse, AgentError> {
+        self.journal().list(principal, request.limit, &request.cursor).await
+    }
+
+    /// A conversation without its events.
+    ///
+    /// # Errors
+    /// [`AgentError::NoConversation`], [`AgentError::Store`].
+    pub async fn get(&self, principal: &str, conversation: &str) -> Result<v1::Conversation, AgentError> {
+        self.journal().get(principal, conversation).await
+    }
+
+    /// Deletes a conversation. A running turn is cancelled first.
+    ///
+    /// # Errors
+    /// [`AgentError::NoConversation`], [`AgentError::Store`].
+    pub async fn delete(&self, principal: &str, conversation: &str) -> Result<(), AgentError> {
+        let _starting = self.0.starting.lock().await;
+        self.journal().get(principal, conversation).await?;
+        let running = self.turns().remove(conversation);
+        if let Some(running) = running {
+            running.turn.cancel();
+            // It ends by writing what it leaves.
+            let _ = running.task.await;
+        }
+        self.secrets().remove(conversation);
+        self.journal().delete(principal, conversation).await
+    }
+
+    /// Takes no new turns, and stops those that run between two entries. They go on at the next start.
+    pub async fn shutdown(&self) {
+        self.0.shared.shutdown.cancel();
+        let running: Vec<_> = self.turns().drain().map(|(_, running)| running).collect();
+        for running in running {
+            let _ = running.task.await;
+        }
+    }
+
+    /// Begins a turn.
+    async fn begin(
+        &self,
+        principal: &str,
+        conversation: &str,
+        message: v1::UserMessage,
+    ) -> Result<Accepted, AgentError> {
+        let shared = &self.0.shared;
+        check_text(&message.text)?;
+        let _starting = self.0.starting.lock().await;
+        self.sweep();
+        if self.turns().len() >= shared.config.max_turns {
+            return Err(AgentError::TooManyTurns(shared.config.max_turns));
+        }
+        let before = if conversation.is_empty() { Vec::new() } else { self.entries(principal, conversation).await? };
+        let state = State::of(before.clone());
+        if !state.is_over() {
+            return Err(AgentError::Busy);
+        }
+        let started = self.started(message, state.started())?;
+        let conversation =
+            if conversation.is_empty() { shared.journal.create(principal).await? } else { conversation.to_owned() };
+        let after = before.last().map_or(0, |it| it.number);
+        let events = self.feed(&conversation, after).await?;
+        let written = shared.journal.append(&conversation, vec![Entry::Started(started)]).await?;
+        let entries: Vec<_> = before.into_iter().chain(written).collect();
+        self.spawn(principal, &conversation, entries);
+        Ok(Accepted { conversation_id: conversation, after, events })
+    }
+
+    /// The beginning of a turn, with what the message leaves open resolved.
+    fn started(&self, message: v1::UserMessage, last: Option<&Started>) -> Result<Started, AgentError> {
+        let config = &self.0.shared.config;
+        let wanted = if message.model.is_empty() { last.map_or("", |it| it.model.as_str()) } else { &message.model };
+        // The model of an earlier turn may be gone; one that is asked for may not.
+        let model = match self.0.shared.models.pick(wanted) {
+            Err(error) if message.model.is_empty() => {
+                tracing::debug!(%error, "the conversation's model is gone");
+                self.0.shared.models.pick("").map_err(|error| AgentError::Invalid(error.to_string()))?
+            }
+            picked => picked.map_err(|error| AgentError::Invalid(error.to_string()))?,
+        };
+        let mode = match message.mode() {
+            v1::ApprovalMode::Unspecified => last.map(|it| it.mode).unwrap_or_default(),
+            v1::ApprovalMode::Ask => Mode::Ask,
+            v1::ApprovalMode::ReadOnly => Mode::ReadOnly,
+            v1::ApprovalMode::Auto => Mode::Auto,
+        };
+        Ok(Started {
+            text: message.text,
+            model: model.map(|it| it.name().to_owned()).unwrap_or_default(),
+            mode,
+            limits: limits(message.limits.unwrap_or_default(), config),
+            toolset: message.toolset,
+            trace_id: format!("{:032x}", rand::random::<u128>().max(1)),
+        })
+    }
+
+    /// Brings answers, a decision or a cancellation to the turn that waits for it.
+    async fn steer(&self, principal: &str, conversation: &str, input: Input) -> Result<(), AgentError> {
+        let turn = self.resume(principal, conversation).await?.ok_or(AgentError::NotWaiting)?;
+        match input {
+            Input::Answers(answers) => turn.answer(answers).await?,
+            Input::Decision(decision) => turn.decide(decision).await?,
+            Input::Cancel => turn.cancel(),
+            Input::Message(_) => {}
+        }
+        // The turn may have left the memory meanwhile: what was written is not lost, but somebody has to go on.
+        self.resume(principal, conversation).await?;
+        Ok(())
+    }
+
+    /// The turn of a conversation that has not ended, in memory again if it was not.
+    async fn resume(&self, principal: &str, conversation: &str) -> Result<Option<Arc<Turn>>, AgentError> {
+        let _starting = self.0.starting.lock().await;
+        self.sweep();
+        if let Some(running) = self.turns().get(conversation) {
+            return Ok(Some(Arc::clone(&running.turn)));
+        }
+        let entries = self.entries(principal, conversation).await?;
+        if State::of(entries.clone()).is_over() {
+            return Ok(None);
+        }
+        Ok(Some(self.spawn(principal, conversation, entries)))
+    }
+
+    fn spawn(&self, principal: &str, conversation: &str, entries: Vec<Stamped>) -> Arc<Turn> {
+        let secrets = {
+            let mut all = self.secrets();
+            if all.len() >= MAX_SECRET_KEEPERS && !all.contains_key(conversation) {
+                all.retain(|_, it| Arc::strong_count(it) > 1);
+            }
+            Arc::clone(all.entry(conversation.to_owned()).or_default())
+        };
+        let (shared, id) = (Arc::clone(&self.0.shared), conversation.to_owned());
+        let turn = Arc::new(Turn::new(shared, id, principal.to_owned(), secrets, entries));
+        let runs = Arc::clone(&turn);
+        let task = tokio::spawn(async move { runs.run().await });
+        self.turns().insert(conversation.to_owned(), Running { turn: Arc::clone(&turn), task });
+        turn
+    }
+
+    /// Forgets turns that nobody works on any more.
+    fn sweep(&self) {
+        self.turns().retain(|_, running| !running.task.is_finished());
+    }
+
+    async fn entries(&self, principal: &str, conversation: &str) -> Result<Vec<Stamped>, AgentError> {
+        let journal = self.journal();
+        journal.get(principal, conversation).await?;
+        journal.read(conversation, 0, MAX_ENTRIES).await
+    }
+
+    async fn feed(&self, conversation: &str, after: u64) -> Result<Events, AgentError> {
+        feed::follow(self.journal().clone(), conversation, after).await
+    }
+
+    fn turns(&self) -> MutexGuard<'_, HashMap<String, Running>> {
+        self.0.turns.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn secrets(&self) -> MutexGuard<'_, HashMap<String, Arc<Secrets>>> {
+        self.0.secrets.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn check_text(text: &str) -> Result<(), AgentError> {
+    if text.trim().is_empty() {
+        return Err(AgentError::Invalid("message.text is empty".to_owned()));
+    }
+    if text.len() > MAX_TEXT_BYTES {
+        return Err(AgentError::Invalid(format!("message.text exceeds {MAX_TEXT_BYTES} bytes")));
+    }
+    Ok(())
+}
+
+/// The limits of a turn: what the message asks for, within the agent's own.
+fn limits(wanted: v1::TurnLimits, config: &AgentConfig) -> Limits {
+    let (own, most) = (config.limits, config.most);
+    let pick = |wanted: u64, own: u64, most: u64| {
+        let limit = if wanted == 0 { own } else { wanted };
+        if most == 0 { limit } else { limit.min(most) }
+    };
+    // A bound that may be absent: the stricter one.
+    let bound = |wanted: u64, own: u64| match (wanted, own) {
+        (0, own) => own,
+        (wanted, 0) => wanted,
+        (wanted, own) => wanted.min(own),
+    };
+    let small = |wanted: u32, own: u32, most: u32| {
+        u32::try_from(pick(wanted.into(), own.into(), most.into())).unwrap_or(u32::MAX)
+    };
+    Limits {
+        max_tool_calls: small(wanted.max_tool_calls, own.max_tool_calls, most.max_tool_calls),
+        max_iterations: small(wanted.max_iterations, own.max_iterations, most.max_iterations),
+        max_tokens: bound(wanted.max_tokens, own.max_tokens),
+        timeout_ms: pick(wanted.timeout_ms, own.timeout_ms, most.timeout_ms),
+        max_cost_micros: bound(wanted.max_cost_micros, own.max_cost_micros),
+        max_validation_retries: small(
+            wanted.max_validation_retries,
+            own.max_validation_retries,
+            most.max_validation_retries,
+        ),
+    }
+}

@@ -1,0 +1,256 @@
+//! One turn: from a user's message to the answer.
+//!
+//! ```text
+//! work: what next? (state) -> ask the model -> settle its calls (prepare, approve, invoke) -> ... -> end
+//! ```
+//!
+//! Every step is an entry in the conversation's log before it has an effect, and what comes next follows from the entries
+//! alone. So a turn that a crash cut off goes on by running [`Turn::run`] again.
+//!
+//! - `state`: what the entries say; pure
+//! - `approval`: whether a call needs the user's approval; pure
+//! - `ask`: one request to the model, or the router's choice
+//! - `toolbox`: the tools that the model sees
+//! - `settle`: the calls of a reply; `call`: one call of a skill; `own`: a call of the agent's own tools
+//! - `user`: what the user sends, and waiting for it
+
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use openskill_proto::v1::{self, ErrorCode, chat_event::Event};
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+use crate::config::AgentConfig;
+use crate::entry::event::usage;
+use crate::entry::{Called, End, Ended, Entry, Outcome, Stamped};
+use crate::error::AgentError;
+use crate::journal::Journal;
+use crate::provider::Models;
+use crate::secrets::Secrets;
+use crate::skills::{Caller, Skills};
+
+mod approval;
+mod ask;
+mod call;
+mod own;
+mod settle;
+mod state;
+mod toolbox;
+mod user;
+
+#[cfg(test)]
+mod tests;
+
+pub(crate) use state::{Next, State};
+
+/// How long a turn that waits for its user stays in memory.
+const PARK_AFTER: Duration = Duration::from_secs(60);
+
+/// What all turns of an agent share.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) config: AgentConfig,
+    pub(crate) journal: Journal,
+    pub(crate) models: Models,
+    pub(crate) skills: Arc<dyn Skills>,
+    pub(crate) shutdown: CancellationToken,
+}
+
+/// A running turn.
+pub(crate) struct Turn {
+    shared: Arc<Shared>,
+    conversation: String,
+    caller: Caller,
+    secrets: Arc<Secrets>,
+    state: Mutex<State>,
+    /// Held while entries are appended, so that the state's order is the log's.
+    writing: tokio::sync::Mutex<()>,
+    /// Counts entries: whoever waits looks at the state again.
+    changed: watch::Sender<usize>,
+    hands: Mutex<Hands>,
+    cancel: CancellationToken,
+}
+
+/// Who works on the turn.
+#[derive(Debug, Default, Clone, Copy)]
+struct Hands {
+    /// Calls that are being settled.
+    calls: usize,
+    /// Those of them that wait for the user.
+    waiting: usize,
+    /// Calls that run at the gateway.
+    running: usize,
+}
+
+impl fmt::Debug for Turn {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Turn").field("conversation", &self.conversation).finish_non_exhaustive()
+    }
+}
+
+impl Turn {
+    /// The turn of a conversation with these entries.
+    pub(crate) fn new(
+        shared: Arc<Shared>,
+        conversation: String,
+        principal: String,
+        secrets: Arc<Secrets>,
+        entries: Vec<Stamped>,
+    ) -> Self {
+        let state = State::of(entries);
+        let trace_id = state.started().map(|it| it.trace_id.clone()).unwrap_or_default();
+        Self {
+            cancel: shared.shutdown.child_token(),
+            shared,
+            conversation,
+            caller: Caller { principal, trace_id },
+            secrets,
+            state: Mutex::new(state),
+            writing: tokio::sync::Mutex::default(),
+            changed: watch::Sender::new(0),
+            hands: Mutex::default(),
+        }
+    }
+
+    /// Works until the turn ends, or nothing can be done for a while. What is left follows from the log.
+    pub(crate) async fn run(&self) {
+        let done = tokio::select! {
+            done = self.work() => done,
+            () = self.cancel.cancelled() => {
+                // At a shutdown, the turn goes on at the next start.
+                if self.shared.shutdown.is_cancelled() { Ok(()) } else { self.stop().await }
+            }
+            () = self.parked() => Ok(()),
+        };
+        if let Err(error) = done {
+            tracing::error!(conversation = self.conversation, %error, "the turn stopped");
+            let done =
+                v1::TurnDone { end: v1::TurnEnd::Failed.into(), error: error.to_string(), ..v1::TurnDone::default() };
+            self.shared.journal.show(&self.conversation, Event::Done(done));
+        }
+    }
+
+    async fn work(&self) -> Result<(), AgentError> {
+        loop {
+            let next = self.state().next();
+            match next {
+                Next::Nothing => return Ok(()),
+                Next::Ask => self.ask().await?,
+                Next::Settle(calls) => self.settle(calls).await?,
+                Next::End => self.end().await?,
+            }
+        }
+    }
+
+    /// Ends the turn with its last reply.
+    async fn end(&self) -> Result<(), AgentError> {
+        let ended = {
+            let state = self.state();
+            let reply = state.last_reply();
+            let is_last = reply.is_some_and(|it| it.is_last);
+            let stopped = reply.map(|it| it.stopped).unwrap_or_default();
+            let limit = state.limit().unwrap_or("max_iterations");
+            ask::answer(&state, is_last.then_some(limit), stopped)
+        };
+        self.finish(ended).await
+    }
+
+    /// Writes the turn's last entry.
+    async fn finish(&self, ended: Ended) -> Result<(), AgentError> {
+        let used = self.state().used();
+        self.write(vec![Entry::Ended(Ended { used, ..ended })]).await
+    }
+
+    /// Ends the turn on the user's behalf: every call gets its result, every request its end, and nothing starts.
+    async fn stop(&self) -> Result<(), AgentError> {
+        let mut entries = Vec::new();
+        {
+            let state = self.state();
+            if state.is_over() {
+                return Ok(());
+            }
+            entries.extend(user::withdrawn(&state));
+            if let Next::Settle(calls) = state.next() {
+                entries.extend(calls.iter().map(|call| Entry::Called(cancelled(&state, call))));
+            }
+            let text = state.reply_text().to_owned();
+            entries.push(Entry::Ended(Ended { end: End::Cancelled, text, used: state.used(), ..Ended::default() }));
+        }
+        self.write(entries).await
+    }
+
+    /// Cancels the turn.
+    pub(crate) fn cancel(&self) {
+        self.cancel.cancel();
+    }
+
+    /// Whether the turn ended.
+    pub(crate) fn is_over(&self) -> bool {
+        self.state().is_over()
+    }
+
+    /// Appends entries, in the order of the log.
+    async fn write(&self, entries: Vec<Entry>) -> Result<(), AgentError> {
+        let _writing = self.writing.lock().await;
+        self.append(entries).await
+    }
+
+    /// As [`Turn::write`], with `writing` held.
+    async fn append(&self, entries: Vec<Entry>) -> Result<(), AgentError> {
+        let written = self.shared.journal.append(&self.conversation, entries).await?;
+        {
+            let mut state = self.state();
+            written.into_iter().for_each(|it| state.apply(it));
+        }
+        self.changed.send_modify(|count| *count += 1);
+        Ok(())
+    }
+
+    /// Shows watchers what the turn used so far.
+    fn show_usage(&self) {
+        let used = self.state().used();
+        self.shared.journal.show(&self.conversation, Event::Usage(usage(used)));
+    }
+
+    /// Waits until only the user can continue the turn, and did not for a while.
+    async fn parked(&self) {
+        loop {
+            let mut changed = self.changed.subscribe();
+            let hands = *self.hands();
+            let is_parkable = hands.calls > 0 && hands.waiting == hands.calls && hands.running == 0;
+            tokio::select! {
+                _ = changed.changed() => {}
+                () = tokio::time::sleep(PARK_AFTER) => if is_parkable { return },
+            }
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn hands(&self) -> MutexGuard<'_, Hands> {
+        self.hands.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The result of a call of a turn that the user cancelled.
+fn cancelled(state: &State, call: &crate::entry::ReplyCall) -> Called {
+    let begun = state.begun(&call.id);
+    let unknown = begun.is_some_and(|it| !it.is_idempotent && !it.version.is_empty());
+    let message = match (begun, unknown) {
+        (None, _) => "the user cancelled: the call did not start",
+        (Some(_), false) => "the user cancelled while the call ran",
+        (Some(_), true) => "the user cancelled while the call ran: it may have had an effect",
+    };
+    Called {
+        call_id: call.id.clone(),
+        skill_id: begun.map(|it| it.skill_id.clone()).unwrap_or_default(),
+        name: call.name.clone(),
+        outcome: Outcome::failure(ErrorCode::Cancelled, message),
+        unknown,
+        ..Called::default()
+    }
+}

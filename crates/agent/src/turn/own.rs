@@ -1,0 +1,167 @@
+//! The agent's own tools.
+
+use openskill_proto::v1::ErrorCode;
+use serde::Deserialize;
+use serde_json::json;
+
+use super::Turn;
+use super::settle::failed;
+use crate::context::own_tools::{OwnTool, questions};
+use crate::context::result::part;
+use crate::entry::{Asked, Called, Calling, Entry, Outcome, Question, ReplyCall};
+use crate::error::AgentError;
+use crate::journal::now_us;
+
+use super::user::declined;
+
+/// The longest query, in bytes.
+const MAX_QUERY_BYTES: usize = 1024;
+
+#[derive(Debug, Deserialize)]
+struct ReadArguments {
+    result_id: String,
+    #[serde(default)]
+    pointer: String,
+    #[serde(default)]
+    offset: u64,
+    #[serde(default)]
+    limit: u64,
+}
+
+#[derive(Debug, Deserialize)]
+struct SearchArguments {
+    query: String,
+}
+
+impl Turn {
+    /// Runs one of the agent's own tools.
+    pub(super) async fn call_own(&self, call: &ReplyCall, tool: OwnTool) -> Result<Called, AgentError> {
+        let outcome = match tool {
+            OwnTool::AskUser => return self.ask_user(call).await,
+            OwnTool::ReadResult => self.read_result(&call.arguments),
+            OwnTool::ToolSearch => self.search_tools(&call.arguments).await,
+        };
+        self.begin_own(call).await?;
+        Ok(failed(call, tool.name(), outcome))
+    }
+
+    async fn begin_own(&self, call: &ReplyCall) -> Result<(), AgentError> {
+        let calling = Calling {
+            call_id: call.id.clone(),
+            skill_id: call.name.clone(),
+            name: call.name.clone(),
+            arguments: call.arguments.clone(),
+            is_idempotent: true,
+            ..Calling::default()
+        };
+        // Own tools have no limit of their own.
+        let _ = self.begin(calling).await?;
+        Ok(())
+    }
+
+    async fn ask_user(&self, call: &ReplyCall) -> Result<Called, AgentError> {
+        let name = OwnTool::AskUser.name();
+        let questions = match questions(&call.arguments) {
+            Ok(questions) => questions,
+            Err(reason) => return Ok(failed(call, name, Outcome::failure(ErrorCode::InvalidArgument, reason))),
+        };
+        self.begin_own(call).await?;
+        let answers = self.question(&call.id, "", questions).await?;
+        let outcome = match answers {
+            None => Outcome::failure(
+                ErrorCode::Cancelled,
+                "the user declined to answer: go on without, or say what is missing",
+            ),
+            Some(answers) => {
+                let text = format!("the user answered {} questions", answers.len());
+                let answers: Vec<_> =
+                    answers.iter().map(|(id, answer)| json!({"id": id, "answer": value(answer)})).collect();
+                Outcome::success(json!({ "answers": answers }).to_string(), text)
+            }
+        };
+        Ok(failed(call, name, outcome))
+    }
+
+    /// Asks the user on behalf of a call, and waits. None if the user declines, or does not answer in time. A question that a
+    /// crash interrupted stands.
+    pub(super) async fn question(
+        &self,
+        call_id: &str,
+        message: &str,
+        questions: Vec<Question>,
+    ) -> Result<Option<Vec<(String, String)>>, AgentError> {
+        let standing = {
+            let state = self.state();
+            let open = state.open_question_of(call_id);
+            let answered = || state.answered_question_of(call_id);
+            let open = open.map(|(asked, at)| (asked, at)).or_else(|| answered().map(|(asked, _)| (asked, now_us())));
+            open.filter(|(asked, _)| asked.questions == questions).map(|(asked, at)| (asked.request_id.clone(), at))
+        };
+        let (request_id, at) = match standing {
+            Some(standing) => standing,
+            None => {
+                let request_id = request_id("q");
+                let asked = Asked {
+                    request_id: request_id.clone(),
+                    call_id: call_id.to_owned(),
+                    message: message.to_owned(),
+                    questions,
+                };
+                self.write(vec![Entry::Asked(asked)]).await?;
+                (request_id, now_us())
+            }
+        };
+        let lifetime = u64::try_from(self.shared.config.question_lifetime.as_micros()).unwrap_or(u64::MAX);
+        let expired = || declined(request_id.clone());
+        let answered =
+            self.wait_for(at.saturating_add(lifetime), expired, |state| state.answer(&request_id).cloned()).await?;
+        let answers = answered.answers.into_iter().map(|it| (it.id, it.answer)).collect();
+        Ok((!answered.declined).then_some(answers))
+    }
+
+    fn read_result(&self, arguments: &str) -> Outcome {
+        let read: ReadArguments = match serde_json::from_str(arguments) {
+            Ok(read) => read,
+            Err(error) => {
+                return Outcome::failure(ErrorCode::InvalidArgument, format!("the arguments of read_result: {error}"));
+            }
+        };
+        let state = self.state();
+        match state.result(&read.result_id) {
+            Some(called) => part(called, &read.pointer, read.offset, read.limit),
+            None => {
+                Outcome::failure(ErrorCode::NotFound, "there is no such result: use the result_id of a tool's result")
+            }
+        }
+    }
+
+    async fn search_tools(&self, arguments: &str) -> Outcome {
+        let query = match serde_json::from_str::<SearchArguments>(arguments) {
+            Ok(SearchArguments { query }) if !query.trim().is_empty() && query.len() <= MAX_QUERY_BYTES => query,
+            _ => {
+                let message = format!("tool_search wants {{\"query\": \"...\"}} of 1 to {MAX_QUERY_BYTES} bytes");
+                return Outcome::failure(ErrorCode::InvalidArgument, message);
+            }
+        };
+        match self.search(&query).await {
+            Ok(tools) => {
+                let text = format!("{} tools fit: they can be called now", tools.len());
+                Outcome::success(json!({ "tools": tools }).to_string(), text)
+            }
+            Err(error) => Outcome::failure(ErrorCode::Unavailable, error),
+        }
+    }
+}
+
+/// A reference to a secret as JSON, any other answer as text.
+fn value(answer: &str) -> serde_json::Value {
+    match serde_json::from_str(answer) {
+        Ok(serde_json::Value::Object(fields)) if fields.len() == 1 && fields.contains_key("$secret") => fields.into(),
+        _ => answer.into(),
+    }
+}
+
+/// The id of a request to the user. Not guessable.
+pub(super) fn request_id(prefix: &str) -> String {
+    format!("{prefix}{:024x}", rand::random::<u128>() >> 32)
+}

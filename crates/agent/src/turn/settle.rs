@@ -1,0 +1,140 @@
+//! The calls of a reply, each brought to exactly one result.
+
+use futures_util::stream::{FuturesUnordered, StreamExt as _};
+use openskill_proto::v1::ErrorCode;
+
+use super::Turn;
+use super::approval::{Need, Standing, need};
+use super::toolbox::{Target, Toolbox};
+use crate::entry::{Called, Calling, Entry, Outcome, ReplyCall};
+use crate::error::AgentError;
+
+/// How many calls of a reply run at once.
+const MAX_PARALLEL: usize = 8;
+
+impl Turn {
+    /// Brings these calls to their results: harmless ones in parallel, all others one by one, in order.
+    pub(super) async fn settle(&self, calls: Vec<ReplyCall>) -> Result<(), AgentError> {
+        let toolbox = self.toolbox().await?;
+        let mut rest = calls.as_slice();
+        while let Some(first) = rest.first() {
+            let together = if self.is_harmless(first, &toolbox) {
+                let more = rest.iter().skip(1).take(MAX_PARALLEL - 1);
+                1 + more
+                    .enumerate()
+                    .take_while(|(i, call)| self.is_harmless(call, &toolbox) && !repeats(call, &rest[..=*i]))
+                    .count()
+            } else {
+                1
+            };
+            let (batch, later) = rest.split_at(together);
+            self.settle_together(batch, &toolbox).await?;
+            rest = later;
+        }
+        Ok(())
+    }
+
+    async fn settle_together(&self, calls: &[ReplyCall], toolbox: &Toolbox) -> Result<(), AgentError> {
+        self.hands().calls = calls.len();
+        let _batch = Batch(self);
+        let mut settling: FuturesUnordered<_> = calls.iter().map(|call| self.settle_one(call, toolbox)).collect();
+        while let Some(settled) = settling.next().await {
+            settled?;
+            self.hands().calls -= 1;
+            self.note_waiting().await?;
+        }
+        Ok(())
+    }
+
+    async fn settle_one(&self, call: &ReplyCall, toolbox: &Toolbox) -> Result<(), AgentError> {
+        let begun = std::time::Instant::now();
+        let called = match toolbox.target(&call.name) {
+            Target::Own(tool) => self.call_own(call, tool).await?,
+            Target::Skill(skill) => self.call_skill(call, skill).await?,
+            Target::Unknown(message) => failed(call, "", Outcome::failure(ErrorCode::NotFound, message)),
+        };
+        let latency_ms = if called.latency_ms > 0.0 { called.latency_ms } else { begun.elapsed().as_secs_f64() * 1e3 };
+        let called = Called { latency_ms, outcome: self.concealed(called.outcome), ..called };
+        self.write(vec![Entry::Called(called)]).await
+    }
+
+    /// Whether a call runs beside others: nobody is asked, and nothing is destroyed.
+    fn is_harmless(&self, call: &ReplyCall, toolbox: &Toolbox) -> bool {
+        let Target::Skill(skill) = toolbox.target(&call.name) else { return false };
+        !skill.destructive && need(skill, self.standing(&skill.id, &skill.version)) == Need::Nothing
+    }
+
+    /// What the conversation allows for a skill.
+    pub(super) fn standing(&self, skill_id: &str, version: &str) -> Standing {
+        let state = self.state();
+        Standing {
+            mode: state.started().map(|it| it.mode).unwrap_or_default(),
+            is_tainted: state.is_tainted(),
+            is_granted: state.is_granted(skill_id, version),
+        }
+    }
+
+    /// Writes that a call begins, unless a limit forbids it. A call that began before a crash is not written again.
+    ///
+    /// # Errors
+    /// The limit, or the log can't be written.
+    pub(super) async fn begin(&self, calling: Calling) -> Result<Result<(), &'static str>, AgentError> {
+        // The check and the entry are one step: calls that run in parallel share the turn's bounds.
+        let _writing = self.writing.lock().await;
+        let limit = {
+            let state = self.state();
+            if state.begun(&calling.call_id).is_some() {
+                return Ok(Ok(()));
+            }
+            if calling.version.is_empty() { None } else { state.call_limit() }
+        };
+        match limit {
+            Some(limit) => Ok(Err(limit)),
+            None => self.append(vec![Entry::Calling(calling)]).await.map(Ok),
+        }
+    }
+
+    /// An outcome without the secrets that the user gave.
+    fn concealed(&self, outcome: Outcome) -> Outcome {
+        let conceal = |text: String| self.secrets.conceal(&text);
+        Outcome {
+            message: conceal(outcome.message),
+            details: conceal(outcome.details),
+            data: conceal(outcome.data),
+            text: conceal(outcome.text),
+            warnings: outcome.warnings.into_iter().map(conceal).collect(),
+            ..outcome
+        }
+    }
+}
+
+/// A call that has its result without running.
+pub(super) fn failed(call: &ReplyCall, skill_id: &str, outcome: Outcome) -> Called {
+    Called {
+        call_id: call.id.clone(),
+        skill_id: skill_id.to_owned(),
+        name: call.name.clone(),
+        outcome,
+        ..Called::default()
+    }
+}
+
+/// A call that a limit forbids.
+pub(super) fn over_limit(call: &ReplyCall, skill_id: &str, limit: &str) -> Called {
+    let message = format!("not called: the turn reached its limit {limit}. Answer with what you know.");
+    failed(call, skill_id, Outcome::failure(ErrorCode::Overloaded, message))
+}
+
+/// Whether a call repeats one before it: then it waits for that one's result.
+fn repeats(call: &ReplyCall, before: &[ReplyCall]) -> bool {
+    before.iter().any(|it| it.name == call.name && it.arguments.trim() == call.arguments.trim())
+}
+
+/// The calls that are settled together. However that ends, nobody works on them afterwards.
+struct Batch<'a>(&'a Turn);
+
+impl Drop for Batch<'_> {
+    fn drop(&mut self) {
+        self.0.hands().calls = 0;
+    }
+}

@@ -1,0 +1,423 @@
+//! What a turn knows: a fold over the conversation's entries. Pure.
+//!
+//! A turn that goes on after a crash folds the same entries, and so knows the same.
+
+use std::collections::{HashMap, HashSet};
+use std::time::Duration;
+
+use openskill_proto::v1::ErrorCode;
+
+use crate::entry::{
+    Answered, ApprovalAsked, ApprovalDecided, Asked, Called, Calling, Decided, Entry, Replied, ReplyCall, Stamped,
+    Started, Used,
+};
+
+/// How often in a row a skill may fail with the same error before the turn calls nothing more.
+const EQUAL_ERRORS: u32 = 3;
+
+/// How often in a row the same call may be made before the turn calls nothing more.
+const EQUAL_CALLS: u32 = 3;
+
+/// A conversation as its turn sees it.
+#[derive(Debug, Default)]
+pub(crate) struct State {
+    entries: Vec<Stamped>,
+    /// The index of the last `Started`.
+    turn: usize,
+    /// The indexes of all entries of a kind, by the id of their call or request.
+    called: HashMap<String, usize>,
+    calling: HashMap<String, usize>,
+    asked: HashMap<String, usize>,
+    answered: HashMap<String, usize>,
+    approvals: HashMap<String, usize>,
+    decided: HashMap<String, usize>,
+    /// The last request for approval of each call.
+    approval_of: HashMap<String, String>,
+    ids: HashSet<String>,
+    grants: HashSet<(String, String)>,
+    is_tainted: bool,
+    used: Used,
+    active_us: u64,
+    refusals: u32,
+    errors: (String, u32),
+    calls: Row,
+}
+
+/// Identical calls in a row.
+#[derive(Debug, Default)]
+struct Row {
+    skill_id: String,
+    arguments: String,
+    /// The call that ran.
+    first: String,
+    count: u32,
+}
+
+/// What the turn does next.
+#[derive(Debug, PartialEq)]
+pub(crate) enum Next {
+    /// It ended, or never began.
+    Nothing,
+    /// Ask the model.
+    Ask,
+    /// Bring these calls of a reply to their results.
+    Settle(Vec<ReplyCall>),
+    /// The reply is the answer.
+    End,
+}
+
+impl State {
+    /// The state after these entries.
+    pub(crate) fn of(entries: Vec<Stamped>) -> Self {
+        let mut state = Self::default();
+        entries.into_iter().for_each(|it| state.apply(it));
+        state
+    }
+
+    /// The state after one entry more.
+    pub(crate) fn apply(&mut self, stamped: Stamped) {
+        let index = self.entries.len();
+        self.pass_time(stamped.time_us);
+        match &stamped.entry {
+            Entry::Started(_) => self.begin(index),
+            Entry::Replied(it) => self.reply(it),
+            Entry::ApprovalAsked(it) => {
+                self.approvals.insert(it.request_id.clone(), index);
+                self.approval_of.insert(it.call_id.clone(), it.request_id.clone());
+            }
+            Entry::ApprovalDecided(it) => self.decide(it, index),
+            Entry::Calling(it) => self.call(it, index),
+            Entry::Asked(it) => drop(self.asked.insert(it.request_id.clone(), index)),
+            Entry::Answered(it) => drop(self.answered.insert(it.request_id.clone(), index)),
+            Entry::Called(it) => self.end_call(it, index),
+            Entry::Summarized(it) => {
+                self.used.input_tokens = self.used.input_tokens.saturating_add(it.tokens);
+                self.used.cost_micros = self.used.cost_micros.saturating_add(it.cost_micros);
+            }
+            Entry::Waiting { .. } | Entry::Ended(_) => {}
+        }
+        self.entries.push(stamped);
+    }
+
+    fn begin(&mut self, index: usize) {
+        self.turn = index;
+        self.used = Used::default();
+        (self.active_us, self.refusals) = (0, 0);
+        (self.errors, self.calls) = ((String::new(), 0), Row::default());
+    }
+
+    fn reply(&mut self, it: &Replied) {
+        self.ids.extend(it.calls.iter().map(|call| call.id.clone()));
+        let used = &mut self.used;
+        used.input_tokens = used.input_tokens.saturating_add(it.input_tokens);
+        used.output_tokens = used.output_tokens.saturating_add(it.output_tokens);
+        used.cost_micros = used.cost_micros.saturating_add(it.cost_micros);
+        if !it.is_last {
+            used.iterations += 1;
+        }
+    }
+
+    fn decide(&mut self, it: &ApprovalDecided, index: usize) {
+        self.decided.insert(it.request_id.clone(), index);
+        if it.decision == Decided::AllowConversation
+            && let Some(asked) = self.approval(&it.request_id)
+        {
+            let grant = (asked.skill_id.clone(), asked.version.clone());
+            self.grants.insert(grant);
+        }
+    }
+
+    fn call(&mut self, it: &Calling, index: usize) {
+        let is_new = self.calling.insert(it.call_id.clone(), index).is_none();
+        // The agent's own tools have no version, and do not count. A call that runs again after a crash counts once.
+        if !it.version.is_empty() && is_new {
+            self.used.tool_calls += 1;
+            self.calls = Row {
+                skill_id: it.skill_id.clone(),
+                arguments: compact(&it.arguments),
+                first: it.call_id.clone(),
+                count: 1,
+            };
+        }
+    }
+
+    fn end_call(&mut self, it: &Called, index: usize) {
+        self.called.insert(it.call_id.clone(), index);
+        self.is_tainted |= it.untrusted;
+        if !it.replays.is_empty() {
+            self.calls.count += 1;
+            return;
+        }
+        if it.outcome.is_success() {
+            (self.refusals, self.errors) = (0, (String::new(), 0));
+            return;
+        }
+        self.refusals = if self.calling.contains_key(&it.call_id) { 0 } else { self.refusals + 1 };
+        let error = format!("{}\n{}\n{}", it.name, it.outcome.code, it.outcome.message);
+        if self.errors.0 == error {
+            self.errors.1 += 1;
+        } else {
+            self.errors = (error, 1);
+        }
+    }
+
+    /// Time counts while the turn works, not while it waits for its user.
+    fn pass_time(&mut self, now: u64) {
+        if let Some(last) = self.entries.last()
+            && !matches!(last.entry, Entry::Waiting { .. } | Entry::Ended(_))
+        {
+            self.active_us += now.saturating_sub(last.time_us);
+        }
+    }
+
+    /// What comes next.
+    pub(crate) fn next(&self) -> Next {
+        let Some(turn) = self.entries.get(self.turn..) else { return Next::Nothing };
+        if self.is_over() {
+            return Next::Nothing;
+        }
+        let replied = turn.iter().rev().find_map(|it| match &it.entry {
+            Entry::Replied(replied) => Some(replied),
+            _ => None,
+        });
+        let Some(replied) = replied else { return Next::Ask };
+        if replied.calls.is_empty() {
+            return Next::End;
+        }
+        let open: Vec<_> = replied.calls.iter().filter(|it| !self.called.contains_key(&it.id)).cloned().collect();
+        match (open.is_empty(), &replied.routing) {
+            (false, _) => Next::Settle(open),
+            // The result of the call that the router chose is the answer.
+            (true, Some(_)) => Next::End,
+            (true, None) => Next::Ask,
+        }
+    }
+
+    /// Whether no turn runs or waits.
+    pub(crate) fn is_over(&self) -> bool {
+        self.entries.last().is_none_or(|it| matches!(it.entry, Entry::Ended(_)))
+    }
+
+    /// The limit that forbids another step of the model with tools, if one is reached.
+    pub(crate) fn limit(&self) -> Option<&'static str> {
+        let limits = self.started()?.limits;
+        let reached = |used: u64, most: u64| most > 0 && used >= most;
+        let tokens = self.used.input_tokens.saturating_add(self.used.output_tokens);
+        if self.used.iterations >= limits.max_iterations {
+            Some("max_iterations")
+        } else if self.used.tool_calls >= limits.max_tool_calls {
+            Some("max_tool_calls")
+        } else if reached(tokens, limits.max_tokens) {
+            Some("max_tokens")
+        } else if reached(self.used.cost_micros, limits.max_cost_micros) {
+            Some("max_cost_micros")
+        } else if self.active_us >= limits.timeout_ms.saturating_mul(1000) {
+            Some("timeout_ms")
+        } else if self.refusals > limits.max_validation_retries {
+            Some("max_validation_retries")
+        } else if self.errors.1 >= EQUAL_ERRORS {
+            Some("repeated_error")
+        } else if self.calls.count >= EQUAL_CALLS {
+            Some("repeated_call")
+        } else {
+            None
+        }
+    }
+
+    /// The limit that forbids another call, if one is reached.
+    pub(crate) fn call_limit(&self) -> Option<&'static str> {
+        // The last permitted answer may still call: only the next one may not.
+        self.limit().filter(|limit| *limit != "max_iterations")
+    }
+
+    /// What is left of the turn's time.
+    pub(crate) fn time_left(&self) -> Duration {
+        let all = self.started().map_or(0, |it| it.limits.timeout_ms.saturating_mul(1000));
+        Duration::from_micros(all.saturating_sub(self.active_us))
+    }
+
+    /// What is left of the turn's tokens. None if there is no bound.
+    pub(crate) fn tokens_left(&self) -> Option<u64> {
+        let most = self.started()?.limits.max_tokens;
+        let used = self.used.input_tokens.saturating_add(self.used.output_tokens);
+        (most > 0).then(|| most.saturating_sub(used))
+    }
+
+    /// The call that ran, if this one is identical to the last one.
+    pub(crate) fn same_as_last(&self, skill_id: &str, arguments: &str) -> Option<&Called> {
+        let row = &self.calls;
+        let is_same = row.skill_id == skill_id && row.count > 0 && row.arguments == compact(arguments);
+        self.result(&row.first).filter(|it| is_same && !may_change(it.outcome.code))
+    }
+
+    /// The current turn's beginning.
+    pub(crate) fn started(&self) -> Option<&Started> {
+        match &self.entries.get(self.turn)?.entry {
+            Entry::Started(it) => Some(it),
+            _ => None,
+        }
+    }
+
+    /// All entries.
+    pub(crate) fn entries(&self) -> &[Stamped] {
+        &self.entries
+    }
+
+    fn turn_entries(&self) -> impl DoubleEndedIterator<Item = &Entry> {
+        self.entries.iter().skip(self.turn).map(|it| &it.entry)
+    }
+
+    /// The last reply of the turn.
+    pub(crate) fn reply_text(&self) -> &str {
+        let text = self.turn_entries().rev().find_map(|it| match it {
+            Entry::Replied(replied) if !replied.text.is_empty() => Some(replied.text.as_str()),
+            _ => None,
+        });
+        text.unwrap_or_default()
+    }
+
+    /// The last reply of the turn.
+    pub(crate) fn last_reply(&self) -> Option<&Replied> {
+        self.turn_entries().rev().find_map(|it| match it {
+            Entry::Replied(replied) => Some(replied),
+            _ => None,
+        })
+    }
+
+    /// What the turn used.
+    pub(crate) fn used(&self) -> Used {
+        self.used
+    }
+
+    /// Whether the conversation read text of strangers.
+    pub(crate) fn is_tainted(&self) -> bool {
+        self.is_tainted
+    }
+
+    /// Whether the user allowed this skill in this version for the conversation.
+    pub(crate) fn is_granted(&self, skill_id: &str, version: &str) -> bool {
+        self.grants.contains(&(skill_id.to_owned(), version.to_owned()))
+    }
+
+    /// Whether an id was given to a call before.
+    pub(crate) fn is_used(&self, id: &str) -> bool {
+        self.ids.contains(id)
+    }
+
+    /// The number of the next entry.
+    pub(crate) fn next_number(&self) -> u64 {
+        self.entries.last().map_or(1, |it| it.number + 1)
+    }
+
+    /// The result of a call.
+    pub(crate) fn result(&self, call_id: &str) -> Option<&Called> {
+        match self.at(self.called.get(call_id))? {
+            Entry::Called(it) => Some(it),
+            _ => None,
+        }
+    }
+
+    /// A call that began.
+    pub(crate) fn begun(&self, call_id: &str) -> Option<&Calling> {
+        match self.at(self.calling.get(call_id))? {
+            Entry::Calling(it) => Some(it),
+            _ => None,
+        }
+    }
+
+    /// A request for approval.
+    pub(crate) fn approval(&self, request_id: &str) -> Option<&ApprovalAsked> {
+        match self.at(self.approvals.get(request_id))? {
+            Entry::ApprovalAsked(it) => Some(it),
+            _ => None,
+        }
+    }
+
+    /// The last request for approval of a call.
+    pub(crate) fn approval_of(&self, call_id: &str) -> Option<&ApprovalAsked> {
+        self.approval(self.approval_of.get(call_id)?)
+    }
+
+    /// A decision.
+    pub(crate) fn decision(&self, request_id: &str) -> Option<&ApprovalDecided> {
+        match self.at(self.decided.get(request_id))? {
+            Entry::ApprovalDecided(it) => Some(it),
+            _ => None,
+        }
+    }
+
+    /// A question.
+    pub(crate) fn question(&self, request_id: &str) -> Option<&Asked> {
+        match self.at(self.asked.get(request_id))? {
+            Entry::Asked(it) => Some(it),
+            _ => None,
+        }
+    }
+
+    /// The open question of a call, with when it was asked.
+    pub(crate) fn open_question_of(&self, call_id: &str) -> Option<(&Asked, u64)> {
+        self.entries.iter().skip(self.turn).rev().find_map(|it| match &it.entry {
+            Entry::Asked(asked) if asked.call_id == call_id && !self.answered.contains_key(&asked.request_id) => {
+                Some((asked, it.time_us))
+            }
+            _ => None,
+        })
+    }
+
+    /// The answer to a question.
+    pub(crate) fn answer(&self, request_id: &str) -> Option<&Answered> {
+        match self.at(self.answered.get(request_id))? {
+            Entry::Answered(it) => Some(it),
+            _ => None,
+        }
+    }
+
+    /// The last question of a call with its answer.
+    pub(crate) fn answered_question_of(&self, call_id: &str) -> Option<(&Asked, &Answered)> {
+        self.turn_entries().rev().find_map(|it| match it {
+            Entry::Asked(asked) if asked.call_id == call_id => Some((asked, self.answer(&asked.request_id)?)),
+            _ => None,
+        })
+    }
+
+    /// The requests of this turn that wait for the user.
+    pub(crate) fn open_requests(&self) -> Vec<String> {
+        let open = self.turn_entries().filter_map(|it| match it {
+            Entry::ApprovalAsked(asked) if !self.decided.contains_key(&asked.request_id) => Some(&asked.request_id),
+            Entry::Asked(asked) if !self.answered.contains_key(&asked.request_id) => Some(&asked.request_id),
+            _ => None,
+        });
+        open.cloned().collect()
+    }
+
+    fn at(&self, index: Option<&usize>) -> Option<&Entry> {
+        Some(&self.entries.get(*index?)?.entry)
+    }
+}
+
+/// Whether the same call may end differently right afterwards.
+fn may_change(code: i32) -> bool {
+    use ErrorCode::{CircuitOpen, McpNetworkError, McpTimeout, NetworkError, Overloaded, Timeout, Unavailable};
+    let codes = [CircuitOpen, McpNetworkError, McpTimeout, NetworkError, Overloaded, Timeout, Unavailable];
+    codes.into_iter().any(|it| i32::from(it) == code)
+}
+
+/// JSON text without white space outside its strings: two calls with the same arguments, however written.
+fn compact(json: &str) -> String {
+    let (mut is_string, mut is_escaped) = (false, false);
+    let mut kept = String::with_capacity(json.len());
+    for c in json.chars() {
+        if !is_string && c.is_ascii_whitespace() {
+            continue;
+        }
+        kept.push(c);
+        if is_escaped {
+            is_escaped = false;
+        } else if is_string && c == '\\' {
+            is_escaped = true;
+        } else if c == '"' {
+            is_string = !is_string;
+        }
+    }
+    kept
+}

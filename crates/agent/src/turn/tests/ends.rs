@@ -1,0 +1,79 @@
+//! How turns go, and end.
+
+use openskill_proto::v1::{TurnEnd, chat_event::Event};
+
+use super::scene::{Scene, calls, done, results, says, until};
+use crate::agent::Input;
+use crate::error::AgentError;
+
+#[tokio::test]
+async fn a_message_is_answered() {
+    let scene = Scene::new(|_, _| says("hello")).await;
+    let events = scene.turn().await;
+    assert!(matches!(events[0], Event::Started(_)), "{events:?}");
+    assert_eq!((done(&events).end(), done(&events).text.as_str()), (TurnEnd::Completed, "hello"));
+    let usage = done(&events).usage.unwrap();
+    assert_eq!((usage.input_tokens, usage.output_tokens, usage.iterations), (10, 5, 1));
+}
+
+#[tokio::test]
+async fn calls_run_and_their_results_reach_the_model() {
+    let scene = Scene::new(|step, _| match step {
+        0 => calls(&[("read", r#"{"a":1}"#), ("write", r#"{"b":12345678901234567890123}"#)]),
+        1 => calls(&[("write", r#"{"c":3}"#)]),
+        _ => says("done"),
+    })
+    .await;
+    let events = scene.turn().await;
+    assert_eq!(results(&events).len(), 3);
+    assert!(results(&events).iter().all(|it| it.success));
+    assert_eq!(scene.skills.ran.lock().unwrap()[1], ("write".into(), r#"{"b":12345678901234567890123}"#.into()));
+    assert_eq!(done(&events).text, "done");
+    assert_eq!(done(&events).usage.unwrap().tool_calls, 3);
+}
+
+#[tokio::test]
+async fn an_unknown_tool_and_refused_arguments_go_back_to_the_model() {
+    let scene = Scene::new(|step, _| match step {
+        0 => calls(&[("nothing", "{}"), ("strict", r#"{"ok":1}"#)]),
+        1 => calls(&[("strict", r#"{"ok":true}"#)]),
+        _ => says("done"),
+    })
+    .await;
+    let events = scene.turn().await;
+    let successes: Vec<_> = results(&events).iter().map(|it| it.success).collect();
+    assert_eq!(successes, [false, false, true]);
+    assert_eq!(scene.skills.runs("strict"), 1);
+}
+
+#[tokio::test]
+async fn a_cancelled_turn_gives_each_call_one_result_and_starts_nothing() {
+    let scene = Scene::new(|_, _| calls(&[("slow", "{}"), ("wipe", "{}"), ("write", "{}")])).await;
+    let mut accepted = scene.begin().await;
+    until(&mut accepted.events, |it| matches!(it, Event::ToolCall(_))).await;
+    scene.agent.send("", &accepted.conversation_id, Input::Cancel).await.unwrap();
+    let events = until(&mut accepted.events, |it| matches!(it, Event::Done(_))).await;
+    assert_eq!(done(&events).end(), TurnEnd::Cancelled);
+    let unknown: Vec<_> = results(&events).iter().map(|it| it.unknown).collect();
+    assert_eq!(unknown, [true, false, false]);
+    assert_eq!(scene.skills.all().into_iter().collect::<Vec<_>>(), [("slow".to_owned(), 1)]);
+}
+
+#[tokio::test]
+async fn a_second_message_waits_for_the_first_ones_end() {
+    let scene = Scene::new(|_, _| calls(&[("slow", "{}")])).await;
+    let accepted = scene.begin().await;
+    let message = openskill_proto::v1::UserMessage { text: "again".into(), ..Default::default() };
+    let refused = scene.agent.send("", &accepted.conversation_id, Input::Message(message)).await;
+    assert_eq!(refused.unwrap_err(), AgentError::Busy);
+}
+
+#[tokio::test]
+async fn a_conversation_of_another_principal_does_not_exist() {
+    let scene = Scene::new(|_, _| says("hello")).await;
+    let accepted = scene.begin().await;
+    let id = &accepted.conversation_id;
+    assert_eq!(scene.agent.send("eve", id, Input::Cancel).await.unwrap_err(), AgentError::NoConversation);
+    assert_eq!(scene.agent.get("eve", id).await.unwrap_err(), AgentError::NoConversation);
+    assert!(scene.agent.events("eve", id, 0, false).await.is_err());
+}

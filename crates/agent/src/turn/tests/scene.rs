@@ -1,0 +1,239 @@
+//! A scripted model, skills that count how often they ran, and an agent between them.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use futures_util::StreamExt as _;
+use futures_util::future::BoxFuture;
+use openskill_proto::v1::{self, Approval, Dialect, ErrorCode, SkillError, chat_event::Event, invoke_request::Arguments};
+
+use crate::agent::{Accepted, Agent, Events, Input};
+use crate::config::AgentConfig;
+use crate::message::{Message, ModelCall, Tokens};
+use crate::provider::{Model, ModelError, Models, Reply, Request};
+use crate::skills::{Caller, Skills, Unreachable};
+
+/// A model that answers by what it was told so far, so that it says the same after a restart.
+pub(super) type Script = dyn Fn(usize, &Request) -> Result<Reply, ModelError> + Send + Sync;
+
+pub(super) struct Scripted(pub(super) Box<Script>);
+
+impl std::fmt::Debug for Scripted {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Scripted")
+    }
+}
+
+impl Model for Scripted {
+    fn name(&self) -> &str {
+        "test:scripted"
+    }
+
+    fn dialect(&self) -> Dialect {
+        Dialect::Openai
+    }
+
+    fn ask<'a>(
+        &'a self,
+        request: &'a Request,
+        text: &'a mut (dyn FnMut(&str) + Send),
+    ) -> BoxFuture<'a, Result<Reply, ModelError>> {
+        Box::pin(async move {
+            let rounds = request.messages.iter().rev().take_while(|it| !matches!(it, Message::User(_)));
+            let step = rounds.filter(|it| matches!(it, Message::Results(_))).count();
+            let reply = self.0(step, request)?;
+            text(&reply.text);
+            Ok(reply)
+        })
+    }
+}
+
+/// A reply with text only.
+pub(super) fn says(text: &str) -> Result<Reply, ModelError> {
+    Ok(Reply { text: text.to_owned(), tokens: Tokens { input: 10, output: 5 }, ..Reply::default() })
+}
+
+/// A reply with calls: names with arguments.
+pub(super) fn calls(calls: &[(&str, &str)]) -> Result<Reply, ModelError> {
+    let call = |(name, arguments): &(&str, &str)| ModelCall {
+        id: String::new(),
+        name: (*name).to_owned(),
+        arguments: (*arguments).to_owned(),
+        opaque: String::new(),
+    };
+    Ok(Reply { calls: calls.iter().map(call).collect(), tokens: Tokens { input: 10, output: 5 }, ..Reply::default() })
+}
+
+/// Skills that do nothing but count. `wipe` is destructive, `web` untrusted, `fail` fails, `slow` never ends; `strict`
+/// refuses all arguments but `{"ok":true}`; `again` is repeatable and idempotent.
+#[derive(Debug, Default)]
+pub(super) struct Counting {
+    /// The arguments that each skill ran with.
+    pub(super) ran: Mutex<Vec<(String, String)>>,
+}
+
+impl Counting {
+    pub(super) fn runs(&self, skill: &str) -> usize {
+        self.ran.lock().unwrap().iter().filter(|(id, _)| id == skill).count()
+    }
+
+    pub(super) fn all(&self) -> BTreeMap<String, usize> {
+        let mut all = BTreeMap::new();
+        self.ran.lock().unwrap().iter().for_each(|(id, _)| *all.entry(id.clone()).or_default() += 1);
+        all
+    }
+}
+
+fn skill(id: &str) -> v1::Skill {
+    let read_only = id == "read" || id == "web";
+    v1::Skill {
+        id: id.to_owned(),
+        version: "1.0.0".to_owned(),
+        destructive: id == "wipe",
+        idempotent: id == "again",
+        repeatable: id == "again",
+        untrusted: id == "web",
+        read_only,
+        approval: if id == "wipe" { Approval::Ask } else { Approval::Never }.into(),
+        ..v1::Skill::default()
+    }
+}
+
+fn arguments(request: &v1::InvokeRequest) -> String {
+    match &request.arguments {
+        Some(Arguments::InputJson(json)) => json.clone(),
+        _ => String::new(),
+    }
+}
+
+impl Skills for Counting {
+    fn list<'a>(&'a self, _: &'a Caller) -> BoxFuture<'a, Result<Vec<v1::Skill>, Unreachable>> {
+        let ids = ["again", "fail", "read", "slow", "strict", "web", "wipe", "write"];
+        Box::pin(async move { Ok(ids.into_iter().map(skill).collect()) })
+    }
+
+    fn export<'a>(
+        &'a self,
+        _: &'a Caller,
+        request: v1::ExportToolsRequest,
+    ) -> BoxFuture<'a, Result<v1::ExportToolsResponse, Unreachable>> {
+        let skill_ids = request.skill_ids.into_iter().map(|id| (id.clone(), id)).collect();
+        Box::pin(async move { Ok(v1::ExportToolsResponse { skill_ids, ..v1::ExportToolsResponse::default() }) })
+    }
+
+    fn prepare<'a>(
+        &'a self,
+        _: &'a Caller,
+        request: v1::InvokeRequest,
+    ) -> BoxFuture<'a, Result<v1::PreparedCall, Unreachable>> {
+        let json = arguments(&request);
+        let fits = request.skill_id != "strict" || json == r#"{"ok":true}"#;
+        let error = (!fits).then(|| SkillError::new(ErrorCode::InvalidArgument, "ok must be true"));
+        Box::pin(async move {
+            Ok(v1::PreparedCall {
+                skill_id: request.skill_id,
+                version: "1.0.0".to_owned(),
+                arguments_json: if error.is_none() { json } else { String::new() },
+                error,
+                ..v1::PreparedCall::default()
+            })
+        })
+    }
+
+    fn invoke<'a>(
+        &'a self,
+        _: &'a Caller,
+        request: v1::InvokeRequest,
+        _: &'a mut (dyn FnMut(v1::InvokeEvent) + Send),
+    ) -> BoxFuture<'a, v1::SkillResult> {
+        Box::pin(async move {
+            let json = arguments(&request);
+            self.ran.lock().unwrap().push((request.skill_id.clone(), json.clone()));
+            if request.skill_id == "slow" {
+                std::future::pending::<()>().await;
+            }
+            let error =
+                (request.skill_id == "fail").then(|| SkillError::new(ErrorCode::ExecutionError, "it always fails"));
+            let success = error.is_none();
+            let output = success.then_some(v1::skill_result::Output::DataJson(json));
+            v1::SkillResult { success, error, output, ..v1::SkillResult::default() }
+        })
+    }
+
+    fn answer<'a>(&'a self, _: &'a Caller, _: v1::InputResponse) -> BoxFuture<'a, Result<bool, Unreachable>> {
+        Box::pin(async { Ok(true) })
+    }
+}
+
+/// An agent with a scripted model.
+pub(super) struct Scene {
+    pub(super) agent: Agent,
+    pub(super) skills: Arc<Counting>,
+}
+
+impl Scene {
+    pub(super) async fn new(
+        script: impl Fn(usize, &Request) -> Result<Reply, ModelError> + Send + Sync + 'static,
+    ) -> Self {
+        Self::with(AgentConfig::default(), script).await
+    }
+
+    pub(super) async fn with(
+        config: AgentConfig,
+        script: impl Fn(usize, &Request) -> Result<Reply, ModelError> + Send + Sync + 'static,
+    ) -> Self {
+        let skills = Arc::new(Counting::default());
+        let models = Models::of(vec![Arc::new(Scripted(Box::new(script)))]);
+        let shared: Arc<dyn Skills> = Arc::clone(&skills) as _;
+        Self { agent: Agent::start(config, models, shared).await.unwrap(), skills }
+    }
+
+    /// Sends a message that begins a conversation.
+    pub(super) async fn begin(&self) -> Accepted {
+        self.say("", v1::UserMessage { text: "do it".to_owned(), ..v1::UserMessage::default() }).await
+    }
+
+    pub(super) async fn say(&self, conversation: &str, message: v1::UserMessage) -> Accepted {
+        self.agent.send("", conversation, Input::Message(message)).await.unwrap()
+    }
+
+    /// A whole turn: its events that are kept.
+    pub(super) async fn turn(&self) -> Vec<Event> {
+        let mut accepted = self.begin().await;
+        until(&mut accepted.events, |event| matches!(event, Event::Done(_))).await
+    }
+}
+
+/// The events that are kept, up to and with the one that is wanted.
+pub(super) async fn until(events: &mut Events, wanted: impl Fn(&Event) -> bool) -> Vec<Event> {
+    let mut seen = Vec::new();
+    loop {
+        let next = tokio::time::timeout(Duration::from_secs(20), events.next());
+        let event = next.await.unwrap_or_else(|_| panic!("nothing follows {seen:?}")).expect("the stream goes on").unwrap();
+        if event.number == 0 {
+            continue;
+        }
+        seen.push(event.event.unwrap());
+        if seen.last().is_some_and(&wanted) {
+            return seen;
+        }
+    }
+}
+
+/// The results among events: call id, success, content.
+pub(super) fn results(events: &[Event]) -> Vec<v1::ToolResult> {
+    let results = events.iter().filter_map(|it| match it {
+        Event::ToolResult(result) => Some(result.clone()),
+        _ => None,
+    });
+    results.collect()
+}
+
+/// The end of a turn.
+pub(super) fn done(events: &[Event]) -> v1::TurnDone {
+    match events.last() {
+        Some(Event::Done(done)) => done.clone(),
+        other => panic!("the turn did not end: {other:?}"),
+    }
+}

@@ -1,0 +1,165 @@
+//! What the user sends to a running turn, and how a call waits for it.
+
+use std::time::Duration;
+
+use openskill_proto::v1::{self, ArgumentPolicy};
+
+use super::{State, Turn};
+use crate::context::own_tools;
+use crate::entry::{Answer, Answered, ApprovalDecided, Asked, Decided, Entry};
+use crate::error::AgentError;
+use crate::journal::now_us;
+
+impl Turn {
+    /// Answers a question.
+    ///
+    /// # Errors
+    /// [`AgentError::NotWaiting`]; [`AgentError::Invalid`]: an answer is missing or does not fit, and the question stands.
+    pub(crate) async fn answer(&self, given: v1::UserAnswers) -> Result<(), AgentError> {
+        let _writing = self.writing.lock().await;
+        let asked = {
+            let state = self.state();
+            let open = state.question(&given.request_id).filter(|it| state.answer(&it.request_id).is_none());
+            open.cloned().ok_or(AgentError::NotWaiting)?
+        };
+        let answers = if given.declined {
+            Vec::new()
+        } else {
+            let fitting = own_tools::answers(&asked.questions, &given).map_err(AgentError::Invalid)?;
+            fitting.into_iter().map(|it| self.kept(&asked, it)).collect()
+        };
+        let answered = Answered { request_id: asked.request_id, answers, declined: given.declined };
+        self.append(vec![Entry::Answered(answered)]).await
+    }
+
+    /// An answer as it may be written: a secret stays in memory.
+    fn kept(&self, asked: &Asked, (id, answer, is_secret): (String, String, bool)) -> Answer {
+        if !is_secret {
+            return Answer { id, answer };
+        }
+        // A question for a secret that was lost is named by its reference.
+        let name = if id.contains('/') { id.clone() } else { format!("{}/{id}", asked.request_id) };
+        Answer { answer: self.secrets.keep(&name, answer), id }
+    }
+
+    /// Decides about a call.
+    ///
+    /// # Errors
+    /// [`AgentError::NotWaiting`]; [`AgentError::Invalid`]: edited arguments do not fit the skill, and the request stands.
+    pub(crate) async fn decide(&self, given: v1::UserDecision) -> Result<(), AgentError> {
+        let asked = {
+            let state = self.state();
+            let open = state.approval(&given.request_id).filter(|it| state.decision(&it.request_id).is_none());
+            open.cloned().ok_or(AgentError::NotWaiting)?
+        };
+        let decision = match given.decision() {
+            v1::Decision::Allow => Decided::Allow,
+            v1::Decision::AllowConversation => Decided::AllowConversation,
+            v1::Decision::Edit => Decided::Edit,
+            v1::Decision::Deny => Decided::Deny,
+            v1::Decision::Unspecified => {
+                return Err(AgentError::Invalid("decision must be allow, allow_conversation, edit or deny".to_owned()));
+            }
+        };
+        if decision == Decided::Edit {
+            self.check_edit(&asked.skill_id, &given.arguments_json).await?;
+        }
+        let _writing = self.writing.lock().await;
+        if self.state().decision(&given.request_id).is_some() {
+            return Err(AgentError::NotWaiting);
+        }
+        let arguments = if decision == Decided::Edit { given.arguments_json } else { String::new() };
+        let reason = if decision == Decided::Deny { given.reason } else { String::new() };
+        let decided = ApprovalDecided { request_id: given.request_id, decision, arguments, reason };
+        self.append(vec![Entry::ApprovalDecided(decided)]).await
+    }
+
+    async fn check_edit(&self, skill_id: &str, arguments: &str) -> Result<(), AgentError> {
+        let Ok(revealed) = self.secrets.reveal(arguments) else {
+            return Err(AgentError::Invalid("arguments_json names a secret that is not in memory".to_owned()));
+        };
+        let request = self.request(skill_id, "", revealed, ArgumentPolicy::Strict);
+        let prepared = self.shared.skills.prepare(&self.caller, request).await;
+        let prepared = prepared.map_err(|error| AgentError::Invalid(error.to_string()))?;
+        match prepared.error {
+            Some(error) => {
+                Err(AgentError::Invalid(format!("arguments_json: {}", self.secrets.conceal(&error.message))))
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Waits until `found` finds in the state what the user sent. At `expires_us`, writes `expired` and waits for that.
+    pub(super) async fn wait_for<T>(
+        &self,
+        expires_us: u64,
+        expired: impl Fn() -> Entry + Send,
+        found: impl Fn(&State) -> Option<T> + Send,
+    ) -> Result<T, AgentError> {
+        let mut changed = self.changed.subscribe();
+        if let Some(found) = found(&self.state()) {
+            return Ok(found);
+        }
+        self.hands().waiting += 1;
+        let waiting = Waiting(self);
+        self.note_waiting().await?;
+        loop {
+            if let Some(found) = found(&self.state()) {
+                drop(waiting);
+                return Ok(found);
+            }
+            let left = Duration::from_micros(expires_us.saturating_sub(now_us()));
+            tokio::select! {
+                _ = changed.changed() => {}
+                () = tokio::time::sleep(left) => {
+                    let _writing = self.writing.lock().await;
+                    // The user may have been faster.
+                    let is_open = found(&self.state()).is_none();
+                    if is_open {
+                        self.append(vec![expired()]).await?;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Writes that only the user can continue, if that is so and is not written yet.
+    pub(super) async fn note_waiting(&self) -> Result<(), AgentError> {
+        let _writing = self.writing.lock().await;
+        let hands = *self.hands();
+        let request_ids = {
+            let state = self.state();
+            let is_noted = state.entries().last().is_some_and(|it| matches!(it.entry, Entry::Waiting { .. }));
+            if is_noted || hands.calls == 0 || hands.waiting < hands.calls { Vec::new() } else { state.open_requests() }
+        };
+        if request_ids.is_empty() { Ok(()) } else { self.append(vec![Entry::Waiting { request_ids }]).await }
+    }
+}
+
+/// A call that waits for the user.
+struct Waiting<'a>(&'a Turn);
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.hands().waiting -= 1;
+    }
+}
+
+/// The ends of all open requests of a turn that is cancelled.
+pub(super) fn withdrawn(state: &State) -> Vec<Entry> {
+    let end = |request_id: String| match state.approval(&request_id) {
+        Some(_) => denied(request_id, "the user cancelled the turn"),
+        None => declined(request_id),
+    };
+    state.open_requests().into_iter().map(end).collect()
+}
+
+/// A denial.
+pub(super) fn denied(request_id: String, reason: &str) -> Entry {
+    Entry::ApprovalDecided(ApprovalDecided { request_id, reason: reason.to_owned(), ..ApprovalDecided::default() })
+}
+
+/// A question that nobody answers.
+pub(super) fn declined(request_id: String) -> Entry {
+    Entry::Answered(Answered { request_id, answers: Vec::new(), declined: true })
+}
