@@ -4,7 +4,6 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use futures_util::stream::BoxStream;
 use openskill_proto::v1;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -13,6 +12,7 @@ use crate::config::AgentConfig;
 use crate::entry::{Entry, Limits, Mode, Stamped, Started};
 use crate::error::AgentError;
 use crate::feed;
+pub use crate::feed::Events;
 use crate::journal::Journal;
 use crate::provider::Models;
 use crate::secrets::Secrets;
@@ -58,9 +58,6 @@ pub enum Input {
     /// Ends the turn.
     Cancel,
 }
-
-/// The events of a conversation.
-pub type Events = BoxStream<'static, Result<v1::ChatEvent, AgentError>>;
 
 /// An input that was taken.
 pub struct Accepted {

@@ -1,14 +1,16 @@
 //! The events of a conversation, as a client reads them: what is kept, then what happens.
 
-use futures_util::stream::{self, StreamExt as _};
+use futures_util::stream::{self, BoxStream, StreamExt as _};
 use openskill_proto::v1;
 use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::RecvError;
 
-use crate::agent::Events;
 use crate::entry::event::event;
 use crate::error::AgentError;
 use crate::journal::Journal;
+
+/// The events of a conversation.
+pub type Events = BoxStream<'static, Result<v1::ChatEvent, AgentError>>;
 
 /// How many entries are read at once.
 const PAGE: usize = 256;

@@ -107,12 +107,24 @@ impl Journal {
     pub async fn get(&self, principal: &str, id: &str) -> Result<v1::Conversation, AgentError> {
         let logs = self.logs();
         let log = logs.get(id).filter(|log| log.principal == principal).ok_or(AgentError::NoConversation)?;
-        Ok(v1::Conversation { id: id.to_owned(), created_us: log.created_us, last_number: log.entries.len() as u64, ..v1::Conversation::default() })
+        Ok(v1::Conversation {
+            id: id.to_owned(),
+            created_us: log.created_us,
+            last_number: log.entries.len() as u64,
+            ..v1::Conversation::default()
+        })
     }
 
     /// stub
     pub async fn running(&self) -> Result<Vec<(String, String)>, AgentError> {
-        Ok(self.logs().iter().filter(|(_, l)| !matches!(l.entries.last().map(|e| &e.entry), None | Some(Entry::Ended(_) | Entry::Waiting { .. }))).map(|(id, l)| (l.principal.clone(), id.clone())).collect())
+        Ok(self
+            .logs()
+            .iter()
+            .filter(|(_, l)| {
+                !matches!(l.entries.last().map(|e| &e.entry), None | Some(Entry::Ended(_) | Entry::Waiting { .. }))
+            })
+            .map(|(id, l)| (l.principal.clone(), id.clone()))
+            .collect())
     }
     /// stub
     pub async fn list(&self, _p: &str, _l: u32, _c: &str) -> Result<v1::ListConversationsResponse, AgentError> {

@@ -18,13 +18,13 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use openskill_proto::v1::{self, ErrorCode, chat_event::Event};
+use openskill_proto::v1::{self, chat_event::Event};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::config::AgentConfig;
 use crate::entry::event::usage;
-use crate::entry::{Called, End, Ended, Entry, Outcome, Stamped};
+use crate::entry::{Ended, Entry, Stamped};
 use crate::error::AgentError;
 use crate::journal::Journal;
 use crate::provider::Models;
@@ -144,51 +144,15 @@ impl Turn {
         }
     }
 
-    /// Ends the turn with its last reply.
-    async fn end(&self) -> Result<(), AgentError> {
-        let ended = {
-            let state = self.state();
-            let reply = state.last_reply();
-            let is_last = reply.is_some_and(|it| it.is_last);
-            let stopped = reply.map(|it| it.stopped).unwrap_or_default();
-            let limit = state.limit().unwrap_or("max_iterations");
-            ask::answer(&state, is_last.then_some(limit), stopped)
-        };
-        self.finish(ended).await
-    }
-
     /// Writes the turn's last entry.
     async fn finish(&self, ended: Ended) -> Result<(), AgentError> {
         let used = self.state().used();
         self.write(vec![Entry::Ended(Ended { used, ..ended })]).await
     }
 
-    /// Ends the turn on the user's behalf: every call gets its result, every request its end, and nothing starts.
-    async fn stop(&self) -> Result<(), AgentError> {
-        let mut entries = Vec::new();
-        {
-            let state = self.state();
-            if state.is_over() {
-                return Ok(());
-            }
-            entries.extend(user::withdrawn(&state));
-            if let Next::Settle(calls) = state.next() {
-                entries.extend(calls.iter().map(|call| Entry::Called(cancelled(&state, call))));
-            }
-            let text = state.reply_text().to_owned();
-            entries.push(Entry::Ended(Ended { end: End::Cancelled, text, used: state.used(), ..Ended::default() }));
-        }
-        self.write(entries).await
-    }
-
     /// Cancels the turn.
     pub(crate) fn cancel(&self) {
         self.cancel.cancel();
-    }
-
-    /// Whether the turn ended.
-    pub(crate) fn is_over(&self) -> bool {
-        self.state().is_over()
     }
 
     /// Appends entries, in the order of the log.
@@ -233,24 +197,5 @@ impl Turn {
 
     fn hands(&self) -> MutexGuard<'_, Hands> {
         self.hands.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// The result of a call of a turn that the user cancelled.
-fn cancelled(state: &State, call: &crate::entry::ReplyCall) -> Called {
-    let begun = state.begun(&call.id);
-    let unknown = begun.is_some_and(|it| !it.is_idempotent && !it.version.is_empty());
-    let message = match (begun, unknown) {
-        (None, _) => "the user cancelled: the call did not start",
-        (Some(_), false) => "the user cancelled while the call ran",
-        (Some(_), true) => "the user cancelled while the call ran: it may have had an effect",
-    };
-    Called {
-        call_id: call.id.clone(),
-        skill_id: begun.map(|it| it.skill_id.clone()).unwrap_or_default(),
-        name: call.name.clone(),
-        outcome: Outcome::failure(ErrorCode::Cancelled, message),
-        unknown,
-        ..Called::default()
     }
 }

@@ -228,6 +228,19 @@ impl Turn {
         self.write(vec![Entry::Replied(replied)]).await
     }
 
+    /// Ends the turn with its last reply.
+    pub(super) async fn end(&self) -> Result<(), AgentError> {
+        let ended = {
+            let state = self.state();
+            let reply = state.last_reply();
+            let is_last = reply.is_some_and(|it| it.is_last);
+            let stopped = reply.map(|it| it.stopped).unwrap_or_default();
+            let limit = state.limit().unwrap_or("max_iterations");
+            answer(&state, is_last.then_some(limit), stopped)
+        };
+        self.finish(ended).await
+    }
+
     /// Ends the turn because the model can't be asked.
     async fn fail(&self, error: String) -> Result<(), AgentError> {
         let text = self.state().reply_text().to_owned();
@@ -236,7 +249,7 @@ impl Turn {
 }
 
 /// The end of a turn whose last reply is its answer.
-pub(super) fn answer(state: &State, limit: Option<&str>, stopped: Stopped) -> Ended {
+fn answer(state: &State, limit: Option<&str>, stopped: Stopped) -> Ended {
     let Some(reply) = state.last_reply() else { return Ended::default() };
     let mut ended = Ended { text: reply.text.clone(), ..Ended::default() };
     if reply.routing.is_some() {

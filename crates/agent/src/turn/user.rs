@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use openskill_proto::v1::{self, ArgumentPolicy};
+use openskill_proto::v1::{self, ArgumentPolicy, ErrorCode};
 
-use super::{State, Turn};
+use super::{Next, State, Turn};
 use crate::context::own_tools;
-use crate::entry::{Answer, Answered, ApprovalDecided, Asked, Decided, Entry};
+use crate::entry::{Answer, Answered, ApprovalDecided, Asked, Called, Decided, End, Ended, Entry, Outcome, ReplyCall};
 use crate::error::AgentError;
 use crate::journal::now_us;
 
@@ -72,6 +72,24 @@ impl Turn {
         let reason = if decision == Decided::Deny { given.reason } else { String::new() };
         let decided = ApprovalDecided { request_id: given.request_id, decision, arguments, reason };
         self.append(vec![Entry::ApprovalDecided(decided)]).await
+    }
+
+    /// Ends the turn on the user's behalf: every call gets its result, every request its end, and nothing starts.
+    pub(super) async fn stop(&self) -> Result<(), AgentError> {
+        let mut entries = Vec::new();
+        {
+            let state = self.state();
+            if state.is_over() {
+                return Ok(());
+            }
+            entries.extend(withdrawn(&state));
+            if let Next::Settle(calls) = state.next() {
+                entries.extend(calls.iter().map(|call| Entry::Called(cancelled(&state, call))));
+            }
+            let text = state.reply_text().to_owned();
+            entries.push(Entry::Ended(Ended { end: End::Cancelled, text, used: state.used(), ..Ended::default() }));
+        }
+        self.write(entries).await
     }
 
     async fn check_edit(&self, skill_id: &str, arguments: &str) -> Result<(), AgentError> {
@@ -146,7 +164,7 @@ impl Drop for Waiting<'_> {
 }
 
 /// The ends of all open requests of a turn that is cancelled.
-pub(super) fn withdrawn(state: &State) -> Vec<Entry> {
+fn withdrawn(state: &State) -> Vec<Entry> {
     let end = |request_id: String| match state.approval(&request_id) {
         Some(_) => denied(request_id, "the user cancelled the turn"),
         None => declined(request_id),
@@ -162,4 +180,23 @@ pub(super) fn denied(request_id: String, reason: &str) -> Entry {
 /// A question that nobody answers.
 pub(super) fn declined(request_id: String) -> Entry {
     Entry::Answered(Answered { request_id, answers: Vec::new(), declined: true })
+}
+
+/// The result of a call of a turn that the user cancelled.
+fn cancelled(state: &State, call: &ReplyCall) -> Called {
+    let begun = state.begun(&call.id);
+    let unknown = begun.is_some_and(|it| !it.is_idempotent && !it.version.is_empty());
+    let message = match (begun, unknown) {
+        (None, _) => "the user cancelled: the call did not start",
+        (Some(_), false) => "the user cancelled while the call ran",
+        (Some(_), true) => "the user cancelled while the call ran: it may have had an effect",
+    };
+    Called {
+        call_id: call.id.clone(),
+        skill_id: begun.map(|it| it.skill_id.clone()).unwrap_or_default(),
+        name: call.name.clone(),
+        outcome: Outcome::failure(ErrorCode::Cancelled, message),
+        unknown,
+        ..Called::default()
+    }
 }

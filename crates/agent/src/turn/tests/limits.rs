@@ -7,7 +7,9 @@ use crate::config::{AgentConfig, Price};
 use crate::provider::{ModelError, Reply, Request};
 
 /// A model that calls until it may not.
-fn insists(call: impl Fn(usize) -> (String, String) + Send + Sync) -> impl Fn(usize, &Request) -> Result<Reply, ModelError> {
+fn insists(
+    call: impl Fn(usize) -> (String, String) + Send + Sync,
+) -> impl Fn(usize, &Request) -> Result<Reply, ModelError> {
     move |step, request| {
         let (name, arguments) = call(step);
         if request.may_call { calls(&[(&name, &arguments)]) } else { says("enough") }
@@ -79,7 +81,8 @@ async fn three_equal_errors_end_the_calls() {
 
 #[tokio::test]
 async fn refused_arguments_go_back_only_so_often() {
-    let scene = Scene::new(insists(|step| (if step % 2 == 0 { "strict" } else { "none" }.to_owned(), "{}".to_owned()))).await;
+    let scene =
+        Scene::new(insists(|step| (if step % 2 == 0 { "strict" } else { "none" }.to_owned(), "{}".to_owned()))).await;
     let (limit, events) = ends(&scene, TurnLimits::default()).await;
     assert_eq!((limit.as_str(), results(&events).len()), ("max_validation_retries", 4));
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use openskill_proto::v1::{TurnEnd, UserDecision, Decision, chat_event::Event};
+use openskill_proto::v1::{Decision, TurnEnd, UserDecision, chat_event::Event};
 
 use super::scene::{Counting, Scene, Scripted, calls, done, says, until};
 use crate::agent::{Agent, Input};
@@ -44,8 +44,12 @@ async fn finished_calls_never_run_again_and_a_started_one_only_if_it_is_idempote
     let entries = whole().await;
     for cut in 1..entries.len() {
         let before = &entries[..cut];
-        let began = |skill: &str| before.iter().filter(|it| matches!(&it.entry, Entry::Calling(c) if c.skill_id == skill)).count();
-        let ended = |skill: &str| before.iter().filter(|it| matches!(&it.entry, Entry::Called(c) if c.skill_id == skill)).count();
+        let began = |skill: &str| {
+            before.iter().filter(|it| matches!(&it.entry, Entry::Calling(c) if c.skill_id == skill)).count()
+        };
+        let ended = |skill: &str| {
+            before.iter().filter(|it| matches!(&it.entry, Entry::Called(c) if c.skill_id == skill)).count()
+        };
         let skills = Arc::new(Counting::default());
         let models = Models::of(vec![Arc::new(Scripted(Box::new(script)))]);
         let shared: Arc<dyn Skills> = Arc::clone(&skills) as _;

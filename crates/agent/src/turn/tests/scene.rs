@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use futures_util::StreamExt as _;
 use futures_util::future::BoxFuture;
-use openskill_proto::v1::{self, Approval, Dialect, ErrorCode, SkillError, chat_event::Event, invoke_request::Arguments};
+use openskill_proto::v1::{
+    self, Approval, Dialect, ErrorCode, SkillError, chat_event::Event, invoke_request::Arguments,
+};
 
 use crate::agent::{Accepted, Agent, Events, Input};
 use crate::config::AgentConfig;
@@ -210,7 +212,8 @@ pub(super) async fn until(events: &mut Events, wanted: impl Fn(&Event) -> bool) 
     let mut seen = Vec::new();
     loop {
         let next = tokio::time::timeout(Duration::from_secs(20), events.next());
-        let event = next.await.unwrap_or_else(|_| panic!("nothing follows {seen:?}")).expect("the stream goes on").unwrap();
+        let event =
+            next.await.unwrap_or_else(|_| panic!("nothing follows {seen:?}")).expect("the stream goes on").unwrap();
         if event.number == 0 {
             continue;
         }

@@ -92,7 +92,8 @@ async fn a_grant_holds_for_the_conversation_and_not_once_it_is_tainted() {
 
 #[tokio::test]
 async fn read_only_mode_calls_nothing_that_is_not_marked() {
-    let scene = Scene::new(|step, _| if step == 0 { calls(&[("write", "{}"), ("read", "{}")]) } else { says("done") }).await;
+    let scene =
+        Scene::new(|step, _| if step == 0 { calls(&[("write", "{}"), ("read", "{}")]) } else { says("done") }).await;
     let message = UserMessage { text: "do it".into(), mode: ApprovalMode::ReadOnly.into(), ..UserMessage::default() };
     let mut accepted = scene.say("", message).await;
     let events = until(&mut accepted.events, |it| matches!(it, Event::Done(_))).await;
@@ -117,7 +118,13 @@ async fn a_secret_reaches_the_skill_and_neither_the_model_nor_the_log() {
             0 => calls(&[("ask_user", QUESTIONS)]),
             1 => {
                 let at = seen.find("$secret").expect("a reference");
-                let name: String = seen[at..].chars().skip_while(|c| *c != ':').skip(1).filter(|c| *c != '\\' && *c != '"').take_while(|c| *c != '}').collect();
+                let name: String = seen[at..]
+                    .chars()
+                    .skip_while(|c| *c != ':')
+                    .skip(1)
+                    .filter(|c| *c != '\\' && *c != '"')
+                    .take_while(|c| *c != '}')
+                    .collect();
                 calls(&[("write", &format!(r#"{{"token":{{"$secret":"{}"}}}}"#, name.trim()))])
             }
             _ => says("it is hunter2-x"),

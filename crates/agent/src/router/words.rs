@@ -1,0 +1,47 @@
+//! The words of a text.
+
+/// Words of letters, digits and underscores, in lower case.
+#[derive(Debug)]
+pub(super) struct Words<'a> {
+    text: &'a str,
+    words: Vec<(usize, String)>,
+}
+
+impl<'a> Words<'a> {
+    pub(super) fn of(text: &'a str) -> Self {
+        let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
+        let mut words: Vec<(usize, String)> = Vec::new();
+        let mut is_within = false;
+        for (at, c) in text.char_indices() {
+            if !is_part(c) {
+                is_within = false;
+                continue;
+            }
+            match words.last_mut() {
+                Some((_, word)) if is_within => word.push(c.to_ascii_lowercase()),
+                _ => words.push((at, c.to_ascii_lowercase().to_string())),
+            }
+            is_within = true;
+        }
+        Self { text, words }
+    }
+
+    /// Whether a word is one of them. A part of a path or a file name is none.
+    pub(super) fn has(&self, word: &str) -> bool {
+        self.at(word).is_some()
+    }
+
+    /// Where a word ends.
+    pub(super) fn end_of(&self, word: &str) -> Option<usize> {
+        self.at(word).map(|at| at + word.len())
+    }
+
+    fn at(&self, word: &str) -> Option<usize> {
+        let is_free = |at: usize| {
+            let before = self.text[..at].chars().next_back();
+            let after = self.text[at + word.len()..].chars().next();
+            !matches!(before, Some('/' | '.' | '-')) && !matches!(after, Some('/' | '-'))
+        };
+        self.words.iter().find(|(at, it)| it == word && is_free(*at)).map(|(at, _)| *at)
+    }
+}
