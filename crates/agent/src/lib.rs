@@ -19,7 +19,7 @@
 //! - [`journal`]: the logs, on disk or in memory
 //! - [`context`]: what the model reads of a conversation; pure
 //! - [`faces`]: gRPC and REST; [`hosted`]: an agent on a thread of its own, which they serve
-//! - [`skills`]: the gateway, as an agent sees it
+//! - [`skills`]: the gateway, as an agent sees it; [`remote`]: one elsewhere, over gRPC
 //!
 //! The crate knows the contract alone: nothing of gateways or workers. It never runs a skill itself.
 
@@ -34,6 +34,7 @@ pub mod hosted;
 pub mod journal;
 pub mod message;
 pub mod provider;
+pub mod remote;
 pub mod router;
 mod secrets;
 pub mod skills;
