@@ -27,6 +27,8 @@ pub(crate) enum Command {
     Gateway(Gateway),
     /// Start a single worker
     Worker(Worker),
+    /// Start an agent that calls skills at a gateway elsewhere
+    Agent(Agent),
     /// List the skills that can be called
     Skills(Skills),
     /// Export skills as tool definitions in a model provider's format
@@ -79,6 +81,8 @@ pub(crate) struct Up {
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) worker_metrics: Option<String>,
     #[command(flatten)]
+    pub(crate) agent: AgentStore,
+    #[command(flatten)]
     pub(crate) skills: SkillFolders,
 }
 
@@ -93,6 +97,27 @@ pub(crate) struct Gateway {
     /// Worker addresses, separated by commas: http://host:port, unix:/path, unix:/folder/*.sock, dns://name:port
     #[arg(long, value_name = "SOURCES")]
     pub(crate) workers: Option<String>,
+    #[command(flatten)]
+    pub(crate) agent: AgentStore,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Agent {
+    /// Address to listen on, HOST:PORT
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) listen: Option<String>,
+    /// URL of the gateway whose skills it calls
+    #[arg(long, value_name = "URL")]
+    pub(crate) gateway: Option<String>,
+    #[command(flatten)]
+    pub(crate) store: AgentStore,
+}
+
+#[derive(Debug, Default, ClapArgs)]
+pub(crate) struct AgentStore {
+    /// File that the agent keeps conversations in, or `memory`
+    #[arg(long = "agent-store", value_name = "FILE")]
+    pub(crate) file: Option<String>,
 }
 
 #[derive(Debug, ClapArgs)]

@@ -49,7 +49,8 @@ pub(crate) fn run(args: Args, started: Instant) -> Result<ExitCode, Failure> {
     let settings = Settings::resolve(&raw)?;
     match command {
         Command::Up(args) => serve::up::run(&args, &settings, &raw, started),
-        Command::Gateway(_) => serve::gateway::run(&settings),
+        Command::Gateway(_) => serve::gateway::run(&settings, &raw),
+        Command::Agent(_) => serve::agent::run(&settings, &raw),
         Command::Worker(args) => serve::worker::run(&args, &settings, &raw),
         Command::New(args) => new::run(&args, &settings),
         Command::Pin(args) => pin::run(&args, &settings, &raw),

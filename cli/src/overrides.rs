@@ -1,12 +1,18 @@
 //! The flags that are settings.
 
-use crate::args::{Client, Command, SkillFolders};
+use crate::args::{AgentStore, Client, Command, SkillFolders};
 use crate::settings::{Overrides, names};
 
 impl SkillFolders {
     fn overrides(&self) -> Overrides {
         let root = self.allowed_root.as_ref().map(|root| root.to_string_lossy().into_owned());
         given([(names::CLI_DIR, self.skills_dir.clone()), (names::ALLOWED_ROOT, root)])
+    }
+}
+
+impl AgentStore {
+    fn overrides(&self) -> Overrides {
+        given([(names::AGENT_STORE, self.file.clone())])
     }
 }
 
@@ -20,10 +26,11 @@ impl Command {
         match self {
             Self::Up(it) => {
                 let metrics = given([(names::WORKER_METRICS_LISTEN, it.worker_metrics.clone())]);
-                [listen(&it.listen, &it.admin_listen), metrics, it.skills.overrides()].concat()
+                [listen(&it.listen, &it.admin_listen), metrics, it.agent.overrides(), it.skills.overrides()].concat()
             }
             Self::Gateway(it) => {
-                [listen(&it.listen, &it.admin_listen), given([(names::WORKERS, it.workers.clone())])].concat()
+                let workers = given([(names::WORKERS, it.workers.clone())]);
+                [listen(&it.listen, &it.admin_listen), workers, it.agent.overrides()].concat()
             }
             Self::Worker(it) => {
                 let own = given([
@@ -32,6 +39,10 @@ impl Command {
                     (names::WORKER_METRICS_LISTEN, it.metrics_listen.clone()),
                 ]);
                 [own, it.skills.overrides()].concat()
+            }
+            Self::Agent(it) => {
+                let own = given([(names::AGENT_LISTEN, it.listen.clone()), (names::HTTP_BASE_URL, it.gateway.clone())]);
+                [own, it.store.overrides()].concat()
             }
             Self::Check(it) => it.skills.overrides(),
             Self::New(it) => it.skills.overrides(),

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use openskill_agent::hosted::Setup;
 use openskill_gateway::config::RecorderConfig;
 use openskill_trace::Tracer;
 use tokio_util::sync::CancellationToken;
@@ -15,6 +16,7 @@ use crate::settings::{Raw, Settings, TraceDir};
 use crate::signals::Signals;
 use crate::telemetry;
 
+pub(crate) mod agent;
 pub(crate) mod gateway;
 pub(crate) mod up;
 pub(crate) mod worker;
@@ -112,6 +114,7 @@ fn gateway_config(
     settings: &Settings,
     tracer: Option<Tracer>,
     recorder: Option<RecorderConfig>,
+    agent: Option<Setup>,
 ) -> openskill_gateway::Config {
     openskill_gateway::Config {
         workers: settings.workers.clone(),
@@ -126,6 +129,7 @@ fn gateway_config(
         max_connections_of_peer: settings.max_connections_of_peer,
         measured_skills: settings.measured_skills,
         recorder,
+        agent,
         drain_timeout: settings.drain_timeout,
         tracer,
     }

@@ -3,6 +3,7 @@
 //! [`Raw`] has each value as text, from the first source that sets it: flag, environment, `.env`, `openskill.toml`, default.
 //! [`Settings`] has valid values only. All problems are reported at once, each with its source.
 
+mod agent;
 pub(crate) mod names;
 pub(crate) mod otlp;
 mod problem;
@@ -12,6 +13,7 @@ mod recorder;
 mod reference;
 mod resolve;
 
+pub(crate) use agent::Store;
 pub(crate) use problem::{Problem, Problems, mask_setting};
 pub(crate) use raw::{Overrides, Raw};
 pub(crate) use recorder::TraceDir;

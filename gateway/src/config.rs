@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use openskill_agent::hosted::Setup;
 use openskill_trace::Tracer;
 
 pub use crate::observe::recorder::RecorderConfig;
@@ -35,6 +36,8 @@ pub struct Config {
     pub measured_skills: usize,
     /// What is recorded of calls. None: nothing.
     pub recorder: Option<RecorderConfig>,
+    /// How the agent starts. None: no agent is served.
+    pub agent: Option<Setup>,
     /// How long calls in flight may take to finish during a shutdown.
     pub drain_timeout: Duration,
     /// Makes the spans of calls. None: calls are not traced.

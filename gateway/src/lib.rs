@@ -3,13 +3,14 @@
 //! A call goes one way, and its rooms stand in that order. Only events travel back.
 //!
 //! ```text
-//! client -> serve (listener, shards, layers, faces: gRPC and REST)
+//! client -> serve (listener, shards, layers, faces: gRPC and REST), or agent (skills for the agent in this process)
 //!        -> call (what it asks for; arguments made ready) -> invoke: the story
 //!        -> protect (admission, circuits, idempotency) -> dispatch (retry, pick, attempt) == wire ==> worker
 //!        <- events <- outcome, result
 //! ```
 //!
 //! - [`config`]: settings, resolved; `gateway`: the state that shards share
+//! - `agent`: the agent in this process, or alone
 //! - `serve`, `call`, `invoke`, `protect`, `dispatch`: the way of a call
 //! - `catalog`: the skills there are; `workers`: who runs them
 //! - [`arguments`]: from what a model wrote to what a skill declared; pure
@@ -30,6 +31,7 @@ pub mod arguments;
 pub mod config;
 pub mod export;
 
+mod agent;
 mod call;
 mod catalog;
 mod dispatch;
@@ -42,14 +44,15 @@ mod serve;
 mod state;
 mod workers;
 
+pub use agent::alone::run_agent;
 pub use config::Config;
 
 use gateway::{Gateway, Shard};
 use observe::recorder::Recorder;
 use serve::connections::peers::Peers;
 use serve::connections::roster::Roster;
-use serve::faces::Faces;
 use serve::faces::grpc::health::Health;
+use serve::faces::{self, Faces};
 use serve::{connections, shards, stack};
 
 /// How long the gateway still accepts connections after health reports NOT_SERVING, for load balancers to notice.
@@ -67,7 +70,7 @@ const DISCOVERY_TIMEOUT: Duration = Duration::from_secs(1);
 /// once, when `want_workers` workers are up.
 ///
 /// # Errors
-/// A shard could not start.
+/// A shard or the agent could not start.
 pub async fn run(
     config: Config,
     listeners: Vec<TcpListener>,
@@ -80,18 +83,25 @@ pub async fn run(
     let gateway = Gateway::new(config, draining.clone())?;
     let weak = Arc::downgrade(&gateway);
     openskill_metrics::source::publish(move || Some(weak.upgrade()?.metrics()));
-    let health = Health::new().await;
+    let health = Health::new(gateway.config.agent.is_some()).await;
     let shard_count = listeners.len();
     let discovery = tokio::spawn(workers::discovery::run(Arc::clone(&gateway), shard_count));
     await_discovery(&gateway).await;
-    let shards = shards::start(&gateway, &health, listeners, admin.is_none())?;
+    let agent = agent::start(&gateway).await?;
+    let served = agent.clone().map(faces::served);
+    let shards = shards::start(&gateway, &health, served.as_ref(), listeners, admin.is_none())?;
     let admin = admin.map(|listener| serve_admin(&gateway, &health, listener, &draining)).transpose()?;
     let following = tokio::spawn(health.follow(Arc::clone(&gateway)));
     let announcing = tokio::spawn(announce(Arc::clone(&gateway), want_workers, ready));
     shutdown.cancelled().await;
     draining.cancel();
     tokio::time::sleep(LAME_DUCK).await;
-    shards::drain(shards, &gateway, gateway.config.drain_timeout).await;
+    let limit = gateway.config.drain_timeout;
+    tokio::join!(shards::drain(shards, &gateway, limit), async {
+        if let Some(agent) = agent {
+            agent.shutdown(limit).await;
+        }
+    });
     for task in [discovery, following, announcing].into_iter().chain(admin) {
         task.abort();
     }

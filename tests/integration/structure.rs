@@ -45,9 +45,9 @@ fn crates_depend_only_on_the_crates_below_them() {
         ("crates/redact", &["redact"]),
         ("crates/skill", &["proto"]),
         ("crates/trace", &["proto"]),
-        ("gateway", &["log", "metrics", "net", "proto", "redact", "skill", "trace"]),
+        ("gateway", &["agent", "log", "metrics", "net", "proto", "redact", "skill", "trace"]),
         ("worker", &["log", "metrics", "net", "proto", "skill", "trace"]),
-        ("cli", &["gateway", "log", "metrics", "net", "proto", "redact", "trace", "worker"]),
+        ("cli", &["agent", "gateway", "log", "metrics", "net", "proto", "redact", "trace", "worker"]),
         ("tests", &["proto"]),
     ] {
         let allowed: BTreeSet<_> = allowed.iter().map(|it| (*it).to_owned()).collect();
@@ -141,8 +141,10 @@ fn an_import_circle_is_found() {
 
 /// The rooms of the gateway, in the order of a call, and what each may import from. `gateway` is the state of them all; the
 /// pure rooms `arguments`, `export` and `state` are open to everyone.
-const ROOMS: [(&str, &[&str]); 11] = [
-    ("serve", &["invoke", "protect", "dispatch", "catalog", "observe", "call", "gateway"]),
+const ROOMS: [(&str, &[&str]); 13] = [
+    ("agent", &["serve", "prepare", "invoke", "observe", "call", "gateway"]),
+    ("serve", &["prepare", "invoke", "protect", "dispatch", "catalog", "observe", "call", "gateway"]),
+    ("prepare", &["catalog", "call", "gateway"]),
     ("invoke", &["protect", "dispatch", "catalog", "observe", "call", "gateway"]),
     ("protect", &["dispatch", "observe", "call"]),
     ("dispatch", &["catalog", "workers", "observe", "call", "gateway"]),

@@ -24,6 +24,6 @@ pub(super) fn run(args: &Config, raw: &Raw) -> Result<ExitCode, Failure> {
         say(&format!("{:width$}  {:12}  {shown}\n", setting.name, raw.origin(setting.name).to_string()));
     }
     // Values first, so that they show even if some are invalid.
-    Settings::resolve(raw)?;
+    Settings::resolve(raw)?.agent.models(raw)?;
     Ok(ExitCode::SUCCESS)
 }

@@ -4,9 +4,10 @@ use std::net::TcpListener;
 use std::process::ExitCode;
 
 use crate::exit::Failure;
-use crate::settings::Settings;
+use crate::settings::{Raw, Settings};
 
-pub(crate) fn run(settings: &Settings) -> Result<ExitCode, Failure> {
+pub(crate) fn run(settings: &Settings, raw: &Raw) -> Result<ExitCode, Failure> {
+    let agent = super::agent::setup(settings, raw, None)?;
     super::run(settings, "gateway", |shutdown, tracer| async move {
         let listeners = bind(settings, super::shards(settings))?;
         tracing::info!(address = %settings.listen, "gateway listening");
@@ -15,7 +16,8 @@ pub(crate) fn run(settings: &Settings) -> Result<ExitCode, Failure> {
             tracing::info!(workers = ready.workers, skills = ready.skills, "gateway ready");
         };
         let address = listeners.first().and_then(|it| it.local_addr().ok()).unwrap_or(settings.listen);
-        let config = super::gateway_config(settings, tracer, super::recorder_config(settings, address, None));
+        let recorder = super::recorder_config(settings, address, None);
+        let config = super::gateway_config(settings, tracer, recorder, agent);
         openskill_gateway::run(config, listeners, admin, 1, ready, shutdown)
             .await
             .map_err(Failure::system("running the gateway"))

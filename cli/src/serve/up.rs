@@ -36,6 +36,7 @@ pub(crate) fn run(args: &Up, settings: &Settings, raw: &Raw, started: Instant) -
     // Fails before the first worker starts, instead of in each of them.
     super::worker_config(settings, raw)?;
     let metrics = worker_metrics(settings, args.workers)?;
+    let agent = super::agent::setup(settings, raw, state_folder().map(|it| it.join("agent.redb")))?;
     super::run(settings, "gateway", |shutdown, tracer| async move {
         let listeners = super::gateway::bind(settings, settings.shards.unwrap_or(1))?;
         let admin = super::gateway::bind_admin(settings)?;
@@ -56,9 +57,10 @@ pub(crate) fn run(args: &Up, settings: &Settings, raw: &Raw, started: Instant) -
             let keeper = Keeper { number: number + 1, drain: settings.drain_timeout, strays: Arc::clone(&strays) };
             workers.spawn(keeper.keep(command, stop_workers.clone()));
         }
+        let recorder = super::recorder_config(settings, address, state_folder().map(|it| it.join("traces")));
         let config = openskill_gateway::Config {
             workers: sockets.into_iter().map(Source::Unix).collect(),
-            ..super::gateway_config(settings, tracer, super::recorder_config(settings, address, state_folder()))
+            ..super::gateway_config(settings, tracer, recorder, agent)
         };
         let ready = move |ready| announce(address, ready, started);
         let ended = openskill_gateway::run(config, listeners, admin, args.workers.into(), ready, shutdown).await;
@@ -70,11 +72,11 @@ pub(crate) fn run(args: &Up, settings: &Settings, raw: &Raw, started: Instant) -
     })
 }
 
-/// Where calls are recorded by default.
+/// Where calls are recorded and conversations kept by default.
 fn state_folder() -> Option<PathBuf> {
     let folder = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|it| it.is_absolute());
     let state = folder("XDG_STATE_HOME").or_else(|| Some(folder("HOME")?.join(".local/state")));
-    Some(state?.join("openskill/traces"))
+    Some(state?.join("openskill"))
 }
 
 /// Where each worker serves its metrics: on consecutive ports, from that of the setting. With port 0, each on any free one.
@@ -95,7 +97,7 @@ fn command(id: &str, socket: &Path, settings: &Settings, raw: &Raw) -> Command {
         .args(["worker", "--exit-with-parent", &std::process::id().to_string(), "--id", id, "--listen"])
         .arg(format!("unix:{}", socket.display()))
         // Flags of `up` reach the workers through the environment.
-        .envs(raw.given())
+        .envs(raw.given().filter(|(name, _)| !names::is_credential(name)))
         .env(names::SHARDS, settings.shards.unwrap_or(1).to_string())
         .stdin(Stdio::null())
         // Ctrl-C in a terminal signals this process alone, which then drains the workers.

@@ -1,5 +1,7 @@
 //! Problems with settings, and how values are shown in them.
 
+use super::names::is_credential;
+
 /// Masks the user part of a URL, which may contain a password.
 pub(crate) fn mask(value: &str) -> String {
     match (value.find("://"), value.rfind('@')) {
@@ -10,6 +12,9 @@ pub(crate) fn mask(value: &str) -> String {
 
 /// Masks what is secret in the value of a setting.
 pub(crate) fn mask_setting(name: &str, value: &str) -> String {
+    if is_credential(name) {
+        return "***".to_owned();
+    }
     if !name.ends_with("_HEADERS") {
         return mask(value);
     }
@@ -45,6 +50,11 @@ mod tests {
     fn the_values_of_headers_are_masked_and_their_names_are_not() {
         let shown = mask_setting("OTEL_EXPORTER_OTLP_HEADERS", "api-key=s3cret, b = s3cret,s3cret");
         assert_eq!(shown, "api-key=***,b=***,***");
+    }
+
+    #[test]
+    fn a_key_is_masked_whole() {
+        assert_eq!(mask_setting("OPENAI_API_KEY", "sk-s3cret"), "***");
     }
 
     #[test]

@@ -10,6 +10,7 @@ use openskill_net::listen::Address;
 use openskill_worker::manifest::Level;
 use openskill_worker::process::jail::SkillUsers;
 
+use super::agent::{self, AgentSettings};
 use super::names;
 use super::otlp::destination::Destination;
 use super::otlp::{self, Otlp};
@@ -68,6 +69,8 @@ pub(crate) struct Settings {
     /// Skills with metrics of their own.
     pub(crate) measured_skills: usize,
     pub(crate) recorder: RecorderSettings,
+    pub(crate) agent: AgentSettings,
+    pub(crate) agent_listen: SocketAddr,
     /// None means that no traces are sent.
     pub(crate) otlp: Option<Otlp>,
     /// None means that no metrics are sent.
@@ -82,9 +85,7 @@ impl Settings {
         let mut reader = Reader::new(raw);
         let settings = Self {
             base_url: reader.url(names::HTTP_BASE_URL),
-            listen: reader
-                .parse(names::LISTEN, "HOST:PORT with a numeric host, such as 127.0.0.1:8000")
-                .unwrap_or_else(|| SocketAddr::from(([127, 0, 0, 1], 0))),
+            listen: reader.listen(names::LISTEN, "127.0.0.1:8000"),
             admin_listen: reader.address(names::ADMIN_LISTEN, "127.0.0.1:8001"),
             workers: reader.sources(names::WORKERS),
             worker_listen: reader
@@ -122,6 +123,8 @@ impl Settings {
             log_refusals: reader.number(names::LOG_REFUSALS, 0, 1_000_000) as u32,
             measured_skills: reader.number(names::METRICS_SKILLS, 0, MOST_SKILLS),
             recorder: recorder::read(&mut reader),
+            agent: agent::read(&mut reader),
+            agent_listen: reader.listen(names::AGENT_LISTEN, "127.0.0.1:8010"),
             otlp: otlp::resolve(&mut reader),
             metrics: otlp::metrics(&mut reader),
             metrics_interval: reader.millis(names::METRIC_INTERVAL, 100, 3_600_000),
@@ -203,6 +206,11 @@ impl Reader<'_> {
             self.problem(names::WORKER_ID, "must be at most 128 visible ASCII characters".to_owned());
         }
         value.to_owned()
+    }
+
+    fn listen(&mut self, name: &str, example: &str) -> SocketAddr {
+        self.parse(name, &format!("HOST:PORT with a numeric host, such as {example}"))
+            .unwrap_or_else(|| SocketAddr::from(([127, 0, 0, 1], 0)))
     }
 
     /// None if it is not set.

@@ -18,7 +18,8 @@
 //! - [`entry`]: what a conversation's log holds, and what clients see of it; pure
 //! - [`journal`]: the logs, on disk or in memory
 //! - [`context`]: what the model reads of a conversation; pure
-//! - [`skills`]: the gateway, as an agent sees it
+//! - [`faces`]: gRPC and REST; [`hosted`]: an agent on a thread of its own, which they serve
+//! - [`skills`]: the gateway, as an agent sees it; [`remote`]: one elsewhere, over gRPC
 //!
 //! The crate knows the contract alone: nothing of gateways or workers. It never runs a skill itself.
 
@@ -27,10 +28,13 @@ pub mod config;
 pub mod context;
 pub mod entry;
 pub mod error;
+pub mod faces;
 mod feed;
+pub mod hosted;
 pub mod journal;
 pub mod message;
 pub mod provider;
+pub mod remote;
 pub mod router;
 mod secrets;
 pub mod skills;

@@ -70,7 +70,7 @@ fn calls(method: &str, workers: usize, arguments: Arguments, is_right: fn(Bytes)
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
     let service = runtime.block_on(async {
         let shard = Shard { gateway: in_memory::gateway(workers).await, number: 0 };
-        stack(&shard.gateway, Faces::public(&shard, &Health::new().await, true, true).unwrap(), true)
+        stack(&shard.gateway, Faces::public(&shard, &Health::new(false).await, None, true, true).unwrap(), true)
     });
     let uri = format!("http://127.0.0.1:8000/openskill.v1.SkillService/{method}");
     let request = InvokeRequest {

@@ -66,6 +66,7 @@ pub(super) async fn gateway(workers: usize) -> Arc<Gateway> {
         max_connections_of_peer: 256,
         measured_skills: 1000,
         recorder: None,
+        agent: None,
         drain_timeout: Duration::from_secs(10),
         tracer: None,
     };

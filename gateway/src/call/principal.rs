@@ -15,16 +15,14 @@ impl Principal {
         Self(Arc::from(""))
     }
 
+    /// The principal with this name on the wire.
+    pub(crate) fn of(name: &str) -> Self {
+        Self(Arc::from(name))
+    }
+
     /// Its name on the wire. Empty for the anonymous principal.
     pub(crate) fn name(&self) -> &str {
         &self.0
-    }
-}
-
-#[cfg(test)]
-impl Principal {
-    pub(crate) fn named(name: &str) -> Self {
-        Self(Arc::from(name))
     }
 }
 

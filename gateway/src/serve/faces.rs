@@ -14,6 +14,8 @@ use bytes::Bytes;
 use futures_util::TryFutureExt as _;
 use futures_util::future::{Either, MapOk};
 use http::{Extensions, HeaderValue, Request, Response, StatusCode, header};
+use openskill_agent::faces::{self as agent, Served};
+use openskill_agent::hosted::Hosted;
 use openskill_proto::limits::MAX_REQUEST_BYTES;
 use openskill_proto::v1::ErrorCode;
 use openskill_proto::v1::admin_service_server::AdminServiceServer;
@@ -52,18 +54,26 @@ pub(crate) struct Faces {
 
 impl Faces {
     /// What callers use. `with_admin`: `AdminService` and traces are served here too, as they have no listener of their own;
-    /// traces only if `is_loopback`, as is the listener.
+    /// traces only if `is_loopback`, as is the listener. `agent`: what is served of it.
     ///
     /// # Errors
     /// The compiled descriptors can't be read.
-    pub(crate) fn public(shard: &Shard, health: &Health, with_admin: bool, is_loopback: bool) -> std::io::Result<Self> {
+    pub(crate) fn public(
+        shard: &Shard,
+        health: &Health,
+        agent: Option<&Served>,
+        with_admin: bool,
+        is_loopback: bool,
+    ) -> std::io::Result<Self> {
         let skills = SkillServiceServer::new(Skills { shard: shard.clone() })
             .max_decoding_message_size(MAX_REQUEST_BYTES)
             .max_encoding_message_size(MAX_RESPONSE_BYTES + 64 * 1024);
         let traces = Traces { shard: shard.clone(), for_operators: false, is_loopback };
         let grpc = if with_admin { admin(&traces) } else { Routes::default() };
-        let grpc = reflection::add_to(health.add_to(grpc), &reflection::public(with_admin))?;
-        let routes = rest::routes(protocol::only_grpc(grpc), shard.clone(), with_admin.then_some(traces));
+        let grpc = with_agent(grpc, agent);
+        let grpc = reflection::add_to(health.add_to(grpc), &reflection::public(with_admin, agent.is_some()))?;
+        let others = protocol::only_grpc(grpc).merge(agent.map(rest_of).unwrap_or_default());
+        let routes = rest::routes(others, shard.clone(), with_admin.then_some(traces));
         Ok(Self { skills: Some(skills), routes })
     }
 
@@ -77,6 +87,30 @@ impl Faces {
         let routes = protocol::only_grpc(grpc).merge(rest::traces(traces));
         Ok(Self { skills: None, routes: rest::probes(routes, shard.clone()) })
     }
+
+    /// An agent alone, which calls skills at another gateway. `shard`: of a gateway without workers, for its bounds.
+    ///
+    /// # Errors
+    /// The compiled descriptors can't be read.
+    pub(crate) fn agent(shard: &Shard, health: &Health, agent: &Served) -> std::io::Result<Self> {
+        let grpc = health.add_to(with_agent(Routes::default(), Some(agent)));
+        let grpc = reflection::add_to(grpc, &reflection::agent())?;
+        let routes = protocol::only_grpc(grpc).merge(rest_of(agent));
+        Ok(Self { skills: None, routes: rest::probes_of_agent(routes, shard.clone()) })
+    }
+}
+
+/// An agent as it is served: on behalf of the principals that the layers find.
+pub(crate) fn served(agent: Hosted) -> Served {
+    Served::new(agent, |extensions| request_context(extensions).principal.name().to_owned())
+}
+
+fn with_agent(grpc: Routes, agent: Option<&Served>) -> Routes {
+    agent.into_iter().fold(grpc, |grpc, agent| grpc.add_service(agent::grpc::service(agent.clone())))
+}
+
+fn rest_of(agent: &Served) -> Router {
+    agent::rest::routes(agent.clone())
 }
 
 fn admin(traces: &Traces) -> Routes {

@@ -4,6 +4,7 @@ use std::net::TcpListener;
 use std::sync::Arc;
 use std::time::Duration;
 
+use openskill_agent::faces::Served;
 use openskill_net::shards::{Shards, Shutdown};
 
 use super::connections;
@@ -20,10 +21,11 @@ const LINGER: Duration = Duration::from_secs(1);
 /// A shard's stack, in bytes. Validating arguments recurses: for each level of a call, once for each subschema on the way.
 const STACK: usize = 16 * 1024 * 1024;
 
-/// Starts a shard for each listener. `with_admin`: they serve `AdminService` too.
+/// Starts a shard for each listener. `with_admin`: they serve `AdminService` too. `agent`: they serve the agent too.
 pub(crate) fn start(
     gateway: &Arc<Gateway>,
     health: &Health,
+    agent: Option<&Served>,
     listeners: Vec<TcpListener>,
     with_admin: bool,
 ) -> std::io::Result<Shards> {
@@ -34,7 +36,8 @@ pub(crate) fn start(
     for (number, listener) in listeners.into_iter().enumerate() {
         let shard = Shard { gateway: Arc::clone(gateway), number };
         let is_loopback = listener.local_addr()?.ip().is_loopback();
-        let service = stack(gateway, Faces::public(&shard, health, with_admin, is_loopback)?, is_loopback);
+        let faces = Faces::public(&shard, health, agent, with_admin, is_loopback)?;
+        let service = stack(gateway, faces, is_loopback);
         let (roster, tasks) = (Roster::new(limit, Arc::clone(&peers)), gateway.tasks.clone());
         shards.spawn(move |shutdown: Shutdown| async move {
             let serve = async {

@@ -110,7 +110,7 @@ fn meta(meta: &Meta) -> MetaJson<'_> {
 
 /// One change. An absent value differs from null, so it is left out.
 #[derive(Serialize)]
-struct RepairJson<'a> {
+pub(super) struct RepairJson<'a> {
     path: &'a str,
     kind: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -119,7 +119,7 @@ struct RepairJson<'a> {
     after: Option<&'a RawValue>,
 }
 
-fn repair(repair: &Repair) -> RepairJson<'_> {
+pub(super) fn repair(repair: &Repair) -> RepairJson<'_> {
     RepairJson {
         path: &repair.path,
         kind: &repair.kind,

@@ -74,7 +74,7 @@ fn a_reader_sees_the_calls_of_its_own_principal() {
     let trace = recording.call.trace.id.clone();
     recorder.offer(recording);
     recorder.stop();
-    let (anonymous, other) = (Principal::anonymous(), Principal::named("other"));
+    let (anonymous, other) = (Principal::anonymous(), Principal::of("other"));
     for (reader, sees) in
         [(Reader::Operator, true), (Reader::Principal(anonymous), true), (Reader::Principal(other), false)]
     {

@@ -23,6 +23,9 @@ pub(crate) fn which(method: &Method, path: &str) -> Option<Read> {
             "/openskill.v1.TraceService/ListTraces"
             | "/openskill.v1.TraceService/GetTrace"
             | "/openskill.v1.TraceService/FollowTraces" => Some(Read::Traces),
+            "/openskill.v1.AgentService/WatchConversation"
+            | "/openskill.v1.AgentService/ListConversations"
+            | "/openskill.v1.AgentService/GetConversation" => Some(Read::Conversations),
             _ => None,
         };
     }
@@ -31,6 +34,7 @@ pub(crate) fn which(method: &Method, path: &str) -> Option<Read> {
         "skills" | "tools" | "artifacts" => Some(Read::Catalog),
         "metrics" => Some(Read::Operations),
         "traces" => Some(Read::Traces),
+        "agent" => Some(Read::Conversations),
         _ => None,
     }
 }
@@ -48,6 +52,7 @@ pub(crate) fn refuse(headers: &HeaderMap, extensions: &Extensions) -> Response<A
 #[cfg(test)]
 mod tests {
     use openskill_proto::v1::admin_service_server::SERVICE_NAME as ADMIN;
+    use openskill_proto::v1::agent_service_server::SERVICE_NAME as AGENT;
     use openskill_proto::v1::skill_service_server::SERVICE_NAME as SKILLS;
     use openskill_proto::v1::trace_service_server::SERVICE_NAME as TRACES;
 
@@ -66,6 +71,7 @@ mod tests {
             ("/metrics", Read::Operations),
             ("/traces", Read::Traces),
             ("/traces/demo-1", Read::Traces),
+            ("/agent/conversations/conv_1/events", Read::Conversations),
         ] {
             assert_eq!(which(&Method::GET, path), Some(expected), "{path}");
             assert_eq!(which(&Method::HEAD, path), Some(expected), "{path}");
@@ -76,6 +82,9 @@ mod tests {
         for method in ["ListWorkers", "ListCircuits"] {
             assert_eq!(which(&Method::POST, &format!("/{ADMIN}/{method}")), Some(Read::Operations), "{method}");
         }
+        for method in ["WatchConversation", "ListConversations", "GetConversation"] {
+            assert_eq!(which(&Method::POST, &format!("/{AGENT}/{method}")), Some(Read::Conversations), "{method}");
+        }
         for method in ["ListTraces", "GetTrace", "FollowTraces"] {
             assert_eq!(which(&Method::POST, &format!("/{TRACES}/{method}")), Some(Read::Traces), "{method}");
         }
@@ -83,11 +92,14 @@ mod tests {
 
     #[test]
     fn calls_and_probes_are_not() {
-        for path in ["/skills/echo:invoke", "/skills:stream", "/questions/1:answer"] {
+        for path in ["/skills/echo:invoke", "/skills:stream", "/questions/1:answer", "/agent/chat"] {
             assert_eq!(which(&Method::POST, path), None, "{path}");
         }
         for method in ["Invoke", "InvokeStream", "InvokeMany", "AnswerInput", "WatchSkills"] {
             assert_eq!(which(&Method::POST, &format!("/{SKILLS}/{method}")), None, "{method}");
+        }
+        for method in ["Chat", "DeleteConversation"] {
+            assert_eq!(which(&Method::POST, &format!("/{AGENT}/{method}")), None, "{method}");
         }
         for path in ["/healthz", "/readyz", "*"] {
             assert_eq!(which(&Method::GET, path), None, "{path}");

@@ -59,7 +59,21 @@ pub(crate) fn probes(others: Router, shard: Shard) -> Router {
         .route("/readyz", get(health::ready))
         .route("/metrics", get(health::metrics))
         .with_state(shard);
-    others.merge(probes).method_not_allowed_fallback(body::method_not_allowed).fallback(body::no_route)
+    with_fallbacks(others.merge(probes))
+}
+
+/// The probes of an agent alone: it has no workers to be ready.
+pub(crate) fn probes_of_agent(others: Router, shard: Shard) -> Router {
+    let probes = Router::new()
+        .route("/healthz", get(health::live))
+        .route("/readyz", get(health::takes_requests))
+        .route("/metrics", get(health::metrics))
+        .with_state(shard);
+    with_fallbacks(others.merge(probes))
+}
+
+fn with_fallbacks(routes: Router) -> Router {
+    routes.method_not_allowed_fallback(body::method_not_allowed).fallback(body::no_route)
 }
 
 /// An answer of the router. No browser may guess its type.

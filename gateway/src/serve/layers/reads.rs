@@ -26,17 +26,20 @@ pub(crate) enum Read {
     Operations,
     /// Recorded calls, and those who follow them.
     Traces,
+    /// Conversations with the agent, and those who watch them.
+    Conversations,
 }
 
 impl Read {
     /// All groups, each at the place of its number.
-    const ALL: [Self; 4] = [Self::Page, Self::Catalog, Self::Operations, Self::Traces];
+    const ALL: [Self; 5] = [Self::Page, Self::Catalog, Self::Operations, Self::Traces, Self::Conversations];
 
     /// How many responses a listener has in flight.
     const fn bound(self) -> usize {
         match self {
             Self::Page | Self::Catalog => 64,
             Self::Operations | Self::Traces => 16,
+            Self::Conversations => 256,
         }
     }
 }

@@ -1,8 +1,10 @@
-//! `grpc.health.v1`: SERVING while the gateway is ready, for the server as a whole and for `SkillService`.
+//! `grpc.health.v1`: SERVING while the gateway is ready, for the server as a whole, for `SkillService`, and for
+//! `AgentService` if it is served.
 
 use std::sync::Arc;
 
-use openskill_proto::v1::skill_service_server::SERVICE_NAME;
+use openskill_agent::faces::grpc::SERVICE_NAME as AGENT;
+use openskill_proto::v1::skill_service_server::SERVICE_NAME as SKILLS;
 use tonic::service::Routes;
 use tonic_health::ServingStatus;
 use tonic_health::pb::health_server::HealthServer;
@@ -12,17 +14,29 @@ use crate::gateway::Gateway;
 
 /// The status that all shards report.
 #[derive(Clone)]
-pub(crate) struct Health(HealthReporter);
+pub(crate) struct Health {
+    reporter: HealthReporter,
+    services: &'static [&'static str],
+}
 
 impl Health {
-    pub(crate) async fn new() -> Self {
-        let health = Self(HealthReporter::new());
+    pub(crate) async fn new(with_agent: bool) -> Self {
+        Self::of(if with_agent { &["", SKILLS, AGENT] } else { &["", SKILLS] }).await
+    }
+
+    /// Of a listener that serves an agent alone.
+    pub(crate) async fn of_agent() -> Self {
+        Self::of(&["", AGENT]).await
+    }
+
+    async fn of(services: &'static [&'static str]) -> Self {
+        let health = Self { reporter: HealthReporter::new(), services };
         health.set(false).await;
         health
     }
 
     pub(crate) fn add_to(&self, routes: Routes) -> Routes {
-        routes.add_service(HealthServer::new(HealthService::from_health_reporter(self.0.clone())))
+        routes.add_service(HealthServer::new(HealthService::from_health_reporter(self.reporter.clone())))
     }
 
     /// Follows the gateway until it shuts down.
@@ -42,9 +56,10 @@ impl Health {
         }
     }
 
-    async fn set(&self, serving: bool) {
+    pub(crate) async fn set(&self, serving: bool) {
         let status = if serving { ServingStatus::Serving } else { ServingStatus::NotServing };
-        self.0.set_service_status("", status).await;
-        self.0.set_service_status(SERVICE_NAME, status).await;
+        for service in self.services {
+            self.reporter.set_service_status(*service, status).await;
+        }
     }
 }

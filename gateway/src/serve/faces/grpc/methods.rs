@@ -45,12 +45,13 @@ mod tests {
     fn methods_that_take_a_stream_are_found_in_the_descriptors() {
         for path in [
             "/openskill.v1.SkillService/InvokeMany",
+            "/openskill.v1.AgentService/Chat",
             "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo",
             "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
         ] {
             assert!(is_client_streaming(path), "{path}");
         }
         assert!(!is_client_streaming("/openskill.v1.SkillService/InvokeStream"));
-        assert_eq!(CLIENT_STREAMING.len(), 3);
+        assert_eq!(CLIENT_STREAMING.len(), 4);
     }
 }

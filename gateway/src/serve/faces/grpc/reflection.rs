@@ -1,5 +1,6 @@
 //! gRPC reflection, in both versions that clients ask for. It shows the services that its listener serves, and no others.
 
+use openskill_agent::faces::grpc::SERVICE_NAME as AGENT;
 use openskill_proto::DESCRIPTORS;
 use openskill_proto::v1::{admin_service_server, skill_service_server, trace_service_server};
 use tonic::service::Routes;
@@ -12,9 +13,15 @@ const ALWAYS: [&str; 2] = ["grpc.health.v1.Health", "grpc.reflection.v1.ServerRe
 const ADMIN: [&str; 2] = [admin_service_server::SERVICE_NAME, trace_service_server::SERVICE_NAME];
 
 /// The services of the public listener.
-pub(crate) fn public(with_admin: bool) -> Vec<&'static str> {
+pub(crate) fn public(with_admin: bool, with_agent: bool) -> Vec<&'static str> {
     let admin = with_admin.then_some(ADMIN).into_iter().flatten();
-    [skill_service_server::SERVICE_NAME].into_iter().chain(admin).chain(ALWAYS).collect()
+    let agent = with_agent.then_some(AGENT);
+    [skill_service_server::SERVICE_NAME].into_iter().chain(agent).chain(admin).chain(ALWAYS).collect()
+}
+
+/// The services of a listener that serves an agent alone.
+pub(crate) fn agent() -> Vec<&'static str> {
+    [AGENT].into_iter().chain(ALWAYS).collect()
 }
 
 /// The services of the admin listener.

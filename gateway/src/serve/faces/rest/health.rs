@@ -41,3 +41,12 @@ pub(super) async fn ready(State(shard): State<Shard>) -> Response {
     });
     (code, body::json(text.to_string())).into_response()
 }
+
+/// Whether new requests are taken.
+pub(super) async fn takes_requests(State(shard): State<Shard>) -> Response {
+    let (code, status) = match shard.gateway.is_draining() {
+        false => (StatusCode::OK, "ready"),
+        true => (StatusCode::SERVICE_UNAVAILABLE, "draining"),
+    };
+    (code, body::json(json!({ "status": status }).to_string())).into_response()
+}

@@ -1,4 +1,5 @@
 //! `GET /openapi.json`: an OpenAPI 3.1 document of the skills there are now, each with its own schemas.
+//! `agent`: the paths of the agent, where one is served.
 
 use axum::extract::State;
 use axum::http::{HeaderMap, HeaderValue};
@@ -11,19 +12,26 @@ use super::documents::{Derived, Document};
 use crate::catalog::snapshot::Snapshot;
 use crate::gateway::Shard;
 
+mod agent;
+
 /// The document of one gateway. A program with several has one of the last that was asked.
 static DOCUMENT: Derived<Snapshot> = Derived::new();
 
 pub(super) async fn document(State(shard): State<Shard>, headers: HeaderMap) -> Response {
+    let with_agent = shard.gateway.config.agent.is_some();
     let document = DOCUMENT.get(&shard.gateway.catalog.snapshot(), |snapshot| {
-        let text = build(snapshot.values().map(|entry| &entry.skill)).to_string();
+        let text = build(snapshot.values().map(|entry| &entry.skill), with_agent).to_string();
         Document::new(text.into(), HeaderValue::from_static("application/json"))
     });
     document.answer(&headers)
 }
 
-fn build<'a>(skills: impl Iterator<Item = &'a Skill>) -> Value {
-    let mut paths = fixed_paths();
+fn build<'a>(skills: impl Iterator<Item = &'a Skill>, with_agent: bool) -> Value {
+    let (mut paths, mut schemas) = (fixed_paths(), schemas());
+    if with_agent {
+        paths.extend(agent::paths());
+        schemas.extend(agent::schemas());
+    }
     for skill in skills.filter(|skill| skill.status() == SkillStatus::Available) {
         for (verb, streamed) in [("invoke", false), ("stream", true)] {
             paths.insert(format!("/skills/{}:{verb}", skill.id), json!({ "post": call(skill, verb, streamed) }));
@@ -38,9 +46,9 @@ fn build<'a>(skills: impl Iterator<Item = &'a Skill>) -> Value {
             "license": { "name": "Apache-2.0", "identifier": "Apache-2.0" },
         },
         "jsonSchemaDialect": "https://json-schema.org/draft/2020-12/schema",
-        "tags": [{ "name": "skills" }, { "name": "catalog" }, { "name": "traces" }, { "name": "health" }],
+        "tags": [{ "name": "skills" }, { "name": "catalog" }, { "name": "agent" }, { "name": "traces" }, { "name": "health" }],
         "paths": paths,
-        "components": { "schemas": schemas(), "parameters": parameters(), "headers": headers() },
+        "components": { "schemas": schemas, "parameters": parameters(), "headers": headers() },
     })
 }
 
@@ -217,9 +225,9 @@ fn answer() -> Value {
     })
 }
 
-fn schemas() -> Value {
+fn schemas() -> Map<String, Value> {
     let codes: Vec<_> = TABLE.iter().map(|row| row.code.as_str_name()).collect();
-    json!({
+    let schemas = json!({
         "SkillResult": {
             "type": "object",
             "required": ["success", "skill_id", "trace_id", "data", "error", "meta", "text"],
@@ -262,7 +270,8 @@ fn schemas() -> Value {
                 "jail": { "type": "string", "enum": ["strict", "standard", "partial", "off"] },
             },
         },
-    })
+    });
+    schemas.as_object().cloned().unwrap_or_default()
 }
 
 fn parameters() -> Value {

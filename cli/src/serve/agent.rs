@@ -1,0 +1,47 @@
+//! `openskill agent`, and the agent of a gateway.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use openskill_agent::config::{AgentConfig, Place};
+use openskill_agent::hosted::Setup;
+use openskill_agent::remote::Remote;
+
+use crate::exit::Failure;
+use crate::settings::{Raw, Settings, Store};
+
+pub(crate) fn run(settings: &Settings, raw: &Raw) -> Result<ExitCode, Failure> {
+    let setup = of(settings, raw, None)?;
+    super::run(settings, "agent", |shutdown, _| async move {
+        let address = settings.agent_listen;
+        let what = format!("listening on {address} (set another address with --listen or OPENSKILL_AGENT_LISTEN)");
+        let listener = openskill_net::listen::bind_tcp(address, 1).map_err(Failure::system(what))?.pop();
+        let Some(listener) = listener else { return Ok(()) };
+        let address = listener.local_addr().unwrap_or(address);
+        let skills = Remote::new(&settings.base_url)
+            .map_err(|error| Failure::Gateway { url: settings.base_url.clone(), reason: error.to_string() })?;
+        tracing::info!(%address, gateway = settings.base_url, "agent listening");
+        let config = super::gateway_config(settings, None, None, None);
+        openskill_gateway::run_agent(config, setup, listener, Arc::new(skills), shutdown)
+            .await
+            .map_err(Failure::system("running the agent"))
+    })
+}
+
+/// How a gateway's agent starts, if there is to be one. `by_default`: the file of conversations unless a setting names one;
+/// none means that they are kept in memory.
+pub(super) fn setup(settings: &Settings, raw: &Raw, by_default: Option<PathBuf>) -> Result<Option<Setup>, Failure> {
+    settings.agent.is_on.then(|| of(settings, raw, by_default)).transpose()
+}
+
+fn of(settings: &Settings, raw: &Raw, by_default: Option<PathBuf>) -> Result<Setup, Failure> {
+    let agent = &settings.agent;
+    let (file, or_memory) = match &agent.store {
+        Store::File(file) => (Some(file.clone()), false),
+        Store::Memory => (None, false),
+        Store::Default => (by_default, true),
+    };
+    let place = file.map_or(Place::Memory, Place::File);
+    Ok(Setup { config: AgentConfig { place, ..agent.config.clone() }, models: agent.models(raw)?, or_memory })
+}

@@ -1,0 +1,149 @@
+//! `AgentService`.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use futures_util::stream::{BoxStream, StreamExt as _};
+use openskill_proto::limits::MAX_REQUEST_BYTES;
+use openskill_proto::metadata::ERROR_DOMAIN;
+use openskill_proto::v1::agent_service_server::{AgentService, AgentServiceServer};
+use openskill_proto::v1::chat_request::Request as Sent;
+use openskill_proto::v1::{
+    ChatEvent, ChatRequest, Conversation, DeleteConversationRequest, DeleteConversationResponse,
+    GetConversationRequest, ListConversationsRequest, ListConversationsResponse, SkillError, WatchConversationRequest,
+};
+use tonic::{Request, Response, Status, Streaming};
+use tonic_types::{ErrorDetails, StatusExt as _};
+
+use super::stream::{Broken, Inputs, exchange};
+use super::{Served, refusal};
+use crate::agent::Input;
+use crate::error::AgentError;
+
+/// The name of the service, for health and reflection.
+pub use openskill_proto::v1::agent_service_server::SERVICE_NAME;
+
+/// The service.
+#[derive(Debug, Clone)]
+pub struct Service(Served);
+
+/// The service, ready to be added to routes.
+pub fn service(served: Served) -> AgentServiceServer<Service> {
+    AgentServiceServer::new(Service(served)).max_decoding_message_size(MAX_REQUEST_BYTES)
+}
+
+#[tonic::async_trait]
+impl AgentService for Service {
+    type ChatStream = BoxStream<'static, Result<ChatEvent, Status>>;
+    type WatchConversationStream = BoxStream<'static, Result<ChatEvent, Status>>;
+
+    async fn chat(&self, request: Request<Streaming<ChatRequest>>) -> Result<Response<Self::ChatStream>, Status> {
+        let principal = self.0.principal(request.extensions());
+        let mut requests = request.into_inner();
+        let Some(first) = requests.message().await? else {
+            return Err(status(&refusal::invalid("the stream has no request: send a message first")));
+        };
+        let conversation = first.conversation_id.clone();
+        let agent = self.0.agent.clone();
+        let accepted = agent.send(&principal, &conversation, input(first)?).await.map_err(|error| of(&error))?;
+        let inputs: Inputs<Status> = requests.map(|request| request.and_then(input)).boxed();
+        let events = exchange(agent, principal, accepted, Some(inputs));
+        Ok(Response::new(events.map(|event| event.map_err(of_broken)).boxed()))
+    }
+
+    async fn watch_conversation(
+        &self,
+        request: Request<WatchConversationRequest>,
+    ) -> Result<Response<Self::WatchConversationStream>, Status> {
+        let principal = self.0.principal(request.extensions());
+        let WatchConversationRequest { conversation_id, after, no_follow } = request.into_inner();
+        let events = self.0.agent.events(&principal, &conversation_id, after, !no_follow).await;
+        let events = events.map_err(|error| of(&error))?;
+        Ok(Response::new(events.map(|event| event.map_err(|error| of(&error))).boxed()))
+    }
+
+    async fn list_conversations(
+        &self,
+        request: Request<ListConversationsRequest>,
+    ) -> Result<Response<ListConversationsResponse>, Status> {
+        let principal = self.0.principal(request.extensions());
+        let listed = self.0.agent.list(&principal, request.into_inner()).await;
+        listed.map(Response::new).map_err(|error| of(&error))
+    }
+
+    async fn get_conversation(
+        &self,
+        request: Request<GetConversationRequest>,
+    ) -> Result<Response<Conversation>, Status> {
+        let principal = self.0.principal(request.extensions());
+        let found = self.0.agent.get(&principal, &request.into_inner().conversation_id).await;
+        found.map(Response::new).map_err(|error| of(&error))
+    }
+
+    async fn delete_conversation(
+        &self,
+        request: Request<DeleteConversationRequest>,
+    ) -> Result<Response<DeleteConversationResponse>, Status> {
+        let principal = self.0.principal(request.extensions());
+        let deleted = self.0.agent.delete(&principal, &request.into_inner().conversation_id).await;
+        deleted.map(|()| Response::new(DeleteConversationResponse {})).map_err(|error| of(&error))
+    }
+}
+
+fn input(request: ChatRequest) -> Result<Input, Status> {
+    match request.request {
+        Some(Sent::Message(it)) => Ok(Input::Message(it)),
+        Some(Sent::Answers(it)) => Ok(Input::Answers(it)),
+        Some(Sent::Decision(it)) => Ok(Input::Decision(it)),
+        Some(Sent::Cancel(_)) => Ok(Input::Cancel),
+        None => Err(status(&refusal::invalid("set message, answers, decision or cancel"))),
+    }
+}
+
+fn of(error: &AgentError) -> Status {
+    status(&refusal::of(error))
+}
+
+fn of_broken(broken: Broken<Status>) -> Status {
+    match broken {
+        Broken::Client(status) => status,
+        Broken::Agent(error) => of(&error),
+    }
+}
+
+/// The status of an error, with google.rpc details.
+fn status(error: &SkillError) -> Status {
+    let code = error.code();
+    let mut details = ErrorDetails::new();
+    details.set_error_info(code.as_str_name(), ERROR_DOMAIN, HashMap::new());
+    if error.retryable {
+        details.set_retry_info(Some(Duration::from_millis(error.retry_after_ms)));
+    }
+    Status::with_error_details(code.meaning().grpc.into(), error.message.clone(), details)
+}
+
+#[cfg(test)]
+mod tests {
+    use tonic::Code;
+
+    use super::*;
+
+    #[test]
+    fn a_status_says_which_code_and_when_to_retry() {
+        let full = of(&AgentError::TooManyTurns(7));
+        assert_eq!(full.code(), Code::ResourceExhausted);
+        let details = full.get_error_details();
+        assert_eq!(details.error_info().unwrap().reason, "OVERLOADED");
+        assert!(details.retry_info().is_some());
+        let missing = of(&AgentError::NoConversation);
+        assert_eq!(missing.code(), Code::NotFound);
+        assert!(missing.get_error_details().retry_info().is_none());
+    }
+
+    #[test]
+    fn a_request_without_content_is_refused_with_what_to_send() {
+        let refused = input(ChatRequest::default()).unwrap_err();
+        assert_eq!(refused.code(), Code::InvalidArgument);
+        assert!(refused.message().contains("decision"), "{}", refused.message());
+    }
+}

@@ -1,0 +1,246 @@
+//! What the body of a chat request says. Pure.
+
+use openskill_proto::v1;
+use serde::Deserialize;
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use crate::agent::Input;
+
+/// What a body looks like.
+const FORM: &str = r#"send {"message": "..."}, or {"conversation_id": "...", "message" or "answers" or "decision" or "cancel": {...}}"#;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, expecting = "an object")]
+struct ChatBody<'a> {
+    #[serde(default)]
+    conversation_id: String,
+    #[serde(borrow)]
+    message: Option<&'a RawValue>,
+    #[serde(borrow)]
+    answers: Option<&'a RawValue>,
+    #[serde(borrow)]
+    decision: Option<&'a RawValue>,
+    #[serde(borrow)]
+    cancel: Option<&'a RawValue>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, expecting = "a text or an object")]
+struct Message {
+    text: String,
+    #[serde(default)]
+    model: String,
+    #[serde(default)]
+    mode: Mode,
+    #[serde(default)]
+    limits: Limits,
+    #[serde(default)]
+    toolset: String,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Mode {
+    #[default]
+    #[serde(skip)]
+    Previous,
+    Ask,
+    ReadOnly,
+    Auto,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, deny_unknown_fields, expecting = "an object")]
+struct Limits {
+    max_tool_calls: u32,
+    max_iterations: u32,
+    max_tokens: u64,
+    timeout_ms: u64,
+    max_cost_micros: u64,
+    max_validation_retries: u32,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, expecting = "an object")]
+struct Answers {
+    request_id: String,
+    #[serde(default)]
+    answers: Vec<Answer>,
+    #[serde(default)]
+    declined: bool,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, expecting = "an object")]
+struct Answer {
+    id: String,
+    answer: Value,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, expecting = "an object")]
+struct Decision<'a> {
+    request_id: String,
+    decision: Verdict,
+    #[serde(borrow)]
+    arguments: Option<&'a RawValue>,
+    #[serde(default)]
+    reason: String,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Verdict {
+    Allow,
+    AllowConversation,
+    Edit,
+    Deny,
+}
+
+/// The conversation, empty for a new one, and what to do there.
+///
+/// # Errors
+/// Why the body can't be read, and what to send.
+pub(super) fn parse(bytes: &[u8]) -> Result<(String, Input), String> {
+    let body: ChatBody<'_> = read(bytes, "the body")?;
+    let input = match (body.message, body.answers, body.decision, body.cancel) {
+        (Some(it), None, None, None) => Input::Message(message(it)?),
+        (None, Some(it), None, None) => Input::Answers(answers(it)?),
+        (None, None, Some(it), None) => Input::Decision(decision(it)?),
+        (None, None, None, Some(it)) if is_set(it) => Input::Cancel,
+        _ => return Err(format!("give one of message, answers, decision and cancel: {FORM}")),
+    };
+    Ok((body.conversation_id, input))
+}
+
+/// `{}` or `true`.
+fn is_set(cancel: &RawValue) -> bool {
+    matches!(serde_json::from_str(cancel.get()), Ok(Value::Bool(true) | Value::Object(_)))
+}
+
+fn message(raw: &RawValue) -> Result<v1::UserMessage, String> {
+    if let Ok(text) = serde_json::from_str(raw.get()) {
+        return Ok(v1::UserMessage { text, ..v1::UserMessage::default() });
+    }
+    let it: Message = read(raw.get().as_bytes(), "message")?;
+    let mode = match it.mode {
+        Mode::Previous => v1::ApprovalMode::Unspecified,
+        Mode::Ask => v1::ApprovalMode::Ask,
+        Mode::ReadOnly => v1::ApprovalMode::ReadOnly,
+        Mode::Auto => v1::ApprovalMode::Auto,
+    };
+    let limits = v1::TurnLimits {
+        max_tool_calls: it.limits.max_tool_calls,
+        max_iterations: it.limits.max_iterations,
+        max_tokens: it.limits.max_tokens,
+        timeout_ms: it.limits.timeout_ms,
+        max_cost_micros: it.limits.max_cost_micros,
+        max_validation_retries: it.limits.max_validation_retries,
+    };
+    Ok(v1::UserMessage { text: it.text, model: it.model, mode: mode.into(), limits: Some(limits), toolset: it.toolset })
+}
+
+fn answers(raw: &RawValue) -> Result<v1::UserAnswers, String> {
+    let it: Answers = read(raw.get().as_bytes(), "answers")?;
+    let answers = it.answers.into_iter().map(answer).collect::<Result<_, _>>()?;
+    Ok(v1::UserAnswers { request_id: it.request_id, answers, declined: it.declined })
+}
+
+/// Numbers and truth values count as their text.
+fn answer(it: Answer) -> Result<v1::UserAnswer, String> {
+    let answer = match it.answer {
+        Value::String(text) => text,
+        Value::Bool(_) | Value::Number(_) => it.answer.to_string(),
+        _ => return Err("answers can't be read: an answer is a text, a number, true or false".to_owned()),
+    };
+    Ok(v1::UserAnswer { id: it.id, answer })
+}
+
+fn decision(raw: &RawValue) -> Result<v1::UserDecision, String> {
+    let it: Decision<'_> = read(raw.get().as_bytes(), "decision")?;
+    let decision = match it.decision {
+        Verdict::Allow => v1::Decision::Allow,
+        Verdict::AllowConversation => v1::Decision::AllowConversation,
+        Verdict::Edit => v1::Decision::Edit,
+        Verdict::Deny => v1::Decision::Deny,
+    };
+    Ok(v1::UserDecision {
+        request_id: it.request_id,
+        decision: decision.into(),
+        arguments_json: it.arguments.map(|it| it.get().to_owned()).unwrap_or_default(),
+        reason: it.reason,
+    })
+}
+
+fn read<'a, T: Deserialize<'a>>(bytes: &'a [u8], what: &str) -> Result<T, String> {
+    serde_json::from_slice(bytes).map_err(|error| format!("{what} can't be read: {error}; {FORM}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(text: &str) -> (String, Input) {
+        parse(text.as_bytes()).unwrap_or_else(|error| panic!("{text}: {error}"))
+    }
+
+    #[test]
+    fn a_message_is_a_text_or_has_a_model_a_mode_and_limits() {
+        let (conversation, Input::Message(short)) = parsed(r#"{"message": "hi"}"#) else { panic!() };
+        assert_eq!(
+            (conversation.as_str(), short.text.as_str(), short.mode()),
+            ("", "hi", v1::ApprovalMode::Unspecified)
+        );
+        let long = r#"{"conversation_id": "c", "message": {"text": "hi", "model": "openai:m", "mode": "read_only",
+                       "limits": {"max_tool_calls": 3}, "toolset": "files"}}"#;
+        let (conversation, Input::Message(long)) = parsed(long) else { panic!() };
+        assert_eq!(
+            (conversation.as_str(), long.model.as_str(), long.mode()),
+            ("c", "openai:m", v1::ApprovalMode::ReadOnly)
+        );
+        assert_eq!((long.limits.unwrap().max_tool_calls, long.toolset.as_str()), (3, "files"));
+    }
+
+    #[test]
+    fn answers_count_as_text() {
+        let text = r#"{"conversation_id": "c", "answers": {"request_id": "r",
+                       "answers": [{"id": "a", "answer": true}, {"id": "b", "answer": 12345678901234567890}, {"id": "c", "answer": "x"}]}}"#;
+        let (_, Input::Answers(it)) = parsed(text) else { panic!() };
+        let texts: Vec<_> = it.answers.iter().map(|it| it.answer.as_str()).collect();
+        assert_eq!(texts, ["true", "12345678901234567890", "x"]);
+    }
+
+    #[test]
+    fn edited_arguments_keep_their_bytes() {
+        let text = r#"{"conversation_id": "c", "decision": {"request_id": "r", "decision": "edit", "arguments": {"n": 1.50}}}"#;
+        let (_, Input::Decision(it)) = parsed(text) else { panic!() };
+        assert_eq!((it.decision(), it.arguments_json.as_str()), (v1::Decision::Edit, r#"{"n": 1.50}"#));
+    }
+
+    #[test]
+    fn a_turn_is_cancelled_with_an_object_or_true() {
+        for cancel in ["{}", "true"] {
+            assert_eq!(parsed(&format!(r#"{{"conversation_id": "c", "cancel": {cancel}}}"#)).1, Input::Cancel);
+        }
+    }
+
+    #[test]
+    fn a_body_that_can_be_read_in_two_ways_or_in_none_is_refused() {
+        for text in [
+            "",
+            "[]",
+            "{}",
+            r#"{"message": "hi", "cancel": {}}"#,
+            r#"{"message": {}}"#,
+            r#"{"message": {"text": "hi", "mode": "previous"}}"#,
+            r#"{"message": {"text": "hi", "colour": 1}}"#,
+            r#"{"conversation_id": "c", "cancel": false}"#,
+            r#"{"conversation_id": "c", "decision": {"request_id": "r", "decision": "maybe"}}"#,
+            r#"{"conversation_id": "c", "answers": {"request_id": "r", "answers": [{"id": "a", "answer": []}]}}"#,
+        ] {
+            let refused = parse(text.as_bytes()).unwrap_err();
+            assert!(!refused.is_empty(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,201 @@
+//! The skills of a gateway elsewhere, over gRPC.
+
+use std::time::Duration;
+
+use futures_util::FutureExt as _;
+use futures_util::future::BoxFuture;
+use openskill_proto::limits::MAX_RESULT_BYTES;
+use openskill_proto::metadata::TRACE_ID;
+use openskill_proto::v1::skill_service_client::SkillServiceClient;
+use openskill_proto::v1::{
+    ErrorCode, ExportToolsRequest, ExportToolsResponse, InputResponse, InvokeEvent, InvokeRequest, ListSkillsRequest,
+    PreparedCall, Skill, SkillError, SkillResult, invoke_event,
+};
+use tonic::metadata::MetadataValue;
+use tonic::transport::{Channel, Endpoint};
+use tonic::{Code, Request, Status};
+
+use crate::skills::{Caller, Skills, Unreachable};
+
+/// How long a connection attempt may take.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
+
+/// The interval of keepalive pings, and how long the gateway may take to answer one.
+const KEEP_ALIVE: (Duration, Duration) = (Duration::from_secs(20), Duration::from_secs(10));
+
+/// How long the gateway may take for what runs no skill.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// A gateway at an address. Connects when it is first asked, and again after a lost connection.
+#[derive(Debug, Clone)]
+pub struct Remote(SkillServiceClient<Channel>);
+
+impl Remote {
+    /// The gateway at this URL.
+    ///
+    /// # Errors
+    /// The URL is none.
+    pub fn new(url: &str) -> Result<Self, Unreachable> {
+        let endpoint = Endpoint::from_shared(url.to_owned()).map_err(|error| Unreachable(error.to_string()))?;
+        let channel = endpoint
+            .connect_timeout(CONNECT_TIMEOUT)
+            .http2_keep_alive_interval(KEEP_ALIVE.0)
+            .keep_alive_timeout(KEEP_ALIVE.1)
+            .connect_lazy();
+        Ok(Self(SkillServiceClient::new(channel).max_decoding_message_size(3 * MAX_RESULT_BYTES)))
+    }
+
+    async fn run(
+        &self,
+        caller: &Caller,
+        request: InvokeRequest,
+        events: &mut (dyn FnMut(InvokeEvent) + Send),
+    ) -> Result<SkillResult, SkillError> {
+        let mut client = self.0.clone();
+        let opened = client.invoke_stream(traced(caller, request)).await;
+        let mut stream = opened.map_err(|status| failed(&status, started(&status)))?.into_inner();
+        while let Some(event) = stream.message().await.map_err(|status| failed(&status, true))? {
+            match event.event {
+                Some(invoke_event::Event::Result(result)) => return Ok(result),
+                _ => events(event),
+            }
+        }
+        Err(failed(&Status::unavailable("the gateway ended the call without a result"), true))
+    }
+}
+
+impl Skills for Remote {
+    fn list<'a>(&'a self, caller: &'a Caller) -> BoxFuture<'a, Result<Vec<Skill>, Unreachable>> {
+        async {
+            let request = brief(caller, ListSkillsRequest::default());
+            let listed = self.0.clone().list_skills(request).await.map_err(unreachable)?;
+            let mut skills = listed.into_inner().skills;
+            skills.sort_by(|a, b| a.id.cmp(&b.id));
+            Ok(skills)
+        }
+        .boxed()
+    }
+
+    fn export<'a>(
+        &'a self,
+        caller: &'a Caller,
+        request: ExportToolsRequest,
+    ) -> BoxFuture<'a, Result<ExportToolsResponse, Unreachable>> {
+        async {
+            let exported = self.0.clone().export_tools(brief(caller, request)).await;
+            exported.map(tonic::Response::into_inner).map_err(unreachable)
+        }
+        .boxed()
+    }
+
+    fn prepare<'a>(
+        &'a self,
+        caller: &'a Caller,
+        request: InvokeRequest,
+    ) -> BoxFuture<'a, Result<PreparedCall, Unreachable>> {
+        async {
+            let prepared = self.0.clone().prepare_call(brief(caller, request)).await;
+            prepared.map(tonic::Response::into_inner).map_err(unreachable)
+        }
+        .boxed()
+    }
+
+    fn invoke<'a>(
+        &'a self,
+        caller: &'a Caller,
+        request: InvokeRequest,
+        events: &'a mut (dyn FnMut(InvokeEvent) + Send),
+    ) -> BoxFuture<'a, SkillResult> {
+        async {
+            let skill_id = request.skill_id.clone();
+            let result = self.run(caller, request, events).await;
+            result.unwrap_or_else(|error| SkillResult {
+                skill_id,
+                trace_id: caller.trace_id.clone(),
+                text: error.message.clone(),
+                error: Some(error),
+                ..SkillResult::default()
+            })
+        }
+        .boxed()
+    }
+
+    fn answer<'a>(&'a self, caller: &'a Caller, response: InputResponse) -> BoxFuture<'a, Result<bool, Unreachable>> {
+        async {
+            match self.0.clone().answer_input(brief(caller, response)).await {
+                Ok(_) => Ok(true),
+                Err(status) if status.code() == Code::NotFound => Ok(false),
+                Err(status) => Err(unreachable(status)),
+            }
+        }
+        .boxed()
+    }
+}
+
+/// A request under the turn's trace.
+fn traced<T>(caller: &Caller, message: T) -> Request<T> {
+    let mut request = Request::new(message);
+    if let Ok(id) = MetadataValue::try_from(&caller.trace_id) {
+        request.metadata_mut().insert(TRACE_ID, id);
+    }
+    request
+}
+
+/// The same, for what runs no skill.
+fn brief<T>(caller: &Caller, message: T) -> Request<T> {
+    let mut request = traced(caller, message);
+    request.set_timeout(ANSWER_TIMEOUT);
+    request
+}
+
+fn unreachable(status: Status) -> Unreachable {
+    Unreachable(status.message().to_owned())
+}
+
+/// Whether a call may have begun that was refused with this status: a gateway that is full, or is not there, starts none.
+fn started(status: &Status) -> bool {
+    let is_refusal = matches!(status.code(), Code::ResourceExhausted | Code::InvalidArgument | Code::Unimplemented);
+    let mut causes = std::iter::successors(std::error::Error::source(status), |cause| (*cause).source());
+    let never_connected = causes.any(|cause| {
+        cause.downcast_ref::<std::io::Error>().is_some_and(|it| it.kind() == std::io::ErrorKind::ConnectionRefused)
+    });
+    !is_refusal && !never_connected
+}
+
+fn failed(status: &Status, may_have_run: bool) -> SkillError {
+    let error = match status.code() {
+        Code::ResourceExhausted => SkillError::overloaded(status.message()),
+        Code::InvalidArgument => SkillError::new(ErrorCode::InvalidArgument, status.message()),
+        Code::DeadlineExceeded => SkillError::new(ErrorCode::Timeout, status.message()),
+        _ => SkillError::unavailable(format!("the gateway could not be asked: {}", status.message())),
+    };
+    let retryable = error.retryable && !may_have_run;
+    SkillError { may_have_run, retryable, ..error }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lost_connection_may_have_run_and_a_full_gateway_has_not() {
+        let lost = Status::unavailable("connection reset");
+        assert!(started(&lost));
+        let lost = failed(&lost, started(&lost));
+        assert_eq!((lost.code(), lost.may_have_run, lost.retryable), (ErrorCode::Unavailable, true, false));
+        let full = Status::resource_exhausted("full");
+        let full = failed(&full, started(&full));
+        assert_eq!((full.code(), full.may_have_run, full.retryable), (ErrorCode::Overloaded, false, true));
+    }
+
+    #[tokio::test]
+    async fn a_gateway_that_is_not_there_has_run_nothing() {
+        let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let remote = Remote::new(&format!("http://127.0.0.1:{port}")).unwrap();
+        let caller = Caller::default();
+        assert!(remote.list(&caller).await.is_err());
+        let result = remote.invoke(&caller, InvokeRequest::default(), &mut |_| {}).await;
+        let error = result.error.unwrap();
+        assert_eq!((error.code(), error.may_have_run), (ErrorCode::Unavailable, false), "{}", error.message);
+    }
+}

@@ -1,0 +1,56 @@
+//! A server of an agent that calls skills at another gateway. It has the bounds and layers of a gateway, and no workers.
+
+use std::io;
+use std::net::TcpListener;
+use std::sync::Arc;
+
+use openskill_agent::hosted::{Hosted, Setup};
+use openskill_agent::skills::Skills;
+use tokio_util::sync::CancellationToken;
+
+use crate::config::Config;
+use crate::gateway::{Gateway, Shard};
+use crate::serve::connections::peers::Peers;
+use crate::serve::connections::roster::Roster;
+use crate::serve::faces::grpc::health::Health;
+use crate::serve::faces::{Faces, served};
+use crate::serve::{connections, stack};
+
+/// Runs an agent over `skills` until `shutdown`, then stops its turns between two entries, for at most
+/// [`Config::drain_timeout`]. Of `config`, the bounds of connections count.
+///
+/// # Errors
+/// The conversations can't be opened, or the listener can't be used.
+pub async fn run_agent(
+    config: Config,
+    setup: Setup,
+    listener: TcpListener,
+    skills: Arc<dyn Skills>,
+    shutdown: CancellationToken,
+) -> io::Result<()> {
+    let (most, of_peer, limit) = (config.max_connections, config.max_connections_of_peer, config.drain_timeout);
+    let draining = CancellationToken::new();
+    let gateway =
+        Gateway::new(Config { workers: Vec::new(), recorder: None, agent: None, ..config }, draining.clone())?;
+    let agent = Hosted::start(setup, skills).await.map_err(io::Error::other)?;
+    let health = Health::of_agent().await;
+    let is_loopback = listener.local_addr()?.ip().is_loopback();
+    let shard = Shard { gateway: Arc::clone(&gateway), number: 0 };
+    let service = stack::stack(&gateway, Faces::agent(&shard, &health, &served(agent.clone()))?, is_loopback);
+    let roster = Roster::new(most, Peers::new(of_peer));
+    let mut serving =
+        tokio::spawn(connections::serve(listener, service, roster, gateway.tasks.clone(), draining.clone()));
+    health.set(true).await;
+    tokio::select! {
+        () = shutdown.cancelled() => {}
+        ended = &mut serving => return ended.map_err(io::Error::other)?,
+    }
+    health.set(false).await;
+    draining.cancel();
+    agent.shutdown(limit).await;
+    // Streams ended with the agent: what is left are the last answers.
+    if tokio::time::timeout(limit, &mut serving).await.is_err() {
+        serving.abort();
+    }
+    Ok(())
+}

@@ -1,0 +1,115 @@
+//! The skills of this gateway, as the agent in its process sees them. They pass what a client's calls pass: admission,
+//! circuits, idempotency keys, records.
+
+use std::fmt;
+use std::sync::Arc;
+
+use futures_util::FutureExt as _;
+use futures_util::future::BoxFuture;
+use openskill_agent::skills::{Caller, Skills, Unreachable};
+use openskill_proto::trace::Trace;
+use openskill_proto::v1::{
+    ErrorCode, ExportToolsRequest, ExportToolsResponse, InputResponse, InvokeEvent, InvokeRequest, PreparedCall, Skill,
+    SkillResult,
+};
+use tokio::sync::mpsc;
+
+use crate::call::events::EventRelay;
+use crate::call::principal::Principal;
+use crate::call::reading;
+use crate::call::request::{Call, RequestContext};
+use crate::gateway::Shard;
+use crate::invoke::{invoke, refuse};
+use crate::observe::call_record::CallRecord;
+use crate::prepare::prepare;
+use crate::serve::tools;
+
+/// Events that wait for the agent.
+const EVENTS: usize = 64;
+
+struct InProcess(Shard);
+
+/// The skills of `shard`'s gateway.
+pub(super) fn in_process(shard: Shard) -> Arc<dyn Skills> {
+    Arc::new(InProcess(shard))
+}
+
+impl fmt::Debug for InProcess {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("InProcess").finish_non_exhaustive()
+    }
+}
+
+impl Skills for InProcess {
+    fn list<'a>(&'a self, _: &'a Caller) -> BoxFuture<'a, Result<Vec<Skill>, Unreachable>> {
+        let snapshot = self.0.gateway.catalog.snapshot();
+        let skills = snapshot.values().map(|entry| entry.skill.clone()).collect();
+        async { Ok(skills) }.boxed()
+    }
+
+    fn export<'a>(
+        &'a self,
+        caller: &'a Caller,
+        request: ExportToolsRequest,
+    ) -> BoxFuture<'a, Result<ExportToolsResponse, Unreachable>> {
+        let exported = tools::export(&self.0.gateway, &Principal::of(&caller.principal), &request);
+        async { exported.map_err(|error| Unreachable(error.message)) }.boxed()
+    }
+
+    fn prepare<'a>(
+        &'a self,
+        caller: &'a Caller,
+        request: InvokeRequest,
+    ) -> BoxFuture<'a, Result<PreparedCall, Unreachable>> {
+        async { Ok(prepare(&self.0, &self.read(caller, request).await).await) }.boxed()
+    }
+
+    fn invoke<'a>(
+        &'a self,
+        caller: &'a Caller,
+        request: InvokeRequest,
+        events: &'a mut (dyn FnMut(InvokeEvent) + Send),
+    ) -> BoxFuture<'a, SkillResult> {
+        async {
+            let call = self.read(caller, request).await;
+            let permit = match self.0.gateway.admit(&call) {
+                Ok(permit) => permit,
+                Err(refusal) => return refuse(&self.0, &call, refusal.into()),
+            };
+            let record = CallRecord::begin(&self.0.gateway.observer, &call);
+            let (sender, mut relayed) = mpsc::channel(EVENTS);
+            let relay = EventRelay::new(call.call_id.clone(), sender);
+            let mut invoked = invoke(&self.0, call, permit, Some(relay), record).boxed();
+            loop {
+                tokio::select! {
+                    biased;
+                    Some(delivery) = relayed.recv() => delivery.open().into_iter().for_each(&mut *events),
+                    result = &mut invoked => return result,
+                }
+            }
+        }
+        .boxed()
+    }
+
+    fn answer<'a>(&'a self, caller: &'a Caller, response: InputResponse) -> BoxFuture<'a, Result<bool, Unreachable>> {
+        async {
+            let (questions, principal) = (&self.0.gateway.questions, Principal::of(&caller.principal));
+            match questions.answer(&principal, response, self.0.number).await {
+                Ok(()) => Ok(true),
+                Err(error) if error.code() == ErrorCode::NotFound => Ok(false),
+                Err(error) => Err(Unreachable(error.message)),
+            }
+        }
+        .boxed()
+    }
+}
+
+impl InProcess {
+    async fn read(&self, caller: &Caller, request: InvokeRequest) -> Arc<Call> {
+        let trace = Trace::from_headers(Some(caller.trace_id.as_bytes()), None, None);
+        let principal = Principal::of(&caller.principal);
+        let context = RequestContext { trace, principal, ..RequestContext::unknown() };
+        let gateway = &self.0.gateway;
+        Arc::new(reading::read(&gateway.aside, gateway.config.default_timeout, request, context).await)
+    }
+}

@@ -1,0 +1,205 @@
+//! The paths of the agent.
+
+use serde_json::{Map, Value, json};
+
+/// The paths, where an agent is served.
+pub(super) fn paths() -> Map<String, Value> {
+    let id = json!({ "name": "id", "in": "path", "required": true, "schema": { "type": "string" } });
+    let conversation = json!({ "$ref": "#/components/schemas/Conversation" });
+    [
+        ("/agent/chat", json!({ "post": chat() })),
+        ("/agent/conversations", json!({ "get": list() })),
+        (
+            "/agent/conversations/{id}",
+            json!({
+                "get": operation("get_conversation", "A conversation, without its events", json!([id]), &conversation),
+                "delete": operation(
+                    "delete_conversation",
+                    "Delete a conversation; a running turn is cancelled first",
+                    json!([id]),
+                    &json!({ "type": "object" }),
+                ),
+            }),
+        ),
+        ("/agent/conversations/{id}/events", json!({ "get": events(&id) })),
+    ]
+    .map(|(path, item)| (path.to_owned(), item))
+    .into_iter()
+    .collect()
+}
+
+/// The schemas that the paths refer to.
+pub(super) fn schemas() -> Map<String, Value> {
+    let number = json!({ "type": "integer", "minimum": 0 });
+    let limits =
+        ["max_tool_calls", "max_iterations", "max_tokens", "timeout_ms", "max_cost_micros", "max_validation_retries"];
+    let limits: Map<_, _> = limits.map(|name| (name.to_owned(), number.clone())).into_iter().collect();
+    let message = object(
+        json!({
+            "text": { "type": "string" },
+            "model": { "type": "string", "description": "provider:model, provider, or a model of the default provider." },
+            "mode": { "enum": ["ask", "read_only", "auto"] },
+            "limits": { "type": "object", "properties": limits, "additionalProperties": false },
+            "toolset": { "type": "string" },
+        }),
+        &["text"],
+    );
+    let answer = object(
+        json!({ "id": { "type": "string" }, "answer": { "type": ["string", "number", "boolean"] } }),
+        &["id", "answer"],
+    );
+    let answers = json!({
+        "request_id": { "type": "string" },
+        "answers": { "type": "array", "items": answer },
+        "declined": { "type": "boolean", "default": false },
+    });
+    let decision = json!({
+        "request_id": { "type": "string" },
+        "decision": { "enum": ["allow", "allow_conversation", "edit", "deny"] },
+        "arguments": { "type": "object", "description": "edit: the arguments to call with." },
+        "reason": { "type": "string", "description": "deny: why. The model reads it." },
+    });
+    let request = json!({
+        "type": "object",
+        "properties": {
+            "conversation_id": { "type": "string", "description": "Empty or absent: a message begins a conversation." },
+            "message": { "oneOf": [{ "type": "string" }, message] },
+            "answers": object(answers, &["request_id"]),
+            "decision": object(decision, &["request_id", "decision"]),
+            "cancel": { "type": "object", "description": "Ends the turn." },
+        },
+        "additionalProperties": false,
+    });
+    let event = json!({
+        "type": "object",
+        "required": ["event", "data"],
+        "properties": { "event": { "enum": EVENTS }, "data": { "type": "object" } },
+    });
+    let exchange = json!({
+        "type": "object",
+        "required": ["conversation_id", "events", "left_out", "done"],
+        "properties": {
+            "conversation_id": { "type": "string" },
+            "events": { "type": "array", "items": event },
+            "left_out": { "type": "integer", "description": "Events that did not fit: the conversation has them." },
+            "done": {
+                "type": "object",
+                "properties": {
+                    "end": { "enum": ["completed", "waiting", "limit", "cancelled", "failed"] },
+                    "text": { "type": "string" },
+                    "error": { "type": ["string", "null"] },
+                    "limit": { "type": ["string", "null"] },
+                    "usage": { "type": "object" },
+                },
+            },
+        },
+    });
+    let conversation = json!({
+        "type": "object",
+        "properties": {
+            "id": { "type": "string" },
+            "title": { "type": "string" },
+            "created": { "type": "string", "format": "date-time" },
+            "used": { "type": "string", "format": "date-time" },
+            "last_number": { "type": "integer", "minimum": 0 },
+            "state": { "enum": ["unspecified", "idle", "running", "waiting"] },
+        },
+    });
+    [("ChatRequest", request), ("ChatExchange", exchange), ("Conversation", conversation)]
+        .map(|(name, schema)| (name.to_owned(), schema))
+        .into_iter()
+        .collect()
+}
+
+const EVENTS: [&str; 14] = [
+    "started",
+    "text",
+    "reply",
+    "tool_call",
+    "progress",
+    "tool_result",
+    "input_required",
+    "answered",
+    "approval_required",
+    "decided",
+    "waiting",
+    "usage",
+    "summarized",
+    "done",
+];
+
+fn object(properties: Value, required: &[&str]) -> Value {
+    json!({ "type": "object", "properties": properties, "required": required, "additionalProperties": false })
+}
+
+fn chat() -> Value {
+    let reference = |name: &str| json!({ "$ref": format!("#/components/schemas/{name}") });
+    json!({
+        "tags": ["agent"],
+        "operationId": "chat",
+        "summary": "Send a message, an answer or a decision; get what the agent does",
+        "description": "With Accept: text/event-stream, events come as they happen. Otherwise the answer comes after the last one.",
+        "requestBody": { "required": true, "content": { "application/json": { "schema": reference("ChatRequest") } } },
+        "responses": {
+            "200": {
+                "description": "The events of the turn, up to done.",
+                "content": { "application/json": { "schema": reference("ChatExchange") }, "text/event-stream": {} },
+            },
+            "default": failure(),
+        },
+    })
+}
+
+fn list() -> Value {
+    let parameters = json!([
+        { "name": "limit", "in": "query", "schema": { "type": "integer", "minimum": 0, "maximum": 1000, "default": 50 } },
+        { "name": "cursor", "in": "query", "schema": { "type": "string" }, "description": "next_cursor of the previous page." },
+    ]);
+    let page = json!({
+        "type": "object",
+        "properties": {
+            "conversations": { "type": "array", "items": { "$ref": "#/components/schemas/Conversation" } },
+            "next_cursor": { "type": ["string", "null"] },
+        },
+    });
+    operation("list_conversations", "Your conversations, the one used last first", parameters, &page)
+}
+
+fn events(id: &Value) -> Value {
+    let parameters = json!([
+        id,
+        { "name": "after", "in": "query", "schema": { "type": "integer", "minimum": 0, "default": 0 } },
+        { "name": "follow", "in": "query", "schema": { "type": "boolean" }, "description": "Default: true for server-sent events." },
+        { "name": "Last-Event-ID", "in": "header", "schema": { "type": "integer", "minimum": 0 }, "description": "In place of after." },
+    ]);
+    json!({
+        "tags": ["agent"],
+        "operationId": "watch_conversation",
+        "summary": "The events of a conversation, as JSON lines or server-sent events",
+        "parameters": parameters,
+        "responses": {
+            "200": { "description": "The events.", "content": { "application/x-ndjson": {}, "text/event-stream": {} } },
+            "default": failure(),
+        },
+    })
+}
+
+fn operation(id: &str, summary: &str, parameters: Value, schema: &Value) -> Value {
+    json!({
+        "tags": ["agent"],
+        "operationId": id,
+        "summary": summary,
+        "parameters": parameters,
+        "responses": {
+            "200": { "description": "OK", "content": { "application/json": { "schema": schema } } },
+            "default": failure(),
+        },
+    })
+}
+
+fn failure() -> Value {
+    json!({
+        "description": "A refusal, with its code.",
+        "content": { "application/json": { "schema": { "$ref": "#/components/schemas/SkillResult" } } },
+    })
+}
