@@ -12,6 +12,7 @@ use serde_json::Value;
 mod arguments;
 mod bounds;
 mod circuit;
+mod conduct;
 pub(crate) mod docker;
 mod error;
 pub(crate) mod exec;
@@ -28,6 +29,7 @@ mod root;
 mod schema;
 mod toolset;
 
+pub use conduct::{Approval, Conduct};
 use error::Fault;
 pub use error::ManifestError;
 pub use how::How;
@@ -62,6 +64,8 @@ pub struct Manifest {
     pub idempotent: bool,
     /// It may delete or overwrite things.
     pub destructive: bool,
+    /// How an agent has to treat it.
+    pub conduct: Conduct,
     /// Calls of one session go to one worker.
     pub session_affinity: bool,
     /// When its circuit breakers open, where that differs from the gateway's settings.
@@ -148,6 +152,7 @@ impl Manifest {
             output_schema: None,
             idempotent: false,
             destructive: false,
+            conduct: Conduct::default(),
             session_affinity: false,
             circuit_rules: None,
             concurrency: None,
@@ -198,6 +203,11 @@ impl Manifest {
         if let How::Exec(exec) = &how {
             exec.check(input_schema.as_ref())?;
         }
+        let conduct = {
+            let (approval, repeatable) = (raw.approval, raw.repeatable);
+            let said = conduct::Raw { approval, repeatable, untrusted: raw.untrusted, read_only: raw.read_only };
+            conduct::resolve(said, &runner, raw.destructive)?
+        };
         let examples = raw.examples.into_iter().map(resolve_example).collect::<Result<_, _>>()?;
         Ok(Self {
             id: raw.id,
@@ -212,6 +222,7 @@ impl Manifest {
             output_schema,
             idempotent: raw.idempotent,
             destructive: raw.destructive,
+            conduct,
             session_affinity: raw.affinity == Some(raw::Affinity::Session),
             circuit_rules: raw.circuit.map(circuit::resolve).transpose()?,
             concurrency: raw.concurrency,

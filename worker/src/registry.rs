@@ -201,6 +201,8 @@ impl Entry {
             Ok(_) => v1::SkillStatus::Available,
             Err(_) => v1::SkillStatus::Unavailable,
         };
+        let asks = manifest.conduct.asks(manifest.destructive);
+        let approval = if asks { v1::Approval::Ask } else { v1::Approval::Never };
         v1::Skill {
             id: manifest.id.clone(),
             version: manifest.version.clone(),
@@ -218,10 +220,10 @@ impl Entry {
             session_affinity: manifest.session_affinity,
             argument_rules: Some(manifest.argument_rules.clone()),
             circuit_rules: manifest.circuit_rules,
-            approval: v1::Approval::Unspecified.into(),
-            repeatable: false,
-            untrusted: false,
-            read_only: false,
+            approval: approval.into(),
+            repeatable: manifest.conduct.repeatable,
+            untrusted: manifest.conduct.untrusted,
+            read_only: manifest.conduct.read_only,
             example_inputs_json: manifest
                 .examples
                 .iter()

@@ -9,11 +9,12 @@
 //! - `watchers`: who sees what happens
 
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use openskill_proto::v1;
 use tokio::sync::broadcast;
 
+use crate::clock::now_us;
 use crate::config::Place;
 use crate::entry::event::ephemeral;
 use crate::entry::{Entry, Stamped};
@@ -167,10 +168,4 @@ fn read_cursor(cursor: &str) -> Result<(u64, String), AgentError> {
     let invalid = || AgentError::Invalid("cursor is not one that a page gave".to_owned());
     let (used, id) = cursor.split_at_checked(16).ok_or_else(invalid)?;
     Ok((u64::from_str_radix(used, 16).map_err(|_| invalid())?, id.to_owned()))
-}
-
-/// Microseconds since 1970.
-pub(crate) fn now_us() -> u64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(since.as_micros()).unwrap_or(u64::MAX)
 }

@@ -24,6 +24,7 @@
 //! The crate knows the contract alone: nothing of gateways or workers. It never runs a skill itself.
 
 pub mod agent;
+mod clock;
 pub mod config;
 pub mod context;
 pub mod entry;

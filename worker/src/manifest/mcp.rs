@@ -8,6 +8,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use url::Url;
 
+use super::conduct::Approval;
 use super::error::Fault;
 use super::http::Allowed;
 use super::path::beside;
@@ -122,6 +123,14 @@ pub struct Override {
     pub idempotent: Option<bool>,
     /// It may delete or overwrite things.
     pub destructive: Option<bool>,
+    /// It changes nothing, and sends nothing to others.
+    pub read_only: Option<bool>,
+    /// Whether each call needs the user's approval.
+    pub approval: Option<Approval>,
+    /// An identical call right after the first one is meant.
+    pub repeatable: Option<bool>,
+    /// Its results hold text of strangers.
+    pub untrusted: Option<bool>,
     /// Its own deadline.
     pub timeout_ms: Option<u32>,
 }

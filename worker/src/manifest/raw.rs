@@ -6,6 +6,7 @@ use serde_json::{Map, Value};
 
 use super::arguments;
 use super::circuit::Circuit;
+use super::conduct::Approval;
 use super::jail::Level;
 use super::limits::Limits;
 use super::parameters::Parameters;
@@ -47,6 +48,12 @@ pub(super) struct Raw {
     pub(super) idempotent: bool,
     #[serde(default)]
     pub(super) destructive: bool,
+    pub(super) approval: Option<Approval>,
+    #[serde(default)]
+    pub(super) repeatable: bool,
+    pub(super) untrusted: Option<bool>,
+    #[serde(default)]
+    pub(super) read_only: bool,
     pub(super) affinity: Option<Affinity>,
     pub(super) circuit: Option<Circuit>,
     pub(super) concurrency: Option<usize>,

@@ -72,6 +72,22 @@ pub fn render(called: &Called) -> Rendered {
     Rendered { content: fenced(called, envelope.end()), result_id }
 }
 
+/// The result of a call, for a user.
+pub fn plain(called: &Called) -> String {
+    if !called.outcome.is_success() {
+        return called.outcome.message.clone();
+    }
+    let data = cut(&called.outcome.data, MAX_BYTES);
+    let mut text = match Raw::of(&data.json) {
+        Some(Raw::String(text)) => text,
+        _ => data.json,
+    };
+    if !data.notes.is_empty() {
+        text.push_str(&format!("\n({})", data.notes.join("; ")));
+    }
+    text
+}
+
 /// A result of an earlier round, once the conversation is long: what it was, and how to read it again.
 pub fn handle(called: &Called) -> String {
     let outcome = &called.outcome;

@@ -175,7 +175,7 @@ impl Course {
     /// The end of the exchange, while the turn waits.
     fn left(&self, conversation: &str) -> ChatEvent {
         let done = v1::TurnDone { end: TurnEnd::Waiting.into(), usage: self.usage, ..v1::TurnDone::default() };
-        crate::entry::event::ephemeral(conversation, crate::journal::now_us(), Event::Done(done))
+        crate::entry::event::ephemeral(conversation, crate::clock::now_us(), Event::Done(done))
     }
 }
 

@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
-use super::now_us;
 use super::store::{Store, Transaction};
 use super::watchers::Watchers;
+use crate::clock::now_us;
 use crate::entry::event::event;
 use crate::entry::{Entry, Stamped};
 use crate::error::AgentError;

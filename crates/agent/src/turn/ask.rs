@@ -9,7 +9,7 @@ use super::toolbox::Toolbox;
 use super::{State, Turn};
 use crate::context::messages::{summary_request, view};
 use crate::context::prompt::{Facts, system};
-use crate::context::result::render;
+use crate::context::result::plain;
 use crate::entry::{End, Ended, Entry, Replied, ReplyCall, Stopped, Summarized};
 use crate::error::AgentError;
 use crate::message::Message;
@@ -254,8 +254,7 @@ fn answer(state: &State, limit: Option<&str>, stopped: Stopped) -> Ended {
     let mut ended = Ended { text: reply.text.clone(), ..Ended::default() };
     if reply.routing.is_some() {
         let results = reply.calls.iter().filter_map(|call| state.result(&call.id));
-        let texts =
-            results.map(|it| if it.outcome.text.is_empty() { render(it).content } else { it.outcome.text.clone() });
+        let texts = results.map(plain);
         let all: Vec<_> = texts.chain((!reply.text.is_empty()).then(|| reply.text.clone())).collect();
         ended.text = all.join("\n\n");
     }

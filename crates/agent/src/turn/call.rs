@@ -14,11 +14,11 @@ use super::approval::{Need, need};
 use super::own::request_id;
 use super::settle::{failed, over_limit};
 use super::user::denied;
+use crate::clock::now_us;
 use crate::context::elicitation::{from_schema, to_content};
 use crate::context::result::resolve;
 use crate::entry::{ApprovalAsked, Called, Calling, Decided, Entry, Outcome, Question, QuestionKind, ReplyCall};
 use crate::error::AgentError;
-use crate::journal::now_us;
 use crate::secrets::Missing;
 
 /// Arguments as the skill gets them.

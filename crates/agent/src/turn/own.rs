@@ -6,11 +6,11 @@ use serde_json::json;
 
 use super::Turn;
 use super::settle::failed;
+use crate::clock::now_us;
 use crate::context::own_tools::{OwnTool, questions};
 use crate::context::result::part;
 use crate::entry::{Asked, Called, Calling, Entry, Outcome, Question, ReplyCall};
 use crate::error::AgentError;
-use crate::journal::now_us;
 
 use super::user::declined;
 

@@ -5,10 +5,10 @@ use std::time::Duration;
 use openskill_proto::v1::{self, ArgumentPolicy, ErrorCode};
 
 use super::{Next, State, Turn};
+use crate::clock::now_us;
 use crate::context::own_tools;
 use crate::entry::{Answer, Answered, ApprovalDecided, Asked, Called, Decided, End, Ended, Entry, Outcome, ReplyCall};
 use crate::error::AgentError;
-use crate::journal::now_us;
 
 impl Turn {
     /// Answers a question.

@@ -13,8 +13,8 @@ use super::names::skill_ids;
 use super::pins::{self, Pin};
 use super::why::Why;
 use super::words::{clean, line};
-use crate::manifest::mcp::{Mcp, McpTool, Pinning, usable_schema};
-use crate::manifest::{How, Manifest};
+use crate::manifest::mcp::{Mcp, McpTool, Override, Pinning, usable_schema};
+use crate::manifest::{Approval, Conduct, How, Manifest};
 use crate::runner::Offer;
 
 /// Bounds of a server's list of tools.
@@ -99,9 +99,10 @@ impl Catalog {
             given.map(|it| usable_schema(it, of_arguments)).transpose()
         };
         let given = mcp.overrides.get(name).copied().unwrap_or_default();
-        let (idempotent, destructive) = hints(definition.get("annotations"), believed);
-        let (idempotent, destructive) =
-            (given.idempotent.unwrap_or(idempotent), given.destructive.unwrap_or(destructive));
+        let hinted = hints(definition.get("annotations"), believed);
+        let idempotent = given.idempotent.unwrap_or(hinted.idempotent);
+        let destructive = given.destructive.unwrap_or(hinted.destructive);
+        let read_only = given.read_only.unwrap_or(hinted.read_only) && !destructive;
         let mut fault = None;
         let input_schema = schema("inputSchema", true).unwrap_or_else(|reason| {
             fault = Some(reason);
@@ -132,6 +133,7 @@ impl Catalog {
             output_schema,
             idempotent,
             destructive,
+            conduct: conduct(&given, server, read_only),
             session_affinity: server.session_affinity,
             circuit_rules: server.circuit_rules,
             concurrency: server.concurrency,
@@ -167,16 +169,38 @@ fn toolset(server: &Manifest) -> String {
     if server.toolset.is_empty() { server.id.clone() } else { server.toolset.clone() }
 }
 
+/// How an agent has to treat a tool: it asks unless the tool only reads, or somebody said otherwise.
+fn conduct(given: &Override, server: &Manifest, read_only: bool) -> Conduct {
+    let default = if read_only { Approval::Never } else { Approval::Ask };
+    Conduct {
+        approval: Some(given.approval.or(server.conduct.approval).unwrap_or(default)),
+        repeatable: given.repeatable.unwrap_or(server.conduct.repeatable),
+        untrusted: given.untrusted.unwrap_or(server.conduct.untrusted),
+        read_only,
+    }
+}
+
+/// What a server says of a tool.
+struct Hints {
+    idempotent: bool,
+    destructive: bool,
+    read_only: bool,
+}
+
 /// Whether a tool is idempotent and destructive, by its server's hints and the defaults of the protocol: not idempotent, and
 /// destructive unless it only reads. Without a file of pins, hints that allow a retry do not count: a call that is wrongly
 /// declared idempotent may run twice.
-fn hints(annotations: Option<&Value>, believed: bool) -> (bool, bool) {
+fn hints(annotations: Option<&Value>, believed: bool) -> Hints {
     if !believed {
-        return (false, true);
+        return Hints { idempotent: false, destructive: true, read_only: false };
     }
     let hint = |name: &str| annotations.and_then(|it| it.get(name)).and_then(Value::as_bool);
     let reads = hint("readOnlyHint").unwrap_or(false);
-    (reads || hint("idempotentHint").unwrap_or(false), !reads && hint("destructiveHint").unwrap_or(true))
+    Hints {
+        idempotent: reads || hint("idempotentHint").unwrap_or(false),
+        destructive: !reads && hint("destructiveHint").unwrap_or(true),
+        read_only: reads,
+    }
 }
 
 async fn list(peer: &Peer<RoleClient>) -> Result<BTreeMap<String, Map<String, Value>>, Why> {
