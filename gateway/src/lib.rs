@@ -24,6 +24,8 @@ use std::net::TcpListener;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use openskill_agent::hosted::Setup;
+use openskill_agent::skills::Skills;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
@@ -44,7 +46,6 @@ mod serve;
 mod state;
 mod workers;
 
-pub use agent::alone::run_agent;
 pub use config::Config;
 
 use gateway::{Gateway, Shard};
@@ -107,6 +108,24 @@ pub async fn run(
     }
     finish_recording(gateway).await;
     Ok(())
+}
+
+/// Runs an agent that calls `skills` elsewhere until `shutdown`, then stops its turns between two entries, for at most
+/// [`Config::drain_timeout`]. Of `config`, the bounds of connections count.
+///
+/// # Errors
+/// The conversations can't be opened, or the listener can't be used.
+pub async fn run_agent(
+    config: Config,
+    setup: Setup,
+    skills: Arc<dyn Skills>,
+    listener: TcpListener,
+    shutdown: CancellationToken,
+) -> std::io::Result<()> {
+    let draining = CancellationToken::new();
+    let config = Config { workers: Vec::new(), recorder: None, agent: None, ..config };
+    let gateway = Gateway::new(config, draining.clone())?;
+    agent::alone::run((gateway, draining), (setup, skills), listener, shutdown).await
 }
 
 /// Writes what the recorder still has.

@@ -199,7 +199,7 @@ async fn the_catalog_supports_list_get_and_watch() {
 async fn health_and_readiness_report_whether_calls_are_served() {
     let system = Setup::shipped().start().await;
     let mut health = HealthClient::new(system.channel().await);
-    for service in ["", "openskill.v1.SkillService"] {
+    for service in ["", "openskill.v1.SkillService", "openskill.v1.AgentService"] {
         let request = tonic_health::pb::HealthCheckRequest { service: service.to_owned() };
         let answer = health.check(request).await.unwrap().into_inner();
         assert_eq!(answer.status, 1, "{service:?} is SERVING");
@@ -230,6 +230,7 @@ async fn reflection_lists_exactly_the_services_that_are_served() {
             "grpc.health.v1.Health",
             "grpc.reflection.v1.ServerReflection",
             "openskill.v1.AdminService",
+            "openskill.v1.AgentService",
             "openskill.v1.SkillService",
             "openskill.v1.TraceService"
         ]

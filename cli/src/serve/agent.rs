@@ -23,7 +23,7 @@ pub(crate) fn run(settings: &Settings, raw: &Raw) -> Result<ExitCode, Failure> {
             .map_err(|error| Failure::Gateway { url: settings.base_url.clone(), reason: error.to_string() })?;
         tracing::info!(%address, gateway = settings.base_url, "agent listening");
         let config = super::gateway_config(settings, None, None, None);
-        openskill_gateway::run_agent(config, setup, listener, Arc::new(skills), shutdown)
+        openskill_gateway::run_agent(config, setup, Arc::new(skills), listener, shutdown)
             .await
             .map_err(Failure::system("running the agent"))
     })

@@ -8,7 +8,6 @@ use openskill_agent::hosted::{Hosted, Setup};
 use openskill_agent::skills::Skills;
 use tokio_util::sync::CancellationToken;
 
-use crate::config::Config;
 use crate::gateway::{Gateway, Shard};
 use crate::serve::connections::peers::Peers;
 use crate::serve::connections::roster::Roster;
@@ -16,28 +15,25 @@ use crate::serve::faces::grpc::health::Health;
 use crate::serve::faces::{Faces, served};
 use crate::serve::{connections, stack};
 
-/// Runs an agent over `skills` until `shutdown`, then stops its turns between two entries, for at most
-/// [`Config::drain_timeout`]. Of `config`, the bounds of connections count.
+/// Serves an agent over `skills` until `shutdown`. `gateway`: one without workers, whose bounds hold here; `draining`: its own
+/// token.
 ///
 /// # Errors
 /// The conversations can't be opened, or the listener can't be used.
-pub async fn run_agent(
-    config: Config,
-    setup: Setup,
+pub(crate) async fn run(
+    (gateway, draining): (Arc<Gateway>, CancellationToken),
+    (setup, skills): (Setup, Arc<dyn Skills>),
     listener: TcpListener,
-    skills: Arc<dyn Skills>,
     shutdown: CancellationToken,
 ) -> io::Result<()> {
-    let (most, of_peer, limit) = (config.max_connections, config.max_connections_of_peer, config.drain_timeout);
-    let draining = CancellationToken::new();
-    let gateway =
-        Gateway::new(Config { workers: Vec::new(), recorder: None, agent: None, ..config }, draining.clone())?;
+    let limit = gateway.config.drain_timeout;
     let agent = Hosted::start(setup, skills).await.map_err(io::Error::other)?;
     let health = Health::of_agent().await;
     let is_loopback = listener.local_addr()?.ip().is_loopback();
     let shard = Shard { gateway: Arc::clone(&gateway), number: 0 };
     let service = stack::stack(&gateway, Faces::agent(&shard, &health, &served(agent.clone()))?, is_loopback);
-    let roster = Roster::new(most, Peers::new(of_peer));
+    let peers = Peers::new(gateway.config.max_connections_of_peer);
+    let roster = Roster::new(gateway.config.max_connections, peers);
     let mut serving =
         tokio::spawn(connections::serve(listener, service, roster, gateway.tasks.clone(), draining.clone()));
     health.set(true).await;
