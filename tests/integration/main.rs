@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stderr, missing_docs)]
 
 mod agent_faces;
+mod agent_turns;
 mod arguments;
 mod artifacts;
 mod bad_input;

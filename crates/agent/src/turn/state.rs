@@ -170,6 +170,11 @@ impl State {
         }
     }
 
+    /// Whether the turn just began.
+    pub(crate) fn is_new(&self) -> bool {
+        self.entries.len() == self.turn + 1
+    }
+
     /// What comes next.
     pub(crate) fn next(&self) -> Next {
         let Some(turn) = self.entries.get(self.turn..) else { return Next::Nothing };
@@ -323,6 +328,11 @@ impl State {
             Entry::Calling(it) => Some(it),
             _ => None,
         }
+    }
+
+    /// Whether a call began, has no result, and must not run again.
+    pub(crate) fn is_lost(&self, call_id: &str) -> bool {
+        !self.called.contains_key(call_id) && self.begun(call_id).is_some_and(|it| !it.is_idempotent)
     }
 
     /// A request for approval.
