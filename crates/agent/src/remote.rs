@@ -13,7 +13,7 @@ use openskill_proto::v1::{
 };
 use tonic::metadata::MetadataValue;
 use tonic::transport::{Channel, Endpoint};
-use tonic::{Code, Request, Status};
+use tonic::{Code, ConnectError, Request, Status};
 
 use crate::skills::{Caller, Skills, Unreachable};
 
@@ -156,9 +156,7 @@ fn unreachable(status: Status) -> Unreachable {
 fn started(status: &Status) -> bool {
     let is_refusal = matches!(status.code(), Code::ResourceExhausted | Code::InvalidArgument | Code::Unimplemented);
     let mut causes = std::iter::successors(std::error::Error::source(status), |cause| (*cause).source());
-    let never_connected = causes.any(|cause| {
-        cause.downcast_ref::<std::io::Error>().is_some_and(|it| it.kind() == std::io::ErrorKind::ConnectionRefused)
-    });
+    let never_connected = causes.any(|cause| cause.is::<ConnectError>());
     !is_refusal && !never_connected
 }
 
