@@ -29,6 +29,8 @@ pub(crate) enum Command {
     Worker(Worker),
     /// Start an agent that calls skills at a gateway elsewhere
     Agent(Agent),
+    /// Talk with the agent, for example: `openskill chat -m 'mean of 1, 2 and 6'`
+    Chat(Chat),
     /// List the skills that can be called
     Skills(Skills),
     /// Export skills as tool definitions in a model provider's format
@@ -153,6 +155,40 @@ pub(crate) struct Client {
     /// URL of the gateway
     #[arg(long, value_name = "URL")]
     pub(crate) url: Option<String>,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Chat {
+    #[command(flatten)]
+    pub(crate) client: Client,
+    /// Send one message and exit; `-` reads it from stdin. Without it, messages are read from the terminal, or from lines of stdin
+    #[arg(short, long, value_name = "TEXT")]
+    pub(crate) message: Option<String>,
+    /// Go on with a conversation: its id, or `last`
+    #[arg(long, value_name = "ID")]
+    pub(crate) resume: Option<String>,
+    /// Model: PROVIDER:MODEL, PROVIDER, or a model of the default provider
+    #[arg(long)]
+    pub(crate) model: Option<String>,
+    /// What may happen without you; default: as in the conversation before, at first `ask`
+    #[arg(long, value_enum)]
+    pub(crate) mode: Option<ChatMode>,
+    /// Only skills of this toolset
+    #[arg(long, default_value = "")]
+    pub(crate) toolset: String,
+    /// Print events as JSON, one a line
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum ChatMode {
+    /// Calls that want approval ask
+    Ask,
+    /// Only skills that are marked read-only
+    ReadOnly,
+    /// Nothing asks, except writing or sending after untrusted text was read
+    Auto,
 }
 
 #[derive(Debug, ClapArgs)]

@@ -12,6 +12,7 @@ use crate::serve;
 use crate::settings::{Raw, Settings};
 use crate::terminal::say;
 
+mod chat;
 mod check;
 mod circuits;
 mod client;
@@ -56,6 +57,7 @@ pub(crate) fn run(args: Args, started: Instant) -> Result<ExitCode, Failure> {
         Command::Pin(args) => pin::run(&args, &settings, &raw),
         Command::Check(args) => check::run(&args, &settings, &raw),
         Command::Doctor(args) => doctor::run(&args, &settings, &raw),
+        Command::Chat(args) => block_on(chat::run(&args, &settings)),
         Command::Skills(args) => block_on(skills::run(&args, &settings)),
         Command::Tools(args) => block_on(tools::run(&args, &settings)),
         Command::Invoke(args) => block_on(invoke::run(&args, &settings)),

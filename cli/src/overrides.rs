@@ -48,6 +48,7 @@ impl Command {
             Self::New(it) => it.skills.overrides(),
             Self::Doctor(it) => it.skills.overrides(),
             Self::Pin(it) => it.skills.overrides(),
+            Self::Chat(it) => client(&it.client),
             Self::Skills(it) => client(&it.client),
             Self::Tools(it) => client(&it.client),
             Self::Invoke(it) => client(&it.client),

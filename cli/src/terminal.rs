@@ -23,6 +23,40 @@ pub(crate) fn say_value(value: &serde_json::Value) {
     say_json(&format!("{}\n", serde_json::to_string_pretty(value).unwrap_or_default()));
 }
 
+/// How a piece of text looks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Style {
+    Plain,
+    Bold,
+    Dim,
+    Code,
+}
+
+impl Style {
+    fn begin(self) -> &'static str {
+        match self {
+            Self::Plain => "",
+            Self::Bold => "\x1b[1m",
+            Self::Dim => "\x1b[2m",
+            Self::Code => "\x1b[36m",
+        }
+    }
+}
+
+/// Writes a line of pieces to stdout, with visible escapes. `has_styles`: stdout is a terminal that shows them.
+pub(crate) fn say_styled(pieces: &[(Style, String)], has_styles: bool) {
+    const END: &str = "\x1b[0m";
+    let mut line = String::new();
+    for (style, piece) in pieces {
+        let (begin, end) = if has_styles && *style != Style::Plain { (style.begin(), END) } else { ("", "") };
+        line.push_str(begin);
+        line.push_str(&text::lines(piece));
+        line.push_str(end);
+    }
+    line.push('\n');
+    write_out(&line);
+}
+
 fn write_out(text: &str) {
     let mut out = std::io::stdout().lock();
     // Nobody can be told that stdout is closed.

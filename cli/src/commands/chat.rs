@@ -1,0 +1,151 @@
+//! `openskill chat`: a conversation with the agent in a terminal.
+//!
+//! ```text
+//! prompt -> turn: one exchange with the agent -> screen: what a person sees of it
+//!                    <- answers and decisions <- ask
+//! ```
+//!
+//! The scrollback stays the terminal's own: lines are printed once, and only the line of running calls is replaced.
+
+use std::io::{BufRead as _, IsTerminal as _};
+use std::process::ExitCode;
+
+use openskill_proto::v1::agent_service_client::AgentServiceClient;
+use openskill_proto::v1::{
+    ApprovalMode, ChatRequest, Conversation, ConversationState, GetConversationRequest, ListConversationsRequest,
+    TurnEnd, UserMessage, chat_request::Request,
+};
+use tonic::transport::Channel;
+
+use self::exchange::Exchange;
+use self::prompt::{Editor, Entered};
+use self::screen::Screen;
+use super::client;
+use crate::args::{Chat, ChatMode};
+use crate::exit::{FAILED, Failure};
+use crate::settings::Settings;
+use crate::terminal::complain;
+
+mod ask;
+mod exchange;
+mod markdown;
+mod prompt;
+mod screen;
+mod secret;
+mod turn;
+
+/// A conversation in a terminal.
+struct Talk<'a> {
+    args: &'a Chat,
+    settings: &'a Settings,
+    client: AgentServiceClient<Channel>,
+    /// Empty until the first message.
+    conversation: String,
+    /// The number of the last event that was shown.
+    seen: u64,
+    screen: Screen,
+    /// Whether somebody answers questions.
+    is_interactive: bool,
+}
+
+pub(super) async fn run(args: &Chat, settings: &Settings) -> Result<ExitCode, Failure> {
+    let client = AgentServiceClient::new(client::connect(settings).await?);
+    let is_interactive = std::io::stdin().is_terminal() && args.message.is_none();
+    let screen = Screen::new(args.json, std::io::stdout().is_terminal(), std::io::stderr().is_terminal());
+    let mut talk = Talk { args, settings, client, conversation: String::new(), seen: 0, screen, is_interactive };
+    let mut last = None;
+    if let Some(wanted) = &args.resume {
+        last = talk.resume(wanted).await?;
+    }
+    match &args.message {
+        Some(text) => last = talk.say(super::input::text_or_stdin(text)?).await?,
+        None if is_interactive => return talk.interactive().await,
+        None => {
+            for line in std::io::stdin().lock().lines() {
+                let line = line.map_err(Failure::system("reading stdin"))?;
+                if !line.trim().is_empty() {
+                    last = talk.say(line).await?;
+                }
+            }
+        }
+    }
+    let is_fine = last.is_none_or(|end| matches!(end, TurnEnd::Completed | TurnEnd::Limit));
+    Ok(if is_fine { ExitCode::SUCCESS } else { ExitCode::from(FAILED) })
+}
+
+impl Talk<'_> {
+    /// Reads messages until the user leaves.
+    async fn interactive(&mut self) -> Result<ExitCode, Failure> {
+        complain("Ask the agent. Ctrl-C cancels a turn or clears the line, twice leaves; Ctrl-D leaves.\n");
+        let mut editor = Editor::new();
+        let mut interrupted = false;
+        loop {
+            let (given_back, entered) = editor.read("> ").await?;
+            editor = given_back;
+            match entered {
+                Entered::Line(line) if line.trim().is_empty() => {}
+                Entered::Line(line) => drop(self.say(line).await?),
+                Entered::Interrupted if interrupted => break,
+                Entered::Interrupted => {
+                    interrupted = true;
+                    continue;
+                }
+                Entered::End => break,
+            }
+            interrupted = false;
+        }
+        if !self.conversation.is_empty() {
+            complain(&format!("Go on with: openskill chat --resume {}\n", self.conversation));
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+
+    /// Sends a message, and follows the turn to its end.
+    async fn say(&mut self, text: String) -> Result<Option<TurnEnd>, Failure> {
+        let mode = match self.args.mode {
+            None => ApprovalMode::Unspecified,
+            Some(ChatMode::Ask) => ApprovalMode::Ask,
+            Some(ChatMode::ReadOnly) => ApprovalMode::ReadOnly,
+            Some(ChatMode::Auto) => ApprovalMode::Auto,
+        };
+        let message = UserMessage {
+            text,
+            model: self.args.model.clone().unwrap_or_default(),
+            mode: mode.into(),
+            toolset: self.args.toolset.clone(),
+            ..UserMessage::default()
+        };
+        let first =
+            ChatRequest { conversation_id: self.conversation.clone(), request: Some(Request::Message(message)) };
+        let exchange = Exchange::begin(self.client.clone(), first).await.map_err(client::refused(self.settings))?;
+        self.follow(exchange).await.map(Some)
+    }
+
+    /// Goes on with a conversation: shows its last turn, and follows it if it has not ended.
+    async fn resume(&mut self, wanted: &str) -> Result<Option<TurnEnd>, Failure> {
+        let conversation = self.find(wanted).await?;
+        complain(&format!("Resuming: {}\n", conversation.title));
+        let state = conversation.state();
+        self.conversation = conversation.id;
+        self.seen = conversation.last_number;
+        if !matches!(state, ConversationState::Running | ConversationState::Waiting) {
+            return Ok(None);
+        }
+        self.seen = 0;
+        let id = self.conversation.clone();
+        let exchange = Exchange::watch(self.client.clone(), id, 0).await.map_err(client::refused(self.settings))?;
+        self.follow(exchange).await.map(Some)
+    }
+
+    async fn find(&mut self, wanted: &str) -> Result<Conversation, Failure> {
+        let refused = client::refused(self.settings);
+        if wanted != "last" {
+            let request = GetConversationRequest { conversation_id: wanted.to_owned() };
+            return self.client.get_conversation(request).await.map(tonic::Response::into_inner).map_err(refused);
+        }
+        let request = ListConversationsRequest { limit: 1, ..ListConversationsRequest::default() };
+        let page = self.client.list_conversations(request).await.map_err(refused)?.into_inner();
+        let missing = || Failure::Usage("there is no conversation to resume: begin one without --resume".to_owned());
+        page.conversations.into_iter().next().ok_or_else(missing)
+    }
+}

@@ -1,0 +1,222 @@
+//! What a person sees of a turn.
+//!
+//! The model's text goes to stdout, line by line as it is complete; everything about the turn to stderr, with one line for the
+//! calls that run.
+
+use std::time::Instant;
+
+use openskill_proto::render::chat_event_line;
+use openskill_proto::v1::chat_event::Event;
+use openskill_proto::v1::{ChatEvent, ModelReply, Repair, ToolCall, ToolResult, TurnDone, TurnEnd};
+
+use super::markdown::Markdown;
+use crate::terminal::{complain, overwrite, say_json, say_styled};
+
+/// The longest arguments or error in a line, in characters.
+const MAX_SHOWN: usize = 160;
+
+const SPINNER: [&str; 4] = ["|", "/", "-", "\\"];
+
+/// The terminal of a conversation.
+pub(super) struct Screen {
+    is_json: bool,
+    has_styles: bool,
+    has_spinner: bool,
+    markdown: Markdown,
+    /// Text of the model that has no line end yet.
+    pending: String,
+    /// Whether the current reply's text was shown as it came.
+    is_streamed: bool,
+    running: Vec<Running>,
+    frame: usize,
+    is_drawn: bool,
+}
+
+struct Running {
+    call_id: String,
+    name: String,
+    begun: Instant,
+    progress: String,
+}
+
+impl Screen {
+    pub(super) fn new(is_json: bool, has_styles: bool, has_spinner: bool) -> Self {
+        Self {
+            is_json,
+            has_styles: has_styles && std::env::var_os("NO_COLOR").is_none(),
+            has_spinner: has_spinner && !is_json,
+            markdown: Markdown::default(),
+            pending: String::new(),
+            is_streamed: false,
+            running: Vec::new(),
+            frame: 0,
+            is_drawn: false,
+        }
+    }
+
+    /// Shows an event.
+    pub(super) fn show(&mut self, event: &ChatEvent) {
+        if self.is_json {
+            return say_json(&format!("{}\n", chat_event_line(event).trim_end()));
+        }
+        match &event.event {
+            Some(Event::Text(piece)) if piece.restart => {
+                self.flush();
+                self.note("(the answer begins anew)");
+            }
+            Some(Event::Text(piece)) => self.text(&piece.text),
+            Some(Event::Reply(reply)) => self.reply(reply),
+            Some(Event::ToolCall(call)) => self.call(call),
+            Some(Event::Progress(progress)) => {
+                if let Some(running) = self.running.iter_mut().find(|it| it.call_id == progress.call_id) {
+                    running.progress.clone_from(&progress.message);
+                }
+            }
+            Some(Event::ToolResult(result)) => self.result(result),
+            Some(Event::Summarized(_)) => self.note("(earlier messages were summarized)"),
+            Some(Event::Done(done)) => self.done(done),
+            Some(Event::Waiting(_)) => self.clear(),
+            _ => {}
+        }
+    }
+
+    /// Draws the line of running calls.
+    pub(super) fn tick(&mut self) {
+        if !self.has_spinner || self.running.is_empty() {
+            return;
+        }
+        self.frame = (self.frame + 1) % SPINNER.len();
+        let calls: Vec<_> = self.running.iter().map(Running::line).collect();
+        overwrite(&format!("{} {}", SPINNER[self.frame], calls.join(", ")));
+        self.is_drawn = true;
+    }
+
+    /// Removes the line of running calls.
+    pub(super) fn clear(&mut self) {
+        if std::mem::take(&mut self.is_drawn) {
+            overwrite("");
+        }
+    }
+
+    fn text(&mut self, text: &str) {
+        self.is_streamed = true;
+        self.pending.push_str(text);
+        while let Some(end) = self.pending.find('\n') {
+            let line: String = self.pending.drain(..=end).collect();
+            self.line(line.trim_end_matches(['\r', '\n']));
+        }
+    }
+
+    fn line(&mut self, text: &str) {
+        self.clear();
+        let line = self.markdown.line(text);
+        say_styled(&line, self.has_styles);
+    }
+
+    fn flush(&mut self) {
+        let rest = std::mem::take(&mut self.pending);
+        if !rest.is_empty() {
+            self.line(&rest);
+        }
+        self.markdown = Markdown::default();
+    }
+
+    fn reply(&mut self, reply: &ModelReply) {
+        self.flush();
+        // A reply that was not streamed: a turn that is watched later.
+        if !std::mem::take(&mut self.is_streamed) && reply.routing.is_none() {
+            let text = reply.text.clone();
+            text.lines().for_each(|it| self.line(it));
+            self.markdown = Markdown::default();
+        }
+        if let Some(routing) = &reply.routing {
+            self.note(&format!("{} ({})", routing.selected_skill_id, routing.reason));
+            self.is_streamed = false;
+        }
+    }
+
+    fn call(&mut self, call: &ToolCall) {
+        let repairs: Vec<_> = call.repairs.iter().map(repaired).collect();
+        if !repairs.is_empty() {
+            self.note(&format!("{}: repaired {}", call.name, repairs.join("; ")));
+        }
+        self.running.push(Running {
+            call_id: call.call_id.clone(),
+            name: format!("{} {}", call.name, shortened(&call.arguments_json)),
+            begun: Instant::now(),
+            progress: String::new(),
+        });
+    }
+
+    fn result(&mut self, result: &ToolResult) {
+        self.clear();
+        let at = self.running.iter().position(|it| it.call_id == result.call_id);
+        let name = at.map(|at| self.running.remove(at).name).unwrap_or_else(|| result.call_id.clone());
+        let outcome = match (result.success, result.unknown) {
+            (_, true) => "? ",
+            (true, _) => "✓ ",
+            (false, _) => "✗ ",
+        };
+        let error = if result.success { String::new() } else { format!("  {}", result.code().as_str_name()) };
+        let again = if result.replayed { "  (its earlier result)" } else { "" };
+        complain(&format!("{outcome}{name}  {:.0} ms{error}{again}\n", result.latency_ms));
+    }
+
+    fn done(&mut self, done: &TurnDone) {
+        self.flush();
+        self.clear();
+        self.running.clear();
+        match done.end() {
+            TurnEnd::Failed => complain(&format!("The turn failed: {}\n", done.error)),
+            TurnEnd::Limit => complain(&format!("The turn reached its limit {}.\n", done.limit)),
+            TurnEnd::Cancelled => complain("Cancelled.\n"),
+            _ => {}
+        }
+        let usage = done.usage.unwrap_or_default();
+        if usage.input_tokens + usage.output_tokens == 0 {
+            // Rules answered: the answer was in no reply.
+            done.text.lines().for_each(|it| self.line(it));
+            return;
+        }
+        complain(&format!(
+            "({} tokens read, {} written, {} calls)\n",
+            usage.input_tokens, usage.output_tokens, usage.tool_calls
+        ));
+    }
+
+    fn note(&mut self, text: &str) {
+        self.clear();
+        complain(&format!("{text}\n"));
+    }
+}
+
+impl Running {
+    fn line(&self) -> String {
+        let progress = if self.progress.is_empty() { String::new() } else { format!(": {}", self.progress) };
+        format!("{}{progress} {:.1} s", self.name, self.begun.elapsed().as_secs_f64())
+    }
+}
+
+fn repaired(it: &Repair) -> String {
+    let place = if it.path.is_empty() { "the arguments" } else { &it.path };
+    format!("{place} ({})", it.kind)
+}
+
+fn shortened(text: &str) -> String {
+    let mut short: String = text.chars().take(MAX_SHOWN).collect();
+    if short.len() < text.len() {
+        short.push('…');
+    }
+    short
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_arguments_are_shortened() {
+        assert_eq!(shortened("{}"), "{}");
+        assert_eq!(shortened(&"é".repeat(500)).chars().count(), MAX_SHOWN + 1);
+    }
+}
