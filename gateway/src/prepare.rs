@@ -8,8 +8,10 @@ use crate::call::preparation::prepared;
 use crate::call::request::{Call, granted};
 use crate::catalog::lookup::{cannot_run, find};
 use crate::gateway::Shard;
+use crate::state::memory::SMALL;
 
-/// Prepares the arguments of `call` as [`crate::invoke::invoke`] would. Takes no permit, asks no circuit, starts nothing.
+/// Prepares the arguments of `call` as [`crate::invoke::invoke`] would, and refuses what it would refuse, in the same order.
+/// Takes no permit, asks no circuit, records and starts nothing.
 pub(crate) async fn prepare(shard: &Shard, call: &Arc<Call>) -> PreparedCall {
     let mut ready = PreparedCall { skill_id: call.skill_id.to_string(), ..PreparedCall::default() };
     if let Err(error) = fill(shard, call, &mut ready).await {
@@ -21,11 +23,18 @@ pub(crate) async fn prepare(shard: &Shard, call: &Arc<Call>) -> PreparedCall {
 async fn fill(shard: &Shard, call: &Arc<Call>, ready: &mut PreparedCall) -> Result<(), SkillError> {
     call.fault.clone().map_or(Ok(()), Err)?;
     let gateway = &shard.gateway;
+    // No permit accounts for the arguments.
+    let mut share = gateway.inbound.share();
+    let size = call.input.size();
+    if size > SMALL && !share.add(size) {
+        return Err(SkillError::overloaded("the gateway holds too many large requests"));
+    }
     let entry = find(&gateway.catalog, call, gateway.is_ready())?;
     ready.version.clone_from(&entry.skill.version);
     let time = granted(gateway.config.default_timeout, entry.skill.timeout_ms);
-    let prepared = prepared(&gateway.aside, call, &entry.definition, time).await?;
+    let prepared = prepared(&gateway.aside, call, &entry.definition, time).await;
     cannot_run(&entry).map_or(Ok(()), Err)?;
+    let prepared = prepared?;
     // The preparation is JSON, and JSON is UTF-8.
     ready.arguments_json = String::from_utf8_lossy(&prepared.json).into_owned();
     ready.repairs = prepared.repairs;

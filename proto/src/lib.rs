@@ -13,6 +13,7 @@
 //! - [`metadata`]: names of headers and metadata
 //! - [`limits`]: bounds that no configuration can lift
 
+mod approval;
 #[cfg(feature = "grpc")]
 mod codec;
 pub mod deadline;

@@ -4,6 +4,7 @@
 //! - `event`: what happens during a call
 //! - `artifact`: what a skill produced beside its data
 //! - `catalog`: skills and exported tools
+//! - `prepared`: what a call would run with
 //! - `chat`: conversations with the agent, and their events
 //! - `trace`: recorded calls
 
@@ -11,11 +12,13 @@ mod artifact;
 mod catalog;
 mod chat;
 mod event;
+mod prepared;
 mod result;
 mod trace;
 
 pub use catalog::{skill, tools};
 pub use chat::{chat_event, chat_event_line, conversation, conversations};
 pub use event::{event, event_line};
+pub use prepared::prepared;
 pub use result::{refusal, result, status_envelope};
 pub use trace::{trace, trace_summary, traces};

@@ -161,10 +161,10 @@ fn check_results(wire: Wire, events: &[(String, Value)]) {
 /// All calls of a turn are calls of its trace.
 async fn is_one_trace(system: &System, events: &[(String, Value)]) {
     let trace_id = all(events, "started")[0]["trace_id"].as_str().unwrap().to_owned();
-    let path = format!("/traces?trace_id={trace_id}");
+    let path = format!("/traces/{trace_id}");
     let has_all = || async {
         let found = system.get(&path).await.json();
-        let calls = found["traces"].as_array().map_or(0, Vec::len);
+        let calls = found["calls"].as_array().map_or(0, Vec::len);
         (calls >= 8).then_some(())
     };
     until("the calls of the turn to be recorded under its trace", Duration::from_secs(20), has_all).await;

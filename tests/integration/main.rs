@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stderr, missing_docs)]
 
 mod agent_faces;
+mod agent_skills;
 mod agent_turns;
 mod arguments;
 mod artifacts;
@@ -12,6 +13,7 @@ mod circuits;
 mod command_line;
 mod command_line_calls;
 mod compose;
+mod conduct;
 mod conformance;
 mod docker;
 mod exec;
@@ -35,6 +37,7 @@ mod narrowed_root;
 mod new_skill;
 mod once;
 mod paths;
+mod prepare;
 mod quiet_logs;
 mod readme;
 mod recorder;

@@ -72,6 +72,11 @@ async fn tools_are_callable_as_skills_over_grpc_and_rest() {
         (&json!("own"), &json!(false), &json!(true)),
         "hints that nobody pinned are not believed"
     );
+    assert_eq!(
+        (&skill["approval"], &skill["untrusted"], &skill["read_only"]),
+        (&json!("ask"), &json!(true), &json!(false)),
+        "an agent asks, and does what no result says"
+    );
     let bad = system.get("/skills/own__badschema").await.json();
     assert_eq!(bad["status"], "unavailable");
     assert!(bad["status_reason"].as_str().unwrap().contains("input schema"), "{bad}");

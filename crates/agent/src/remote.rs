@@ -13,7 +13,7 @@ use openskill_proto::v1::{
 };
 use tonic::metadata::MetadataValue;
 use tonic::transport::{Channel, Endpoint};
-use tonic::{Code, Request, Status};
+use tonic::{Code, ConnectError, Request, Status};
 
 use crate::skills::{Caller, Skills, Unreachable};
 
@@ -156,9 +156,7 @@ fn unreachable(status: Status) -> Unreachable {
 fn started(status: &Status) -> bool {
     let is_refusal = matches!(status.code(), Code::ResourceExhausted | Code::InvalidArgument | Code::Unimplemented);
     let mut causes = std::iter::successors(std::error::Error::source(status), |cause| (*cause).source());
-    let never_connected = causes.any(|cause| {
-        cause.downcast_ref::<std::io::Error>().is_some_and(|it| it.kind() == std::io::ErrorKind::ConnectionRefused)
-    });
+    let never_connected = causes.any(|cause| cause.is::<ConnectError>());
     !is_refusal && !never_connected
 }
 
@@ -191,11 +189,18 @@ mod tests {
     #[tokio::test]
     async fn a_gateway_that_is_not_there_has_run_nothing() {
         let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-        let remote = Remote::new(&format!("http://127.0.0.1:{port}")).unwrap();
-        let caller = Caller::default();
-        assert!(remote.list(&caller).await.is_err());
-        let result = remote.invoke(&caller, InvokeRequest::default(), &mut |_| {}).await;
-        let error = result.error.unwrap();
-        assert_eq!((error.code(), error.may_have_run), (ErrorCode::Unavailable, false), "{}", error.message);
+        for host in [format!("127.0.0.1:{port}"), "gateway.invalid:1".to_owned()] {
+            let remote = Remote::new(&format!("http://{host}")).unwrap();
+            let caller = Caller::default();
+            assert!(remote.list(&caller).await.is_err());
+            let result = remote.invoke(&caller, InvokeRequest::default(), &mut |_| {}).await;
+            let error = result.error.unwrap();
+            assert_eq!(
+                (error.code(), error.may_have_run),
+                (ErrorCode::Unavailable, false),
+                "{host}: {}",
+                error.message
+            );
+        }
     }
 }

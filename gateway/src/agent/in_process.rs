@@ -4,28 +4,26 @@
 use std::fmt;
 use std::sync::Arc;
 
-use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
+use futures_util::{FutureExt as _, StreamExt as _};
 use openskill_agent::skills::{Caller, Skills, Unreachable};
 use openskill_proto::trace::Trace;
+use openskill_proto::v1::invoke_event::Event;
 use openskill_proto::v1::{
-    ErrorCode, ExportToolsRequest, ExportToolsResponse, InputResponse, InvokeEvent, InvokeRequest, PreparedCall, Skill,
-    SkillResult,
+    Blame, ErrorCode, ExportToolsRequest, ExportToolsResponse, InputResponse, InvokeEvent, InvokeRequest, PreparedCall,
+    Skill, SkillError, SkillResult,
 };
-use tokio::sync::mpsc;
 
-use crate::call::events::EventRelay;
+use crate::call::outcome::Outcome;
 use crate::call::principal::Principal;
 use crate::call::reading;
 use crate::call::request::{Call, RequestContext};
+use crate::call::result::result;
 use crate::gateway::Shard;
-use crate::invoke::{invoke, refuse};
-use crate::observe::call_record::CallRecord;
+use crate::invoke::refuse;
 use crate::prepare::prepare;
+use crate::serve::streams::{self, StreamError};
 use crate::serve::tools;
-
-/// Events that wait for the agent.
-const EVENTS: usize = 64;
 
 struct InProcess(Shard);
 
@@ -76,17 +74,21 @@ impl Skills for InProcess {
                 Ok(permit) => permit,
                 Err(refusal) => return refuse(&self.0, &call, refusal.into()),
             };
-            let record = CallRecord::begin(&self.0.gateway.observer, &call);
-            let (sender, mut relayed) = mpsc::channel(EVENTS);
-            let relay = EventRelay::new(call.call_id.clone(), sender);
-            let mut invoked = invoke(&self.0, call, permit, Some(relay), record).boxed();
-            loop {
-                tokio::select! {
-                    biased;
-                    Some(delivery) = relayed.recv() => delivery.open().into_iter().for_each(&mut *events),
-                    result = &mut invoked => return result,
+            let mut happened = streams::one(self.0.clone(), Arc::clone(&call), permit).boxed();
+            let error = loop {
+                match happened.next().await {
+                    Some(Ok(InvokeEvent { event: Some(Event::Result(result)), .. })) => return result,
+                    Some(Ok(event)) => events(event),
+                    Some(Err(StreamError::Gateway(error))) => break error,
+                    Some(Err(StreamError::Client(never))) => match never {},
+                    None => {
+                        let error = SkillError::new(ErrorCode::Internal, "the call ended without a result");
+                        break error.with_blame(Blame::Gateway);
+                    }
                 }
-            }
+            };
+            // The call was admitted, and nobody knows how far it came.
+            result(&call, Outcome { may_have_run: true, ..Outcome::failed(error) }.advising(false, false))
         }
         .boxed()
     }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use openskill_metrics::Skills;
-use openskill_proto::v1::{ArgumentRules, Skill, SkillStatus};
+use openskill_proto::v1::{Approval, ArgumentRules, Skill, SkillStatus};
 
 use super::definitions::Definitions;
 use super::entry::Entry;
@@ -42,6 +42,11 @@ fn merge_one(offers: Vec<(Skill, Arc<Worker>)>, definitions: &Definitions, serie
     // A call may go to any of them, so a promise has to hold for all.
     skill.idempotent = offers.iter().all(|(skill, _)| skill.idempotent);
     skill.destructive = offers.iter().any(|(skill, _)| skill.destructive);
+    skill.read_only = !skill.destructive && offers.iter().all(|(skill, _)| skill.read_only);
+    skill.repeatable = offers.iter().all(|(skill, _)| skill.repeatable);
+    skill.untrusted = offers.iter().any(|(skill, _)| skill.untrusted);
+    let asks = offers.iter().any(|(skill, _)| skill.asks());
+    skill.set_approval(if asks { Approval::Ask } else { Approval::Never });
     let careful = ArgumentRules::default();
     let rules = skill.argument_rules.get_or_insert_default();
     for other in offers.iter().map(|(skill, _)| skill.argument_rules.as_ref().unwrap_or(&careful)) {
@@ -84,6 +89,30 @@ fn version_key(version: &str) -> (Vec<u64>, bool, String) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::workers::source::Endpoint;
+
+    fn offered(skills: [Skill; 2]) -> Skill {
+        let worker = Arc::new(Worker::new(Endpoint::Tcp("nobody:1".to_owned()), 1));
+        let offers = skills.into_iter().map(|skill| (skill, Arc::clone(&worker))).collect();
+        merge_one(offers, &Definitions::default(), &Skills::new(1)).unwrap().skill.clone()
+    }
+
+    #[test]
+    fn what_an_agent_may_rely_on_holds_for_every_worker() {
+        let harmless = Skill { read_only: true, repeatable: true, ..Skill::default() };
+        let careful = Skill { untrusted: true, approval: Approval::Ask.into(), ..Skill::default() };
+        // A worker of an older version says nothing.
+        let silent = Skill { destructive: true, ..Skill::default() };
+        for offers in [[harmless.clone(), careful.clone()], [careful, harmless.clone()]] {
+            let skill = offered(offers);
+            assert!(!skill.read_only && !skill.repeatable && skill.untrusted, "{skill:?}");
+            assert_eq!(skill.approval(), Approval::Ask);
+        }
+        assert_eq!(offered([harmless.clone(), silent]).approval(), Approval::Ask);
+        let alike = offered([harmless.clone(), harmless]);
+        assert!(alike.read_only && alike.repeatable && !alike.untrusted);
+        assert_eq!(alike.approval(), Approval::Never);
+    }
 
     #[test]
     fn versions_are_ordered_by_their_numbers() {

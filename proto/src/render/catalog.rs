@@ -7,7 +7,7 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use crate::json::to_text;
-use crate::v1::{Approval, Dialect, ExportToolsResponse, Skill, SkillStatus};
+use crate::v1::{Dialect, ExportToolsResponse, Skill, SkillStatus};
 
 /// A skill, with its schemas.
 pub fn skill(skill: &Skill) -> Value {
@@ -28,7 +28,7 @@ pub fn skill(skill: &Skill) -> Value {
         "timeout_ms": (skill.timeout_ms > 0).then_some(skill.timeout_ms),
         "idempotent": skill.idempotent,
         "destructive": skill.destructive,
-        "approval": if skill.approval() == Approval::Ask { "ask" } else { "never" },
+        "approval": if skill.asks() { "ask" } else { "never" },
         "repeatable": skill.repeatable,
         "untrusted": skill.untrusted,
         "read_only": skill.read_only,

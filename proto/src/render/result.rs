@@ -22,7 +22,7 @@ struct Normalized<'a> {
 }
 
 #[derive(Serialize)]
-struct Failure<'a> {
+pub(super) struct Failure<'a> {
     code: &'static str,
     message: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -78,7 +78,7 @@ fn data(result: &SkillResult) -> Option<&RawValue> {
     }
 }
 
-fn failure(error: &SkillError) -> Failure<'_> {
+pub(super) fn failure(error: &SkillError) -> Failure<'_> {
     Failure {
         code: error.code().as_str_name(),
         message: &error.message,

@@ -89,6 +89,10 @@ pub(super) fn resolve(raw: &mut raw::Raw, file: &Path) -> Result<(String, How), 
         "mcp:stdio" | "mcp:http" => {
             let own = raw.mcp.take().unwrap_or_default();
             refuse_own_schemas(raw)?;
+            if raw.read_only {
+                let reason = "a server's tools differ, and may change: set read_only by tool in mcp.overrides";
+                return Err(("read_only", reason.to_owned()).into());
+            }
             let over_http = raw.runtime == "http";
             let declared = Declared { id: &raw.id, entry, env: &raw.env, over_http };
             How::Mcp(Box::new(super::mcp::resolve(own, &declared, file)?))

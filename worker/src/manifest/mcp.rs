@@ -211,6 +211,11 @@ pub(super) fn resolve(raw: Raw, declared: &Declared<'_>, file: &Path) -> Result<
     if !(1..=MAX_POOL).contains(&raw.pool) || !(1..=MAX_CALLS).contains(&raw.calls) {
         return Err(fail(format!("pool must be 1 to {MAX_POOL}, calls 1 to {MAX_CALLS}")));
     }
+    let is_both = |it: &Override| it.read_only == Some(true) && it.destructive == Some(true);
+    if let Some((tool, _)) = raw.overrides.iter().find(|(_, it)| is_both(it)) {
+        let tool = tool.escape_debug();
+        return Err(fail(format!("overrides: '{tool}' cannot be both read_only and destructive: remove one of them")));
+    }
     let over_http = declared.over_http;
     let of_stdio = !raw.args.is_empty();
     let of_http = !(raw.headers.is_empty() && raw.allow.is_empty());
@@ -341,6 +346,9 @@ mod tests {
             ("stdio", "server", "mcp: {pool: 0}", "pool must be"),
             ("stdio", "server", "mcp: {calls: 100000}", "calls 1 to"),
             ("stdio", "server", "examples: [{name: x}]", "no examples"),
+            ("stdio", "server", "read_only: true", "by tool in mcp.overrides"),
+            ("stdio", "server", "mcp: {overrides: {t: {read_only: true, destructive: true}}}", "'t' cannot be both"),
+            ("stdio", "server", "mcp: {overrides: {t: {approval: maybe}}}", "maybe"),
             ("stdio", "server", "mcp: {pins: strict}", "pins"),
             ("http", "server", "", "must be a URL"),
             ("http", "http://me:pw@host/", "", "without user and password"),

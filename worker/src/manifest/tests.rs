@@ -21,6 +21,19 @@ fn a_minimal_manifest_gets_safe_defaults() {
 }
 
 #[test]
+fn a_manifest_says_how_agents_treat_its_skill() {
+    let default = parse(MINIMAL).unwrap();
+    assert_eq!(default.conduct, Conduct::default());
+    assert!(!default.conduct.asks(default.destructive));
+    assert!(parse(&format!("{MINIMAL}destructive: true\n")).unwrap().conduct.asks(true));
+    let said = format!("{MINIMAL}approval: ask\nrepeatable: true\nuntrusted: true\nread_only: true\n");
+    let expected = Conduct { approval: Some(Approval::Ask), repeatable: true, untrusted: true, read_only: true };
+    assert_eq!(parse(&said).unwrap().conduct, expected);
+    let web = parse("id: web\ntype: http\nentry: http://127.0.0.1:1/\n").unwrap();
+    assert!(web.conduct.untrusted, "who answers is a stranger");
+}
+
+#[test]
 fn a_manifest_may_be_json() {
     let manifest = parse(r#"{"id": "echo", "type": "cli", "runtime": "python", "entry": "echo.py"}"#).unwrap();
     assert_eq!(manifest, parse(MINIMAL).unwrap());
@@ -67,6 +80,9 @@ fn each_mistake_is_reported_with_its_line_and_a_reason() {
         (format!("{MINIMAL}parameters:\n  a: {{}}\narguments: {{aliases: {{b: c}}}}\n"), 7, "no parameter"),
         (format!("{MINIMAL}parameters:\n  a: {{}}\n  b: {{}}\narguments: {{aliases: {{b: a}}}}\n"), 8, "itself"),
         (format!("{MINIMAL}arguments: {{policy: lax}}\n"), 5, "lax"),
+        (format!("{MINIMAL}approval: always\n"), 5, "always"),
+        (format!("{MINIMAL}untrusted: maybe\n"), 5, "bool"),
+        (format!("{MINIMAL}destructive: true\nread_only: true\n"), 6, "cannot be both"),
         ("id: echo\nentry: echo.py\n".to_owned(), 1, "type"),
         (format!("{MINIMAL}examples: [{{name: x, error: NO_SUCH}}]\n"), 5, "NO_SUCH"),
         ("id: [unclosed\n".to_owned(), 1, ""),

@@ -32,6 +32,7 @@ pub(crate) fn routes(grpc: Router, shard: Shard, traces: Option<Traces>) -> Rout
         // `POST /skills:invoke` is for raw calls, which name their skill themselves.
         .route("/skills:invoke", post(call::invoke))
         .route("/skills:stream", post(call::stream))
+        .route("/skills:prepare", post(call::prepare))
         // `/skills/echo` is read, `/skills/echo:invoke` is called.
         .route("/skills/{target}", get(catalog::one).merge(post(call::post)))
         .route("/questions/{target}", post(questions::answer))

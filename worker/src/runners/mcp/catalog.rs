@@ -99,10 +99,7 @@ impl Catalog {
             given.map(|it| usable_schema(it, of_arguments)).transpose()
         };
         let given = mcp.overrides.get(name).copied().unwrap_or_default();
-        let hinted = hints(definition.get("annotations"), believed);
-        let idempotent = given.idempotent.unwrap_or(hinted.idempotent);
-        let destructive = given.destructive.unwrap_or(hinted.destructive);
-        let read_only = given.read_only.unwrap_or(hinted.read_only) && !destructive;
+        let Effects { idempotent, destructive, read_only } = effects(definition.get("annotations"), believed, &given);
         let mut fault = None;
         let input_schema = schema("inputSchema", true).unwrap_or_else(|reason| {
             fault = Some(reason);
@@ -159,6 +156,7 @@ fn withheld(server: &Manifest, (id, name): (String, &str), definition: &Map<Stri
         toolset: toolset(server),
         idempotent: false,
         destructive: true,
+        conduct: conduct(&Override::default(), server, false),
         ..Manifest::plain(id, &server.runner, How::McpTool(Box::new(tool)))
     };
     let advice = format!("review it, then run `openskill pin {}`", server.id);
@@ -180,26 +178,24 @@ fn conduct(given: &Override, server: &Manifest, read_only: bool) -> Conduct {
     }
 }
 
-/// What a server says of a tool.
-struct Hints {
+/// What a call of a tool may change.
+struct Effects {
     idempotent: bool,
     destructive: bool,
     read_only: bool,
 }
 
-/// Whether a tool is idempotent and destructive, by its server's hints and the defaults of the protocol: not idempotent, and
-/// destructive unless it only reads. Without a file of pins, hints that allow a retry do not count: a call that is wrongly
-/// declared idempotent may run twice.
-fn hints(annotations: Option<&Value>, believed: bool) -> Hints {
-    if !believed {
-        return Hints { idempotent: false, destructive: true, read_only: false };
-    }
-    let hint = |name: &str| annotations.and_then(|it| it.get(name)).and_then(Value::as_bool);
-    let reads = hint("readOnlyHint").unwrap_or(false);
-    Hints {
-        idempotent: reads || hint("idempotentHint").unwrap_or(false),
-        destructive: !reads && hint("destructiveHint").unwrap_or(true),
-        read_only: reads,
+/// What a call of a tool may change: by the manifest, then by its server's hints, then by the defaults of the protocol: not
+/// idempotent, and destructive unless it only reads. Without a file of pins, hints do not count: a call that is wrongly
+/// declared idempotent may run twice, and one that is wrongly declared read-only runs without approval.
+fn effects(annotations: Option<&Value>, believed: bool, given: &Override) -> Effects {
+    let hint = |name: &str| annotations.filter(|_| believed).and_then(|it| it.get(name)).and_then(Value::as_bool);
+    let reads = given.read_only.unwrap_or_else(|| hint("readOnlyHint").unwrap_or(false));
+    let destructive = given.destructive.unwrap_or_else(|| !reads && hint("destructiveHint").unwrap_or(true));
+    Effects {
+        idempotent: given.idempotent.unwrap_or_else(|| reads || hint("idempotentHint").unwrap_or(false)),
+        destructive,
+        read_only: reads && !destructive,
     }
 }
 

@@ -9,7 +9,7 @@ use http_body::Body as _;
 use http_body_util::BodyExt as _;
 use openskill_proto::limits::MAX_REQUEST_BYTES;
 use openskill_proto::render;
-use openskill_proto::v1::{ErrorCode, SkillError, SkillResult};
+use openskill_proto::v1::{ErrorCode, PreparedCall, SkillError, SkillResult};
 use tonic::{Code, Status};
 
 use crate::serve::layers::request_context;
@@ -53,6 +53,14 @@ pub(super) fn result(result: &SkillResult) -> Response {
     let status = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let retry_after_ms = result.error.as_ref().map_or(0, |error| error.retry_after_ms);
     with_retry_after((status, [JSON], text).into_response(), retry_after_ms)
+}
+
+/// A prepared call, with the HTTP status of its error.
+pub(super) fn prepared(prepared: &PreparedCall, trace_id: &str) -> Response {
+    let status = prepared.error.as_ref().map_or(200, |error| error.code().meaning().http);
+    let status = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let retry_after_ms = prepared.error.as_ref().map_or(0, |error| error.retry_after_ms);
+    with_retry_after((status, [JSON], render::prepared(prepared, trace_id)).into_response(), retry_after_ms)
 }
 
 /// Reads a JSON body within the limit. What `curl -d` sends counts as JSON; other media types are refused.

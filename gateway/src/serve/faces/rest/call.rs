@@ -1,4 +1,4 @@
-//! `POST /skills/{id}:invoke` and `POST /skills/{id}:stream`; without the id for raw calls, which name their skill.
+//! `POST /skills/{id}:invoke`, `:stream` and `:prepare`; without the id for raw calls, which name their skill.
 //!
 //! `:stream` answers with server-sent events; `render::event` gives each its name and its JSON.
 
@@ -30,6 +30,7 @@ use crate::call::request::{Call, RequestContext};
 use crate::gateway::Shard;
 use crate::invoke::{invoke as run, refuse};
 use crate::observe::call_record::CallRecord;
+use crate::prepare::prepare as prepared;
 use crate::serve::layers::request_context;
 use crate::serve::streams::{self, StreamError};
 
@@ -80,16 +81,19 @@ type Target = Result<Path<String>, PathRejection>;
 enum Verb {
     Invoke,
     Stream,
+    /// What the call would run with. Starts nothing.
+    Prepare,
 }
 
-/// `POST /skills/{id}:invoke` and `:stream`.
+/// `POST /skills/{id}:invoke`, `:stream` and `:prepare`.
 pub(super) async fn post(State(shard): State<Shard>, target: Target, request: Request) -> Response {
     let target = target.as_ref().map_or("", |Path(target)| target.as_str());
     let (skill_id, verb) = match target.rsplit_once(':') {
         Some((id, "invoke")) => (id, Verb::Invoke),
         Some((id, "stream")) => (id, Verb::Stream),
+        Some((id, "prepare")) => (id, Verb::Prepare),
         _ => {
-            let message = "POST to /skills/{id}:invoke or /skills/{id}:stream";
+            let message = "POST to /skills/{id}:invoke, /skills/{id}:stream or /skills/{id}:prepare";
             let trace_id = body::trace_id(&request);
             return body::refuse(StatusCode::NOT_FOUND, ErrorCode::NotFound, message, &trace_id).into_response();
         }
@@ -107,6 +111,11 @@ pub(super) async fn stream(State(shard): State<Shard>, request: Request) -> Resp
     answer(shard, "", Verb::Stream, request).await
 }
 
+/// `POST /skills:prepare`.
+pub(super) async fn prepare(State(shard): State<Shard>, request: Request) -> Response {
+    answer(shard, "", Verb::Prepare, request).await
+}
+
 async fn answer(shard: Shard, skill_id: &str, verb: Verb, request: Request) -> Response {
     let context = request_context(request.extensions());
     let key = request.headers().get(IDEMPOTENCY_KEY).map(|it| String::from_utf8_lossy(it.as_bytes()).into_owned());
@@ -114,21 +123,20 @@ async fn answer(shard: Shard, skill_id: &str, verb: Verb, request: Request) -> R
         Ok(bytes) => Arc::new(read(&shard, skill_id, (bytes, key), context).await),
         Err(refusal) => return refusal.into_response(),
     };
+    if matches!(verb, Verb::Prepare) {
+        return body::prepared(&prepared(&shard, &call).await, &call.trace.id);
+    }
     let permit = match shard.gateway.admit(&call) {
         Ok(permit) => permit,
         Err(refusal) => return body::result(&refuse(&shard, &call, refusal.into())),
     };
-    match verb {
-        Verb::Invoke => {
-            let record = CallRecord::begin(&shard.gateway.observer, &call);
-            body::result(&run(&shard, call, permit, None, record).await)
-        }
-        Verb::Stream => {
-            let trace_id = call.trace.id.clone();
-            let events = as_sse(streams::one(shard, call, permit), trace_id);
-            Sse::new(events).keep_alive(KeepAlive::new().interval(Duration::from_secs(15))).into_response()
-        }
+    if matches!(verb, Verb::Stream) {
+        let trace_id = call.trace.id.clone();
+        let events = as_sse(streams::one(shard, call, permit), trace_id);
+        return Sse::new(events).keep_alive(KeepAlive::new().interval(Duration::from_secs(15))).into_response();
     }
+    let record = CallRecord::begin(&shard.gateway.observer, &call);
+    body::result(&run(&shard, call, permit, None, record).await)
 }
 
 /// Reads the call from a body, and a large body aside.

@@ -4,15 +4,16 @@
 use axum::extract::State;
 use axum::http::{HeaderMap, HeaderValue};
 use axum::response::Response;
-use openskill_proto::error::TABLE;
 use openskill_proto::v1::{Dialect, Skill, SkillStatus};
 use serde_json::{Map, Value, json};
 
+use self::components::{headers, parameters, reference, schemas};
 use super::documents::{Derived, Document};
 use crate::catalog::snapshot::Snapshot;
 use crate::gateway::Shard;
 
 mod agent;
+mod components;
 
 /// The document of one gateway. A program with several has one of the last that was asked.
 static DOCUMENT: Derived<Snapshot> = Derived::new();
@@ -36,6 +37,7 @@ fn build<'a>(skills: impl Iterator<Item = &'a Skill>, with_agent: bool) -> Value
         for (verb, streamed) in [("invoke", false), ("stream", true)] {
             paths.insert(format!("/skills/{}:{verb}", skill.id), json!({ "post": call(skill, verb, streamed) }));
         }
+        paths.insert(format!("/skills/{}:prepare", skill.id), json!({ "post": preparation(skill) }));
     }
     json!({
         "openapi": "3.1.0",
@@ -82,6 +84,22 @@ fn call(skill: &Skill, verb: &str, streamed: bool) -> Value {
             "content": { "application/json": { "schema": request(&input), "examples": examples } },
         },
         "responses": responses(&output, streamed),
+    })
+}
+
+/// What a call of the skill would run with.
+fn preparation(skill: &Skill) -> Value {
+    let mut call = call(skill, "prepare", false);
+    call["summary"] = format!("The arguments that {} would get; nothing runs", skill.id).into();
+    call["responses"] = prepared();
+    call
+}
+
+fn prepared() -> Value {
+    let content = json!({ "application/json": { "schema": reference("schemas", "PreparedCall") } });
+    json!({
+        "200": { "description": "The arguments after repairs. Nothing ran.", "content": content },
+        "default": { "description": "Why the call would be refused, with its code.", "content": content },
     })
 }
 
@@ -161,9 +179,11 @@ fn fixed_paths() -> Map<String, Value> {
         parameter("limit", json!({ "type": "integer", "minimum": 0, "maximum": 1000, "default": 50 })),
         parameter("cursor", json!({ "type": "string", "description": "next_cursor of the previous page." })),
     ]);
+    let mut one_skill = get("get_skill", "catalog", "One skill, with its schemas", id);
+    one_skill["get"]["responses"]["200"]["content"]["application/json"]["schema"] = reference("schemas", "Skill");
     [
         ("/skills", get("list_skills", "catalog", "All skills", toolset)),
-        ("/skills/{id}", get("get_skill", "catalog", "One skill, with its schemas", id)),
+        ("/skills/{id}", one_skill),
         ("/tools", get("export_tools", "catalog", "The skills as tools of a model", tools)),
         ("/artifacts/{handle}", get("read_artifact", "skills", "An artifact, or a range of it", handle)),
         ("/traces", get("list_traces", "traces", "Recorded calls, where AdminService is served", traces)),
@@ -184,6 +204,7 @@ fn fixed_paths() -> Map<String, Value> {
     .into_iter()
     .chain([
         ("/skills:invoke".to_owned(), json!({ "post": raw_call() })),
+        ("/skills:prepare".to_owned(), json!({ "post": raw_preparation() })),
         ("/questions/{request_id}:answer".to_owned(), json!({ "post": answer() })),
     ])
     .collect()
@@ -206,6 +227,15 @@ fn raw_call() -> Value {
     })
 }
 
+/// What such a call would run with.
+fn raw_preparation() -> Value {
+    let mut call = raw_call();
+    call["operationId"] = "prepare_raw".into();
+    call["summary"] = "The arguments that a model's raw call would run with; nothing runs".into();
+    call["responses"] = prepared();
+    call
+}
+
 /// The answer to a question of a call that runs.
 fn answer() -> Value {
     let body = json!({
@@ -223,78 +253,4 @@ fn answer() -> Value {
         "requestBody": { "required": true, "content": { "application/json": { "schema": body } } },
         "responses": { "200": { "description": "The skill has the answer." }, "default": { "description": "It was refused." } },
     })
-}
-
-fn schemas() -> Map<String, Value> {
-    let codes: Vec<_> = TABLE.iter().map(|row| row.code.as_str_name()).collect();
-    let schemas = json!({
-        "SkillResult": {
-            "type": "object",
-            "required": ["success", "skill_id", "trace_id", "data", "error", "meta", "text"],
-            "properties": {
-                "success": { "type": "boolean" },
-                "skill_id": { "type": "string" },
-                "trace_id": { "type": "string" },
-                "data": { "description": "Null if success is false." },
-                "error": { "oneOf": [{ "type": "null" }, reference("schemas", "SkillError")] },
-                "meta": reference("schemas", "Meta"),
-                "text": { "type": "string", "description": "One line for a model." },
-                "artifacts": { "type": "array", "items": { "type": "object" } },
-            },
-        },
-        "SkillError": {
-            "type": "object",
-            "required": ["code", "message", "grade", "blame", "retryable", "may_have_run"],
-            "properties": {
-                "code": { "enum": codes },
-                "message": { "type": "string" },
-                "details": { "type": "object" },
-                "grade": { "enum": ["param_error", "parse_error", "network_error", "execution_error"] },
-                "blame": { "enum": ["caller", "skill", "worker", "gateway"] },
-                "retryable": { "type": "boolean", "description": "The same call may succeed later, and a retry is safe." },
-                "retry_after_ms": { "type": "integer", "minimum": 1 },
-                "may_have_run": { "type": "boolean", "description": "Whether the skill may have had an effect." },
-            },
-        },
-        "Meta": {
-            "type": "object",
-            "properties": {
-                "latency_ms": { "type": "number", "minimum": 0 },
-                "version": { "type": "string" },
-                "truncated": { "type": "boolean" },
-                "runner": { "type": "string" },
-                "worker_id": { "type": "string" },
-                "attempts": { "type": "integer", "minimum": 0 },
-                "repairs": { "type": "array", "items": { "type": "object" } },
-                "warnings": { "type": "array", "items": { "type": "string" } },
-                "jail": { "type": "string", "enum": ["strict", "standard", "partial", "off"] },
-            },
-        },
-    });
-    schemas.as_object().cloned().unwrap_or_default()
-}
-
-fn parameters() -> Value {
-    json!({
-        "TraceId": {
-            "name": "X-Trace-Id",
-            "in": "header",
-            "description": "Your id of the trace: 1 to 128 visible ASCII characters. Comes back as given.",
-            "schema": { "type": "string", "maxLength": 128 },
-        },
-        "TimeoutMs": {
-            "name": "X-Timeout-Ms",
-            "in": "header",
-            "description": "The longest you wait, in milliseconds.",
-            "schema": { "type": "integer", "minimum": 1 },
-        },
-    })
-}
-
-fn headers() -> Value {
-    json!({ "TraceId": { "description": "The trace's id.", "schema": { "type": "string" } } })
-}
-
-fn reference(kind: &str, name: &str) -> Value {
-    json!({ "$ref": format!("#/components/{kind}/{name}") })
 }

@@ -76,6 +76,40 @@ fn unpinned_hints_do_not_allow_retries() {
     assert!(!it.idempotent && it.destructive);
 }
 
+/// Approval, untrusted and read-only of the only tool.
+fn conduct_of(annotations: Value, more: &str) -> (bool, bool, bool) {
+    let catalog = catalog(json!([{"name": "t", "inputSchema": {"type": "object"}, "annotations": annotations}]));
+    let it = &offers(&server(more), &catalog, &catalog.pins())[0].manifest;
+    assert!(!(it.conduct.read_only && it.destructive), "{more}");
+    (it.conduct.asks(it.destructive), it.conduct.untrusted, it.conduct.read_only)
+}
+
+#[test]
+fn an_agent_asks_for_every_tool_that_is_not_known_to_only_read() {
+    let (reads, writes) = (json!({"readOnlyHint": true}), json!({"destructiveHint": false}));
+    for (annotations, more, expected) in [
+        (json!(null), "", (true, true, false)),
+        (reads.clone(), "", (true, true, false)),
+        (reads.clone(), "mcp: {pin: strict}", (false, true, true)),
+        (writes.clone(), "mcp: {pin: strict}", (true, true, false)),
+        (reads.clone(), "mcp: {pin: strict, overrides: {t: {read_only: false}}}", (true, true, false)),
+        (reads.clone(), "mcp: {pin: strict, overrides: {t: {destructive: true}}}", (true, true, false)),
+        (json!(null), "mcp: {overrides: {t: {read_only: true}}}", (false, true, true)),
+        (json!(null), "mcp: {overrides: {t: {approval: never, untrusted: false}}}", (false, false, false)),
+        (json!(null), "approval: never\nuntrusted: false", (false, false, false)),
+        (json!(null), "approval: never\nmcp: {overrides: {t: {approval: ask}}}", (true, true, false)),
+    ] {
+        assert_eq!(conduct_of(annotations.clone(), more), expected, "{annotations} {more}");
+    }
+}
+
+#[test]
+fn a_tool_that_the_manifest_says_only_reads_may_be_retried() {
+    let catalog = catalog(json!([{"name": "t", "inputSchema": {"type": "object"}}]));
+    let it = &offers(&server("mcp: {overrides: {t: {read_only: true}}}"), &catalog, &catalog.pins())[0].manifest;
+    assert!(it.idempotent && !it.destructive && it.conduct.read_only);
+}
+
 #[test]
 fn a_tool_with_an_unusable_schema_is_unavailable_with_the_reason() {
     let catalog = catalog(json!([
@@ -126,6 +160,7 @@ fn nothing_of_a_changed_definition_is_shown_under_strict_pins() {
         assert!(reason.contains("differs from its pin") && reason.contains("openskill pin files"), "{reason}");
         assert_eq!((it.description.as_str(), it.toolset.as_str()), (WITHHELD, "files"));
         assert_eq!((&it.input_schema, &it.output_schema, it.idempotent), (&None, &None, false));
+        assert!(it.conduct.asks(it.destructive) && it.conduct.untrusted && !it.conduct.read_only);
         assert!(!format!("{it:?}{reason}").contains("poison"), "{it:?}");
     }
 }
