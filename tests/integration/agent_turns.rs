@@ -1,5 +1,6 @@
 //! Whole turns of the agent, against scripted models in the wire format of each provider.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -20,12 +21,12 @@ use wire::{Model, Step, Wire, calls, model, says};
 const JSON: (&str, &str) = ("content-type", "application/json");
 
 /// Skills that note each run in a file, beside those that ship.
-pub struct Skills {
+struct Skills {
     folder: Folder,
 }
 
 impl Skills {
-    pub fn new() -> Self {
+    fn new() -> Self {
         let folder = Folder::new();
         std::fs::create_dir_all(folder.path().join("skills")).unwrap();
         std::fs::create_dir_all(folder.path().join("data")).unwrap();
@@ -44,41 +45,41 @@ impl Skills {
         Self { folder }
     }
 
-    pub fn setup(&self) -> Setup {
+    fn setup(&self) -> Setup {
         let shipped = repository().join("worker/skills");
         let own = self.folder.path().join("skills");
         let setup = Setup::with_skills(&[&own, &shipped]).flag("--workers", 1).data(&self.data());
         setup.with("OPENSKILL_AGENT_STORE", self.store().display())
     }
 
-    pub fn data(&self) -> PathBuf {
+    fn data(&self) -> PathBuf {
         self.folder.path().join("data")
     }
 
-    pub fn store(&self) -> PathBuf {
+    fn store(&self) -> PathBuf {
         self.folder.path().join("agent.redb")
     }
 
     /// A file that a skill notes its runs in.
-    pub fn mark(&self, name: &str) -> String {
+    fn mark(&self, name: &str) -> String {
         self.data().join(name).display().to_string()
     }
 
     /// How often skills ran.
-    pub fn runs(&self, name: &str) -> usize {
+    fn runs(&self, name: &str) -> usize {
         std::fs::read_to_string(Path::new(&self.mark(name))).map_or(0, |it| it.lines().count())
     }
 }
 
 /// Sends to the agent, and returns its answer.
-pub async fn chat(system: &System, body: Value) -> Value {
+async fn chat(system: &System, body: Value) -> Value {
     let answer = system.post("/agent/chat", &[JSON], body.to_string()).await;
     assert_eq!(answer.status, 200, "{answer:?}");
     answer.json()
 }
 
 /// The events of a conversation that are kept, with their names.
-pub async fn events(system: &System, id: &str) -> Vec<(String, Value)> {
+async fn events(system: &System, id: &str) -> Vec<(String, Value)> {
     let answer = system.get(&format!("/agent/conversations/{id}/events?follow=false")).await;
     let text = String::from_utf8_lossy(&answer.body).into_owned();
     let event = |line: &str| {
@@ -89,7 +90,7 @@ pub async fn events(system: &System, id: &str) -> Vec<(String, Value)> {
 }
 
 /// The data of the events with this name.
-pub fn all<'a>(events: &'a [(String, Value)], name: &str) -> Vec<&'a Value> {
+fn all<'a>(events: &'a [(String, Value)], name: &str) -> Vec<&'a Value> {
     events.iter().filter(|(it, _)| it == name).map(|(_, data)| data).collect()
 }
 
@@ -164,8 +165,9 @@ async fn is_one_trace(system: &System, events: &[(String, Value)]) {
     let path = format!("/traces/{trace_id}");
     let has_all = || async {
         let found = system.get(&path).await.json();
-        let calls = found["calls"].as_array().map_or(0, Vec::len);
-        (calls >= 8).then_some(())
+        let events = found["events"].as_array().cloned().unwrap_or_default();
+        let calls: BTreeSet<_> = events.iter().filter_map(|it| it["call"].as_str().map(str::to_owned)).collect();
+        (calls.len() >= 8).then_some(())
     };
     until("the calls of the turn to be recorded under its trace", Duration::from_secs(20), has_all).await;
 }
@@ -218,7 +220,7 @@ async fn a_cancelled_turn_kills_its_call_and_starts_nothing() {
 }
 
 /// A stream that ends before its answer does.
-pub fn cut_off() -> Reply {
+fn cut_off() -> Reply {
     let whole = wire::chat(&says("this is cut off"));
     Reply::new(200, "text/event-stream", whole[..whole.len() / 3].to_owned())
 }

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 /// A wire format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Wire {
+pub(super) enum Wire {
     Chat,
     Responses,
     Messages,
@@ -17,10 +17,10 @@ pub enum Wire {
 }
 
 impl Wire {
-    pub const ALL: [Self; 4] = [Self::Chat, Self::Responses, Self::Messages, Self::Gemini];
+    pub(super) const ALL: [Self; 4] = [Self::Chat, Self::Responses, Self::Messages, Self::Gemini];
 
     /// The same start, with the model at this address.
-    pub fn configure(self, setup: Setup, model: &Backend) -> Setup {
+    pub(super) fn configure(self, setup: Setup, model: &Backend) -> Setup {
         let name = match self {
             Self::Chat | Self::Responses => "OPENAI",
             Self::Messages => "ANTHROPIC",
@@ -46,7 +46,7 @@ impl Wire {
 
 /// What a model says in one answer.
 #[derive(Debug, Clone, Default)]
-pub struct Said {
+pub(super) struct Said {
     text: String,
     /// Ids, names and arguments as text.
     calls: Vec<(String, String, String)>,
@@ -54,28 +54,28 @@ pub struct Said {
 
 impl Said {
     /// Gives all calls one id.
-    pub fn same_ids(&mut self) {
+    pub(super) fn same_ids(&mut self) {
         self.calls.iter_mut().for_each(|call| call.0 = "same".to_owned());
     }
 }
 
-pub fn says(text: &str) -> Said {
+pub(super) fn says(text: &str) -> Said {
     Said { text: text.to_owned(), ..Said::default() }
 }
 
-pub fn calls(calls: &[(&str, Value)]) -> Said {
+pub(super) fn calls(calls: &[(&str, Value)]) -> Said {
     let call =
         |(i, (name, arguments)): (usize, &(&str, Value))| (format!("id{i}"), (*name).to_owned(), arguments.to_string());
     Said { calls: calls.iter().enumerate().map(call).collect(), ..Said::default() }
 }
 
 /// A call with arguments as they are written.
-pub fn raw_call(id: &str, name: &str, arguments: &str) -> Said {
+pub(super) fn raw_call(id: &str, name: &str, arguments: &str) -> Said {
     Said { calls: vec![(id.to_owned(), name.to_owned(), arguments.to_owned())], ..Said::default() }
 }
 
 /// An answer of the server.
-pub enum Step {
+pub(super) enum Step {
     Said(Said),
     /// Something else.
     Other(fn() -> Reply),
@@ -88,12 +88,12 @@ impl From<Said> for Step {
 }
 
 /// A model that gives these answers in order, and the last one again and again. `bodies` has what it was asked.
-pub struct Model {
-    pub server: Backend,
-    pub bodies: Arc<Mutex<Vec<String>>>,
+pub(super) struct Model {
+    pub(super) server: Backend,
+    pub(super) bodies: Arc<Mutex<Vec<String>>>,
 }
 
-pub async fn model(wire: Wire, steps: Vec<Step>) -> Model {
+pub(super) async fn model(wire: Wire, steps: Vec<Step>) -> Model {
     let (asked, bodies) = (AtomicUsize::new(0), Arc::new(Mutex::new(Vec::new())));
     let kept = Arc::clone(&bodies);
     let server = Backend::start(move |seen: &Seen| {
@@ -109,7 +109,7 @@ pub async fn model(wire: Wire, steps: Vec<Step>) -> Model {
 }
 
 /// A model that answers by what it was told: how many results it has since the user's last message.
-pub async fn knowing(script: impl Fn(usize) -> Said + Send + Sync + 'static) -> Backend {
+pub(super) async fn knowing(script: impl Fn(usize) -> Said + Send + Sync + 'static) -> Backend {
     Backend::start(move |seen| {
         let body = seen.json();
         let messages = body["messages"].as_array().unwrap();
@@ -130,7 +130,7 @@ fn pieces(text: &str) -> Vec<String> {
     characters.chunks(7).map(|it| it.iter().collect()).collect()
 }
 
-pub fn chat(said: &Said) -> String {
+pub(super) fn chat(said: &Said) -> String {
     let chunk = |delta: Value, reason: Value| {
         format!("data: {}\n\n", json!({"choices": [{"index": 0, "delta": delta, "finish_reason": reason}]}))
     };

@@ -21,6 +21,9 @@ use crate::entry::{ApprovalAsked, Called, Calling, Decided, Entry, Outcome, Ques
 use crate::error::AgentError;
 use crate::secrets::Missing;
 
+/// Questions of one call that may wait. The gateway lets a call ask no more at once.
+const MAX_QUESTIONS: usize = 16;
+
 /// Arguments as the skill gets them.
 struct Ready {
     version: String,
@@ -225,10 +228,10 @@ impl Turn {
     }
 
     async fn invoke(&self, call_id: &str, request: InvokeRequest) -> Result<v1::SkillResult, AgentError> {
-        let (ask, mut asked) = mpsc::unbounded_channel();
+        let (ask, mut asked) = mpsc::channel(MAX_QUESTIONS);
         let mut relayed = FuturesUnordered::new();
         let mut on_event = |event: v1::InvokeEvent| match event.event {
-            Some(invoke_event::Event::InputRequired(required)) => drop(ask.send(required)),
+            Some(invoke_event::Event::InputRequired(required)) => drop(ask.try_send(required)),
             Some(invoke_event::Event::Progress(progress)) => self.show_progress(call_id, progress),
             _ => {}
         };
