@@ -4,6 +4,7 @@
 
 mod agent_faces;
 mod agent_skills;
+mod agent_turns;
 mod arguments;
 mod artifacts;
 mod bad_input;

@@ -2,7 +2,7 @@
 //!
 //! - [`messages`]: the conversation within its window and budget
 //! - [`result`]: a result in its envelope, cut along its structure; parts of it
-//! - [`prompt`]: instructions
+//! - [`prompt`] has the instructions
 //! - [`own_tools`]: the agent's own tools, and questions to the user; [`elicitation`]: those that skills ask
 
 mod cut;

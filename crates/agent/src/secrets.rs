@@ -38,6 +38,12 @@ impl Secrets {
         self.all().get(name).cloned()
     }
 
+    /// The secrets that a JSON text holds.
+    pub(crate) fn within(&self, json: &str) -> Vec<String> {
+        let is_within = |it: &&String| json.contains(Value::from(it.as_str()).to_string().trim_matches('"'));
+        self.all().values().filter(is_within).cloned().collect()
+    }
+
     /// JSON text with every reference replaced by its secret. Text without references comes back byte for byte.
     ///
     /// # Errors

@@ -16,7 +16,7 @@
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use openskill_proto::v1::{self, chat_event::Event};
 use tokio::sync::{OwnedMutexGuard, watch};
@@ -48,6 +48,9 @@ pub(crate) use state::{Next, State};
 /// How long a turn that waits for its user stays in memory.
 const PARK_AFTER: Duration = Duration::from_secs(60);
 
+/// How long a turn that goes on after a restart waits for skills.
+const RESTART_PATIENCE: Duration = Duration::from_secs(15);
+
 /// What all turns of an agent share.
 #[derive(Debug)]
 pub(crate) struct Shared {
@@ -70,6 +73,8 @@ pub(crate) struct Turn {
     /// Counts entries: whoever waits looks at the state again.
     changed: watch::Sender<usize>,
     hands: Mutex<Hands>,
+    /// Until when skills that are missing may still come: a turn that goes on after a restart may be earlier than the workers.
+    skills_come_until: Option<Instant>,
     cancel: CancellationToken,
 }
 
@@ -100,6 +105,7 @@ impl Turn {
         entries: Vec<Stamped>,
     ) -> Self {
         let state = State::of(entries);
+        let is_resumed = !state.is_new();
         let trace_id = state.started().map(|it| it.trace_id.clone()).unwrap_or_default();
         Self {
             cancel: shared.shutdown.child_token(),
@@ -111,6 +117,7 @@ impl Turn {
             writing: Arc::default(),
             changed: watch::Sender::new(0),
             hands: Mutex::default(),
+            skills_come_until: is_resumed.then(|| Instant::now() + RESTART_PATIENCE),
         }
     }
 

@@ -152,6 +152,11 @@ impl SecretValues {
         true
     }
 
+    /// Adds a text.
+    pub(crate) fn add_text(&mut self, text: &str) {
+        self.add_value(text, MIN_VALUE_BYTES);
+    }
+
     /// Adds the values of one JSON text that another one has masked.
     pub(crate) fn add_masked(&mut self, json: &str, masked: &str) {
         let (Some(mut tokens), Some(mut others)) = (Tokens::of(json), Tokens::of(masked)) else { return };

@@ -49,6 +49,8 @@ pub(crate) struct Call {
     pub(crate) envelope: Envelope,
     /// The caller answers questions.
     pub(crate) interactive: bool,
+    /// Secrets in the arguments that the schema does not mark.
+    pub(crate) secret_values: Vec<String>,
     pub(crate) trace: Trace,
     pub(crate) door: Door,
     pub(crate) received: Instant,
@@ -101,6 +103,7 @@ impl Call {
             session_id: printable(request.session_id, MAX_ID_BYTES),
             idempotency_key: printable(request.idempotency_key, MAX_ID_BYTES),
             interactive: request.interactive,
+            secret_values: request.secret_values,
             trace: context.trace,
             door: context.door,
             received: Instant::now(),

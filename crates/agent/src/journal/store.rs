@@ -76,7 +76,7 @@ impl Store {
         self.with(|database| {
             let table = database.begin_read()?.open_table(CONVERSATIONS)?;
             let found = table.get(id)?;
-            Ok(found.map(|it| parsed(it.value())).transpose()?)
+            found.map(|it| parsed(it.value())).transpose()
         })
     }
 

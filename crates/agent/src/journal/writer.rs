@@ -1,7 +1,7 @@
 //! The thread that writes.
 
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -48,7 +48,7 @@ struct Job {
 /// A way to the thread. Dropping it waits until everything is written.
 #[derive(Debug)]
 pub(super) struct Writer {
-    jobs: Option<Sender<Job>>,
+    jobs: Option<SyncSender<Job>>,
     places: Arc<Semaphore>,
     thread: Option<JoinHandle<()>>,
 }
@@ -56,7 +56,7 @@ pub(super) struct Writer {
 impl Writer {
     /// Starts the thread.
     pub(super) fn start(store: Arc<Store>, watchers: Arc<Watchers>, lifetime: Duration) -> Result<Self, AgentError> {
-        let (jobs, received) = channel();
+        let (jobs, received) = sync_channel(WAITING);
         let thread = Thread { store, watchers, lifetime };
         thread.sweep();
         let thread = std::thread::Builder::new().name("conversations".to_owned()).spawn(move || thread.run(&received));
@@ -69,8 +69,9 @@ impl Writer {
         let ended = || AgentError::Store("the thread that writes them ended".to_owned());
         let place = Arc::clone(&self.places).acquire_owned().await.map_err(|_| ended())?;
         let (done, changed) = oneshot::channel();
+        // With a place there is room in the channel.
         let job = Job { id: id.to_owned(), change, done, _place: place };
-        self.jobs.as_ref().ok_or_else(ended)?.send(job).map_err(|_| ended())?;
+        self.jobs.as_ref().ok_or_else(ended)?.try_send(job).map_err(|_| ended())?;
         changed.await.map_err(|_| ended())?
     }
 }

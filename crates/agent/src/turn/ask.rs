@@ -52,7 +52,7 @@ impl Turn {
             Err(error) => return self.fail(error.to_string()).await,
         };
         self.summarize(&model).await?;
-        let toolbox = self.toolbox().await?;
+        let toolbox = self.toolbox_with(&[]).await?;
         let limit = self.state().limit();
         let (request, time) = self.model_request(&toolbox, limit);
         match self.ask_patiently(&model, &request, time).await {

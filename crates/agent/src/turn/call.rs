@@ -12,7 +12,7 @@ use tokio::sync::mpsc;
 use super::Turn;
 use super::approval::{Need, need};
 use super::own::request_id;
-use super::settle::{failed, over_limit};
+use super::settle::{failed, lost, over_limit};
 use super::user::denied;
 use crate::clock::now_us;
 use crate::context::elicitation::{from_schema, to_content};
@@ -20,6 +20,9 @@ use crate::context::result::resolve;
 use crate::entry::{ApprovalAsked, Called, Calling, Decided, Entry, Outcome, Question, QuestionKind, ReplyCall};
 use crate::error::AgentError;
 use crate::secrets::Missing;
+
+/// Questions of one call that may wait. The gateway lets a call ask no more at once.
+const MAX_QUESTIONS: usize = 16;
 
 /// Arguments as the skill gets them.
 struct Ready {
@@ -44,7 +47,7 @@ impl Turn {
     pub(super) async fn call_skill(&self, call: &ReplyCall, skill: &v1::Skill) -> Result<Called, AgentError> {
         let begun = self.state().begun(&call.id).cloned();
         if begun.as_ref().is_some_and(|it| !it.is_idempotent) {
-            return Ok(unknown(call, skill));
+            return Ok(Called { skill_id: skill.id.clone(), ..lost(call) });
         }
         let fail = |outcome: Outcome| Ok(failed(call, &skill.id, outcome));
         let (mut arguments, mut is_edited) = (call.arguments.clone(), false);
@@ -225,10 +228,10 @@ impl Turn {
     }
 
     async fn invoke(&self, call_id: &str, request: InvokeRequest) -> Result<v1::SkillResult, AgentError> {
-        let (ask, mut asked) = mpsc::unbounded_channel();
+        let (ask, mut asked) = mpsc::channel(MAX_QUESTIONS);
         let mut relayed = FuturesUnordered::new();
         let mut on_event = |event: v1::InvokeEvent| match event.event {
-            Some(invoke_event::Event::InputRequired(required)) => drop(ask.send(required)),
+            Some(invoke_event::Event::InputRequired(required)) => drop(ask.try_send(required)),
             Some(invoke_event::Event::Progress(progress)) => self.show_progress(call_id, progress),
             _ => {}
         };
@@ -293,12 +296,14 @@ impl Turn {
         arguments: String,
         policy: ArgumentPolicy,
     ) -> InvokeRequest {
+        let secret_values = self.secrets.within(&arguments);
         InvokeRequest {
             skill_id: skill_id.to_owned(),
             call_id: call_id.to_owned(),
             arguments: Some(Arguments::InputJson(arguments)),
             session_id: self.conversation.clone(),
             argument_policy: policy.into(),
+            secret_values,
             ..InvokeRequest::default()
         }
     }
@@ -311,14 +316,6 @@ impl Drop for Running<'_> {
     fn drop(&mut self) {
         self.0.hands().running -= 1;
     }
-}
-
-/// The result of a call that ran when the agent stopped.
-fn unknown(call: &ReplyCall, skill: &v1::Skill) -> Called {
-    let message = "the agent restarted while this call ran: it may have had its effect, or not. \
-                   Do not call it again before you know; tell the user.";
-    let outcome = Outcome::failure(ErrorCode::Unavailable, message);
-    Called { unknown: true, ..failed(call, &skill.id, outcome) }
 }
 
 fn forbidden(message: &str) -> Outcome {

@@ -94,7 +94,7 @@ impl Turn {
             let state = self.state();
             let open = state.open_question_of(call_id);
             let answered = || state.answered_question_of(call_id);
-            let open = open.map(|(asked, at)| (asked, at)).or_else(|| answered().map(|(asked, _)| (asked, now_us())));
+            let open = open.or_else(|| answered().map(|(asked, _)| (asked, now_us())));
             open.filter(|(asked, _)| asked.questions == questions).map(|(asked, at)| (asked.request_id.clone(), at))
         };
         let (request_id, at) = match standing {

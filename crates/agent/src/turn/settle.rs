@@ -1,5 +1,7 @@
 //! The calls of a reply, each brought to exactly one result.
 
+use std::time::{Duration, Instant};
+
 use futures_util::stream::{FuturesUnordered, TryStreamExt as _};
 use openskill_proto::v1::ErrorCode;
 
@@ -9,13 +11,16 @@ use super::toolbox::{Target, Toolbox};
 use crate::entry::{Called, Calling, Entry, Outcome, ReplyCall};
 use crate::error::AgentError;
 
+/// How often skills that may still come are asked for.
+const ASK_AGAIN: Duration = Duration::from_millis(100);
+
 /// How many calls of a reply run at once.
 const MAX_PARALLEL: usize = 8;
 
 impl Turn {
     /// Brings these calls to their results: harmless ones in parallel, all others one by one, in order.
     pub(super) async fn settle(&self, calls: Vec<ReplyCall>) -> Result<(), AgentError> {
-        let toolbox = self.toolbox().await?;
+        let toolbox = self.toolbox_with(&calls).await?;
         let mut rest = calls.as_slice();
         while let Some(first) = rest.first() {
             let together = if self.is_harmless(first, &toolbox) {
@@ -34,6 +39,19 @@ impl Turn {
         Ok(())
     }
 
+    /// The tools, once there are some and they have what these calls name, or nothing more will come.
+    pub(super) async fn toolbox_with(&self, calls: &[ReplyCall]) -> Result<Toolbox, AgentError> {
+        loop {
+            let toolbox = self.toolbox().await?;
+            let is_missing = |it: &ReplyCall| matches!(toolbox.target(&it.name), Target::Unknown(_));
+            let may_come = self.skills_come_until.is_some_and(|until| Instant::now() < until);
+            if !may_come || !toolbox.is_empty() && !calls.iter().any(is_missing) {
+                return Ok(toolbox);
+            }
+            tokio::time::sleep(ASK_AGAIN).await;
+        }
+    }
+
     async fn settle_together(&self, calls: &[ReplyCall], toolbox: &Toolbox) -> Result<(), AgentError> {
         self.hands().calls = calls.len();
         let _batch = Batch(self);
@@ -43,10 +61,11 @@ impl Turn {
     }
 
     async fn settle_one(&self, call: &ReplyCall, toolbox: &Toolbox) -> Result<(), AgentError> {
-        let begun = std::time::Instant::now();
+        let begun = Instant::now();
         let called = match toolbox.target(&call.name) {
             Target::Own(tool) => self.call_own(call, tool).await?,
             Target::Skill(skill) => self.call_skill(call, skill).await?,
+            Target::Unknown(_) if self.state().is_lost(&call.id) => lost(call),
             Target::Unknown(message) => failed(call, "", Outcome::failure(ErrorCode::NotFound, message)),
         };
         let latency_ms = if called.latency_ms > 0.0 { called.latency_ms } else { begun.elapsed().as_secs_f64() * 1e3 };
@@ -116,6 +135,14 @@ pub(super) fn failed(call: &ReplyCall, skill_id: &str, outcome: Outcome) -> Call
         outcome,
         ..Called::default()
     }
+}
+
+/// The result of a call that ran when the agent stopped.
+pub(super) fn lost(call: &ReplyCall) -> Called {
+    let message = "the agent restarted while this call ran: it may have had its effect, or not. \
+                   Do not call it again before you know; tell the user.";
+    let outcome = Outcome::failure(ErrorCode::Unavailable, message);
+    Called { unknown: true, ..failed(call, "", outcome) }
 }
 
 /// A call that a limit forbids.

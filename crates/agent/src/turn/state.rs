@@ -7,10 +7,9 @@ use std::time::Duration;
 
 use openskill_proto::v1::ErrorCode;
 
-use crate::entry::{
-    Answered, ApprovalAsked, ApprovalDecided, Asked, Called, Calling, Decided, Entry, Replied, ReplyCall, Stamped,
-    Started, Used,
-};
+use crate::entry::{ApprovalDecided, Called, Calling, Decided, Entry, Replied, ReplyCall, Stamped, Used};
+
+mod lookup;
 
 /// How often in a row a skill may fail with the same error before the turn calls nothing more.
 const EQUAL_ERRORS: u32 = 3;
@@ -170,6 +169,11 @@ impl State {
         }
     }
 
+    /// Whether the turn just began.
+    pub(crate) fn is_new(&self) -> bool {
+        self.entries.len() == self.turn + 1
+    }
+
     /// What comes next.
     pub(crate) fn next(&self) -> Next {
         let Some(turn) = self.entries.get(self.turn..) else { return Next::Nothing };
@@ -248,150 +252,6 @@ impl State {
         let row = &self.calls;
         let is_same = row.skill_id == skill_id && row.count > 0 && row.arguments == compact(arguments);
         self.result(&row.first).filter(|it| is_same && !may_change(it.outcome.code))
-    }
-
-    /// The current turn's beginning.
-    pub(crate) fn started(&self) -> Option<&Started> {
-        match &self.entries.get(self.turn)?.entry {
-            Entry::Started(it) => Some(it),
-            _ => None,
-        }
-    }
-
-    /// All entries.
-    pub(crate) fn entries(&self) -> &[Stamped] {
-        &self.entries
-    }
-
-    fn turn_entries(&self) -> impl DoubleEndedIterator<Item = &Entry> {
-        self.entries.iter().skip(self.turn).map(|it| &it.entry)
-    }
-
-    /// The last reply of the turn.
-    pub(crate) fn reply_text(&self) -> &str {
-        let text = self.turn_entries().rev().find_map(|it| match it {
-            Entry::Replied(replied) if !replied.text.is_empty() => Some(replied.text.as_str()),
-            _ => None,
-        });
-        text.unwrap_or_default()
-    }
-
-    /// The last reply of the turn.
-    pub(crate) fn last_reply(&self) -> Option<&Replied> {
-        self.turn_entries().rev().find_map(|it| match it {
-            Entry::Replied(replied) => Some(replied),
-            _ => None,
-        })
-    }
-
-    /// What the turn used.
-    pub(crate) fn used(&self) -> Used {
-        self.used
-    }
-
-    /// Whether the conversation read text of strangers.
-    pub(crate) fn is_tainted(&self) -> bool {
-        self.is_tainted
-    }
-
-    /// Whether the user allowed this skill in this version for the conversation.
-    pub(crate) fn is_granted(&self, skill_id: &str, version: &str) -> bool {
-        self.grants.contains(&(skill_id.to_owned(), version.to_owned()))
-    }
-
-    /// Whether an id was given to a call before.
-    pub(crate) fn is_used(&self, id: &str) -> bool {
-        self.ids.contains(id)
-    }
-
-    /// The number of the next entry.
-    pub(crate) fn next_number(&self) -> u64 {
-        self.entries.last().map_or(1, |it| it.number + 1)
-    }
-
-    /// The result of a call.
-    pub(crate) fn result(&self, call_id: &str) -> Option<&Called> {
-        match self.at(self.called.get(call_id))? {
-            Entry::Called(it) => Some(it),
-            _ => None,
-        }
-    }
-
-    /// A call that began.
-    pub(crate) fn begun(&self, call_id: &str) -> Option<&Calling> {
-        match self.at(self.calling.get(call_id))? {
-            Entry::Calling(it) => Some(it),
-            _ => None,
-        }
-    }
-
-    /// A request for approval.
-    pub(crate) fn approval(&self, request_id: &str) -> Option<&ApprovalAsked> {
-        match self.at(self.approvals.get(request_id))? {
-            Entry::ApprovalAsked(it) => Some(it),
-            _ => None,
-        }
-    }
-
-    /// The last request for approval of a call.
-    pub(crate) fn approval_of(&self, call_id: &str) -> Option<&ApprovalAsked> {
-        self.approval(self.approval_of.get(call_id)?)
-    }
-
-    /// A decision.
-    pub(crate) fn decision(&self, request_id: &str) -> Option<&ApprovalDecided> {
-        match self.at(self.decided.get(request_id))? {
-            Entry::ApprovalDecided(it) => Some(it),
-            _ => None,
-        }
-    }
-
-    /// A question.
-    pub(crate) fn question(&self, request_id: &str) -> Option<&Asked> {
-        match self.at(self.asked.get(request_id))? {
-            Entry::Asked(it) => Some(it),
-            _ => None,
-        }
-    }
-
-    /// The open question of a call, with when it was asked.
-    pub(crate) fn open_question_of(&self, call_id: &str) -> Option<(&Asked, u64)> {
-        self.entries.iter().skip(self.turn).rev().find_map(|it| match &it.entry {
-            Entry::Asked(asked) if asked.call_id == call_id && !self.answered.contains_key(&asked.request_id) => {
-                Some((asked, it.time_us))
-            }
-            _ => None,
-        })
-    }
-
-    /// The answer to a question.
-    pub(crate) fn answer(&self, request_id: &str) -> Option<&Answered> {
-        match self.at(self.answered.get(request_id))? {
-            Entry::Answered(it) => Some(it),
-            _ => None,
-        }
-    }
-
-    /// The last question of a call with its answer.
-    pub(crate) fn answered_question_of(&self, call_id: &str) -> Option<(&Asked, &Answered)> {
-        self.turn_entries().rev().find_map(|it| match it {
-            Entry::Asked(asked) if asked.call_id == call_id => Some((asked, self.answer(&asked.request_id)?)),
-            _ => None,
-        })
-    }
-
-    /// The requests of this turn that wait for the user.
-    pub(crate) fn open_requests(&self) -> Vec<String> {
-        let open = self.turn_entries().filter_map(|it| match it {
-            Entry::ApprovalAsked(asked) if !self.decided.contains_key(&asked.request_id) => Some(&asked.request_id),
-            Entry::Asked(asked) if !self.answered.contains_key(&asked.request_id) => Some(&asked.request_id),
-            _ => None,
-        });
-        open.cloned().collect()
-    }
-
-    fn at(&self, index: Option<&usize>) -> Option<&Entry> {
-        Some(&self.entries.get(*index?)?.entry)
     }
 }
 

@@ -60,6 +60,11 @@ pub(super) struct FoundTool {
 }
 
 impl Toolbox {
+    /// Whether there are no skills.
+    pub(super) fn is_empty(&self) -> bool {
+        self.skills.is_empty()
+    }
+
     /// What a name that the model wrote means.
     pub(super) fn target(&self, name: &str) -> Target<'_> {
         if let Some(own) = OwnTool::of_name(name) {
@@ -101,17 +106,30 @@ impl Turn {
             Vec::new()
         });
         let allowed = skills.into_iter().filter(|it| mode != Mode::ReadOnly || it.read_only);
+        // Two tools of one name would be an error of the provider's: the agent's own one knows its user.
+        let allowed = allowed.filter(|it| OwnTool::of_name(&it.id).is_none());
         let allowed = allowed.filter(|it| toolset.is_empty() || it.toolset == toolset);
         let skills: HashMap<_, _> = allowed.map(|it| (it.id.clone(), it)).collect();
-        let has_search = skills.len() > self.shared.config.max_tools;
-        let wanted: Vec<_> = if has_search {
-            found.into_iter().filter(|id| skills.contains_key(id)).collect()
+        let is_available = |it: &&v1::Skill| it.status() == v1::SkillStatus::Available;
+        let available: Vec<_> = skills.values().filter(is_available).map(|it| it.id.clone()).collect();
+        let has_search = available.len() > self.shared.config.max_tools;
+        let (wanted, all): (Vec<_>, _) = if has_search {
+            (found.into_iter().filter(|id| skills.contains_key(id)).collect(), available)
         } else {
-            skills.keys().cloned().collect()
+            (available, Vec::new())
         };
         let mut toolbox = Toolbox { skills, ..Toolbox::default() };
+        if has_search {
+            // Only to know what is disabled.
+            self.export(&mut toolbox, dialect, all, 1).await;
+            toolbox.definitions.clear();
+        }
         if !wanted.is_empty() {
-            self.export(&mut toolbox, dialect, wanted).await;
+            let disabled = std::mem::take(&mut toolbox.disabled);
+            self.export(&mut toolbox, dialect, wanted, 0).await;
+            if has_search {
+                toolbox.disabled = disabled;
+            }
         }
         toolbox.own = [OwnTool::AskUser, OwnTool::ReadResult].into();
         if has_search {
@@ -121,10 +139,11 @@ impl Turn {
         Ok(toolbox)
     }
 
-    async fn export(&self, toolbox: &mut Toolbox, dialect: Dialect, skill_ids: Vec<String>) {
+    async fn export(&self, toolbox: &mut Toolbox, dialect: Dialect, skill_ids: Vec<String>, limit: u32) {
         let request = v1::ExportToolsRequest {
             dialect: dialect.into(),
             skill_ids,
+            limit,
             session_id: self.conversation.clone(),
             ..v1::ExportToolsRequest::default()
         };

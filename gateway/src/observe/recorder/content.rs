@@ -59,6 +59,14 @@ impl<'a> Content<'a> {
         Self { redactor, secrets, values: SecretValues::default(), has_read: false, has_secrets: false }
     }
 
+    /// Finds these secrets of the caller's in everything that is written.
+    pub(super) fn know(&mut self, secrets: &[String]) {
+        for secret in secrets.iter().filter(|_| self.redactor.is_on()) {
+            self.values.add_text(secret);
+            self.has_secrets = true;
+        }
+    }
+
     /// Redacts arguments of the call. What they have of secrets is found in everything that is written later.
     pub(super) fn learn<'t>(&mut self, json: &'t [u8]) -> Shown<'t> {
         let json = String::from_utf8_lossy(json);

@@ -77,6 +77,7 @@ impl Renderer {
         self.head.extend_from_slice(b",\"call\":");
         string(&mut self.head, &summary.call_id);
         let mut content = Content::new(&self.redactor, recording.secrets.as_deref());
+        content.know(&recording.call.secret_values);
         // First, so that what follows is free of secrets that only their names tell. What was repaired has the right names.
         let prepared = prepared(recording).map(|it| content.learn(it));
         let came = content.learn(recording.call.input.text().as_bytes());

@@ -51,6 +51,9 @@ async fn a_cancelled_turn_gives_each_call_one_result_and_starts_nothing() {
     let scene = Scene::new(|_, _| calls(&[("slow", "{}"), ("wipe", "{}"), ("write", "{}")])).await;
     let mut accepted = scene.begin().await;
     until(&mut accepted.events, |it| matches!(it, Event::ToolCall(_))).await;
+    while scene.skills.runs("slow") == 0 {
+        tokio::task::yield_now().await;
+    }
     scene.agent.send("", &accepted.conversation_id, Input::Cancel).await.unwrap();
     let events = until(&mut accepted.events, |it| matches!(it, Event::Done(_))).await;
     assert_eq!(done(&events).end(), TurnEnd::Cancelled);

@@ -97,6 +97,7 @@ fn skill(id: &str) -> v1::Skill {
         repeatable: id == "again",
         untrusted: id == "web",
         read_only,
+        status: v1::SkillStatus::Available.into(),
         approval: if id == "wipe" { Approval::Ask } else { Approval::Never }.into(),
         ..v1::Skill::default()
     }

@@ -214,6 +214,7 @@ fn to_request(skill_id: &str, body: CallBody<'_>) -> InvokeRequest {
         envelope: envelope.into(),
         interactive: body.interactive,
         input_response: None,
+        secret_values: Vec::new(),
     }
 }
 
