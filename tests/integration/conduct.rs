@@ -34,7 +34,7 @@ async fn what_a_manifest_says_or_its_runner_implies_reaches_clients() {
     manifest("asks_first", "approval: ask\nrepeatable: true\nuntrusted: true\n");
     manifest("trusted", "destructive: true\napproval: never\n");
     manifest("torn", "destructive: true\nread_only: true\n");
-    folder.write("web.yaml", "id: web\ntype: http\nentry: http://127.0.0.1:9/\nhttp: {allow: ['127.0.0.1:9']}\n");
+    folder.write("web.yaml", "id: web\ntype: http\nentry: https://example.com/\n");
     let system = Setup::with_skills(&[folder.path()]).start().await;
     for (skill, expected) in [
         ("plain", json!(["never", false, false, false])),

@@ -156,6 +156,11 @@ async fn the_commands_in_the_readme_work() {
 }
 
 #[tokio::test]
+async fn the_commands_in_agent_md_work() {
+    holds("docs/agent.md").await;
+}
+
+#[tokio::test]
 async fn the_commands_in_skills_md_work() {
     holds("docs/skills.md").await;
 }
