@@ -21,7 +21,7 @@ define make-venv
 	}
 endef
 
-.PHONY: help up build test lint doc eval bench bench-venv bench-instructions bench-runners flamegraph fuzz chaos test-venv compose-up compose-down clean need-rust need-python need-valgrind
+.PHONY: help up build test lint doc eval bench bench-venv bench-instructions bench-agent bench-runners flamegraph fuzz chaos test-venv compose-up compose-down clean need-rust need-python need-valgrind
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -65,6 +65,9 @@ bench-venv: need-python
 bench-instructions: need-rust need-valgrind ## Count the instructions of a call, fail if they grew (RECORD=1 records the counts)
 	OPENSKILL_RECORD_INSTRUCTIONS=$(RECORD) cargo test --locked --release -p openskill-gateway --lib -- \
 		--exact instructions::counts_are_as_recorded --ignored --nocapture
+
+bench-agent: build ## Measure plain calls beside 200 conversations, a minute (ARGS="--chats 50")
+	OPENSKILL_BIN=$(BINARY) cargo run --locked --release -p openskill-tests --bin bench -- agent $(ARGS)
 
 bench-runners: build ## Compare the runners, six minutes (ARGS="--only fork,process --python PATH --before PATH")
 	OPENSKILL_BIN=$(BINARY) cargo run --locked --release -p openskill-tests --bin bench -- runners $(ARGS)

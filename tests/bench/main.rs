@@ -3,6 +3,7 @@
 //! runners with each other, and `--before PATH` compares two builds of openskill.
 //!
 //! - [`settings`]: the command line
+//! - [`agent`]: conversations beside plain calls
 //! - [`rows`]: what is measured; [`site`], [`hosts`], [`child`]: the processes that serve it
 //! - [`caller`], [`load`], [`usage`]: the load generator and what it observes
 //! - [`rounds`], [`report`]: the order of measurements, and the tables
@@ -10,6 +11,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stderr, clippy::print_stdout)]
 
+mod agent;
 mod caller;
 mod child;
 mod forwarder;
@@ -38,6 +40,10 @@ fn main() -> ExitCode {
     let ended = match Cli::parse().command {
         Command::Calls(settings) => bench(settings, false),
         Command::Runners(settings) => bench(settings, true),
+        Command::Agent(settings) => {
+            agent::run(&settings);
+            Ok(ExitCode::SUCCESS)
+        }
         Command::Forwarder(settings) => forwarder::run(&settings).map(|()| ExitCode::SUCCESS),
     };
     ended.unwrap_or_else(|reason| {

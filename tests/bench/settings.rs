@@ -2,6 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::agent::AgentSettings;
+
 #[derive(Debug, clap::Parser)]
 #[command(name = "bench")]
 pub(crate) struct Cli {
@@ -15,6 +17,8 @@ pub(crate) enum Command {
     Calls(Settings),
     /// Compare the runners of openskill
     Runners(Settings),
+    /// Measure plain calls beside conversations with the agent
+    Agent(AgentSettings),
     /// Be the bare tonic forwarder, or the server behind it
     #[command(hide = true)]
     Forwarder(Forwarder),
