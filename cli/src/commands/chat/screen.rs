@@ -13,7 +13,7 @@ use super::markdown::Markdown;
 use crate::terminal::{complain, overwrite, say_json, say_styled};
 
 /// The longest arguments or error in a line, in characters.
-const MAX_SHOWN: usize = 160;
+const MAX_SHOWN: usize = 100;
 
 const SPINNER: [&str; 4] = ["|", "/", "-", "\\"];
 
@@ -27,6 +27,8 @@ pub(super) struct Screen {
     pending: String,
     /// Whether the current reply's text was shown as it came.
     is_streamed: bool,
+    /// Whether rules answer this turn.
+    is_routed: bool,
     running: Vec<Running>,
     frame: usize,
     is_drawn: bool,
@@ -48,6 +50,7 @@ impl Screen {
             markdown: Markdown::default(),
             pending: String::new(),
             is_streamed: false,
+            is_routed: false,
             running: Vec::new(),
             frame: 0,
             is_drawn: false,
@@ -60,6 +63,7 @@ impl Screen {
             return say_json(&format!("{}\n", chat_event_line(event).trim_end()));
         }
         match &event.event {
+            Some(Event::Text(piece)) if piece.restart && !self.is_streamed => {}
             Some(Event::Text(piece)) if piece.restart => {
                 self.flush();
                 self.note("(the answer begins anew)");
@@ -131,7 +135,7 @@ impl Screen {
         }
         if let Some(routing) = &reply.routing {
             self.note(&format!("{} ({})", routing.selected_skill_id, routing.reason));
-            self.is_streamed = false;
+            (self.is_streamed, self.is_routed) = (false, true);
         }
     }
 
@@ -173,8 +177,8 @@ impl Screen {
             _ => {}
         }
         let usage = done.usage.unwrap_or_default();
-        if usage.input_tokens + usage.output_tokens == 0 {
-            // Rules answered: the answer was in no reply.
+        if std::mem::take(&mut self.is_routed) {
+            // The answer was in no reply.
             done.text.lines().for_each(|it| self.line(it));
             return;
         }
