@@ -207,9 +207,7 @@ impl State {
         let limits = self.started()?.limits;
         let reached = |used: u64, most: u64| most > 0 && used >= most;
         let tokens = self.used.input_tokens.saturating_add(self.used.output_tokens);
-        if self.used.iterations >= limits.max_iterations {
-            Some("max_iterations")
-        } else if self.used.tool_calls >= limits.max_tool_calls {
+        if self.used.tool_calls >= limits.max_tool_calls {
             Some("max_tool_calls")
         } else if reached(tokens, limits.max_tokens) {
             Some("max_tokens")
@@ -223,6 +221,9 @@ impl State {
             Some("repeated_error")
         } else if self.calls.count >= EQUAL_CALLS {
             Some("repeated_call")
+        } else if self.used.iterations >= limits.max_iterations {
+            // The last one: see `call_limit`.
+            Some("max_iterations")
         } else {
             None
         }

@@ -42,6 +42,19 @@ async fn calls_are_bounded_exactly_also_in_parallel() {
 }
 
 #[tokio::test]
+async fn the_bound_of_calls_holds_in_the_last_iteration_too() {
+    let scene = Scene::new(|_, request: &Request| match request.may_call {
+        true => calls(&[("write", r#"{"n":1}"#), ("write", r#"{"n":2}"#), ("write", r#"{"n":3}"#)]),
+        false => says("enough"),
+    })
+    .await;
+    let (limit, _) = ends(&scene, TurnLimits { max_tool_calls: 2, max_iterations: 1, ..TurnLimits::default() }).await;
+    assert_eq!((limit.as_str(), scene.skills.runs("write")), ("max_tool_calls", 2));
+    let (limit, _) = ends(&scene, TurnLimits { max_iterations: 1, ..TurnLimits::default() }).await;
+    assert_eq!((limit.as_str(), scene.skills.runs("write")), ("max_iterations", 5));
+}
+
+#[tokio::test]
 async fn iterations_tokens_and_cost_are_bounded() {
     let scene = Scene::new(insists(counted)).await;
     let (limit, events) = ends(&scene, TurnLimits { max_iterations: 2, ..TurnLimits::default() }).await;
