@@ -301,7 +301,7 @@ impl Agent {
 
     /// Forgets turns that nobody works on any more.
     fn sweep(&self) {
-        self.turns().retain(|_, running| !running.task.is_finished());
+        self.turns().retain(|_, running| !running.task.is_finished() && !running.turn.is_retired());
     }
 
     async fn entries(&self, principal: &str, conversation: &str) -> Result<Vec<Stamped>, AgentError> {

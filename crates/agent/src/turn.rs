@@ -15,6 +15,7 @@
 //! - `user`: what the user sends, and waiting for it
 
 use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -75,6 +76,7 @@ pub(crate) struct Turn {
     hands: Mutex<Hands>,
     /// Until when skills that are missing may still come: a turn that goes on after a restart may be earlier than the workers.
     skills_come_until: Option<Instant>,
+    is_retired: AtomicBool,
     cancel: CancellationToken,
 }
 
@@ -117,6 +119,7 @@ impl Turn {
             writing: Arc::default(),
             changed: watch::Sender::new(0),
             hands: Mutex::default(),
+            is_retired: AtomicBool::new(false),
             skills_come_until: is_resumed.then(|| Instant::now() + RESTART_PATIENCE),
         }
     }
@@ -205,9 +208,25 @@ impl Turn {
             let is_parkable = hands.calls > 0 && hands.waiting == hands.calls && hands.running == 0;
             tokio::select! {
                 _ = changed.changed() => {}
-                () = tokio::time::sleep(PARK_AFTER) => if is_parkable { return },
+                () = tokio::time::sleep(PARK_AFTER) => if is_parkable && self.retires().await { return },
             }
         }
+    }
+
+    /// Leaves the memory, unless the user sent something meanwhile. From then on the turn goes on only from its log.
+    async fn retires(&self) -> bool {
+        // Nobody answers while this is held.
+        let _writing = self.lock().await;
+        let hands = *self.hands();
+        let open = self.state().open_requests().len();
+        let retires = hands.waiting == hands.calls && hands.running == 0 && open >= hands.waiting;
+        self.is_retired.store(retires, Ordering::Release);
+        retires
+    }
+
+    /// Whether nobody works on this turn any more, although it has not ended.
+    pub(crate) fn is_retired(&self) -> bool {
+        self.is_retired.load(Ordering::Acquire)
     }
 
     fn state(&self) -> MutexGuard<'_, State> {

@@ -47,6 +47,19 @@ async fn a_destructive_call_waits_until_it_is_allowed() {
 }
 
 #[tokio::test]
+async fn a_turn_that_waits_for_long_leaves_the_memory_and_goes_on_when_it_is_decided() {
+    let scene = wipes(r#"{"a":1}"#).await;
+    let mut accepted = scene.begin().await;
+    let (_, request_id) = waits(&mut accepted).await;
+    tokio::time::pause();
+    tokio::time::sleep(std::time::Duration::from_secs(600)).await;
+    tokio::time::resume();
+    decide(&scene, &accepted, decision(&request_id, Decision::Allow)).await.unwrap();
+    let events = until(&mut accepted.events, |it| matches!(it, Event::Done(_))).await;
+    assert_eq!((done(&events).end(), scene.skills.runs("wipe")), (TurnEnd::Completed, 1));
+}
+
+#[tokio::test]
 async fn a_denied_call_does_not_run_and_the_model_reads_why() {
     let scene = wipes("{}").await;
     let mut accepted = scene.begin().await;
