@@ -36,4 +36,4 @@ pub use instruments::{Counter, Histogram};
 pub use labelled::Labelled;
 pub use metric::{Kind, Metric, OTHER, Process};
 pub use skills::{SkillSeries, Skills};
-pub use snapshot::Snapshot;
+pub use snapshot::{Snapshot, Value};

@@ -54,6 +54,15 @@ impl Snapshot {
         self.families.iter().flat_map(|family| &family.series).map(|series| samples(&series.value)).sum()
     }
 
+    /// Leaves the series whose label of this name has a wanted value, and no others.
+    pub fn keep_only(&mut self, label: &str, wanted: impl Fn(&str) -> bool) {
+        self.families.retain_mut(|family| {
+            let Some(place) = family.metric.labels.iter().position(|it| *it == label) else { return false };
+            family.series.retain(|series| series.labels.get(place).is_some_and(|value| wanted(value)));
+            !family.series.is_empty()
+        });
+    }
+
     /// Adds the series of a counter.
     pub fn count(&mut self, metric: &'static Metric, labels: &[&str], counter: &Counter) {
         self.add(metric, labels, Value::Count(counter.get()));

@@ -47,7 +47,7 @@ metrics! {
     REJECTIONS "openskill_argument_rejections_total" Counter [] Gateway
         "Calls whose arguments were rejected.";
     REFUSALS "openskill_refusals_total" Counter ["bound"] Gateway
-        "Calls that were shed, by the limit that was reached: `gateway`, `session`, `skill`, or `worker` for the workers' queues.";
+        "Calls that were shed, by the limit that was reached: `gateway`, `session`, `skill`, or `worker` for the workers' queues; `principal_rate`, `principal_in_flight`, `principal_bytes` or `principal_sessions` for a [policy](identity.md#policies).";
     ATTEMPTS "openskill_attempts_total" Counter ["end"] Gateway
         "Attempts to run a call on a worker, by how they ended: `answered`, `not_started`, `lost`, `overdue`, or `dropped` with their call.";
     REROUTES "openskill_reroutes_total" Counter [] Gateway
@@ -109,6 +109,18 @@ metrics! {
         "Calls of Python skills that ran in a warm pool.";
     COLD_CALLS "openskill_worker_cold_calls_total" Counter ["reason"] Worker
         "Calls of Python skills that got a fresh interpreter: `process` by their manifest, `jail` if their jail allows no fork server, `starting` if the fork server takes long to start, `paused` after it failed repeatedly, or `failed`.";
+    COLD_IMPORTS "openskill_worker_cold_imports" Gauge ["leaves"] Worker
+        "Import statements of Python skills that each call runs again, because they leave something behind that forks would share: a `thread`, `process` or `descriptor`, another `directory` or `umask`, a `signal` handler, or a changed `environment`.";
+    PYTHON_ENVIRONMENTS "openskill_worker_python_environments" Gauge ["status"] Worker
+        "Environments of Python skills with [packages of their own](runners/python-environments.md): `ready`, `building` or `failed`.";
+    SESSIONS "openskill_worker_sessions" Gauge ["state"] Worker
+        "Sessions of Python code that are kept ([sessions](runners/sessions.md)): `busy` with a call, or `idle`.";
+    SESSION_STARTS "openskill_worker_session_starts_total" Counter [] Worker
+        "Sessions of Python code that were started.";
+    SESSION_LOSSES "openskill_worker_session_losses_total" Counter [] Worker
+        "Sessions of Python code whose state was lost because their process ended or was killed during a call.";
+    SESSION_CALLS "openskill_worker_session_calls_total" Counter ["outcome"] Worker
+        "Calls that ran code in a session: `ok`, `failed` with an exception or without an end, or `timed_out`.";
     MCP_CONNECTIONS "openskill_worker_mcp_connections" Gauge ["server" "runner"] Worker
         "Connections that the worker keeps to an MCP server, whether they are up or not.";
     MCP_UP "openskill_worker_mcp_connections_up" Gauge ["server" "runner"] Worker

@@ -3,9 +3,10 @@
 
 use crate::classes::{ALNUM, DOTTED, at_is, is};
 use crate::judge::secret_part;
-use crate::keys::{Kind, Names, classify, may_matter, names_secret};
+use crate::keys::{Kind, Names, may_matter, names_secret};
+use crate::known::KnownNames;
 use crate::placeholder::is_state;
-use crate::value::{Value, line_end, value};
+use crate::value::{Value, ends_line, is_after_mask, line_end, value};
 
 /// How far a name goes back.
 const NAME: usize = 56;
@@ -18,23 +19,6 @@ pub(crate) struct Key {
     pub(crate) start: usize,
     pub(crate) end: usize,
     pub(crate) kind: Kind,
-}
-
-/// The name that was read last, and what it says.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct LastKey {
-    start: usize,
-    end: usize,
-    kind: Option<Kind>,
-}
-
-impl LastKey {
-    fn kind(&mut self, text: &[u8], start: usize, end: usize, names: &Names) -> Option<Kind> {
-        if text[self.start..self.end] != text[start..end] {
-            *self = Self { start, end, kind: classify(&text[start..end], names) };
-        }
-        self.kind
-    }
 }
 
 /// A separator: where the name before it ends, and where the value after it begins.
@@ -60,13 +44,20 @@ pub(crate) fn separator(text: &[u8], at: usize) -> Option<Separator> {
     }
 }
 
-/// The name before a separator, and what it says.
-pub(crate) fn key(text: &[u8], separator: Separator, names: &Names, last_key: &mut LastKey) -> Option<Key> {
+/// The name before a separator, and what it says. `hidden` is where the last secret ends.
+pub(crate) fn key(
+    text: &[u8],
+    separator: Separator,
+    names: &Names,
+    known: &mut KnownNames,
+    hidden: usize,
+) -> Option<Key> {
     let mut end = separator.name_end;
     let floor = end.saturating_sub(16);
     // Spaces, marks of emphasis, the quotes around the name, and the brackets of an index.
     while end > floor {
         match &text[..end] {
+            [.., b'*'] if is_after_mask(text, end) => return None,
             [.., b' ' | b'\t' | b'*' | b'"' | b'\'' | b'`' | b'\\'] | [.., b'"' | b'\'', b']'] => end -= 1,
             _ => break,
         }
@@ -91,7 +82,13 @@ pub(crate) fn key(text: &[u8], separator: Separator, names: &Names, last_key: &m
     if start > 0 && text[start - 1] == b'\\' && matches!(text[start], b'n' | b'r' | b't') {
         start += 1;
     }
-    let kind = last_key.kind(text, start, end, names)?;
+    let mut kind = known.kind(text, start, end, names);
+    if kind.is_none() && (start + 1..end).contains(&hidden) {
+        // What is left of a word beside a mask is a word.
+        start = hidden;
+        kind = known.kind(text, start, end, names);
+    }
+    let kind = kind?;
     Some(Key { start, end, kind: at_place(text, start, end, kind, separator)? })
 }
 
@@ -159,22 +156,26 @@ fn is_prompt(text: &[u8], start: usize, separator: Separator) -> bool {
 
 /// Whether a word after a colon begins a sentence: it has letters only, and another word follows.
 fn is_prose(text: &[u8], value: Value, separator: Separator) -> bool {
-    let word = &text[value.start..value.end];
     let follows = |at: usize| text.get(at) == Some(&b' ') && at_is(text, at + 1, ALNUM);
-    let is_word = word.iter().all(u8::is_ascii_alphabetic);
-    let rest = &text[value.end..line_end(text, value.end)];
-    let is_sentence = rest.split(|byte| *byte == b' ').any(|word| !word.is_empty() && is_state(word));
-    separator.is_colon && value.start > separator.value_start && is_word && follows(value.end) && is_sentence
+    separator.is_colon
+        && value.start > separator.value_start
+        && follows(value.end)
+        && text[value.start..value.end].iter().all(u8::is_ascii_alphabetic)
+        && text[value.end..line_end(text, value.end)]
+            .split(|byte| *byte == b' ')
+            .any(|word| !word.is_empty() && is_state(word))
 }
 
 /// Where a phrase of words ends that is a password, if the line has nothing else.
 fn phrase_end(text: &[u8], start: usize, end: usize) -> usize {
-    let is_phrase = |part: &[u8]| part.iter().all(|byte| byte.is_ascii_lowercase() || matches!(byte, b' ' | b'-'));
-    if text.get(end) != Some(&b' ') || !is_phrase(&text[start..end]) {
+    let is_of_phrase = |byte: &u8| byte.is_ascii_lowercase() || matches!(byte, b' ' | b'-');
+    if text.get(end) != Some(&b' ') || !text[start..end].iter().all(is_of_phrase) {
         return end;
     }
-    let line = line_end(&text[..text.len().min(end + 256)], end);
-    if is_phrase(&text[end..line]) { line } else { end }
+    let near = &text[..text.len().min(end + 256)];
+    let phrase = end + near[end..].iter().take_while(|byte| is_of_phrase(byte)).count();
+    let is_line = phrase == near.len() || ends_line(near, phrase);
+    if is_line { end + text[end..phrase].trim_ascii_end().len() } else { end }
 }
 
 /// The separator of an element of XML: at the `>` after its name, if the element is opened there.

@@ -31,6 +31,10 @@ fn backslash(text: &[u8], at: usize, which: Escapes) -> Option<(usize, Option<ch
         byte @ (b'"' | b'\\' | b'/') => simple(*byte),
         b'\'' if which == Escapes::All => simple(b'\''),
         b'x' if which == Escapes::All => Some((4, None, hex(text, at + 2, 2)? as u8)),
+        b'u' if which == Escapes::All && text.get(at + 2) == Some(&b'{') => {
+            let (length, code) = braced(text, at)?;
+            Some((length, Some(code), 0))
+        }
         b'u' => {
             let unit = hex(text, at + 2, 4)?;
             let low = (text.get(at + 6..at + 8) == Some(b"\\u")).then(|| hex(text, at + 8, 4)).flatten();
@@ -46,6 +50,14 @@ fn backslash(text: &[u8], at: usize, which: Escapes) -> Option<(usize, Option<ch
     }
 }
 
+/// An escape such as `\u{1b}` at a place, as Rust, JavaScript and our log write it: its length, and what it stands for.
+pub(crate) fn braced(text: &[u8], at: usize) -> Option<(usize, char)> {
+    let digits = text.get(at..)?.strip_prefix(b"\\u{")?;
+    let count = digits.iter().take(6).take_while(|byte| byte.is_ascii_hexdigit()).count();
+    let code = char::from_u32(hex(digits, 0, count)?)?;
+    (count > 0 && digits.get(count) == Some(&b'}')).then_some((count + 4, code))
+}
+
 fn hex(text: &[u8], at: usize, digits: usize) -> Option<u32> {
     let digits = text.get(at..at + digits)?;
     digits.iter().try_fold(0, |value, byte| Some(value << 4 | (*byte as char).to_digit(16)?))
@@ -58,7 +70,7 @@ pub(crate) fn hides(text: &[u8], at: usize) -> bool {
         _ => match text.get(at + 1) {
             Some(b'/') => true,
             Some(b'x') => hex(text, at + 2, 2).is_some(),
-            Some(b'u') => hex(text, at + 2, 4).is_some(),
+            Some(b'u') => hex(text, at + 2, 4).is_some() || braced(text, at).is_some(),
             _ => false,
         },
     }
@@ -167,6 +179,9 @@ mod tests {
             ("x%2Dy%41", Escapes::All, "x-yA", "y%41"),
             (r"\ud83d\ude00k", Escapes::Json, "😀k", "k"),
             (r"\q\u12", Escapes::Json, r"\q\u12", r"\u12"),
+            (r"\u{2d}a\u{1f600}", Escapes::All, "-a😀", r"a\u{1f600}"),
+            (r"\u{}\u{110000}\u{2d", Escapes::All, r"\u{}\u{110000}\u{2d", r"\u{2d"),
+            (r"\u{2d}", Escapes::Json, r"\u{2d}", r"{2d}"),
         ] {
             let decoded = decode(text.as_bytes(), which);
             assert_eq!(String::from_utf8_lossy(&decoded), meant);

@@ -2,10 +2,10 @@
 
 use crate::escapes::{self, Escapes};
 use crate::judge::secret_part;
-use crate::keys::{Kind, classify, may_matter};
+use crate::keys::{Kind, Names, classify, may_matter, names_secret};
 use crate::placeholder::is_reference;
 use crate::scan::Options;
-use crate::span::{Span, join};
+use crate::span::{Span, has_mask, join};
 use crate::value::Value;
 use crate::values::cards;
 
@@ -53,6 +53,21 @@ pub(crate) fn walk(text: &[u8], options: &Options, leaf: Leaf<'_>) -> Option<Vec
     }
     join(&mut walk.spans);
     Some(walk.spans)
+}
+
+/// What the name of a field says about its value.
+pub(crate) fn kind(name: &[u8], names: &Names) -> Option<Kind> {
+    if !may_matter(name) && !names.is_extended() && name.is_ascii() {
+        return None;
+    }
+    if names_secret(name) && names.built_in {
+        return Some(Kind::Password);
+    }
+    match classify(name, names)? {
+        Kind::Query if name.eq_ignore_ascii_case(b"key") => Some(Kind::Name),
+        Kind::Query => None,
+        kind => Some(kind),
+    }
 }
 
 /// Names within a secret that say something about it: a schema, or the attributes of a cookie.
@@ -146,18 +161,7 @@ impl Walk<'_> {
     }
 
     fn kind(&self, name: &[u8]) -> Option<Kind> {
-        let names = &self.options.names;
-        if !may_matter(name) && !names.is_extended() && name.is_ascii() {
-            return None;
-        }
-        if crate::keys::names_secret(name) && names.built_in {
-            return Some(Kind::Password);
-        }
-        match classify(name, names)? {
-            Kind::Query if name.eq_ignore_ascii_case(b"key") => Some(Kind::Name),
-            Kind::Query => None,
-            kind => Some(kind),
-        }
+        kind(name, &self.options.names)
     }
 
     fn value(&mut self) -> Option<()> {
@@ -304,7 +308,13 @@ impl Walk<'_> {
             return self.look(start, end);
         };
         if let Some(id) = kind.id() {
-            self.spans.push(Span::id(start, end, self.options.ids.hash(id, text)));
+            let is_whole = !has_mask(text);
+            let span = if is_whole {
+                Span::id(start, end, self.options.ids.hash(id, text))
+            } else {
+                Span::private(start, end)
+            };
+            self.spans.push(span);
             return;
         }
         let mut spans = [Span::secret(from, to)];

@@ -15,7 +15,7 @@ pub(crate) fn secret_part(text: &[u8], value: Value, kind: Kind, key: &[u8]) -> 
     let whole = Some((value.start, value.end));
     match kind {
         Kind::Secret | Kind::Password => {
-            let is_directory = kind == Kind::Password && Words::of(key).joined() == b"pwd" && is_place(trimmed);
+            let is_directory = kind == Kind::Password && is_place(trimmed) && Words::of(key).joined() == b"pwd";
             let is_none = !value.is_quoted && is_no_value(text, value, key) || is_directory;
             if is_none { None } else { whole }
         }

@@ -9,6 +9,7 @@
 //! assignment, value, judge, placeholder, prose            names and values in it
 //! values/    secrets by what they look like
 //! keys       what a name says                         span   what is replaced
+//! known      names that were read
 //! ```
 //!
 //! A secret becomes `***`. The caller's own result never passes here.
@@ -21,6 +22,7 @@ mod ids;
 mod json;
 mod judge;
 mod keys;
+mod known;
 mod layers;
 mod placeholder;
 mod prose;

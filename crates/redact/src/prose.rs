@@ -2,36 +2,16 @@
 
 use crate::classes::{ALNUM, at_is, continues, is, run_end};
 use crate::keys::{Kind, Names, classify, names_secret};
+use crate::known::KnownNames;
 use crate::placeholder::{is_reference, is_state};
 use crate::value::value;
 use crate::values::{base64, looks};
 
 /// Words that stand between a name and its value.
+#[rustfmt::skip]
 const FILLERS: [&[u8]; 24] = [
-    b"is",
-    b"was",
-    b"are",
-    b"be",
-    b"will",
-    b"now",
-    b"equals",
-    b"as",
-    b"to",
-    b"set",
-    b"the",
-    b"my",
-    b"your",
-    b"this",
-    b"value",
-    b"of",
-    b"named",
-    b"called",
-    b"following",
-    b"e.g.",
-    b"like",
-    b"with",
-    b"changed",
-    b"here",
+    b"is", b"was", b"are", b"be", b"will", b"now", b"equals", b"as", b"to", b"set", b"the", b"my", b"your", b"this",
+    b"value", b"of", b"named", b"called", b"following", b"e.g.", b"like", b"with", b"changed", b"here",
 ];
 
 /// How far the value is from its name.
@@ -40,39 +20,25 @@ const NEAR: usize = 48;
 const BEFORE: usize = 24;
 
 /// Words that may name a secret.
+#[rustfmt::skip]
 pub(crate) const WORDS: [&[u8]; 20] = [
-    b"password",
-    b"passwd",
-    b"passphrase",
-    b"passcode",
-    b"pwd",
-    b"passwort",
-    b"kennwort",
-    b"senha",
-    b"secret",
-    b"token",
-    b"key",
-    b"apikey",
-    b"credential",
-    b"credentials",
-    b"bearer",
-    b"basic",
-    b"pass",
-    b"pin",
-    b"otp",
-    b"psk",
+    b"password", b"passwd", b"passphrase", b"passcode", b"pwd", b"passwort", b"kennwort", b"senha", b"secret",
+    b"token", b"key", b"apikey", b"credential", b"credentials", b"bearer", b"basic", b"pass", b"pin", b"otp", b"psk",
 ];
 
 /// The secret that follows a word which ends at a place.
-pub(crate) fn after_word(text: &[u8], word: usize, end: usize, names: &Names) -> Option<(usize, usize)> {
+pub(crate) fn after_word(
+    text: &[u8],
+    word: usize,
+    end: usize,
+    names: &Names,
+    known: &mut KnownNames,
+) -> Option<(usize, usize)> {
     if !matches!(text.get(end), Some(b' ' | b'\t' | b'+' | b'%')) {
         return None;
     }
-    if continues(text, word, b"bearer") && end - word == 6 {
-        return scheme(text, end, is_bearer);
-    }
-    if continues(text, word, b"basic") && end - word == 5 {
-        return scheme(text, end, base64::is_name_and_password);
+    if let Some(is_credential) = scheme(&text[word..end]) {
+        return after_scheme(text, end, is_credential);
     }
     // Most sentences about secrets have none: a value has a digit, a sign or quotes.
     let may_have = |byte: &u8| {
@@ -82,7 +48,7 @@ pub(crate) fn after_word(text: &[u8], word: usize, end: usize, names: &Names) ->
     if !text[end..text.len().min(end + NEAR)].iter().any(may_have) {
         return None;
     }
-    let kind = classify(&text[word.saturating_sub(BEFORE)..end], names)?;
+    let kind = known.kind(text, word.saturating_sub(BEFORE), end, names)?;
     match kind {
         Kind::Password | Kind::Secret => named(text, end, kind),
         Kind::Code => code(text, end),
@@ -90,8 +56,22 @@ pub(crate) fn after_word(text: &[u8], word: usize, end: usize, names: &Names) ->
     }
 }
 
+/// How credentials look, if a word is the name of a scheme of HTTP.
+fn scheme(word: &[u8]) -> Option<fn(&[u8]) -> bool> {
+    match word.len() {
+        5 if word.eq_ignore_ascii_case(b"basic") => Some(base64::is_name_and_password),
+        6 if word.eq_ignore_ascii_case(b"bearer") => Some(is_bearer),
+        _ => None,
+    }
+}
+
+/// Where the credentials end after a word that ends at a place, if it is the name of a scheme of HTTP.
+pub(crate) fn credentials(text: &[u8], word: usize, end: usize) -> Option<usize> {
+    after_scheme(text, end, scheme(&text[word..end])?).map(|(_, end)| end)
+}
+
 /// The credentials after the name of a scheme of HTTP.
-fn scheme(text: &[u8], end: usize, is_credential: fn(&[u8]) -> bool) -> Option<(usize, usize)> {
+fn after_scheme(text: &[u8], end: usize, is_credential: fn(&[u8]) -> bool) -> Option<(usize, usize)> {
     let rest = &text[end..text.len().min(end + 6)];
     let spaces = rest.iter().take_while(|byte| matches!(byte, b' ' | b'\t' | b'+')).count();
     let start = end + if rest.starts_with(b"%20") { 3 } else { spaces };
@@ -138,7 +118,7 @@ fn named(text: &[u8], end: usize, kind: Kind) -> Option<(usize, usize)> {
         if matches!(word, b"=" | b":" | b"->" | b"=>" | b"-" | b"\xe2\x80\x94") {
             return None;
         }
-        if FILLERS.iter().any(|filler| word.eq_ignore_ascii_case(filler)) {
+        if FILLERS.iter().any(|it| word.eq_ignore_ascii_case(it)) {
             has_verb |= matches!(word, b"is" | b"was" | b"to" | b"as");
             at = word_end;
             continue;
@@ -226,11 +206,11 @@ pub(crate) fn after_flag(text: &[u8], dash: usize, command: &[u8], names: &Names
     if !is_start || dashes > 2 || !at_is(text, start, ALNUM) {
         return None;
     }
-    let end = run_end(&text[..text.len().min(start + 48)], start, ALNUM | crate::classes::JOINT);
+    let end = run_end(&text[..text.len().min(start + 48)], start, crate::classes::DOTTED);
     if dashes == 1 && text[start] == b'p' && end > start + 2 && is_of_command(text, dash, command, b'p') {
         return whole(text, start + 1);
     }
-    let value_start = apart(text, end)?;
+    let value_start = apart(text, end).filter(|_| text[end - 1] != b'.')?;
     let name = &text[start..end];
     match (dashes, name) {
         (1, b"u") | (2, b"user" | b"proxy-user") => return user_and_password(text, value_start),
@@ -281,16 +261,9 @@ fn user_and_password(text: &[u8], start: usize) -> Option<(usize, usize)> {
 }
 
 /// Commands that take a password by a short flag.
+#[rustfmt::skip]
 pub(crate) const COMMANDS: [&[u8]; 10] = [
-    b"sshpass",
-    b"docker",
-    b"podman",
-    b"mysql",
-    b"mysqldump",
-    b"mongo",
-    b"mongosh",
-    b"redis",
-    b"ldapsearch",
+    b"sshpass", b"docker", b"podman", b"mysql", b"mysqldump", b"mongo", b"mongosh", b"redis", b"ldapsearch",
     b"ldapmodify",
 ];
 

@@ -5,11 +5,14 @@ use std::sync::Arc;
 
 use crate::custom::Custom;
 use crate::ids::Ids;
+use crate::json;
+use crate::judge::secret_part;
 use crate::keys::{Names, Words, classify, names_secret};
 use crate::layers::Layers;
 use crate::rules::{RuleError, Rules};
 use crate::scan::Options;
-use crate::span::{Span, join, render};
+use crate::span::{MASK, Span, has_mask, join, render};
+use crate::value::Value;
 
 /// Replaces secrets by `***`. Cheap to clone. Its time is linear in the text, whatever the text is.
 #[derive(Clone, Debug)]
@@ -35,6 +38,9 @@ impl Default for Redactor {
 }
 
 impl Redactor {
+    /// What stands in place of a secret.
+    pub const MASK: &'static str = MASK;
+
     /// Compiles rules.
     ///
     /// # Errors
@@ -62,7 +68,7 @@ impl Redactor {
     /// Redacts free text: prose, lines of logs, stderr, URLs, headers, query strings, code. Text that is a JSON document
     /// stays one.
     pub fn text<'t>(&self, text: &'t str) -> Cow<'t, str> {
-        replaced(Cow::Borrowed(text), &self.spans(text))
+        replaced(Cow::Borrowed(text), self.spans(text))
     }
 
     /// What is redacted in free text.
@@ -80,7 +86,34 @@ impl Redactor {
         let Some(compiled) = &self.compiled else { return text };
         let spans = compiled.layers(&text).json(text.as_bytes(), 0);
         let spans = spans.unwrap_or_else(|| compiled.layers(&text).text(text.as_bytes(), 0));
-        replaced(text, &spans)
+        replaced(text, spans)
+    }
+
+    /// The secrets of a JSON document, or of other text: what [`Self::json`] replaces and is more than private, as it is
+    /// written there.
+    pub fn secrets<'t>(&self, json: &'t str) -> Vec<&'t str> {
+        let Some(compiled) = &self.compiled else { return Vec::new() };
+        let spans = compiled.layers(json).json(json.as_bytes(), 0);
+        let mut spans = spans.unwrap_or_else(|| compiled.layers(json).text(json.as_bytes(), 0));
+        join(&mut spans);
+        let place = |span: &Span| json.floor_char_boundary(span.start)..json.ceil_char_boundary(span.end);
+        spans.iter().filter(|span| span.is_secret).map(|span| &json[place(span)]).collect()
+    }
+
+    /// Redacts the value of a field, such as an attribute of a span, by the field's name and by what it looks like.
+    pub fn value<'t>(&self, name: &str, value: &'t str) -> Cow<'t, str> {
+        let Some(compiled) = &self.compiled else { return Cow::Borrowed(value) };
+        let (options, text) = (&compiled.options, value.as_bytes());
+        let whole = Value { start: 0, end: text.len(), next: text.len(), is_quoted: true };
+        let kind = json::kind(name.as_bytes(), &options.names);
+        let secret = kind.and_then(|kind| Some((kind, secret_part(text, whole, kind, b"")?)));
+        match secret {
+            None => self.text(value),
+            Some((kind, (start, end))) => match kind.id() {
+                Some(id) if !has_mask(text) => Cow::Owned(options.ids.hash(id, text)),
+                _ => replaced(Cow::Borrowed(value), vec![Span::secret(start, end)]),
+            },
+        }
     }
 
     /// Whether a field, a header or a question of this name has a secret as its value. False if redaction is off.
@@ -105,11 +138,10 @@ impl Compiled {
     }
 }
 
-fn replaced<'t>(text: Cow<'t, str>, spans: &[Span]) -> Cow<'t, str> {
+fn replaced<'t>(text: Cow<'t, str>, mut spans: Vec<Span>) -> Cow<'t, str> {
     if spans.is_empty() {
         return text;
     }
-    let mut spans = spans.to_vec();
     join(&mut spans);
     Cow::Owned(render(&text, &spans))
 }

@@ -1,11 +1,11 @@
 //! One pass over a text. It stops at the beginnings of words and at few other characters, and looks there, within bounds,
 //! for what each of them may begin. Pure.
 
-use crate::assignment::LastKey;
 use crate::classes::{ALNUM, BASE64, TOKEN, run_end, run_start};
 use crate::escapes::{self, hides};
 use crate::ids::Ids;
 use crate::keys::Names;
+use crate::known::KnownNames;
 use crate::prose;
 use crate::span::Span;
 use crate::values::providers::{self, Miss, Providers};
@@ -49,6 +49,8 @@ struct Scan<'a> {
     runs_end: usize,
     /// Up to where a value belongs to a name that stands beside it.
     beside_end: usize,
+    /// Where a value begins whose name may stand after it.
+    value_before: Option<usize>,
     /// Whether the public half of a pair of keys of a cloud was seen.
     has_cloud_key: bool,
     undecided: Vec<(usize, usize)>,
@@ -61,8 +63,8 @@ struct Scan<'a> {
     floor: usize,
     /// Where the last header of a JSON web token ended, or what looked like one.
     header_end: usize,
-    /// The name that was read last: one name often stands in many lines.
-    last_key: LastKey,
+    /// The names that were read.
+    known_names: KnownNames,
 }
 
 /// Looks a text through.
@@ -74,6 +76,7 @@ pub(crate) fn scan(text: &[u8], options: &Options) -> Found {
         found: Found::default(),
         runs_end: 0,
         beside_end: 0,
+        value_before: None,
         has_cloud_key: false,
         undecided: Vec::new(),
         command: None,
@@ -81,7 +84,7 @@ pub(crate) fn scan(text: &[u8], options: &Options) -> Found {
         values_from: 0,
         floor: 0,
         header_end: 0,
-        last_key: LastKey::default(),
+        known_names: KnownNames::default(),
     };
     let mut at = 0;
     while let Some(byte) = text.get(at) {
@@ -105,8 +108,27 @@ type Find = fn(&[u8], usize) -> Option<(usize, usize)>;
 impl Scan<'_> {
     /// Hides a secret, and goes on after it.
     fn hide(&mut self, (start, end): (usize, usize)) -> usize {
+        let end = self.further(start, end);
         self.found.spans.push(Span::secret(start, end));
         end
+    }
+
+    /// Where a secret ends whose first word was found, by a name before it, say: a card in groups, or a scheme and credentials.
+    fn further(&mut self, start: usize, end: usize) -> usize {
+        if !matches!(self.text.get(end), Some(b' ' | b'-')) {
+            return end;
+        }
+        let further = match &self.text[start..end] {
+            [b'0'..=b'9', _, _, _] => cards::find(self.text, start, self.floor),
+            [b'B' | b'b', _, _, _, _] | [b'B' | b'b', _, _, _, _, _] => prose::credentials(self.text, start, end),
+            _ => None,
+        };
+        further.map_or(end, |further| further.max(end))
+    }
+
+    /// Where the last part ends that is replaced.
+    fn hidden(&self) -> usize {
+        self.found.spans.last().map_or(0, |span| span.end)
     }
 
     fn hide_private(&mut self, (start, end): (usize, usize)) -> usize {
@@ -146,6 +168,14 @@ impl Scan<'_> {
 
     fn word(&mut self, start: usize) -> usize {
         let text = self.text;
+        // What made it a colour is gone: some programs leave out characters that nobody sees.
+        if text[start].is_ascii_digit() && text[..start].ends_with(b"[") {
+            let after = escapes::after_colour(text, start - 1);
+            if text[..after].ends_with(b"m") {
+                self.floor = after;
+                return after;
+            }
+        }
         let end = run_end(text, start, ALNUM);
         let letters = providers::letters(text, start);
         if !self.options.names.built_in {
@@ -206,7 +236,7 @@ impl Scan<'_> {
             return None;
         }
         if prose::WORDS.iter().any(|it| word.eq_ignore_ascii_case(it)) {
-            return prose::after_word(text, start, end, &self.options.names);
+            return prose::after_word(text, start, end, &self.options.names, &mut self.known_names);
         }
         urls::webhook(text, start)
     }
@@ -268,7 +298,7 @@ impl Scan<'_> {
                 }
                 last + 2
             }
-            Some(b'u') if hides(text, last) => last + 6,
+            Some(b'u') if hides(text, last) => last + escapes::braced(text, last).map_or(6, |(length, _)| length),
             Some(b'x') if hides(text, last) => last + 4,
             Some(b'0') if text[last..].starts_with(b"\\033") => last + 4,
             _ => last + 1,

@@ -3,6 +3,12 @@
 /// What a secret is replaced by.
 pub(crate) const MASK: &str = "***";
 
+/// Whether a part of a text was replaced before. An id that has lost a part is none: nothing belongs to its hash, and what
+/// is left of it is replaced as well.
+pub(crate) fn has_mask(text: &[u8]) -> bool {
+    memchr::memmem::find(text, MASK.as_bytes()).is_some()
+}
+
 /// What stands in place of a part.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Mask {

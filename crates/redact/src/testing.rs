@@ -2,12 +2,14 @@
 //!
 //! Everything is generated from a seed: the same seed gives the same text. Behind the feature `generator`.
 
+mod finder;
 mod hostile;
 mod innocent;
 mod places;
 mod random;
 mod secrets;
 
+pub use finder::Finder;
 pub use hostile::{hostile, typical};
 pub use innocent::innocent;
 pub use places::{Planted, plant, planted};

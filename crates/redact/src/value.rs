@@ -1,6 +1,7 @@
 //! Where the value of a name begins and ends in free text. Pure.
 
 use crate::classes::{ALNUM, JOINT, at_is, run_end};
+use crate::span::MASK;
 
 /// A value in a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,6 +55,10 @@ fn quote(text: &[u8], at: usize) -> Option<Quote> {
     let rest = text.get(at..)?;
     let escapes = rest.iter().take(64).take_while(|byte| **byte == b'\\').count();
     let rest = &rest[escapes..];
+    // Most values have no quotes.
+    if !matches!(rest.first()?, b'"' | b'\'' | b'`' | b'&' | 0xe2 | 0xe3) {
+        return None;
+    }
     let found = MARKS.iter().position(|mark| rest.starts_with(mark))?;
     Some(Quote { mark: CLOSING[found], escapes, length: escapes + MARKS[found].len() })
 }
@@ -61,7 +66,13 @@ fn quote(text: &[u8], at: usize) -> Option<Quote> {
 /// The value that begins at a place, after spaces.
 pub(crate) fn value(text: &[u8], at: usize, takes_line: bool) -> Option<Value> {
     let mut start = at;
-    while start - at < 16 && matches!(text.get(start), Some(b' ' | b'\t' | b'*')) {
+    while start - at < 16
+        && match text.get(start) {
+            Some(b' ' | b'\t') => true,
+            Some(b'*') => !is_mask(text, start),
+            _ => false,
+        }
+    {
         start += 1;
     }
     // A letter may say what sort of string it is, as in b"…" and f'…'.
@@ -72,6 +83,32 @@ pub(crate) fn value(text: &[u8], at: usize, takes_line: bool) -> Option<Value> {
         Some(quote) => Some(quoted(text, quote_at, quote)),
         None => unquoted(text, start, takes_line),
     }
+}
+
+/// How far emphasis reaches.
+const EMPHASIS: usize = 56;
+
+/// Whether masks begin at a place: a value that was replaced before. Three asterisks that close an emphasis are none, as in
+/// `***password:*** x` of Markdown.
+pub(crate) fn is_mask(text: &[u8], at: usize) -> bool {
+    let (before, rest) = text.split_at(at);
+    let begins = rest.starts_with(MASK.as_bytes()) && !before.ends_with(b"*");
+    begins && (rest.get(MASK.len()) == Some(&b'*') || !is_emphasis(&before[at.saturating_sub(EMPHASIS)..]))
+}
+
+/// Whether masks end at a place.
+pub(crate) fn is_after_mask(text: &[u8], at: usize) -> bool {
+    let asterisks = text[..at].iter().rev().take_while(|byte| **byte == b'*').count();
+    asterisks >= MASK.len() && is_mask(text, at - asterisks)
+}
+
+/// Whether an emphasis was opened: by asterisks that a word follows and none precedes.
+fn is_emphasis(before: &[u8]) -> bool {
+    memchr::memmem::rfind(before, MASK.as_bytes()).is_some_and(|open| {
+        let is_first =
+            before[..open].last().is_none_or(|byte| byte.is_ascii_whitespace() || matches!(byte, b'"' | b'('));
+        is_first && at_is(before, open + MASK.len(), ALNUM) && !before[open..].contains(&b'\n')
+    })
 }
 
 fn quoted(text: &[u8], at: usize, quote: Quote) -> Value {
@@ -106,14 +143,18 @@ fn unquoted(text: &[u8], start: usize, takes_line: bool) -> Option<Value> {
 
 /// Where the line ends, or the quotes around it.
 pub(crate) fn line_end(text: &[u8], start: usize) -> usize {
-    let ends = |at: usize| match text[at] {
+    let end = (start..text.len()).find(|at| ends_line(text, *at)).unwrap_or(text.len());
+    start + text[start..end].trim_ascii_end().len()
+}
+
+/// Whether a byte ends the line, or the quotes around it.
+pub(crate) fn ends_line(text: &[u8], at: usize) -> bool {
+    match text[at] {
         b'\n' | b'\r' | b'"' | b'`' => true,
         b'\'' => !at_is(text, at + 1, ALNUM),
         b'\\' => matches!(text.get(at + 1), Some(b'n' | b'r' | b'"' | b'\\')),
         _ => false,
-    };
-    let end = (start..text.len()).find(|at| ends(*at)).unwrap_or(text.len());
-    start + text[start..end].trim_ascii_end().len()
+    }
 }
 
 /// Where an unquoted word ends. Passwords may contain what ends values elsewhere, unless something follows that looks like

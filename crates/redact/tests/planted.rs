@@ -27,6 +27,29 @@ fn no_planted_secret_survives() {
 }
 
 #[test]
+fn no_planted_secret_survives_in_a_long_text() {
+    let redactor = Redactor::default();
+    let mut random = Random::new(6);
+    let mut filler = || {
+        let mut text = String::new();
+        while text.len() < 2_000 {
+            text.push_str(&innocent(&mut random));
+            text.push('\n');
+        }
+        text
+    };
+    let mut survivors = Vec::new();
+    for planted in planted(7, 1_000) {
+        let text = [filler(), planted.text.clone(), "\n".to_owned(), filler()].concat();
+        let out = redactor.text(&text);
+        if let Some(part) = planted.survivor(&out) {
+            survivors.push(format!("{} in {}: {part:?}\n  {}\n", planted.secret.shape, planted.place, planted.text));
+        }
+    }
+    assert!(survivors.is_empty(), "{} survive\n{}", survivors.len(), survivors.concat());
+}
+
+#[test]
 fn no_planted_secret_survives_chunks() {
     let redactor = Redactor::default();
     let mut random = Random::new(2);

@@ -10,7 +10,7 @@ use proptest::prelude::*;
 use serde_json::Value;
 
 /// Pieces from which text is made that rules look at.
-const PIECES: [&str; 44] = [
+const PIECES: [&str; 48] = [
     "password",
     "api_key",
     "\"",
@@ -55,6 +55,10 @@ const PIECES: [&str; 44] = [
     "&quot;",
     "“",
     "\0",
+    "***",
+    "tool_call_id",
+    "密码=",
+    "&",
 ];
 
 fn text() -> impl Strategy<Value = String> {
@@ -62,18 +66,23 @@ fn text() -> impl Strategy<Value = String> {
     prop::collection::vec(piece, 0..24).prop_map(|pieces| pieces.concat())
 }
 
+/// Text without masks: in a document, only what is redacted has one.
+fn unmasked() -> impl Strategy<Value = String> {
+    text().prop_map(|text| text.replace('*', ""))
+}
+
 fn value() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
         Just(Value::Null),
         any::<bool>().prop_map(Value::from),
         any::<i64>().prop_map(Value::from),
-        text().prop_map(Value::from)
+        unmasked().prop_map(Value::from)
     ];
     leaf.prop_recursive(4, 32, 6, |inner| {
         let names = prop_oneof![
             prop::sample::select(&["password", "name", "value", "tokens", "pin", "credentials", "id"][..])
                 .prop_map(str::to_owned),
-            text()
+            unmasked()
         ];
         prop_oneof![
             prop::collection::vec(inner.clone(), 0..6).prop_map(Value::from),
@@ -102,8 +111,14 @@ fn is_hash(text: &str) -> bool {
     text.rsplit_once('_').is_some_and(|(_, hash)| hash.len() == 32 && hash.bytes().all(|byte| byte.is_ascii_hexdigit()))
 }
 
+/// `PROPTEST_CASES` is how many texts are tried: a change of the rules is tried with hundreds of thousands.
+fn cases() -> ProptestConfig {
+    let cases = std::env::var("PROPTEST_CASES").map_or(600, |cases| cases.parse().unwrap());
+    ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(cases) }
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(600) })]
+    #![proptest_config(cases())]
 
     #[test]
     fn json_keeps_its_shape(value in value()) {
@@ -111,7 +126,6 @@ proptest! {
         let out = Redactor::default().json(text.as_bytes()).into_owned();
         let after: Value = serde_json::from_str(&out).map_err(|error| TestCaseError::fail(format!("{error}: {text} -> {out}")))?;
         // Names may hold secrets too: two that differ in them only become one.
-        prop_assume!(text.matches("***").count() == 0);
         if let (Value::Object(before), Value::Object(after)) = (&value, &after) {
             prop_assume!(before.len() == after.len());
         }
@@ -177,15 +191,20 @@ fn time(redactor: &Redactor, text: &str) -> Duration {
     (0..5).map(once).min().unwrap()
 }
 
+/// How often a text is measured again before its time counts as too long.
+const ROUNDS: usize = 6;
+
 #[test]
 fn the_time_is_linear_in_the_length() {
     let redactor = Redactor::default();
     let (short, long) = (8 << 10, 64 << 10);
     for ((name, short_text), (_, long_text)) in hostile(short).iter().zip(hostile(long)) {
-        let (once, eight_times) = (time(&redactor, short_text), time(&redactor, &long_text));
-        // Quadratic time would be 64 times as long. A busy machine may double it.
-        let limit = once.max(Duration::from_micros(50)) * 24;
-        assert!(eight_times < limit, "{name}: {once:?} for {short} bytes, {eight_times:?} for {long}");
+        // Quadratic time is 64 times as long, in every round. A busy machine may triple it, in some of them.
+        let is_linear = |_| {
+            let (once, eight_times) = (time(&redactor, short_text), time(&redactor, &long_text));
+            eight_times < once.max(Duration::from_micros(50)) * 24
+        };
+        assert!((0..ROUNDS).any(is_linear), "{name}: {long} bytes take more than 24 times as long as {short}");
     }
 }
 

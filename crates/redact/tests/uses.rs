@@ -50,6 +50,54 @@ fn a_mistake_in_a_rule_file_is_reported_with_its_line() {
 }
 
 #[test]
+fn the_value_of_a_field_is_redacted_by_the_fields_name_and_by_its_look() {
+    let redactor = Redactor::default();
+    for (name, value, redacted) in [
+        ("db.password", "hunter2", "***"),
+        ("http.request.header.authorization", "Bearer abc.def", "Bearer ***"),
+        ("http.response.header.set-cookie", "a=b", "***"),
+        ("gen_ai.tool.name", "password", "password"),
+        ("rpc.response.status_code", "OK", "OK"),
+        ("url.full", "https://a:b3tter@example.com/?page=2", "https://a:***@example.com/?page=2"),
+        ("note", "use AKIAABCDEFGHIJKLMNOP", "use ***"),
+    ] {
+        assert_eq!(redactor.value(name, value), redacted, "{name}");
+    }
+    let hash = |name| redactor.value(name, "call-7").into_owned();
+    assert!(hash("gen_ai.tool.call.id").starts_with("tool_call_") && hash("session.id").starts_with("session_"));
+    assert_eq!(hash("gen_ai.tool.call.id"), redactor.id("tool_call", "call-7"));
+    assert_eq!(Redactor::off().value("password", "hunter2"), "hunter2");
+}
+
+#[test]
+fn escapes_as_logs_write_them_hide_no_secret() {
+    let redactor = Redactor::default();
+    for (text, redacted) in [
+        (r#"stderr="\u{1b}[31mAKIAABCDEFGHIJKLMNOP\u{1b}[0m""#, r#"stderr="\u{1b}[31m***\u{1b}[0m""#),
+        (r#"text="hf\u{5f}abcdefghijklmnopqrstuvwxyz01234567""#, r#"text="***""#),
+        (r"caf\u{e9} \u{202e}", r"caf\u{e9} \u{202e}"),
+        ("[31mhf_abcdefghijklmnopqrstuvwxyz01234567[0m", "[31m***[0m"),
+        ("rate(calls[5m]) and [1;32mAKIAABCDEFGHIJKLMNOP", "rate(calls[5m]) and [1;32m***"),
+    ] {
+        assert_eq!(redactor.text(text), redacted, "{text}");
+    }
+}
+
+#[test]
+fn a_value_is_redacted_by_the_name_that_stands_beside_it() {
+    let redactor = Redactor::default();
+    for (text, redacted) in [
+        (r#"500: [{"value": "hunter2", "name": "TOKEN"}]"#, r#"500: [{"value": "***", "name": "TOKEN"}]"#),
+        (r#"x {\"value\": \"hunter2\", \"name\": \"TOKEN\"}"#, r#"x {\"value\": \"***\", \"name\": \"TOKEN\"}"#),
+        ("env:\n  value: hunter2\n  name: TOKEN\n", "env:\n  value: ***\n  name: TOKEN\n"),
+        ("- name: A\n  value: alice\n- name: TOKEN\n", "- name: A\n  value: alice\n- name: TOKEN\n"),
+        (r#"got [{"value": "alice"}, {"name": "TOKEN"}]"#, r#"got [{"value": "alice"}, {"name": "TOKEN"}]"#),
+    ] {
+        assert_eq!(redactor.text(text), redacted);
+    }
+}
+
+#[test]
 fn a_value_is_redacted_by_its_name() {
     let redactor = Redactor::default();
     for (text, redacted) in [
@@ -109,6 +157,58 @@ fn an_id_is_hashed_whatever_it_looks_like() {
         assert_eq!(redactor.text(&format!("session_id={id}\n")), format!("session_id={hash}\n"));
         let call = redactor.id("tool_call", id);
         assert_eq!(redactor.text(&format!("tool_call_id: {id} failed")), format!("tool_call_id: {call} failed"));
+    }
+}
+
+#[test]
+fn an_id_that_has_lost_a_part_is_replaced_once() {
+    let redactor = Redactor::default();
+    let key = "session_id:-----BEGIN PRIVATE KEY-----a0aA0Apassword0aﹶpassword";
+    let once = redactor.text(key);
+    assert_eq!(once, "session_id:***ﹶpassword");
+    for (text, redacted) in [(&*once, "session_id:***"), ("tool_call_id=a*** ok", "tool_call_id=*** ok")] {
+        assert_eq!(redactor.text(text), redacted);
+        assert_eq!(redactor.text(redacted), redacted);
+    }
+    let json = redactor.json(br#"{"sessionId": "a***"}"#).into_owned();
+    assert_eq!(json, r#"{"sessionId": "***"}"#);
+    assert_eq!(redactor.json(json.as_bytes()), json);
+}
+
+#[test]
+fn a_value_of_several_words_is_hidden_to_its_end() {
+    let redactor = Redactor::default();
+    for (text, redacted) in [
+        ("db:\n  signing_key: 4934 6378 7133 3086\n  port: 5432", "db:\n  signing_key: ***\n  port: 5432"),
+        (r#"cut: ["tool", "--user.password", "hunter2", "-v""#, r#"cut: ["tool", "--user.password", "***", "-v""#),
+        ("give a --password. Then", "give a --password. Then"),
+        (r#"stderr="{\"v\": \"glsa\\u005f5fxziMiKM8kvwBvGphfZjgMowIo9slyO\"}""#, r#"stderr="{\"v\": \"***\"}""#),
+        ("pay --token 4934-6378-7133-3086 now", "pay --token *** now"),
+        ("token: Bearer abcdefgh12345678 end", "token: *** end"),
+        ("api_key=Basic YWxpY2U6aHVudGVyMg== end", "api_key=*** end"),
+        ("password: 4934 of 6378", "password: *** of 6378"),
+    ] {
+        assert_eq!(redactor.text(text), redacted);
+    }
+}
+
+#[test]
+fn what_follows_a_mask_is_not_hidden_when_text_is_redacted_again() {
+    let redactor = Redactor::default();
+    for (text, redacted) in [
+        ("password=hunter2 user=bob", "password=*** user=bob"),
+        ("token: s3cr3t-x7 next", "token: *** next"),
+        ("run --token s3cr3t-x7 next", "run --token *** next"),
+        ("password=***hunter2 next", "password=*** next"),
+        ("session_id\"4111111111111111:sk-\"", "session_id\"***:sk-\""),
+        ("session_id******: abc", "session_id******: abc"),
+        // Markdown's asterisks are no mask.
+        ("**password:** hunter2", "**password:** ***"),
+        ("***password:*** hunter2", "***password:*** ***"),
+        ("- ***The password***: hunter2", "- ***The password***: ***"),
+    ] {
+        assert_eq!(redactor.text(text), redacted);
+        assert_eq!(redactor.text(redacted), redacted);
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
 use openskill_proto::trace::{TraceContext, random_id};
@@ -79,7 +79,7 @@ pub struct CallSpans {
 #[derive(Debug)]
 enum Held {
     Undecided {
-        spans: Vec<SpanData>,
+        spans: Vec<Span>,
         /// How many found no room.
         left_out: usize,
     },
@@ -128,7 +128,7 @@ impl CallSpans {
         let mut held = self.lock();
         match &mut *held {
             Held::Undecided { spans, .. } if span.number < FURTHER || spans.len() < MAX_SPANS => {
-                spans.push(self.data(span));
+                spans.push(span);
             }
             Held::Undecided { left_out, .. } => *left_out += 1,
             Held::Discarded => {}
@@ -143,7 +143,7 @@ impl CallSpans {
     /// Exports the spans. The first decision counts.
     pub fn keep(&self) {
         if let Some((spans, left_out)) = self.decide(Held::Kept) {
-            self.queue.push(spans);
+            self.queue.push(spans.into_iter().map(|span| self.data(span)).collect());
             self.queue.counts().add_dropped(left_out);
         }
     }
@@ -153,7 +153,7 @@ impl CallSpans {
         self.decide(Held::Discarded);
     }
 
-    fn decide(&self, decision: Held) -> Option<(Vec<SpanData>, usize)> {
+    fn decide(&self, decision: Held) -> Option<(Vec<Span>, usize)> {
         let mut held = self.lock();
         match &mut *held {
             Held::Undecided { spans, left_out } => {
@@ -200,7 +200,7 @@ impl CallSpans {
             events,
             links: opentelemetry_sdk::trace::SpanLinks::default(),
             status: if span.failed { Status::error("") } else { Status::Unset },
-            instrumentation_scope: scope(),
+            instrumentation_scope: SCOPE.clone(),
         }
     }
 
@@ -209,11 +209,9 @@ impl CallSpans {
     }
 }
 
-fn scope() -> InstrumentationScope {
-    static SCOPE: std::sync::LazyLock<InstrumentationScope> =
-        std::sync::LazyLock::new(|| InstrumentationScope::builder("openskill").with_version(VERSION).build());
-    SCOPE.clone()
-}
+/// The scope of the spans that are made here.
+static SCOPE: LazyLock<InstrumentationScope> =
+    LazyLock::new(|| InstrumentationScope::builder("openskill").with_version(VERSION).build());
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 

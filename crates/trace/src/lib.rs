@@ -15,8 +15,8 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-pub use opentelemetry::KeyValue;
 pub use opentelemetry::trace::SpanKind;
+pub use opentelemetry::{KeyValue, StringValue, Value};
 pub use opentelemetry_sdk::trace::SpanData;
 
 use openskill_proto::trace::{Trace, TraceContext};
@@ -57,7 +57,7 @@ impl Tracer {
     /// The spans of a call whose parent span is another openskill process's. That process decided.
     pub fn follow(&self, parent: TraceContext, received: Instant) -> CallSpans {
         let ids = (parent.trace_id, Some(parent.span_id));
-        CallSpans::new(&self.0.queue, ids, parent.flags & 1 == 1, received)
+        CallSpans::new(&self.0.queue, ids, parent.is_sampled(), received)
     }
 
     /// Whether a call that took so long is slow.

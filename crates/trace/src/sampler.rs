@@ -76,7 +76,7 @@ impl Sampler {
     /// Whether a call is sampled.
     pub fn samples(&self, trace: &Trace) -> bool {
         match self.kind {
-            Kind::ParentBased if trace.has_parent => trace.context.flags & 1 == 1,
+            Kind::ParentBased if trace.has_parent => trace.context.is_sampled(),
             Kind::ParentBased | Kind::Own => is_within(self.ratio, trace.context.trace_id),
         }
     }

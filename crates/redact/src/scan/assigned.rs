@@ -1,14 +1,17 @@
 //! What a pass does at a separator: a name stands before it, and its value after it.
 
 use super::{SKIPPED, Scan};
-use crate::assignment::{self, Key};
+use crate::assignment::{self, Key, Separator};
+use crate::classes::{ALNUM, run_start};
 use crate::keys::{Kind, classify};
-use crate::span::{Mask, Span};
+use crate::span::{Mask, Span, has_mask};
 use crate::value;
 use crate::values::urls;
 
 /// How far the value stands from its name in `name: TOKEN, value: x`.
 const BESIDE: usize = 160;
+/// How long a value may be that stands before its name.
+const LONGEST_VALUE: usize = 4 << 10;
 /// The longest name of something whose value stands beside it.
 const LONGEST_NAME: usize = 40;
 
@@ -25,39 +28,49 @@ impl Scan<'_> {
 
     pub(super) fn assignment(&mut self, at: usize) -> usize {
         let Some(separator) = assignment::separator(self.text, at) else { return at + 1 };
-        let Some(key) = assignment::key(self.text, separator, &self.options.names, &mut self.last_key) else {
-            return at + 1;
-        };
+        let Some(key) = self.key(separator) else { return at + 1 };
         self.assigned(at, key, separator)
     }
 
-    fn assigned(&mut self, at: usize, key: Key, separator: assignment::Separator) -> usize {
+    fn key(&mut self, separator: Separator) -> Option<Key> {
+        let hidden = self.hidden();
+        assignment::key(self.text, separator, &self.options.names, &mut self.known_names, hidden)
+    }
+
+    fn assigned(&mut self, at: usize, key: Key, separator: Separator) -> usize {
         let key = match key.kind {
             Kind::Name if at < self.values_from => return at + 1,
             Kind::Name => {
-                self.name(separator.value_start);
+                self.name(key, separator.value_start);
                 return at + 1;
             }
             Kind::Value if at < self.beside_end => Key { kind: Kind::Secret, ..key },
-            Kind::Value => return at + 1,
+            Kind::Value => {
+                self.value_before = Some(separator.value_start);
+                return at + 1;
+            }
             _ => key,
         };
-        if !key.kind.is_certain() && at < self.values_from {
+        let is_certain = key.kind.is_certain() || key.kind.id().is_some();
+        if !is_certain && at < self.values_from {
             return at + 1;
         }
         let Some((start, end, next)) = assignment::secret(self.text, key, separator) else {
             self.skip_values(separator.value_start);
             return at + 1;
         };
-        match key.kind.id() {
+        let end = match key.kind.id() {
             Some(kind) => self.id(kind, start, end),
-            None => drop(self.hide((start, end))),
-        }
-        next.max(at + 1)
+            None => self.hide((start, end)),
+        };
+        next.max(end).max(at + 1)
     }
 
     /// In a long value that is none, not every few bytes are looked at again.
     fn skip_values(&mut self, start: usize) {
+        if start < self.values_from {
+            return;
+        }
         let near = &self.text[start.min(self.text.len())..self.text.len().min(start + LONGEST_NAME)];
         if near.len() == LONGEST_NAME
             && !near.iter().any(|byte| byte.is_ascii_whitespace() || matches!(byte, b'&' | b',' | b';'))
@@ -66,8 +79,11 @@ impl Scan<'_> {
         }
     }
 
-    fn id(&mut self, kind: &str, start: usize, end: usize) {
+    fn id(&mut self, kind: &str, start: usize, end: usize) -> usize {
         let id = &self.text[start..end];
+        if has_mask(id) {
+            return self.hide_private((start, end));
+        }
         // One id often stands in many lines.
         let last = self.found.spans.last().filter(|span| self.text[span.start..span.end] == *id);
         let known = last.and_then(|span| match &span.mask {
@@ -76,10 +92,12 @@ impl Scan<'_> {
         });
         let hash = known.unwrap_or_else(|| self.options.ids.hash(kind, id));
         self.found.spans.push(Span::id(start, end, hash));
+        end
     }
 
     /// The name of something: its value may stand beside it.
-    fn name(&mut self, value_start: usize) {
+    fn name(&mut self, key: Key, value_start: usize) {
+        let before = self.value_before.take();
         let near = &self.text[..self.text.len().min(value_start + 56)];
         let Some(name) = value::value(near, value_start, false) else { return };
         if name.end - name.start > LONGEST_NAME {
@@ -88,14 +106,26 @@ impl Scan<'_> {
         let kind = classify(&near[name.start..name.end], &self.options.names);
         if kind.is_some_and(Kind::is_certain) {
             self.beside_end = name.end + BESIDE;
+            if let Some(secret) = before.and_then(|before| self.value_that_ends(before, key.end)) {
+                self.hide(secret);
+            }
         }
+    }
+
+    /// The value that begins at a place, if nothing but quotes, commas and spaces stands between it and a name.
+    fn value_that_ends(&self, start: usize, name_end: usize) -> Option<(usize, usize)> {
+        let name = run_start(self.text, name_end, ALNUM, LONGEST_NAME);
+        if start + LONGEST_VALUE < name {
+            return None;
+        }
+        let value = value::value(&self.text[..name], start, false)?;
+        let is_between = |byte: &u8| matches!(byte, b'"' | b'\'' | b',' | b'\\') || byte.is_ascii_whitespace();
+        self.text[value.end..name].iter().all(is_between).then_some((value.start, value.end))
     }
 
     pub(super) fn element(&mut self, at: usize) -> usize {
         let Some(separator) = assignment::element(self.text, at) else { return at + 1 };
-        let Some(key) = assignment::key(self.text, separator, &self.options.names, &mut self.last_key) else {
-            return at + 1;
-        };
+        let Some(key) = self.key(separator) else { return at + 1 };
         match assignment::element_text(self.text, key, separator) {
             Some(text) => self.hide(text),
             None => self.assigned(at, key, separator),

@@ -64,7 +64,7 @@ fn password(random: &mut Random) -> String {
 }
 
 /// The shapes: keys of providers first, then tokens, keys and numbers, then what needs a name.
-pub const SHAPES: [Shape; 96] = [
+pub const SHAPES: [Shape; 97] = [
     ("AWS access key", |r| format!("AKIA{}", r.text("ABCDEFGHIJKLMNOPQRSTUVWXYZ234567", 16)), true),
     ("AWS temporary key", |r| format!("ASIA{}", r.text("ABCDEFGHIJKLMNOPQRSTUVWXYZ234567", 16)), true),
     ("AWS session token", |r| format!("IQoJb3JpZ2lu{}", r.text(BASE64, 120)), true),
@@ -106,6 +106,7 @@ pub const SHAPES: [Shape; 96] = [
     ("SendGrid key", |r| format!("SG.{}.{}", r.token(22), r.token(43)), true),
     ("Mailgun key", |r| format!("key-{}", r.hex(32)), true),
     ("npm token", |r| format!("npm_{}", r.token(36)), true),
+    ("openskill key", |r| format!("osk_{}_{}", r.hex(16), r.hex(64)), true),
     ("PyPI token", |r| format!("pypi-AgEIcHlwaS5vcmc{}", r.text(TOKEN, 120)), true),
     ("crates.io token", |r| format!("cio{}", r.token(32)), true),
     ("Docker token", |r| format!("dckr_pat_{}", r.token(27)), true),

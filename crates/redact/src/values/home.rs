@@ -92,7 +92,11 @@ fn person(text: &[u8], start: usize) -> Option<(usize, usize)> {
             length = further;
         }
     }
-    let name = &rest[..length];
+    if length == LONGEST {
+        // A long one is hidden to its end: what is left would count as another word.
+        length = text[start..].iter().position(ends).unwrap_or(text.len() - start);
+    }
+    let name = &text[start..start + length];
     let name = &name[..name.len() - name.iter().rev().take_while(|byte| **byte == b'.').count()];
     let is_person =
         !name.is_empty() && !SHARED.contains(&name) && name.iter().any(|byte| *byte != b'*' && *byte != b'.');

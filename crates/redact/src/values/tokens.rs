@@ -22,7 +22,8 @@ const HASHES: [&[u8]; 12] =
 pub(crate) fn password_hash(text: &[u8], at: usize) -> Option<(usize, usize)> {
     let rest = &text[at..];
     let mark = HASHES.iter().find(|mark| rest.starts_with(mark))?;
-    if !at_is(rest, mark.len(), TOKEN | DOT) {
+    let is_within = at > 0 && (is(text[at - 1], TOKEN | DOT) || text[at - 1] == b'$');
+    if is_within || !at_is(rest, mark.len(), TOKEN | DOT) {
         return None;
     }
     let belongs = |byte: &u8| is(*byte, TOKEN | DOT) || matches!(byte, b'$' | b'/' | b'+' | b'=' | b',');

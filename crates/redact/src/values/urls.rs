@@ -90,7 +90,8 @@ const WEBHOOKS: [&[u8]; 9] = [
 
 /// The path of a webhook that begins with a word at a place.
 pub(crate) fn webhook(text: &[u8], word: usize) -> Option<(usize, usize)> {
-    let marker = WEBHOOKS.iter().find(|marker| text[word..].starts_with(marker))?;
+    let first = text.get(word..word + 4)?;
+    let marker = WEBHOOKS.iter().find(|marker| marker[..4] == *first && text[word..].starts_with(marker))?;
     let start = word + marker.len();
     let rest = &text[start..text.len().min(start + LONGEST)];
     let belongs = |byte: &u8| {

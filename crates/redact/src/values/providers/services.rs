@@ -35,6 +35,7 @@ pub(super) const SERVICES: &[Prefix] = &[
     ("ATSTT", Base64, 30, Any),
     ("BBDC-", Base64, 30, Mixed),
     ("npm_", Alnum, 30, Any),
+    ("osk_", Token, 20, Any),
     ("pypi-", Token, 40, Any),
     ("cio", Alnum, 32, Exact),
     ("rubygems_", Hex, 32, Any),

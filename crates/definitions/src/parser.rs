@@ -1,0 +1,89 @@
+//! The process that parses: reads source code on stdin and writes what it found on stdout, until stdin is closed.
+//!
+//! It opens no file and starts nothing. A grammar that crashes, loops or takes too much memory ends this process, or has it
+//! ended, and nothing else.
+//!
+//! - [`mod@rules`]: which nodes of each grammar are definitions; [`names`]: how they are named
+//! - [`mod@find`]: one source file
+
+use std::collections::HashMap;
+use std::io::{self, BufRead, BufReader, Read as _};
+use std::process::ExitCode;
+
+use tree_sitter::Parser;
+
+use crate::language::Language;
+use crate::protocol::{MAX_REPLY_BYTES, MAX_REQUEST_BYTES, MAX_SOURCE_BYTES, Reply, Request};
+
+mod find;
+mod grammars;
+mod names;
+mod rules;
+#[cfg(test)]
+mod tests;
+
+use find::find;
+use rules::Rules;
+
+/// Runs the process.
+pub fn main() -> ExitCode {
+    match serve(BufReader::new(io::stdin().lock()), io::stdout().lock()) {
+        Ok(()) => ExitCode::SUCCESS,
+        // The worker sees the end of the output without a reply.
+        Err(_) => ExitCode::FAILURE,
+    }
+}
+
+fn serve(mut requests: impl BufRead, mut replies: impl io::Write) -> io::Result<()> {
+    let mut parsers = HashMap::new();
+    while let Some((request, source)) = read(&mut requests)? {
+        let mut line = serde_json::to_vec(&reply(&mut parsers, request.language, &source)?)?;
+        line.push(b'\n');
+        replies.write_all(&line)?;
+        replies.flush()?;
+    }
+    Ok(())
+}
+
+/// The next request and its source. None: there is no more.
+fn read(requests: &mut impl BufRead) -> io::Result<Option<(Request, Vec<u8>)>> {
+    let mut line = Vec::new();
+    if requests.take(MAX_REQUEST_BYTES as u64).read_until(b'\n', &mut line)? == 0 {
+        return Ok(None);
+    }
+    let request: Request = serde_json::from_slice(&line)?;
+    if request.bytes > MAX_SOURCE_BYTES {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    let mut source = vec![0; request.bytes];
+    requests.read_exact(&mut source)?;
+    Ok(Some((request, source)))
+}
+
+fn reply(parsers: &mut HashMap<Language, (Parser, Rules)>, language: Language, source: &[u8]) -> io::Result<Reply> {
+    let (parser, rules) = match parsers.entry(language) {
+        std::collections::hash_map::Entry::Occupied(known) => known.into_mut(),
+        std::collections::hash_map::Entry::Vacant(new) => {
+            let grammar = grammars::grammar(language);
+            let mut parser = Parser::new();
+            parser.set_language(&grammar).map_err(io::Error::other)?;
+            new.insert((parser, Rules::of(language, &grammar)))
+        }
+    };
+    let tree = parser.parse(source, None).ok_or_else(|| io::Error::other("the source was not parsed"))?;
+    Ok(within_bounds(find(&tree, source, rules)))
+}
+
+/// Drops the last definitions of a reply that would be too long.
+fn within_bounds(mut reply: Reply) -> Reply {
+    let mut bytes = 0;
+    let too_many = reply.definitions.iter().position(|it| {
+        bytes += serde_json::to_string(it).map_or(0, |text| text.len() + 1);
+        bytes > MAX_REPLY_BYTES - 1024
+    });
+    if let Some(first) = too_many {
+        reply.definitions.truncate(first);
+        reply.truncated = true;
+    }
+    reply
+}

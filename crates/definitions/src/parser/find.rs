@@ -1,0 +1,153 @@
+//! The definitions of one source file, by one pass over its tree: without recursion, however deep the tree is.
+
+use tree_sitter::{Node, Tree};
+
+use super::names::name_of;
+use super::rules::{Place, Rule, Rules};
+use crate::protocol::{Definition, Kind, MAX_DEFINITIONS, MAX_TEXT_BYTES, Reply};
+
+/// How many names a qualified name has at most.
+const MOST_SCOPES: usize = 16;
+
+/// A node that is being looked into, and that names what is in it.
+struct Scope {
+    depth: usize,
+    names: Vec<String>,
+    kind: Option<Kind>,
+}
+
+/// Finds the definitions of a tree.
+pub(super) fn find(tree: &Tree, source: &[u8], rules: &Rules) -> Reply {
+    let root = tree.root_node();
+    let mut reply = Reply { syntax_errors: root.has_error(), ..Reply::default() };
+    let (mut cursor, mut depth, mut scopes) = (tree.walk(), 0, Vec::<Scope>::new());
+    loop {
+        let node = cursor.node();
+        if let Some(rule) = rules.get(node.kind_id()) {
+            while scopes.last().is_some_and(|it| it.depth >= depth) {
+                scopes.pop();
+            }
+            if let Some(scope) = take(node, source, (rules, rule), &scopes, &mut reply) {
+                scopes.push(Scope { depth, ..scope });
+            }
+        }
+        if cursor.goto_first_child() {
+            depth += 1;
+            continue;
+        }
+        while !cursor.goto_next_sibling() {
+            if !cursor.goto_parent() {
+                return reply;
+            }
+            depth -= 1;
+        }
+        while scopes.last().is_some_and(|it| it.depth >= depth) {
+            scopes.pop();
+        }
+    }
+}
+
+/// Adds the definition that a node is, if it is one, and gives what it names.
+fn take(
+    node: Node<'_>,
+    source: &[u8],
+    (rules, rule): (&Rules, &Rule),
+    scopes: &[Scope],
+    reply: &mut Reply,
+) -> Option<Scope> {
+    let is_in_function = scopes.iter().any(|it| matches!(it.kind, Some(Kind::Function | Kind::Method)));
+    let counts = match rule.place {
+        Place::Any => true,
+        Place::NotInFunction => !is_in_function,
+        Place::WithBody => node.child_by_field_name("body").is_some(),
+    };
+    let (owners, own) = counts.then(|| name_of(node, source, rule.name)).flatten()?;
+    let mut names: Vec<String> = owners.into_iter().map(bounded).collect();
+    let name = bounded(own);
+    names.push(name.clone());
+    let kind = rule.kind.map(|kind| refined(kind, node, names.len() > 1, scopes));
+    if let Some(kind) = kind {
+        if reply.definitions.len() >= MAX_DEFINITIONS {
+            reply.truncated = true;
+        } else {
+            let (start, end) = (node.start_position(), node.end_position());
+            // A node that takes the end of its last line with it ends on the next one.
+            let last = if end.column == 0 && end.row > start.row { end.row } else { end.row + 1 };
+            reply.definitions.push(Definition {
+                kind,
+                qualified_name: qualified(scopes, &names, rules.separator),
+                name,
+                signature: signature(node, source),
+                start_line: line(start.row + 1),
+                end_line: line(last),
+            });
+        }
+    }
+    Some(Scope { depth: 0, names, kind })
+}
+
+/// A function in a class is a method; a type is what it is made of.
+fn refined(kind: Kind, node: Node<'_>, has_owner: bool, scopes: &[Scope]) -> Kind {
+    match (kind, node.kind()) {
+        (
+            Kind::Function,
+            "function_definition" | "function_declaration" | "function_item" | "function_signature_item",
+        ) => {
+            let is_member = scopes.last().is_some_and(|it| {
+                let of =
+                    [Kind::Class, Kind::Struct, Kind::Union, Kind::Interface, Kind::Trait, Kind::Enum, Kind::Object];
+                it.kind.is_none_or(|kind| of.contains(&kind))
+            });
+            if is_member || has_owner { Kind::Method } else { Kind::Function }
+        }
+        (Kind::Type, "type_spec") => match node.child_by_field_name("type").map(|it| it.kind()) {
+            Some("struct_type") => Kind::Struct,
+            Some("interface_type") => Kind::Interface,
+            _ => Kind::Type,
+        },
+        // Kotlin has one node for all of them.
+        (Kind::Class, "class_declaration") => {
+            let mut cursor = node.walk();
+            let words: Vec<_> = node.children(&mut cursor).take(8).map(|it| it.kind()).collect();
+            if words.contains(&"interface") { Kind::Interface } else { Kind::Class }
+        }
+        (kind, _) => kind,
+    }
+}
+
+fn qualified(scopes: &[Scope], names: &[String], separator: &str) -> String {
+    let all: Vec<&str> =
+        scopes.iter().flat_map(|it| &it.names).chain(names).filter(|it| !it.is_empty()).map(String::as_str).collect();
+    let kept = &all[all.len().saturating_sub(MOST_SCOPES)..];
+    cut(&kept.join(separator)).to_owned()
+}
+
+/// What stands before the body, in one line.
+fn signature(node: Node<'_>, source: &[u8]) -> String {
+    let body = node.child_by_field_name("body").or_else(|| {
+        let value = node.child_by_field_name("value").or_else(|| node.child_by_field_name("right"))?;
+        value.child_by_field_name("body")
+    });
+    let begin = node.start_byte();
+    let end = body.map_or(node.end_byte(), |it| it.start_byte()).max(begin);
+    // Enough for the bound, whatever white space there is in it.
+    let text = source.get(begin..end.min(begin + 8 * MAX_TEXT_BYTES)).unwrap_or_default();
+    let text = String::from_utf8_lossy(text);
+    // What has no body that the grammar knows ends where one would begin.
+    let text = if body.is_some() { &text } else { text.split('{').next().unwrap_or_default() };
+    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    cut(line.trim_end_matches([':', '{', '=', ';']).trim_end()).to_owned()
+}
+
+fn bounded(text: &[u8]) -> String {
+    let text = text.get(..4 * MAX_TEXT_BYTES).unwrap_or(text);
+    cut(String::from_utf8_lossy(text).trim()).to_owned()
+}
+
+fn cut(text: &str) -> &str {
+    &text[..text.floor_char_boundary(MAX_TEXT_BYTES)]
+}
+
+fn line(number: usize) -> u32 {
+    u32::try_from(number).unwrap_or(u32::MAX)
+}

@@ -1,0 +1,172 @@
+//! How a definition is named.
+
+use tree_sitter::Node;
+
+/// Where a node has its name.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Name {
+    /// In this field.
+    Field(&'static str),
+    /// In this field, or else it has this one.
+    FieldOr(&'static str, &'static str),
+    /// Inside of a declarator of C or C++: `*(*name)(int)`, `Type::name`.
+    Declarator,
+    /// The same, if it declares a function.
+    FunctionDeclarator,
+    /// In this field, if the value is a function or a class: `const name = () => 1`.
+    OfFunction(&'static str),
+    /// `func (receiver *Type) name()`
+    GoMethod,
+    /// `name = function() end`
+    LuaAssigned,
+}
+
+/// How deep a declarator is looked into.
+const MOST_DECLARATORS: usize = 32;
+
+/// Nodes whose value makes a variable a function or a class.
+const FUNCTIONS: [&str; 7] = [
+    "arrow_function",
+    "function_expression",
+    "function",
+    "generator_function",
+    "function_definition",
+    "class",
+    "class_expression",
+];
+
+/// The name of a node, and the name of what it belongs to if it says so itself. None: it has none, or is no definition.
+pub(super) fn name_of<'a>(node: Node<'_>, source: &'a [u8], name: Name) -> Option<(Vec<&'a [u8]>, &'a [u8])> {
+    let field = |field: &str| text(without_parameters(node.child_by_field_name(field)?), source);
+    match name {
+        Name::Field(it) => qualified(field(it)?),
+        Name::FieldOr(it, other) => field(it).or(Some(leak(other))).and_then(qualified),
+        Name::Declarator => declared(node, source, false),
+        Name::FunctionDeclarator => declared(node, source, true),
+        Name::OfFunction(it) => {
+            let value = node.child_by_field_name("value").or_else(|| node.child_by_field_name("right"))?;
+            FUNCTIONS.contains(&value.kind()).then_some(())?;
+            qualified(field(it)?)
+        }
+        Name::GoMethod => {
+            let receiver = field("receiver")?;
+            Some((vec![receiver_type(receiver)], field("name")?))
+        }
+        Name::LuaAssigned => {
+            let [names, values] = [node.named_child(0)?, node.named_child(1)?];
+            FUNCTIONS.contains(&values.named_child(0)?.kind()).then_some(())?;
+            qualified(text(names.named_child(0)?, source)?)
+        }
+    }
+}
+
+/// A text of the program is as good as one of the source.
+fn leak(text: &'static str) -> &'static [u8] {
+    text.as_bytes()
+}
+
+/// `Name` of `Name<T>`: a specialization or an `impl` belongs to what it is one of.
+fn without_parameters(node: Node<'_>) -> Node<'_> {
+    let inner = match node.kind() {
+        "template_type" => node.child_by_field_name("name"),
+        "generic_type" => node.child_by_field_name("type"),
+        _ => None,
+    };
+    inner.unwrap_or(node)
+}
+
+fn text<'a>(node: Node<'_>, source: &'a [u8]) -> Option<&'a [u8]> {
+    source.get(node.byte_range()).filter(|it| !it.is_empty())
+}
+
+/// `a.b.c`, `a::b` and `a:b` are a name and what it belongs to. What is no such name stays whole, and so does PHP's `A\B`.
+fn qualified(text: &[u8]) -> Option<(Vec<&[u8]>, &[u8])> {
+    let text = text.trim_ascii();
+    let is_plain = |it: &u8| it.is_ascii_alphanumeric() || *it >= 0x80 || b"_$.:#\\".contains(it);
+    if !text.iter().all(is_plain) {
+        return Some((Vec::new(), unquoted(text)));
+    }
+    let mut parts: Vec<&[u8]> = text.split(|it| b".:".contains(it)).filter(|it| !it.is_empty()).collect();
+    let own = parts.pop()?;
+    Some((parts, own))
+}
+
+fn unquoted(text: &[u8]) -> &[u8] {
+    let inner = text.get(1..text.len().saturating_sub(1)).unwrap_or_default();
+    match (text.first(), text.last()) {
+        (Some(b'"'), Some(b'"')) | (Some(b'\''), Some(b'\'')) if !inner.is_empty() => inner,
+        _ => text,
+    }
+}
+
+/// `(r *Type[T])` is of `Type`.
+fn receiver_type(receiver: &[u8]) -> &[u8] {
+    let inner = receiver.trim_ascii().strip_prefix(b"(").unwrap_or(receiver);
+    let end = inner.iter().position(|it| b"[)".contains(it)).unwrap_or(inner.len());
+    let inner = inner[..end].trim_ascii();
+    let begin = inner.iter().rposition(|it| b" \t*".contains(it)).map_or(0, |at| at + 1);
+    &inner[begin..]
+}
+
+/// Looks for the name inside of a declarator.
+fn declared<'a>(node: Node<'_>, source: &'a [u8], must_be_function: bool) -> Option<(Vec<&'a [u8]>, &'a [u8])> {
+    let mut at = node.child_by_field_name("declarator")?;
+    let mut is_function = !must_be_function;
+    let mut scopes = Vec::new();
+    for _ in 0..MOST_DECLARATORS {
+        match at.kind() {
+            "function_declarator" => {
+                // A pointer to a function is a variable.
+                let inner = at.child_by_field_name("declarator")?;
+                is_function |= inner.kind() != "parenthesized_declarator";
+                at = inner;
+            }
+            "operator_cast" => return Some((scopes, operator(text(at, source)?))),
+            "qualified_identifier" => {
+                let scope = at.child_by_field_name("scope").map(without_parameters);
+                scopes.extend(scope.and_then(|it| text(it, source)));
+                at = at.child_by_field_name("name")?;
+            }
+            "template_function" | "template_method" => at = at.child_by_field_name("name")?,
+            "parenthesized_declarator" | "reference_declarator" | "attributed_declarator" => at = at.named_child(0)?,
+            _ => match at.child_by_field_name("declarator") {
+                Some(inner) => at = inner,
+                None => {
+                    let own = text(at, source)?;
+                    return is_function.then_some((scopes, own));
+                }
+            },
+        }
+    }
+    None
+}
+
+/// `operator bool() const` without what follows.
+fn operator(text: &[u8]) -> &[u8] {
+    let end = text.iter().position(|it| *it == b'(').unwrap_or(text.len());
+    text[..end].trim_ascii()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_dotted_name_is_split_and_any_other_stays_whole() {
+        assert_eq!(qualified(b"a.b.c"), Some((vec![&b"a"[..], b"b"], &b"c"[..])));
+        assert_eq!(qualified(b"A::B"), Some((vec![&b"A"[..]], &b"B"[..])));
+        assert_eq!(qualified(b"'quoted name'"), Some((vec![], &b"quoted name"[..])));
+        assert_eq!(qualified(b"[Symbol.iterator]"), Some((vec![], &b"[Symbol.iterator]"[..])));
+        assert_eq!(qualified(b"==").unwrap().1, b"==");
+        assert_eq!(qualified(b"..."), None);
+    }
+
+    #[test]
+    fn a_receiver_has_a_type() {
+        for (receiver, expected) in
+            [("(s *Stack[T])", "Stack"), ("(Stack)", "Stack"), ("(s Stack)", "Stack"), ("()", "")]
+        {
+            assert_eq!(receiver_type(receiver.as_bytes()), expected.as_bytes(), "{receiver}");
+        }
+    }
+}

@@ -1,0 +1,337 @@
+//! Creating and revoking keys in a file. Comments and order stay, and a reader sees the old file or the new one.
+
+use std::fs::File;
+use std::io::Write as _;
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
+
+use openskill_proto::timestamp::Timestamp;
+use rustix::fs::FlockOperation;
+use toml_edit::{Array, ArrayOfTables, DocumentMut, Item, Table, value};
+
+use crate::file::{self, FileError};
+use crate::key::{KeyId, NewKey};
+use crate::roll::{MAX_KEYS, Roll, check_name};
+
+/// What a file begins with that `create` makes: it stands before the first principal.
+const HEAD: &str =
+    "# Who may use the gateway. `openskill keys` edits this file; a gateway that runs reads changes within a second.\n";
+
+/// Why a file was not changed.
+#[derive(Debug, thiserror::Error)]
+pub enum EditError {
+    /// The file as it is can't be used.
+    #[error("{0}")]
+    File(#[from] FileError),
+    /// The change makes no sense.
+    #[error("{0}")]
+    Refused(String),
+    /// The new file can't be written.
+    #[error("it cannot be written: {0}")]
+    Unwritable(std::io::Error),
+}
+
+/// The policy of a principal that is new. What is none is left out of the file.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct NewPolicy {
+    /// See [`crate::policy::Policy`], as all the others.
+    pub skills: Vec<String>,
+    /// Toolsets.
+    pub toolsets: Vec<String>,
+    /// Destructive skills too.
+    pub destructive: bool,
+    /// No questions.
+    pub not_interactive: bool,
+    /// Administration.
+    pub admin: bool,
+    /// Calls a second.
+    pub rate: Option<f64>,
+    /// Calls at once.
+    pub burst: Option<u32>,
+    /// Calls in flight.
+    pub in_flight: Option<usize>,
+    /// Bytes of arguments in flight.
+    pub bytes: Option<usize>,
+    /// Sessions in use.
+    pub sessions: Option<usize>,
+}
+
+/// Adds a key for a principal, and the principal with this policy if it is new. Makes the file if there is none.
+///
+/// # Errors
+/// The principal has two keys, or exists and a policy is given; the file can't be used or written.
+pub fn create(
+    path: &Path,
+    principal: &str,
+    policy: &NewPolicy,
+    expires: Option<Timestamp>,
+) -> Result<NewKey, EditError> {
+    check_name(principal).map_err(EditError::Refused)?;
+    let path = &target(path);
+    let lock = lock(path)?;
+    let mut document = open(path)?;
+    let all = document.entry("principals").or_insert_with(implicit);
+    let all = all.as_table_mut().ok_or_else(|| EditError::Refused("write [principals.NAME] tables".to_owned()))?;
+    let is_new = !all.contains_key(principal);
+    if !is_new && *policy != NewPolicy::default() {
+        let reason = format!("the principal '{principal}' has a policy already: change it in the file");
+        return Err(EditError::Refused(reason));
+    }
+    if is_new && policy.skills.is_empty() && policy.toolsets.is_empty() && !policy.admin {
+        let reason = format!("the principal '{principal}' is new: say what it may call (skills, toolsets), or admin");
+        return Err(EditError::Refused(reason));
+    }
+    let entry = all.entry(principal).or_insert_with(|| Item::Table(of_policy(policy)));
+    let entry =
+        entry.as_table_mut().ok_or_else(|| EditError::Refused(format!("write [principals.{principal}] as a table")))?;
+    if !path.exists() {
+        entry.decor_mut().set_prefix(HEAD);
+    }
+    let keys = entry.entry("keys").or_insert_with(|| Item::ArrayOfTables(ArrayOfTables::new()));
+    let keys = keys
+        .as_array_of_tables_mut()
+        .ok_or_else(|| EditError::Refused(format!("write keys as [[principals.{principal}.keys]] tables")))?;
+    if keys.len() >= MAX_KEYS {
+        let reason = format!("the principal '{principal}' has {MAX_KEYS} keys: revoke one of them first");
+        return Err(EditError::Refused(reason));
+    }
+    let key = NewKey::generate();
+    keys.push(of_key(&key, expires));
+    store(path, &document, &lock)?;
+    Ok(key)
+}
+
+/// Removes a key. Its principal stays. The name of that principal.
+///
+/// # Errors
+/// There is no such key; the file can't be used or written.
+pub fn revoke(path: &Path, id: KeyId) -> Result<String, EditError> {
+    let path = &target(path);
+    let lock = lock(path)?;
+    let roll = file::read(path)?;
+    let mut owners = roll.principals.iter().filter(|(_, it)| it.keys.iter().any(|key| key.id == id));
+    let Some((owner, _)) = owners.next() else {
+        return Err(EditError::Refused(format!("there is no key {id}: `openskill keys list` lists all")));
+    };
+    let mut document = open(path)?;
+    let shown = id.to_string();
+    let keys = document.get_mut("principals").and_then(|it| it.get_mut(owner)).and_then(|it| it.get_mut("keys"));
+    match keys {
+        Some(Item::ArrayOfTables(keys)) => {
+            keys.retain(|key| key.get("id").and_then(Item::as_str) != Some(shown.as_str()));
+        }
+        Some(Item::Value(toml_edit::Value::Array(keys))) => {
+            keys.retain(|key| {
+                let id = key.as_inline_table().and_then(|it| it.get("id")?.as_str());
+                id != Some(shown.as_str())
+            });
+        }
+        _ => {}
+    }
+    store(path, &document, &lock)?;
+    Ok(owner.clone())
+}
+
+fn implicit() -> Item {
+    let mut table = Table::new();
+    table.set_implicit(true);
+    Item::Table(table)
+}
+
+fn of_policy(policy: &NewPolicy) -> Table {
+    let mut table = Table::new();
+    let list = |names: &[String]| value(names.iter().collect::<Array>());
+    if !policy.skills.is_empty() {
+        table.insert("skills", list(&policy.skills));
+    }
+    if !policy.toolsets.is_empty() {
+        table.insert("toolsets", list(&policy.toolsets));
+    }
+    let flags = [("destructive", policy.destructive, true), ("interactive", policy.not_interactive, false)];
+    for (name, is_given, flag) in flags.into_iter().chain([("admin", policy.admin, true)]) {
+        if is_given {
+            table.insert(name, value(flag));
+        }
+    }
+    if let Some(rate) = policy.rate {
+        table.insert("rate", value(rate));
+    }
+    let numbers = [("in_flight", policy.in_flight), ("bytes", policy.bytes), ("sessions", policy.sessions)];
+    let burst = ("burst", policy.burst.map(|it| it as usize));
+    for (name, number) in std::iter::once(burst).chain(numbers) {
+        if let Some(number) = number {
+            table.insert(name, value(i64::try_from(number).unwrap_or(i64::MAX)));
+        }
+    }
+    table
+}
+
+fn of_key(key: &NewKey, expires: Option<Timestamp>) -> Table {
+    // Whole seconds are enough.
+    let shown = |time: Timestamp| value(Timestamp(time.0 / 1_000_000 * 1_000_000).to_string().replace(".000000", ""));
+    let mut table = Table::new();
+    table.insert("id", value(key.id.to_string()));
+    table.insert("sha256", value(key.hash.to_string()));
+    table.insert("created", shown(Timestamp::now()));
+    if let Some(expires) = expires {
+        table.insert("expires", shown(expires));
+    }
+    table
+}
+
+/// What a link leads to: it is locked and replaced, and the link stays one.
+fn target(path: &Path) -> PathBuf {
+    path.canonicalize().unwrap_or_else(|_| path.to_owned())
+}
+
+/// The file as a document; an empty one if there is none.
+fn open(path: &Path) -> Result<DocumentMut, EditError> {
+    let text = match file::text(path) {
+        Ok(text) => text,
+        Err(FileError::Unreadable(_)) if !path.exists() => String::new(),
+        Err(error) => return Err(error.into()),
+    };
+    Roll::parse(&text).map_err(FileError::Invalid)?;
+    text.parse().map_err(|error: toml_edit::TomlError| FileError::Invalid(error.message().to_owned()).into())
+}
+
+/// Keeps two edits from losing one another's change. The directory is locked, because the file itself is replaced.
+fn lock(path: &Path) -> Result<File, EditError> {
+    let folder = path.parent().filter(|it| !it.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let lock = File::open(folder).map_err(EditError::Unwritable)?;
+    rustix::fs::flock(&lock, FlockOperation::LockExclusive).map_err(|error| EditError::Unwritable(error.into()))?;
+    Ok(lock)
+}
+
+/// Replaces the file whole, with the mode and the owner that it had. `folder` is its directory.
+fn store(path: &Path, document: &DocumentMut, folder: &File) -> Result<(), EditError> {
+    let text = document.to_string();
+    Roll::parse(&text).map_err(EditError::Refused)?;
+    if text.len() as u64 > file::MAX_BYTES {
+        return Err(EditError::Refused(format!("the file would have more than {} bytes", file::MAX_BYTES)));
+    }
+    let mut new = path.to_owned().into_os_string();
+    new.push(".new");
+    let new = PathBuf::from(new);
+    replace(path, &new, text.as_bytes()).map_err(|error| {
+        let _ = std::fs::remove_file(&new);
+        EditError::Unwritable(error)
+    })?;
+    // A key that was revoked must not be back after a power loss.
+    folder.sync_all().map_err(EditError::Unwritable)
+}
+
+fn replace(target: &Path, new: &Path, text: &[u8]) -> std::io::Result<()> {
+    // One that a killed edit left behind.
+    let _ = std::fs::remove_file(new);
+    let mut file = File::options().write(true).create_new(true).mode(0o600).open(new)?;
+    if let Ok(before) = target.metadata() {
+        let owner = (Some(before.uid()), Some(before.gid()));
+        if (file.metadata()?.uid(), file.metadata()?.gid()) != (before.uid(), before.gid()) {
+            std::os::unix::fs::fchown(&file, owner.0, owner.1)?;
+        }
+        file.set_permissions(std::fs::Permissions::from_mode(before.mode() & 0o777))?;
+    }
+    file.write_all(text)?;
+    file.sync_all()?;
+    std::fs::rename(new, target)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::key::Presented;
+
+    struct Folder(PathBuf);
+
+    impl Folder {
+        fn new(name: &str) -> Self {
+            let path = std::env::temp_dir().join(format!("openskill-edit-{}-{name}", std::process::id()));
+            std::fs::create_dir_all(&path).unwrap();
+            Self(path)
+        }
+
+        fn keys(&self) -> PathBuf {
+            self.0.join("keys.toml")
+        }
+    }
+
+    impl Drop for Folder {
+        fn drop(&mut self) {
+            let _ = std::fs::remove_dir_all(&self.0);
+        }
+    }
+
+    fn echo() -> NewPolicy {
+        NewPolicy { skills: vec!["echo".to_owned()], rate: Some(2.0), not_interactive: true, ..NewPolicy::default() }
+    }
+
+    #[test]
+    fn a_key_is_created_used_and_revoked() {
+        let folder = Folder::new("life");
+        let path = folder.keys();
+        let first = create(&path, "reports", &echo(), None).unwrap();
+        let second = create(&path, "reports", &NewPolicy::default(), Some(Timestamp(4_000_000_000_000_000))).unwrap();
+        let roll = file::read(&path).unwrap();
+        let principal = &roll.principals["reports"];
+        assert!(principal.policy.allows("echo", "", false) && !principal.policy.interactive);
+        let presented = Presented::read(first.text.as_bytes()).unwrap();
+        assert!(presented.hash.matches(&principal.keys[0].hash));
+        assert_eq!(principal.keys[1].id, second.id);
+        assert!(principal.keys[1].expires.is_some());
+        let text = std::fs::read_to_string(&path).unwrap();
+        assert!(!text.contains(&first.text[21..]), "the secret is in the file: {text}");
+        assert!(text.starts_with(HEAD) && text.matches(HEAD).count() == 1, "{text}");
+        assert_eq!(revoke(&path, first.id).unwrap(), "reports");
+        assert_eq!(file::read(&path).unwrap().principals["reports"].keys.len(), 1);
+        assert!(revoke(&path, first.id).is_err(), "it is gone");
+    }
+
+    #[test]
+    fn edits_at_the_same_time_lose_nothing_and_leave_nothing_behind() {
+        let folder = Folder::new("race");
+        let path = folder.keys();
+        std::thread::scope(|scope| {
+            for number in 0..8 {
+                let path = &path;
+                scope.spawn(move || create(path, &format!("p{number}"), &echo(), None).unwrap());
+            }
+        });
+        assert_eq!(file::read(&path).unwrap().principals.len(), 8);
+        assert_eq!(std::fs::read_dir(&folder.0).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn comments_order_and_mode_stay_as_they_are() {
+        let folder = Folder::new("comments");
+        let path = folder.keys();
+        std::fs::write(&path, "# Ours.\n[principals.b] # the second\nskills = [\"x\"]\n\n[principals.a]\n").unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o640)).unwrap();
+        let key = create(&path, "b", &NewPolicy::default(), None).unwrap();
+        let text = std::fs::read_to_string(&path).unwrap();
+        assert!(text.starts_with("# Ours.\n[principals.b] # the second\nskills = [\"x\"]\n"), "{text}");
+        assert!(text.find("principals.b").unwrap() < text.find("principals.a").unwrap(), "{text}");
+        assert_eq!(path.metadata().unwrap().mode() & 0o777, 0o640);
+        revoke(&path, key.id).unwrap();
+        assert!(std::fs::read_to_string(&path).unwrap().contains("# the second"));
+    }
+
+    #[test]
+    fn a_third_key_a_second_policy_and_a_bad_name_are_refused_and_change_nothing() {
+        let folder = Folder::new("refused");
+        let path = folder.keys();
+        create(&path, "a", &echo(), None).unwrap();
+        create(&path, "a", &NewPolicy::default(), None).unwrap();
+        let before = std::fs::read_to_string(&path).unwrap();
+        for (name, policy) in [
+            ("a", NewPolicy::default()),
+            ("a", echo()),
+            ("A", echo()),
+            ("b", NewPolicy { rate: Some(-1.0), ..echo() }),
+            ("b", NewPolicy { skills: vec!["e*".to_owned()], ..echo() }),
+        ] {
+            assert!(matches!(create(&path, name, &policy, None), Err(EditError::Refused(_))), "{name} {policy:?}");
+        }
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), before);
+    }
+}
