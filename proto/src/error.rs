@@ -33,6 +33,7 @@ pub enum GrpcCode {
     FailedPrecondition = 9,
     Internal = 13,
     Unavailable = 14,
+    Unauthenticated = 16,
 }
 
 impl GrpcCode {
@@ -48,6 +49,7 @@ impl GrpcCode {
             Self::FailedPrecondition => "FAILED_PRECONDITION",
             Self::Internal => "INTERNAL",
             Self::Unavailable => "UNAVAILABLE",
+            Self::Unauthenticated => "UNAUTHENTICATED",
         }
     }
 }
@@ -122,6 +124,9 @@ table! {
     McpNetworkError      NetworkError    Skill   true   502  Unavailable;
     McpTimeout           NetworkError    Skill   true   504  DeadlineExceeded;
     McpNotFound          ParamError      Caller  false  404  NotFound;
+    ConversationBusy     ParamError      Caller  false  409  FailedPrecondition;
+    Unauthenticated      ParamError      Caller  false  401  Unauthenticated;
+    RateLimited          NetworkError    Caller  true   429  ResourceExhausted;
 }
 
 impl ErrorCode {
@@ -134,7 +139,9 @@ impl ErrorCode {
     /// Parses a code that a skill reports, such as `INVALID_ARGUMENT`. None if there is no such code, or if only openskill
     /// itself may report it.
     pub fn from_skill(name: &str) -> Option<Self> {
-        let reserved = [Self::Unspecified, Self::Overloaded, Self::Unavailable, Self::CircuitOpen, Self::Cancelled];
+        let refusals = [Self::Overloaded, Self::Unavailable, Self::CircuitOpen, Self::ConversationBusy];
+        let of_callers = [Self::Unauthenticated, Self::RateLimited];
+        let reserved = [&refusals[..], &of_callers, &[Self::Unspecified, Self::Cancelled]].concat();
         Self::from_str_name(name).filter(|code| !reserved.contains(code))
     }
 }
@@ -190,6 +197,17 @@ impl SkillError {
         Self::new(ErrorCode::Unavailable, message).with_retry_after_ms(500)
     }
 
+    /// Whether the error is a gRPC status, and not a result: the gateway could not take the call, so nothing ran, and only the
+    /// calling program or an operator can do something about it. Over REST, all errors have the same form.
+    pub fn is_status(&self) -> bool {
+        let is_refusal = match self.code() {
+            ErrorCode::Overloaded | ErrorCode::Unavailable => self.blame() == Blame::Gateway,
+            ErrorCode::Unauthenticated | ErrorCode::RateLimited => true,
+            _ => false,
+        };
+        is_refusal && !self.may_have_run
+    }
+
     /// Sets the details: a JSON object as text.
     #[must_use]
     pub fn with_details(mut self, details_json: impl Into<String>) -> Self {
@@ -237,6 +255,21 @@ mod tests {
     #[test]
     fn an_unspecified_code_means_internal() {
         assert_eq!(ErrorCode::Unspecified.meaning().code, ErrorCode::Internal);
+    }
+
+    #[test]
+    fn only_what_the_gateway_could_not_take_is_a_status() {
+        let unavailable = || SkillError::new(ErrorCode::Unavailable, "");
+        assert!(unavailable().with_blame(Blame::Gateway).is_status() && SkillError::overloaded("").is_status());
+        assert!(!unavailable().is_status(), "a worker was lost, or the skill cannot run");
+        let lost = SkillError { may_have_run: true, ..unavailable().with_blame(Blame::Gateway) };
+        assert!(!lost.is_status(), "a program that repeats calls on this status would run it twice");
+        let statuses =
+            [ErrorCode::Overloaded, ErrorCode::Unavailable, ErrorCode::Unauthenticated, ErrorCode::RateLimited];
+        let others = TABLE.iter().filter(|row| !statuses.contains(&row.code));
+        for row in others {
+            assert!(!SkillError::new(row.code, "").with_blame(Blame::Gateway).is_status(), "{:?}", row.code);
+        }
     }
 
     #[test]

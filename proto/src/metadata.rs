@@ -19,6 +19,12 @@ pub const TRACESTATE: &str = "tracestate";
 /// gRPC's timeout: a number and a unit.
 pub const GRPC_TIMEOUT: &str = "grpc-timeout";
 
+/// How the messages of a gRPC stream are compressed.
+pub const GRPC_ENCODING: &str = "grpc-encoding";
+
+/// How messages in the other direction may be compressed.
+pub const GRPC_ACCEPT_ENCODING: &str = "grpc-accept-encoding";
+
 /// The timeout over REST, in milliseconds.
 pub const TIMEOUT_MS: &str = "x-timeout-ms";
 

@@ -67,10 +67,21 @@ impl TraceContext {
         (context.trace_id != [0; 16] && context.span_id != [0; 8]).then_some(context)
     }
 
+    /// Whether the trace is sampled, as far as the caller knows.
+    pub fn is_sampled(&self) -> bool {
+        self.flags & 1 == 1
+    }
+
     /// Formats a `traceparent`, version 00.
     pub fn to_traceparent(&self) -> String {
+        let mut text = String::with_capacity("00-".len() + 32 + "-".len() + 16 + "-00".len());
+        text.push_str("00-");
+        push_hex(&mut text, &self.trace_id);
+        text.push('-');
+        push_hex(&mut text, &self.span_id);
         // Version 00 defines one flag; the others are not passed on.
-        format!("00-{}-{}-{:02x}", hex(&self.trace_id), hex(&self.span_id), self.flags & 1)
+        text.push_str(if self.is_sampled() { "-01" } else { "-00" });
+        text
     }
 }
 
@@ -87,11 +98,17 @@ pub fn derive_trace_id(id: &str) -> [u8; 16] {
 
 /// Lower-case hexadecimal.
 pub fn hex(bytes: &[u8]) -> String {
+    let mut text = String::with_capacity(2 * bytes.len());
+    push_hex(&mut text, bytes);
+    text
+}
+
+fn push_hex(text: &mut String, bytes: &[u8]) {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
-    bytes
-        .iter()
-        .flat_map(|byte| [DIGITS[usize::from(byte >> 4)] as char, DIGITS[usize::from(byte & 15)] as char])
-        .collect()
+    for byte in bytes {
+        text.push(DIGITS[usize::from(byte >> 4)].into());
+        text.push(DIGITS[usize::from(byte & 15)].into());
+    }
 }
 
 /// Random bytes for an id; never all zero.

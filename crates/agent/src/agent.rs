@@ -5,12 +5,15 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use openskill_proto::v1;
+use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use crate::config::AgentConfig;
-use crate::entry::{Entry, Limits, Mode, Stamped, Started};
-use crate::error::AgentError;
+use crate::delegates::Delegates;
+use crate::delegation::{Answer, Task};
+use crate::entry::{Entry, Mode, Stamped, Started};
+use crate::error::{AgentError, check_text};
 use crate::feed;
 pub use crate::feed::Events;
 use crate::journal::Journal;
@@ -18,9 +21,6 @@ use crate::provider::Models;
 use crate::secrets::Secrets;
 use crate::skills::Skills;
 use crate::turn::{Shared, State, Turn};
-
-/// The longest message, in bytes.
-const MAX_TEXT_BYTES: usize = 256 * 1024;
 
 /// Entries of one conversation.
 const MAX_ENTRIES: usize = 100_000;
@@ -34,6 +34,7 @@ pub struct Agent(Arc<Inner>);
 
 struct Inner {
     shared: Arc<Shared>,
+    delegates: Delegates,
     /// The turns that run, by conversation.
     turns: Mutex<HashMap<String, Running>>,
     secrets: Mutex<HashMap<String, Arc<Secrets>>>,
@@ -93,6 +94,7 @@ impl Agent {
         let journal = Journal::open(&config.place, config.conversation_lifetime)?;
         let shared = Shared { config, journal, models, skills, shutdown: CancellationToken::new() };
         let agent = Self(Arc::new(Inner {
+            delegates: Delegates::new(&shared)?,
             shared: Arc::new(shared),
             turns: Mutex::default(),
             secrets: Mutex::default(),
@@ -133,6 +135,19 @@ impl Agent {
                 Ok(Accepted { conversation_id: conversation.to_owned(), after, events })
             }
         }
+    }
+
+    /// Runs a sub-agent to its answer, or until `cancel`. `progress` gets the ids of the skills that it calls.
+    ///
+    /// # Errors
+    /// It can't begin, or did not end: then its calls may have had effects.
+    pub async fn delegate(
+        &self,
+        task: Task,
+        progress: mpsc::Sender<String>,
+        cancel: CancellationToken,
+    ) -> Result<Answer, AgentError> {
+        self.0.delegates.run(task, progress, cancel).await
     }
 
     /// The events of a conversation after a number. `follow`: then new ones, until the conversation is deleted.
@@ -205,7 +220,7 @@ impl Agent {
         message: v1::UserMessage,
     ) -> Result<Accepted, AgentError> {
         let shared = &self.0.shared;
-        check_text(&message.text)?;
+        check_text("message.text", &message.text)?;
         let _starting = self.0.starting.lock().await;
         self.sweep();
         if self.turns().len() >= shared.config.max_turns {
@@ -223,7 +238,7 @@ impl Agent {
         let events = self.feed(&conversation, after).await?;
         let written = shared.journal.append(&conversation, vec![Entry::Started(started)]).await?;
         let entries: Vec<_> = before.into_iter().chain(written).collect();
-        self.spawn(principal, &conversation, entries);
+        self.spawn(principal, &conversation, entries, false);
         Ok(Accepted { conversation_id: conversation, after, events })
     }
 
@@ -249,9 +264,10 @@ impl Agent {
             text: message.text,
             model: model.map(|it| it.name().to_owned()).unwrap_or_default(),
             mode,
-            limits: limits(message.limits.unwrap_or_default(), config),
+            limits: config.limits_within(message.limits.unwrap_or_default()),
             toolset: message.toolset,
             trace_id: format!("{:032x}", rand::random::<u128>().max(1)),
+            delegated: None,
         })
     }
 
@@ -280,10 +296,10 @@ impl Agent {
         if State::of(entries.clone()).is_over() {
             return Ok(None);
         }
-        Ok(Some(self.spawn(principal, conversation, entries)))
+        Ok(Some(self.spawn(principal, conversation, entries, true)))
     }
 
-    fn spawn(&self, principal: &str, conversation: &str, entries: Vec<Stamped>) -> Arc<Turn> {
+    fn spawn(&self, principal: &str, conversation: &str, entries: Vec<Stamped>, is_resumed: bool) -> Arc<Turn> {
         let secrets = {
             let mut all = self.secrets();
             if all.len() >= MAX_SECRET_KEEPERS && !all.contains_key(conversation) {
@@ -292,7 +308,7 @@ impl Agent {
             Arc::clone(all.entry(conversation.to_owned()).or_default())
         };
         let (shared, id) = (Arc::clone(&self.0.shared), conversation.to_owned());
-        let turn = Arc::new(Turn::new(shared, id, principal.to_owned(), secrets, entries));
+        let turn = Arc::new(Turn::new(shared, id, (principal.to_owned(), None), secrets, entries, is_resumed));
         let runs = Arc::clone(&turn);
         let task = tokio::spawn(async move { runs.run().await });
         self.turns().insert(conversation.to_owned(), Running { turn: Arc::clone(&turn), task });
@@ -320,45 +336,5 @@ impl Agent {
 
     fn secrets(&self) -> MutexGuard<'_, HashMap<String, Arc<Secrets>>> {
         self.0.secrets.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-fn check_text(text: &str) -> Result<(), AgentError> {
-    if text.trim().is_empty() {
-        return Err(AgentError::Invalid("message.text is empty".to_owned()));
-    }
-    if text.len() > MAX_TEXT_BYTES {
-        return Err(AgentError::Invalid(format!("message.text exceeds {MAX_TEXT_BYTES} bytes")));
-    }
-    Ok(())
-}
-
-/// The limits of a turn: what the message asks for, within the agent's own.
-fn limits(wanted: v1::TurnLimits, config: &AgentConfig) -> Limits {
-    let (own, most) = (config.limits, config.most);
-    let pick = |wanted: u64, own: u64, most: u64| {
-        let limit = if wanted == 0 { own } else { wanted };
-        if most == 0 { limit } else { limit.min(most) }
-    };
-    // A bound that may be absent: the stricter one.
-    let bound = |wanted: u64, own: u64| match (wanted, own) {
-        (0, own) => own,
-        (wanted, 0) => wanted,
-        (wanted, own) => wanted.min(own),
-    };
-    let small = |wanted: u32, own: u32, most: u32| {
-        u32::try_from(pick(wanted.into(), own.into(), most.into())).unwrap_or(u32::MAX)
-    };
-    Limits {
-        max_tool_calls: small(wanted.max_tool_calls, own.max_tool_calls, most.max_tool_calls),
-        max_iterations: small(wanted.max_iterations, own.max_iterations, most.max_iterations),
-        max_tokens: bound(wanted.max_tokens, own.max_tokens),
-        timeout_ms: pick(wanted.timeout_ms, own.timeout_ms, most.timeout_ms),
-        max_cost_micros: bound(wanted.max_cost_micros, own.max_cost_micros),
-        max_validation_retries: small(
-            wanted.max_validation_retries,
-            own.max_validation_retries,
-            most.max_validation_retries,
-        ),
     }
 }

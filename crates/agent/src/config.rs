@@ -3,6 +3,9 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use openskill_proto::v1;
+use openskill_trace::Tracer;
+
 use crate::entry::Limits;
 
 /// Where conversations are kept.
@@ -42,6 +45,8 @@ pub struct AgentConfig {
     pub prices: Vec<Price>,
     /// Instructions that begin the system prompt. Empty means the agent's own.
     pub instructions: String,
+    /// Makes the spans of turns. None: they are not traced.
+    pub tracer: Option<Tracer>,
 }
 
 /// What a model costs, in millionths of a currency for a million tokens: that is, currency units for 10¹² tokens.
@@ -61,6 +66,38 @@ impl Price {
         let cost =
             u128::from(input) * u128::from(self.input_micros) + u128::from(output) * u128::from(self.output_micros);
         u64::try_from(cost.div_ceil(1_000_000)).unwrap_or(u64::MAX)
+    }
+}
+
+impl AgentConfig {
+    /// The limits of a turn: what is asked for, within the agent's own.
+    pub fn limits_within(&self, wanted: v1::TurnLimits) -> Limits {
+        let (own, most) = (self.limits, self.most);
+        let pick = |wanted: u64, own: u64, most: u64| {
+            let limit = if wanted == 0 { own } else { wanted };
+            if most == 0 { limit } else { limit.min(most) }
+        };
+        // A bound that may be absent: the stricter one.
+        let bound = |wanted: u64, own: u64| match (wanted, own) {
+            (0, own) => own,
+            (wanted, 0) => wanted,
+            (wanted, own) => wanted.min(own),
+        };
+        let small = |wanted: u32, own: u32, most: u32| {
+            u32::try_from(pick(wanted.into(), own.into(), most.into())).unwrap_or(u32::MAX)
+        };
+        Limits {
+            max_tool_calls: small(wanted.max_tool_calls, own.max_tool_calls, most.max_tool_calls),
+            max_iterations: small(wanted.max_iterations, own.max_iterations, most.max_iterations),
+            max_tokens: bound(wanted.max_tokens, own.max_tokens),
+            timeout_ms: pick(wanted.timeout_ms, own.timeout_ms, most.timeout_ms),
+            max_cost_micros: bound(wanted.max_cost_micros, own.max_cost_micros),
+            max_validation_retries: small(
+                wanted.max_validation_retries,
+                own.max_validation_retries,
+                most.max_validation_retries,
+            ),
+        }
     }
 }
 
@@ -86,6 +123,7 @@ impl Default for AgentConfig {
             text_calls: false,
             prices: Vec::new(),
             instructions: String::new(),
+            tracer: None,
         }
     }
 }

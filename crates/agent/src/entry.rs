@@ -7,6 +7,9 @@ use openskill_proto::v1;
 use serde::{Deserialize, Serialize};
 
 pub mod event;
+mod used;
+
+pub use used::Used;
 
 /// An entry with its place in the log.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -66,6 +69,26 @@ pub struct Started {
     pub toolset: String,
     /// The trace id of the turn and of its calls.
     pub trace_id: String,
+    /// Set if the turn is a sub-agent's.
+    pub delegated: Option<Delegated>,
+}
+
+/// What makes a turn a sub-agent's: it has no user.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Delegated {
+    /// The skill that it is.
+    pub agent: String,
+    /// Its instructions.
+    pub prompt: String,
+    /// The skills that it may call.
+    pub tools: Vec<String>,
+    /// How deep it is nested, from 1 on.
+    pub depth: u32,
+    /// The session of its calls. Empty means one of its own.
+    pub session: String,
+    /// Whether the turn that calls it read text of strangers.
+    pub tainted: bool,
 }
 
 /// What may happen without the user.
@@ -360,6 +383,8 @@ pub struct Called {
     pub untrusted: bool,
     /// Whether it may have had an effect that nobody knows of.
     pub unknown: bool,
+    /// What a sub-agent used: it counts as the turn's own.
+    pub used: Option<Used>,
 }
 
 /// What came of a call.
@@ -468,20 +493,4 @@ pub enum End {
     Cancelled,
     /// The model could not be asked.
     Failed,
-}
-
-/// What a turn used.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct Used {
-    /// Tokens read by the model.
-    pub input_tokens: u64,
-    /// Tokens written by the model.
-    pub output_tokens: u64,
-    /// Requests to the model.
-    pub iterations: u32,
-    /// Tool calls.
-    pub tool_calls: u32,
-    /// Cost, in millionths.
-    pub cost_micros: u64,
 }

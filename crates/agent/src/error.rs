@@ -35,9 +35,27 @@ impl AgentError {
     pub fn code(&self) -> ErrorCode {
         match self {
             Self::NoConversation => ErrorCode::NotFound,
-            Self::Invalid(_) | Self::Busy | Self::NotWaiting => ErrorCode::InvalidArgument,
+            Self::Invalid(_) | Self::NotWaiting => ErrorCode::InvalidArgument,
+            Self::Busy => ErrorCode::ConversationBusy,
             Self::TooManyTurns(_) => ErrorCode::Overloaded,
             Self::Store(_) | Self::Shutdown => ErrorCode::Unavailable,
         }
     }
+}
+
+/// The longest text of a message, in bytes.
+const MAX_TEXT_BYTES: usize = 256 * 1024;
+
+/// Checks the text that begins a turn. `name`: what it is in the request.
+///
+/// # Errors
+/// It is empty, or too long.
+pub(crate) fn check_text(name: &str, text: &str) -> Result<(), AgentError> {
+    if text.trim().is_empty() {
+        return Err(AgentError::Invalid(format!("{name} is empty")));
+    }
+    if text.len() > MAX_TEXT_BYTES {
+        return Err(AgentError::Invalid(format!("{name} exceeds {MAX_TEXT_BYTES} bytes")));
+    }
+    Ok(())
 }

@@ -6,14 +6,18 @@ use std::time::Duration;
 use futures_util::stream::{self, StreamExt as _};
 use openskill_proto::v1;
 use tokio::runtime::Handle;
-use tokio::sync::oneshot;
+use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
 use crate::agent::{Accepted, Agent, Events, Input};
 use crate::config::{AgentConfig, Place};
+use crate::delegation::{Answer, Task};
 use crate::error::AgentError;
 use crate::provider::Models;
 use crate::skills::Skills;
+
+/// How much its threads give way to those that serve calls: they get a tenth of a core that all want.
+const NICE: i32 = 10;
 
 /// How an agent starts.
 #[derive(Debug, Clone)]
@@ -46,6 +50,10 @@ impl Hosted {
         let (started, starting) = oneshot::channel();
         let (stop, stopped) = oneshot::channel::<()>();
         let run = move || {
+            // On Linux, of this thread alone, and of those that it starts.
+            if let Err(error) = rustix::process::nice(NICE) {
+                tracing::debug!(%error, "the agent's thread has the priority of all others");
+            }
             let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
                 Ok(runtime) => runtime,
                 Err(error) => return drop(started.send(Err(no_thread(&error)))),
@@ -76,6 +84,17 @@ impl Hosted {
         let agent = self.agent.clone();
         let accepted = self.there(async move { agent.send(&principal, &conversation, input).await }).await?;
         Ok(Accepted { events: self.until_closed(accepted.events), ..accepted })
+    }
+
+    /// As [`Agent::delegate`]. The sub-agent ends when the future is dropped.
+    ///
+    /// # Errors
+    /// It can't begin, or did not end: then its calls may have had effects.
+    pub async fn delegate(&self, task: Task, progress: mpsc::Sender<String>) -> Result<Answer, AgentError> {
+        let cancel = CancellationToken::new();
+        let _ends_with_this = cancel.clone().drop_guard();
+        let agent = self.agent.clone();
+        self.there(async move { agent.delegate(task, progress, cancel).await }).await
     }
 
     /// As [`Agent::events`].
@@ -174,4 +193,20 @@ async fn open(setup: Setup, skills: Arc<dyn Skills>) -> Result<Agent, AgentError
 
 fn no_thread(error: &std::io::Error) -> AgentError {
     AgentError::Store(format!("the agent's thread could not start: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::remote::Remote;
+
+    #[tokio::test]
+    async fn its_thread_gives_way_to_those_that_serve_calls() {
+        let setup = Setup { config: AgentConfig::default(), models: Models::none(), or_memory: false };
+        let skills = Arc::new(Remote::new("http://127.0.0.1:1", None).unwrap());
+        let hosted = Hosted::start(setup, skills).await.unwrap();
+        let priority = || rustix::process::getpriority_process(None).unwrap();
+        let there = hosted.runtime.spawn(async move { priority() }).await.unwrap();
+        assert_eq!(there, (priority() + NICE).min(19), "the kernel knows no higher value");
+    }
 }

@@ -11,6 +11,7 @@
 //! ```
 //!
 //! - [`agent`]: whose conversation, and one turn at a time; `turn`: one turn; `feed`: its events as a client reads them
+//! - [`delegation`]: what a sub-agent is asked, and with what; pure; `delegates`: those that run
 //! - `secrets`: what users gave and nobody may keep
 //! - [`router`]: chooses a skill by rules, if there is no model; pure
 //! - [`message`]: what a model reads and writes, whatever its provider
@@ -27,6 +28,8 @@ pub mod agent;
 mod clock;
 pub mod config;
 pub mod context;
+mod delegates;
+pub mod delegation;
 pub mod entry;
 pub mod error;
 pub mod faces;

@@ -4,8 +4,10 @@ use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
+use http::HeaderValue;
+use http::header::AUTHORIZATION;
 use openskill_proto::limits::MAX_RESULT_BYTES;
-use openskill_proto::metadata::TRACE_ID;
+use openskill_proto::metadata::{TRACE_ID, TRACEPARENT};
 use openskill_proto::v1::skill_service_client::SkillServiceClient;
 use openskill_proto::v1::{
     ErrorCode, ExportToolsRequest, ExportToolsResponse, InputResponse, InvokeEvent, InvokeRequest, ListSkillsRequest,
@@ -28,21 +30,26 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A gateway at an address. Connects when it is first asked, and again after a lost connection.
 #[derive(Debug, Clone)]
-pub struct Remote(SkillServiceClient<Channel>);
+pub struct Remote {
+    client: SkillServiceClient<Channel>,
+    /// The agent's own key, for all its calls.
+    authorization: Option<HeaderValue>,
+}
 
 impl Remote {
-    /// The gateway at this URL.
+    /// The gateway at this URL. `authorization`: the header that says who the agent is, if the gateway asks for keys.
     ///
     /// # Errors
     /// The URL is none.
-    pub fn new(url: &str) -> Result<Self, Unreachable> {
+    pub fn new(url: &str, authorization: Option<HeaderValue>) -> Result<Self, Unreachable> {
         let endpoint = Endpoint::from_shared(url.to_owned()).map_err(|error| Unreachable(error.to_string()))?;
         let channel = endpoint
             .connect_timeout(CONNECT_TIMEOUT)
             .http2_keep_alive_interval(KEEP_ALIVE.0)
             .keep_alive_timeout(KEEP_ALIVE.1)
             .connect_lazy();
-        Ok(Self(SkillServiceClient::new(channel).max_decoding_message_size(3 * MAX_RESULT_BYTES)))
+        let client = SkillServiceClient::new(channel).max_decoding_message_size(3 * MAX_RESULT_BYTES);
+        Ok(Self { client, authorization })
     }
 
     async fn run(
@@ -51,8 +58,8 @@ impl Remote {
         request: InvokeRequest,
         events: &mut (dyn FnMut(InvokeEvent) + Send),
     ) -> Result<SkillResult, SkillError> {
-        let mut client = self.0.clone();
-        let opened = client.invoke_stream(traced(caller, request)).await;
+        let mut client = self.client.clone();
+        let opened = client.invoke_stream(self.traced(caller, request)).await;
         let mut stream = opened.map_err(|status| failed(&status, started(&status)))?.into_inner();
         while let Some(event) = stream.message().await.map_err(|status| failed(&status, true))? {
             match event.event {
@@ -64,11 +71,38 @@ impl Remote {
     }
 }
 
+impl Remote {
+    /// A request under the turn's trace.
+    fn traced<T>(&self, caller: &Caller, message: T) -> Request<T> {
+        let mut request = Request::new(message);
+        if let Ok(id) = MetadataValue::try_from(&caller.trace_id) {
+            request.metadata_mut().insert(TRACE_ID, id);
+        }
+        if let Some(parent) = caller.parent
+            && let Ok(parent) = MetadataValue::try_from(parent.to_traceparent())
+        {
+            request.metadata_mut().insert(TRACEPARENT, parent);
+        }
+        if let Some(authorization) = &self.authorization {
+            // What is marked as sensitive stays so.
+            request.metadata_mut().as_mut().insert(AUTHORIZATION, authorization.clone());
+        }
+        request
+    }
+
+    /// The same, for what runs no skill.
+    fn brief<T>(&self, caller: &Caller, message: T) -> Request<T> {
+        let mut request = self.traced(caller, message);
+        request.set_timeout(ANSWER_TIMEOUT);
+        request
+    }
+}
+
 impl Skills for Remote {
     fn list<'a>(&'a self, caller: &'a Caller) -> BoxFuture<'a, Result<Vec<Skill>, Unreachable>> {
         async {
-            let request = brief(caller, ListSkillsRequest::default());
-            let listed = self.0.clone().list_skills(request).await.map_err(unreachable)?;
+            let request = self.brief(caller, ListSkillsRequest::default());
+            let listed = self.client.clone().list_skills(request).await.map_err(unreachable)?;
             let mut skills = listed.into_inner().skills;
             skills.sort_by(|a, b| a.id.cmp(&b.id));
             Ok(skills)
@@ -82,7 +116,7 @@ impl Skills for Remote {
         request: ExportToolsRequest,
     ) -> BoxFuture<'a, Result<ExportToolsResponse, Unreachable>> {
         async {
-            let exported = self.0.clone().export_tools(brief(caller, request)).await;
+            let exported = self.client.clone().export_tools(self.brief(caller, request)).await;
             exported.map(tonic::Response::into_inner).map_err(unreachable)
         }
         .boxed()
@@ -94,7 +128,7 @@ impl Skills for Remote {
         request: InvokeRequest,
     ) -> BoxFuture<'a, Result<PreparedCall, Unreachable>> {
         async {
-            let prepared = self.0.clone().prepare_call(brief(caller, request)).await;
+            let prepared = self.client.clone().prepare_call(self.brief(caller, request)).await;
             prepared.map(tonic::Response::into_inner).map_err(unreachable)
         }
         .boxed()
@@ -122,7 +156,7 @@ impl Skills for Remote {
 
     fn answer<'a>(&'a self, caller: &'a Caller, response: InputResponse) -> BoxFuture<'a, Result<bool, Unreachable>> {
         async {
-            match self.0.clone().answer_input(brief(caller, response)).await {
+            match self.client.clone().answer_input(self.brief(caller, response)).await {
                 Ok(_) => Ok(true),
                 Err(status) if status.code() == Code::NotFound => Ok(false),
                 Err(status) => Err(unreachable(status)),
@@ -130,22 +164,6 @@ impl Skills for Remote {
         }
         .boxed()
     }
-}
-
-/// A request under the turn's trace.
-fn traced<T>(caller: &Caller, message: T) -> Request<T> {
-    let mut request = Request::new(message);
-    if let Ok(id) = MetadataValue::try_from(&caller.trace_id) {
-        request.metadata_mut().insert(TRACE_ID, id);
-    }
-    request
-}
-
-/// The same, for what runs no skill.
-fn brief<T>(caller: &Caller, message: T) -> Request<T> {
-    let mut request = traced(caller, message);
-    request.set_timeout(ANSWER_TIMEOUT);
-    request
 }
 
 fn unreachable(status: Status) -> Unreachable {
@@ -190,7 +208,7 @@ mod tests {
     async fn a_gateway_that_is_not_there_has_run_nothing() {
         let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         for host in [format!("127.0.0.1:{port}"), "gateway.invalid:1".to_owned()] {
-            let remote = Remote::new(&format!("http://{host}")).unwrap();
+            let remote = Remote::new(&format!("http://{host}"), None).unwrap();
             let caller = Caller::default();
             assert!(remote.list(&caller).await.is_err());
             let result = remote.invoke(&caller, InvokeRequest::default(), &mut |_| {}).await;

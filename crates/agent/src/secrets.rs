@@ -44,6 +44,11 @@ impl Secrets {
         self.all().values().filter(is_within).cloned().collect()
     }
 
+    /// Whether JSON text holds a secret, or a reference to one.
+    pub(crate) fn are_in(&self, json: &str) -> bool {
+        json.contains(KEY) && !references(json).is_empty() || !self.within(json).is_empty()
+    }
+
     /// JSON text with every reference replaced by its secret. Text without references comes back byte for byte.
     ///
     /// # Errors

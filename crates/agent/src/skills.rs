@@ -3,6 +3,7 @@
 use std::fmt;
 
 use futures_util::future::BoxFuture;
+use openskill_proto::trace::TraceContext;
 use openskill_proto::v1;
 
 /// On whose behalf the agent acts, and under which trace.
@@ -10,8 +11,10 @@ use openskill_proto::v1;
 pub struct Caller {
     /// The principal. Empty if nobody was identified.
     pub principal: String,
-    /// The trace id of the turn: 32 hexadecimal digits.
+    /// The trace id of the turn: 32 hexadecimal digits, or what the caller of a sub-agent sent.
     pub trace_id: String,
+    /// The span that calls are children of, if there is one.
+    pub parent: Option<TraceContext>,
 }
 
 /// The gateway could not be asked.

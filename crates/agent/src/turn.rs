@@ -13,19 +13,21 @@
 //! - `toolbox`: the tools that the model sees
 //! - `settle`: the calls of a reply; `call`: one call of a skill; `own`: a call of the agent's own tools
 //! - `user`: what the user sends, and waiting for it
+//! - `spans`: the OpenTelemetry spans of a turn
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use openskill_proto::trace::TraceContext;
 use openskill_proto::v1::{self, chat_event::Event};
 use tokio::sync::{OwnedMutexGuard, watch};
 use tokio_util::sync::CancellationToken;
 
 use crate::config::AgentConfig;
 use crate::entry::event::usage;
-use crate::entry::{Ended, Entry, Stamped};
+use crate::entry::{Delegated, Ended, Entry, Stamped, Used};
 use crate::error::AgentError;
 use crate::journal::Journal;
 use crate::provider::Models;
@@ -37,6 +39,7 @@ mod ask;
 mod call;
 mod own;
 mod settle;
+mod spans;
 mod state;
 mod toolbox;
 mod user;
@@ -44,6 +47,7 @@ mod user;
 #[cfg(test)]
 mod tests;
 
+use spans::TurnSpans;
 pub(crate) use state::{Next, State};
 
 /// How long a turn that waits for its user stays in memory.
@@ -67,6 +71,8 @@ pub(crate) struct Turn {
     shared: Arc<Shared>,
     conversation: String,
     caller: Caller,
+    /// Set if it is a sub-agent's.
+    delegated: Option<Delegated>,
     secrets: Arc<Secrets>,
     state: Arc<Mutex<State>>,
     /// Held while entries are appended, so that the state's order is the log's.
@@ -76,6 +82,7 @@ pub(crate) struct Turn {
     hands: Mutex<Hands>,
     /// Until when skills that are missing may still come: a turn that goes on after a restart may be earlier than the workers.
     skills_come_until: Option<Instant>,
+    spans: TurnSpans,
     is_retired: AtomicBool,
     cancel: CancellationToken,
 }
@@ -98,22 +105,28 @@ impl fmt::Debug for Turn {
 }
 
 impl Turn {
-    /// The turn of a conversation with these entries.
+    /// The turn of a conversation with these entries, on behalf of a principal, and under the span that called it, if one did.
+    /// `is_resumed`: it began before, perhaps in a process that ended.
     pub(crate) fn new(
         shared: Arc<Shared>,
         conversation: String,
-        principal: String,
+        (principal, parent): (String, Option<TraceContext>),
         secrets: Arc<Secrets>,
         entries: Vec<Stamped>,
+        is_resumed: bool,
     ) -> Self {
         let state = State::of(entries);
-        let is_resumed = !state.is_new();
-        let trace_id = state.started().map(|it| it.trace_id.clone()).unwrap_or_default();
+        let started = state.started();
+        let trace_id = started.map(|it| it.trace_id.clone()).unwrap_or_default();
+        let delegated = started.and_then(|it| it.delegated.clone());
+        let spans = TurnSpans::new(shared.config.tracer.as_ref(), &trace_id, parent);
         Self {
             cancel: shared.shutdown.child_token(),
             shared,
             conversation,
-            caller: Caller { principal, trace_id },
+            caller: Caller { principal, trace_id, parent: spans.context().or(parent) },
+            spans,
+            delegated,
             secrets,
             state: Arc::new(Mutex::new(state)),
             writing: Arc::default(),
@@ -126,6 +139,7 @@ impl Turn {
 
     /// Works until the turn ends, or nothing can be done for a while. What is left follows from the log.
     pub(crate) async fn run(&self) {
+        let _working = self.spans.working(&self.conversation, &self.state);
         let done = tokio::select! {
             done = self.work() => done,
             () = self.cancel.cancelled() => {
@@ -194,6 +208,14 @@ impl Turn {
         appended.await.unwrap_or(Err(AgentError::Shutdown))
     }
 
+    /// The session of the turn's calls.
+    fn session(&self) -> &str {
+        match &self.delegated {
+            Some(delegated) if !delegated.session.is_empty() => &delegated.session,
+            _ => &self.conversation,
+        }
+    }
+
     /// Shows watchers what the turn used so far.
     fn show_usage(&self) {
         let used = self.state().used();
@@ -227,6 +249,20 @@ impl Turn {
     /// Whether nobody works on this turn any more, although it has not ended.
     pub(crate) fn is_retired(&self) -> bool {
         self.is_retired.load(Ordering::Acquire)
+    }
+
+    /// How it ended. None if it did not.
+    pub(crate) fn ended(&self) -> Option<Ended> {
+        match &self.state().entries().last()?.entry {
+            Entry::Ended(ended) => Some(ended.clone()),
+            _ => None,
+        }
+    }
+
+    /// What it used so far, and whether it read text of strangers.
+    pub(crate) fn used(&self) -> (Used, bool) {
+        let state = self.state();
+        (state.used(), state.is_tainted())
     }
 
     fn state(&self) -> MutexGuard<'_, State> {

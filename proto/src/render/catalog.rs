@@ -7,7 +7,7 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use crate::json::to_text;
-use crate::v1::{Dialect, ExportToolsResponse, Skill, SkillStatus};
+use crate::v1::{AgentDefinition, Dialect, ExportToolsResponse, Skill, SkillStatus};
 
 /// A skill, with its schemas.
 pub fn skill(skill: &Skill) -> Value {
@@ -16,7 +16,7 @@ pub fn skill(skill: &Skill) -> Value {
         SkillStatus::Available => "available",
         SkillStatus::Unavailable | SkillStatus::Unspecified => "unavailable",
     };
-    json!({
+    let mut json = json!({
         "id": skill.id,
         "version": skill.version,
         "description": skill.description,
@@ -33,9 +33,31 @@ pub fn skill(skill: &Skill) -> Value {
         "untrusted": skill.untrusted,
         "read_only": skill.read_only,
         "session_affinity": skill.session_affinity,
+        "caller_affinity": skill.caller_affinity,
         "input_schema": schema(&skill.input_schema_json),
         "output_schema": schema(&skill.output_schema_json),
         "examples": skill.example_inputs_json.iter().map(|text| schema(text)).collect::<Vec<_>>(),
+    });
+    if let Some(it) = &skill.agent {
+        json["agent"] = agent(it);
+    }
+    json
+}
+
+/// An agent that is a skill, without its instructions.
+fn agent(agent: &AgentDefinition) -> Value {
+    let limits = agent.limits.unwrap_or_default();
+    let set = |limit: u64| (limit > 0).then_some(limit);
+    json!({
+        "tools": agent.tools,
+        "model": agent.model,
+        "limits": {
+            "max_tool_calls": set(limits.max_tool_calls.into()),
+            "max_iterations": set(limits.max_iterations.into()),
+            "max_tokens": set(limits.max_tokens),
+            "max_cost_micros": set(limits.max_cost_micros),
+            "max_validation_retries": set(limits.max_validation_retries.into()),
+        },
     })
 }
 

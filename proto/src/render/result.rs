@@ -47,6 +47,18 @@ struct MetaJson<'a> {
     warnings: &'a [String],
     #[serde(skip_serializing_if = "str::is_empty")]
     jail: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    agent: Option<UseJson>,
+}
+
+#[derive(Serialize)]
+struct UseJson {
+    input_tokens: u64,
+    output_tokens: u64,
+    iterations: u32,
+    tool_calls: u32,
+    cost_micros: u64,
+    untrusted: bool,
 }
 
 /// A result in the normalized envelope.
@@ -105,6 +117,14 @@ fn meta(meta: &Meta) -> MetaJson<'_> {
         repairs: meta.repairs.iter().map(repair).collect(),
         warnings: &meta.warnings,
         jail: &meta.jail,
+        agent: meta.agent.as_ref().map(|used| UseJson {
+            input_tokens: used.input_tokens,
+            output_tokens: used.output_tokens,
+            iterations: used.iterations,
+            tool_calls: used.tool_calls,
+            cost_micros: used.cost_micros,
+            untrusted: used.untrusted,
+        }),
     }
 }
 

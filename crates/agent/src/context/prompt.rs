@@ -28,12 +28,21 @@ pub struct Facts<'a> {
     pub own_tools: &'a [OwnTool],
     /// The limit that the turn reached: nothing can be called any more.
     pub limit: Option<&'a str>,
+    /// Whether it is a sub-agent, which works for another agent or a program.
+    pub is_delegated: bool,
 }
 
 /// The instructions.
 pub fn system(facts: &Facts<'_>) -> String {
     let mut parts =
         vec![if facts.instructions.trim().is_empty() { INSTRUCTIONS } else { facts.instructions }.to_owned()];
+    if facts.is_delegated {
+        parts.push(
+            "You work for another agent: you see only the task, nobody can be asked, and your last message is all that it \
+             gets. Answer with the result, and say what you could not do."
+                .to_owned(),
+        );
+    }
     if let Some(limit) = facts.limit {
         parts.push(format!(
             "This turn reached its limit {limit}. No tool can be called any more: answer with what you know, and say what is \
@@ -87,6 +96,7 @@ mod tests {
             mode: Mode::Ask,
             own_tools: &[OwnTool::AskUser, OwnTool::ToolSearch],
             limit: None,
+            is_delegated: false,
         }
     }
 
@@ -103,5 +113,12 @@ mod tests {
     fn at_a_limit_it_says_only_that() {
         let text = system(&Facts { limit: Some("max_tool_calls"), instructions: "Be brief.", ..facts() });
         assert!(text.starts_with("Be brief.") && text.contains("max_tool_calls") && !text.contains("ask_user"));
+    }
+
+    #[test]
+    fn a_sub_agent_learns_that_nobody_can_be_asked() {
+        let own_tools = &[OwnTool::ReadResult];
+        let text = system(&Facts { instructions: "Find it.", is_delegated: true, own_tools, ..facts() });
+        assert!(text.starts_with("Find it.") && text.contains("nobody can be asked") && !text.contains("ask_user"));
     }
 }

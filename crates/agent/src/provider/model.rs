@@ -16,6 +16,11 @@ pub trait Model: fmt::Debug + Send + Sync {
     /// The format of tool definitions that it reads.
     fn dialect(&self) -> Dialect;
 
+    /// The host and the port that it is asked at, if it is elsewhere.
+    fn server(&self) -> Option<(String, u16)> {
+        None
+    }
+
     /// Asks the model, and hands on its text as it comes.
     ///
     /// Dropping the future closes the connection. No call is handed on before the stream ended as the protocol says it

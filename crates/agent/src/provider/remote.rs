@@ -27,6 +27,11 @@ impl Model for Remote {
         self.wire.dialect()
     }
 
+    fn server(&self) -> Option<(String, u16)> {
+        let url = &self.server.url;
+        Some((url.host_str()?.to_owned(), url.port_or_known_default()?))
+    }
+
     fn ask<'a>(
         &'a self,
         request: &'a Request,

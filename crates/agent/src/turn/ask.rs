@@ -77,11 +77,12 @@ impl Turn {
         let state = self.state();
         let view = view(state.entries(), config.window, config.token_budget);
         let facts = Facts {
-            instructions: &config.instructions,
+            instructions: self.delegated.as_ref().map_or(config.instructions.as_str(), |it| &it.prompt),
             disabled: &toolbox.disabled,
             mode: state.started().map(|it| it.mode).unwrap_or_default(),
             own_tools: &toolbox.own,
             limit,
+            is_delegated: self.delegated.is_some(),
         };
         // A bound of tokens bounds the answer too.
         let most = state.tokens_left().filter(|_| limit.is_none()).unwrap_or_default();
@@ -102,7 +103,7 @@ impl Turn {
             let mut backoff = Duration::from_millis(500);
             let mut attempt = 1;
             loop {
-                let failure = match self.ask_once(model, request).await {
+                let failure = match self.ask_once(model, request, time).await {
                     Ok(reply) if reply.text.is_empty() && reply.calls.is_empty() && reply.stop == Stop::Done => {
                         Failure::Empty
                     }
@@ -127,12 +128,15 @@ impl Turn {
         tokio::time::timeout(time, asking).await.unwrap_or(Err(Failure::Late))
     }
 
-    async fn ask_once(&self, model: &Arc<dyn Model>, request: &Request) -> Result<Reply, ModelError> {
+    async fn ask_once(&self, model: &Arc<dyn Model>, request: &Request, time: Duration) -> Result<Reply, ModelError> {
         let mut show = |text: &str| {
             let text = v1::TextPiece { text: text.to_owned(), restart: false };
             self.shared.journal.show(&self.conversation, Event::Text(text));
         };
-        model.ask(request, &mut show).await
+        let asking = self.spans.asks(&self.conversation, model.as_ref(), request, time);
+        let answer = model.ask(request, &mut show).await;
+        asking.end(&answer);
+        answer
     }
 
     /// A reply as an entry: its calls have ids of their own, and a last one has no calls.
@@ -177,7 +181,11 @@ impl Turn {
             (request, until, state.time_left())
         };
         let mut silent = |_: &str| {};
+        let asking = self.spans.asks(&self.conversation, model.as_ref(), &request, time);
         let asked = tokio::time::timeout(time, model.ask(&request, &mut silent)).await;
+        if let Ok(answer) = &asked {
+            asking.end(answer);
+        }
         match asked {
             Ok(Ok(reply)) if !reply.text.is_empty() => {
                 let price = config.prices.iter().find(|it| it.model == model.name());

@@ -17,7 +17,7 @@ use super::user::denied;
 use crate::clock::now_us;
 use crate::context::elicitation::{from_schema, to_content};
 use crate::context::result::resolve;
-use crate::entry::{ApprovalAsked, Called, Calling, Decided, Entry, Outcome, Question, QuestionKind, ReplyCall};
+use crate::entry::{ApprovalAsked, Called, Calling, Decided, Entry, Outcome, Question, QuestionKind, ReplyCall, Used};
 use crate::error::AgentError;
 use crate::secrets::Missing;
 
@@ -47,7 +47,8 @@ impl Turn {
     pub(super) async fn call_skill(&self, call: &ReplyCall, skill: &v1::Skill) -> Result<Called, AgentError> {
         let begun = self.state().begun(&call.id).cloned();
         if begun.as_ref().is_some_and(|it| !it.is_idempotent) {
-            return Ok(Called { skill_id: skill.id.clone(), ..lost(call) });
+            let used = skill.agent.is_some().then(|| Used::whole(self.state().delegation()));
+            return Ok(Called { skill_id: skill.id.clone(), used, ..lost(call) });
         }
         let fail = |outcome: Outcome| Ok(failed(call, &skill.id, outcome));
         let (mut arguments, mut is_edited) = (call.arguments.clone(), false);
@@ -68,6 +69,7 @@ impl Turn {
                     return fail(forbidden("the turn is read-only, and this tool is not marked read-only"));
                 }
                 Need::Approval(_) if is_edited => break ready,
+                Need::Approval(reason) if self.delegated.is_some() => return fail(forbidden(&nobody_to_ask(reason))),
                 Need::Approval(reason) => match self.approval(call, skill, &ready, reason).await? {
                     Verdict::Denied(reason) => return fail(forbidden(&denial(&reason))),
                     Verdict::Edited(edited) => (arguments, is_edited) = (edited, true),
@@ -100,6 +102,11 @@ impl Turn {
             Ok(resolved) => resolved,
             Err(reason) => return Ok(Err(Outcome::failure(ErrorCode::InvalidArgument, reason))),
         };
+        if skill.agent.is_some() && self.secrets.are_in(&resolved) {
+            return Ok(Err(forbidden(
+                "a secret can't be given to an agent, whose model would read it: call the tool that needs it yourself",
+            )));
+        }
         let revealed = match self.secrets.reveal(&resolved) {
             Ok(revealed) => revealed,
             Err(missing) => match self.ask_again(call, missing, &resolved).await? {
@@ -211,11 +218,17 @@ impl Turn {
             repairs: ready.repairs.into_iter().map(Into::into).collect(),
             is_idempotent: skill.idempotent,
         };
+        if skill.agent.is_some() && self.state().delegation().max_iterations == Some(0) {
+            return Ok(over_limit(call, &skill.id, "max_iterations"));
+        }
         if let Err(limit) = self.begin(calling).await? {
             return Ok(over_limit(call, &skill.id, limit));
         }
         let mut request = self.request(&skill.id, &call.id, ready.arguments, ArgumentPolicy::Unspecified);
-        request.interactive = true;
+        request.interactive = self.delegated.is_none();
+        // Nothing else runs meanwhile: what is left is left when it ends.
+        let granted = skill.agent.is_some().then(|| self.state().delegation());
+        request.delegation = granted;
         let left = self.state().time_left().as_millis().max(1);
         request.timeout_ms = u32::try_from(left).unwrap_or(u32::MAX);
         let begun = Instant::now();
@@ -224,7 +237,12 @@ impl Turn {
         let error = result.error.as_ref();
         let unknown =
             error.is_some_and(|it| it.may_have_run && it.code() == ErrorCode::Unavailable && !skill.idempotent);
-        Ok(Called { latency_ms, untrusted: skill.untrusted, unknown, ..failed(call, &skill.id, result.into()) })
+        let said = result.meta.as_ref().and_then(|meta| meta.agent);
+        let untrusted = skill.untrusted || said.is_some_and(|it| it.untrusted);
+        // A sub-agent that was lost may have used all that it was granted: only then does the budget hold for certain.
+        let lost = granted.filter(|_| error.is_some_and(|it| it.may_have_run)).map(Used::whole);
+        let used = said.map(Into::into).or(lost);
+        Ok(Called { latency_ms, untrusted, unknown, used, ..failed(call, &skill.id, result.into()) })
     }
 
     async fn invoke(&self, call_id: &str, request: InvokeRequest) -> Result<v1::SkillResult, AgentError> {
@@ -301,7 +319,7 @@ impl Turn {
             skill_id: skill_id.to_owned(),
             call_id: call_id.to_owned(),
             arguments: Some(Arguments::InputJson(arguments)),
-            session_id: self.conversation.clone(),
+            session_id: self.session().to_owned(),
             argument_policy: policy.into(),
             secret_values,
             ..InvokeRequest::default()
@@ -320,6 +338,12 @@ impl Drop for Running<'_> {
 
 fn forbidden(message: &str) -> Outcome {
     Outcome::failure(ErrorCode::PermissionDenied, message)
+}
+
+fn nobody_to_ask(reason: &str) -> String {
+    format!(
+        "not called: this call needs its user's approval ({reason}), and a sub-agent has no user. Say in your answer what is left to do."
+    )
 }
 
 fn denial(reason: &str) -> String {

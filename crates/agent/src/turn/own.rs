@@ -36,13 +36,13 @@ struct SearchArguments {
 impl Turn {
     /// Runs one of the agent's own tools.
     pub(super) async fn call_own(&self, call: &ReplyCall, tool: OwnTool) -> Result<Called, AgentError> {
-        let outcome = match tool {
+        let (outcome, untrusted) = match tool {
             OwnTool::AskUser => return self.ask_user(call).await,
             OwnTool::ReadResult => self.read_result(&call.arguments),
-            OwnTool::ToolSearch => self.search_tools(&call.arguments).await,
+            OwnTool::ToolSearch => (self.search_tools(&call.arguments).await, false),
         };
         self.begin_own(call).await?;
-        Ok(failed(call, tool.name(), outcome))
+        Ok(Called { untrusted, ..failed(call, tool.name(), outcome) })
     }
 
     async fn begin_own(&self, call: &ReplyCall) -> Result<(), AgentError> {
@@ -61,6 +61,10 @@ impl Turn {
 
     async fn ask_user(&self, call: &ReplyCall) -> Result<Called, AgentError> {
         let name = OwnTool::AskUser.name();
+        if self.delegated.is_some() {
+            let message = "a sub-agent has no user to ask: go on without, or say in your answer what is missing";
+            return Ok(failed(call, name, Outcome::failure(ErrorCode::AskUserUnavailable, message)));
+        }
         let questions = match questions(&call.arguments) {
             Ok(questions) => questions,
             Err(reason) => return Ok(failed(call, name, Outcome::failure(ErrorCode::InvalidArgument, reason))),
@@ -82,14 +86,17 @@ impl Turn {
         Ok(failed(call, name, outcome))
     }
 
-    /// Asks the user on behalf of a call, and waits. None if the user declines, or does not answer in time. A question that a
-    /// crash interrupted stands.
+    /// Asks the user on behalf of a call, and waits. None if there is no user, or the user declines, or does not answer in
+    /// time. A question that a crash interrupted stands.
     pub(super) async fn question(
         &self,
         call_id: &str,
         message: &str,
         questions: Vec<Question>,
     ) -> Result<Option<Vec<(String, String)>>, AgentError> {
+        if self.delegated.is_some() {
+            return Ok(None);
+        }
         let standing = {
             let state = self.state();
             let open = state.open_question_of(call_id);
@@ -119,18 +126,21 @@ impl Turn {
         Ok((!answered.declined).then_some(answers))
     }
 
-    fn read_result(&self, arguments: &str) -> Outcome {
+    /// A part of a result, and whether it is text of strangers, as the whole is.
+    fn read_result(&self, arguments: &str) -> (Outcome, bool) {
         let read: ReadArguments = match serde_json::from_str(arguments) {
             Ok(read) => read,
             Err(error) => {
-                return Outcome::failure(ErrorCode::InvalidArgument, format!("the arguments of read_result: {error}"));
+                let message = format!("the arguments of read_result: {error}");
+                return (Outcome::failure(ErrorCode::InvalidArgument, message), false);
             }
         };
         let state = self.state();
         match state.result(&read.result_id) {
-            Some(called) => part(called, &read.pointer, read.offset, read.limit),
+            Some(called) => (part(called, &read.pointer, read.offset, read.limit), called.untrusted),
             None => {
-                Outcome::failure(ErrorCode::NotFound, "there is no such result: use the result_id of a tool's result")
+                let message = "there is no such result: use the result_id of a tool's result";
+                (Outcome::failure(ErrorCode::NotFound, message), false)
             }
         }
     }

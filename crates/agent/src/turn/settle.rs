@@ -79,7 +79,10 @@ impl Turn {
     /// Whether a call runs beside others: nobody is asked, and nothing is destroyed.
     fn is_harmless(&self, call: &ReplyCall, toolbox: &Toolbox) -> bool {
         let Target::Skill(skill) = toolbox.target(&call.name) else { return false };
-        !skill.destructive && need(skill, self.standing(&skill.id, &skill.version)) == Need::Nothing
+        // A sub-agent uses what is left of the turn: two at once could use it twice.
+        skill.agent.is_none()
+            && !skill.destructive
+            && need(skill, self.standing(&skill.id, &skill.version)) == Need::Nothing
     }
 
     /// What the conversation allows for a skill.

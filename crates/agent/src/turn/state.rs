@@ -5,9 +5,9 @@
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
-use openskill_proto::v1::ErrorCode;
+use openskill_proto::v1::{self, ErrorCode};
 
-use crate::entry::{ApprovalDecided, Called, Calling, Decided, Entry, Replied, ReplyCall, Stamped, Used};
+use crate::entry::{ApprovalDecided, Called, Calling, Decided, Entry, Mode, Replied, ReplyCall, Stamped, Used};
 
 mod lookup;
 
@@ -78,7 +78,7 @@ impl State {
         let index = self.entries.len();
         self.pass_time(stamped.time_us);
         match &stamped.entry {
-            Entry::Started(_) => self.begin(index),
+            Entry::Started(it) => self.begin(index, it.delegated.as_ref().is_some_and(|it| it.tainted)),
             Entry::Replied(it) => self.reply(it),
             Entry::ApprovalAsked(it) => {
                 self.approvals.insert(it.request_id.clone(), index);
@@ -98,22 +98,23 @@ impl State {
         self.entries.push(stamped);
     }
 
-    fn begin(&mut self, index: usize) {
+    fn begin(&mut self, index: usize, is_tainted: bool) {
         self.turn = index;
         self.used = Used::default();
+        self.is_tainted |= is_tainted;
         (self.active_us, self.refusals) = (0, 0);
         (self.errors, self.calls) = ((String::new(), 0), Row::default());
     }
 
     fn reply(&mut self, it: &Replied) {
         self.ids.extend(it.calls.iter().map(|call| call.id.clone()));
-        let used = &mut self.used;
-        used.input_tokens = used.input_tokens.saturating_add(it.input_tokens);
-        used.output_tokens = used.output_tokens.saturating_add(it.output_tokens);
-        used.cost_micros = used.cost_micros.saturating_add(it.cost_micros);
-        if !it.is_last {
-            used.iterations += 1;
-        }
+        self.used.add(Used {
+            input_tokens: it.input_tokens,
+            output_tokens: it.output_tokens,
+            iterations: u32::from(!it.is_last),
+            tool_calls: 0,
+            cost_micros: it.cost_micros,
+        });
     }
 
     fn decide(&mut self, it: &ApprovalDecided, index: usize) {
@@ -143,6 +144,9 @@ impl State {
     fn end_call(&mut self, it: &Called, index: usize) {
         self.called.insert(it.call_id.clone(), index);
         self.is_tainted |= it.untrusted;
+        if let Some(used) = it.used {
+            self.used.add(used);
+        }
         if !it.replays.is_empty() {
             self.calls.count += 1;
             return;
@@ -167,11 +171,6 @@ impl State {
         {
             self.active_us += now.saturating_sub(last.time_us);
         }
-    }
-
-    /// Whether the turn just began.
-    pub(crate) fn is_new(&self) -> bool {
-        self.entries.len() == self.turn + 1
     }
 
     /// What comes next.
@@ -248,6 +247,22 @@ impl State {
         (most > 0).then(|| most.saturating_sub(used))
     }
 
+    /// What is left of the turn for a sub-agent.
+    pub(crate) fn delegation(&self) -> v1::Delegation {
+        let Some(started) = self.started() else { return v1::Delegation::default() };
+        let (limits, used) = (started.limits, self.used);
+        v1::Delegation {
+            depth: started.delegated.as_ref().map_or(0, |it| it.depth) + 1,
+            max_tool_calls: Some(limits.max_tool_calls.saturating_sub(used.tool_calls)),
+            max_iterations: Some(limits.max_iterations.saturating_sub(used.iterations)),
+            max_tokens: self.tokens_left(),
+            max_cost_micros: (limits.max_cost_micros > 0)
+                .then(|| limits.max_cost_micros.saturating_sub(used.cost_micros)),
+            read_only: started.mode == Mode::ReadOnly,
+            tainted: self.is_tainted,
+        }
+    }
+
     /// The call that ran, if this one is identical to the last one.
     pub(crate) fn same_as_last(&self, skill_id: &str, arguments: &str) -> Option<&Called> {
         let row = &self.calls;
@@ -258,8 +273,10 @@ impl State {
 
 /// Whether the same call may end differently right afterwards.
 fn may_change(code: i32) -> bool {
-    use ErrorCode::{CircuitOpen, McpNetworkError, McpTimeout, NetworkError, Overloaded, Timeout, Unavailable};
-    let codes = [CircuitOpen, McpNetworkError, McpTimeout, NetworkError, Overloaded, Timeout, Unavailable];
+    use ErrorCode::{
+        CircuitOpen, McpNetworkError, McpTimeout, NetworkError, Overloaded, RateLimited, Timeout, Unavailable,
+    };
+    let codes = [CircuitOpen, McpNetworkError, McpTimeout, NetworkError, Overloaded, RateLimited, Timeout, Unavailable];
     codes.into_iter().any(|it| i32::from(it) == code)
 }
 

@@ -7,7 +7,8 @@ use serde::Deserialize;
 
 use super::{State, Turn};
 use crate::context::own_tools::OwnTool;
-use crate::entry::{Entry, Mode};
+use crate::delegation::MAX_DEPTH;
+use crate::entry::{Delegated, Entry, Mode};
 use crate::error::AgentError;
 
 /// How many tools found by searching stay visible.
@@ -109,6 +110,7 @@ impl Turn {
         // Two tools of one name would be an error of the provider's: the agent's own one knows its user.
         let allowed = allowed.filter(|it| OwnTool::of_name(&it.id).is_none());
         let allowed = allowed.filter(|it| toolset.is_empty() || it.toolset == toolset);
+        let allowed = allowed.filter(|it| self.delegated.as_ref().is_none_or(|by| may_call(by, it)));
         let skills: HashMap<_, _> = allowed.map(|it| (it.id.clone(), it)).collect();
         let is_available = |it: &&v1::Skill| it.status() == v1::SkillStatus::Available;
         let available: Vec<_> = skills.values().filter(is_available).map(|it| it.id.clone()).collect();
@@ -131,7 +133,10 @@ impl Turn {
                 toolbox.disabled = disabled;
             }
         }
-        toolbox.own = [OwnTool::AskUser, OwnTool::ReadResult].into();
+        toolbox.own = match self.delegated {
+            None => [OwnTool::AskUser, OwnTool::ReadResult].into(),
+            Some(_) => [OwnTool::ReadResult].into(),
+        };
         if has_search {
             toolbox.own.push(OwnTool::ToolSearch);
         }
@@ -144,7 +149,7 @@ impl Turn {
             dialect: dialect.into(),
             skill_ids,
             limit,
-            session_id: self.conversation.clone(),
+            session_id: self.session().to_owned(),
             ..v1::ExportToolsRequest::default()
         };
         match self.shared.skills.export(&self.caller, request).await {
@@ -166,7 +171,7 @@ impl Turn {
         let request = v1::ExportToolsRequest {
             dialect: Dialect::Mcp.into(),
             skill_ids: toolbox.skills.keys().cloned().collect(),
-            session_id: self.conversation.clone(),
+            session_id: self.session().to_owned(),
             query: query.to_owned(),
             ..v1::ExportToolsRequest::default()
         };
@@ -178,6 +183,11 @@ impl Turn {
         });
         Ok(found.collect())
     }
+}
+
+/// Whether a sub-agent may call a skill: one that its definition names, and another agent only while it is not nested too deep.
+fn may_call(by: &Delegated, skill: &v1::Skill) -> bool {
+    by.tools.contains(&skill.id) && (skill.agent.is_none() || by.depth < MAX_DEPTH)
 }
 
 /// A tool in MCP's form.

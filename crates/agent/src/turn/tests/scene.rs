@@ -68,11 +68,14 @@ pub(super) fn calls(calls: &[(&str, &str)]) -> Result<Reply, ModelError> {
 }
 
 /// Skills that do nothing but count. `wipe` is destructive, `web` untrusted, `fail` fails, `slow` never ends; `strict`
-/// refuses all arguments but `{"ok":true}`; `again` is repeatable and idempotent.
+/// refuses all arguments but `{"ok":true}`; `again` is repeatable and idempotent. `helper` is an agent that uses two requests,
+/// two calls and 100 tokens; it reads text of strangers if its task names the web.
 #[derive(Debug, Default)]
 pub(super) struct Counting {
     /// The arguments that each skill ran with.
     pub(super) ran: Mutex<Vec<(String, String)>>,
+    /// What `helper` was given of the turn that called it.
+    pub(super) delegations: Mutex<Vec<v1::Delegation>>,
 }
 
 impl Counting {
@@ -99,6 +102,7 @@ fn skill(id: &str) -> v1::Skill {
         read_only,
         status: v1::SkillStatus::Available.into(),
         approval: if id == "wipe" { Approval::Ask } else { Approval::Never }.into(),
+        agent: (id == "helper").then(v1::AgentDefinition::default),
         ..v1::Skill::default()
     }
 }
@@ -112,7 +116,7 @@ fn arguments(request: &v1::InvokeRequest) -> String {
 
 impl Skills for Counting {
     fn list<'a>(&'a self, _: &'a Caller) -> BoxFuture<'a, Result<Vec<v1::Skill>, Unreachable>> {
-        let ids = ["again", "fail", "read", "slow", "strict", "web", "wipe", "write"];
+        let ids = ["again", "fail", "helper", "read", "slow", "strict", "web", "wipe", "write"];
         Box::pin(async move { Ok(ids.into_iter().map(skill).collect()) })
     }
 
@@ -156,11 +160,29 @@ impl Skills for Counting {
             if request.skill_id == "slow" {
                 std::future::pending::<()>().await;
             }
+            let is_lost = json.contains("lost");
+            let agent = request.delegation.and_then(|given| {
+                self.delegations.lock().unwrap().push(given);
+                let untrusted = json.contains("web");
+                let used = v1::AgentUse {
+                    input_tokens: 100,
+                    iterations: 2,
+                    tool_calls: 2,
+                    untrusted,
+                    ..v1::AgentUse::default()
+                };
+                (!is_lost).then_some(used)
+            });
+            if is_lost {
+                let error = SkillError { may_have_run: true, ..SkillError::unavailable("the gateway went away") };
+                return v1::SkillResult { error: Some(error), ..v1::SkillResult::default() };
+            }
+            let meta = Some(v1::Meta { agent, ..v1::Meta::default() });
             let error =
                 (request.skill_id == "fail").then(|| SkillError::new(ErrorCode::ExecutionError, "it always fails"));
             let success = error.is_none();
             let output = success.then_some(v1::skill_result::Output::DataJson(json));
-            v1::SkillResult { success, error, output, ..v1::SkillResult::default() }
+            v1::SkillResult { success, error, output, meta, ..v1::SkillResult::default() }
         })
     }
 

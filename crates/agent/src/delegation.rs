@@ -1,0 +1,191 @@
+//! What a sub-agent is asked to do, and with what: a task for an agent that is a skill. Pure.
+//!
+//! A sub-agent is a turn without a user. Its instructions, tools and model are its definition's; its limits are the strictest
+//! of its definition, the agent's own, and what is left of the turn that calls it. So budgets only shrink on the way down.
+
+use std::time::Duration;
+
+use openskill_proto::v1;
+
+use crate::config::AgentConfig;
+use crate::entry::{Delegated, Ended, Limits, Mode, Started, Used};
+use crate::provider::Models;
+use crate::skills::Caller;
+
+/// How deep sub-agents may be nested.
+pub const MAX_DEPTH: u32 = 3;
+
+/// The share of its time that a sub-agent works for. The rest is for its last answer.
+const WORKING_TIME: f64 = 0.75;
+
+/// A task for an agent that is a skill.
+#[derive(Debug, Clone)]
+pub struct Task {
+    /// The skill.
+    pub skill_id: String,
+    /// What it is.
+    pub definition: v1::AgentDefinition,
+    /// Whether the skill is marked read-only: then it calls only skills that are.
+    pub read_only: bool,
+    /// The arguments of the call, a JSON object as text.
+    pub arguments: String,
+    /// The session of its calls. Empty means one of its own.
+    pub session: String,
+    /// On whose behalf, and under which trace and span.
+    pub caller: Caller,
+    /// What is left of the turn that calls it.
+    pub delegation: v1::Delegation,
+    /// The time until whoever calls it stops waiting.
+    pub time: Duration,
+}
+
+/// What a sub-agent did.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Answer {
+    /// How it ended. None: its time was up.
+    pub ended: Option<Ended>,
+    /// What it used, with all that it called.
+    pub used: Used,
+    /// Whether it read text of strangers.
+    pub is_tainted: bool,
+}
+
+/// Why an agent that is a skill can't run here. For people.
+pub fn refusal(models: &Models, definition: &v1::AgentDefinition) -> Option<String> {
+    match models.pick(&definition.model) {
+        Ok(Some(_)) => None,
+        Ok(None) => Some(format!("it needs a model: set {}", crate::provider::NoModel::at_all("").variable)),
+        Err(error) => Some(error.to_string()),
+    }
+}
+
+impl Task {
+    /// The beginning of its turn.
+    ///
+    /// # Errors
+    /// Why it can't begin. For people.
+    pub(crate) fn started(self, config: &AgentConfig, models: &Models) -> Result<Started, String> {
+        let depth = self.delegation.depth.max(1);
+        if depth > MAX_DEPTH {
+            return Err(format!("sub-agents are nested at most {MAX_DEPTH} deep: do it without another agent"));
+        }
+        let model = match models.pick(&self.definition.model) {
+            Ok(Some(model)) => model.name().to_owned(),
+            _ => return Err(refusal(models, &self.definition).unwrap_or_default()),
+        };
+        let limits = self.limits(config);
+        let is_read_only = self.read_only || self.delegation.read_only;
+        Ok(Started {
+            text: message(&self.arguments),
+            model,
+            mode: if is_read_only { Mode::ReadOnly } else { Mode::Ask },
+            limits,
+            toolset: String::new(),
+            trace_id: self.caller.trace_id,
+            delegated: Some(Delegated {
+                agent: self.skill_id,
+                prompt: self.definition.prompt,
+                tools: self.definition.tools,
+                depth,
+                session: self.session,
+                tainted: self.delegation.tainted,
+            }),
+        })
+    }
+
+    fn limits(&self, config: &AgentConfig) -> Limits {
+        let own = config.limits_within(self.definition.limits.unwrap_or_default());
+        let left = &self.delegation;
+        // 0 means no bound.
+        let bound = |own: u64, left: Option<u64>| match left {
+            Some(left) if own == 0 => left.max(1),
+            Some(left) => own.min(left.max(1)),
+            None => own,
+        };
+        let time = self.time.mul_f64(WORKING_TIME).as_millis();
+        // One that has no tools needs no calls.
+        let calls = if self.definition.tools.is_empty() { u32::MAX } else { own.max_tool_calls };
+        let calls_left = if self.definition.tools.is_empty() { None } else { left.max_tool_calls };
+        Limits {
+            max_tool_calls: calls.min(calls_left.unwrap_or(u32::MAX)),
+            max_iterations: own.max_iterations.min(left.max_iterations.unwrap_or(u32::MAX)),
+            max_tokens: bound(own.max_tokens, left.max_tokens),
+            timeout_ms: own.timeout_ms.min(u64::try_from(time).unwrap_or(u64::MAX)).max(1),
+            max_cost_micros: bound(own.max_cost_micros, left.max_cost_micros),
+            max_validation_retries: own.max_validation_retries,
+        }
+    }
+}
+
+/// What the model reads of the arguments: the text, if they are one text; else the JSON object.
+fn message(arguments: &str) -> String {
+    let fields: Option<serde_json::Map<String, serde_json::Value>> = serde_json::from_str(arguments).ok();
+    let text = fields.filter(|it| it.len() == 1).and_then(|it| it.into_iter().next());
+    match text {
+        Some((_, serde_json::Value::String(text))) => text,
+        _ => arguments.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn task(delegation: v1::Delegation) -> Task {
+        Task {
+            skill_id: "researcher".to_owned(),
+            definition: v1::AgentDefinition {
+                tools: vec!["echo".to_owned()],
+                limits: Some(v1::TurnLimits { max_tool_calls: 9, max_tokens: 1000, ..v1::TurnLimits::default() }),
+                ..v1::AgentDefinition::default()
+            },
+            read_only: false,
+            arguments: r#"{"task":"look"}"#.to_owned(),
+            session: String::new(),
+            caller: Caller::default(),
+            delegation,
+            time: Duration::from_secs(8),
+        }
+    }
+
+    #[test]
+    fn limits_are_the_strictest_of_the_definition_and_what_is_left() {
+        let config = AgentConfig::default();
+        let own = task(v1::Delegation::default()).limits(&config);
+        assert_eq!((own.max_tool_calls, own.max_iterations, own.max_tokens, own.max_cost_micros), (9, 10, 1000, 0));
+        assert_eq!(own.timeout_ms, 6000);
+        let left = v1::Delegation {
+            max_tool_calls: Some(2),
+            max_iterations: Some(3),
+            max_tokens: Some(400),
+            max_cost_micros: Some(50),
+            ..v1::Delegation::default()
+        };
+        let less = task(left).limits(&config);
+        assert_eq!((less.max_tool_calls, less.max_iterations, less.max_tokens, less.max_cost_micros), (2, 3, 400, 50));
+        let more = v1::Delegation { max_tool_calls: Some(40), max_tokens: Some(5000), ..v1::Delegation::default() };
+        let more = task(more).limits(&config);
+        assert_eq!((more.max_tool_calls, more.max_tokens), (9, 1000), "what is left grants nothing");
+    }
+
+    #[test]
+    fn one_text_is_the_message_and_anything_else_is_json() {
+        assert_eq!(message(r#"{"task":"look\nhere"}"#), "look\nhere");
+        assert_eq!(
+            message(r#"{"task":"look","n":12345678901234567890123}"#),
+            r#"{"task":"look","n":12345678901234567890123}"#
+        );
+        assert_eq!(message(r#"{"n":1}"#), r#"{"n":1}"#);
+    }
+
+    #[test]
+    fn without_a_model_the_reason_names_what_to_set() {
+        let reason = refusal(&Models::none(), &v1::AgentDefinition::default()).unwrap_or_default();
+        assert!(reason.contains("OPENAI_API_KEY"), "{reason}");
+        let error = task(v1::Delegation::default()).started(&AgentConfig::default(), &Models::none());
+        assert_eq!(error.map(|_| ()), Err(reason));
+        let deep = task(v1::Delegation { depth: 4, ..v1::Delegation::default() });
+        let error = deep.started(&AgentConfig::default(), &Models::none()).map(|_| ()).unwrap_err();
+        assert!(error.contains("3 deep"), "{error}");
+    }
+}
