@@ -130,8 +130,8 @@ impl RunRoot {
         self.worker.path().join(&self.relative).components().collect()
     }
 
-    /// As a manifest names it: `data/docs`.
-    fn shown(&self) -> PathBuf {
+    /// As callers and manifests name it: `data/docs`.
+    pub(crate) fn shown(&self) -> PathBuf {
         Path::new(self.worker.path().file_name().unwrap_or_default()).join(&self.relative)
     }
 }
@@ -152,7 +152,10 @@ fn open_absolute(path: &Path, wanted: OFlags) -> Result<OwnedFd, Errno> {
 }
 
 /// Opens what is below a folder, and follows no link. `wanted`: what the last component must be.
-fn beneath(from: BorrowedFd<'_>, relative: &Path, wanted: OFlags) -> Result<OwnedFd, Errno> {
+///
+/// # Errors
+/// `LOOP` for a link, `XDEV` for a path that leads out.
+pub(crate) fn beneath(from: BorrowedFd<'_>, relative: &Path, wanted: OFlags) -> Result<OwnedFd, Errno> {
     // Both ways refuse what is absolute and what leads up; this one says so for both.
     if relative.components().any(|part| !matches!(part, Component::Normal(_) | Component::CurDir)) {
         return Err(Errno::XDEV);

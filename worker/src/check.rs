@@ -8,13 +8,14 @@ use std::time::{Duration, Instant};
 use openskill_proto::v1::{ExecuteRequest, ExecuteResult, skill_error::More};
 use serde_json::Value;
 
-use crate::config::Config;
+use crate::config::{Builds, Config};
 use crate::execute::{TraceHeaders, execute};
 use crate::manifest::{Example, How, Manifest, ManifestError};
 use crate::plain_file;
 use crate::process::strays::Strays;
 use crate::runners::in_process::Functions;
 use crate::runners::mcp::pins::Pins;
+use crate::sessions::allowed::NONE_ALLOWED;
 use crate::worker::Worker;
 
 /// The deadline of an example whose manifest has none.
@@ -33,6 +34,16 @@ pub struct Findings {
     pub runner: Result<(), String>,
     /// Each example, in the manifest's order: its name, and what is wrong with it.
     pub examples: Vec<(String, Result<(), String>)>,
+    /// Why its calls take longer than they could.
+    pub not_warm: Vec<String>,
+}
+
+impl Findings {
+    /// Why the skill is not meant to run here: its manifest says so, or the operator has not switched it on.
+    pub fn switched_off(&self) -> Option<&str> {
+        let by_operator = self.runner.as_ref().err().map(String::as_str).filter(|it| *it == NONE_ALLOWED);
+        self.manifest.unavailable.as_deref().or(by_operator)
+    }
 }
 
 /// Why nothing could be checked.
@@ -84,16 +95,18 @@ pub enum PinError {
     },
 }
 
-/// Reads the manifests and runs their examples one after the other, of one skill or of all.
+/// Reads the manifests and runs their examples one after the other, of one skill or of all. Builds the environments of
+/// Python skills that are to be checked.
 ///
 /// # Errors
 /// A manifest is invalid, or there is none.
 pub async fn check(mut config: Config, skill_id: Option<&str>) -> Result<Vec<Findings>, CheckError> {
+    config.packages.builds = skill_id.map_or(Builds::All, |id| Builds::Only(id.to_owned()));
     let (manifests, errors) = crate::registry::read_folders(&config.skill_dirs, &config.allowed_root);
     let names_it =
         |error: &ManifestError| skill_id.is_none_or(|id| error.file.file_stem().is_some_and(|stem| stem == id));
     let bad: Vec<_> = errors.into_iter().filter(names_it).collect();
-    let slowest = slowest_start(&manifests);
+    let slowest = slowest_start(&manifests).max(slowest_build(&manifests, &config));
     let chosen: Vec<_> = manifests.into_values().filter(|it| skill_id.is_none_or(|id| it.id == id)).collect();
     if !bad.is_empty() && (chosen.is_empty() || skill_id.is_none()) {
         return Err(CheckError::BadManifest(bad));
@@ -115,22 +128,37 @@ pub async fn check(mut config: Config, skill_id: Option<&str>) -> Result<Vec<Fin
                 manifest: entry.manifest.as_ref().clone(),
                 runner: entry.runner.as_ref().map(|_| ()).map_err(Clone::clone),
                 examples: Vec::new(),
+                not_warm: Vec::new(),
             }));
             continue;
         }
-        let runner = worker
-            .registry
-            .get(&manifest.id)
-            .map_or(Ok(()), |entry| entry.runner.as_ref().map(|_| ()).map_err(Clone::clone));
+        let runner = worker.registry.get(&manifest.id).map_or(Ok(()), |entry| {
+            entry.runner.as_ref().map(|_| ()).map_err(|reason| explain(&worker, &manifest, reason))
+        });
         let mut examples = Vec::with_capacity(manifest.examples.len());
         for example in manifest.examples.iter().filter(|_| runner.is_ok()) {
             examples.push((example.name.clone(), run(&worker, &manifest, example).await));
         }
-        findings.push(Findings { manifest, runner, examples });
+        let entry = worker.registry.get(&manifest.id);
+        let not_warm = entry.and_then(|it| it.runner.as_ref().ok().map(|runner| runner.not_warm(&manifest)));
+        findings.push(Findings { manifest, runner, examples, not_warm: not_warm.unwrap_or_default() });
     }
     worker.registry.close().await;
     worker.launcher.finished().await;
     Ok(findings)
+}
+
+/// Why a skill cannot run here. For an MCP server: which it is, and the last lines that it wrote to stderr.
+pub(crate) fn explain(worker: &Worker, manifest: &Manifest, reason: &str) -> String {
+    if !matches!(manifest.how, How::Mcp(_)) {
+        return reason.to_owned();
+    }
+    let mut text = format!("the MCP server '{}' is unavailable: {reason}", manifest.id);
+    for line in worker.registry.last_lines(manifest) {
+        text.push_str("\nstderr: ");
+        text.push_str(&line);
+    }
+    text
 }
 
 /// The longest start timeout of all servers.
@@ -142,7 +170,17 @@ pub(crate) fn slowest_start(manifests: &BTreeMap<String, Manifest>) -> Duration 
     manifests.values().map(start).max().unwrap_or_default()
 }
 
-/// Waits until every server was tried once, at most as long as the slowest may take to start and to list its tools.
+/// How long the environments of all Python skills may take that have one, if they are built one after the other.
+fn slowest_build(manifests: &BTreeMap<String, Manifest>, config: &Config) -> Duration {
+    let built = |manifest: &&Manifest| match &manifest.how {
+        How::Python(python) => python.needs.is_built(),
+        How::Session(session) => session.needs.is_built(),
+        _ => false,
+    };
+    config.packages.build_timeout * manifests.values().filter(built).count() as u32
+}
+
+/// Waits until everything that runners start by themselves was tried once, at most as long as the slowest may take.
 pub(crate) async fn settle(worker: &Worker, slowest: Duration) {
     let begun = Instant::now();
     while !worker.registry.settled() && begun.elapsed() < slowest + PATIENCE {

@@ -1,12 +1,16 @@
 //! The settings of a worker, resolved and validated. The caller reads files and environment; nothing here does.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use openskill_redact::Redactor;
 use openskill_trace::Tracer;
 
 use crate::manifest::Level;
 use crate::process::jail::SkillUsers;
+pub use crate::sessions::allowed::{AllowList, NoList};
+pub use crate::sessions::book::Bounds as SessionBounds;
+use crate::sessions::book::Bounds;
 
 /// A worker's settings.
 #[derive(Debug, Clone)]
@@ -27,8 +31,12 @@ pub struct Config {
     pub drain_timeout: Duration,
     /// The Python interpreter to use; the first `python3` on `PATH` if none.
     pub python: Option<PathBuf>,
+    /// Where the packages of Python skills come from and are kept.
+    pub packages: PythonPackages,
     /// The warm pool of a skill is released after this long without a call.
     pub idle: Duration,
+    /// How many sessions are kept, and for how long.
+    pub sessions: Bounds,
     /// The openskill binary, which supervises skill processes (`openskill supervise`).
     pub supervisor: PathBuf,
     /// The users of skill processes, if the worker runs as root.
@@ -43,6 +51,83 @@ pub struct Config {
     pub measured_skills: usize,
     /// Puts the end of a failing skill's stderr into `error.details`. For development: it may hold paths and secrets.
     pub debug: bool,
+    /// What texts pass that are logged in pieces. The log as a whole is redacted by whoever writes it.
+    pub redactor: Redactor,
     /// Makes the spans of calls. None: calls are not traced.
     pub tracer: Option<Tracer>,
+}
+
+/// Where the packages of Python skills come from, and where environments are kept.
+#[derive(Debug, Clone)]
+pub struct PythonPackages {
+    /// The folder of environments. None: there is no place for it, and skills with packages of their own are unavailable.
+    pub store: Option<PathBuf>,
+    /// What installs packages.
+    pub installer: Installer,
+    /// The package index.
+    pub index: Index,
+    /// A folder or page of wheels beside the index, or instead of it.
+    pub find_links: Option<String>,
+    /// The packages that calls may install in sessions.
+    pub for_sessions: AllowList,
+    /// How long building one environment may take.
+    pub build_timeout: Duration,
+    /// How long an environment is kept that no skill uses. None: for ever.
+    pub keep: Option<Duration>,
+    /// Which environments are built.
+    pub builds: Builds,
+    /// Told of each step of a build, in a line for people.
+    pub progress: fn(&str),
+}
+
+impl PythonPackages {
+    /// The folder of wheels, if `find_links` is one.
+    pub(crate) fn wheel_folder(&self) -> Option<&Path> {
+        self.find_links.as_deref().filter(|it| !is_url(it)).map(Path::new)
+    }
+
+    /// The URL of the page with links to wheels, if `find_links` is one.
+    pub(crate) fn wheel_page(&self) -> Option<&str> {
+        self.find_links.as_deref().filter(|it| is_url(it))
+    }
+}
+
+fn is_url(links: &str) -> bool {
+    links.contains("://")
+}
+
+/// The reason if the folder of wheels is none.
+pub(crate) const NO_WHEEL_FOLDER: &str = "OPENSKILL_PYTHON_FIND_LINKS names no directory on this worker";
+
+/// What installs packages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Installer {
+    /// `uv` if it is on `PATH`, else pip.
+    Auto,
+    /// `uv`.
+    Uv,
+    /// The pip of the interpreter.
+    Pip,
+}
+
+/// The package index.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Index {
+    /// That of the installer's own configuration.
+    Configured,
+    /// None: packages come from `find_links` alone.
+    None,
+    /// This one: a URL, which may hold credentials.
+    Url(String),
+}
+
+/// Which environments are built.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Builds {
+    /// Those of all skills.
+    All,
+    /// That of one skill.
+    Only(String),
+    /// None: those that are there are used.
+    None,
 }

@@ -4,13 +4,16 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::check;
-use crate::config::Config;
+use crate::config::{Builds, Config};
 use crate::process::jail::probe::{Facts, Namespaces};
 use crate::process::strays::Strays;
+use crate::registry::Entry;
 use crate::runners::in_process::Functions;
+use crate::runners::python::environments;
 use crate::runners::python::interpreter::Interpreter;
 use crate::runners::python::interpreter::PythonError;
 use crate::runners::python::interpreter::find;
+use crate::sessions::allowed::NONE_ALLOWED;
 use crate::worker::Worker;
 
 mod engine;
@@ -24,8 +27,12 @@ pub use finding::{Finding, Status};
 pub struct Examination {
     /// The machine, in a fixed order.
     pub machine: Vec<Finding>,
-    /// The skills, by id, without those whose manifest declares them unavailable.
+    /// The skills, by id, without those that are not meant to run here: by their manifest, or by the operator.
     pub skills: Vec<Finding>,
+    /// How many of them can be called, as `openskill skills` counts them.
+    pub available: usize,
+    /// How many cannot, those included that are not meant to.
+    pub unavailable: usize,
 }
 
 impl Examination {
@@ -39,7 +46,9 @@ impl Examination {
 ///
 /// # Errors
 /// The system cannot run skill processes at all.
-pub async fn examine(config: Config) -> std::io::Result<Examination> {
+pub async fn examine(mut config: Config) -> std::io::Result<Examination> {
+    // It looks, and leaves the machine as it is.
+    config.packages.builds = Builds::None;
     let engine = config.docker_host.clone();
     let python = find(config.python.as_deref());
     let (manifests, unreadable) = crate::registry::read_folders(&config.skill_dirs, &config.allowed_root);
@@ -58,14 +67,21 @@ pub async fn examine(config: Config) -> std::io::Result<Examination> {
         bounds(&worker),
         children(),
         interpreter(python, worker.config.python.as_deref()),
+        packages(&worker.config),
         containers.unwrap_or_else(|_| finding("containers", Status::No, "the engine could not be asked")),
     ];
     check::settle(&worker, check::slowest_start(&manifests)).await;
+    for entry in entries(&worker) {
+        if let Ok(runner) = &entry.runner {
+            Arc::clone(runner).warm_up(Arc::clone(&entry.manifest)).await;
+        }
+    }
     let mut skills = of_skills(&worker);
+    let [available, unavailable] = worker.registry.count();
     skills.extend(unreadable.iter().map(|error| finding("a manifest", Status::No, error.to_string())));
     worker.registry.close().await;
     worker.launcher.finished().await;
-    Ok(Examination { machine, skills })
+    Ok(Examination { machine, skills, available, unavailable })
 }
 
 fn kernel() -> Finding {
@@ -184,6 +200,16 @@ fn interpreter(found: Result<Interpreter, PythonError>, wanted: Option<&Path>) -
     }
 }
 
+/// What installs the packages of Python skills, and where.
+fn packages(config: &Config) -> Finding {
+    match environments::describe(&config.packages) {
+        Ok(text) => finding("packages", Status::Ok, text),
+        Err(reason) => {
+            finding("packages", Status::Part, format!("no Python skills with packages of their own: {reason}"))
+        }
+    }
+}
+
 /// The path of the program that this name starts.
 fn in_path(program: &Path) -> Option<std::path::PathBuf> {
     if program.components().count() > 1 {
@@ -193,18 +219,31 @@ fn in_path(program: &Path) -> Option<std::path::PathBuf> {
     std::env::split_paths(&folders).map(|folder| folder.join(program)).find(|it| it.is_file())
 }
 
-fn of_skills(worker: &Worker) -> Vec<Finding> {
+/// The skills, by id, without those that are not meant to run here: by their manifest, or by the operator.
+fn entries(worker: &Worker) -> Vec<Arc<Entry>> {
     let entries = worker.registry.describe().into_iter().filter_map(|skill| worker.registry.get(&skill.id));
-    let declared = entries.filter(|entry| entry.manifest.unavailable.is_none());
-    let look = |entry: Arc<crate::registry::Entry>| {
+    let is_off = |entry: &Arc<Entry>| {
+        let by_operator = entry.runner.as_ref().err().is_some_and(|reason| *reason == NONE_ALLOWED);
+        entry.manifest.unavailable.is_some() || by_operator
+    };
+    entries.filter(|entry| !is_off(entry)).collect()
+}
+
+fn of_skills(worker: &Worker) -> Vec<Finding> {
+    let look = |entry: Arc<Entry>| {
         let manifest = &entry.manifest;
         let lacking = if manifest.how.is_process() { worker.jailer.lacking(manifest) } else { Vec::new() };
         let (status, text) = match &entry.runner {
-            Err(reason) => (Status::No, reason.clone()),
+            // Nothing is wrong with it: a worker builds it.
+            Err(reason) if reason == environments::NOT_BUILT => (Status::Part, reason.clone()),
+            Err(reason) => (Status::No, check::explain(worker, manifest, reason).replace('\n', "; ")),
             Ok(_) if !lacking.is_empty() => (Status::Part, lacking.join("; ")),
-            Ok(_) => (Status::Ok, manifest.runner.clone()),
+            Ok(runner) => match runner.not_warm(manifest).first() {
+                Some(reason) => (Status::Part, format!("not warm: {reason}")),
+                None => (Status::Ok, manifest.runner.clone()),
+            },
         };
         finding(&manifest.id, status, text)
     };
-    declared.map(look).collect()
+    entries(worker).into_iter().map(look).collect()
 }

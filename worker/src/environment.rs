@@ -80,7 +80,18 @@ impl Surroundings {
         ];
         let named = manifest.env.iter().filter_map(|name| Some((name.clone(), std::env::var(name).ok()?)));
         let library = self.library.as_ref().map(|folder| ("PYTHONPATH", path_text(folder)));
-        named.chain(own.into_iter().chain(library).map(|(name, value)| (name.to_owned(), value))).collect()
+        let set = manifest.env_values.clone().into_iter();
+        named.chain(set).chain(own.into_iter().chain(library).map(|(name, value)| (name.to_owned(), value))).collect()
+    }
+
+    /// The variables of a process that sees nothing of this worker except what its manifest grants.
+    pub(crate) fn isolated(&self, manifest: &Manifest) -> BTreeMap<String, String> {
+        let mut all = self.of_skill(manifest);
+        all.remove("PYTHONPATH");
+        if manifest.allowed_root.is_none() {
+            all.remove(ENV_ALLOWED_ROOT);
+        }
+        all
     }
 
     /// The whole environment of a process that serves this one call.

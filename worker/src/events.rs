@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use openskill_proto::limits::MAX_EVENTS;
-use openskill_proto::v1::{Artifact, InputRequired, execute_event::Event};
+use openskill_proto::v1::{Artifact, InputRequired, Log, execute_event::Event};
 use serde_json::Value;
 use tokio::sync::{mpsc, oneshot};
 
@@ -22,7 +22,10 @@ use line::{Line, Question};
 /// How many answers wait for a skill to read them. Then its next question waits too.
 const MAX_WAITING_ANSWERS: usize = 16;
 
-/// Where a call's events go. Cheap to clone. Without a listener only artifacts are kept; other events are dropped.
+/// How much of what a skill logs is kept for the result if nobody listens.
+const MAX_UNHEARD: (usize, usize) = (200, 64 * 1024);
+
+/// Where a call's events go. Cheap to clone. Without a listener artifacts and log lines are kept; other events are dropped.
 #[derive(Debug, Clone, Default)]
 pub struct EventSink(Arc<Call>);
 
@@ -32,10 +35,27 @@ struct Call {
     sent: AtomicUsize,
     dropped: AtomicUsize,
     artifacts: Collector,
+    unheard: Mutex<Unheard>,
     /// None: nobody can answer a question of this call.
     asker: Option<Asker>,
     /// Made for the first question by line, or for the runner that takes them.
     answers: OnceLock<Answers>,
+}
+
+/// Log lines that wait for the result, and their length.
+#[derive(Debug, Default)]
+struct Unheard {
+    lines: Vec<Log>,
+    bytes: usize,
+}
+
+impl Unheard {
+    fn keep(&mut self, line: Log) {
+        self.bytes += line.message.len();
+        if self.lines.len() < MAX_UNHEARD.0 && self.bytes <= MAX_UNHEARD.1 {
+            self.lines.push(line);
+        }
+    }
 }
 
 /// The way back of a call: lines for the skill to read.
@@ -104,13 +124,19 @@ impl EventSink {
 
     /// Reads one line of the skill's event channel. A malformed line counts as a dropped event.
     pub(crate) async fn line(&self, line: &[u8]) {
+        self.line_that_may_ask(line, || ()).await;
+    }
+
+    /// Like [`EventSink::line`]. If the line asks the user, the value that `asked` returns is dropped once that question ends,
+    /// for whatever reason.
+    pub(crate) async fn line_that_may_ask<G: Send + 'static>(&self, line: &[u8], asked: impl FnOnce() -> G) {
         if self.0.listener.is_none() && !line::is_collected(line) {
             return;
         }
         match line::parse(line) {
             Some(Line::Event(event)) => self.send(event).await,
             Some(Line::Artifact(chunk)) => self.chunk(chunk).await,
-            Some(Line::Question(question)) => self.question(question).await,
+            Some(Line::Question(question)) => self.question(question, asked).await,
             None => self.drop_one(),
         }
     }
@@ -118,6 +144,11 @@ impl EventSink {
     /// Adds an artifact to the call's result without an event of its own, and gives it if it is within the bounds.
     pub(crate) fn keep(&self, name: &str, media_type: &str, data: Vec<u8>) -> Option<Artifact> {
         self.0.artifacts.add_whole(name, media_type, data)
+    }
+
+    /// The artifacts of the call so far.
+    pub(crate) fn artifacts(&self) -> Vec<Artifact> {
+        self.0.artifacts.complete_ones()
     }
 
     /// Counts an event that was dropped.
@@ -136,6 +167,11 @@ impl EventSink {
         (artifacts, warnings)
     }
 
+    /// What the skill logged while nobody listened.
+    pub(crate) fn unheard(&self) -> Vec<Log> {
+        std::mem::take(&mut self.0.unheard.lock().unwrap_or_else(PoisonError::into_inner).lines)
+    }
+
     async fn chunk(&self, chunk: Chunk) {
         self.announce(self.0.artifacts.add(chunk)).await;
     }
@@ -147,7 +183,8 @@ impl EventSink {
     }
 
     /// A question of a skill that reads its answer as a line.
-    async fn question(&self, Question { id, message, schema }: Question) {
+    async fn question<G: Send + 'static>(&self, question: Question, asked: impl FnOnce() -> G) {
+        let Question { id, message, schema } = question;
         let answers = self.0.answers().sender.clone();
         let answered = match self.open(message, schema).await {
             Ok(answered) => answered,
@@ -157,9 +194,13 @@ impl EventSink {
                 return;
             }
         };
+        let open = asked();
         // The skill goes on sending events meanwhile. The task ends with the question.
         tokio::spawn(async move {
-            if let Ok(answer) = answered.await {
+            let answer = answered.await;
+            // Before the answer is sent: the skill may never read it.
+            drop(open);
+            if let Ok(answer) = answer {
                 let _ = answers.send(answer_line(&id, &answer)).await;
             }
         });
@@ -168,7 +209,7 @@ impl EventSink {
     /// Opens a question and tells the listener of it.
     async fn open(&self, message: String, schema: Option<Value>) -> Result<oneshot::Receiver<Answer>, String> {
         let Some(asker) = &self.0.asker else {
-            return Err("the caller takes no questions: set `interactive` on a stream".to_owned());
+            return Err("the caller takes no questions: call as a stream with `interactive`, or `openskill invoke --interactive`".to_owned());
         };
         let schema_json = schema.as_ref().map(Value::to_string).unwrap_or_default();
         let (request_id, answered) = asker.open(schema)?;
@@ -184,7 +225,12 @@ impl EventSink {
 
     /// Whether the event was sent.
     async fn try_send(&self, event: Event) -> bool {
-        let Some(listener) = &self.0.listener else { return false };
+        let Some(listener) = &self.0.listener else {
+            if let Event::Log(line) = event {
+                self.0.unheard.lock().unwrap_or_else(PoisonError::into_inner).keep(line);
+            }
+            return false;
+        };
         if self.0.sent.fetch_add(1, Ordering::Relaxed) >= MAX_EVENTS {
             self.drop_one();
             return false;

@@ -16,8 +16,8 @@ use tonic::metadata::MetadataValue;
 use crate::artifacts::Collector;
 use crate::events::EventSink;
 use crate::manifest::python::Isolation;
-use crate::manifest::{How, Manifest};
-use crate::normalize::normalize;
+use crate::manifest::{How, Level, Manifest, Network};
+use crate::normalize::{As, normalize, printed};
 use crate::questions::Asker;
 use crate::registry::Entry;
 use crate::runner::{Invocation, RawOutput, Runner};
@@ -56,7 +56,7 @@ async fn admitted(
     request: ExecuteRequest,
     trace: TraceHeaders,
     listener: Option<mpsc::Sender<Event>>,
-    served: &mut Served,
+    served: &mut Served<'_>,
 ) -> Result<ExecuteResult, Status> {
     let received = Instant::now();
     if worker.is_draining() {
@@ -145,7 +145,7 @@ async fn run(
     entry: &Entry,
     runner: Arc<dyn Runner>,
     call: Call,
-    served: &mut Served,
+    served: &mut Served<'_>,
 ) -> Result<ExecuteResult, Status> {
     let Call { request, trace, events, received, deadline } = call;
     let asks = Request {
@@ -195,13 +195,24 @@ async fn run(
     let raw = ended(worker, runner, invocation).await;
     drop(open);
     log_stderr(&raw, &trace_id, &entry.manifest.id);
-    let mut result = normalize(raw, worker.config.debug);
+    let judged = As { with_stderr: worker.config.debug, networkless: is_networkless(&entry.manifest) };
+    let mut result = match entry.manifest.how.printed() {
+        Some(rules) => printed::normalize(raw, rules, judged),
+        None => normalize(raw, judged),
+    };
     collect_artifacts(&mut result, &events);
+    result.logs = events.unheard();
     (result.queued_us, result.worker_queued_us) = (queued_us, Some(micros(waited)));
     if entry.manifest.how.is_process() {
         worker.jailer.reached(&entry.manifest).clone_into(&mut result.jail);
     }
     Ok(result)
+}
+
+/// Whether the jail keeps the network from a skill's process.
+fn is_networkless(manifest: &Manifest) -> bool {
+    let jail = &manifest.jail;
+    manifest.how.is_process() && jail.level != Level::Off && jail.network == Network::None
 }
 
 /// Runs the skill until it ends, its deadline passes, or the worker gives up on it.

@@ -13,7 +13,7 @@
 //! - [`manifest`], `registry`: the skills of this worker, kept up to date
 //! - `allowed_root`: the folder they work in, as a descriptor
 //! - [`runner`]: the contract of every runner; [`mod@runners`]: the runners
-//! - [`process`]: skill processes, supervised
+//! - [`process`]: skill processes, supervised; `sessions`: those that are kept between calls
 //! - [`events`]: progress and log lines of a call; [`questions`]: what it asks its user; `artifacts`: its media and files
 //! - `normalize`: from the raw output of a run to a result that keeps the contract
 //! - [`check`]: runs a manifest's examples; [`doctor`]: reports what this machine can isolate
@@ -50,6 +50,7 @@ mod registry;
 mod schedule;
 mod scrape;
 mod server;
+mod sessions;
 mod shards;
 mod spans;
 mod worker;
@@ -65,6 +66,7 @@ pub use runners::in_process::Functions;
 pub use spans::RunTrace;
 
 use environment::Surroundings;
+use manifest::gateway::ANSWERED;
 use metrics::Metrics;
 use openskill_metrics::Skills;
 use process::jail::jailer::Jailer;
@@ -75,10 +77,13 @@ use runners::Runners;
 use runners::docker::Docker;
 use runners::executable::Executable;
 use runners::http::Http;
+use runners::in_gateway::InGateway;
 use runners::in_process::InProcess;
+use runners::in_process::host::Host;
 use runners::mcp::Mcp;
 use runners::python::Python;
 use runners::python::interpreter::{self, Interpreter, PythonError};
+use runners::sandbox::Sandbox;
 use worker::Worker;
 
 /// How long a worker that shuts down still accepts connections, and refuses calls, after it told the gateways. A connection
@@ -103,7 +108,8 @@ pub async fn run(
 ) -> std::io::Result<()> {
     let strays = Arc::new(Strays::adopt()?);
     let worker = build(config, functions, Arc::clone(&strays))?;
-    tracing::info!(worker_id = %worker.config.worker_id, skills = worker.registry.describe().len(), "worker ready");
+    let [skills, unavailable] = worker.registry.count();
+    tracing::info!(worker_id = %worker.config.worker_id, skills, unavailable, "worker ready");
     let weak = Arc::downgrade(&worker);
     openskill_metrics::source::publish(move || Some(weak.upgrade()?.metrics()));
     let scrapes =
@@ -159,10 +165,18 @@ fn runners(
         Ok(it) => tracing::info!(path = %it.path.display(), version = ?it.version, "python found"),
         Err(error) => tracing::warn!(%error, "Python was not found: cli:python skills are unavailable"),
     }
-    let interpreter = interpreter.map_err(|_| ());
-    let python = Python::new(interpreter, launcher.clone(), surroundings.clone(), jailer.clone(), config.idle);
-    let mcp = || Arc::new(Mcp::new(launcher.clone(), surroundings.clone(), jailer.clone(), offers.clone()));
+    let host = (surroundings.clone(), jailer.clone());
+    let interpreter = interpreter.ok();
+    let sandbox = Sandbox::new(config, interpreter.clone(), launcher.clone(), host.clone(), offers.clone());
+    let python = Python::new(config, interpreter, launcher.clone(), host, offers.clone());
+    let mcp = || {
+        let host = (launcher.clone(), surroundings.clone(), jailer.clone());
+        Arc::new(Mcp::new(host, config.redactor.clone(), offers.clone()))
+    };
     let (mcp_stdio, mcp_http) = (mcp(), mcp());
+    // By its path: in a jail, `/proc/self/exe` is another program.
+    let binary = std::fs::read_link(&config.supervisor).unwrap_or_else(|_| config.supervisor.clone());
+    let host = Host::new(launcher.clone(), surroundings.clone(), jailer.clone(), binary);
     Runners::new([
         ("cli:python", Arc::new(python) as Arc<dyn runner::Runner>),
         ("cli:exec", Arc::new(Executable::new(launcher.clone(), surroundings.clone(), jailer))),
@@ -170,7 +184,15 @@ fn runners(
         ("docker", Arc::new(Docker::new(config, launcher.clone(), surroundings, offers))),
         ("mcp:stdio", mcp_stdio),
         ("mcp:http", mcp_http),
-        ("inproc", Arc::new(InProcess::new(functions))),
+        ("inproc", Arc::new(InProcess::new(functions, host))),
+        (
+            "agent",
+            Arc::new(InGateway(
+                "the skill is an agent, which runs in the gateway and not on a worker: update the gateway",
+            )),
+        ),
+        (ANSWERED[0], Arc::new(InGateway("the gateway answers this skill, and not a worker: update the gateway"))),
+        ("session:python", Arc::new(sandbox)),
     ])
 }
 

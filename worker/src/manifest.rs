@@ -9,15 +9,20 @@ use openskill_proto::error::Meaning;
 use openskill_proto::v1::{ArgumentRules, CircuitRules, ErrorCode};
 use serde_json::Value;
 
+mod affinity;
+pub(crate) mod agent;
 mod arguments;
 mod bounds;
 mod circuit;
 mod conduct;
 pub(crate) mod docker;
+mod env;
 mod error;
 pub(crate) mod exec;
+pub(crate) mod gateway;
 mod how;
 pub(crate) mod http;
+mod id;
 mod jail;
 mod limits;
 pub(crate) mod mcp;
@@ -27,12 +32,15 @@ pub(crate) mod python;
 mod raw;
 mod root;
 mod schema;
+pub(crate) mod session;
 mod toolset;
 
+pub use affinity::Affinity;
 pub use conduct::{Approval, Conduct};
 use error::Fault;
 pub use error::ManifestError;
 pub use how::How;
+pub use id::{ID_RULE, valid_id};
 pub use jail::{Jail, Level, Network};
 pub use limits::Limits;
 pub use toolset::Toolset;
@@ -66,8 +74,8 @@ pub struct Manifest {
     pub destructive: bool,
     /// How an agent has to treat it.
     pub conduct: Conduct,
-    /// Calls of one session go to one worker.
-    pub session_affinity: bool,
+    /// Which calls go to one worker.
+    pub affinity: Affinity,
     /// When its circuit breakers open, where that differs from the gateway's settings.
     pub circuit_rules: Option<CircuitRules>,
     /// How many calls of this skill one worker runs at once.
@@ -78,6 +86,8 @@ pub struct Manifest {
     pub jail: Jail,
     /// Names of the worker's environment variables that the skill may see.
     pub env: Vec<String>,
+    /// Environment variables that the manifest sets.
+    pub env_values: BTreeMap<String, String>,
     /// The group the skill belongs to.
     pub toolset: String,
     /// Why the skill is unavailable, if its manifest says so.
@@ -132,7 +142,11 @@ impl Manifest {
             let reason = format!("'{id}' is not a valid skill id: use {ID_RULE}");
             return Err(ManifestError { file: script.to_owned(), line: 1, reason });
         }
-        let how = How::Python(python::Python { script: script.to_owned(), isolation: python::Isolation::default() });
+        let how = How::Python(python::Python {
+            script: script.to_owned(),
+            isolation: python::Isolation::default(),
+            needs: python::Needs::default(),
+        });
         let description = format!("The script {id}.py. It has no manifest, so its arguments are passed on unchecked.");
         Ok(Self { description, ..Self::plain(id.to_owned(), "cli:python", how) })
     }
@@ -153,16 +167,23 @@ impl Manifest {
             idempotent: false,
             destructive: false,
             conduct: Conduct::default(),
-            session_affinity: false,
+            affinity: Affinity::None,
             circuit_rules: None,
             concurrency: None,
             limits: Limits::default(),
             jail: Jail::default(),
             env: Vec::new(),
+            env_values: BTreeMap::new(),
             toolset: String::new(),
             unavailable: None,
             examples: Vec::new(),
         }
+    }
+
+    /// The name of the group that shares its sessions: its toolset, or the skill alone.
+    pub(crate) fn group(&self) -> String {
+        // A toolset and a skill may have the same name.
+        if self.toolset.is_empty() { format!("skill {}", self.id) } else { format!("toolset {}", self.toolset) }
     }
 
     /// The approximate size of the skill in a worker's state, in bytes.
@@ -171,8 +192,10 @@ impl Manifest {
         let examples: usize = self.examples.iter().map(|it| it.input.to_string().len()).sum();
         let aliases: usize = self.argument_rules.aliases.iter().map(|(alias, name)| alias.len() + name.len() + 8).sum();
         let texts = self.version.len() + self.toolset.len() + self.unavailable.as_ref().map_or(0, String::len);
+        let agent = if let How::Agent(agent) = &self.how { agent.size() } else { 0 };
         256 + aliases
             + texts
+            + agent
             + self.description.len()
             + schema(&self.input_schema)
             + schema(&self.output_schema)
@@ -203,6 +226,9 @@ impl Manifest {
         if let How::Exec(exec) = &how {
             exec.check(input_schema.as_ref())?;
         }
+        if let How::Agent(_) = &how {
+            agent::check_schema(input_schema.as_ref())?;
+        }
         let conduct = {
             let (approval, repeatable) = (raw.approval, raw.repeatable);
             let said = conduct::Raw { approval, repeatable, untrusted: raw.untrusted, read_only: raw.read_only };
@@ -223,27 +249,18 @@ impl Manifest {
             idempotent: raw.idempotent,
             destructive: raw.destructive,
             conduct,
-            session_affinity: raw.affinity == Some(raw::Affinity::Session),
+            affinity: raw.affinity.unwrap_or_default(),
             circuit_rules: raw.circuit.map(circuit::resolve).transpose()?,
             concurrency: raw.concurrency,
             limits: raw.limits,
             jail: jail::resolve(raw.jail, raw.network, raw.readable)?,
-            env: bounds::check_env(raw.env)?,
+            env: raw.env.names,
+            env_values: raw.env.values,
             toolset: raw.toolset,
             unavailable: raw.unavailable,
             examples,
         })
     }
-}
-
-/// The rule for a skill's id, for people.
-pub const ID_RULE: &str = "a lower-case letter, then at most 63 of a-z 0-9 _ -";
-
-/// Whether this is a valid skill id.
-pub fn valid_id(id: &str) -> bool {
-    id.len() <= 64
-        && id.starts_with(|first: char| first.is_ascii_lowercase())
-        && id.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"_-".contains(&byte))
 }
 
 /// Applies the toolset of the folder. A manifest in it cannot belong to another toolset.

@@ -14,6 +14,8 @@ use crate::process::protocol::Exit;
 use crate::runner::RawOutput;
 
 mod artifacts;
+pub(crate) mod exception;
+pub(crate) mod printed;
 mod report;
 
 use report::{Answer, Report, ReportedError};
@@ -24,29 +26,47 @@ const MAX_TEXT_BYTES: usize = 4096;
 /// The largest details that are passed on. Larger ones are dropped, with a warning.
 const MAX_DETAILS_BYTES: usize = 64 * 1024;
 
-/// Judges a run. `with_stderr` puts the end of stderr into the details of an error. Artifacts in the result are as the
-/// skill wrote them, without ids: the caller applies the bounds of a call to them.
-pub(crate) fn normalize(raw: RawOutput, with_stderr: bool) -> ExecuteResult {
+/// What else decides on a result.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct As {
+    /// The end of stderr goes into the details of an error.
+    pub(crate) with_stderr: bool,
+    /// The skill's jail keeps the network from it.
+    pub(crate) networkless: bool,
+}
+
+/// Judges a run. Artifacts in the result are as the skill wrote them, without ids: the caller applies the bounds of a call
+/// to them.
+pub(crate) fn normalize(raw: RawOutput, judged: As) -> ExecuteResult {
     match raw {
         RawOutput::Value(text) => of_value(&text),
         RawOutput::Answer { json, otherwise, refused } => {
             let result = of_answer(&json, otherwise);
             ExecuteResult { not_started: refused && !result.success, ..result }
         }
-        RawOutput::Report { data, text } => {
+        RawOutput::Report { data, text, truncated } => {
             let result = of_value(&data);
-            if result.success { ExecuteResult { text: cut(&text).to_owned(), ..result } } else { result }
+            if result.success { ExecuteResult { text: cut(&text).to_owned(), truncated, ..result } } else { result }
         }
         RawOutput::Failed(error) => failed(error),
         RawOutput::NotStarted(error) => ExecuteResult { not_started: true, ..failed(error) },
         RawOutput::Process { stdout, stderr, exit, leftovers } => {
-            let mut result = of_process(&stdout, exit, leftovers);
-            if let Some(error) = result.error.as_mut().filter(|_| with_stderr) {
-                add_stderr(error, &stderr);
-            }
-            result
+            with_reasons(of_process(&stdout, &stderr, exit, leftovers), &stderr, judged)
         }
     }
+}
+
+/// Adds to a failure what stderr says of its reason.
+fn with_reasons(mut result: ExecuteResult, stderr: &[u8], judged: As) -> ExecuteResult {
+    if let Some(error) = result.error.as_mut() {
+        if judged.networkless {
+            name_missing_network(error, stderr);
+        }
+        if judged.with_stderr {
+            add_stderr(error, stderr);
+        }
+    }
+    result
 }
 
 /// A failure that the skill did not report itself: found here or by a runner.
@@ -86,22 +106,32 @@ fn of_answer(text: &str, otherwise: Option<SkillError>) -> ExecuteResult {
     }
 }
 
-fn of_process(stdout: &[u8], exit: Exit, leftovers: u32) -> ExecuteResult {
-    if let Exit::Signal(signal) = exit {
-        return broke(format!("the skill was ended by {}", signal_name(signal)));
-    }
-    if leftovers > 0 {
-        return broke(format!(
+/// The exit code of a process that ended by itself, with all that it started; or the reason of the failure.
+fn exit_code(exit: Exit, leftovers: u32) -> Result<i32, String> {
+    match exit {
+        Exit::Signal(signal) => Err(format!("the skill was ended by {}", signal_name(signal))),
+        _ if leftovers > 0 => Err(format!(
             "the skill left {leftovers} process(es) running when it ended; they were killed: \
              a skill must wait for all it starts"
-        ));
+        )),
+        Exit::Code(code) => Ok(code),
     }
-    let Exit::Code(code) = exit else { return broke("the skill ended without an exit status".to_owned()) };
+}
+
+fn of_process(stdout: &[u8], stderr: &[u8], exit: Exit, leftovers: u32) -> ExecuteResult {
+    let code = match exit_code(exit, leftovers) {
+        Ok(code) => code,
+        Err(reason) => return broke(reason),
+    };
     let Ok(text) = std::str::from_utf8(stdout) else {
         return broke(format!("the skill's output is not UTF-8 (exit code {code})"));
     };
     if text.trim_ascii().is_empty() {
-        let look = if code == 0 { "" } else { "; what it wrote to stderr is in its worker's log at level debug" };
+        let look = match exception::last_line(stderr).filter(|_| code != 0) {
+            Some(exception) => format!(": {exception}"),
+            None if code == 0 => String::new(),
+            None => "; what it wrote to stderr is in its worker's log at level debug".to_owned(),
+        };
         return broke(format!("the skill printed nothing on stdout (exit code {code}){look}"));
     }
     match one_value(text) {
@@ -183,6 +213,14 @@ fn of_bare_value(value: &RawValue, exit: i32) -> ExecuteResult {
     let error = SkillError::new(code, format!("the skill ended with exit code {exit}"));
     let details = format!("{{\"output\": {}}}", value.get());
     failed(if details.len() > MAX_DETAILS_BYTES { error } else { error.with_details(details) })
+}
+
+/// Says that the network was missing, if the failure shows it.
+fn name_missing_network(error: &mut SkillError, stderr: &[u8]) {
+    let stderr = String::from_utf8_lossy(stderr);
+    if exception::lacks_network(&error.message) || exception::lacks_network(&stderr) {
+        error.message.push_str("; the skill has no network: grant it in its manifest, such as `network: [443]`");
+    }
 }
 
 /// Only for debugging: stderr may hold paths and secrets.

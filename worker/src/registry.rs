@@ -12,7 +12,7 @@ use openskill_proto::limits::MAX_SKILLS;
 use openskill_proto::v1;
 use tokio::sync::watch;
 
-use crate::manifest::{How, Manifest, ManifestError};
+use crate::manifest::{Affinity, How, Manifest, ManifestError};
 use crate::runners::{Admitted, Runners};
 use crate::schedule::{Skill, SkillLimit};
 
@@ -167,6 +167,11 @@ impl Registry {
         self.runners.settled()
     }
 
+    /// The last lines that the server of a manifest wrote to stderr.
+    pub(crate) fn last_lines(&self, manifest: &Manifest) -> Vec<String> {
+        self.runners.last_lines(manifest)
+    }
+
     /// The skills of a server's tools, sorted by id.
     pub(crate) fn of_server(&self, server: &str) -> Vec<Arc<Entry>> {
         let is_its = |entry: &Entry| matches!(&entry.manifest.how, How::McpTool(tool) if tool.server == server);
@@ -217,7 +222,8 @@ impl Entry {
             status: status.into(),
             status_reason: self.runner.as_ref().err().cloned().unwrap_or_default(),
             workers: 0,
-            session_affinity: manifest.session_affinity,
+            session_affinity: manifest.affinity != Affinity::None,
+            caller_affinity: manifest.affinity == Affinity::Caller,
             argument_rules: Some(manifest.argument_rules.clone()),
             circuit_rules: manifest.circuit_rules,
             approval: approval.into(),
@@ -230,6 +236,10 @@ impl Entry {
                 .filter(|example| example.error.is_none())
                 .map(|example| example.input.to_string())
                 .collect(),
+            agent: match &manifest.how {
+                How::Agent(agent) => Some(agent.definition()),
+                _ => None,
+            },
         }
     }
 }

@@ -62,9 +62,28 @@ pub trait Runner: Send + Sync {
         let _ = manifests;
     }
 
+    /// Gets ready for a call of this skill, as far as that takes no arguments. For who wants to know how it goes, not for a call.
+    fn warm_up(self: Arc<Self>, manifest: Arc<Manifest>) -> BoxFuture<'static, ()> {
+        drop(manifest);
+        std::future::ready(()).boxed()
+    }
+
+    /// Why calls of this skill take longer than they could, as far as its calls or a warm-up have shown: sentences for people.
+    fn not_warm(&self, manifest: &Manifest) -> Vec<String> {
+        let _ = manifest;
+        Vec::new()
+    }
+
     /// Whether everything the runner starts by itself was tried at least once, so that [`Runner::offer`] is complete.
     fn settled(&self) -> bool {
         true
+    }
+
+    /// The last lines that the server of this manifest wrote to stderr: for whoever runs `openskill check` or
+    /// `openskill doctor`, and for nobody else. They may hold secrets.
+    fn last_lines(&self, id: &str) -> Vec<String> {
+        let _ = id;
+        Vec::new()
     }
 
     /// Adds the metrics of what the runner keeps between runs. Called at each scrape, on a blocking thread.
@@ -150,6 +169,8 @@ pub enum RawOutput {
         data: String,
         /// The text; may be empty.
         text: String,
+        /// Whether the value is only a part of all there is.
+        truncated: bool,
     },
     /// The skill, or the runner on its behalf, reported an error. The skill may have had an effect.
     Failed(SkillError),

@@ -11,10 +11,12 @@ use crate::runner::Runner;
 pub mod docker;
 pub(crate) mod executable;
 pub(crate) mod http;
+pub(crate) mod in_gateway;
 pub mod in_process;
 pub(crate) mod mcp;
 pub(crate) mod once;
 pub(crate) mod python;
+pub(crate) mod sandbox;
 
 /// The runner of a skill, or the reason why it is unavailable, for people.
 pub(crate) type Admitted = Result<Arc<dyn Runner>, String>;
@@ -52,6 +54,11 @@ impl Runners {
                 manifests.iter().filter(|it| it.runner == *key && it.unavailable.is_none()).cloned().collect();
             runner.tend(&own);
         }
+    }
+
+    /// The last lines that the server of a manifest wrote to stderr.
+    pub(crate) fn last_lines(&self, manifest: &Manifest) -> Vec<String> {
+        self.by_key.get(manifest.runner.as_str()).map(|runner| runner.last_lines(&manifest.id)).unwrap_or_default()
     }
 
     /// Whether everything the runners start by themselves was tried at least once.

@@ -21,6 +21,7 @@ use openskill_trace::{KeyValue, SpanKind, Tracer};
 use tonic::Status;
 
 use crate::manifest::python::Isolation;
+use crate::manifest::session::Operation;
 use crate::manifest::{How, Manifest};
 
 const SERVER: u32 = 0;
@@ -30,13 +31,16 @@ const RUN: u32 = 1;
 #[derive(Debug, Clone, Default)]
 pub struct RunTrace {
     spans: Option<Arc<CallSpans>>,
-    started: Arc<Mutex<Option<&'static str>>>,
+    /// How the skill's process came to be. None if calls are not traced.
+    started: Option<Arc<Mutex<Option<&'static str>>>>,
 }
 
 impl RunTrace {
     /// How the skill's process comes to be: `warm`, `fork` or `cold`. The last counts: a warm pool may have to refuse.
     pub(crate) fn started(&self, how: &'static str) {
-        *self.started.lock().unwrap_or_else(PoisonError::into_inner) = Some(how);
+        if let Some(started) = &self.started {
+            *started.lock().unwrap_or_else(PoisonError::into_inner) = Some(how);
+        }
     }
 
     /// Begins the span of a request to a server. `name` is of low cardinality, and `attributes` hold nothing secret.
@@ -51,9 +55,9 @@ impl RunTrace {
 }
 
 /// A call that this worker serves. Dropped before its end, it was cancelled.
-pub(crate) struct Served {
+pub(crate) struct Served<'w> {
     pub(crate) trace: RunTrace,
-    worker_id: String,
+    worker_id: &'w str,
     call_id: String,
     method: &'static str,
     received: Instant,
@@ -67,11 +71,11 @@ struct Run {
     manifest: Arc<Manifest>,
 }
 
-impl Served {
+impl<'w> Served<'w> {
     /// A call arrived. Without a valid parent it is in no trace.
     pub(crate) fn begin(
         tracer: Option<&Tracer>,
-        worker_id: &str,
+        worker_id: &'w str,
         request: &ExecuteRequest,
         traceparent: &str,
         streams: bool,
@@ -79,11 +83,10 @@ impl Served {
         let received = Instant::now();
         let parent = tracer.and_then(|tracer| Some((tracer, TraceContext::parse(traceparent)?)));
         let spans = parent.map(|(tracer, parent)| Arc::new(tracer.follow(parent, received)));
-        let own = |id: &str| if spans.is_some() { id.to_owned() } else { String::new() };
-        let (worker_id, call_id) = (own(worker_id), own(&request.call_id));
+        let call_id = spans.as_ref().map_or_else(String::new, |_| request.call_id.clone());
         let method =
             if streams { "openskill.v1.WorkerService/ExecuteStream" } else { "openskill.v1.WorkerService/Execute" };
-        let trace = RunTrace { spans, started: Arc::default() };
+        let trace = RunTrace { started: spans.as_ref().map(|_| Arc::default()), spans };
         Self { trace, worker_id, call_id, method, received, run: None, has_ended: false }
     }
 
@@ -133,7 +136,7 @@ impl Served {
             KeyValue::new("rpc.system.name", "grpc"),
             KeyValue::new("rpc.method", self.method),
             KeyValue::new("rpc.response.status_code", status),
-            KeyValue::new("openskill.worker.id", self.worker_id.clone()),
+            KeyValue::new("openskill.worker.id", self.worker_id.to_owned()),
             KeyValue::new("gen_ai.tool.call.id", self.call_id.clone()),
         ];
         if let Some(manifest) = manifest {
@@ -161,7 +164,8 @@ impl Served {
         let manifest = &run.manifest;
         let mut attributes = vec![KeyValue::new("openskill.runner", manifest.runner.clone())];
         attributes.extend(isolation(&manifest.how).map(|it| KeyValue::new("openskill.isolation", it)));
-        let started = *self.trace.started.lock().unwrap_or_else(PoisonError::into_inner);
+        let started = self.trace.started.as_ref();
+        let started = started.and_then(|it| *it.lock().unwrap_or_else(PoisonError::into_inner));
         attributes.extend(started.map(|it| KeyValue::new("openskill.start", it)));
         let jail = result.map(|it| it.jail.as_str()).filter(|it| !it.is_empty());
         attributes.extend(jail.map(|it| KeyValue::new("openskill.jail", it.to_owned())));
@@ -171,7 +175,7 @@ impl Served {
     }
 }
 
-impl Drop for Served {
+impl Drop for Served<'_> {
     fn drop(&mut self) {
         if !self.has_ended {
             self.finish("CANCELLED", Some((ErrorCode::Cancelled, Blame::Caller)), None);
@@ -192,6 +196,7 @@ fn isolation(how: &How) -> Option<&'static str> {
             Isolation::Shared => "shared",
         }),
         How::Exec(_) => Some("process"),
+        How::Session(session) if session.operation == Operation::Execute => Some("session"),
         How::Docker(_) => Some("container"),
         How::Function(_) => Some("none"),
         _ => None,

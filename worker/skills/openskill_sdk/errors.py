@@ -1,5 +1,7 @@
 """The one exception with which a skill refuses a call."""
 
+from __future__ import annotations
+
 
 class SkillError(Exception):
     """Ends the call with an error that the caller can act on.
@@ -8,16 +10,16 @@ class SkillError(Exception):
     `details` are machine-readable. None of them may name a path of the host.
     """
 
-    def __init__(self, code, message, **details):
+    def __init__(self, code: str, message: str, **details: object) -> None:
         super().__init__(message)
         self.code = code
         self.message = message
         self.details = details
 
-    def exit_code(self):
+    def exit_code(self) -> int:
         return {"INVALID_JSON": 2, "INTERNAL": 3}.get(self.code, 1)
 
 
-def invalid(field, reason):
+def invalid(field: str, reason: str) -> SkillError:
     """The argument `field` is not acceptable, for this reason."""
     return SkillError("INVALID_ARGUMENT", f"{field}: {reason}", field=field, reason=reason)

@@ -9,6 +9,8 @@ A container has no such descriptor. There the host names a mark in OPENSKILL_EVE
 stderr that begins with it.
 """
 
+from __future__ import annotations
+
 import _thread  # threading would cost each skill that never uses it a millisecond
 import json
 import os
@@ -17,22 +19,22 @@ _open = True
 _lock = _thread.allocate_lock()
 
 
-def progress(fraction, message=""):
+def progress(fraction: float, message: str = "") -> None:
     """How much of the work is done, from 0 to 1."""
     emit({"progress": {"fraction": min(1.0, max(0.0, float(fraction))), "message": str(message)}})
 
 
-def partial(value):
+def partial(value: object) -> None:
     """A part of the answer, any JSON value, ahead of the result."""
     emit({"partial": value})
 
 
-def log(level, message):
+def log(level: str, message: str) -> None:
     """A line for the call's log: level is debug, info, warning or error."""
     emit({"log": {"level": str(level), "message": str(message)}})
 
 
-def emit(event):
+def emit(event: dict[str, object]) -> bool:
     """Sends one event. Says whether all of it was sent."""
     global _open
     descriptor, mark = channel()
@@ -48,7 +50,7 @@ def emit(event):
     return _open
 
 
-def channel():
+def channel() -> tuple[int | None, str]:
     """The descriptor that takes events, and the mark that each line of it begins with."""
     name = os.environ.get("OPENSKILL_EVENTS_FD", "")
     if name.isdigit() and int(name) > 1:  # 0 and 1 belong to the call itself

@@ -10,6 +10,8 @@ It is opened one component at a time, each from the descriptor of the one before
 symlink, and what was opened is then looked at with fstat. A name that comes apart under us opens nothing.
 """
 
+from __future__ import annotations
+
 import errno
 import os
 import stat
@@ -17,6 +19,11 @@ from itertools import islice
 
 from .arguments import kind
 from .errors import SkillError, invalid
+
+TYPE_CHECKING = False  # type checkers take it for true; importing typing would cost each skill milliseconds
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from typing import Any
 
 MAX_FILE_BYTES = 5 * 1024 * 1024
 MAX_PATH_LENGTH = 1024
@@ -34,13 +41,13 @@ class Listing:
     """What a walk found: `files` can be read, `others` are symlinks, pipes and the like, all as callers
     write them. `complete` is false if the walk met one of its bounds."""
 
-    def __init__(self, above):
+    def __init__(self, above: int) -> None:
         self._above = above
-        self.files = []
-        self.others = []
+        self.files: list[str] = []
+        self.others: list[str] = []
         self.complete = True
 
-    def inside(self, path):
+    def inside(self, path: str) -> list[str]:
         """The components of `path` beneath the folder that was walked."""
         return path.split("/")[self._above:]
 
@@ -48,7 +55,7 @@ class Listing:
 class Root:
     """The allowed root, open. Use it in a `with` statement."""
 
-    def __init__(self, setting=None):
+    def __init__(self, setting: str | None = None) -> None:
         place = os.path.abspath(setting or os.environ.get("OPENSKILL_ALLOWED_ROOT") or "./data")
         shown = os.path.relpath(place)
         # The working directory is the root's parent; if it is not, the root goes by its own name.
@@ -64,21 +71,21 @@ class Root:
             raise SkillError("NOT_FOUND", f"{what} does not exist or cannot be opened") from None
 
     @property
-    def name(self):
+    def name(self) -> str:
         """The root as callers write it, usually `data`."""
         return "/".join(self._prefix) or "."
 
-    def __enter__(self):
+    def __enter__(self) -> Root:
         return self
 
-    def __exit__(self, *_):
+    def __exit__(self, *_: object) -> None:
         os.close(self._fd)
 
-    def shown(self, parts):
+    def shown(self, parts: Iterable[str]) -> str:
         """Components beneath the root as a path that a caller can pass in."""
         return "/".join(self._prefix + list(parts)) or "."
 
-    def split(self, path, field="path"):
+    def split(self, path: Any, field: str = "path") -> list[str]:
         """The components of `path` beneath the root, from its text alone."""
         if not isinstance(path, str):
             raise invalid(field, f"must be a string, not {kind(path)}")
@@ -101,7 +108,7 @@ class Root:
             raise self._forbidden(path, field, f"the path is outside the folder '{self.name}'")
         return parts[len(self._prefix):]
 
-    def read(self, path, field="path", limit=MAX_FILE_BYTES):
+    def read(self, path: str, field: str = "path", limit: int = MAX_FILE_BYTES) -> tuple[bytes, int]:
         """Up to `limit` bytes of a regular file, and how many more it had."""
         fd = self._open_file(path, field)
         with os.fdopen(fd, "rb", buffering=0) as file:
@@ -115,7 +122,9 @@ class Root:
                 left -= len(chunk)
         return b"".join(chunks), max(0, size - limit)
 
-    def walk(self, path, field="path", max_entries=MAX_ENTRIES, max_depth=MAX_DEPTH):
+    def walk(
+        self, path: str, field: str = "path", max_entries: int = MAX_ENTRIES, max_depth: int = MAX_DEPTH
+    ) -> Listing:
         """Everything in the folder `path` and below it that is not a folder, sorted. Follows no symlink."""
         parts = self.split(path, field)
         fd = self._open_folder(parts, path, field)
@@ -128,7 +137,7 @@ class Root:
         listing.others.sort()
         return listing
 
-    def write(self, path, chunks, field="path", replace=False):
+    def write(self, path: str, chunks: Iterable[bytes], field: str = "path", replace: bool = False) -> str:
         """Creates the file `path` from byte strings, with the folders it needs; returns the path.
 
         The file appears whole or not at all: it grows under a temporary name in the same folder. A file
@@ -146,7 +155,9 @@ class Root:
             os.close(folder)
         return self.shown(parts)
 
-    def _write(self, folder, name, chunks, path, field, replace):
+    def _write(
+        self, folder: int, name: str, chunks: Iterable[bytes], path: str, field: str, replace: bool
+    ) -> None:
         self._check_target(folder, name, path, field, replace)
         temporary = f"{_TEMPORARY}{os.urandom(8).hex()}.tmp"
         with os.fdopen(os.open(temporary, _CREATE, 0o644, dir_fd=folder), "wb") as file:
@@ -165,7 +176,7 @@ class Root:
                 os.unlink(temporary, dir_fd=folder)
                 raise
 
-    def _check_target(self, folder, name, path, field, replace):
+    def _check_target(self, folder: int, name: str, path: str, field: str, replace: bool) -> None:
         try:
             mode = os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode
         except FileNotFoundError:
@@ -177,7 +188,7 @@ class Root:
         if not replace:
             raise invalid(field, "exists already; choose another name")
 
-    def _open_file(self, path, field):
+    def _open_file(self, path: str, field: str) -> int:
         parts = self.split(path, field)
         if not parts:
             raise invalid(field, "is a folder, not a file")
@@ -196,7 +207,7 @@ class Root:
             raise invalid(field, "is a folder, not a file")
         raise self._forbidden(path, field, "only regular files may be read")
 
-    def _open_folder(self, parts, path, field, create=False):
+    def _open_folder(self, parts: list[str], path: str, field: str, create: bool = False) -> int:
         fd = os.dup(self._fd)
         for part in parts:
             try:
@@ -215,7 +226,7 @@ class Root:
             fd = inner
         return fd
 
-    def _walk(self, fd, parts, depth, budget, listing):
+    def _walk(self, fd: int, parts: list[str], depth: int, budget: int, listing: Listing) -> int:
         with os.scandir(fd) as scan:
             entries = list(islice(scan, budget + 1))
         if len(entries) > budget:
@@ -247,7 +258,7 @@ class Root:
                 listing.others.append(self.shown(inner))
         return budget
 
-    def _explain(self, error, folder, name, path, field):
+    def _explain(self, error: OSError, folder: int, name: str, path: str, field: str) -> Exception:
         """What to tell the caller about a path that did not open. It is refused in any case."""
         try:
             mode = os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode
@@ -270,15 +281,15 @@ class Root:
             return invalid(field, "has a component that is too long for a file name")
         return error
 
-    def _forbidden(self, path, field, reason):
+    def _forbidden(self, path: str, field: str, reason: str) -> SkillError:
         return SkillError("FORBIDDEN_PATH", f"{field}: '{path}' is refused: {reason}; {self._hint()}",
                           field=field, path=path, reason=reason)
 
-    def _hint(self):
+    def _hint(self) -> str:
         return f"paths start with '{self.name}/'" if self._prefix else "paths are relative"
 
 
-def _open_place(path):
+def _open_place(path: str) -> int:
     """Opens a folder by its absolute path. A symlink on the way is ELOOP."""
     names = [name for name in path.split("/") if name]
     fd = os.open("/", _PLACE if names else _FOLDER)
@@ -296,14 +307,14 @@ def _open_place(path):
     return fd
 
 
-def _is_link(name, folder):
+def _is_link(name: str, folder: int) -> bool:
     try:
         return stat.S_ISLNK(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode)
     except OSError:
         return False
 
 
-def _is_text(name):
+def _is_text(name: str) -> bool:
     try:
         name.encode("utf-8")
     except UnicodeEncodeError:  # a name that JSON cannot carry cannot be asked for either

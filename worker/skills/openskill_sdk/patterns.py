@@ -5,6 +5,8 @@ which a repetition holds something of variable length is refused, and whatever r
 limit on processor time.
 """
 
+from __future__ import annotations
+
 import re
 import signal
 import warnings
@@ -12,11 +14,16 @@ from contextlib import contextmanager
 
 from .errors import invalid
 
+TYPE_CHECKING = False  # type checkers take it for true; importing typing would cost each skill milliseconds
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
 MAX_LENGTH = 200
 _REPEATS = ("MAX_REPEAT", "MIN_REPEAT", "POSSESSIVE_REPEAT")
 
 
-def compile_pattern(text, field):
+def compile_pattern(text: str, field: str) -> re.Pattern[str]:
     """Compiles `text`, or refuses it with a reason that its author can act on."""
     if len(text) > MAX_LENGTH:
         raise invalid(field, f"must have at most {MAX_LENGTH} characters")
@@ -32,9 +39,9 @@ def compile_pattern(text, field):
 
 
 @contextmanager
-def processor_limit(seconds, field):
+def processor_limit(seconds: float, field: str) -> Iterator[None]:
     """Ends the block with INVALID_ARGUMENT for `field` once it has used so much processor time."""
-    def over(*_):
+    def over(*_: object) -> None:
         raise invalid(field, f"needs more than {seconds} s on this input; make it more exact, "
                       r"e.g. \d{4} instead of \d+")
 
@@ -51,15 +58,15 @@ def processor_limit(seconds, field):
         signal.signal(signal.SIGVTALRM, before)
 
 
-def _parser():
+def _parser() -> Any:
     try:
-        from re import _parser
-    except ImportError:  # before Python 3.11
+        from re import _parser  # type: ignore[attr-defined]  # not public, and elsewhere before Python 3.11
+    except ImportError:
         import sre_parse as _parser
     return _parser
 
 
-def _refuse_nested(tree, repeated, field):
+def _refuse_nested(tree: Any, repeated: bool, field: str) -> None:
     for op, value in tree:
         name = str(op)
         if repeated and (name in ("BRANCH", "GROUPREF", "GROUPREF_EXISTS")
@@ -71,7 +78,7 @@ def _refuse_nested(tree, repeated, field):
             _refuse_nested(part, inside, field)
 
 
-def _parts(value):
+def _parts(value: Any) -> Iterator[Any]:
     """The sub-expressions in the argument of a parsed operation."""
     if hasattr(value, "getwidth"):
         yield value

@@ -4,6 +4,8 @@ A question is an event. The host writes the answer, one JSON line, to the same d
 is no such socket nobody can be asked: in a container, in a shared interpreter, and when the skill is run by hand.
 """
 
+from __future__ import annotations
+
 import _thread
 import json
 import os
@@ -13,6 +15,10 @@ import sys
 from .arguments import Fields
 from .errors import SkillError, invalid
 from .events import channel, emit
+
+TYPE_CHECKING = False  # type checkers take it for true; importing typing would cost each skill milliseconds
+if TYPE_CHECKING:
+    from typing import Any
 
 UNAVAILABLE = "ASK_USER_UNAVAILABLE"
 MAX_LINE_BYTES = 1024 * 1024
@@ -25,13 +31,13 @@ _unread = b""
 class Declined(SkillError):
     """The user declined to answer, or dismissed the question: `action` is decline or cancel."""
 
-    def __init__(self, action):
+    def __init__(self, action: str) -> None:
         said = "declined to answer" if action == "decline" else "dismissed the question"
         super().__init__(UNAVAILABLE, f"the user {said}", action=action)
         self.action = action
 
 
-def ask(message, schema=None):
+def ask(message: str, schema: dict[str, Any] | None = None) -> dict[str, Any]:
     """Asks the user and waits for the answer, a dict, at most until the call's deadline.
 
     `schema` is the JSON Schema of the answer: an object with one property per value. The host checks answers against it.
@@ -39,14 +45,15 @@ def ask(message, schema=None):
     """
     answer = _exchange({"message": str(message), **({} if schema is None else {"schema": schema})})
     action = answer.get("action")
-    if action == "accept" and isinstance(answer.get("content"), dict):
-        return answer["content"]
+    content = answer.get("content")
+    if action == "accept" and isinstance(content, dict):
+        return content
     if action in ("decline", "cancel"):
         raise Declined(action)
     raise _unavailable(answer.get("reason") or "the caller takes no questions")
 
 
-def ask_user(questions):
+def ask_user(questions: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
     """Asks several questions at once: `[{"id", "text", "type", "options"?, "required"?}]`.
 
     Types: text, number, integer, boolean, choice (one of `options`), choices (some of `options`).
@@ -82,14 +89,14 @@ _TYPES = {"text": "string", "number": "number", "integer": "integer", "boolean":
 _CHOICES = ("choice", "choices")
 
 
-def _schema(kind, options):
+def _schema(kind: str, options: list[Any] | None) -> dict[str, Any]:
     if kind == "choices":
         return {"type": "array", "items": {"enum": options}}
     schema = {"type": _TYPES[kind]} if kind in _TYPES else {}
     return schema if options is None else {**schema, "enum": options}
 
 
-def _exchange(question):
+def _exchange(question: dict[str, Any]) -> dict[str, Any]:
     """Sends a question and reads its answer."""
     global _count
     descriptor, mark = channel()
@@ -106,7 +113,7 @@ def _exchange(question):
                 return answer
 
 
-def _read_answer(descriptor):
+def _read_answer(descriptor: int) -> dict[str, Any]:
     global _unread
     while b"\n" not in _unread:
         chunk = b"" if len(_unread) > MAX_LINE_BYTES else _receive(descriptor)
@@ -121,21 +128,21 @@ def _read_answer(descriptor):
     return answer if isinstance(answer, dict) else {}
 
 
-def _receive(descriptor):
+def _receive(descriptor: int) -> bytes:
     try:
         return os.read(descriptor, 64 * 1024)
     except OSError:
         return b""
 
 
-def _is_socket(descriptor):
+def _is_socket(descriptor: int) -> bool:
     try:
         return stat.S_ISSOCK(os.fstat(descriptor).st_mode)
     except OSError:
         return False
 
 
-def _is_shared():
+def _is_shared() -> bool:
     """An interpreter that serves many calls has its input in memory, and no way to receive an answer."""
     try:
         sys.stdin.fileno()
@@ -144,5 +151,5 @@ def _is_shared():
     return False
 
 
-def _unavailable(reason):
+def _unavailable(reason: str) -> SkillError:
     return SkillError(UNAVAILABLE, f"the user cannot be asked: {reason}")

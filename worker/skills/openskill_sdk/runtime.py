@@ -3,6 +3,8 @@
 Exit codes: 0 success, 1 the call was refused, 2 stdin was not JSON, 3 the skill itself failed.
 """
 
+from __future__ import annotations
+
 import json
 import os
 import sys
@@ -10,19 +12,26 @@ import sys
 from .arguments import kind
 from .errors import SkillError, invalid
 
+TYPE_CHECKING = False  # type checkers take it for true; importing typing would cost each skill milliseconds
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import IO, Any, NoReturn
+
 MAX_OUTPUT_BYTES = 10_000_000
+# Characters of an exception that callers see.
+MAX_REASON = 500
 
 
 class Result:
     """A handler's answer. `truncated` means that there was more than `data` shows; `text` is one line for a model."""
 
-    def __init__(self, data, truncated=False, text=""):
+    def __init__(self, data: object, truncated: bool = False, text: str = "") -> None:
         self.data = data
         self.truncated = truncated
         self.text = text
 
 
-def run(handler):
+def run(handler: Callable[[dict[str, Any]], object]) -> NoReturn:
     """Answers one call with `handler` and ends the process."""
     out = _reserve_stdout()
     try:
@@ -40,7 +49,7 @@ def run(handler):
     sys.exit(code)
 
 
-def _answer(handler, raw):
+def _answer(handler: Callable[[dict[str, Any]], object], raw: bytes) -> bytes:
     value = handler(_read_input(raw))
     result = value if isinstance(value, Result) else Result(value)
     meta = {"truncated": True} if result.truncated else {}
@@ -52,17 +61,17 @@ def _answer(handler, raw):
     return answer
 
 
-def _refusal(error):
+def _refusal(error: SkillError) -> bytes:
     fault = {"code": error.code, "message": error.message, "details": error.details}
     return _encode({"success": False, "data": None, "error": fault})
 
 
-def _encode(value):
+def _encode(value: object) -> bytes:
     # Half of a surrogate pair is not valid in JSON: it becomes a question mark.
     return (json.dumps(value, ensure_ascii=False, allow_nan=False) + "\n").encode("utf-8", "replace")
 
 
-def _read_input(raw):
+def _read_input(raw: bytes) -> dict[str, Any]:
     try:
         call = json.loads(raw.decode("utf-8-sig"), parse_constant=_no_constant, object_pairs_hook=_unique_keys)
         if b"\\u" in raw:
@@ -78,14 +87,15 @@ def _read_input(raw):
     if not isinstance(call, dict) or not isinstance(call.get("input"), dict):
         found = kind(call) if not isinstance(call, dict) else f"input of type {kind(call.get('input'))}"
         raise invalid("input", f'stdin must be {{"input": {{...}}}}, not {found}')
-    return call["input"]
+    given: dict[str, Any] = call["input"]
+    return given
 
 
-def _no_constant(name):
+def _no_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is not a JSON number")
 
 
-def _unique_keys(pairs):
+def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     values = dict(pairs)
     if len(values) != len(pairs):
         keys = [key for key, _ in pairs]
@@ -94,7 +104,7 @@ def _unique_keys(pairs):
     return values
 
 
-def _reserve_stdout():
+def _reserve_stdout() -> IO[bytes]:
     """Reserves stdout for the result: from here on, descriptor 1 and `print` lead to stderr."""
     if sys.stdout is not None and not _has_descriptor(sys.stdout):  # an interpreter that serves many calls
         out, sys.stdout = sys.stdout.buffer, sys.stderr
@@ -110,7 +120,7 @@ def _reserve_stdout():
     return out
 
 
-def _has_descriptor(stream):
+def _has_descriptor(stream: IO[str]) -> bool:
     try:
         stream.fileno()
     except (OSError, ValueError):
@@ -118,21 +128,26 @@ def _has_descriptor(stream):
     return True
 
 
-def _outside_message(error):
-    """Says what kind of failure it was; the text of an exception may name paths of the host."""
-    reason = f"{type(error).__name__}: {error.strerror}" if isinstance(error, OSError) and error.strerror \
-        else type(error).__name__
+def _outside_message(error: BaseException) -> str:
+    """Says what failed, with the names of files but not of the folders they are in: those are the host's."""
+    text = " ".join(_without_folders(str(error)).split())[:MAX_REASON]
+    reason = f"{type(error).__name__}: {text}" if text else type(error).__name__
     return f"the skill failed unexpectedly ({reason})"
 
 
-def _report(error):
-    """One JSON line on stderr, with file names but without the folders they are in."""
+def _without_folders(text: str) -> str:
     import re
+
+    return re.sub(r"(?<![\w:/.~-])/[^\s'\":,;()]*/(?=[^\s/'\":,;()])", "", text)
+
+
+def _report(error: BaseException) -> None:
+    """One JSON line on stderr, with file names but without the folders they are in."""
     import traceback
 
     frames = [f"{os.path.basename(frame.filename)}:{frame.lineno} in {frame.name}"
               for frame in traceback.extract_tb(error.__traceback__)]
-    text = re.sub(r"/[^\s'\":,;()]*/(?=[^\s/])", "", str(error))[:2000]
+    text = _without_folders(str(error))[:2000]
     line = {"level": "error", "message": "unexpected exception in the skill",
             "exception": type(error).__name__, "text": text, "frames": frames[-20:]}
     try:

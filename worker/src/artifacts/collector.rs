@@ -87,6 +87,16 @@ impl Collector {
         self.add_to(&mut state, Chunk { id, name, media_type, data, more: false })
     }
 
+    /// The complete ones, in the order in which they began.
+    pub(crate) fn complete_ones(&self) -> Vec<Artifact> {
+        let state = self.lock();
+        let complete = |entry: &Entry| match &entry.progress {
+            Progress::Complete(artifact) => Some(artifact.clone()),
+            Progress::Open { .. } | Progress::Dropped => None,
+        };
+        state.entries.iter().filter_map(complete).collect()
+    }
+
     /// The end of the call: its artifacts, and what its caller should know of those that were dropped.
     pub(crate) fn finish(&self) -> (Vec<Artifact>, Vec<String>) {
         let State { entries, refused, mut warnings, .. } = std::mem::take(&mut *self.lock());

@@ -16,6 +16,7 @@ use crate::artifacts::Chunk;
 
 /// What a line says.
 #[derive(Debug, PartialEq)]
+#[expect(clippy::large_enum_variant, reason = "a line is passed on as soon as it is read")]
 pub(super) enum Line {
     Event(Event),
     Artifact(Chunk),
@@ -70,11 +71,11 @@ struct ArtifactLine<'a> {
     more: bool,
 }
 
-/// Whether a line matters even if nobody listens: artifacts belong to the result, and questions must be answered.
+/// Whether a line matters even if nobody listens: artifacts and log lines come with the result, and questions must be answered.
 pub(super) fn is_collected(line: &[u8]) -> bool {
     let Some(key) = line.trim_ascii_start().strip_prefix(b"{") else { return false };
     let key = key.trim_ascii_start();
-    key.starts_with(b"\"artifact\"") || key.starts_with(b"\"input_required\"")
+    [&b"\"artifact\""[..], b"\"log\"", b"\"input_required\""].iter().any(|it| key.starts_with(it))
 }
 
 /// Reads a line. None: it is malformed.
@@ -153,8 +154,8 @@ mod tests {
     }
 
     #[test]
-    fn artifacts_and_questions_matter_without_a_listener() {
-        for line in [r#"{"artifact": {}}"#, r#" { "input_required":{}}"#, r#"{"artifact""#] {
+    fn artifacts_log_lines_and_questions_matter_without_a_listener() {
+        for line in [r#"{"artifact": {}}"#, r#"{"log": {}}"#, r#" { "input_required":{}}"#, r#"{"artifact""#] {
             assert!(is_collected(line.as_bytes()), "{line}");
         }
         for line in

@@ -66,6 +66,23 @@ async fn without_a_listener_artifacts_are_kept_and_the_rest_is_skipped() {
 }
 
 #[tokio::test]
+async fn without_a_listener_log_lines_wait_for_the_result_within_their_bounds() {
+    let sink = EventSink::default();
+    sink.line(br#"{"progress": {"fraction": 0.5}}"#).await;
+    for number in 0..300 {
+        sink.line(format!(r#"{{"log": {{"level": "warning", "message": "{number}"}}}}"#).as_bytes()).await;
+    }
+    let heard = sink.unheard();
+    assert_eq!((heard.len(), heard[0].level.as_str(), heard[199].message.as_str()), (200, "warning", "199"));
+    let sink = EventSink::default();
+    for _ in 0..5 {
+        sink.send(Event::Log(Log { level: "info".to_owned(), message: "x".repeat(30 * 1024) })).await;
+    }
+    assert_eq!(sink.unheard().len(), 2);
+    assert_eq!(sink.finish(), (vec![], vec![]));
+}
+
+#[tokio::test]
 async fn a_question_by_line_is_answered_by_line() {
     let (sink, mut receiver, questions) = interactive();
     let mut answers = sink.answers().unwrap();
@@ -89,6 +106,42 @@ async fn nobody_is_asked_where_nobody_can_answer() {
         assert!(matches!(sink.ask("Which?", None).await, Answer::Unavailable(_)));
     }
     assert!(receiver.try_recv().is_err());
+}
+
+#[tokio::test]
+async fn a_question_is_open_from_when_the_user_is_asked_until_it_is_over() {
+    let (sink, mut receiver, questions) = interactive();
+    let open = Arc::new(());
+    let ask = async |line: &[u8]| sink.line_that_may_ask(line, || Arc::clone(&open)).await;
+    // Nothing is asked, whatever the line begins with.
+    for line in [&b"{\"input_required\""[..], b"{\"input_required\": {}}", b"{\"partial\": 1}"] {
+        ask(line).await;
+        assert_eq!(Arc::strong_count(&open), 1);
+    }
+    let over = async || {
+        while Arc::strong_count(&open) > 1 {
+            tokio::task::yield_now().await;
+        }
+    };
+    // Nobody reads the answers: more than wait for a reader.
+    for _ in 0..MAX_WAITING_ANSWERS + 2 {
+        ask(QUESTION).await;
+        assert_eq!(Arc::strong_count(&open), 2);
+        let request_id = loop {
+            if let Some(Event::InputRequired(it)) = receiver.recv().await {
+                break it.request_id;
+            }
+        };
+        questions.deliver(accept(request_id), "ada").unwrap();
+        over().await;
+    }
+    ask(QUESTION).await;
+    drop(sink.open_call());
+    over().await;
+    // Nobody can be asked.
+    let unheard = EventSink::default();
+    unheard.line_that_may_ask(QUESTION, || Arc::clone(&open)).await;
+    assert_eq!(Arc::strong_count(&open), 1);
 }
 
 #[tokio::test]

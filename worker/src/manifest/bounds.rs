@@ -1,4 +1,4 @@
-//! Bounds on the parts of a manifest, and the variables it may name.
+//! Bounds on the parts of a manifest.
 
 use openskill_proto::limits::MAX_TIMEOUT_MS;
 
@@ -11,9 +11,6 @@ const MAX_CONCURRENCY: usize = 10_000;
 /// The largest free text of a manifest, and all its examples together. YAML aliases can expand a small file.
 pub(super) const MAX_TEXT_BYTES: usize = 16 * 1024;
 const MAX_EXAMPLES_BYTES: usize = 128 * 1024;
-
-/// Variables that no manifest may pass on: openskill sets them itself, or they subvert programs.
-const RESERVED_ENV: [&str; 4] = ["PATH", "LANG", "TRACEPARENT", "LD_PRELOAD"];
 
 /// Checks numbers and sizes.
 pub(super) fn check(raw: &raw::Raw) -> Result<(), Fault> {
@@ -48,15 +45,4 @@ pub(super) fn check(raw: &raw::Raw) -> Result<(), Fault> {
         return Err(("examples", format!("must be at most {MAX_EXAMPLES_BYTES} bytes together")).into());
     }
     Ok(())
-}
-
-/// Checks the names of the variables that the skill sees.
-pub(super) fn check_env(names: Vec<String>) -> Result<Vec<String>, Fault> {
-    for name in &names {
-        let plain = !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
-        if !plain || RESERVED_ENV.contains(&name.as_str()) || name.starts_with("OPENSKILL_") {
-            return Err(("env", format!("'{name}' cannot be passed on to a skill")).into());
-        }
-    }
-    Ok(names)
 }

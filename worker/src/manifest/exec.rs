@@ -1,7 +1,8 @@
 //! The settings of a `cli:exec` skill: a program and its command line.
 //!
 //! Without `args` a program gets its arguments on stdin, like a script. Each of `args` is one element of the command line;
-//! `{name}` stands for an argument of the call. There is no shell, and no value can become an option.
+//! `{name}` stands for an argument of the call. There is no shell, and no value can become an option. A program that does
+//! not know the contract of scripts says with `output` what it prints.
 
 use std::path::{Path, PathBuf};
 
@@ -11,6 +12,10 @@ use serde_json::Value;
 use super::error::Fault;
 use super::path::beside;
 
+mod printed;
+
+pub(crate) use printed::{Output, Printed};
+
 /// How many elements a command line may have.
 const MAX_ARGS: usize = 64;
 
@@ -19,7 +24,11 @@ const MAX_ARGS: usize = 64;
 #[serde(default, deny_unknown_fields)]
 pub(super) struct Raw {
     args: Vec<String>,
-    stdin: Option<bool>,
+    stdin: Option<Value>,
+    output: Option<Output>,
+    ok_exits: Option<Vec<u8>>,
+    invalid_exits: Option<Vec<u8>>,
+    show_stderr: Option<bool>,
 }
 
 /// A program.
@@ -29,8 +38,21 @@ pub struct Exec {
     pub program: PathBuf,
     /// The elements of its command line, in order.
     pub args: Vec<Element>,
-    /// Whether the call's arguments come on stdin: `{"input": {...}}`.
-    pub stdin: bool,
+    /// What comes on stdin.
+    pub stdin: Stdin,
+    /// How to read its output; none if it is that of a script.
+    pub printed: Option<Printed>,
+}
+
+/// What a program reads on stdin.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Stdin {
+    /// Nothing: it is closed.
+    Nothing,
+    /// The arguments of the call: `{"input": {...}}`.
+    Input,
+    /// The argument with this name: a string as it is, another value as JSON.
+    Argument(String),
 }
 
 /// One element of a command line.
@@ -55,13 +77,17 @@ impl Exec {
         let Some(properties) = schema.and_then(|it| it.get("properties")).and_then(Value::as_object) else {
             return Ok(());
         };
-        let unknown = self.args.iter().find_map(|it| match it {
-            Element::Value { name, .. } if !properties.contains_key(name) => Some(name),
-            _ => None,
+        let in_args = self.args.iter().filter_map(|it| match it {
+            Element::Value { name, .. } => Some(("args name", name)),
+            Element::Literal(_) => None,
         });
-        match unknown {
-            Some(name) => {
-                Err(("exec", format!("its args name '{{{name}}}', which is not one of its parameters")).into())
+        let on_stdin = match &self.stdin {
+            Stdin::Argument(name) => Some(("stdin names", name)),
+            Stdin::Nothing | Stdin::Input => None,
+        };
+        match in_args.chain(on_stdin).find(|(_, name)| !properties.contains_key(*name)) {
+            Some((who, name)) => {
+                Err(("exec", format!("its {who} '{{{name}}}', which is not one of its parameters")).into())
             }
             None => Ok(()),
         }
@@ -82,7 +108,38 @@ pub(super) fn resolve(raw: Raw, entry: &str, file: &Path) -> Result<Exec, Fault>
         args.push(element);
     }
     let maps = args.iter().any(|it| matches!(it, Element::Value { .. }));
-    Ok(Exec { program, args, stdin: raw.stdin.unwrap_or(!maps) })
+    let stdin = match &raw.stdin {
+        None => {
+            if maps {
+                Stdin::Nothing
+            } else {
+                Stdin::Input
+            }
+        }
+        Some(written) => stdin(written).ok_or_else(|| {
+            Fault::from((
+                "exec",
+                format!("stdin is true, false, or the name of a parameter as \"{{name}}\", not {written}"),
+            ))
+        })?,
+    };
+    let (output, ok_exits, invalid_exits) = (raw.output, raw.ok_exits, raw.invalid_exits);
+    let printed = printed::resolve(printed::Raw { output, ok_exits, invalid_exits, show_stderr: raw.show_stderr })?;
+    Ok(Exec { program, args, stdin, printed })
+}
+
+fn stdin(written: &Value) -> Option<Stdin> {
+    match written {
+        Value::Bool(false) => Some(Stdin::Nothing),
+        Value::Bool(true) => Some(Stdin::Input),
+        Value::String(text) => Some(Stdin::Argument(text.strip_prefix('{').and_then(name)?.to_owned())),
+        _ => None,
+    }
+}
+
+/// The name in the rest of a `{name}`.
+fn name(rest: &str) -> Option<&str> {
+    rest.strip_suffix('}').filter(|name| !name.is_empty() && !name.contains(['{', '}']))
 }
 
 fn element(text: &str, after_dashes: bool) -> Result<Element, String> {
@@ -92,8 +149,7 @@ fn element(text: &str, after_dashes: bool) -> Result<Element, String> {
     let Some((prefix, rest)) = text.split_once('{') else {
         return Ok(Element::Literal(text.to_owned()));
     };
-    let name = rest.strip_suffix('}').filter(|name| !name.is_empty() && !name.contains(['{', '}']));
-    let Some(name) = name else {
+    let Some(name) = name(rest) else {
         return Err(format!("'{text}': a value is written {{name}}, once, at the end of its element"));
     };
     // `-o{x}` would let the value choose options, as `-ovx` is `-o -v -x` to many programs.
@@ -105,7 +161,53 @@ fn element(text: &str, after_dashes: bool) -> Result<Element, String> {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
+
+    fn read(raw: Value) -> Result<Exec, String> {
+        let raw = serde_json::from_value(raw).map_err(|error| error.to_string())?;
+        resolve(raw, "/bin/true", Path::new("/skills/true.yaml")).map_err(|fault| fault.reason)
+    }
+
+    #[test]
+    fn stdin_is_the_call_nothing_or_one_parameter() {
+        for (raw, stdin) in [
+            (json!({}), Stdin::Input),
+            (json!({"args": ["{x}"]}), Stdin::Nothing),
+            (json!({"args": ["{x}"], "stdin": true}), Stdin::Input),
+            (json!({"stdin": false}), Stdin::Nothing),
+            (json!({"stdin": "{text}"}), Stdin::Argument("text".to_owned())),
+        ] {
+            assert_eq!(read(raw.clone()).unwrap().stdin, stdin, "{raw}");
+        }
+        for bad in [json!("text"), json!("{}"), json!("{a}{b}"), json!("x{a}"), json!(1)] {
+            assert!(read(json!({ "stdin": bad })).unwrap_err().contains("stdin is true, false"), "{bad}");
+        }
+        let schema = json!({"properties": {"text": {}}});
+        let fault = read(json!({"stdin": "{txt}"})).unwrap().check(Some(&schema)).unwrap_err();
+        assert!(fault.reason.contains("stdin names '{txt}'"), "{}", fault.reason);
+        assert!(read(json!({"stdin": "{text}"})).unwrap().check(Some(&schema)).is_ok());
+    }
+
+    #[test]
+    fn exit_codes_are_the_manifests_only_if_the_output_is() {
+        assert_eq!(read(json!({})).unwrap().printed, None);
+        let lines = read(json!({"output": "lines"})).unwrap().printed.unwrap();
+        assert_eq!((lines.output, lines.ok_exits, lines.show_stderr), (Output::Lines, vec![0], false));
+        let both = read(json!({"output": "text", "ok_exits": [0, 1], "invalid_exits": [2]})).unwrap().printed.unwrap();
+        assert_eq!((both.ok_exits, both.invalid_exits), (vec![0, 1], vec![2]));
+        for (bad, word) in [
+            (json!({"ok_exits": [0, 1]}), "ok_exits needs output"),
+            (json!({"show_stderr": true}), "show_stderr needs output"),
+            (json!({"output": "lines", "ok_exits": []}), "never succeed"),
+            (json!({"output": "lines", "invalid_exits": [0]}), "in ok_exits and in invalid_exits"),
+            (json!({"output": "lines", "ok_exits": [256]}), "256"),
+            (json!({"output": "yaml"}), "yaml"),
+        ] {
+            assert!(read(bad.clone()).unwrap_err().contains(word), "{bad}");
+        }
+    }
 
     #[test]
     fn an_element_is_a_literal_or_ends_in_one_value() {

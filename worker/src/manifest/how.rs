@@ -1,16 +1,21 @@
 //! How a skill runs: the runner that `type` and `runtime` choose, with its settings.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
+use super::agent::Agent;
 use super::docker::Docker;
 use super::error::Fault;
 use super::exec::Exec;
+use super::gateway;
 use super::http::Http;
 use super::jail::Level;
 use super::mcp::{Declared, Mcp, McpTool};
 use super::path::beside;
 use super::python::Python;
 use super::raw;
+use super::session::{Operation, Session};
+
+mod agent;
 
 /// How a skill runs.
 #[derive(Debug, Clone, PartialEq)]
@@ -31,6 +36,12 @@ pub enum How {
     McpTool(Box<McpTool>),
     /// `inproc`: a function of this name in the worker.
     Function(String),
+    /// `agent`: a model that calls skills. The gateway runs it.
+    Agent(Box<Agent>),
+    /// `gateway:...`: the gateway answers it itself.
+    Gateway,
+    /// `session:python`: an operation on sessions of its toolset.
+    Session(Box<Session>),
 }
 
 impl How {
@@ -38,19 +49,38 @@ impl How {
     pub fn is_process(&self) -> bool {
         match self {
             Self::Python(_) | Self::Exec(_) => true,
+            Self::Session(session) => session.operation == Operation::Execute,
             Self::Mcp(mcp) => matches!(mcp.reach, super::mcp::Reach::Stdio { .. }),
             _ => false,
         }
     }
 
-    /// The file it depends on in the skill folder, if there is one: absolute. A change to it is a change to the skill.
-    pub fn file(&self) -> Option<&Path> {
+    /// How to read its output; none if it is that of a script.
+    pub(crate) fn printed(&self) -> Option<&super::exec::Printed> {
         match self {
-            Self::Python(python) => Some(&python.script),
-            Self::Exec(exec) => Some(&exec.program),
-            Self::Mcp(mcp) => Some(&mcp.lock),
+            Self::Exec(exec) => exec.printed.as_ref(),
             _ => None,
         }
+    }
+
+    /// The files it depends on beside the manifest: absolute. A change to one of them is a change to the skill.
+    pub fn files(&self) -> Vec<PathBuf> {
+        match self {
+            Self::Python(python) => {
+                let mut files = python.needs.files();
+                files.insert(0, python.script.clone());
+                files
+            }
+            Self::Exec(exec) => vec![exec.program.clone()],
+            Self::Session(session) => session.needs.files(),
+            Self::Mcp(mcp) => vec![mcp.lock.clone()],
+            _ => Vec::new(),
+        }
+    }
+
+    /// Whether environment variables that the manifest sets reach it. What runs in the worker has the worker's own.
+    fn has_environment(&self) -> bool {
+        self.is_process() || matches!(self, Self::Docker(_) | Self::Unknown)
     }
 }
 
@@ -62,6 +92,15 @@ pub(super) fn resolve(raw: &mut raw::Raw, file: &Path) -> Result<(String, How), 
     }
     if raw.kind.is_empty() {
         return Err(("type", "type must be given, unless the skill is unavailable".to_owned()).into());
+    }
+    if raw.kind == "agent" {
+        refuse_others(raw, "agent")?;
+        return Ok(("agent".to_owned(), How::Agent(Box::new(agent::resolve(raw)?))));
+    }
+    if raw.kind == "gateway" {
+        refuse_others(raw, &key)?;
+        gateway::check(raw)?;
+        return Ok((key, How::Gateway));
     }
     if raw.entry.is_empty() {
         return Err(("entry", "must not be empty".to_owned()).into());
@@ -79,10 +118,13 @@ pub(super) fn resolve(raw: &mut raw::Raw, file: &Path) -> Result<(String, How), 
     let entry = raw.entry.as_str();
     let how = match key.as_str() {
         "cli:python" => {
-            How::Python(Python { script: beside(entry, file)?, isolation: raw.isolation.unwrap_or_default() })
+            let needs = super::python::of_script(raw.python.take().unwrap_or_default(), file)?;
+            How::Python(Python { script: beside(entry, file)?, isolation: raw.isolation.unwrap_or_default(), needs })
         }
         "cli:exec" => How::Exec(Box::new(super::exec::resolve(raw.exec.take().unwrap_or_default(), entry, file)?)),
-        "http" => How::Http(Box::new(super::http::resolve(raw.http.take().unwrap_or_default(), entry, &raw.env)?)),
+        "http" => {
+            How::Http(Box::new(super::http::resolve(raw.http.take().unwrap_or_default(), entry, &raw.env.names)?))
+        }
         "docker" => {
             How::Docker(Box::new(super::docker::resolve(raw.docker.take().unwrap_or_default(), entry, &raw.limits)?))
         }
@@ -94,16 +136,31 @@ pub(super) fn resolve(raw: &mut raw::Raw, file: &Path) -> Result<(String, How), 
                 return Err(("read_only", reason.to_owned()).into());
             }
             let over_http = raw.runtime == "http";
-            let declared = Declared { id: &raw.id, entry, env: &raw.env, over_http };
+            let declared = Declared { id: &raw.id, entry, env: &raw.env.names, over_http };
             How::Mcp(Box::new(super::mcp::resolve(own, &declared, file)?))
         }
         "inproc" => How::Function(entry.to_owned()),
+        "session:python" => {
+            let (needs, preload) = super::python::of_session(raw.python.take().unwrap_or_default(), file)?;
+            if raw.network.is_some() {
+                return Err(("network", "the code of sessions gets no network: leave it out".to_owned()).into());
+            }
+            // Untrusted code, side by side with that of other callers.
+            if *raw.jail.get_or_insert(Level::Strict) != Level::Strict {
+                return Err(("jail", "the code of sessions runs in a strict jail: leave it out".to_owned()).into());
+            }
+            How::Session(Box::new(super::session::resolve(entry, needs, preload)?))
+        }
         _ if raw.kind == "cli" => {
             beside(entry, file)?;
             How::Unknown
         }
         _ => How::Unknown,
     };
+    if !raw.env.values.is_empty() && !how.has_environment() {
+        let reason = format!("{key} runs in the worker: name a variable of the worker, without a value");
+        return Err(("env", reason).into());
+    }
     Ok((key, how))
 }
 
@@ -119,12 +176,15 @@ fn refuse_own_schemas(raw: &raw::Raw) -> Result<(), Fault> {
 fn refuse_others(raw: &raw::Raw, key: &str) -> Result<(), Fault> {
     let blocks = [
         ("isolation", raw.isolation.is_some(), "cli:python"),
+        ("python", raw.python.is_some(), "cli:python or session:python"),
         ("exec", raw.exec.is_some(), "cli:exec"),
         ("http", raw.http.is_some(), "http"),
         ("docker", raw.docker.is_some(), "docker"),
         ("mcp", raw.mcp.is_some(), "mcp:stdio or mcp:http"),
+        ("agent", raw.agent.is_some(), "agent"),
     ];
-    if !blocks.iter().any(|(_, _, runner)| runner.split(" or ").any(|it| it == key)) && key != "inproc" {
+    let is_known = blocks.iter().any(|(_, _, runner)| runner.split(" or ").any(|it| it == key));
+    if !is_known && key != "inproc" && !key.starts_with("gateway:") {
         // There is no such runner: the registry reports that.
         return Ok(());
     }

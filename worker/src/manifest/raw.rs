@@ -4,9 +4,11 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
+use super::affinity::Affinity;
 use super::arguments;
 use super::circuit::Circuit;
 use super::conduct::Approval;
+use super::env::Env;
 use super::jail::Level;
 use super::limits::Limits;
 use super::parameters::Parameters;
@@ -28,10 +30,12 @@ pub(super) struct Raw {
     #[serde(default)]
     pub(super) entry: String,
     pub(super) isolation: Option<super::python::Isolation>,
+    pub(super) python: Option<super::python::Raw>,
     pub(super) exec: Option<super::exec::Raw>,
     pub(super) http: Option<super::http::Raw>,
     pub(super) docker: Option<super::docker::Raw>,
     pub(super) mcp: Option<super::mcp::Raw>,
+    pub(super) agent: Option<super::agent::Raw>,
     #[serde(default)]
     pub(super) jail: Option<Level>,
     pub(super) network: Option<Value>,
@@ -60,17 +64,31 @@ pub(super) struct Raw {
     #[serde(default)]
     pub(super) limits: Limits,
     #[serde(default)]
-    pub(super) env: Vec<String>,
+    pub(super) env: Env,
     #[serde(default)]
     pub(super) toolset: String,
     #[serde(default)]
     pub(super) examples: Vec<Example>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub(super) enum Affinity {
-    Session,
+impl Raw {
+    /// The given settings that apply only to what runs on a worker. For a skill that runs in the gateway, they would be
+    /// silently ignored.
+    pub(super) fn worker_settings(&self) -> impl Iterator<Item = &'static str> {
+        let settings = [
+            ("entry", !self.entry.is_empty()),
+            ("limits", self.limits != Limits::default()),
+            ("env", self.env != Env::default()),
+            ("jail", self.jail.is_some()),
+            ("network", self.network.is_some()),
+            ("readable", !self.readable.is_empty()),
+            ("allowed_root", self.allowed_root.is_some()),
+            ("concurrency", self.concurrency.is_some()),
+            ("affinity", self.affinity.is_some()),
+            ("examples", !self.examples.is_empty()),
+        ];
+        settings.into_iter().filter(|(_, is_given)| *is_given).map(|(field, _)| field)
+    }
 }
 
 #[derive(Debug, Deserialize)]

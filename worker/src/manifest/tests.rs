@@ -15,7 +15,7 @@ fn parse_in(text: &str, toolset: Option<&Toolset>) -> Result<Manifest, ManifestE
 fn a_minimal_manifest_gets_safe_defaults() {
     let manifest = parse(MINIMAL).unwrap();
     assert_eq!(manifest.runner, "cli:python");
-    assert_eq!(manifest.how.file(), Some(Path::new("/skills/echo.py")));
+    assert_eq!(manifest.how.files(), [Path::new("/skills/echo.py")]);
     assert!(!manifest.idempotent && !manifest.destructive);
     assert_eq!(manifest.version, "0.0.0");
 }
@@ -144,4 +144,24 @@ fn a_jail_has_the_strictest_defaults_and_only_absolute_paths() {
     for bad in ["readable: [data]", "readable: [/]", "network: []", "network: [0]", "network: some", "jail: none"] {
         assert_eq!(parse(&format!("{MINIMAL}{bad}\n")).unwrap_err().line, 5, "{bad}");
     }
+}
+
+#[test]
+fn code_of_sessions_gets_a_strict_jail_and_nothing_less() {
+    let session = "id: run\ntype: session\nruntime: python\nentry: execute\n";
+    for allowed in ["", "jail: strict\n"] {
+        assert_eq!(parse(&format!("{session}{allowed}")).unwrap().jail.level, Level::Strict, "{allowed}");
+    }
+    for less in ["off", "auto", "standard", "required"] {
+        let error = parse(&format!("{session}jail: {less}\n")).unwrap_err();
+        assert!(error.line == 5 && error.reason.contains("strict"), "{error}");
+    }
+}
+
+#[test]
+fn a_skill_shares_state_with_its_toolset_and_not_with_a_skill_of_that_name() {
+    let group = |text: &str| parse(&MINIMAL.replace("id: echo\n", text)).unwrap().group();
+    assert_eq!(group("id: echo\ntoolset: box\n"), group("id: other\ntoolset: box\n"));
+    assert_ne!(group("id: box\n"), group("id: echo\ntoolset: box\n"));
+    assert_ne!(group("id: box\n"), group("id: echo\n"));
 }

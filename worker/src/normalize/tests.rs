@@ -3,11 +3,11 @@ use super::*;
 fn judge(stdout: impl AsRef<[u8]>, exit: i32) -> ExecuteResult {
     let raw = RawOutput::Process {
         stdout: stdout.as_ref().to_vec(),
-        stderr: b"Traceback: secret".to_vec(),
+        stderr: b"secret\n".to_vec(),
         exit: Exit::Code(exit),
         leftovers: 0,
     };
-    normalize(raw, false)
+    normalize(raw, As::default())
 }
 
 fn data(result: &ExecuteResult) -> &str {
@@ -43,7 +43,10 @@ fn a_report_gives_its_data_text_and_meta_but_not_its_ids() {
 
 #[test]
 fn a_value_with_a_text_keeps_both_within_bounds() {
-    let report = |data: &str| normalize(RawOutput::Report { data: data.to_owned(), text: "é".repeat(4096) }, false);
+    let report = |data: &str| {
+        let (data, text) = (data.to_owned(), "é".repeat(4096));
+        normalize(RawOutput::Report { data, text, truncated: true }, As::default())
+    };
     let result = report("[1]");
     assert_eq!((data(&result), result.text.len()), ("[1]", MAX_TEXT_BYTES));
     let deep = format!("{}{}", "[".repeat(100), "]".repeat(100));
@@ -118,7 +121,7 @@ fn a_traceback_blames_the_skill_and_stays_in_the_log() {
 #[test]
 fn a_leftover_process_makes_a_success_a_failure() {
     let raw = RawOutput::Process { stdout: b"{}".to_vec(), stderr: vec![], exit: Exit::Code(0), leftovers: 2 };
-    let result = normalize(raw, true);
+    let result = normalize(raw, As { with_stderr: true, ..As::default() });
     assert!(error(&result).1.contains("2 process"));
 }
 
@@ -159,8 +162,9 @@ fn a_skill_cannot_blame_the_worker() {
 
 #[test]
 fn a_servers_own_success_field_is_data_unless_it_follows_the_contract() {
-    let judge =
-        |json: &str| normalize(RawOutput::Answer { json: json.to_owned(), otherwise: None, refused: false }, false);
+    let judge = |json: &str| {
+        normalize(RawOutput::Answer { json: json.to_owned(), otherwise: None, refused: false }, As::default())
+    };
     for bare in [
         r#"{"success":true,"errors":[],"result":{"id":1}}"#,
         r#"{"success":false,"errors":[{"code":1}]}"#,
@@ -178,7 +182,7 @@ fn a_servers_own_success_field_is_data_unless_it_follows_the_contract() {
     let otherwise = Some(SkillError::new(ErrorCode::NetworkError, "503"));
     let json = r#"{"success":true,"result":1}"#.to_owned();
     assert_eq!(
-        error(&normalize(RawOutput::Answer { json, otherwise, refused: false }, false)),
+        error(&normalize(RawOutput::Answer { json, otherwise, refused: false }, As::default())),
         (ErrorCode::NetworkError, "503")
     );
 }
@@ -211,18 +215,51 @@ fn output_with_a_key_twice_is_refused_with_its_path() {
         assert_eq!(code, ErrorCode::ExecutionError, "{stdout}");
         assert!(message.contains("more than once") && message.contains(path), "{message}");
     }
-    let value = normalize(RawOutput::Value(r#"{"a":1,"a":2}"#.to_owned()), false);
+    let value = normalize(RawOutput::Value(r#"{"a":1,"a":2}"#.to_owned()), As::default());
     assert!(error(&value).1.contains("'/a'"), "{value:?}");
 }
 
 #[test]
 fn only_a_runner_can_say_that_the_skill_did_not_start() {
     let failure = || SkillError::new(ErrorCode::NetworkError, "no");
-    assert!(normalize(RawOutput::NotStarted(failure()), false).not_started);
-    assert!(!normalize(RawOutput::Failed(failure()), false).not_started);
+    assert!(normalize(RawOutput::NotStarted(failure()), As::default()).not_started);
+    assert!(!normalize(RawOutput::Failed(failure()), As::default()).not_started);
     assert!(!judge(r#"{"success":false,"error":{"code":"TOOL_INVOCATION_ERROR","message":"no"}}"#, 1).not_started);
     let answer = |status: Option<SkillError>, refused| {
-        normalize(RawOutput::Answer { json: "{}".to_owned(), otherwise: status, refused }, false).not_started
+        normalize(RawOutput::Answer { json: "{}".to_owned(), otherwise: status, refused }, As::default()).not_started
     };
     assert!(answer(Some(failure()), true) && !answer(Some(failure()), false) && !answer(None, true));
+}
+
+/// A script that ended with this exit code, printed nothing, and wrote this to stderr.
+fn failed_with(stderr: &str, networkless: bool) -> String {
+    let raw = RawOutput::Process {
+        stdout: Vec::new(),
+        stderr: stderr.as_bytes().to_vec(),
+        exit: Exit::Code(1),
+        leftovers: 0,
+    };
+    error(&normalize(raw, As { networkless, ..As::default() })).1.to_owned()
+}
+
+#[test]
+fn a_script_that_fails_is_answered_with_its_exception() {
+    let stderr = "Traceback (most recent call last):\n  File \"/srv/x.py\", line 1, in <module>\nValueError: no rows\n";
+    assert_eq!(failed_with(stderr, false), "the skill printed nothing on stdout (exit code 1): ValueError: no rows");
+    assert!(!failed_with("token: s3cret", false).contains("s3cret"));
+}
+
+#[test]
+fn a_network_that_the_jail_keeps_away_is_named_with_its_key() {
+    let stderr = "Traceback (most recent call last):\n  File \"/usr/lib/socket.py\"\nsocket.gaierror: [Errno -3] Temporary failure \
+                  in name resolution\n";
+    assert!(
+        failed_with(stderr, true)
+            .ends_with("the skill has no network: grant it in its manifest, such as `network: [443]`")
+    );
+    assert!(!failed_with(stderr, false).contains("manifest"), "it has a network, which failed");
+    let reported = r#"{"success": false, "error": {"code": "INTERNAL", "message": "Network is unreachable"}}"#;
+    let raw = RawOutput::Process { stdout: reported.into(), stderr: vec![], exit: Exit::Code(3), leftovers: 0 };
+    let result = normalize(raw, As { networkless: true, ..As::default() });
+    assert!(error(&result).1.contains("network: [443]"), "{result:?}");
 }

@@ -37,6 +37,7 @@
 //! - `folder`: a cgroup's files, by descriptor; `settings`: which of them are written; `events`: what they say later
 //! - `removal`: killing what is in a folder and removing it; `sweep`: the folders of the dead; `owner`: whose a folder is
 //! - `meter`: counting without control groups, `spent` what CPU time was used; `proc`: the files it reads
+//! - `together`: the limits of processes that run side by side
 //!
 //! The rules come from the kernel's documentation: `Documentation/admin-guide/cgroup-v2.rst`,
 //! `Documentation/admin-guide/cgroup-v1/{cgroups,cpuacct,memory,pids}.rst` and `Documentation/filesystems/proc.rst`. Each
@@ -64,6 +65,7 @@ mod removal;
 mod settings;
 mod spent;
 mod sweep;
+mod together;
 
 #[cfg(test)]
 mod tests;
@@ -72,3 +74,4 @@ pub(crate) use amounts::{Bounds, Exceeded, Usage};
 pub(crate) use controller::{Controller, Kind};
 pub(crate) use group::{Entrance, Group};
 pub(crate) use meter::Meter;
+pub(crate) use together::Together;

@@ -23,7 +23,7 @@ use super::jail::identity::User;
 use super::jail::plan::Plan;
 use super::launch::{LaunchError, Launcher, Pipes};
 use super::packet;
-use super::protocol::{Call, Command, Exit, ONLY_CALL};
+use super::protocol::{Call, ColdImport, Command, Exit, ONLY_CALL};
 use super::run::{Finished, RunError, converse};
 use super::streams::LastWord;
 use crate::events::EventSink;
@@ -31,8 +31,12 @@ use crate::schedule::Slot;
 
 mod attend;
 mod calls;
+mod kept;
 
 use calls::{Calls, End};
+#[cfg(test)]
+pub(crate) use kept::Unattended;
+pub(crate) use kept::{Kept, KeptEnd};
 
 /// The most calls of one fork server at once.
 pub(crate) const MOST_CALLS: usize = 64;
@@ -91,6 +95,11 @@ impl ForkServer {
         self.calls.files()
     }
 
+    /// The imports that each of its calls runs again; none before it is ready.
+    pub(crate) fn cold_imports(&self) -> Vec<ColdImport> {
+        self.calls.cold_imports()
+    }
+
     /// How long it has had no call.
     pub(crate) fn idle_for(&self) -> Duration {
         self.calls.idle_for()
@@ -115,29 +124,13 @@ impl ForkServer {
         events: &EventSink,
         slot: Slot,
     ) -> Forked {
-        let (pipes, theirs) = match Pipes::open() {
-            Ok(pipes) => pipes,
+        let nice = slot.nice();
+        let (call, ended, pipes) = match self.submit((env, processes, nice), Some(slot)) {
+            Ok(Some(submitted)) => submitted,
+            Ok(None) => return Forked::NotStarted,
             Err(error) => return Forked::Ran(Err(LaunchError::Supervisor(error).into())),
         };
-        if let Some(owner) = self.owner {
-            super::supervise::child::hand_over(&theirs, owner);
-        }
-        let call = self.next.fetch_add(1, Ordering::Relaxed);
-        let nice = slot.nice();
-        let Some(ended) = self.calls.open(call, slot) else { return Forked::NotStarted };
         let mut watched = Watched { ended: Some(ended), call, calls: &self.calls };
-        if let Err(error) = packet::send_with(
-            &self.socket,
-            &Call { call, env, processes, nice },
-            &theirs.each_ref().map(|it| it.as_fd()),
-        ) {
-            if openskill_log::admits("a fork server took no call") {
-                tracing::warn!(%error, "a fork server took no call");
-            }
-            self.calls.take_back(call);
-            return Forked::NotStarted;
-        }
-        drop(theirs);
         let mut not_started = false;
         let report = async || match watched.wait().await {
             End::Report(report) => Ok(report),
@@ -152,6 +145,42 @@ impl ForkServer {
             watched.leave(code);
         }
         if not_started { Forked::NotStarted } else { Forked::Ran(finished) }
+    }
+
+    /// Starts a process that outlives a call, with our ends of its descriptors. Dropping it kills its process tree. `None`: this
+    /// fork server accepts no more. Must be called within a runtime that lives as long as the process.
+    ///
+    /// # Errors
+    /// The system has no descriptors left.
+    pub(crate) fn keep(
+        &self,
+        (env, processes, nice): (&BTreeMap<&'static str, String>, u64, u8),
+    ) -> std::io::Result<Option<(Kept, Pipes)>> {
+        let submitted = self.submit((env, processes, nice), None)?;
+        Ok(submitted.map(|(call, ended, pipes)| (Kept::new(ended, call, &self.calls), pipes)))
+    }
+
+    /// Queues a call for an idle child. `None`: it was not queued.
+    fn submit(
+        &self,
+        (env, processes, nice): (&BTreeMap<&'static str, String>, u64, u8),
+        slot: Option<Slot>,
+    ) -> std::io::Result<Option<(u64, oneshot::Receiver<End>, Pipes)>> {
+        let (pipes, theirs) = Pipes::open()?;
+        if let Some(owner) = self.owner {
+            super::supervise::child::hand_over(&theirs, owner);
+        }
+        let call = self.next.fetch_add(1, Ordering::Relaxed);
+        let Some(ended) = self.calls.open(call, slot) else { return Ok(None) };
+        let message = Call { call, env, processes, nice };
+        if let Err(error) = packet::send_with(&self.socket, &message, &theirs.each_ref().map(|it| it.as_fd())) {
+            if openskill_log::admits("a fork server took no call") {
+                tracing::warn!(%error, "a fork server took no call");
+            }
+            self.calls.take_back(call);
+            return Ok(None);
+        }
+        Ok(Some((call, ended, pipes)))
     }
 }
 

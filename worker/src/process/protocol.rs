@@ -11,6 +11,7 @@
 //! | supervisor | worker | control socket | [`Notice::Ended`] for [`ONLY_CALL`]: last, once | any |
 //! | supervisor of a fork server | worker | control socket | [`Notice::Ready`], once | ends `Starting` |
 //! | | | | [`Notice::Ended`] for each call | `Serving`, `Orphaned` |
+//! | | | | [`Notice::Interrupted`] for each [`Order::Interrupt`] | `Serving`, `Orphaned` |
 //! | | | | [`Notice::ServerEnded`], at most once | begins `Orphaned` |
 //! | fork server | its supervisor | status socket | [`Status::Ready`], once | ends `Starting` |
 //! | | | | [`Status::Exited`] for each child | `Serving` |
@@ -110,6 +111,8 @@ impl ProcessLimits {
 pub(super) enum Order {
     /// End this call, whether it was started or not.
     Kill(u64),
+    /// Send SIGINT to the process of this call, if it runs.
+    Interrupt(u64),
 }
 
 /// Supervisor to worker.
@@ -120,6 +123,8 @@ pub(super) enum Notice {
     Ready(Loaded),
     /// A call is over, and nothing of it is left.
     Ended { call: u64, report: Report },
+    /// The signal for this call was sent, or the call is gone. No further signal follows.
+    Interrupted(u64),
     /// The fork server has ended. The calls with these numbers were started and go on.
     ServerEnded { running: Vec<u64> },
 }
@@ -143,8 +148,22 @@ pub(super) enum Status {
 pub(super) struct Loaded {
     /// Files outside the language's own library: a change to one of them is a change to the skill.
     pub(super) files: Vec<PathBuf>,
-    /// Import statements that each call runs again, because they leave threads or open files behind.
-    pub(super) not_preloaded: Vec<String>,
+    /// What each call imports again.
+    pub(super) not_preloaded: Vec<ColdImport>,
+}
+
+/// An import statement that each call runs again, because it leaves behind what forks would share.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct ColdImport {
+    /// The statement.
+    pub(crate) import: String,
+    /// What it leaves behind, in a word, or [`ColdImport::FAILED`].
+    pub(crate) leaves: String,
+}
+
+impl ColdImport {
+    /// In place of what it leaves behind: it raised an exception.
+    pub(crate) const FAILED: &str = "error";
 }
 
 /// Worker to whichever idle child of a fork server takes it.
@@ -233,8 +252,11 @@ mod tests {
         let exited: Status =
             serde_json::from_slice(br#"{"exited": {"pid": 12, "status": 256, "leftovers": 2}}"#).unwrap();
         assert_eq!(exited, Status::Exited { pid: 12, status: 256, leftovers: 2 });
-        let ready: Status = serde_json::from_slice(br#"{"ready": {"files": ["/a.py"], "not_preloaded": []}}"#).unwrap();
-        assert!(matches!(ready, Status::Ready(Loaded { files, .. }) if files == [PathBuf::from("/a.py")]));
+        let ready =
+            br#"{"ready": {"files": ["/a.py"], "not_preloaded": [{"import": "import x", "leaves": "thread"}]}}"#;
+        let Status::Ready(Loaded { files, not_preloaded }) = serde_json::from_slice(ready).unwrap() else { panic!() };
+        assert_eq!(files, [PathBuf::from("/a.py")]);
+        assert_eq!(not_preloaded, [ColdImport { import: "import x".to_owned(), leaves: "thread".to_owned() }]);
     }
 
     #[test]

@@ -85,8 +85,8 @@ pub(super) fn read(
 /// The files that manifests name and that are not watched for their own sake: programs, and files outside the top level of a
 /// skill folder.
 pub(super) fn named(manifests: &Manifests, folders: &[PathBuf]) -> Vec<PathBuf> {
-    let elsewhere = |file: &&Path| !matters(file) || !folders.iter().any(|folder| file.parent() == Some(folder));
-    manifests.values().filter_map(|it| it.how.file()).filter(elsewhere).map(Path::to_owned).collect()
+    let elsewhere = |file: &PathBuf| !matters(file) || !folders.iter().any(|folder| file.parent() == Some(folder));
+    manifests.values().flat_map(|it| it.how.files()).filter(elsewhere).collect()
 }
 
 struct Reading<'a> {
@@ -107,7 +107,7 @@ impl<'a> Reading<'a> {
     }
 
     fn insert(&mut self, file: &Path, manifest: Manifest) {
-        self.claimed.extend(manifest.how.file().map(Path::to_owned));
+        self.claimed.extend(manifest.how.files());
         if is_manifest(file) {
             self.claimed.insert(file.with_extension("py"));
         }

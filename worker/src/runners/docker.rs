@@ -87,7 +87,8 @@ impl Docker {
         let named = manifest.env.iter().filter_map(|name| Some((name.as_str(), std::env::var(name).ok()?)));
         let root = (settings.mount_root != MountRoot::None).then(|| (ENV_ALLOWED_ROOT, DATA_FOLDER.to_owned()));
         let own = [("OPENSKILL_SKILL_ID", manifest.id.clone())];
-        named.chain(own).chain(root).map(|(name, value)| format!("{name}={value}")).collect()
+        let set = manifest.env_values.iter().map(|(name, value)| (name.as_str(), value.clone()));
+        named.chain(set).chain(own).chain(root).map(|(name, value)| format!("{name}={value}")).collect()
     }
 
     /// The allowed root of a call, if its container gets it.

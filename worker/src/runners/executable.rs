@@ -18,9 +18,10 @@ use crate::process::launch::Launcher;
 use crate::process::protocol::Command;
 use crate::process::protocol::ProcessLimits;
 use crate::runner::{Invocation, RawOutput, Runner};
-use crate::runners::once::{check_start, once, unusable};
+use crate::runners::once::{Given, check_start, once, unusable};
 
 mod command_line;
+mod stdin;
 
 /// The runner.
 pub(crate) struct Executable {
@@ -42,10 +43,11 @@ impl Executable {
         self.jailer.plan(manifest, &readable, &[])
     }
 
-    fn command(&self, exec: &Exec, invocation: &Invocation) -> Result<Command, SkillError> {
+    fn command(&self, exec: &Exec, invocation: &Invocation) -> Result<(Command, Given), SkillError> {
         check_start("program", &exec.program)?;
         let jail = self.jail(&exec.program, &invocation.manifest);
-        Ok(Command {
+        let given = stdin::fill(&exec.stdin, &invocation.input)?;
+        let command = Command {
             program: exec.program.clone(),
             args: command_line::fill(&exec.args, &invocation.input)?,
             env: self.surroundings.of(invocation),
@@ -55,7 +57,8 @@ impl Executable {
             forks: false,
             jail: jail.map_err(|reason| SkillError::new(ErrorCode::Unavailable, reason))?,
             root: Some(self.surroundings.run_root(&invocation.manifest)),
-        })
+        };
+        Ok((command, given))
     }
 }
 
@@ -74,9 +77,9 @@ impl Runner for Executable {
                 return RawOutput::NotStarted(SkillError::new(ErrorCode::Unavailable, message));
             };
             match self.command(exec, &invocation) {
-                Ok(command) => {
+                Ok((command, given)) => {
                     invocation.trace.started("cold");
-                    once(&self.launcher, command, invocation, exec.stdin).await
+                    once(&self.launcher, command, invocation, given).await
                 }
                 Err(error) => RawOutput::NotStarted(error),
             }

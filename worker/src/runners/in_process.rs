@@ -1,6 +1,11 @@
 //! `inproc`: a Rust function in the worker itself. The manifest's `entry` names it.
 //!
 //! A function runs as a task on the shard that accepted the call, so it must not block. Dropping the run aborts the task.
+//!
+//! - [`diagnostics`]: functions for tests
+//! - [`search`], [`definitions`]: built-in functions that read files below the allowed root
+//! - [`host`]: what those use; [`place`], [`walk`]: how they open files; [`stop`]: when they end
+//! - [`list`], [`ordered`], [`left`]: how they answer
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -16,7 +21,18 @@ use crate::events::EventSink;
 use crate::manifest::{How, Manifest};
 use crate::runner::{Invocation, RawOutput, Runner};
 
+mod definitions;
 mod diagnostics;
+pub(crate) mod host;
+mod left;
+mod list;
+mod ordered;
+mod place;
+mod search;
+mod stop;
+mod walk;
+
+use host::{Host, Report};
 
 /// A function: takes the arguments, one JSON object as text, and returns one JSON value as text. Through the sink it reports
 /// progress, produces artifacts and asks the user.
@@ -55,49 +71,88 @@ impl Functions {
     }
 }
 
-/// The runner.
-pub(crate) struct InProcess {
-    functions: Functions,
+/// A built-in function.
+#[derive(Debug, Clone, Copy)]
+enum Own {
+    Search,
+    Definitions,
 }
 
-impl InProcess {
-    pub(crate) fn new(functions: Functions) -> Self {
-        Self { functions }
-    }
-
-    fn find(&self, manifest: &Manifest) -> Option<&Function> {
-        match &manifest.how {
-            How::Function(name) => self.functions.by_name.get(name),
+impl Own {
+    fn of(entry: &str) -> Option<Self> {
+        match entry {
+            "search_file_content" => Some(Self::Search),
+            "list_code_definitions" => Some(Self::Definitions),
             _ => None,
         }
     }
 }
 
+/// The runner.
+pub(crate) struct InProcess {
+    functions: Functions,
+    host: Host,
+}
+
+impl InProcess {
+    pub(crate) fn new(functions: Functions, host: Host) -> Self {
+        Self { functions, host }
+    }
+
+    /// The work of a call. `None`: there is no function of this name.
+    fn work(&self, invocation: Invocation) -> Option<BoxFuture<'static, Result<RawOutput, SkillError>>> {
+        let How::Function(name) = &invocation.manifest.how else { return None };
+        if let Some(function) = self.functions.by_name.get(name) {
+            let (work, slot) = (function(invocation.input, invocation.events), invocation.slot);
+            return Some(
+                async move {
+                    let _slot = slot;
+                    work.await.map(RawOutput::Value)
+                }
+                .boxed(),
+            );
+        }
+        let (own, host) = (Own::of(name)?, self.host.clone());
+        Some(
+            async move {
+                let report = match own {
+                    Own::Search => search::run(host, invocation).await,
+                    Own::Definitions => definitions::run(host, invocation).await,
+                };
+                report.map(|Report { data, text, truncated }| RawOutput::Report { data, text, truncated })
+            }
+            .boxed(),
+        )
+    }
+}
+
 impl Runner for InProcess {
     fn admit(&self, manifest: &Manifest) -> Result<(), String> {
-        self.find(manifest).map(|_| ()).ok_or_else(|| "this worker has no in-process function of this name".to_owned())
+        let none = || "this worker has no in-process function of this name".to_owned();
+        let How::Function(name) = &manifest.how else { return Err(none()) };
+        match Own::of(name) {
+            _ if self.functions.by_name.contains_key(name) => Ok(()),
+            Some(Own::Search) => Ok(()),
+            Some(Own::Definitions) => definitions::admit(&self.host, manifest),
+            None => Err(none()),
+        }
     }
 
     fn run(self: Arc<Self>, invocation: Invocation) -> BoxFuture<'static, RawOutput> {
-        let Some(function) = self.find(&invocation.manifest) else {
+        let parent = TraceContext::parse(&invocation.traceparent);
+        let Some(work) = self.work(invocation) else {
             let error = SkillError::new(ErrorCode::Unavailable, "the skill is not available on this worker");
             return std::future::ready(RawOutput::NotStarted(error)).boxed();
         };
-        let work = function(invocation.input, invocation.events);
         // Spans that the function makes are children of the run.
-        let work = match TraceContext::parse(&invocation.traceparent) {
+        let work = match parent {
             Some(parent) => embedded::within(parent, work).boxed(),
             None => work,
         };
-        let slot = invocation.slot;
         async move {
             // A task of its own, so that a panic ends this run alone.
-            let task = AbortOnDropHandle::new(tokio::spawn(async move {
-                let _slot = slot;
-                work.await
-            }));
-            match task.await {
-                Ok(Ok(value)) => RawOutput::Value(value),
+            match AbortOnDropHandle::new(tokio::spawn(work)).await {
+                Ok(Ok(output)) => output,
                 // It ran well enough to report the error: the worker is not at fault.
                 Ok(Err(error)) => RawOutput::Failed(match error.blame() {
                     Blame::Worker | Blame::Gateway => error.with_blame(Blame::Skill),

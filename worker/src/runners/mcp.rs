@@ -9,6 +9,7 @@
 //!
 //! - [`server`]: one server: its connections, its tools, its capacity; [`lane`]: keeps one connection up; [`host`]: its parts
 //! - [`connection`], [`program`], [`lines`], [`http_client`]: how a server is reached; [`why`]: why it can't be
+//! - [`said`]: what it writes beside its messages, for the log; [`last_lines`]: the end of it, for whoever checks it
 //! - [`tapped`], [`tap`]: tracking requests; [`broken`]: answers that are not valid
 //! - [`catalog`], [`known`], [`names`], [`pins`]: its tools, the ids of their skills, and whether they changed
 //! - [`call`], [`output`], [`media`], [`errors`]: one call and its result; [`asks`]: relays elicitation to the caller
@@ -21,6 +22,7 @@ use futures_util::future::BoxFuture;
 use openskill_metrics::snapshot::Value;
 use openskill_metrics::{OTHER, Snapshot, table};
 use openskill_proto::v1::{ErrorCode, SkillError};
+use openskill_redact::Redactor;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -42,12 +44,14 @@ mod host;
 mod http_client;
 mod known;
 mod lane;
+mod last_lines;
 mod lines;
 mod media;
 mod names;
 mod output;
 pub(crate) mod pins;
 mod program;
+mod said;
 mod server;
 mod tap;
 mod tapped;
@@ -73,13 +77,12 @@ pub(crate) struct Mcp {
 impl Mcp {
     /// `offers` counts the changes to the tools of servers.
     pub(crate) fn new(
-        launcher: Launcher,
-        surroundings: Surroundings,
-        jailer: Jailer,
+        (launcher, surroundings, jailer): (Launcher, Surroundings, Jailer),
+        redactor: Redactor,
         offers: watch::Sender<u64>,
     ) -> Self {
         Self {
-            host: Host { launcher, surroundings, jailer },
+            host: Host { launcher, surroundings, jailer, redactor, last_lines: Arc::default() },
             servers: Mutex::default(),
             offers,
             retiring: TaskTracker::new(),
@@ -130,6 +133,10 @@ impl Runner for Mcp {
     fn measure(&self, metrics: &mut Snapshot) {
         let servers = self.with(|servers| servers.iter().map(|(id, it)| (id.clone(), Arc::clone(it))).collect());
         measure(servers, metrics);
+    }
+
+    fn last_lines(&self, id: &str) -> Vec<String> {
+        self.with(|servers| servers.get(id).map(|server| server.host.last_lines.read())).unwrap_or_default()
     }
 
     fn settled(&self) -> bool {

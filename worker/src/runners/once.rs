@@ -1,4 +1,4 @@
-//! One call by the contract of scripts and programs: `{"input": {...}}` on stdin, one JSON value on stdout.
+//! One call of a script or a program: `{"input": {...}}` on stdin unless its manifest says otherwise, its output on stdout.
 
 use std::path::Path;
 
@@ -12,16 +12,25 @@ use crate::process::protocol::Command;
 use crate::process::run::{Finished, RunError, run};
 use crate::runner::{Invocation, RawOutput};
 
-/// Runs `command` for this call. Its arguments go to stdin, if `with_input`.
-pub(crate) async fn once(
-    launcher: &Launcher,
-    mut command: Command,
-    invocation: Invocation,
-    with_input: bool,
-) -> RawOutput {
+/// What a process reads on stdin.
+pub(crate) enum Given {
+    /// Nothing: it is closed.
+    Nothing,
+    /// The arguments of the call.
+    Input,
+    /// This text.
+    Text(Vec<u8>),
+}
+
+/// Runs `command` for this call.
+pub(crate) async fn once(launcher: &Launcher, mut command: Command, invocation: Invocation, given: Given) -> RawOutput {
     let Invocation { input, events, slot, .. } = invocation;
-    let parts = input_parts(&input);
-    let parts = if with_input { &parts[..] } else { &[] };
+    let input = input_parts(&input);
+    let parts: &[&[u8]] = match &given {
+        Given::Nothing => &[],
+        Given::Input => &input,
+        Given::Text(text) => &[text.as_slice()],
+    };
     command.nice = slot.nice();
     run(launcher, &command, parts, &events, slot).await.map_or_else(|error| unfinished(&error), output)
 }

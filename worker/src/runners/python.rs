@@ -7,7 +7,6 @@
 //! - `shared` ([`shared`]): fresh globals in one interpreter
 
 use std::collections::{BTreeMap, HashMap};
-use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -16,38 +15,44 @@ use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use openskill_metrics::{Snapshot, table};
 use openskill_proto::v1::{ErrorCode, SkillError};
+use tokio::sync::watch;
 
-use crate::allowed_root::{RootError, RunRoot};
+use crate::config::Config;
 use crate::environment::{Surroundings, path_text};
 use crate::manifest::python::{Isolation, Python as Script};
 use crate::manifest::{How, Level, Manifest};
 use crate::plain_file;
-use crate::process::forkserver::ForkServer;
 use crate::process::jail::jailer::Jailer;
 use crate::process::jail::plan::Plan;
 use crate::process::launch::Launcher;
 use crate::process::protocol::Command;
 use crate::process::protocol::ProcessLimits;
 use crate::runner::{Invocation, RawOutput, Runner};
-use crate::runners::once::{check_start, no_root, once, unusable};
+use crate::runners::once::{Given, check_start, no_root, once, unusable};
 
+pub(crate) mod environments;
+pub(crate) mod fork;
 mod forking;
 mod freshness;
 pub(crate) mod interpreter;
-mod settings;
+pub(crate) mod settings;
 mod shared;
+pub(crate) mod variables;
+mod warm;
 
+use environments::Environments;
 use forking::Forking;
 use interpreter::Interpreter;
 use settings::{Cold, Counts, FLAGS, FORK, SHARED, WarmSettings};
 use shared::Shared;
+use warm::{Kept, Warm};
 
 /// How long a worker that shuts down waits for fork servers to end.
 const CLOSING: Duration = Duration::from_secs(3);
 
 /// The runner.
 pub(crate) struct Python {
-    interpreter: Result<Interpreter, ()>,
+    environments: Environments,
     surroundings: Surroundings,
     jailer: Jailer,
     settings: WarmSettings,
@@ -55,32 +60,21 @@ pub(crate) struct Python {
     warm: Mutex<HashMap<String, Arc<Warm>>>,
 }
 
-/// The warm pool of a skill, for one version of its manifest.
-struct Warm {
-    manifest: Arc<Manifest>,
-    /// The allowed root that its processes know; none while there is no process.
-    root: Mutex<Option<OwnedFd>>,
-    kept: Kept,
-}
-
-enum Kept {
-    Forking(Box<Forking>),
-    Shared(Shared),
-}
-
 impl Python {
     /// Must be called within the runtime that lives as long as the worker.
     pub(crate) fn new(
-        interpreter: Result<Interpreter, ()>,
+        config: &Config,
+        interpreter: Option<Interpreter>,
         launcher: Launcher,
-        surroundings: Surroundings,
-        jailer: Jailer,
-        idle: Duration,
+        (surroundings, jailer): (Surroundings, Jailer),
+        offers: watch::Sender<u64>,
     ) -> Self {
+        let environments = Environments::new(interpreter, config.packages.clone(), launcher.clone(), offers);
+        let idle = config.idle;
         let most = std::thread::available_parallelism().map_or(1, usize::from);
         let (counts, runtime) = (Arc::new(Counts::new()), tokio::runtime::Handle::current());
         let settings = WarmSettings { launcher, counts, runtime, idle, most };
-        Self { interpreter, surroundings, jailer, settings, warm: Mutex::default() }
+        Self { environments, surroundings, jailer, settings, warm: Mutex::default() }
     }
 
     /// What a script's process may reach.
@@ -98,9 +92,10 @@ impl Python {
         interpreter: &Interpreter,
         script: &Path,
         manifest: &Manifest,
-        env: BTreeMap<String, String>,
+        mut env: BTreeMap<String, String>,
     ) -> Result<Command, SkillError> {
         check_start("script", script)?;
+        variables::complete(&mut env, interpreter.environment.as_deref());
         let jail = self.jail(interpreter, script, manifest);
         Ok(Command {
             program: interpreter.path.clone(),
@@ -120,13 +115,14 @@ impl Python {
     fn warm(
         &self,
         manifest: &Arc<Manifest>,
-        interpreter: &Interpreter,
+        interpreter: &Arc<Interpreter>,
         script: &Script,
     ) -> Result<Option<Arc<Warm>>, SkillError> {
         let mut all = self.lock();
         let root = self.surroundings.run_root(manifest);
         if let Some(warm) = all.get(&manifest.id) {
             let same = Arc::ptr_eq(&warm.manifest, manifest) || warm.manifest == *manifest;
+            let same = same && warm.interpreter == *interpreter;
             if same && !warm.needs_rebuild() && warm.knows(&root).map_err(no_root)? {
                 return Ok(Some(Arc::clone(warm)));
             }
@@ -142,18 +138,22 @@ impl Python {
         let kept = match script.isolation {
             Isolation::Shared => Kept::Shared(Shared::new(&self.settings, &command, &script.script)),
             Isolation::Fork | Isolation::Process => {
-                Kept::Forking(Box::new(Forking::new(&command, &script.script, manifest.jail.level != Level::Off)))
+                let jailed = manifest.jail.level != Level::Off;
+                // An environment that the worker built does not change.
+                let fixed = interpreter.environment.as_deref().filter(|_| script.needs.is_built());
+                Kept::Forking(Box::new(Forking::new(&command, &script.script, fixed, jailed)))
             }
         };
-        let warm = Arc::new(Warm { manifest: Arc::clone(manifest), root, kept });
-        all.insert(manifest.id.clone(), Arc::clone(&warm));
+        let (manifest, interpreter) = (Arc::clone(manifest), Arc::clone(interpreter));
+        let warm = Arc::new(Warm { manifest, interpreter, root, kept });
+        all.insert(warm.manifest.id.clone(), Arc::clone(&warm));
         Ok(Some(warm))
     }
 
     /// Runs a call in the warm pool, or says why it was not started there.
     async fn run_warm(
         &self,
-        interpreter: &Interpreter,
+        interpreter: &Arc<Interpreter>,
         script: &Script,
         invocation: &Invocation,
     ) -> Result<Result<RawOutput, Cold>, SkillError> {
@@ -189,21 +189,18 @@ fn may_warm(isolation: Isolation, jail: Option<&Plan>) -> bool {
 
 impl Runner for Python {
     fn admit(&self, manifest: &Manifest) -> Result<(), String> {
-        let interpreter = self.interpreter.as_ref().map_err(
-            |()| "no usable Python was found on this worker; install Python 3.9 or newer, or set OPENSKILL_PYTHON",
-        )?;
-        let How::Python(Script { script, .. }) = &manifest.how else { return Err("it names no script".to_owned()) };
+        let How::Python(settings) = &manifest.how else { return Err("it names no script".to_owned()) };
+        let script = &settings.script;
+        let interpreter = self.environments.admit(&manifest.id, &settings.needs)?;
         plain_file::check(script).map_err(|reason| match reason {
             it if it.is_missing() => {
                 format!("its script '{}' does not exist", script.file_name().unwrap_or_default().to_string_lossy())
             }
             other => unusable("script", script, other),
         })?;
-        let jail = self.jail(interpreter, script, manifest)?;
+        let jail = self.jail(&interpreter, script, manifest)?;
         self.jailer.announce(manifest);
-        if let How::Python(Script { isolation, .. }) = manifest.how
-            && !may_warm(isolation, jail.as_ref())
-        {
+        if !may_warm(settings.isolation, jail.as_ref()) {
             tracing::warn!(
                 skill_id = manifest.id,
                 "each call gets a fresh interpreter: the user of skills can't reach all that the script needs, and a fork \
@@ -216,9 +213,13 @@ impl Runner for Python {
     fn run(self: Arc<Self>, invocation: Invocation) -> BoxFuture<'static, RawOutput> {
         async move {
             let manifest = Arc::clone(&invocation.manifest);
-            let (Ok(interpreter), How::Python(script)) = (&self.interpreter, &manifest.how) else {
+            let unavailable = || {
                 let message = "the skill can't run on this worker";
-                return RawOutput::NotStarted(SkillError::new(ErrorCode::Unavailable, message));
+                RawOutput::NotStarted(SkillError::new(ErrorCode::Unavailable, message))
+            };
+            let How::Python(script) = &manifest.how else { return unavailable() };
+            let Some(interpreter) = &self.environments.interpreter(&manifest.id, &script.needs) else {
+                return unavailable();
             };
             let ran = match script.isolation {
                 Isolation::Process => Ok(Err(Cold::Process)),
@@ -232,14 +233,47 @@ impl Runner for Python {
             invocation.trace.started("cold");
             let env = self.surroundings.of(&invocation);
             match self.command(interpreter, &script.script, &manifest, env) {
-                Ok(command) => Box::pin(once(&self.settings.launcher, command, invocation, true)).await,
+                Ok(command) => Box::pin(once(&self.settings.launcher, command, invocation, Given::Input)).await,
                 Err(error) => RawOutput::NotStarted(error),
             }
         }
         .boxed()
     }
 
+    fn warm_up(self: Arc<Self>, manifest: Arc<Manifest>) -> BoxFuture<'static, ()> {
+        async move {
+            let How::Python(script) = &manifest.how else { return };
+            let Some(interpreter) = self.environments.interpreter(&manifest.id, &script.needs) else { return };
+            if script.isolation != Isolation::Fork {
+                return;
+            }
+            if let Ok(Some(warm)) = self.warm(&manifest, &interpreter, script)
+                && let Kept::Forking(forking) = &warm.kept
+            {
+                forking.warm_up(&self.settings).await;
+            }
+        }
+        .boxed()
+    }
+
+    fn not_warm(&self, manifest: &Manifest) -> Vec<String> {
+        let How::Python(script) = &manifest.how else { return Vec::new() };
+        let Some(warm) = self.lock().get(&manifest.id).cloned() else {
+            let interpreter = self.environments.interpreter(&manifest.id, &script.needs);
+            let jail = interpreter.map(|it| self.jail(&it, &script.script, manifest));
+            let forks =
+                jail.is_none_or(|jail| jail.is_err() || jail.is_ok_and(|it| may_warm(script.isolation, it.as_ref())));
+            return if forks { Vec::new() } else { vec![warm::explained(Cold::Jail)] };
+        };
+        warm.explanations()
+    }
+
+    fn settled(&self) -> bool {
+        self.environments.settled()
+    }
+
     fn tend(&self, manifests: &[Arc<Manifest>]) {
+        self.environments.tend(manifests);
         let known: HashMap<&str, &Arc<Manifest>> = manifests.iter().map(|it| (it.id.as_str(), it)).collect();
         self.lock().retain(|id, warm| {
             let kept = known.get(id.as_str()).is_some_and(|manifest| warm.manifest.how == manifest.how);
@@ -265,68 +299,18 @@ impl Runner for Python {
         counts.failures.read(metrics, &table::WARM_FAILURES);
         counts.warm_calls.read(metrics, &table::WARM_CALLS);
         counts.cold_calls.read(metrics, &table::COLD_CALLS);
+        warm::measure_imports(&all, metrics);
+        self.environments.measure(metrics);
     }
 
     fn close(&self) -> BoxFuture<'static, ()> {
         let leaving: Vec<_> = self.lock().drain().flat_map(|(_, warm)| warm.retire()).collect();
+        let environments = self.environments.clone();
         async move {
+            environments.close().await;
             let all = futures_util::future::join_all(leaving.iter().map(|it| it.wait_gone()));
             let _ = tokio::time::timeout(CLOSING, all).await;
         }
         .boxed()
-    }
-}
-
-impl Warm {
-    fn needs_rebuild(&self) -> bool {
-        matches!(&self.kept, Kept::Forking(forking) if forking.needs_rebuild())
-    }
-
-    /// Whether this is the root that its processes know.
-    fn knows(&self, root: &RunRoot) -> Result<bool, RootError> {
-        let mut known = self.root.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(known) = known.as_ref() {
-            return root.is_still(known);
-        }
-        *known = Some(root.open()?);
-        // One that was started since the last look may know another.
-        Ok(self.processes() == 0)
-    }
-
-    fn processes(&self) -> usize {
-        match &self.kept {
-            Kept::Forking(forking) => forking.servers(),
-            Kept::Shared(shared) => shared.interpreters(),
-        }
-    }
-
-    /// The name in metrics.
-    fn isolation(&self) -> &'static str {
-        match &self.kept {
-            Kept::Forking(_) => FORK,
-            Kept::Shared(_) => SHARED,
-        }
-    }
-
-    fn tend(&self, settings: &WarmSettings) {
-        match &self.kept {
-            Kept::Forking(forking) => forking.tend(settings),
-            Kept::Shared(shared) => shared.tend(settings),
-        }
-        let mut root = self.root.lock().unwrap_or_else(PoisonError::into_inner);
-        if self.processes() == 0 {
-            *root = None;
-        }
-    }
-
-    /// Takes no more calls. The fork servers that end after their last one.
-    fn retire(&self) -> Vec<Arc<ForkServer>> {
-        match &self.kept {
-            Kept::Forking(forking) => forking.retire(),
-            Kept::Shared(shared) => {
-                shared.retire();
-                Vec::new()
-            }
-        }
     }
 }

@@ -8,8 +8,9 @@ use std::time::{Duration, Instant};
 
 use super::pace::SHORT;
 
-/// How far apart long calls start, at most: about what starting and ending one process costs on one of two processors.
-const APART: Duration = Duration::from_millis(15);
+/// How far apart long calls start, at most: a few times what it costs to start and end one process on one of two cores,
+/// since a machine may run several workers.
+const APART: Duration = Duration::from_millis(40);
 
 /// As many starts as the gate has places take at most this part of the time that one call runs.
 const PART: u32 = 8;

@@ -7,7 +7,6 @@ use tokio::time::MissedTickBehavior;
 
 use super::calls::{Calls, Guard};
 use crate::process::launch::Running;
-use crate::process::protocol::Order;
 
 /// How often overdue calls are looked for.
 const LOOK: Duration = Duration::from_millis(250);
@@ -30,9 +29,9 @@ pub(super) async fn attend(running: Running<Guard>, calls: Arc<Calls>) {
             now = looks.tick() => calls.look(now.into_std()),
             () = calls.wake.notified() => {}
         }
-        let Some(kills) = calls.kills() else { return };
-        for call in kills {
-            if let Err(error) = control.send(Order::Kill(call)) {
+        let Some(orders) = calls.orders() else { return };
+        for order in orders {
+            if let Err(error) = control.send(order) {
                 tracing::warn!(%error, "a supervisor takes no orders: its fork server is ended");
                 return;
             }

@@ -5,7 +5,9 @@
 //!             └──────dropped───────────────────────────>┘
 //! ```
 //!
-//! From each of them, the supervisor's report ends the call.
+//! From each of them, the supervisor's report ends the call. The process of a session is such a call too, without a slot: it is
+//! kept while nothing runs in it. One that is overdue takes no other with it: its fork server takes no more calls, and ends
+//! after the last of the others.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -15,7 +17,7 @@ use std::time::{Duration, Instant};
 use openskill_log::admits;
 use tokio::sync::{Notify, oneshot, watch};
 
-use crate::process::protocol::{Exit, Loaded, Notice, ONLY_CALL, Phase, Report};
+use crate::process::protocol::{ColdImport, Exit, Loaded, Notice, ONLY_CALL, Order, Phase, Report};
 use crate::schedule::Slot;
 
 /// How long it may take to get ready. Its calls go elsewhere then, while they still have time.
@@ -44,15 +46,15 @@ pub(super) enum End {
 /// What all calls of one fork server share with the task that talks to its supervisor.
 pub(super) struct Calls {
     state: Mutex<State>,
-    /// Wakes that task: there is something in [`Calls::kills`].
+    /// Wakes that task: there is something in [`Calls::orders`].
     pub(super) wake: Notify,
     phase: watch::Sender<Phase>,
 }
 
 struct State {
     open: HashMap<u64, Open>,
-    /// Calls to kill.
-    kills: Vec<u64>,
+    /// Orders for the supervisor.
+    orders: Vec<Order>,
     /// No more calls are taken.
     closed: bool,
     /// How all of it ended, if that was at once.
@@ -67,8 +69,10 @@ struct State {
 
 struct Open {
     ended: oneshot::Sender<End>,
-    /// Kept until nothing of the call is left.
-    slot: Slot,
+    /// Held until nothing of the call is left. `None` for the process of a session.
+    slot: Option<Slot>,
+    /// Completed when the supervisor has sent a signal.
+    interrupted: Option<oneshot::Sender<()>>,
     /// The exit code of its last word.
     told: Option<i32>,
     overdue: Option<Overdue>,
@@ -80,6 +84,8 @@ enum Overdue {
     Kill(Instant),
     /// It was killed: the fork server is ended.
     GiveUp(Instant),
+    /// It was killed and does not end. The fork server is closed, and its other sessions continue.
+    Abandon(Instant),
 }
 
 impl Calls {
@@ -87,7 +93,7 @@ impl Calls {
         let now = Instant::now();
         let state = State {
             open: HashMap::new(),
-            kills: Vec::new(),
+            orders: Vec::new(),
             closed: false,
             end_of_all: None,
             condemned: false,
@@ -99,13 +105,13 @@ impl Calls {
     }
 
     /// A new call. None: no more calls are taken.
-    pub(super) fn open(&self, call: u64, slot: Slot) -> Option<oneshot::Receiver<End>> {
+    pub(super) fn open(&self, call: u64, slot: Option<Slot>) -> Option<oneshot::Receiver<End>> {
         let mut state = self.lock();
         if state.closed {
             return None;
         }
         let (ended, end) = oneshot::channel();
-        state.open.insert(call, Open { ended, slot, told: None, overdue: None });
+        state.open.insert(call, Open { ended, slot, interrupted: None, told: None, overdue: None });
         Some(end)
     }
 
@@ -127,22 +133,51 @@ impl Calls {
         let mut state = self.lock();
         if let Some(open) = state.open.get_mut(&call) {
             open.overdue = Some(Overdue::GiveUp(Instant::now() + PATIENCE));
-            state.kills.push(call);
+            state.orders.push(Order::Kill(call));
             self.wake.notify_one();
         }
     }
 
-    /// The calls to kill, each once. None: the fork server is to end.
-    pub(super) fn kills(&self) -> Option<Vec<u64>> {
+    /// Kills a process that was kept. One that has not begun is killed when it begins, which may be never.
+    pub(super) fn kill_kept(&self, call: u64, began: bool) {
         let mut state = self.lock();
-        if state.condemned { None } else { Some(std::mem::take(&mut state.kills)) }
+        if let Some(open) = state.open.get_mut(&call) {
+            let time = if began { STUCK } else { PATIENCE };
+            open.overdue = Some(Overdue::Abandon(Instant::now() + time));
+            state.orders.push(Order::Kill(call));
+            self.wake.notify_one();
+        }
+    }
+
+    /// Sends SIGINT to the process of a call. The receiver completes when the signal was sent or the process is gone.
+    pub(super) fn interrupt(&self, call: u64) -> oneshot::Receiver<()> {
+        let (interrupted, sent) = oneshot::channel();
+        let mut state = self.lock();
+        if let Some(open) = state.open.get_mut(&call) {
+            open.interrupted = Some(interrupted);
+            state.orders.push(Order::Interrupt(call));
+            self.wake.notify_one();
+        }
+        sent
+    }
+
+    /// The orders for the supervisor, each once. `None`: the fork server must end.
+    pub(super) fn orders(&self) -> Option<Vec<Order>> {
+        let mut state = self.lock();
+        if state.condemned { None } else { Some(std::mem::take(&mut state.orders)) }
     }
 
     /// Looks for what is overdue.
     pub(super) fn look(&self, now: Instant) {
         let ready = self.is_ready();
         let mut state = self.lock();
-        let State { open, kills, condemned, started, .. } = &mut *state;
+        let abandoned = |it: &Open| matches!(it.overdue, Some(Overdue::Abandon(at)) if at <= now);
+        if state.open.extract_if(|_, it| ready && abandoned(it)).count() > 0 {
+            tracing::warn!("a fork server does not end a process that was kept: it makes no more of them");
+            state.closed = true;
+            self.end_if_done(&mut state);
+        }
+        let State { open, orders, condemned, started, .. } = &mut *state;
         if !ready && now >= *started + START {
             tracing::warn!("a fork server did not get ready in time and is given up");
             *condemned = true;
@@ -154,7 +189,7 @@ impl Calls {
                         tracing::warn!("a call said that it ended and is not over: it is killed");
                     }
                     it.overdue = Some(Overdue::GiveUp(now + STUCK));
-                    kills.push(*call);
+                    orders.push(Order::Kill(*call));
                 }
                 // Until it is ready it starts nothing: no reason to end the calls that wait for it.
                 Some(Overdue::GiveUp(at)) if at <= now && ready => {
@@ -183,6 +218,10 @@ impl Calls {
 
     pub(super) fn files(&self) -> Vec<PathBuf> {
         self.lock().loaded.as_ref().map(|it| it.files.clone()).unwrap_or_default()
+    }
+
+    pub(super) fn cold_imports(&self) -> Vec<ColdImport> {
+        self.lock().loaded.as_ref().map(|it| it.not_preloaded.clone()).unwrap_or_default()
     }
 
     pub(super) fn idle_for(&self) -> Duration {
@@ -214,6 +253,7 @@ impl Calls {
             (Phase::Serving | Phase::Orphaned, Notice::Ended { call, report: report @ Report::Ended { .. } }) => {
                 self.end(call, report);
             }
+            (Phase::Serving | Phase::Orphaned, Notice::Interrupted(call)) => self.interrupted(call),
             // No call starts before the fork server is ready, so none goes on.
             (Phase::Starting, Notice::ServerEnded { running }) if running.is_empty() => self.server_ended(&[]),
             (Phase::Serving, Notice::ServerEnded { running }) => self.server_ended(&running),
@@ -226,8 +266,16 @@ impl Calls {
     }
 
     fn ready(&self, loaded: Loaded) {
-        for import in &loaded.not_preloaded {
-            tracing::info!(import, "this import leaves threads or open files behind: each call runs it again");
+        for ColdImport { import, leaves } in &loaded.not_preloaded {
+            if leaves == ColdImport::FAILED {
+                tracing::warn!(import, "this import of python.preload failed, so nothing is preloaded for it");
+                continue;
+            }
+            tracing::info!(
+                import,
+                leaves,
+                "this import leaves something behind that forks would share: each call runs it again"
+            );
         }
         let mut state = self.lock();
         state.loaded = Some(loaded);
@@ -236,9 +284,15 @@ impl Calls {
         state
             .open
             .values_mut()
-            .filter(|it| it.overdue.is_some())
+            .filter(|it| matches!(it.overdue, Some(Overdue::GiveUp(_))))
             .for_each(|it| it.overdue = Some(Overdue::GiveUp(until)));
         self.phase.send_replace(Phase::Serving);
+    }
+
+    fn interrupted(&self, call: u64) {
+        if let Some(sent) = self.lock().open.get_mut(&call).and_then(|open| open.interrupted.take()) {
+            let _ = sent.send(());
+        }
     }
 
     /// A call is over: its slot is free.

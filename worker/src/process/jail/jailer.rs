@@ -8,7 +8,7 @@ use super::identity::{Identity, User};
 use super::named::{Named, named};
 use super::plan::{Plan, Walls};
 use super::probe::{Facts, Namespaces};
-use super::roots::Roots;
+use super::roots::{ALL, Roots};
 use super::users::Users;
 use super::{reach, temp};
 use crate::config::Config;
@@ -84,19 +84,48 @@ impl Jailer {
         readable: &[PathBuf],
         writable: &[PathBuf],
     ) -> Result<Option<Plan>, String> {
+        self.plan_with(manifest, readable, writable, Visible::Worker)
+    }
+
+    /// The same for a process that sees nothing of this worker: without the library, and without an allowed root unless the
+    /// manifest grants one.
+    ///
+    /// # Errors
+    /// As [`Jailer::plan`].
+    pub(crate) fn isolated_plan(
+        &self,
+        manifest: &Manifest,
+        readable: &[PathBuf],
+        writable: &[PathBuf],
+    ) -> Result<Option<Plan>, String> {
+        let visible = if manifest.allowed_root.is_some() { Visible::Root } else { Visible::Nothing };
+        self.plan_with(manifest, readable, writable, visible)
+    }
+
+    fn plan_with(
+        &self,
+        manifest: &Manifest,
+        readable: &[PathBuf],
+        writable: &[PathBuf],
+        visible: Visible,
+    ) -> Result<Option<Plan>, String> {
         let Inner { facts, users, surroundings, roots, temp, .. } = self.0.as_ref();
         if manifest.jail.level == Level::Off {
             return Ok(Some(self.plan_of(manifest, None)));
         }
-        let library = surroundings.library().map(Path::to_owned);
+        let library = surroundings.library().filter(|_| visible == Visible::Worker).map(Path::to_owned);
         let named_by_all = readable.iter().chain(&manifest.jail.readable).cloned().chain(library);
         let Named { readable, mut names } = named(surroundings, named_by_all);
-        let (root, writable) = (surroundings.root(manifest).to_owned(), writable.to_vec());
-        let start = surroundings.start_folder().to_owned();
+        let root = (visible != Visible::Nothing).then(|| surroundings.root(manifest).to_owned());
+        let writable = writable.to_vec();
+        let start = (visible == Visible::Worker).then(|| surroundings.start_folder().to_owned());
         // Decided once: a skill may change the mode of its root.
-        let reach_of_root = roots.in_reach(users.shared(), &surroundings.run_root(manifest));
+        let reach_of_root = match &root {
+            Some(_) => roots.in_reach(users.shared(), &surroundings.run_root(manifest)),
+            None => ALL,
+        };
         let own_user = users.are_own(facts.maps_users);
-        let map_root = own_user || (facts.maps_users && !reach_of_root.itself);
+        let map_root = root.is_some() && (own_user || (facts.maps_users && !reach_of_root.itself));
         let user = users.next(facts.maps_users);
         let in_reach = || match facts.namespaces {
             // The folders on the way are not those of the host.
@@ -106,7 +135,7 @@ impl Jailer {
                     && (map_root || reach_of_root.itself)
             }
             _ => {
-                readable.iter().chain([&start]).all(|it| reach::reads(user, it))
+                readable.iter().chain(&start).all(|it| reach::reads(user, it))
                     && writable.iter().all(|it| reach::writes(user, it))
                     && reach_of_root.itself
                     && reach_of_root.way
@@ -120,8 +149,7 @@ impl Jailer {
         let Decision { identity, network, .. } = decision;
         let Facts { landlock, calls, .. } = *facts;
         let namespaces = facts.namespaces == Namespaces::Given;
-        names.push(start);
-        let root = Some(root);
+        names.extend(start);
         let landlock = landlock > 0;
         let map_root = map_root && identity.user.is_some();
         let counted = self.0.controller.kind() != Kind::Measured;
@@ -223,6 +251,16 @@ impl Jailer {
         let user = if self.0.facts.own_user { self.0.users.shared().uid } else { rustix::process::geteuid().as_raw() };
         self.0.others.store(tasks_of(user), Ordering::Relaxed);
     }
+}
+
+/// What a process sees of its worker.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Visible {
+    /// The library, the allowed root, and where it starts.
+    Worker,
+    /// The allowed root.
+    Root,
+    Nothing,
 }
 
 /// What a process gets, and what it goes without.

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::calls::Owner;
 use super::identity::{Identity, User};
 use crate::manifest::Network;
-use crate::process::bounds::{Bounds, Controller};
+use crate::process::bounds::{Bounds, Controller, Together};
 
 /// The jail of a process: the worker decides it, the supervisor sets it up.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -31,6 +31,14 @@ impl Plan {
         self.walls.as_ref().filter(|it| it.landlock).map(|it| it.root.iter().chain(&it.writable))
     }
 
+    /// The same for a process that also reads this folder: an absolute path without links.
+    pub(crate) fn reading(mut self, folder: PathBuf) -> Self {
+        if let Some(walls) = &mut self.walls {
+            walls.readable.push(folder);
+        }
+        self
+    }
+
     /// Whether the descriptor of the allowed root goes with it.
     pub(in crate::process) fn takes_root(&self) -> bool {
         self.walls.as_ref().is_some_and(|it| it.root.is_some())
@@ -44,6 +52,11 @@ impl Plan {
     /// The size of its temporary folder, if that is in memory.
     pub(in crate::process) fn temp_bytes(&self) -> u64 {
         self.temp_bytes
+    }
+
+    /// How many processes of one fork server, at most `most`, fit into the memory limit together.
+    pub(crate) fn fit(&self, most: usize) -> usize {
+        Together { one: self.bounds, temp_bytes: self.temp_bytes, most }.fit(&self.controller)
     }
 
     /// Whether the process gets namespaces of its own; with a network of its own unless the skill may use the worker's.

@@ -31,7 +31,8 @@ pub(super) struct InReach {
     pub(super) mode: Option<u32>,
 }
 
-const ALL: InReach = InReach { itself: true, way: true, mode: None };
+/// A root that does not exist or is not restricted.
+pub(super) const ALL: InReach = InReach { itself: true, way: true, mode: None };
 
 impl Roots {
     /// What of this root the user may reach: as it was when this was asked first, when the worker started or a

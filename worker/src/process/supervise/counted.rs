@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use rustix::process::Pid;
 use rustix::thread::sched_getaffinity;
 
-use crate::process::bounds::{Bounds, Controller, Exceeded, Group, Kind, Meter, Usage};
+use crate::process::bounds::{Bounds, Exceeded, Group, Kind, Meter, Together, Usage};
 use crate::process::forkserver::MOST_CALLS;
 use crate::process::protocol::{Command, Exit};
 
@@ -48,7 +48,9 @@ pub(super) fn group(command: &Command, counting: Counting) -> std::io::Result<Op
     }
     let bounds = match counting {
         Counting::OneRun => bounds,
-        Counting::AllCalls => of_calls(bounds, plan.temp_bytes(), memory_there(controller)),
+        Counting::AllCalls => {
+            Together { one: bounds, temp_bytes: plan.temp_bytes(), most: MOST_CALLS }.bounds(controller)
+        }
     };
     let processes = bounds.processes.saturating_add(OURS);
     Group::create(controller, NAME, Bounds { processes, ..bounds }).map(Some)
@@ -60,26 +62,6 @@ pub(super) fn bounds(command: &Command) -> Option<Bounds> {
     // A process that serves many calls has no limit on its CPU time, whatever the manifest says.
     let cpu_seconds = if command.forks { bounds.cpu_seconds } else { command.limits.cpu_seconds };
     Some(Bounds { cpu_seconds, ..bounds })
-}
-
-/// What a fork server may have with all its calls: what each of them may, and no more than most of what is `there`.
-fn of_calls(one: Bounds, temp_bytes: u64, there: u64) -> Bounds {
-    let of_one = one.memory_bytes.saturating_add(temp_bytes);
-    // The fork server itself is one more.
-    let all = of_one.saturating_mul(MOST_CALLS as u64).saturating_add(one.memory_bytes);
-    let memory_bytes = all.min(there / 4 * 3).max(of_one.saturating_add(one.memory_bytes));
-    // Those that wait for a call, and process 1 of each namespace.
-    let processes = one.processes.saturating_add(2).saturating_mul(2 * MOST_CALLS as u64);
-    // Each call is looked at.
-    Bounds { memory_bytes, processes, cpu_seconds: u64::MAX }
-}
-
-/// The memory of the machine, or of the container.
-fn memory_there(controller: &Controller) -> u64 {
-    let machine = rustix::system::sysinfo();
-    #[allow(clippy::useless_conversion, reason = "the numbers are narrower on some machines")]
-    let machine = u64::from(machine.totalram).saturating_mul(machine.mem_unit.into());
-    controller.memory_around().map_or(machine, |around| around.min(machine))
 }
 
 /// Looks at one tree, for what nothing else bounds.
@@ -205,17 +187,6 @@ mod tests {
     use super::*;
 
     const ONE: Bounds = Bounds { memory_bytes: 512 * MIB, processes: 64, cpu_seconds: 300 };
-
-    #[test]
-    fn calls_together_may_have_what_each_may_and_leave_the_machine_some() {
-        let memory = |there| of_calls(ONE, 64 * MIB, there * MIB).memory_bytes / MIB;
-        assert_eq!(memory(1_000_000), 64 * (512 + 64) + 512);
-        assert_eq!(memory(8000), 6000);
-        assert_eq!(memory(1000), 512 + 64 + 512, "one call has its share whatever there is");
-        assert!(of_calls(ONE, 0, u64::MAX).processes >= 64 * 64);
-        let none = Bounds { memory_bytes: u64::MAX, processes: u64::MAX, cpu_seconds: u64::MAX };
-        assert_eq!(of_calls(none, u64::MAX, 4000).processes, u64::MAX);
-    }
 
     #[test]
     fn a_kill_near_the_bound_on_cpu_time_is_explained_and_another_one_is_not() {

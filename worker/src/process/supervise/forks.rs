@@ -168,6 +168,7 @@ impl Forks<'_> {
         loop {
             match packet::receive(self.control) {
                 Ok(Some(Order::Kill(call))) => self.kill(call),
+                Ok(Some(Order::Interrupt(call))) => self.interrupt(call),
                 Ok(None) => return Ok(false),
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(true),
                 Err(error) => return Err(error),
@@ -186,6 +187,13 @@ impl Forks<'_> {
                 }
             }
         }
+    }
+
+    fn interrupt(&self, call: u64) {
+        if let Some(running) = self.running.get(&call) {
+            running.interrupt();
+        }
+        tell(self.control, &Notice::Interrupted(call));
     }
 
     fn take_statuses(&mut self) {

@@ -131,7 +131,7 @@ impl Catalog {
             idempotent,
             destructive,
             conduct: conduct(&given, server, read_only),
-            session_affinity: server.session_affinity,
+            affinity: server.affinity,
             circuit_rules: server.circuit_rules,
             concurrency: server.concurrency,
             limits: server.limits,

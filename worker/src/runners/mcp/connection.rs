@@ -74,8 +74,8 @@ pub(super) async fn open(manifest: &Manifest, mcp: &Mcp, host: &Host) -> Result<
     let (service, process, requests) = match &mcp.reach {
         Reach::Stdio { program, args } => {
             let (mut process, stdin, stdout) = program::start(manifest, program, args, host)?;
-            let transport =
-                Tapped::new(Lines::new(&manifest.id, stdout, stdin, Arc::clone(&signs)), Arc::clone(&signs));
+            let lines = Lines::new(&manifest.id, stdout, stdin, Arc::clone(&signs), &host.redactor);
+            let transport = Tapped::new(lines, Arc::clone(&signs));
             match in_time(mcp.start, handler.serve(transport)).await {
                 Ok(service) => (service, Some(process), None),
                 Err(reason) => return Err(process.why().await.map_or(reason, Why::from)),

@@ -1,5 +1,10 @@
 //! What servers are started with.
 
+use std::sync::Arc;
+
+use openskill_redact::Redactor;
+
+use super::last_lines::LastLines;
 use crate::environment::Surroundings;
 use crate::process::jail::jailer::Jailer;
 use crate::process::launch::Launcher;
@@ -10,4 +15,8 @@ pub(super) struct Host {
     pub(super) launcher: Launcher,
     pub(super) surroundings: Surroundings,
     pub(super) jailer: Jailer,
+    /// What their texts pass before they are logged.
+    pub(super) redactor: Redactor,
+    /// What the processes of one server wrote last.
+    pub(super) last_lines: Arc<LastLines>,
 }

@@ -88,9 +88,12 @@ async fn keep(server: Arc<Server>, index: usize) {
 async fn live(server: &Server, index: usize) -> End {
     let host = &server.host;
     let connect = async {
-        let opened = open(&server.manifest, &server.mcp, host).await?;
-        let catalog = Catalog::ask(&opened.connection.peer).await?;
-        Ok::<_, Why>((opened, catalog))
+        let mut opened = open(&server.manifest, &server.mcp, host).await?;
+        match (Catalog::ask(&opened.connection.peer).await, &mut opened.process) {
+            (Ok(catalog), _) => Ok::<_, Why>((opened, catalog)),
+            (Err(reason), Some(process)) => Err(process.why().await.map_or(reason, Why::from)),
+            (Err(reason), None) => Err(reason),
+        }
     };
     let (opened, catalog) = tokio::select! {
         () = server.stop.cancelled() => return End::Stopped,

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use openskill_log::admits;
+use openskill_redact::Redactor;
 use rmcp::RoleClient;
 use rmcp::model::{ClientJsonRpcMessage, ErrorData, NumberOrString, RequestId, ServerJsonRpcMessage};
 use rmcp::transport::Transport;
@@ -16,9 +17,9 @@ use tokio::sync::Mutex;
 use tokio_util::sync::CancellationToken;
 
 use super::broken::Remains;
+use super::said::Said;
 use super::tap::Tap;
 use super::tapped::{Signs, may_send};
-use super::words::line;
 
 /// The longest message, in bytes.
 pub(super) const MAX_MESSAGE_BYTES: usize = 16 * 1024 * 1024;
@@ -32,6 +33,9 @@ const KEPT_BYTES: usize = 64 * 1024;
 /// Why a request was not sent.
 const WITHDRAWN: &str = "withdrawn before it was sent";
 
+/// How much of an invalid line is looked through for the log.
+const MAX_JUNK_BYTES: usize = 4096;
+
 /// How many invalid lines are logged.
 const MAX_WARNINGS: u32 = 10;
 
@@ -42,6 +46,8 @@ pub(super) struct Lines<R, W> {
     /// The partial line: a read that is dropped halfway continues here.
     line: Vec<u8>,
     junk: u32,
+    /// The lines that are not messages.
+    said: Said,
     writer: Arc<Mutex<Option<W>>>,
     /// The server does not read its input.
     clogged: CancellationToken,
@@ -49,12 +55,13 @@ pub(super) struct Lines<R, W> {
 }
 
 impl<R: AsyncRead + Unpin + Send, W: AsyncWrite + Unpin + Send + 'static> Lines<R, W> {
-    pub(super) fn new(server: &str, reader: R, writer: W, signs: Arc<Signs>) -> Self {
+    pub(super) fn new(server: &str, reader: R, writer: W, signs: Arc<Signs>, redactor: &Redactor) -> Self {
         Self {
             server: server.to_owned(),
             reader: BufReader::new(reader),
             line: Vec::new(),
             junk: 0,
+            said: Said::new(redactor),
             writer: Arc::new(Mutex::new(Some(writer))),
             clogged: CancellationToken::new(),
             signs,
@@ -97,7 +104,7 @@ impl<R: AsyncRead + Unpin + Send, W: AsyncWrite + Unpin + Send + 'static> Lines<
         let belongs_to = self.request_of(&remains);
         self.junk = self.junk.saturating_add(1);
         if self.junk <= MAX_WARNINGS {
-            self.log_invalid(text, belongs_to.is_some());
+            log_invalid(&self.server, &mut self.said, text, belongs_to.is_some());
         }
         // No other answer will follow.
         let error = ErrorData::parse_error("the server's answer is not a valid JSON-RPC response", None);
@@ -113,16 +120,19 @@ impl<R: AsyncRead + Unpin + Send, W: AsyncWrite + Unpin + Send + 'static> Lines<
             None => taps.only_waiting().filter(|_| remains.is_answer()),
         }
     }
+}
 
-    /// What a server writes may hold what it was given: its text is logged only at level DEBUG.
-    fn log_invalid(&self, text: &[u8], ends_call: bool) {
-        if !admits("an MCP server wrote no message") {
-            return;
+/// What a server writes may hold what it was given: its text is logged only at level DEBUG.
+fn log_invalid(server: &str, said: &mut Said, text: &[u8], ends_call: bool) {
+    if !admits("an MCP server wrote no message") {
+        return;
+    }
+    let bytes = text.len();
+    tracing::warn!(server, bytes, ends_call, "the server wrote a line to stdout that is not a message");
+    if tracing::enabled!(tracing::Level::DEBUG) {
+        for line in said.lines(&text[..text.len().min(MAX_JUNK_BYTES)], 200) {
+            tracing::debug!(server, line, "the line that is not a message");
         }
-        let (server, bytes) = (&self.server, text.len());
-        tracing::warn!(server, bytes, ends_call, "the server wrote a line to stdout that is not a message");
-        let shown = line(&String::from_utf8_lossy(&text[..text.len().min(400)]), 200);
-        tracing::debug!(server, line = shown, "the line that is not a message");
     }
 }
 
@@ -200,7 +210,7 @@ mod tests {
     use rmcp::model::JsonRpcMessage;
 
     async fn received(stdout: &[u8]) -> Vec<ServerJsonRpcMessage> {
-        let mut lines = Lines::new("s", stdout, tokio::io::sink(), Arc::default());
+        let mut lines = Lines::new("s", stdout, tokio::io::sink(), Arc::default(), &Redactor::off());
         let mut all = Vec::new();
         while let Some(message) = lines.receive().await {
             all.push(message);
@@ -218,7 +228,7 @@ mod tests {
 
     #[tokio::test]
     async fn an_overlong_line_ends_the_connection_within_bounded_memory() {
-        let mut lines = Lines::new("s", tokio::io::repeat(b'x'), tokio::io::sink(), Arc::default());
+        let mut lines = Lines::new("s", tokio::io::repeat(b'x'), tokio::io::sink(), Arc::default(), &Redactor::off());
         assert!(lines.receive().await.is_none());
         assert!(lines.line.capacity() <= 2 * MAX_MESSAGE_BYTES);
     }
@@ -227,7 +237,7 @@ mod tests {
     async fn a_server_that_does_not_read_is_ended() {
         let (_stdin, ours) = tokio::io::duplex(8);
         let (_stdout, theirs) = tokio::io::duplex(8);
-        let mut lines = Lines::new("s", theirs, ours, Arc::default());
+        let mut lines = Lines::new("s", theirs, ours, Arc::default(), &Redactor::off());
         let message = || ClientJsonRpcMessage::error(ErrorData::parse_error("too much", None), None);
         let (first, second) = (lines.send(message()), lines.send(message()));
         let (first, second, received) = tokio::join!(first, second, lines.receive());
@@ -238,7 +248,7 @@ mod tests {
 
     #[tokio::test]
     async fn nothing_is_written_after_the_end() {
-        let mut lines = Lines::new("s", tokio::io::empty(), tokio::io::sink(), Arc::default());
+        let mut lines = Lines::new("s", tokio::io::empty(), tokio::io::sink(), Arc::default(), &Redactor::off());
         let late = lines.send(ClientJsonRpcMessage::error(ErrorData::parse_error("x", None), None));
         lines.close().await.unwrap();
         assert_eq!(late.await.unwrap_err().kind(), ErrorKind::NotConnected);

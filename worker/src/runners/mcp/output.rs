@@ -34,7 +34,7 @@ pub(super) fn of(result: &CallToolResult, tool: &str, asked: bool, secrets: &Sec
         let message = format!("the tool's result has more than {MAX_OUTPUT_BYTES} bytes");
         return RawOutput::Failed(SkillError::new(ErrorCode::OutputTooLarge, message));
     }
-    RawOutput::Report { data: secrets.scrub_json(data), text }
+    RawOutput::Report { data: secrets.scrub_json(data), text, truncated: false }
 }
 
 /// All text of a result, for a model.
@@ -60,7 +60,7 @@ mod tests {
 
     fn report(result: Value) -> (Value, String) {
         match judge(result) {
-            RawOutput::Report { data, text } => (serde_json::from_str(&data).unwrap(), text),
+            RawOutput::Report { data, text, .. } => (serde_json::from_str(&data).unwrap(), text),
             other => panic!("{other:?}"),
         }
     }

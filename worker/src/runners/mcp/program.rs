@@ -10,10 +10,12 @@ use openskill_log::admits;
 use rustix::fs::{Access, access};
 use tokio::io::{AsyncReadExt as _, BufReader};
 use tokio::net::unix::pipe;
+use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::host::Host;
-use super::words::line;
+use super::last_lines::LastLines;
+use super::said::Said;
 use crate::environment::path_text;
 use crate::manifest::mcp::Program;
 use crate::manifest::{Limits, Manifest};
@@ -24,6 +26,9 @@ use crate::process::protocol::Exit;
 use crate::process::protocol::ProcessLimits;
 use crate::process::protocol::Report;
 use crate::runners::once::unusable;
+
+/// How much of a line of stderr is looked through for the log.
+const MAX_READ_BYTES: usize = 16 * 1024;
 
 /// The longest line of stderr that is logged.
 const MAX_LINE_BYTES: usize = 2048;
@@ -36,6 +41,8 @@ pub(super) struct Started {
     running: Running<()>,
     /// How much it wrote to stderr.
     said_bytes: Arc<AtomicUsize>,
+    /// All that it wrote to stderr was read.
+    read: CancellationToken,
     _log: AbortOnDropHandle<()>,
 }
 
@@ -78,9 +85,15 @@ pub(super) fn start(
         }
     })?;
     let Pipes { stdin, stdout, stderr, .. } = pipes;
-    let said_bytes = Arc::<AtomicUsize>::default();
-    let log = tokio::spawn(log(manifest.id.clone(), stderr, Arc::clone(&said_bytes)));
-    Ok((Started { running, said_bytes, _log: AbortOnDropHandle::new(log) }, stdin, stdout))
+    let (said_bytes, read) = (Arc::<AtomicUsize>::default(), CancellationToken::new());
+    let (counted, last_lines, done) =
+        (Arc::clone(&said_bytes), Arc::clone(&host.last_lines), read.clone().drop_guard());
+    let (server, said) = (manifest.id.clone(), Said::new(&host.redactor));
+    let log = tokio::spawn(async move {
+        log(server, said, stderr, &counted, &last_lines).await;
+        drop(done);
+    });
+    Ok((Started { running, said_bytes, read, _log: AbortOnDropHandle::new(log) }, stdin, stdout))
 }
 
 /// The folders that a server's program needs: its own, or the one above if that is `bin`; the same for the interpreter that
@@ -148,6 +161,10 @@ impl Started {
     /// How the process ended, if it did after it closed its output.
     pub(super) async fn why(&mut self) -> Option<String> {
         let ended = tokio::time::timeout(PATIENCE, self.ended()).await.ok();
+        if ended.is_some() {
+            // What it wrote last may still be in the pipe.
+            let _ = tokio::time::timeout(PATIENCE, self.read.cancelled()).await;
+        }
         if admits("an MCP server did not start") {
             let stderr_bytes = self.said_bytes.load(Ordering::Relaxed);
             tracing::warn!(ended, stderr_bytes, "an MCP server did not start");
@@ -156,22 +173,29 @@ impl Started {
     }
 }
 
-/// Logs each line at level DEBUG, truncated to a bound.
-async fn log(server: String, stderr: pipe::Receiver, said_bytes: Arc<AtomicUsize>) {
+/// Logs each line at level DEBUG, truncated to a bound, and keeps the last ones.
+async fn log(server: String, mut said: Said, stderr: pipe::Receiver, said_bytes: &AtomicUsize, last_lines: &LastLines) {
     let mut reader = BufReader::new(stderr);
     let (mut text, mut chunk) = (Vec::new(), [0; 4096]);
+    let tell = |lines: Vec<String>| {
+        for line in lines {
+            tracing::debug!(server, line, "stderr of an MCP server");
+            last_lines.push(&line);
+        }
+    };
     while let Ok(count @ 1..) = reader.read(&mut chunk).await {
         said_bytes.fetch_add(count, Ordering::Relaxed);
         for byte in &chunk[..count] {
             if *byte != b'\n' {
-                if text.len() < MAX_LINE_BYTES {
+                if text.len() < MAX_READ_BYTES {
                     text.push(*byte);
                 }
                 continue;
             }
-            let shown = line(&String::from_utf8_lossy(&text), MAX_LINE_BYTES);
-            tracing::debug!(server, line = shown, "stderr of an MCP server");
+            tell(said.lines(&text, MAX_LINE_BYTES));
             text.clear();
         }
     }
+    tell(said.lines(&text, MAX_LINE_BYTES));
+    tell(said.rest(MAX_LINE_BYTES));
 }

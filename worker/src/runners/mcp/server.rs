@@ -96,7 +96,7 @@ impl Server {
         Some(Arc::new(Self {
             mcp: mcp.as_ref().clone(),
             lanes: (0..mcp.pool).map(|_| Lane::default()).collect(),
-            host,
+            host: Host { last_lines: Arc::default(), ..host },
             secrets: Arc::new(secrets(mcp)),
             runtime: Handle::current(),
             stop: CancellationToken::new(),

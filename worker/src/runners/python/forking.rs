@@ -7,6 +7,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use serde_json::json;
 
+use super::fork;
 use super::freshness::changed_since;
 use super::settings::{Cold, FORK, WarmSettings, program_arguments};
 use crate::environment::{self, path_text};
@@ -14,21 +15,11 @@ use crate::process::forkserver::ForkServer;
 use crate::process::forkserver::Forked;
 use crate::process::forkserver::MOST_CALLS;
 use crate::process::jail::plan::Plan;
+use crate::process::protocol::ColdImport;
 use crate::process::protocol::Command;
 use crate::process::protocol::ProcessLimits;
 use crate::runner::{Invocation, RawOutput};
 use crate::runners::once::{check_start, input_parts, output, unfinished};
-
-/// The program of a fork server, one text.
-const PROGRAM: &str = concat!(
-    include_str!("script.py"),
-    include_str!("fork/protocol.py"),
-    include_str!("fork/call.py"),
-    include_str!("fork/preloading.py"),
-    include_str!("fork/apart.py"),
-    include_str!("fork/namespaces.py"),
-    include_str!("fork/server.py"),
-);
 
 /// Children that wait for a call: at least, and when there is much to do.
 const LEAST_IDLE: usize = 2;
@@ -37,11 +28,14 @@ const MOST_IDLE: usize = 8;
 /// At this many calls on a fork server, another one is started, if there is a core for it.
 const CROWDED: usize = 4;
 
-/// The longest id of a call that is shown; as in the program.
+/// Room for a call id; the fork server's program has the same limit.
 const CALL_ID_BYTES: usize = 128;
 
 /// While none is ready and one has been getting ready for this long, calls get fresh interpreters.
 const SLOW_START: Duration = Duration::from_secs(2);
+
+/// How often a warm-up looks whether a fork server is ready.
+const LOOK: Duration = Duration::from_millis(10);
 
 /// How often a call is tried on another fork server, if it was not started, before it gets an interpreter of its own.
 const TRIES: usize = 3;
@@ -63,6 +57,8 @@ struct State {
     /// How many in a row ended before they started a call.
     failures: u32,
     broken_until: Option<Instant>,
+    /// Why the last call got a fresh interpreter, if it did.
+    last: Option<Cold>,
 }
 
 struct Server {
@@ -71,14 +67,38 @@ struct Server {
 }
 
 impl Forking {
-    /// `fresh` is how a fresh interpreter would run the script, with what is the same for all its calls. `jailed`: a call can't
-    /// send signals to its fork server, where the kernel has a way to forbid it.
-    pub(super) fn new(fresh: &Command, script: &Path, jailed: bool) -> Self {
-        Self { command: server_command(fresh, script, jailed), script: script.to_owned(), state: Mutex::default() }
+    /// `fresh` is how a fresh interpreter would run the script, with what is the same for all its calls. `fixed` is a folder
+    /// whose files do not change. `jailed`: a call can't send signals to its fork server, where the kernel has a way to forbid it.
+    pub(super) fn new(fresh: &Command, script: &Path, fixed: Option<&Path>, jailed: bool) -> Self {
+        let command = server_command(fresh, script, fixed, jailed);
+        Self { command, script: script.to_owned(), state: Mutex::default() }
+    }
+
+    /// Starts a fork server, if there is none, and waits until it is ready or has ended.
+    pub(super) async fn warm_up(&self, settings: &WarmSettings) {
+        let started = self.pick(settings);
+        if let Ok(server) = &started {
+            while server.is_open() && !server.is_ready() {
+                tokio::time::sleep(LOOK).await;
+            }
+        }
+        let is_ready = started.as_ref().is_ok_and(|server| server.is_ready());
+        lock(&self.state).last = started.err().or_else(|| (!is_ready).then_some(Cold::Failed));
     }
 
     /// Runs a call, if there is a fork server for it. Otherwise it was not started. `processes` is the limit on all of its user.
     pub(super) async fn run(
+        &self,
+        settings: &WarmSettings,
+        invocation: &Invocation,
+        processes: u64,
+    ) -> Result<RawOutput, Cold> {
+        let ran = self.try_servers(settings, invocation, processes).await;
+        lock(&self.state).last = ran.as_ref().err().copied();
+        ran
+    }
+
+    async fn try_servers(
         &self,
         settings: &WarmSettings,
         invocation: &Invocation,
@@ -126,7 +146,7 @@ impl Forking {
         check_start("script", &self.script).map_err(|_| Cold::Failed)?;
         let started = SystemTime::now();
         let _runtime = settings.runtime.enter();
-        match ForkServer::start(&settings.launcher, &self.command, PROGRAM.as_bytes()) {
+        match ForkServer::start(&settings.launcher, &self.command, fork::of_scripts().as_bytes()) {
             Ok(server) => {
                 settings.counts.starts.inc(FORK);
                 state.servers.push(Server { server: Arc::clone(&server), started });
@@ -157,6 +177,16 @@ impl Forking {
     /// Whether to build it again: its break after failures is over, and the interpreter or its paths may have changed.
     pub(super) fn needs_rebuild(&self) -> bool {
         lock(&self.state).broken_until.is_some_and(|until| Instant::now() >= until)
+    }
+
+    /// Why the last call got a fresh interpreter, if it did.
+    pub(super) fn last_cold(&self) -> Option<Cold> {
+        lock(&self.state).last
+    }
+
+    /// The imports that each call runs again, as far as is known.
+    pub(super) fn cold_imports(&self) -> Vec<ColdImport> {
+        lock(&self.state).servers.first().map(|it| it.server.cold_imports()).unwrap_or_default()
     }
 
     /// How many fork servers there are.
@@ -200,7 +230,7 @@ impl State {
 }
 
 /// How a script's fork server is started.
-fn server_command(fresh: &Command, script: &Path, jailed: bool) -> Command {
+fn server_command(fresh: &Command, script: &Path, fixed: Option<&Path>, jailed: bool) -> Command {
     let args = program_arguments();
     let program = path_text(&fresh.program);
     let argv: Vec<&str> = std::iter::once(program.as_str()).chain(args.iter().map(String::as_str)).collect();
@@ -208,6 +238,7 @@ fn server_command(fresh: &Command, script: &Path, jailed: bool) -> Command {
     let settings = json!({
         "script": path_text(script),
         "skip": [],
+        "fixed": fixed.map(path_text),
         "argv": argv,
         "least_idle": LEAST_IDLE,
         "most_idle": MOST_IDLE,

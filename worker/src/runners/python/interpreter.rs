@@ -15,6 +15,18 @@ pub(crate) struct Interpreter {
     pub(crate) version: (u32, u32),
     /// Where its libraries are: what it has to be able to read.
     pub(crate) prefixes: Vec<PathBuf>,
+    /// What decides which packages fit it, beside its path.
+    pub(crate) tag: String,
+    /// The root of its virtual environment, if it is in one that a manifest asks for.
+    pub(crate) environment: Option<PathBuf>,
+}
+
+impl Interpreter {
+    /// The same in a virtual environment that was made with it.
+    pub(crate) fn in_environment(&self, folder: &Path) -> Self {
+        let prefixes = self.prefixes.iter().cloned().chain([folder.to_owned()]).collect();
+        Self { path: folder.join("bin/python"), prefixes, environment: Some(folder.to_owned()), ..self.clone() }
+    }
 }
 
 /// Why there is no Python.
@@ -39,7 +51,8 @@ pub(crate) enum PythonError {
 /// There is none, or none that is new enough.
 pub(crate) fn find(wanted: Option<&Path>) -> Result<Interpreter, PythonError> {
     let wanted = wanted.unwrap_or(Path::new("python3"));
-    let program = "import sys; print(sys.executable); print(*sys.version_info[:2]); \
+    let program = "import os, sys; print(sys.executable); print(*sys.version_info[:2]); \
+                   print(sys.implementation.cache_tag, sys.abiflags, os.uname().machine); \
                    print(*{sys.prefix, sys.exec_prefix, sys.base_prefix, sys.base_exec_prefix}, sep='\\n')";
     let output = StdCommand::new(wanted)
         .args(["-I", "-c", program])
@@ -48,10 +61,12 @@ pub(crate) fn find(wanted: Option<&Path>) -> Result<Interpreter, PythonError> {
     let text = String::from_utf8_lossy(&output.stdout);
     let mut lines = text.lines();
     let (path, version) = (lines.next().unwrap_or_default(), lines.next().unwrap_or_default());
+    let tag = lines.next().unwrap_or_default().to_owned();
     let version = version.split_once(' ').and_then(|(major, minor)| Some((major.parse().ok()?, minor.parse().ok()?)));
     match version {
         Some(version) if version >= OLDEST => {
-            Ok(Interpreter { path: PathBuf::from(path), version, prefixes: lines.map(PathBuf::from).collect() })
+            let prefixes = lines.map(PathBuf::from).collect();
+            Ok(Interpreter { path: PathBuf::from(path), version, prefixes, tag, environment: None })
         }
         Some((major, minor)) => Err(PythonError::TooOld(wanted.to_owned(), major, minor)),
         None => Err(PythonError::NotPython(wanted.to_owned())),

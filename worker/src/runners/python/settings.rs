@@ -36,6 +36,17 @@ pub(super) enum Cold {
     Failed,
 }
 
+/// What an import may leave behind that forks would share, as metrics name it: those of `fork/preloading.py`, and how people say it.
+pub(super) const COLD_IMPORT_TRACES: [(&str, &str); 7] = [
+    ("thread", "a thread"),
+    ("process", "a child process"),
+    ("descriptor", "an open file or socket"),
+    ("directory", "another working directory"),
+    ("umask", "another umask"),
+    ("signal", "a signal handler"),
+    ("environment", "a changed environment variable"),
+];
+
 /// The isolations with warm processes, as metrics name them.
 pub(super) const FORK: &str = "fork";
 pub(super) const SHARED: &str = "shared";
@@ -54,6 +65,19 @@ impl Counts {
 }
 
 impl Cold {
+    /// What it means for a skill, for people.
+    pub(super) fn explanation(self) -> &'static str {
+        match self {
+            Self::Process => "its manifest says isolation: process",
+            Self::Jail => {
+                "the user of skills can't reach all that the script needs, and a fork server must not pass file permissions"
+            }
+            Self::Starting => "its imports take longer than two seconds, and its fork server is not ready yet",
+            Self::Paused => "its fork servers failed repeatedly",
+            Self::Failed => "no warm process took the call",
+        }
+    }
+
     /// The name in metrics.
     pub(super) fn name(self) -> &'static str {
         match self {
@@ -79,6 +103,6 @@ pub(super) struct WarmSettings {
 }
 
 /// An interpreter's command line, for a program on its descriptor 0.
-pub(super) fn program_arguments() -> Vec<String> {
+pub(crate) fn program_arguments() -> Vec<String> {
     FLAGS.into_iter().chain(["-c", READ_PROGRAM]).map(str::to_owned).collect()
 }

@@ -67,8 +67,36 @@ async fn calls_of_a_fork_server_that_was_ended_at_once_learn_why() {
     let report = Report::Ended { exit: Exit::Signal(9), leftovers: 0, exceeded };
     let calls = Arc::new(after([ready()]));
     let slot = crate::schedule::Scheduler::new(1, 0, 1).any_slot().await;
-    let mut end = calls.open(1, slot).unwrap();
+    let mut end = calls.open(1, Some(slot)).unwrap();
     calls.hear(Notice::Ended { call: ONLY_CALL, report: report.clone() }).unwrap();
     drop(Guard(calls));
     assert!(matches!(end.try_recv(), Ok(End::Report(told)) if told == report));
+}
+
+#[test]
+fn a_kept_process_that_does_not_end_closes_its_fork_server_and_ends_no_other() {
+    for began in [true, false] {
+        let calls = after([ready()]);
+        let (mut stuck, mut other) = (calls.open(1, None).unwrap(), calls.open(2, None).unwrap());
+        calls.kill_kept(1, began);
+        assert!(matches!(calls.orders().as_deref(), Some([Order::Kill(1)])));
+        let now = Instant::now();
+        calls.look(now);
+        assert!(calls.is_open() && calls.count() == 2, "it has time");
+        calls.look(now + STUCK);
+        assert!(!calls.is_open() && calls.count() == 1 && calls.open(3, None).is_none());
+        assert!(stuck.try_recv().is_err() && calls.orders().is_some(), "the fork server goes on for the other");
+        assert!(matches!(other.try_recv(), Err(oneshot::error::TryRecvError::Empty)));
+        calls.hear(ended(2)).unwrap();
+        assert!(matches!(other.try_recv(), Ok(End::Report(_))) && calls.orders().is_none(), "it was the last");
+    }
+}
+
+#[test]
+fn a_call_that_does_not_end_still_ends_its_fork_server() {
+    let calls = after([ready()]);
+    let _end = calls.open(1, None).unwrap();
+    calls.kill(1);
+    calls.look(Instant::now() + PATIENCE);
+    assert!(calls.orders().is_none());
 }

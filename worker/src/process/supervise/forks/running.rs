@@ -79,6 +79,13 @@ impl Running {
         }
     }
 
+    /// Sends SIGINT.
+    pub(super) fn interrupt(&self) {
+        if let Some(process) = &self.process {
+            let _ = pidfd_send_signal(process, Signal::INT);
+        }
+    }
+
     pub(super) fn has_exited(&self) -> bool {
         let now = Timespec { tv_sec: 0, tv_nsec: 0 };
         let ready = |process| poll(&mut [PollFd::new(process, PollFlags::IN)], Some(&now)).is_ok_and(|ready| ready > 0);

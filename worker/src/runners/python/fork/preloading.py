@@ -1,23 +1,32 @@
-"""What a fork server loads ahead of its calls: a script's imports, and its code. Part of its program, after script.py."""
+"""What a fork server loads ahead of its calls: a script's imports, and its code. Part of its program, after call.py."""
 
 import ast
 import json
 import signal
 
-# Of the names that are reported.
+# Of the names that are reported, and of an import statement.
 MOST_FILES_BYTES = 24 * 1024
+MOST_IMPORT = 200
+
+# What an import may leave behind that forks would share: in the order of `process_state`, by the names that metrics have.
+TRACES = ("thread", "process", "descriptor", "directory", "umask", "signal", "environment")
 
 
 class Preloading:
     """The script's imports and its code, loaded once; without imports that leave behind what forks would share."""
 
-    def __init__(self, script, skip):
-        self.script = script
-        self.skip = skip
+    def __init__(self, settings):
+        self.script = settings["script"]
+        # Import statements, each with what it leaves behind.
+        self.skip = settings["skip"]
+        # A folder whose files do not change.
+        self.fixed = settings["fixed"]
         self.code = None
 
     def load(self):
-        """Loads them. Gives the source of an import that must not be preloaded, or None."""
+        """Loads them. Gives an import that must not be preloaded, with what it leaves behind, or None."""
+        sys.argv = [self.script]
+        own_place(self.script)
         try:
             with open(self.script, "rb") as file:
                 source = file.read()
@@ -26,22 +35,15 @@ class Preloading:
         except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
             return None  # each call reports it, as Python does
         for statement in imports(tree):
-            before = process_state()
-            name = ast.unparse(statement)
-            if name in self.skip:
-                continue
-            try:
-                module = ast.Module([statement], [])
-                exec(compile(module, self.script, "exec", dont_inherit=True), {"__name__": "__main__"})
-            except BaseException:  # the script will meet it again, and may expect it
-                pass
-            if process_state() != before:
-                return name
+            unfit = preload(statement, self.script, self.skip)
+            if unfit is not None:
+                return unfit
         return None
 
     def files(self):
         """Loaded files outside Python's own library: a change to one of them is a change to the skill."""
-        library = tuple({os.path.dirname(os.__file__) + os.sep, os.path.realpath(os.path.dirname(os.__file__)) + os.sep})
+        folders = [os.path.dirname(os.__file__), os.path.realpath(os.path.dirname(os.__file__))]
+        library = tuple(folder + os.sep for folder in folders + [self.fixed] if folder)
         found = {getattr(module, "__file__", None) for module in list(sys.modules.values())}
         own = [file for file in found if isinstance(file, str) and os.path.isabs(file) and not file.startswith(library)]
         files, size = [], 0
@@ -51,6 +53,27 @@ class Preloading:
                 break
             files.append(file)
         return files
+
+    def run(self, streams, last_word):
+        """A call, in its own process. Never returns."""
+        run(self.script, self.code, streams, last_word)
+
+
+def preload(statement, file, skip, failed=None):
+    """Runs an import statement of the file, unless it is one of those to skip. Gives it with what it leaves behind, or None.
+    An import that fails is added to `failed`."""
+    before = process_state()
+    name = ast.unparse(statement)[:MOST_IMPORT]
+    if any(it["import"] == name for it in skip):
+        return None
+    try:
+        module = ast.Module([statement], [])
+        exec(compile(module, file, "exec", dont_inherit=True), {"__name__": "__main__"})
+    except BaseException:  # the script will meet it again, and may expect it
+        if failed is not None:
+            failed.append({"import": name, "leaves": "error"})
+    left = [trace for trace, was, now in zip(TRACES, before, process_state()) if was != now]
+    return {"import": name, "leaves": left[0]} if left else None
 
 
 def imports(tree):

@@ -16,7 +16,7 @@ DESCRIPTORS_SPACE = CMSG_SPACE(DESCRIPTORS * array("i").itemsize)
 
 
 def send_ready(status, files, not_preloaded):
-    """Calls are served from now on."""
+    """Calls are served from now on. `not_preloaded`: import statements, each with what it leaves behind."""
     write(status, json.dumps({"ready": {"files": files, "not_preloaded": not_preloaded}}).encode("ascii"))
 
 

@@ -166,6 +166,8 @@ class Server:
                 self.namespaces.enter()
             elif self.apart:
                 self.apart.enter(folder)
+            # While it waits anyway.
+            reseed()
             received = receive_call(self.calls)
             if received is None:
                 _exit(0)
@@ -185,11 +187,10 @@ class Server:
             events = adopt(descriptors)
             last_word = LastWord(events, self.namespaces is not None)
             environment(call, events, folder or self.base)
-            reseed()
             prctl(PR_SET_DUMPABLE, 1, 0, 0, 0)
         except BaseException:
             _exit(NOT_BEGUN)
-        run(self.settings["script"], self.preloaded.code, self.streams, last_word)
+        self.preloaded.run(self.streams, last_word)
 
 
 def find_shown_id():
@@ -238,7 +239,8 @@ def open_streams():
     return [sys.stdout, sys.stderr]
 
 
-def main():
+def main(preloads):
+    """`preloads`: the class of what is loaded ahead of calls, and runs them."""
     before = dict(environ)
     folder, umask = os.getcwd(), os.umask(0o077)
     os.umask(umask)
@@ -250,10 +252,7 @@ def main():
         os.set_inheritable(settings["namespaces"]["rules"], False)
     os.set_inheritable(calls_number, False)
     os.set_inheritable(status_number, False)
-    script = settings["script"]
-    sys.argv = [script]
-    own_place(script)
-    preloading = Preloading(script, settings["skip"])
+    preloading = preloads(settings)
     unfit = preloading.load()
     if unfit is not None:
         # It left threads or open files behind, which forks would lose or share: start again without it.
@@ -268,6 +267,3 @@ def main():
         os.umask(umask)
         os.execve(sys.executable, settings["argv"], {**before, "OPENSKILL_FORKSERVER": json.dumps(settings)})
     Server(settings, socket(fileno=calls_number), status_number, preloading).serve()
-
-
-main()

@@ -1,0 +1,171 @@
+//! The settings of an `agent` skill: what it is told, which skills it may call, and within which limits. The gateway runs it.
+
+use std::collections::BTreeSet;
+
+use openskill_proto::v1::{AgentDefinition, TurnLimits};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::error::Fault;
+use super::id::{ID_RULE, valid_id};
+
+/// How many skills an agent may call.
+const MAX_TOOLS: usize = 64;
+
+/// The longest name of a model, in bytes.
+const MAX_MODEL_BYTES: usize = 256;
+
+/// The longest instructions, in bytes.
+const MAX_PROMPT_BYTES: usize = 16 * 1024;
+
+/// As written.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(super) struct Raw {
+    prompt: String,
+    tools: Vec<String>,
+    model: String,
+    limits: RawLimits,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct RawLimits {
+    max_tool_calls: Option<u32>,
+    max_iterations: Option<u32>,
+    max_tokens: Option<u64>,
+    max_cost_micros: Option<u64>,
+    max_validation_retries: Option<u32>,
+}
+
+/// An agent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Agent {
+    /// Its instructions.
+    pub prompt: String,
+    /// The skills that it may call.
+    pub tools: Vec<String>,
+    /// `provider:model`. Empty means the gateway's default model.
+    pub model: String,
+    /// Its limits. 0 means the gateway's own.
+    pub limits: TurnLimits,
+}
+
+impl Agent {
+    /// As the gateway learns of it.
+    pub(crate) fn definition(&self) -> AgentDefinition {
+        AgentDefinition {
+            prompt: self.prompt.clone(),
+            tools: self.tools.clone(),
+            model: self.model.clone(),
+            limits: Some(self.limits),
+        }
+    }
+
+    /// The approximate size of its definition, in bytes.
+    pub(crate) fn size(&self) -> usize {
+        64 + self.prompt.len() + self.model.len() + self.tools.iter().map(|it| it.len() + 8).sum::<usize>()
+    }
+}
+
+/// Checks the settings of the agent with this skill id.
+pub(super) fn resolve(raw: Raw, id: &str) -> Result<Agent, Fault> {
+    let fault = |reason: String| Fault::from(("agent", reason));
+    if raw.prompt.trim().is_empty() {
+        return Err(fault("prompt must tell the agent what to do".to_owned()));
+    }
+    if raw.prompt.len() > MAX_PROMPT_BYTES || raw.prompt.chars().any(|it| it.is_control() && it != '\n' && it != '\t') {
+        return Err(fault(format!("prompt must be at most {MAX_PROMPT_BYTES} bytes without control characters")));
+    }
+    if raw.model.len() > MAX_MODEL_BYTES || raw.model.chars().any(char::is_control) {
+        return Err(fault(format!("model must be at most {MAX_MODEL_BYTES} bytes, such as 'provider:model'")));
+    }
+    check_tools(id, &raw.tools).map_err(fault)?;
+    let limits = limits(&raw.limits).map_err(fault)?;
+    Ok(Agent { prompt: raw.prompt, tools: raw.tools, model: raw.model, limits })
+}
+
+/// The arguments of an agent that declares none.
+pub(super) fn task_schema() -> Value {
+    let description = "What to do, with everything that the agent has to know: it sees nothing else.";
+    json!({
+        "type": "object",
+        "properties": { "task": { "type": "string", "minLength": 1, "description": description } },
+        "required": ["task"],
+        "additionalProperties": false,
+    })
+}
+
+/// The data of every agent.
+pub(super) fn answer_schema() -> Value {
+    json!({
+        "type": "object",
+        "properties": {
+            "answer": { "type": "string" },
+            "limit": { "type": "string", "description": "The limit that ended the agent's work early." },
+        },
+        "required": ["answer"],
+    })
+}
+
+/// An agent's model reads its arguments, so none of them can be a secret.
+pub(super) fn check_schema(schema: Option<&Value>) -> Result<(), Fault> {
+    if schema.is_some_and(marks_a_secret) {
+        let reason =
+            "an agent's model reads its arguments, so none can be secret: let a tool of the agent take the secret";
+        return Err(("agent", reason.to_owned()).into());
+    }
+    Ok(())
+}
+
+fn marks_a_secret(schema: &Value) -> bool {
+    match schema {
+        Value::Object(fields) => {
+            fields.get("writeOnly") == Some(&Value::Bool(true)) || fields.values().any(marks_a_secret)
+        }
+        Value::Array(items) => items.iter().any(marks_a_secret),
+        _ => false,
+    }
+}
+
+fn check_tools(id: &str, tools: &[String]) -> Result<(), String> {
+    if tools.len() > MAX_TOOLS {
+        return Err(format!("tools must be at most {MAX_TOOLS} ids of skills"));
+    }
+    let mut seen = BTreeSet::new();
+    for tool in tools {
+        if !valid_id(tool) {
+            return Err(format!("tools: '{tool}' is not a valid skill id: use {}", ID_RULE));
+        }
+        if tool == id {
+            return Err("tools: an agent can't call itself".to_owned());
+        }
+        if !seen.insert(tool) {
+            return Err(format!("tools: '{tool}' is given twice"));
+        }
+    }
+    Ok(())
+}
+
+fn limits(raw: &RawLimits) -> Result<TurnLimits, String> {
+    let small = |name: &str, given: Option<u32>, most: u32| match given {
+        Some(limit) if limit == 0 || limit > most => Err(format!("limits.{name} must be 1 to {most}")),
+        limit => Ok(limit.unwrap_or_default()),
+    };
+    let large = |name: &str, given: Option<u64>| match given {
+        Some(0) => Err(format!("limits.{name} must be at least 1: leave it out for no limit of its own")),
+        limit => Ok(limit.unwrap_or_default()),
+    };
+    Ok(TurnLimits {
+        max_tool_calls: small("max_tool_calls", raw.max_tool_calls, 50)?,
+        max_iterations: small("max_iterations", raw.max_iterations, 100)?,
+        max_tokens: large("max_tokens", raw.max_tokens)?,
+        // The manifest's own deadline.
+        timeout_ms: 0,
+        max_cost_micros: large("max_cost_micros", raw.max_cost_micros)?,
+        max_validation_retries: small("max_validation_retries", raw.max_validation_retries, 10)?,
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,52 @@
+//! Skills that the gateway answers, and the settings that their manifests cannot have.
+
+use super::error::Fault;
+use super::raw;
+
+/// The runners of skills that gateways of this version answer.
+pub(crate) const ANSWERED: [&str; 1] = ["gateway:tool_needs"];
+
+/// Such a skill does not run on a worker. Settings for a worker would be silently ignored.
+pub(super) fn check(raw: &raw::Raw) -> Result<(), Fault> {
+    if !ANSWERED.iter().any(|key| key.strip_prefix("gateway:") == Some(&raw.runtime)) {
+        let known: Vec<_> = ANSWERED.iter().filter_map(|key| key.strip_prefix("gateway:")).collect();
+        return Err(("runtime", format!("a gateway answers {}: write one of them", known.join(", "))).into());
+    }
+    match raw.worker_settings().next() {
+        Some(field) => {
+            let reason = format!("{field} is for what runs on a worker, and the gateway answers this skill");
+            Err((field, reason).into())
+        }
+        None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use crate::manifest::{How, Manifest, Rules};
+
+    fn parse(more: &str) -> Result<Manifest, String> {
+        let text = format!("id: needs\ntype: gateway\n{more}\n");
+        let rules = Rules { allowed_root: Path::new("/data"), toolset: None };
+        Manifest::parse(Path::new("/skills/needs.yaml"), &text, rules).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn a_skill_of_the_gateway_has_nothing_that_runs_on_a_worker() {
+        let manifest = parse("runtime: tool_needs").unwrap();
+        assert_eq!((manifest.how, manifest.runner.as_str()), (How::Gateway, "gateway:tool_needs"));
+        for (more, word) in [
+            ("runtime: weather", "tool_needs"),
+            ("", "tool_needs"),
+            ("runtime: tool_needs\nentry: main.py", "entry is for what runs on a worker"),
+            ("runtime: tool_needs\nlimits: {memory_mb: 1}", "answers this skill"),
+            ("runtime: tool_needs\nenv: [TOKEN]", "answers this skill"),
+            ("runtime: tool_needs\nagent: {prompt: x}", "is for skills of agent"),
+        ] {
+            let error = parse(more).unwrap_err();
+            assert!(error.contains(word), "{more}: {error}");
+        }
+    }
+}

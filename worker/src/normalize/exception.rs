@@ -1,0 +1,128 @@
+//! The exception that ended a Python script, as its stderr has it.
+
+use std::sync::LazyLock;
+
+use openskill_redact::{Redactor, Rules};
+
+/// Takes secrets out of an exception: its text is whatever the script had in its hands.
+static REDACTOR: LazyLock<Option<Redactor>> = LazyLock::new(|| Redactor::new(Rules::default()).ok());
+
+/// The longest line that is passed on.
+const MAX_BYTES: usize = 500;
+
+/// What begins a traceback.
+const TRACEBACK: &str = "Traceback (most recent call last):";
+
+/// What a program prints that has no network, or cannot resolve a name without one.
+const NO_NETWORK: [&str; 9] = [
+    "Temporary failure in name resolution",
+    "Name or service not known",
+    "Name does not resolve",
+    "No address associated with hostname",
+    "Network is unreachable",
+    "Could not resolve host",
+    "Address family not supported by protocol",
+    "ENETUNREACH",
+    "EAI_AGAIN",
+];
+
+/// The line that names the last exception: bounded, without secrets, folders and control characters. None: there was no
+/// exception.
+pub(super) fn last_line(stderr: &[u8]) -> Option<String> {
+    let text = String::from_utf8_lossy(stderr);
+    let traceback = text.rfind(TRACEBACK).map(|at| text[at..].lines().skip(1));
+    let line = match traceback {
+        // Below the frames, which are indented.
+        Some(mut lines) => lines.find(|line| !line.is_empty() && !line.starts_with([' ', '\t']))?,
+        // Of a syntax error there are no frames. Whatever else a program writes last is not for its caller.
+        None => text.lines().rfind(|line| !line.trim().is_empty()).filter(|line| is_syntax_error(line))?,
+    };
+    let line = REDACTOR.as_ref()?.text(line);
+    let line: String = without_folders(&line).chars().map(|it| if it.is_control() { '\u{fffd}' } else { it }).collect();
+    let end = line.floor_char_boundary(MAX_BYTES);
+    Some(if end < line.len() { format!("{}…", &line[..end]) } else { line })
+}
+
+/// The line with the names of files, but not of the folders they are in: those are the host's. A URL stays.
+pub(crate) fn without_folders(line: &str) -> String {
+    let is_part = |it: char| !it.is_whitespace() && !"'\"`,;:()[]<>|".contains(it);
+    let (mut kept, mut rest) = (String::new(), line);
+    while let Some(at) = rest.find('/') {
+        let (before, path) = rest.split_at(at);
+        kept.push_str(before);
+        let end = path.find(|it| !is_part(it)).unwrap_or(path.len());
+        let begins = !kept.ends_with(|last: char| last.is_alphanumeric() || ":/._-~".contains(last));
+        let name = path[..end].trim_end_matches('/').rfind('/').map_or(0, |slash| slash + 1);
+        kept.push_str(&path[if begins { name } else { 0 }..end]);
+        rest = &path[end..];
+    }
+    kept + rest
+}
+
+fn is_syntax_error(line: &str) -> bool {
+    ["SyntaxError: ", "IndentationError: ", "TabError: "].iter().any(|it| line.starts_with(it))
+}
+
+/// Whether a failure says that there was no network.
+pub(super) fn lacks_network(text: &str) -> bool {
+    // Where sockets are refused as such.
+    let refused = text.contains("[Errno 13] Permission denied") && text.contains("socket");
+    refused || NO_NETWORK.iter().any(|it| text.contains(it))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_exception_of_a_chain_is_named() {
+        let stderr = b"a warning\nTraceback (most recent call last):\n  File \"x.py\", line 1, in <module>\n    a()\n    ~^^\n\
+                       KeyError: 'a'\n\nDuring handling of the above exception, another exception occurred:\n\n\
+                       Traceback (most recent call last):\n  File \"x.py\", line 3, in <module>\n    raise ValueError(\"bad\\nrest\")\n\
+                       ValueError: bad\nrest\n";
+        assert_eq!(last_line(stderr).as_deref(), Some("ValueError: bad"));
+        let syntax = b"  File \"x.py\", line 1\n    def\n       ^\nSyntaxError: invalid syntax\n";
+        assert_eq!(last_line(syntax).as_deref(), Some("SyntaxError: invalid syntax"));
+    }
+
+    #[test]
+    fn a_secret_in_an_exception_is_masked() {
+        let line =
+            last_line(b"Traceback (most recent call last):\n  x\nRuntimeError: token=hunter2 was refused\n").unwrap();
+        assert!(line.starts_with("RuntimeError: token=***") && !line.contains("hunter2"), "{line}");
+    }
+
+    #[test]
+    fn folders_of_the_host_stay_inside() {
+        for (line, shown) in [
+            ("E: No such file: '/srv/app/data/x.csv'", "E: No such file: 'x.csv'"),
+            ("E: /srv/app and /tmp/", "E: app and tmp/"),
+            ("E: https://host/a/b (a/b)", "E: https://host/a/b (a/b)"),
+            ("E: 1 / 2", "E: 1 / 2"),
+        ] {
+            assert_eq!(without_folders(line), shown);
+        }
+    }
+
+    #[test]
+    fn what_is_no_exception_stays_in_the_log() {
+        assert_eq!(last_line(b"token: s3cret\n"), None);
+        assert_eq!(last_line(b""), None);
+        assert_eq!(last_line(b"Traceback (most recent call last):\n  File \"x.py\"\n"), None);
+    }
+
+    #[test]
+    fn a_hostile_line_is_bounded_and_escaped() {
+        let stderr = format!("{TRACEBACK}\n  File\nError: \u{1b}[31m{}\n", "é".repeat(1000));
+        let line = last_line(stderr.as_bytes()).unwrap();
+        assert!(line.len() <= MAX_BYTES + 3 && !line.contains('\u{1b}'), "{line}");
+        assert_eq!(last_line(b"Traceback (most recent call last):\n  x\nE: \xff\n").as_deref(), Some("E: \u{fffd}"));
+    }
+
+    #[test]
+    fn a_failure_without_a_network_is_recognized() {
+        assert!(lacks_network("socket.gaierror: [Errno -3] Temporary failure in name resolution"));
+        assert!(lacks_network("OSError: [Errno 101] Network is unreachable"));
+        assert!(!lacks_network("ConnectionRefusedError: [Errno 111] Connection refused"));
+    }
+}

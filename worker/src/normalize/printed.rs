@@ -1,0 +1,189 @@
+//! The output of a program that does not know the contract of scripts: text, lines, or one JSON value, as its manifest says.
+
+use std::borrow::Cow;
+
+use openskill_proto::limits::MAX_OUTPUT_BYTES;
+use openskill_proto::v1::{ErrorCode, ExecuteResult, SkillError};
+use serde_json::Value;
+
+use super::{As, broke, exit_code, failed, one_value, succeeded, with_reasons};
+use crate::manifest::exec::{Output, Printed};
+use crate::process::protocol::Exit;
+use crate::runner::RawOutput;
+
+/// The longest end of stderr that an error shows, in bytes.
+const MAX_SAID_BYTES: usize = 1000;
+
+/// Judges a run like [`super::normalize`], but takes stdout and the exit code as the manifest says.
+pub(crate) fn normalize(raw: RawOutput, printed: &Printed, judged: As) -> ExecuteResult {
+    let RawOutput::Process { stdout, stderr, exit, leftovers } = raw else {
+        return super::normalize(raw, judged);
+    };
+    with_reasons(of_program(&stdout, &stderr, (exit, leftovers), printed), &stderr, judged)
+}
+
+fn of_program(stdout: &[u8], stderr: &[u8], (exit, leftovers): (Exit, u32), printed: &Printed) -> ExecuteResult {
+    let code = match exit_code(exit, leftovers) {
+        Ok(code) => code,
+        Err(reason) => return broke(reason),
+    };
+    let is_one_of = |codes: &[u8]| codes.iter().any(|it| i32::from(*it) == code);
+    if is_one_of(&printed.ok_exits) {
+        return data(stdout, code, printed.output);
+    }
+    let said = match (printed.show_stderr, stderr.is_empty()) {
+        (true, _) => said(stderr),
+        (false, false) => "; what it wrote to stderr is in its worker's log at level debug".to_owned(),
+        (false, true) => String::new(),
+    };
+    if is_one_of(&printed.invalid_exits) {
+        let message = format!("the program refused its arguments with exit code {code}{said}");
+        return failed(SkillError::new(ErrorCode::InvalidArgument, message));
+    }
+    broke(format!("the program ended with exit code {code}{said}"))
+}
+
+/// What stdout holds, as data.
+fn data(stdout: &[u8], code: i32, output: Output) -> ExecuteResult {
+    let text = String::from_utf8_lossy(stdout);
+    let data = match output {
+        Output::Json if text.trim_ascii().is_empty() => {
+            return broke(format!("the program printed nothing on stdout (exit code {code}), where JSON was expected"));
+        }
+        Output::Json => match (&text, one_value(&text)) {
+            (Cow::Owned(_), _) => return broke(format!("the program's output is not UTF-8 (exit code {code})")),
+            (_, Ok(value)) => return succeeded(value),
+            (_, Err(reason)) => return broke(format!("the program's output {reason} (exit code {code})")),
+        },
+        Output::Lines => list(&text),
+        Output::Text => Some(Value::from(text.strip_suffix('\n').unwrap_or(&text)).to_string()),
+    };
+    let Some(data) = data.filter(|data| data.len() <= MAX_OUTPUT_BYTES) else {
+        let message = format!("the skill printed more than {MAX_OUTPUT_BYTES} bytes, written as JSON");
+        return failed(SkillError::new(ErrorCode::OutputTooLarge, message));
+    };
+    let replaced =
+        matches!(text, Cow::Owned(_)).then(|| "bytes in the output that are not UTF-8 were replaced".to_owned());
+    ExecuteResult {
+        success: true,
+        data_json: data.into(),
+        warnings: replaced.into_iter().collect(),
+        ..ExecuteResult::default()
+    }
+}
+
+/// The lines as a JSON list, unless it would be too large.
+fn list(text: &str) -> Option<String> {
+    let mut list = String::from("[");
+    for line in text.lines() {
+        if list.len() > 1 {
+            list.push(',');
+        }
+        list.push_str(&Value::from(line).to_string());
+        if list.len() > MAX_OUTPUT_BYTES {
+            return None;
+        }
+    }
+    list.push(']');
+    Some(list)
+}
+
+/// The end of stderr, on one line.
+fn said(stderr: &[u8]) -> String {
+    let text = String::from_utf8_lossy(stderr);
+    let lines: Vec<_> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+    let text = lines.join("; ");
+    let end = &text[text.ceil_char_boundary(text.len().saturating_sub(MAX_SAID_BYTES))..];
+    if end.is_empty() { String::new() } else { format!(": {end}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn printed(output: Output) -> Printed {
+        Printed { output, ok_exits: vec![0, 1], invalid_exits: vec![2], show_stderr: true }
+    }
+
+    fn judge(stdout: impl AsRef<[u8]>, code: i32, printed: &Printed) -> ExecuteResult {
+        let (stdout, stderr) = (stdout.as_ref().to_vec(), b"prog: bad\n\n  line 2\n".to_vec());
+        normalize(RawOutput::Process { stdout, stderr, exit: Exit::Code(code), leftovers: 0 }, printed, As::default())
+    }
+
+    fn data_of(stdout: impl AsRef<[u8]>, output: Output) -> Value {
+        let result = judge(stdout, 0, &printed(output));
+        assert!(result.success && result.error.is_none(), "{result:?}");
+        serde_json::from_slice(&result.data_json).unwrap()
+    }
+
+    fn error(result: &ExecuteResult) -> (ErrorCode, &str) {
+        assert!(!result.success && result.data_json.is_empty(), "{result:?}");
+        let error = result.error.as_ref().unwrap();
+        (error.code(), &error.message)
+    }
+
+    #[test]
+    fn lines_become_a_list_and_a_text_loses_its_last_newline() {
+        assert_eq!(data_of("a\r\n\n\"b\"", Output::Lines), serde_json::json!(["a", "", "\"b\""]));
+        assert_eq!(data_of("", Output::Lines), serde_json::json!([]));
+        assert_eq!(data_of("a\nb\n\n", Output::Text), "a\nb\n");
+        assert_eq!(data_of("", Output::Text), "");
+    }
+
+    #[test]
+    fn json_is_the_data_even_if_it_looks_like_a_result() {
+        let value = r#"{"success": false, "n": 12345678901234567890123}"#;
+        assert_eq!(judge(value, 0, &printed(Output::Json)).data_json, value.as_bytes());
+        for (stdout, word) in [("", "printed nothing"), ("1 2", "more than one"), ("{", "not valid JSON")] {
+            let result = judge(stdout, 0, &printed(Output::Json));
+            assert_eq!(error(&result).0, ErrorCode::ExecutionError);
+            assert!(error(&result).1.contains(word), "{result:?}");
+        }
+        let result = judge(b"\"\xff\"", 0, &printed(Output::Json));
+        assert!(error(&result).1.contains("not UTF-8"), "{result:?}");
+    }
+
+    #[test]
+    fn the_manifest_says_what_an_exit_code_means() {
+        assert!(judge("a", 1, &printed(Output::Lines)).success);
+        let said = "the program refused its arguments with exit code 2: prog: bad; line 2";
+        assert_eq!(error(&judge("a", 2, &printed(Output::Lines))), (ErrorCode::InvalidArgument, said));
+        let said = "the program ended with exit code 3: prog: bad; line 2";
+        assert_eq!(error(&judge("a", 3, &printed(Output::Lines))), (ErrorCode::ExecutionError, said));
+        let strict = Printed { ok_exits: vec![0], show_stderr: false, ..printed(Output::Lines) };
+        let result = judge("a", 1, &strict);
+        assert!(error(&result).1.starts_with("the program ended with exit code 1; what"), "{result:?}");
+        assert!(!error(&result).1.contains("prog: bad"));
+    }
+
+    #[test]
+    fn a_signal_and_leftovers_are_failures_whatever_the_manifest_says() {
+        for (exit, leftovers, word) in [(Exit::Signal(9), 0, "SIGKILL"), (Exit::Code(0), 2, "left 2 process(es)")] {
+            let raw = RawOutput::Process { stdout: b"a".to_vec(), stderr: Vec::new(), exit, leftovers };
+            let result = normalize(raw, &printed(Output::Text), As::default());
+            assert!(error(&result).1.contains(word), "{result:?}");
+        }
+    }
+
+    #[test]
+    fn bytes_that_are_no_text_are_replaced_with_a_warning() {
+        let result = judge(b"caf\xe9\n", 0, &printed(Output::Text));
+        assert_eq!((&result.data_json[..], result.warnings.len()), ("\"caf\u{fffd}\"".as_bytes(), 1));
+    }
+
+    #[test]
+    fn data_that_grows_over_the_limit_as_json_is_refused() {
+        for (stdout, output) in
+            [("\u{1}".repeat(MAX_OUTPUT_BYTES / 4), Output::Text), ("\n".repeat(MAX_OUTPUT_BYTES), Output::Lines)]
+        {
+            assert_eq!(error(&judge(stdout, 0, &printed(output))).0, ErrorCode::OutputTooLarge);
+        }
+    }
+
+    #[test]
+    fn only_the_end_of_stderr_is_shown() {
+        let long = said(format!("{}é{}", "x".repeat(3000), "y".repeat(999)).as_bytes());
+        assert_eq!(long, format!(": {}", "y".repeat(999)));
+        assert_eq!(said(b" \n"), "");
+    }
+}

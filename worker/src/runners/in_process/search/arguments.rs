@@ -1,0 +1,63 @@
+//! What a caller asks for.
+
+use openskill_proto::v1::{ErrorCode, SkillError};
+use serde::Deserialize;
+
+/// The most matches of an answer.
+const MOST_MATCHES: usize = 1000;
+
+/// The most lines of context on each side.
+const MOST_CONTEXT: usize = 20;
+
+/// The arguments of a call. The manifest has the same names, defaults and bounds; a call with a schema was checked against it.
+#[derive(Debug, Deserialize)]
+pub(super) struct Arguments {
+    pub(super) file_path: String,
+    pub(super) regex_pattern: String,
+    #[serde(default)]
+    pub(super) ignore_case: bool,
+    #[serde(default)]
+    pub(super) context: usize,
+    #[serde(default = "default_matches")]
+    pub(super) max_matches: usize,
+    #[serde(default)]
+    pub(super) glob: String,
+}
+
+fn default_matches() -> usize {
+    100
+}
+
+impl Arguments {
+    /// # Errors
+    /// The arguments are invalid.
+    pub(super) fn read(input: &[u8]) -> Result<Self, SkillError> {
+        let invalid = |message: String| SkillError::new(ErrorCode::InvalidArgument, message);
+        let mut read: Self = serde_json::from_slice(input).map_err(|error| invalid(error.to_string()))?;
+        if !(1..=MOST_MATCHES).contains(&read.max_matches) {
+            return Err(invalid(format!("max_matches: must be 1 to {MOST_MATCHES}")));
+        }
+        read.context = read.context.min(MOST_CONTEXT);
+        Ok(read)
+    }
+
+    /// The comma-separated globs.
+    pub(super) fn globs(&self) -> Vec<&str> {
+        crate::runners::in_process::walk::split(&self.glob)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bounds_are_kept() {
+        let read = |text: &str| Arguments::read(text.as_bytes());
+        let least = read(r#"{"file_path": "a", "regex_pattern": "b"}"#).unwrap();
+        assert_eq!((least.max_matches, least.context, least.ignore_case), (100, 0, false));
+        assert!(read(r#"{"file_path": "a", "regex_pattern": "b", "max_matches": 0}"#).is_err());
+        assert!(read(r#"{"file_path": "a"}"#).is_err());
+        assert_eq!(read(r#"{"file_path": "a", "regex_pattern": "b", "context": 9999}"#).unwrap().context, MOST_CONTEXT);
+    }
+}

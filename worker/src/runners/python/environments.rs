@@ -1,0 +1,349 @@
+//! The interpreters of scripts that need other packages or another version than the worker's own Python.
+//!
+//! An environment is found by its content: the interpreter, the requirements and the settings that decide what they stand
+//! for. Skills that ask for the same share one. It is built in the background, never on a call.
+//!
+//! ```text
+//! admit ──> requirements ──> key ──> there already? ── yes ──> interpreter
+//!                                        │ no
+//!                                        └──> build: lock ─> install (uv, pip) ─> publish ──> admitted again
+//! ```
+//!
+//! - [`requirements`]: what a manifest asks for; [`recipe`]: the key that follows from it
+//! - [`builder`]: builds one; [`install`]: runs the installer; [`mod@reason`]: why it failed
+//! - [`store`]: the folder of environments, which workers share
+//! - [`venv`]: environments that somebody else made
+
+use std::collections::{HashMap, HashSet};
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use openskill_metrics::{Snapshot, table};
+use tokio::runtime::Handle;
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use super::interpreter::{self, Interpreter};
+use crate::config::{Builds, PythonPackages};
+use crate::manifest::Manifest;
+use crate::manifest::python::{Needs, Packages};
+use crate::process::launch::Launcher;
+
+mod builder;
+mod install;
+pub(crate) mod reason;
+mod recipe;
+mod requirements;
+pub(crate) mod store;
+mod venv;
+
+use builder::{Builder, NO_STORE};
+use install::Tool;
+use recipe::Recipe;
+use store::Store;
+
+/// How long a failed build is left alone: at first, and after many failures.
+const RETRY: (Duration, Duration) = (Duration::from_secs(30), Duration::from_secs(900));
+
+/// How often old environments are looked for.
+const CLEAN_EVERY: Duration = Duration::from_secs(3600);
+
+/// The reason of a skill whose environment nobody was asked to build.
+pub(crate) const NOT_BUILT: &str = "its environment is not built yet: a worker builds it, or `openskill check`";
+
+/// What installs packages here, and where environments are kept, for people.
+///
+/// # Errors
+/// None can be built: why not.
+pub(crate) fn describe(settings: &PythonPackages) -> Result<String, String> {
+    let tool = Tool::find(settings.installer)?;
+    let folder = settings.store.as_deref().ok_or_else(|| NO_STORE.to_owned())?;
+    let (tool, count) = (tool.name(), Store::count(folder));
+    Ok(format!("{tool} installs them, environments are in {} ({count} so far)", folder.display()))
+}
+
+/// The environments of a worker.
+#[derive(Clone)]
+pub(crate) struct Environments(Arc<Inner>);
+
+struct Inner {
+    /// The worker's own interpreter; none if there is no usable one.
+    own: Option<Arc<Interpreter>>,
+    builder: Builder,
+    runtime: Handle,
+    /// Counted up when an environment is ready, or cannot be built.
+    offers: watch::Sender<u64>,
+    state: Mutex<State>,
+    closing: CancellationToken,
+    tasks: TaskTracker,
+}
+
+#[derive(Default)]
+struct State {
+    /// Environments that are built, by key.
+    stages: HashMap<String, Stage>,
+    /// By skill: its interpreter, and the key of its environment if it is a built one.
+    chosen: HashMap<String, (Arc<Interpreter>, Option<String>)>,
+    /// By skill: the key of the environment that it waits for.
+    waiting: HashMap<String, String>,
+    /// Interpreters of other versions that were found.
+    versions: HashMap<(u32, u32), Arc<Interpreter>>,
+    cleaned: Option<Instant>,
+}
+
+enum Stage {
+    /// It is being built. `before` says why that failed before.
+    Building {
+        before: Option<String>,
+    },
+    Ready(Arc<Interpreter>),
+    Failed {
+        reason: String,
+        again: Instant,
+        failures: u32,
+    },
+}
+
+impl Environments {
+    /// Must be called within the runtime that lives as long as the worker.
+    pub(crate) fn new(
+        own: Option<Interpreter>,
+        settings: PythonPackages,
+        launcher: Launcher,
+        offers: watch::Sender<u64>,
+    ) -> Self {
+        let builder = Builder::new(settings, launcher);
+        let (state, closing, tasks) = (Mutex::default(), CancellationToken::new(), TaskTracker::new());
+        let (own, runtime) = (own.map(Arc::new), Handle::current());
+        Self(Arc::new(Inner { own, builder, runtime, offers, state, closing, tasks }))
+    }
+
+    /// The interpreter that runs this skill's script, if it was admitted. Reads no file.
+    pub(crate) fn interpreter(&self, skill: &str, needs: &Needs) -> Option<Arc<Interpreter>> {
+        if needs.is_nothing() {
+            return self.0.own.clone();
+        }
+        self.0.state().chosen.get(skill).map(|(interpreter, _)| Arc::clone(interpreter))
+    }
+
+    /// Finds the interpreter of a skill. If its environment has to be built first, that begins in the background, and the
+    /// skill is offered again when it is over.
+    ///
+    /// # Errors
+    /// There is none, or not yet: the reason, for people.
+    pub(crate) fn admit(&self, skill: &str, needs: &Needs) -> Result<Arc<Interpreter>, String> {
+        let found = self.find(skill, needs);
+        let mut state = self.0.state();
+        match &found {
+            Ok((interpreter, key)) => {
+                state.waiting.remove(skill);
+                if !needs.is_nothing() {
+                    state.chosen.insert(skill.to_owned(), (Arc::clone(interpreter), key.clone()));
+                }
+            }
+            Err(_) => drop(state.chosen.remove(skill)),
+        }
+        found.map(|(interpreter, _)| interpreter)
+    }
+
+    /// The interpreter that a skill's environment is made with, which has an installer.
+    ///
+    /// # Errors
+    /// There is none: the reason, for people.
+    pub(crate) fn base_of(&self, needs: &Needs) -> Result<Arc<Interpreter>, String> {
+        self.base(needs.version)
+    }
+
+    fn find(&self, skill: &str, needs: &Needs) -> Result<(Arc<Interpreter>, Option<String>), String> {
+        match &needs.packages {
+            Packages::None => Ok((self.base(needs.version)?, None)),
+            Packages::Venv(folder) => {
+                let found = venv::read(folder)?;
+                match needs.version {
+                    Some(wanted) if wanted != found.version => Err(wrong_version(wanted, found.version)),
+                    _ => Ok((Arc::new(found), None)),
+                }
+            }
+            packages => {
+                let base = self.base(needs.version)?;
+                let wanted = requirements::read(packages)?;
+                let store = self.0.builder.settings.store.as_deref().ok_or_else(|| NO_STORE.to_owned())?;
+                let recipe = Recipe::new(skill, base, (wanted, needs.source_builds), &self.0.builder.settings);
+                let key = recipe.key.clone();
+                self.built(recipe, store).map(|interpreter| (interpreter, Some(key)))
+            }
+        }
+    }
+
+    /// The interpreter without packages.
+    fn base(&self, version: Option<(u32, u32)>) -> Result<Arc<Interpreter>, String> {
+        let own = self.0.own.as_ref();
+        let Some(wanted) = version.filter(|wanted| own.is_none_or(|own| own.version != *wanted)) else {
+            return own.cloned().ok_or_else(|| {
+                "no usable Python was found on this worker; install Python 3.9 or newer, or set OPENSKILL_PYTHON"
+                    .to_owned()
+            });
+        };
+        if let Some(known) = self.0.state().versions.get(&wanted) {
+            return Ok(Arc::clone(known));
+        }
+        let name = format!("python{}.{}", wanted.0, wanted.1);
+        let found = interpreter::find(Some(Path::new(&name))).ok().filter(|it| it.version == wanted).map(Arc::new);
+        let found = found.ok_or_else(|| {
+            let (major, minor) = wanted;
+            format!("it needs Python {major}.{minor}, and this worker has no {name} on its PATH: install it, or change python.version")
+        })?;
+        self.0.state().versions.insert(wanted, Arc::clone(&found));
+        Ok(found)
+    }
+
+    /// The environment of this recipe, if it is there; otherwise it is built.
+    fn built(&self, recipe: Recipe, store: &Path) -> Result<Arc<Interpreter>, String> {
+        let mut state = self.0.state();
+        let State { stages, waiting, .. } = &mut *state;
+        waiting.insert(recipe.skill.clone(), recipe.key.clone());
+        let there = Store::find(store, &recipe.key);
+        let (before, failures) = match (stages.get(&recipe.key), there) {
+            (Some(Stage::Ready(interpreter)), Some(_)) => return Ok(Arc::clone(interpreter)),
+            (_, Some(folder)) => {
+                let interpreter = Arc::new(recipe.base.in_environment(&folder));
+                stages.insert(recipe.key, Stage::Ready(Arc::clone(&interpreter)));
+                return Ok(interpreter);
+            }
+            (Some(Stage::Building { before, .. }), None) => return Err(being_built(before.as_ref())),
+            (Some(Stage::Failed { reason, again, .. }), None) if Instant::now() < *again => return Err(reason.clone()),
+            (Some(Stage::Failed { reason, failures, .. }), None) => (Some(reason.clone()), *failures),
+            (Some(Stage::Ready(_)) | None, None) => (None, 0),
+        };
+        let may_build = match &self.0.builder.settings.builds {
+            Builds::All => true,
+            Builds::Only(skill) => *skill == recipe.skill,
+            Builds::None => false,
+        };
+        if !may_build {
+            return Err(NOT_BUILT.to_owned());
+        }
+        let reason = being_built(before.as_ref());
+        stages.insert(recipe.key.clone(), Stage::Building { before });
+        let inner = Arc::clone(&self.0);
+        self.0.tasks.spawn_on(async move { inner.build(recipe, failures).await }, &self.0.runtime);
+        Err(reason)
+    }
+
+    /// Whether no environment is being built.
+    pub(crate) fn settled(&self) -> bool {
+        !self.0.state().stages.values().any(|it| matches!(it, Stage::Building { .. }))
+    }
+
+    /// Forgets what no skill needs, has failed builds tried again, and removes old environments from the disk. Must not block.
+    pub(crate) fn tend(&self, manifests: &[Arc<Manifest>]) {
+        let ids: HashSet<&str> = manifests.iter().map(|it| it.id.as_str()).collect();
+        let mut state = self.0.state();
+        let State { stages, chosen, waiting, cleaned, .. } = &mut *state;
+        chosen.retain(|skill, _| ids.contains(skill.as_str()));
+        waiting.retain(|skill, _| ids.contains(skill.as_str()));
+        let in_use: HashSet<String> =
+            chosen.values().filter_map(|(_, key)| key.clone()).chain(waiting.values().cloned()).collect();
+        stages.retain(|key, stage| in_use.contains(key) || matches!(stage, Stage::Building { .. }));
+        let now = Instant::now();
+        let store = self.0.builder.settings.store.as_deref();
+        let due = stages.iter().any(|(key, stage)| match stage {
+            Stage::Building { .. } => false,
+            Stage::Failed { again, .. } => now >= *again,
+            // Somebody removed it.
+            Stage::Ready(_) => store.is_some_and(|folder| !Store::has(folder, key)),
+        });
+        if !in_use.is_empty() && cleaned.is_none_or(|it| it.elapsed() > CLEAN_EVERY) {
+            *cleaned = Some(now);
+            self.0.clean(in_use);
+        }
+        drop(state);
+        if due {
+            self.0.announce();
+        }
+    }
+
+    /// Adds the metrics.
+    pub(super) fn measure(&self, metrics: &mut Snapshot) {
+        let state = self.0.state();
+        let name = |stage: &Stage| match stage {
+            Stage::Ready(_) => "ready",
+            Stage::Building { .. } => "building",
+            Stage::Failed { .. } => "failed",
+        };
+        for wanted in ["ready", "building", "failed"] {
+            let count = state.stages.values().filter(|it| name(it) == wanted).count();
+            metrics.number(&table::PYTHON_ENVIRONMENTS, &[wanted], count as f64);
+        }
+    }
+
+    /// Ends what is being built.
+    pub(crate) async fn close(&self) {
+        self.0.closing.cancel();
+        self.0.tasks.close();
+        self.0.tasks.wait().await;
+    }
+}
+
+impl Inner {
+    /// Builds an environment to its end, and has its skills offered again.
+    async fn build(self: Arc<Self>, recipe: Recipe, failures: u32) {
+        let (skill, begun) = (&recipe.skill, Instant::now());
+        let outcome = tokio::select! {
+            () = self.closing.cancelled() => return,
+            outcome = self.builder.build(&recipe) => outcome,
+        };
+        let seconds = begun.elapsed().as_secs_f64();
+        let stage = match outcome {
+            Ok(folder) => {
+                tracing::info!(skill_id = skill, seconds, "the environment of a Python skill is ready");
+                (self.builder.settings.progress)(&format!("{skill}: its environment is ready after {seconds:.1} s"));
+                Stage::Ready(Arc::new(recipe.base.in_environment(&folder)))
+            }
+            Err(reason) => {
+                tracing::warn!(skill_id = skill, reason, "the environment of a Python skill was not built");
+                let again = Instant::now() + (RETRY.0 * 2_u32.saturating_pow(failures.min(10))).min(RETRY.1);
+                Stage::Failed { reason, again, failures: failures + 1 }
+            }
+        };
+        self.state().stages.insert(recipe.key, stage);
+        self.announce();
+    }
+
+    /// Notes that these environments are used, and removes old ones, in the background.
+    fn clean(&self, in_use: HashSet<String>) {
+        let (Some(folder), keep) = (self.builder.settings.store.clone(), self.builder.settings.keep) else { return };
+        if self.builder.settings.builds != Builds::All {
+            return;
+        }
+        self.runtime.spawn_blocking(move || {
+            let cleaned = Store::open(&folder).and_then(|store| {
+                in_use.iter().for_each(|key| drop(Store::find(&folder, key)));
+                keep.map_or(Ok(0), |keep| store.clean(keep, &in_use))
+            });
+            match cleaned {
+                Ok(0) => {}
+                Ok(removed) => tracing::info!(removed, "removed environments of Python skills that nobody used"),
+                Err(error) => tracing::warn!(%error, "old environments of Python skills could not be removed"),
+            }
+        });
+    }
+
+    fn announce(&self) {
+        self.offers.send_modify(|count| *count += 1);
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn being_built(before: Option<&String>) -> String {
+    before.cloned().unwrap_or_else(|| "its environment is being built".to_owned())
+}
+
+fn wrong_version(wanted: (u32, u32), found: (u32, u32)) -> String {
+    format!("it needs Python {}.{}, and its virtual environment has {}.{}", wanted.0, wanted.1, found.0, found.1)
+}

@@ -1,0 +1,120 @@
+//! What an environment is built from, and the key that follows from it.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde_json::json;
+use sha2::{Digest as _, Sha256};
+
+use super::requirements::Wanted;
+use crate::config::{Index, PythonPackages};
+use crate::environment::path_text;
+use crate::runners::python::interpreter::Interpreter;
+
+/// Counts as a change of how environments are built: older ones are not used any more.
+const FORMAT: u32 = 1;
+
+/// What an environment is built from.
+pub(super) struct Recipe {
+    /// The skill that asked first.
+    pub(super) skill: String,
+    pub(super) key: String,
+    pub(super) base: Arc<Interpreter>,
+    pub(super) wanted: Wanted,
+    pub(super) source_builds: bool,
+}
+
+impl Recipe {
+    pub(super) fn new(
+        skill: &str,
+        base: Arc<Interpreter>,
+        (wanted, source_builds): (Wanted, bool),
+        settings: &PythonPackages,
+    ) -> Self {
+        let key = key(&base, &wanted, source_builds, settings);
+        Self { skill: skill.to_owned(), key, base, wanted, source_builds }
+    }
+
+    /// What is kept beside an environment, for people.
+    pub(super) fn record(&self, installer: &str) -> String {
+        let requirements = match &self.wanted {
+            Wanted::Lines(lines) => json!(lines),
+            Wanted::Lock { .. } => json!("uv.lock"),
+        };
+        let record: BTreeMap<_, _> = [
+            ("python", json!(path_text(&self.base.path))),
+            ("requirements", requirements),
+            ("installer", json!(installer)),
+            ("skill", json!(self.skill)),
+        ]
+        .into();
+        json!(record).to_string()
+    }
+}
+
+/// What tells environments apart.
+fn key(base: &Interpreter, wanted: &Wanted, source_builds: bool, settings: &PythonPackages) -> String {
+    let wanted = match wanted {
+        Wanted::Lines(lines) => json!(lines),
+        Wanted::Lock { project, lock } => json!({"project": project, "lock": lock}),
+    };
+    let index = match &settings.index {
+        Index::Configured => json!(null),
+        Index::None => json!(false),
+        Index::Url(url) => json!(url),
+    };
+    let all = json!({
+        "format": FORMAT,
+        "interpreter": [path_text(&base.path), base.tag],
+        "wanted": wanted,
+        "source_builds": source_builds,
+        "index": index,
+        "find_links": settings.find_links,
+    });
+    Sha256::digest(all.to_string().as_bytes()).iter().take(16).map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+    use std::time::Duration;
+
+    use super::*;
+    use crate::config::{AllowList, Builds, Installer};
+
+    #[test]
+    fn only_what_decides_on_the_packages_makes_another_environment() {
+        let base = Interpreter {
+            path: "/usr/bin/python3".into(),
+            version: (3, 12),
+            prefixes: Vec::new(),
+            tag: "cpython-312".to_owned(),
+            environment: None,
+        };
+        let settings = PythonPackages {
+            store: None,
+            installer: Installer::Auto,
+            index: Index::Configured,
+            find_links: None,
+            for_sessions: AllowList::default(),
+            build_timeout: Duration::from_secs(1),
+            keep: None,
+            builds: Builds::All,
+            progress: |_| {},
+        };
+        let lines = |lines: &[&str]| Wanted::Lines(lines.iter().map(|it| (*it).to_owned()).collect());
+        let first = key(&base, &lines(&["a==1"]), false, &settings);
+        let pip = PythonPackages { installer: Installer::Pip, keep: Some(Duration::ZERO), ..settings.clone() };
+        assert_eq!(first, key(&base, &lines(&["a==1"]), false, &pip), "the installer gives the same");
+        let own = PythonPackages { index: Index::Url("https://own".to_owned()), ..settings.clone() };
+        let newer = Interpreter { tag: "cpython-313".to_owned(), ..base.clone() };
+        let others = [
+            key(&base, &lines(&["a==2"]), false, &settings),
+            key(&base, &lines(&["a==1"]), true, &settings),
+            key(&base, &lines(&["a==1"]), false, &own),
+            key(&newer, &lines(&["a==1"]), false, &settings),
+        ];
+        let all: HashSet<_> = others.iter().chain([&first]).collect();
+        assert_eq!(all.len(), 5, "{all:?}");
+    }
+}

@@ -1,0 +1,454 @@
+//! The folder of environments, or of the packages of sessions. Several workers share it, on one host or on one file system.
+//!
+//! | path | content |
+//! |---|---|
+//! | `<key>/` | an entry, complete: it came here in one step |
+//! | `<key>/openskill.json` | what it was built from; its time of change says when it was used last, within hours |
+//! | `.lock-<key>` | locked (flock(2)) by whoever builds, uses or removes what has this key |
+//! | `.new-<key>/` | an entry that is being built, or was when its worker was killed |
+//! | `.old-<key>/` | one that is being removed |
+//! | `.use-<key>/` | what a worker has for itself while it lives |
+
+use std::collections::HashSet;
+use std::fs::{self, DirBuilder, File, Permissions, TryLockError};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use rustix::fs::syncfs;
+use rustix::process::geteuid;
+
+use crate::plain_file;
+
+/// The file that makes a folder an environment.
+const RECORD: &str = "openskill.json";
+
+/// How exactly the time of the last use is kept. An environment is kept for a day at least.
+const EXACTNESS: Duration = Duration::from_secs(6 * 3600);
+
+/// The largest record that is read.
+const MAX_RECORD_BYTES: u64 = 1024 * 1024;
+
+/// The longest script of an environment that may hold its path.
+const MAX_SCRIPT_BYTES: u64 = 1024 * 1024;
+
+/// The folder.
+#[derive(Debug, Clone)]
+pub(crate) struct Store(PathBuf);
+
+impl Store {
+    /// Makes the folder, if there is none.
+    ///
+    /// # Errors
+    /// It can't be made, or others may write to it: the packages of skills could be anybody's.
+    pub(crate) fn open(folder: &Path) -> io::Result<Self> {
+        DirBuilder::new().recursive(true).mode(0o755).create(folder)?;
+        let found = fs::metadata(folder)?;
+        if !is_trusted(&found) {
+            return Err(io::Error::new(io::ErrorKind::PermissionDenied, "others may write to it"));
+        }
+        Ok(Self(folder.to_owned()))
+    }
+
+    /// The environment of this key, if it is there. Notes that it is used. In a folder where others may write there is none.
+    pub(crate) fn find(folder: &Path, key: &str) -> Option<PathBuf> {
+        if !is_trusted(&fs::metadata(folder).ok()?) {
+            return None;
+        }
+        let environment = folder.join(key);
+        if !is_own(&fs::symlink_metadata(&environment).ok()?) {
+            return None;
+        }
+        let record = environment.join(RECORD);
+        let used = fs::metadata(&record).ok()?.modified().ok()?;
+        if used.elapsed().is_ok_and(|since| since > EXACTNESS) {
+            // If this fails, another owner's workers note it.
+            let _ = File::open(&record).and_then(|file| file.set_modified(SystemTime::now()));
+        }
+        Some(environment)
+    }
+
+    /// Whether the environment of this key is there. Does not count as a use.
+    pub(crate) fn has(folder: &Path, key: &str) -> bool {
+        folder.join(key).join(RECORD).is_file()
+    }
+
+    /// How many environments a folder has.
+    pub(crate) fn count(folder: &Path) -> usize {
+        let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+        let is_one = |entry: &fs::DirEntry| !entry.file_name().as_encoded_bytes().starts_with(b".");
+        entries.filter(|entry| is_one(entry) && entry.path().join(RECORD).is_file()).count()
+    }
+
+    /// The right to build or remove this environment. None: another process has it.
+    ///
+    /// # Errors
+    /// The lock file can't be made.
+    pub(crate) fn lock(&self, key: &str) -> io::Result<Option<File>> {
+        let path = self.0.join(format!(".lock-{key}"));
+        loop {
+            let file = File::options().create(true).truncate(false).write(true).open(&path)?;
+            match file.try_lock() {
+                Ok(()) => {}
+                Err(TryLockError::WouldBlock) => return Ok(None),
+                Err(TryLockError::Error(error)) => return Err(error),
+            }
+            // A sweep may have removed the file in between, and the lock of an unlinked file excludes nobody.
+            if fs::metadata(&path).is_ok_and(|it| file.metadata().is_ok_and(|own| own.ino() == it.ino())) {
+                return Ok(Some(file));
+            }
+        }
+    }
+
+    /// Makes a folder that is this process's own for as long as it holds the lock of this key.
+    ///
+    /// # Errors
+    /// It can't be made.
+    pub(crate) fn make_own(&self, key: &str) -> io::Result<PathBuf> {
+        let own = self.0.join(format!(".use-{key}"));
+        fs::create_dir(&own)?;
+        fs::set_permissions(&own, Permissions::from_mode(0o755))?;
+        Ok(own)
+    }
+
+    /// Removes such a folder, and its lock. The key is not used again.
+    ///
+    /// # Errors
+    /// Some of it is left: the next sweep removes it.
+    pub(crate) fn remove_own(&self, key: &str) -> io::Result<()> {
+        remove(&self.0.join(format!(".use-{key}")))?;
+        fs::remove_file(self.0.join(format!(".lock-{key}")))
+    }
+
+    /// Removes what killed workers left, with unused locks. Returns the number of folders.
+    ///
+    /// # Errors
+    /// The folder can't be read.
+    pub(crate) fn sweep(&self) -> io::Result<usize> {
+        let mut removed = 0;
+        for entry in fs::read_dir(&self.0)?.flatten() {
+            let Ok(name) = entry.file_name().into_string() else { continue };
+            let Some(key) = [".new-", ".old-", ".use-", ".lock-"].iter().find_map(|it| name.strip_prefix(it)) else {
+                continue;
+            };
+            let Some(_lock) = self.lock(key)? else { continue };
+            for left in [".new-", ".old-", ".use-"].map(|kind| self.0.join(format!("{kind}{key}"))) {
+                if left.exists() {
+                    remove(&left)?;
+                    removed += 1;
+                }
+            }
+            let _ = fs::remove_file(self.0.join(format!(".lock-{key}")));
+        }
+        Ok(removed)
+    }
+
+    /// Removes the entries that were used least recently, so that at most so many are left. How many.
+    ///
+    /// # Errors
+    /// The folder can't be read.
+    pub(crate) fn trim(&self, most: usize) -> io::Result<usize> {
+        let used = |entry: fs::DirEntry| {
+            let name = entry.file_name().into_string().ok().filter(|it| !it.starts_with('.'))?;
+            Some((fs::metadata(entry.path().join(RECORD)).ok()?.modified().ok()?, name))
+        };
+        let mut all: Vec<_> = fs::read_dir(&self.0)?.flatten().filter_map(used).collect();
+        all.sort();
+        let mut removed = 0;
+        for (_, name) in all.iter().take(all.len().saturating_sub(most)) {
+            removed += usize::from(self.remove_if_old(name, Duration::ZERO)?);
+        }
+        Ok(removed)
+    }
+
+    /// What is kept beside an entry.
+    pub(crate) fn record(&self, key: &str) -> Option<String> {
+        plain_file::read_in_folder(&self.0.join(key).join(RECORD), MAX_RECORD_BYTES).ok()
+    }
+
+    /// The folder itself.
+    pub(crate) fn path(&self) -> &Path {
+        &self.0
+    }
+
+    /// Where an environment is built. Removes what a killed worker left there: whoever calls this has its lock.
+    ///
+    /// # Errors
+    /// What was left can't be removed.
+    pub(crate) fn begin(&self, key: &str) -> io::Result<PathBuf> {
+        let new = self.new_folder(key);
+        remove(&new)?;
+        Ok(new)
+    }
+
+    /// Removes an environment that was not completed.
+    pub(crate) fn give_up(&self, key: &str) {
+        let _ = remove(&self.new_folder(key));
+    }
+
+    /// An environment that was built where [`Store::begin`] said is complete from here on.
+    ///
+    /// # Errors
+    /// The disk is full, or a file can't be changed.
+    pub(crate) fn publish(&self, key: &str, record: &str) -> io::Result<PathBuf> {
+        let (new, path) = (self.new_folder(key), self.0.join(key));
+        move_scripts(&new, &path)?;
+        fs::write(new.join(RECORD), record)?;
+        open_to_all(&new)?;
+        // All of it is on the disk before it has its name.
+        syncfs(File::open(&self.0)?)?;
+        remove(&path)?;
+        fs::rename(&new, &path)?;
+        Ok(path)
+    }
+
+    /// Removes the environments that nobody used for so long, but those `in_use`. How many.
+    ///
+    /// # Errors
+    /// The folder can't be read.
+    pub(crate) fn clean(&self, keep: Duration, in_use: &HashSet<String>) -> io::Result<usize> {
+        let mut removed = 0;
+        for entry in fs::read_dir(&self.0)?.flatten() {
+            let Ok(name) = entry.file_name().into_string() else { continue };
+            if let Some(key) = name.strip_prefix(".old-") {
+                let lock = self.lock(key)?;
+                if lock.is_some() {
+                    let _ = remove(&entry.path());
+                }
+            } else if !name.starts_with('.') && !in_use.contains(&name) && self.remove_if_old(&name, keep)? {
+                removed += 1;
+            }
+        }
+        Ok(removed)
+    }
+
+    fn remove_if_old(&self, key: &str, keep: Duration) -> io::Result<bool> {
+        let is_old = || {
+            let used = fs::metadata(self.0.join(key).join(RECORD)).and_then(|it| it.modified());
+            used.is_ok_and(|it| it.elapsed().is_ok_and(|since| since > keep))
+        };
+        if !is_old() {
+            return Ok(false);
+        }
+        let Some(_lock) = self.lock(key)? else { return Ok(false) };
+        // Another worker may have begun to use it meanwhile.
+        if !is_old() {
+            return Ok(false);
+        }
+        let old = self.0.join(format!(".old-{key}"));
+        remove(&old)?;
+        fs::rename(self.0.join(key), &old)?;
+        remove(&old)?;
+        Ok(true)
+    }
+
+    fn new_folder(&self, key: &str) -> PathBuf {
+        self.0.join(format!(".new-{key}"))
+    }
+}
+
+/// Whether nobody but the worker and root can write to a folder.
+fn is_trusted(folder: &fs::Metadata) -> bool {
+    is_own(folder) && folder.mode() & 0o022 == 0
+}
+
+fn is_own(found: &fs::Metadata) -> bool {
+    found.uid() == geteuid().as_raw() || found.uid() == 0
+}
+
+fn remove(folder: &Path) -> io::Result<()> {
+    match fs::remove_dir_all(folder) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
+/// The programs of an environment begin with the path of its interpreter: it is to be the one that it will have.
+fn move_scripts(new: &Path, path: &Path) -> io::Result<()> {
+    let (before, after) = (new.to_string_lossy().into_owned(), path.to_string_lossy().into_owned());
+    let programs = match fs::read_dir(new.join("bin")) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        programs => programs?,
+    };
+    for entry in programs {
+        let file = entry?.path();
+        let found = fs::symlink_metadata(&file)?;
+        if !found.is_file() || found.len() > MAX_SCRIPT_BYTES {
+            continue;
+        }
+        // What is no text is a program of another kind.
+        let Ok(text) = fs::read_to_string(&file) else { continue };
+        if text.contains(&before) {
+            fs::write(&file, text.replace(&before, &after))?;
+        }
+    }
+    Ok(())
+}
+
+/// Skills may run as another user than the worker, whose mask may hide what it makes.
+fn open_to_all(folder: &Path) -> io::Result<()> {
+    let found = fs::metadata(folder)?;
+    fs::set_permissions(folder, Permissions::from_mode(found.mode() | 0o555))?;
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        let kind = entry.file_type()?;
+        if kind.is_dir() {
+            open_to_all(&entry.path())?;
+        } else if kind.is_file() {
+            let mode = entry.metadata()?.mode();
+            let wanted = mode | if mode & 0o100 == 0 { 0o444 } else { 0o555 };
+            if wanted != mode {
+                fs::set_permissions(entry.path(), Permissions::from_mode(wanted))?;
+            }
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DAY: Duration = Duration::from_secs(24 * 3600);
+
+    #[test]
+    fn an_environment_in_a_folder_that_others_may_write_to_is_not_used() {
+        let folder = Folder::new("foreign");
+        let store = Store::open(&folder.0).unwrap();
+        fs::create_dir_all(folder.0.join("key")).unwrap();
+        fs::write(folder.0.join("key").join(RECORD), "{}").unwrap();
+        assert!(Store::find(&store.0, "key").is_some());
+        fs::set_permissions(&folder.0, Permissions::from_mode(0o777)).unwrap();
+        assert!(Store::find(&store.0, "key").is_none());
+    }
+
+    struct Folder(PathBuf);
+
+    impl Folder {
+        fn new(name: &str) -> Self {
+            let path = std::env::temp_dir().join(format!("openskill-store-{}-{name}", std::process::id()));
+            let _ = fs::remove_dir_all(&path);
+            Self(path)
+        }
+
+        /// An environment with one script, not yet complete.
+        fn build(&self, store: &Store, key: &str) {
+            let new = store.begin(key).unwrap();
+            fs::create_dir_all(new.join("bin")).unwrap();
+            fs::write(new.join("bin/tool"), format!("#!{}/bin/python\n", new.display())).unwrap();
+            fs::set_permissions(new.join("bin"), Permissions::from_mode(0o700)).unwrap();
+            fs::set_permissions(new.join("bin/tool"), Permissions::from_mode(0o700)).unwrap();
+        }
+
+        /// Makes it seem unused since then.
+        fn age(&self, key: &str, days: u32) {
+            let record = File::open(self.0.join(key).join(RECORD)).unwrap();
+            record.set_modified(SystemTime::now() - DAY * days).unwrap();
+        }
+    }
+
+    impl Drop for Folder {
+        fn drop(&mut self) {
+            let _ = fs::remove_dir_all(&self.0);
+        }
+    }
+
+    #[test]
+    fn an_environment_is_there_once_it_is_complete() {
+        let folder = Folder::new("complete");
+        let store = Store::open(&folder.0).unwrap();
+        folder.build(&store, "one");
+        assert_eq!(Store::find(&folder.0, "one"), None, "it is being built");
+        let path = store.publish("one", "{}").unwrap();
+        assert_eq!(Store::find(&folder.0, "one"), Some(path.clone()));
+        let script = fs::read_to_string(path.join("bin/tool")).unwrap();
+        assert_eq!(script, format!("#!{}/bin/python\n", path.display()));
+        assert_eq!(fs::metadata(path.join("bin/tool")).unwrap().mode() & 0o777, 0o755);
+        assert_eq!(fs::metadata(path.join("bin")).unwrap().mode() & 0o777, 0o755);
+    }
+
+    #[test]
+    fn what_a_killed_worker_left_half_built_is_removed_by_the_next() {
+        let folder = Folder::new("killed");
+        let store = Store::open(&folder.0).unwrap();
+        folder.build(&store, "one");
+        let new = store.begin("one").unwrap();
+        assert!(!new.exists());
+    }
+
+    #[test]
+    fn one_process_at_a_time_builds_an_environment() {
+        let folder = Folder::new("locked");
+        let store = Store::open(&folder.0).unwrap();
+        let lock = store.lock("one").unwrap();
+        assert!(lock.is_some() && store.lock("one").unwrap().is_none() && store.lock("two").unwrap().is_some());
+        drop(lock);
+        assert!(store.lock("one").unwrap().is_some());
+    }
+
+    #[test]
+    fn what_dead_workers_left_is_swept_up_and_what_the_living_have_stays() {
+        let folder = Folder::new("swept");
+        let store = Store::open(&folder.0).unwrap();
+        folder.build(&store, "dead");
+        folder.build(&store, "living");
+        folder.build(&store, "done");
+        store.publish("done", "{}").unwrap();
+        let living = store.lock("living").unwrap();
+        let own = store.lock("own").unwrap();
+        store.make_own("own").unwrap();
+        store.make_own("foreign").unwrap();
+        drop(store.lock("foreign").unwrap());
+        assert_eq!(store.sweep().unwrap(), 2);
+        let left = |name: &str| folder.0.join(name).exists();
+        assert!(!left(".new-dead") && !left(".use-foreign") && !left(".lock-foreign"));
+        assert!(left(".new-living") && left(".use-own") && left("done"));
+        assert!(store.lock("own").unwrap().is_none(), "it is still held");
+        store.remove_own("own").unwrap();
+        drop((living, own));
+        assert!(!left(".use-own") && !left(".lock-own"));
+    }
+
+    #[test]
+    fn the_entries_used_least_recently_make_room() {
+        let folder = Folder::new("trimmed");
+        let store = Store::open(&folder.0).unwrap();
+        for (key, days) in [("old", 3), ("older", 4), ("new", 1)] {
+            folder.build(&store, key);
+            store.publish(key, "{}").unwrap();
+            folder.age(key, days);
+        }
+        assert_eq!((store.trim(3).unwrap(), store.trim(1).unwrap()), (0, 2));
+        assert!(folder.0.join("new").exists());
+    }
+
+    #[test]
+    fn an_environment_that_nobody_uses_is_removed_by_age() {
+        let folder = Folder::new("old");
+        let store = Store::open(&folder.0).unwrap();
+        for key in ["new", "old", "used", "asked", "held"] {
+            folder.build(&store, key);
+            store.publish(key, "{}").unwrap();
+        }
+        for key in ["old", "used", "asked", "held"] {
+            folder.age(key, 31);
+        }
+        let _held = store.lock("held").unwrap();
+        Store::find(&folder.0, "asked").unwrap();
+        let in_use = HashSet::from(["used".to_owned()]);
+        assert_eq!(store.clean(DAY * 30, &in_use).unwrap(), 1);
+        assert!(!folder.0.join("old").exists());
+        for key in ["new", "used", "asked", "held"] {
+            assert!(folder.0.join(key).exists(), "{key}");
+        }
+    }
+
+    #[test]
+    fn a_folder_that_others_may_write_to_is_refused() {
+        let folder = Folder::new("shared");
+        fs::create_dir_all(&folder.0).unwrap();
+        fs::set_permissions(&folder.0, Permissions::from_mode(0o777)).unwrap();
+        assert_eq!(Store::open(&folder.0).unwrap_err().kind(), io::ErrorKind::PermissionDenied);
+    }
+}

@@ -1,0 +1,154 @@
+//! Downloads the wheels of a package and of what it needs: pip, in a jail whose only writable folder is the one it fills.
+//!
+//! pip finds out which versions fit each other and the interpreter, and checks the hashes that the index names. It runs no
+//! code of a package: packages without a wheel are not built, and a wheel that names a URL as what it needs is refused. pip
+//! would fetch that from anywhere, and build it.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use openskill_proto::v1::{Blame, ErrorCode, SkillError};
+use serde_json::Value;
+
+use super::bounds::{MAX_DOWNLOAD_BYTES, MAX_WHEEL_BYTES, storage};
+use super::jailed::{Jails, Step};
+use super::source::Source;
+use super::wanted::Request;
+use super::watch::within;
+use super::work::Work;
+use crate::config::NO_WHEEL_FOLDER;
+use crate::environment::path_text;
+use crate::manifest::Manifest;
+use crate::process::protocol::Exit;
+use crate::process::run::Finished;
+use crate::runners::python::environments::reason::reason;
+use crate::runners::python::interpreter::Interpreter;
+
+/// Runs pip with its temporary files in the folder that its first argument names, and without requirements that are URLs.
+const PIP: &str = "\
+import os, runpy, sys, tempfile
+tempfile.tempdir = os.environ['TMPDIR'] = os.environ['HOME'] = sys.argv.pop(1)
+from pip._vendor.packaging import requirements
+read = requirements.Requirement.__init__
+def read_name(self, text):
+    read(self, text)
+    if self.url:
+        print('a URL in place of a version', file=sys.stderr)
+        raise requirements.InvalidRequirement('a URL in place of a version')
+requirements.Requirement.__init__ = read_name
+runpy.run_module('pip', run_name='__main__', alter_sys=True)
+";
+
+/// What pip prints when it does not reach an index.
+const UNREACHABLE: &str = "was not reached";
+
+/// What is fetched.
+pub(super) struct Fetch<'a> {
+    pub(super) request: &'a Request,
+    pub(super) source: &'a Source,
+    /// Lines of a file of constraints.
+    pub(super) constraints: String,
+    /// It has pip.
+    pub(super) interpreter: &'a Interpreter,
+    pub(super) limits_of: &'a Manifest,
+}
+
+impl Fetch<'_> {
+    /// Gives the wheels. Dropping the future ends pip.
+    ///
+    /// # Errors
+    /// There is no such package or version here, or no wheel that fits; or the index was not reached.
+    pub(super) async fn run(&self, jails: &Jails, work: &Arc<Work>) -> Result<Vec<PathBuf>, SkillError> {
+        if let Some(folder) = self.source.folder()
+            && !folder.is_dir()
+        {
+            return Err(SkillError::new(ErrorCode::Unavailable, NO_WHEEL_FOLDER));
+        }
+        let folder = work.make("download").map_err(|error| storage(&error))?;
+        let make = |name: &str| {
+            let path = work.make(&format!("download/{name}")).map_err(|error| storage(&error))?;
+            Ok::<_, SkillError>(path)
+        };
+        let (temp, wheels) = (make("tmp")?, make("wheels")?);
+        let constraints = folder.join("constraints.txt");
+        std::fs::write(&constraints, &self.constraints).map_err(|error| storage(&error))?;
+        let worker = |name: &str| std::env::var(name).ok().filter(|it| !it.is_empty());
+        let step = Step {
+            interpreter: self.interpreter,
+            limits_of: self.limits_of,
+            args: self.args(&temp, &wheels, &constraints),
+            input: Value::Null,
+            env: self.source.env(worker),
+            readable: self.source.readable(worker),
+            writable: Some(folder.clone()),
+            network: self.source.network(worker),
+            most_file_bytes: MAX_WHEEL_BYTES,
+        };
+        let running = jails.run(step, vec![Arc::clone(work)]);
+        let finished = within(&folder, MAX_DOWNLOAD_BYTES, running).await?;
+        if finished.exit != Exit::Code(0) {
+            return Err(self.fault(&finished, &[&path_text(&folder), &path_text(&self.interpreter.path)]));
+        }
+        found(&wheels).map_err(|error| storage(&error))
+    }
+
+    fn args(&self, temp: &Path, wheels: &Path, constraints: &Path) -> Vec<String> {
+        let Request { name, version } = self.request;
+        let wanted = version.as_ref().map_or_else(|| name.clone(), |version| format!("{name}=={version}"));
+        let mut args: Vec<_> = ["-I", "-B", "-c", PIP].map(str::to_owned).into();
+        args.push(path_text(temp));
+        let options = "download --no-input --disable-pip-version-check --no-color --no-cache-dir --retries 1 \
+                       --timeout 15 --only-binary :all: --progress-bar off";
+        args.extend(options.split_whitespace().map(str::to_owned));
+        args.extend(["--dest".to_owned(), path_text(wheels), "--constraint".to_owned(), path_text(constraints)]);
+        args.extend(self.source.args());
+        args.push(wanted);
+        args
+    }
+
+    /// Why pip failed.
+    fn fault(&self, finished: &Finished, hidden: &[&str]) -> SkillError {
+        let Finished { stdout, stderr, .. } = finished;
+        let output = [stdout, stderr].map(|it| String::from_utf8_lossy(it).into_owned()).join("\n");
+        tracing::debug!(output, "the packages of a session were not downloaded");
+        let Request { name, version } = self.request;
+        let what = version.as_ref().map_or_else(|| name.clone(), |version| format!("{name} {version}"));
+        let mut hidden = hidden.to_vec();
+        let folder = self.source.folder().map(path_text).unwrap_or_default();
+        hidden.push(&folder);
+        hidden.extend(self.source.urls());
+        let said = reason("pip", &output, &hidden);
+        let said = said.strip_prefix("pip could not install its packages: ").unwrap_or(&said);
+        let has = |text: &str| output.contains(text);
+        let (code, message) = if has("a URL in place of a version") {
+            let reason = "it or a package that it needs asks for a URL in place of a version";
+            (ErrorCode::ExecutionError, format!("{what} is not installed: {reason}"))
+        } else if has("No module named 'pip'") {
+            (ErrorCode::Unavailable, "this worker's Python has no pip, which downloads packages".to_owned())
+        } else if has("File too large") || has("Errno 27") {
+            let most = MAX_WHEEL_BYTES;
+            (ErrorCode::ExecutionError, format!("a wheel of {what} or of what it needs has more than {most} bytes"))
+        } else if has("(constraint)") {
+            let reason = "the operator allows no version of it that fits (OPENSKILL_SESSION_PACKAGES)";
+            (ErrorCode::PermissionDenied, format!("{what} is not installed: {reason}: {said}"))
+        } else if said.contains(UNREACHABLE) {
+            (ErrorCode::NetworkError, format!("{what} is not installed: {said}"))
+        } else if has("No matching distribution found") {
+            let (major, minor) = self.interpreter.version;
+            let rule = "packages are never built from source";
+            (ErrorCode::NotFound, format!("there is no wheel of {what} for Python {major}.{minor}, and {rule}: {said}"))
+        } else {
+            (ErrorCode::ExecutionError, format!("{what} is not installed: {said}"))
+        };
+        let error = SkillError::new(code, message);
+        // Another package may well be installed: what is wrong with this one is not the skill's fault.
+        if code == ErrorCode::ExecutionError { error.with_blame(Blame::Caller) } else { error }
+    }
+}
+
+/// The files that pip left in its folder. They may belong to another user.
+fn found(folder: &Path) -> std::io::Result<Vec<PathBuf>> {
+    let mut all = std::fs::read_dir(folder)?.map(|it| Ok(it?.path())).collect::<std::io::Result<Vec<_>>>()?;
+    all.sort();
+    Ok(all)
+}

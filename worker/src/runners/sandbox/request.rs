@@ -1,0 +1,189 @@
+//! The arguments of a call. The gateway checks them against the skill's schema, but nobody does for a direct call to a worker.
+
+use std::time::{Duration, Instant};
+
+use openskill_proto::limits::MAX_ID_BYTES;
+use openskill_proto::v1::{ErrorCode, SkillError};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+
+use super::packages::Request;
+use crate::sessions::allowed::{is_name, normalized};
+use crate::sessions::cell::GRACE;
+
+/// How long code may run: by default, and at most.
+const DEFAULT: Duration = Duration::from_secs(30);
+const MOST: Duration = Duration::from_secs(300);
+
+/// Reserved for the answer to reach the caller.
+const MARGIN: Duration = Duration::from_millis(250);
+
+/// The longest version of a package.
+const MAX_VERSION_BYTES: usize = 64;
+
+/// Code to run.
+pub(super) struct Execute {
+    pub(super) code: String,
+    /// None: a session for this call alone.
+    pub(super) session_id: Option<String>,
+    pub(super) timeout: Duration,
+}
+
+/// How long code may run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Times {
+    /// What the call asks for.
+    pub(super) time: Duration,
+    /// When the code must stop so that its call can be answered.
+    pub(super) latest: Instant,
+    /// How long it may take to stop.
+    pub(super) grace: Duration,
+}
+
+impl Times {
+    pub(super) fn of(time: Duration, deadline: Instant, now: Instant) -> Self {
+        let left = deadline.saturating_duration_since(now);
+        let grace = GRACE.min(left / 4);
+        let latest = deadline.checked_sub(grace + MARGIN.min(left / 8)).unwrap_or(now);
+        Self { time, latest, grace }
+    }
+}
+
+/// Reads the arguments of a call that runs code.
+pub(super) fn read(input: &[u8]) -> Result<Execute, SkillError> {
+    #[derive(Deserialize)]
+    struct Arguments {
+        code: String,
+        session_id: Option<String>,
+        timeout: Option<f64>,
+    }
+    let Arguments { code, session_id, timeout } = arguments(input)?;
+    let timeout = match timeout {
+        None => DEFAULT,
+        Some(seconds) if seconds > 0.0 && seconds <= MOST.as_secs_f64() => Duration::from_secs_f64(seconds),
+        Some(_) => return Err(invalid(format!("timeout must be above 0, and at most {} seconds", MOST.as_secs()))),
+    };
+    // Models pass an empty string for an argument that they do not mean to set.
+    let session_id = session_id.filter(|it| !it.is_empty()).map(valid_name).transpose()?;
+    Ok(Execute { code, session_id, timeout })
+}
+
+/// The package that a call asks for, and the session that it is for.
+pub(super) fn install(input: &[u8]) -> Result<(Request, Option<String>), SkillError> {
+    #[derive(Deserialize)]
+    struct Arguments {
+        package_name: String,
+        version: Option<String>,
+        session_id: Option<String>,
+    }
+    let Arguments { package_name, version, session_id } = arguments(input)?;
+    if !is_name(&package_name) {
+        let rule = "package_name must be the name of one package, such as numpy, without a version, extras or a URL";
+        return Err(invalid(rule.to_owned()));
+    }
+    let version = version.filter(|it| !it.is_empty());
+    let is_version = |it: char| it.is_ascii_alphanumeric() || matches!(it, '.' | '+' | '!' | '-' | '_');
+    let starts = |it: &String| it.starts_with(|first: char| first.is_ascii_alphanumeric());
+    if version.as_ref().is_some_and(|it| it.len() > MAX_VERSION_BYTES || !starts(it) || !it.chars().all(is_version)) {
+        return Err(invalid("version must be one exact version, such as 1.21.0".to_owned()));
+    }
+    let session_id = session_id.filter(|it| !it.is_empty()).map(valid_name).transpose()?;
+    Ok((Request { name: normalized(&package_name), version }, session_id))
+}
+
+/// The session that a call names.
+pub(super) fn session_id(input: &[u8]) -> Result<String, SkillError> {
+    #[derive(Deserialize)]
+    struct Arguments {
+        session_id: String,
+    }
+    valid_name(arguments::<Arguments>(input)?.session_id)
+}
+
+/// The age that a call names.
+pub(super) fn max_age(input: &[u8]) -> Result<Option<Duration>, SkillError> {
+    #[derive(Deserialize)]
+    struct Arguments {
+        max_age: Option<u64>,
+    }
+    Ok(arguments::<Arguments>(input)?.max_age.map(Duration::from_secs))
+}
+
+fn arguments<T: DeserializeOwned>(input: &[u8]) -> Result<T, SkillError> {
+    serde_json::from_slice(input).map_err(|error| invalid(format!("the arguments can't be used: {error}")))
+}
+
+fn valid_name(name: String) -> Result<String, SkillError> {
+    if name.is_empty() || name.len() > MAX_ID_BYTES || name.chars().any(char::is_control) {
+        return Err(invalid(format!("session_id must be 1 to {MAX_ID_BYTES} bytes without control characters")));
+    }
+    Ok(name)
+}
+
+fn invalid(message: String) -> SkillError {
+    SkillError::new(ErrorCode::InvalidArgument, message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arguments_have_defaults_and_bounds() {
+        let read_ = |text: &str| read(text.as_bytes());
+        let plain = read_(r#"{"code": "1"}"#).unwrap();
+        assert_eq!((plain.code.as_str(), plain.session_id, plain.timeout), ("1", None, DEFAULT));
+        let named = read_(r#"{"code": "1", "session_id": "s", "timeout": 300}"#).unwrap();
+        assert_eq!((named.session_id.as_deref(), named.timeout), (Some("s"), MOST));
+        assert_eq!(read_(r#"{"code": "1", "session_id": ""}"#).unwrap().session_id, None);
+        for bad in [
+            r#"{}"#,
+            r#"{"code": 1}"#,
+            r#"{"code": "1", "timeout": 0}"#,
+            r#"{"code": "1", "timeout": 301}"#,
+            r#"{"code": "1", "timeout": -1e300}"#,
+            r#"{"code": "1", "session_id": "a\nb"}"#,
+        ] {
+            assert_eq!(read_(bad).err().map(|it| it.code()), Some(ErrorCode::InvalidArgument), "{bad}");
+        }
+        assert!(session_id(br#"{"session_id": ""}"#).is_err() && session_id(br#"{"session_id": "s"}"#).is_ok());
+        assert_eq!(max_age(br#"{"max_age": 60}"#).unwrap(), Some(Duration::from_secs(60)));
+        assert!(max_age(br#"{"max_age": -1}"#).is_err());
+    }
+
+    #[test]
+    fn a_package_is_one_name_and_one_version() {
+        let read = |text: &str| install(text.as_bytes());
+        let (request, session) =
+            read(r#"{"package_name": "Foo_Bar", "version": "1.0+cpu", "session_id": "s"}"#).unwrap();
+        let wanted = Request { name: "foo-bar".to_owned(), version: Some("1.0+cpu".to_owned()) };
+        assert_eq!((request, session.as_deref()), (wanted, Some("s")));
+        let (request, session) = read(r#"{"package_name": "six", "version": "", "session_id": ""}"#).unwrap();
+        assert_eq!((request.version, session), (None, None));
+        for bad in [
+            r#"{}"#,
+            r#"{"package_name": ""}"#,
+            r#"{"package_name": "six==1.0"}"#,
+            r#"{"package_name": "--index-url=https://x"}"#,
+            r#"{"package_name": "six @ https://x"}"#,
+            r#"{"package_name": "six[all]"}"#,
+            r#"{"package_name": "six", "version": "1.*"}"#,
+            r#"{"package_name": "six", "version": "-r x"}"#,
+        ] {
+            assert_eq!(read(bad).err().map(|it| it.code()), Some(ErrorCode::InvalidArgument), "{bad}");
+        }
+    }
+
+    #[test]
+    fn code_stops_early_enough_for_its_call_to_be_answered() {
+        let now = Instant::now();
+        let after = |left| {
+            let Times { latest, grace, .. } = Times::of(DEFAULT, now + left, now);
+            assert!(latest + grace <= now + left);
+            (latest - now, grace)
+        };
+        assert_eq!(after(Duration::from_secs(100)), (Duration::from_millis(97_750), GRACE));
+        assert_eq!(after(Duration::from_secs(1)), (Duration::from_millis(625), Duration::from_millis(250)));
+        assert_eq!(after(Duration::ZERO), (Duration::ZERO, Duration::ZERO));
+    }
+}

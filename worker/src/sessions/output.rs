@@ -1,0 +1,217 @@
+//! What a cell prints on one of its pipes: told to the listener as it comes, and kept for the result, within bounds.
+
+use std::convert::Infallible;
+use std::pin::pin;
+use std::time::Duration;
+
+use futures_util::FutureExt as _;
+use futures_util::future::{Fuse, FusedFuture as _};
+use openskill_proto::limits::MAX_OUTPUT_BYTES;
+use openskill_proto::v1::Partial;
+use openskill_proto::v1::execute_event::Event;
+use serde_json::json;
+use tokio::io::AsyncReadExt as _;
+use tokio::net::unix::pipe;
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+use crate::events::EventSink;
+
+/// How much of each pipe is kept. Further bytes are only counted.
+const MAX_KEPT_BYTES: usize = 1024 * 1024;
+
+/// The interval between two events, so that the longest cell stays below the limit on the events of a call.
+const PACE: Duration = Duration::from_millis(100);
+
+/// The most text in one event.
+const MAX_EVENT_TEXT: usize = 16 * 1024;
+
+/// How much is read at a time, and how often at the end: as much as a pipe can hold.
+const CHUNK: usize = 8192;
+const REST: usize = 128;
+
+/// What was printed.
+pub(super) struct Output {
+    /// The name of the pipe.
+    name: &'static str,
+    kept: Vec<u8>,
+    /// How much of that was sent to the listener.
+    told: usize,
+    all: usize,
+}
+
+/// Printed text as the result has it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Printed {
+    pub(crate) text: String,
+    /// How many bytes were dropped.
+    pub(crate) dropped: usize,
+}
+
+impl Output {
+    pub(super) fn new(name: &'static str) -> Self {
+        Self { name, kept: Vec::new(), told: 0, all: 0 }
+    }
+
+    /// Drains the pipe, whether or not the listener keeps up, so that the process never blocks on it. Notifies `flood` when the
+    /// output limit is exceeded.
+    pub(super) async fn follow(&mut self, pipe: &mut pipe::Receiver, events: &EventSink, flood: &Notify) -> Infallible {
+        let (mut chunk, mut next, mut open) = ([0; CHUNK], Instant::now(), true);
+        let mut telling = pin!(Fuse::terminated());
+        loop {
+            tokio::select! {
+                read = pipe.read(&mut chunk), if open => match read {
+                    Ok(count @ 1..) => self.take(&chunk[..count], flood),
+                    // Closed: no more comes.
+                    Ok(0) | Err(_) => open = false,
+                },
+                told = &mut telling => {
+                    self.told += told;
+                    if told <= MAX_EVENT_TEXT / 2 {
+                        next = Instant::now() + PACE;
+                    }
+                }
+                () = tokio::time::sleep_until(next), if telling.is_terminated() && self.told < self.kept.len() => {
+                    match self.part() {
+                        Some((event, bytes)) => telling.set(told(events, event, bytes).fuse()),
+                        None => next = Instant::now() + PACE,
+                    }
+                }
+            }
+        }
+    }
+
+    /// Reads what is left in the pipe at the end of a cell. Bypasses the runtime, which may not have seen it yet.
+    pub(super) fn take_rest(&mut self, pipe: &pipe::Receiver) {
+        let (mut chunk, unheard) = ([0; CHUNK], Notify::new());
+        for _ in 0..REST {
+            match rustix::io::read(pipe, &mut chunk) {
+                Ok(count @ 1..) => self.take(&chunk[..count], &unheard),
+                Err(rustix::io::Errno::INTR) => {}
+                Ok(0) | Err(_) => return,
+            }
+        }
+    }
+
+    /// Sends the listener the rest of the output.
+    pub(super) async fn tell(&mut self, events: &EventSink) {
+        while let Some((event, bytes)) = self.part() {
+            self.told += told(events, event, bytes).await;
+        }
+    }
+
+    /// The next event, and how many bytes it covers. `None`: everything was sent but an incomplete character.
+    fn part(&self) -> Option<(Event, usize)> {
+        let rest = &self.kept[self.told..];
+        let whole = whole_characters(&rest[..rest.len().min(MAX_EVENT_TEXT)]);
+        let text = String::from_utf8_lossy(&rest[..whole]);
+        let data_json = json!({ self.name: text }).to_string();
+        (whole > 0).then_some((Event::Partial(Partial { data_json }), whole))
+    }
+
+    pub(super) fn finish(self) -> Printed {
+        let dropped = self.all - self.kept.len();
+        Printed { text: String::from_utf8_lossy(&self.kept).into_owned(), dropped }
+    }
+
+    fn take(&mut self, bytes: &[u8], flood: &Notify) {
+        let room = MAX_KEPT_BYTES - self.kept.len();
+        self.kept.extend_from_slice(&bytes[..bytes.len().min(room)]);
+        self.all = self.all.saturating_add(bytes.len());
+        if self.all > MAX_OUTPUT_BYTES {
+            flood.notify_one();
+        }
+    }
+}
+
+/// Sends an event, then returns how many bytes it covers.
+async fn told(events: &EventSink, event: Event, bytes: usize) -> usize {
+    events.send(event).await;
+    bytes
+}
+
+/// How many of these bytes precede a character that is still incomplete.
+fn whole_characters(bytes: &[u8]) -> usize {
+    match std::str::from_utf8(bytes) {
+        Err(error) if error.error_len().is_none() => error.valid_up_to(),
+        _ => {
+            // Something else is no UTF-8: only a character at the very end can be cut.
+            let tail = bytes.len().saturating_sub(4);
+            let lead = bytes[tail..].iter().rposition(|it| *it >= 0xc0).map(|at| tail + at);
+            match lead {
+                Some(at) if std::str::from_utf8(&bytes[at..]).is_err_and(|it| it.error_len().is_none()) => at,
+                _ => bytes.len(),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::AsyncWriteExt as _;
+    use tokio::sync::mpsc;
+
+    use super::*;
+
+    #[test]
+    fn a_character_is_not_cut() {
+        for (bytes, whole) in [
+            (&b"abc"[..], 3),
+            ("a\u{fc}".as_bytes(), 3),
+            (&"a\u{fc}".as_bytes()[..2], 1),
+            (&"\u{1f600}".as_bytes()[..3], 0),
+            (b"a\xff\xfe", 3),
+            (b"\xffa\xf0\x9f", 2),
+        ] {
+            assert_eq!(whole_characters(bytes), whole, "{bytes:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_listener_that_does_not_listen_stops_no_process() {
+        const ALL: usize = 512 * 1024;
+        let (sender, mut heard) = mpsc::channel(1);
+        let (events, flood) = (EventSink::new(sender), Notify::new());
+        let (mut end, mut pipe) = pipe::pipe().unwrap();
+        let (mut output, text) = (Output::new("stdout"), vec![b'x'; ALL]);
+        tokio::select! {
+            written = end.write_all(&text) => written.unwrap(),
+            never = output.follow(&mut pipe, &events, &flood) => match never {},
+            () = tokio::time::sleep(Duration::from_secs(60)) => panic!("the process waits for the listener"),
+        }
+        output.take_rest(&pipe);
+        // Nothing is left out, or told twice, once somebody listens.
+        let listening = tokio::spawn(async move {
+            let mut text = String::new();
+            while let Some(event) = heard.recv().await {
+                let Event::Partial(Partial { data_json }) = event else { panic!("{event:?}") };
+                let data: serde_json::Value = serde_json::from_str(&data_json).unwrap();
+                text += data["stdout"].as_str().unwrap();
+            }
+            text.len()
+        });
+        output.tell(&events).await;
+        drop(events);
+        assert_eq!(listening.await.unwrap(), ALL);
+        assert_eq!(output.finish().text.len(), ALL);
+    }
+
+    #[tokio::test]
+    async fn what_is_printed_is_told_and_kept_within_bounds() {
+        let (sender, mut heard) = mpsc::channel(256);
+        let (events, flood) = (EventSink::new(sender), Notify::new());
+        let mut output = Output::new("stdout");
+        output.take("hello \u{fc}".as_bytes(), &flood);
+        output.tell(&events).await;
+        assert_eq!(
+            heard.recv().await.unwrap(),
+            Event::Partial(Partial { data_json: "{\"stdout\":\"hello \u{fc}\"}".to_owned() })
+        );
+        output.take(&vec![b'x'; MAX_OUTPUT_BYTES], &flood);
+        // Told before, so this ends at once.
+        flood.notified().await;
+        output.tell(&events).await;
+        let printed = output.finish();
+        assert_eq!((printed.text.len(), printed.dropped), (MAX_KEPT_BYTES, MAX_OUTPUT_BYTES + 8 - MAX_KEPT_BYTES));
+    }
+}

@@ -1,0 +1,84 @@
+use std::os::unix::fs::MetadataExt as _;
+
+use super::*;
+
+/// A store with packages and a place, which goes with the test.
+struct Top(PathBuf);
+
+impl Top {
+    fn new(name: &str) -> Self {
+        let top = std::env::temp_dir().join(format!("openskill-shelf-{}-{name}", std::process::id()));
+        let _ = fs::remove_dir_all(&top);
+        fs::create_dir_all(&top).unwrap();
+        Self(top)
+    }
+
+    fn package(&self, name: &str, version: &str, files: &[&str]) -> Package {
+        let folder = self.0.join(format!("{name}-{version}"));
+        for file in files {
+            let file = folder.join(file);
+            fs::create_dir_all(file.parent().unwrap()).unwrap();
+            fs::write(file, name).unwrap();
+        }
+        let sha256 = format!("{name}{version}");
+        Package { name: name.to_owned(), version: version.to_owned(), sha256, bytes: 1, files: folder }
+    }
+
+    fn place(&self) -> Arc<Place> {
+        let lock = File::create(self.0.join("lock")).unwrap();
+        Place::make(&self.0, Arc::new(lock)).unwrap()
+    }
+}
+
+impl Drop for Top {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+#[test]
+fn packages_are_links_that_stay_when_the_store_lets_go() {
+    let top = Top::new("links");
+    let place = top.place();
+    let (mut one, mut two) = (place.shelf().unwrap(), place.shelf().unwrap());
+    let package = top.package("a", "1", &["a/__init__.py", "a/b/c.py"]);
+    assert_eq!(one.add(std::slice::from_ref(&package)).unwrap(), 1);
+    assert_eq!(one.add(std::slice::from_ref(&package)).unwrap(), 0, "it is there");
+    assert!(!two.path().join("a").exists());
+    two.add(std::slice::from_ref(&package)).unwrap();
+    let number = |path: PathBuf| fs::metadata(path).unwrap().ino();
+    assert_eq!(number(one.path().join("a/b/c.py")), number(two.path().join("a/b/c.py")));
+    fs::remove_dir_all(&package.files).unwrap();
+    assert_eq!(fs::read_to_string(one.path().join("a/b/c.py")).unwrap(), "a");
+    let folder = one.path().to_owned();
+    drop(one);
+    assert!(!folder.exists() && two.path().join("a/b/c.py").exists());
+}
+
+#[test]
+fn packages_share_folders_and_the_first_file_stays() {
+    let top = Top::new("shared");
+    let mut shelf = top.place().shelf().unwrap();
+    let all = [top.package("a", "1", &["space/a.py", "LICENSE"]), top.package("b", "1", &["space/b.py", "LICENSE"])];
+    assert_eq!(shelf.add(&all).unwrap(), 2);
+    assert!(shelf.path().join("space/a.py").exists() && shelf.path().join("space/b.py").exists());
+    assert_eq!(fs::read_to_string(shelf.path().join("LICENSE")).unwrap(), "a");
+}
+
+#[test]
+fn what_is_refused_leaves_the_session_as_it_was() {
+    let top = Top::new("refused");
+    let mut shelf = top.place().shelf().unwrap();
+    shelf.add(&[top.package("a", "1", &["a.py"])]).unwrap();
+    let refused = shelf.add(&[top.package("b", "1", &["b.py"]), top.package("a", "2", &["a.py"])]);
+    assert!(matches!(refused, Err(Refusal::OtherVersion { version, .. }) if version == "1"));
+    let vast = Package { bytes: MOST_BYTES, ..top.package("c", "1", &["c.py"]) };
+    assert!(matches!(shelf.add(&[vast]), Err(Refusal::TooLarge)));
+    let many: Vec<_> = (0..MOST_PACKAGES).map(|it| top.package(&format!("p{it}"), "1", &[])).collect();
+    assert!(matches!(shelf.add(&many), Err(Refusal::TooMany)));
+    // A folder where the file of the other is: found only while it is linked.
+    let clash = top.package("d", "1", &["d.py", "a.py/inner.py"]);
+    assert!(matches!(shelf.add(&[clash]), Err(Refusal::Disk(_))));
+    let left: Vec<_> = fs::read_dir(shelf.path()).unwrap().map(|it| it.unwrap().file_name()).collect();
+    assert_eq!(left, ["a.py"]);
+}
