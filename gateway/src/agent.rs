@@ -13,12 +13,15 @@ use crate::gateway::{Gateway, Shard};
 pub(crate) mod alone;
 mod in_process;
 
-/// Starts the agent on a thread of its own, if there is to be one.
+/// Starts the agent on a thread of its own, if there is to be one. It also runs the skills that are agents.
 ///
 /// # Errors
 /// Its conversations can't be opened.
-pub(crate) async fn start(gateway: &Arc<Gateway>) -> io::Result<Option<Hosted>> {
-    let Some(setup) = gateway.config.agent.clone() else { return Ok(None) };
+pub(crate) async fn start(gateway: &Arc<Gateway>) -> io::Result<Option<Arc<Hosted>>> {
+    let Some(mut setup) = gateway.config.agent.clone() else { return Ok(None) };
+    setup.config.tracer.clone_from(&gateway.config.tracer);
     let skills = in_process::in_process(Shard { gateway: Arc::clone(gateway), number: 0 });
-    Hosted::start(setup, skills).await.map(Some).map_err(io::Error::other)
+    let agent = Arc::new(Hosted::start(setup, skills).await.map_err(io::Error::other)?);
+    gateway.use_agent(&agent);
+    Ok(Some(agent))
 }

@@ -3,7 +3,8 @@
 //! A snapshot is immutable. A call looks its skill up in the current one; each change of a worker makes a new one.
 //!
 //! - [`entry`]: one skill; [`snapshot`]: all of them at one moment; [`mod@merge`]: how a snapshot is made
-//! - [`definitions`]: compiled schemas; [`lookup`]: the skill of a call
+//! - [`agents`]: whether skills that are agents can run here; [`definitions`]: compiled schemas; [`lookup`]: the skill of a call
+//! - [`suggestion`]: a first call to try
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -15,14 +16,18 @@ use openskill_proto::v1::Skill;
 use tokio::sync::watch;
 
 use crate::arguments::nearest;
+use crate::call::principal::Principal;
 use crate::workers::fleet::Fleet;
 
+pub(crate) mod agents;
 mod definitions;
 pub(crate) mod entry;
 pub(crate) mod lookup;
 mod merge;
 pub(crate) mod snapshot;
+pub(crate) mod suggestion;
 
+use agents::Agents;
 use definitions::Definitions;
 use entry::Entry;
 use merge::merge;
@@ -36,20 +41,36 @@ const RECENTLY: Duration = Duration::from_secs(30);
 pub(crate) struct Catalog {
     current: ArcSwap<Snapshot>,
     definitions: Definitions,
+    agents: Agents,
     series: Arc<Skills>,
     changes: watch::Sender<u64>,
-    /// Skills that left with their workers, and when. They may be back soon.
-    departed: std::sync::Mutex<HashMap<String, Instant>>,
+    /// Skills that left with their workers. They may be back soon.
+    departed: std::sync::Mutex<HashMap<String, Departed>>,
     /// Held while a snapshot is made, so that an older view of the workers never replaces a newer one.
     building: std::sync::Mutex<()>,
 }
 
+/// What is remembered of a skill that left.
+#[derive(Debug)]
+struct Departed {
+    at: Instant,
+    toolset: String,
+    is_destructive: bool,
+}
+
+impl Departed {
+    fn is_expected(&self) -> bool {
+        self.at.elapsed() < RECENTLY
+    }
+}
+
 impl Catalog {
     /// Without skills yet. `series` is what is counted of each.
-    pub(crate) fn new(series: Arc<Skills>) -> Self {
+    pub(crate) fn new(agents: Agents, series: Arc<Skills>) -> Self {
         Self {
             current: ArcSwap::default(),
             definitions: Definitions::default(),
+            agents,
             series,
             changes: watch::Sender::new(0),
             departed: std::sync::Mutex::default(),
@@ -61,10 +82,36 @@ impl Catalog {
         self.current.load().get(id).cloned()
     }
 
-    /// The id most similar to this one, if one is near.
-    pub(crate) fn nearest(&self, id: &str) -> Option<String> {
+    /// The skill, if it exists for this principal.
+    pub(crate) fn get_for(&self, id: &str, principal: &Principal) -> Option<Arc<Entry>> {
+        self.get(id).filter(|entry| principal.may_call(&entry.skill))
+    }
+
+    /// The id most similar to this one, if one is near, of the skills that exist for this principal.
+    pub(crate) fn nearest_for(&self, id: &str, principal: &Principal) -> Option<String> {
         let snapshot = self.current.load();
-        nearest(id, snapshot.keys().map(String::as_str)).map(str::to_owned)
+        let ids = snapshot.values().filter(|entry| principal.may_call(&entry.skill)).map(|it| it.skill.id.as_str());
+        nearest(id, ids).map(str::to_owned)
+    }
+
+    /// The skills that exist for this principal.
+    pub(crate) fn snapshot_for(&self, principal: &Principal) -> Arc<Snapshot> {
+        let all = self.snapshot();
+        if principal.sees_all() {
+            return all;
+        }
+        let exists = |id: &str| all.get(id).is_some_and(|entry| principal.may_call(&entry.skill));
+        let own = all.iter().filter(|(id, _)| exists(id));
+        Arc::new(own.map(|(id, entry)| (id.clone(), entry.with_tools(exists))).collect())
+    }
+
+    /// The skill as this principal sees it, if it exists for it.
+    pub(crate) fn shown_to(&self, id: &str, principal: &Principal) -> Option<Arc<Entry>> {
+        let entry = self.get_for(id, principal)?;
+        if principal.sees_all() {
+            return Some(entry);
+        }
+        Some(entry.with_tools(|id| self.get_for(id, principal).is_some()))
     }
 
     pub(crate) fn snapshot(&self) -> Arc<Snapshot> {
@@ -73,7 +120,7 @@ impl Catalog {
 
     /// How many skills can be called.
     pub(crate) fn callable(&self) -> usize {
-        self.current.load().values().filter(|entry| !entry.candidates.is_empty()).count()
+        snapshot::callable(&self.current.load())
     }
 
     /// Notifies of each new snapshot.
@@ -87,20 +134,31 @@ impl Catalog {
     }
 
     /// Whether a worker that is gone now offered the skill a moment ago: it restarts, say.
-    pub(crate) fn had_recently(&self, id: &str) -> bool {
+    fn had_recently(&self, id: &str) -> bool {
         let departed = self.departed.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        departed.get(id).is_some_and(|at| at.elapsed() < RECENTLY)
+        departed.get(id).is_some_and(Departed::is_expected)
+    }
+
+    /// The same of a skill that existed for this principal.
+    pub(crate) fn had_recently_for(&self, id: &str, principal: &Principal) -> bool {
+        let departed = self.departed.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let existed = |it: &Departed| principal.allows(id, &it.toolset, it.is_destructive);
+        departed.get(id).is_some_and(|it| it.is_expected() && existed(it))
     }
 
     /// `now` are the skills that are offered.
     fn note_departed(&self, now: &HashSet<&str>) {
         let mut departed = self.departed.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        departed.retain(|id, at| at.elapsed() < RECENTLY && !now.contains(id.as_str()));
+        departed.retain(|id, it| it.is_expected() && !now.contains(id.as_str()));
         let before = self.current.load();
         // A skill that its worker no longer offers was removed on purpose.
         let left = |entry: &&Arc<Entry>| entry.candidates.iter().any(|it| !it.worker.is_serving());
         let gone = before.values().filter(|entry| !now.contains(entry.skill.id.as_str())).filter(left);
-        departed.extend(gone.map(|entry| (entry.skill.id.clone(), Instant::now())));
+        departed.extend(gone.map(|entry| {
+            let (skill, at) = (&entry.skill, Instant::now());
+            let departed = Departed { at, toolset: skill.toolset.clone(), is_destructive: skill.destructive };
+            (skill.id.clone(), departed)
+        }));
     }
 
     /// Makes a new snapshot of what the workers offer now.
@@ -113,7 +171,7 @@ impl Catalog {
         self.note_departed(&ids);
         // First those that are gone, so that there is room for those that come.
         self.series.keep(|id| ids.contains(id) || self.had_recently(id));
-        let snapshot = merge(&workers, (&self.definitions, &self.series), &self.current.load());
+        let snapshot = merge(&workers, (&self.definitions, &self.agents, &self.series), &self.current.load());
         // Also of offers that are not listed now: in a rolling update they may be again.
         self.definitions.keep(offered().chain(snapshot.values().map(|entry| &entry.skill)));
         self.current.store(Arc::new(snapshot));

@@ -1,12 +1,15 @@
 //! A gateway's settings, resolved and valid. Its builder reads files and the environment; nothing here does.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use openskill_agent::hosted::Setup;
 use openskill_trace::Tracer;
 
+pub use crate::identity::register::IdentityConfig;
 pub use crate::observe::recorder::RecorderConfig;
 pub use crate::protect::circuit::rules::{Rules as CircuitRules, SessionRules, SkillRules};
+pub use crate::serve::layers::sites::Sites;
 pub use crate::workers::source::{Source, SourceError};
 
 /// A gateway's settings.
@@ -32,12 +35,18 @@ pub struct Config {
     pub max_connections: usize,
     /// Open connections of one peer: an IPv4 address or an IPv6 /64 network. Loopback is not limited.
     pub max_connections_of_peer: usize,
+    /// Hosts and origins of requests that are allowed beside the gateway's own. None: no others.
+    pub sites: Option<Arc<Sites>>,
+    /// Who may use the gateway. None: everybody who reaches it.
+    pub identity: Option<IdentityConfig>,
     /// How many skills have metrics of their own. The others share theirs.
     pub measured_skills: usize,
     /// What is recorded of calls. None: nothing.
     pub recorder: Option<RecorderConfig>,
     /// How the agent starts. None: no agent is served.
     pub agent: Option<Setup>,
+    /// How long a gateway that is told to shut down still accepts connections and calls, while it reports that it is not ready.
+    pub lame_duck: Duration,
     /// How long calls in flight may take to finish during a shutdown.
     pub drain_timeout: Duration,
     /// Makes the spans of calls. None: calls are not traced.

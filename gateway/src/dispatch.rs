@@ -1,9 +1,11 @@
 //! Brings a call to a worker, and to another one where that is safe.
 //!
 //! - [`context`]: everything a call needs to run
+//! - [`mod@delegate`]: a skill that is an agent runs in this process
 //! - [`mod@choose`]: the worker for the next attempt: [`pick`] by load and latency, or [`affinity`] of the session
 //! - [`mod@attempt`]: one call at one worker, and [`attempt_end`]: how that went
 //! - [`retry`]: whether to try again, a pure decision; [`budget`]: how often
+//! - [`lateness`]: callers that workers refused a moment ago
 //! - [`questions`], [`artifacts`]: what a caller asks of the worker that has its call
 
 use std::sync::Arc;
@@ -16,6 +18,8 @@ pub(crate) mod attempt_end;
 pub(crate) mod budget;
 pub(crate) mod choose;
 pub(crate) mod context;
+mod delegate;
+pub(crate) mod lateness;
 pub(crate) mod pick;
 pub(crate) mod questions;
 pub(crate) mod retry;
@@ -23,8 +27,9 @@ pub(crate) mod retry;
 use openskill_proto::v1::{ErrorCode, SkillError};
 
 use attempt::attempt;
-use attempt_end::AttemptEnd;
+use attempt_end::{AttemptEnd, too_many_wait};
 use choose::{NoWorker, choose};
+use delegate::delegate;
 use pick::NoCandidate;
 use retry::{Decision, Facts, MAX_ATTEMPTS, backoff, decide};
 
@@ -33,11 +38,19 @@ use crate::call::outcome::Outcome;
 use crate::dispatch::context::CallContext;
 use crate::observe::call_event::CallEvent;
 
-/// Runs the call on one of its skill's workers. Ends shortly after the deadline at the latest.
+/// Runs the call on one of its skill's workers, or here if the skill is an agent. Ends shortly after the deadline at the latest.
 pub(crate) async fn dispatch(context: &CallContext) -> Outcome {
+    if let Some(agent) = &context.entry.agent {
+        // Boxed, so that the future of every other call stays small.
+        return Box::pin(delegate(context, agent)).await;
+    }
     let gateway = &context.shard.gateway;
+    if let Some(late_by) = gateway.lateness.late_by(&context.call, context.deadline, Instant::now()) {
+        gateway.observer.call_refused_by_workers();
+        return Outcome::failed(too_many_wait(late_by));
+    }
     gateway.retries.deposit();
-    let mut tried = Vec::new();
+    let (mut tried, mut late_by) = (Vec::new(), None);
     let mut outcome = Outcome::failed(NoCandidate.into());
     while outcome.attempts < MAX_ATTEMPTS {
         let chosen = match choose(context, &tried) {
@@ -54,6 +67,7 @@ pub(crate) async fn dispatch(context: &CallContext) -> Outcome {
         let end = attempt(context, &chosen.candidate, outcome.attempts).await;
         chosen.settle(context, &end);
         let decision = decide(&end, facts(context, outcome.attempts));
+        late_by = end.late_by();
         take_over(&mut outcome, end, context, worker.id());
         match decision {
             Decision::Finish => break,
@@ -77,6 +91,9 @@ pub(crate) async fn dispatch(context: &CallContext) -> Outcome {
     }
     if was_refused(&outcome) {
         gateway.observer.call_refused_by_workers();
+        if let Some(late_by) = late_by {
+            gateway.lateness.refused(&context.call, context.deadline, late_by, Instant::now());
+        }
     }
     outcome
 }

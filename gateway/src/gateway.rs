@@ -1,19 +1,27 @@
 //! The state of a gateway, shared by its shards.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock, Weak};
 
+use openskill_agent::hosted::Hosted;
 use openskill_metrics::Snapshot;
+use openskill_proto::timestamp::Timestamp;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::call::aside::Aside;
+use crate::call::principal::Principal;
 use crate::call::request::Call;
 use crate::catalog::Catalog;
+use crate::catalog::agents::Agents;
+use crate::catalog::snapshot::callable;
 use crate::config::Config;
 use crate::dispatch::affinity::Affinity;
 use crate::dispatch::budget::RetryBudget;
+use crate::dispatch::lateness::Lateness;
 use crate::dispatch::questions::Questions;
+use crate::identity::audit;
+use crate::identity::register::Register;
 use crate::observe::Observer;
 use crate::observe::call_record::CallRecord;
 use crate::observe::metrics::Gauges;
@@ -31,11 +39,14 @@ pub(crate) struct Gateway {
     pub(crate) fleet: Fleet,
     pub(crate) affinity: Affinity,
     pub(crate) retries: RetryBudget,
+    pub(crate) lateness: Lateness,
     pub(crate) questions: Questions,
     pub(crate) circuits: Circuits,
     pub(crate) keys: Arc<IdempotencyKeys>,
     admission: Arc<Admission>,
     pub(crate) observer: Arc<Observer>,
+    /// Who may use it. None: everybody.
+    pub(crate) register: Option<Arc<Register>>,
     /// Request bodies that arrive.
     pub(crate) inbound: MemoryBudget,
     /// Where large requests and answers are read.
@@ -44,8 +55,12 @@ pub(crate) struct Gateway {
     pub(crate) outbound: MemoryBudget,
     /// Calls that continue without their clients, and connections that linger.
     pub(crate) tasks: TaskTracker,
+    /// The agent in this process. It owns what calls this gateway, so it is not owned here.
+    agent: OnceLock<Weak<Hosted>>,
     /// Whether an operator drained the gateway.
     drained: watch::Sender<bool>,
+    /// Cancelled when the gateway is told to shut down: it reports that it is not ready, and still takes calls for a while.
+    pub(crate) leaving: CancellationToken,
     /// Cancelled when the gateway shuts down: it takes nothing new from then on.
     pub(crate) shutdown: CancellationToken,
 }
@@ -63,26 +78,36 @@ impl Gateway {
     /// The recorder can't be started.
     pub(crate) fn new(config: Config, shutdown: CancellationToken) -> std::io::Result<Arc<Self>> {
         let recorder = config.recorder.as_ref().map(Recorder::start).transpose()?;
+        Ok(Self::recorded_by(recorder, config, shutdown))
+    }
+
+    /// One whose calls this recorder keeps, if there is one, whatever the configuration says of it.
+    pub(crate) fn recorded_by(recorder: Option<Recorder>, config: Config, shutdown: CancellationToken) -> Arc<Self> {
         let observer = Arc::new(Observer { recorder, ..Observer::new(config.measured_skills, config.tracer.clone()) });
         let inbound = MemoryBudget::default();
-        Ok(Arc::new(Self {
+        let agents = Agents::new(config.agent.as_ref().map(|setup| setup.models.clone()));
+        Arc::new(Self {
             aside: Aside::new(inbound.clone()),
-            catalog: Catalog::new(Arc::clone(&observer.metrics.skills)),
+            catalog: Catalog::new(agents, Arc::clone(&observer.metrics.skills)),
             fleet: Fleet::default(),
             affinity: Affinity::default(),
             retries: RetryBudget::default(),
+            lateness: Lateness::default(),
             questions: Questions::default(),
             circuits: Circuits::new(config.circuits, Arc::clone(&observer)),
             keys: IdempotencyKeys::new(config.idempotency_lifetime),
             admission: Admission::new(config.max_in_flight, config.max_in_flight_of_skill),
             observer,
+            register: config.identity.clone().map(|it| Arc::new(Register::new(it))),
             inbound,
             outbound: MemoryBudget::default(),
             tasks: TaskTracker::new(),
+            agent: OnceLock::new(),
             drained: watch::Sender::new(false),
+            leaving: CancellationToken::new(),
             shutdown,
             config,
-        }))
+        })
     }
 
     /// Admits a call, or says why not. Refusals are not counted: the caller may wait and ask again.
@@ -90,27 +115,56 @@ impl Gateway {
         if *self.drained.borrow() {
             return Err(Refusal::Drained);
         }
-        self.admission.admit(call, self.workers_limit()).map_err(Refusal::Full)
+        let permit = self.admission.admit(call, self.workers_limit()).map_err(Refusal::Full)?;
+        // Last, so that a call which the gateway has no room for takes no token of its principal.
+        let held = call.principal.begin(&call.session_id, call.input.size()).map_err(Refusal::Principal)?;
+        Ok(permit.with(held))
     }
 
     /// Admits a call, and counts the refusal if it does not.
     pub(crate) fn admit(&self, call: &Call) -> Result<Permit, Refusal> {
-        self.try_admit(call).inspect_err(|refusal| self.count(*refusal))
+        self.try_admit(call).inspect_err(|refusal| self.count(*refusal, call))
     }
 
     /// Counts a refusal that the caller gets.
-    pub(crate) fn count(&self, refusal: Refusal) {
-        if let Refusal::Full(bound) = refusal {
-            self.observer.call_refused(bound.name());
+    pub(crate) fn count(&self, refusal: Refusal, call: &Call) {
+        match refusal {
+            Refusal::Drained => {}
+            Refusal::Full(bound) => self.observer.call_refused(bound.name()),
+            Refusal::Principal(exceeded) => {
+                self.observer.call_refused(exceeded.limit.name());
+                audit::limited(call.principal.name(), exceeded.limit, &call.trace.id);
+            }
+        }
+    }
+
+    /// The principal of this name, for work without a request, such as the agent's turns.
+    pub(crate) fn principal(&self, name: &str) -> Principal {
+        match &self.register {
+            None => Principal::of(name),
+            Some(register) => {
+                register.standing(name, Timestamp::now()).map_or_else(|| Principal::nobody(name), Principal::identified)
+            }
         }
     }
 
     /// Notes for log and metrics whether a refused call names a skill that exists.
     pub(crate) fn note_skill(&self, call: &Call, record: &CallRecord) {
-        if let Some(entry) = self.catalog.get(&call.skill_id) {
+        if let Some(entry) = self.catalog.get_for(&call.skill_id, &call.principal) {
             record.found_skill(&entry.series);
             record.found_secrets(entry.definition.secrets());
         }
+    }
+
+    /// From now on, `agent` runs the skills that are agents.
+    pub(crate) fn use_agent(&self, agent: &Arc<Hosted>) {
+        // A gateway has one. If it was set before, that is the one.
+        let _ = self.agent.set(Arc::downgrade(agent));
+    }
+
+    /// Who runs skills that are agents, if this gateway does.
+    pub(crate) fn agent(&self) -> Option<Arc<Hosted>> {
+        self.agent.get()?.upgrade()
     }
 
     /// Calls that hold a permit.
@@ -128,7 +182,7 @@ impl Gateway {
             workers_up: self.fleet.up(),
             workers_ejected: self.fleet.ejected(),
             skills: skills.len(),
-            callable: skills.values().filter(|entry| !entry.candidates.is_empty()).count(),
+            callable: callable(&skills),
             circuits: self.circuits.not_closed(),
             session_circuits: self.circuits.of_sessions(),
         })
@@ -151,11 +205,22 @@ impl Gateway {
 
     /// Whether it serves calls: a worker is up, and the gateway neither drains nor shuts down.
     pub(crate) fn is_ready(&self) -> bool {
-        !self.is_draining() && self.fleet.up() > 0
+        !self.is_draining() && self.has_workers()
     }
 
-    /// Whether it takes no new calls.
+    /// Whether a worker is up.
+    pub(crate) fn has_workers(&self) -> bool {
+        self.fleet.up() > 0
+    }
+
+    /// Whether clients should call another gateway: it takes no new calls, or soon won't.
     pub(crate) fn is_draining(&self) -> bool {
-        self.shutdown.is_cancelled() || *self.drained.borrow()
+        self.leaving.is_cancelled() || *self.drained.borrow()
+    }
+
+    /// Reports from now on that the gateway is not ready, and waits until load balancers had time to notice.
+    pub(crate) async fn leave(&self) {
+        self.leaving.cancel();
+        tokio::time::sleep(self.config.lame_duck).await;
     }
 }

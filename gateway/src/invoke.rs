@@ -18,6 +18,7 @@ use crate::protect::admission::Permit;
 use crate::protect::circuit::Session;
 use crate::protect::circuit::guard::CircuitGuard;
 use crate::protect::once::once;
+use crate::tools::needs;
 
 /// Runs one call to its result. Dropping the future cancels the call on its worker too, unless it has an idempotency key.
 pub(crate) async fn invoke(
@@ -53,7 +54,7 @@ async fn run(
 ) -> Result<Outcome, SkillError> {
     call.fault.clone().map_or(Ok(()), Err)?;
     let gateway = &shard.gateway;
-    let entry = find(&gateway.catalog, call, gateway.is_ready())?;
+    let entry = find(&gateway.catalog, call, gateway.has_workers())?;
     record.found_skill(&entry.series);
     record.found_secrets(entry.definition.secrets());
     let time = granted(gateway.config.default_timeout, entry.skill.timeout_ms);
@@ -70,7 +71,8 @@ async fn run(
     let ways_out = (events, Arc::clone(record));
     let context = CallContext::new(shard, Arc::clone(call), entry, arguments, ways_out);
     let outcome = if !has_key {
-        let _permit = permit;
+        // An agent occupies no worker, and the calls that it makes need permits of their own.
+        let _permit = context.entry.agent.is_none().then_some(permit);
         execute(&context).await
     } else {
         let context = Arc::new(context);
@@ -87,7 +89,7 @@ async fn execute(context: &CallContext) -> Outcome {
     let session = Session { principal: &call.principal, id: &call.session_id };
     match CircuitGuard::admit(&context.shard.gateway.circuits, skill, session, &context.record) {
         Ok(guard) => {
-            let outcome = dispatch(context).await;
+            let outcome = if needs::is_own(skill) { needs::answer(context) } else { dispatch(context).await };
             guard.report(&outcome);
             outcome
         }

@@ -12,9 +12,11 @@
 //! - [`config`]: settings, resolved; `gateway`: the state that shards share
 //! - `agent`: the agent in this process, or alone
 //! - `serve`, `call`, `invoke`, `protect`, `dispatch`: the way of a call
+//! - `tools`: which skills a caller can use, and which of them a task needs
 //! - `catalog`: the skills there are; `workers`: who runs them
 //! - [`arguments`]: from what a model wrote to what a skill declared; pure
 //! - [`export`]: tool definitions for models; pure
+//! - `identity`: who calls, and what that allows
 //! - `observe`: records events: log lines, metrics, spans
 //! - `state`: bounded state by key
 //!
@@ -38,16 +40,22 @@ mod call;
 mod catalog;
 mod dispatch;
 mod gateway;
+mod identity;
 mod invoke;
 mod observe;
 mod prepare;
 mod protect;
 mod serve;
 mod state;
+mod tools;
 mod workers;
 
+pub use catalog::suggestion::Suggestion;
 pub use config::Config;
 
+use catalog::Catalog;
+use catalog::snapshot::callable;
+use catalog::suggestion::suggestion;
 use gateway::{Gateway, Shard};
 use observe::recorder::Recorder;
 use serve::connections::peers::Peers;
@@ -56,16 +64,14 @@ use serve::faces::grpc::health::Health;
 use serve::faces::{self, Faces};
 use serve::{connections, shards, stack};
 
-/// How long the gateway still accepts connections after health reports NOT_SERVING, for load balancers to notice.
-const LAME_DUCK: Duration = Duration::from_millis(50);
-
 /// Connections of operators.
 const MAX_ADMIN_CONNECTIONS: usize = 64;
 
 /// How long a gateway that starts waits for its workers before it serves.
 const DISCOVERY_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Runs a gateway until `shutdown`, then finishes the calls in flight, for at most [`Config::drain_timeout`].
+/// Runs a gateway until `shutdown`, and for [`Config::lame_duck`] longer, while its health says NOT_SERVING. Then finishes the
+/// calls in flight, for at most [`Config::drain_timeout`].
 ///
 /// `listeners` has one for each shard. With `admin`, `AdminService` is served there and not on `listeners`. `ready` is called
 /// once, when `want_workers` workers are up.
@@ -89,21 +95,23 @@ pub async fn run(
     let discovery = tokio::spawn(workers::discovery::run(Arc::clone(&gateway), shard_count));
     await_discovery(&gateway).await;
     let agent = agent::start(&gateway).await?;
-    let served = agent.clone().map(faces::served);
+    let served = agent.as_deref().cloned().map(faces::served);
     let shards = shards::start(&gateway, &health, served.as_ref(), listeners, admin.is_none())?;
     let admin = admin.map(|listener| serve_admin(&gateway, &health, listener, &draining)).transpose()?;
     let following = tokio::spawn(health.follow(Arc::clone(&gateway)));
+    let keys = follow_keys(&gateway);
     let announcing = tokio::spawn(announce(Arc::clone(&gateway), want_workers, ready));
     shutdown.cancelled().await;
+    gateway.leave().await;
     draining.cancel();
-    tokio::time::sleep(LAME_DUCK).await;
     let limit = gateway.config.drain_timeout;
     tokio::join!(shards::drain(shards, &gateway, limit), async {
-        if let Some(agent) = agent {
+        // It stays until the calls in flight have ended: some of them may be agents.
+        if let Some(agent) = &agent {
             agent.shutdown(limit).await;
         }
     });
-    for task in [discovery, following, announcing].into_iter().chain(admin) {
+    for task in [discovery, following, announcing].into_iter().chain(admin).chain(keys) {
         task.abort();
     }
     finish_recording(gateway).await;
@@ -125,7 +133,15 @@ pub async fn run_agent(
     let draining = CancellationToken::new();
     let config = Config { workers: Vec::new(), recorder: None, agent: None, ..config };
     let gateway = Gateway::new(config, draining.clone())?;
-    agent::alone::run((gateway, draining), (setup, skills), listener, shutdown).await
+    let keys = follow_keys(&gateway);
+    let ended = agent::alone::run((gateway, draining), (setup, skills), listener, shutdown).await;
+    keys.inspect(JoinHandle::abort);
+    ended
+}
+
+/// Follows the file of keys, if there is one.
+fn follow_keys(gateway: &Gateway) -> Option<JoinHandle<()>> {
+    gateway.register.clone().map(|register| tokio::spawn(identity::reload::follow(register)))
 }
 
 /// Writes what the recorder still has.
@@ -164,12 +180,24 @@ async fn await_discovery(gateway: &Gateway) {
 }
 
 /// A gateway that is ready.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ready {
     /// Workers that are up.
     pub workers: usize,
     /// Skills that can be called.
     pub skills: usize,
+    /// Skills that are declared and cannot be called.
+    pub unavailable: usize,
+    /// A first call to try. None if no skill has an example.
+    pub suggestion: Option<Suggestion>,
+}
+
+impl Ready {
+    fn now(workers: usize, catalog: &Catalog) -> Self {
+        let snapshot = catalog.snapshot();
+        let skills = callable(&snapshot);
+        Self { workers, skills, unavailable: snapshot.len() - skills, suggestion: suggestion(&snapshot) }
+    }
 }
 
 /// Calls `ready` once the wanted workers are up.
@@ -178,7 +206,7 @@ async fn announce(gateway: Arc<Gateway>, want_workers: usize, ready: impl FnOnce
     loop {
         let workers = gateway.fleet.up();
         if workers >= want_workers.max(1) {
-            return ready(Ready { workers, skills: gateway.catalog.callable() });
+            return ready(Ready::now(workers, &gateway.catalog));
         }
         if changes.changed().await.is_err() {
             return;

@@ -29,7 +29,7 @@ async fn fill(shard: &Shard, call: &Arc<Call>, ready: &mut PreparedCall) -> Resu
     if size > SMALL && !share.add(size) {
         return Err(SkillError::overloaded("the gateway holds too many large requests"));
     }
-    let entry = find(&gateway.catalog, call, gateway.is_ready())?;
+    let entry = find(&gateway.catalog, call, gateway.has_workers())?;
     ready.version.clone_from(&entry.skill.version);
     let time = granted(gateway.config.default_timeout, entry.skill.timeout_ms);
     let prepared = prepared(&gateway.aside, call, &entry.definition, time).await;

@@ -2,12 +2,17 @@
 //! included, to the last byte of the answer. No subscriber listens for logs and traces.
 
 use std::hint::black_box;
+use std::sync::Arc;
+use std::time::Duration;
 
 use axum::body::Body;
 use bytes::{Buf as _, Bytes};
 use http_body_util::BodyExt as _;
 use openskill_proto::v1::invoke_request::Arguments;
 use openskill_proto::v1::{InvokeEvent, InvokeRequest, SkillResult, invoke_event::Event};
+use openskill_trace::Tracer;
+use openskill_trace::queue::Queue;
+use openskill_trace::sampler::Name;
 use prost::Message;
 use tower::ServiceExt as _;
 
@@ -15,6 +20,7 @@ use super::cases::aside;
 use super::in_memory::{self, SKILL, VALID, schema};
 use crate::arguments::{Definition, Policy, Rules, structs};
 use crate::gateway::Shard;
+use crate::observe::recorder::Recorder;
 use crate::serve::faces::Faces;
 use crate::serve::faces::grpc::health::Health;
 use crate::serve::stack::stack;
@@ -44,17 +50,35 @@ fn arguments(text: &str, repairs: Option<usize>) -> Box<dyn FnMut()> {
 }
 
 pub(super) fn invoke(workers: usize) -> Box<dyn FnMut()> {
-    calls("Invoke", workers, Arguments::InputJson(VALID.to_owned()), is_success)
+    calls("Invoke", workers, Arguments::InputJson(VALID.to_owned()), Watch::default(), is_success)
+}
+
+/// A call that is recorded, and the work of the recorder's thread for it, but for its file.
+pub(super) fn invoke_recorded() -> Box<dyn FnMut()> {
+    let (recorder, work) = Recorder::by_hand();
+    let watch = Watch { recorder: Some(recorder), after: Box::new(work), ..Watch::default() };
+    calls("Invoke", 1, Arguments::InputJson(VALID.to_owned()), watch, is_success)
+}
+
+/// A call of a trace that is not sampled, of which nothing is exported.
+pub(super) fn invoke_unsampled() -> Box<dyn FnMut()> {
+    calls("Invoke", 1, Arguments::InputJson(VALID.to_owned()), Watch::traces(0.0), is_success)
+}
+
+/// A call whose spans go to the exporter.
+pub(super) fn invoke_sampled() -> Box<dyn FnMut()> {
+    calls("Invoke", 1, Arguments::InputJson(VALID.to_owned()), Watch::traces(1.0), is_success)
 }
 
 /// A call that sends a `Struct` and gets a `Value`.
 pub(super) fn invoke_struct() -> Box<dyn FnMut()> {
-    calls("Invoke", 1, Arguments::Input(structs::struct_from_json(VALID).unwrap()), is_success)
+    let arguments = Arguments::Input(structs::struct_from_json(VALID).unwrap());
+    calls("Invoke", 1, arguments, Watch::default(), is_success)
 }
 
 /// Accepted, one event, the result.
 pub(super) fn invoke_stream() -> Box<dyn FnMut()> {
-    calls("InvokeStream", 1, Arguments::InputJson(VALID.to_owned()), |answer| {
+    calls("InvokeStream", 1, Arguments::InputJson(VALID.to_owned()), Watch::default(), |answer| {
         let events = messages::<InvokeEvent>(answer);
         let last = events.last().and_then(|it| it.event.clone());
         events.len() == 3 && matches!(last, Some(Event::Result(result)) if result.success)
@@ -65,11 +89,42 @@ fn is_success(answer: Bytes) -> bool {
     matches!(&messages::<SkillResult>(answer)[..], [result] if result.success && result.output.is_some())
 }
 
-fn calls(method: &str, workers: usize, arguments: Arguments, is_right: fn(Bytes) -> bool) -> Box<dyn FnMut()> {
+/// Who watches the calls.
+struct Watch {
+    recorder: Option<Recorder>,
+    tracer: Option<Tracer>,
+    /// What is done after each call, and counted.
+    after: Box<dyn FnMut()>,
+}
+
+impl Default for Watch {
+    fn default() -> Self {
+        Self { recorder: None, tracer: None, after: Box::new(|| ()) }
+    }
+}
+
+impl Watch {
+    /// Traces of which this share is sampled. What is exported is not counted.
+    fn traces(ratio: f64) -> Self {
+        let queue = Arc::new(Queue::new(64, 64));
+        let sampler = Name::Ratio { parent_based: false }.sampler(ratio).unwrap();
+        let tracer = Some(Tracer::new(sampler, Some(Duration::from_secs(60)), Arc::clone(&queue)));
+        Self { tracer, after: Box::new(move || aside(|| queue.abandon())), ..Self::default() }
+    }
+}
+
+fn calls(
+    method: &str,
+    workers: usize,
+    arguments: Arguments,
+    watch: Watch,
+    is_right: fn(Bytes) -> bool,
+) -> Box<dyn FnMut()> {
+    let Watch { recorder, tracer, mut after } = watch;
     // One thread, and nothing of the system but its clock.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
     let service = runtime.block_on(async {
-        let shard = Shard { gateway: in_memory::gateway(workers).await, number: 0 };
+        let shard = Shard { gateway: in_memory::gateway(workers, recorder, tracer).await, number: 0 };
         stack(&shard.gateway, Faces::public(&shard, &Health::new(false).await, None, true, true).unwrap(), true)
     });
     let uri = format!("http://127.0.0.1:8000/openskill.v1.SkillService/{method}");
@@ -90,6 +145,7 @@ fn calls(method: &str, workers: usize, arguments: Arguments, is_right: fn(Bytes)
             response.into_body().collect().await.unwrap().to_bytes()
         };
         let answer = runtime.block_on(answered);
+        after();
         assert!(aside(|| is_right(answer)));
     })
 }

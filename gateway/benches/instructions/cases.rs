@@ -18,6 +18,9 @@ pub(super) const ALL: &[Case] = &[
     Case { name: "arguments_refused", times: 500, prepare: calls::arguments_refused },
     Case { name: "invoke", times: 300, prepare: || calls::invoke(1) },
     Case { name: "invoke_16_workers", times: 300, prepare: || calls::invoke(16) },
+    Case { name: "invoke_recorded", times: 300, prepare: calls::invoke_recorded },
+    Case { name: "invoke_unsampled", times: 300, prepare: calls::invoke_unsampled },
+    Case { name: "invoke_sampled", times: 300, prepare: calls::invoke_sampled },
     Case { name: "invoke_struct", times: 300, prepare: calls::invoke_struct },
     Case { name: "invoke_stream", times: 300, prepare: calls::invoke_stream },
 ];

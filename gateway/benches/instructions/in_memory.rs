@@ -16,6 +16,7 @@ use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use openskill_proto::v1::execute_event::Event;
 use openskill_proto::v1::{ExecuteEvent, ExecuteResult, Progress, Skill, SkillStatus, WorkerState};
+use openskill_trace::Tracer;
 use prost::Message;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
@@ -24,6 +25,7 @@ use super::cases::aside;
 use crate::Config;
 use crate::config::CircuitRules;
 use crate::gateway::Gateway;
+use crate::observe::recorder::Recorder;
 use crate::workers::source::Endpoint;
 use crate::workers::worker::Worker;
 
@@ -51,8 +53,8 @@ pub(super) const VALID: &str = r#"{"task": "Find the opening hours of the public
 
 const DATA: &[u8] = br#"{"steps": 12, "found": [{"day": "monday", "from": "10:00", "to": "19:00"}, {"day": "friday", "from": "13:00", "to": "19:00"}], "complete": true, "note": "closed on the other days"}"#;
 
-/// A gateway with default settings, for calls of its first shard.
-pub(super) async fn gateway(workers: usize) -> Arc<Gateway> {
+/// A gateway with default settings, for calls of its first shard. Calls are recorded and traced by these, if there are any.
+pub(super) async fn gateway(workers: usize, recorder: Option<Recorder>, tracer: Option<Tracer>) -> Arc<Gateway> {
     let config = Config {
         workers: Vec::new(),
         refresh_interval: Duration::from_secs(1),
@@ -64,13 +66,16 @@ pub(super) async fn gateway(workers: usize) -> Arc<Gateway> {
         idempotency_lifetime: Duration::from_secs(300),
         max_connections: 1024,
         max_connections_of_peer: 256,
+        sites: None,
+        identity: None,
+        lame_duck: Duration::ZERO,
         measured_skills: 1000,
         recorder: None,
         agent: None,
         drain_timeout: Duration::from_secs(10),
-        tracer: None,
+        tracer,
     };
-    let gateway = Gateway::new(config, CancellationToken::new()).unwrap();
+    let gateway = Gateway::recorded_by(recorder, config, CancellationToken::new());
     let skill = Skill {
         id: SKILL.to_owned(),
         version: "0.1.0".to_owned(),

@@ -17,6 +17,7 @@ const SCHEMA: &str = r##"{
         "flag": {"type": "boolean"},
         "mode": {"enum": ["Like New", "used", 3, true, null]},
         "tags": {"type": "array", "items": {"enum": ["a", "b"]}},
+        "compare": {"type": "object", "properties": {"with": {"type": ["string", "null"]}}, "required": ["with"]},
         "numbers": {"type": "array", "items": {"type": "number"}, "minItems": 1},
         "any": {"anyOf": [{"type": "integer"}, {"$ref": "#/$defs/node"}, {"type": "array", "items": {"type": "boolean"}}]},
         "node": {"$ref": "#/$defs/node"}

@@ -27,6 +27,8 @@ pub(crate) async fn run(
     shutdown: CancellationToken,
 ) -> io::Result<()> {
     let limit = gateway.config.drain_timeout;
+    let mut setup = setup;
+    setup.config.tracer.clone_from(&gateway.config.tracer);
     let agent = Hosted::start(setup, skills).await.map_err(io::Error::other)?;
     let health = Health::of_agent().await;
     let is_loopback = listener.local_addr()?.ip().is_loopback();
@@ -42,6 +44,7 @@ pub(crate) async fn run(
         ended = &mut serving => return ended.map_err(io::Error::other)?,
     }
     health.set(false).await;
+    gateway.leave().await;
     draining.cancel();
     agent.shutdown(limit).await;
     // Streams ended with the agent: what is left are the last answers.

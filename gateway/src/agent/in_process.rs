@@ -15,7 +15,6 @@ use openskill_proto::v1::{
 };
 
 use crate::call::outcome::Outcome;
-use crate::call::principal::Principal;
 use crate::call::reading;
 use crate::call::request::{Call, RequestContext};
 use crate::call::result::result;
@@ -39,8 +38,9 @@ impl fmt::Debug for InProcess {
 }
 
 impl Skills for InProcess {
-    fn list<'a>(&'a self, _: &'a Caller) -> BoxFuture<'a, Result<Vec<Skill>, Unreachable>> {
-        let snapshot = self.0.gateway.catalog.snapshot();
+    fn list<'a>(&'a self, caller: &'a Caller) -> BoxFuture<'a, Result<Vec<Skill>, Unreachable>> {
+        let principal = self.0.gateway.principal(&caller.principal);
+        let snapshot = self.0.gateway.catalog.snapshot_for(&principal);
         let skills = snapshot.values().map(|entry| entry.skill.clone()).collect();
         async { Ok(skills) }.boxed()
     }
@@ -50,7 +50,7 @@ impl Skills for InProcess {
         caller: &'a Caller,
         request: ExportToolsRequest,
     ) -> BoxFuture<'a, Result<ExportToolsResponse, Unreachable>> {
-        let exported = tools::export(&self.0.gateway, &Principal::of(&caller.principal), &request);
+        let exported = tools::export(&self.0.gateway, &self.0.gateway.principal(&caller.principal), &request);
         async { exported.map_err(|error| Unreachable(error.message)) }.boxed()
     }
 
@@ -95,7 +95,7 @@ impl Skills for InProcess {
 
     fn answer<'a>(&'a self, caller: &'a Caller, response: InputResponse) -> BoxFuture<'a, Result<bool, Unreachable>> {
         async {
-            let (questions, principal) = (&self.0.gateway.questions, Principal::of(&caller.principal));
+            let (questions, principal) = (&self.0.gateway.questions, self.0.gateway.principal(&caller.principal));
             match questions.answer(&principal, response, self.0.number).await {
                 Ok(()) => Ok(true),
                 Err(error) if error.code() == ErrorCode::NotFound => Ok(false),
@@ -108,8 +108,10 @@ impl Skills for InProcess {
 
 impl InProcess {
     async fn read(&self, caller: &Caller, request: InvokeRequest) -> Arc<Call> {
-        let trace = Trace::from_headers(Some(caller.trace_id.as_bytes()), None, None);
-        let principal = Principal::of(&caller.principal);
+        let parent = caller.parent.map(|it| it.to_traceparent());
+        let parent = parent.as_deref().map(str::as_bytes);
+        let trace = Trace::from_headers(Some(caller.trace_id.as_bytes()), parent, None);
+        let principal = self.0.gateway.principal(&caller.principal);
         let context = RequestContext { trace, principal, ..RequestContext::unknown() };
         let gateway = &self.0.gateway;
         Arc::new(reading::read(&gateway.aside, gateway.config.default_timeout, request, context).await)

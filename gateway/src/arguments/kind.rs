@@ -65,12 +65,16 @@ kinds! {
     Alias "alias",
     /// An optional parameter that does not accept null was null.
     NullDropped "null_dropped",
+    /// An optional object was empty, and its schema does not accept that.
+    EmptyDropped "empty_dropped",
     /// `"true"` where only a boolean is allowed.
     StringToBoolean "string_to_boolean",
     /// `"20"` where only an integer is allowed.
     StringToInteger "string_to_integer",
     /// `"0.5"` where only a number is allowed.
     StringToNumber "string_to_number",
+    /// `25` where only a string is allowed.
+    IntegerToString "integer_to_string",
     /// `"['a', 'b']"` where only an array is allowed.
     StringToArray "string_to_array",
     /// `"{...}"` where only an object is allowed.

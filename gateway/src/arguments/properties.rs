@@ -71,6 +71,8 @@ fn leaf() -> impl Strategy<Value = Value> {
         "['a', \"b\"]",
         "{\"task\": 1}",
         "1, 2",
+        "1,2,3",
+        "1,000",
         "",
         "null",
         "None",
@@ -132,7 +134,8 @@ fn leaves(value: &Value, found: &mut Vec<Value>) {
 }
 
 fn letters(value: &Value) -> String {
-    let counts = |it: &char| it.is_ascii_alphanumeric() || (value.is_number() && matches!(it, '-' | '.'));
+    let is_number = value.is_number() || value.as_str().is_some_and(|it| it.parse::<f64>().is_ok());
+    let counts = |it: &char| it.is_ascii_alphanumeric() || (is_number && matches!(it, '-' | '.'));
     value.to_string().chars().filter(counts).flat_map(char::to_lowercase).collect()
 }
 

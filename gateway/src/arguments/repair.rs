@@ -15,6 +15,7 @@ use super::parse;
 use super::rules::Rules;
 use super::tree::Tree;
 
+mod alone;
 mod keys;
 mod state;
 mod values;
@@ -75,5 +76,7 @@ fn round(repairer: &mut Repairer<'_>, errors: &[ValidationError<'_>]) -> bool {
         || keys::rename(repairer, errors)
         || values::fix(repairer, errors)
         || keys::fill_defaults(repairer, errors)
+        || alone::drop_empty(repairer, errors)
+        || alone::quote_integers(repairer, errors)
         || keys::drop_unknown(repairer, errors)
 }

@@ -30,7 +30,7 @@ pub struct Rules {
     pub policy: Policy,
     /// Other names that models use for parameters: alias to parameter.
     pub aliases: BTreeMap<String, String>,
-    /// Whether keys that the schema does not declare may be dropped.
+    /// Whether keys that the schema does not declare, and empty objects that it does not allow, may be dropped.
     pub drop_unknown: bool,
     /// Whether a missing required parameter may be filled with its declared default.
     pub fill_defaults: bool,

@@ -26,6 +26,13 @@ pub(crate) const MAX_VALUES: usize = 64;
 const MIN_VALUE_BYTES: usize = 4;
 const MIN_DIGITS: usize = 6;
 
+/// How many parts of values are looked for, and the shortest one.
+const MAX_PARTS: usize = 64;
+const MIN_PART_BYTES: usize = 8;
+
+/// How deep escapes of a part are read: JSON within a JSON string is escaped twice.
+const MAX_LAYERS: usize = 4;
+
 /// The secret parameters of a skill.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Secrets {
@@ -39,6 +46,8 @@ pub(crate) struct Secrets {
 #[derive(Debug, Default)]
 pub(crate) struct SecretValues {
     values: Vec<String>,
+    /// Secrets within values.
+    parts: Vec<String>,
     are_too_many: bool,
 }
 
@@ -170,6 +179,23 @@ impl SecretValues {
         }
     }
 
+    /// Adds a part of a value, as JSON writes it, and as JSON pointers do. As many parts as there is room for: most of them
+    /// are known by what they look like.
+    pub(crate) fn add_part(&mut self, escaped: &str) {
+        let mut part = escaped.to_owned();
+        for _ in 0..MAX_LAYERS {
+            let Some(inner) = unescaped(&part) else { break };
+            part = inner.text;
+        }
+        let pointer = part.replace('~', "~0").replace('/', "~1");
+        for form in [part, pointer] {
+            let is_new = !self.parts.contains(&form) && !self.values.contains(&form);
+            if form.len() >= MIN_PART_BYTES && is_new && self.parts.len() < MAX_PARTS {
+                self.parts.push(form);
+            }
+        }
+    }
+
     fn add_value(&mut self, value: &str, least: usize) {
         if value.len() < least || value == Secrets::MARK || self.values.iter().any(|it| it == value) {
             return;
@@ -182,7 +208,7 @@ impl SecretValues {
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &str> {
-        self.values.iter().map(String::as_str)
+        self.values.iter().chain(&self.parts).map(String::as_str)
     }
 
     /// Whether there are values that are not among them.

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use super::*;
 
+mod alone;
 mod bounds;
 
 fn definition(schema: Value, rules: Rules) -> Definition {
@@ -91,6 +92,13 @@ fn every_safe_repair_is_made_and_named() {
         (r#"{"query":"x"}"#, r#"{"task":"x"}"#, &["alias"]),
         (r#"{"query":"x","steps":"2"}"#, r#"{"task":"x","max_steps":2}"#, &["alias", "alias", "string_to_integer"]),
         (r#"{"task":"x","description":"y"}"#, r#"{"task":"x"}"#, &["unknown_dropped"]),
+        (r#"{"task":25}"#, r#"{"task":"25"}"#, &["integer_to_string"]),
+        (r#"{"task":-12345678901234567890123}"#, r#"{"task":"-12345678901234567890123"}"#, &["integer_to_string"]),
+        (
+            r#"{"args":{"task":1,"tags":[2]}}"#,
+            r#"{"task":"1","tags":["2"]}"#,
+            &["wrapper", "integer_to_string", "integer_to_string"],
+        ),
         ("```json\n{'task': 'x',}\n```", r#"{"task":"x"}"#, &["extracted", "syntax"]),
     ] {
         assert_repaired(&it, text, expected, kinds);
@@ -111,7 +119,10 @@ fn a_guess_is_rejected_with_feedback() {
         (r#"{"task":"x","tags":"a"}"#, "\"tags\" must be an array of strings"),
         (r#"{"task":"x","tags":"a, b"}"#, "\"tags\" must be an array of strings"),
         (r#"{"task":["x"]}"#, "\"task\" must be a string"),
-        (r#"{"task":5}"#, "\"task\" must be a string, not 5"),
+        (r#"{"task":5.0}"#, "\"task\" must be a string, not 5"),
+        (r#"{"task":true}"#, "\"task\" must be a string, not true"),
+        (r#"{"task":5,"max_steps":"many"}"#, "\"task\" must be a string, not 5"),
+        (r#"{"task":5,"max_steps":"20"}"#, "\"task\" must be a string, not 5"),
         (r#"{"task":"x","max_steps":1.5}"#, "an integer of at least 1, not 1.5"),
         (r#"{"task":"x","max_steps":"1.5"}"#, "not \"1.5\""),
         (r#"{"task":"x","max_steps":"05"}"#, "not \"05\""),
@@ -222,7 +233,12 @@ fn comma_separated_lists_are_read_only_if_unambiguous() {
     assert_rejected(&words, r#"{"a":"tolls,ferries"}"#, "array");
     let numbers = list(json!({"type": "number"}));
     assert_repaired(&numbers, r#"{"a":"43.6, -79.3"}"#, r#"{"a":[43.6,-79.3]}"#, &["string_to_array"]);
-    assert_rejected(&numbers, r#"{"a":"1,000"}"#, "array");
+    assert_repaired(&numbers, r#"{"a":"1, 2, 3"}"#, r#"{"a":[1,2,3]}"#, &["string_to_array"]);
+    assert_repaired(&numbers, r#"{"a":"1,2,3"}"#, r#"{"a":[1,2,3]}"#, &["string_to_array"]);
+    assert_repaired(&numbers, r#"{"a":"43.6,-79.3"}"#, r#"{"a":[43.6,-79.3]}"#, &["string_to_array"]);
+    for one in ["1,000", "1,5", "1,234,567", "1, 2,500"] {
+        assert_rejected(&numbers, &json!({"a": one}).to_string(), "array");
+    }
     assert_rejected(&numbers, r#"{"a":"43.6"}"#, "array");
     assert_rejected(&list(json!({"type": "string"})), r#"{"a":"x, y"}"#, "array");
 }

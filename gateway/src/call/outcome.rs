@@ -1,6 +1,6 @@
 //! How a call ended, whoever ended it.
 
-use openskill_proto::v1::{ExecuteResult, Repair, SkillError};
+use openskill_proto::v1::{AgentUse, ExecuteResult, Repair, SkillError};
 
 use super::preparation::Preparation;
 
@@ -15,13 +15,19 @@ pub(crate) struct Outcome {
     pub(crate) repairs: Vec<Repair>,
     /// The gateway's own warnings, beside those of the skill.
     pub(crate) warnings: Vec<String>,
+    /// What the skill used, if it is an agent.
+    pub(crate) agent: Option<AgentUse>,
 }
 
 impl Outcome {
     /// A failure before any worker was asked.
     pub(crate) fn failed(error: SkillError) -> Self {
-        let result = ExecuteResult { error: Some(error), ..ExecuteResult::default() };
-        Self { result, attempts: 0, may_have_run: false, repairs: Vec::new(), warnings: Vec::new() }
+        Self::of(ExecuteResult { error: Some(error), ..ExecuteResult::default() })
+    }
+
+    /// This result, of which nothing else is known.
+    pub(crate) fn of(result: ExecuteResult) -> Self {
+        Self { result, attempts: 0, may_have_run: false, repairs: Vec::new(), warnings: Vec::new(), agent: None }
     }
 
     /// Recommends a retry only where it can't do harm: the skill did not run, or may run twice, or the call has an idempotency

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use openskill_proto::limits::{MAX_ID_BYTES, MAX_SKILL_ID_BYTES, MAX_TIMEOUT_MS};
 use openskill_proto::trace::{Trace, hex, random_id};
 use openskill_proto::v1::invoke_request::Arguments;
-use openskill_proto::v1::{Envelope, ErrorCode, InvokeRequest, SkillError};
+use openskill_proto::v1::{Delegation, Envelope, ErrorCode, InvokeRequest, SkillError};
 
 use crate::arguments::{self, Policy, Repair};
 
@@ -51,6 +51,8 @@ pub(crate) struct Call {
     pub(crate) interactive: bool,
     /// Secrets in the arguments that the schema does not mark.
     pub(crate) secret_values: Vec<String>,
+    /// What is left of the turn that makes the call, if an agent makes it.
+    pub(crate) delegation: Option<Delegation>,
     pub(crate) trace: Trace,
     pub(crate) door: Door,
     pub(crate) received: Instant,
@@ -99,11 +101,12 @@ impl Call {
             policy,
             deviations: raw.repairs,
             call_id,
+            interactive: request.interactive && context.principal.is_interactive(),
             principal: context.principal,
             session_id: printable(request.session_id, MAX_ID_BYTES),
             idempotency_key: printable(request.idempotency_key, MAX_ID_BYTES),
-            interactive: request.interactive,
             secret_values: request.secret_values,
+            delegation: request.delegation,
             trace: context.trace,
             door: context.door,
             received: Instant::now(),

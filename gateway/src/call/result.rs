@@ -29,7 +29,7 @@ pub(crate) async fn returned(aside: &Aside, call: Arc<Call>, outcome: Outcome) -
 
 /// The result of `call`, in the form its caller used.
 pub(crate) fn result(call: &Call, outcome: Outcome) -> SkillResult {
-    let Outcome { result, attempts, may_have_run, repairs, warnings: mut own } = outcome;
+    let Outcome { result, attempts, may_have_run, repairs, warnings: mut own, agent } = outcome;
     let latency_ms = micros_as_ms(call.received);
     let mut warnings = result.warnings;
     warnings.append(&mut own);
@@ -59,6 +59,7 @@ pub(crate) fn result(call: &Call, outcome: Outcome) -> SkillResult {
             repairs,
             warnings,
             jail: result.jail,
+            agent,
         }),
         text,
         rendered_json: String::new(),

@@ -3,7 +3,7 @@
 use std::sync::{Arc, OnceLock};
 
 use openskill_metrics::SkillSeries;
-use openskill_proto::v1::Skill;
+use openskill_proto::v1::{AgentDefinition, Skill};
 
 use crate::arguments::Definition;
 use crate::export::Forms;
@@ -11,7 +11,7 @@ use crate::export::rank::Document;
 use crate::workers::candidate::Candidate;
 
 /// A skill and the workers that can run it.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Entry {
     pub(crate) skill: Skill,
     /// The skill's schema and rules, compiled.
@@ -20,6 +20,8 @@ pub(crate) struct Entry {
     pub(crate) candidates: Vec<Candidate>,
     /// What is counted of its calls.
     pub(crate) series: Arc<SkillSeries>,
+    /// Set if the skill is an agent, which this gateway runs: its definition with the instructions.
+    pub(crate) agent: Option<Arc<AgentDefinition>>,
     exports: Arc<Exports>,
 }
 
@@ -37,7 +39,12 @@ impl Entry {
         candidates: Vec<Candidate>,
         series: Arc<SkillSeries>,
     ) -> Self {
-        Self { skill, definition, candidates, series, exports: Arc::default() }
+        Self { skill, definition, candidates, series, agent: None, exports: Arc::default() }
+    }
+
+    /// The same, of an agent if this is one.
+    pub(super) fn of_agent(self, agent: Option<Arc<AgentDefinition>>) -> Self {
+        Self { agent, ..self }
     }
 
     /// Keeps what an older entry made for exports, if the skill is the same.
@@ -46,6 +53,19 @@ impl Entry {
             self.exports = Arc::clone(&older.exports);
         }
         self
+    }
+
+    /// The same as readers see it for whom only some skills exist: an agent's list of tools has no others.
+    pub(super) fn with_tools(self: &Arc<Self>, exists: impl Fn(&str) -> bool) -> Arc<Self> {
+        let mut tools = self.skill.agent.iter().flat_map(|agent| &agent.tools);
+        if tools.all(|id| exists(id)) {
+            return Arc::clone(self);
+        }
+        let mut shown = Self::clone(self);
+        if let Some(agent) = &mut shown.skill.agent {
+            agent.tools.retain(|id| exists(id));
+        }
+        Arc::new(shown)
     }
 
     /// The skill as words, for search.

@@ -2,19 +2,23 @@
 
 use std::sync::Arc;
 
-use openskill_proto::v1::{ErrorCode, SkillError};
+use openskill_proto::v1::{Blame, ErrorCode, SkillError};
 
 use super::Catalog;
 use super::entry::Entry;
 use crate::call::request::Call;
+use crate::identity::audit;
 
-/// The skill that `call` names. `is_ready`: workers are up, so a skill that is missing does not exist.
+/// What an unknown skill may be: the gateway learns of a new one when a worker has loaded it.
+pub(crate) const MAY_BE_NEW: &str = "A skill that was just added may not be loaded yet.";
+
+/// The skill that `call` names. `has_workers`: a worker is up, so a skill that is missing does not exist.
 ///
 /// # Errors
 /// There is no such skill (now), or it belongs to another toolset than the call names.
-pub(crate) fn find(catalog: &Catalog, call: &Call, is_ready: bool) -> Result<Arc<Entry>, SkillError> {
+pub(crate) fn find(catalog: &Catalog, call: &Call, has_workers: bool) -> Result<Arc<Entry>, SkillError> {
     let id = &call.skill_id;
-    let entry = catalog.get(id).ok_or_else(|| missing(catalog, id, is_ready))?;
+    let entry = catalog.get_for(id, &call.principal).ok_or_else(|| missing(catalog, call, has_workers))?;
     match &call.toolset {
         Some(toolset) if !entry.skill.toolset.is_empty() && entry.skill.toolset != *toolset => {
             let own = &entry.skill.toolset;
@@ -26,18 +30,24 @@ pub(crate) fn find(catalog: &Catalog, call: &Call, is_ready: bool) -> Result<Arc
     }
 }
 
-fn missing(catalog: &Catalog, id: &str, is_ready: bool) -> SkillError {
-    if catalog.had_recently(id) {
+/// The same for a skill that does not exist and for one that the caller's policy forbids.
+fn missing(catalog: &Catalog, call: &Call, has_workers: bool) -> SkillError {
+    let (id, principal) = (&call.skill_id, &call.principal);
+    if !principal.sees_all() && catalog.get(id).is_some() {
+        audit::forbidden(principal.name(), id, &call.trace.id);
+    }
+    if !has_workers {
+        let message = "no worker is up, so no skill can be called: start a worker, or try again later";
+        SkillError::unavailable(message).with_blame(Blame::Gateway)
+    } else if catalog.had_recently_for(id, principal) {
         let message = "no worker serves this skill at the moment, but one did recently: try again";
         SkillError::unavailable(message)
-    } else if is_ready {
-        let near = catalog.nearest(id).map_or_else(|| ".".to_owned(), |near| format!("; did you mean '{near}'?"));
-        let list = "To list the skills, run `openskill skills` or call GET /skills or ListSkills";
-        let message = format!("unknown skill{near} {list}");
-        SkillError::new(ErrorCode::NotFound, message)
     } else {
-        let message = "no worker is up, so no skill can be called: start a worker, or try again later";
-        SkillError::new(ErrorCode::Unavailable, message)
+        let near = catalog.nearest_for(id, principal);
+        let near = near.map_or_else(|| ".".to_owned(), |near| format!("; did you mean '{near}'?"));
+        let list = "To list the skills, run `openskill skills` or call GET /skills or ListSkills";
+        let message = format!("unknown skill{near} {MAY_BE_NEW} {list}");
+        SkillError::new(ErrorCode::NotFound, message)
     }
 }
 

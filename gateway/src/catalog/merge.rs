@@ -6,6 +6,7 @@ use std::sync::Arc;
 use openskill_metrics::Skills;
 use openskill_proto::v1::{Approval, ArgumentRules, Skill, SkillStatus};
 
+use super::agents::Agents;
 use super::definitions::Definitions;
 use super::entry::Entry;
 use super::snapshot::Snapshot;
@@ -17,7 +18,7 @@ use crate::workers::worker::Worker;
 /// every worker that can run the skill.
 pub(super) fn merge(
     workers: &[Arc<Worker>],
-    (definitions, series): (&Definitions, &Skills),
+    (definitions, agents, series): (&Definitions, &Agents, &Skills),
     before: &Snapshot,
 ) -> Snapshot {
     let mut offers: HashMap<String, Vec<(Skill, Arc<Worker>)>> = HashMap::new();
@@ -29,13 +30,18 @@ pub(super) fn merge(
     // By id, so that it does not depend on chance which skills have metrics of their own.
     let offers: BTreeMap<_, _> = offers.into_iter().collect();
     let merged = offers.into_iter().filter_map(|(id, offers)| {
-        let entry = merge_one(offers, definitions, series)?.after(before.get(&id));
+        let entry = merge_one(offers, definitions, agents, series)?.after(before.get(&id));
         Some((id, Arc::new(entry)))
     });
     merged.collect()
 }
 
-fn merge_one(offers: Vec<(Skill, Arc<Worker>)>, definitions: &Definitions, series: &Skills) -> Option<Entry> {
+fn merge_one(
+    offers: Vec<(Skill, Arc<Worker>)>,
+    definitions: &Definitions,
+    agents: &Agents,
+    series: &Skills,
+) -> Option<Entry> {
     let runs = |skill: &Skill| skill.status() == SkillStatus::Available;
     let best = offers.iter().max_by_key(|(skill, _)| (runs(skill), version_key(&skill.version)))?;
     let mut skill = best.0.clone();
@@ -74,9 +80,15 @@ fn merge_one(offers: Vec<(Skill, Arc<Worker>)>, definitions: &Definitions, serie
             Arc::new(Definition::without_schema(Rules::default()))
         }
     };
+    let agent = skill.agent.clone().map(Arc::new);
+    if let Some(reason) = agents.withhold(&mut skill) {
+        skill.set_status(SkillStatus::Unavailable);
+        skill.status_reason = reason;
+        candidates.clear();
+    }
     skill.workers = candidates.len() as u32;
     let series = series.get(&skill.id, &skill.runner);
-    Some(Entry::new(skill, definition, candidates, series))
+    Some(Entry::new(skill, definition, candidates, series).of_agent(agent))
 }
 
 /// Orders versions by their numbers: 0.10.0 is newer than 0.9.0, and a pre-release is older than its release.
@@ -94,7 +106,7 @@ mod tests {
     fn offered(skills: [Skill; 2]) -> Skill {
         let worker = Arc::new(Worker::new(Endpoint::Tcp("nobody:1".to_owned()), 1));
         let offers = skills.into_iter().map(|skill| (skill, Arc::clone(&worker))).collect();
-        merge_one(offers, &Definitions::default(), &Skills::new(1)).unwrap().skill.clone()
+        merge_one(offers, &Definitions::default(), &Agents::default(), &Skills::new(1)).unwrap().skill.clone()
     }
 
     #[test]

@@ -10,6 +10,11 @@ use super::entry::Entry;
 /// Skills by id. Immutable.
 pub(crate) type Snapshot = BTreeMap<String, Arc<Entry>>;
 
+/// How many skills can be called. All counts of skills are this one.
+pub(crate) fn callable(skills: &Snapshot) -> usize {
+    skills.values().filter(|entry| !entry.candidates.is_empty()).count()
+}
+
 /// The changes from `before` to `after`, removals first, then by id.
 pub(crate) fn difference(before: &Snapshot, after: &Snapshot) -> Vec<CatalogChange> {
     let change = |kind: ChangeKind, skill: &Skill| CatalogChange {

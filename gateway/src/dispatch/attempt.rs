@@ -54,7 +54,7 @@ async fn send(context: &CallContext, candidate: &Candidate, number: u32) -> Atte
     let traceparent = context.record.context_of_attempt(number).to_traceparent();
     let headers = [(TRACEPARENT, traceparent.as_str()), (TRACESTATE, &context.call.trace.state)];
     let answered = match &context.events {
-        None => client.execute(request(context), headers).await,
+        None => client.execute(request(context), headers).await.map(|answer| heard(answer, context)),
         Some(relay) => match client.execute_stream(request(context), headers).await {
             Ok(events) => follow(events, relay, context, candidate).await,
             Err(error) => Err(error),
@@ -76,6 +76,12 @@ fn request(context: &CallContext) -> ExecuteRequest {
         principal: call.principal.name().to_owned(),
         interactive: context.is_interactive(),
     }
+}
+
+/// Without a stream, what the skill logged comes with its answer: for the recorder, not for the caller.
+fn heard(mut answer: ExecuteResult, context: &CallContext) -> ExecuteResult {
+    std::mem::take(&mut answer.logs).into_iter().for_each(|line| context.record.note_relayed(&Event::Log(line)));
+    answer
 }
 
 /// Relays events until the result.

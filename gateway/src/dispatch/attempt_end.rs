@@ -16,7 +16,7 @@ use crate::workers::ejection::Verdict;
 const FULL_TIME: f64 = 0.9;
 
 /// The least and the most that a refused caller is told to wait.
-const RETRY_AFTER_MS: (u64, u64) = (100, 10_000);
+const RETRY_AFTER: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(10));
 
 /// How one attempt ended.
 #[derive(Debug)]
@@ -60,6 +60,14 @@ impl AttemptEnd {
             Self::Answered(result) => result.success || !result.not_started,
             Self::NotStarted { .. } => false,
             Self::Lost { .. } | Self::Overdue => true,
+        }
+    }
+
+    /// By how much the worker expects the call to miss its deadline, if it refused it for that.
+    pub(super) fn late_by(&self) -> Option<Duration> {
+        match self {
+            Self::NotStarted { refusal: Refusal::Late { by }, .. } => Some(*by),
+            _ => None,
         }
     }
 
@@ -124,7 +132,7 @@ impl AttemptEnd {
         let error = match self {
             Self::Answered(result) => return result,
             Self::NotStarted { refusal: Refusal::Full, .. } => SkillError::overloaded("all workers are overloaded"),
-            Self::NotStarted { refusal: Refusal::Late { retry_after_ms }, .. } => too_many_wait(retry_after_ms),
+            Self::NotStarted { refusal: Refusal::Late { by }, .. } => too_many_wait(by),
             Self::NotStarted { .. } => NoCandidate.into(),
             Self::Lost { .. } => {
                 let message = "the worker was lost while the skill may have been running";
@@ -152,11 +160,12 @@ impl From<CallError> for AttemptEnd {
     }
 }
 
-/// Calls that wait are in the way. The time after which this one could start is the worker's estimate.
-fn too_many_wait(retry_after_ms: u64) -> SkillError {
+/// Calls that wait are in the way. By how much this one would be late is the worker's estimate.
+pub(super) fn too_many_wait(late_by: Duration) -> SkillError {
     let message =
         "too many calls wait at the workers for this one to end before its deadline: retry later, or allow more time";
-    SkillError::overloaded(message).with_retry_after_ms(retry_after_ms.clamp(RETRY_AFTER_MS.0, RETRY_AFTER_MS.1))
+    let retry_after = late_by.clamp(RETRY_AFTER.0, RETRY_AFTER.1);
+    SkillError::overloaded(message).with_retry_after_ms(retry_after.as_millis() as u64)
 }
 
 fn is_blamed_on(result: &ExecuteResult, blame: Blame) -> bool {

@@ -46,7 +46,7 @@ pub(super) fn choose(context: &CallContext, tried: &[Arc<Worker>]) -> Result<Cho
     let latest = if tried.is_empty() { None } else { gateway.catalog.get(&skill.id) };
     let candidates = latest.as_ref().map_or(&context.entry.candidates, |entry| &entry.candidates);
     let criteria = Criteria { tried, now };
-    if skill.session_affinity && !context.call.session_id.is_empty() {
+    if skill.session_affinity && (skill.caller_affinity || !context.call.session_id.is_empty()) {
         return choose_holder(context, candidates, criteria);
     }
     let candidate = pick(candidates, criteria)?.clone();

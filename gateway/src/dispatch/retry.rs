@@ -86,7 +86,7 @@ mod tests {
         let ok = || AttemptEnd::Answered(ExecuteResult { success: true, ..ExecuteResult::default() });
         let full =
             || AttemptEnd::NotStarted { reason: String::new(), refusal: Refusal::Full, status: "RESOURCE_EXHAUSTED" };
-        let late = Refusal::Late { retry_after_ms: 5 };
+        let late = Refusal::Late { by: Duration::from_millis(5) };
         let late = || AttemptEnd::NotStarted { reason: String::new(), refusal: late, status: "RESOURCE_EXHAUSTED" };
         let lost = || AttemptEnd::Lost { reason: String::new(), status: "UNAVAILABLE" };
         let again = |elsewhere| Decision::RunAgain { elsewhere };

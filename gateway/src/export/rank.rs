@@ -43,6 +43,11 @@ impl Document {
         document
     }
 
+    /// Whether it has one of the words of a text.
+    pub(crate) fn has(&self, text: &str) -> bool {
+        words(text).iter().any(|word| self.weights.contains_key(word))
+    }
+
     fn add(&mut self, text: &str, weight: f64) {
         for word in words(text) {
             *self.weights.entry(word).or_default() += weight;

@@ -76,6 +76,11 @@ impl CallRecord {
         self.spans.as_ref().map_or(self.call.trace.context, |it| it.context(spans::of_attempt(number)))
     }
 
+    /// The trace context that a skill which is an agent gets: the call's own span, or the caller's.
+    pub(crate) fn context_of_agent(&self) -> TraceContext {
+        self.spans.as_ref().map_or(self.call.trace.context, |it| it.context(spans::TOOL))
+    }
+
     /// Tells whoever records or traces this call. `event` is evaluated only if somebody does.
     pub(crate) fn note(&self, event: impl FnOnce() -> CallEvent) {
         if let Some(timeline) = &self.timeline {
@@ -166,7 +171,7 @@ impl CallRecord {
         let (spans, tracer) = (self.spans.as_ref()?, self.observer.tracer.as_ref()?);
         let trace = &self.call.trace;
         // A caller that sampled and decided against this trace wants no successes of it.
-        let is_wanted = !trace.has_parent || trace.context.flags & 1 == 1;
+        let is_wanted = !trace.has_parent || trace.context.is_sampled();
         let reason = match &result.error {
             _ if spans.is_sampled() => None,
             Some(_) if is_told => Some("failed"),
@@ -240,7 +245,7 @@ fn loggable(error: &SkillError) -> String {
     };
     match (details["violations"].as_array(), error.code()) {
         (Some(violations), _) => {
-            let paths: Vec<_> = violations.iter().filter_map(|it| it["path"].as_str()).collect();
+            let paths: Vec<_> = violations.iter().filter_map(|it| it["path"].as_str()).map(readable).collect();
             format!("the arguments are invalid at '{}'", paths.join("', '"))
         }
         (None, ErrorCode::InvalidJson) => "the arguments are not valid JSON".to_owned(),
@@ -248,10 +253,22 @@ fn loggable(error: &SkillError) -> String {
     }
 }
 
+/// The longest name of an argument that the log says.
+const MAX_NAME_BYTES: usize = 48;
+
+/// A JSON pointer without names that nobody would recognize a secret in: cut, escaped or very long ones. They are the
+/// caller's.
+fn readable(pointer: &str) -> String {
+    let is_name = |step: &str| step.len() <= MAX_NAME_BYTES && !step.contains(['~', '…']);
+    let steps: Vec<_> = pointer.split('/').map(|step| if is_name(step) { step } else { "…" }).collect();
+    steps.join("/")
+}
+
 #[cfg(test)]
 mod tests {
     use openskill_proto::v1::artifact::Content;
     use openskill_proto::v1::{Artifact, InvokeRequest, Progress};
+    use serde_json::json;
 
     use super::*;
     use crate::call::request::RequestContext;
@@ -292,6 +309,15 @@ mod tests {
         record.note(|| CallEvent::AttemptEnded(AttemptSummary::default()));
         drop(record);
         assert!(matches!(recordings.next().unwrap().events.last(), Some((_, CallEvent::AttemptEnded(_)))));
+    }
+
+    #[test]
+    fn the_log_leaves_out_names_in_which_nobody_would_recognize_a_secret() {
+        let long = "x".repeat(49);
+        let paths = ["/task/text", "/a~1b", "/items/0/key…", &long].map(|path| json!({ "path": path }));
+        let details = json!({ "violations": paths }).to_string();
+        let error = SkillError { more: Some(More::DetailsJson(details)), ..SkillError::unavailable("bad") };
+        assert_eq!(loggable(&error), "the arguments are invalid at '/task/text', '/…', '/items/0/…', '…'");
     }
 
     #[test]

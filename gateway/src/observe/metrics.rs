@@ -15,7 +15,16 @@ use crate::arguments::Kind;
 use crate::call::request::Call;
 
 /// The limits that a refused call can hit.
-const BOUNDS: [&str; 4] = ["gateway", "session", "skill", "worker"];
+const BOUNDS: [&str; 8] = [
+    "gateway",
+    "session",
+    "skill",
+    "worker",
+    "principal_rate",
+    "principal_in_flight",
+    "principal_bytes",
+    "principal_sessions",
+];
 
 /// How well a skill's process was isolated, as workers say it.
 const JAILS: [&str; 4] = ["strict", "standard", "partial", "off"];

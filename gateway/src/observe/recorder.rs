@@ -20,6 +20,7 @@ use openskill_metrics::telemetry::TELEMETRY;
 use openskill_redact::{Redactor, Rules};
 
 mod content;
+mod cut;
 mod folder;
 mod ids;
 mod index;
@@ -43,7 +44,7 @@ use queue::Offers;
 pub(crate) use queue::Taken;
 use render::Renderer;
 use store::{Limits, Store};
-use thread::{FailureLog, Shelf, Writer};
+use thread::{Batch, FailureLog, Shelf, Writer};
 
 /// How nice the recorder's thread is: calls that are served come first.
 const NICE: i32 = 10;
@@ -95,7 +96,8 @@ impl Recorder {
             let limits = Limits { folder, max_bytes: config.max_bytes, max_age: config.max_age };
             Store::new(limits, renderer.header(), Instant::now())
         });
-        let mut writer = Writer { shelf: Arc::clone(&shelf), queue, renderer, store, log, ended: 0 };
+        let batch = Batch::default();
+        let mut writer = Writer { shelf: Arc::clone(&shelf), queue, renderer, store, log, ended: 0, batch };
         let thread = std::thread::Builder::new().name("recorder".to_owned()).spawn(move || {
             // Of this thread alone, on Linux. It may be as nice as the process already.
             let _ = rustix::process::setpriority_process(None, NICE);
@@ -157,6 +159,17 @@ impl Recorder {
         let (offers, taken) = queue::queue();
         let (shelf, redactor, thread) = (Arc::default(), Redactor::off(), Mutex::default());
         (Self { offers, shelf, redactor, gateway: "test".into(), instance: 0, thread }, taken)
+    }
+
+    /// One that redacts, and keeps calls in memory; and the work of its thread, which whoever holds it does.
+    pub(crate) fn by_hand() -> (Self, impl FnMut()) {
+        let (offers, queue) = queue::queue();
+        let (shelf, redactor, gateway) = (Arc::<Shelf>::default(), Redactor::default(), Arc::<str>::from("test"));
+        let renderer = Renderer::new(redactor.clone(), Arc::clone(&gateway));
+        let (log, batch) = (FailureLog::default(), Batch::default());
+        let mut writer = Writer { shelf: Arc::clone(&shelf), queue, renderer, store: None, log, ended: 0, batch };
+        let recorder = Self { offers, shelf, redactor, gateway, instance: 0, thread: Mutex::default() };
+        (recorder, move || writer.write_waiting())
     }
 }
 

@@ -74,6 +74,8 @@ pub(super) fn kept(result: &ExecuteResult) -> ExecuteResult {
         may_have_run: error.may_have_run,
     });
     ExecuteResult {
+        // They are events of their own.
+        logs: Vec::new(),
         success: result.success,
         data_json: result.data_json.clone(),
         error,

@@ -10,7 +10,7 @@
 
 use std::time::{Duration, Instant};
 
-use openskill_proto::v1::{Blame, ErrorCode, ExecuteResult, Repair};
+use openskill_proto::v1::{Blame, ErrorCode, ExecuteResult, Repair, SkillError};
 use openskill_trace::call::{CallSpans, Span};
 use openskill_trace::{KeyValue, SpanKind};
 
@@ -21,7 +21,7 @@ use crate::call::request::Call;
 
 /// The spans that are there before any attempt.
 pub(super) const SERVER: u32 = 0;
-const TOOL: u32 = 1;
+pub(super) const TOOL: u32 = 1;
 
 /// How many repairs of a call become span events, and how long a path in them may be.
 const MAX_REPAIRS: usize = 32;
@@ -67,7 +67,7 @@ fn server(ended: &Ended<'_>) -> Span {
     match door.protocol {
         Protocol::Grpc => {
             // A result that says what failed is an answer. Only refusals are statuses.
-            let is_status = ended.was_refused && !door.name.ends_with("Many") || !door.streams && ended.is_overloaded();
+            let is_status = ended.was_refused && !door.name.ends_with("Many") || !door.streams && ended.is_status();
             let status = failure.filter(|_| is_status).map_or("OK", |(code, _)| code.meaning().grpc.name());
             attributes.extend([
                 KeyValue::new("rpc.system.name", "grpc"),
@@ -204,8 +204,8 @@ impl Ended<'_> {
         self.result.error.as_ref().map(|error| (error.code(), error.blame()))
     }
 
-    fn is_overloaded(&self) -> bool {
-        self.failure().is_some_and(|(code, _)| code == ErrorCode::Overloaded)
+    fn is_status(&self) -> bool {
+        self.result.error.as_ref().is_some_and(SkillError::is_status)
     }
 
     /// What every span of the whole call says.

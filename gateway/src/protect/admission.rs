@@ -9,10 +9,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use ahash::HashMap;
-use openskill_proto::v1::{ErrorCode, SkillError};
+use openskill_proto::v1::{Blame, ErrorCode, SkillError};
 
 use super::shares::is_fair;
 use crate::call::request::Call;
+use crate::identity::usage::{Exceeded, Held, Limit};
 use crate::state::key;
 use crate::state::striped::Striped;
 
@@ -43,6 +44,8 @@ struct Totals {
 pub(crate) struct Permit {
     admission: Arc<Admission>,
     claim: Claim,
+    /// What the call uses of its principal's limits.
+    _of_principal: Option<Held>,
 }
 
 /// What a call counts towards.
@@ -70,6 +73,16 @@ pub(crate) enum Refusal {
     /// An operator drained the gateway.
     Drained,
     Full(Bound),
+    /// The principal is at a limit of its policy.
+    Principal(Exceeded),
+}
+
+impl Permit {
+    /// The same, with what the call uses of its principal's limits.
+    pub(crate) fn with(mut self, held: Option<Held>) -> Self {
+        self._of_principal = held;
+        self
+    }
 }
 
 impl Bound {
@@ -88,13 +101,33 @@ impl From<Refusal> for SkillError {
         match refusal {
             Refusal::Drained => {
                 let message = "the gateway is drained: send the call to another gateway";
-                Self::new(ErrorCode::Unavailable, message).with_retry_after_ms(1000)
+                Self::unavailable(message).with_retry_after_ms(1000).with_blame(Blame::Gateway)
             }
             Refusal::Full(Bound::Gateway) => Self::overloaded("the gateway is at its concurrency limit"),
             Refusal::Full(Bound::Session) => {
                 Self::overloaded("this session holds its fair share of permits: wait until its calls end")
             }
             Refusal::Full(Bound::Skill) => Self::overloaded("this skill is at its concurrency limit"),
+            Refusal::Principal(exceeded) => exceeded.into(),
+        }
+    }
+}
+
+impl From<Exceeded> for SkillError {
+    fn from(Exceeded { limit, retry_after }: Exceeded) -> Self {
+        let what = match limit {
+            Limit::Rate => "the rate limit of this key's principal is reached",
+            Limit::InFlight => "the concurrency limit of this key's principal is reached: wait until its calls end",
+            Limit::Bytes => "the limit on bytes of arguments in flight of this key's principal is reached",
+            Limit::Sessions => "the session limit of this key's principal is reached: reuse one of its sessions",
+        };
+        let error = Self::new(ErrorCode::RateLimited, what);
+        match retry_after {
+            // Rounded up: who asks a moment too early is refused again.
+            Some(wait) => {
+                error.with_retry_after_ms(u64::try_from(wait.as_micros().div_ceil(1000)).unwrap_or(u64::MAX).max(1))
+            }
+            None => Self { retryable: false, ..error },
         }
     }
 }
@@ -135,7 +168,7 @@ impl Admission {
         let of_skill = self.skills.add(claim.skill(), size);
         let of_pair = self.pairs.add(&claim.pair, size);
         // From here on its drop takes back what was counted.
-        let permit = Permit { admission: Arc::clone(self), claim };
+        let permit = Permit { admission: Arc::clone(self), claim, _of_principal: None };
         if in_flight >= self.limit || bytes.saturating_add(size) > MAX_BYTES {
             return Err(Bound::Gateway);
         }
@@ -162,7 +195,7 @@ impl Admission {
 
 impl Drop for Permit {
     fn drop(&mut self) {
-        let Self { admission, claim } = self;
+        let Self { admission, claim, .. } = self;
         admission.sessions.remove(claim.session(), claim.size);
         admission.skills.remove(claim.skill(), claim.size);
         admission.pairs.remove(&claim.pair, claim.size);

@@ -103,7 +103,7 @@ async fn fingerprint(context: &CallContext) -> Fingerprint {
 
 /// A failure of a call whose skill may run on behalf of the first call with its key.
 fn may_have_run(error: SkillError) -> Outcome {
-    Outcome { may_have_run: true, ..Outcome::failed(error) }
+    Outcome { may_have_run: true, ..Outcome::failed(SkillError { may_have_run: true, ..error }) }
 }
 
 fn overdue() -> SkillError {

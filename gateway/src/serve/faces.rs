@@ -13,19 +13,20 @@ use axum::routing::future::RouteFuture;
 use bytes::Bytes;
 use futures_util::TryFutureExt as _;
 use futures_util::future::{Either, MapOk};
-use http::{Extensions, HeaderValue, Request, Response, StatusCode, header};
+use http::{Extensions, HeaderMap, HeaderValue, Request, Response, StatusCode, header};
 use openskill_agent::faces::{self as agent, Served};
 use openskill_agent::hosted::Hosted;
 use openskill_proto::limits::MAX_REQUEST_BYTES;
-use openskill_proto::v1::ErrorCode;
 use openskill_proto::v1::admin_service_server::AdminServiceServer;
 use openskill_proto::v1::skill_service_server::{SERVICE_NAME, SkillServiceServer};
 use openskill_proto::v1::trace_service_server::TraceServiceServer;
+use openskill_proto::v1::{ErrorCode, SkillError};
 use tonic::codegen::BoxFuture;
 use tonic::service::Routes;
 use tower::Service;
 
 pub(crate) mod grpc;
+pub(crate) mod identity;
 pub(crate) mod reads;
 pub(crate) mod rest;
 
@@ -34,9 +35,11 @@ use grpc::health::Health;
 use grpc::inbound::{GrpcBody, grpc_body};
 use grpc::skills::Skills;
 use grpc::{protocol, reflection};
+use rest::cors::with_cors;
 
 use super::bodies::inbound::Inbound;
 use super::bodies::outbound::Answer;
+use super::layers::origin::Foreign;
 use super::layers::request_context;
 use super::layers::screen::Unwelcome;
 use super::traces::Traces;
@@ -50,6 +53,8 @@ pub(crate) struct Faces {
     skills: Option<SkillServiceServer<Skills>>,
     /// REST, and the other gRPC services.
     routes: Router,
+    /// Reflection for callers that are no administrators, if there are keys.
+    limited: Option<Router>,
 }
 
 impl Faces {
@@ -71,10 +76,12 @@ impl Faces {
         let traces = Traces { shard: shard.clone(), for_operators: false, is_loopback };
         let grpc = if with_admin { admin(&traces) } else { Routes::default() };
         let grpc = with_agent(grpc, agent);
-        let grpc = reflection::add_to(health.add_to(grpc), &reflection::public(with_admin, agent.is_some()))?;
+        let services = reflection::public(with_admin, agent.is_some());
+        let grpc = reflection::add_to(health.add_to(grpc), &services)?;
         let others = protocol::only_grpc(grpc).merge(agent.map(rest_of).unwrap_or_default());
         let routes = rest::routes(others, shard.clone(), with_admin.then_some(traces));
-        Ok(Self { skills: Some(skills), routes })
+        let routes = with_cors(routes, shard.gateway.config.sites.as_deref());
+        Ok(Self { skills: Some(skills), routes, limited: limited(shard, &services)? })
     }
 
     /// What operators use, on a listener of its own.
@@ -83,9 +90,10 @@ impl Faces {
     /// The compiled descriptors can't be read.
     pub(crate) fn admin(shard: &Shard, health: &Health) -> std::io::Result<Self> {
         let traces = Traces { shard: shard.clone(), for_operators: true, is_loopback: false };
-        let grpc = reflection::add_to(health.add_to(admin(&traces)), &reflection::admin())?;
+        let services = reflection::admin();
+        let grpc = reflection::add_to(health.add_to(admin(&traces)), &services)?;
         let routes = protocol::only_grpc(grpc).merge(rest::traces(traces));
-        Ok(Self { skills: None, routes: rest::probes(routes, shard.clone()) })
+        Ok(Self { skills: None, routes: rest::probes(routes, shard.clone()), limited: limited(shard, &services)? })
     }
 
     /// An agent alone, which calls skills at another gateway. `shard`: of a gateway without workers, for its bounds.
@@ -96,8 +104,18 @@ impl Faces {
         let grpc = health.add_to(with_agent(Routes::default(), Some(agent)));
         let grpc = reflection::add_to(grpc, &reflection::agent())?;
         let routes = protocol::only_grpc(grpc).merge(rest_of(agent));
-        Ok(Self { skills: None, routes: rest::probes_of_agent(routes, shard.clone()) })
+        let routes = rest::probes_of_agent(routes, shard.clone());
+        Ok(Self { skills: None, routes: with_cors(routes, shard.gateway.config.sites.as_deref()), limited: None })
     }
+}
+
+/// Reflection of `services` for callers that are not administrators, if the gateway requires keys.
+fn limited(shard: &Shard, services: &[&'static str]) -> std::io::Result<Option<Router>> {
+    if shard.gateway.register.is_none() {
+        return Ok(None);
+    }
+    let services = reflection::without_administration(services);
+    Ok(Some(protocol::only_grpc(reflection::add_to(Routes::default(), &services)?)))
 }
 
 /// An agent as it is served: on behalf of the principals that the layers find.
@@ -153,11 +171,19 @@ where
                 // The router serves gRPC too: statuses have to survive in its bodies' errors.
                 let request = request.map(|body| Body::new(grpc_body(body)));
                 let answer: ToAnswer<_> = rest::answer;
+                let routes = match &mut self.limited {
+                    Some(limited) if reflection::is_for(request.uri().path()) && !is_admin(&request) => limited,
+                    _ => &mut self.routes,
+                };
                 // Boxed, so that a call's future does not reserve space for it.
-                Either::Right(Box::pin(self.routes.call(request)).map_ok(answer))
+                Either::Right(Box::pin(routes.call(request)).map_ok(answer))
             }
         }
     }
+}
+
+fn is_admin<B>(request: &Request<B>) -> bool {
+    request_context(request.extensions()).principal.is_admin()
 }
 
 fn is_for_skills(path: &str) -> bool {
@@ -165,15 +191,17 @@ fn is_for_skills(path: &str) -> bool {
 }
 
 /// The answer to a request that is refused before it is routed.
-pub(crate) fn refuse(unwelcome: Unwelcome, extensions: &Extensions) -> Response<Answer> {
-    let trace_id = request_context(extensions).trace.id;
+pub(crate) fn refuse(unwelcome: Unwelcome, headers: &HeaderMap, extensions: &Extensions) -> Response<Answer> {
     let (status, code, message) = match unwelcome {
         Unwelcome::Malformed(fault) => (StatusCode::BAD_REQUEST, ErrorCode::InvalidArgument, fault),
-        Unwelcome::OtherSite => {
-            let message = "a web page of another site may not call this gateway";
-            (StatusCode::FORBIDDEN, ErrorCode::PermissionDenied, message)
-        }
+        Unwelcome::Foreign(Foreign::Site) => (StatusCode::FORBIDDEN, ErrorCode::PermissionDenied, OTHER_SITE),
+        Unwelcome::Foreign(Foreign::Host) => (StatusCode::FORBIDDEN, ErrorCode::PermissionDenied, OTHER_HOST),
     };
+    if code == ErrorCode::PermissionDenied && protocol::has_grpc_type(headers) {
+        let status = grpc::status::of(&SkillError::new(code, message));
+        return status.into_http::<tonic::body::Body>().map(Answer::Grpc);
+    }
+    let trace_id = request_context(extensions).trace.id;
     let mut refusal = rest::answer(rest::body::refuse(status, code, message, &trace_id).into_response());
     if let Unwelcome::Malformed(_) = unwelcome {
         // Nobody knows where the next request of the connection begins.
@@ -181,6 +209,12 @@ pub(crate) fn refuse(unwelcome: Unwelcome, extensions: &Extensions) -> Response<
     }
     refusal
 }
+
+const OTHER_SITE: &str =
+    "a web page of another site may not call this gateway: to allow it, list its origin in OPENSKILL_ALLOWED_ORIGINS";
+
+const OTHER_HOST: &str = "the request names a host that may belong to another site: if this gateway is served under that \
+                          name, list it in OPENSKILL_ALLOWED_HOSTS";
 
 #[cfg(test)]
 mod tests {

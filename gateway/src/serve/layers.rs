@@ -1,14 +1,19 @@
 //! The layers of [`super::stack`]. Each reads or bounds one thing; what it learns travels in the request's extensions.
 //! [`screen`] refuses requests by what [`head`] and [`origin`] find.
 //!
-//! [`request_context`] reads it there: the trace, the door, the timeout, and the principal, which no layer sets yet.
+//! [`identity`] finds the principal, if the gateway asks for keys.
+//!
+//! [`request_context`] reads it there: the trace, the door, the timeout, and the principal.
 
 pub(crate) mod bodies;
 pub(crate) mod deadline;
+mod encoding;
 mod head;
-mod origin;
+pub(crate) mod identity;
+pub(crate) mod origin;
 pub(crate) mod reads;
 pub(crate) mod screen;
+pub(crate) mod sites;
 pub(crate) mod trace;
 
 use http::Extensions;

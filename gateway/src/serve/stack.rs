@@ -1,4 +1,4 @@
-//! The layers that every request passes before its face, in order. Authentication would be one more layer here.
+//! The layers that every request passes before its face, in order.
 
 use std::convert::Infallible;
 
@@ -9,9 +9,10 @@ use tower::{Service, ServiceBuilder};
 
 use super::bodies::outbound::Outbound;
 use super::faces::grpc::methods::is_client_streaming;
-use super::faces::{Faces, reads, refuse};
+use super::faces::{Faces, identity, reads, refuse};
 use super::layers::bodies::BodiesLayer;
 use super::layers::deadline::DeadlineLayer;
+use super::layers::identity::IdentityLayer;
 use super::layers::reads::ReadsLayer;
 use super::layers::screen::ScreenLayer;
 use super::layers::trace::TraceLayer;
@@ -32,7 +33,8 @@ where
         .layer(TraceLayer)
         .layer(DeadlineLayer)
         .layer(BodiesLayer { inbound, outbound, is_client_streaming })
-        .layer(ScreenLayer { is_loopback, refuse })
+        .layer(ScreenLayer { is_loopback, sites: gateway.config.sites.clone(), refuse })
+        .layer(IdentityLayer { register: gateway.register.clone(), rules: identity::RULES })
         .layer(ReadsLayer::new(reads::which, reads::refuse))
         .service(faces)
 }

@@ -175,7 +175,7 @@ impl<E> State<E> {
                     return Ok(());
                 }
                 Err(refusal) if refusal == Refusal::Drained || self.running.is_empty() => {
-                    self.shard.gateway.count(refusal);
+                    self.shard.gateway.count(refusal, &call);
                     self.refuse(call, refusal.into());
                     return Ok(());
                 }
@@ -271,7 +271,7 @@ async fn next<E>(messages: &mut Option<Messages<E>>) -> Option<Result<Message, E
 async fn run(shard: Shard, call: Arc<Call>, permit: Permit, sender: mpsc::Sender<Delivery>) -> Result<(), NotRead> {
     let record = CallRecord::begin(&shard.gateway.observer, &call);
     let relay = EventRelay::new(call.call_id.clone(), sender);
-    let entry = shard.gateway.catalog.get(&call.skill_id);
+    let entry = shard.gateway.catalog.get_for(&call.skill_id, &call.principal);
     let version = entry.map(|entry| entry.skill.version.clone()).unwrap_or_default();
     in_time(relay.accepted(&call.trace.id, &version)).await?;
     let invoked = invoke(&shard, Arc::clone(&call), permit, Some(relay.clone()), record);
@@ -313,5 +313,5 @@ async fn answer(
 
 fn shutting_down() -> SkillError {
     let message = "the gateway is shutting down: send calls that got no result to another gateway";
-    SkillError::new(ErrorCode::Unavailable, message).with_retry_after_ms(1000)
+    SkillError::unavailable(message).with_retry_after_ms(1000).with_blame(Blame::Gateway)
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Instant;
 
-use openskill_proto::v1::{Dialect as WireDialect, DisabledTool, ErrorCode, SkillError};
+use openskill_proto::v1::{Dialect as WireDialect, ErrorCode, SkillError};
 use openskill_proto::v1::{ExportToolsRequest, ExportToolsResponse};
 
 use crate::arguments::Policy;
@@ -12,8 +12,10 @@ use crate::call::principal::Principal;
 use crate::export::{self, Dialect, Tool, rank};
 use crate::gateway::Gateway;
 use crate::protect::circuit::Session;
+use crate::tools::disabled::disabled;
 
 use crate::catalog::entry::Entry;
+use crate::catalog::lookup::MAY_BE_NEW;
 
 /// How many tools a query returns unless it says otherwise.
 const DEFAULT_LIMIT: usize = 10;
@@ -28,7 +30,7 @@ pub(crate) fn export(
     request: &ExportToolsRequest,
 ) -> Result<ExportToolsResponse, SkillError> {
     let dialect = Dialect::of_wire(request.dialect)?;
-    let mut offered = choose(gateway, request)?;
+    let mut offered = choose(gateway, principal, request)?;
     let mut notes = Vec::new();
     if offered.is_empty() {
         notes.push("no skill matches: ListSkills or GET /skills lists all".to_owned());
@@ -69,11 +71,15 @@ fn tool(entry: &Entry) -> Tool<'_> {
 }
 
 /// The skills that are asked for: sorted by id, or with a query by relevance.
-fn choose(gateway: &Gateway, request: &ExportToolsRequest) -> Result<Vec<Arc<Entry>>, SkillError> {
-    let snapshot = gateway.catalog.snapshot();
+fn choose(
+    gateway: &Gateway,
+    principal: &Principal,
+    request: &ExportToolsRequest,
+) -> Result<Vec<Arc<Entry>>, SkillError> {
+    let snapshot = gateway.catalog.snapshot_for(principal);
     if let Some(unknown) = request.skill_ids.iter().find(|id| !snapshot.contains_key(*id)) {
         let unknown: String = unknown.chars().filter(|it| !it.is_control()).take(64).collect();
-        return Err(SkillError::new(ErrorCode::NotFound, format!("there is no skill '{unknown}'")));
+        return Err(SkillError::new(ErrorCode::NotFound, format!("there is no skill '{unknown}'. {MAY_BE_NEW}")));
     }
     let named: BTreeSet<&String> = request.skill_ids.iter().collect();
     let of_toolset = |entry: &&Arc<Entry>| request.toolset.is_empty() || entry.skill.toolset == request.toolset;
@@ -96,17 +102,6 @@ fn limit(request: &ExportToolsRequest) -> usize {
         (0, false) => DEFAULT_LIMIT,
         (limit, _) => limit as usize,
     }
-}
-
-/// Why a skill can't be called now, if it can't: it has no worker, or its circuit is open.
-fn disabled(gateway: &Gateway, entry: &Entry, session: Session<'_>, now: Instant) -> Option<DisabledTool> {
-    let skill_id = entry.skill.id.clone();
-    if entry.candidates.is_empty() {
-        return Some(DisabledTool { skill_id, reason: entry.skill.status_reason.clone(), retry_after_ms: 0 });
-    }
-    let refused = gateway.circuits.look(&entry.skill, session, now)?;
-    let reason = format!("its circuit breaker is open {}", refused.scope());
-    Some(DisabledTool { skill_id, reason, retry_after_ms: refused.retry_after_ms() })
 }
 
 impl Dialect {

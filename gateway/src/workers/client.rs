@@ -1,6 +1,7 @@
 //! A worker's service over a link, with errors that say what became of the request.
 
 use std::error::Error as _;
+use std::time::Duration;
 
 use openskill_proto::error::grpc_name;
 use openskill_proto::limits::MAX_RESULT_BYTES;
@@ -39,8 +40,8 @@ pub(crate) enum CallError {
 pub(crate) enum Refusal {
     /// The worker: it is overloaded.
     Full,
-    /// The worker: the call would end too late there. It may take calls of others.
-    Late { retry_after_ms: u64 },
+    /// The worker: the call would miss its deadline there, by so much. It may take calls of others.
+    Late { by: Duration },
     /// The worker, for another reason: it drains, say.
     Declined,
     /// Nobody: the worker could not be reached.
@@ -176,7 +177,7 @@ fn before_start(status: &Status) -> CallError {
 fn refusal(status: &Status) -> Refusal {
     let pushback = status.metadata().get(PUSHBACK).and_then(|value| value.to_str().ok()?.parse().ok());
     match (status.code(), pushback) {
-        (Code::ResourceExhausted, Some(retry_after_ms)) => Refusal::Late { retry_after_ms },
+        (Code::ResourceExhausted, Some(late_by_ms)) => Refusal::Late { by: Duration::from_millis(late_by_ms) },
         (Code::ResourceExhausted, None) => Refusal::Full,
         _ => Refusal::Declined,
     }

@@ -15,7 +15,7 @@ use tonic_health::pb::health_client::HealthClient;
 
 use super::link::{ORIGIN, Via};
 use super::source::Endpoint;
-use super::worker::Worker;
+use super::worker::{Worker, callable};
 use crate::gateway::Gateway;
 
 /// Between two connection attempts to a worker: the first backoff, and the longest.
@@ -134,7 +134,7 @@ async fn read_states(gateway: &Gateway, worker: &Worker) -> Result<(), tonic::St
         tracing::info!(
             endpoint = %worker.endpoint,
             worker_id = state.worker_id,
-            skills = state.skills.len(),
+            skills = callable(&state),
             draining = state.draining,
             "worker state"
         );

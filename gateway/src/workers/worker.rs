@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use arc_swap::{ArcSwap, ArcSwapOption};
-use openskill_proto::v1::{WorkerInfo, WorkerState, WorkerStatus};
+use openskill_proto::v1::{SkillStatus, WorkerInfo, WorkerState, WorkerStatus};
 
 use super::client::Client;
 use super::latency::Latency;
@@ -218,18 +218,24 @@ impl Worker {
             (Some(_), None) => (WorkerStatus::Up, String::new()),
         };
         let state = state.as_deref().cloned().unwrap_or_default();
+        let skills = callable(&state) as u32;
         WorkerInfo {
             worker_id: state.worker_id,
             endpoint: self.endpoint.to_string(),
             status: status.into(),
             in_flight: self.in_flight(),
             capacity: state.capacity,
-            skills: state.skills.len() as u32,
+            skills,
             version: state.version,
             reason,
             limit: if status == WorkerStatus::Down { 0 } else { self.record.limit() },
         }
     }
+}
+
+/// How many of a worker's skills can be called.
+pub(super) fn callable(state: &WorkerState) -> usize {
+    state.skills.iter().filter(|it| it.status() == SkillStatus::Available).count()
 }
 
 #[cfg(test)]

@@ -70,7 +70,7 @@ impl<'a> Repairer<'a> {
         let before = self.tree.at(&edit.path).map(Tree::write);
         let after = edit.new.as_ref().map(Tree::write);
         let repair = Repair::new(edit.path.clone(), edit.kind, before, after);
-        if edit.new.is_none() {
+        if edit.kind == Kind::NullDropped {
             self.dropped_nulls.insert(edit.path.clone());
         }
         if edit.apply_to(&mut self.tree) {

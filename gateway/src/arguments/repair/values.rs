@@ -93,7 +93,7 @@ fn propose(repairer: &mut Repairer<'_>, error: &ValidationError<'_>, path: &str,
     simple.into_iter().map(|(kind, new)| Proposal::at(path, kind, new)).collect()
 }
 
-fn types(kind: &TypeKind) -> JsonTypeSet {
+pub(super) fn types(kind: &TypeKind) -> JsonTypeSet {
     match kind {
         TypeKind::Single(one) => (*one).into(),
         TypeKind::Multiple(several) => *several,
@@ -137,7 +137,7 @@ fn boolean(text: &str) -> Option<bool> {
 }
 
 /// Whether a text is a canonical integer: `5` or `-12`, not `05`, `+5`, `5.0`, `1e3` or `1,000`.
-fn is_integer(text: &str) -> bool {
+pub(super) fn is_integer(text: &str) -> bool {
     let digits = text.strip_prefix('-').unwrap_or(text);
     let plain = !digits.is_empty() && digits.bytes().all(|it| it.is_ascii_digit());
     plain && (digits == "0" || !digits.starts_with('0')) && text != "-0" && is_finite(text)
@@ -181,14 +181,31 @@ fn list(text: &str, schema: Option<&Value>, root: &Value) -> Option<Tree> {
         let is_list = !has_comma && parts.iter().all(is_option);
         return is_list.then(|| Tree::List(parts.iter().map(|part| Tree::Text((*part).to_owned())).collect()));
     }
-    // `1,000` may be a thousand and `1,5` one and a half. With a space after each comma they are several numbers.
-    let spaced = text.matches(',').count() == text.matches(", ").count();
+    // With a space after each comma, they are several numbers.
+    let (commas, spaced) = (text.matches(',').count(), text.matches(", ").count());
+    let is_several = spaced == commas || (spaced == 0 && !may_be_one_number(&parts));
     let is_list = match items.get("type").and_then(Value::as_str) {
-        Some("integer") => spaced && parts.iter().all(|part| is_integer(part)),
-        Some("number") => spaced && parts.iter().all(|part| is_decimal(part)),
+        Some("integer") => is_several && parts.iter().all(|part| is_integer(part)),
+        Some("number") => is_several && parts.iter().all(|part| is_decimal(part)),
         _ => false,
     };
     is_list.then(|| Tree::List(parts.iter().map(|part| Tree::Number((*part).to_owned())).collect()))
+}
+
+/// Whether the parts between commas may make up one number: `1,5` is one and a half, and `1,000` a thousand, in some
+/// countries. `1,2,3` can only be three numbers.
+fn may_be_one_number(parts: &[&str]) -> bool {
+    let [_, middle @ .., last] = parts else { return true };
+    let are_digits = |text: &str| text.bytes().all(|it| it.is_ascii_digit());
+    if middle.is_empty() && are_digits(last) {
+        return true;
+    }
+    let whole = last.split_once('.').map_or(*last, |(whole, _)| whole);
+    let is_group = |text: &str, length: usize| text.len() == length && are_digits(text);
+    // The lengths of groups in the West, in India and in East Asia.
+    [(3, 3), (2, 3), (4, 4)]
+        .iter()
+        .any(|(inner, end)| middle.iter().all(|it| is_group(it, *inner)) && is_group(whole, *end))
 }
 
 /// The only allowed value that a string can mean.
@@ -257,7 +274,7 @@ fn accepts_strings(errors: &[ValidationError<'static>], path: &str) -> bool {
 }
 
 /// Whether an error is about the value of a declared key. In a map, where keys are data, a null is data as well.
-fn is_declared(error: &ValidationError<'_>) -> bool {
+pub(super) fn is_declared(error: &ValidationError<'_>) -> bool {
     let path = error.evaluation_path().as_str();
     let last = |keyword: &str| path.rfind(keyword);
     last("/properties/") > last("/additionalProperties").max(last("/patternProperties/"))
@@ -266,6 +283,17 @@ fn is_declared(error: &ValidationError<'_>) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn parts_that_may_be_groups_of_digits_or_a_fraction_are_not_several_numbers() {
+        let is_one = |text: &str| may_be_one_number(&text.split(',').collect::<Vec<_>>());
+        for text in ["1,5", "1.234,5", "1,000", "1,000.5", "1,234,567", "12,34,567", "1,2345,6789", "-1,5"] {
+            assert!(is_one(text), "{text}");
+        }
+        for text in ["1,2,3", "10,20,30", "1.5,2.5", "43.6,-79.3", "1,000,5", "1,2,500", "0.1,0.2,0.3"] {
+            assert!(!is_one(text), "{text}");
+        }
+    }
 
     #[test]
     fn only_canonical_numbers_are_read() {

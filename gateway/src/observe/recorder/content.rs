@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use openskill_redact::Redactor;
 
 use super::line::Line;
-use super::values;
+use super::{cut, values};
 use crate::arguments::secrets::{self, MAX_VALUES, SecretValues, Secrets, replaced};
 
 /// How many bytes of arguments, data or details an event has at most.
@@ -67,6 +67,14 @@ impl<'a> Content<'a> {
         }
     }
 
+    /// Finds what is secret in the name of a skill that nobody has. It is the caller's text.
+    pub(super) fn know_name(&mut self, name: &str) {
+        for part in self.redactor.secrets(name) {
+            self.values.add_part(part);
+            self.has_secrets = true;
+        }
+    }
+
     /// Redacts arguments of the call. What they have of secrets is found in everything that is written later.
     pub(super) fn learn<'t>(&mut self, json: &'t [u8]) -> Shown<'t> {
         let json = String::from_utf8_lossy(json);
@@ -74,7 +82,8 @@ impl<'a> Content<'a> {
             None => json.clone(),
             Some(secrets) => self.mask(&json, secrets),
         };
-        self.has_read |= secrets::is_json(&json);
+        // Nobody asks if nothing is marked.
+        self.has_read |= self.secrets.is_some() && secrets::is_json(&json);
         let text = self.redact(&json, masked);
         let is_redacted = text != json;
         self.has_secrets |= is_redacted;
@@ -113,6 +122,8 @@ impl<'a> Content<'a> {
             _ => return masked,
         };
         self.values.add_masked(json, &shown);
+        // A message may quote them in part, or without the name that told them.
+        self.redactor.secrets(json).into_iter().for_each(|it| self.values.add_part(it));
         shown
     }
 
@@ -177,7 +188,12 @@ impl<'a> Content<'a> {
         if self.is_hidden() {
             return Cow::Borrowed(Secrets::MARK);
         }
-        values::masked(self.redactor.text(text), &self.values)
+        self.without_cuts(values::masked(self.redactor.text(text), &self.values))
+    }
+
+    /// What was cut of an argument may be a part of a secret. Arguments without secrets have none to cut.
+    fn without_cuts<'t>(&self, text: Cow<'t, str>) -> Cow<'t, str> {
+        if self.has_secrets && self.redactor.is_on() { cut::masked(text) } else { text }
     }
 
     /// Writes a short value as JSON, unless it is empty. `path`: where it is in the arguments.
@@ -207,7 +223,10 @@ impl<'a> Content<'a> {
     }
 
     fn redacted<'t>(&self, json: &'t [u8]) -> Cow<'t, str> {
-        if self.is_hidden() { Cow::Borrowed(Secrets::MASKED) } else { self.without_values(self.redactor.json(json)) }
+        if self.is_hidden() {
+            return Cow::Borrowed(Secrets::MASKED);
+        }
+        self.without_cuts(self.without_values(self.redactor.json(json)))
     }
 
     /// A document without the values of secret parameters, which the rules may not know. It stays JSON if it is.

@@ -6,6 +6,7 @@
 use std::io::Write as _;
 
 use openskill_log::text::is_hidden;
+use openskill_proto::timestamp::Timestamp;
 
 /// An object that is being written. Keys are the program's own and need no escapes.
 #[derive(Debug)]
@@ -36,6 +37,13 @@ impl<'a> Line<'a> {
         self.key(key);
         // Writing to a Vec can't fail.
         let _ = write!(self.out, "{number}");
+    }
+
+    pub(super) fn time(&mut self, key: &str, time: Timestamp) {
+        self.key(key);
+        self.out.push(b'"');
+        self.out.extend_from_slice(&time.text());
+        self.out.push(b'"');
     }
 
     /// A number, unless it is 0.
@@ -124,7 +132,7 @@ impl<'a> Line<'a> {
 }
 
 /// Writes a JSON string.
-pub(super) fn string(out: &mut Vec<u8>, text: &str) {
+fn string(out: &mut Vec<u8>, text: &str) {
     out.push(b'"');
     escape(
         out,
@@ -222,7 +230,9 @@ mod tests {
     fn every_kind_of_field_is_separated() {
         let line = written(|line| {
             line.number("n", 1);
+            line.number("most", u64::MAX);
             line.number_if_any("zero", 0);
+            line.time("time", Timestamp(5));
             line.fraction("f", 0.5);
             line.fraction("nan", f64::NAN);
             line.flag("no", false);
@@ -234,7 +244,7 @@ mod tests {
             line.list("no_list", &[0; 0], |_, _| ());
             line.object("object", |line| line.text("a", "b"));
         });
-        let expected = json!({ "n": 1, "f": 0.5, "nan": null, "no": false, "texts": ["a", "b"],
+        let expected = json!({ "n": 1, "most": u64::MAX, "time": "1970-01-01T00:00:00.000005Z", "f": 0.5, "nan": null, "no": false, "texts": ["a", "b"],
             "list": [{ "it": 1 }, { "it": 2 }], "object": { "a": "b" } });
         assert_eq!(serde_json::from_str::<Value>(&line).unwrap(), expected);
     }

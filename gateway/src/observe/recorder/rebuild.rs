@@ -24,7 +24,7 @@ pub(super) const WINDOW_BYTES: u64 = 8 * 1024 * 1024;
 /// A line, as far as the index needs it.
 #[derive(Deserialize)]
 struct Row<'a> {
-    v: u32,
+    v: u64,
     #[serde(borrow)]
     event: Cow<'a, str>,
     #[serde(borrow, default)]

@@ -13,7 +13,7 @@ use openskill_redact::Redactor;
 use super::content::{Content, DATA, DETAILS, Shown};
 use super::ids;
 use super::index::Summary;
-use super::line::{Line, string};
+use super::line::Line;
 use super::names::{Memo, Names};
 use super::said;
 use crate::arguments::Policy;
@@ -22,7 +22,7 @@ use crate::observe::call_event::{AttemptSummary, CallEvent};
 use crate::observe::recording::{MAX_ITEMS, Recording};
 
 /// The version of the format.
-pub(super) const VERSION: u32 = 1;
+pub(super) const VERSION: u64 = 1;
 
 /// Writes recordings as lines.
 pub(super) struct Renderer {
@@ -60,8 +60,10 @@ impl Renderer {
     /// The line that every file begins with.
     pub(super) fn header(&self) -> Vec<u8> {
         let mut out = Vec::new();
-        let mut line = Line::begin(&mut out, format!("{{\"v\":{VERSION},\"event\":\"file\"").as_bytes());
-        line.text("time", &Timestamp::now().to_string());
+        let mut line = Line::begin(&mut out, b"{");
+        line.number("v", VERSION);
+        line.text("event", "file");
+        line.time("time", Timestamp::now());
         line.text("gateway", &self.gateway);
         line.text("version", env!("CARGO_PKG_VERSION"));
         line.end();
@@ -72,12 +74,15 @@ impl Renderer {
     pub(super) fn write(&mut self, recording: &Recording, out: &mut Vec<u8>) -> Summary {
         let summary = self.summary(recording);
         self.head.clear();
-        self.head.extend_from_slice(format!("{{\"v\":{VERSION},\"trace\":").as_bytes());
-        string(&mut self.head, &summary.trace_id);
-        self.head.extend_from_slice(b",\"call\":");
-        string(&mut self.head, &summary.call_id);
+        let mut head = Line::begin(&mut self.head, b"{");
+        head.number("v", VERSION);
+        head.text("trace", &summary.trace_id);
+        head.text("call", &summary.call_id);
         let mut content = Content::new(&self.redactor, recording.secrets.as_deref());
         content.know(&recording.call.secret_values);
+        if !recording.has_skill {
+            content.know_name(&recording.call.skill_id);
+        }
         // First, so that what follows is free of secrets that only their names tell. What was repaired has the right names.
         let prepared = prepared(recording).map(|it| content.learn(it));
         let came = content.learn(recording.call.input.text().as_bytes());
@@ -167,7 +172,7 @@ impl Lines<'_> {
     fn call(&mut self, summary: &Summary, gateway: &str, came: &Shown<'_>) {
         let call = &self.recording.call;
         self.line(call.received, "call", |line, content| {
-            line.text("time", &Timestamp(summary.received_us).to_string());
+            line.time("time", Timestamp(summary.received_us));
             line.text("gateway", gateway);
             line.text("skill", &summary.skill_id);
             line.text("principal", &summary.principal);

@@ -71,11 +71,13 @@ pub(super) struct Writer {
     pub(super) log: FailureLog,
     /// Calls that ended so far.
     pub(super) ended: u64,
+    /// What is rendered and not written yet.
+    pub(super) batch: Batch,
 }
 
 /// The lines of some calls, and what the index has to know of each.
 #[derive(Default)]
-struct Batch {
+pub(super) struct Batch {
     lines: Vec<u8>,
     calls: Vec<(Summary, usize)>,
 }
@@ -83,21 +85,17 @@ struct Batch {
 impl Writer {
     /// Runs until it is told to stop, and writes what waits then.
     pub(super) fn run(mut self) {
-        let (mut batch, mut tidied) = (Batch::default(), Instant::now());
+        let mut tidied = Instant::now();
         loop {
             if let Some(first) = self.queue.wait(TIDY_INTERVAL) {
                 if !self.is_stopping() {
                     std::thread::park_timeout(GATHER);
                 }
-                self.add(&first, &mut batch);
+                self.add(&first);
             }
             // Asked before the last look: what was offered until then is taken.
             let is_stopping = self.is_stopping();
-            for _ in 0..MAX_ROUND {
-                let Some(recording) = self.queue.next() else { break };
-                self.add(&recording, &mut batch);
-            }
-            self.flush(&mut batch);
+            self.write_waiting();
             if is_stopping {
                 self.store.iter_mut().for_each(Store::close);
                 return;
@@ -109,13 +107,23 @@ impl Writer {
         }
     }
 
+    /// Writes what waits, as much as one round may take.
+    pub(super) fn write_waiting(&mut self) {
+        for _ in 0..MAX_ROUND {
+            let Some(recording) = self.queue.next() else { break };
+            self.add(&recording);
+        }
+        self.flush();
+    }
+
     fn is_stopping(&self) -> bool {
         self.shelf.is_stopping.load(Ordering::Acquire)
     }
 
-    fn add(&mut self, recording: &Recording, batch: &mut Batch) {
+    fn add(&mut self, recording: &Recording) {
+        let Self { renderer, batch, .. } = self;
         let start = batch.lines.len();
-        let Some(summary) = unharmed(&mut batch.lines, |lines| self.renderer.write(recording, lines)) else {
+        let Some(summary) = unharmed(&mut batch.lines, |lines| renderer.write(recording, lines)) else {
             TELEMETRY.recorder_failed(1);
             if openskill_log::admits("a call could not be recorded") {
                 tracing::error!(target: "openskill::recorder", "a call could not be recorded: this is a bug, please report it");
@@ -124,15 +132,15 @@ impl Writer {
         };
         batch.calls.push((summary, batch.lines.len() - start));
         if batch.lines.len() >= BATCH_BYTES {
-            self.flush(batch);
+            self.flush();
         }
     }
 
-    fn flush(&mut self, batch: &mut Batch) {
-        if batch.calls.is_empty() {
+    fn flush(&mut self) {
+        if self.batch.calls.is_empty() {
             return;
         }
-        let mut gone = Vec::new();
+        let (mut batch, mut gone) = (std::mem::take(&mut self.batch), Vec::new());
         let written = self.store.as_mut().map(|store| store.append(&batch.lines, Instant::now(), &mut gone));
         let (calls, bytes) = (batch.calls.len() as u64, batch.lines.len() as u64);
         let file = match written {
@@ -151,9 +159,11 @@ impl Writer {
                 None
             }
         };
-        self.tell(batch);
-        self.put_on_shelf(batch, file.as_ref(), &gone);
+        self.tell(&batch);
+        self.put_on_shelf(&mut batch, file.as_ref(), &gone);
+        // Its buffers are used again.
         batch.lines.clear();
+        self.batch = batch;
     }
 
     /// Tells followers, if there are any.

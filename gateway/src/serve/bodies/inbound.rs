@@ -3,7 +3,7 @@
 //! gateway itself does not read.
 
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -11,6 +11,7 @@ use http_body::{Frame, SizeHint};
 use openskill_proto::limits::MAX_REQUEST_BYTES;
 use tokio::time::{Instant, Sleep};
 
+use super::inflate::{Inflate, InflateError, Step};
 use crate::state::memory::{MemoryBudget, MemoryShare, SMALL};
 
 /// How long a body, or a message of a stream, may take to arrive.
@@ -25,6 +26,9 @@ pub(crate) enum InboundError {
     /// The bodies of all clients hold too much memory.
     #[error("the gateway holds too many request bodies")]
     OverBudget,
+    /// A message can't be inflated.
+    #[error(transparent)]
+    Compressed(#[from] InflateError),
     /// The connection broke.
     #[error(transparent)]
     Broken(axum::BoxError),
@@ -36,6 +40,8 @@ pub(crate) struct Inbound<B> {
     parts: Parts,
     clock: Clock,
     share: MemoryShare,
+    /// Inflates messages, if the client says that they are compressed.
+    gzip: Option<Box<Inflate>>,
 }
 
 /// How much longer the gateway waits for the client.
@@ -123,7 +129,12 @@ impl<B> Inbound<B> {
     pub(crate) fn new(body: B, is_stream: bool, budget: &MemoryBudget) -> Self {
         let parts = if is_stream { Parts::Messages(Framing::default()) } else { Parts::One(0) };
         let clock = Clock { over: None, left: TIMEOUT, since: None };
-        Self { body, parts, clock, share: budget.share() }
+        Self { body, parts, clock, share: budget.share(), gzip: None }
+    }
+
+    /// The same for a client whose messages may be compressed with gzip.
+    pub(crate) fn inflated(self) -> Self {
+        Self { gzip: Some(Box::new(Inflate::new())), ..self }
     }
 
     /// Counts what arrived. False if the budget is spent.
@@ -142,9 +153,29 @@ impl<B> Inbound<B> {
                 held
             }
         };
+        self.hold(held)
+    }
+
+    fn hold(&mut self, bytes: usize) -> bool {
         // Nobody keeps more than this.
-        let held = held.min(MAX_REQUEST_BYTES);
+        let held = bytes.min(MAX_REQUEST_BYTES);
         self.share.set(if held > SMALL { held } else { 0 })
+    }
+
+    /// Counts the message that is being inflated, and what was given of those before. False if the budget is spent.
+    fn count_inflated(&mut self, given: usize) -> bool {
+        let held = self.gzip.as_ref().map_or(0, |gzip| gzip.held());
+        match &mut self.parts {
+            Parts::One(there) => {
+                *there += given;
+                let there = *there;
+                self.hold(there + held)
+            }
+            Parts::Messages(framing) => {
+                let arrived = framing.begun + framing.there;
+                self.hold(held.max(arrived))
+            }
+        }
     }
 
     /// Whether the clock runs.
@@ -156,18 +187,15 @@ impl<B> Inbound<B> {
     }
 }
 
-impl<B> http_body::Body for Inbound<B>
+type Polled = Poll<Option<Result<Frame<Bytes>, InboundError>>>;
+
+impl<B> Inbound<B>
 where
     B: http_body::Body<Data = Bytes> + Unpin,
     B::Error: Into<axum::BoxError>,
 {
-    type Data = Bytes;
-    type Error = InboundError;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, InboundError>>> {
+    /// The next frame as it arrives.
+    fn poll_arriving(&mut self, context: &mut Context<'_>) -> Polled {
         if let Poll::Ready(frame) = Pin::new(&mut self.body).poll_frame(context) {
             self.clock.stop();
             if let Some(bytes) = frame.as_ref().and_then(|it| it.as_ref().ok()?.data_ref())
@@ -183,17 +211,65 @@ where
         Poll::Pending
     }
 
+    /// The next frame of messages that are not compressed.
+    fn poll_inflated(&mut self, context: &mut Context<'_>) -> Polled {
+        loop {
+            let Some(gzip) = &mut self.gzip else { return self.poll_arriving(context) };
+            let step = match gzip.step() {
+                Ok(step) => step,
+                Err(error) => return Poll::Ready(Some(Err(error.into()))),
+            };
+            let given = if let Step::Data(bytes) = &step { bytes.len() } else { 0 };
+            if !self.count_inflated(given) {
+                return Poll::Ready(Some(Err(InboundError::OverBudget)));
+            }
+            match step {
+                Step::Data(bytes) => return Poll::Ready(Some(Ok(Frame::data(bytes)))),
+                Step::Later => {
+                    context.waker().wake_by_ref();
+                    return Poll::Pending;
+                }
+                Step::Starving => {}
+            }
+            let arrived = ready!(self.poll_arriving(context));
+            let Some(gzip) = &mut self.gzip else { return Poll::Ready(arrived) };
+            match arrived {
+                Some(Ok(frame)) => match frame.into_data() {
+                    Ok(bytes) => gzip.take(bytes),
+                    Err(trailers) => return Poll::Ready(Some(Ok(trailers))),
+                },
+                None if gzip.is_inside() => return Poll::Ready(Some(Err(InflateError::NotGzip.into()))),
+                ended => return Poll::Ready(ended),
+            }
+        }
+    }
+}
+
+impl<B> http_body::Body for Inbound<B>
+where
+    B: http_body::Body<Data = Bytes> + Unpin,
+    B::Error: Into<axum::BoxError>,
+{
+    type Data = Bytes;
+    type Error = InboundError;
+
+    fn poll_frame(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Polled {
+        if self.gzip.is_some() { self.poll_inflated(context) } else { self.poll_arriving(context) }
+    }
+
     fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
+        self.gzip.is_none() && self.body.is_end_stream()
     }
 
     fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
+        if self.gzip.is_some() { SizeHint::default() } else { self.body.size_hint() }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use http_body_util::{BodyExt as _, Full};
+
     use super::*;
 
     #[test]
@@ -208,5 +284,16 @@ mod tests {
         }
         let mut framing = Framing::default();
         assert_eq!(framing.take(&message(300)[..105]), 105);
+    }
+
+    #[tokio::test]
+    async fn a_message_that_is_not_compressed_counts_on_a_stream_that_may_be() {
+        let half = [&[0][..], &(1_u32 << 20).to_be_bytes(), &vec![7; 1 << 19]].concat();
+        let budget = MemoryBudget::default();
+        let mut body = Inbound::new(Full::new(Bytes::from(half)), true, &budget).inflated();
+        while let Some(Ok(frame)) = body.frame().await {
+            assert!(frame.is_data());
+        }
+        assert!(budget.held() >= 1 << 19, "{}", budget.held());
     }
 }

@@ -3,13 +3,15 @@
 
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use http_body::{Frame, SizeHint};
+use http_body::{Body as _, Frame, SizeHint};
 use tokio::sync::OwnedSemaphorePermit;
 
+use super::deflate::Deflate;
+use super::ending::Ending;
 use super::guarded::Guarded;
 use crate::state::memory::{MemoryBudget, MemoryShare};
 
@@ -25,6 +27,8 @@ pub(crate) enum Answer {
     Rest(axum::body::Body),
     /// One that is no call, and the permit it holds until it is sent.
     Read(Box<Guarded<Answer, OwnedSemaphorePermit>>),
+    /// A stream that ends with its key.
+    Ending(Box<Ending<Answer>>),
 }
 
 /// Why an answer is abandoned.
@@ -40,6 +44,8 @@ enum Abandoned {
 pub(crate) struct Outbound {
     body: Answer,
     budget: MemoryBudget,
+    /// Compresses messages, if the client wants that.
+    gzip: Option<Box<Deflate>>,
     /// Made with the first frame that is larger than one piece.
     remainder: Option<Arc<Mutex<Remainder>>>,
 }
@@ -56,7 +62,13 @@ struct Remainder {
 
 impl Outbound {
     pub(crate) fn new(body: Answer, budget: &MemoryBudget) -> Self {
-        Self { body, budget: budget.clone(), remainder: None }
+        Self { body, budget: budget.clone(), gzip: None, remainder: None }
+    }
+
+    /// The same for a client that wants its messages compressed.
+    pub(crate) fn deflated(self) -> Self {
+        let gzip = Some(Box::new(Deflate::new(&self.budget)));
+        Self { gzip, ..self }
     }
 
     /// Keeps what does not fit into the first piece. Returns that piece.
@@ -92,6 +104,33 @@ impl Outbound {
         rest.share.take(length);
         rest.read += length;
         (!piece.is_empty()).then_some(Ok(piece))
+    }
+
+    /// The next frame, its messages compressed.
+    fn poll_deflated(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, axum::BoxError>>> {
+        let Self { body, gzip: Some(gzip), .. } = self else { return Poll::Ready(None) };
+        if gzip.is_idle() {
+            let frame = match ready!(Pin::new(body).poll_frame(context)) {
+                Some(Ok(frame)) => frame,
+                ended => return Poll::Ready(ended),
+            };
+            match frame.into_data() {
+                Ok(bytes) if bytes.is_empty() => return Poll::Ready(Some(Ok(Frame::data(bytes)))),
+                Ok(bytes) => {
+                    if !gzip.take(bytes) {
+                        return Poll::Ready(Some(Err(Abandoned::OverBudget.into())));
+                    }
+                }
+                Err(trailers) => return Poll::Ready(Some(Ok(trailers))),
+            }
+        }
+        match gzip.step() {
+            Some(bytes) => Poll::Ready(Some(Ok(Frame::data(bytes)))),
+            None => {
+                context.waker().wake_by_ref();
+                Poll::Pending
+            }
+        }
     }
 
     fn left(&self) -> usize {
@@ -131,6 +170,7 @@ impl http_body::Body for Answer {
             Self::Grpc(body) => Pin::new(body).poll_frame(context).map_err(Into::into),
             Self::Rest(body) => Pin::new(body).poll_frame(context).map_err(Into::into),
             Self::Read(body) => Pin::new(&mut **body).poll_frame(context),
+            Self::Ending(body) => Pin::new(&mut **body).poll_frame(context),
         }
     }
 
@@ -139,6 +179,7 @@ impl http_body::Body for Answer {
             Self::Grpc(body) => body.is_end_stream(),
             Self::Rest(body) => body.is_end_stream(),
             Self::Read(body) => body.is_end_stream(),
+            Self::Ending(body) => body.is_end_stream(),
         }
     }
 
@@ -147,6 +188,7 @@ impl http_body::Body for Answer {
             Self::Grpc(body) => body.size_hint(),
             Self::Rest(body) => body.size_hint(),
             Self::Read(body) => body.size_hint(),
+            Self::Ending(body) => body.size_hint(),
         }
     }
 }
@@ -162,7 +204,10 @@ impl http_body::Body for Outbound {
         if let Some(piece) = self.next_piece() {
             return Poll::Ready(Some(piece.map(Frame::data).map_err(Into::into)));
         }
-        let frame = std::task::ready!(Pin::new(&mut self.body).poll_frame(context));
+        let frame = match self.gzip {
+            None => ready!(Pin::new(&mut self.body).poll_frame(context)),
+            Some(_) => ready!(self.poll_deflated(context)),
+        };
         Poll::Ready(match frame {
             Some(Ok(frame)) => match frame.into_data() {
                 Ok(bytes) if bytes.len() > PIECE => Some(self.split(bytes).map(Frame::data).map_err(Into::into)),
@@ -175,10 +220,13 @@ impl http_body::Body for Outbound {
     }
 
     fn is_end_stream(&self) -> bool {
-        self.left() == 0 && self.body.is_end_stream()
+        self.left() == 0 && self.gzip.as_ref().is_none_or(|it| it.is_idle()) && self.body.is_end_stream()
     }
 
     fn size_hint(&self) -> SizeHint {
+        if self.gzip.is_some() {
+            return SizeHint::default();
+        }
         let (inner, left) = (self.body.size_hint(), self.left() as u64);
         let mut hint = SizeHint::new();
         hint.set_lower(inner.lower() + left);

@@ -15,6 +15,7 @@ mod artifacts;
 pub(crate) mod body;
 mod call;
 mod catalog;
+pub(crate) mod cors;
 mod docs;
 mod documents;
 mod health;
@@ -34,7 +35,7 @@ pub(crate) fn routes(grpc: Router, shard: Shard, traces: Option<Traces>) -> Rout
         .route("/skills:stream", post(call::stream))
         .route("/skills:prepare", post(call::prepare))
         // `/skills/echo` is read, `/skills/echo:invoke` is called.
-        .route("/skills/{target}", get(catalog::one).merge(post(call::post)))
+        .route("/skills/{target}", get(catalog::one).post(call::post).fallback(catalog::other))
         .route("/questions/{target}", post(questions::answer))
         .route("/artifacts/{*handle}", get(artifacts::read))
         .route("/tools", get(tools::list))

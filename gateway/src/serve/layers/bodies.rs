@@ -1,4 +1,4 @@
-//! Bounds each body in both directions.
+//! Bounds each body in both directions. Messages of gRPC clients may come compressed with gzip, and are answered in kind.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -7,6 +7,7 @@ use http::{Request, Response};
 use pin_project_lite::pin_project;
 use tower::{Layer, Service};
 
+use super::encoding::Encoding;
 use crate::serve::bodies::inbound::Inbound;
 use crate::serve::bodies::outbound::{Answer, Outbound};
 use crate::state::memory::MemoryBudget;
@@ -49,10 +50,12 @@ where
         self.inner.poll_ready(context)
     }
 
-    fn call(&mut self, request: Request<B>) -> Self::Future {
+    fn call(&mut self, mut request: Request<B>) -> Self::Future {
         let is_stream = (self.layer.is_client_streaming)(request.uri().path());
+        let encoding = Encoding::take(&mut request);
         let request = request.map(|body| Inbound::new(body, is_stream, &self.layer.inbound));
-        ResponseFuture { response: self.inner.call(request), budget: self.layer.outbound.clone() }
+        let request = if let Encoding::Gzip { .. } = encoding { request.map(Inbound::inflated) } else { request };
+        ResponseFuture { response: self.inner.call(request), budget: self.layer.outbound.clone(), encoding }
     }
 }
 
@@ -62,6 +65,7 @@ pin_project! {
         #[pin]
         response: F,
         budget: MemoryBudget,
+        encoding: Encoding,
     }
 }
 
@@ -73,7 +77,9 @@ where
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.project();
-        let response = ready!(this.response.poll(context))?;
-        Poll::Ready(Ok(response.map(|body| Outbound::new(body, this.budget))))
+        let mut response = ready!(this.response.poll(context))?;
+        let is_deflated = this.encoding.answer(response.headers_mut());
+        let response = response.map(|body| Outbound::new(body, this.budget));
+        Poll::Ready(Ok(if is_deflated { response.map(Outbound::deflated) } else { response }))
     }
 }

@@ -3,31 +3,51 @@
 //! The gateway listens on loopback without a password, and so does every browser on the machine: a page of any site could
 //! send it calls (cross-site requests), or point its own name here (DNS rebinding). So a request with an `Origin`, which
 //! only browsers send, must come from the gateway's own pages, under an IP address or `localhost`; and on a loopback
-//! listener no request may name another host.
+//! listener no request may name another host. [`Sites`] are the exceptions that an operator makes.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use http::{HeaderMap, HeaderName, header};
 
+use super::sites::Sites;
+
 const SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
-/// Whether a request does not come from another site. `authority` is that of its URI. `is_loopback`: the listener's address
-/// is a loopback address.
-pub(super) fn is_welcome(headers: &HeaderMap, authority: Option<&str>, is_loopback: bool) -> bool {
+/// What makes a request one from another site.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Foreign {
+    /// It comes from a web page of another site.
+    Site,
+    /// It names a host that may be another site's.
+    Host,
+}
+
+/// Why a request counts as one from another site, if it does. `authority` is that of its URI. `is_loopback`: the listener's
+/// address is a loopback address.
+pub(super) fn fault(
+    headers: &HeaderMap,
+    authority: Option<&str>,
+    is_loopback: bool,
+    sites: Option<&Sites>,
+) -> Option<Foreign> {
     let text = |name: HeaderName| headers.get(name).map(|value| value.to_str().unwrap_or("?"));
-    if headers.get_all(SITE).iter().any(|site| site != "same-origin" && site != "none") {
-        return false;
-    }
     // HTTP/2 has the host in the URI, HTTP/1 in a header.
     let host = text(header::HOST).or(authority).unwrap_or_default();
-    match text(header::ORIGIN) {
-        // gRPC over a unix socket or a proxy may name no host.
-        None => !is_loopback || host.is_empty() || is_literal(host),
-        Some(origin) => {
-            let own = origin.split_once("://").is_some_and(|(_, it)| it.eq_ignore_ascii_case(host));
-            own && is_literal(host)
+    let is_ours = || is_literal(host) || sites.is_some_and(|sites| sites.has_host(host));
+    let origin = text(header::ORIGIN);
+    let is_allowed = origin.is_some_and(|origin| sites.is_some_and(|sites| sites.has_origin(origin)));
+    if !is_allowed {
+        if headers.get_all(SITE).iter().any(|site| site != "same-origin" && site != "none") {
+            return Some(Foreign::Site);
+        }
+        if let Some(origin) = origin {
+            let is_own = origin.split_once("://").is_some_and(|(_, it)| it.eq_ignore_ascii_case(host));
+            return if !is_own { Some(Foreign::Site) } else { (!is_ours()).then_some(Foreign::Host) };
         }
     }
+    // gRPC over a unix socket or a proxy may name no host.
+    let is_checked = is_loopback || sites.is_some_and(|sites| !sites.hosts.is_empty());
+    (is_checked && !host.is_empty() && !is_ours()).then_some(Foreign::Host)
 }
 
 /// An IP address or `localhost`, with or without a port: a host that nobody can point elsewhere.
@@ -57,7 +77,7 @@ mod tests {
         for (name, value) in rest {
             headers.append(*name, value.parse().unwrap());
         }
-        is_welcome(&headers, None, loopback)
+        fault(&headers, None, loopback, None).is_none()
     }
 
     #[test]
@@ -78,6 +98,33 @@ mod tests {
         // The names point here, but they are not ours.
         assert!(!welcome("evil.example:8000", &[]));
         assert!(!welcome("evil.example:8000", &[("origin", "http://evil.example:8000")]));
+    }
+
+    #[test]
+    fn an_operator_admits_hosts_and_origins_and_no_others() {
+        let sites = Sites {
+            hosts: vec!["skills.example".into(), "a.example:81".into()],
+            origins: vec!["https://app.example".into()],
+        };
+        let of = |host: &str, rest: &[(&'static str, &str)]| {
+            let mut headers = HeaderMap::from_iter([(header::HOST, host.parse().unwrap())]);
+            rest.iter().for_each(|(name, value)| drop(headers.insert(*name, value.parse().unwrap())));
+            fault(&headers, None, true, Some(&sites))
+        };
+        let (app, cross) = (("origin", "https://app.example"), ("sec-fetch-site", "cross-site"));
+        for host in ["skills.example", "SKILLS.example:8000", "a.example:81", "127.0.0.1:8000"] {
+            assert_eq!(of(host, &[]), None, "{host}");
+            assert_eq!(of(host, &[app, cross]), None, "a page of an allowed origin, at {host}");
+        }
+        assert_eq!(of("skills.example", &[("origin", "https://skills.example")]), None, "a page of its own");
+        for host in ["a.example", "a.example:82", "b.skills.example", "skills.example.evil.example", "evil.example"] {
+            assert_eq!(of(host, &[]), Some(Foreign::Host), "{host}");
+            assert_eq!(of(host, &[app]), Some(Foreign::Host), "{host}");
+        }
+        for origin in ["http://app.example", "https://app.example:444", "https://evil.example", "null"] {
+            assert_eq!(of("skills.example", &[("origin", origin)]), Some(Foreign::Site), "{origin}");
+        }
+        assert_eq!(of("skills.example", &[cross]), Some(Foreign::Site), "such as an image of another site");
     }
 
     #[test]

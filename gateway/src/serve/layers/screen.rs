@@ -1,22 +1,25 @@
 //! Refuses requests that must not be served: their heads are ambiguous, or they come from web pages of other sites.
 
 use std::future::{Ready, ready};
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use futures_util::future::Either;
 use http::uri::Authority;
-use http::{Extensions, Request, Response};
+use http::{Extensions, HeaderMap, Request, Response};
 use tower::{Layer, Service};
 
-use super::{head, origin};
+use super::head;
+use super::origin::{self, Foreign};
+use super::sites::Sites;
 
 /// Why a request is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Unwelcome {
     /// Its head can be read in two ways.
     Malformed(&'static str),
-    /// It comes from a web page of another site.
-    OtherSite,
+    /// It comes from another site, or may come from there.
+    Foreign(Foreign),
 }
 
 /// Answers such requests with `refuse`, and passes on the rest.
@@ -24,8 +27,10 @@ pub(crate) enum Unwelcome {
 pub(crate) struct ScreenLayer<R> {
     /// Whether the listener's address is a loopback address.
     pub(crate) is_loopback: bool,
+    /// What an operator allows.
+    pub(crate) sites: Option<Arc<Sites>>,
     /// The answer to a request that is refused.
-    pub(crate) refuse: fn(Unwelcome, &Extensions) -> Response<R>,
+    pub(crate) refuse: fn(Unwelcome, &HeaderMap, &Extensions) -> Response<R>,
 }
 
 /// See [`ScreenLayer`].
@@ -38,15 +43,13 @@ pub(crate) struct ScreenService<S, R> {
 // Not derived: that would ask for `R: Clone`.
 impl<R> Clone for ScreenLayer<R> {
     fn clone(&self) -> Self {
-        *self
+        Self { is_loopback: self.is_loopback, sites: self.sites.clone(), refuse: self.refuse }
     }
 }
 
-impl<R> Copy for ScreenLayer<R> {}
-
 impl<S: Clone, R> Clone for ScreenService<S, R> {
     fn clone(&self) -> Self {
-        Self { layer: self.layer, inner: self.inner.clone() }
+        Self { layer: self.layer.clone(), inner: self.inner.clone() }
     }
 }
 
@@ -54,7 +57,7 @@ impl<S, R> Layer<S> for ScreenLayer<R> {
     type Service = ScreenService<S, R>;
 
     fn layer(&self, inner: S) -> ScreenService<S, R> {
-        ScreenService { layer: *self, inner }
+        ScreenService { layer: self.clone(), inner }
     }
 }
 
@@ -71,18 +74,18 @@ where
     }
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
-        match screen(&request, self.layer.is_loopback) {
-            Ok(()) => Either::Left(self.inner.call(request)),
-            Err(unwelcome) => Either::Right(ready(Ok((self.layer.refuse)(unwelcome, request.extensions())))),
+        let ScreenLayer { is_loopback, sites, refuse } = &self.layer;
+        match screen(&request, *is_loopback, sites.as_deref()) {
+            None => Either::Left(self.inner.call(request)),
+            Some(unwelcome) => Either::Right(ready(Ok(refuse(unwelcome, request.headers(), request.extensions())))),
         }
     }
 }
 
-fn screen<B>(request: &Request<B>, is_loopback: bool) -> Result<(), Unwelcome> {
+fn screen<B>(request: &Request<B>, is_loopback: bool, sites: Option<&Sites>) -> Option<Unwelcome> {
     let (uri, headers) = (request.uri(), request.headers());
-    if let Some(fault) = head::fault(request.version(), uri, headers) {
-        return Err(Unwelcome::Malformed(fault));
-    }
-    let authority = uri.authority().map(Authority::as_str);
-    if origin::is_welcome(headers, authority, is_loopback) { Ok(()) } else { Err(Unwelcome::OtherSite) }
+    head::fault(request.version(), uri, headers).map(Unwelcome::Malformed).or_else(|| {
+        let authority = uri.authority().map(Authority::as_str);
+        origin::fault(headers, authority, is_loopback, sites).map(Unwelcome::Foreign)
+    })
 }

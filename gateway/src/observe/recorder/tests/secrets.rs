@@ -164,3 +164,32 @@ fn a_value_that_was_cut_is_shown_only_if_there_is_no_secret_to_cut() {
     assert!(of(json!({ "text": long })).starts_with("\"word"));
     assert_eq!(of(json!({ "text": long, "password": "hunter2-and-more" })), "***");
 }
+
+#[test]
+fn what_feedback_quotes_of_a_secret_in_part_is_masked() {
+    let key = "nvapi-Zk3v9QpX7mB2nR8tY5wL1cD4fG6hJ0aSzQ1xW2eR3tY4uI5oP6aS";
+    let arguments = json!({ "text": format!("use {key} now"), format!("x/{key}/y"): 1, "card 4111 1111 1111 1111": 2 });
+    let mut recording = Recording::sample(&arguments.to_string());
+    recording.result.text = format!("it said {}", &key[..30]);
+    let quoted = "\"max_steps\" must be an integer, not \"use nvapi-Zk3v9QpX7mB2n\\u0052…\"";
+    add(
+        &mut recording,
+        [log(quoted), log(&format!("unknown parameter at /x~1{}", &key[..20])), log("card 4111 1111 1111 11…")],
+    );
+    let shown = text(&rendered(&recording));
+    for part in ["Zk3v9Q", "X7mB2n", "4111 1111"] {
+        assert!(!shown.contains(part), "{part}: {shown}");
+    }
+    assert!(shown.contains("use *** now") && shown.contains("must be an integer"), "{shown}");
+}
+
+#[test]
+fn a_secret_in_the_id_of_a_skill_that_nobody_has_is_masked() {
+    let key = "nvapi-Zk3v9QpX7mB2nR8tY5wL1cD4fG6hJ0aSzQ1xW2eR3tY4uI5oP6aS";
+    let mut recording = Recording::sample("{}");
+    std::sync::Arc::get_mut(&mut recording.call).unwrap().skill_id = key.to_owned();
+    recording.has_skill = false;
+    recording.result.text = format!("unknown skill {}", &key[..20]);
+    let shown = text(&rendered(&recording));
+    assert!(!shown.contains("Zk3v9Q") && shown.contains("unknown skill ***"), "{shown}");
+}

@@ -39,7 +39,7 @@ impl Health {
         routes.add_service(HealthServer::new(HealthService::from_health_reporter(self.reporter.clone())))
     }
 
-    /// Follows the gateway until it shuts down.
+    /// Follows the gateway until it is told to shut down.
     pub(crate) async fn follow(self, gateway: Arc<Gateway>) {
         let (mut changes, mut drained) = (gateway.catalog.changes(), gateway.drained());
         loop {
@@ -51,7 +51,7 @@ impl Health {
                     }
                 }
                 _ = drained.changed() => {}
-                () = gateway.shutdown.cancelled() => return self.set(false).await,
+                () = gateway.leaving.cancelled() => return self.set(false).await,
             }
         }
     }

@@ -7,6 +7,7 @@ use tonic::Status;
 
 use super::status;
 use crate::serve::bodies::inbound::{Inbound, InboundError};
+use crate::serve::bodies::inflate::InflateError;
 
 /// A request body of the gRPC services.
 pub(crate) type GrpcBody<B> = MapErr<Inbound<B>, fn(InboundError) -> Status>;
@@ -23,6 +24,9 @@ fn as_status(error: InboundError) -> Status {
     match error {
         InboundError::TooSlow => Status::deadline_exceeded(error.to_string()),
         InboundError::OverBudget => status::of(&SkillError::overloaded(error.to_string())),
+        InboundError::Compressed(InflateError::TooLarge) => Status::resource_exhausted(error.to_string()),
+        // As grpc-go has it.
+        InboundError::Compressed(InflateError::NotGzip) => Status::internal(error.to_string()),
         InboundError::Broken(source) => Status::from_error(source),
     }
 }

@@ -41,7 +41,7 @@ impl SkillService for Skills {
         let record = CallRecord::begin(&self.shard.gateway.observer, &call);
         let result = invoke(&self.shard, call, permit, None, record).await;
         match &result.error {
-            Some(error) if error.code() == ErrorCode::Overloaded => Err(status::of(error)),
+            Some(error) if error.is_status() => Err(status::of(error)),
             _ => Ok(Response::new(result)),
         }
     }
@@ -72,14 +72,17 @@ impl SkillService for Skills {
     }
 
     async fn list_skills(&self, request: Request<ListSkillsRequest>) -> Result<Response<ListSkillsResponse>, Status> {
+        let principal = request_context(request.extensions()).principal;
         let toolset = request.into_inner().toolset;
-        let snapshot = self.shard.gateway.catalog.snapshot();
+        let snapshot = self.shard.gateway.catalog.snapshot_for(&principal);
         let wanted = snapshot.values().filter(|entry| toolset.is_empty() || entry.skill.toolset == toolset);
         Ok(Response::new(ListSkillsResponse { skills: wanted.map(|entry| entry.skill.clone()).collect() }))
     }
 
     async fn get_skill(&self, request: Request<GetSkillRequest>) -> Result<Response<Skill>, Status> {
-        let entry = self.shard.gateway.catalog.get(&request.into_inner().skill_id).ok_or_else(status::not_found)?;
+        let principal = request_context(request.extensions()).principal;
+        let entry = self.shard.gateway.catalog.shown_to(&request.into_inner().skill_id, &principal);
+        let entry = entry.ok_or_else(status::not_found)?;
         Ok(Response::new(entry.skill.clone()))
     }
 

@@ -8,6 +8,7 @@ use openskill_proto::v1::{ErrorCode, SkillError};
 use tonic::Status;
 use tonic_types::{ErrorDetails, StatusExt as _};
 
+use crate::catalog::lookup::MAY_BE_NEW;
 use crate::serve::streams::StreamError;
 
 /// The status of an error.
@@ -32,7 +33,7 @@ pub(super) fn of_stream(error: StreamError<Status>) -> Status {
 
 /// There is no such skill.
 pub(super) fn not_found() -> Status {
-    of(&SkillError::new(ErrorCode::NotFound, "unknown skill: ListSkills lists all skills"))
+    of(&SkillError::new(ErrorCode::NotFound, format!("unknown skill. {MAY_BE_NEW} ListSkills lists all skills")))
 }
 
 #[cfg(test)]

@@ -38,7 +38,7 @@ pub(super) fn changes(
 ) -> impl Stream<Item = Result<CatalogChange, Status>> {
     // First subscribe, then read the state: a change in between is reported twice rather than never.
     let (catalog, circuits) = (gateway.catalog.changes(), gateway.circuits.changes());
-    let seen = gateway.catalog.snapshot();
+    let seen = gateway.catalog.snapshot_for(&principal);
     let pending = difference(&Snapshot::default(), &seen).into();
     let mut watch = Watch { gateway, principal, session, catalog, circuits, seen, pending };
     watch.report_circuits(|it| it.circuit.state() != CircuitState::Closed);
@@ -55,7 +55,7 @@ impl Watch {
             tokio::select! {
                 changed = self.catalog.changed() => {
                     changed.ok()?;
-                    let now = self.gateway.catalog.snapshot();
+                    let now = self.gateway.catalog.snapshot_for(&self.principal);
                     self.pending.extend(difference(&self.seen, &now));
                     self.seen = now;
                 }
@@ -73,8 +73,11 @@ impl Watch {
         Some((Ok(next), self))
     }
 
-    /// Whether the circuit is a skill's own, or the watcher's session's.
+    /// Whether the circuit is a skill's own, or the watcher's session's, and the skill exists for the watcher.
     fn concerns(&self, change: &Change) -> bool {
+        if !self.principal.sees_all() && !self.seen.contains_key(&change.circuit.skill_id) {
+            return false;
+        }
         let session = &change.circuit.session_id;
         session.is_empty() || (*session == self.session && change.principal == self.principal.name())
     }

@@ -135,10 +135,18 @@ pub(super) async fn no_route(request: Request) -> Response {
     .into_response()
 }
 
-/// For a path that is served, but not with this method.
+/// For a path that is served, but not with this method. The router adds the methods that it takes.
 pub(super) async fn method_not_allowed(request: Request) -> Response {
     let message = "this path does not take this method: GET /docs lists what it takes";
     refuse(StatusCode::METHOD_NOT_ALLOWED, ErrorCode::InvalidArgument, message, &trace_id(&request)).into_response()
+}
+
+/// The same where the methods depend on more than the router knows.
+pub(super) fn not_allowed(request: &Request, methods: &'static str) -> Response {
+    let message = format!("this path takes only {methods}");
+    let status = StatusCode::METHOD_NOT_ALLOWED;
+    let refusal = refuse(status, ErrorCode::InvalidArgument, &message, &trace_id(request));
+    ([(header::ALLOW, HeaderValue::from_static(methods))], refusal).into_response()
 }
 
 fn is_grpc(request: &Request) -> bool {

@@ -87,12 +87,14 @@ enum Verb {
 
 /// `POST /skills/{id}:invoke`, `:stream` and `:prepare`.
 pub(super) async fn post(State(shard): State<Shard>, target: Target, request: Request) -> Response {
-    let target = target.as_ref().map_or("", |Path(target)| target.as_str());
+    // A path that is not UTF-8 names no verb that exists.
+    let target = target.as_ref().map_or(":", |Path(target)| target.as_str());
     let (skill_id, verb) = match target.rsplit_once(':') {
         Some((id, "invoke")) => (id, Verb::Invoke),
         Some((id, "stream")) => (id, Verb::Stream),
         Some((id, "prepare")) => (id, Verb::Prepare),
-        _ => {
+        None => return body::not_allowed(&request, "GET,HEAD"),
+        Some(_) => {
             let message = "POST to /skills/{id}:invoke, /skills/{id}:stream or /skills/{id}:prepare";
             let trace_id = body::trace_id(&request);
             return body::refuse(StatusCode::NOT_FOUND, ErrorCode::NotFound, message, &trace_id).into_response();
@@ -214,6 +216,7 @@ fn to_request(skill_id: &str, body: CallBody<'_>) -> InvokeRequest {
         envelope: envelope.into(),
         interactive: body.interactive,
         input_response: None,
+        delegation: None,
         secret_values: Vec::new(),
     }
 }

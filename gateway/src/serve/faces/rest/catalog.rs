@@ -10,9 +10,12 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::body;
+use crate::catalog::lookup::MAY_BE_NEW;
 use crate::gateway::Shard;
+use crate::serve::layers::request_context;
 
 #[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(super) struct Wanted {
     #[serde(default)]
     toolset: String,
@@ -27,7 +30,8 @@ pub(super) async fn list(
         let (status, message) = (StatusCode::BAD_REQUEST, "the query can't be read: it may hold one toolset=NAME");
         return body::refuse(status, ErrorCode::InvalidArgument, message, &body::trace_id(&request)).into_response();
     };
-    let snapshot = shard.gateway.catalog.snapshot();
+    let principal = request_context(request.extensions()).principal;
+    let snapshot = shard.gateway.catalog.snapshot_for(&principal);
     let chosen = snapshot.values().filter(|it| wanted.toolset.is_empty() || it.skill.toolset == wanted.toolset);
     let skills: Vec<Value> = chosen.map(|entry| render::skill(&entry.skill)).collect();
     body::json(json!({ "skills": skills }).to_string())
@@ -39,13 +43,21 @@ pub(super) async fn one(
     request: Request,
 ) -> Response {
     if id.as_ref().is_ok_and(|Path(id)| id.contains(':')) {
-        return body::method_not_allowed(request).await;
+        return body::not_allowed(&request, "POST");
     }
-    match id.ok().and_then(|Path(id)| shard.gateway.catalog.get(&id)) {
+    let principal = request_context(request.extensions()).principal;
+    match id.ok().and_then(|Path(id)| shard.gateway.catalog.shown_to(&id, &principal)) {
         Some(entry) => body::json(render::skill(&entry.skill).to_string()),
         None => {
-            let message = "unknown skill: GET /skills lists all skills";
-            body::refuse(StatusCode::NOT_FOUND, ErrorCode::NotFound, message, &body::trace_id(&request)).into_response()
+            let message = format!("unknown skill. {MAY_BE_NEW} GET /skills lists all skills");
+            body::refuse(StatusCode::NOT_FOUND, ErrorCode::NotFound, &message, &body::trace_id(&request))
+                .into_response()
         }
     }
+}
+
+/// For another method of such a path: a skill is read, and called with a verb behind it.
+pub(super) async fn other(id: Result<Path<String>, PathRejection>, request: Request) -> Response {
+    let is_call = id.is_ok_and(|Path(id)| id.contains(':'));
+    body::not_allowed(&request, if is_call { "POST" } else { "GET,HEAD" })
 }

@@ -2,26 +2,37 @@
 
 use std::sync::Arc;
 
-use axum::extract::State;
+use axum::extract::{Request, State};
 use axum::http::header::{ACCEPT, CONTENT_TYPE};
-use axum::http::{HeaderMap, HeaderValue, StatusCode};
+use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse as _, Response};
 use openskill_metrics::text::Format;
 use serde_json::json;
 
 use super::body;
 use crate::gateway::Shard;
+use crate::serve::layers::request_context;
 
 pub(super) async fn live() -> Response {
     body::json(json!({ "status": "ok" }).to_string())
 }
 
 /// In the text format of Prometheus, or that of OpenMetrics if the client accepts it.
-pub(super) async fn metrics(State(shard): State<Shard>, headers: HeaderMap) -> Response {
-    let accepted = headers.get(ACCEPT).and_then(|it| it.to_str().ok()).unwrap_or_default();
+/// Administrators see all metrics, other principals those of their skills.
+pub(super) async fn metrics(State(shard): State<Shard>, request: Request) -> Response {
+    let accepted = request.headers().get(ACCEPT).and_then(|it| it.to_str().ok()).unwrap_or_default();
     let (format, gateway) = (Format::accepted(accepted), Arc::clone(&shard.gateway));
     // Milliseconds, if there are many skills.
-    let text = shard.gateway.aside.run(move || format.encode(&gateway.metrics())).await;
+    let principal = request_context(request.extensions()).principal;
+    let encode = move || {
+        let mut all = gateway.metrics();
+        if !principal.sees_all() && !principal.is_admin() {
+            let skills = gateway.catalog.snapshot_for(&principal);
+            all.keep_only("skill", |skill| skills.contains_key(skill));
+        }
+        format.encode(&all)
+    };
+    let text = shard.gateway.aside.run(encode).await;
     ([(CONTENT_TYPE, HeaderValue::from_static(format.content_type()))], text).into_response()
 }
 
@@ -33,6 +44,10 @@ pub(super) async fn ready(State(shard): State<Shard>) -> Response {
         (false, false) => "no worker is up",
     };
     let code = if gateway.is_ready() { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+    if gateway.register.is_some() {
+        // Anybody may ask.
+        return (code, body::json(json!({ "status": status }).to_string())).into_response();
+    }
     let text = json!({
         "status": status,
         "workers": { "up": gateway.fleet.up(), "known": gateway.fleet.all().len() },

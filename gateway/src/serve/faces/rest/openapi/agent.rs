@@ -2,22 +2,26 @@
 
 use serde_json::{Map, Value, json};
 
+use super::components::{record, reference};
+use super::responses::{json_of, text_of, with};
+
 /// The paths, where an agent is served.
 pub(super) fn paths() -> Map<String, Value> {
     let id = json!({ "name": "id", "in": "path", "required": true, "schema": { "type": "string" } });
-    let conversation = json!({ "$ref": "#/components/schemas/Conversation" });
+    let conversation = reference("schemas", "Conversation");
     [
         ("/agent/chat", json!({ "post": chat() })),
         ("/agent/conversations", json!({ "get": list() })),
         (
             "/agent/conversations/{id}",
             json!({
-                "get": operation("get_conversation", "A conversation, without its events", json!([id]), &conversation),
+                "get": operation("get_conversation", "A conversation, without its events", json!([id]), &conversation, &[404, 503]),
                 "delete": operation(
                     "delete_conversation",
                     "Delete a conversation; a running turn is cancelled first",
                     json!([id]),
                     &json!({ "type": "object" }),
+                    &[404, 503],
                 ),
             }),
         ),
@@ -59,6 +63,7 @@ pub(super) fn schemas() -> Map<String, Value> {
         "arguments": { "type": "object", "description": "edit: the arguments to call with." },
         "reason": { "type": "string", "description": "deny: why. The model reads it." },
     });
+    let one_of = ["message", "answers", "decision", "cancel"].map(|name| json!({ "required": [name] }));
     let request = json!({
         "type": "object",
         "properties": {
@@ -68,6 +73,7 @@ pub(super) fn schemas() -> Map<String, Value> {
             "decision": object(decision, &["request_id", "decision"]),
             "cancel": { "type": "object", "description": "Ends the turn." },
         },
+        "oneOf": one_of,
         "additionalProperties": false,
     });
     let event = json!({
@@ -133,73 +139,56 @@ fn object(properties: Value, required: &[&str]) -> Value {
 }
 
 fn chat() -> Value {
-    let reference = |name: &str| json!({ "$ref": format!("#/components/schemas/{name}") });
+    let whole = json_of("The events of the turn, up to done.", &reference("schemas", "ChatExchange"));
+    let mut own = json!({ "200": whole });
+    own["200"]["content"]["text/event-stream"] = json!({ "schema": { "description": "Named events with JSON." } });
     json!({
         "tags": ["agent"],
         "operationId": "chat",
         "summary": "Send a message, an answer or a decision; get what the agent does",
         "description": "With Accept: text/event-stream, events come as they happen. Otherwise the answer comes after the last one.",
-        "requestBody": { "required": true, "content": { "application/json": { "schema": reference("ChatRequest") } } },
-        "responses": {
-            "200": {
-                "description": "The events of the turn, up to done.",
-                "content": { "application/json": { "schema": reference("ChatExchange") }, "text/event-stream": {} },
-            },
-            "default": failure(),
+        "requestBody": {
+            "required": true,
+            "content": { "application/json": { "schema": reference("schemas", "ChatRequest") } },
         },
+        "responses": with(&own, &[400, 404, 413, 415, 500, 503]),
     })
 }
 
 fn list() -> Value {
     let parameters = json!([
-        { "name": "limit", "in": "query", "schema": { "type": "integer", "minimum": 0, "maximum": 1000, "default": 50 } },
+        { "name": "limit", "in": "query", "schema": { "type": "integer", "minimum": 0, "maximum": u32::MAX, "default": 50 } },
         { "name": "cursor", "in": "query", "schema": { "type": "string" }, "description": "next_cursor of the previous page." },
     ]);
-    let page = json!({
-        "type": "object",
-        "properties": {
-            "conversations": { "type": "array", "items": { "$ref": "#/components/schemas/Conversation" } },
-            "next_cursor": { "type": ["string", "null"] },
-        },
-    });
-    operation("list_conversations", "Your conversations, the one used last first", parameters, &page)
+    let conversations = json!({ "type": "array", "items": reference("schemas", "Conversation") });
+    let page = record(json!({ "conversations": conversations, "next_cursor": { "type": ["string", "null"] } }), &[]);
+    operation("list_conversations", "Your conversations, the one used last first", parameters, &page, &[400, 503])
 }
 
 fn events(id: &Value) -> Value {
+    let number = json!({ "type": "integer", "minimum": 0 });
     let parameters = json!([
         id,
         { "name": "after", "in": "query", "schema": { "type": "integer", "minimum": 0, "default": 0 } },
         { "name": "follow", "in": "query", "schema": { "type": "boolean" }, "description": "Default: true for server-sent events." },
-        { "name": "Last-Event-ID", "in": "header", "schema": { "type": "integer", "minimum": 0 }, "description": "In place of after." },
+        { "name": "Last-Event-ID", "in": "header", "schema": number, "description": "In place of after. A malformed one counts as none." },
     ]);
+    let own = json!({ "200": text_of("The events.", &["application/x-ndjson", "text/event-stream"]) });
     json!({
         "tags": ["agent"],
         "operationId": "watch_conversation",
         "summary": "The events of a conversation, as JSON lines or server-sent events",
         "parameters": parameters,
-        "responses": {
-            "200": { "description": "The events.", "content": { "application/x-ndjson": {}, "text/event-stream": {} } },
-            "default": failure(),
-        },
+        "responses": with(&own, &[400, 404, 503]),
     })
 }
 
-fn operation(id: &str, summary: &str, parameters: Value, schema: &Value) -> Value {
+fn operation(id: &str, summary: &str, parameters: Value, schema: &Value, failures: &[u16]) -> Value {
     json!({
         "tags": ["agent"],
         "operationId": id,
         "summary": summary,
         "parameters": parameters,
-        "responses": {
-            "200": { "description": "OK", "content": { "application/json": { "schema": schema } } },
-            "default": failure(),
-        },
-    })
-}
-
-fn failure() -> Value {
-    json!({
-        "description": "A refusal, with its code.",
-        "content": { "application/json": { "schema": { "$ref": "#/components/schemas/SkillResult" } } },
+        "responses": with(&json!({ "200": json_of("OK", schema) }), failures),
     })
 }

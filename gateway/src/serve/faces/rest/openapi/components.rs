@@ -3,84 +3,198 @@
 use openskill_proto::error::TABLE;
 use serde_json::{Map, Value, json};
 
+/// A reference to a component.
+pub(super) fn reference(kind: &str, name: &str) -> Value {
+    json!({ "$ref": format!("#/components/{kind}/{name}") })
+}
+
+/// An object with these fields and no others, all of them there but the optional ones.
+pub(super) fn record(properties: Value, optional: &[&str]) -> Value {
+    let names = properties.as_object().into_iter().flatten().map(|(name, _)| name.as_str());
+    let required: Vec<_> = names.filter(|it| !optional.contains(it)).collect();
+    json!({ "type": "object", "required": required, "properties": properties })
+}
+
 /// What answers hold.
 pub(super) fn schemas() -> Map<String, Value> {
+    [
+        ("SkillResult", result()),
+        ("StatusResult", status()),
+        ("Failure", failure()),
+        ("SkillError", error()),
+        ("Meta", meta()),
+        ("PreparedCall", prepared()),
+        ("Repair", record(json!({ "path": text(), "kind": text(), "before": {}, "after": {} }), &["before", "after"])),
+        ("Artifact", artifact()),
+        ("Skill", skill()),
+    ]
+    .map(|(name, schema)| (name.to_owned(), schema))
+    .into_iter()
+    .collect()
+}
+
+fn text() -> Value {
+    json!({ "type": "string" })
+}
+
+fn flag() -> Value {
+    json!({ "type": "boolean" })
+}
+
+fn count() -> Value {
+    json!({ "type": "integer", "minimum": 0 })
+}
+
+fn nullable(schema: &Value) -> Value {
+    json!({ "oneOf": [{ "type": "null" }, schema] })
+}
+
+fn list_of(name: &str) -> Value {
+    json!({ "type": "array", "items": reference("schemas", name) })
+}
+
+/// The normalized envelope.
+fn result() -> Value {
+    record(
+        json!({
+            "success": flag(),
+            "skill_id": text(),
+            "trace_id": text(),
+            "data": { "description": "Null if success is false." },
+            "error": nullable(&reference("schemas", "SkillError")),
+            "meta": reference("schemas", "Meta"),
+            "text": { "type": "string", "description": "One line for a model." },
+            "artifacts": list_of("Artifact"),
+        }),
+        &["artifacts"],
+    )
+}
+
+/// The envelope `status`.
+fn status() -> Value {
+    let typed = json!({ "required": ["type"], "properties": { "type": grade() } });
+    record(
+        json!({
+            "status": { "enum": ["success", "partial", "error"] },
+            "data": { "description": "Null if status is error." },
+            "text": { "type": "string", "description": "One line for a model." },
+            "stats": record(json!({ "time_ms": { "type": "number", "minimum": 0 } }), &[]),
+            "context": record(json!({ "cwd": text(), "params_input": { "description": "The arguments." } }), &[]),
+            "artifacts": list_of("Artifact"),
+            "error": { "allOf": [reference("schemas", "SkillError"), typed] },
+        }),
+        &["artifacts", "error"],
+    )
+}
+
+/// A failed result in either envelope.
+fn failure() -> Value {
+    let (failed, nothing) = (json!({ "const": false }), json!({ "type": "null" }));
+    let failed = json!({ "properties": { "success": failed, "data": nothing, "error": { "type": "object" } } });
+    let error = json!({ "required": ["error"], "properties": { "status": { "const": "error" } } });
+    json!({ "oneOf": [
+        { "allOf": [reference("schemas", "SkillResult"), failed] },
+        { "allOf": [reference("schemas", "StatusResult"), error] },
+    ] })
+}
+
+fn prepared() -> Value {
+    let arguments = "What the skill would get. Null if success is false.";
+    record(
+        json!({
+            "success": flag(),
+            "skill_id": text(),
+            "trace_id": text(),
+            "version": text(),
+            "arguments": { "type": ["object", "null"], "description": arguments },
+            "repairs": list_of("Repair"),
+            "error": nullable(&reference("schemas", "SkillError")),
+        }),
+        &[],
+    )
+}
+
+fn artifact() -> Value {
+    record(
+        json!({
+            "id": text(),
+            "name": text(),
+            "media_type": text(),
+            "size_bytes": count(),
+            "data": { "type": "string", "contentEncoding": "base64" },
+            "handle": { "type": "string", "description": "What GET /artifacts/{handle} takes." },
+        }),
+        &["data", "handle"],
+    )
+}
+
+fn grade() -> Value {
+    json!({ "enum": ["param_error", "parse_error", "network_error", "execution_error"] })
+}
+
+fn error() -> Value {
     let codes: Vec<_> = TABLE.iter().map(|row| row.code.as_str_name()).collect();
-    let schemas = json!({
-        "SkillResult": {
-            "type": "object",
-            "required": ["success", "skill_id", "trace_id", "data", "error", "meta", "text"],
-            "properties": {
-                "success": { "type": "boolean" },
-                "skill_id": { "type": "string" },
-                "trace_id": { "type": "string" },
-                "data": { "description": "Null if success is false." },
-                "error": { "oneOf": [{ "type": "null" }, reference("schemas", "SkillError")] },
-                "meta": reference("schemas", "Meta"),
-                "text": { "type": "string", "description": "One line for a model." },
-                "artifacts": { "type": "array", "items": { "type": "object" } },
-            },
-        },
-        "SkillError": {
-            "type": "object",
-            "required": ["code", "message", "grade", "blame", "retryable", "may_have_run"],
-            "properties": {
-                "code": { "enum": codes },
-                "message": { "type": "string" },
-                "details": { "type": "object" },
-                "grade": { "enum": ["param_error", "parse_error", "network_error", "execution_error"] },
-                "blame": { "enum": ["caller", "skill", "worker", "gateway"] },
-                "retryable": { "type": "boolean", "description": "The same call may succeed later, and a retry is safe." },
-                "retry_after_ms": { "type": "integer", "minimum": 1 },
-                "may_have_run": { "type": "boolean", "description": "Whether the skill may have had an effect." },
-            },
-        },
-        "Skill": {
-            "type": "object",
-            "required": ["id", "version", "status", "idempotent", "destructive", "approval", "repeatable", "untrusted", "read_only"],
-            "properties": {
-                "id": { "type": "string" },
-                "version": { "type": "string" },
-                "description": { "type": "string" },
-                "status": { "enum": ["available", "unavailable"] },
-                "status_reason": { "type": "string" },
-                "idempotent": { "type": "boolean" },
-                "destructive": { "type": "boolean" },
-                "approval": { "enum": ["ask", "never"], "description": "Whether an agent asks its user before each call." },
-                "repeatable": { "type": "boolean", "description": "An identical call right after the first one is meant." },
-                "untrusted": { "type": "boolean", "description": "Results hold text of strangers." },
-                "read_only": { "type": "boolean", "description": "It changes nothing, and sends nothing to others." },
-            },
-        },
-        "PreparedCall": {
-            "type": "object",
-            "required": ["success", "skill_id", "trace_id", "version", "arguments", "repairs", "error"],
-            "properties": {
-                "success": { "type": "boolean" },
-                "skill_id": { "type": "string" },
-                "trace_id": { "type": "string" },
-                "version": { "type": "string" },
-                "arguments": { "type": ["object", "null"], "description": "What the skill would get. Null if success is false." },
-                "repairs": { "type": "array", "items": { "type": "object" } },
-                "error": { "oneOf": [{ "type": "null" }, reference("schemas", "SkillError")] },
-            },
-        },
-        "Meta": {
-            "type": "object",
-            "properties": {
-                "latency_ms": { "type": "number", "minimum": 0 },
-                "version": { "type": "string" },
-                "truncated": { "type": "boolean" },
-                "runner": { "type": "string" },
-                "worker_id": { "type": "string" },
-                "attempts": { "type": "integer", "minimum": 0 },
-                "repairs": { "type": "array", "items": { "type": "object" } },
-                "warnings": { "type": "array", "items": { "type": "string" } },
-                "jail": { "type": "string", "enum": ["strict", "standard", "partial", "off"] },
-            },
-        },
-    });
-    schemas.as_object().cloned().unwrap_or_default()
+    record(
+        json!({
+            "code": { "enum": codes },
+            "message": { "type": "string" },
+            "details": { "description": "More about the error, by its code." },
+            "grade": grade(),
+            "blame": { "enum": ["caller", "skill", "worker", "gateway"] },
+            "retryable": { "type": "boolean", "description": "The same call may succeed later, and a retry is safe." },
+            "retry_after_ms": { "type": "integer", "minimum": 1 },
+            "may_have_run": { "type": "boolean", "description": "Whether the skill may have had an effect." },
+        }),
+        &["details", "retry_after_ms"],
+    )
+}
+
+fn meta() -> Value {
+    record(
+        json!({
+            "latency_ms": { "type": "number", "minimum": 0 },
+            "version": text(),
+            "truncated": { "type": "boolean" },
+            "runner": text(),
+            "worker_id": text(),
+            "attempts": count(),
+            "repairs": { "type": "array", "items": reference("schemas", "Repair") },
+            "warnings": { "type": "array", "items": text() },
+            "jail": { "enum": ["strict", "standard", "partial", "off"] },
+            "agent": { "type": "object", "description": "What the skill used, if it is an agent: tokens, requests, calls, cost." },
+        }),
+        &["jail", "agent"],
+    )
+}
+
+fn skill() -> Value {
+    let schema = json!({ "description": "A JSON Schema. Null if the skill declares none." });
+    record(
+        json!({
+            "id": text(),
+            "version": text(),
+            "description": text(),
+            "runner": text(),
+            "toolset": text(),
+            "status": { "enum": ["available", "unavailable"] },
+            "status_reason": text(),
+            "workers": { "type": "integer", "minimum": 0, "description": "How many workers can run it." },
+            "timeout_ms": { "type": ["integer", "null"], "minimum": 1 },
+            "idempotent": flag(),
+            "destructive": flag(),
+            "approval": { "enum": ["ask", "never"], "description": "Whether an agent asks its user before each call." },
+            "repeatable": { "type": "boolean", "description": "An identical call right after the first one is meant." },
+            "untrusted": { "type": "boolean", "description": "Results hold text of strangers." },
+            "read_only": { "type": "boolean", "description": "It changes nothing, and sends nothing to others." },
+            "session_affinity": flag(),
+            "caller_affinity": { "type": "boolean", "description": "Calls of a caller without a session go to one worker too." },
+            "input_schema": schema,
+            "output_schema": schema,
+            "examples": { "type": "array", "items": { "description": "Arguments of a call." } },
+            "agent": { "type": "object", "description": "Set if the skill is an agent: its tools, model and limits." },
+        }),
+        &["agent"],
+    )
 }
 
 /// Headers of requests.
@@ -89,24 +203,37 @@ pub(super) fn parameters() -> Value {
         "TraceId": {
             "name": "X-Trace-Id",
             "in": "header",
-            "description": "Your id of the trace: 1 to 128 visible ASCII characters. Comes back as given.",
-            "schema": { "type": "string", "maxLength": 128 },
+            "description": "Your id of the trace: 1 to 128 visible ASCII characters. Comes back as given; a malformed one is replaced.",
+            "schema": { "type": "string", "minLength": 1, "maxLength": 128, "pattern": "^[!-~]*$" },
         },
         "TimeoutMs": {
             "name": "X-Timeout-Ms",
             "in": "header",
-            "description": "The longest you wait, in milliseconds.",
-            "schema": { "type": "integer", "minimum": 1 },
+            "description": "The longest you wait, in milliseconds. A malformed one counts as none.",
+            "schema": { "type": "integer", "minimum": 1, "maximum": 3_600_000 },
+        },
+        "IdempotencyKey": {
+            "name": "Idempotency-Key",
+            "in": "header",
+            "description": "The same as idempotency_key in the body, which takes precedence.",
+            "schema": id(),
         },
     })
 }
 
-/// Headers of answers.
-pub(super) fn headers() -> Value {
-    json!({ "TraceId": { "description": "The trace's id.", "schema": { "type": "string" } } })
+/// An id that the caller chooses.
+pub(super) fn id() -> Value {
+    json!({ "type": "string", "maxLength": 128, "pattern": "^[ -~]*$", "description": "At most 128 bytes." })
 }
 
-/// A reference to a component.
-pub(super) fn reference(kind: &str, name: &str) -> Value {
-    json!({ "$ref": format!("#/components/{kind}/{name}") })
+/// Headers of answers.
+pub(super) fn headers() -> Value {
+    let header = |description: &str, kind: &str| json!({ "description": description, "schema": { "type": kind } });
+    json!({
+        "TraceId": header("The trace's id.", "string"),
+        "RetryAfter": header("When to try again, in seconds. Absent if that would not help.", "integer"),
+        "Allow": header("The methods that the path takes.", "string"),
+        "ContentRange": header("Which bytes these are, and how many there are.", "string"),
+        "ETag": header("The version of the document, for If-None-Match.", "string"),
+    })
 }

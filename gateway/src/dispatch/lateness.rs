@@ -1,0 +1,109 @@
+//! Remembers for a moment that the workers refused a caller because its call would miss its deadline. Until then, calls of
+//! that caller that would end no later are refused at once. A caller that is refused a thousand times a second then costs
+//! the gateway little, and the workers nothing.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use crate::call::request::Call;
+use crate::state::key;
+use crate::state::recent::Recent;
+use crate::state::striped::{STRIPES, Striped};
+
+/// How long a refusal speaks for later calls. Short, since calls ahead in the queue may be cancelled.
+const MEMORY: Duration = Duration::from_millis(250);
+
+/// No worker's estimate counts for more.
+const LATEST: Duration = Duration::from_secs(3600);
+
+/// How many callers are remembered for certain.
+const CALLERS: usize = 16 * 1024;
+
+/// The callers that workers refused a moment ago.
+#[derive(Debug)]
+pub(crate) struct Lateness {
+    callers: Striped<Recent<Refused>>,
+    started: Instant,
+    /// When the newest refusal expires, in microseconds since the start: calls look no further while nobody is refused.
+    newest_us: AtomicU64,
+}
+
+/// What a refusal says about the next calls of the same caller.
+#[derive(Debug, Clone, Copy)]
+struct Refused {
+    /// When a call that came now would end, by the worker's estimate.
+    ends: Instant,
+    expires: Instant,
+}
+
+impl Refused {
+    fn new(deadline: Instant, late_by: Duration, now: Instant) -> Self {
+        Self { ends: deadline + late_by.min(LATEST), expires: now + MEMORY }
+    }
+
+    /// By how much a call with this deadline would be late.
+    fn late_by(self, deadline: Instant, now: Instant) -> Option<Duration> {
+        let late_by = self.ends.saturating_duration_since(deadline);
+        (now < self.expires && !late_by.is_zero()).then_some(late_by)
+    }
+}
+
+impl Default for Lateness {
+    fn default() -> Self {
+        let callers = Striped::new(|| Recent::new(CALLERS / STRIPES));
+        Self { callers, started: Instant::now(), newest_us: AtomicU64::new(0) }
+    }
+}
+
+impl Lateness {
+    /// The workers refused a call of this caller: it would have missed its deadline by `late_by`.
+    pub(crate) fn refused(&self, call: &Call, deadline: Instant, late_by: Duration, now: Instant) {
+        let refused = Refused::new(deadline, late_by, now);
+        let key = caller(call);
+        self.callers.lock(&key).insert(key, refused);
+        self.newest_us.fetch_max(self.micros(refused.expires), Ordering::Relaxed);
+    }
+
+    /// By how much a call with this deadline would be late, if its caller was refused a moment ago.
+    pub(crate) fn late_by(&self, call: &Call, deadline: Instant, now: Instant) -> Option<Duration> {
+        if self.micros(now) >= self.newest_us.load(Ordering::Relaxed) {
+            return None;
+        }
+        let key = caller(call);
+        let refused = self.callers.lock(&key).peek(&key).copied();
+        refused.and_then(|it| it.late_by(deadline, now))
+    }
+
+    fn micros(&self, time: Instant) -> u64 {
+        u64::try_from(time.saturating_duration_since(self.started).as_micros()).unwrap_or(u64::MAX)
+    }
+}
+
+/// Workers share their slots by principal and session, and expect each skill to take its own time.
+fn caller(call: &Call) -> String {
+    key::join([call.principal.name(), &call.session_id, &call.skill_id])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    #[test]
+    fn a_later_call_is_late_by_what_its_deadline_lacks() {
+        let now = Instant::now();
+        let refused = Refused::new(now + 10 * SECOND, 3 * SECOND, now);
+        assert_eq!(refused.late_by(now + 10 * SECOND, now), Some(3 * SECOND));
+        assert_eq!(refused.late_by(now + 12 * SECOND, now), Some(SECOND));
+        assert_eq!(refused.late_by(now + 13 * SECOND, now), None, "it has the time");
+    }
+
+    #[test]
+    fn a_refusal_is_forgotten_after_a_moment() {
+        let now = Instant::now();
+        let refused = Refused::new(now + SECOND, SECOND, now);
+        assert!(refused.late_by(now + SECOND, now + MEMORY - Duration::from_micros(1)).is_some());
+        assert_eq!(refused.late_by(now + SECOND, now + MEMORY), None);
+    }
+}

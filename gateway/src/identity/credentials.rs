@@ -1,0 +1,40 @@
+//! What a request shows to say who it is from.
+
+use openskill_identity::key::Presented;
+
+/// Credentials of one kind. Other kinds, such as signed tokens, lead to a standing too.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Credentials {
+    /// An API key.
+    Key(Presented),
+}
+
+impl Credentials {
+    /// Reads the value of an `authorization` header. None if nothing is known of its form.
+    pub(crate) fn read(value: &[u8]) -> Option<Self> {
+        const SCHEME: &[u8] = b"bearer ";
+        let (scheme, token) = value.split_at_checked(SCHEME.len())?;
+        let is_bearer = scheme.eq_ignore_ascii_case(SCHEME);
+        Presented::read(token.trim_ascii()).filter(|_| is_bearer).map(Self::Key)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use openskill_identity::key::NewKey;
+
+    use super::*;
+
+    #[test]
+    fn a_bearer_token_is_read_and_nothing_else() {
+        let key = NewKey::generate().text;
+        for value in [format!("Bearer {key}"), format!("bearer  {key}")] {
+            assert!(Credentials::read(value.as_bytes()).is_some(), "{value}");
+        }
+        for value in
+            [key.clone(), format!("Basic {key}"), "Bearer ".to_owned(), format!("Bearer {key} x"), String::new()]
+        {
+            assert!(Credentials::read(value.as_bytes()).is_none(), "{value}");
+        }
+    }
+}

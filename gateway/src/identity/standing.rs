@@ -1,0 +1,25 @@
+//! A principal as the file of keys has it now.
+
+use std::sync::{Arc, LazyLock};
+
+use openskill_identity::policy::Policy;
+
+use super::usage::Usage;
+
+/// A principal with its policy, and what it uses.
+#[derive(Debug)]
+pub(crate) struct Standing {
+    pub(crate) name: Arc<str>,
+    pub(crate) policy: Policy,
+    pub(crate) usage: Arc<Usage>,
+}
+
+static NOBODY: LazyLock<Arc<Standing>> =
+    LazyLock::new(|| Arc::new(Standing { name: Arc::from(""), policy: Policy::default(), usage: Arc::default() }));
+
+impl Standing {
+    /// The standing of a caller without a valid key: it may do nothing.
+    pub(crate) fn nobody() -> Arc<Self> {
+        Arc::clone(&NOBODY)
+    }
+}

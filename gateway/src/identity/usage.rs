@@ -1,0 +1,200 @@
+//! What a principal uses now. All its keys use the same.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use openskill_identity::policy::Limits;
+
+use super::rate::Bucket;
+
+/// How long a session id counts as in use after its last call: as long as workers keep a session without a call by default.
+const SESSION_IDLE: Duration = Duration::from_secs(900);
+
+/// How long to wait for a call of one's own to end.
+const RETRY_AFTER: Duration = Duration::from_secs(1);
+
+/// What one principal uses.
+#[derive(Debug)]
+pub(crate) struct Usage {
+    bucket: Bucket,
+    /// When the bucket's clock began.
+    begun: Instant,
+    calls: AtomicUsize,
+    bytes: AtomicUsize,
+    /// Session ids in use, and when each was used last. Empty without a limit of sessions.
+    sessions: Mutex<HashMap<Box<str>, Instant>>,
+}
+
+/// What a call of a principal uses until this is dropped.
+#[derive(Debug)]
+pub(crate) struct Held {
+    usage: Arc<Usage>,
+    bytes: usize,
+}
+
+/// A limit of a policy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Limit {
+    Rate,
+    InFlight,
+    Bytes,
+    Sessions,
+}
+
+/// A limit is reached.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Exceeded {
+    pub(crate) limit: Limit,
+    /// How long to wait. None: waiting does not help.
+    pub(crate) retry_after: Option<Duration>,
+}
+
+impl Limit {
+    /// The name in metrics and logs.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Rate => "principal_rate",
+            Self::InFlight => "principal_in_flight",
+            Self::Bytes => "principal_bytes",
+            Self::Sessions => "principal_sessions",
+        }
+    }
+}
+
+impl Default for Usage {
+    fn default() -> Self {
+        let (bucket, sessions) = (Bucket::default(), Mutex::default());
+        Self { bucket, begun: Instant::now(), calls: AtomicUsize::new(0), bytes: AtomicUsize::new(0), sessions }
+    }
+}
+
+impl Usage {
+    /// Begins a call of a session, with arguments of so many bytes. A call that is refused takes nothing.
+    pub(crate) fn begin(
+        self: &Arc<Self>,
+        limits: &Limits,
+        (session, bytes): (&str, usize),
+        now: Instant,
+    ) -> Result<Held, Exceeded> {
+        let exceeded = |limit, retry_after: Duration| Exceeded { limit, retry_after: Some(retry_after) };
+        let calls = self.calls.fetch_add(1, Ordering::AcqRel);
+        let in_flight = self.bytes.fetch_add(bytes, Ordering::AcqRel);
+        // From here on its drop takes back what was counted.
+        let held = Held { usage: Arc::clone(self), bytes };
+        if limits.in_flight.is_some_and(|limit| calls >= limit) {
+            return Err(exceeded(Limit::InFlight, RETRY_AFTER));
+        }
+        if limits.bytes.is_some_and(|limit| in_flight.saturating_add(bytes) > limit) {
+            // Arguments that are larger than all it may have never fit.
+            let fits = limits.bytes.is_some_and(|limit| bytes <= limit);
+            return Err(Exceeded { limit: Limit::Bytes, retry_after: fits.then_some(RETRY_AFTER) });
+        }
+        let mut sessions = self.sessions();
+        let limit = limits.sessions.filter(|_| !session.is_empty());
+        if let Some(limit) = limit {
+            make_room(&mut sessions, session, limit, now)?;
+        }
+        if let Some(rate) = limits.rate {
+            let since = now.saturating_duration_since(self.begun);
+            self.bucket.take(rate, since).map_err(|wait| exceeded(Limit::Rate, wait))?;
+        }
+        if limit.is_some() {
+            sessions.insert(session.into(), now);
+        }
+        Ok(held)
+    }
+
+    fn sessions(&self) -> MutexGuard<'_, HashMap<Box<str>, Instant>> {
+        self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Forgets sessions that are not in use, if there is no room for this one.
+fn make_room(
+    sessions: &mut HashMap<Box<str>, Instant>,
+    session: &str,
+    limit: usize,
+    now: Instant,
+) -> Result<(), Exceeded> {
+    if sessions.contains_key(session) || sessions.len() < limit {
+        return Ok(());
+    }
+    let idle = |used: Instant| now.saturating_duration_since(used);
+    sessions.retain(|_, used| idle(*used) < SESSION_IDLE);
+    if sessions.len() < limit {
+        return Ok(());
+    }
+    if limit == 0 {
+        return Err(Exceeded { limit: Limit::Sessions, retry_after: None });
+    }
+    let longest = sessions.values().map(|used| idle(*used)).max();
+    let retry_after = longest.map(|longest| SESSION_IDLE.saturating_sub(longest));
+    Err(Exceeded { limit: Limit::Sessions, retry_after })
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.usage.bytes.fetch_sub(self.bytes, Ordering::AcqRel);
+        self.usage.calls.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use openskill_identity::policy::Rate;
+
+    use super::*;
+
+    fn refused(begun: Result<Held, Exceeded>) -> Limit {
+        begun.unwrap_err().limit
+    }
+
+    #[test]
+    fn calls_and_bytes_in_flight_are_given_back() {
+        let (usage, now) = (Arc::new(Usage::default()), Instant::now());
+        let limits = Limits { in_flight: Some(2), bytes: Some(100), ..Limits::default() };
+        let begin = |bytes| usage.begin(&limits, ("", bytes), now);
+        let first = begin(60).unwrap();
+        assert_eq!(refused(begin(41)), Limit::Bytes);
+        assert_eq!(begin(101).unwrap_err().retry_after, None, "it never fits");
+        let second = begin(40).unwrap();
+        assert_eq!(refused(begin(0)), Limit::InFlight);
+        drop(first);
+        drop(second);
+        assert!(begin(100).is_ok());
+        assert_eq!((usage.calls.load(Ordering::Relaxed), usage.bytes.load(Ordering::Relaxed)), (0, 0));
+    }
+
+    #[test]
+    fn a_session_more_than_allowed_is_refused_until_one_is_idle() {
+        let (usage, now) = (Arc::new(Usage::default()), Instant::now());
+        let limits = Limits { sessions: Some(2), ..Limits::default() };
+        let begin = |session, at| usage.begin(&limits, (session, 0), at);
+        for session in ["a", "b", "a", ""] {
+            begin(session, now).unwrap();
+        }
+        let third = begin("c", now + Duration::from_secs(60)).unwrap_err();
+        assert_eq!((third.limit, third.retry_after), (Limit::Sessions, Some(SESSION_IDLE - Duration::from_secs(60))));
+        begin("a", now + Duration::from_secs(60)).unwrap();
+        assert!(begin("c", now + SESSION_IDLE).is_ok(), "b is idle");
+        assert_eq!(refused(begin("b", now + SESSION_IDLE)), Limit::Sessions);
+        let none = Limits { sessions: Some(0), ..Limits::default() };
+        assert_eq!(usage.begin(&none, ("z", 0), now).unwrap_err().retry_after, None, "it may have none");
+        assert!(usage.begin(&none, ("", 0), now).is_ok());
+    }
+
+    #[test]
+    fn a_call_that_another_limit_refuses_takes_no_token() {
+        let (usage, now) = (Arc::new(Usage::default()), Instant::now());
+        let rate = Some(Rate { per_second: 0.01, burst: 2 });
+        let limits = Limits { rate, in_flight: Some(1), ..Limits::default() };
+        let begin = || usage.begin(&limits, ("", 0), now);
+        let first = begin().unwrap();
+        assert!((0..5).all(|_| refused(begin()) == Limit::InFlight));
+        drop(first);
+        assert!(begin().is_ok());
+        assert_eq!(refused(begin()), Limit::Rate);
+    }
+}

@@ -1,0 +1,112 @@
+//! What the faces know of requests that need a key, and how they refuse those without one.
+
+use bytes::Bytes;
+use http::{Extensions, HeaderMap, HeaderValue, Method, Response, header};
+use http_body::Frame;
+use openskill_proto::render;
+use openskill_proto::v1::admin_service_server::SERVICE_NAME as ADMIN;
+use openskill_proto::v1::{ErrorCode, SkillError};
+
+use super::grpc::methods::is_server_streaming;
+use super::grpc::{protocol, status};
+use super::rest::{answer, body};
+use crate::serve::bodies::outbound::Answer;
+use crate::serve::layers::identity::{Denied, Rules, StreamKind};
+use crate::serve::layers::request_context;
+
+/// The rules of all listeners.
+pub(crate) const RULES: Rules =
+    Rules { is_open, is_administration, is_change, is_stream: is_server_streaming, refuse, last };
+
+/// The same text whatever is wrong: missing, malformed, unknown, expired, revoked.
+const UNAUTHENTICATED: &str = "this gateway needs a valid API key: send it as 'authorization: Bearer osk_…'";
+
+const NOT_ADMIN: &str = "only administrators may call this: use a key of a principal with admin = true";
+
+const ENDED: &str = "the key of this stream was revoked or has expired, or its policy has changed: reconnect";
+
+/// Probes have no keys, and learn nothing but whether the gateway is ready. Nor has a browser that asks what it may send.
+fn is_open(method: &Method, headers: &HeaderMap, path: &str) -> bool {
+    let is_preflight = *method == Method::OPTIONS && headers.contains_key(header::ACCESS_CONTROL_REQUEST_METHOD);
+    is_preflight || matches!(path, "/healthz" | "/readyz") || path.starts_with("/grpc.health.v1.Health/")
+}
+
+fn is_administration(path: &str) -> bool {
+    method_of_admin(path).is_some()
+}
+
+fn is_change(path: &str) -> bool {
+    matches!(method_of_admin(path), Some("Drain" | "ResetCircuits"))
+}
+
+fn method_of_admin(path: &str) -> Option<&str> {
+    path.strip_prefix('/')?.strip_prefix(ADMIN)?.strip_prefix('/')
+}
+
+fn refuse(denied: Denied, headers: &HeaderMap, extensions: &Extensions) -> Response<Answer> {
+    let error = match denied {
+        Denied::Unauthenticated => SkillError::new(ErrorCode::Unauthenticated, UNAUTHENTICATED),
+        Denied::NotAdmin => SkillError::new(ErrorCode::PermissionDenied, NOT_ADMIN),
+    };
+    if protocol::has_grpc_type(headers) {
+        return status::of(&error).into_http::<tonic::body::Body>().map(Answer::Grpc);
+    }
+    let mut refusal = answer(body::error(&error, &request_context(extensions).trace.id));
+    if denied == Denied::Unauthenticated {
+        refusal.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+    }
+    refusal
+}
+
+fn last(kind: StreamKind, trace_id: &str) -> Frame<Bytes> {
+    let error = SkillError::new(ErrorCode::Unauthenticated, ENDED);
+    match kind {
+        StreamKind::Grpc => {
+            let mut trailers = HeaderMap::new();
+            // It fails only for a message that is no header value, and that one is encoded.
+            let _ = status::of(&error).add_header(&mut trailers);
+            Frame::trailers(trailers)
+        }
+        StreamKind::ServerSentEvents => {
+            let data = render::refusal(error.code(), &error.message, trace_id);
+            Frame::data(format!("event: error\ndata: {data}\n\n").into())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_health_is_open() {
+        let none = HeaderMap::new();
+        let open = |path: &str| is_open(&Method::GET, &none, path);
+        for path in ["/healthz", "/readyz", "/grpc.health.v1.Health/Check", "/grpc.health.v1.Health/Watch"] {
+            assert!(open(path), "{path}");
+        }
+        for path in
+            ["/", "/docs", "/openapi.json", "/metrics", "/skills", "/healthz/x", "/grpc.health.v1.Healthy/Check"]
+        {
+            assert!(!open(path), "{path}");
+        }
+        assert!(!is_open(&Method::OPTIONS, &none, "/skills"));
+    }
+
+    #[test]
+    fn administration_is_told_from_what_only_sounds_like_it() {
+        assert!(is_administration("/openskill.v1.AdminService/ListWorkers"));
+        assert!(!is_administration("/openskill.v1.AdminServiceX/ListWorkers"));
+        assert!(is_change("/openskill.v1.AdminService/Drain") && !is_change("/openskill.v1.AdminService/ListWorkers"));
+    }
+
+    #[test]
+    fn a_stream_ends_with_a_status_or_an_event() {
+        let trailers = last(StreamKind::Grpc, "t").into_trailers().unwrap();
+        assert_eq!(trailers["grpc-status"], "16");
+        let event = last(StreamKind::ServerSentEvents, "t").into_data().unwrap();
+        let event = std::str::from_utf8(&event).unwrap();
+        assert!(event.starts_with("event: error\ndata: {") && event.ends_with("}\n\n"), "{event}");
+        assert_eq!(event.lines().count(), 3);
+    }
+}

@@ -1,0 +1,31 @@
+//! CORS, for web pages of the origins that an operator allows.
+
+use std::time::Duration;
+
+use axum::Router;
+use axum::http::{HeaderName, HeaderValue, Method, header};
+use openskill_proto::metadata::TRACE_ID;
+use tower_http::cors::{AllowHeaders, CorsLayer};
+
+use crate::serve::layers::sites::Sites;
+
+/// How long a browser remembers what it may send.
+const MAX_AGE: Duration = Duration::from_secs(600);
+
+/// Lets pages of these origins read answers. Others are refused before they come here.
+pub(crate) fn with_cors(routes: Router, sites: Option<&Sites>) -> Router {
+    let origins: Vec<_> = sites.into_iter().flat_map(|it| &it.origins).collect();
+    let origins: Vec<_> = origins.into_iter().filter_map(|it| HeaderValue::from_str(it).ok()).collect();
+    if origins.is_empty() {
+        return routes;
+    }
+    let exposed =
+        [HeaderName::from_static(TRACE_ID), header::RETRY_AFTER, header::ETAG, header::CONTENT_RANGE, header::ALLOW];
+    let cors = CorsLayer::new()
+        .allow_origin(origins)
+        .allow_methods([Method::GET, Method::POST, Method::DELETE])
+        .allow_headers(AllowHeaders::mirror_request())
+        .expose_headers(exposed)
+        .max_age(MAX_AGE);
+    routes.layer(cors)
+}

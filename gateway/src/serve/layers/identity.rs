@@ -1,0 +1,194 @@
+//! Authenticates requests, if the gateway requires keys, and rejects those without a valid key.
+//!
+//! Without a file of keys, it costs one branch a request.
+
+use std::future::{Ready, ready};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready as poll_ready};
+
+use bytes::Bytes;
+use futures_util::future::Either;
+use http::header::{AUTHORIZATION, CONTENT_TYPE};
+use http::{Extensions, HeaderMap, Method, Request, Response};
+use http_body::Frame;
+use openskill_proto::timestamp::Timestamp;
+use openskill_proto::trace::Trace;
+use pin_project_lite::pin_project;
+use tokio_util::sync::CancellationToken;
+use tower::{Layer, Service};
+
+use crate::call::principal::Principal;
+use crate::identity::audit;
+use crate::identity::credentials::Credentials;
+use crate::identity::register::{Identified, Register};
+use crate::serve::bodies::ending::Ending;
+use crate::serve::bodies::outbound::Answer;
+
+/// Why a request is refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Denied {
+    /// It has no valid credentials. The answer does not say what is wrong with them.
+    Unauthenticated,
+    /// It is for administrators.
+    NotAdmin,
+}
+
+/// A kind of stream, by the last thing that its client can read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum StreamKind {
+    Grpc,
+    ServerSentEvents,
+}
+
+/// What the faces know of their requests.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Rules {
+    /// Whether the request needs no key: health checks.
+    pub(crate) is_open: fn(&Method, &HeaderMap, &str) -> bool,
+    /// Whether the path is for administrators.
+    pub(crate) is_administration: fn(&str) -> bool,
+    /// Whether such a path changes something.
+    pub(crate) is_change: fn(&str) -> bool,
+    /// Whether the answer to a gRPC request with this path is a stream.
+    pub(crate) is_stream: fn(&str) -> bool,
+    /// The answer to a request that is refused.
+    pub(crate) refuse: fn(Denied, &HeaderMap, &Extensions) -> Response<Answer>,
+    /// The last frame of a stream whose key was revoked or has expired.
+    pub(crate) last: fn(StreamKind, &str) -> Frame<Bytes>,
+}
+
+/// Puts a [`Principal`] into each request's extensions.
+#[derive(Debug, Clone)]
+pub(crate) struct IdentityLayer {
+    /// None: everybody may use the gateway.
+    pub(crate) register: Option<Arc<Register>>,
+    pub(crate) rules: Rules,
+}
+
+/// See [`IdentityLayer`].
+#[derive(Debug, Clone)]
+pub(crate) struct IdentityService<S> {
+    layer: IdentityLayer,
+    inner: S,
+}
+
+impl<S> Layer<S> for IdentityLayer {
+    type Service = IdentityService<S>;
+
+    fn layer(&self, inner: S) -> IdentityService<S> {
+        IdentityService { layer: self.clone(), inner }
+    }
+}
+
+impl<S, B> Service<Request<B>> for IdentityService<S>
+where
+    S: Service<Request<B>, Response = Response<Answer>>,
+{
+    type Response = Response<Answer>;
+    type Error = S::Error;
+    type Future = Either<ResponseFuture<S::Future>, Ready<Result<Response<Answer>, S::Error>>>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
+        self.inner.poll_ready(context)
+    }
+
+    fn call(&mut self, mut request: Request<B>) -> Self::Future {
+        let Some(register) = &self.layer.register else {
+            return Either::Left(ResponseFuture { response: self.inner.call(request), stream: None });
+        };
+        match admit(register, &self.layer.rules, &mut request) {
+            Ok(stream) => Either::Left(ResponseFuture { response: self.inner.call(request), stream }),
+            Err(denied) => {
+                let refusal = (self.layer.rules.refuse)(denied, request.headers(), request.extensions());
+                Either::Right(ready(Ok(refusal)))
+            }
+        }
+    }
+}
+
+/// What a response needs if it is a stream.
+#[derive(Debug)]
+struct Begun {
+    ended: CancellationToken,
+    /// Whether a gRPC answer is a stream. Over REST, its content type says so.
+    is_grpc_stream: bool,
+    trace_id: String,
+    last: fn(StreamKind, &str) -> Frame<Bytes>,
+}
+
+fn admit<B>(register: &Register, rules: &Rules, request: &mut Request<B>) -> Result<Option<Box<Begun>>, Denied> {
+    let trace_id = request.extensions().get::<Trace>().map(|it| it.id.clone()).unwrap_or_default();
+    if (rules.is_open)(request.method(), request.headers(), request.uri().path()) {
+        request.extensions_mut().insert(Principal::nobody(""));
+        return Ok(None);
+    }
+    let path = request.uri().path();
+    let Some(identified) = identify(register, request.headers()) else {
+        audit::unauthenticated(path, &trace_id);
+        return Err(Denied::Unauthenticated);
+    };
+    let Identified { key, standing, ended, .. } = &*identified;
+    let principal = Principal::identified(Arc::clone(standing));
+    if (rules.is_administration)(path) {
+        if !principal.is_admin() {
+            audit::forbidden(principal.name(), path, &trace_id);
+            return Err(Denied::NotAdmin);
+        }
+        if (rules.is_change)(path) {
+            audit::administered(principal.name(), &key.to_string(), path, &trace_id);
+        }
+    }
+    let is_grpc_stream = (rules.is_stream)(path);
+    let begun = Begun { ended: ended.clone(), is_grpc_stream, trace_id, last: rules.last };
+    request.extensions_mut().insert(principal);
+    // Nothing behind this layer needs it, so nothing can show it.
+    request.headers_mut().remove(AUTHORIZATION);
+    Ok(Some(Box::new(begun)))
+}
+
+/// Rejects several headers: a proxy may have checked another one.
+fn identify(register: &Register, headers: &HeaderMap) -> Option<Arc<Identified>> {
+    let mut values = headers.get_all(AUTHORIZATION).iter();
+    let only = values.next().filter(|_| values.next().is_none())?;
+    register.identify(Credentials::read(only.as_bytes())?, Timestamp::now())
+}
+
+pin_project! {
+    /// Makes a stream end with its key.
+    pub(crate) struct ResponseFuture<F> {
+        #[pin]
+        response: F,
+        stream: Option<Box<Begun>>,
+    }
+}
+
+impl<F, E> Future for ResponseFuture<F>
+where
+    F: Future<Output = Result<Response<Answer>, E>>,
+{
+    type Output = Result<Response<Answer>, E>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = self.project();
+        let response = poll_ready!(this.response.poll(context))?;
+        Poll::Ready(Ok(match this.stream.take() {
+            Some(begun) => begun.bind(response),
+            None => response,
+        }))
+    }
+}
+
+impl Begun {
+    fn bind(self: Box<Self>, response: Response<Answer>) -> Response<Answer> {
+        let kind = response.headers().get(CONTENT_TYPE).map(http::HeaderValue::as_bytes).unwrap_or_default();
+        let kind = match kind {
+            kind if kind.starts_with(b"text/event-stream") => StreamKind::ServerSentEvents,
+            kind if kind.starts_with(b"application/grpc") && self.is_grpc_stream => StreamKind::Grpc,
+            // A call that was admitted gets its result.
+            _ => return response,
+        };
+        let last = (self.last)(kind, &self.trace_id);
+        response.map(|body| Answer::Ending(Box::new(Ending::new(body, self.ended, last))))
+    }
+}

@@ -1,0 +1,200 @@
+//! From the words of a task to the tools that fit them. Pure.
+
+use serde::Serialize;
+
+use super::terms::{Term, terms, unspaced};
+use crate::export::rank::{Document, rank};
+
+/// The most tools that are named.
+const MOST_TOOLS: usize = 5;
+
+/// A tool fits if it fits at least this part as well as the best one.
+const LEAST_SHARE: f64 = 0.4;
+
+/// The most words that are said to be missing.
+const MOST_MISSING: usize = 10;
+
+/// A tool that the caller can see.
+#[derive(Debug)]
+pub(super) struct Tool<'a> {
+    pub(super) id: &'a str,
+    pub(super) toolset: &'a str,
+    pub(super) document: &'a Document,
+    pub(super) state: State,
+}
+
+/// Whether a tool can be called now.
+#[derive(Debug, Clone)]
+pub(super) enum State {
+    Available,
+    /// Its circuit is open.
+    Paused {
+        reason: String,
+        retry_after_ms: u64,
+    },
+    Unavailable {
+        reason: String,
+    },
+}
+
+/// What a task needs.
+#[derive(Debug, Serialize)]
+pub(super) struct Needs {
+    /// The tools that fit, the best first.
+    needed: Vec<Needed>,
+    /// What no tool does that can be called now. None: nothing is known to be missing.
+    missing: Option<Missing>,
+    /// Those of the tools whose circuit breaker is open.
+    paused: Vec<Paused>,
+    /// Those of the tools that no worker can run.
+    unavailable: Vec<Unavailable>,
+}
+
+#[derive(Debug, Serialize)]
+struct Needed {
+    tool: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    toolset: String,
+    status: &'static str,
+    why: String,
+    /// How well it fits, compared with the best one.
+    score: f64,
+}
+
+#[derive(Debug, Serialize)]
+struct Missing {
+    statement: String,
+    /// Words of the task that none of the needed tools has.
+    words: Vec<String>,
+}
+
+#[derive(Debug, Serialize)]
+struct Paused {
+    tool: String,
+    reason: String,
+    retry_after_ms: u64,
+}
+
+#[derive(Debug, Serialize)]
+struct Unavailable {
+    tool: String,
+    reason: String,
+}
+
+/// The tools that a task needs. It names only tools of this list.
+pub(super) fn analyze(task: &str, tools: &[Tool<'_>]) -> Needs {
+    let terms = terms(task);
+    let mut query: String = terms.iter().map(|it| format!("{} ", it.meant)).collect();
+    query.push_str(&unspaced(task));
+    let documents: Vec<&Document> = tools.iter().map(|it| it.document).collect();
+    let ranked = rank(&query, &documents);
+    let best = ranked.first().map_or(0.0, |(_, score)| *score);
+    let fitting = ranked.into_iter().filter(|(_, score)| *score >= LEAST_SHARE * best).take(MOST_TOOLS);
+    let chosen: Vec<(&Tool<'_>, f64)> = fitting.map(|(index, score)| (&tools[index], score / best)).collect();
+    let (mut paused, mut unavailable) = (Vec::new(), Vec::new());
+    for (tool, _) in &chosen {
+        let id = tool.id.to_owned();
+        match tool.state.clone() {
+            State::Available => {}
+            State::Paused { reason, retry_after_ms } => paused.push(Paused { tool: id, reason, retry_after_ms }),
+            State::Unavailable { reason } => unavailable.push(Unavailable { tool: id, reason }),
+        }
+    }
+    let needed = chosen.iter().map(|(tool, score)| needed(tool, *score, &terms)).collect();
+    Needs { needed, missing: missing(&chosen, &terms), paused, unavailable }
+}
+
+fn needed(tool: &Tool<'_>, score: f64, terms: &[Term]) -> Needed {
+    let shared: Vec<String> = terms.iter().filter(|it| tool.document.has(&it.meant)).map(shown).collect();
+    let why = match shared.as_slice() {
+        [] => "its description has words of the task".to_owned(),
+        words => format!("its name, description or parameters have: {}", words.join(", ")),
+    };
+    let status = match tool.state {
+        State::Available => "available",
+        State::Paused { .. } => "paused",
+        State::Unavailable { .. } => "unavailable",
+    };
+    let score = (score * 100.0).round() / 100.0;
+    Needed { tool: tool.id.to_owned(), toolset: tool.toolset.to_owned(), status, why, score }
+}
+
+/// A word as the task has it, and what was looked for if that is another.
+fn shown(term: &Term) -> String {
+    if term.written == term.meant { term.written.clone() } else { format!("{} ({})", term.written, term.meant) }
+}
+
+fn missing(chosen: &[(&Tool<'_>, f64)], terms: &[Term]) -> Option<Missing> {
+    let is_covered = |term: &&Term| chosen.iter().any(|(tool, _)| tool.document.has(&term.meant));
+    let words: Vec<String> = terms.iter().filter(|it| !is_covered(it)).take(MOST_MISSING).map(shown).collect();
+    let can_be_called = chosen.iter().any(|(tool, _)| matches!(tool.state, State::Available));
+    let listed = || words.join(", ");
+    let statement = match (chosen, can_be_called) {
+        ([], _) if terms.is_empty() => {
+            "The task names nothing that tools are about: describe what is to be done.".to_owned()
+        }
+        ([], _) => format!("No tool fits the task: none is about {}.", listed()),
+        (_, false) => "The tools that fit can't be called now: paused and unavailable say why.".to_owned(),
+        (_, true) if words.is_empty() => return None,
+        (_, true) => format!("No needed tool is said to be about: {}. Check that they suffice.", listed()),
+    };
+    Some(Missing { statement, words })
+}
+
+impl Needs {
+    /// A line for a model.
+    pub(super) fn summary(&self) -> String {
+        let tools: Vec<String> = self
+            .needed
+            .iter()
+            .map(|it| if it.status == "available" { it.tool.clone() } else { format!("{} ({})", it.tool, it.status) })
+            .collect();
+        let missing = self.missing.as_ref().map_or("", |it| it.statement.as_str());
+        match tools.as_slice() {
+            [] => missing.to_owned(),
+            tools => format!("Tools that fit, the best first: {}. {missing}", tools.join(", ")).trim_end().to_owned(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn document(id: &str, description: &str) -> Document {
+        Document::new(id, "", description, None)
+    }
+
+    #[test]
+    fn tools_are_named_with_the_reason_and_what_keeps_them_from_being_called() {
+        let documents = [
+            document("browser_screenshot", "Takes a screenshot of the current page."),
+            document("browser_save_pdf", "Saves the current page as a PDF file."),
+            document("calculator", "Computes the mean of numbers."),
+        ];
+        let paused =
+            State::Paused { reason: "its circuit breaker is open for all callers".to_owned(), retry_after_ms: 5 };
+        let gone = State::Unavailable { reason: "not built".to_owned() };
+        let states = [paused, gone, State::Available];
+        let tools: Vec<_> = documents
+            .iter()
+            .zip(["browser_screenshot", "browser_save_pdf", "calculator"])
+            .zip(states)
+            .map(|((document, id), state)| Tool { id, toolset: "t", document, state })
+            .collect();
+        let needs = analyze("请给当前页面截图", &tools);
+        assert_eq!((needs.needed[0].tool.as_str(), needs.needed[0].status), ("browser_screenshot", "paused"));
+        assert!(needs.needed[0].why.contains("截图 (screenshot)"), "{}", needs.needed[0].why);
+        assert_eq!((needs.paused.len(), needs.paused[0].retry_after_ms), (1, 5));
+        assert!(needs.missing.as_ref().unwrap().statement.contains("can't be called now"), "{needs:?}");
+        assert!(needs.summary().contains("browser_screenshot (paused)"), "{}", needs.summary());
+        let needs = analyze("What is the mean of these numbers by weather?", &tools);
+        assert_eq!((needs.needed[0].tool.as_str(), needs.needed.len()), ("calculator", 1));
+        assert_eq!(needs.missing.unwrap().words, ["weather"]);
+        let needs = analyze("Send a mail", &tools);
+        assert!(needs.needed.is_empty());
+        assert!(needs.missing.as_ref().unwrap().statement.contains("none is about Send, mail"), "{needs:?}");
+        assert!(analyze("？", &tools).missing.unwrap().statement.contains("describe"));
+        assert!(analyze("mean of numbers", &tools).missing.is_none());
+    }
+}
