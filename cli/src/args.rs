@@ -5,14 +5,28 @@ use std::path::PathBuf;
 use clap::{Args as ClapArgs, Parser, Subcommand};
 use openskill_proto::v1::Dialect;
 
+use crate::complete::{skill_ids, worker_ids};
+
+mod client;
+mod describe;
+mod keys;
+mod output;
+mod recorded;
+
+pub(crate) use client::Client;
+pub(crate) use describe::{Describe, DescribeSkill, DescribeWorker, Described};
+pub(crate) use keys::{CreateKey, Keys, KeysCommand, ListKeys, RevokeKey};
+pub(crate) use output::{Format, Output};
+pub(crate) use recorded::{Logs, Replay, Trace, Traces};
+
 /// Run tools for AI agents, with a gateway, workers and a command-line client
 #[derive(Debug, Parser)]
 #[command(name = "openskill", version, about, arg_required_else_help = true)]
 #[command(
     after_help = "Settings come from flags, the environment, .env, openskill.toml and defaults, in this order of \
     precedence. `openskill config` shows the values in effect.\n\
-    Exit codes: 0 success, 1 the call or check failed, 2 usage error, 3 gateway unreachable, 4 invalid setting, \
-    5 system error."
+    Exit codes: 0 success, 1 the call or check failed, or the gateway refused the request, 2 usage error, \
+    3 gateway unreachable or not ready, 4 invalid setting, 5 system error."
 )]
 pub(crate) struct Args {
     #[command(subcommand)]
@@ -41,14 +55,22 @@ pub(crate) enum Command {
     Workers(Workers),
     /// List circuit breakers that are not closed, or close them
     Circuits(Circuits),
+    /// Show a skill or a worker in detail
+    Describe(Describe),
     /// Drain the gateway or one worker: refuse new calls and finish accepted calls
     Drain(Drain),
+    /// Show what skills logged during recorded calls, and how the calls ended
+    Logs(Logs),
     /// List recorded calls, the latest first, or follow calls as they end
     Traces(Traces),
     /// Show what happened during the calls of a trace
     Trace(Trace),
     /// Make a recorded call again and compare the results; exit with code 1 if they differ
     Replay(Replay),
+    /// Create, list and revoke the API keys of a gateway
+    Keys(Keys),
+    /// Create a project in a directory: settings, a skill and its test
+    Init(Init),
     /// Create a skill from a template: manifest, program and test
     New(New),
     /// Validate manifests and run their examples, without a gateway
@@ -150,13 +172,6 @@ pub(crate) struct SkillFolders {
     pub(crate) allowed_root: Option<PathBuf>,
 }
 
-#[derive(Debug, Default, ClapArgs)]
-pub(crate) struct Client {
-    /// URL of the gateway
-    #[arg(long, value_name = "URL")]
-    pub(crate) url: Option<String>,
-}
-
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Chat {
     #[command(flatten)]
@@ -201,9 +216,11 @@ pub(crate) struct Skills {
     /// Include skills that cannot be called at the moment, with the reason
     #[arg(long)]
     pub(crate) all: bool,
-    /// Print JSON, including schemas
-    #[arg(long)]
-    pub(crate) json: bool,
+    /// Print the list, then each change as it happens, until Ctrl-C
+    #[arg(short, long)]
+    pub(crate) watch: bool,
+    #[command(flatten)]
+    pub(crate) output: Output,
 }
 
 #[derive(Debug, ClapArgs)]
@@ -220,7 +237,7 @@ pub(crate) struct Tools {
     #[arg(long, value_name = "NAME", default_value = "")]
     pub(crate) toolset: String,
     /// Export only this skill; repeat the flag to export several
-    #[arg(long = "skill", value_name = "ID")]
+    #[arg(long = "skill", value_name = "ID", add = skill_ids())]
     pub(crate) skills: Vec<String>,
     /// Export only tools that are relevant to this task, best match first
     #[arg(long, value_name = "WORDS", default_value = "")]
@@ -238,9 +255,11 @@ pub(crate) struct Tools {
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Workers {
-    /// Print JSON
-    #[arg(long)]
-    pub(crate) json: bool,
+    /// Print the list, then each change as it happens, until Ctrl-C
+    #[arg(short, long)]
+    pub(crate) watch: bool,
+    #[command(flatten)]
+    pub(crate) output: Output,
     #[command(flatten)]
     pub(crate) client: Client,
 }
@@ -248,7 +267,7 @@ pub(crate) struct Workers {
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Circuits {
     /// Only circuit breakers of this skill
-    #[arg(value_parser = clap::builder::NonEmptyStringValueParser::new())]
+    #[arg(value_parser = clap::builder::NonEmptyStringValueParser::new(), add = skill_ids())]
     pub(crate) skill_id: Option<String>,
     /// Only circuit breakers of this session
     #[arg(long, value_name = "ID", value_parser = clap::builder::NonEmptyStringValueParser::new())]
@@ -257,11 +276,13 @@ pub(crate) struct Circuits {
     #[arg(long)]
     pub(crate) all: bool,
     /// Close the listed circuit breakers, so that they let calls through again
-    #[arg(long, conflicts_with = "all")]
+    #[arg(long, conflicts_with_all = ["all", "watch"])]
     pub(crate) reset: bool,
-    /// Print JSON
-    #[arg(long)]
-    pub(crate) json: bool,
+    /// Print the list, then each change as it happens, until Ctrl-C
+    #[arg(short, long)]
+    pub(crate) watch: bool,
+    #[command(flatten)]
+    pub(crate) output: Output,
     #[command(flatten)]
     pub(crate) client: Client,
 }
@@ -269,86 +290,14 @@ pub(crate) struct Circuits {
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Drain {
     /// Id of the worker to drain; default: the gateway itself
-    #[arg(value_parser = clap::builder::NonEmptyStringValueParser::new())]
+    #[arg(value_parser = clap::builder::NonEmptyStringValueParser::new(), add = worker_ids())]
     pub(crate) worker_id: Option<String>,
+    /// Drain the whole gateway without asking
+    #[arg(long, conflicts_with = "worker_id")]
+    pub(crate) yes: bool,
     /// Undo the drain: accept new calls again
     #[arg(long)]
     pub(crate) resume: bool,
-    #[command(flatten)]
-    pub(crate) client: Client,
-}
-
-#[derive(Debug, ClapArgs)]
-pub(crate) struct Traces {
-    /// Only calls of this skill
-    #[arg(long, value_name = "ID", default_value = "")]
-    pub(crate) skill: String,
-    /// Only calls that ended with this error code, or OK
-    #[arg(long, value_name = "CODE", default_value = "")]
-    pub(crate) code: String,
-    /// Only calls of this principal
-    #[arg(long, value_name = "NAME", default_value = "")]
-    pub(crate) principal: String,
-    /// Only calls of this session
-    #[arg(long, value_name = "ID", default_value = "")]
-    pub(crate) session: String,
-    /// Only calls that took at least this long, such as 250ms, 2s or 5m
-    #[arg(long, value_name = "DURATION")]
-    pub(crate) min_duration: Option<String>,
-    /// Only calls since this time, such as 2026-01-31T12:00:00Z, or of this age, such as 15m
-    #[arg(long, value_name = "TIME")]
-    pub(crate) since: Option<String>,
-    /// Only calls before this time
-    #[arg(long, value_name = "TIME")]
-    pub(crate) until: Option<String>,
-    /// Maximum number of calls
-    #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=1000))]
-    pub(crate) limit: u32,
-    /// Continue a list where it ended
-    #[arg(long, value_name = "CURSOR", default_value = "")]
-    pub(crate) cursor: String,
-    /// Print calls as they end, until Ctrl-C
-    #[arg(long, conflicts_with_all = ["limit", "cursor", "since", "until"])]
-    pub(crate) follow: bool,
-    /// Print JSON; with --follow, one object per line
-    #[arg(long)]
-    pub(crate) json: bool,
-    #[command(flatten)]
-    pub(crate) client: Client,
-}
-
-#[derive(Debug, ClapArgs)]
-pub(crate) struct Trace {
-    /// Trace id, as sent in X-Trace-Id, or call id
-    #[arg(value_parser = clap::builder::NonEmptyStringValueParser::new())]
-    pub(crate) id: String,
-    /// Print the events as they are recorded, one JSON object per line
-    #[arg(long, conflicts_with = "markdown")]
-    pub(crate) json: bool,
-    /// Print Markdown, without arguments and results unless TRACE_MD_INCLUDE_RAW_RESPONSE=true
-    #[arg(long)]
-    pub(crate) markdown: bool,
-    #[command(flatten)]
-    pub(crate) client: Client,
-}
-
-#[derive(Debug, ClapArgs)]
-pub(crate) struct Replay {
-    /// Trace id, as sent in X-Trace-Id, or call id
-    #[arg(value_parser = clap::builder::NonEmptyStringValueParser::new())]
-    pub(crate) id: String,
-    /// URL of the gateway that gets the call; default: the one that recorded it
-    #[arg(long, value_name = "URL")]
-    pub(crate) gateway: Option<String>,
-    /// Arguments in place of the recorded ones, as one JSON object; `-` reads from stdin
-    #[arg(long, value_name = "OBJECT")]
-    pub(crate) input: Option<String>,
-    /// Session that the new call belongs to
-    #[arg(long, value_name = "ID", default_value = "")]
-    pub(crate) session: String,
-    /// Run a skill that is destructive or not idempotent too
-    #[arg(long)]
-    pub(crate) yes: bool,
     #[command(flatten)]
     pub(crate) client: Client,
 }
@@ -361,13 +310,13 @@ fn dialect(name: &str) -> Result<Dialect, String> {
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Invoke {
     /// Id of the skill; optional if --call names it
-    #[arg(required_unless_present = "call")]
+    #[arg(required_unless_present = "call", add = skill_ids())]
     pub(crate) skill_id: Option<String>,
     /// Arguments: KEY=VALUE, converted according to the skill's schema, or KEY:=JSON for any JSON value
     #[arg(value_name = "KEY=VALUE", conflicts_with = "json")]
     pub(crate) arguments: Vec<String>,
-    /// All arguments as one JSON object; `-` reads from stdin
-    #[arg(long, value_name = "OBJECT")]
+    /// All arguments as one JSON object; `@FILE` reads a file, `@-` or `-` reads stdin
+    #[arg(short = 'd', long, visible_alias = "data", value_name = "OBJECT")]
     pub(crate) json: Option<String>,
     /// A model's tool call as text: a tool-call object or <toolset><skill>{...}</skill></toolset>; `-` reads from stdin
     #[arg(long, value_name = "TEXT", conflicts_with_all = ["json", "arguments"])]
@@ -412,6 +361,13 @@ pub(crate) struct Pin {
 }
 
 #[derive(Debug, ClapArgs)]
+pub(crate) struct Init {
+    /// Directory of the project; created if it does not exist
+    #[arg(value_name = "DIR", default_value = ".")]
+    pub(crate) folder: PathBuf,
+}
+
+#[derive(Debug, ClapArgs)]
 pub(crate) struct New {
     /// Id of the skill or server
     pub(crate) id: String,
@@ -452,6 +408,7 @@ pub(crate) enum SkillType {
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Check {
     /// Id of the skill; default: all skills
+    #[arg(add = skill_ids())]
     pub(crate) skill_id: Option<String>,
     #[command(flatten)]
     pub(crate) skills: SkillFolders,

@@ -4,28 +4,33 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::Instant;
 
-use clap::CommandFactory as _;
-
 use crate::args::{Args, Command};
 use crate::exit::Failure;
 use crate::serve;
-use crate::settings::{Raw, Settings};
-use crate::terminal::say;
+use crate::settings::{Raw, Settings, unknown_variables};
+use crate::terminal::complain;
 
 mod chat;
 mod check;
 mod circuits;
 mod client;
+mod completions;
 mod config;
+mod describe;
 mod doctor;
 mod drain;
 mod health;
+mod init;
 mod input;
 mod invoke;
+mod keys;
+mod logs;
 mod new;
 mod pin;
+mod poll;
 mod replay;
 mod runtime;
+mod scaffold;
 mod skills;
 mod tools;
 mod trace;
@@ -37,13 +42,18 @@ use runtime::block_on;
 /// Runs the command. `started` is when the process started.
 pub(crate) fn run(args: Args, started: Instant) -> Result<ExitCode, Failure> {
     let command = args.command;
-    if let Command::Completions { shell } = command {
-        let mut text = Vec::new();
-        clap_complete::generate(shell, &mut Args::command(), "openskill", &mut text);
-        say(&String::from_utf8_lossy(&text));
-        return Ok(ExitCode::SUCCESS);
+    match &command {
+        Command::Completions { shell } => return completions::run(*shell),
+        // There is no project yet whose settings could be read.
+        Command::Init(args) => return init::run(args),
+        _ => {}
     }
     let raw = Raw::read(&command.overrides(), |name| std::env::var_os(name), Path::new("."));
+    let is_server = matches!(command, Command::Up(_) | Command::Gateway(_) | Command::Agent(_) | Command::Worker(_));
+    // Servers log them.
+    for variable in unknown_variables().iter().filter(|_| !is_server) {
+        complain(&format!("openskill: unknown variable ignored: {variable}\n"));
+    }
     if let Command::Config(config) = &command {
         return config::run(config, &raw);
     }
@@ -63,11 +73,14 @@ pub(crate) fn run(args: Args, started: Instant) -> Result<ExitCode, Failure> {
         Command::Invoke(args) => block_on(invoke::run(&args, &settings)),
         Command::Workers(args) => block_on(workers::run(&args, &settings)),
         Command::Circuits(args) => block_on(circuits::run(&args, &settings)),
+        Command::Describe(args) => block_on(describe::run(&args, &settings)),
+        Command::Logs(args) => block_on(logs::run(&args, &settings)),
         Command::Drain(args) => block_on(drain::run(&args, &settings)),
         Command::Traces(args) => block_on(traces::run(&args, &settings)),
         Command::Trace(args) => block_on(trace::run(&args, &settings)),
         Command::Replay(args) => block_on(replay::run(&args, &settings)),
+        Command::Keys(args) => keys::run(args, &settings),
         Command::Health(_) => block_on(health::run(&settings)),
-        Command::Config(_) | Command::Completions { .. } => Ok(ExitCode::SUCCESS),
+        Command::Init(_) | Command::Config(_) | Command::Completions { .. } => Ok(ExitCode::SUCCESS),
     }
 }

@@ -3,7 +3,7 @@
 //! | code | meaning |
 //! |---|---|
 //! | 0 | success |
-//! | 1 | the call or check failed |
+//! | 1 | the call or check failed, or the gateway refused the request |
 //! | 2 | usage error |
 //! | 3 | the gateway is unreachable or not ready |
 //! | 4 | invalid setting |
@@ -26,7 +26,15 @@ pub(crate) enum Failure {
     /// A usage error that only shows once the command runs.
     #[error("{0}")]
     Usage(String),
-    /// The gateway is unreachable, or rejected the request.
+    /// The gateway answers, and does not do what was asked.
+    #[error("the gateway at {url} refused the request: {reason}")]
+    Refused {
+        /// The gateway's URL.
+        url: String,
+        /// Its reason.
+        reason: String,
+    },
+    /// The gateway is unreachable or not ready.
     #[error("the gateway at {url} {reason}")]
     Gateway {
         /// The gateway's URL.
@@ -58,6 +66,7 @@ impl Failure {
     pub(crate) fn report(&self) -> ExitCode {
         crate::terminal::complain(&format!("openskill: {self}\n"));
         ExitCode::from(match self {
+            Self::Refused { .. } => FAILED,
             Self::Usage(_) => 2,
             Self::Gateway { .. } => 3,
             Self::Settings(_) => 4,

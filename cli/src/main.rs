@@ -7,13 +7,18 @@
 //! - [`collector`]: the OTLP client of both
 //! - [`serve`]: the long-running commands: `gateway`, `worker`, `up`
 //! - [`commands`]: the other commands
+//! - [`channel`]: a connection to a gateway, with the key of the settings
+//! - [`complete`]: candidates of shell completion
 //! - [`exit`]: errors and their exit codes
-//! - [`terminal`], [`table`], [`pretty`]: output for people
+//! - [`terminal`], [`listing`], [`table`], [`pretty`], [`yaml`]: output for people and programs
 
 mod args;
+mod channel;
 mod collector;
 mod commands;
+mod complete;
 mod exit;
+mod listing;
 mod metrics_export;
 mod overrides;
 mod pretty;
@@ -23,11 +28,13 @@ mod signals;
 mod table;
 mod telemetry;
 mod terminal;
+mod yaml;
 
 use std::process::ExitCode;
 use std::time::Instant;
 
-use clap::Parser as _;
+use clap::{CommandFactory as _, Parser as _};
+use clap_complete::CompleteEnv;
 
 /// A call makes some two hundred small allocations: the system's allocator took an eighth of the gateway's instructions.
 #[global_allocator]
@@ -43,6 +50,18 @@ fn main() -> ExitCode {
     }
     if std::env::args_os().nth(1).is_some_and(|first| first == openskill_worker::runners::docker::sentinel::ARGUMENT) {
         return openskill_worker::runners::docker::sentinel::main();
+    }
+    if std::env::args_os().nth(1).is_some_and(|first| first == openskill_definitions::protocol::ARGUMENT) {
+        return openskill_definitions::parser::main();
+    }
+    match CompleteEnv::with_factory(args::Args::command).var(complete::VARIABLE).try_complete(std::env::args_os(), None)
+    {
+        Ok(false) => {}
+        Ok(true) => return ExitCode::SUCCESS,
+        Err(error) => {
+            terminal::complain(&format!("openskill: {error}"));
+            return ExitCode::from(2);
+        }
     }
     let args = args::Args::parse();
     match commands::run(args, started) {

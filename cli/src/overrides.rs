@@ -1,6 +1,6 @@
 //! The flags that are settings.
 
-use crate::args::{AgentStore, Client, Command, SkillFolders};
+use crate::args::{AgentStore, Client, Command, Described, SkillFolders};
 use crate::settings::{Overrides, names};
 
 impl SkillFolders {
@@ -19,7 +19,13 @@ impl AgentStore {
 impl Command {
     /// The flags of this command that are settings.
     pub(crate) fn overrides(&self) -> Overrides {
-        let client = |client: &Client| given([(names::HTTP_BASE_URL, client.url.clone())]);
+        let client = |client: &Client| {
+            given([
+                (names::HTTP_BASE_URL, client.url.clone()),
+                (names::TOKEN, client.token.clone()),
+                (names::TOKEN_FILE, client.token_file.clone()),
+            ])
+        };
         let listen = |public: &Option<String>, admin: &Option<String>| {
             given([(names::LISTEN, public.clone()), (names::ADMIN_LISTEN, admin.clone())])
         };
@@ -54,12 +60,18 @@ impl Command {
             Self::Invoke(it) => client(&it.client),
             Self::Workers(it) => client(&it.client),
             Self::Circuits(it) => client(&it.client),
+            Self::Describe(it) => match &it.what {
+                Described::Skill(it) => client(&it.client),
+                Described::Worker(it) => client(&it.client),
+            },
             Self::Drain(it) => client(&it.client),
+            Self::Logs(it) => client(&it.client),
             Self::Traces(it) => client(&it.client),
             Self::Trace(it) => client(&it.client),
             Self::Replay(it) => client(&it.client),
             Self::Health(it) => client(it),
-            Self::Config(_) | Self::Completions { .. } => Vec::new(),
+            Self::Keys(it) => given([(names::KEYS, it.file().file.clone())]),
+            Self::Init(_) | Self::Config(_) | Self::Completions { .. } => Vec::new(),
         }
     }
 }

@@ -4,6 +4,7 @@ use std::future::Future;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use openskill_agent::hosted::Setup;
 use openskill_gateway::config::RecorderConfig;
@@ -12,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::exit::{Failure, INTERRUPTED};
 use crate::metrics_export;
-use crate::settings::{Raw, Settings, TraceDir};
+use crate::settings::{Raw, Settings, TraceDir, unknown_variables};
 use crate::signals::Signals;
 use crate::telemetry;
 
@@ -20,6 +21,10 @@ pub(crate) mod agent;
 pub(crate) mod gateway;
 pub(crate) mod up;
 pub(crate) mod worker;
+
+/// How long load balancers get to notice that a gateway is about to shut down. With a drain timeout of 20 s, both fit into
+/// the 30 s that Kubernetes grants.
+const LAME_DUCK: Duration = Duration::from_secs(5);
 
 /// This binary, even if it has been replaced on disk.
 const OWN_BINARY: &str = "/proc/self/exe";
@@ -35,6 +40,7 @@ where
 {
     let telemetry = telemetry::start(settings, role)?;
     let tracer = telemetry.tracer();
+    name_unknown_variables();
     let exports = metrics_export::start(settings, role)?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -54,6 +60,17 @@ where
     ended
 }
 
+/// A misspelled variable would be ignored without a word.
+fn name_unknown_variables() {
+    // Workers of `up` have its environment.
+    if std::env::args_os().any(|it| it == "--exit-with-parent") {
+        return;
+    }
+    for variable in unknown_variables() {
+        tracing::warn!(variable, "unknown variable ignored: `openskill config --reference` lists all settings");
+    }
+}
+
 fn shards(settings: &Settings) -> usize {
     settings.shards.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from))
 }
@@ -64,13 +81,15 @@ pub(crate) fn worker_config(settings: &Settings, raw: &Raw) -> Result<openskill_
     Ok(openskill_worker::Config {
         worker_id: settings.worker_id.clone(),
         skill_dirs: settings.skill_dirs.iter().map(|folder| here.join(folder).components().collect()).collect(),
-        allowed_root: settings.real_root(raw)?,
+        allowed_root: settings.project_root(raw)?,
         concurrency: settings.worker_concurrency,
         reserve: settings.worker_reserve.unwrap_or(settings.worker_concurrency / 4),
         queue: settings.worker_queue,
         drain_timeout: settings.drain_timeout,
         python: Some(settings.python.clone()),
+        packages: settings.packages.clone(),
         supervisor: PathBuf::from(OWN_BINARY),
+        sessions: settings.sessions,
         skill_users: settings.skill_users,
         least_jail: settings.least_jail,
         docker_host: settings.docker_host.clone(),
@@ -78,6 +97,7 @@ pub(crate) fn worker_config(settings: &Settings, raw: &Raw) -> Result<openskill_
         idle: settings.idle,
         measured_skills: settings.measured_skills,
         debug: settings.debug,
+        redactor: telemetry::redactor(settings)?,
         tracer: None,
     })
 }
@@ -92,9 +112,6 @@ fn recorder_config(settings: &Settings, address: SocketAddr, by_default: Option<
         TraceDir::Folder(folder) => Some(folder.clone()),
         TraceDir::Default => by_default,
     };
-    if recorder.redaction.is_none() {
-        tracing::warn!("TRACE_SANITIZE is false: recorded calls contain the secrets of callers and skills");
-    }
     Some(RecorderConfig {
         gateway: gateway_id(&rustix::system::uname().nodename().to_string_lossy(), address),
         folder,
@@ -127,9 +144,13 @@ fn gateway_config(
         idempotency_lifetime: settings.idempotency_lifetime,
         max_connections: settings.max_connections,
         max_connections_of_peer: settings.max_connections_of_peer,
+        sites: settings.sites.clone(),
+        // Each command says who may use the addresses that it serves.
+        identity: None,
         measured_skills: settings.measured_skills,
         recorder,
         agent,
+        lame_duck: settings.lame_duck.unwrap_or(LAME_DUCK),
         drain_timeout: settings.drain_timeout,
         tracer,
     }

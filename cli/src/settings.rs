@@ -3,15 +3,20 @@
 //! [`Raw`] has each value as text, from the first source that sets it: flag, environment, `.env`, `openskill.toml`, default.
 //! [`Settings`] has valid values only. All problems are reported at once, each with its source.
 
+mod access;
 mod agent;
+mod folders;
 pub(crate) mod names;
 pub(crate) mod otlp;
+mod packages;
 mod problem;
 mod raw;
 mod reader;
 mod recorder;
 mod reference;
 mod resolve;
+mod sites;
+mod unknown;
 
 pub(crate) use agent::Store;
 pub(crate) use problem::{Problem, Problems, mask_setting};
@@ -19,3 +24,4 @@ pub(crate) use raw::{Overrides, Raw};
 pub(crate) use recorder::TraceDir;
 pub(crate) use reference::reference;
 pub(crate) use resolve::{LogFormat, Settings};
+pub(crate) use unknown::unknown_variables;

@@ -1,7 +1,8 @@
-//! Logs to stderr, and exports traces by OTLP if an endpoint is set.
+//! Logs to stderr, and exports traces by OTLP if an endpoint is set. Both are redacted, each on the thread that writes it.
 
 use std::sync::Arc;
 
+use openskill_redact::Redactor;
 use openskill_trace::Tracer;
 use openskill_trace::queue::Queue;
 use opentelemetry::trace::TracerProvider as _;
@@ -20,6 +21,8 @@ mod export;
 mod json;
 mod left_out;
 mod lines;
+mod masked;
+mod panics;
 mod plain;
 
 use export::Exporter;
@@ -44,11 +47,12 @@ pub(crate) struct Telemetry {
 
 /// Sets up logs and traces for the process. `role` becomes part of the service name in traces.
 pub(crate) fn start(settings: &Settings, role: &str) -> Result<Telemetry, Failure> {
-    let (exporter, queue, tracer) = match export(settings, role)? {
+    let redactor = redactor(settings)?;
+    let (exporter, queue, tracer) = match export(settings, role, &redactor)? {
         Some((exporter, queue, tracer)) => (Some(exporter), Some(queue), Some(tracer)),
         None => (None, None, None),
     };
-    let (lines, log) = lines::start().map_err(Failure::system("starting the log"))?;
+    let (lines, log) = lines::start(redactor).map_err(Failure::system("starting the log"))?;
     let (filter, logs) = (log_filter(settings)?, logs(settings.log_format, move || lines.clone()));
     // Only a worker runs functions that make spans of their own.
     match queue.filter(|_| role == "worker") {
@@ -60,8 +64,23 @@ pub(crate) fn start(settings: &Settings, role: &str) -> Result<Telemetry, Failur
             tracing_subscriber::registry().with(logs.with_filter(filter)).with(traces.with_filter(only_ours)).init();
         }
     }
+    panics::log();
+    if settings.recorder.redaction.is_none() {
+        tracing::warn!(
+            "TRACE_SANITIZE is false: logs, spans and recorded calls contain the secrets of callers and skills"
+        );
+    }
     let left_out = left_out::start(settings.log_refusals).map_err(Failure::system("starting the log"))?;
     Ok(Telemetry { tracer, _exporter: exporter, _left_out: left_out, _log: log })
+}
+
+/// What every line and every span passes.
+pub(crate) fn redactor(settings: &Settings) -> Result<Redactor, Failure> {
+    let Some(rules) = settings.recorder.redaction.clone() else { return Ok(Redactor::off()) };
+    Redactor::new(rules).map_err(|error| {
+        let (name, origin) = (names::REDACT_RULES.to_owned(), "settings".to_owned());
+        Problems(vec![Problem { name, origin, reason: error.to_string() }]).into()
+    })
 }
 
 /// The filter of log lines.
@@ -82,7 +101,7 @@ where
     let logs = fmt::layer().with_writer(writer);
     match format {
         LogFormat::Text => {
-            let colours = std::io::IsTerminal::is_terminal(&std::io::stderr());
+            let colours = crate::terminal::has_colours(&std::io::stderr());
             logs.with_ansi(false).event_format(Plain { colours }).boxed()
         }
         LogFormat::Json => logs.json().flatten_event(true).map_event_format(Escaped).boxed(),
@@ -90,12 +109,17 @@ where
 }
 
 /// Starts to export spans, if there is a collector.
-fn export(settings: &Settings, role: &str) -> Result<Option<(Exporter, Arc<Queue>, Tracer)>, Failure> {
+fn export(
+    settings: &Settings,
+    role: &str,
+    redactor: &Redactor,
+) -> Result<Option<(Exporter, Arc<Queue>, Tracer)>, Failure> {
     let Some(otlp) = &settings.otlp else { return Ok(None) };
     let queue = Arc::new(Queue::new(otlp.queue, otlp.batch));
     let tracer = Tracer::new(otlp.sampler, otlp.slow, Arc::clone(&queue));
     let collector = Collector::new(&otlp.destination)?;
-    let exporter = export::start(collector, format!("{}-{role}", settings.service_name), &queue, otlp.delay);
+    let service = format!("{}-{role}", settings.service_name);
+    let exporter = export::start(collector, service, &queue, (otlp.delay, redactor.clone()));
     let exporter = exporter.map_err(Failure::system("starting telemetry"))?;
     Ok(Some((exporter, queue, tracer)))
 }

@@ -3,8 +3,9 @@
 //! All text passes through [`openskill_log::text`] here, and only here: names, messages and data come from skills and servers,
 //! and a terminal would interpret what they hide in them.
 
+use std::ffi::OsStr;
 use std::fmt::Display;
-use std::io::Write as _;
+use std::io::{IsTerminal, Write as _};
 
 use openskill_log::text;
 
@@ -74,6 +75,26 @@ pub(crate) fn overwrite(line: &str) {
     let _ = std::io::stderr().lock().write_all(format!("{CLEAR}{}", text::one_line(line)).as_bytes());
 }
 
+/// How wide the terminal on stdout is. None if stdout is none: text in a pipe or a file is never cut.
+pub(crate) fn columns() -> Option<usize> {
+    let size = rustix::termios::tcgetwinsize(std::io::stdout()).ok()?;
+    (size.ws_col > 0).then_some(size.ws_col.into())
+}
+
+/// Whether a stream gets colours: on a terminal, unless `NO_COLOR` is set to anything (<https://no-color.org>).
+pub(crate) fn has_colours(stream: &impl IsTerminal) -> bool {
+    wants_colours(stream.is_terminal(), std::env::var_os("NO_COLOR").as_deref())
+}
+
+fn wants_colours(is_terminal: bool, no_color: Option<&OsStr>) -> bool {
+    is_terminal && no_color.is_none_or(OsStr::is_empty)
+}
+
+/// The name by which this program was started, for commands that its user can type.
+pub(crate) fn program() -> String {
+    std::env::args().next().unwrap_or_else(|| "openskill".to_owned())
+}
+
 /// A number and its noun, such as `1 worker` and `2 workers`.
 pub(crate) fn counted(number: impl Display, noun: &str) -> String {
     let number = number.to_string();
@@ -84,6 +105,15 @@ pub(crate) fn counted(number: impl Display, noun: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn no_color_turns_colours_off_unless_it_is_empty() {
+        for (is_terminal, no_color, expected) in
+            [(true, None, true), (true, Some(""), true), (true, Some("1"), false), (false, None, false)]
+        {
+            assert_eq!(wants_colours(is_terminal, no_color.map(OsStr::new)), expected, "{is_terminal} {no_color:?}");
+        }
+    }
 
     #[test]
     fn one_is_singular() {

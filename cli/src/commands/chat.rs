@@ -15,16 +15,16 @@ use openskill_proto::v1::{
     ApprovalMode, ChatRequest, Conversation, ConversationState, GetConversationRequest, ListConversationsRequest,
     TurnEnd, UserMessage, chat_request::Request,
 };
-use tonic::transport::Channel;
 
 use self::exchange::Exchange;
 use self::prompt::{Editor, Entered};
 use self::screen::Screen;
 use super::client;
 use crate::args::{Chat, ChatMode};
+use crate::channel::Channel;
 use crate::exit::{FAILED, Failure};
 use crate::settings::Settings;
-use crate::terminal::complain;
+use crate::terminal::{complain, has_colours};
 
 mod ask;
 mod exchange;
@@ -51,7 +51,7 @@ struct Talk<'a> {
 pub(super) async fn run(args: &Chat, settings: &Settings) -> Result<ExitCode, Failure> {
     let client = AgentServiceClient::new(client::connect(settings).await?);
     let is_interactive = std::io::stdin().is_terminal() && args.message.is_none();
-    let screen = Screen::new(args.json, std::io::stdout().is_terminal(), std::io::stderr().is_terminal());
+    let screen = Screen::new(args.json, has_colours(&std::io::stdout()), std::io::stderr().is_terminal());
     let mut talk = Talk { args, settings, client, conversation: String::new(), seen: 0, screen, is_interactive };
     let mut last = None;
     if let Some(wanted) = &args.resume {

@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 
 use openskill_worker::check::{CheckError, Findings};
+use openskill_worker::manifest::How;
 
 use super::runtime::block_on;
 use crate::args::Check;
@@ -12,7 +13,8 @@ use crate::settings::{Raw, Settings};
 use crate::terminal::{complain, say};
 
 pub(super) fn run(args: &Check, settings: &Settings, raw: &Raw) -> Result<ExitCode, Failure> {
-    let config = serve::worker_config(settings, raw)?;
+    let mut config = serve::worker_config(settings, raw)?;
+    config.packages.progress = |step| complain(&format!("{step}\n"));
     block_on(async {
         let findings = match openskill_worker::check::check(config, args.skill_id.as_deref()).await {
             Ok(findings) => findings,
@@ -25,6 +27,11 @@ pub(super) fn run(args: &Check, settings: &Settings, raw: &Raw) -> Result<ExitCo
                 return Ok(ExitCode::from(FAILED));
             }
         };
+        if findings.is_empty() {
+            let folders: Vec<_> = settings.skill_dirs.iter().map(|it| it.display().to_string()).collect();
+            complain(&format!("no skills in {}: `openskill new ID` creates one\n", folders.join(", ")));
+            return Ok(ExitCode::from(FAILED));
+        }
         let failed = findings.iter().filter(|it| !show(it)).count();
         Ok(if failed == 0 { ExitCode::SUCCESS } else { ExitCode::from(FAILED) })
     })
@@ -35,13 +42,16 @@ fn show(findings: &Findings) -> bool {
     let manifest = &findings.manifest;
     let runner = if manifest.runner.is_empty() { "no runner" } else { &manifest.runner };
     say(&format!("{} {} ({runner})\n  ok    manifest\n", manifest.id, manifest.version));
-    if let Some(reason) = &manifest.unavailable {
+    if let Some(reason) = findings.switched_off() {
         say(&format!("  note  unavailable: {reason}\n"));
         return true;
     }
     if let Err(reason) = &findings.runner {
-        say(&format!("  FAIL  cannot run here: {reason}\n"));
+        say(&format!("  FAIL  cannot run here: {}\n", reason.replace('\n', "\n        ")));
         return false;
+    }
+    if matches!(&manifest.how, How::Python(python) if !python.needs.is_nothing()) {
+        say("  ok    environment\n");
     }
     for (name, outcome) in &findings.examples {
         match outcome {
@@ -51,6 +61,9 @@ fn show(findings: &Findings) -> bool {
     }
     if findings.examples.is_empty() {
         say("  note  no examples: the skill was not run\n");
+    }
+    for reason in &findings.not_warm {
+        say(&format!("  note  not warm: {reason}\n"));
     }
     findings.examples.iter().all(|(_, outcome)| outcome.is_ok())
 }

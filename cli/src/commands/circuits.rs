@@ -2,57 +2,95 @@
 
 use std::process::ExitCode;
 
-use openskill_proto::v1::{Circuit, ListCircuitsRequest, ResetCircuitsRequest};
+use openskill_proto::v1::admin_service_client::AdminServiceClient;
+use openskill_proto::v1::{Circuit, CircuitState, ListCircuitsRequest, ListCircuitsResponse, ResetCircuitsRequest};
 use serde_json::{Value, json};
 
 use super::client;
+use super::poll::{Watched, watch};
 use crate::args::Circuits;
+use crate::channel::Channel;
 use crate::exit::Failure;
+use crate::listing::{Column, Item, list, or_dash};
 use crate::settings::Settings;
-use crate::table::table;
-use crate::terminal::{complain, counted, say, say_value};
+use crate::terminal::{complain, counted, say};
+
+impl Item for Circuit {
+    const KIND: &'static str = "circuit";
+    const COLUMNS: &'static [Column<Self>] = &[
+        Column::new("SKILL", |it| it.skill_id.clone()),
+        Column::new("SESSION", |it| or_dash(&it.session_id)),
+        Column::new("STATE", state),
+        Column::new("FAILURES", |it| it.failures.to_string()),
+        Column::new("RETRY", retry),
+    ];
+
+    fn value(&self) -> Value {
+        json!({
+            "skill_id": self.skill_id,
+            "session_id": self.session_id,
+            "state": state(self),
+            "failures": self.failures,
+            "retry_after_ms": self.retry_after_ms,
+        })
+    }
+}
+
+impl Watched for Circuit {
+    fn key(&self) -> String {
+        format!("{}\n{}", self.skill_id, self.session_id)
+    }
+
+    /// The time until a retry passes by itself.
+    fn differs(&self, before: &Self) -> bool {
+        (self.state, self.failures) != (before.state, before.failures)
+    }
+}
 
 pub(super) async fn run(args: &Circuits, settings: &Settings) -> Result<ExitCode, Failure> {
     let mut admin = client::admin(settings).await?;
-    let (skill_id, session_id) = (args.skill_id.clone().unwrap_or_default(), args.session.clone().unwrap_or_default());
     if args.reset {
+        let (skill_id, session_id) = filter(args);
         let request = ResetCircuitsRequest { skill_id, session_id };
         let answer = admin.reset_circuits(request).await.map_err(client::refused(settings))?;
         say(&format!("closed {}\n", counted(answer.into_inner().reset, "circuit breaker")));
         return Ok(ExitCode::SUCCESS);
     }
-    let request = ListCircuitsRequest { include_closed: args.all, skill_id, session_id, limit: 0 };
-    let answer = admin.list_circuits(request).await.map_err(client::refused(settings))?.into_inner();
-    if args.json {
-        say_value(&answer.circuits.iter().map(to_json).collect());
-    } else {
-        say(&table(["SKILL", "SESSION", "STATE", "FAILURES", "RETRY"], answer.circuits.iter().map(row)));
+    let format = args.output.format();
+    if args.watch {
+        // Only those that are not closed are listed.
+        let closed = |it| Circuit { state: CircuitState::Closed.into(), failures: 0, retry_after_ms: 0, ..it };
+        match watch(format, closed, async || Ok(ask(&mut admin, args, settings).await?.circuits)).await? {}
     }
+    let answer = ask(&mut admin, args, settings).await?;
+    list(&answer.circuits, format);
     if answer.left_out > 0 {
         complain(&format!("{} more not shown: filter by skill or --session\n", answer.left_out));
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn state(circuit: &Circuit) -> String {
+async fn ask(
+    admin: &mut AdminServiceClient<Channel>,
+    args: &Circuits,
+    settings: &Settings,
+) -> Result<ListCircuitsResponse, Failure> {
+    let (skill_id, session_id) = filter(args);
+    let request = ListCircuitsRequest { include_closed: args.all, skill_id, session_id, limit: 0 };
+    Ok(admin.list_circuits(request).await.map_err(client::refused(settings))?.into_inner())
+}
+
+fn filter(args: &Circuits) -> (String, String) {
+    (args.skill_id.clone().unwrap_or_default(), args.session.clone().unwrap_or_default())
+}
+
+pub(super) fn state(circuit: &Circuit) -> String {
     circuit.state().as_str_name().trim_start_matches("CIRCUIT_STATE_").to_ascii_lowercase()
 }
 
-fn row(circuit: &Circuit) -> [String; 5] {
-    let session = if circuit.session_id.is_empty() { "-".to_owned() } else { circuit.session_id.clone() };
-    let retry = match circuit.retry_after_ms {
+pub(super) fn retry(circuit: &Circuit) -> String {
+    match circuit.retry_after_ms {
         0 => "-".to_owned(),
         wait => format!("in {} s", wait.div_ceil(1000)),
-    };
-    [circuit.skill_id.clone(), session, state(circuit), circuit.failures.to_string(), retry]
-}
-
-fn to_json(circuit: &Circuit) -> Value {
-    json!({
-        "skill_id": circuit.skill_id,
-        "session_id": circuit.session_id,
-        "state": state(circuit),
-        "failures": circuit.failures,
-        "retry_after_ms": circuit.retry_after_ms,
-    })
+    }
 }

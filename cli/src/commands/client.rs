@@ -6,9 +6,10 @@ use openskill_proto::limits::MAX_RESULT_BYTES;
 use openskill_proto::v1::admin_service_client::AdminServiceClient;
 use openskill_proto::v1::skill_service_client::SkillServiceClient;
 use openskill_proto::v1::trace_service_client::TraceServiceClient;
-use tonic::transport::{Channel, Endpoint};
+use tonic::transport::Endpoint;
 use tonic::{Code, Status};
 
+use crate::channel::Channel;
 use crate::exit::Failure;
 use crate::settings::Settings;
 
@@ -22,7 +23,9 @@ pub(super) async fn connect(settings: &Settings) -> Result<Channel, Failure> {
         reason: "is unreachable: start one with `openskill up`, or set another URL with --url".to_owned(),
     };
     let endpoint = Endpoint::from_shared(settings.base_url.clone()).map_err(failed)?;
-    endpoint.connect_timeout(CONNECT_TIMEOUT).connect().await.map_err(failed)
+    let authorization = settings.access.authorization()?;
+    let channel = endpoint.connect_timeout(CONNECT_TIMEOUT).connect().await.map_err(failed)?;
+    Ok(Channel::new(channel, authorization))
 }
 
 /// Connects a SkillService client.
@@ -44,14 +47,45 @@ pub(super) async fn traces(settings: &Settings) -> Result<TraceServiceClient<Cha
 /// Turns a status of the gateway into an error.
 pub(super) fn refused(settings: &Settings) -> impl Fn(Status) -> Failure {
     let url = settings.base_url.clone();
-    move |status| {
-        let reason = match status.code() {
-            // An older gateway, or the public address of one that serves AdminService elsewhere.
-            Code::Unimplemented => "does not serve this command here: if AdminService has an address of its own, set \
-                                    it with --url"
-                .to_owned(),
-            code => format!("rejected the request: {} ({code:?})", status.message()),
-        };
-        Failure::Gateway { url: url.clone(), reason }
+    move |status| failure(url.clone(), &status)
+}
+
+/// A gateway that answers and says no is not one that is missing.
+fn failure(url: String, status: &Status) -> Failure {
+    let (code, message) = (status.code(), status.message());
+    match code {
+        // An older gateway, or the public address of one that serves AdminService elsewhere.
+        Code::Unimplemented => {
+            let reason =
+                "does not serve this command here: if AdminService has an address of its own, set it with --url";
+            Failure::Gateway { url, reason: reason.to_owned() }
+        }
+        // It is drained, or on its way out.
+        Code::Unavailable => Failure::Gateway { url, reason: format!("is not available: {message}") },
+        // The connection broke.
+        Code::Unknown | Code::Cancelled | Code::Internal => {
+            Failure::Gateway { url, reason: format!("failed: {message} ({code:?})") }
+        }
+        Code::Unauthenticated => {
+            let reason = format!("{message}; this command sends the one of OPENSKILL_TOKEN, --token or --token-file");
+            Failure::Refused { url, reason }
+        }
+        _ => Failure::Refused { url, reason: format!("{message} ({code:?})") },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_missing_gateway_counts_as_one() {
+        let is_missing = |code| matches!(failure(String::new(), &Status::new(code, "")), Failure::Gateway { .. });
+        for code in [Code::Unavailable, Code::Unimplemented, Code::Unknown] {
+            assert!(is_missing(code), "{code:?}");
+        }
+        for code in [Code::NotFound, Code::Unauthenticated, Code::FailedPrecondition, Code::ResourceExhausted] {
+            assert!(!is_missing(code), "{code:?}");
+        }
     }
 }

@@ -31,8 +31,11 @@ fn show(found: &Examination) {
     };
     found.machine.iter().for_each(line);
     let (good, rest): (Vec<_>, Vec<_>) = found.skills.iter().partition(|it| it.status == Status::Ok);
-    let what = if good.len() == 1 { "its manifest requires" } else { "their manifests require" };
-    say(&format!("{:<5} {:<13} {} can run with everything {what}\n", "ok", "skills", good.len()));
+    let (available, unavailable, good) = (found.available, found.unavailable, good.len());
+    say(&format!(
+        "{:<5} {:<13} {available} can be called, {unavailable} cannot; {good} have all that their manifests require\n",
+        "ok", "skills"
+    ));
     rest.into_iter().for_each(line);
 }
 
@@ -41,5 +44,6 @@ fn to_json(found: &Examination) -> Value {
         let one = |it: &Finding| json!({ "topic": it.topic, "status": it.status.word(), "text": it.text });
         findings.iter().map(one).collect::<Vec<_>>()
     };
-    json!({ "good": found.is_good(), "machine": list(&found.machine), "skills": list(&found.skills) })
+    json!({ "good": found.is_good(), "machine": list(&found.machine), "skills": list(&found.skills),
+        "available": found.available, "unavailable": found.unavailable })
 }

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use openskill_proto::v1::DrainRequest;
 
 use super::client;
+use super::input::confirm;
 use crate::args::Drain;
 use crate::exit::Failure;
 use crate::settings::Settings;
@@ -12,10 +13,26 @@ use crate::terminal::say;
 
 pub(super) async fn run(args: &Drain, settings: &Settings) -> Result<ExitCode, Failure> {
     let mut admin = client::admin(settings).await?;
+    if args.worker_id.is_none() && !args.resume && !args.yes {
+        allow(settings)?;
+    }
     let request = DrainRequest { worker_id: args.worker_id.clone().unwrap_or_default(), resume: args.resume };
     let answer = admin.drain(request).await.map_err(client::refused(settings))?.into_inner();
     let target = args.worker_id.as_deref().unwrap_or("the gateway");
     let what = if args.resume { "takes calls again" } else { "takes no new calls" };
     say(&format!("{target} {what}; {} in flight\n", answer.in_flight));
     Ok(ExitCode::SUCCESS)
+}
+
+/// A whole gateway is drained only by somebody who means it.
+fn allow(settings: &Settings) -> Result<(), Failure> {
+    let url = &settings.base_url;
+    let question = format!("Drain the gateway at {url}? It refuses all calls until `openskill drain --resume`.");
+    match confirm(&question)? {
+        Some(true) => Ok(()),
+        Some(false) => Err(Failure::Usage("nothing was drained".to_owned())),
+        None => Err(Failure::Usage(format!(
+            "this would drain the whole gateway at {url}: add --yes, or the id of a worker (`openskill workers` lists them)"
+        ))),
+    }
 }

@@ -18,5 +18,8 @@ pub(super) async fn run(settings: &Settings) -> Result<ExitCode, Failure> {
         say("ready\n");
         return Ok(ExitCode::SUCCESS);
     }
-    Err(Failure::Gateway { url: settings.base_url.clone(), reason: "is not ready: no worker is up".to_owned() })
+    Err(Failure::Gateway {
+        url: settings.base_url.clone(),
+        reason: "is not ready: it is draining, or no worker is up".to_owned(),
+    })
 }

@@ -1,15 +1,48 @@
-//! Input of commands: a flag's value, or stdin.
+//! Input of commands: a flag's value, a file or stdin; and yes or no on the terminal.
 
-use std::io::Read as _;
+use std::fs::File;
+use std::io::{IsTerminal as _, Read};
+
+use openskill_proto::limits::MAX_REQUEST_BYTES;
 
 use crate::exit::Failure;
+use crate::terminal::complain;
 
 /// Returns `text`, or reads stdin if it is `-`.
 pub(super) fn text_or_stdin(text: &str) -> Result<String, Failure> {
-    if text != "-" {
-        return Ok(text.to_owned());
+    if text == "-" { read(std::io::stdin(), "stdin") } else { Ok(text.to_owned()) }
+}
+
+/// JSON as it is, from a file (`@FILE`) or from stdin (`@-` or `-`). No JSON begins with an @.
+pub(super) fn json_or_file(text: &str) -> Result<String, Failure> {
+    match text.strip_prefix('@') {
+        Some("-") => text_or_stdin("-"),
+        Some(path) => {
+            let file = File::open(path).map_err(Failure::system(format!("reading '{path}'")))?;
+            read(file, &format!("'{path}'"))
+        }
+        None => text_or_stdin(text),
     }
-    let mut input = String::new();
-    std::io::stdin().read_to_string(&mut input).map_err(Failure::system("reading stdin"))?;
-    Ok(input)
+}
+
+/// Reads as much as a request may have.
+fn read(source: impl Read, name: &str) -> Result<String, Failure> {
+    let mut text = String::new();
+    let beyond = MAX_REQUEST_BYTES as u64 + 1;
+    source.take(beyond).read_to_string(&mut text).map_err(Failure::system(format!("reading {name}")))?;
+    if text.len() > MAX_REQUEST_BYTES {
+        return Err(Failure::Usage(format!("{name} is larger than a request may be: {MAX_REQUEST_BYTES} bytes")));
+    }
+    Ok(text)
+}
+
+/// Asks on the terminal. None if there is none. Anything but yes is no.
+pub(super) fn confirm(question: &str) -> Result<Option<bool>, Failure> {
+    if !std::io::stdin().is_terminal() {
+        return Ok(None);
+    }
+    complain(&format!("{question} [y/N] "));
+    let mut answer = String::new();
+    std::io::stdin().read_line(&mut answer).map_err(Failure::system("reading stdin"))?;
+    Ok(Some(matches!(answer.trim().to_ascii_lowercase().as_str(), "y" | "yes")))
 }

@@ -12,14 +12,14 @@ use openskill_proto::v1::{
     ArgumentPolicy, InvokeRequest, Repair, SkillResult, invoke_event::Event, skill_error, skill_result,
 };
 use tonic::Request;
-use tonic::transport::Channel;
 
 use self::arguments::arguments;
 use self::progress::short;
 use self::questions::Asking;
 use super::client;
-use super::input::text_or_stdin;
+use super::input::{json_or_file, text_or_stdin};
 use crate::args::Invoke;
+use crate::channel::Channel;
 use crate::exit::{FAILED, Failure};
 use crate::pretty::pretty;
 use crate::settings::Settings;
@@ -35,7 +35,7 @@ pub(super) async fn run(args: &Invoke, settings: &Settings) -> Result<ExitCode, 
     let mut client = client::skills(settings).await?;
     let given = match (&args.call, &args.json) {
         (Some(text), _) => Arguments::Call(text_or_stdin(text)?),
-        (None, Some(text)) => Arguments::InputJson(text_or_stdin(text)?),
+        (None, Some(text)) => Arguments::InputJson(json_or_file(text)?),
         (None, None) => Arguments::InputJson(arguments(args, settings, &mut client).await?),
     };
     let policy = if args.strict { ArgumentPolicy::Strict } else { ArgumentPolicy::Unspecified };

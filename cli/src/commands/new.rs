@@ -2,23 +2,14 @@
 //!
 //! Where possible, the result passes `openskill check` as it is. Existing files are never overwritten.
 
-use std::fs::OpenOptions;
-use std::io::{ErrorKind, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use super::scaffold::{File, write_all};
 use crate::args::{New, SkillType};
 use crate::exit::Failure;
 use crate::settings::Settings;
 use crate::terminal::say;
-
-/// A file to write. `path` is relative to the skill directory.
-struct File {
-    path: String,
-    text: String,
-    executable: bool,
-}
 
 pub(super) fn run(args: &New, settings: &Settings) -> Result<ExitCode, Failure> {
     let id = &args.id;
@@ -29,41 +20,19 @@ pub(super) fn run(args: &New, settings: &Settings) -> Result<ExitCode, Failure> 
     let folder = settings.skill_dirs.first().map_or_else(|| PathBuf::from("."), Clone::clone);
     if args.skills.skills_dir.is_none() && !folder.is_dir() {
         let shown = folder.display();
-        let hint = "change to the project's directory, or set another one with --skills-dir";
+        let hint = "change to the project's directory, make a project here with `openskill init`, or set another one with \
+                    --skills-dir";
         return Err(Failure::Usage(format!("the skill directory '{shown}' does not exist: {hint}")));
     }
-    let files = files(args.kind, id);
-    for file in &files {
-        let path = folder.join(&file.path);
-        if path.symlink_metadata().is_ok() {
-            return Err(Failure::Usage(format!("{} already exists; nothing was written", path.display())));
-        }
-    }
-    for file in &files {
-        write(&folder.join(&file.path), file)?;
-        say(&format!("wrote {}\n", folder.join(&file.path).display()));
-    }
-    say(&next(args.kind, id, &folder));
+    write_all(&folder, &files(args.kind, id))?;
+    let flag =
+        args.skills.skills_dir.as_ref().map_or_else(String::new, |_| format!(" --skills-dir {}", folder.display()));
+    say(&next(args.kind, id, &folder, &flag));
     Ok(ExitCode::SUCCESS)
 }
 
-fn write(path: &Path, file: &File) -> Result<(), Failure> {
-    let failed = |source: std::io::Error| Failure::System { what: format!("writing {}", path.display()), source };
-    if let Some(folder) = path.parent() {
-        std::fs::create_dir_all(folder).map_err(failed)?;
-    }
-    let mode = if file.executable { 0o755 } else { 0o644 };
-    let mut options = OpenOptions::new();
-    // A file created since the check above is not overwritten either.
-    let opened = options.write(true).create_new(true).mode(mode).open(path);
-    let mut opened = opened.map_err(|error| match error.kind() {
-        ErrorKind::AlreadyExists => Failure::Usage(format!("{} already exists", path.display())),
-        _ => failed(error),
-    })?;
-    opened.write_all(file.text.as_bytes()).map_err(failed)
-}
-
-fn files(kind: SkillType, id: &str) -> Vec<File> {
+/// The files of a new skill, relative to the skill directory.
+pub(super) fn files(kind: SkillType, id: &str) -> Vec<File> {
     let fill = |template: &str| template.replace("@ID@", id);
     let file = |path: String, template: &str, executable| File { path, text: fill(template), executable };
     let manifest = |template| file(format!("{id}.yaml"), template, false);
@@ -88,7 +57,8 @@ fn files(kind: SkillType, id: &str) -> Vec<File> {
     }
 }
 
-fn next(kind: SkillType, id: &str, folder: &Path) -> String {
+/// What to do next. `flag`: what makes other commands read the same directory.
+fn next(kind: SkillType, id: &str, folder: &Path, flag: &str) -> String {
     let shown = folder.display();
     let edit = |what: &str| format!("  edit {shown}/{id}.yaml: {what}\n");
     let (first, call) = match kind {
@@ -103,8 +73,8 @@ fn next(kind: SkillType, id: &str, folder: &Path) -> String {
         SkillType::McpHttp => (edit("set the URL of your server; it needs EXAMPLE_TOKEN in the environment"), ""),
     };
     let call = match call {
-        "" => format!("  openskill pin {id} --skills-dir {shown}\n  openskill skills --toolset {id}\n"),
+        "" => format!("  openskill pin {id}{flag}\n  openskill skills --toolset {id}\n"),
         arguments => format!("  openskill invoke {id} {arguments}\n"),
     };
-    format!("\nNext:\n{first}  openskill check {id} --skills-dir {shown}\n{call}")
+    format!("\nNext:\n{first}  openskill check {id}{flag}\n{call}")
 }

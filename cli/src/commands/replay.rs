@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 use tonic::Code;
 
 use self::difference::differences;
-use super::input::text_or_stdin;
+use super::input::json_or_file;
 use super::trace::recorded::{Call, calls, redacted_at};
 use super::{client, trace};
 use crate::args::Replay;
@@ -25,7 +25,7 @@ pub(super) async fn run(args: &Replay, settings: &Settings) -> Result<ExitCode, 
     let recorded = trace::get(&args.id, settings).await?;
     let call = only(calls(&recorded.events_json))?;
     let arguments = match &args.input {
-        Some(text) => text_or_stdin(text)?,
+        Some(text) => json_or_file(text)?,
         None => arguments(&call)?,
     };
     let target =

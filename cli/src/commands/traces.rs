@@ -5,14 +5,37 @@ use std::process::ExitCode;
 use openskill_proto::render::trace_summary;
 use openskill_proto::timestamp::{Timestamp, parse_duration};
 use openskill_proto::v1::{FollowTracesRequest, ListTracesRequest, TraceFilter, TraceSummary};
+use serde_json::Value;
 
 use super::client;
 use super::trace::millis;
-use crate::args::Traces;
+use crate::args::{Format, Traces};
 use crate::exit::Failure;
+use crate::listing::{Column, Item, list, or_dash};
 use crate::settings::Settings;
-use crate::table::table;
-use crate::terminal::{complain, counted, say, say_json, say_value};
+use crate::terminal::{complain, counted, say, say_json};
+use crate::yaml::yaml;
+
+impl Item for TraceSummary {
+    const KIND: &'static str = "call";
+    const COLUMNS: &'static [Column<Self>] = &[
+        Column::new("TIME", |it| short_time(it.received_us)),
+        Column::new("TRACE", |it| it.trace_id.clone()),
+        Column::new("SKILL", |it| it.skill_id.clone()),
+        Column::new("CODE", |it| it.code.clone()),
+        Column::new("DURATION", |it| millis(it.duration_us)),
+        Column::wide("ATTEMPTS", |it| it.attempts.to_string()),
+        Column::wide("REPAIRS", |it| it.repairs.to_string()),
+        Column::new("WORKER", |it| or_dash(&it.worker_id)),
+        Column::wide("PRINCIPAL", |it| or_dash(&it.principal)),
+        Column::wide("SESSION", |it| or_dash(&it.session_id)),
+        Column::wide("CALL", |it| it.call_id.clone()),
+    ];
+
+    fn value(&self) -> Value {
+        trace_summary(self)
+    }
+}
 
 pub(super) async fn run(args: &Traces, settings: &Settings) -> Result<ExitCode, Failure> {
     let filter = filter(args, Timestamp::now())?;
@@ -22,12 +45,7 @@ pub(super) async fn run(args: &Traces, settings: &Settings) -> Result<ExitCode, 
     let mut client = client::traces(settings).await?;
     let request = ListTracesRequest { filter: Some(filter), limit: args.limit, cursor: args.cursor.clone() };
     let page = client.list_traces(request).await.map_err(client::refused(settings))?.into_inner();
-    if args.json {
-        say_value(&page.calls.iter().map(trace_summary).collect());
-    } else {
-        let head = ["TIME", "TRACE", "SKILL", "CODE", "DURATION", "ATTEMPTS", "REPAIRS", "WORKER", "CALL"];
-        say(&table(head, page.calls.iter().map(row)));
-    }
+    list(&page.calls, args.output.format());
     if !page.next_cursor.is_empty() {
         complain(&format!("there are more: --cursor {} shows them\n", page.next_cursor));
     }
@@ -35,12 +53,6 @@ pub(super) async fn run(args: &Traces, settings: &Settings) -> Result<ExitCode, 
 }
 
 fn filter(args: &Traces, now: Timestamp) -> Result<TraceFilter, Failure> {
-    let time = |flag: &str, text: &Option<String>| match text {
-        None => Ok(0),
-        Some(text) => Timestamp::parse_ago(text, now).map(|it| it.0).ok_or_else(|| {
-            Failure::Usage(format!("--{flag} must be a time such as 2026-01-31T12:00:00Z, or an age such as 15m"))
-        }),
-    };
     let min_duration_us = match &args.min_duration {
         None => 0,
         Some(text) => parse_duration(text)
@@ -53,9 +65,17 @@ fn filter(args: &Traces, now: Timestamp) -> Result<TraceFilter, Failure> {
         principal: args.principal.clone(),
         session_id: args.session.clone(),
         min_duration_us,
-        since_us: time("since", &args.since)?,
-        until_us: time("until", &args.until)?,
+        since_us: time("since", args.since.as_deref(), now)?,
+        until_us: time("until", args.until.as_deref(), now)?,
     })
+}
+
+/// The time that a flag names, in microseconds; 0 if it is not given.
+pub(super) fn time(flag: &str, text: Option<&str>, now: Timestamp) -> Result<u64, Failure> {
+    let Some(text) = text else { return Ok(0) };
+    let time = Timestamp::parse_ago(text, now).map(|it| it.0);
+    let rule = || format!("--{flag} must be a time such as 2026-01-31T12:00:00Z, or an age such as 15m");
+    time.ok_or_else(|| Failure::Usage(rule()))
 }
 
 /// Prints calls as they end, until the gateway or the user ends it.
@@ -68,38 +88,25 @@ async fn follow(args: &Traces, filter: TraceFilter, settings: &Settings) -> Resu
         if response.missed > 0 {
             complain(&format!("missed {}\n", counted(response.missed, "call")));
         }
-        match &response.call {
-            Some(call) if args.json => say_json(&format!("{}\n", trace_summary(call))),
-            Some(call) => say(&format!("{}\n", line(call))),
-            None => {}
+        let Some(call) = &response.call else { continue };
+        match args.output.format() {
+            Format::Json => say_json(&format!("{}\n", trace_summary(call))),
+            Format::Yaml => say(&format!("---\n{}", yaml(&trace_summary(call)))),
+            Format::Table | Format::Wide => say(&format!("{}\n", line(call))),
         }
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn row(call: &TraceSummary) -> [String; 9] {
-    let worker = if call.worker_id.is_empty() { "-" } else { &call.worker_id };
-    [
-        short_time(call.received_us),
-        call.trace_id.clone(),
-        call.skill_id.clone(),
-        call.code.clone(),
-        millis(call.duration_us),
-        call.attempts.to_string(),
-        call.repairs.to_string(),
-        worker.to_owned(),
-        call.call_id.clone(),
-    ]
-}
-
 /// A row without columns: nobody knows yet how wide they will be.
 fn line(call: &TraceSummary) -> String {
-    let cells = row(call).map(|cell| openskill_log::text::one_line(&cell).into_owned());
-    let [time, trace, skill, code, duration, _, _, worker, _] = cells;
+    let texts = [&call.code, &call.skill_id, &call.trace_id, &or_dash(&call.worker_id)];
+    let [code, skill, trace, worker] = texts.map(|text| openskill_log::text::one_line(text).into_owned());
+    let (time, duration) = (short_time(call.received_us), millis(call.duration_us));
     format!("{time}  {code:<18}  {duration:>10}  {skill:<20}  {trace}  {worker}")
 }
 
 /// To the millisecond: `2026-01-31 12:00:00.500`.
-fn short_time(micros: u64) -> String {
+pub(super) fn short_time(micros: u64) -> String {
     Timestamp(micros).to_string()[..23].replace('T', " ")
 }

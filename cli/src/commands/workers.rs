@@ -2,50 +2,76 @@
 
 use std::process::ExitCode;
 
+use openskill_proto::v1::admin_service_client::AdminServiceClient;
 use openskill_proto::v1::{ListWorkersRequest, WorkerInfo};
 use serde_json::{Value, json};
 
 use super::client;
+use super::poll::{Watched, watch};
 use crate::args::Workers;
+use crate::channel::Channel;
 use crate::exit::Failure;
+use crate::listing::{Column, Item, list, or_dash};
 use crate::settings::Settings;
-use crate::table::table;
-use crate::terminal::{say, say_value};
+
+impl Item for WorkerInfo {
+    const KIND: &'static str = "worker";
+    const COLUMNS: &'static [Column<Self>] = &[
+        Column::new("ID", |it| or_dash(&it.worker_id)),
+        Column::new("STATUS", status),
+        Column::new("CALLS", |it| it.in_flight.to_string()),
+        Column::new("CAPACITY", |it| it.capacity.to_string()),
+        Column::new("LIMIT", |it| it.limit.to_string()),
+        Column::new("SKILLS", |it| it.skills.to_string()),
+        Column::wide("VERSION", |it| or_dash(&it.version)),
+        Column::new("ENDPOINT", |it| it.endpoint.clone()),
+        Column::text("REASON", |it| it.reason.clone()),
+    ];
+
+    fn value(&self) -> Value {
+        json!({
+            "worker_id": self.worker_id,
+            "endpoint": self.endpoint,
+            "status": status(self),
+            "reason": self.reason,
+            "in_flight": self.in_flight,
+            "capacity": self.capacity,
+            "limit": self.limit,
+            "skills": self.skills,
+            "version": self.version,
+        })
+    }
+}
+
+impl Watched for WorkerInfo {
+    fn key(&self) -> String {
+        self.endpoint.clone()
+    }
+
+    fn differs(&self, before: &Self) -> bool {
+        self != before
+    }
+}
 
 pub(super) async fn run(args: &Workers, settings: &Settings) -> Result<ExitCode, Failure> {
     let mut admin = client::admin(settings).await?;
-    let answer = admin.list_workers(ListWorkersRequest {}).await.map_err(client::refused(settings))?;
-    let workers = answer.into_inner().workers;
-    if args.json {
-        say_value(&workers.iter().map(to_json).collect());
-    } else {
-        let head = ["ID", "STATUS", "CALLS", "CAPACITY", "LIMIT", "SKILLS", "ENDPOINT", "REASON"];
-        say(&table(head, workers.iter().map(row)));
+    let format = args.output.format();
+    if args.watch {
+        match watch(format, |it| it, async || all(&mut admin, settings).await).await? {}
     }
+    list(&all(&mut admin, settings).await?, format);
     Ok(ExitCode::SUCCESS)
 }
 
-fn status(worker: &WorkerInfo) -> String {
+/// All workers of the gateway.
+pub(super) async fn all(
+    admin: &mut AdminServiceClient<Channel>,
+    settings: &Settings,
+) -> Result<Vec<WorkerInfo>, Failure> {
+    let answer = admin.list_workers(ListWorkersRequest {}).await.map_err(client::refused(settings))?;
+    Ok(answer.into_inner().workers)
+}
+
+pub(super) fn status(worker: &WorkerInfo) -> String {
     worker.status().as_str_name().trim_start_matches("WORKER_STATUS_").to_ascii_lowercase()
-}
-
-fn row(worker: &WorkerInfo) -> [String; 8] {
-    let id = if worker.worker_id.is_empty() { "-".to_owned() } else { worker.worker_id.clone() };
-    let counts = [worker.in_flight, worker.capacity, worker.limit, worker.skills].map(|it| it.to_string());
-    let [running, capacity, limit, skills] = counts;
-    [id, status(worker), running, capacity, limit, skills, worker.endpoint.clone(), worker.reason.clone()]
-}
-
-fn to_json(worker: &WorkerInfo) -> Value {
-    json!({
-        "worker_id": worker.worker_id,
-        "endpoint": worker.endpoint,
-        "status": status(worker),
-        "reason": worker.reason,
-        "in_flight": worker.in_flight,
-        "capacity": worker.capacity,
-        "limit": worker.limit,
-        "skills": worker.skills,
-        "version": worker.version,
-    })
 }

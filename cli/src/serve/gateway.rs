@@ -3,10 +3,13 @@
 use std::net::TcpListener;
 use std::process::ExitCode;
 
+use openskill_gateway::config::IdentityConfig;
+
 use crate::exit::Failure;
-use crate::settings::{Raw, Settings};
+use crate::settings::{Raw, Settings, names};
 
 pub(crate) fn run(settings: &Settings, raw: &Raw) -> Result<ExitCode, Failure> {
+    let identity = identity(settings, raw)?;
     let agent = super::agent::setup(settings, raw, None)?;
     super::run(settings, "gateway", |shutdown, tracer| async move {
         let listeners = bind(settings, super::shards(settings))?;
@@ -17,11 +20,17 @@ pub(crate) fn run(settings: &Settings, raw: &Raw) -> Result<ExitCode, Failure> {
         };
         let address = listeners.first().and_then(|it| it.local_addr().ok()).unwrap_or(settings.listen);
         let recorder = super::recorder_config(settings, address, None);
-        let config = super::gateway_config(settings, tracer, recorder, agent);
+        let config = openskill_gateway::Config { identity, ..super::gateway_config(settings, tracer, recorder, agent) };
         openskill_gateway::run(config, listeners, admin, 1, ready, shutdown)
             .await
             .map_err(Failure::system("running the gateway"))
     })
+}
+
+/// Who may use the gateway.
+pub(super) fn identity(settings: &Settings, raw: &Raw) -> Result<Option<IdentityConfig>, Failure> {
+    let addresses = [(names::LISTEN, Some(settings.listen)), (names::ADMIN_LISTEN, settings.admin_listen)];
+    Ok(settings.access.identity(raw, &addresses)?)
 }
 
 /// Binds the separate address of AdminService, if one is set.

@@ -20,7 +20,9 @@ use tokio_util::task::AbortOnDropHandle;
 use crate::args::Up;
 use crate::exit::Failure;
 use crate::settings::{Raw, Settings, names};
-use crate::terminal::{counted, say};
+use crate::terminal::{counted, program, say};
+
+mod banner;
 
 /// Backoff before a worker is restarted: initial and maximum. It resets once a worker has run for the maximum.
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(5));
@@ -36,6 +38,7 @@ pub(crate) fn run(args: &Up, settings: &Settings, raw: &Raw, started: Instant) -
     // Fails before the first worker starts, instead of in each of them.
     super::worker_config(settings, raw)?;
     let metrics = worker_metrics(settings, args.workers)?;
+    let identity = super::gateway::identity(settings, raw)?;
     let agent = super::agent::setup(settings, raw, state_folder().map(|it| it.join("agent.redb")))?;
     super::run(settings, "gateway", |shutdown, tracer| async move {
         let listeners = super::gateway::bind(settings, settings.shards.unwrap_or(1))?;
@@ -60,9 +63,13 @@ pub(crate) fn run(args: &Up, settings: &Settings, raw: &Raw, started: Instant) -
         let recorder = super::recorder_config(settings, address, state_folder().map(|it| it.join("traces")));
         let config = openskill_gateway::Config {
             workers: sockets.into_iter().map(Source::Unix).collect(),
+            // No load balancer, and maybe somebody who waits for it to end.
+            lame_duck: settings.lame_duck.unwrap_or_default(),
+            identity,
             ..super::gateway_config(settings, tracer, recorder, agent)
         };
-        let ready = move |ready| announce(address, ready, started);
+        let base_url = settings.base_url.clone();
+        let ready = move |ready| announce(address, &ready, &base_url, started);
         let ended = openskill_gateway::run(config, listeners, admin, args.workers.into(), ready, shutdown).await;
         stop_workers.cancel();
         while workers.join_next().await.is_some() {}
@@ -217,20 +224,13 @@ impl Drop for SocketDir {
     }
 }
 
-fn announce(address: std::net::SocketAddr, ready: openskill_gateway::Ready, started: Instant) {
+fn announce(address: SocketAddr, ready: &openskill_gateway::Ready, base_url: &str, started: Instant) {
     let seconds = started.elapsed().as_secs_f64();
-    let binary = std::env::args().next().unwrap_or_else(|| "openskill".to_owned());
+    let (workers, skills) = (counted(ready.workers, "worker"), counted(ready.skills, "skill"));
     let url = format!("http://{address}");
-    let at = if address.port() == 8000 { String::new() } else { format!(" --url {url}") };
     say(&format!(
-        "\nopenskill is ready in {seconds:.2} s: {url}, {}, {}\n\n\
-         Try in another terminal:\n\
-         \x20 curl -s {url}/skills/echo:invoke -d '{{\"input\": {{\"text\": \"hello\"}}}}'\n\
-         \x20 {binary} skills{at}\n\
-         \x20 {binary} invoke calculator numbers='[10.5, 9.9, 11.2]' ops='[\"mean\", \"max\"]'{at}\n\
-         \x20 grpcurl -plaintext {address} list\n\n\
+        "\nopenskill is ready in {seconds:.2} s: {url}, {workers}, {skills}\n{}\n\
          API documentation: {url}/docs        Stop: Ctrl-C\n\n",
-        counted(ready.workers, "worker"),
-        counted(ready.skills, "skill"),
+        banner::advice(address, ready, base_url, &program()),
     ));
 }

@@ -28,9 +28,21 @@ settings! {
     HTTP_BASE_URL "OPENSKILL_HTTP_BASE_URL" "http://127.0.0.1:8000" "client"
         "URL of the gateway, for `invoke`, `skills`, `health` and the other client commands.";
     LISTEN "OPENSKILL_LISTEN" "127.0.0.1:8000" "gateway, up"
-        "Address that the gateway listens on, `HOST:PORT`. The gateway does not authenticate callers, so use loopback or a private network.";
+        "Address that the gateway listens on, `HOST:PORT`. One that other machines reach needs `OPENSKILL_KEYS`, or `OPENSKILL_ANONYMOUS=allow`.";
     ADMIN_LISTEN "OPENSKILL_ADMIN_LISTEN" "" "gateway, up"
         "Separate address for `AdminService` and [recorded calls](recorder.md), `HOST:PORT`. If set, the public address does not serve them. Default: same as `OPENSKILL_LISTEN`.";
+    KEYS "OPENSKILL_KEYS" "" "gateway, up, agent, keys"
+        "File of principals, their policies and their API keys; see [identity](identity.md). Requests without a valid key are refused. Default: nobody is asked for a key.";
+    ANONYMOUS "OPENSKILL_ANONYMOUS" "loopback" "gateway, up, agent"
+        "Where callers need no key if `OPENSKILL_KEYS` is not set. `loopback`: on loopback addresses alone; the server does not start on others. `allow`: everywhere. Set it only if something in front of the server controls who gets there.";
+    TOKEN "OPENSKILL_TOKEN" "" "client, agent"
+        "API key for the gateway. `openskill config` masks it.";
+    TOKEN_FILE "OPENSKILL_TOKEN_FILE" "" "client, agent"
+        "File with the API key for the gateway, instead of `OPENSKILL_TOKEN`. Only its owner and its group may read it.";
+    ALLOWED_HOSTS "OPENSKILL_ALLOWED_HOSTS" "" "gateway, up, agent"
+        "Host names that requests may use beside IP addresses and `localhost`, separated by commas: `skills.example.com`, or with a port. A [proxy](proxies.md) on the same machine that passes the client's `Host` on needs it. Default: none, so that no web page can reach a gateway on loopback under a name of its own.";
+    ALLOWED_ORIGINS "OPENSKILL_ALLOWED_ORIGINS" "" "gateway, up, agent"
+        "Origins of web pages that may call the gateway, separated by commas, such as `https://app.example.com`. The gateway answers their CORS requests. Default: its own pages only.";
     WORKERS "OPENSKILL_WORKERS" "http://127.0.0.1:9000" "gateway"
         "Worker addresses, separated by commas: `http://host:port`, `unix:/path`, `unix:/folder/*.sock`, `dns://name:port` (resolved periodically to all addresses of the name).";
     WORKER_LISTEN "OPENSKILL_WORKER_LISTEN" "127.0.0.1:9000" "worker"
@@ -77,8 +89,10 @@ settings! {
         "Maximum number of calls that a worker queues. The worker rejects further calls.";
     SHARDS "OPENSKILL_SHARDS" "" "gateway, worker, up"
         "Number of serving threads in a process, each with its own runtime. Default: one per core; with `up`, one per process.";
+    LAME_DUCK_MS "OPENSKILL_LAME_DUCK_MS" "" "gateway, up, agent"
+        "How long the gateway still accepts connections and calls after SIGTERM, in milliseconds, while its health is `NOT_SERVING` and `/readyz` says 503: the time that load balancers need to notice. Then it drains. Default: 5000; with `up`, 0.";
     DRAIN_TIMEOUT_MS "OPENSKILL_DRAIN_TIMEOUT_MS" "20000" "gateway, worker, up"
-        "How long in-flight calls may take to finish after SIGTERM, in milliseconds.";
+        "How long in-flight calls may take to finish after SIGTERM, in milliseconds. With `OPENSKILL_LAME_DUCK_MS` it must fit into the grace period of the container or pod.";
     REFRESH_MS "OPENSKILL_REFRESH_MS" "1000" "gateway, up"
         "How often the gateway resolves worker names and socket directories again, in milliseconds.";
     RELOAD_MS "OPENSKILL_RELOAD_MS" "500" "worker, up"
@@ -87,6 +101,28 @@ settings! {
         "How long a worker keeps idle warm interpreters, in milliseconds.";
     PYTHON "OPENSKILL_PYTHON" "python3" "worker, up, check, doctor"
         "Interpreter of `cli:python` skills. Resolved once, at startup.";
+    PYTHON_ENVIRONMENTS "OPENSKILL_PYTHON_ENVIRONMENTS" "" "worker, up, check, doctor"
+        "Directory of the [environments](runners/python-environments.md) of Python skills with packages of their own. Default: `/var/cache/openskill/python` for root, otherwise `$XDG_CACHE_HOME/openskill/python` or `~/.cache/openskill/python`.";
+    PYTHON_INSTALLER "OPENSKILL_PYTHON_INSTALLER" "auto" "worker, up, check, doctor"
+        "What installs packages: `uv`, `pip`, or `auto`, which is `uv` if it is on `PATH` and otherwise the pip of the interpreter.";
+    PYTHON_INDEX_URL "OPENSKILL_PYTHON_INDEX_URL" "" "worker, up, check, doctor"
+        "Package index, such as `https://pypi.example.com/simple`. `none`: packages come from `OPENSKILL_PYTHON_FIND_LINKS` alone. Default: what the installer's own configuration says. `openskill config` masks credentials.";
+    PYTHON_FIND_LINKS "OPENSKILL_PYTHON_FIND_LINKS" "" "worker, up, check, doctor"
+        "Directory with wheels, or URL of a page that links to them, beside the package index.";
+    PYTHON_BUILD_TIMEOUT "OPENSKILL_PYTHON_BUILD_TIMEOUT_S" "600" "worker, up, check"
+        "Maximum time for building one environment, in seconds.";
+    PYTHON_KEEP_DAYS "OPENSKILL_PYTHON_KEEP_DAYS" "30" "worker, up"
+        "How long an environment is kept that no skill uses, in days. `0`: for ever.";
+    SESSIONS "OPENSKILL_SESSIONS" "32" "worker, up"
+        "Maximum number of [sessions](runners/sessions.md) that a worker keeps.";
+    SESSIONS_PER_CALLER "OPENSKILL_SESSIONS_PER_CALLER" "8" "worker, up"
+        "Maximum number of sessions of one caller. A further one replaces the caller's idle session that was used least recently.";
+    SESSION_IDLE_S "OPENSKILL_SESSION_IDLE_S" "900" "worker, up"
+        "How long a session is kept without a call, in seconds.";
+    SESSION_AGE_S "OPENSKILL_SESSION_AGE_S" "14400" "worker, up"
+        "How long a session is kept in total, in seconds. It ends between two calls.";
+    SESSION_PACKAGES "OPENSKILL_SESSION_PACKAGES" "" "worker, up, check, doctor"
+        "[Packages that calls may install in sessions](runners/session-packages.md): names with optional versions between spaces, such as `numpy pandas>=2,<3`. Unset: `microsandbox_install_package` is unavailable.";
     SKILL_USER "OPENSKILL_SKILL_USER" "own" "worker, up, check, doctor"
         "User of skill processes if the worker runs as root: `own`, or a numeric `UID:GID`. `own` gives each run a user of its own where the kernel can map the files of the allowed root to it, otherwise 65534:65534. If the worker is not root, they run as its user.";
     LEAST_JAIL "OPENSKILL_LEAST_JAIL" "auto" "worker, up, check, doctor"
@@ -109,14 +145,14 @@ settings! {
         "Maximum size of all files in the trace directory, in megabytes. The oldest files are removed.";
     TRACE_MAX_AGE_HOURS "OPENSKILL_TRACE_MAX_AGE_HOURS" "168" "gateway, up"
         "How long a file of the trace directory is kept after its last call, in hours.";
-    TRACE_SANITIZE "TRACE_SANITIZE" "true" "gateway, up"
-        "`true`: recorded calls are redacted before they are kept. `false`: nothing is redacted, and recorded calls contain the secrets of callers and skills.";
+    TRACE_SANITIZE "TRACE_SANITIZE" "true" "gateway, worker, agent, up"
+        "`true`: log lines, spans and recorded calls are [redacted](redaction.md). `false`: nothing is redacted, and all of them may contain the secrets of callers and skills.";
     TRACE_MD_RAW "TRACE_MD_INCLUDE_RAW_RESPONSE" "false" "client"
         "`true`: `openskill trace --markdown` includes arguments, results and messages.";
-    REDACT_RULES "OPENSKILL_REDACT_RULES" "" "gateway, up"
+    REDACT_RULES "OPENSKILL_REDACT_RULES" "" "gateway, worker, agent, up"
         "File with further rules for redaction. Default: the built-in rules only.";
-    REDACT_CONTACTS "OPENSKILL_REDACT_CONTACTS" "0" "gateway, up"
-        "`1`: recorded calls are redacted of e-mail addresses and telephone numbers too.";
+    REDACT_CONTACTS "OPENSKILL_REDACT_CONTACTS" "0" "gateway, worker, agent, up"
+        "`1`: e-mail addresses and telephone numbers are redacted too.";
     OTLP_ENDPOINT "OTEL_EXPORTER_OTLP_ENDPOINT" "" "gateway, worker, up"
         "Collector for traces and metrics, such as `http://127.0.0.1:4317` for gRPC or `http://127.0.0.1:4318` for HTTP, where traces go to `/v1/traces` and metrics to `/v1/metrics`. `https` uses TLS. Default: none are sent.";
     OTLP_TRACES_ENDPOINT "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT" "" "gateway, worker, up"
@@ -180,7 +216,7 @@ settings! {
     AGENT "OPENSKILL_AGENT" "on" "gateway, up"
         "`on`: the gateway serves the [agent](agent.md). `off`: it does not.";
     AGENT_LISTEN "OPENSKILL_AGENT_LISTEN" "127.0.0.1:8010" "agent"
-        "Address that `openskill agent` listens on, `HOST:PORT`. There is no authentication, so use loopback or a private network.";
+        "Address that `openskill agent` listens on, `HOST:PORT`. One that other machines reach needs `OPENSKILL_KEYS`, or `OPENSKILL_ANONYMOUS=allow`.";
     AGENT_STORE "OPENSKILL_AGENT_STORE" "" "gateway, up, agent"
         "File that the agent keeps conversations in. One process at a time can use it. `memory`: they end with the process. Default: `memory`; with `up`, `$XDG_STATE_HOME/openskill/agent.redb` or `~/.local/state/openskill/agent.redb`, or `memory` if that cannot be opened.";
     AGENT_LIFETIME_HOURS "OPENSKILL_AGENT_LIFETIME_HOURS" "720" "gateway, up, agent"
@@ -245,7 +281,7 @@ settings! {
 
 /// Whether a setting is a credential: nobody but its reader gets it, and nobody sees it.
 pub(crate) fn is_credential(name: &str) -> bool {
-    name.ends_with("_API_KEY")
+    name.ends_with("_API_KEY") || name == TOKEN
 }
 
 /// The key of a setting in `openskill.toml`: `timeout_ms` for `OPENSKILL_TIMEOUT_MS`.

@@ -7,6 +7,7 @@ use std::path::Path;
 
 use super::names::{ALL, Setting, file_key};
 use super::problem::Problem;
+use super::unknown::{is_known, near_key, near_variable};
 
 /// Flags that are settings, by the names of the settings.
 pub(crate) type Overrides = Vec<(&'static str, String)>;
@@ -99,7 +100,7 @@ fn read_dot_env(path: &Path) -> Found {
     for line in lines {
         match line {
             Ok((name, _)) if name.starts_with("OPENSKILL_") && !is_known(&name) => {
-                found.1.push(unknown(&name, &Origin::DotEnv));
+                found.1.push(unknown(&name, near_variable(&name), &Origin::DotEnv));
             }
             Ok((name, value)) => {
                 found.0.insert(name, value);
@@ -126,7 +127,7 @@ fn read_file(path: &Path) -> Found {
             Some(setting) => {
                 found.0.insert(setting.name.to_owned(), as_text(&value));
             }
-            None => found.1.push(unknown(&key, &Origin::File)),
+            None => found.1.push(unknown(&key, near_key(&key).as_deref(), &Origin::File)),
         }
     }
     found
@@ -145,12 +146,9 @@ fn as_text(value: &toml::Value) -> String {
     }
 }
 
-fn is_known(name: &str) -> bool {
-    ALL.iter().any(|setting| setting.name == name)
-}
-
-fn unknown(name: &str, origin: &Origin) -> Problem {
-    let reason = "unknown setting: `openskill config --reference` lists all settings".to_owned();
+fn unknown(name: &str, near: Option<&str>, origin: &Origin) -> Problem {
+    let near = near.map_or_else(String::new, |near| format!("did you mean {near}? "));
+    let reason = format!("unknown setting: {near}`openskill config --reference` lists all settings");
     Problem { name: name.to_owned(), origin: origin.to_string(), reason }
 }
 

@@ -2,22 +2,27 @@
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
-use openskill_gateway::config::{CircuitRules, SessionRules, SkillRules, Source, SourceError};
+use openskill_gateway::config::{CircuitRules, SessionRules, Sites, SkillRules, Source, SourceError};
 use openskill_metrics::skills::MOST_SKILLS;
 use openskill_net::listen::Address;
+use openskill_worker::config::{PythonPackages, SessionBounds};
 use openskill_worker::manifest::Level;
 use openskill_worker::process::jail::SkillUsers;
 
+use super::access::{self, Access};
 use super::agent::{self, AgentSettings};
 use super::names;
 use super::otlp::destination::Destination;
 use super::otlp::{self, Otlp};
+use super::packages;
 use super::problem::{Problem, Problems, mask};
 use super::raw::Raw;
 use super::reader::Reader;
 use super::recorder::{self, RecorderSettings};
+use super::sites;
 
 /// The format of log lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,6 +38,9 @@ pub(crate) struct Settings {
     pub(crate) listen: SocketAddr,
     /// None means that the public address serves AdminService.
     pub(crate) admin_listen: Option<SocketAddr>,
+    pub(crate) access: Access,
+    /// None means that no hosts or origins are allowed beside the gateway's own.
+    pub(crate) sites: Option<Arc<Sites>>,
     pub(crate) workers: Vec<Source>,
     pub(crate) worker_listen: Address,
     pub(crate) worker_id: String,
@@ -53,11 +61,15 @@ pub(crate) struct Settings {
     pub(crate) worker_queue: usize,
     /// None means the command's own default.
     pub(crate) shards: Option<usize>,
+    /// None means the command's own default.
+    pub(crate) lame_duck: Option<Duration>,
     pub(crate) drain_timeout: Duration,
     pub(crate) refresh: Duration,
     pub(crate) reload: Duration,
     pub(crate) idle: Duration,
+    pub(crate) sessions: SessionBounds,
     pub(crate) python: PathBuf,
+    pub(crate) packages: PythonPackages,
     pub(crate) skill_users: SkillUsers,
     pub(crate) least_jail: Level,
     pub(crate) docker_host: String,
@@ -87,6 +99,8 @@ impl Settings {
             base_url: reader.url(names::HTTP_BASE_URL),
             listen: reader.listen(names::LISTEN, "127.0.0.1:8000"),
             admin_listen: reader.address(names::ADMIN_LISTEN, "127.0.0.1:8001"),
+            access: access::read(&mut reader),
+            sites: sites::read(&mut reader),
             workers: reader.sources(names::WORKERS),
             worker_listen: reader
                 .parse(names::WORKER_LISTEN, "HOST:PORT or unix:/path")
@@ -107,11 +121,19 @@ impl Settings {
             worker_reserve: reader.optional(names::WORKER_RESERVE, 0, 10_000),
             worker_queue: reader.number(names::WORKER_QUEUE, 0, 1_000_000),
             shards: reader.optional(names::SHARDS, 1, 256),
+            lame_duck: reader.optional(names::LAME_DUCK_MS, 0, 3_600_000).map(|it| Duration::from_millis(it as u64)),
             drain_timeout: reader.millis(names::DRAIN_TIMEOUT_MS, 0, 3_600_000),
             refresh: reader.millis(names::REFRESH_MS, 10, 3_600_000),
             reload: reader.millis(names::RELOAD_MS, 10, 3_600_000),
             idle: reader.millis(names::IDLE_MS, 100, 86_400_000),
             python: PathBuf::from(raw.value(names::PYTHON)),
+            packages: packages::read(&mut reader),
+            sessions: SessionBounds {
+                per_worker: reader.number(names::SESSIONS, 1, 512),
+                per_caller: reader.number(names::SESSIONS_PER_CALLER, 1, 512),
+                idle: reader.seconds(names::SESSION_IDLE_S, 1, 604_800),
+                age: reader.seconds(names::SESSION_AGE_S, 1, 604_800),
+            },
             skill_users: reader
                 .parse(names::SKILL_USER, "own, or UID or UID:GID, numbers other than 0, such as 65534:65534")
                 .unwrap_or(SkillUsers::Own),

@@ -4,11 +4,13 @@
 //! no more than one a minute, and in a last one at the end. A batch is sent once: a collector that is down makes nobody wait.
 
 use std::io::Result;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use openskill_metrics::telemetry::TELEMETRY;
+use openskill_redact::Redactor;
 use openskill_trace::SpanData;
 use openskill_trace::queue::Queue;
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
@@ -18,12 +20,16 @@ use opentelemetry_sdk::Resource;
 use tokio::runtime::Runtime;
 use tokio::sync::oneshot;
 
+use super::masked;
 use crate::collector::{Collector, Rejected};
 
 const TARGET: &str = "openskill::traces";
 
 /// How often lost spans are reported.
 const REPORT_INTERVAL: Duration = Duration::from_secs(60);
+
+/// How nice the thread is: calls that are served come first.
+const NICE: i32 = 10;
 
 /// How long the last spans may take. An unreachable collector must not delay the exit.
 const FINISH_TIMEOUT: Duration = Duration::from_secs(2);
@@ -36,16 +42,22 @@ pub(super) struct Exporter {
     thread: Option<JoinHandle<()>>,
 }
 
-/// Starts the thread. `service` is the name of this process in traces, and `delay` how long a batch that is not full waits.
+/// Starts the thread. `service` is the name of this process in traces, and `delay` how long a batch that is not full waits
+/// before it is redacted and sent.
 ///
 /// # Errors
 /// The system has no thread left.
-pub(super) fn start(collector: Collector, service: String, queue: &Arc<Queue>, delay: Duration) -> Result<Exporter> {
+pub(super) fn start(
+    collector: Collector,
+    service: String,
+    queue: &Arc<Queue>,
+    (delay, redactor): (Duration, Redactor),
+) -> Result<Exporter> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let (stop, stopped) = oneshot::channel();
     let resource = (&Resource::builder().with_service_name(service).build()).into();
     let (queue, losses) = (Arc::clone(queue), Losses::default());
-    let work = Work { queue: Arc::clone(&queue), collector, resource, delay, exporting: 0, losses };
+    let work = Work { queue: Arc::clone(&queue), collector, resource, delay, redactor, exporting: 0, losses };
     let thread = std::thread::Builder::new().name("telemetry".to_owned());
     let thread = thread.spawn(move || work.run(&runtime, stopped))?;
     Ok(Exporter { queue, stop: Some(stop), thread: Some(thread) })
@@ -66,6 +78,7 @@ struct Work {
     collector: Collector,
     resource: ResourceAttributesWithSchema,
     delay: Duration,
+    redactor: Redactor,
     /// Spans on their way to the collector.
     exporting: usize,
     losses: Losses,
@@ -73,6 +86,8 @@ struct Work {
 
 impl Work {
     fn run(mut self, runtime: &Runtime, stopped: oneshot::Receiver<()>) {
+        // Of this thread alone, on Linux. It may be as nice as the process already.
+        let _ = rustix::process::setpriority_process(None, NICE);
         runtime.block_on(async {
             let too_late = async {
                 let _ = stopped.await;
@@ -100,8 +115,13 @@ impl Work {
         }
     }
 
-    async fn export(&mut self, spans: Vec<SpanData>) {
+    async fn export(&mut self, mut spans: Vec<SpanData>) {
         let count = spans.len();
+        let masked = catch_unwind(AssertUnwindSafe(|| masked::mask(&self.redactor, &mut spans)));
+        if masked.is_err() {
+            // They are not exported as they are. The panic is in the log.
+            return self.queue.counts().add_failed(count);
+        }
         let resource_spans = group_spans_by_resource_and_scope(spans, &self.resource);
         self.exporting = count;
         let sent = self.collector.send(ExportTraceServiceRequest { resource_spans }).await;

@@ -1,12 +1,19 @@
-//! Writes log lines in batches.
+//! Writes log lines in batches, redacted.
 //!
-//! A gateway logs a line per call. A separate thread writes the lines of a few milliseconds with one system call, so that no
-//! call waits for stderr. Only a process killed by SIGKILL loses the lines of its last milliseconds.
+//! A gateway logs a line per call. A separate thread redacts the lines of a few milliseconds and writes them with one system
+//! call, so that no call waits for either. Only a process killed by SIGKILL loses the lines of its last milliseconds.
 
+use std::borrow::Cow;
 use std::io::{Result, Write, stderr};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
+
+use openskill_redact::Redactor;
+
+/// The name of the thread that writes.
+pub(super) const THREAD: &str = "log";
 
 /// How long a line waits to be batched with others.
 const BATCH_WINDOW: Duration = Duration::from_millis(5);
@@ -50,7 +57,10 @@ impl Queue {
 
 /// Takes log lines, a whole line per write.
 #[derive(Debug, Clone)]
-pub(super) struct Lines(Arc<Queue>);
+pub(super) struct Lines {
+    queue: Arc<Queue>,
+    redactor: Redactor,
+}
 
 /// The thread that writes the lines. Dropping it writes the rest and joins the thread.
 #[derive(Debug)]
@@ -63,16 +73,17 @@ pub(super) struct Writer {
 ///
 /// # Errors
 /// The system has no thread left.
-pub(super) fn start() -> Result<(Lines, Writer)> {
-    let queue = Arc::<Queue>::default();
-    let from = Arc::clone(&queue);
-    let thread = std::thread::Builder::new().name("log".to_owned()).spawn(move || {
-        while let Some(lines) = from.next() {
+pub(super) fn start(redactor: Redactor) -> Result<(Lines, Writer)> {
+    let lines = Lines { queue: Arc::default(), redactor };
+    let from = lines.clone();
+    let thread = std::thread::Builder::new().name(THREAD.to_owned()).spawn(move || {
+        while let Some(lines) = from.queue.next() {
             // There is nowhere to report that stderr cannot be written.
-            let _ = stderr().write_all(&lines);
+            let _ = stderr().write_all(from.redacted(&lines).as_bytes());
         }
     })?;
-    Ok((Lines(Arc::clone(&queue)), Writer { queue, thread: Some(thread) }))
+    let queue = Arc::clone(&lines.queue);
+    Ok((lines, Writer { queue, thread: Some(thread) }))
 }
 
 impl Drop for Writer {
@@ -85,19 +96,48 @@ impl Drop for Writer {
     }
 }
 
+impl Lines {
+    /// Each line by itself: what one line says is not about the next.
+    fn redacted<'l>(&self, lines: &'l [u8]) -> Cow<'l, str> {
+        // Lines are formatted as strings.
+        let lines = String::from_utf8_lossy(lines);
+        if !self.redactor.is_on() {
+            return lines;
+        }
+        let mut redacted = String::with_capacity(lines.len());
+        for line in lines.split_inclusive('\n') {
+            // Nobody else writes the log: a mistake in redaction must cost no more than this line.
+            match catch_unwind(AssertUnwindSafe(|| self.redactor.text(line))) {
+                Ok(line) => redacted.push_str(&line),
+                Err(_) => redacted.push_str(&not_redacted(line)),
+            }
+        }
+        Cow::Owned(redacted)
+    }
+}
+
+/// What stands in place of a line that could not be redacted, in the format of the line.
+fn not_redacted(line: &str) -> String {
+    let (target, message) = ("openskill::log", format!("a log line of {} bytes could not be redacted", line.len()));
+    if line.starts_with('{') {
+        return format!("{{\"level\":\"ERROR\",\"target\":\"{target}\",\"message\":\"{message}\"}}\n");
+    }
+    format!("ERROR {target}: {message}\n")
+}
+
 impl Write for Lines {
     fn write(&mut self, line: &[u8]) -> Result<usize> {
         let full = |queued: &mut Queued| queued.bytes.len() >= 4 * BATCH_BYTES && !queued.ended;
-        let queued = self.0.emptied.wait_while(self.0.lock(), full);
+        let queued = self.queue.emptied.wait_while(self.queue.lock(), full);
         let mut queued = queued.unwrap_or_else(PoisonError::into_inner);
         if queued.ended {
             drop(queued);
-            return stderr().write_all(line).map(|()| line.len());
+            return stderr().write_all(self.redacted(line).as_bytes()).map(|()| line.len());
         }
         let before = queued.bytes.len();
         queued.bytes.extend_from_slice(line);
         if before == 0 || (before < BATCH_BYTES && queued.bytes.len() >= BATCH_BYTES) {
-            self.0.more.notify_one();
+            self.queue.more.notify_one();
         }
         Ok(line.len())
     }
@@ -116,7 +156,7 @@ mod tests {
         let queue = Arc::<Queue>::default();
         let threads: Vec<_> = (0..4)
             .map(|number| {
-                let mut lines = Lines(Arc::clone(&queue));
+                let mut lines = Lines { queue: Arc::clone(&queue), redactor: Redactor::off() };
                 std::thread::spawn(move || {
                     for count in 0..10_000 {
                         lines.write_all(format!("{number} {count}\n").as_bytes()).unwrap();
@@ -145,5 +185,30 @@ mod tests {
             next[number] += 1;
         }
         assert_eq!(next, [10_000; 4]);
+    }
+
+    #[test]
+    fn secrets_are_masked_in_lines_of_text_and_of_json() {
+        let lines = Lines { queue: Arc::default(), redactor: Redactor::default() };
+        let log = concat!(
+            "2026-01-31T12:00:00.000000Z DEBUG openskill: stderr=\"password: \\\"hunter2\\\"\\nusing AKIAABCDEFGHIJKLMNOP\"\n",
+            "{\"level\":\"DEBUG\",\"error.message\":\"password=hunter2\",\"api_key\":\"hunter2\",\"span_id\":\"00f067aa0ba902b7\"}\n",
+            "2026-01-31T12:00:00.000000Z  INFO openskill::call: trace_id=\"4bf92f3577b34da6a3ce929d0e0e4736\" latency_ms=0.25\n",
+        );
+        let expected = concat!(
+            "2026-01-31T12:00:00.000000Z DEBUG openskill: stderr=\"password: \\\"***\\\"\\nusing ***\"\n",
+            "{\"level\":\"DEBUG\",\"error.message\":\"password=***\",\"api_key\":\"***\",\"span_id\":\"00f067aa0ba902b7\"}\n",
+            "2026-01-31T12:00:00.000000Z  INFO openskill::call: trace_id=\"4bf92f3577b34da6a3ce929d0e0e4736\" latency_ms=0.25\n",
+        );
+        assert_eq!(lines.redacted(log.as_bytes()), expected);
+        let open = Lines { redactor: Redactor::off(), ..lines };
+        assert_eq!(open.redacted(log.as_bytes()), log);
+    }
+
+    #[test]
+    fn what_a_line_says_is_not_about_the_next() {
+        let lines = Lines { queue: Arc::default(), redactor: Redactor::default() };
+        let log = "DEBUG openskill: stderr=\"-----BEGIN PRIVATE KEY-----\"\n INFO openskill: ready\n";
+        assert!(lines.redacted(log.as_bytes()).ends_with("\n INFO openskill: ready\n"));
     }
 }

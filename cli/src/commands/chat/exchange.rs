@@ -6,8 +6,9 @@ use openskill_proto::v1::agent_service_client::AgentServiceClient;
 use openskill_proto::v1::{ChatEvent, ChatRequest, WatchConversationRequest, chat_request::Request};
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
-use tonic::transport::Channel;
 use tonic::{Code, Status, Streaming};
+
+use crate::channel::Channel;
 
 /// How often a lost connection is made again, and the first pause before that.
 const ATTEMPTS: u32 = 6;

@@ -45,7 +45,7 @@ impl Screen {
     pub(super) fn new(is_json: bool, has_styles: bool, has_spinner: bool) -> Self {
         Self {
             is_json,
-            has_styles: has_styles && std::env::var_os("NO_COLOR").is_none(),
+            has_styles,
             has_spinner: has_spinner && !is_json,
             markdown: Markdown::default(),
             pending: String::new(),

@@ -7,9 +7,9 @@ use openskill_proto::v1::skill_service_client::SkillServiceClient;
 use serde_json::Value;
 use serde_json::value::RawValue;
 use tonic::Code;
-use tonic::transport::Channel;
 
 use crate::args::Invoke;
+use crate::channel::Channel;
 use crate::commands::client;
 use crate::exit::Failure;
 use crate::settings::Settings;

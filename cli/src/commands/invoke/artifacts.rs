@@ -10,9 +10,9 @@ use openskill_log::text::is_hidden;
 use openskill_proto::v1::artifact::Content;
 use openskill_proto::v1::skill_service_client::SkillServiceClient;
 use openskill_proto::v1::{Artifact, ReadArtifactRequest};
-use tonic::transport::Channel;
 
 use super::progress::short;
+use crate::channel::Channel;
 use crate::commands::client;
 use crate::exit::Failure;
 use crate::settings::Settings;

@@ -6,9 +6,9 @@ use serde_json::{Map, Value};
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::task::AbortOnDropHandle;
 use tonic::Code;
-use tonic::transport::Channel;
 
 use super::form::{Field, fields, yes_or_no};
+use crate::channel::Channel;
 use crate::terminal::complain;
 
 /// Questions that may wait for the user. A skill that asks more gets no answer, and its call ends at its deadline.

@@ -1,0 +1,44 @@
+//! The arguments of `describe`.
+
+use clap::builder::NonEmptyStringValueParser;
+use clap::{Args as ClapArgs, Subcommand};
+
+use super::client::Client;
+use super::output::Output;
+use crate::complete::{skill_ids, worker_ids};
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Describe {
+    #[command(subcommand)]
+    pub(crate) what: Described,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Described {
+    /// Show a skill: its arguments and examples, open circuit breakers and latest calls
+    Skill(DescribeSkill),
+    /// Show a worker: its status and load
+    Worker(DescribeWorker),
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct DescribeSkill {
+    /// Id of the skill
+    #[arg(value_parser = NonEmptyStringValueParser::new(), add = skill_ids())]
+    pub(crate) id: String,
+    #[command(flatten)]
+    pub(crate) output: Output,
+    #[command(flatten)]
+    pub(crate) client: Client,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct DescribeWorker {
+    /// Id of the worker
+    #[arg(value_parser = NonEmptyStringValueParser::new(), add = worker_ids())]
+    pub(crate) id: String,
+    #[command(flatten)]
+    pub(crate) output: Output,
+    #[command(flatten)]
+    pub(crate) client: Client,
+}

@@ -1,0 +1,85 @@
+//! The properties of a schema, as a table. Pure.
+
+use serde_json::Value;
+
+use crate::table::Table;
+
+/// How far nested objects are followed.
+const DEPTH: usize = 4;
+
+/// One row for each property. Empty if the schema has none. `room`: the width of the terminal.
+pub(super) fn parameters(schema: &Value, room: Option<usize>) -> String {
+    let mut rows = Vec::new();
+    properties(schema, "", DEPTH, &mut rows);
+    if rows.is_empty() {
+        return String::new();
+    }
+    // They are indented by two.
+    let room = room.map(|it| it.saturating_sub(2));
+    Table::new(vec!["NAME", "TYPE", "REQUIRED", "DESCRIPTION"], Some(3), room).rows(rows)
+}
+
+fn properties(schema: &Value, prefix: &str, depth: usize, rows: &mut Vec<Vec<String>>) {
+    let required = schema["required"].as_array().map(Vec::as_slice).unwrap_or_default();
+    for (name, property) in schema["properties"].as_object().into_iter().flatten() {
+        let path = format!("{prefix}{name}");
+        let is_required = if required.iter().any(|it| it == name) { "yes" } else { "no" };
+        rows.push(vec![path.clone(), kind(property), is_required.to_owned(), about(property)]);
+        if depth > 0 {
+            properties(property, &format!("{path}."), depth - 1, rows);
+            properties(&property["items"], &format!("{path}[]."), depth - 1, rows);
+        }
+    }
+}
+
+/// The type, such as `string` or `array of number`.
+fn kind(schema: &Value) -> String {
+    let own = match &schema["type"] {
+        Value::String(one) => one.clone(),
+        Value::Array(several) => several.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(" or "),
+        _ if schema.get("enum").is_some() || schema.get("const").is_some() => "one of".to_owned(),
+        _ => "any".to_owned(),
+    };
+    match (own.as_str(), &schema["items"]["type"]) {
+        ("array", Value::String(items)) => format!("array of {items}"),
+        _ => own,
+    }
+}
+
+/// The description, the accepted values and the default.
+fn about(schema: &Value) -> String {
+    let text = schema["description"].as_str().unwrap_or_default().split_whitespace().collect::<Vec<_>>().join(" ");
+    let list = |values: &[Value]| values.iter().map(Value::to_string).collect::<Vec<_>>().join(", ");
+    let choices = schema["enum"].as_array().map(|values| format!("one of {}", list(values)));
+    let default = schema.get("default").map(|value| format!("default {value}"));
+    let parts = [Some(text).filter(|it| !it.is_empty()), choices, default];
+    parts.into_iter().flatten().collect::<Vec<_>>().join("; ")
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn every_property_is_a_row_and_nested_ones_have_a_path() {
+        let schema = json!({
+            "required": ["numbers"],
+            "properties": {
+                "numbers": {"type": "array", "items": {"type": "number"}, "description": "The\n  numbers"},
+                "how": {"enum": ["fast", 2], "default": "fast"},
+                "rows": {"type": ["array", "null"], "items": {"properties": {"id": {"type": "integer"}}}},
+            },
+        });
+        let expected = "\
+NAME       TYPE             REQUIRED  DESCRIPTION
+numbers    array of number  yes       The numbers
+how        one of           no        one of \"fast\", 2; default \"fast\"
+rows       array or null    no
+rows[].id  integer          no
+";
+        assert_eq!(parameters(&schema, None), expected);
+        assert_eq!(parameters(&json!({"type": "object"}), None), "");
+    }
+}

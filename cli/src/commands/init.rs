@@ -1,0 +1,69 @@
+//! `openskill init`: creates a project of one's own in a directory: settings, skills and the data that they may use.
+//!
+//! What is there stays as it is. A directory that has an `openskill.toml` is a project already.
+
+use std::ffi::OsStr;
+use std::path::Path;
+use std::process::ExitCode;
+
+use super::new;
+use super::scaffold::{File, write_all};
+use crate::args::{Init, SkillType};
+use crate::exit::Failure;
+use crate::terminal::{program, say};
+
+/// Written last: until then, a command that was interrupted can be repeated.
+const SETTINGS: &str = "openskill.toml";
+
+/// The id of the example.
+const EXAMPLE: &str = "shout";
+
+pub(super) fn run(args: &Init) -> Result<ExitCode, Failure> {
+    let folder = args.folder.as_path();
+    if folder.join(SETTINGS).symlink_metadata().is_ok() {
+        let shown = folder.join(SETTINGS).display().to_string();
+        let hint = "this is a project already; `openskill new ID` adds a skill to it";
+        return Err(Failure::Usage(format!("{shown} already exists: {hint}")));
+    }
+    let has_skills = has_own_skills(&folder.join("skills"));
+    let mut files = vec![
+        plain(".gitignore", include_str!("init/gitignore")),
+        // Git keeps no empty directory.
+        plain("data/.gitkeep", ""),
+    ];
+    if !has_skills {
+        let skill = new::files(SkillType::Python, EXAMPLE).into_iter();
+        files.extend(skill.map(|it| File { path: format!("skills/{}", it.path), ..it }));
+    }
+    files.push(plain(SETTINGS, include_str!("init/openskill.toml")));
+    let (kept, missing): (Vec<_>, Vec<_>) =
+        files.into_iter().partition(|it| folder.join(&it.path).symlink_metadata().is_ok());
+    write_all(folder, &missing)?;
+    kept.iter().for_each(|it| say(&format!("kept  {}\n", folder.join(&it.path).display())));
+    say(&next(folder, has_skills));
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Whether there are skills beside the example, which an `init` that was interrupted may have left in part.
+fn has_own_skills(skills: &Path) -> bool {
+    let is_own = |name: &OsStr| !name.to_string_lossy().starts_with(EXAMPLE);
+    skills.read_dir().is_ok_and(|mut it| it.any(|entry| entry.is_ok_and(|it| is_own(&it.file_name()))))
+}
+
+fn plain(path: &str, text: &str) -> File {
+    File { path: path.to_owned(), text: text.to_owned(), executable: false }
+}
+
+fn next(folder: &Path, has_skills: bool) -> String {
+    let binary = program();
+    let enter = if folder == Path::new(".") { String::new() } else { format!("  cd {}\n", folder.display()) };
+    let call = if has_skills { String::new() } else { format!("  {binary} invoke {EXAMPLE} text=hello\n") };
+    format!(
+        "\nNext:\n{enter}\
+         \x20 {binary} check                     # runs the examples of the skills\n\
+         \x20 {binary} up                        # serves them, until Ctrl-C\n\n\
+         In another terminal:\n{enter}\
+         \x20 {binary} skills\n{call}\
+         \x20 {binary} new ID                    # adds a skill\n"
+    )
+}

@@ -1,0 +1,134 @@
+//! `openskill keys`: edits the file of keys. No gateway has to run: one that does reads the change within a second.
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use openskill_identity::edit::{self, NewPolicy};
+use openskill_identity::file;
+use openskill_identity::policy::{Names, Policy};
+use openskill_identity::roll::Key;
+use openskill_proto::timestamp::Timestamp;
+use serde_json::{Value, json};
+
+use crate::args::{CreateKey, Keys, KeysCommand, ListKeys, RevokeKey};
+use crate::exit::Failure;
+use crate::listing::{Column, Item, list, or_dash};
+use crate::settings::Settings;
+use crate::terminal::{complain, say};
+
+/// A key in the list, or a principal without one.
+struct Row {
+    principal: String,
+    policy: Policy,
+    key: Option<Key>,
+}
+
+impl Row {
+    fn status(&self) -> &'static str {
+        match &self.key {
+            None => "no key",
+            Some(key) if key.is_expired(Timestamp::now()) => "expired",
+            Some(_) => "valid",
+        }
+    }
+
+    fn id(&self) -> String {
+        self.key.as_ref().map(|key| key.id.to_string()).unwrap_or_default()
+    }
+
+    fn created(&self) -> String {
+        shown(self.key.as_ref().and_then(|key| key.created))
+    }
+
+    fn expires(&self) -> String {
+        shown(self.key.as_ref().and_then(|key| key.expires))
+    }
+}
+
+fn shown(time: Option<Timestamp>) -> String {
+    time.map(|time| time.to_string().replace(".000000", "")).unwrap_or_default()
+}
+
+fn names(names: &Names) -> String {
+    match names {
+        Names::All => "*".to_owned(),
+        Names::Only(names) => names.iter().map(String::as_str).collect::<Vec<_>>().join(","),
+    }
+}
+
+impl Item for Row {
+    const KIND: &'static str = "key";
+    const COLUMNS: &'static [Column<Self>] = &[
+        Column::new("PRINCIPAL", |it| it.principal.clone()),
+        Column::new("KEY", |it| or_dash(&it.id())),
+        Column::new("STATUS", |it| it.status().to_owned()),
+        Column::wide("CREATED", |it| or_dash(&it.created())),
+        Column::new("EXPIRES", |it| or_dash(&it.expires())),
+        Column::new("ADMIN", |it| if it.policy.admin { "yes" } else { "no" }.to_owned()),
+        Column::new("TOOLSETS", |it| or_dash(&names(&it.policy.toolsets))),
+        Column::text("SKILLS", |it| or_dash(&names(&it.policy.skills))),
+    ];
+
+    fn value(&self) -> Value {
+        json!({
+            "principal": self.principal,
+            "key": self.id(),
+            "status": self.status(),
+            "created": self.created(),
+            "expires": self.expires(),
+            "admin": self.policy.admin,
+            "toolsets": names(&self.policy.toolsets),
+            "skills": names(&self.policy.skills),
+        })
+    }
+}
+
+pub(super) fn run(args: Keys, settings: &Settings) -> Result<ExitCode, Failure> {
+    let missing = || Failure::Usage("name the file of keys: --file FILE, or OPENSKILL_KEYS".to_owned());
+    let file = settings.access.keys.clone().ok_or_else(missing)?;
+    match args.command {
+        KeysCommand::Create(args) => create(args, &file),
+        KeysCommand::List(args) => listed(&args, &file),
+        KeysCommand::Revoke(args) => revoke(&args, &file),
+    }
+}
+
+fn create(args: CreateKey, file: &Path) -> Result<ExitCode, Failure> {
+    let policy = NewPolicy {
+        skills: args.skills,
+        toolsets: args.toolsets,
+        destructive: args.destructive,
+        not_interactive: args.not_interactive,
+        admin: args.admin,
+        rate: args.rate,
+        burst: args.burst,
+        in_flight: args.in_flight,
+        bytes: args.bytes,
+        sessions: args.sessions,
+    };
+    let key = edit::create(file, &args.principal, &policy, args.expires).map_err(|error| failed(file, &error))?;
+    // The key alone, so that a script can keep it.
+    say(&format!("{}\n", key.text));
+    complain(&format!("key {} of '{}': this is the only time it is shown\n", key.id, args.principal));
+    Ok(ExitCode::SUCCESS)
+}
+
+fn listed(args: &ListKeys, file: &Path) -> Result<ExitCode, Failure> {
+    let roll = file::read(file).map_err(|error| failed(file, &error))?;
+    let rows = roll.principals.into_iter().flat_map(|(principal, it)| {
+        let keys: Vec<_> = if it.keys.is_empty() { vec![None] } else { it.keys.into_iter().map(Some).collect() };
+        keys.into_iter().map(move |key| Row { principal: principal.clone(), policy: it.policy.clone(), key })
+    });
+    list(&rows.collect::<Vec<_>>(), args.output.format());
+    Ok(ExitCode::SUCCESS)
+}
+
+fn revoke(args: &RevokeKey, file: &Path) -> Result<ExitCode, Failure> {
+    let principal = edit::revoke(file, args.id).map_err(|error| failed(file, &error))?;
+    say(&format!("revoked key {} of '{principal}'\n", args.id));
+    Ok(ExitCode::SUCCESS)
+}
+
+fn failed(file: &Path, error: &dyn std::error::Error) -> Failure {
+    Failure::Usage(format!("'{}': {error}", file.display()))
+}

@@ -1,0 +1,89 @@
+//! The settings of the packages of Python skills.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use openskill_worker::config::{AllowList, Builds, Index, Installer, NoList, PythonPackages};
+use rustix::process::geteuid;
+
+use super::names;
+use super::problem::mask;
+use super::reader::Reader;
+
+const DAY: Duration = Duration::from_secs(24 * 3600);
+
+/// Reads the settings.
+pub(super) fn read(reader: &mut Reader<'_>) -> PythonPackages {
+    let installers = [("auto", Installer::Auto), ("uv", Installer::Uv), ("pip", Installer::Pip)];
+    let days = reader.number(names::PYTHON_KEEP_DAYS, 0, 10_000) as u32;
+    let variable = |name: &str| std::env::var_os(name).map(PathBuf::from);
+    PythonPackages {
+        store: store(reader.raw.value(names::PYTHON_ENVIRONMENTS), geteuid().is_root(), variable),
+        installer: reader.one_of(names::PYTHON_INSTALLER, &installers),
+        index: index(reader),
+        find_links: find_links(reader.raw.value(names::PYTHON_FIND_LINKS)),
+        for_sessions: for_sessions(reader),
+        build_timeout: reader.seconds(names::PYTHON_BUILD_TIMEOUT, 1, 86_400),
+        keep: (days > 0).then(|| DAY * days),
+        builds: Builds::All,
+        progress: |_| {},
+    }
+}
+
+/// The folder of environments: absolute. Root's own caches are out of reach for the users of skills.
+fn store(value: &str, root: bool, variable: impl Fn(&str) -> Option<PathBuf>) -> Option<PathBuf> {
+    if !value.is_empty() {
+        return std::path::absolute(value).ok();
+    }
+    if root {
+        return Some(PathBuf::from("/var/cache/openskill/python"));
+    }
+    let absolute = |name: &str| variable(name).filter(|it| it.is_absolute());
+    let cache = absolute("XDG_CACHE_HOME").or_else(|| Some(absolute("HOME")?.join(".cache")));
+    Some(cache?.join("openskill/python"))
+}
+
+fn index(reader: &mut Reader<'_>) -> Index {
+    match reader.raw.value(names::PYTHON_INDEX_URL).trim_end_matches('/') {
+        "" => Index::Configured,
+        "none" => Index::None,
+        url if url.starts_with("https://") || url.starts_with("http://") => Index::Url(url.to_owned()),
+        other => {
+            let reason = format!("'{}' is neither an http:// or https:// URL nor none", mask(other));
+            reader.problem(names::PYTHON_INDEX_URL, reason);
+            Index::Configured
+        }
+    }
+}
+
+/// The packages that sessions may have.
+fn for_sessions(reader: &mut Reader<'_>) -> AllowList {
+    reader.raw.value(names::SESSION_PACKAGES).parse().unwrap_or_else(|error: NoList| {
+        reader.problem(names::SESSION_PACKAGES, error.to_string());
+        AllowList::default()
+    })
+}
+
+/// A URL as it is, a folder as an absolute path.
+fn find_links(value: &str) -> Option<String> {
+    if value.is_empty() || value.contains("://") {
+        return Some(value.to_owned()).filter(|it| !it.is_empty());
+    }
+    std::path::absolute(value).ok().map(|it| it.to_string_lossy().into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn environments_are_kept_where_the_users_of_skills_reach_them() {
+        let home = |name: &str| (name == "HOME").then(|| PathBuf::from("/home/ann"));
+        let path = |text: &str| Some(PathBuf::from(text));
+        assert_eq!(store("", false, home), path("/home/ann/.cache/openskill/python"));
+        assert_eq!(store("", true, home), path("/var/cache/openskill/python"));
+        assert_eq!(store("", false, |_| path("/x")), path("/x/openskill/python"));
+        assert_eq!(store("", false, |_| path("relative")), None);
+        assert_eq!(store("/srv/environments", true, home), path("/srv/environments"));
+    }
+}

@@ -1,0 +1,99 @@
+//! Variables and keys that look like settings and are none.
+
+use super::names::{ALL, file_key};
+
+/// How alike a name has to be to count as a misspelling.
+const ALIKE: f64 = 0.85;
+
+/// Variables of the environment that begin like settings and are none, each with what may have been meant. They are named, and
+/// not refused: other programs and Kubernetes set variables for reasons of their own.
+pub(crate) fn unknown_variables() -> Vec<String> {
+    unknown(std::env::vars_os().filter_map(|(name, _)| name.into_string().ok()))
+}
+
+fn unknown(names: impl IntoIterator<Item = String>) -> Vec<String> {
+    let is_ours = |name: &String| name.starts_with("OPENSKILL_") && !is_known(name) && !is_of_others(name);
+    let mut found: Vec<_> = names.into_iter().filter(is_ours).collect();
+    found.sort();
+    let told = |name: String| match near_variable(&name) {
+        Some(near) => format!("{name} (did you mean {near}?)"),
+        None => name,
+    };
+    found.into_iter().map(told).collect()
+}
+
+/// Whether a variable is a setting.
+pub(super) fn is_known(name: &str) -> bool {
+    ALL.iter().any(|setting| setting.name == name)
+}
+
+/// What a skill finds in its environment, what the tests of this project use, and what Kubernetes tells every pod of a service
+/// called `openskill`.
+fn is_of_others(name: &str) -> bool {
+    let of_skills = ["CALL_ID", "SESSION_ID", "SKILL_ID", "PRINCIPAL", "TRACE_ID", "EVENTS_FD"];
+    let of_tests = ["BIN", "COMPLETE"];
+    let rest = name.trim_start_matches("OPENSKILL_");
+    let is_of_service = rest == "PORT" || rest.starts_with("PORT_") || rest.contains("SERVICE_");
+    of_skills.contains(&rest) || of_tests.contains(&rest) || rest.starts_with("TEST_") || is_of_service
+}
+
+/// The setting whose variable is most like this name.
+pub(super) fn near_variable(name: &str) -> Option<&'static str> {
+    nearest(name, ALL.iter().map(|setting| (setting.name.to_owned(), setting.name)))
+}
+
+/// The key of `openskill.toml` that is most like this one.
+pub(super) fn near_key(key: &str) -> Option<String> {
+    nearest(key, ALL.iter().map(|setting| (file_key(setting.name), file_key(setting.name))))
+}
+
+fn nearest<T>(name: &str, choices: impl Iterator<Item = (String, T)>) -> Option<T> {
+    // What all names begin with says nothing.
+    let tail = |it: &str| it.strip_prefix("OPENSKILL_").unwrap_or(it).to_ascii_lowercase();
+    let scored = choices.filter_map(|(text, choice)| {
+        let (own, other) = (tail(name), tail(&text));
+        // A name without its unit, or with a part left out, such as TIMEOUT or TRACES_DIR.
+        let is_part = own.len() >= 4 && (other.starts_with(&own) || own.starts_with(&other));
+        let score = strsim::jaro_winkler(&own, &other).max(if is_part { ALIKE } else { 0.0 });
+        (score >= ALIKE).then_some((score, choice))
+    });
+    scored.max_by(|one, other| one.0.total_cmp(&other.0)).map(|(_, choice)| choice)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(names: &[&str]) -> Vec<String> {
+        unknown(names.iter().map(|it| (*it).to_owned()))
+    }
+
+    #[test]
+    fn a_misspelled_variable_is_named_with_what_was_meant() {
+        for (name, near) in [
+            ("OPENSKILL_TIMEOUT", "OPENSKILL_TIMEOUT_MS"),
+            ("OPENSKILL_LISTN", "OPENSKILL_LISTEN"),
+            ("OPENSKILL_ALLOWD_ROOT", "OPENSKILL_ALLOWED_ROOT"),
+            ("OPENSKILL_HTTP_BASEURL", "OPENSKILL_HTTP_BASE_URL"),
+        ] {
+            assert_eq!(told(&[name]), [format!("{name} (did you mean {near}?)")]);
+        }
+        assert_eq!(told(&["OPENSKILL_QUUX"]), ["OPENSKILL_QUUX"]);
+        assert_eq!(near_key("lisen").as_deref(), Some("listen"));
+    }
+
+    #[test]
+    fn settings_and_what_other_programs_set_are_not_named() {
+        let fine = [
+            "OPENSKILL_LISTEN",
+            "OPENSKILL_TRACE_ID",
+            "OPENSKILL_SERVICE_HOST",
+            "OPENSKILL_GATEWAY_SERVICE_PORT_HTTP",
+            "OPENSKILL_PORT",
+            "OPENSKILL_PORT_8000_TCP_ADDR",
+            "OPENSKILL_TEST_REQUIRE",
+            "PATH",
+        ];
+        assert_eq!(told(&fine), Vec::<String>::new());
+    }
+}

@@ -1,0 +1,77 @@
+//! Panics as log lines. What a panic says may be a text of callers and skills: it is escaped and redacted like all others,
+//! and logged at level DEBUG alone.
+
+use std::backtrace::{Backtrace, BacktraceStatus};
+use std::panic::PanicHookInfo;
+use std::thread;
+
+use super::lines;
+
+const TARGET: &str = "openskill::panic";
+
+/// Logs the panics of this process from now on.
+pub(super) fn log() {
+    std::panic::set_hook(Box::new(told));
+}
+
+fn told(panic: &PanicHookInfo<'_>) {
+    let current = thread::current();
+    let thread = current.name().unwrap_or("unnamed");
+    // It would wait for itself.
+    if thread == lines::THREAD {
+        return;
+    }
+    let message = panic.payload_as_str().unwrap_or_default();
+    let location = panic.location().map(ToString::to_string);
+    let backtrace = Backtrace::capture();
+    let backtrace = (backtrace.status() == BacktraceStatus::Captured).then(|| backtrace.to_string());
+    let bytes = message.len();
+    tracing::error!(target: TARGET, thread, location, error.message_bytes = bytes, backtrace, "a thread panicked");
+    tracing::debug!(target: TARGET, thread, error.message = message, "why the thread panicked");
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+    use std::sync::{Arc, Mutex};
+
+    use tracing_subscriber::layer::SubscriberExt as _;
+
+    use super::*;
+
+    #[derive(Debug, Clone, Default)]
+    struct Log(Arc<Mutex<Vec<u8>>>);
+
+    impl Write for Log {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0.lock().unwrap().write(bytes)
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_panic_is_two_log_lines_and_its_message_is_in_the_second() {
+        let log = Log::default();
+        let writer = log.clone();
+        let layer = tracing_subscriber::fmt::layer().with_ansi(false).with_writer(move || writer.clone());
+        let before = std::panic::take_hook();
+        super::log();
+        tracing::subscriber::with_default(tracing_subscriber::registry().with(layer), || {
+            let said = String::from("password=hunter2");
+            std::panic::catch_unwind(|| panic!("{said}")).unwrap_err();
+        });
+        std::panic::set_hook(before);
+        let text = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
+        let lines: Vec<_> = text.lines().filter(|line| line.contains(TARGET)).collect();
+        let [first, second] = &lines[..] else { panic!("{text}") };
+        assert!(
+            first.contains("ERROR") && first.contains("panics.rs:") && first.contains("a thread panicked"),
+            "{first}"
+        );
+        assert!(first.contains("error.message_bytes=16") && !first.contains("hunter2"), "{first}");
+        assert!(second.contains("DEBUG") && second.contains("password=hunter2"), "{second}");
+    }
+}
