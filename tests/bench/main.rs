@@ -73,10 +73,11 @@ fn bench(settings: Settings, runners: bool) -> Result<ExitCode, String> {
 }
 
 async fn run(settings: &Settings, runners: bool) -> Result<(), String> {
-    let (rows, in_flight) = match runners {
+    let (rows, all) = match runners {
         true => (rows::runners().await, &rows::RUNNERS_IN_FLIGHT[..]),
         false => (rows::calls(settings), &rows::CALLS_IN_FLIGHT[..]),
     };
+    let in_flight = if settings.in_flight.is_empty() { all } else { &settings.in_flight };
     let mut entries = Entry::of_rows(&rows.all, settings);
     if entries.is_empty() {
         return Err("--only names no row".to_owned());

@@ -35,6 +35,9 @@ pub(crate) struct Settings {
     /// How long a cell is measured in each round
     #[arg(long, default_value_t = 0.5, value_parser = seconds)]
     pub(crate) seconds: f64,
+    /// Measure only with so many calls in flight, such as `64`
+    #[arg(long, value_delimiter = ',', value_name = "N", value_parser = callers)]
+    pub(crate) in_flight: Vec<usize>,
     /// Another openskill, which is measured in the same rounds: the tables show the ratio of each row
     #[arg(long, value_name = "PATH")]
     pub(crate) before: Option<PathBuf>,
@@ -67,6 +70,10 @@ pub(crate) struct Forwarder {
 fn seconds(text: &str) -> Result<f64, String> {
     let seconds = text.parse().ok().filter(|seconds| (0.05..=60.0).contains(seconds));
     seconds.ok_or_else(|| "0.05 to 60".to_owned())
+}
+
+fn callers(text: &str) -> Result<usize, String> {
+    text.parse().ok().filter(|callers| (1..=10_000).contains(callers)).ok_or_else(|| "1 to 10000".to_owned())
 }
 
 impl Settings {

@@ -46,6 +46,12 @@ impl Plan {
         self
     }
 
+    /// Log refused calls as operators do: a few lines a second. The log is then no witness of every call.
+    #[must_use]
+    pub(crate) fn sampled_log(self) -> Self {
+        self.gateway("OPENSKILL_LOG_REFUSALS", 10).workers("OPENSKILL_LOG_REFUSALS", 10)
+    }
+
     /// For all workers.
     #[must_use]
     pub(crate) fn workers(mut self, name: &str, value: impl ToString) -> Self {

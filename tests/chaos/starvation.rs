@@ -60,7 +60,8 @@ const LOADS: [(usize, Option<usize>); 7] =
 pub(crate) async fn run(settings: Settings) -> Vec<Row> {
     let mut rows = Vec::new();
     for kind in KINDS {
-        let stage = Stage::start(Plan::without_circuits().workers("OPENSKILL_WORKER_CONCURRENCY", SLOTS)).await;
+        let plan = Plan::without_circuits().sampled_log().workers("OPENSKILL_WORKER_CONCURRENCY", SLOTS);
+        let stage = Stage::start(plan).await;
         // The first calls start interpreters.
         drop(neighbour(&stage, kind, Duration::from_secs(1)).await);
         let time = settings.time(TIME);

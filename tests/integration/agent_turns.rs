@@ -4,14 +4,19 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use openskill_proto::v1::agent_service_client::AgentServiceClient;
+use openskill_proto::v1::chat_request::Request;
+use openskill_proto::v1::{ChatRequest, UserMessage};
 use openskill_tests::backend::Reply;
 use openskill_tests::folder::Folder;
 use openskill_tests::repository;
 use openskill_tests::system::{Setup, System};
 use openskill_tests::wait::until;
 use serde_json::{Value, json};
+use tonic::Code;
 
 mod broken;
+mod delegated;
 mod restarts;
 mod secrets;
 mod wire;
@@ -217,6 +222,36 @@ async fn a_cancelled_turn_kills_its_call_and_starts_nothing() {
     let events = events(&system, id).await;
     assert_eq!(all(&events, "tool_result").len(), 2, "{events:?}");
     assert_eq!(skills.runs("late"), 0);
+}
+
+#[tokio::test]
+async fn a_message_to_a_busy_conversation_is_refused_as_a_conflict() {
+    let skills = Skills::new();
+    let slow = calls(&[("note", json!({ "seconds": 60 }))]);
+    let Model { server, .. } = model(Wire::Chat, vec![slow.into()]).await;
+    let system = Wire::Chat.configure(skills.setup(), &server).start().await;
+    system.has_skill("note").await;
+    let running = async { chat(&system, json!({ "message": "be slow" })).await };
+    let busy = async {
+        let conversation = until("the turn to begin", Duration::from_secs(30), || async {
+            let page = system.get("/agent/conversations").await.json();
+            page["conversations"][0]["id"].as_str().map(str::to_owned)
+        })
+        .await;
+        let message = json!({ "conversation_id": conversation, "message": "and now?" }).to_string();
+        let refused = system.post("/agent/chat", &[JSON], message).await;
+        assert_eq!((refused.status, refused.code().as_str()), (409, "CONVERSATION_BUSY"), "{refused:?}");
+        let message = UserMessage { text: "and now?".to_owned(), ..UserMessage::default() };
+        let request = ChatRequest { conversation_id: conversation.clone(), request: Some(Request::Message(message)) };
+        let mut agent = AgentServiceClient::new(system.channel().await);
+        let refused = match agent.chat(tokio_stream::iter([request])).await {
+            Ok(stream) => stream.into_inner().message().await.unwrap_err(),
+            Err(status) => status,
+        };
+        assert_eq!(refused.code(), Code::FailedPrecondition, "{refused}");
+        chat(&system, json!({ "conversation_id": conversation, "cancel": {} })).await
+    };
+    tokio::join!(running, busy);
 }
 
 /// A stream that ends before its answer does.

@@ -229,6 +229,7 @@ async fn reflection_lists_exactly_the_services_that_are_served() {
         [
             "grpc.health.v1.Health",
             "grpc.reflection.v1.ServerReflection",
+            "grpc.reflection.v1alpha.ServerReflection",
             "openskill.v1.AdminService",
             "openskill.v1.AgentService",
             "openskill.v1.SkillService",
@@ -251,6 +252,10 @@ async fn swagger_ui_needs_nothing_but_the_binary() {
     }
     let document = system.get("/openapi.json").await.json();
     assert_eq!(document["openapi"], "3.1.0");
+    // Swagger UI warns in red of any but the default.
+    assert_eq!(document.get("jsonSchemaDialect"), None);
     let call = &document["paths"]["/skills/calculator:invoke"]["post"];
-    assert_eq!(call["requestBody"]["content"]["application/json"]["schema"]["properties"]["input"]["type"], "object");
+    let input = &call["requestBody"]["content"]["application/json"]["schema"]["properties"]["input"];
+    assert_eq!(input["$ref"], "#/components/schemas/calculator.input");
+    assert_eq!(document["components"]["schemas"]["calculator.input"]["type"], "object");
 }

@@ -30,25 +30,38 @@ impl Project {
     }
 
     async fn compose(&self, arguments: &[&str]) -> Output {
-        let output = Command::new(repository().join("deploy/compose.sh"))
-            .args(arguments)
+        self.run(Command::new(repository().join("deploy/compose.sh")).args(arguments).env("WORKERS", "1")).await
+    }
+
+    /// `make compose-up`, as somebody who does not say how many workers there should be.
+    async fn make(&self) -> Output {
+        let root = repository();
+        let mut make = Command::new("make");
+        self.run(make.arg("-C").arg(root).arg("compose-up").env_remove("WORKERS").env_remove("MAKEFLAGS")).await
+    }
+
+    async fn run(&self, command: &mut Command) -> Output {
+        let output = command
             .env("COMPOSE_PROJECT_NAME", &self.name)
             .env("OPENSKILL_TAG", &self.name)
             .env("OPENSKILL_PORT", self.port.number().to_string())
             .env("OPENSKILL_BINARY", binary())
-            .env("WORKERS", "1")
             .stdin(Stdio::null())
             .output()
             .await
             .unwrap();
         let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert!(output.status.success() || output.status.code() == Some(NOT_AVAILABLE), "{arguments:?}: {stderr}");
+        assert!(output.status.success() || output.status.code() == Some(NOT_AVAILABLE), "{command:?}: {stderr}");
         output
     }
 
     async fn echo(&self) -> rest::Answer {
-        let body = json!({"input": {"text": "hello"}}).to_string();
-        rest::send(self.port.address(), http::Method::POST, "/skills/echo:invoke", &[], body).await
+        self.call("echo", json!({"text": "hello"})).await
+    }
+
+    async fn call(&self, skill: &str, input: serde_json::Value) -> rest::Answer {
+        let (path, body) = (format!("/skills/{skill}:invoke"), json!({ "input": input }).to_string());
+        rest::send(self.port.address(), http::Method::POST, &path, &[], body).await
     }
 
     async fn workers_up(&self) -> u64 {
@@ -105,6 +118,8 @@ async fn scaling_workers_with_compose_loses_no_call() {
     project.wait_for(1).await;
     let answer = project.echo().await;
     assert_eq!(answer.json()["data"], json!({"echoed": "hello"}), "{answer:?}");
+    let answer = project.call("log_transform", json!({"input_path": "data/logs/app.log", "limit": 1})).await;
+    assert_eq!(answer.status, 200, "the image has the data that the pages use: {answer:?}");
 
     let stop = Arc::new(AtomicBool::new(false));
     let load = {
@@ -126,4 +141,69 @@ async fn scaling_workers_with_compose_loses_no_call() {
     let failed: Vec<_> = answers.iter().filter(|answer| answer.status != 200).collect();
     assert!(failed.is_empty(), "{} of {} failed: {:?}", failed.len(), answers.len(), failed.first());
     assert!(answers.len() > 5, "{}", answers.len());
+
+    project.compose(&["scale", "2"]).await;
+    project.wait_for(2).await;
+    project.make().await;
+    project.wait_for(2).await;
+}
+
+#[test]
+fn make_sets_the_number_of_workers_only_if_somebody_says_it() {
+    let plan = |argument: &[&str]| {
+        let mut make = std::process::Command::new("make");
+        make.arg("-C").arg(repository()).args(["--dry-run", "compose-up"]).args(argument);
+        String::from_utf8(make.env_remove("WORKERS").env_remove("MAKEFLAGS").output().unwrap().stdout).unwrap()
+    };
+    assert!(!plan(&[]).contains("WORKERS="), "{}", plan(&[]));
+    assert!(plan(&["WORKERS=3"]).contains("WORKERS=3 deploy/compose.sh up"), "{}", plan(&["WORKERS=3"]));
+}
+
+/// What `.dockerignore` leaves out, by the few forms of patterns that are in it.
+fn is_left_out(path: &str) -> bool {
+    let rules = std::fs::read_to_string(repository().join(".dockerignore")).unwrap();
+    let rules = rules.lines().filter(|it| !it.is_empty() && !it.starts_with('#'));
+    let matches = |pattern: &str| match pattern.rsplit_once("**/") {
+        Some((folder, name)) => {
+            let file = path.rsplit('/').next().unwrap();
+            path.starts_with(folder) && name.strip_prefix('*').map_or(file == name, |end| file.ends_with(end))
+        }
+        None => path == pattern || path.starts_with(&format!("{pattern}/")),
+    };
+    rules.fold(false, |left_out, rule| match rule.strip_prefix('!') {
+        Some(pattern) => left_out && !matches(pattern),
+        None => left_out || matches(rule),
+    })
+}
+
+#[test]
+fn the_image_gets_every_file_of_the_data_and_the_skills() {
+    assert!(is_left_out("gateway/trace.log") && is_left_out("deploy/server.key") && is_left_out("target/x"));
+    let listed = std::process::Command::new("git")
+        .arg("-C")
+        .arg(repository())
+        .args(["ls-files", "data", "worker/skills"])
+        .output()
+        .unwrap();
+    let files = String::from_utf8(listed.stdout).unwrap();
+    assert!(files.lines().any(|it| it == "data/logs/app.log"), "{files}");
+    let left_out: Vec<_> = files.lines().filter(|it| is_left_out(it)).collect();
+    assert!(left_out.is_empty(), "{left_out:?}");
+}
+
+#[test]
+fn the_gateway_alone_gets_the_variables_of_model_providers() {
+    let reference = std::fs::read_to_string(repository().join("docs/configuration.md")).unwrap();
+    let compose = std::fs::read_to_string(repository().join("deploy/docker-compose.yml")).unwrap();
+    let gateway = compose.split("\n  gateway:").nth(1).unwrap().split("\n  worker:").next().unwrap();
+    let is_name = |it: &&str| it.bytes().all(|byte| byte.is_ascii_uppercase() || byte == b'_');
+    let of_provider =
+        |it: &&str| ["OPENAI_", "DASHSCOPE_", "ANTHROPIC_", "GEMINI_"].iter().any(|of| it.starts_with(of));
+    let is_provider = |it: &&str| is_name(it) && of_provider(it);
+    let names: std::collections::BTreeSet<_> = reference.split('`').filter(is_provider).collect();
+    assert!(names.len() >= 13, "{names:?}");
+    for name in names {
+        assert_eq!(compose.matches(&format!(" {name}:\n")).count(), 1, "{name}");
+        assert!(gateway.contains(&format!("      {name}:\n")), "{name}");
+    }
 }

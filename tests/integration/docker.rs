@@ -316,7 +316,7 @@ async fn a_docker_skill_is_available_exactly_while_the_engine_is() {
     let reason = |name: String| {
         let system = &system;
         async move {
-            let skills = system.get("/skills?all=true").await.json();
+            let skills = system.get("/skills").await.json();
             let found = skills["skills"].as_array().unwrap().iter().find(|it| it["id"] == json!(name)).cloned();
             let found = found.unwrap_or_else(|| panic!("{skills}"));
             (

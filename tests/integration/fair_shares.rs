@@ -3,6 +3,7 @@
 use openskill_proto::v1::InvokeRequest;
 use openskill_tests::folder::Folder;
 use openskill_tests::port::Port;
+use openskill_tests::rest::Answer;
 use openskill_tests::system::{PATIENCE, Process, Setup, System, code, request};
 use openskill_tests::wait::until;
 use serde_json::json;
@@ -114,9 +115,7 @@ async fn a_call_that_cannot_start_before_its_deadline_is_refused_with_the_time_t
     // The worker learns how long the skill runs.
     assert_eq!(code(&gateway.invoke(call("slow", "slow", 3000, 20_000)).await), "");
     let slow = stage.hold("slow", "slow", 3).await;
-    let headers = [("content-type", "application/json"), ("x-timeout-ms", "4000")];
-    let body = json!({"input": {"ms": 3000}, "session_id": "slow"}).to_string();
-    let answer = gateway.post("/skills/slow:invoke", &headers, body).await;
+    let answer = hurried(gateway).await;
     assert_eq!((answer.status, answer.code().as_str()), (503, "OVERLOADED"));
     let error = &answer.json()["error"];
     assert!(error["message"].as_str().unwrap().contains("too many calls wait"), "{error}");
@@ -125,4 +124,39 @@ async fn a_call_that_cannot_start_before_its_deadline_is_refused_with_the_time_t
     let metrics = String::from_utf8(gateway.get("/metrics").await.body.to_vec()).unwrap();
     assert!(metrics.contains("openskill_refusals_total{bound=\"worker\"} 1"), "{metrics}");
     drop(slow);
+}
+
+#[tokio::test]
+async fn a_caller_that_was_just_refused_is_refused_again_without_asking_the_worker() {
+    let stage = Stage::start(1, 0).await;
+    let gateway = &stage.gateways[0];
+    assert_eq!(code(&gateway.invoke(call("slow", "slow", 3000, 20_000)).await), "");
+    let slow = stage.hold("slow", "slow", 3).await;
+    // A refusal is remembered for a moment: on a busy machine the second call may come too late for it.
+    until("the second of two calls is refused by the gateway itself", PATIENCE, || async {
+        let mut asked = [0; 3];
+        for count in &mut asked {
+            *count = refused_attempts(gateway).await;
+            let answer = hurried(gateway).await;
+            assert_eq!((answer.status, answer.code().as_str()), (503, "OVERLOADED"));
+            assert!(answer.json()["error"]["retry_after_ms"].as_u64().unwrap() > 0);
+        }
+        (asked[1] == asked[2]).then_some(())
+    })
+    .await;
+    drop(slow);
+}
+
+/// A slow call that has little more time than it takes.
+async fn hurried(gateway: &System) -> Answer {
+    let headers = [("content-type", "application/json"), ("x-timeout-ms", "4000")];
+    let body = json!({"input": {"ms": 3000}, "session_id": "slow"}).to_string();
+    gateway.post("/skills/slow:invoke", &headers, body).await
+}
+
+/// How many calls the workers refused.
+async fn refused_attempts(gateway: &System) -> u32 {
+    let metrics = String::from_utf8(gateway.get("/metrics").await.body.to_vec()).unwrap();
+    let line = metrics.lines().find_map(|line| line.strip_prefix("openskill_attempts_total{end=\"not_started\"} "));
+    line.and_then(|count| count.parse().ok()).unwrap_or_default()
 }

@@ -129,17 +129,20 @@ async fn a_skill_that_stops_its_worker() {
 }
 
 #[tokio::test]
-async fn a_traceback_goes_to_the_log_and_not_to_the_caller() {
+async fn of_a_traceback_the_caller_gets_the_exception_without_secrets_and_folders() {
     survives("raises", "EXECUTION_ERROR", "nothing on stdout").await;
     let system = Setup::up().with("OPENSKILL_LOG_FORMAT", "json").start().await;
     let result = system.invoke(request("raises", json!({}))).await;
+    let message = &result.error.as_ref().unwrap().message;
+    assert!(message.ends_with("(exit code 1): RuntimeError: token=*** in place"), "{message}");
     assert!(!format!("{result:?}").contains("hunter2"));
     system.process.log.line(&["the skill wrote to stderr", "stderr_bytes"]).await;
     assert!(!system.process.log.text().contains("hunter2"), "the text is for level debug");
     let system = Setup::up().with("OPENSKILL_DEBUG", "1").start().await;
     let result = system.invoke(request("raises", json!({}))).await;
     assert!(format!("{result:?}").contains("RuntimeError"), "{result:?}");
-    system.process.log.line(&["stderr of the skill", "hunter2"]).await;
+    system.process.log.line(&["stderr of the skill", "RuntimeError", "token=***"]).await;
+    assert!(!system.process.log.text().contains("hunter2"));
 }
 
 #[tokio::test]
@@ -155,7 +158,12 @@ async fn a_skill_sees_only_its_own_environment_and_descriptors() {
     assert_eq!(
         names,
         [
+            "BLIS_NUM_THREADS",
             "LANG",
+            "MKL_NUM_THREADS",
+            "NUMEXPR_NUM_THREADS",
+            "OMP_NUM_THREADS",
+            "OPENBLAS_NUM_THREADS",
             "OPENSKILL_ALLOWED_ROOT",
             "OPENSKILL_CALL_ID",
             "OPENSKILL_EVENTS_FD",
@@ -167,6 +175,7 @@ async fn a_skill_sees_only_its_own_environment_and_descriptors() {
             "SHOWN_TO_SKILL",
             "TMPDIR",
             "TRACEPARENT",
+            "VECLIB_MAXIMUM_THREADS",
         ]
     );
     assert_eq!(environment["OPENSKILL_SESSION_ID"], "s1");

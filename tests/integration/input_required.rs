@@ -29,7 +29,7 @@ async fn start() -> System {
     system
 }
 
-fn interactive(skill: &str, input: Value) -> InvokeRequest {
+pub(crate) fn interactive(skill: &str, input: Value) -> InvokeRequest {
     InvokeRequest { interactive: true, timeout_ms: 20_000, ..request(skill, input) }
 }
 
@@ -38,18 +38,18 @@ fn answer(question: &InputRequired, action: InputAction, content: &Value) -> Inp
     InputResponse { request_id: question.request_id.clone(), action: action.into(), content_json }
 }
 
-fn accept(question: &InputRequired, content: &Value) -> InputResponse {
+pub(crate) fn accept(question: &InputRequired, content: &Value) -> InputResponse {
     answer(question, InputAction::Accept, content)
 }
 
 /// A call that may ask, on an `InvokeMany` stream of its own.
-struct Asking {
+pub(crate) struct Asking {
     requests: mpsc::Sender<InvokeRequest>,
     events: Streaming<InvokeEvent>,
 }
 
 impl Asking {
-    async fn start(system: &System, call: InvokeRequest) -> Self {
+    pub(crate) async fn start(system: &System, call: InvokeRequest) -> Self {
         let (requests, receiver) = mpsc::channel(8);
         requests.send(InvokeRequest { call_id: "c".to_owned(), ..call }).await.unwrap();
         let mut client = system.skills().await;
@@ -57,11 +57,15 @@ impl Asking {
         Self { requests, events }
     }
 
+    /// The next event.
+    pub(crate) async fn event(&mut self) -> Event {
+        self.events.message().await.unwrap().expect("an event before the end").event.unwrap()
+    }
+
     /// The next question, or the result.
-    async fn next(&mut self) -> Result<InputRequired, Box<SkillResult>> {
+    pub(crate) async fn next(&mut self) -> Result<InputRequired, Box<SkillResult>> {
         loop {
-            let event = self.events.message().await.unwrap().expect("an event before the end");
-            match event.event.unwrap() {
+            match self.event().await {
                 Event::InputRequired(question) => return Ok(question),
                 Event::Result(result) => return Err(Box::new(result)),
                 _ => {}
@@ -69,7 +73,7 @@ impl Asking {
         }
     }
 
-    async fn answer(&self, response: InputResponse) {
+    pub(crate) async fn answer(&self, response: InputResponse) {
         let call_id = "c".to_owned();
         let message = InvokeRequest { call_id, input_response: Some(response), ..InvokeRequest::default() };
         self.requests.send(message).await.unwrap();

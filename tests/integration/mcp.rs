@@ -340,6 +340,50 @@ async fn a_changed_description_takes_effect_only_when_pinned_again() {
     assert!(status == 2 && text.contains("no MCP server 'nobody'"), "{text}");
 }
 
+/// Writes a server that crashes: at once, or when it is asked for its tools.
+fn crashes(folder: &Folder) {
+    let at_once = "#!/bin/sh\ni=0\nwhile [ $i -lt 30 ]; do echo \"noise $i\" >&2; i=$((i + 1)); done\n\
+                   printf 'no module \\033[31mred\\n\\nlast words' >&2\nexit 3\n";
+    let listing = "#!/usr/bin/env python3\nimport json, sys\nfor line in sys.stdin:\n\
+        \x20   asked = json.loads(line)\n\
+        \x20   if asked['method'] == 'initialize':\n\
+        \x20       info = {'protocolVersion': asked['params']['protocolVersion'], 'capabilities': {'tools': {}},\n\
+        \x20               'serverInfo': {'name': 'x', 'version': '1'}}\n\
+        \x20       print(json.dumps({'jsonrpc': '2.0', 'id': asked['id'], 'result': info}), flush=True)\n\
+        \x20   elif asked['method'] == 'tools/list':\n\
+        \x20       sys.exit('died while it listed')\n";
+    for (id, program) in [("own", at_once), ("listing", listing)] {
+        let file = folder.write(&format!("{id}.program"), program);
+        std::fs::set_permissions(file, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+        folder.write(&format!("{id}.yaml"), format!("id: {id}\ntype: mcp\nruntime: stdio\nentry: ./{id}.program\n"));
+    }
+}
+
+#[tokio::test]
+async fn check_and_doctor_show_the_last_lines_of_a_server_that_crashes() {
+    let folder = Folder::new();
+    crashes(&folder);
+    for command in [&["check", "own"][..], &["check"], &["doctor"]] {
+        let (status, text) = openskill(command, &folder).await;
+        assert_eq!(status, 1, "{text}");
+        let own = "the MCP server 'own' is unavailable: it ended with exit code 3";
+        for words in [own, "stderr: noise 29", "stderr: no module [31mred", "stderr: last words"] {
+            assert!(text.contains(words), "{command:?}: {words} in {text}");
+        }
+        assert!(!text.contains("noise 9") && !text.contains('\u{1b}'), "{command:?}: {text}");
+        let listing = "the MCP server 'listing' is unavailable: it ended with exit code 1";
+        let is_shown = text.contains(listing) && text.contains("stderr: died while it listed");
+        assert_eq!(is_shown, command.len() == 1, "{command:?}: {text}");
+    }
+    let system = up(folder.path()).start().await;
+    until("callers learn how it ended, and not what it wrote", PATIENCE, || async {
+        let skill = system.get("/skills/own").await.json().to_string();
+        assert!(!skill.contains("last words"), "{skill}");
+        skill.contains("exit code 3").then_some(())
+    })
+    .await;
+}
+
 #[tokio::test]
 async fn a_missing_server_is_unavailable_with_a_reason_until_it_appears() {
     let folder = Folder::new();

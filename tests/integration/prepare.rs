@@ -114,7 +114,8 @@ async fn the_document_describes_preparation_and_what_agents_must_know() {
     let call = &document["paths"]["/skills/calculator:prepare"]["post"];
     assert_eq!(call["operationId"], "calculator_prepare");
     let schema = &call["requestBody"]["content"]["application/json"]["schema"];
-    assert_eq!(schema["properties"]["input"]["type"], "object");
+    assert_eq!(schema["properties"]["input"]["$ref"], "#/components/schemas/calculator.input");
+    assert_eq!(document["components"]["schemas"]["calculator.input"]["type"], "object");
     let answer = &call["responses"]["200"]["content"]["application/json"]["schema"]["$ref"];
     assert_eq!(answer, "#/components/schemas/PreparedCall");
     assert!(document["components"]["schemas"]["PreparedCall"]["properties"]["arguments"].is_object());

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use openskill_tests::folder::Folder;
 use openskill_tests::system::{Setup, System};
-use openskill_tests::{binary, repository};
+use openskill_tests::{binary, repository, wheel};
 use tokio::process::Command;
 
 struct Exchange {
@@ -115,15 +115,18 @@ fn scratch() -> Folder {
 }
 
 async fn holds(page: &str) {
+    holds_with(page, |setup, _| setup).await;
+}
+
+/// The same with other settings. `change` knows the directory in which the commands run.
+async fn holds_with(page: &str, change: impl FnOnce(Setup, &Path) -> Setup) {
     let exchanges = exchanges(page);
     assert!(!exchanges.is_empty(), "{page} has no console block");
     let (tools, scratch) = (tools(), scratch());
     let skills: PathBuf = scratch.path().join("worker/skills");
     let skills = skills.display().to_string();
-    let system = Setup::command(&["up", "--listen", "127.0.0.1:0", "--skills-dir", &skills])
-        .data(&scratch.path().join("data"))
-        .start()
-        .await;
+    let setup = Setup::command(&["up", "--listen", "127.0.0.1:0", "--skills-dir", &skills]);
+    let system = change(setup.data(&scratch.path().join("data")), scratch.path()).start().await;
     for Exchange { line, command, answer } in exchanges {
         // What starts or builds the system, or needs a container engine, has tests of its own.
         if ["make ", "git clone", "cd ", "export PATH", "deploy/"].iter().any(|it| command.starts_with(it)) {
@@ -160,9 +163,26 @@ async fn the_commands_in_agent_md_work() {
     holds("docs/agent.md").await;
 }
 
+/// The gateway starts with a file that the commands fill.
+#[tokio::test]
+async fn the_commands_in_identity_md_work() {
+    let with_keys = |setup: Setup, folder: &Path| {
+        let path = folder.join("keys.toml");
+        let mut options = std::fs::File::options();
+        std::os::unix::fs::OpenOptionsExt::mode(options.create_new(true).write(true), 0o600).open(&path).unwrap();
+        setup.with("OPENSKILL_KEYS", path.display())
+    };
+    holds_with("docs/identity.md", with_keys).await;
+}
+
 #[tokio::test]
 async fn the_commands_in_skills_md_work() {
     holds("docs/skills.md").await;
+}
+
+#[tokio::test]
+async fn the_commands_in_exec_md_work() {
+    holds("docs/runners/exec.md").await;
 }
 
 #[tokio::test]
@@ -208,6 +228,11 @@ async fn the_commands_in_shipped_skills_md_work() {
 }
 
 #[tokio::test]
+async fn the_commands_in_code_tools_md_work() {
+    holds("docs/code-tools.md").await;
+}
+
+#[tokio::test]
 async fn the_commands_in_command_line_md_work() {
     holds("docs/command-line.md").await;
 }
@@ -235,6 +260,27 @@ async fn the_commands_in_retries_and_idempotency_md_work() {
 #[tokio::test]
 async fn the_commands_in_draining_md_work() {
     holds("docs/draining.md").await;
+}
+
+#[tokio::test]
+async fn the_commands_in_sessions_md_work() {
+    holds("docs/runners/sessions.md").await;
+}
+
+#[tokio::test]
+async fn the_commands_in_session_packages_md_work() {
+    let folder = Folder::new();
+    let module = "__version__ = '1.17.0'\nstring_types = (str,)\n";
+    wheel::write(&folder.path().join("wheels"), "six", "1.17.0", module, &[]);
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    let allow = |setup: Setup, _: &Path| {
+        setup
+            .with("OPENSKILL_SESSION_PACKAGES", "six")
+            .with("OPENSKILL_PYTHON_INDEX_URL", "none")
+            .with("OPENSKILL_PYTHON_FIND_LINKS", path("wheels"))
+            .with("OPENSKILL_PYTHON_ENVIRONMENTS", path("store"))
+    };
+    holds_with("docs/runners/session-packages.md", allow).await;
 }
 
 #[tokio::test]

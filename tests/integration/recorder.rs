@@ -249,7 +249,11 @@ async fn large_arguments_and_results_are_cut_and_say_so() {
 /// Callers are not told apart: on an open network each would read what the others sent.
 #[tokio::test]
 async fn an_address_that_other_machines_reach_serves_no_traces() {
-    let system = Setup::command(&["up", "--listen", "0.0.0.0:0", "--workers", "1"]).start().await;
+    let folder = Folder::new();
+    folder.write("skills/echo.yaml", "id: echo\ntype: inproc\nentry: echo\n");
+    let up = Setup::command(&["up", "--listen", "0.0.0.0:0", "--workers", "1"]);
+    let up = up.flag("--skills-dir", folder.path().join("skills").display());
+    let system = up.with("OPENSKILL_ANONYMOUS", "allow").start().await;
     for path in ["/traces", "/traces/any"] {
         let answer = system.get(path).await;
         assert_eq!((answer.status, answer.code().as_str()), (403, "PERMISSION_DENIED"), "{path}");

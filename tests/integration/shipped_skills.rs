@@ -5,7 +5,8 @@ use serde_json::{Value, json};
 
 #[tokio::test]
 async fn every_example_of_every_shipped_skill_ends_as_declared() {
-    for skill in ["echo", "calculator", "file_search", "log_transform"] {
+    for skill in ["echo", "calculator", "file_search", "log_transform", "search_file_content", "list_code_definitions"]
+    {
         let mut check = Setup::command(&["check", skill])
             .with("OPENSKILL_CLI_DIR", openskill_tests::repository().join("worker/skills").display())
             .data(&openskill_tests::repository().join("data"))
@@ -27,6 +28,15 @@ async fn answers_match_the_output_schemas() {
         ("file_search", json!({"query": "no such thing anywhere"})),
         ("log_transform", json!({"input_path": "./data/logs/app.log", "limit": 50})),
         ("log_transform", json!({"input_path": "data/logs/events.jsonl", "format": "jsonl", "limit": 3})),
+        (
+            "search_file_content",
+            json!({"file_path": "data/logs", "regex_pattern": "ERROR", "context": 2, "max_matches": 7}),
+        ),
+        ("search_file_content", json!({"file_path": "data", "regex_pattern": "no such text anywhere"})),
+        ("list_code_definitions", json!({})),
+        ("list_code_definitions", json!({"file_path": "data/src/main.py", "max_definitions": 2})),
+        ("analyze_tool_needs", json!({"task_description": "Take a screenshot of the weather page"})),
+        ("analyze_tool_needs", json!({"task_description": "？"})),
     ] {
         let result = system.invoke(request(skill, input.clone())).await;
         assert_eq!(code(&result), "", "{skill} {input}: {result:?}");
@@ -37,6 +47,9 @@ async fn answers_match_the_output_schemas() {
             let validator = jsonschema::draft202012::new(schema).unwrap();
             let errors: Vec<_> = validator.iter_errors(value).map(|error| error.to_string()).collect();
             assert!(errors.is_empty(), "{skill} {what}: {errors:?}");
+        }
+        if let Some(truncated) = data(&result).get("truncated") {
+            assert_eq!(*truncated, json!(result.meta.unwrap().truncated), "{skill} {input}");
         }
     }
 }

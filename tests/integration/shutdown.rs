@@ -7,7 +7,7 @@ use openskill_tests::alone::alone;
 use openskill_tests::port::Port;
 use openskill_tests::processes;
 use openskill_tests::system::{PATIENCE, Setup, data, request};
-use openskill_tests::wait::until_true;
+use openskill_tests::wait::{until, until_true};
 use serde_json::json;
 
 #[tokio::test]
@@ -26,6 +26,31 @@ async fn calls_in_flight_finish_before_shutdown_and_the_exit_status_is_zero() {
         assert_eq!(data(&call.await.unwrap()), json!({"slept": 1.5}));
     }
     assert_eq!(system.process.ended().await.code(), Some(0), "{}", system.process.log.text());
+    assert!(tokio::net::TcpStream::connect(system.address).await.is_err());
+}
+
+#[tokio::test]
+async fn a_lame_duck_says_that_it_is_not_ready_and_serves_new_connections_until_it_drains() {
+    use tonic_health::pb::health_check_response::ServingStatus;
+    use tonic_health::pb::{HealthCheckRequest, health_client::HealthClient};
+    let mut system = Setup::up().with("OPENSKILL_LAME_DUCK_MS", 12_000).start().await;
+    let terminated = std::time::Instant::now();
+    system.process.terminate();
+    // Each request has a connection of its own.
+    until("it says so", PATIENCE, || async { (system.get("/readyz").await.status == 503).then_some(()) }).await;
+    assert_eq!(system.get("/readyz").await.json()["status"], "draining");
+    let mut health = HealthClient::new(system.channel().await);
+    let status = health.check(HealthCheckRequest::default()).await.unwrap().into_inner().status;
+    assert_eq!(status, ServingStatus::NotServing as i32);
+    while terminated.elapsed() < Duration::from_secs(2) {
+        assert_eq!(system.call("in_echo", json!({"n": 1})).await.json()["data"], json!({"n": 1}));
+        let calls = tokio_stream::iter([request("in_echo", json!({}))]);
+        let mut events = system.skills().await.invoke_many(calls).await.unwrap().into_inner();
+        while events.message().await.expect("the stream is served to its end").is_some() {}
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    assert_eq!(system.process.ended().await.code(), Some(0), "{}", system.process.log.text());
+    assert!(terminated.elapsed() >= Duration::from_secs(12));
     assert!(tokio::net::TcpStream::connect(system.address).await.is_err());
 }
 

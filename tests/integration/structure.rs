@@ -12,9 +12,11 @@ use imports::{Imports, Module, module_of};
 use text::{code, production};
 
 /// The folders with production code.
-const CRATES: [&str; 11] = [
+const CRATES: [&str; 13] = [
     "proto",
     "crates/agent",
+    "crates/definitions",
+    "crates/identity",
     "crates/log",
     "crates/metrics",
     "crates/net",
@@ -37,7 +39,9 @@ fn edges(folder: &str) -> BTreeSet<String> {
 fn crates_depend_only_on_the_crates_below_them() {
     for (folder, allowed) in [
         ("proto", &[][..]),
-        ("crates/agent", &["proto"]),
+        ("crates/agent", &["proto", "trace"]),
+        ("crates/definitions", &[]),
+        ("crates/identity", &["proto"]),
         ("crates/log", &[]),
         ("crates/metrics", &[]),
         ("crates/net", &[]),
@@ -45,10 +49,25 @@ fn crates_depend_only_on_the_crates_below_them() {
         ("crates/redact", &["redact"]),
         ("crates/skill", &["proto"]),
         ("crates/trace", &["proto"]),
-        ("gateway", &["agent", "log", "metrics", "net", "proto", "redact", "skill", "trace"]),
-        ("worker", &["log", "metrics", "net", "proto", "skill", "trace"]),
-        ("cli", &["agent", "gateway", "log", "metrics", "net", "proto", "redact", "trace", "worker"]),
-        ("tests", &["proto"]),
+        ("gateway", &["agent", "identity", "log", "metrics", "net", "proto", "redact", "skill", "trace"]),
+        ("worker", &["definitions", "log", "metrics", "net", "proto", "redact", "skill", "trace"]),
+        (
+            "cli",
+            &[
+                "agent",
+                "definitions",
+                "gateway",
+                "identity",
+                "log",
+                "metrics",
+                "net",
+                "proto",
+                "redact",
+                "trace",
+                "worker",
+            ],
+        ),
+        ("tests", &["proto", "redact"]),
     ] {
         let allowed: BTreeSet<_> = allowed.iter().map(|it| (*it).to_owned()).collect();
         assert_eq!(edges(folder), allowed, "{folder}");
@@ -141,17 +160,22 @@ fn an_import_circle_is_found() {
 
 /// The rooms of the gateway, in the order of a call, and what each may import from. `gateway` is the state of them all; the
 /// pure rooms `arguments`, `export` and `state` are open to everyone.
-const ROOMS: [(&str, &[&str]); 13] = [
+const ROOMS: [(&str, &[&str]); 15] = [
     ("agent", &["serve", "prepare", "invoke", "observe", "call", "gateway"]),
-    ("serve", &["prepare", "invoke", "protect", "dispatch", "catalog", "observe", "call", "gateway"]),
+    (
+        "serve",
+        &["prepare", "invoke", "tools", "protect", "dispatch", "catalog", "observe", "call", "identity", "gateway"],
+    ),
     ("prepare", &["catalog", "call", "gateway"]),
-    ("invoke", &["protect", "dispatch", "catalog", "observe", "call", "gateway"]),
-    ("protect", &["dispatch", "observe", "call"]),
+    ("invoke", &["tools", "protect", "dispatch", "catalog", "observe", "call", "gateway"]),
+    ("tools", &["protect", "dispatch", "catalog", "call", "gateway"]),
+    ("protect", &["dispatch", "observe", "call", "identity"]),
     ("dispatch", &["catalog", "workers", "observe", "call", "gateway"]),
-    ("catalog", &["workers", "call"]),
+    ("catalog", &["workers", "call", "identity"]),
     ("workers", &["gateway"]),
     ("observe", &["call"]),
-    ("call", &[]),
+    ("call", &["identity"]),
+    ("identity", &[]),
     ("export", &[]),
     ("arguments", &[]),
     ("state", &[]),
@@ -201,11 +225,12 @@ fn only_the_faces_know_statuses_and_only_serve_knows_http() {
 
 /// What a `Drop` of the gateway does. One that is not here is a new one: it may give back what it holds, and record nothing
 /// but that a call was dropped.
-const DROPS: [(&str, &str); 13] = [
+const DROPS: [(&str, &str); 14] = [
     ("call/events.rs", "TakeBack"),            // gives memory back
     ("dispatch/attempt.rs", "Tracker"),        // records that a call was dropped
     ("dispatch/questions.rs", "OpenQuestion"), // closes a question
     ("export/forms.rs", "Cached"),             // gives its share of the cache back
+    ("identity/usage.rs", "Held"),             // gives back what a call used of its principal's limits
     ("observe/call_record.rs", "CallRecord"),  // records that a call was dropped
     ("protect/admission.rs", "Permit"),
     ("protect/circuit/guard.rs", "CircuitGuard"), // gives the passes back, without a verdict

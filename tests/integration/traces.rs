@@ -9,6 +9,7 @@ mod encrypted;
 mod kept;
 mod lost;
 mod outcomes;
+mod turns;
 mod way;
 
 use collector::Collector;

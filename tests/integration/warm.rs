@@ -227,7 +227,7 @@ async fn a_shared_interpreter_that_hangs_or_dies_is_replaced() {
     let folder = Folder::new();
     let script = "import json, os, sys, time\nwhat = json.load(sys.stdin)['input'].get('what')\n\
                   if what == 'hang':\n    time.sleep(60)\nif what == 'die':\n    os._exit(3)\n\
-                  if what == 'raise':\n    raise ValueError('hunter2')\nprint(json.dumps(what))\n";
+                  if what == 'raise':\n    raise ValueError('token=hunter2')\nprint(json.dumps(what))\n";
     folder.write("together.py", script);
     folder.write("together.yaml", "id: together\ntype: cli\nruntime: python\nentry: together.py\nisolation: shared\n");
     let system = with_skills(&folder).await;

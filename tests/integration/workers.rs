@@ -137,8 +137,8 @@ async fn gateway_and_worker_processes_are_named_openskill() {
 #[tokio::test]
 async fn calls_without_a_worker_fail_fast_as_unavailable() {
     let gateway = gateway("unix:/nonexistent/worker.sock").await;
-    let result = gateway.invoke(request("in_echo", json!({}))).await;
-    assert_eq!(code(&result), "UNAVAILABLE");
+    let refused = gateway.skills().await.invoke(request("in_echo", json!({}))).await.unwrap_err();
+    assert_eq!(refused.code(), tonic::Code::Unavailable, "{refused:?}");
     assert_eq!(gateway.get("/readyz").await.status, 503);
     let workers = gateway.workers().await;
     assert_eq!((workers.len(), workers[0].status()), (1, WorkerStatus::Down));
@@ -146,7 +146,7 @@ async fn calls_without_a_worker_fail_fast_as_unavailable() {
 }
 
 /// A gateway by itself, with or without workers.
-async fn gateway(workers: &str) -> System {
+pub(crate) async fn gateway(workers: &str) -> System {
     // Held until gateway listening.
     let port = Port::reserve();
     let listen = port.address().to_string();

@@ -9,6 +9,7 @@
 //! - [`require`]: what a machine may lack, and how tests are skipped
 //! - [`alone`]: timed tests run alone
 //! - [`own_thread`]: load on a thread of its own
+//! - [`terminal`]: a terminal to write to
 //! - [`quantile`]: medians and percentiles
 //! - [`wait`]: waiting on conditions; [`interrupt`]: on signals
 
@@ -26,8 +27,10 @@ pub mod quantile;
 pub mod require;
 pub mod rest;
 pub mod system;
+pub mod terminal;
 pub mod tls;
 pub mod wait;
+pub mod wheel;
 
 use std::path::PathBuf;
 

@@ -26,9 +26,11 @@ pub enum Need {
     Kernel,
     /// `promtool` of Prometheus on `PATH`.
     Promtool,
+    /// `rg` and `jq` on `PATH`.
+    Programs,
 }
 
-const ALL: [(&str, Need); 8] = [
+const ALL: [(&str, Need); 9] = [
     ("docker", Need::Docker),
     ("compose", Need::Compose),
     ("jail", Need::Jail),
@@ -37,6 +39,7 @@ const ALL: [(&str, Need); 8] = [
     ("cgroups", Need::Cgroups),
     ("kernel", Need::Kernel),
     ("promtool", Need::Promtool),
+    ("programs", Need::Programs),
 ];
 
 /// Says what the running test skips and why.

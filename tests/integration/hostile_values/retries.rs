@@ -85,7 +85,7 @@ async fn loses_its_worker(system: &System, call: InvokeRequest, mark: &Path, sig
     assert_eq!(code(&result), "UNAVAILABLE", "{result:?}");
     until("the worker is back", PATIENCE, || async {
         let up = system.worker_pids().first().is_some_and(|pid| *pid != worker);
-        (up && system.invoke(request("in_echo", json!({}))).await.success).then_some(())
+        (up && system.call("in_echo", json!({})).await.status == 200).then_some(())
     })
     .await;
     result.error.unwrap()

@@ -69,7 +69,7 @@ async fn traces_are_listed_as_a_table_or_as_json() {
     let ran = run(&system, &["traces", "--limit", "1"]).await;
     assert!(ran.err.contains("--cursor "), "{}", ran.err);
     assert_eq!(run(&system, &["traces", "--since", "yesterday"]).await.code, 2);
-    assert_eq!(run(&system, &["trace", "no-such-trace"]).await.code, 3);
+    assert_eq!(run(&system, &["trace", "no-such-trace"]).await.code, 1);
 }
 
 #[tokio::test]
