@@ -8,6 +8,9 @@ BINARY  := target/$(FOLDER)/openskill
 VENV    := target/test-venv
 HOSTS   := target/bench-venv
 MCPO    := target/bench-venv-mcpo
+SCHEMATHESIS := target/schemathesis-venv
+EVALS   := target/evaluations-venv
+SESSIONS := target/sessions-venv
 # The Python that runs scripts, the same for everything that is measured.
 SCRIPTS  = $${OPENSKILL_PYTHON:-$$($(HOSTS)/bin/python -c 'import sys; print(sys._base_executable)')}
 
@@ -21,7 +24,7 @@ define make-venv
 	}
 endef
 
-.PHONY: help up build test lint doc eval bench bench-venv bench-instructions bench-agent bench-runners flamegraph fuzz chaos test-venv compose-up compose-down clean need-rust need-python need-valgrind
+.PHONY: help up build test lint doc eval eval-injections eval-tasks eval-agent eval-sessions eval-venv bench bench-venv bench-instructions bench-agent bench-runners flamegraph fuzz chaos schemathesis test-venv compose-up compose-down sdk clean need-rust need-python need-valgrind
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -52,6 +55,25 @@ eval: need-rust ## Run recorded calls, the JSON Schema suite and provider profil
 	cargo run --locked --quiet --release -p openskill-gateway --example json_schema_suite -- $(DATA)/json_schema_2020_12
 	cargo run --locked --quiet --release -p openskill --example export_profiles -- \
 		$(DATA)/provider_schema_profiles worker/skills $(wildcard $(DATA)/mcp_tools_*.json)
+
+eval-injections: build eval-venv ## Attack the agent with every injection of AgentDojo, by a model that obeys them (LIMIT=N a suite)
+	@OPENSKILL_BIN=$(BINARY) LIMIT=$(or $(LIMIT),100000) $(EVALS)/bin/python tests/evaluations/injections.py
+
+eval-tasks: build eval-venv ## Solve tau2's retail tasks through the agent, and compare how the shop ends (LIMIT=N)
+	@OPENSKILL_BIN=$(BINARY) LIMIT=$(or $(LIMIT),100000) $(EVALS)/bin/python tests/evaluations/retail.py
+
+eval-agent: build ## Count a model's valid calls (MODEL=url, DATA=folder with MCP tool lists; see docs)
+	@OPENSKILL_BIN=$(BINARY) MODEL=$(MODEL) MODEL_NAME=$(MODEL_NAME) DATA=$(DATA) ONLY='$(ONLY)' PROMPTED=$(PROMPTED) \
+		python3 tests/evaluations/valid_calls.py
+
+eval-sessions: build need-python ## Compare sessions of Python code with ipykernel, bubblewrap and CPython's tests (ONLY=kernels)
+	$(call make-venv,$(SESSIONS),tests/evaluations/requirements-sessions.txt)
+	@for part in $(or $(ONLY),kernels starts growth figures cpython); do \
+		OPENSKILL_BIN=$(BINARY) $(SESSIONS)/bin/python tests/evaluations/sessions.py $$part || exit 1; \
+	done
+
+eval-venv: need-python
+	$(call make-venv,$(EVALS),tests/evaluations/requirements.txt)
 
 bench: build bench-venv ## Compare with tonic, FastAPI, FastMCP and mcpo, ten minutes (ARGS="--only fork --rounds 1 --before PATH")
 	@cargo build --locked --quiet --release -p openskill-tests --bin bench
@@ -85,14 +107,22 @@ chaos: build ## Kill, stop, flood and restart it for 15 minutes, and check the i
 	cargo test --locked --release -p openskill-gateway circuit -- --nocapture
 	OPENSKILL_BIN=$(BINARY) cargo run --locked --release -p openskill-tests --bin chaos -- $(ARGS)
 
+schemathesis: build need-python ## Ask a gateway whether it does what its OpenAPI document says, minutes (ARGS="--max-examples 100")
+	$(call make-venv,$(SCHEMATHESIS),tests/clients/requirements-schemathesis.txt)
+	tests/clients/schemathesis.sh $(BINARY) $(SCHEMATHESIS)/bin/st $(ARGS)
+
 test-venv: need-python ## Install what tests need beside Rust: a stand-in for grpcurl, and real MCP servers
 	$(call make-venv,$(VENV),tests/readme/requirements.txt)
 
-compose-up: ## Start gateway and workers as containers (WORKERS=N)
-	@WORKERS=$(WORKERS) deploy/compose.sh up
+compose-up: ## Start gateway and workers as containers (WORKERS=N; default: as many as there are now, else 2)
+	@$(if $(filter file,$(origin WORKERS)),,WORKERS=$(WORKERS) )deploy/compose.sh up
 
 compose-down: ## Stop and remove the containers
 	@deploy/compose.sh down
+
+sdk: need-python ## Build the Python library openskill_sdk as a wheel, to dist/
+	@python3 -m pip --version >/dev/null 2>&1 || { echo "pip is missing: apt-get install python3-pip" >&2; exit 1; }
+	@python3 -m pip wheel --quiet --no-deps --wheel-dir dist ./worker/skills
 
 clean: ## Remove everything that was built
 	cargo clean
