@@ -8,7 +8,7 @@ use crate::process::bounds::{Bounds, Meter};
 use crate::require::{Need, skip};
 
 /// A program that, told to, starts children one after the other, which each use some CPU time, half of them as orphans of
-/// others. It says how much all have used since then, in milliseconds.
+/// others. It says when it is ready, and then how much all have used since it was told, in milliseconds.
 const BURN: &str = "import ctypes, os, time\n\
     ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)\n\
     def burn():\n\
@@ -17,6 +17,7 @@ const BURN: &str = "import ctypes, os, time\n\
     \x20   os._exit(0)\n\
     def used():\n\
     \x20   return sum(os.times()[:4])\n\
+    print('ACTOR ready', flush=True)\n\
     input()\n\
     before = used()\n\
     for number in range(20):\n\
@@ -31,6 +32,8 @@ const BURN: &str = "import ctypes, os, time\n\
 
 /// Looks while the program runs, and once when it has done its work. What it says, and what it used by the last look.
 fn burnt(mut actor: Actor, mut look: impl FnMut() -> Duration) -> (Duration, Duration) {
+    // An interpreter that still starts uses CPU time that it does not report.
+    assert_eq!(actor.hear().as_deref(), Some("ready"));
     let before = look();
     actor.tell("");
     let said = std::thread::scope(|scope| {
