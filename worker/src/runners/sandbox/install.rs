@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use openskill_proto::v1::{ErrorCode, SkillError};
+use openskill_proto::v1::{Blame, ErrorCode, SkillError};
 
-use super::packages::{Provided, Request, Using};
+use super::packages::{Provided, Request, Using, unable};
 use super::servers::Servers;
 use super::{Sandbox, WAIT, answer, not_here, request};
 use crate::manifest::{How, Manifest};
@@ -43,6 +43,11 @@ impl Sandbox {
         let slot = Arc::new(invocation.slot);
         let all = self.provide(&request, &servers, (&invocation.manifest, Arc::clone(&slot))).await?;
         let packages = all.iter().map(|it| it.package.clone()).collect();
+        // The skill may have been reloaded meanwhile: sessions of the old one get no packages, nor does the new one from it.
+        if self.host(&key)?.terms().maker != servers.terms().maker {
+            let reason = "the skill that runs the session's code changed during the installation: call again";
+            return Err(SkillError::new(ErrorCode::Unavailable, reason).with_blame(Blame::Skill));
+        }
         // Not to be dropped halfway: it holds the session.
         let putting = Arc::clone(&self).put((servers, key), packages, slot);
         let added = self.tasks.spawn_on(putting, &self.runtime).await;
@@ -62,10 +67,10 @@ impl Sandbox {
         let How::Session(session) = &of_session.how else { return Err(not_here()) };
         let of_sessions = self.environments.interpreter(&of_session.id, &session.needs).ok_or_else(not_here)?;
         let installer = self.environments.base_of(&session.needs);
-        let installer = installer.map_err(|reason| SkillError::new(ErrorCode::Unavailable, reason))?;
+        let installer = installer.map_err(unable)?;
         if installer.version != of_sessions.version {
             let reason = "the sessions' virtual environment has a different Python version than the worker, which installs packages";
-            return Err(SkillError::new(ErrorCode::Unavailable, reason));
+            return Err(unable(reason));
         }
         let (installer, of_sessions) = (installer.as_ref(), of_sessions.as_ref());
         let using = Using { installer, of_sessions, manifests: (own, of_session), slot };

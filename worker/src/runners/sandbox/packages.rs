@@ -47,7 +47,8 @@ mod wanted;
 mod watch;
 mod work;
 
-use bounds::{MAX_WHEEL_BYTES, MOST_AT_ONCE, MOST_ENTRIES, MOST_WAITING, on_disk, storage, unfit};
+pub(super) use bounds::unable;
+use bounds::{MAX_WHEEL_BYTES, MOST_AT_ONCE, MOST_BYTES, MOST_ENTRIES, MOST_WAITING, on_disk, storage, unfit};
 use fetch::Fetch;
 use jailed::Jails;
 use record::{Found, Set, Wheel};
@@ -126,12 +127,13 @@ impl Packages {
     /// # Errors
     /// It is not allowed, not there, or can't be installed. Nothing of it is left.
     pub(super) async fn provide(&self, request: &Request, using: Using<'_>) -> Result<Vec<Provided>, SkillError> {
-        let source = self.source().map_err(|reason| SkillError::new(ErrorCode::Unavailable, reason))?;
+        let source = self.source().map_err(unable)?;
         self.check(&request.name)?;
         let store = self.with_own(|own| Ok(own.store.clone())).map_err(|error| storage(&error))?;
         let allowed = self.settings.for_sessions.text();
         let Request { name, version } = request;
-        let key = record::key((name, version.as_deref()), (using.installer, &source.text()), &allowed);
+        let key =
+            record::key((name, version.as_deref()), (using.installer, using.of_sessions), &source.text(), &allowed);
         let known = async || {
             let (store, key, exact) = (store.clone(), key.clone(), version.is_some());
             on_disk(move || Ok(Set::find(&store, &key, exact))).await
@@ -180,6 +182,8 @@ impl Packages {
         // Those that wait for the same package wait for its lock, and take no turn.
         let _turn = self.turns.acquire().await.map_err(|_| SkillError::unavailable("the worker is shutting down"))?;
         let begun = Instant::now();
+        let trimmed = store.clone();
+        on_disk(move || trim(&trimmed)).await?;
         let constraints = self.settings.for_sessions.constraints();
         let fetch = Fetch { request, source, constraints, interpreter: installer, limits_of: own };
         let files = fetch.run(&self.jails, work).await?;
@@ -191,6 +195,10 @@ impl Packages {
         }
         let found = trial::tried(&self.jails, (of_sessions, of_session), (store, &wheels), work).await?;
         let all: Vec<_> = wheels.into_iter().zip(found.clone()).collect();
+        // A failed import may have lacked time or memory, so the next request tries it again.
+        if found.iter().any(|it| it.fault.is_some()) {
+            return Ok(all);
+        }
         let record = serde_json::to_string(&Set::new(found)).map_err(|error| storage(&io::Error::other(error)))?;
         let publishing = Arc::clone(work);
         on_disk(move || {
@@ -263,7 +271,7 @@ impl Packages {
             let clean = |store: Store| {
                 let left = store.sweep()?;
                 let old = keep.map_or(Ok(0), |keep| store.clean(keep, &HashSet::new()))?;
-                Ok::<_, io::Error>(left + old + store.trim(MOST_ENTRIES)?)
+                Ok::<_, io::Error>(left + old + trim(&store)?)
             };
             match opened.and_then(clean) {
                 Ok(0) => {}
@@ -297,6 +305,11 @@ impl Packages {
         let folder = store.make_own(&key)?;
         use_it(own.insert(Own { store, key, folder, lock }))
     }
+}
+
+/// Removes the least recently used entries beyond the bounds of the store. Blocks on the disk.
+fn trim(store: &Store) -> io::Result<usize> {
+    store.trim(MOST_ENTRIES, MOST_BYTES, |key| record::bytes(store, key))
 }
 
 fn provided(request: &Request, store: &Store, (wheel, found): (Wheel, Found)) -> Provided {

@@ -144,20 +144,29 @@ impl Store {
         Ok(removed)
     }
 
-    /// Removes the entries that were used least recently, so that at most so many are left. How many.
+    /// Removes the entries that were used least recently, so that at most `most` are left, with at most `most_bytes` by
+    /// `bytes_of`. An entry that is being used stays, and counts. Returns how many were removed.
     ///
     /// # Errors
     /// The folder can't be read.
-    pub(crate) fn trim(&self, most: usize) -> io::Result<usize> {
+    pub(crate) fn trim(&self, most: usize, most_bytes: u64, bytes_of: impl Fn(&str) -> u64) -> io::Result<usize> {
         let used = |entry: fs::DirEntry| {
             let name = entry.file_name().into_string().ok().filter(|it| !it.starts_with('.'))?;
-            Some((fs::metadata(entry.path().join(RECORD)).ok()?.modified().ok()?, name))
+            let used = fs::metadata(entry.path().join(RECORD)).ok()?.modified().ok()?;
+            let bytes = bytes_of(&name);
+            Some((used, name, bytes))
         };
         let mut all: Vec<_> = fs::read_dir(&self.0)?.flatten().filter_map(used).collect();
         all.sort();
-        let mut removed = 0;
-        for (_, name) in all.iter().take(all.len().saturating_sub(most)) {
-            removed += usize::from(self.remove_if_old(name, Duration::ZERO)?);
+        let mut bytes = all.iter().map(|(_, _, bytes)| bytes).fold(0, |sum: u64, it| sum.saturating_add(*it));
+        let (mut count, mut removed) = (all.len(), 0);
+        for (_, name, own) in all {
+            if count <= most && bytes <= most_bytes {
+                break;
+            }
+            if self.remove_if_old(&name, Duration::ZERO)? {
+                (count, bytes, removed) = (count - 1, bytes.saturating_sub(own), removed + 1);
+            }
         }
         Ok(removed)
     }
@@ -414,13 +423,16 @@ mod tests {
     fn the_entries_used_least_recently_make_room() {
         let folder = Folder::new("trimmed");
         let store = Store::open(&folder.0).unwrap();
-        for (key, days) in [("old", 3), ("older", 4), ("new", 1)] {
+        for (key, days) in [("older", 4), ("old", 3), ("newer", 1), ("new", 2)] {
             folder.build(&store, key);
             store.publish(key, "{}").unwrap();
             folder.age(key, days);
         }
-        assert_eq!((store.trim(3).unwrap(), store.trim(1).unwrap()), (0, 2));
-        assert!(folder.0.join("new").exists());
+        let bytes = |key: &str| if key.starts_with("old") { 10 } else { 50 };
+        assert_eq!((store.trim(4, 120, bytes).unwrap(), store.trim(3, 120, bytes).unwrap()), (0, 1));
+        assert!(!folder.0.join("older").exists());
+        assert_eq!(store.trim(3, 60, bytes).unwrap(), 2, "the oldest is not enough");
+        assert!(folder.0.join("newer").exists());
     }
 
     #[test]

@@ -20,6 +20,15 @@ pub(super) const MOST_WAITING: usize = 8;
 /// Entries of the store: wheels, and sets of them.
 pub(super) const MOST_ENTRIES: usize = 512;
 
+/// What all wheels of the store may have when they are unpacked, in bytes, before the least recently used ones are removed.
+pub(super) const MOST_BYTES: u64 = 8 * MAX_UNPACKED_BYTES;
+
+/// No package can be installed here, until an operator changes something. The circuit breaker of the skill may open: the
+/// worker is fit for other skills and stays.
+pub(in crate::runners::sandbox) fn unable(reason: impl Into<String>) -> SkillError {
+    SkillError::new(ErrorCode::Unavailable, reason).with_blame(Blame::Skill)
+}
+
 /// A package that can't be installed. Another may well be: it is not the skill's fault.
 pub(super) fn unfit(reason: impl Into<String>) -> SkillError {
     SkillError::new(ErrorCode::ExecutionError, reason).with_blame(Blame::Caller)

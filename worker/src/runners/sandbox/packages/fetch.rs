@@ -10,7 +10,7 @@ use std::sync::Arc;
 use openskill_proto::v1::{Blame, ErrorCode, SkillError};
 use serde_json::Value;
 
-use super::bounds::{MAX_DOWNLOAD_BYTES, MAX_WHEEL_BYTES, storage};
+use super::bounds::{MAX_DOWNLOAD_BYTES, MAX_WHEEL_BYTES, storage, unable};
 use super::jailed::{Jails, Step};
 use super::source::Source;
 use super::wanted::Request;
@@ -62,7 +62,7 @@ impl Fetch<'_> {
         if let Some(folder) = self.source.folder()
             && !folder.is_dir()
         {
-            return Err(SkillError::new(ErrorCode::Unavailable, NO_WHEEL_FOLDER));
+            return Err(unable(NO_WHEEL_FOLDER));
         }
         let folder = work.make("download").map_err(|error| storage(&error))?;
         let make = |name: &str| {
@@ -120,11 +120,12 @@ impl Fetch<'_> {
         let said = reason("pip", &output, &hidden);
         let said = said.strip_prefix("pip could not install its packages: ").unwrap_or(&said);
         let has = |text: &str| output.contains(text);
+        if has("No module named 'pip'") {
+            return unable("this worker's Python has no pip, which downloads packages");
+        }
         let (code, message) = if has("a URL in place of a version") {
             let reason = "it or a package that it needs asks for a URL in place of a version";
             (ErrorCode::ExecutionError, format!("{what} is not installed: {reason}"))
-        } else if has("No module named 'pip'") {
-            (ErrorCode::Unavailable, "this worker's Python has no pip, which downloads packages".to_owned())
         } else if has("File too large") || has("Errno 27") {
             let most = MAX_WHEEL_BYTES;
             (ErrorCode::ExecutionError, format!("a wheel of {what} or of what it needs has more than {most} bytes"))

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use openskill_proto::v1::{ErrorCode, SkillError};
 use serde_json::Value;
 
-use super::bounds::unfit;
+use super::bounds::{unable, unfit};
 use super::work::Work;
 use crate::events::EventSink;
 use crate::manifest::{Jail, Level, Manifest, Network};
@@ -58,7 +58,7 @@ impl Jails {
         let readable: Vec<_> = readable.into_iter().chain([interpreter.path.clone()]).collect();
         let writable: Vec<_> = writable.into_iter().collect();
         let plan = self.jailer.isolated_plan(&manifest, &readable, &writable);
-        let jail = plan.map_err(|reason| SkillError::new(ErrorCode::Unavailable, reason))?;
+        let jail = plan.map_err(unable)?;
         let own = [("PATH", "/usr/local/bin:/usr/bin:/bin"), ("LANG", "C.UTF-8"), ("OPENBLAS_NUM_THREADS", "1")];
         env.extend(own.map(|(name, value)| (name.to_owned(), value.to_owned())));
         let limits = ProcessLimits::of(&manifest.limits);

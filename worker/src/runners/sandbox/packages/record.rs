@@ -14,7 +14,7 @@ use crate::runners::python::interpreter::Interpreter;
 use crate::sessions::packages::Package;
 
 /// Counts as a change of how packages are installed: older entries are not used any more.
-const FORMAT: u32 = 1;
+const FORMAT: u32 = 2;
 
 /// How long the newest version of a package is taken to be the newest.
 const FRESH: Duration = Duration::from_secs(3600);
@@ -97,14 +97,22 @@ pub(super) fn wheel(store: &Store, sha256: &str) -> Option<Wheel> {
     serde_json::from_str(&store.record(sha256)?).ok()
 }
 
+/// The bytes of an entry: those of a wheel's files, and none of a set. Blocks on the disk.
+pub(super) fn bytes(store: &Store, key: &str) -> u64 {
+    let wheel = store.record(key).and_then(|it| serde_json::from_str::<Wheel>(&it).ok());
+    wheel.map_or(0, |it| it.bytes)
+}
+
 /// The key of a request: requests that may resolve to different packages have different keys.
 pub(super) fn key(
     (name, version): (&str, Option<&str>),
-    (interpreter, source): (&Interpreter, &str),
+    (installer, of_sessions): (&Interpreter, &Interpreter),
+    source: &str,
     allowed: &str,
 ) -> String {
-    let interpreter = [path_text(&interpreter.path), interpreter.tag.clone()];
-    let all = json!([FORMAT, name, version, interpreter, source, allowed]);
+    // What the sessions have decides whether a package imports.
+    let interpreters = [installer, of_sessions].map(|it| [path_text(&it.path), it.tag.clone()]);
+    let all = json!([FORMAT, name, version, interpreters, source, allowed]);
     // Wheels have longer keys.
     Sha256::digest(all.to_string().as_bytes()).iter().take(16).map(|byte| format!("{byte:02x}")).collect()
 }
@@ -152,12 +160,13 @@ mod tests {
         let base = Interpreter { path, version: (3, 12), prefixes, tag: "312".to_owned(), environment: None };
         let newer = Interpreter { tag: "313".to_owned(), ..base.clone() };
         let keys = [
-            key(("a", None), (&base, "x"), "a"),
-            key(("a", Some("1")), (&base, "x"), "a"),
-            key(("b", None), (&base, "x"), "a"),
-            key(("a", None), (&newer, "x"), "a"),
-            key(("a", None), (&base, "y"), "a"),
-            key(("a", None), (&base, "x"), "a b"),
+            key(("a", None), (&base, &base), "x", "a"),
+            key(("a", Some("1")), (&base, &base), "x", "a"),
+            key(("b", None), (&base, &base), "x", "a"),
+            key(("a", None), (&newer, &base), "x", "a"),
+            key(("a", None), (&base, &newer), "x", "a"),
+            key(("a", None), (&base, &base), "y", "a"),
+            key(("a", None), (&base, &base), "x", "a b"),
         ];
         assert_eq!(keys.iter().collect::<std::collections::HashSet<_>>().len(), keys.len());
     }

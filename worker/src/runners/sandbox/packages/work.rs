@@ -35,9 +35,14 @@ impl Work {
                 None => tokio::time::sleep(STEP).await,
             }
         };
-        let folder = store.begin(key)?;
-        DirBuilder::new().mode(0o700).create(&folder)?;
-        Ok(Arc::new(Self { store: store.clone(), key: key.to_owned(), folder, lock: Some(lock), _slot: slot }))
+        let (store, key) = (store.clone(), key.to_owned());
+        // It may have much to remove. The lock goes along, as it must outlive the removal if this future is dropped.
+        let begun = tokio::task::spawn_blocking(move || {
+            let folder = store.begin(&key)?;
+            DirBuilder::new().mode(0o700).create(&folder)?;
+            Ok(Arc::new(Self { store, key, folder, lock: Some(lock), _slot: slot }))
+        });
+        begun.await.map_err(io::Error::other)?
     }
 
     /// Makes a folder for a jailed process to fill: it runs as some other user, and only a mount leads there.
