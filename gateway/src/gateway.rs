@@ -115,7 +115,11 @@ impl Gateway {
         if *self.drained.borrow() {
             return Err(Refusal::Drained);
         }
-        let permit = self.admission.admit(call, self.workers_limit()).map_err(Refusal::Full)?;
+        let (id, principal) = (&call.skill_id, &call.principal);
+        // A busy skill that does not exist for the principal must look like one that nobody has.
+        let exists = principal.sees_all() || self.catalog.get_for(id, principal).is_some();
+        let skill = if exists { id.as_str() } else { "" };
+        let permit = self.admission.admit(call, skill, self.workers_limit()).map_err(Refusal::Full)?;
         // Last, so that a call which the gateway has no room for takes no token of its principal.
         let held = call.principal.begin(&call.session_id, call.input.size()).map_err(Refusal::Principal)?;
         Ok(permit.with(held))

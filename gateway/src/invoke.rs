@@ -69,11 +69,12 @@ async fn run(
     let arguments = prepared.json.clone();
     let (is_idempotent, has_key) = (entry.skill.idempotent, !call.idempotency_key.is_empty());
     let ways_out = (events, Arc::clone(record));
+    let permit = if entry.agent.is_some() { permit.of_agent() } else { permit };
     let context = CallContext::new(shard, Arc::clone(call), entry, arguments, ways_out);
     let outcome = if !has_key {
-        // An agent occupies no worker, and the calls that it makes need permits of their own.
-        let _permit = context.entry.agent.is_none().then_some(permit);
-        execute(&context).await
+        let outcome = execute(&context).await;
+        drop(permit);
+        outcome
     } else {
         let context = Arc::new(context);
         let shared = Arc::clone(&context);

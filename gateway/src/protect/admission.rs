@@ -42,10 +42,16 @@ struct Totals {
 /// The right of one call to be in flight. Dropping it gives the right back.
 #[derive(Debug)]
 pub(crate) struct Permit {
-    admission: Arc<Admission>,
-    claim: Claim,
+    _place: Option<Place>,
     /// What the call uses of its principal's limits.
     _of_principal: Option<Held>,
+}
+
+/// What a call has of the gateway's limits.
+#[derive(Debug)]
+struct Place {
+    admission: Arc<Admission>,
+    claim: Claim,
 }
 
 /// What a call counts towards.
@@ -82,6 +88,12 @@ impl Permit {
     pub(crate) fn with(mut self, held: Option<Held>) -> Self {
         self._of_principal = held;
         self
+    }
+
+    /// The right of an agent's call: it occupies no worker, and the calls that it makes need permits of their own. It still
+    /// counts towards its principal's limits.
+    pub(crate) fn of_agent(self) -> Self {
+        Self { _place: None, ..self }
     }
 }
 
@@ -133,9 +145,9 @@ impl From<Exceeded> for SkillError {
 }
 
 impl Claim {
-    fn of(call: &Call) -> Self {
+    fn of(call: &Call, skill: &str) -> Self {
         let (principal, session) = (call.principal.name(), call.session_id.as_str());
-        let pair = key::join([principal, session, &call.skill_id]);
+        let pair = key::join([principal, session, skill]);
         Self { pair, session_bytes: principal.len() + 1 + session.len(), size: call.input.size() }
     }
 
@@ -154,9 +166,10 @@ impl Admission {
         Arc::new(Self { all, limit, limit_of_skill, sessions, skills, pairs })
     }
 
-    /// Admits a call, or names the limit it hit. `workers` is the workers' concurrency limit, if there is one.
-    pub(crate) fn admit(self: &Arc<Self>, call: &Call, workers: Option<usize>) -> Result<Permit, Bound> {
-        self.grant(Claim::of(call), workers)
+    /// Admits a call, or names the limit it hit. `skill`: the one that the call counts towards. `workers`: the workers'
+    /// concurrency limit, if there is one.
+    pub(crate) fn admit(self: &Arc<Self>, call: &Call, skill: &str, workers: Option<usize>) -> Result<Permit, Bound> {
+        self.grant(Claim::of(call, skill), workers)
     }
 
     fn grant(self: &Arc<Self>, claim: Claim, workers: Option<usize>) -> Result<Permit, Bound> {
@@ -168,7 +181,8 @@ impl Admission {
         let of_skill = self.skills.add(claim.skill(), size);
         let of_pair = self.pairs.add(&claim.pair, size);
         // From here on its drop takes back what was counted.
-        let permit = Permit { admission: Arc::clone(self), claim, _of_principal: None };
+        let place = Place { admission: Arc::clone(self), claim };
+        let permit = Permit { _place: Some(place), _of_principal: None };
         if in_flight >= self.limit || bytes.saturating_add(size) > MAX_BYTES {
             return Err(Bound::Gateway);
         }
@@ -193,9 +207,9 @@ impl Admission {
     }
 }
 
-impl Drop for Permit {
+impl Drop for Place {
     fn drop(&mut self) {
-        let Self { admission, claim, .. } = self;
+        let Self { admission, claim } = self;
         admission.sessions.remove(claim.session(), claim.size);
         admission.skills.remove(claim.skill(), claim.size);
         admission.pairs.remove(&claim.pair, claim.size);
@@ -273,6 +287,16 @@ mod tests {
         assert_eq!(admission.grant(claim("skill", "", 0), None).unwrap_err(), Bound::Gateway);
         drop(first);
         assert!(admission.grant(claim("skill", "", 0), None).is_ok());
+        assert_eq!(admission.in_flight(), 0);
+    }
+
+    #[test]
+    fn an_agents_call_leaves_its_place_to_the_calls_that_it_makes() {
+        let admission = Admission::new(1, 10);
+        let of_agent = admission.grant(claim("agent", "", 0), None).unwrap().of_agent();
+        assert_eq!(admission.in_flight(), 0);
+        assert!(admission.grant(claim("skill", "", 0), None).is_ok());
+        drop(of_agent);
         assert_eq!(admission.in_flight(), 0);
     }
 
