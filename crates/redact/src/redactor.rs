@@ -82,7 +82,8 @@ impl Redactor {
     /// Redacts a JSON document, by names and by values. Everything else stays as it is, byte for byte. What is no JSON
     /// counts as free text, and bytes that are no UTF-8 as U+FFFD.
     pub fn json<'t>(&self, json: &'t [u8]) -> Cow<'t, str> {
-        let text = String::from_utf8_lossy(json);
+        // Nearly all is UTF-8, and this way is several times as fast.
+        let text = str::from_utf8(json).map_or_else(|_| String::from_utf8_lossy(json), Cow::Borrowed);
         let Some(compiled) = &self.compiled else { return text };
         let spans = compiled.layers(&text).json(text.as_bytes(), 0);
         let spans = spans.unwrap_or_else(|| compiled.layers(&text).text(text.as_bytes(), 0));

@@ -77,7 +77,7 @@ impl<'a> Content<'a> {
 
     /// Redacts arguments of the call. What they have of secrets is found in everything that is written later.
     pub(super) fn learn<'t>(&mut self, json: &'t [u8]) -> Shown<'t> {
-        let json = String::from_utf8_lossy(json);
+        let json = str::from_utf8(json).map_or_else(|_| String::from_utf8_lossy(json), Cow::Borrowed);
         let masked = match self.secrets {
             None => json.clone(),
             Some(secrets) => self.mask(&json, secrets),

@@ -35,8 +35,7 @@ impl<'a> Line<'a> {
 
     pub(super) fn number(&mut self, key: &str, number: u64) {
         self.key(key);
-        // Writing to a Vec can't fail.
-        let _ = write!(self.out, "{number}");
+        self.out.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
     }
 
     pub(super) fn time(&mut self, key: &str, time: Timestamp) {
@@ -55,6 +54,7 @@ impl<'a> Line<'a> {
 
     pub(super) fn fraction(&mut self, key: &str, number: f64) {
         self.key(key);
+        // Writing to a Vec can't fail.
         let _ = if number.is_finite() { write!(self.out, "{number}") } else { write!(self.out, "null") };
     }
 
@@ -166,11 +166,9 @@ fn value(out: &mut Vec<u8>, json: &str) {
 fn escape(out: &mut Vec<u8>, text: &str, is_plain: impl Fn(u8) -> bool, replace: impl Fn(&mut Vec<u8>, u8)) {
     let bytes = text.as_bytes();
     let (mut copied, mut at) = (0, 0);
-    while let Some(&byte) = bytes.get(at) {
-        if is_plain(byte) {
-            at += 1;
-            continue;
-        }
+    while let Some(plain) = bytes[at..].iter().position(|byte| !is_plain(*byte)) {
+        at += plain;
+        let byte = bytes[at];
         let character = text[at..].chars().next().unwrap_or_default();
         let next = at + character.len_utf8();
         if character.is_ascii() {
