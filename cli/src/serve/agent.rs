@@ -14,6 +14,7 @@ use crate::settings::{Raw, Settings, Store, names};
 pub(crate) fn run(settings: &Settings, raw: &Raw) -> Result<ExitCode, Failure> {
     let identity = settings.access.identity(raw, &[(names::AGENT_LISTEN, Some(settings.agent_listen))])?;
     let authorization = settings.access.authorization()?;
+    let tls = settings.tls.acceptor(raw)?;
     let setup = of(settings, raw, None)?;
     super::run(settings, "agent", |shutdown, tracer| async move {
         let address = settings.agent_listen;
@@ -24,7 +25,8 @@ pub(crate) fn run(settings: &Settings, raw: &Raw) -> Result<ExitCode, Failure> {
         let skills = Remote::new(&settings.base_url, authorization)
             .map_err(|error| Failure::Gateway { url: settings.base_url.clone(), reason: error.to_string() })?;
         tracing::info!(%address, gateway = settings.base_url, "agent listening");
-        let config = openskill_gateway::Config { identity, ..super::gateway_config(settings, tracer, None, None) };
+        let config = super::gateway_config(settings, tracer, None, None);
+        let config = openskill_gateway::Config { tls, identity, ..config };
         openskill_gateway::run_agent(config, setup, Arc::new(skills), listener, shutdown)
             .await
             .map_err(Failure::system("running the agent"))

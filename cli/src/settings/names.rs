@@ -25,8 +25,8 @@ macro_rules! settings {
 }
 
 settings! {
-    HTTP_BASE_URL "OPENSKILL_HTTP_BASE_URL" "http://127.0.0.1:8000" "client"
-        "URL of the gateway, for `invoke`, `skills`, `health` and the other client commands.";
+    HTTP_BASE_URL "OPENSKILL_HTTP_BASE_URL" "http://127.0.0.1:8000" "client, agent"
+        "URL of the gateway, `http://` or `https://`, for `invoke`, `skills`, `health` and the other client commands.";
     LISTEN "OPENSKILL_LISTEN" "127.0.0.1:8000" "gateway, up"
         "Address that the gateway listens on, `HOST:PORT`. One that other machines reach needs `OPENSKILL_KEYS`, or `OPENSKILL_ANONYMOUS=allow`.";
     ADMIN_LISTEN "OPENSKILL_ADMIN_LISTEN" "" "gateway, up"
@@ -43,8 +43,32 @@ settings! {
         "Host names that requests may use beside IP addresses and `localhost`, separated by commas: `skills.example.com`, or with a port. A [proxy](proxies.md) on the same machine that passes the client's `Host` on needs it. Default: none, so that no web page can reach a gateway on loopback under a name of its own.";
     ALLOWED_ORIGINS "OPENSKILL_ALLOWED_ORIGINS" "" "gateway, up, agent"
         "Origins of web pages that may call the gateway, separated by commas, such as `https://app.example.com`. The gateway answers their CORS requests. Default: its own pages only.";
+    TLS_CERT "OPENSKILL_TLS_CERT" "" "gateway, up, agent"
+        "File with the certificate (PEM) of the server, followed by those that sign it; see [TLS](tls.md). All its addresses speak TLS then. Changes are read without a restart. Default: plain text.";
+    TLS_KEY "OPENSKILL_TLS_KEY" "" "gateway, up, agent"
+        "File with the private key (PEM) of that certificate.";
+    TLS_CLIENT_CA "OPENSKILL_TLS_CLIENT_CA" "" "gateway, up, agent"
+        "File with authorities (PEM): clients must show a certificate that one of them signed. Default: clients need no certificate.";
+    MESH_CA "OPENSKILL_MESH_CA" "" "gateway, worker"
+        "File with the authorities (PEM) of the [mesh](tls.md#between-gateways-and-workers): gateways and workers authenticate each other with certificates that they signed. Needs `OPENSKILL_MESH_CERT` and `OPENSKILL_MESH_KEY`. Default: no TLS between gateways and workers.";
+    MESH_CERT "OPENSKILL_MESH_CERT" "" "gateway, worker"
+        "File with the certificate (PEM) of this gateway or worker in the mesh, followed by those that sign it.";
+    MESH_KEY "OPENSKILL_MESH_KEY" "" "gateway, worker"
+        "File with the private key (PEM) of that certificate.";
+    MESH_GATEWAY_NAME "OPENSKILL_MESH_GATEWAY_NAME" "gateway.openskill.internal" "worker"
+        "DNS name that the certificate of a gateway must have for a worker to take its calls.";
+    MESH_WORKER_NAME "OPENSKILL_MESH_WORKER_NAME" "worker.openskill.internal" "gateway"
+        "DNS name that the certificate of a worker must have for a gateway to use it, at whichever address it is.";
+    CA "OPENSKILL_CA" "" "client, agent"
+        "File with the authorities (PEM) that may sign the gateway's certificate. Default: those of the system.";
+    CLIENT_CERT "OPENSKILL_CLIENT_CERT" "" "client, agent"
+        "File with a certificate (PEM) that is shown to the gateway, followed by those that sign it. Needs `OPENSKILL_CLIENT_KEY`.";
+    CLIENT_KEY "OPENSKILL_CLIENT_KEY" "" "client, agent"
+        "File with the private key (PEM) of that certificate.";
+    HEADERS "OPENSKILL_HEADERS" "" "client"
+        "Headers for each request to the gateway, `name=value` separated by commas, values percent-encoded. `openskill config` masks the values.";
     WORKERS "OPENSKILL_WORKERS" "http://127.0.0.1:9000" "gateway"
-        "Worker addresses, separated by commas: `http://host:port`, `unix:/path`, `unix:/folder/*.sock`, `dns://name:port` (resolved periodically to all addresses of the name).";
+        "Worker addresses, separated by commas: `http://host:port`, `https://host:port` (in a [mesh](tls.md#between-gateways-and-workers)), `unix:/path`, `unix:/folder/*.sock`, `dns://name:port` (resolved periodically to all addresses of the name).";
     WORKER_LISTEN "OPENSKILL_WORKER_LISTEN" "127.0.0.1:9000" "worker"
         "Address that a worker listens on, `HOST:PORT` or `unix:/path`.";
     WORKER_ID "OPENSKILL_WORKER_ID" "" "worker"

@@ -6,6 +6,7 @@
 //! - [`metered`]: an HTTP/2 connection that ends when its client floods it; [`budget`]: how many control frames it may
 //!   send; [`frames`]: finding them
 //! - [`local`]: a unix socket that wakes its task only when it has to
+//! - [`tls`]: certificates, and connections that are encrypted
 
 pub mod budget;
 pub mod frames;
@@ -14,3 +15,4 @@ pub mod listen;
 pub mod local;
 pub mod metered;
 pub mod shards;
+pub mod tls;
