@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
-use http::HeaderValue;
+use http::{HeaderMap, HeaderValue};
 use openskill_gateway::config::IdentityConfig;
 use openskill_identity::file;
 
@@ -20,6 +20,8 @@ pub(crate) struct Access {
     /// Whether callers that nobody identifies may come from other machines.
     pub(crate) allows_anonymous: bool,
     token: Token,
+    /// Headers for each request to a gateway. Their values are secrets.
+    pub(crate) headers: HeaderMap,
 }
 
 /// Where the key is that is shown to a gateway. It is read when it is needed.
@@ -36,7 +38,7 @@ enum Token {
 pub(super) fn read(reader: &mut Reader<'_>) -> Access {
     let keys = Some(reader.raw.value(names::KEYS)).filter(|it| !it.is_empty()).map(PathBuf::from);
     let allows_anonymous = reader.one_of(names::ANONYMOUS, &[("loopback", false), ("allow", true)]);
-    Access { keys, allows_anonymous, token: token(reader) }
+    Access { keys, allows_anonymous, token: token(reader), headers: reader.header_list(names::HEADERS) }
 }
 
 fn token(reader: &mut Reader<'_>) -> Token {

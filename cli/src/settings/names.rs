@@ -65,6 +65,8 @@ settings! {
         "File with a certificate (PEM) that is shown to the gateway, followed by those that sign it. Needs `OPENSKILL_CLIENT_KEY`.";
     CLIENT_KEY "OPENSKILL_CLIENT_KEY" "" "client, agent"
         "File with the private key (PEM) of that certificate.";
+    CONTEXT "OPENSKILL_CONTEXT" "" "client"
+        "[Context](command-line.md#contexts) of client commands. It takes the place of all settings of the gateway that are not flags. Default: the one that `openskill context use` chose, unless `OPENSKILL_HTTP_BASE_URL` is set.";
     HEADERS "OPENSKILL_HEADERS" "" "client"
         "Headers for each request to the gateway, `name=value` separated by commas, values percent-encoded. `openskill config` masks the values.";
     WORKERS "OPENSKILL_WORKERS" "http://127.0.0.1:9000" "gateway"
@@ -301,6 +303,11 @@ settings! {
         "How long the agent waits for an answer or an approval, in seconds.";
     AGENT_MAX_TURNS "OPENSKILL_AGENT_MAX_TURNS" "1000" "gateway, up, agent"
         "How many turns run at once. Further messages are refused with `OVERLOADED`.";
+}
+
+/// The default of a setting. Empty means none.
+pub(crate) fn default_of(name: &str) -> &'static str {
+    ALL.iter().find(|setting| setting.name == name).map_or("", |setting| setting.default)
 }
 
 /// Whether a setting is a credential: nobody but its reader gets it, and nobody sees it.

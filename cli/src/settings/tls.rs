@@ -125,6 +125,20 @@ impl Tls {
         loaded.map(Some).map_err(|error| problem(raw, &error, &[names::TLS_CERT, names::TLS_KEY, names::TLS_CLIENT_CA]))
     }
 
+    /// How a client gets to a gateway over TLS.
+    ///
+    /// # Errors
+    /// The files can't be used.
+    pub(crate) fn connector(&self) -> Result<Connector, Problems> {
+        let Tls { client, .. } = self;
+        Connector::load("the certificates of this client", client.clone()).map_err(|error| {
+            let is_own = client.identity.as_ref().is_some_and(|(_, key)| *key == error.path);
+            let name = if is_own { names::CLIENT_KEY } else { names::CA };
+            let (name, origin) = (name.to_owned(), "setting".to_owned());
+            Problems(vec![Problem { name, origin, reason: error.to_string() }])
+        })
+    }
+
     /// The scheme of the public addresses.
     pub(crate) fn scheme(&self) -> &'static str {
         if self.server.is_some() { "https" } else { "http" }

@@ -1,7 +1,7 @@
 //! TLS by rustls: who serves with which certificate, whom a client trusts, and how both change while the process runs.
 //!
 //! - [`server`]: accepting connections; [`named`]: only from clients with a certain name; [`handshakes`]: many at once
-//! - [`client`]: opening connections
+//! - [`client`]: opening connections; [`inspect`]: looking at the certificate of a server
 //! - [`reload`]: files that are read again when they change; [`pem`]: what they contain
 //! - [`facts`]: what a certificate says about itself; [`expiry`]: the time at which it ends
 //! - [`stream`]: a connection, encrypted or not
@@ -16,6 +16,7 @@ pub mod client;
 pub mod expiry;
 pub mod facts;
 pub mod handshakes;
+pub mod inspect;
 pub mod named;
 pub mod pem;
 pub mod reload;

@@ -1,4 +1,4 @@
-//! A server's connection, encrypted or not: one type, so that what serves it exists once.
+//! A connection, encrypted or not: one type, so that what uses it exists once.
 
 use std::io::{IoSlice, Result};
 use std::pin::Pin;
@@ -7,13 +7,13 @@ use std::task::{Context, Poll};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio_rustls::server::TlsStream;
 
-/// A connection.
+/// A connection; by default a server's.
 #[derive(Debug)]
-pub enum MaybeTls<S> {
+pub enum MaybeTls<S, T = TlsStream<S>> {
     /// In plain text.
     Plain(S),
     /// Encrypted.
-    Tls(Box<TlsStream<S>>),
+    Tls(Box<T>),
 }
 
 macro_rules! poll {
@@ -25,13 +25,13 @@ macro_rules! poll {
     };
 }
 
-impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for MaybeTls<S> {
+impl<S: AsyncRead + Unpin, T: AsyncRead + Unpin> AsyncRead for MaybeTls<S, T> {
     fn poll_read(self: Pin<&mut Self>, context: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<Result<()>> {
         poll!(self, poll_read, context, buffer)
     }
 }
 
-impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for MaybeTls<S> {
+impl<S: AsyncWrite + Unpin, T: AsyncWrite + Unpin> AsyncWrite for MaybeTls<S, T> {
     fn poll_write(self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<Result<usize>> {
         poll!(self, poll_write, context, bytes)
     }
