@@ -54,24 +54,28 @@ fn unreachable(url: &str, error: &transport::Error) -> Failure {
     Failure::Gateway { url: url.to_owned(), reason }
 }
 
+const ASKS: &str = "asks for a certificate: name one with --cert and --key";
+
 /// What went wrong with TLS, if that is what went wrong.
 pub(crate) fn tls_reason(error: &(dyn std::error::Error + 'static)) -> Option<String> {
-    use rustls::{AlertDescription, Error};
-    let causes = std::iter::successors(Some(error), |error| (*error).source());
-    let found = causes.flat_map(|cause| {
+    use rustls::{AlertDescription, CertificateError, Error};
+    let causes = || std::iter::successors(Some(error), |error| (*error).source());
+    let found = causes().flat_map(|cause| {
         let within = cause.downcast_ref::<std::io::Error>().and_then(std::io::Error::get_ref);
         let within = within.and_then(|it| it.downcast_ref::<Error>());
         within.or_else(|| cause.downcast_ref::<Error>())
     });
-    Some(match found.last()? {
-        Error::InvalidCertificate(rustls::CertificateError::UnknownIssuer) => {
+    let Some(found) = found.last() else {
+        // HTTP/2 keeps the text of an error alone.
+        return causes().any(|it| it.to_string().contains("CertificateRequired")).then(|| ASKS.to_owned());
+    };
+    Some(match found {
+        Error::InvalidCertificate(CertificateError::UnknownIssuer | CertificateError::BadSignature) => {
             "has a certificate of an authority that this command does not trust: name the file of the authority with --ca"
                 .to_owned()
         }
         Error::InvalidCertificate(reason) => format!("has a certificate that is not valid here: {reason}"),
-        Error::AlertReceived(AlertDescription::CertificateRequired) => {
-            "asks for a certificate: name one with --cert and --key".to_owned()
-        }
+        Error::AlertReceived(AlertDescription::CertificateRequired) => ASKS.to_owned(),
         Error::AlertReceived(alert) => {
             format!("refused the TLS connection ({alert:?}): it may not accept the certificate of --cert")
         }

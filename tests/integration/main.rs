@@ -59,6 +59,7 @@ mod sites;
 mod slow_clients;
 mod status_policy;
 mod structure;
+mod tls;
 mod tools;
 mod traces;
 mod walls;

@@ -8,6 +8,7 @@ use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::Path;
 use std::process::ExitCode;
 
+use openskill_proto::trace::{hex, random_id};
 use rcgen::{
     BasicConstraints, CertificateParams, CertifiedIssuer, DnType, ExtendedKeyUsagePurpose, IsCa, KeyPair,
     KeyUsagePurpose,
@@ -39,7 +40,9 @@ pub(super) fn run(args: &Certs) -> Result<ExitCode, Failure> {
 /// The files, by name.
 fn make(args: &DevCerts) -> Made {
     use ExtendedKeyUsagePurpose::{ClientAuth, ServerAuth};
-    let mut params = params("openskill development authority", &[], &[], args.days)?;
+    // Two authorities of one name would be taken for one another.
+    let name = format!("openskill development {}", hex(&random_id::<4>()));
+    let mut params = params(&name, &[], &[], args.days)?;
     params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
     params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
     let authority = CertifiedIssuer::self_signed(params, KeyPair::generate()?)?;

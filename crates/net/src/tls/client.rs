@@ -3,17 +3,20 @@
 use std::io::{Error, ErrorKind};
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use rustls::ClientConfig;
-use rustls::client::Resumption;
+use rustls::client::{ResolvesClientCert, Resumption};
 use rustls::pki_types::ServerName;
+use rustls::sign::CertifiedKey;
 use rustls_platform_verifier::BuilderVerifierExt as _;
-use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncWrite};
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
 use super::facts::described;
 use super::reload::{Contents, FileError, Made, Reloaded};
+use super::shown::Shown;
 use super::{pem, provider};
 
 /// The files of a client, in PEM.
@@ -25,10 +28,20 @@ pub struct ClientFiles {
     pub identity: Option<(PathBuf, PathBuf)>,
 }
 
+/// How long a server that asked for a certificate gets to refuse it. One that speaks HTTP/2 says something at once.
+const REFUSAL: Duration = Duration::from_millis(500);
+
+/// What the files were made into.
+#[derive(Debug)]
+struct Used {
+    config: Arc<ClientConfig>,
+    shown: Arc<Shown>,
+}
+
 /// Makes TLS connections of connected sockets, for HTTP/2. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Connector {
-    config: Arc<Reloaded<ClientConfig>>,
+    config: Arc<Reloaded<Used>>,
     /// The name that each server must have. None: that of its address.
     name: Option<ServerName<'static>>,
 }
@@ -73,18 +86,26 @@ impl Connector {
             None => ServerName::try_from(host.to_owned())
                 .map_err(|_| Error::new(ErrorKind::InvalidInput, format!("'{host}' is no name of a server")))?,
         };
-        TlsConnector::from(self.config.current()).connect(name, stream).await
+        let used = self.config.current();
+        let mut stream = TlsConnector::from(Arc::clone(&used.config)).connect(name, stream).await?;
+        if used.shown.was_asked() {
+            // Over TLS 1.3, the server looks at the certificate after this side has finished. Its refusal may be on the way.
+            if let Ok(Err(error)) = tokio::time::timeout(REFUSAL, stream.fill_buf()).await {
+                return Err(error);
+            }
+        }
+        Ok(stream)
     }
 }
 
-fn load(name: &'static str, files: ClientFiles, is_mesh: bool) -> Result<Arc<Reloaded<ClientConfig>>, FileError> {
+fn load(name: &'static str, files: ClientFiles, is_mesh: bool) -> Result<Arc<Reloaded<Used>>, FileError> {
     let ClientFiles { authorities, identity } = &files;
     let own = identity.iter().flat_map(|(certificate, key)| [certificate, key]);
     let paths = authorities.iter().chain(own).cloned().collect();
     Reloaded::load(name, paths, move |contents| config(&files, is_mesh, contents))
 }
 
-fn config(files: &ClientFiles, is_mesh: bool, contents: &Contents) -> Result<Made<ClientConfig>, FileError> {
+fn config(files: &ClientFiles, is_mesh: bool, contents: &Contents) -> Result<Made<Used>, FileError> {
     let mut contents = contents.iter();
     let mut next = || contents.next().map(Vec::as_slice).unwrap_or_default();
     let versions = if is_mesh { &[&rustls::version::TLS13][..] } else { rustls::DEFAULT_VERSIONS };
@@ -99,8 +120,8 @@ fn config(files: &ClientFiles, is_mesh: bool, contents: &Contents) -> Result<Mad
         None => builder.with_platform_verifier().map_err(of_system)?,
     };
     let mut about = String::new();
-    let mut config = match &files.identity {
-        None => builder.with_no_client_auth(),
+    let own = match &files.identity {
+        None => None,
         Some((certificate, key)) => {
             let chain = pem::chain(next()).map_err(|reason| FileError::new(certificate, reason))?;
             about = described(&chain);
@@ -108,12 +129,14 @@ fn config(files: &ClientFiles, is_mesh: bool, contents: &Contents) -> Result<Mad
             let unusable = |error: rustls::Error| {
                 FileError::new(key, format!("it cannot be used with '{}': {error}", certificate.display()))
             };
-            builder.with_client_auth_cert(chain, private).map_err(unusable)?
+            Some(CertifiedKey::from_der(chain, private, &provider()).map_err(unusable)?)
         }
     };
+    let shown = Arc::new(Shown::new(own));
+    let mut config = builder.with_client_cert_resolver(Arc::clone(&shown) as Arc<dyn ResolvesClientCert>);
     config.alpn_protocols = vec![b"h2".to_vec()];
     if is_mesh {
         config.resumption = Resumption::disabled();
     }
-    Ok(Made { value: config, about })
+    Ok(Made { value: Used { config: Arc::new(config), shown }, about })
 }
