@@ -66,7 +66,7 @@ settings! {
     CLIENT_KEY "OPENSKILL_CLIENT_KEY" "" "client, agent"
         "File with the private key (PEM) of that certificate.";
     CONTEXT "OPENSKILL_CONTEXT" "" "client"
-        "[Context](command-line.md#contexts) of client commands. It takes the place of all settings of the gateway that are not flags. Default: the one that `openskill context use` chose, unless `OPENSKILL_HTTP_BASE_URL` is set.";
+        "[Context](tls.md#contexts) of client commands. It takes the place of all settings of the gateway that are not flags. Default: the one that `openskill context use` chose, unless `OPENSKILL_HTTP_BASE_URL` is set.";
     HEADERS "OPENSKILL_HEADERS" "" "client"
         "Headers for each request to the gateway, `name=value` separated by commas, values percent-encoded. `openskill config` masks the values.";
     WORKERS "OPENSKILL_WORKERS" "http://127.0.0.1:9000" "gateway"
