@@ -28,17 +28,19 @@ settings! {
     HTTP_BASE_URL "OPENSKILL_HTTP_BASE_URL" "http://127.0.0.1:8000" "client, agent"
         "URL of the gateway, `http://` or `https://`, for `invoke`, `skills`, `health` and the other client commands.";
     LISTEN "OPENSKILL_LISTEN" "127.0.0.1:8000" "gateway, up"
-        "Address that the gateway listens on, `HOST:PORT`. One that other machines reach needs `OPENSKILL_KEYS`, or `OPENSKILL_ANONYMOUS=allow`.";
+        "Address that the gateway listens on, `HOST:PORT`. One that other machines reach needs `OPENSKILL_KEYS` or `OPENSKILL_JWT`, or `OPENSKILL_ANONYMOUS=allow`.";
     ADMIN_LISTEN "OPENSKILL_ADMIN_LISTEN" "" "gateway, up"
         "Separate address for `AdminService` and [recorded calls](recorder.md), `HOST:PORT`. If set, the public address does not serve them. Default: same as `OPENSKILL_LISTEN`.";
     KEYS "OPENSKILL_KEYS" "" "gateway, up, agent, keys"
         "File of principals, their policies and their API keys; see [identity](identity.md). Requests without a valid key are refused. Default: nobody is asked for a key.";
+    JWT "OPENSKILL_JWT" "" "gateway, up, agent"
+        "File of issuers whose [tokens](identity.md#tokens) (JWT) count, and of rules that give policies to their claims. Requests without a valid token or key are refused. Default: no tokens.";
     ANONYMOUS "OPENSKILL_ANONYMOUS" "loopback" "gateway, up, agent"
-        "Where callers need no key if `OPENSKILL_KEYS` is not set. `loopback`: on loopback addresses alone; the server does not start on others. `allow`: everywhere. Set it only if something in front of the server controls who gets there.";
+        "Where callers need no key if neither `OPENSKILL_KEYS` nor `OPENSKILL_JWT` is set. `loopback`: on loopback addresses alone; the server does not start on others. `allow`: everywhere. Set it only if something in front of the server controls who gets there.";
     TOKEN "OPENSKILL_TOKEN" "" "client, agent"
-        "API key for the gateway. `openskill config` masks it.";
+        "API key or token for the gateway. `openskill config` masks it.";
     TOKEN_FILE "OPENSKILL_TOKEN_FILE" "" "client, agent"
-        "File with the API key for the gateway, instead of `OPENSKILL_TOKEN`. Only its owner and its group may read it.";
+        "File with the API key or token for the gateway, instead of `OPENSKILL_TOKEN`. Only its owner and its group may read it.";
     ALLOWED_HOSTS "OPENSKILL_ALLOWED_HOSTS" "" "gateway, up, agent"
         "Host names that requests may use beside IP addresses and `localhost`, separated by commas: `skills.example.com`, or with a port. A [proxy](proxies.md) on the same machine that passes the client's `Host` on needs it. Default: none, so that no web page can reach a gateway on loopback under a name of its own.";
     ALLOWED_ORIGINS "OPENSKILL_ALLOWED_ORIGINS" "" "gateway, up, agent"
@@ -242,7 +244,7 @@ settings! {
     AGENT "OPENSKILL_AGENT" "on" "gateway, up"
         "`on`: the gateway serves the [agent](agent.md). `off`: it does not.";
     AGENT_LISTEN "OPENSKILL_AGENT_LISTEN" "127.0.0.1:8010" "agent"
-        "Address that `openskill agent` listens on, `HOST:PORT`. One that other machines reach needs `OPENSKILL_KEYS`, or `OPENSKILL_ANONYMOUS=allow`.";
+        "Address that `openskill agent` listens on, `HOST:PORT`. One that other machines reach needs `OPENSKILL_KEYS` or `OPENSKILL_JWT`, or `OPENSKILL_ANONYMOUS=allow`.";
     AGENT_STORE "OPENSKILL_AGENT_STORE" "" "gateway, up, agent"
         "File that the agent keeps conversations in. One process at a time can use it. `memory`: they end with the process. Default: `memory`; with `up`, `$XDG_STATE_HOME/openskill/agent.redb` or `~/.local/state/openskill/agent.redb`, or `memory` if that cannot be opened.";
     AGENT_LIFETIME_HOURS "OPENSKILL_AGENT_LIFETIME_HOURS" "720" "gateway, up, agent"

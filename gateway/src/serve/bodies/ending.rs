@@ -2,23 +2,30 @@
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
-use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
+use tokio_util::sync::CancellationToken;
 
 /// A body until its key ends.
 pub(crate) struct Ending<B> {
     /// None after the end.
     body: Option<B>,
-    ended: Pin<Box<WaitForCancellationFutureOwned>>,
+    ended: Pin<Box<dyn Future<Output = ()> + Send>>,
     last: Option<Frame<Bytes>>,
 }
 
 impl<B> Ending<B> {
-    /// `last`: what the client gets instead of the rest, once `ended` is cancelled.
-    pub(crate) fn new(body: B, ended: CancellationToken, last: Frame<Bytes>) -> Self {
-        Self { body: Some(body), ended: Box::pin(ended.cancelled_owned()), last: Some(last) }
+    /// `last`: what the client gets instead of the rest, once `ended` is cancelled or so much time has passed.
+    pub(crate) fn new(body: B, ended: CancellationToken, left: Option<Duration>, last: Frame<Bytes>) -> Self {
+        let ended = async move {
+            match left {
+                None => ended.cancelled().await,
+                Some(left) => drop(tokio::time::timeout(left, ended.cancelled()).await),
+            }
+        };
+        Self { body: Some(body), ended: Box::pin(ended), last: Some(last) }
     }
 }
 
@@ -68,7 +75,7 @@ mod tests {
     async fn a_stream_that_never_pauses_ends_with_its_key_and_says_why() {
         let endless = StreamBody::new(stream::repeat_with(|| Ok::<_, Infallible>(frame("more"))));
         let ended = CancellationToken::new();
-        let mut body = Ending::new(endless, ended.clone(), frame("last"));
+        let mut body = Ending::new(endless, ended.clone(), None, frame("last"));
         let mut next = async || body.frame().await.map(|it| it.unwrap().into_data().unwrap());
         assert_eq!(next().await.unwrap(), "more");
         ended.cancel();
