@@ -31,6 +31,7 @@ mod identity;
 mod input_required;
 mod interpreters;
 mod jail;
+mod jwt;
 mod killed_worker;
 mod last_word;
 mod manifests;
