@@ -240,7 +240,7 @@ mod tests {
             let usage = Arc::clone(&begun.standing.usage);
             register.replace(after.clone());
             assert_eq!(begun.ended.is_cancelled(), !goes_on, "{after:?}");
-            if let Some(now) = register.identify(shown(&one), NOW).filter(|it| *it.standing.name == *"a") {
+            if let Some(now) = register.identify(shown(&one), NOW).ok().filter(|it| *it.standing.name == *"a") {
                 assert!(Arc::ptr_eq(&usage, &now.standing.usage), "what is used goes on");
                 assert!(!now.ended.is_cancelled());
             }

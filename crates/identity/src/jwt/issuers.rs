@@ -183,3 +183,46 @@ fn rule(raw: RawRule, policies: &BTreeMap<String, Arc<Policy>>) -> Result<Rule, 
     let policy = policies.get(&raw.policy).ok_or_else(|| format!("there is no [policies.{}]", raw.policy))?;
     Ok(Rule { when, policy: Arc::clone(policy) })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GOOD: &str = "[issuers.login]\nissuer = 'https://a'\naudience = ['x']\njwks = 'keys.json'\n\
+        [[issuers.login.rules]]\nclaim = 'groups'\nvalue = 'g'\npolicy = 'p'\n[policies.p]\nskills = ['echo']\n";
+
+    fn parsed(text: &str) -> Result<Vec<Issuer>, String> {
+        parse(text, Path::new("/etc/openskill"))
+    }
+
+    #[test]
+    fn a_file_is_read_whole() {
+        let issuers = parsed(GOOD).unwrap();
+        let issuer = &issuers[0];
+        assert_eq!(issuer.keys, KeySource::File(PathBuf::from("/etc/openskill/keys.json")));
+        assert_eq!((issuer.algorithms.len(), issuer.principal.as_str()), (3, "sub"));
+        assert!(issuer.rules[0].policy.allows("echo", "", false));
+        assert!(parsed("").unwrap().is_empty());
+    }
+
+    #[test]
+    fn what_is_wrong_is_refused_with_the_reason() {
+        let twice = GOOD
+            .replace("[policies.p]", "[issuers.b]\nissuer = 'https://a'\naudience = ['x']\njwks = 'k'\n[policies.p]");
+        for (text, word) in [
+            (GOOD.replace("['x']", "[]"), "audience"),
+            (GOOD.replace("keys.json", "http://a/keys"), "https URL"),
+            (GOOD.replace("policy = 'p'", "policy = 'q'"), "[policies.q]"),
+            (GOOD.replace("value = 'g'\n", ""), "or neither"),
+            (GOOD.replace("jwks", "algorithms = ['HS256']\njwks"), "HS256"),
+            (GOOD.replace("jwks", "clock_skew_s = 301\njwks"), "at most 300"),
+            (GOOD.replace("jwks", "jwkss = 'x'\njwks"), "unknown field"),
+            (GOOD.replace("login", "Login"), "name of a principal"),
+            (format!("{GOOD}[[policies.p.keys]]\nid = 'a'\nsha256 = 'b'\n"), "no keys"),
+            (twice, "another one signs"),
+        ] {
+            let reason = parsed(&text).unwrap_err();
+            assert!(reason.contains(word), "{word}: {reason}");
+        }
+    }
+}

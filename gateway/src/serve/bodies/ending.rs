@@ -91,11 +91,21 @@ mod tests {
             std::future::pending::<Result<Frame<Bytes>, Infallible>>().await
         }));
         let ended = CancellationToken::new();
-        let mut body = Ending::new(Box::pin(waits), ended.clone(), frame("last"));
+        let mut body = Ending::new(Box::pin(waits), ended.clone(), None, frame("last"));
         let reading = tokio::spawn(async move { body.frame().await.unwrap().unwrap().into_data().unwrap() });
         tokio::task::yield_now().await;
         ended.cancel();
         assert_eq!(reading.await.unwrap(), "last");
         assert!(is_held.recv().await.is_none(), "what it ran is dropped");
+    }
+
+    #[tokio::test]
+    async fn a_stream_ends_when_its_time_is_over() {
+        let waits = StreamBody::new(stream::pending::<Result<Frame<Bytes>, Infallible>>());
+        let left = Duration::from_millis(50);
+        let mut body = Ending::new(Box::pin(waits), CancellationToken::new(), Some(left), frame("last"));
+        let begun = tokio::time::Instant::now();
+        assert_eq!(body.frame().await.unwrap().unwrap().into_data().unwrap(), "last");
+        assert!(begun.elapsed() >= left && body.frame().await.is_none());
     }
 }
