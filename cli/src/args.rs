@@ -7,13 +7,17 @@ use openskill_proto::v1::Dialect;
 
 use crate::complete::{skill_ids, worker_ids};
 
+mod certs;
 mod client;
+mod context;
 mod describe;
 mod keys;
 mod output;
 mod recorded;
 
+pub(crate) use certs::{Certs, CertsCommand, DevCerts};
 pub(crate) use client::Client;
+pub(crate) use context::{Context, ContextCommand};
 pub(crate) use describe::{Describe, DescribeSkill, DescribeWorker, Described};
 pub(crate) use keys::{CreateKey, Keys, KeysCommand, ListKeys, RevokeKey};
 pub(crate) use output::{Format, Output};
@@ -69,13 +73,17 @@ pub(crate) enum Command {
     Replay(Replay),
     /// Create, list and revoke the API keys of a gateway
     Keys(Keys),
+    /// Make certificates for development
+    Certs(Certs),
+    /// List, choose, create and remove contexts: gateways with a name
+    Context(Context),
     /// Create a project in a directory: settings, a skill and its test
     Init(Init),
     /// Create a skill from a template: manifest, program and test
     New(New),
     /// Validate manifests and run their examples, without a gateway
     Check(Check),
-    /// Report what this machine supports and which skills require more; exit with code 1 if any skill does
+    /// Report what this machine supports and which skills require more; exit with code 1 if any skill does. With an https URL, also which certificate the gateway has
     Doctor(Doctor),
     /// Pin the current tools of an MCP server, so that later changes are reported or rejected
     Pin(Pin),
@@ -118,7 +126,7 @@ pub(crate) struct Gateway {
     /// Separate address for AdminService, HOST:PORT; default: same as --listen
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) admin_listen: Option<String>,
-    /// Worker addresses, separated by commas: http://host:port, unix:/path, unix:/folder/*.sock, dns://name:port
+    /// Worker addresses, separated by commas: http://host:port, https://host:port, unix:/path, unix:/folder/*.sock, dns://name:port
     #[arg(long, value_name = "SOURCES")]
     pub(crate) workers: Option<String>,
     #[command(flatten)]
@@ -421,6 +429,8 @@ pub(crate) struct Doctor {
     pub(crate) json: bool,
     #[command(flatten)]
     pub(crate) skills: SkillFolders,
+    #[command(flatten)]
+    pub(crate) client: Client,
 }
 
 #[derive(Debug, ClapArgs)]

@@ -1,25 +1,87 @@
-//! A connection to a gateway whose requests carry the key of the settings.
+//! A connection to a gateway whose requests carry the credentials and headers of the settings.
 
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use http::header::AUTHORIZATION;
-use http::{HeaderValue, Request, Response};
+use http::{HeaderMap, HeaderValue, Request, Response};
+use openskill_net::dial::Dial;
 use tonic::body::Body;
-use tonic::transport;
+use tonic::transport::{self, Endpoint};
 use tower::Service;
+
+use crate::exit::Failure;
+use crate::settings::Settings;
 
 /// A connection. Cheap to clone.
 #[derive(Debug, Clone)]
 pub(crate) struct Channel {
     inner: transport::Channel,
     authorization: Option<HeaderValue>,
+    headers: HeaderMap,
 }
 
 impl Channel {
-    /// `authorization`: the header of each request, if a key is set.
-    pub(crate) fn new(inner: transport::Channel, authorization: Option<HeaderValue>) -> Self {
-        Self { inner, authorization }
+    /// Connects to the gateway of the settings.
+    ///
+    /// # Errors
+    /// There is no gateway, it cannot be trusted, or a file of the settings cannot be used.
+    pub(crate) async fn connect(settings: &Settings, timeout: Duration) -> Result<Self, Failure> {
+        let (url, dial) = (&settings.base_url, dial(settings)?);
+        let failed = |error: transport::Error| unreachable(url, &error);
+        let endpoint = Endpoint::from_shared(url.clone()).map_err(failed)?.connect_timeout(timeout);
+        let authorization = settings.access.authorization()?;
+        let inner = endpoint.connect_with_connector(dial).await.map_err(failed)?;
+        Ok(Self { inner, authorization, headers: settings.access.headers.clone() })
     }
+}
+
+/// How connections to the gateway are made.
+///
+/// # Errors
+/// A file of the settings cannot be used.
+pub(crate) fn dial(settings: &Settings) -> Result<Dial, Failure> {
+    let is_https = settings.base_url.starts_with("https:");
+    let tls = is_https.then(|| settings.tls.connector()).transpose()?;
+    Ok(Dial::new(tls))
+}
+
+fn unreachable(url: &str, error: &transport::Error) -> Failure {
+    let reason = match tls_reason(error) {
+        Some(reason) => reason,
+        None => "is unreachable: start one with `openskill up`, or set another URL with --url".to_owned(),
+    };
+    Failure::Gateway { url: url.to_owned(), reason }
+}
+
+const ASKS: &str = "asks for a certificate: name one with --cert and --key";
+
+/// What went wrong with TLS, if that is what went wrong.
+pub(crate) fn tls_reason(error: &(dyn std::error::Error + 'static)) -> Option<String> {
+    use rustls::{AlertDescription, CertificateError, Error};
+    let causes = || std::iter::successors(Some(error), |error| (*error).source());
+    let found = causes().flat_map(|cause| {
+        let within = cause.downcast_ref::<std::io::Error>().and_then(std::io::Error::get_ref);
+        let within = within.and_then(|it| it.downcast_ref::<Error>());
+        within.or_else(|| cause.downcast_ref::<Error>())
+    });
+    let Some(found) = found.last() else {
+        // HTTP/2 keeps the text of an error alone.
+        return causes().any(|it| it.to_string().contains("CertificateRequired")).then(|| ASKS.to_owned());
+    };
+    Some(match found {
+        Error::InvalidCertificate(CertificateError::UnknownIssuer | CertificateError::BadSignature) => {
+            "has a certificate of an authority that this command does not trust: name the file of the authority with --ca"
+                .to_owned()
+        }
+        Error::InvalidCertificate(reason) => format!("has a certificate that is not valid here: {reason}"),
+        Error::AlertReceived(AlertDescription::CertificateRequired) => ASKS.to_owned(),
+        Error::AlertReceived(alert) => {
+            format!("refused the TLS connection ({alert:?}): it may not accept the certificate of --cert")
+        }
+        Error::InvalidMessage(_) => "does not speak TLS: use an http:// URL".to_owned(),
+        error => format!("cannot be reached over TLS: {error}"),
+    })
 }
 
 impl Service<Request<Body>> for Channel {
@@ -32,6 +94,9 @@ impl Service<Request<Body>> for Channel {
     }
 
     fn call(&mut self, mut request: Request<Body>) -> Self::Future {
+        for (name, value) in &self.headers {
+            request.headers_mut().append(name.clone(), value.clone());
+        }
         if let Some(authorization) = &self.authorization {
             request.headers_mut().insert(AUTHORIZATION, authorization.clone());
         }

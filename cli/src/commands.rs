@@ -5,17 +5,20 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use crate::args::{Args, Command};
+use crate::contexts;
 use crate::exit::Failure;
 use crate::serve;
 use crate::settings::{Raw, Settings, unknown_variables};
 use crate::terminal::complain;
 
+mod certs;
 mod chat;
 mod check;
 mod circuits;
 mod client;
 mod completions;
 mod config;
+mod context;
 mod describe;
 mod doctor;
 mod drain;
@@ -46,9 +49,16 @@ pub(crate) fn run(args: Args, started: Instant) -> Result<ExitCode, Failure> {
         Command::Completions { shell } => return completions::run(*shell),
         // There is no project yet whose settings could be read.
         Command::Init(args) => return init::run(args),
+        Command::Certs(args) => return certs::run(args),
         _ => {}
     }
-    let raw = Raw::read(&command.overrides(), |name| std::env::var_os(name), Path::new("."));
+    if let Command::Context(args) = command {
+        return context::run(args);
+    }
+    let mut raw = Raw::read(&command.overrides(), |name| std::env::var_os(name), Path::new("."));
+    if command.client().is_some() || matches!(command, Command::Config(_)) {
+        contexts::apply(&mut raw)?;
+    }
     let is_server = matches!(command, Command::Up(_) | Command::Gateway(_) | Command::Agent(_) | Command::Worker(_));
     // Servers log them.
     for variable in unknown_variables().iter().filter(|_| !is_server) {
@@ -81,6 +91,10 @@ pub(crate) fn run(args: Args, started: Instant) -> Result<ExitCode, Failure> {
         Command::Replay(args) => block_on(replay::run(&args, &settings)),
         Command::Keys(args) => keys::run(args, &settings),
         Command::Health(_) => block_on(health::run(&settings)),
-        Command::Init(_) | Command::Config(_) | Command::Completions { .. } => Ok(ExitCode::SUCCESS),
+        Command::Init(_)
+        | Command::Certs(_)
+        | Command::Context(_)
+        | Command::Config(_)
+        | Command::Completions { .. } => Ok(ExitCode::SUCCESS),
     }
 }

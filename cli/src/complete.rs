@@ -10,9 +10,9 @@ use openskill_proto::limits::MAX_RESULT_BYTES;
 use openskill_proto::v1::admin_service_client::AdminServiceClient;
 use openskill_proto::v1::skill_service_client::SkillServiceClient;
 use openskill_proto::v1::{ListSkillsRequest, ListWorkersRequest, SkillStatus};
-use tonic::transport::Endpoint;
 
 use crate::channel::Channel;
+use crate::contexts;
 use crate::settings::{Raw, Settings, names};
 
 /// The variable that asks for candidates instead of a command. Its value is the shell.
@@ -49,9 +49,7 @@ fn candidates(list: impl AsyncFnOnce(Channel) -> Option<Vec<String>>) -> Vec<Com
         runtime.block_on(async {
             let asked = async {
                 let settings = settings()?;
-                let authorization = settings.access.authorization().ok()?;
-                let channel = Endpoint::from_shared(settings.base_url).ok()?.connect().await.ok()?;
-                list(Channel::new(channel, authorization)).await
+                list(Channel::connect(&settings, PATIENCE).await.ok()?).await
             };
             tokio::time::timeout(PATIENCE, asked).await.ok()?
         })
@@ -62,10 +60,18 @@ fn candidates(list: impl AsyncFnOnce(Channel) -> Option<Vec<String>>) -> Vec<Com
 /// The settings, with the flags of the command line that is being completed.
 fn settings() -> Option<Settings> {
     let flag = |flag: &str| std::env::args().skip_while(|it| it != flag).nth(1).filter(|it| !it.is_empty());
-    let names =
-        [("--url", names::HTTP_BASE_URL), ("--token", names::TOKEN), ("--token-file", names::TOKEN_FILE)].into_iter();
-    let flags = names.filter_map(|(name, setting)| Some((setting, flag(name)?))).collect();
-    let raw = Raw::read(&flags, |name| std::env::var_os(name), Path::new("."));
+    let names = [
+        ("--url", names::HTTP_BASE_URL),
+        ("--context", names::CONTEXT),
+        ("--token", names::TOKEN),
+        ("--token-file", names::TOKEN_FILE),
+        ("--ca", names::CA),
+        ("--cert", names::CLIENT_CERT),
+        ("--key", names::CLIENT_KEY),
+    ];
+    let flags = names.into_iter().filter_map(|(name, setting)| Some((setting, flag(name)?))).collect();
+    let mut raw = Raw::read(&flags, |name| std::env::var_os(name), Path::new("."));
+    contexts::apply(&mut raw).ok()?;
     Settings::resolve(&raw).ok()
 }
 

@@ -7,7 +7,7 @@
 //! - [`collector`]: the OTLP client of both
 //! - [`serve`]: the long-running commands: `gateway`, `worker`, `up`
 //! - [`commands`]: the other commands
-//! - [`channel`]: a connection to a gateway, with the key of the settings
+//! - [`channel`]: a connection to a gateway, with the credentials of the settings; [`contexts`]: gateways with a name
 //! - [`complete`]: candidates of shell completion
 //! - [`exit`]: errors and their exit codes
 //! - [`terminal`], [`listing`], [`table`], [`pretty`], [`yaml`]: output for people and programs
@@ -17,6 +17,7 @@ mod channel;
 mod collector;
 mod commands;
 mod complete;
+mod contexts;
 mod exit;
 mod listing;
 mod metrics_export;

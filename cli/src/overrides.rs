@@ -19,13 +19,6 @@ impl AgentStore {
 impl Command {
     /// The flags of this command that are settings.
     pub(crate) fn overrides(&self) -> Overrides {
-        let client = |client: &Client| {
-            given([
-                (names::HTTP_BASE_URL, client.url.clone()),
-                (names::TOKEN, client.token.clone()),
-                (names::TOKEN_FILE, client.token_file.clone()),
-            ])
-        };
         let listen = |public: &Option<String>, admin: &Option<String>| {
             given([(names::LISTEN, public.clone()), (names::ADMIN_LISTEN, admin.clone())])
         };
@@ -52,27 +45,51 @@ impl Command {
             }
             Self::Check(it) => it.skills.overrides(),
             Self::New(it) => it.skills.overrides(),
-            Self::Doctor(it) => it.skills.overrides(),
+            Self::Doctor(it) => [it.skills.overrides(), it.client.overrides()].concat(),
             Self::Pin(it) => it.skills.overrides(),
-            Self::Chat(it) => client(&it.client),
-            Self::Skills(it) => client(&it.client),
-            Self::Tools(it) => client(&it.client),
-            Self::Invoke(it) => client(&it.client),
-            Self::Workers(it) => client(&it.client),
-            Self::Circuits(it) => client(&it.client),
-            Self::Describe(it) => match &it.what {
-                Described::Skill(it) => client(&it.client),
-                Described::Worker(it) => client(&it.client),
-            },
-            Self::Drain(it) => client(&it.client),
-            Self::Logs(it) => client(&it.client),
-            Self::Traces(it) => client(&it.client),
-            Self::Trace(it) => client(&it.client),
-            Self::Replay(it) => client(&it.client),
-            Self::Health(it) => client(it),
             Self::Keys(it) => given([(names::KEYS, it.file().file.clone())]),
-            Self::Init(_) | Self::Config(_) | Self::Completions { .. } => Vec::new(),
+            _ => self.client().map(Client::overrides).unwrap_or_default(),
         }
+    }
+
+    /// The flags for the gateway, if this is a client command.
+    pub(crate) fn client(&self) -> Option<&Client> {
+        Some(match self {
+            Self::Doctor(it) => &it.client,
+            Self::Chat(it) => &it.client,
+            Self::Skills(it) => &it.client,
+            Self::Tools(it) => &it.client,
+            Self::Invoke(it) => &it.client,
+            Self::Workers(it) => &it.client,
+            Self::Circuits(it) => &it.client,
+            Self::Describe(it) => match &it.what {
+                Described::Skill(it) => &it.client,
+                Described::Worker(it) => &it.client,
+            },
+            Self::Drain(it) => &it.client,
+            Self::Logs(it) => &it.client,
+            Self::Traces(it) => &it.client,
+            Self::Trace(it) => &it.client,
+            Self::Replay(it) => &it.client,
+            Self::Health(it) => it,
+            _ => return None,
+        })
+    }
+}
+
+impl Client {
+    fn overrides(&self) -> Overrides {
+        let headers = (!self.headers.is_empty()).then(|| self.headers.join(","));
+        given([
+            (names::CONTEXT, self.context.clone()),
+            (names::HTTP_BASE_URL, self.url.clone()),
+            (names::TOKEN, self.token.clone()),
+            (names::TOKEN_FILE, self.token_file.clone()),
+            (names::CA, self.ca.clone()),
+            (names::CLIENT_CERT, self.cert.clone()),
+            (names::CLIENT_KEY, self.key.clone()),
+            (names::HEADERS, headers),
+        ])
     }
 }
 

@@ -98,6 +98,8 @@ pub(crate) fn worker_config(settings: &Settings, raw: &Raw) -> Result<openskill_
         measured_skills: settings.measured_skills,
         debug: settings.debug,
         redactor: telemetry::redactor(settings)?,
+        // Only a worker that serves has one.
+        mesh: None,
         tracer: None,
     })
 }
@@ -145,7 +147,9 @@ fn gateway_config(
         max_connections: settings.max_connections,
         max_connections_of_peer: settings.max_connections_of_peer,
         sites: settings.sites.clone(),
-        // Each command says who may use the addresses that it serves.
+        // Each command says who may use the addresses that it serves, and how.
+        tls: None,
+        mesh: None,
         identity: None,
         measured_skills: settings.measured_skills,
         recorder,

@@ -16,11 +16,12 @@ mod recorder;
 mod reference;
 mod resolve;
 mod sites;
+mod tls;
 mod unknown;
 
 pub(crate) use agent::Store;
 pub(crate) use problem::{Problem, Problems, mask_setting};
-pub(crate) use raw::{Overrides, Raw};
+pub(crate) use raw::{Origin, Overrides, Raw};
 pub(crate) use recorder::TraceDir;
 pub(crate) use reference::reference;
 pub(crate) use resolve::{LogFormat, Settings};

@@ -4,9 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use openskill_agent::hosted::Setup;
+use openskill_net::tls::client::Connector;
+use openskill_net::tls::server::Acceptor;
 use openskill_trace::Tracer;
 
-pub use crate::identity::register::IdentityConfig;
+pub use crate::identity::register::{IdentityConfig, KeysConfig};
+pub use crate::identity::tokens::JwtConfig;
 pub use crate::observe::recorder::RecorderConfig;
 pub use crate::protect::circuit::rules::{Rules as CircuitRules, SessionRules, SkillRules};
 pub use crate::serve::layers::sites::Sites;
@@ -17,6 +20,9 @@ pub use crate::workers::source::{Source, SourceError};
 pub struct Config {
     /// Where to look for workers.
     pub workers: Vec<Source>,
+    /// What encrypts connections to workers, and checks who they are. None: they are not encrypted, and no worker is at an
+    /// `https` address. Workers at unix sockets are protected by the modes of the files.
+    pub mesh: Option<Connector>,
     /// How often names and folders among them are resolved again.
     pub refresh_interval: Duration,
     /// The deadline of a call unless its caller or its skill's manifest sets one.
@@ -37,6 +43,8 @@ pub struct Config {
     pub max_connections_of_peer: usize,
     /// Hosts and origins of requests that are allowed beside the gateway's own. None: no others.
     pub sites: Option<Arc<Sites>>,
+    /// The certificate of all its listeners. None: they speak plain text.
+    pub tls: Option<Acceptor>,
     /// Who may use the gateway. None: everybody who reaches it.
     pub identity: Option<IdentityConfig>,
     /// How many skills have metrics of their own. The others share theirs.

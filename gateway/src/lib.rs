@@ -99,7 +99,7 @@ pub async fn run(
     let shards = shards::start(&gateway, &health, served.as_ref(), listeners, admin.is_none())?;
     let admin = admin.map(|listener| serve_admin(&gateway, &health, listener, &draining)).transpose()?;
     let following = tokio::spawn(health.follow(Arc::clone(&gateway)));
-    let keys = follow_keys(&gateway);
+    let files = follow_files(&gateway);
     let announcing = tokio::spawn(announce(Arc::clone(&gateway), want_workers, ready));
     shutdown.cancelled().await;
     gateway.leave().await;
@@ -111,7 +111,7 @@ pub async fn run(
             agent.shutdown(limit).await;
         }
     });
-    for task in [discovery, following, announcing].into_iter().chain(admin).chain(keys) {
+    for task in [discovery, following, announcing].into_iter().chain(admin).chain(files) {
         task.abort();
     }
     finish_recording(gateway).await;
@@ -131,17 +131,20 @@ pub async fn run_agent(
     shutdown: CancellationToken,
 ) -> std::io::Result<()> {
     let draining = CancellationToken::new();
-    let config = Config { workers: Vec::new(), recorder: None, agent: None, ..config };
+    let config = Config { workers: Vec::new(), mesh: None, recorder: None, agent: None, ..config };
     let gateway = Gateway::new(config, draining.clone())?;
-    let keys = follow_keys(&gateway);
+    let files = follow_files(&gateway);
     let ended = agent::alone::run((gateway, draining), (setup, skills), listener, shutdown).await;
-    keys.inspect(JoinHandle::abort);
+    files.iter().for_each(JoinHandle::abort);
     ended
 }
 
-/// Follows the file of keys, if there is one.
-fn follow_keys(gateway: &Gateway) -> Option<JoinHandle<()>> {
-    gateway.register.clone().map(|register| tokio::spawn(identity::reload::follow(register)))
+/// Follows the files that may change while the gateway runs, as far as there are any: keys, certificates.
+fn follow_files(gateway: &Gateway) -> Vec<JoinHandle<()>> {
+    let keys = gateway.register.clone().map(|register| tokio::spawn(identity::reload::follow(register)));
+    let certificate = gateway.config.tls.clone().map(|tls| tokio::spawn(tls.follow()));
+    let mesh = gateway.config.mesh.clone().map(|mesh| tokio::spawn(mesh.follow()));
+    keys.into_iter().chain(certificate).chain(mesh).collect()
 }
 
 /// Writes what the recorder still has.
@@ -162,7 +165,8 @@ fn serve_admin(
     let is_loopback = listener.local_addr()?.ip().is_loopback();
     let service = stack::stack(gateway, Faces::admin(&shard, health)?, is_loopback);
     let roster = Roster::new(MAX_ADMIN_CONNECTIONS, Peers::new(MAX_ADMIN_CONNECTIONS));
-    let served = connections::serve(listener, service, roster, gateway.tasks.clone(), stop.clone());
+    let door = (listener, gateway.config.tls.clone());
+    let served = connections::serve(door, service, roster, gateway.tasks.clone(), stop.clone());
     Ok(tokio::spawn(async move {
         if let Err(error) = served.await {
             tracing::error!(%error, "the admin listener failed");

@@ -12,6 +12,7 @@ use openskill_proto::limits::MAX_CALLS_PER_STREAM;
 use openskill_proto::v1::invoke_event::Event;
 use openskill_proto::v1::skill_service_client::SkillServiceClient;
 use openskill_proto::v1::{ErrorCode, InvokeEvent, InvokeRequest, SkillResult};
+use openskill_tests::certs::Client;
 use serde_json::json;
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
@@ -44,6 +45,8 @@ impl From<String> for Failure {
 #[derive(Clone)]
 pub(crate) struct Target {
     pub(crate) address: SocketAddr,
+    /// gRPC over TLS, trusting this.
+    pub(crate) tls: Option<Client>,
     pub(crate) call: Call,
 }
 
@@ -78,11 +81,11 @@ impl Caller {
 pub(crate) async fn dial(target: &Target, callers: usize) -> Result<Vec<Caller>, String> {
     match &target.call {
         Call::Invoke(request) => {
-            let client = connect(target.address).await?;
+            let client = connect(target).await?;
             Ok((0..callers).map(|_| Caller::Invoke(client.clone(), request.clone())).collect())
         }
         Call::InvokeMany(request) => {
-            let client = connect(target.address).await?;
+            let client = connect(target).await?;
             let mut all = Vec::new();
             while all.len() < callers {
                 let slots = MAX_CALLS_PER_STREAM.min(callers - all.len());
@@ -98,9 +101,16 @@ pub(crate) async fn dial(target: &Target, callers: usize) -> Result<Vec<Caller>,
     }
 }
 
-async fn connect(address: SocketAddr) -> Result<SkillServiceClient<Channel>, String> {
-    let endpoint = Endpoint::from_shared(format!("http://{address}")).map_err(|error| error.to_string())?;
-    let channel = endpoint.tcp_nodelay(true).connect().await.map_err(|error| error.to_string())?;
+async fn connect(target: &Target) -> Result<SkillServiceClient<Channel>, String> {
+    let address = target.address;
+    let channel = match &target.tls {
+        Some(tls) => tls.channel(address).await,
+        None => {
+            let endpoint = Endpoint::from_shared(format!("http://{address}")).map_err(|error| error.to_string())?;
+            endpoint.tcp_nodelay(true).connect().await
+        }
+    };
+    let channel = channel.map_err(|error| error.to_string())?;
     let client = SkillServiceClient::new(channel);
     Ok(client.max_decoding_message_size(MAX_MESSAGE_BYTES).max_encoding_message_size(MAX_MESSAGE_BYTES))
 }

@@ -88,7 +88,7 @@ impl Entry {
     }
 
     fn target(&self, running: &Running) -> Target {
-        Target { address: running.address, call: self.row.call.clone() }
+        Target { address: running.address, tls: running.tls.clone(), call: self.row.call.clone() }
     }
 
     async fn site(&self, settings: &Settings) -> Result<Running, String> {

@@ -80,6 +80,7 @@ pub(crate) fn calls(settings: &Settings) -> Rows {
             .with_memory(),
         row("forwarder-2", "tonic forwarder and server, two threads each", Site::Forwarder(2), invoke(ECHO)),
         row("invoke", "openskill `Invoke`", in_process(), invoke(ECHO)).with_memory(),
+        row("tls", "openskill `Invoke` over TLS", in_process().encrypted(), invoke(ECHO)),
         row("many", "openskill `InvokeMany`", in_process(), Call::InvokeMany(request(ECHO, json!({ "text": TEXT })))),
         row("rest", "openskill REST", in_process(), rest.clone()),
         row("payload-10k", "openskill `Invoke`, a text of 10 kB", in_process(), payload(10_000)),

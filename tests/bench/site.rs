@@ -6,6 +6,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use openskill_tests::certs::{Certs, Client};
 use openskill_tests::folder::Folder;
 use openskill_tests::port::Port;
 use openskill_tests::processes;
@@ -42,16 +43,30 @@ pub(crate) struct Openskill {
     /// Path and text of its MCP server.
     server: Option<(String, String)>,
     environment: Vec<(String, String)>,
+    /// Its address speaks TLS.
+    is_encrypted: bool,
 }
 
 impl Site {
     pub(crate) fn openskill(manifest: &str) -> Self {
-        Self::Openskill(Openskill { manifest: manifest.to_owned(), server: None, environment: Vec::new() })
+        Self::Openskill(Openskill {
+            manifest: manifest.to_owned(),
+            server: None,
+            environment: Vec::new(),
+            is_encrypted: false,
+        })
     }
 
     pub(crate) fn with(mut self, name: &str, value: &str) -> Self {
         if let Self::Openskill(it) = &mut self {
             it.environment.push((name.to_owned(), value.to_owned()));
+        }
+        self
+    }
+
+    pub(crate) fn encrypted(mut self) -> Self {
+        if let Self::Openskill(it) = &mut self {
+            it.is_encrypted = true;
         }
         self
     }
@@ -107,20 +122,31 @@ impl Openskill {
         for (name, value) in &self.environment {
             setup = setup.with(name, value);
         }
+        let certs = self.is_encrypted.then(Certs::make);
+        if let Some(certs) = &certs {
+            setup = setup.with("OPENSKILL_TLS_CERT", certs.file("gateway.pem"));
+            setup = setup.with("OPENSKILL_TLS_KEY", certs.file("gateway.key"));
+        }
+        let tls = certs.as_ref().map(Certs::client);
         if let Some(binary) = binary {
             setup = setup.binary(binary);
         }
         let skill = if self.server.is_some() { TOOL } else { ECHO };
+        let is_encrypted = self.is_encrypted;
         // The harness panics when it waits in vain.
         let starting = tokio::spawn(async move {
             let system = setup.start().await;
-            system.has_skill(skill).await;
+            // With one worker, it is there once openskill is ready.
+            if !is_encrypted {
+                system.has_skill(skill).await;
+            }
             system
         });
         let system = starting.await.map_err(|_| "openskill did not start".to_owned())?;
         let roots = vec![system.process.pid()];
         Ok(Running {
             address: system.address,
+            tls,
             roots,
             system: Some(system),
             _children: Vec::new(),
@@ -133,6 +159,8 @@ impl Openskill {
 /// Started. Its processes end with it.
 pub(crate) struct Running {
     pub(crate) address: SocketAddr,
+    /// Who trusts its certificate. None: it speaks plain text.
+    pub(crate) tls: Option<Client>,
     /// The first processes; all others descend from them.
     pub(crate) roots: Vec<i32>,
     system: Option<System>,
@@ -152,7 +180,8 @@ impl Drop for Running {
 impl Running {
     pub(crate) fn of_children(port: Port, children: Vec<Child>, folder: Folder) -> Self {
         let roots = children.iter().map(Child::pid).collect();
-        Self { address: port.address(), roots, system: None, _children: children, _folder: folder, _port: Some(port) }
+        let address = port.address();
+        Self { address, tls: None, roots, system: None, _children: children, _folder: folder, _port: Some(port) }
     }
 
     /// Stops all its processes once they have settled, so that they take nothing from the row that is measured.

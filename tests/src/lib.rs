@@ -5,7 +5,8 @@
 //! - [`containers`]: a container image, and queries to the engine
 //! - [`processes`]: the processes of the machine
 //! - [`folder`]: temporary directories; [`port`]: reserved ports
-//! - [`backend`]: an HTTP server for skills to call; [`tls`]: TLS in front of a server
+//! - [`backend`]: an HTTP server for skills to call; [`tls`]: TLS in front of a server; [`certs`]: certificates and clients
+//! - [`tokens`]: issuers of signed tokens
 //! - [`require`]: what a machine may lack, and how tests are skipped
 //! - [`alone`]: timed tests run alone
 //! - [`own_thread`]: load on a thread of its own
@@ -17,6 +18,7 @@
 
 pub mod alone;
 pub mod backend;
+pub mod certs;
 pub mod containers;
 pub mod folder;
 pub mod interrupt;
@@ -29,6 +31,7 @@ pub mod rest;
 pub mod system;
 pub mod terminal;
 pub mod tls;
+pub mod tokens;
 pub mod wait;
 pub mod wheel;
 

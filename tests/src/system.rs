@@ -214,7 +214,7 @@ impl Process {
             let ended = self.child.try_wait().unwrap();
             assert!(ended.is_none(), "it ended: {ended:?}\n{}", self.log.text());
             let line = text.lines().find(|line| line.starts_with("openskill is ready"));
-            let address = line.map(|line| line.split("http://").nth(1).unwrap().split(',').next().unwrap());
+            let address = line.map(|line| line.split("://").nth(1).unwrap().split(',').next().unwrap());
             std::future::ready(address.map(|address| address.parse().unwrap()))
         })
         .await

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use openskill_net::tls::server::Acceptor;
 use openskill_redact::Redactor;
 use openskill_trace::Tracer;
 
@@ -53,6 +54,9 @@ pub struct Config {
     pub debug: bool,
     /// What texts pass that are logged in pieces. The log as a whole is redacted by whoever writes it.
     pub redactor: Redactor,
+    /// The worker's certificate, and the gateways that may call it at a TCP address. None: everybody who reaches the address
+    /// may. Unix sockets are protected by the modes of the files.
+    pub mesh: Option<Acceptor>,
     /// Makes the spans of calls. None: calls are not traced.
     pub tracer: Option<Tracer>,
 }

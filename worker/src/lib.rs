@@ -115,13 +115,14 @@ pub async fn run(
     let scrapes =
         scrapes.map(|listener| AbortOnDropHandle::new(tokio::spawn(scrape::serve(Arc::clone(&worker), listener))));
     let shards = shards::start(&worker, listeners)?;
+    let following = worker.config.mesh.clone().map(|mesh| AbortOnDropHandle::new(tokio::spawn(mesh.follow())));
     let reload = tokio::spawn(keep_up_to_date(Arc::clone(&worker), strays));
     shutdown.cancelled().await;
     worker.drain();
     tokio::time::sleep(LAME_DUCK).await;
     shards::drain(shards, &worker, worker.config.drain_timeout).await;
     reload.abort();
-    drop(scrapes);
+    drop((scrapes, following));
     worker.registry.close().await;
     worker.launcher.finished().await;
     let jailer = worker.jailer.clone();

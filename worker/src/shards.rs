@@ -1,13 +1,15 @@
 //! One thread a shard, each with a runtime of its own and a listener: a call stays on the core that took it.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::{StreamExt as _, TryStreamExt as _};
+use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use openskill_net::linger::Lingering;
 use openskill_net::listen::Listener;
 use openskill_net::local::LocalStream;
 use openskill_net::shards::{Shards, Shutdown};
+use openskill_net::tls::handshakes::Handshakes;
 use tokio_stream::wrappers::{TcpListenerStream, UnixListenerStream};
 use tokio_util::sync::CancellationToken;
 
@@ -53,10 +55,21 @@ async fn serve(
     listener: Listener,
     stop: CancellationToken,
 ) -> Result<(), Box<dyn std::error::Error>> {
-    let tasks = worker.tasks.clone();
+    let (tasks, mesh) = (worker.tasks.clone(), worker.config.mesh.clone());
     let router = crate::server::router(worker);
     let stopped = stop.cancelled_owned();
     match listener {
+        Listener::Tcp(listener) if let Some(mesh) = mesh => {
+            let listener = tokio::net::TcpListener::from_std(listener)?;
+            let incoming = stream::unfold(Handshakes::new(listener, mesh, refused), move |mut handshakes| {
+                let tasks = tasks.clone();
+                async move {
+                    let stream = Lingering::new(handshakes.next().await, tasks);
+                    Some((Ok::<_, std::io::Error>(stream), handshakes))
+                }
+            });
+            router.serve_with_incoming_shutdown(incoming, stopped).await?;
+        }
         Listener::Tcp(listener) => {
             let incoming = TcpListenerStream::new(tokio::net::TcpListener::from_std(listener)?);
             let incoming = incoming.map_ok(move |stream| {
@@ -75,4 +88,11 @@ async fn serve(
         }
     }
     Ok(())
+}
+
+/// A client that is no gateway of the mesh, or one that speaks no TLS.
+fn refused(peer: SocketAddr, error: &std::io::Error) {
+    if openskill_log::admits("connections refused by the mesh") {
+        tracing::warn!(%peer, %error, "a connection was refused: it is not from a gateway of the mesh");
+    }
 }

@@ -4,13 +4,38 @@ use clap::Args as ClapArgs;
 
 #[derive(Debug, Default, ClapArgs)]
 pub(crate) struct Client {
-    /// URL of the gateway
-    #[arg(long, value_name = "URL")]
+    /// URL of the gateway, http:// or https://
+    #[arg(long, value_name = "URL", help_heading = "Gateway")]
     pub(crate) url: Option<String>,
-    /// API key for the gateway. Other users of this machine see it in the list of processes: prefer OPENSKILL_TOKEN or --token-file
-    #[arg(long, value_name = "KEY", conflicts_with = "token_file")]
+    /// Context to use, of those that `openskill context list` lists
+    #[arg(long, value_name = "NAME", help_heading = "Gateway")]
+    pub(crate) context: Option<String>,
+    /// API key or JWT for the gateway. Other users of this machine see it in the list of processes: prefer OPENSKILL_TOKEN or --token-file
+    #[arg(long, value_name = "TOKEN", conflicts_with = "token_file", help_heading = "Gateway")]
     pub(crate) token: Option<String>,
-    /// File with the API key, which only its owner may read
-    #[arg(long, value_name = "FILE")]
+    /// File with the API key or JWT, which only its owner may read
+    #[arg(long, value_name = "FILE", help_heading = "Gateway")]
     pub(crate) token_file: Option<String>,
+    /// File with the authorities (PEM) that may sign the gateway's certificate; default: those of the system
+    #[arg(long, value_name = "FILE", help_heading = "Gateway")]
+    pub(crate) ca: Option<String>,
+    /// File with a certificate (PEM) to show to the gateway
+    #[arg(long, value_name = "FILE", help_heading = "Gateway")]
+    pub(crate) cert: Option<String>,
+    /// File with the private key (PEM) of that certificate
+    #[arg(long, value_name = "FILE", help_heading = "Gateway")]
+    pub(crate) key: Option<String>,
+    /// Header for each request; repeat the flag for several
+    #[arg(long = "header", value_name = "NAME: VALUE", help_heading = "Gateway", value_parser = header)]
+    pub(crate) headers: Vec<String>,
+}
+
+/// A header as the setting has it: `name=value`, percent-encoded.
+fn header(text: &str) -> Result<String, String> {
+    let (name, value) = text.split_once(':').ok_or("must be 'NAME: VALUE'")?;
+    let encoded = value.trim().bytes().map(|byte| match byte {
+        b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => char::from(byte).to_string(),
+        byte => format!("%{byte:02X}"),
+    });
+    Ok(format!("{}={}", name.trim(), encoded.collect::<String>()))
 }

@@ -6,10 +6,9 @@ use openskill_proto::limits::MAX_RESULT_BYTES;
 use openskill_proto::v1::admin_service_client::AdminServiceClient;
 use openskill_proto::v1::skill_service_client::SkillServiceClient;
 use openskill_proto::v1::trace_service_client::TraceServiceClient;
-use tonic::transport::Endpoint;
 use tonic::{Code, Status};
 
-use crate::channel::Channel;
+use crate::channel::{Channel, tls_reason};
 use crate::exit::Failure;
 use crate::settings::Settings;
 
@@ -18,14 +17,7 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Connects to the gateway.
 pub(super) async fn connect(settings: &Settings) -> Result<Channel, Failure> {
-    let failed = |_| Failure::Gateway {
-        url: settings.base_url.clone(),
-        reason: "is unreachable: start one with `openskill up`, or set another URL with --url".to_owned(),
-    };
-    let endpoint = Endpoint::from_shared(settings.base_url.clone()).map_err(failed)?;
-    let authorization = settings.access.authorization()?;
-    let channel = endpoint.connect_timeout(CONNECT_TIMEOUT).connect().await.map_err(failed)?;
-    Ok(Channel::new(channel, authorization))
+    Channel::connect(settings, CONNECT_TIMEOUT).await
 }
 
 /// Connects a SkillService client.
@@ -53,6 +45,9 @@ pub(super) fn refused(settings: &Settings) -> impl Fn(Status) -> Failure {
 /// A gateway that answers and says no is not one that is missing.
 fn failure(url: String, status: &Status) -> Failure {
     let (code, message) = (status.code(), status.message());
+    if let Some(reason) = tls_reason(status) {
+        return Failure::Gateway { url, reason };
+    }
     match code {
         // An older gateway, or the public address of one that serves AdminService elsewhere.
         Code::Unimplemented => {

@@ -5,6 +5,8 @@ use std::process::ExitCode;
 use openskill_worker::doctor::{Examination, Finding, Status, examine};
 use serde_json::{Value, json};
 
+mod gateway;
+
 use super::runtime::block_on;
 use crate::args::Doctor;
 use crate::exit::{FAILED, Failure};
@@ -15,7 +17,8 @@ use crate::terminal::{say, say_value};
 pub(super) fn run(args: &Doctor, settings: &Settings, raw: &Raw) -> Result<ExitCode, Failure> {
     let config = serve::worker_config(settings, raw)?;
     block_on(async {
-        let found = examine(config).await.map_err(Failure::system("setting up the sandbox"))?;
+        let mut found = examine(config).await.map_err(Failure::system("setting up the sandbox"))?;
+        found.machine.extend(gateway::certificate(settings).await);
         if args.json {
             say_value(&to_json(&found));
         } else {

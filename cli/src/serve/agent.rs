@@ -8,12 +8,16 @@ use openskill_agent::config::{AgentConfig, Place};
 use openskill_agent::hosted::Setup;
 use openskill_agent::remote::Remote;
 
+use tonic::transport::Endpoint;
+
+use crate::channel::dial;
 use crate::exit::Failure;
 use crate::settings::{Raw, Settings, Store, names};
 
 pub(crate) fn run(settings: &Settings, raw: &Raw) -> Result<ExitCode, Failure> {
     let identity = settings.access.identity(raw, &[(names::AGENT_LISTEN, Some(settings.agent_listen))])?;
     let authorization = settings.access.authorization()?;
+    let (tls, dial) = (settings.tls.acceptor(raw)?, dial(settings)?);
     let setup = of(settings, raw, None)?;
     super::run(settings, "agent", |shutdown, tracer| async move {
         let address = settings.agent_listen;
@@ -21,10 +25,12 @@ pub(crate) fn run(settings: &Settings, raw: &Raw) -> Result<ExitCode, Failure> {
         let listener = openskill_net::listen::bind_tcp(address, 1).map_err(Failure::system(what))?.pop();
         let Some(listener) = listener else { return Ok(()) };
         let address = listener.local_addr().unwrap_or(address);
-        let skills = Remote::new(&settings.base_url, authorization)
+        let connect = |endpoint: Endpoint| endpoint.connect_with_connector_lazy(dial);
+        let skills = Remote::new(&settings.base_url, authorization, connect)
             .map_err(|error| Failure::Gateway { url: settings.base_url.clone(), reason: error.to_string() })?;
         tracing::info!(%address, gateway = settings.base_url, "agent listening");
-        let config = openskill_gateway::Config { identity, ..super::gateway_config(settings, tracer, None, None) };
+        let config = super::gateway_config(settings, tracer, None, None);
+        let config = openskill_gateway::Config { tls, identity, ..config };
         openskill_gateway::run_agent(config, setup, Arc::new(skills), listener, shutdown)
             .await
             .map_err(Failure::system("running the agent"))

@@ -39,6 +39,7 @@ pub(crate) fn run(args: &Up, settings: &Settings, raw: &Raw, started: Instant) -
     super::worker_config(settings, raw)?;
     let metrics = worker_metrics(settings, args.workers)?;
     let identity = super::gateway::identity(settings, raw)?;
+    let tls = settings.tls.acceptor(raw)?;
     let agent = super::agent::setup(settings, raw, state_folder().map(|it| it.join("agent.redb")))?;
     super::run(settings, "gateway", |shutdown, tracer| async move {
         let listeners = super::gateway::bind(settings, settings.shards.unwrap_or(1))?;
@@ -65,11 +66,12 @@ pub(crate) fn run(args: &Up, settings: &Settings, raw: &Raw, started: Instant) -
             workers: sockets.into_iter().map(Source::Unix).collect(),
             // No load balancer, and maybe somebody who waits for it to end.
             lame_duck: settings.lame_duck.unwrap_or_default(),
+            tls,
             identity,
             ..super::gateway_config(settings, tracer, recorder, agent)
         };
-        let base_url = settings.base_url.clone();
-        let ready = move |ready| announce(address, &ready, &base_url, started);
+        let (url, base_url) = (format!("{}://{address}", settings.tls.scheme()), settings.base_url.clone());
+        let ready = move |ready| announce(&url, &ready, &base_url, started);
         let ended = openskill_gateway::run(config, listeners, admin, args.workers.into(), ready, shutdown).await;
         stop_workers.cancel();
         while workers.join_next().await.is_some() {}
@@ -224,13 +226,12 @@ impl Drop for SocketDir {
     }
 }
 
-fn announce(address: SocketAddr, ready: &openskill_gateway::Ready, base_url: &str, started: Instant) {
+fn announce(url: &str, ready: &openskill_gateway::Ready, base_url: &str, started: Instant) {
     let seconds = started.elapsed().as_secs_f64();
     let (workers, skills) = (counted(ready.workers, "worker"), counted(ready.skills, "skill"));
-    let url = format!("http://{address}");
     say(&format!(
         "\nopenskill is ready in {seconds:.2} s: {url}, {workers}, {skills}\n{}\n\
          API documentation: {url}/docs        Stop: Ctrl-C\n\n",
-        banner::advice(address, ready, base_url, &program()),
+        banner::advice(url, ready, base_url, &program()),
     ));
 }

@@ -33,9 +33,10 @@ pub(crate) fn run(args: &Worker, settings: &Settings, raw: &Raw) -> Result<ExitC
     }
     // Skills may run as the same user, and must not read this process's memory or environment.
     let _ = set_dumpable_behavior(DumpableBehavior::NotDumpable);
+    let mesh = settings.tls.mesh_acceptor(raw)?;
     let config = super::worker_config(settings, raw)?;
     super::run(settings, "worker", |shutdown, tracer| async move {
-        let config = openskill_worker::Config { tracer, ..config };
+        let config = openskill_worker::Config { mesh, tracer, ..config };
         let what = format!(
             "listening on {} (set another address with --listen or OPENSKILL_WORKER_LISTEN)",
             settings.worker_listen

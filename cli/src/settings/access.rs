@@ -3,9 +3,10 @@
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
-use http::HeaderValue;
-use openskill_gateway::config::IdentityConfig;
-use openskill_identity::file;
+use http::{HeaderMap, HeaderValue};
+use openskill_gateway::config::{IdentityConfig, JwtConfig, KeysConfig};
+use openskill_identity::file::{self, FileError};
+use openskill_identity::jwt::issuers;
 
 use super::names;
 use super::problem::{Problem, Problems};
@@ -17,9 +18,13 @@ use super::reader::Reader;
 pub(crate) struct Access {
     /// The file of keys. None: nobody is asked for a key.
     pub(crate) keys: Option<PathBuf>,
+    /// The file of issuers of tokens.
+    jwt: Option<PathBuf>,
     /// Whether callers that nobody identifies may come from other machines.
     pub(crate) allows_anonymous: bool,
     token: Token,
+    /// Headers for each request to a gateway. Their values are secrets.
+    pub(crate) headers: HeaderMap,
 }
 
 /// Where the key is that is shown to a gateway. It is read when it is needed.
@@ -34,9 +39,10 @@ enum Token {
 
 /// Reads the settings. The files are read by those who need them.
 pub(super) fn read(reader: &mut Reader<'_>) -> Access {
-    let keys = Some(reader.raw.value(names::KEYS)).filter(|it| !it.is_empty()).map(PathBuf::from);
+    let file = |name| Some(reader.raw.value(name)).filter(|it| !it.is_empty()).map(PathBuf::from);
+    let (keys, jwt) = (file(names::KEYS), file(names::JWT));
     let allows_anonymous = reader.one_of(names::ANONYMOUS, &[("loopback", false), ("allow", true)]);
-    Access { keys, allows_anonymous, token: token(reader) }
+    Access { keys, jwt, allows_anonymous, token: token(reader), headers: reader.header_list(names::HEADERS) }
 }
 
 fn token(reader: &mut Reader<'_>) -> Token {
@@ -98,15 +104,24 @@ impl Access {
         raw: &Raw,
         addresses: &[(&'static str, Option<SocketAddr>)],
     ) -> Result<Option<IdentityConfig>, Problems> {
-        let Some(path) = &self.keys else {
+        if self.keys.is_none() && self.jwt.is_none() {
             let is_open = |address: &SocketAddr| !address.ip().is_loopback() && !self.allows_anonymous;
             let open = addresses.iter().filter_map(|(name, address)| Some((*name, address.filter(is_open)?)));
             let problems: Vec<_> = open.map(|(name, address)| unprotected(raw, name, address)).collect();
             return if problems.is_empty() { Ok(None) } else { Err(Problems(problems)) };
+        }
+        let failed = |name: &str, path: &Path, error: &FileError| {
+            of_file(name, path, &raw.origin(name).to_string(), &error.to_string())
         };
-        let origin = raw.origin(names::KEYS).to_string();
-        let roll = file::read(path).map_err(|error| of_file(names::KEYS, path, &origin, &error.to_string()))?;
-        Ok(Some(IdentityConfig { file: path.clone(), roll }))
+        let keys = self.keys.clone().map(|file| match file::read(&file) {
+            Ok(roll) => Ok(KeysConfig { file, roll }),
+            Err(error) => Err(failed(names::KEYS, &file, &error)),
+        });
+        let jwt = self.jwt.clone().map(|file| match issuers::read(&file) {
+            Ok(issuers) => Ok(JwtConfig { file, issuers }),
+            Err(error) => Err(failed(names::JWT, &file, &error)),
+        });
+        Ok(Some(IdentityConfig { keys: keys.transpose()?, jwt: jwt.transpose()? }))
     }
 }
 

@@ -25,26 +25,54 @@ macro_rules! settings {
 }
 
 settings! {
-    HTTP_BASE_URL "OPENSKILL_HTTP_BASE_URL" "http://127.0.0.1:8000" "client"
-        "URL of the gateway, for `invoke`, `skills`, `health` and the other client commands.";
+    HTTP_BASE_URL "OPENSKILL_HTTP_BASE_URL" "http://127.0.0.1:8000" "client, agent"
+        "URL of the gateway, `http://` or `https://`, for `invoke`, `skills`, `health` and the other client commands.";
     LISTEN "OPENSKILL_LISTEN" "127.0.0.1:8000" "gateway, up"
-        "Address that the gateway listens on, `HOST:PORT`. One that other machines reach needs `OPENSKILL_KEYS`, or `OPENSKILL_ANONYMOUS=allow`.";
+        "Address that the gateway listens on, `HOST:PORT`. One that other machines reach needs `OPENSKILL_KEYS` or `OPENSKILL_JWT`, or `OPENSKILL_ANONYMOUS=allow`.";
     ADMIN_LISTEN "OPENSKILL_ADMIN_LISTEN" "" "gateway, up"
         "Separate address for `AdminService` and [recorded calls](recorder.md), `HOST:PORT`. If set, the public address does not serve them. Default: same as `OPENSKILL_LISTEN`.";
     KEYS "OPENSKILL_KEYS" "" "gateway, up, agent, keys"
         "File of principals, their policies and their API keys; see [identity](identity.md). Requests without a valid key are refused. Default: nobody is asked for a key.";
+    JWT "OPENSKILL_JWT" "" "gateway, up, agent"
+        "File of issuers whose [tokens](identity.md#tokens) (JWT) count, and of rules that give policies to their claims. Requests without a valid token or key are refused. Default: no tokens.";
     ANONYMOUS "OPENSKILL_ANONYMOUS" "loopback" "gateway, up, agent"
-        "Where callers need no key if `OPENSKILL_KEYS` is not set. `loopback`: on loopback addresses alone; the server does not start on others. `allow`: everywhere. Set it only if something in front of the server controls who gets there.";
+        "Where callers need no key if neither `OPENSKILL_KEYS` nor `OPENSKILL_JWT` is set. `loopback`: on loopback addresses alone; the server does not start on others. `allow`: everywhere. Set it only if something in front of the server controls who gets there.";
     TOKEN "OPENSKILL_TOKEN" "" "client, agent"
-        "API key for the gateway. `openskill config` masks it.";
+        "API key or token for the gateway. `openskill config` masks it.";
     TOKEN_FILE "OPENSKILL_TOKEN_FILE" "" "client, agent"
-        "File with the API key for the gateway, instead of `OPENSKILL_TOKEN`. Only its owner and its group may read it.";
+        "File with the API key or token for the gateway, instead of `OPENSKILL_TOKEN`. Only its owner and its group may read it.";
     ALLOWED_HOSTS "OPENSKILL_ALLOWED_HOSTS" "" "gateway, up, agent"
         "Host names that requests may use beside IP addresses and `localhost`, separated by commas: `skills.example.com`, or with a port. A [proxy](proxies.md) on the same machine that passes the client's `Host` on needs it. Default: none, so that no web page can reach a gateway on loopback under a name of its own.";
     ALLOWED_ORIGINS "OPENSKILL_ALLOWED_ORIGINS" "" "gateway, up, agent"
         "Origins of web pages that may call the gateway, separated by commas, such as `https://app.example.com`. The gateway answers their CORS requests. Default: its own pages only.";
+    TLS_CERT "OPENSKILL_TLS_CERT" "" "gateway, up, agent"
+        "File with the certificate (PEM) of the server, followed by those that sign it; see [TLS](tls.md). All its addresses speak TLS then. Changes are read without a restart. Default: plain text.";
+    TLS_KEY "OPENSKILL_TLS_KEY" "" "gateway, up, agent"
+        "File with the private key (PEM) of that certificate.";
+    TLS_CLIENT_CA "OPENSKILL_TLS_CLIENT_CA" "" "gateway, up, agent"
+        "File with authorities (PEM): clients must show a certificate that one of them signed. Default: clients need no certificate.";
+    MESH_CA "OPENSKILL_MESH_CA" "" "gateway, worker"
+        "File with the authorities (PEM) of the [mesh](tls.md#between-gateways-and-workers): gateways and workers authenticate each other with certificates that they signed. Needs `OPENSKILL_MESH_CERT` and `OPENSKILL_MESH_KEY`. Default: no TLS between gateways and workers.";
+    MESH_CERT "OPENSKILL_MESH_CERT" "" "gateway, worker"
+        "File with the certificate (PEM) of this gateway or worker in the mesh, followed by those that sign it.";
+    MESH_KEY "OPENSKILL_MESH_KEY" "" "gateway, worker"
+        "File with the private key (PEM) of that certificate.";
+    MESH_GATEWAY_NAME "OPENSKILL_MESH_GATEWAY_NAME" "gateway.openskill.internal" "worker"
+        "DNS name that the certificate of a gateway must have for a worker to take its calls.";
+    MESH_WORKER_NAME "OPENSKILL_MESH_WORKER_NAME" "worker.openskill.internal" "gateway"
+        "DNS name that the certificate of a worker must have for a gateway to use it, at whichever address it is.";
+    CA "OPENSKILL_CA" "" "client, agent"
+        "File with the authorities (PEM) that may sign the gateway's certificate. Default: those of the system.";
+    CLIENT_CERT "OPENSKILL_CLIENT_CERT" "" "client, agent"
+        "File with a certificate (PEM) that is shown to the gateway, followed by those that sign it. Needs `OPENSKILL_CLIENT_KEY`.";
+    CLIENT_KEY "OPENSKILL_CLIENT_KEY" "" "client, agent"
+        "File with the private key (PEM) of that certificate.";
+    CONTEXT "OPENSKILL_CONTEXT" "" "client"
+        "[Context](tls.md#contexts) of client commands. It takes the place of all settings of the gateway that are not flags. Default: the one that `openskill context use` chose, unless `OPENSKILL_HTTP_BASE_URL` is set.";
+    HEADERS "OPENSKILL_HEADERS" "" "client"
+        "Headers for each request to the gateway, `name=value` separated by commas, values percent-encoded. `openskill config` masks the values.";
     WORKERS "OPENSKILL_WORKERS" "http://127.0.0.1:9000" "gateway"
-        "Worker addresses, separated by commas: `http://host:port`, `unix:/path`, `unix:/folder/*.sock`, `dns://name:port` (resolved periodically to all addresses of the name).";
+        "Worker addresses, separated by commas: `http://host:port`, `https://host:port` (in a [mesh](tls.md#between-gateways-and-workers)), `unix:/path`, `unix:/folder/*.sock`, `dns://name:port` (resolved periodically to all addresses of the name).";
     WORKER_LISTEN "OPENSKILL_WORKER_LISTEN" "127.0.0.1:9000" "worker"
         "Address that a worker listens on, `HOST:PORT` or `unix:/path`.";
     WORKER_ID "OPENSKILL_WORKER_ID" "" "worker"
@@ -216,7 +244,7 @@ settings! {
     AGENT "OPENSKILL_AGENT" "on" "gateway, up"
         "`on`: the gateway serves the [agent](agent.md). `off`: it does not.";
     AGENT_LISTEN "OPENSKILL_AGENT_LISTEN" "127.0.0.1:8010" "agent"
-        "Address that `openskill agent` listens on, `HOST:PORT`. One that other machines reach needs `OPENSKILL_KEYS`, or `OPENSKILL_ANONYMOUS=allow`.";
+        "Address that `openskill agent` listens on, `HOST:PORT`. One that other machines reach needs `OPENSKILL_KEYS` or `OPENSKILL_JWT`, or `OPENSKILL_ANONYMOUS=allow`.";
     AGENT_STORE "OPENSKILL_AGENT_STORE" "" "gateway, up, agent"
         "File that the agent keeps conversations in. One process at a time can use it. `memory`: they end with the process. Default: `memory`; with `up`, `$XDG_STATE_HOME/openskill/agent.redb` or `~/.local/state/openskill/agent.redb`, or `memory` if that cannot be opened.";
     AGENT_LIFETIME_HOURS "OPENSKILL_AGENT_LIFETIME_HOURS" "720" "gateway, up, agent"
@@ -277,6 +305,11 @@ settings! {
         "How long the agent waits for an answer or an approval, in seconds.";
     AGENT_MAX_TURNS "OPENSKILL_AGENT_MAX_TURNS" "1000" "gateway, up, agent"
         "How many turns run at once. Further messages are refused with `OVERLOADED`.";
+}
+
+/// The default of a setting. Empty means none.
+pub(crate) fn default_of(name: &str) -> &'static str {
+    ALL.iter().find(|setting| setting.name == name).map_or("", |setting| setting.default)
 }
 
 /// Whether a setting is a credential: nobody but its reader gets it, and nobody sees it.

@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use std::fmt;
 use std::path::Path;
 
-use super::names::{ALL, Setting, file_key};
+use super::names::{ALL, Setting, TOKEN, TOKEN_FILE, file_key};
 use super::problem::Problem;
 use super::unknown::{is_known, near_key, near_variable};
 
@@ -19,6 +19,7 @@ pub(crate) enum Origin {
     Environment,
     DotEnv,
     File,
+    Context,
     Default,
 }
 
@@ -29,6 +30,7 @@ impl fmt::Display for Origin {
             Self::Environment => "environment",
             Self::DotEnv => ".env",
             Self::File => "openskill.toml",
+            Self::Context => "context",
             Self::Default => "default",
         })
     }
@@ -70,6 +72,30 @@ impl Raw {
                 .unwrap_or_else(|| (setting.default.to_owned(), Origin::Default))
         };
         Self { values: ALL.iter().map(|setting| (setting.name, find(setting))).collect(), problems }
+    }
+
+    /// These values and defaults alone.
+    pub(crate) fn of(values: &[(&'static str, String)]) -> Self {
+        let given = |name| values.iter().find(|(of, _)| *of == name).map(|(_, value)| (value.clone(), Origin::Context));
+        let all = ALL.iter().map(|it| (it.name, given(it.name).unwrap_or((it.default.to_owned(), Origin::Default))));
+        Self { values: all.collect(), problems: Vec::new() }
+    }
+
+    /// Takes the settings that a context consists of from this one, except those that flags set.
+    pub(crate) fn use_context(&mut self, values: &[(&'static str, String)], settings: &[&'static str]) {
+        let context = Self::of(values);
+        // A token takes the place of a file with one, and the other way round.
+        let has_token = [TOKEN, TOKEN_FILE].into_iter().any(|name| self.origin(name) == Origin::Flag);
+        for &name in settings {
+            if self.origin(name) == Origin::Flag {
+                continue;
+            }
+            if has_token && [TOKEN, TOKEN_FILE].contains(&name) {
+                self.values.insert(name, (String::new(), Origin::Default));
+            } else if let Some(value) = context.values.get(name) {
+                self.values.insert(name, value.clone());
+            }
+        }
     }
 
     pub(crate) fn value(&self, name: &str) -> &str {

@@ -23,6 +23,7 @@ use super::raw::Raw;
 use super::reader::Reader;
 use super::recorder::{self, RecorderSettings};
 use super::sites;
+use super::tls::{self, Tls};
 
 /// The format of log lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,6 +40,7 @@ pub(crate) struct Settings {
     /// None means that the public address serves AdminService.
     pub(crate) admin_listen: Option<SocketAddr>,
     pub(crate) access: Access,
+    pub(crate) tls: Tls,
     /// None means that no hosts or origins are allowed beside the gateway's own.
     pub(crate) sites: Option<Arc<Sites>>,
     pub(crate) workers: Vec<Source>,
@@ -95,13 +97,16 @@ impl Settings {
     /// Validates every value.
     pub(crate) fn resolve(raw: &Raw) -> Result<Self, Problems> {
         let mut reader = Reader::new(raw);
+        let (tls, workers) = (tls::read(&mut reader), reader.sources(names::WORKERS));
+        let workers = tls::fit(&mut reader, &tls, workers);
         let settings = Self {
             base_url: reader.url(names::HTTP_BASE_URL),
             listen: reader.listen(names::LISTEN, "127.0.0.1:8000"),
             admin_listen: reader.address(names::ADMIN_LISTEN, "127.0.0.1:8001"),
             access: access::read(&mut reader),
             sites: sites::read(&mut reader),
-            workers: reader.sources(names::WORKERS),
+            tls,
+            workers,
             worker_listen: reader
                 .parse(names::WORKER_LISTEN, "HOST:PORT or unix:/path")
                 .unwrap_or_else(|| Address::Unix(PathBuf::new())),
@@ -200,9 +205,9 @@ impl Reader<'_> {
         let value = self.raw.value(name).trim_end_matches('/').to_owned();
         let valid = value
             .parse::<tonic::transport::Uri>()
-            .is_ok_and(|it| it.scheme_str() == Some("http") && it.host().is_some());
+            .is_ok_and(|it| matches!(it.scheme_str(), Some("http" | "https")) && it.host().is_some());
         if !valid {
-            self.problem(name, format!("'{}' is not an http:// URL", mask(&value)));
+            self.problem(name, format!("'{}' is not an http:// or https:// URL", mask(&value)));
         }
         value
     }
@@ -287,7 +292,7 @@ mod tests {
             (names::TIMEOUT_MS, "0"),
             (names::DEBUG, "maybe"),
             (names::SAMPLER_ARG, "2"),
-            (names::HTTP_BASE_URL, "https://x"),
+            (names::HTTP_BASE_URL, "ftp://x"),
             (names::DOCKER_HOST, "ssh://x"),
             (names::ADMIN_LISTEN, "admin:1"),
         ])

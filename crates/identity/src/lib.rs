@@ -5,11 +5,13 @@
 //! - [`roll`]: all principals, as the file has them
 //! - [`file`](mod@file): reading the file, with its bounds and its permissions
 //! - [`edit`]: creating and revoking keys in it
+//! - [`jwt`]: tokens that others sign, and what their claims allow
 //!
 //! Nothing here knows requests: the gateway reads credentials, and its rooms ask the policy.
 
 pub mod edit;
 pub mod file;
+pub mod jwt;
 pub mod key;
 pub mod policy;
 pub mod roll;

@@ -69,7 +69,7 @@ struct RawFile {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct RawPrincipal {
+pub(crate) struct RawPrincipal {
     #[serde(default)]
     skills: Vec<String>,
     #[serde(default)]
@@ -127,7 +127,7 @@ impl Roll {
 }
 
 /// The reason and the line number, without the line itself, which may contain a key.
-fn explained(text: &str, error: &toml::de::Error) -> String {
+pub(crate) fn explained(text: &str, error: &toml::de::Error) -> String {
     let before = error.span().and_then(|span| text.get(..span.start));
     let line = before.map_or_else(String::new, |before| format!("line {}: ", before.matches('\n').count() + 1));
     format!("{line}{}", error.message())
@@ -150,9 +150,20 @@ pub fn check_name(name: &str) -> Result<(), String> {
     ))
 }
 
-fn principal(raw: RawPrincipal) -> Result<Principal, String> {
+fn principal(mut raw: RawPrincipal) -> Result<Principal, String> {
     if raw.keys.len() > MAX_KEYS {
         return Err(format!("it has more than {MAX_KEYS} keys: revoke one"));
+    }
+    let keys = std::mem::take(&mut raw.keys);
+    let policy = policy(raw)?;
+    let keys = keys.into_iter().map(key).collect::<Result<_, _>>()?;
+    Ok(Principal { policy, keys })
+}
+
+/// A policy by itself, without keys.
+pub(crate) fn policy(raw: RawPrincipal) -> Result<Policy, String> {
+    if !raw.keys.is_empty() {
+        return Err("a policy has no keys".to_owned());
     }
     if raw.sessions.is_some_and(|it| it > MAX_SESSIONS) {
         return Err(format!("sessions is at most {MAX_SESSIONS}"));
@@ -163,16 +174,14 @@ fn principal(raw: RawPrincipal) -> Result<Principal, String> {
         bytes: at_least_one("bytes", raw.bytes)?,
         sessions: raw.sessions,
     };
-    let policy = Policy {
+    Ok(Policy {
         skills: names("skills", raw.skills)?,
         toolsets: names("toolsets", raw.toolsets)?,
         destructive: raw.destructive,
         interactive: raw.interactive,
         admin: raw.admin,
         limits,
-    };
-    let keys = raw.keys.into_iter().map(key).collect::<Result<_, _>>()?;
-    Ok(Principal { policy, keys })
+    })
 }
 
 fn rate(per_second: Option<f64>, burst: Option<u32>) -> Result<Option<Rate>, String> {

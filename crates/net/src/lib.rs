@@ -6,11 +6,15 @@
 //! - [`metered`]: an HTTP/2 connection that ends when its client floods it; [`budget`]: how many control frames it may
 //!   send; [`frames`]: finding them
 //! - [`local`]: a unix socket that wakes its task only when it has to
+//! - [`dial`]: connections of clients to a gateway
+//! - [`tls`]: certificates, and connections that are encrypted
 
 pub mod budget;
+pub mod dial;
 pub mod frames;
 pub mod linger;
 pub mod listen;
 pub mod local;
 pub mod metered;
 pub mod shards;
+pub mod tls;

@@ -38,12 +38,14 @@ pub struct Lingering<S: Stream> {
     tasks: TaskTracker,
     /// Runs while the peer accepts nothing.
     stall: Option<Pin<Box<Sleep>>>,
+    /// The same for what was written and is still to be flushed, as over TLS.
+    flush_stall: Option<Pin<Box<Sleep>>>,
 }
 
 impl<S: Stream> Lingering<S> {
     /// `tasks` tracks the connection while it lingers: wait for it before the runtime ends.
     pub fn new(stream: S, tasks: TaskTracker) -> Self {
-        Self { stream: Some(stream), guard: None, tasks, stall: None }
+        Self { stream: Some(stream), guard: None, tasks, stall: None, flush_stall: None }
     }
 
     /// Holds `guard` until the connection has finished lingering.
@@ -107,11 +109,14 @@ impl<S: Stream> AsyncWrite for Lingering<S> {
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<()>> {
-        self.with(|stream| stream.poll_flush(context))
+        // Over TLS, this writes what was encrypted before.
+        let flushed = self.with(|stream| stream.poll_flush(context));
+        in_time(flushed, &mut self.flush_stall, context)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<()>> {
-        self.with(|stream| stream.poll_shutdown(context))
+        let shut_down = self.with(|stream| stream.poll_shutdown(context));
+        in_time(shut_down, &mut self.flush_stall, context)
     }
 
     fn poll_write_vectored(

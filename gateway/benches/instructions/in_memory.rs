@@ -67,6 +67,8 @@ pub(super) async fn gateway(workers: usize, recorder: Option<Recorder>, tracer: 
         max_connections: 1024,
         max_connections_of_peer: 256,
         sites: None,
+        tls: None,
+        mesh: None,
         identity: None,
         lame_duck: Duration::ZERO,
         measured_skills: 1000,
@@ -88,7 +90,7 @@ pub(super) async fn gateway(workers: usize, recorder: Option<Recorder>, tracer: 
     let mut all = BTreeMap::new();
     for number in 0..workers {
         let id = format!("worker-{number}");
-        let worker = Arc::new(Worker::new(Endpoint::Tcp(id.clone()), 1));
+        let worker = Arc::new(Worker::new(Endpoint::Tcp(id.clone()), 1, None));
         worker.update(WorkerState {
             worker_id: id.clone(),
             instance_id: id.clone(),

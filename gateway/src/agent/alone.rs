@@ -36,8 +36,8 @@ pub(crate) async fn run(
     let service = stack::stack(&gateway, Faces::agent(&shard, &health, &served(agent.clone()))?, is_loopback);
     let peers = Peers::new(gateway.config.max_connections_of_peer);
     let roster = Roster::new(gateway.config.max_connections, peers);
-    let mut serving =
-        tokio::spawn(connections::serve(listener, service, roster, gateway.tasks.clone(), draining.clone()));
+    let door = (listener, gateway.config.tls.clone());
+    let mut serving = tokio::spawn(connections::serve(door, service, roster, gateway.tasks.clone(), draining.clone()));
     health.set(true).await;
     tokio::select! {
         () = shutdown.cancelled() => {}

@@ -104,7 +104,7 @@ mod tests {
     use crate::workers::source::Endpoint;
 
     fn offered(skills: [Skill; 2]) -> Skill {
-        let worker = Arc::new(Worker::new(Endpoint::Tcp("nobody:1".to_owned()), 1));
+        let worker = Arc::new(Worker::new(Endpoint::Tcp("nobody:1".to_owned()), 1, None));
         let offers = skills.into_iter().map(|skill| (skill, Arc::clone(&worker))).collect();
         merge_one(offers, &Definitions::default(), &Agents::default(), &Skills::new(1)).unwrap().skill.clone()
     }

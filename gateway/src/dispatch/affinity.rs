@@ -123,7 +123,7 @@ mod tests {
 
     fn candidate(number: usize) -> Candidate {
         let id = format!("w{number}");
-        let worker = Worker::new(Endpoint::Tcp(id.clone()), 1);
+        let worker = Worker::new(Endpoint::Tcp(id.clone()), 1, None);
         worker.update(WorkerState { instance_id: format!("of {id}"), worker_id: id, ..WorkerState::default() });
         Candidate { worker: Arc::new(worker), latency: Arc::default() }
     }

@@ -108,7 +108,7 @@ mod tests {
     #[tokio::test]
     async fn an_answer_finds_only_an_open_question_of_its_principal() {
         let (questions, worker) =
-            (Questions::default(), Arc::new(Worker::new(Endpoint::Tcp("nobody:1".to_owned()), 1)));
+            (Questions::default(), Arc::new(Worker::new(Endpoint::Tcp("nobody:1".to_owned()), 1, None)));
         let response = || InputResponse { request_id: "q".to_owned(), ..InputResponse::default() };
         let principal = Principal::anonymous();
         let answer = async || questions.answer(&principal, response(), 0).await.unwrap_err().code();

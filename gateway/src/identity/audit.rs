@@ -8,11 +8,11 @@ use super::usage::Limit;
 /// The longest name that a line quotes, in bytes.
 const MAX_NAME_BYTES: usize = 128;
 
-/// A request without valid credentials. `target`: the method or path that it asks for.
-pub(crate) fn unauthenticated(target: &str, trace_id: &str) {
+/// A request without valid credentials. `target`: the method or path that it asks for. `reason`: what is wrong with them.
+pub(crate) fn unauthenticated(target: &str, reason: &str, trace_id: &str) {
     if openskill_log::admits("requests without a valid key") {
         let target = brief(target);
-        tracing::warn!(target: "openskill::audit", decision = "unauthenticated", asked = target, trace_id);
+        tracing::warn!(target: "openskill::audit", decision = "unauthenticated", reason, asked = target, trace_id);
     }
 }
 

@@ -2,20 +2,27 @@
 
 use openskill_identity::key::Presented;
 
-/// Credentials of one kind. Other kinds, such as signed tokens, lead to a standing too.
+/// Credentials of one kind.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Credentials {
+pub(crate) enum Credentials<'a> {
     /// An API key.
     Key(Presented),
+    /// What may be a signed token: three parts with dots between them.
+    Token(&'a [u8]),
 }
 
-impl Credentials {
+impl<'a> Credentials<'a> {
     /// Reads the value of an `authorization` header. None if nothing is known of its form.
-    pub(crate) fn read(value: &[u8]) -> Option<Self> {
+    pub(crate) fn read(value: &'a [u8]) -> Option<Self> {
         const SCHEME: &[u8] = b"bearer ";
         let (scheme, token) = value.split_at_checked(SCHEME.len())?;
         let is_bearer = scheme.eq_ignore_ascii_case(SCHEME);
-        Presented::read(token.trim_ascii()).filter(|_| is_bearer).map(Self::Key)
+        if !is_bearer {
+            return None;
+        }
+        let token = token.trim_ascii();
+        let is_token = || token.iter().filter(|it| **it == b'.').count() == 2;
+        Presented::read(token).map(Self::Key).or_else(|| is_token().then_some(Self::Token(token)))
     }
 }
 

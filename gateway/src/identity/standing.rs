@@ -10,12 +10,12 @@ use super::usage::Usage;
 #[derive(Debug)]
 pub(crate) struct Standing {
     pub(crate) name: Arc<str>,
-    pub(crate) policy: Policy,
+    pub(crate) policy: Arc<Policy>,
     pub(crate) usage: Arc<Usage>,
 }
 
 static NOBODY: LazyLock<Arc<Standing>> =
-    LazyLock::new(|| Arc::new(Standing { name: Arc::from(""), policy: Policy::default(), usage: Arc::default() }));
+    LazyLock::new(|| Arc::new(Standing { name: Arc::from(""), policy: Arc::default(), usage: Arc::default() }));
 
 impl Standing {
     /// The standing of a caller without a valid key: it may do nothing.

@@ -1,7 +1,10 @@
-//! Connections: accepting them, and every bound of one. HTTP/1.1 and HTTP/2 without TLS on one port.
+//! Connections: accepting them, and every bound of one. HTTP/1.1 and HTTP/2 on one port, in plain text or over
+//! TLS.
 //!
 //! - [`roster`]: who is connected, and who has to make room; [`peers`]: how many connections a peer may have
-//! - [`members`]: whose place a newcomer gets; [`busy`]: which connections have requests in flight; [`protocol`]: which protocol they speak; [`suspects`]: who may have fewer streams
+//! - [`members`]: whose place a newcomer gets; [`busy`]: which connections have requests in flight; [`suspects`]: who may
+//!   have fewer streams
+//! - [`greeting`]: the handshake; [`protocol`]: which protocol they speak
 
 use std::convert::Infallible;
 use std::net::TcpListener;
@@ -19,6 +22,7 @@ use hyper_util::server::graceful::GracefulConnection;
 use hyper_util::service::TowerToHyperService;
 use openskill_net::linger::Lingering;
 use openskill_net::metered::Metered;
+use openskill_net::tls::server::Acceptor;
 use openskill_proto::limits::MAX_HEADER_BYTES;
 use tokio::net::TcpStream;
 use tokio_util::sync::CancellationToken;
@@ -26,6 +30,7 @@ use tokio_util::task::TaskTracker;
 use tower::Service;
 
 mod busy;
+mod greeting;
 mod members;
 mod peer;
 pub(crate) mod peers;
@@ -62,9 +67,10 @@ const GOODBYE: Duration = Duration::from_millis(500);
 /// How often refused connections are logged.
 const REFUSALS_LOGGED: Duration = Duration::from_secs(10);
 
-/// Accepts until `stop`, then lets each connection finish its requests. `roster` bounds their number.
+/// Accepts until `stop`, then lets each connection finish its requests. `roster` bounds their number. `tls`: none means plain
+/// text.
 pub(crate) async fn serve<S, B>(
-    listener: TcpListener,
+    (listener, tls): (TcpListener, Option<Acceptor>),
     service: S,
     roster: Arc<Roster>,
     tasks: TaskTracker,
@@ -80,7 +86,7 @@ where
     let (connection, connections) = (connection(), TaskTracker::new());
     let serve = |(stream, place): (TcpStream, Place)| {
         let service = BusyService { inner: service.clone(), connected: place.connected() };
-        connections.spawn(one(stream, place, service, connection.clone(), tasks.clone()));
+        connections.spawn(one((stream, tls.clone()), place, service, connection.clone(), tasks.clone()));
     };
     loop {
         tokio::select! {
@@ -102,7 +108,7 @@ where
 
 /// Serves one connection to its end.
 async fn one<S, B>(
-    stream: TcpStream,
+    (stream, tls): (TcpStream, Option<Acceptor>),
     place: Place,
     service: BusyService<S>,
     mut connection: auto::Builder<TokioExecutor>,
@@ -113,11 +119,12 @@ async fn one<S, B>(
     B: http_body::Body<Error: Into<axum::BoxError>, Data: Send> + Send + 'static,
 {
     let (connected, service) = (place.connected(), TowerToHyperService::new(service));
-    let detected = tokio::select! {
-        detected = tokio::time::timeout(HEAD_TIMEOUT, protocol::detect(&stream)) => detected,
+    // Whoever never gets through it has a place, and counts as idle: a newcomer may get that place.
+    let greeted = tokio::select! {
+        greeted = tokio::time::timeout(HEAD_TIMEOUT, greeting::greet(stream, tls)) => greeted,
         () = connected.evicted() => return,
     };
-    let Ok(Some(protocol)) = detected else { return };
+    let Ok(Some((stream, protocol))) = greeted else { return };
     let stream = Lingering::new(stream, tasks).holding(place);
     // Detected here and not by the builder: a shutdown before its first read would close the connection unread.
     match protocol {

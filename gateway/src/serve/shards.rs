@@ -39,9 +39,10 @@ pub(crate) fn start(
         let faces = Faces::public(&shard, health, agent, with_admin, is_loopback)?;
         let service = stack(gateway, faces, is_loopback);
         let (roster, tasks) = (Roster::new(limit, Arc::clone(&peers)), gateway.tasks.clone());
+        let door = (listener, gateway.config.tls.clone());
         shards.spawn(move |shutdown: Shutdown| async move {
             let serve = async {
-                let served = connections::serve(listener, service, roster, tasks.clone(), shutdown.stop.clone());
+                let served = connections::serve(door, service, roster, tasks.clone(), shutdown.stop.clone());
                 if let Err(error) = served.await {
                     tracing::error!(%error, "a shard failed");
                 }

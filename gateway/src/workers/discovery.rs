@@ -37,7 +37,7 @@ pub(crate) async fn run(gateway: Arc<Gateway>, shards: usize) {
     let mut last: HashMap<usize, BTreeSet<Endpoint>> = HashMap::new();
     loop {
         for (number, source) in gateway.config.workers.iter().enumerate() {
-            match tokio::time::timeout(RESOLVE_TIMEOUT, source.resolve()).await {
+            match tokio::time::timeout(RESOLVE_TIMEOUT, source.resolve(gateway.config.mesh.is_some())).await {
                 Ok(Ok(found)) => {
                     last.insert(number, found.into_iter().collect());
                 }
@@ -68,7 +68,7 @@ impl Following {
             .into_iter()
             .map(|endpoint| match known.get(&endpoint) {
                 Some(worker) => (endpoint, Arc::clone(worker)),
-                None => (endpoint.clone(), Arc::new(Worker::new(endpoint, shards))),
+                None => (endpoint.clone(), Arc::new(Worker::new(endpoint, shards, gateway.config.mesh.as_ref()))),
             })
             .collect();
         self.by_endpoint.retain(|endpoint, task| {

@@ -16,6 +16,7 @@ use h2::{Ping, PingPong};
 use http::Uri;
 use http_body_util::BodyExt as _;
 use openskill_net::local::LocalStream;
+use openskill_net::tls::client::Connector;
 use openskill_proto::v1::worker_service_client::WorkerServiceClient;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, UnixStream};
@@ -40,6 +41,8 @@ const KEEP_ALIVE: (Duration, Duration) = (Duration::from_secs(5), Duration::from
 #[derive(Debug)]
 pub(crate) struct Link {
     endpoint: Endpoint,
+    /// For an endpoint that is reached over TLS.
+    tls: Option<Connector>,
     current: Mutex<Option<Open>>,
     /// Held while connecting, so that concurrent calls open one connection. Holds the last failure and its time.
     connecting: tokio::sync::Mutex<Option<(Instant, String)>>,
@@ -68,8 +71,8 @@ pub(crate) enum LinkError {
 }
 
 impl Link {
-    pub(crate) fn new(endpoint: Endpoint) -> Self {
-        Self { endpoint, current: Mutex::default(), connecting: tokio::sync::Mutex::default() }
+    pub(crate) fn new(endpoint: Endpoint, tls: Option<Connector>) -> Self {
+        Self { endpoint, tls, current: Mutex::default(), connecting: tokio::sync::Mutex::default() }
     }
 
     /// The worker's service over this connection.
@@ -119,6 +122,13 @@ impl Link {
                 stream.set_nodelay(true)?;
                 Ok(handshake(stream).await?)
             }
+            Endpoint::Tls(authority) => {
+                let tls =
+                    self.tls.as_ref().ok_or("this gateway has no certificate for its workers (OPENSKILL_MESH_CERT)")?;
+                let stream = TcpStream::connect(authority).await?;
+                stream.set_nodelay(true)?;
+                Ok(admitted(tls.connect(stream, authority).await?).await?)
+            }
             Endpoint::Unix(path) => {
                 let stream = UnixStream::connect(path).await?.into_std()?;
                 Ok(handshake(LocalStream::new(stream)?).await?)
@@ -131,25 +141,63 @@ async fn handshake<S>(stream: S) -> Result<Open, h2::Error>
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let (sender, connection) = h2::client::Builder::new()
+    let (sender, mut connection) = begin(stream).await?;
+    let pings = connection.ping_pong();
+    Ok(opened(sender, connection, pings))
+}
+
+/// The same over TLS 1.3, where a client has finished its handshake before the server has looked at its certificate: the
+/// first answer says that the worker takes requests. Without it, a call could be lost to a worker that never read it.
+async fn admitted<S>(stream: S) -> Result<Open, h2::Error>
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let (sender, mut connection) = begin(stream).await?;
+    let mut pings = connection.ping_pong();
+    if let Some(pings) = &mut pings {
+        tokio::select! {
+            // First, since its error is the reason why the ping fails.
+            biased;
+            ended = &mut connection => {
+                ended?;
+                return Err(h2::Reason::REFUSED_STREAM.into());
+            }
+            answered = pings.ping(Ping::opaque()) => {
+                answered?;
+            }
+        }
+    }
+    Ok(opened(sender, connection, pings))
+}
+
+async fn begin<S>(stream: S) -> Result<(SendRequest<Bytes>, Connection<S, Bytes>), h2::Error>
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    h2::client::Builder::new()
         .enable_push(false)
         .initial_window_size(1 << 20)
         .initial_connection_window_size(1 << 24)
         .max_header_list_size(openskill_proto::limits::MAX_HEADER_BYTES)
         .handshake(stream)
-        .await?;
+        .await
+}
+
+fn opened<S>(sender: SendRequest<Bytes>, connection: Connection<S, Bytes>, pings: Option<PingPong>) -> Open
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
     let is_closed = Arc::new(AtomicBool::new(false));
-    tokio::spawn(drive(connection, Arc::clone(&is_closed)));
-    Ok(Open { sender, is_closed })
+    tokio::spawn(drive(connection, pings, Arc::clone(&is_closed)));
+    Open { sender, is_closed }
 }
 
 /// Drives a connection until its last sender is dropped, the worker closes it, or the worker stops answering pings. Requests
 /// in flight fail by themselves.
-async fn drive<S>(mut connection: Connection<S, Bytes>, is_closed: Arc<AtomicBool>)
+async fn drive<S>(connection: Connection<S, Bytes>, pings: Option<PingPong>, is_closed: Arc<AtomicBool>)
 where
     S: AsyncRead + AsyncWrite + Unpin,
 {
-    let pings = connection.ping_pong();
     tokio::select! {
         _ = connection => {}
         () = keepalive_timeout(pings) => {}

@@ -7,8 +7,10 @@ use std::str::FromStr;
 /// One entry of `OPENSKILL_WORKERS`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Source {
-    /// `http://host:port`: one worker.
+    /// `http://host:port`: one worker, in plain text.
     Http(String),
+    /// `https://host:port`: one worker, over the TLS of the mesh.
+    Https(String),
     /// `unix:/path`: one worker at a socket.
     Unix(PathBuf),
     /// `unix:/folder/*.sock`: a worker at each such socket of the folder.
@@ -18,13 +20,15 @@ pub enum Source {
         /// What the sockets' names end in.
         suffix: String,
     },
-    /// `dns://name:port`: a worker at each address of the name.
+    /// `dns://name:port`: a worker at each address of the name; over TLS if the gateway is part of a mesh.
     Dns(String),
 }
 
 /// Why a source can't be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("'{0}' names no workers: write http://host:port, unix:/path, unix:/folder/*.sock or dns://name:port")]
+#[error(
+    "'{0}' names no workers: write http://host:port, https://host:port, unix:/path, unix:/folder/*.sock or dns://name:port"
+)]
 pub struct SourceError(pub String);
 
 impl FromStr for Source {
@@ -37,6 +41,7 @@ impl FromStr for Source {
         }
         let (kind, authority): (fn(String) -> Self, _) = match text.split_once("://") {
             Some(("http", authority)) => (Self::Http, authority.trim_end_matches('/')),
+            Some(("https", authority)) => (Self::Https, authority.trim_end_matches('/')),
             Some(("dns", authority)) => (Self::Dns, authority),
             _ => return Err(fail()),
         };
@@ -63,6 +68,8 @@ fn unix(path: &Path) -> Option<Source> {
 pub(crate) enum Endpoint {
     /// A host and a port.
     Tcp(String),
+    /// The same, over TLS.
+    Tls(String),
     /// A socket.
     Unix(PathBuf),
 }
@@ -71,24 +78,27 @@ impl fmt::Display for Endpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Tcp(authority) => write!(f, "http://{authority}"),
+            Self::Tls(authority) => write!(f, "https://{authority}"),
             Self::Unix(path) => write!(f, "unix:{}", path.display()),
         }
     }
 }
 
 impl Source {
-    /// The workers there now.
+    /// The workers there now. `is_mesh`: the gateway is part of a mesh.
     ///
     /// # Errors
     /// The name or the folder can't be looked up. Whoever asks keeps what was known before.
-    pub(crate) async fn resolve(&self) -> std::io::Result<Vec<Endpoint>> {
+    pub(crate) async fn resolve(&self, is_mesh: bool) -> std::io::Result<Vec<Endpoint>> {
         match self {
             Self::Http(authority) => Ok(vec![Endpoint::Tcp(authority.clone())]),
+            Self::Https(authority) => Ok(vec![Endpoint::Tls(authority.clone())]),
             Self::Unix(path) => Ok(vec![Endpoint::Unix(path.clone())]),
             Self::UnixFolder { folder, suffix } => sockets(folder, suffix).await,
             Self::Dns(authority) => {
                 let addresses = tokio::net::lookup_host(authority).await?;
-                Ok(addresses.map(|address| Endpoint::Tcp(address.to_string())).collect())
+                let endpoint = if is_mesh { Endpoint::Tls } else { Endpoint::Tcp };
+                Ok(addresses.map(|address| endpoint(address.to_string())).collect())
             }
         }
     }
@@ -114,6 +124,7 @@ mod tests {
         for (text, expected) in [
             ("http://worker-1:9000", Source::Http("worker-1:9000".to_owned())),
             ("http://[::1]:9000/", Source::Http("[::1]:9000".to_owned())),
+            ("https://worker-1:9000", Source::Https("worker-1:9000".to_owned())),
             ("unix:/run/w.sock", Source::Unix(PathBuf::from("/run/w.sock"))),
             (
                 "unix:/run/workers/*.sock",
@@ -127,8 +138,7 @@ mod tests {
 
     #[test]
     fn what_names_no_worker_is_refused_with_the_forms_there_are() {
-        for text in
-            ["", "worker:9000", "http://worker", "https://worker:1", "unix:w.sock", "dns://:9000", "http://a@b:1"]
+        for text in ["", "worker:9000", "http://worker", "https://worker", "unix:w.sock", "dns://:9000", "http://a@b:1"]
         {
             let error = text.parse::<Source>().unwrap_err();
             assert!(error.to_string().contains("dns://name:port"), "{error}");
@@ -142,7 +152,7 @@ mod tests {
         std::fs::write(folder.join("a.sock"), "").unwrap();
         std::fs::write(folder.join("a.lock"), "").unwrap();
         let source: Source = format!("unix:{}/*.sock", folder.display()).parse().unwrap();
-        assert_eq!(source.resolve().await.unwrap(), [Endpoint::Unix(folder.join("a.sock"))]);
+        assert_eq!(source.resolve(false).await.unwrap(), [Endpoint::Unix(folder.join("a.sock"))]);
         std::fs::remove_dir_all(folder).unwrap();
     }
 }

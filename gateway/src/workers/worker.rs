@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use arc_swap::{ArcSwap, ArcSwapOption};
+use openskill_net::tls::client::Connector;
 use openskill_proto::v1::{SkillStatus, WorkerInfo, WorkerState, WorkerStatus};
 
 use super::client::Client;
@@ -71,8 +72,9 @@ impl InFlight<'_> {
 }
 
 impl Worker {
-    pub(crate) fn new(endpoint: Endpoint, shards: usize) -> Self {
-        let links = (0..=shards).map(|_| Arc::new(Link::new(endpoint.clone()))).collect();
+    /// `mesh`: what encrypts its connections, if its endpoint says so.
+    pub(crate) fn new(endpoint: Endpoint, shards: usize, mesh: Option<&Connector>) -> Self {
+        let links = (0..=shards).map(|_| Arc::new(Link::new(endpoint.clone(), mesh.cloned()))).collect();
         let reason = ArcSwap::from_pointee("not reached yet".to_owned());
         let (state, name, instance, lost) = Default::default();
         let (listed, tried) = Default::default();

@@ -1,22 +1,22 @@
 //! What `openskill up` suggests once it is ready: calls of skills that are there. Pure.
 
-use std::net::SocketAddr;
-
 use openskill_gateway::{Ready, Suggestion};
 
 /// What to try, and what is missing. `base_url`: where the other commands look for a gateway.
-pub(super) fn advice(address: SocketAddr, ready: &Ready, base_url: &str, program: &str) -> String {
-    let url = format!("http://{address}");
+pub(super) fn advice(url: &str, ready: &Ready, base_url: &str, program: &str) -> String {
     let at = if url == base_url { String::new() } else { format!(" --url {url}") };
     let missing = missing(ready, program, &at);
     let Some(Suggestion { skill_id, input_json }) = &ready.suggestion else { return missing };
+    // Who trusts which certificate is not known here.
+    let (scheme, address) = url.split_once("://").unwrap_or(("http", url));
+    let (curl, grpcurl) = if scheme == "https" { (" --cacert CA.pem", "-cacert CA.pem") } else { ("", "-plaintext") };
     format!(
         "{missing}\n\
          Try in another terminal:\n\
-         \x20 curl -s http://{address}/skills/{skill_id}:invoke -d {}\n\
+         \x20 curl -s{curl} {url}/skills/{skill_id}:invoke -d {}\n\
          \x20 {program} skills{at}\n\
          \x20 {program} invoke {skill_id} --json {}{at}\n\
-         \x20 grpcurl -plaintext {address} list\n",
+         \x20 grpcurl {grpcurl} {address} list\n",
         quoted(&format!("{{\"input\": {input_json}}}")),
         quoted(input_json),
     )
@@ -43,7 +43,7 @@ mod tests {
     use super::*;
 
     fn shown(ready: &Ready) -> String {
-        advice("127.0.0.1:8123".parse().unwrap(), ready, "http://127.0.0.1:8000", "openskill")
+        advice("http://127.0.0.1:8123", ready, "http://127.0.0.1:8000", "openskill")
     }
 
     #[test]

@@ -134,7 +134,11 @@ impl Reader<'_> {
     }
 
     fn headers(&mut self, signal: &Signal) -> HeaderMap {
-        let name = self.either(signal.headers);
+        self.header_list(self.either(signal.headers))
+    }
+
+    /// Headers as `name=value`, separated by commas.
+    pub(in crate::settings) fn header_list(&mut self, name: &str) -> HeaderMap {
         let pairs = self.raw.value(name).split(',').map(str::trim).filter(|pair| !pair.is_empty());
         let headers: Vec<_> = pairs.map(header).collect();
         if headers.iter().any(Option::is_none) {

@@ -2,23 +2,30 @@
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
-use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
+use tokio_util::sync::CancellationToken;
 
 /// A body until its key ends.
 pub(crate) struct Ending<B> {
     /// None after the end.
     body: Option<B>,
-    ended: Pin<Box<WaitForCancellationFutureOwned>>,
+    ended: Pin<Box<dyn Future<Output = ()> + Send>>,
     last: Option<Frame<Bytes>>,
 }
 
 impl<B> Ending<B> {
-    /// `last`: what the client gets instead of the rest, once `ended` is cancelled.
-    pub(crate) fn new(body: B, ended: CancellationToken, last: Frame<Bytes>) -> Self {
-        Self { body: Some(body), ended: Box::pin(ended.cancelled_owned()), last: Some(last) }
+    /// `last`: what the client gets instead of the rest, once `ended` is cancelled or so much time has passed.
+    pub(crate) fn new(body: B, ended: CancellationToken, left: Option<Duration>, last: Frame<Bytes>) -> Self {
+        let ended = async move {
+            match left {
+                None => ended.cancelled().await,
+                Some(left) => drop(tokio::time::timeout(left, ended.cancelled()).await),
+            }
+        };
+        Self { body: Some(body), ended: Box::pin(ended), last: Some(last) }
     }
 }
 
@@ -68,7 +75,7 @@ mod tests {
     async fn a_stream_that_never_pauses_ends_with_its_key_and_says_why() {
         let endless = StreamBody::new(stream::repeat_with(|| Ok::<_, Infallible>(frame("more"))));
         let ended = CancellationToken::new();
-        let mut body = Ending::new(endless, ended.clone(), frame("last"));
+        let mut body = Ending::new(endless, ended.clone(), None, frame("last"));
         let mut next = async || body.frame().await.map(|it| it.unwrap().into_data().unwrap());
         assert_eq!(next().await.unwrap(), "more");
         ended.cancel();
@@ -84,11 +91,21 @@ mod tests {
             std::future::pending::<Result<Frame<Bytes>, Infallible>>().await
         }));
         let ended = CancellationToken::new();
-        let mut body = Ending::new(Box::pin(waits), ended.clone(), frame("last"));
+        let mut body = Ending::new(Box::pin(waits), ended.clone(), None, frame("last"));
         let reading = tokio::spawn(async move { body.frame().await.unwrap().unwrap().into_data().unwrap() });
         tokio::task::yield_now().await;
         ended.cancel();
         assert_eq!(reading.await.unwrap(), "last");
         assert!(is_held.recv().await.is_none(), "what it ran is dropped");
+    }
+
+    #[tokio::test]
+    async fn a_stream_ends_when_its_time_is_over() {
+        let waits = StreamBody::new(stream::pending::<Result<Frame<Bytes>, Infallible>>());
+        let left = Duration::from_millis(50);
+        let mut body = Ending::new(Box::pin(waits), CancellationToken::new(), Some(left), frame("last"));
+        let begun = tokio::time::Instant::now();
+        assert_eq!(body.frame().await.unwrap().unwrap().into_data().unwrap(), "last");
+        assert!(begun.elapsed() >= left && body.frame().await.is_none());
     }
 }

@@ -19,11 +19,11 @@ pub(crate) const RULES: Rules =
     Rules { is_open, is_administration, is_change, is_stream: is_server_streaming, refuse, last };
 
 /// The same text whatever is wrong: missing, malformed, unknown, expired, revoked.
-const UNAUTHENTICATED: &str = "this gateway needs a valid API key: send it as 'authorization: Bearer osk_…'";
+const UNAUTHENTICATED: &str = "this gateway needs a valid API key or token: send it as 'authorization: Bearer …'";
 
 const NOT_ADMIN: &str = "only administrators may call this: use a key of a principal with admin = true";
 
-const ENDED: &str = "the key of this stream was revoked or has expired, or its policy has changed: reconnect";
+const ENDED: &str = "the key or token of this stream was revoked or has expired, or its policy has changed: reconnect";
 
 /// Probes have no keys, and learn nothing but whether the gateway is ready. Nor has a browser that asks what it may send.
 fn is_open(method: &Method, headers: &HeaderMap, path: &str) -> bool {

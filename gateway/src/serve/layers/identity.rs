@@ -1,11 +1,12 @@
-//! Authenticates requests, if the gateway requires keys, and rejects those without a valid key.
+//! Authenticates requests, if the gateway requires keys or tokens, and rejects those without a valid one.
 //!
-//! Without a file of keys, it costs one branch a request.
+//! Without a file of keys or issuers, it costs one branch a request.
 
 use std::future::{Ready, ready};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready as poll_ready};
+use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::future::Either;
@@ -15,13 +16,14 @@ use http_body::Frame;
 use openskill_proto::timestamp::Timestamp;
 use openskill_proto::trace::Trace;
 use pin_project_lite::pin_project;
-use tokio_util::sync::CancellationToken;
 use tower::{Layer, Service};
 
 use crate::call::principal::Principal;
 use crate::identity::audit;
 use crate::identity::credentials::Credentials;
-use crate::identity::register::{Identified, Register};
+use crate::identity::identified::Identified;
+use crate::identity::issuer::LiveIssuer;
+use crate::identity::register::{Register, Unidentified};
 use crate::serve::bodies::ending::Ending;
 use crate::serve::bodies::outbound::Answer;
 
@@ -83,11 +85,12 @@ impl<S> Layer<S> for IdentityLayer {
 
 impl<S, B> Service<Request<B>> for IdentityService<S>
 where
-    S: Service<Request<B>, Response = Response<Answer>>,
+    S: Service<Request<B>, Response = Response<Answer>, Error: Send, Future: Send> + Clone + Send + 'static,
+    B: Send + 'static,
 {
     type Response = Response<Answer>;
     type Error = S::Error;
-    type Future = Either<ResponseFuture<S::Future>, Ready<Result<Response<Answer>, S::Error>>>;
+    type Future = Either<ResponseFuture<S::Future>, Either<Answered<S::Error>, Later<S::Error>>>;
 
     fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
         self.inner.poll_ready(context)
@@ -99,48 +102,90 @@ where
         };
         match admit(register, &self.layer.rules, &mut request) {
             Ok(stream) => Either::Left(ResponseFuture { response: self.inner.call(request), stream }),
-            Err(denied) => {
-                let refusal = (self.layer.rules.refuse)(denied, request.headers(), request.extensions());
-                Either::Right(ready(Ok(refusal)))
+            Err(Stopped::Denied(denied)) => {
+                Either::Right(Either::Left(ready(Ok(self.layer.rules.refusal(denied, &request)))))
+            }
+            Err(Stopped::Later(issuer)) => {
+                let (register, rules, mut inner) = (Arc::clone(register), self.layer.rules, self.inner.clone());
+                Either::Right(Either::Right(Box::pin(async move {
+                    issuer.learned().await;
+                    match admit(&register, &rules, &mut request) {
+                        Ok(stream) => ResponseFuture { response: inner.call(request), stream }.await,
+                        // Once is enough.
+                        Err(Stopped::Later(_)) => {
+                            audit::unauthenticated(
+                                request.uri().path(),
+                                "token with an unknown key",
+                                trace_id(&request),
+                            );
+                            Ok(rules.refusal(Denied::Unauthenticated, &request))
+                        }
+                        Err(Stopped::Denied(denied)) => Ok(rules.refusal(denied, &request)),
+                    }
+                })))
             }
         }
+    }
+}
+
+/// A refusal.
+type Answered<E> = Ready<Result<Response<Answer>, E>>;
+
+/// A request that waits for the keys of an issuer.
+type Later<E> = Pin<Box<dyn Future<Output = Result<Response<Answer>, E>> + Send>>;
+
+/// Why a request does not go on now.
+enum Stopped {
+    Denied(Denied),
+    Later(Arc<LiveIssuer>),
+}
+
+impl Rules {
+    fn refusal<B>(&self, denied: Denied, request: &Request<B>) -> Response<Answer> {
+        (self.refuse)(denied, request.headers(), request.extensions())
     }
 }
 
 /// What a response needs if it is a stream.
 #[derive(Debug)]
 struct Begun {
-    ended: CancellationToken,
+    identified: Arc<Identified>,
     /// Whether a gRPC answer is a stream. Over REST, its content type says so.
     is_grpc_stream: bool,
     trace_id: String,
     last: fn(StreamKind, &str) -> Frame<Bytes>,
 }
 
-fn admit<B>(register: &Register, rules: &Rules, request: &mut Request<B>) -> Result<Option<Box<Begun>>, Denied> {
-    let trace_id = request.extensions().get::<Trace>().map(|it| it.id.clone()).unwrap_or_default();
+fn trace_id<B>(request: &Request<B>) -> &str {
+    request.extensions().get::<Trace>().map(|it| it.id.as_str()).unwrap_or_default()
+}
+
+fn admit<B>(register: &Register, rules: &Rules, request: &mut Request<B>) -> Result<Option<Box<Begun>>, Stopped> {
     if (rules.is_open)(request.method(), request.headers(), request.uri().path()) {
         request.extensions_mut().insert(Principal::nobody(""));
         return Ok(None);
     }
+    let trace_id = trace_id(request).to_owned();
     let path = request.uri().path();
-    let Some(identified) = identify(register, request.headers()) else {
-        audit::unauthenticated(path, &trace_id);
-        return Err(Denied::Unauthenticated);
-    };
-    let Identified { key, standing, ended, .. } = &*identified;
-    let principal = Principal::identified(Arc::clone(standing));
+    let identified = identify(register, request.headers()).map_err(|unidentified| match unidentified {
+        Unidentified::Later(issuer) => Stopped::Later(issuer),
+        Unidentified::Invalid(reason) => {
+            audit::unauthenticated(path, reason, &trace_id);
+            Stopped::Denied(Denied::Unauthenticated)
+        }
+    })?;
+    let principal = Principal::identified(Arc::clone(&identified.standing));
     if (rules.is_administration)(path) {
         if !principal.is_admin() {
             audit::forbidden(principal.name(), path, &trace_id);
-            return Err(Denied::NotAdmin);
+            return Err(Stopped::Denied(Denied::NotAdmin));
         }
         if (rules.is_change)(path) {
-            audit::administered(principal.name(), &key.to_string(), path, &trace_id);
+            audit::administered(principal.name(), &identified.credential, path, &trace_id);
         }
     }
     let is_grpc_stream = (rules.is_stream)(path);
-    let begun = Begun { ended: ended.clone(), is_grpc_stream, trace_id, last: rules.last };
+    let begun = Begun { identified, is_grpc_stream, trace_id, last: rules.last };
     request.extensions_mut().insert(principal);
     // Nothing behind this layer needs it, so nothing can show it.
     request.headers_mut().remove(AUTHORIZATION);
@@ -148,10 +193,14 @@ fn admit<B>(register: &Register, rules: &Rules, request: &mut Request<B>) -> Res
 }
 
 /// Rejects several headers: a proxy may have checked another one.
-fn identify(register: &Register, headers: &HeaderMap) -> Option<Arc<Identified>> {
+fn identify(register: &Register, headers: &HeaderMap) -> Result<Arc<Identified>, Unidentified> {
     let mut values = headers.get_all(AUTHORIZATION).iter();
-    let only = values.next().filter(|_| values.next().is_none())?;
-    register.identify(Credentials::read(only.as_bytes())?, Timestamp::now())
+    let only = values.next().ok_or(Unidentified::Invalid("no credentials"))?;
+    if values.next().is_some() {
+        return Err(Unidentified::Invalid("several credentials"));
+    }
+    let credentials = Credentials::read(only.as_bytes()).ok_or(Unidentified::Invalid("malformed"))?;
+    register.identify(credentials, Timestamp::now())
 }
 
 pin_project! {
@@ -180,7 +229,7 @@ where
 }
 
 impl Begun {
-    fn bind(self: Box<Self>, response: Response<Answer>) -> Response<Answer> {
+    fn bind(&self, response: Response<Answer>) -> Response<Answer> {
         let kind = response.headers().get(CONTENT_TYPE).map(http::HeaderValue::as_bytes).unwrap_or_default();
         let kind = match kind {
             kind if kind.starts_with(b"text/event-stream") => StreamKind::ServerSentEvents,
@@ -189,6 +238,9 @@ impl Begun {
             _ => return response,
         };
         let last = (self.last)(kind, &self.trace_id);
-        response.map(|body| Answer::Ending(Box::new(Ending::new(body, self.ended, last))))
+        let Identified { ended, expires, .. } = &*self.identified;
+        let left = expires.map(|end| Duration::from_micros(end.0.saturating_sub(Timestamp::now().0)));
+        let ended = ended.clone();
+        response.map(|body| Answer::Ending(Box::new(Ending::new(body, ended, left, last))))
     }
 }

@@ -1,0 +1,84 @@
+//! What `openskill doctor` says about the gateway of the settings: its certificate, and when that ends.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use http::Uri;
+use openskill_net::tls::facts::Facts;
+use openskill_net::tls::inspect::{Inspection, inspect};
+use openskill_worker::doctor::{Finding, Status};
+
+use crate::settings::Settings;
+
+/// A certificate that ends sooner is worth a word, in seconds.
+const SOON_S: i64 = 7 * 86_400;
+
+/// The finding, if the settings name a gateway that speaks TLS.
+pub(super) async fn certificate(settings: &Settings) -> Option<Finding> {
+    let uri = settings.base_url.parse::<Uri>().ok().filter(|it| it.scheme_str() == Some("https"))?;
+    let host = uri.host()?;
+    let host = host.strip_prefix('[').and_then(|it| it.strip_suffix(']')).unwrap_or(host);
+    let authorities = match settings.tls.client.authorities.as_ref().map(std::fs::read).transpose() {
+        Ok(authorities) => authorities,
+        Err(error) => return Some(finding(Status::No, format!("OPENSKILL_CA cannot be read: {error}"))),
+    };
+    let inspected = inspect(host, uri.port_u16().unwrap_or(443), authorities.as_deref()).await;
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs() as i64;
+    Some(match inspected {
+        Ok(inspection) => judged(&settings.base_url, &inspection, now),
+        Err(reason) => finding(Status::No, format!("OPENSKILL_CA: {reason}")),
+    })
+}
+
+fn judged(url: &str, Inspection { facts, failure }: &Inspection, now: i64) -> Finding {
+    let said = facts.as_ref().map(|facts| format!("certificate {facts} ({})", remaining(facts, now)));
+    match (said, failure) {
+        (Some(said), None) => {
+            let is_soon = facts.as_ref().is_some_and(|facts| facts.ends.0 - now < SOON_S);
+            finding(if is_soon { Status::Part } else { Status::Ok }, format!("{url}: {said}"))
+        }
+        (Some(said), Some(failure)) => finding(Status::No, format!("{url}: {said}; it is not used: {failure}")),
+        (None, Some(failure)) => finding(Status::No, format!("{url}: no certificate was seen: {failure}")),
+        (None, None) => finding(Status::Part, format!("{url}: the certificate cannot be described")),
+    }
+}
+
+fn remaining(facts: &Facts, now: i64) -> String {
+    let (days, is_past) = ((facts.ends.0 - now).abs() / 86_400, facts.ends.0 <= now);
+    match (is_past, days) {
+        (true, 0) => "it has expired".to_owned(),
+        (true, days) => format!("it expired {days} days ago"),
+        (false, 0) => "it expires within a day".to_owned(),
+        (false, days) => format!("it expires in {days} days"),
+    }
+}
+
+fn finding(status: Status, text: String) -> Finding {
+    Finding { topic: "gateway".to_owned(), status, text }
+}
+
+#[cfg(test)]
+mod tests {
+    use openskill_net::tls::expiry::Time;
+
+    use super::*;
+
+    #[test]
+    fn a_certificate_that_ends_soon_or_is_not_trusted_is_no_good_one() {
+        let of = |ends: i64, failure: Option<&str>| {
+            let facts = Facts {
+                names: vec!["a".to_owned()],
+                issuer: "ours".to_owned(),
+                is_self_issued: false,
+                begins: Time(0),
+                ends: Time(ends),
+            };
+            let found =
+                judged("https://a", &Inspection { facts: Some(facts), failure: failure.map(str::to_owned) }, 1_000_000);
+            (found.status, found.text)
+        };
+        assert_eq!(of(1_000_000 + 30 * 86_400, None).0, Status::Ok);
+        assert_eq!(of(1_000_000 + 86_400, None).0, Status::Part);
+        let (status, text) = of(1_000_000 - 3 * 86_400, Some("invalid peer certificate: Expired"));
+        assert!(status == Status::No && text.contains("expired 3 days ago"), "{text}");
+    }
+}

@@ -1,0 +1,320 @@
+//! Contexts: gateways with a name, and how to get to each. They are kept in a file of the user.
+//!
+//! A context is used as a whole: it takes the place of what the environment and files say about the gateway, so that no
+//! credentials of one gateway are sent to another. Flags go on top.
+
+use std::fs::File;
+use std::io::Write as _;
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+
+use openskill_identity::file;
+use toml_edit::{DocumentMut, Item, Table, value};
+
+use crate::exit::Failure;
+use crate::settings::{Origin, Raw, names};
+
+/// The keys of a context, and the settings that they are.
+pub(crate) const KEYS: [(&str, &str); 7] = [
+    ("url", names::HTTP_BASE_URL),
+    ("ca", names::CA),
+    ("cert", names::CLIENT_CERT),
+    ("key", names::CLIENT_KEY),
+    ("token", names::TOKEN),
+    ("token_file", names::TOKEN_FILE),
+    ("headers", names::HEADERS),
+];
+
+/// Contexts in a file.
+const MAX_CONTEXTS: usize = 100;
+
+/// The name of a context, in bytes.
+const MAX_NAME_BYTES: usize = 64;
+
+/// The settings of a context.
+pub(crate) type Values = Vec<(&'static str, String)>;
+
+/// The file of contexts.
+#[derive(Debug)]
+pub(crate) struct Contexts {
+    path: PathBuf,
+    document: DocumentMut,
+}
+
+/// Uses the context that the settings name; otherwise the current one, unless they name the URL of a gateway: credentials of
+/// a context are sent to its own gateway, unless somebody says otherwise on the command line.
+///
+/// # Errors
+/// The context is missing, or the file of contexts can't be used.
+pub(crate) fn apply(raw: &mut Raw) -> Result<(), Failure> {
+    let wanted = Some(raw.value(names::CONTEXT).to_owned()).filter(|it| !it.is_empty());
+    if wanted.is_none() && raw.origin(names::HTTP_BASE_URL) != Origin::Default {
+        return Ok(());
+    }
+    let contexts = match (Contexts::open(), &wanted) {
+        (Ok(contexts), _) => contexts,
+        // There is no home.
+        (Err(_), None) if std::env::var_os("HOME").is_none() => return Ok(()),
+        (Err(failure), _) => return Err(failure),
+    };
+    let Some(name) = wanted.or_else(|| contexts.current().map(str::to_owned)) else { return Ok(()) };
+    raw.use_context(&contexts.values(&name)?, &KEYS.map(|(_, setting)| setting));
+    Ok(())
+}
+
+impl Contexts {
+    /// Reads the file of this user. It may not be there yet.
+    ///
+    /// # Errors
+    /// There is no home, the file can't be read, others may read it, or it is malformed.
+    pub(crate) fn open() -> Result<Self, Failure> {
+        let folder = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|it| it.is_absolute());
+        let config = folder("XDG_CONFIG_HOME").or_else(|| Some(folder("HOME")?.join(".config")));
+        let config = config
+            .ok_or_else(|| Failure::Usage("there is no place for contexts: set HOME or XDG_CONFIG_HOME".to_owned()))?;
+        Self::at(config.join("openskill/contexts.toml"))
+    }
+
+    fn at(path: PathBuf) -> Result<Self, Failure> {
+        let failed = |reason: &str| Failure::Usage(format!("'{}': {reason}", path.display()));
+        if !path.exists() {
+            return Ok(Self { path, document: DocumentMut::new() });
+        }
+        // It may have tokens.
+        let text = file::text(&path).map_err(|error| failed(&error.to_string()))?;
+        // Without the line itself, which may have a token.
+        let document = text.parse().map_err(|_| failed("it is not valid TOML"))?;
+        let contexts = Self { path, document };
+        contexts.check()?;
+        Ok(contexts)
+    }
+
+    /// Reports what a person may have written that means nothing.
+    fn check(&self) -> Result<(), Failure> {
+        let failed = |reason: String| Err(Failure::Usage(format!("'{}': {reason}", self.path.display())));
+        for (key, item) in self.document.iter() {
+            match key {
+                "current" if item.is_str() => {}
+                "contexts" if item.is_table() => {}
+                _ => return failed(format!("'{key}' means nothing here: there are current and [contexts.NAME]")),
+            }
+        }
+        for name in self.names() {
+            check_name(&name)?;
+            let Some(table) = self.table(&name) else { return failed(format!("write [contexts.{name}] as a table")) };
+            if let Some((key, _)) = table.iter().find(|(key, item)| !is_key(key) || !item.is_str()) {
+                let keys = KEYS.map(|(key, _)| key).join(", ");
+                return failed(format!("context '{name}': '{key}' is not one of {keys} with a text"));
+            }
+        }
+        Ok(())
+    }
+
+    /// The names of all contexts, in the order of the file.
+    pub(crate) fn names(&self) -> Vec<String> {
+        let tables = self.document.get("contexts").and_then(Item::as_table);
+        tables.map(|it| it.iter().map(|(name, _)| name.to_owned()).collect()).unwrap_or_default()
+    }
+
+    /// The context in use, if there is one.
+    pub(crate) fn current(&self) -> Option<&str> {
+        self.document.get("current").and_then(Item::as_str)
+    }
+
+    /// The settings of a context.
+    ///
+    /// # Errors
+    /// There is none of that name.
+    pub(crate) fn values(&self, name: &str) -> Result<Values, Failure> {
+        let table = self.table(name).ok_or_else(|| self.unknown(name))?;
+        let read = |(key, setting)| Some((setting, table.get(key)?.as_str()?.to_owned()));
+        Ok(KEYS.into_iter().filter_map(read).collect())
+    }
+
+    /// Adds to a context, or changes it. An empty value removes its key.
+    ///
+    /// # Errors
+    /// The name is none, it is new and has no URL, or there are too many.
+    pub(crate) fn set(&mut self, name: &str, values: &Values) -> Result<(), Failure> {
+        check_name(name)?;
+        if self.table(name).is_none() && self.names().len() >= MAX_CONTEXTS {
+            return Err(Failure::Usage(format!("there are {MAX_CONTEXTS} contexts: remove one first")));
+        }
+        let contexts = self.document.entry("contexts").or_insert_with(|| {
+            let mut table = Table::new();
+            table.set_implicit(true);
+            Item::Table(table)
+        });
+        let contexts = contexts.as_table_mut().ok_or_else(|| Failure::Usage("contexts is no table".to_owned()))?;
+        let context = contexts.entry(name).or_insert_with(|| Item::Table(Table::new()));
+        let context = context.as_table_mut().ok_or_else(|| Failure::Usage("a context is no table".to_owned()))?;
+        for (setting, text) in values {
+            let Some((key, _)) = KEYS.iter().find(|(_, of)| of == setting) else { continue };
+            if text.is_empty() {
+                context.remove(key);
+            } else {
+                context.insert(key, value(text));
+            }
+        }
+        match context.contains_key("url") {
+            true => Ok(()),
+            false => Err(Failure::Usage(format!("context '{name}' has no URL: set it with --url"))),
+        }
+    }
+
+    /// Uses a context from now on; none: no context.
+    ///
+    /// # Errors
+    /// There is none of that name.
+    pub(crate) fn select(&mut self, name: Option<&str>) -> Result<(), Failure> {
+        let Some(name) = name else {
+            self.document.remove("current");
+            return Ok(());
+        };
+        if self.table(name).is_none() {
+            return Err(self.unknown(name));
+        }
+        self.document.insert("current", value(name));
+        Ok(())
+    }
+
+    /// Removes a context. If it was in use, none is.
+    ///
+    /// # Errors
+    /// There is none of that name.
+    pub(crate) fn remove(&mut self, name: &str) -> Result<(), Failure> {
+        let removed = self.document.get_mut("contexts").and_then(Item::as_table_mut).and_then(|it| it.remove(name));
+        if removed.is_none() {
+            return Err(self.unknown(name));
+        }
+        if self.current() == Some(name) {
+            self.document.remove("current");
+        }
+        Ok(())
+    }
+
+    /// Replaces the file whole. Only its owner may read it.
+    ///
+    /// # Errors
+    /// It can't be written.
+    pub(crate) fn store(&self) -> Result<(), Failure> {
+        let what = format!("writing {}", self.path.display());
+        write(&self.path, &self.document.to_string()).map_err(Failure::system(what))
+    }
+
+    fn table(&self, name: &str) -> Option<&Table> {
+        self.document.get("contexts")?.as_table()?.get(name)?.as_table()
+    }
+
+    fn unknown(&self, name: &str) -> Failure {
+        let names = self.names();
+        let known = if names.is_empty() { "there are none yet".to_owned() } else { names.join(", ") };
+        Failure::Usage(format!("there is no context '{name}': {known}; `openskill context set` makes one"))
+    }
+}
+
+fn is_key(text: &str) -> bool {
+    KEYS.iter().any(|(key, _)| *key == text)
+}
+
+fn check_name(name: &str) -> Result<(), Failure> {
+    let is_valid = |it: u8| it.is_ascii_alphanumeric() || b"._-".contains(&it);
+    let starts_well = name.starts_with(|it: char| it.is_ascii_alphanumeric());
+    if starts_well && name.len() <= MAX_NAME_BYTES && name.bytes().all(is_valid) {
+        return Ok(());
+    }
+    let rule = "letters, digits, '.', '_' and '-', and begins with a letter or digit";
+    Err(Failure::Usage(format!("'{name}': the name of a context has at most {MAX_NAME_BYTES} {rule}")))
+}
+
+fn write(path: &Path, text: &str) -> std::io::Result<()> {
+    if let Some(folder) = path.parent() {
+        std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+    }
+    let new = path.with_extension(format!("toml.{}", std::process::id()));
+    // One that a killed command left behind.
+    let _ = std::fs::remove_file(&new);
+    let written = File::options().write(true).create_new(true).mode(0o600).open(&new).and_then(|mut file| {
+        file.write_all(text.as_bytes())?;
+        file.sync_all()?;
+        std::fs::rename(&new, path)
+    });
+    if written.is_err() {
+        let _ = std::fs::remove_file(&new);
+    }
+    written
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+
+    struct Scratch(PathBuf);
+
+    impl Scratch {
+        fn new(name: &str) -> Self {
+            Self(std::env::temp_dir().join(format!("openskill-contexts-{}-{name}", std::process::id())))
+        }
+
+        fn open(&self) -> Result<Contexts, Failure> {
+            Contexts::at(self.0.join("contexts.toml"))
+        }
+    }
+
+    impl Drop for Scratch {
+        fn drop(&mut self) {
+            let _ = std::fs::remove_dir_all(&self.0);
+        }
+    }
+
+    fn url(text: &str) -> Values {
+        vec![(names::HTTP_BASE_URL, text.to_owned())]
+    }
+
+    #[test]
+    fn a_context_is_made_used_changed_and_removed_in_a_file_of_its_owner() {
+        let scratch = Scratch::new("life");
+        let mut contexts = scratch.open().unwrap();
+        contexts.set("staging", &url("https://a")).unwrap();
+        contexts.select(Some("staging")).unwrap();
+        contexts.store().unwrap();
+        let mode = scratch.0.join("contexts.toml").metadata().unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+        let mut contexts = scratch.open().unwrap();
+        assert_eq!((contexts.current(), contexts.values("staging").unwrap()), (Some("staging"), url("https://a")));
+        contexts.set("staging", &vec![(names::TOKEN, "t".to_owned())]).unwrap();
+        assert_eq!(contexts.values("staging").unwrap().len(), 2);
+        contexts.set("staging", &vec![(names::TOKEN, String::new())]).unwrap();
+        assert_eq!(contexts.values("staging").unwrap(), url("https://a"));
+        contexts.remove("staging").unwrap();
+        assert_eq!((contexts.current(), contexts.names().len()), (None, 0));
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_refused() {
+        let scratch = Scratch::new("refused");
+        let mut contexts = scratch.open().unwrap();
+        assert!(contexts.set("staging", &vec![(names::TOKEN, "t".to_owned())]).is_err(), "it has no URL");
+        assert!(contexts.set("a b", &url("https://a")).is_err());
+        assert!(contexts.select(Some("missing")).is_err() && contexts.remove("missing").is_err());
+    }
+
+    #[test]
+    fn a_file_with_unknown_keys_or_that_others_may_read_is_refused() {
+        let scratch = Scratch::new("file");
+        let path = scratch.0.join("contexts.toml");
+        for (text, mode, word) in [
+            ("[contexts.a]\nurl = 'x'\nurll = 'y'\n", 0o600, "urll"),
+            ("curent = 'a'\n", 0o600, "curent"),
+            ("[contexts.a]\ntoken = osk_secret\n", 0o600, "TOML"),
+            ("[contexts.a]\nurl = 'x'\n", 0o644, "644"),
+        ] {
+            write(&path, text).unwrap();
+            std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
+            let reason = scratch.open().unwrap_err().to_string();
+            assert!(reason.contains(word) && !reason.contains("osk_"), "{reason}");
+        }
+    }
+}

@@ -1,0 +1,148 @@
+//! Public keys (JWK and JWKS, RFC 7517).
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use ring::signature::{self, RsaPublicKeyComponents, UnparsedPublicKey};
+use serde::Deserialize;
+
+use super::algorithm::Algorithm;
+
+/// The largest document of keys, in bytes.
+pub const MAX_BYTES: usize = 256 * 1024;
+
+/// Keys in it.
+const MAX_KEYS: usize = 100;
+
+/// The shortest modulus of RSA, in bytes: 2048 bits.
+const MIN_RSA_BYTES: usize = 256;
+
+/// A public key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Key {
+    /// What tokens name it by.
+    pub id: Option<String>,
+    /// The one algorithm that it is for, if it says so.
+    algorithm: Option<Algorithm>,
+    material: Material,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Material {
+    Rsa {
+        modulus: Vec<u8>,
+        exponent: Vec<u8>,
+    },
+    /// Points, uncompressed.
+    P256(Vec<u8>),
+    P384(Vec<u8>),
+    Ed25519(Vec<u8>),
+}
+
+#[derive(Deserialize)]
+struct RawSet {
+    keys: Vec<serde_json::Value>,
+}
+
+#[derive(Deserialize)]
+struct RawKey {
+    kty: String,
+    kid: Option<String>,
+    #[serde(rename = "use")]
+    purpose: Option<String>,
+    key_ops: Option<Vec<String>>,
+    alg: Option<String>,
+    crv: Option<String>,
+    n: Option<String>,
+    e: Option<String>,
+    x: Option<String>,
+    y: Option<String>,
+}
+
+/// Reads a document of keys. Those that are for something else, such as encryption, or of a kind that is not known here, are
+/// left out.
+///
+/// # Errors
+/// It is malformed or too large, or has no key that verifies signatures.
+pub fn parse(document: &[u8]) -> Result<Vec<Key>, String> {
+    if document.len() > MAX_BYTES {
+        return Err(format!("it has more than {MAX_BYTES} bytes"));
+    }
+    let set: RawSet =
+        serde_json::from_slice(document).map_err(|error| format!("it is not a JSON Web Key Set: {error}"))?;
+    if set.keys.len() > MAX_KEYS {
+        return Err(format!("it has more than {MAX_KEYS} keys"));
+    }
+    let keys: Vec<_> = set.keys.into_iter().filter_map(|raw| key(serde_json::from_value(raw).ok()?)).collect();
+    if keys.is_empty() { Err("it has no public key that verifies signatures".to_owned()) } else { Ok(keys) }
+}
+
+fn key(raw: RawKey) -> Option<Key> {
+    let is_for_signatures = raw.purpose.as_deref().is_none_or(|it| it == "sig");
+    let verifies = raw.key_ops.as_ref().is_none_or(|it| it.iter().any(|it| it == "verify"));
+    if !is_for_signatures || !verifies {
+        return None;
+    }
+    let bytes = |text: &Option<String>| URL_SAFE_NO_PAD.decode(text.as_deref()?).ok();
+    let point = |length: usize| {
+        let (x, y) = (bytes(&raw.x)?, bytes(&raw.y)?);
+        (x.len() == length && y.len() == length).then(|| [&[4], &x[..], &y].concat())
+    };
+    let material = match (raw.kty.as_str(), raw.crv.as_deref()) {
+        ("RSA", _) => {
+            let (modulus, exponent) = (bytes(&raw.n)?, bytes(&raw.e)?);
+            // Some issuers write a leading zero, which is none of the number.
+            let modulus = modulus.into_iter().skip_while(|it| *it == 0).collect::<Vec<_>>();
+            (modulus.len() >= MIN_RSA_BYTES).then_some(Material::Rsa { modulus, exponent })?
+        }
+        ("EC", Some("P-256")) => Material::P256(point(32)?),
+        ("EC", Some("P-384")) => Material::P384(point(48)?),
+        ("OKP", Some("Ed25519")) => Material::Ed25519(bytes(&raw.x).filter(|it| it.len() == 32)?),
+        _ => return None,
+    };
+    // One that says it is for an algorithm that is not known here is for none.
+    let algorithm = raw.alg.map(|name| name.parse()).transpose().ok()?;
+    Some(Key { id: raw.kid, algorithm, material })
+}
+
+impl Key {
+    /// Whether it can verify signatures of an algorithm.
+    pub fn is_for(&self, algorithm: Algorithm) -> bool {
+        use Algorithm::{EdDsa, Es256, Es384, Ps256, Ps384, Ps512, Rs256, Rs384, Rs512};
+        let fits = match &self.material {
+            Material::Rsa { .. } => matches!(algorithm, Rs256 | Rs384 | Rs512 | Ps256 | Ps384 | Ps512),
+            Material::P256(_) => algorithm == Es256,
+            Material::P384(_) => algorithm == Es384,
+            Material::Ed25519(_) => algorithm == EdDsa,
+        };
+        fits && self.algorithm.is_none_or(|own| own == algorithm)
+    }
+
+    /// Whether it signed the message.
+    pub fn verifies(&self, algorithm: Algorithm, message: &[u8], signed: &[u8]) -> bool {
+        if !self.is_for(algorithm) {
+            return false;
+        }
+        let verified = match &self.material {
+            Material::Rsa { modulus, exponent } => {
+                let parameters = match algorithm {
+                    Algorithm::Rs256 => &signature::RSA_PKCS1_2048_8192_SHA256,
+                    Algorithm::Rs384 => &signature::RSA_PKCS1_2048_8192_SHA384,
+                    Algorithm::Rs512 => &signature::RSA_PKCS1_2048_8192_SHA512,
+                    Algorithm::Ps256 => &signature::RSA_PSS_2048_8192_SHA256,
+                    Algorithm::Ps384 => &signature::RSA_PSS_2048_8192_SHA384,
+                    Algorithm::Ps512 => &signature::RSA_PSS_2048_8192_SHA512,
+                    _ => return false,
+                };
+                RsaPublicKeyComponents { n: modulus, e: exponent }.verify(parameters, message, signed)
+            }
+            Material::P256(point) => {
+                UnparsedPublicKey::new(&signature::ECDSA_P256_SHA256_FIXED, point).verify(message, signed)
+            }
+            Material::P384(point) => {
+                UnparsedPublicKey::new(&signature::ECDSA_P384_SHA384_FIXED, point).verify(message, signed)
+            }
+            Material::Ed25519(point) => UnparsedPublicKey::new(&signature::ED25519, point).verify(message, signed),
+        };
+        verified.is_ok()
+    }
+}

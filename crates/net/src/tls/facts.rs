@@ -1,0 +1,205 @@
+//! What a certificate says about itself: its names, who signed it, and when it ends.
+//!
+//! For people alone, such as the readers of a log: whether to trust it is for rustls to decide.
+
+use std::fmt;
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+use rustls::pki_types::CertificateDer;
+
+use super::expiry::Time;
+
+/// How many names are shown.
+const MAX_NAMES: usize = 8;
+
+/// What a certificate says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Facts {
+    /// Its alternative names: DNS names, IP addresses and URIs.
+    pub names: Vec<String>,
+    /// The common name of the authority that signed it; empty if it has none.
+    pub issuer: String,
+    /// Whether it names itself as its signer.
+    pub is_self_issued: bool,
+    /// When it begins.
+    pub begins: Time,
+    /// When it ends.
+    pub ends: Time,
+}
+
+impl Facts {
+    /// Reads a certificate in DER. None if it is malformed.
+    pub fn read(certificate: &[u8]) -> Option<Self> {
+        let mut body = Der(Der(Der(certificate).take(SEQUENCE)?).take(SEQUENCE)?);
+        body.skip_if(VERSION);
+        body.take(INTEGER)?;
+        body.take(SEQUENCE)?;
+        let issuer = body.take(SEQUENCE)?;
+        let mut validity = Der(body.take(SEQUENCE)?);
+        let (begins, ends) = (validity.time()?, validity.time()?);
+        let subject = body.take(SEQUENCE)?;
+        body.take(SEQUENCE)?;
+        let names = body.extensions().map(alternative_names).unwrap_or_default();
+        let is_self_issued = issuer == subject;
+        Some(Self { names, issuer: common_name(issuer).unwrap_or_default(), is_self_issued, begins, ends })
+    }
+}
+
+/// A line about the first certificate of a chain.
+pub(super) fn described(chain: &[CertificateDer<'_>]) -> String {
+    let facts = chain.first().and_then(|it| Facts::read(it));
+    facts.map_or_else(|| "a certificate".to_owned(), |it| it.to_string())
+}
+
+impl fmt::Display for Facts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let shown: Vec<_> = self.names.iter().take(MAX_NAMES).map(String::as_str).collect();
+        let more = if self.names.len() > MAX_NAMES { ", …" } else { "" };
+        let names = if shown.is_empty() { "no name".to_owned() } else { shown.join(", ") };
+        let signer = match (self.is_self_issued, self.issuer.as_str()) {
+            (true, _) => "by itself".to_owned(),
+            (false, "") => "by an authority without a name".to_owned(),
+            (false, issuer) => format!("by '{issuer}'"),
+        };
+        write!(f, "for {names}{more}; signed {signer}; valid until {}", self.ends)
+    }
+}
+
+const INTEGER: u8 = 0x02;
+const OCTET_STRING: u8 = 0x04;
+const OBJECT_ID: u8 = 0x06;
+const UTC_TIME: u8 = 0x17;
+const GENERALIZED_TIME: u8 = 0x18;
+const SEQUENCE: u8 = 0x30;
+const SET: u8 = 0x31;
+const BOOLEAN: u8 = 0x01;
+const VERSION: u8 = 0xa0;
+const UNIQUE_IDS: [u8; 2] = [0x81, 0x82];
+const EXTENSIONS: u8 = 0xa3;
+
+const COMMON_NAME: [u8; 3] = [0x55, 0x04, 0x03];
+const ALTERNATIVE_NAME: [u8; 3] = [0x55, 0x1d, 0x11];
+
+/// What is left of some DER.
+#[derive(Debug, Clone, Copy)]
+struct Der<'a>(&'a [u8]);
+
+impl<'a> Der<'a> {
+    /// The next element: its tag and its content.
+    fn next(&mut self) -> Option<(u8, &'a [u8])> {
+        let (tag, rest) = self.0.split_first()?;
+        let (first, mut rest) = rest.split_first()?;
+        let length = match first {
+            length @ 0..=0x7f => usize::from(*length),
+            // As many bytes as any certificate needs.
+            0x81..=0x83 => {
+                let (bytes, after) = rest.split_at_checked(usize::from(first & 0x7f))?;
+                rest = after;
+                bytes.iter().fold(0, |length, byte| length << 8 | usize::from(*byte))
+            }
+            _ => return None,
+        };
+        let (content, rest) = rest.split_at_checked(length)?;
+        self.0 = rest;
+        Some((*tag, content))
+    }
+
+    fn take(&mut self, tag: u8) -> Option<&'a [u8]> {
+        self.next().filter(|(found, _)| *found == tag).map(|(_, content)| content)
+    }
+
+    fn skip_if(&mut self, tag: u8) {
+        if self.0.first() == Some(&tag) {
+            self.next();
+        }
+    }
+
+    fn time(&mut self) -> Option<Time> {
+        match self.next()? {
+            (UTC_TIME, text) => Time::read(text, true),
+            (GENERALIZED_TIME, text) => Time::read(text, false),
+            _ => None,
+        }
+    }
+
+    fn extensions(mut self) -> Option<Der<'a>> {
+        UNIQUE_IDS.into_iter().for_each(|tag| self.skip_if(tag));
+        Some(Der(Der(self.take(EXTENSIONS)?).take(SEQUENCE)?))
+    }
+}
+
+/// The first common name among the attributes of a distinguished name.
+fn common_name(name: &[u8]) -> Option<String> {
+    let mut sets = Der(name);
+    while let Some(set) = sets.take(SET) {
+        let mut attribute = Der(Der(set).take(SEQUENCE)?);
+        if attribute.take(OBJECT_ID)? == COMMON_NAME {
+            return Some(visible(attribute.next()?.1));
+        }
+    }
+    None
+}
+
+fn alternative_names(mut extensions: Der<'_>) -> Vec<String> {
+    let mut names = Vec::new();
+    while let Some(extension) = extensions.take(SEQUENCE) {
+        let mut extension = Der(extension);
+        if extension.take(OBJECT_ID) != Some(&ALTERNATIVE_NAME) {
+            continue;
+        }
+        extension.skip_if(BOOLEAN);
+        let Some(list) = extension.take(OCTET_STRING).and_then(|it| Der(it).take(SEQUENCE)) else { continue };
+        let mut list = Der(list);
+        while let Some((tag, content)) = list.next() {
+            names.extend(match tag {
+                // A DNS name, a URI, an IP address.
+                0x82 | 0x86 => Some(visible(content)),
+                0x87 => address(content),
+                _ => None,
+            });
+        }
+    }
+    names
+}
+
+fn address(bytes: &[u8]) -> Option<String> {
+    let v4 = <[u8; 4]>::try_from(bytes).map(|it| Ipv4Addr::from(it).to_string());
+    v4.or_else(|_| <[u8; 16]>::try_from(bytes).map(|it| Ipv6Addr::from(it).to_string())).ok()
+}
+
+/// Text of others, for a terminal.
+fn visible(text: &[u8]) -> String {
+    String::from_utf8_lossy(text).chars().take(256).map(|it| if it.is_control() { '?' } else { it }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Made with `openssl req -x509 -addext subjectAltName=...`; see `tests/fixtures/tls`.
+    fn of(name: &str) -> Vec<u8> {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/fixtures/tls/");
+        let pem = std::fs::read(format!("{path}{name}")).unwrap();
+        super::super::pem::chain(&pem).unwrap().remove(0).to_vec()
+    }
+
+    #[test]
+    fn a_certificate_is_described() {
+        let facts = Facts::read(&of("server.pem")).unwrap();
+        assert!(facts.names.iter().any(|it| it == "localhost"), "{facts:?}");
+        assert!(!facts.is_self_issued && facts.begins < facts.ends, "{facts:?}");
+        assert!(facts.to_string().contains("valid until 2"), "{facts}");
+        assert!(Facts::read(&of("authority.pem")).unwrap().is_self_issued);
+    }
+
+    #[test]
+    fn no_prefix_and_no_flipped_byte_of_a_certificate_does_harm() {
+        let whole = of("server.pem");
+        assert!((0..whole.len() / 2).all(|end| Facts::read(&whole[..end]).is_none()));
+        for at in 0..whole.len() {
+            let mut other = whole.clone();
+            other[at] ^= 0xff;
+            let _ = Facts::read(&other);
+        }
+    }
+}

@@ -1,0 +1,47 @@
+//! Certificates and keys in PEM. Pure: the bytes are read elsewhere.
+
+use rustls::RootCertStore;
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+
+/// Certificates in one file.
+const MAX_CERTIFICATES: usize = 1000;
+
+/// A certificate, followed by those that sign it.
+///
+/// # Errors
+/// There is none, one is malformed, or there are too many.
+pub fn chain(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, String> {
+    let mut found = Vec::new();
+    for certificate in CertificateDer::pem_slice_iter(pem) {
+        found.push(certificate.map_err(|error| format!("it has a malformed PEM section: {error}"))?);
+        if found.len() > MAX_CERTIFICATES {
+            return Err(format!("it has more than {MAX_CERTIFICATES} certificates"));
+        }
+    }
+    if found.is_empty() {
+        return Err("it has no certificate in PEM ('-----BEGIN CERTIFICATE-----')".to_owned());
+    }
+    Ok(found)
+}
+
+/// A private key: PKCS #8, PKCS #1 or SEC1. The error has nothing of the file's content.
+///
+/// # Errors
+/// There is none.
+pub fn key(pem: &[u8]) -> Result<PrivateKeyDer<'static>, String> {
+    PrivateKeyDer::from_pem_slice(pem)
+        .map_err(|_| "it has no private key in PEM ('-----BEGIN PRIVATE KEY-----')".to_owned())
+}
+
+/// The certificates of authorities.
+///
+/// # Errors
+/// There are none, or one is malformed.
+pub fn authorities(pem: &[u8]) -> Result<RootCertStore, String> {
+    let mut roots = RootCertStore::empty();
+    for certificate in chain(pem)? {
+        roots.add(certificate).map_err(|error| format!("it has a certificate that cannot be used: {error}"))?;
+    }
+    Ok(roots)
+}

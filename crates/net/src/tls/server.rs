@@ -1,0 +1,142 @@
+//! Accepting TLS connections with a certificate that may change while the server runs.
+
+use std::io::{Error, ErrorKind};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustls::ServerConfig;
+use rustls::pki_types::ServerName;
+use rustls::server::danger::ClientCertVerifier;
+use rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
+
+use super::facts::described;
+use super::named::NamedClients;
+use super::reload::{Contents, FileError, Made, Reloaded};
+use super::{pem, provider};
+
+/// How long a handshake may take, from the first byte on.
+pub const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// HTTP/2 and HTTP/1.1, as ALPN names them.
+const H2: &[u8] = b"h2";
+const HTTP_1_1: &[u8] = b"http/1.1";
+
+/// Who may connect.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Clients {
+    /// Everybody: the server asks for no certificate.
+    Any,
+    /// Those with a certificate that an authority of this file signed.
+    SignedBy(PathBuf),
+    /// Gateways of a mesh: the same, with this name among the alternative names of the certificate. They speak TLS 1.3 and
+    /// HTTP/2 alone.
+    Mesh(PathBuf, ServerName<'static>),
+}
+
+impl Clients {
+    fn authorities(&self) -> Option<&PathBuf> {
+        match self {
+            Self::Any => None,
+            Self::SignedBy(file) | Self::Mesh(file, _) => Some(file),
+        }
+    }
+}
+
+/// The files of a server, in PEM.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ServerFiles {
+    /// The server's certificate, followed by those that sign it.
+    pub certificate: PathBuf,
+    /// Its private key.
+    pub key: PathBuf,
+    /// Who may connect.
+    pub clients: Clients,
+}
+
+/// Makes TLS connections of accepted ones. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct Acceptor(Arc<Reloaded<ServerConfig>>);
+
+impl Acceptor {
+    /// Reads the files. `name` is what the log calls them.
+    ///
+    /// # Errors
+    /// A file can't be read or used, or the key is not that of the certificate.
+    pub fn load(name: &'static str, files: ServerFiles) -> Result<Self, FileError> {
+        let ServerFiles { certificate, key, clients } = &files;
+        let paths = [certificate, key].into_iter().chain(clients.authorities()).cloned().collect();
+        Reloaded::load(name, paths, move |contents| config(&files, contents)).map(Self)
+    }
+
+    /// Takes changes of the files, until it is dropped. Connections that are open stay as they are.
+    pub async fn follow(self) {
+        self.0.follow().await;
+    }
+
+    /// Shakes hands.
+    ///
+    /// # Errors
+    /// The client gives up, speaks no TLS, may not connect, or takes longer than [`HANDSHAKE_TIMEOUT`].
+    pub async fn accept<S>(&self, stream: S) -> Result<TlsStream<S>, Error>
+    where
+        S: AsyncRead + AsyncWrite + Unpin,
+    {
+        let accepting = TlsAcceptor::from(self.0.current()).accept(stream);
+        tokio::time::timeout(HANDSHAKE_TIMEOUT, accepting).await.map_err(|_| Error::from(ErrorKind::TimedOut))?
+    }
+}
+
+/// Whether the client chose HTTP/2. Otherwise it speaks HTTP/1.1.
+pub fn is_http2<S>(stream: &TlsStream<S>) -> bool {
+    stream.get_ref().1.alpn_protocol() == Some(H2)
+}
+
+fn config(files: &ServerFiles, contents: &Contents) -> Result<Made<ServerConfig>, FileError> {
+    let content = |at: usize| contents.get(at).map(Vec::as_slice).unwrap_or_default();
+    let ServerFiles { certificate, key, clients } = files;
+    let chain = pem::chain(content(0)).map_err(|reason| FileError::new(certificate, reason))?;
+    let private = pem::key(content(1)).map_err(|reason| FileError::new(key, reason))?;
+    let is_mesh = matches!(clients, Clients::Mesh(..));
+    let versions = if is_mesh { &[&rustls::version::TLS13][..] } else { rustls::DEFAULT_VERSIONS };
+    let builder = ServerConfig::builder_with_provider(provider());
+    let builder = builder.with_protocol_versions(versions).map_err(|error| FileError::new(key, error.to_string()))?;
+    let builder = match clients.authorities() {
+        None => builder.with_no_client_auth(),
+        Some(file) => {
+            let verifier = verifier(clients, content(2)).map_err(|reason| FileError::new(file, reason))?;
+            builder.with_client_cert_verifier(verifier)
+        }
+    };
+    let about = described(&chain);
+    let mut config = builder.with_single_cert(chain, private).map_err(|error| {
+        let reason = match error {
+            rustls::Error::InconsistentKeys(_) => format!("it is not the key of '{}'", certificate.display()),
+            // Nothing of the key.
+            error => format!("it cannot be used with '{}': {error}", certificate.display()),
+        };
+        FileError::new(key, reason)
+    })?;
+    if is_mesh {
+        // A session that is resumed is not checked again.
+        config.session_storage = Arc::new(NoServerSessionStorage {});
+        config.send_tls13_tickets = 0;
+        config.alpn_protocols = vec![H2.to_vec()];
+    } else {
+        config.alpn_protocols = vec![H2.to_vec(), HTTP_1_1.to_vec()];
+    }
+    Ok(Made { value: config, about })
+}
+
+fn verifier(clients: &Clients, authorities: &[u8]) -> Result<Arc<dyn ClientCertVerifier>, String> {
+    let roots = Arc::new(pem::authorities(authorities)?);
+    let verifier = WebPkiClientVerifier::builder_with_provider(roots, provider());
+    let verifier = verifier.build().map_err(|error| error.to_string())?;
+    Ok(match clients {
+        Clients::Mesh(_, name) => Arc::new(NamedClients::new(verifier, name.clone())),
+        _ => verifier,
+    })
+}

@@ -1,0 +1,156 @@
+//! Maps signed tokens to principals. What was verified is kept for a while, so that a call does not verify a signature.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use arc_swap::ArcSwap;
+use openskill_identity::jwt::issuers::Issuer;
+use openskill_identity::jwt::token::Token;
+use openskill_identity::jwt::verify::{Refusal, Verified, choose, verify};
+use openskill_proto::timestamp::Timestamp;
+use sha2::{Digest as _, Sha256};
+use tokio_util::sync::CancellationToken;
+
+use super::identified::Identified;
+use super::issuer::LiveIssuer;
+use super::jwks;
+use super::standing::Standing;
+use super::usage::Usage;
+use crate::state::recent::Recent;
+
+/// Tokens that are kept: at least so many, and at most twice as many. Each has at most a few hundred bytes.
+const TOKENS: usize = 4096;
+
+/// Principals whose use is kept, likewise.
+const PRINCIPALS: usize = 4096;
+
+/// The file of issuers, and what it had when the gateway started.
+#[derive(Debug, Clone)]
+pub struct JwtConfig {
+    /// The file.
+    pub file: PathBuf,
+    /// Its issuers.
+    pub issuers: Vec<Issuer>,
+}
+
+/// Who may use this gateway with a token.
+#[derive(Debug)]
+pub(crate) struct Tokens {
+    pub(super) file: PathBuf,
+    /// By the claim `iss`.
+    issuers: ArcSwap<HashMap<String, Arc<LiveIssuer>>>,
+    /// By the hash of the token.
+    verified: Mutex<Recent<Arc<Identified>>>,
+    /// By name: the last token of each principal, and what it uses.
+    principals: Mutex<Recent<Known>>,
+}
+
+#[derive(Debug)]
+struct Known {
+    usage: Arc<Usage>,
+    last: Arc<Identified>,
+}
+
+/// What became of a token.
+pub(crate) enum Checked {
+    Valid(Arc<Identified>),
+    Invalid(Refusal),
+    /// Its key is not known, and may be after another reading.
+    Unknown(Arc<LiveIssuer>),
+}
+
+impl Tokens {
+    pub(super) fn new(config: JwtConfig) -> Self {
+        let tokens = Self {
+            file: config.file,
+            issuers: ArcSwap::default(),
+            verified: Mutex::new(Recent::new(TOKENS)),
+            principals: Mutex::new(Recent::new(PRINCIPALS)),
+        };
+        tokens.issuers.store(Arc::new(live(config.issuers, &HashMap::new())));
+        tokens
+    }
+
+    pub(super) fn check(&self, text: &[u8], now: Timestamp) -> Checked {
+        let hash = openskill_proto::trace::hex(&<[u8; 32]>::from(Sha256::digest(text)));
+        if let Some(known) = lock(&self.verified).use_mut(&hash) {
+            let is_valid = !known.ended.is_cancelled() && !known.is_expired(now);
+            if is_valid {
+                return Checked::Valid(Arc::clone(known));
+            }
+        }
+        let Some(token) = Token::read(text) else { return Checked::Invalid(Refusal::Malformed) };
+        let issuers = self.issuers.load();
+        let Some(live) = token.issuer().and_then(|it| issuers.get(it)) else {
+            return Checked::Invalid(Refusal::Issuer);
+        };
+        let keys = live.keys();
+        let (at, algorithm) = match choose(&live.issuer, &token, keys.iter().map(|it| &*it.key)) {
+            Ok(chosen) => chosen,
+            Err(Refusal::Key) if live.may_learn() => return Checked::Unknown(Arc::clone(live)),
+            Err(refusal) => return Checked::Invalid(refusal),
+        };
+        let Some(live_key) = keys.get(at) else { return Checked::Invalid(Refusal::Key) };
+        match verify(&live.issuer, &token, (&live_key.key, algorithm), now) {
+            Ok(verified) => Checked::Valid(self.keep(hash, verified, live_key.ended.clone())),
+            Err(refusal) => Checked::Invalid(refusal),
+        }
+    }
+
+    fn keep(&self, hash: String, verified: Verified, ended: CancellationToken) -> Arc<Identified> {
+        let Verified { principal, policy, expires } = verified;
+        let mut principals = lock(&self.principals);
+        let usage = principals.use_mut(&principal).map(|it| Arc::clone(&it.usage)).unwrap_or_default();
+        let standing = Arc::new(Standing { name: Arc::from(principal.as_str()), policy, usage: Arc::clone(&usage) });
+        // Enough to tell tokens apart, and no use to anybody.
+        let credential = format!("jwt {}", hash.get(..16).unwrap_or_default()).into();
+        let identified = Arc::new(Identified { credential, standing, ended, expires: Some(expires) });
+        principals.insert(principal, Known { usage, last: Arc::clone(&identified) });
+        drop(principals);
+        lock(&self.verified).insert(hash, Arc::clone(&identified));
+        identified
+    }
+
+    /// The standing of a principal whose last token is still valid.
+    pub(super) fn standing(&self, principal: &str, now: Timestamp) -> Option<Arc<Standing>> {
+        let mut principals = lock(&self.principals);
+        let last = &principals.use_mut(principal)?.last;
+        let is_valid = !last.ended.is_cancelled() && !last.is_expired(now);
+        is_valid.then(|| Arc::clone(&last.standing))
+    }
+
+    /// Takes the issuers of a new file. Tokens of those that are another, or gone, end with their streams.
+    pub(super) fn replace(&self, issuers: Vec<Issuer>) {
+        let before = self.issuers.load_full();
+        let after = live(issuers, &before);
+        let is_gone = |old: &&Arc<LiveIssuer>| !after.values().any(|new| Arc::ptr_eq(new, old));
+        let gone: Vec<_> = before.values().filter(is_gone).cloned().collect();
+        self.issuers.store(Arc::new(after));
+        gone.iter().for_each(|it| it.ended.cancel());
+    }
+
+    /// Reads the keys of all issuers that nobody reads yet.
+    pub(super) fn follow_new(&self, followed: &mut Vec<Arc<LiveIssuer>>) -> Vec<impl Future<Output = ()> + use<>> {
+        let issuers = self.issuers.load();
+        followed.retain(|it| !it.ended.is_cancelled());
+        let new = issuers.values().filter(|it| !followed.iter().any(|known| Arc::ptr_eq(known, it)));
+        let new: Vec<_> = new.cloned().collect();
+        followed.extend(new.iter().cloned());
+        new.into_iter().map(jwks::follow).collect()
+    }
+}
+
+/// The issuers by what they sign as. One that is the same as before goes on.
+fn live(issuers: Vec<Issuer>, before: &HashMap<String, Arc<LiveIssuer>>) -> HashMap<String, Arc<LiveIssuer>> {
+    let issuers = issuers.into_iter().map(|issuer| {
+        let same = before.get(&issuer.issuer).filter(|old| old.issuer == issuer).cloned();
+        (issuer.issuer.clone(), same.unwrap_or_else(|| LiveIssuer::new(issuer)))
+    });
+    issuers.collect()
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // Nothing panics while it holds one; if something did, the state is still whole.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
