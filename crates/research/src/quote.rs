@@ -1,0 +1,94 @@
+//! What is cited: a sentence with its neighbours where they belong to it, word for word from the text that was read.
+
+use std::ops::Range;
+
+use crate::document::Document;
+use crate::rank::Scored;
+use crate::sentences::sentences;
+
+/// The longest quote, in bytes.
+pub const MAX_QUOTE_BYTES: usize = 600;
+
+/// A quote is widened to neighbours of its sentence up to so many bytes.
+const WIDE_BYTES: usize = 400;
+
+/// A quote.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Quote {
+    /// The page, by its place among those that were ranked.
+    pub page: usize,
+    /// Its bytes in the page's text.
+    pub range: Range<usize>,
+    /// Higher is better.
+    pub score: f64,
+    /// The terms of the question that it has.
+    pub has: u64,
+}
+
+/// The best quotes, at most `most`, at most `per_page` of a page. No two overlap.
+pub fn choose(documents: &[&Document], scored: &[Scored], most: usize, per_page: usize) -> Vec<Quote> {
+    let mut chosen: Vec<Quote> = Vec::new();
+    for it in scored {
+        if chosen.len() >= most {
+            break;
+        }
+        let Some(document) = documents.get(it.page) else { continue };
+        let overlaps = |range: &Range<usize>, quote: &Quote| {
+            quote.page == it.page && range.start < quote.range.end && quote.range.start < range.end
+        };
+        let of_page = chosen.iter().filter(|quote| quote.page == it.page).count();
+        if of_page >= per_page || chosen.iter().any(|quote| overlaps(&it.range, quote)) {
+            continue;
+        }
+        let mut range = widened(document, it, scored);
+        if chosen.iter().any(|quote| overlaps(&range, quote)) {
+            range = it.range.clone();
+        }
+        let text = document.text.get(range.clone()).unwrap_or_default();
+        if is_verbatim(document, text) && !chosen.iter().any(|quote| same(documents, quote, text)) {
+            chosen.push(Quote { page: it.page, range, score: it.score, has: it.has });
+        }
+    }
+    chosen
+}
+
+/// Whether a text is in a document, word for word.
+pub fn is_verbatim(document: &Document, text: &str) -> bool {
+    !text.trim().is_empty() && document.text.contains(text)
+}
+
+/// Whether another page was quoted with the same words.
+fn same(documents: &[&Document], quote: &Quote, text: &str) -> bool {
+    documents.get(quote.page).and_then(|it| it.text.get(quote.range.clone())) == Some(text)
+}
+
+/// The sentence with the neighbour that has the most of the question, and the other one if there is room.
+fn widened(document: &Document, it: &Scored, scored: &[Scored]) -> Range<usize> {
+    let own = it.range.clone();
+    let Some(block) = document.blocks.get(it.block) else { return own };
+    let text = document.text.get(block.range.clone()).unwrap_or_default();
+    let all: Vec<Range<usize>> =
+        sentences(text).into_iter().map(|it| it.start + block.range.start..it.end + block.range.start).collect();
+    let Some(at) = all.iter().position(|range| *range == own) else { return own };
+    let score = |range: &Range<usize>| {
+        let same = scored.iter().find(|other| other.page == it.page && other.range == *range);
+        same.map_or(0.0, |it| it.score)
+    };
+    let mut range = own;
+    let (mut before, mut after) = (at.checked_sub(1), at + 1);
+    loop {
+        let previous = before.and_then(|it| all.get(it)).filter(|it| range.end - it.start <= WIDE_BYTES);
+        let next = all.get(after).filter(|it| it.end - range.start <= WIDE_BYTES);
+        match (previous, next) {
+            (Some(previous), Some(next)) if score(previous) > score(next) => range.start = previous.start,
+            (_, Some(next)) => {
+                range.end = next.end;
+                after += 1;
+                continue;
+            }
+            (Some(previous), None) => range.start = previous.start,
+            (None, None) => return range,
+        }
+        before = before.and_then(|it| it.checked_sub(1));
+    }
+}
