@@ -2,7 +2,7 @@
 #![allow(missing_docs, clippy::print_stdout, clippy::unwrap_used, clippy::expect_used)]
 
 use openskill_research::document::Document;
-use openskill_research::index::Index;
+use openskill_research::index::{Counts, Index};
 use openskill_research::plain;
 use openskill_research::question::Question;
 use openskill_research::quote::choose;
@@ -27,11 +27,11 @@ fn main() {
         }
     }
     let mut index = Index::default();
-    documents.iter().for_each(|it| index.add(it));
+    documents.iter().for_each(|it| index.add(&Counts::of(it)));
     let number = |name: &str, default: usize| std::env::var(name).map_or(default, |it| it.parse().unwrap());
     let (step, offset) = (number("STEP", 5), number("OFFSET", 1));
     let (mut asked, mut first, mut three, mut page1, mut page3, mut bytes) = (0, 0, 0, 0, 0, 0);
-    let mut plain_page3 = 0;
+    let (mut plain_page3, mut low) = (0, 0);
     let weights = weights();
     for (text, right, answers) in questions.iter().skip(offset).step_by(step) {
         let question = Question::new(text);
@@ -40,6 +40,7 @@ fn main() {
         let candidates: Vec<_> =
             found.iter().map(|(at, score)| Page { document: &documents[*at], score: *score }).collect();
         let scored = rank(&question, &candidates, |it| index.rarity(it), &weights, || false);
+        low += usize::from(scored.first().is_none_or(|it| it.coverage < 0.01 * number("LOW", 20) as f64));
         let order: Vec<_> = pages(&scored).into_iter().map(|it| found[it.0].0).collect();
         let texts: Vec<_> = candidates.iter().map(|it| it.document).collect();
         let quotes = choose(&texts, &scored, 3, number("PER_PAGE", 2));
@@ -57,7 +58,7 @@ fn main() {
     }
     let part = |it: usize| 100.0 * it as f64 / asked as f64;
     println!(
-        "{asked} questions: first {:.1} three {:.1} page1 {:.1} page3 {:.1} (bm25 page3 {:.1}), {} bytes a quote",
+        "{asked} questions: first {:.1} three {:.1} page1 {:.1} page3 {:.1} (bm25 page3 {:.1}), {} bytes a quote, {low} with little coverage",
         part(first),
         part(three),
         part(page1),

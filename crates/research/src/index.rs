@@ -21,25 +21,38 @@ pub struct Index {
     pages: HashMap<String, Vec<(u32, u32)>>,
 }
 
-impl Index {
-    /// Adds a page. Its number is how many there were before.
-    pub fn add(&mut self, document: &Document) {
-        let number = self.lengths.len() as u32;
-        let mut counts: HashMap<String, u32> = HashMap::new();
-        let mut length = 0;
+/// How often a page has each term.
+#[derive(Debug, Default)]
+pub struct Counts {
+    by_term: HashMap<String, u32>,
+    length: u32,
+}
+
+impl Counts {
+    /// Counts the terms of a page. Words of its title and its headings count more.
+    pub fn of(document: &Document) -> Self {
+        let mut counts = Self::default();
         for term in terms(&document.text) {
-            *counts.entry(term).or_default() += 1;
-            length += 1;
+            *counts.by_term.entry(term).or_default() += 1;
+            counts.length += 1;
         }
         let headings = document.headings.iter().filter_map(|it| it.rsplit(" > ").next());
         for term in headings.chain([document.title.as_str()]).flat_map(terms) {
-            *counts.entry(term).or_default() += TITLE_COUNT;
+            *counts.by_term.entry(term).or_default() += TITLE_COUNT;
         }
-        for (term, count) in counts {
-            self.pages.entry(term).or_default().push((number, count));
+        counts
+    }
+}
+
+impl Index {
+    /// Adds a page. Its number is how many there were before.
+    pub fn add(&mut self, counts: &Counts) {
+        let number = self.lengths.len() as u32;
+        for (term, count) in &counts.by_term {
+            self.pages.entry(term.clone()).or_default().push((number, *count));
         }
-        self.lengths.push(length);
-        self.total += u64::from(length);
+        self.lengths.push(counts.length);
+        self.total += u64::from(counts.length);
     }
 
     /// How many pages there are.
@@ -87,7 +100,7 @@ mod tests {
     fn the_page_about_it_comes_first() {
         let mut index = Index::default();
         for text in ["The river Rhine flows north.", "A river is water that flows.", "Mountains are high."] {
-            index.add(&plain::read(text));
+            index.add(&Counts::of(&plain::read(text)));
         }
         let found = index.find(&Question::new("Where does the Rhine flow?"), 5);
         assert_eq!(found.iter().map(|it| it.0).collect::<Vec<_>>(), [0, 1]);

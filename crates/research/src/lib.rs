@@ -8,7 +8,7 @@
 //! - [`charset`]: from bytes to text
 //! - [`words`], [`stem`], [`stopwords`]: what a word is; [`sentences`]: where a sentence ends
 //! - [`question`], [`cues`]: what is asked for, and what looks like it
-//! - [`index`]: finds pages among many; [`rank`]: finds sentences in pages
+//! - [`index`]: finds pages among many; [`rarity`]: which words say most; [`rank`]: finds sentences in pages
 //! - [`quote`]: what is cited, and its verification; [`answer`]: the text made of quotes; [`gaps`]: what no quote covers
 //!
 //! Everything is linear in the text and bounded: pages are written by strangers.
@@ -25,6 +25,7 @@ pub mod plain;
 pub mod question;
 pub mod quote;
 pub mod rank;
+pub mod rarity;
 pub mod sentences;
 pub mod stem;
 pub mod stopwords;

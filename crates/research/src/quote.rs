@@ -21,6 +21,8 @@ pub struct Quote {
     pub range: Range<usize>,
     /// Higher is better.
     pub score: f64,
+    /// How much of the question it has, from 0 to 1.
+    pub coverage: f64,
     /// The terms of the question that it has.
     pub has: u64,
 }
@@ -46,7 +48,7 @@ pub fn choose(documents: &[&Document], scored: &[Scored], most: usize, per_page:
         }
         let text = document.text.get(range.clone()).unwrap_or_default();
         if is_verbatim(document, text) && !chosen.iter().any(|quote| same(documents, quote, text)) {
-            chosen.push(Quote { page: it.page, range, score: it.score, has: it.has });
+            chosen.push(Quote { page: it.page, range, score: it.score, coverage: it.coverage, has: it.has });
         }
     }
     chosen

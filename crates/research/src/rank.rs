@@ -66,6 +66,8 @@ pub struct Scored {
     pub range: Range<usize>,
     /// Higher is better.
     pub score: f64,
+    /// How much of the question it has in its own words, by rarity, from 0 to 1.
+    pub coverage: f64,
     /// Which terms of the question it has, a bit each.
     pub has: u64,
 }
@@ -154,7 +156,9 @@ impl Ranking<'_> {
             let has = sentence.counts.iter().take(64).enumerate();
             let has = has.filter(|(_, count)| **count > 0.0).fold(0, |bits, (at, _)| bits | 1 << at);
             let range = block.range.start + sentence.range.start..block.range.start + sentence.range.end;
-            found.push(Scored { page, block: number, range, score, has });
+            let own = self.rarities.iter().zip(&sentence.counts).map(|(rarity, count)| rarity * count.min(1.0));
+            let coverage = own.sum::<f64>() / total;
+            found.push(Scored { page, block: number, range, score, coverage, has });
         }
     }
 

@@ -1,0 +1,70 @@
+//! Reads a page: its bytes, and its text.
+
+use std::sync::Arc;
+
+use openskill_research::document::Document;
+use openskill_research::index::Counts;
+use url::{Origin, Url};
+
+use super::budget::Budget;
+use super::extract::{Kind, extract};
+use super::fetch::{Ask, Fetcher};
+use super::page::Page;
+use super::problem::Problem;
+use crate::manifest::http::Allowed;
+use crate::schedule::Slot;
+
+/// Reads pages for one call.
+pub(super) struct Reader {
+    pub(super) fetcher: Fetcher,
+    pub(super) slot: Slot,
+}
+
+/// A page with its words and its links.
+pub(super) struct Read {
+    pub(super) page: Arc<Page>,
+    pub(super) counts: Counts,
+    /// After redirects.
+    pub(super) url: Url,
+    /// Whether the page has more, which was not read.
+    pub(super) is_cut: bool,
+}
+
+impl Reader {
+    /// Reads the page at a URL. `origins`: where redirects may lead, see [`Ask::origins`].
+    ///
+    /// # Errors
+    /// It cannot be read, or has no text.
+    pub(super) async fn page(
+        &self,
+        url: Url,
+        allow: &Allowed,
+        origins: Option<&[Origin]>,
+        budget: &Budget,
+    ) -> Result<Read, Problem> {
+        let fetched = self.fetcher.fetch(Ask { origins, ..Ask::page(url, allow) }, budget).await?;
+        match fetched.status {
+            200..=299 => {}
+            429 => return Err(Problem::TooMany),
+            status => return Err(Problem::Status(status)),
+        }
+        let kind = Kind::of(&fetched.content_type, fetched.url.path(), &fetched.body)?;
+        let (document, counts) = self.text(kind, fetched.content_type, fetched.body).await?;
+        let (title, fetched_at) = (document.name(), fetched.at);
+        let page = Arc::new(Page { url: fetched.url.as_str().to_owned(), title, fetched_at, document });
+        Ok(Read { page, counts, url: fetched.url, is_cut: fetched.is_cut })
+    }
+
+    /// The text of a page's bytes.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    pub(super) async fn text(
+        &self,
+        kind: Kind,
+        content_type: String,
+        body: Vec<u8>,
+    ) -> Result<(Document, Counts), Problem> {
+        extract(kind, content_type, body, self.slot.clone()).await
+    }
+}
