@@ -53,14 +53,17 @@ impl Budget {
         take(&self.bytes, self.limits.bytes, wanted as u64) as usize
     }
 
-    /// Takes tokens, and says how many of them there were.
-    pub(super) fn take_tokens(&self, wanted: u64) -> u64 {
-        take(&self.tokens, self.limits.tokens, wanted)
+    /// Takes all these tokens, or none.
+    pub(super) fn reserve_tokens(&self, wanted: u64) -> bool {
+        let most = self.limits.tokens;
+        let reserve = |used: u64| used.checked_add(wanted).filter(|it| *it <= most);
+        self.tokens.try_update(Ordering::Relaxed, Ordering::Relaxed, reserve).is_ok()
     }
 
-    /// How many tokens are left.
-    pub(super) fn tokens_left(&self) -> u64 {
-        self.limits.tokens.saturating_sub(self.tokens.load(Ordering::Relaxed))
+    /// Gives tokens back that were reserved and not used.
+    pub(super) fn give_back_tokens(&self, unused: u64) {
+        let give = |used: u64| Some(used.saturating_sub(unused));
+        let _ = self.tokens.try_update(Ordering::Relaxed, Ordering::Relaxed, give);
     }
 
     /// How much time is left.
@@ -119,7 +122,9 @@ mod tests {
         let budget = Budget::new(limits, now, now + Duration::from_secs(10));
         assert_eq!([budget.take_page(), budget.take_page(), budget.take_page()], [true, true, false]);
         assert_eq!([budget.take_bytes(7), budget.take_bytes(7), budget.take_bytes(7)], [7, 3, 0]);
-        assert_eq!([budget.take_tokens(4), budget.take_tokens(4)], [4, 1]);
+        assert_eq!([budget.reserve_tokens(4), budget.reserve_tokens(4)], [true, false]);
+        budget.give_back_tokens(3);
+        assert!(budget.reserve_tokens(4));
         assert_eq!(budget.ends() - now, Duration::from_secs(9));
         assert_eq!(budget.exhausted(), Some("bytes"));
     }

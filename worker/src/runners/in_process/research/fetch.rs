@@ -52,7 +52,7 @@ impl<'a> Ask<'a> {
 }
 
 /// How much of a page is read, packed and unpacked.
-pub(super) const MAX_PAGE_BYTES: usize = 4 << 20;
+pub(super) const MAX_PAGE_BYTES: usize = 8 << 20;
 
 /// How long reading a page may take.
 const PAGE_TIME: Duration = Duration::from_secs(10);

@@ -112,7 +112,7 @@ impl Folder {
                 Some(file) => file,
                 None if budget.left().is_zero() => break,
                 None => {
-                    let page = read(&listed.root, path, reader).await;
+                    let page = read(&listed.root, path, reader, budget).await;
                     unread += usize::from(page.is_err());
                     File { version: *version, page: page.ok() }
                 }
@@ -171,7 +171,12 @@ fn list(path: &Path, stop: &Stop) -> Result<Listed, Problem> {
     Ok(Listed { root, files, is_complete: false })
 }
 
-async fn read(root: &Arc<OwnedFd>, path: &Path, reader: &Reader) -> Result<(Arc<Page>, Arc<Counts>), Problem> {
+async fn read(
+    root: &Arc<OwnedFd>,
+    path: &Path,
+    reader: &Reader,
+    budget: &Budget,
+) -> Result<(Arc<Page>, Arc<Counts>), Problem> {
     let shown = path.to_string_lossy().into_owned();
     let kind = Kind::of_path(&shown).ok_or_else(|| Problem::Kind(shown.clone()))?;
     let (root, own, slot) = (Arc::clone(root), path.to_owned(), reader.slot.clone());
@@ -184,7 +189,7 @@ async fn read(root: &Arc<OwnedFd>, path: &Path, reader: &Reader) -> Result<(Arc<
         read.map(|_| bytes).map_err(|it| Problem::Folder(it.to_string()))
     });
     let bytes = bytes.await.map_err(|_| Problem::Folder("a file could not be read".to_owned()))??;
-    let (document, counts) = reader.text(kind, String::new(), bytes).await?;
+    let (document, counts) = reader.text(kind, String::new(), bytes, budget).await?;
     let title = if document.title.is_empty() && document.headings.is_empty() {
         path.file_stem().unwrap_or_default().to_string_lossy().into_owned()
     } else {

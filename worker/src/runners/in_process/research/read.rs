@@ -10,6 +10,7 @@ use super::budget::Budget;
 use super::extract::{Kind, extract};
 use super::fetch::{Ask, Fetcher};
 use super::page::Page;
+use super::pdf::PdfReader;
 use super::problem::Problem;
 use crate::manifest::http::Allowed;
 use crate::schedule::Slot;
@@ -17,6 +18,7 @@ use crate::schedule::Slot;
 /// Reads pages for one call.
 pub(super) struct Reader {
     pub(super) fetcher: Fetcher,
+    pub(super) pdf: PdfReader,
     pub(super) slot: Slot,
 }
 
@@ -49,7 +51,10 @@ impl Reader {
             status => return Err(Problem::Status(status)),
         }
         let kind = Kind::of(&fetched.content_type, fetched.url.path(), &fetched.body)?;
-        let (document, counts) = self.text(kind, fetched.content_type, fetched.body).await?;
+        if kind == Kind::Pdf && fetched.is_cut {
+            return Err(Problem::Pdf("it is a PDF file that is too large".to_owned()));
+        }
+        let (document, counts) = self.text(kind, fetched.content_type, fetched.body, budget).await?;
         let (title, fetched_at) = (document.name(), fetched.at);
         let page = Arc::new(Page { url: fetched.url.as_str().to_owned(), title, fetched_at, document });
         Ok(Read { page, counts, url: fetched.url, is_cut: fetched.is_cut })
@@ -64,7 +69,14 @@ impl Reader {
         kind: Kind,
         content_type: String,
         body: Vec<u8>,
+        budget: &Budget,
     ) -> Result<(Document, Counts), Problem> {
+        if kind == Kind::Pdf {
+            let document = self.pdf.read(&body, self.slot.clone(), budget.left()).await?;
+            let counted = tokio::task::spawn_blocking(move || (Counts::of(&document), document)).await;
+            let (counts, document) = counted.map_err(|_| Problem::Pdf("its words could not be counted".to_owned()))?;
+            return Ok((document, counts));
+        }
         extract(kind, content_type, body, self.slot.clone()).await
     }
 }

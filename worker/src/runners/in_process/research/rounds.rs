@@ -15,7 +15,6 @@ use url::Url;
 use super::arguments::Task;
 use super::budget::Budget;
 use super::page::{Hit, Page};
-use super::plan::first_queries;
 use super::problem::Problem;
 use super::read::Reader;
 use super::source::Source;
@@ -93,8 +92,8 @@ impl<'a> Rounds<'a> {
     }
 
     /// At most as many rounds as the budget has. `first`: the queries of the first.
-    pub(super) async fn run(mut self, first: Option<Vec<String>>) -> (Findings, Question) {
-        let mut queries = first.unwrap_or_else(|| first_queries(self.task));
+    pub(super) async fn run(mut self, first: Vec<String>) -> Findings {
+        let mut queries = first;
         while !queries.is_empty() && self.found.loops < self.task.limits.loops {
             if let Some(what) = self.tools.budget.exhausted() {
                 self.found.warn(format!("the budget of {what} was used up after {} rounds", self.found.loops));
@@ -107,7 +106,7 @@ impl<'a> Rounds<'a> {
             let next = next_query(&self.question, &self.found.quotes, &self.found.queries);
             queries = next.filter(|_| !self.is_blocked).into_iter().collect();
         }
-        (self.found, self.question)
+        self.found
     }
 
     async fn say(&self, part: f64, message: String) {
