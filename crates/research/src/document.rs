@@ -33,6 +33,8 @@ pub struct Block {
     pub kind: Kind,
     /// Its headings in [`Document::headings`]. None: it is above the first.
     pub heading: Option<usize>,
+    /// The first row of its table, in [`Document::blocks`]. None: it is that row, or in no table.
+    pub table: Option<usize>,
 }
 
 /// The text of a page.
@@ -56,6 +58,12 @@ impl Document {
     /// The headings of a block, or nothing.
     pub fn heading(&self, block: &Block) -> &str {
         block.heading.and_then(|it| self.headings.get(it)).map_or("", String::as_str)
+    }
+
+    /// The first row of a block's table, or nothing.
+    pub fn table_head(&self, block: &Block) -> &str {
+        let head = block.table.and_then(|it| self.blocks.get(it));
+        head.and_then(|it| self.text.get(it.range.clone())).unwrap_or_default()
     }
 
     /// Its own title, or its first heading, or the beginning of its text.
@@ -112,7 +120,10 @@ impl Builder {
         document.text.push_str(clip(&text, room));
         let range = start..document.text.len();
         document.text.push('\n');
-        document.blocks.push(Block { range, kind, heading: document.headings.len().checked_sub(1) });
+        let table = document.blocks.last().filter(|it| it.kind == Kind::Row && kind == Kind::Row);
+        let table = table.map(|it| it.table.unwrap_or(document.blocks.len() - 1));
+        let heading = document.headings.len().checked_sub(1);
+        document.blocks.push(Block { range, kind, heading, table });
     }
 
     /// Adds the target of a link.
@@ -184,6 +195,19 @@ mod tests {
         assert_eq!(document.text, "above all\none\ntwo\n");
         let headings: Vec<_> = document.blocks.iter().map(|it| document.heading(it)).collect();
         assert_eq!(headings, ["", "Guide > Install", "Guide > Use"]);
+    }
+
+    #[test]
+    fn rows_know_the_head_of_their_table() {
+        let mut builder = Builder::default();
+        builder.block(Kind::Row, "metal | melts at");
+        builder.block(Kind::Row, "copper | 1085");
+        builder.block(Kind::Row, "iron | 1538");
+        builder.block(Kind::Paragraph, "text");
+        builder.block(Kind::Row, "other");
+        let document = builder.finish();
+        let heads: Vec<_> = document.blocks.iter().map(|it| document.table_head(it)).collect();
+        assert_eq!(heads, ["", "metal | melts at", "metal | melts at", "", ""]);
     }
 
     #[test]

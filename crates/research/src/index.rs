@@ -67,8 +67,7 @@ impl Index {
 
     /// How rare a term is.
     pub fn rarity(&self, term: &str) -> f64 {
-        let having = self.pages.get(term).map_or(0, Vec::len) as f64;
-        ((self.len() as f64 - having + 0.5) / (having + 0.5)).ln_1p()
+        rarity(self.len(), self.pages.get(term).map_or(0, Vec::len))
     }
 
     /// The best pages, at most `most`, with their scores, the best first.
@@ -89,6 +88,15 @@ impl Index {
         found.truncate(most);
         found
     }
+}
+
+/// How many texts without any of the words are added to those that there are: a few say little about what is rare.
+const OTHERS: usize = 50;
+
+/// How rare a word is that `having` of `all` texts have.
+pub fn rarity(all: usize, having: usize) -> f64 {
+    let (all, having) = ((all.max(having) + OTHERS) as f64, having as f64);
+    ((all - having + 0.5) / (having + 0.5)).ln_1p()
 }
 
 #[cfg(test)]

@@ -139,8 +139,8 @@ impl Ranking<'_> {
         if all.iter().all(|it| it.counts.iter().all(|count| *count == 0.0)) {
             return;
         }
-        let headings: HashSet<String> =
-            terms(document.heading(block)).into_iter().chain(terms(&document.title)).collect();
+        let above = [document.heading(block), document.table_head(block), &document.title];
+        let headings: HashSet<String> = above.into_iter().flat_map(terms).collect();
         let total: f64 = self.rarities.iter().sum::<f64>().max(0.001);
         for (place, sentence) in all.iter().enumerate() {
             let base = self.score(&all, place, &headings);

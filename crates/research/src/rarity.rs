@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use crate::document::Document;
-use crate::index::Index;
+use crate::index::{Index, rarity};
 use crate::question::Question;
 use crate::words::terms;
 
@@ -27,7 +27,7 @@ impl Rarities {
     /// Among the blocks of pages: for a few pages that were found because they have the words.
     pub fn of_blocks(question: &Question, documents: &[&Document]) -> Self {
         let asked: HashSet<&str> = question.terms.iter().map(|it| it.term.as_str()).collect();
-        let (mut having, mut total): (HashMap<String, u32>, u32) = (HashMap::new(), 0);
+        let (mut having, mut total): (HashMap<String, usize>, usize) = (HashMap::new(), 0);
         let blocks = documents
             .iter()
             .flat_map(|document| document.blocks.iter().filter_map(|block| document.text.get(block.range.clone())));
@@ -36,8 +36,10 @@ impl Rarities {
             let has: HashSet<String> = terms(block).into_iter().filter(|it| asked.contains(it.as_str())).collect();
             has.into_iter().for_each(|term| *having.entry(term).or_default() += 1);
         }
-        let rarity = |count: u32| ((f64::from(total) - f64::from(count) + 0.5) / (f64::from(count) + 0.5)).ln_1p();
-        Self { by_term: having.into_iter().map(|(term, count)| (term, rarity(count))).collect(), unknown: rarity(0) }
+        Self {
+            by_term: having.into_iter().map(|(term, count)| (term, rarity(total, count))).collect(),
+            unknown: rarity(total, 0),
+        }
     }
 
     /// How rare a term is.

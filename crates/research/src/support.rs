@@ -17,6 +17,26 @@ const MAX_ANSWER_BYTES: usize = 16 * 1024;
 /// Words in quotation marks are a quote from so many words on.
 const QUOTE_WORDS: usize = 3;
 
+/// Words that begin a sentence and name nothing.
+const CONNECTIVES: [&str; 16] = [
+    "however",
+    "according",
+    "additionally",
+    "furthermore",
+    "moreover",
+    "finally",
+    "overall",
+    "although",
+    "since",
+    "therefore",
+    "thus",
+    "first",
+    "second",
+    "later",
+    "today",
+    "yes",
+];
+
 /// What is left of an answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Supported {
@@ -92,10 +112,12 @@ fn is_supported(sentence: &str, quotes: &[&str], asked: &HashSet<String>) -> boo
     let own: Vec<Word> = words(&bare).into_iter().filter(|it| !it.is_stopword).collect();
     let known = |it: &&Word| said.contains(&it.term);
     // A number that no cited quote has is invented, and so is a name unless the question has it.
-    let is_invented = |(place, it): (usize, &Word)| {
-        (it.is_number && !known(&it)) || (place > 0 && it.is_capital && !known(&it) && !asked.contains(&it.term))
+    let is_invented = |it: &Word| {
+        let shown = bare.get(it.start..it.end).unwrap_or_default().to_lowercase();
+        let is_name = it.is_capital && !asked.contains(&it.term) && !CONNECTIVES.contains(&shown.as_str());
+        !known(&it) && (it.is_number || is_name)
     };
-    if own.is_empty() || own.iter().enumerate().any(is_invented) {
+    if own.is_empty() || own.iter().any(is_invented) {
         return false;
     }
     let supported = own.iter().filter(|it| known(it) || asked.contains(&it.term)).count();
@@ -146,6 +168,7 @@ mod tests {
             "Gustave Eiffel built it in 1889 [3].",
             "Gustave Eiffel built it in 1889 [x].",
             "Gustave Eiffel built it in 1890 [1].",
+            "Napoleon built the Eiffel Tower [1].",
             "The Eiffel Tower was built by Napoleon in 1889 [1].",
             "See http://evil.example for the Eiffel Tower [1].",
             "The tower was called \"a great tower of iron\" [2].",

@@ -33,6 +33,7 @@ async fn no_more_pages_are_requested_than_the_budget_has() {
     assert_eq!(pages(&backend), 3, "{answer}");
     assert_eq!(answer["budget"]["pages"], json!({ "used": 3, "limit": 3 }));
     assert_eq!(answer["budget"]["loops"]["limit"], 5, "the operator's limit holds");
+    assert!(warnings(&answer).contains("the budget of pages was used up after 3 rounds"), "{answer}");
 }
 
 #[tokio::test]

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use futures_util::StreamExt as _;
 use openskill_proto::v1::{Progress, execute_event::Event};
 use openskill_research::document::Document;
-use openskill_research::gaps::next_query;
+use openskill_research::gaps::{missing, next_query};
 use openskill_research::question::Question;
 use openskill_research::quote::{Quote, choose};
 use openskill_research::rank::{Page as Candidate, Scored, Weights, pages, rank};
@@ -79,6 +79,8 @@ pub(super) struct Rounds<'a> {
     /// What the source thinks of each page.
     scores: Vec<f64>,
     seen: HashSet<String>,
+    /// Pages that were found and not read yet.
+    left: Vec<Hit>,
     /// The source refuses queries.
     is_blocked: bool,
 }
@@ -87,14 +89,14 @@ impl<'a> Rounds<'a> {
     pub(super) fn new(tools: Tools<'a>, task: &'a Task) -> Self {
         let question = Question::new(&task.question);
         let question = if task.focus.is_empty() { question } else { question.focused(&task.focus) };
-        let (found, scores, seen) = (Findings::default(), Vec::new(), HashSet::new());
-        Self { tools, task, question, found, scores, seen, is_blocked: false }
+        let (found, scores, seen, left) = (Findings::default(), Vec::new(), HashSet::new(), Vec::new());
+        Self { tools, task, question, found, scores, seen, left, is_blocked: false }
     }
 
     /// At most as many rounds as the budget has. `first`: the queries of the first.
     pub(super) async fn run(mut self, first: Vec<String>) -> Findings {
         let mut queries = first;
-        while !queries.is_empty() && self.found.loops < self.task.limits.loops {
+        while (!queries.is_empty() || self.wants_more()) && self.found.loops < self.task.limits.loops {
             if let Some(what) = self.tools.budget.exhausted() {
                 self.found.warn(format!("the budget of {what} was used up after {} rounds", self.found.loops));
                 break;
@@ -109,6 +111,11 @@ impl<'a> Rounds<'a> {
         self.found
     }
 
+    /// Whether something is missing, and there is a page that may have it.
+    fn wants_more(&self) -> bool {
+        self.found.loops > 0 && !self.left.is_empty() && !missing(&self.question, &self.found.quotes).is_empty()
+    }
+
     async fn say(&self, part: f64, message: String) {
         let rounds = self.task.limits.loops.max(1) as f64;
         let fraction = ((self.found.loops.saturating_sub(1) as f64 + part) / rounds).clamp(0.0, 1.0);
@@ -117,7 +124,7 @@ impl<'a> Rounds<'a> {
 
     /// The new pages of all queries, those first that are best for one of them.
     async fn search(&mut self, queries: Vec<String>) -> Vec<Hit> {
-        let mut hits: Vec<Hit> = Vec::new();
+        let mut hits: Vec<Hit> = std::mem::take(&mut self.left);
         for query in queries {
             if self.is_blocked || self.tools.budget.left().is_zero() {
                 break;
@@ -162,10 +169,11 @@ impl<'a> Rounds<'a> {
     }
 
     /// Reads the best pages: an even share of those that are left for each round that is left.
-    async fn read(&mut self, hits: Vec<Hit>) {
+    async fn read(&mut self, mut hits: Vec<Hit>) {
         let rounds = (self.task.limits.loops - self.found.loops + 1).max(1);
         let share = self.tools.budget.pages_left().div_ceil(rounds);
-        let chosen: Vec<Hit> = hits.into_iter().take(share).collect();
+        self.left = hits.split_off(share.min(hits.len()));
+        let chosen = hits;
         let (total, mut done) = (chosen.len(), 0);
         for hit in &chosen {
             self.seen.insert(hit.url.clone());
