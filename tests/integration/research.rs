@@ -89,14 +89,19 @@ fn pdf(text: &str) -> Bytes {
         format!("<< /Length {} >>\nstream\n{content}\nendstream", content.len()),
         "<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica /Encoding /WinAnsiEncoding >>".to_owned(),
     ];
+    pdf_of(&objects)
+}
+
+/// A PDF file of these objects, the first of which is its catalog.
+fn pdf_of(objects: &[String]) -> Bytes {
     let (mut file, mut places) = ("%PDF-1.4\n".to_owned(), String::new());
     for (number, object) in objects.iter().enumerate() {
         places += &format!("{:010} 00000 n \n", file.len());
         file += &format!("{} 0 obj\n{object}\nendobj\n", number + 1);
     }
-    let table = file.len();
+    let (table, size) = (file.len(), objects.len() + 1);
     file += &format!(
-        "xref\n0 6\n0000000000 65535 f \n{places}trailer\n<< /Size 6 /Root 1 0 R >>\nstartxref\n{table}\n%%EOF\n"
+        "xref\n0 {size}\n0000000000 65535 f \n{places}trailer\n<< /Size {size} /Root 1 0 R >>\nstartxref\n{table}\n%%EOF\n"
     );
     file.into()
 }

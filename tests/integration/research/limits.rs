@@ -83,6 +83,36 @@ async fn a_bomb_unpacks_to_no_more_than_a_page() {
     assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
 }
 
+/// A PDF file whose content draws itself, without end.
+fn hostile_pdf() -> Bytes {
+    let form = "<< /Type /XObject /Subtype /Form /BBox [0 0 9 9] /Resources << /XObject << /F 4 0 R >> >> /Length 5 >>";
+    let objects = [
+        "<< /Type /Catalog /Pages 2 0 R >>".to_owned(),
+        "<< /Type /Pages /Kids [3 0 R] /Count 1 >>".to_owned(),
+        "<< /Type /Page /Parent 2 0 R /MediaBox [0 0 9 9] /Contents 5 0 R /Resources << /XObject << /F 4 0 R >> >> >>"
+            .to_owned(),
+        format!("{form}\nstream\n/F Do\nendstream"),
+        "<< /Length 5 >>\nstream\n/F Do\nendstream".to_owned(),
+    ];
+    pdf_of(&objects)
+}
+
+#[tokio::test]
+async fn a_hostile_pdf_file_ends_its_own_process_alone() {
+    let backend = Backend::start(|seen| match seen.path() {
+        _ if is_search(seen) => results(seen, &[("/hostile.pdf", "Rhine", ""), ("/good.pdf", "Rhine", "")]),
+        "/hostile.pdf" => Reply::new(200, "application/pdf", hostile_pdf()),
+        _ => Reply::new(200, "application/pdf", pdf("The Rhine is a river of Europe.")),
+    })
+    .await;
+    let system = with_engine(&backend).start().await;
+    for _ in 0..2 {
+        let answer = ask(&system, "What is the Rhine?").await;
+        assert_eq!(quotes(&answer), ["The Rhine is a river of Europe."], "{answer}");
+        assert!(warnings(&answer).contains("/hostile.pdf was not read: its PDF text cannot be read"), "{answer}");
+    }
+}
+
 #[tokio::test]
 async fn slow_pages_are_given_up_in_time_and_the_rest_is_quoted() {
     let backend = Backend::start(|seen| match seen.path() {

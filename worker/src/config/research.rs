@@ -8,6 +8,10 @@ use url::Url;
 
 use crate::manifest::http::Allowed;
 
+/// Why the tools are unavailable without a provider.
+pub(crate) const NO_PROVIDER: &str = "no source of pages is configured: set OPENSKILL_RESEARCH_PROVIDER to searxng, brave, \
+                                      tavily, folder or site";
+
 /// What the research tools search, and their limits.
 #[derive(Debug, Clone, Default)]
 pub struct Research {
@@ -45,6 +49,21 @@ impl Provider {
             Self::Tavily(..) => "tavily",
             Self::Folder(_) => "folder",
             Self::Site(_) => "site",
+        }
+    }
+}
+
+/// The provider and its place, without a key.
+impl fmt::Display for Provider {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: ", self.name())?;
+        match self {
+            Self::Searxng(url) | Self::Brave(url, _) | Self::Tavily(url, _) => write!(f, "{url}"),
+            Self::Folder(path) => write!(f, "{}", path.display()),
+            Self::Site(site) => {
+                let starts: Vec<&str> = site.starts.iter().map(Url::as_str).collect();
+                write!(f, "{}, at most {} pages", starts.join(", "), site.pages)
+            }
         }
     }
 }

@@ -19,7 +19,7 @@ use openskill_research::support::{Supported, supported};
 
 use super::host::{Host, Report};
 use super::stop::Stop;
-use crate::config::research::Research as Settings;
+use crate::config::research::{NO_PROVIDER, Research as Settings};
 use crate::runner::Invocation;
 use crate::runners::http::client::{Clients, IDLE};
 
@@ -54,10 +54,6 @@ use report::Citation;
 use report::{citations, report};
 use rounds::{Findings, Rounds, Tools};
 use source::Source;
-
-/// Why the tools are unavailable without a provider.
-const NO_PROVIDER: &str = "no source of pages is configured: set OPENSKILL_RESEARCH_PROVIDER to searxng, brave, tavily, \
-                           folder or site";
 
 /// How long before the deadline ranking ends.
 const BEFORE_THE_DEADLINE: Duration = Duration::from_millis(50);

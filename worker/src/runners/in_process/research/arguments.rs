@@ -66,6 +66,8 @@ pub(super) struct Task {
     pub(super) limits: Limits,
     /// The most quotes of the answer.
     pub(super) quotes: usize,
+    /// Pages are read although nothing is missing, as far as the limits go.
+    pub(super) is_thorough: bool,
     /// The name of a model; may be empty.
     pub(super) model: String,
 }
@@ -102,6 +104,7 @@ impl Task {
             queries,
             limits,
             quotes,
+            is_thorough: tool == Tool::Comprehensive,
             model: read.reasoning_model.trim().chars().take(200).collect(),
         })
     }

@@ -48,6 +48,7 @@ mod tests {
                 queries,
                 limits: Limits::default(),
                 quotes: 1,
+                is_thorough: false,
                 model: String::new(),
             })
         };

@@ -111,9 +111,10 @@ impl<'a> Rounds<'a> {
         self.found
     }
 
-    /// Whether something is missing, and there is a page that may have it.
+    /// Whether there is a page that may have something that is missing, or that is to be read anyway.
     fn wants_more(&self) -> bool {
-        self.found.loops > 0 && !self.left.is_empty() && !missing(&self.question, &self.found.quotes).is_empty()
+        let is_missing = || !missing(&self.question, &self.found.quotes).is_empty();
+        self.found.loops > 0 && !self.left.is_empty() && (self.task.is_thorough || is_missing())
     }
 
     async fn say(&self, part: f64, message: String) {

@@ -18,7 +18,7 @@ use crate::events::EventSink;
 pub(super) enum Source {
     Engine(Engine),
     Folder(Folder),
-    Site(Site),
+    Site(Box<Site>),
 }
 
 impl Source {
@@ -28,7 +28,7 @@ impl Source {
             Provider::Brave(base, key) => Self::Engine(Engine::new(Api::Brave, base.clone(), key.clone())),
             Provider::Tavily(base, key) => Self::Engine(Engine::new(Api::Tavily, base.clone(), key.clone())),
             Provider::Folder(path) => Self::Folder(Folder::new(path.clone())),
-            Provider::Site(site) => Self::Site(Site::new(site.clone())),
+            Provider::Site(site) => Self::Site(Box::new(Site::new(site.clone()))),
         }
     }
 
