@@ -8,6 +8,9 @@ pub const MAX_TEXT_BYTES: usize = 2 << 20;
 /// The most blocks of a document.
 pub const MAX_BLOCKS: usize = 50_000;
 
+/// A longer block is divided at the end of a sentence, or at a space.
+const MAX_BLOCK_BYTES: usize = 16 * 1024;
+
 /// The longest title and the longest heading, in bytes.
 const MAX_TITLE_BYTES: usize = 300;
 
@@ -48,6 +51,8 @@ pub struct Document {
     pub blocks: Vec<Block>,
     /// Headings with those above them: `Install > Linux`.
     pub headings: Vec<String>,
+    /// What links are relative to, as written. Empty: the page's own URL.
+    pub base: String,
     /// Targets of links, as written.
     pub links: Vec<String>,
     /// Whether the page had more text than [`MAX_TEXT_BYTES`] or [`MAX_BLOCKS`].
@@ -103,9 +108,21 @@ impl Builder {
         self.document.headings.push(path.join(" > "));
     }
 
-    /// Adds a block. One without text is left out.
+    /// Adds a block. One without text is left out, and a long one is divided.
     pub fn block(&mut self, kind: Kind, text: &str) {
         let text = collapsed(text);
+        let mut rest = text.as_str();
+        while rest.len() > MAX_BLOCK_BYTES && !self.document.is_cut {
+            let most = clip(rest, MAX_BLOCK_BYTES);
+            let end = most.rfind(". ").map(|it| it + 1).or_else(|| most.rfind(' ')).unwrap_or(most.len()).max(1);
+            let (part, after) = rest.split_at_checked(end).unwrap_or((rest, ""));
+            self.part(kind, part);
+            rest = after.trim_start();
+        }
+        self.part(kind, rest);
+    }
+
+    fn part(&mut self, kind: Kind, text: &str) {
         if text.is_empty() {
             return;
         }
@@ -117,13 +134,20 @@ impl Builder {
         }
         document.is_cut |= text.len() > room;
         let start = document.text.len();
-        document.text.push_str(clip(&text, room));
+        document.text.push_str(clip(text, room));
         let range = start..document.text.len();
         document.text.push('\n');
         let table = document.blocks.last().filter(|it| it.kind == Kind::Row && kind == Kind::Row);
         let table = table.map(|it| it.table.unwrap_or(document.blocks.len() - 1));
         let heading = document.headings.len().checked_sub(1);
         document.blocks.push(Block { range, kind, heading, table });
+    }
+
+    /// Sets what links are relative to, if it is not set yet.
+    pub fn base(&mut self, target: &str) {
+        if self.document.base.is_empty() && target.len() <= 2048 {
+            target.trim().clone_into(&mut self.document.base);
+        }
     }
 
     /// Adds the target of a link.

@@ -9,6 +9,12 @@ use crate::document::{Builder, Document, Kind};
 /// The most elements that are open at a time. Deeper ones count as text of the one that holds them.
 const MAX_DEPTH: usize = 512;
 
+/// Elements that are skipped may be as much deeper.
+const ROOM: usize = 64;
+
+/// How many open elements an end tag looks at for the one that it ends.
+const MAX_STEPS: usize = 64;
+
 /// A page whose `<main>` or `<article>` has at least this part of its text consists of that alone.
 const MAIN_SHARE: f64 = 0.25;
 
@@ -61,10 +67,9 @@ const BLOCKS: [&str; 30] = [
 
 /// Reads a page.
 pub fn read(html: &str) -> Document {
-    let main = Reader::new(true).read(html);
-    let whole = Reader::new(false).read(html);
+    let (whole, main) = Reader::default().read(html);
     if main.text.len() as f64 >= whole.text.len() as f64 * MAIN_SHARE && !main.text.is_empty() {
-        Document { title: whole.title, links: whole.links, ..main }
+        Document { title: whole.title, base: whole.base, links: whole.links, ..main }
     } else {
         whole
     }
@@ -77,10 +82,11 @@ struct Open {
     kind: Option<Kind>,
 }
 
+#[derive(Default)]
 struct Reader {
-    builder: Builder,
-    /// Keep the content of `<main>` and `<article>` alone.
-    only_main: bool,
+    whole: Builder,
+    /// The content of `<main>` and `<article>` alone.
+    only_main: Builder,
     open: Vec<Open>,
     /// How many of the open elements are skipped, and how many are the main content.
     skipped: usize,
@@ -91,20 +97,7 @@ struct Reader {
 }
 
 impl Reader {
-    fn new(only_main: bool) -> Self {
-        Self {
-            builder: Builder::default(),
-            only_main,
-            open: Vec::new(),
-            skipped: 0,
-            main: 0,
-            text: String::new(),
-            heading: None,
-            title: None,
-        }
-    }
-
-    fn read(mut self, html: &str) -> Document {
+    fn read(mut self, html: &str) -> (Document, Document) {
         let mut emitter = DefaultEmitter::default();
         emitter.naively_switch_states(true);
         for token in Tokenizer::new_with_emitter(html, emitter) {
@@ -116,12 +109,12 @@ impl Reader {
                 Token::String(text) => self.string(&String::from_utf8_lossy(&text)),
                 Token::Comment(_) | Token::Doctype(_) | Token::Error(_) => {}
             }
-            if self.builder.is_full() {
+            if self.whole.is_full() {
                 break;
             }
         }
         self.flush();
-        self.builder.finish()
+        (self.whole.finish(), self.only_main.finish())
     }
 
     fn start(&mut self, tag: &StartTag<()>) {
@@ -133,19 +126,23 @@ impl Reader {
         if name == "a"
             && let Some(target) = attribute(tag, "href")
         {
-            self.builder.link(&target);
+            self.whole.link(&target);
+        }
+        if name == "base"
+            && let Some(base) = attribute(tag, "href")
+        {
+            self.whole.base(&base);
         }
         match name.as_str() {
             "br" => self.text.push('\n'),
             "td" | "th" if !self.text.trim().is_empty() => self.text.push_str(" | "),
-            "img" => {}
             _ => {}
         }
         if heading(&name).is_some() || BLOCKS.contains(&name.as_str()) {
             self.flush();
             self.heading = heading(&name);
         }
-        if VOID.contains(&name.as_str()) || self.open.len() >= MAX_DEPTH || (tag.self_closing && is_foreign(&name)) {
+        if VOID.contains(&name.as_str()) || (tag.self_closing && is_foreign(&name)) {
             return;
         }
         let role = attribute(tag, "role").unwrap_or_default();
@@ -153,6 +150,10 @@ impl Reader {
             || AROUND.contains(&name.as_str())
             || matches!(role.as_str(), "navigation" | "banner" | "contentinfo" | "search" | "menu" | "dialog")
             || is_hidden(tag);
+        // What is skipped is skipped at any depth.
+        if self.open.len() >= MAX_DEPTH + if is_skipped { ROOM } else { 0 } {
+            return;
+        }
         let is_main = matches!(name.as_str(), "main" | "article") || role == "main";
         let kind = match name.as_str() {
             "li" | "dt" | "dd" => Some(Kind::Item),
@@ -175,14 +176,15 @@ impl Reader {
         if name == "title"
             && let Some(title) = self.title.take()
         {
-            self.builder.title(&title);
+            self.whole.title(&title);
             return;
         }
         if heading(name).is_some() || BLOCKS.contains(&name) {
             self.flush();
         }
         // An end tag without a beginning closes nothing.
-        let Some(depth) = self.open.iter().rposition(|it| it.name == name) else { return };
+        let Some(steps) = self.open.iter().rev().take(MAX_STEPS).position(|it| it.name == name) else { return };
+        let depth = self.open.len() - 1 - steps;
         while self.open.len() > depth {
             self.close_last();
         }
@@ -198,7 +200,7 @@ impl Reader {
     fn string(&mut self, text: &str) {
         if let Some(title) = &mut self.title {
             title.push_str(text);
-        } else if self.skipped == 0 && (!self.only_main || self.main > 0) {
+        } else if self.skipped == 0 {
             self.text.push_str(text);
         }
     }
@@ -209,13 +211,14 @@ impl Reader {
         if text.trim().is_empty() {
             return;
         }
-        if let Some(level) = heading {
-            return self.builder.heading(level, &text);
-        }
-        let kind = self.open.iter().rev().find_map(|it| it.kind).unwrap_or(Kind::Paragraph);
-        match kind {
-            Kind::Line => text.lines().for_each(|line| self.builder.block(kind, line)),
-            _ => self.builder.block(kind, text.trim_matches([' ', '|', '\n', '\t'])),
+        let kind = self.open.iter().rev().take(MAX_STEPS).find_map(|it| it.kind).unwrap_or(Kind::Paragraph);
+        let main = (self.main > 0).then_some(&mut self.only_main);
+        for builder in [Some(&mut self.whole), main].into_iter().flatten() {
+            match (heading, kind) {
+                (Some(level), _) => builder.heading(level, &text),
+                (None, Kind::Line) => text.lines().for_each(|line| builder.block(kind, line)),
+                (None, _) => builder.block(kind, text.trim_matches([' ', '|', '\n', '\t'])),
+            }
         }
     }
 }

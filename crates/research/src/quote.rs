@@ -6,8 +6,11 @@ use crate::document::Document;
 use crate::rank::Scored;
 use crate::sentences::sentences;
 
-/// The longest quote, in bytes.
-pub const MAX_QUOTE_BYTES: usize = 600;
+/// How many sentences are looked at: a page may consist of one sentence, again and again.
+const MAX_TRIES: usize = 100;
+
+/// How many sentences are searched for the score of a neighbour.
+const MAX_LOOKED_AT: usize = 2000;
 
 /// A quote is widened to neighbours of its sentence up to so many bytes.
 const WIDE_BYTES: usize = 400;
@@ -29,9 +32,9 @@ pub struct Quote {
 
 /// The best quotes, at most `most`, at most `per_page` of a page. No two overlap.
 pub fn choose(documents: &[&Document], scored: &[Scored], most: usize, per_page: usize) -> Vec<Quote> {
-    let mut chosen: Vec<Quote> = Vec::new();
+    let (mut chosen, mut tried): (Vec<Quote>, usize) = (Vec::new(), 0);
     for it in scored {
-        if chosen.len() >= most {
+        if chosen.len() >= most || tried >= MAX_TRIES {
             break;
         }
         let Some(document) = documents.get(it.page) else { continue };
@@ -42,6 +45,7 @@ pub fn choose(documents: &[&Document], scored: &[Scored], most: usize, per_page:
         if of_page >= per_page || chosen.iter().any(|quote| overlaps(&it.range, quote)) {
             continue;
         }
+        tried += 1;
         let mut range = widened(document, it, scored);
         if chosen.iter().any(|quote| overlaps(&range, quote)) {
             range = it.range.clone();
@@ -73,7 +77,7 @@ fn widened(document: &Document, it: &Scored, scored: &[Scored]) -> Range<usize> 
         sentences(text).into_iter().map(|it| it.start + block.range.start..it.end + block.range.start).collect();
     let Some(at) = all.iter().position(|range| *range == own) else { return own };
     let score = |range: &Range<usize>| {
-        let same = scored.iter().find(|other| other.page == it.page && other.range == *range);
+        let same = scored.iter().take(MAX_LOOKED_AT).find(|other| other.page == it.page && other.range == *range);
         same.map_or(0.0, |it| it.score)
     };
     let mut range = own;
@@ -92,5 +96,44 @@ fn widened(document: &Document, it: &Scored, scored: &[Scored]) -> Range<usize> 
             (None, None) => return range,
         }
         before = before.and_then(|it| it.checked_sub(1));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plain;
+    use crate::question::Question;
+    use crate::rank::{Page, Weights, rank};
+
+    fn chosen(question: &str, texts: &[&str], most: usize, per_page: usize) -> Vec<String> {
+        let documents: Vec<Document> = texts.iter().map(|it| plain::read(it)).collect();
+        let pages: Vec<Page<'_>> = documents.iter().map(|document| Page { document, score: 0.0 }).collect();
+        let scored = rank(&Question::new(question), &pages, |_| 1.0, &Weights::default(), || false);
+        let documents: Vec<&Document> = documents.iter().collect();
+        let quotes = choose(&documents, &scored, most, per_page);
+        quotes.into_iter().map(|it| documents[it.page].text[it.range].to_owned()).collect()
+    }
+
+    #[test]
+    fn quotes_do_not_overlap_and_are_not_repeated() {
+        let long = format!("The Rhine flows north. {} The Rhine is long. {}", "x".repeat(380), "y".repeat(380));
+        assert_eq!(chosen("Where does the Rhine flow?", &[&long], 5, 5).len(), 2);
+        let same = ["The Rhine flows north.", "The Rhine flows north.", "The Rhine is long."];
+        assert_eq!(chosen("Where does the Rhine flow?", &same, 5, 5), ["The Rhine flows north.", "The Rhine is long."]);
+        assert_eq!(chosen("Where does the Rhine flow?", &same, 1, 5).len(), 1);
+    }
+
+    #[test]
+    fn a_page_of_one_sentence_again_and_again_costs_little() {
+        let text = "The Rhine. ".repeat(180_000);
+        assert_eq!(chosen("What is the Rhine?", &[&text], 5, 3).len(), 1);
+    }
+
+    #[test]
+    fn only_what_is_in_the_text_is_verbatim() {
+        let document = plain::read("The Rhine\nflows north.");
+        assert!(is_verbatim(&document, "Rhine flows") && !is_verbatim(&document, "rhine flows"));
+        assert!(!is_verbatim(&document, " "));
     }
 }

@@ -141,17 +141,18 @@ impl Ranking<'_> {
         }
         let above = [document.heading(block), document.table_head(block), &document.title];
         let headings: HashSet<String> = above.into_iter().flat_map(terms).collect();
+        let terms = &self.question.terms;
+        let in_block = |term: usize| all.iter().any(|it| it.counts.get(term).is_some_and(|count| *count > 0.0));
+        let in_block: Vec<bool> = (0..terms.len()).map(in_block).collect();
+        let asked: HashSet<&str> = terms.iter().map(|it| it.term.as_str()).collect();
         let total: f64 = self.rarities.iter().sum::<f64>().max(0.001);
         for (place, sentence) in all.iter().enumerate() {
-            let base = self.score(&all, place, &headings);
+            let base = self.score(&all, place, &headings, &in_block);
             if base <= 0.0 {
                 continue;
             }
-            let asked: HashSet<&str> = self.question.terms.iter().map(|it| it.term.as_str()).collect();
             let slice = text.get(sentence.range.clone()).unwrap_or_default();
-            // Relative to the sentence.
-            let words: Vec<Word> = sentence.words.clone();
-            let cue = cues::strength(self.question.kind, slice, &words, &asked);
+            let cue = cues::strength(self.question.kind, slice, &sentence.words, &asked);
             let score = base / total * (1.0 - self.weights.cue + self.weights.cue * cue) + self.weights.page * part;
             let has = sentence.counts.iter().take(64).enumerate();
             let has = has.filter(|(_, count)| **count > 0.0).fold(0, |bits, (at, _)| bits | 1 << at);
@@ -180,7 +181,7 @@ impl Ranking<'_> {
         Sentence { range, words, counts, places }
     }
 
-    fn score(&self, all: &[Sentence], place: usize, headings: &HashSet<String>) -> f64 {
+    fn score(&self, all: &[Sentence], place: usize, headings: &HashSet<String>, in_block: &[bool]) -> f64 {
         let weights = self.weights;
         let Some(own) = all.get(place) else { return 0.0 };
         let beside = |at: Option<usize>, term: usize| {
@@ -196,7 +197,7 @@ impl Ranking<'_> {
             take(beside(place.checked_sub(1), number), weights.before);
             take(beside(Some(place + 1), number), weights.after);
             take(headings.contains(&term.term), weights.heading);
-            take((0..all.len()).any(|it| beside(Some(it), number)), weights.block);
+            take(in_block.get(number).copied().unwrap_or_default(), weights.block);
             score += rarity * within.max(around);
         }
         for (one, other) in &self.question.pairs {

@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 use bytes::Bytes;
 use reqwest::header::{ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderValue, LOCATION};
 use reqwest::{Method, Response};
-use url::{Origin, Url};
+use url::Url;
 
 use super::budget::Budget;
 use super::inflate::unzip;
@@ -27,6 +27,19 @@ pub(super) struct Fetcher {
     clients: Arc<Clients>,
 }
 
+/// Whether a redirect to a URL is followed, or why not.
+pub(super) type Follows<'a> = dyn Fn(&Url) -> Result<(), Problem> + Send + Sync + 'a;
+
+/// Every redirect is followed that the rules of egress allow.
+pub(super) fn follow_all(_: &Url) -> Result<(), Problem> {
+    Ok(())
+}
+
+/// None is followed: it would take a key elsewhere.
+pub(super) fn follow_none(_: &Url) -> Result<(), Problem> {
+    Err(Problem::Redirects)
+}
+
 /// A request.
 pub(super) struct Ask<'a> {
     pub(super) method: Method,
@@ -35,8 +48,8 @@ pub(super) struct Ask<'a> {
     pub(super) body: Option<Bytes>,
     /// The hosts outside the public internet that it may reach.
     pub(super) allow: &'a Allowed,
-    /// None: redirects lead anywhere. Else only to these origins; none at all if it is empty.
-    pub(super) origins: Option<&'a [Origin]>,
+    /// Whether a redirect is followed.
+    pub(super) follows: &'a Follows<'a>,
     /// The rest of a longer answer is not read.
     pub(super) max_bytes: usize,
     /// How long it may take.
@@ -47,7 +60,16 @@ impl<'a> Ask<'a> {
     /// A page.
     pub(super) fn page(url: Url, allow: &'a Allowed) -> Self {
         let (headers, method) = (HeaderMap::new(), Method::GET);
-        Self { method, url, headers, body: None, allow, origins: None, max_bytes: MAX_PAGE_BYTES, time: PAGE_TIME }
+        Self {
+            method,
+            url,
+            headers,
+            body: None,
+            allow,
+            follows: &follow_all,
+            max_bytes: MAX_PAGE_BYTES,
+            time: PAGE_TIME,
+        }
     }
 }
 
@@ -125,9 +147,7 @@ fn next(ask: &Ask<'_>, location: &str) -> Result<Url, Problem> {
     if ask.url.scheme() == "https" && url.scheme() == "http" {
         return Err(Problem::Refused("it redirects from https to http".to_owned()));
     }
-    if ask.origins.is_some_and(|it| !it.contains(&url.origin())) {
-        return Err(Problem::OtherSite);
-    }
+    (ask.follows)(&url)?;
     Ok(url)
 }
 

@@ -121,7 +121,7 @@ impl Folder {
         }
         let is_complete = listed.is_complete && kept.files.len() == listed.files.len();
         kept.looked = is_complete.then(Instant::now);
-        kept.gather();
+        kept.gather().await;
         kept.warning = match (is_complete, unread) {
             (false, _) => Some(format!("the folder is read in part so far, {} documents", kept.pages.len())),
             (true, 0) => None,
@@ -132,17 +132,21 @@ impl Folder {
 }
 
 impl Kept {
-    /// Indexes the documents, in the order of their paths.
-    fn gather(&mut self) {
-        let mut pages: Vec<_> = self.files.iter().filter_map(|(path, it)| Some((path, it.page.as_ref()?))).collect();
+    /// Indexes the documents, in the order of their paths, on a blocking thread.
+    async fn gather(&mut self) {
+        let mut pages: Vec<_> = self.files.iter().filter_map(|(path, it)| Some((path, it.page.clone()?))).collect();
         pages.sort_by_key(|it| it.0);
-        let mut collection = Collection::default();
-        for (_, (page, counts)) in pages {
-            if collection.bytes() < MAX_BYTES {
-                collection.add(Arc::clone(page), counts);
+        let pages: Vec<_> = pages.into_iter().map(|it| it.1).collect();
+        let gathered = tokio::task::spawn_blocking(move || {
+            let mut collection = Collection::default();
+            for (page, counts) in pages {
+                if collection.bytes() < MAX_BYTES {
+                    collection.add(page, &counts);
+                }
             }
-        }
-        self.pages = collection;
+            collection
+        });
+        self.pages = gathered.await.unwrap_or_default();
     }
 }
 

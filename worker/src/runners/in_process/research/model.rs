@@ -12,7 +12,7 @@ use serde_json::json;
 use url::Url;
 
 use super::budget::Budget;
-use super::fetch::{Ask, Fetcher};
+use super::fetch::{Ask, Fetcher, follow_none};
 use super::problem::Problem;
 use super::provider::own_host;
 use crate::config::research::{Model as Settings, Secret};
@@ -144,7 +144,7 @@ impl Model {
         }
         let (method, url, body) = (Method::POST, self.url.clone(), Some(Bytes::from(body.to_string())));
         let (max_bytes, time) = (MAX_ANSWER_BYTES, TIME);
-        let ask = Ask { method, url, headers, body, allow: &self.allow, origins: Some(&[]), max_bytes, time };
+        let ask = Ask { method, url, headers, body, allow: &self.allow, follows: &follow_none, max_bytes, time };
         let answer = fetcher.fetch(ask, budget).await?;
         match answer.status {
             200..=299 => {}

@@ -7,7 +7,7 @@ use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use url::Url;
 
 use super::budget::Budget;
-use super::fetch::{Ask, Fetcher};
+use super::fetch::{Ask, Fetcher, follow_none};
 use super::page::Hit;
 use super::problem::Problem;
 use crate::config::research::{Allow, Secret};
@@ -68,7 +68,7 @@ impl Engine {
         let body = body.map(Bytes::from);
         let (max_bytes, time) = (MAX_ANSWER_BYTES, QUERY_TIME.min(budget.left() / 2));
         // A redirect would take the key elsewhere.
-        let ask = Ask { method, url, headers, body, allow: &self.allow, origins: Some(&[]), max_bytes, time };
+        let ask = Ask { method, url, headers, body, allow: &self.allow, follows: &follow_none, max_bytes, time };
         let answer = fetcher.fetch(ask, budget).await?;
         match answer.status {
             200..=299 => self.read(&answer.body).map(hits).ok_or(Problem::Answer),

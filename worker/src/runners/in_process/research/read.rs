@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use openskill_research::document::Document;
 use openskill_research::index::Counts;
-use url::{Origin, Url};
+use url::Url;
 
 use super::budget::Budget;
 use super::extract::{Kind, extract};
-use super::fetch::{Ask, Fetcher};
+use super::fetch::{Ask, Fetcher, Follows};
 use super::page::Page;
 use super::pdf::PdfReader;
 use super::problem::Problem;
@@ -33,7 +33,7 @@ pub(super) struct Read {
 }
 
 impl Reader {
-    /// Reads the page at a URL. `origins`: where redirects may lead, see [`Ask::origins`].
+    /// Reads the page at a URL. `follows`: where redirects may lead.
     ///
     /// # Errors
     /// It cannot be read, or has no text.
@@ -41,10 +41,10 @@ impl Reader {
         &self,
         url: Url,
         allow: &Allowed,
-        origins: Option<&[Origin]>,
+        follows: &Follows<'_>,
         budget: &Budget,
     ) -> Result<Read, Problem> {
-        let fetched = self.fetcher.fetch(Ask { origins, ..Ask::page(url, allow) }, budget).await?;
+        let fetched = self.fetcher.fetch(Ask { follows, ..Ask::page(url, allow) }, budget).await?;
         match fetched.status {
             200..=299 => {}
             429 => return Err(Problem::TooMany),

@@ -10,10 +10,12 @@ use openskill_research::gaps::{missing, next_query};
 use openskill_research::question::Question;
 use openskill_research::quote::{Quote, choose};
 use openskill_research::rank::{Page as Candidate, Scored, Weights, pages, rank};
+use openskill_research::rarity::Rarities;
 use url::Url;
 
 use super::arguments::Task;
 use super::budget::Budget;
+use super::fetch::follow_all;
 use super::page::{Hit, Page};
 use super::problem::Problem;
 use super::read::Reader;
@@ -207,13 +209,13 @@ impl<'a> Rounds<'a> {
     /// Ranks all pages anew, on a blocking thread.
     async fn quote(&mut self) {
         let pages_read = self.found.pages.clone();
-        let documents: Vec<&Document> = pages_read.iter().map(|it| &it.document).collect();
-        let rarities = self.tools.source.rarities(&self.question, &documents).await;
-        drop(documents);
+        let rarities = self.tools.source.rarities(&self.question).await;
         let (question, scores, stop) = (self.question.clone(), self.scores.clone(), self.tools.stop.clone());
         let (most, slot) = (self.task.quotes, self.tools.reader.slot.clone());
         let ranked = tokio::task::spawn_blocking(move || {
             let _slot = slot;
+            let documents: Vec<&Document> = pages_read.iter().map(|it| &it.document).collect();
+            let rarities = rarities.unwrap_or_else(|| Rarities::of_blocks(&question, &documents));
             let candidates: Vec<Candidate<'_>> = pages_read
                 .iter()
                 .zip(&scores)
@@ -221,7 +223,6 @@ impl<'a> Rounds<'a> {
                 .collect();
             let scored = rank(&question, &candidates, |it| rarities.of(it), &Weights::default(), || stop.is_due());
             let order = pages(&scored).into_iter().map(|it| it.0).collect();
-            let documents: Vec<&Document> = pages_read.iter().map(|it| &it.document).collect();
             (choose(&documents, &fit(scored), most, OF_ONE_PAGE), order)
         });
         if let Ok((quotes, order)) = ranked.await {
@@ -248,5 +249,5 @@ async fn one(hit: &Hit, reader: &Reader, allow: &Allowed, budget: &Budget) -> Re
         return Ok(Arc::clone(page));
     }
     let url = Url::parse(&hit.url).map_err(|_| Problem::Redirects)?;
-    reader.page(url, allow, None, budget).await.map(|it| it.page)
+    reader.page(url, allow, &follow_all, budget).await.map(|it| it.page)
 }

@@ -4,6 +4,7 @@
 //! the next call goes on. When the pages are older than the setting says, they are read anew.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures_util::StreamExt as _;
@@ -62,7 +63,7 @@ struct Crawl {
     frontier: Frontier,
     /// Those that a call reads now.
     in_flight: Vec<Url>,
-    robots: HashMap<String, Robots>,
+    robots: Arc<HashMap<String, Robots>>,
     pages: Collection,
     failed: usize,
     last_problem: Option<Problem>,
@@ -126,7 +127,7 @@ impl Site {
             let robots = self.robots(start, reader, budget).await;
             let mut maps: Vec<Url> = robots.sitemaps.iter().filter_map(|it| Url::parse(it).ok()).collect();
             maps.extend(start.join("/sitemap.xml").ok().filter(|_| maps.is_empty()));
-            crawl.robots.insert(origin.ascii_serialization(), robots);
+            Arc::make_mut(&mut crawl.robots).insert(origin.ascii_serialization(), robots);
             self.sitemaps(maps, crawl, reader, budget).await;
         }
         crawl.begun = Some(Instant::now());
@@ -136,7 +137,8 @@ impl Site {
     async fn robots(&self, start: &Url, reader: &Reader, budget: &Budget) -> Robots {
         let Ok(url) = start.join("/robots.txt") else { return Robots::nothing() };
         let allow = self.allowed(&url);
-        let ask = Ask { origins: Some(&self.origins), max_bytes: 512 * 1024, ..Ask::page(url, &allow) };
+        let follows = |url: &Url| self.is_own(url);
+        let ask = Ask { follows: &follows, max_bytes: 512 * 1024, ..Ask::page(url, &allow) };
         match reader.fetcher.fetch(ask, budget).await {
             Ok(it) if it.status < 300 => Robots::parse(&String::from_utf8_lossy(&it.body)),
             Ok(it) if it.status < 500 && it.status != 429 => Robots::default(),
@@ -153,7 +155,8 @@ impl Site {
             }
             read += 1;
             let allow = self.allowed(&url);
-            let ask = Ask { origins: Some(&self.origins), ..Ask::page(url, &allow) };
+            let follows = |url: &Url| self.is_own(url);
+            let ask = Ask { follows: &follows, ..Ask::page(url, &allow) };
             let Ok(answer) = reader.fetcher.fetch(ask, budget).await else { continue };
             if answer.status >= 300 {
                 continue;
@@ -181,7 +184,7 @@ impl Site {
                 && crawl.has_room(self.settings.pages, running.len())
                 && let Some(url) = crawl.next()
             {
-                running.push(self.one(url, delay, reader, budget));
+                running.push(self.one(url, Arc::clone(&crawl.robots), delay, reader, budget));
             }
             let Some((url, read)) = running.next().await else {
                 crawl.is_done = true;
@@ -204,6 +207,7 @@ impl Site {
     async fn one(
         &self,
         url: Url,
+        robots: Arc<HashMap<String, Robots>>,
         delay: Option<Duration>,
         reader: &Reader,
         budget: &Budget,
@@ -212,8 +216,18 @@ impl Site {
             tokio::time::sleep(delay).await;
         }
         let allow = self.allowed(&url);
-        let read = reader.page(url.clone(), &allow, Some(&self.origins), budget).await;
+        let follows = |url: &Url| {
+            self.is_own(url)?;
+            if allows(&robots, url) { Ok(()) } else { Err(Problem::Robots) }
+        };
+        let read = reader.page(url.clone(), &allow, &follows, budget).await;
         (url, read)
+    }
+
+    /// # Errors
+    /// It is no URL of the sites.
+    fn is_own(&self, url: &Url) -> Result<(), Problem> {
+        if self.origins.contains(&url.origin()) { Ok(()) } else { Err(Problem::OtherSite) }
     }
 
     /// The rule of the start page with the same origin.
@@ -233,7 +247,7 @@ impl Crawl {
     fn next(&mut self) -> Option<Url> {
         loop {
             let url = self.frontier.next()?;
-            if self.allows(&url) {
+            if allows(&self.robots, &url) {
                 self.in_flight.push(url.clone());
                 return Some(url);
             }
@@ -242,23 +256,17 @@ impl Crawl {
         }
     }
 
-    fn allows(&self, url: &Url) -> bool {
-        let path = match url.query() {
-            Some(query) => format!("{}?{query}", url.path()),
-            None => url.path().to_owned(),
-        };
-        self.robots.get(&url.origin().ascii_serialization()).is_some_and(|it| it.allows(&path))
-    }
-
     fn take(&mut self, url: Url, read: Result<Read, Problem>, origins: &[Origin]) {
         match read {
             Ok(read) => {
-                // A redirect may lead to a page that was read, or that robots.txt forbids.
-                if read.url != url && (!self.frontier.mark(&read.url) || !self.allows(&read.url)) {
+                // A redirect may lead to a page that was read.
+                if read.url != url && !self.frontier.mark(&read.url) {
                     return;
                 }
-                for link in &read.page.document.links {
-                    if let Ok(link) = read.url.join(link) {
+                let document = &read.page.document;
+                let base = read.url.join(&document.base).unwrap_or_else(|_| read.url.clone());
+                for link in &document.links {
+                    if let Ok(link) = base.join(link) {
                         self.frontier.add(link, origins);
                     }
                 }
@@ -273,4 +281,13 @@ impl Crawl {
             }
         }
     }
+}
+
+/// Whether `robots.txt` of its site allows a URL. A site whose file was not asked for allows nothing.
+fn allows(robots: &HashMap<String, Robots>, url: &Url) -> bool {
+    let path = match url.query() {
+        Some(query) => format!("{}?{query}", url.path()),
+        None => url.path().to_owned(),
+    };
+    robots.get(&url.origin().ascii_serialization()).is_some_and(|it| it.allows(&path))
 }

@@ -1,6 +1,5 @@
 //! Where pages are found: a search engine, a folder or sites.
 
-use openskill_research::document::Document;
 use openskill_research::question::Question;
 use openskill_research::rarity::Rarities;
 
@@ -50,12 +49,12 @@ impl Source {
         }
     }
 
-    /// How rare words are in the source; for a search engine, in the pages that were read.
-    pub(super) async fn rarities(&self, question: &Question, read: &[&Document]) -> Rarities {
+    /// How rare words are in the source. None: that is to be told from the pages that were read.
+    pub(super) async fn rarities(&self, question: &Question) -> Option<Rarities> {
         match self {
-            Self::Engine(_) => Rarities::of_blocks(question, read),
-            Self::Folder(folder) => folder.rarities(question).await,
-            Self::Site(site) => site.rarities(question).await,
+            Self::Engine(_) => None,
+            Self::Folder(folder) => Some(folder.rarities(question).await),
+            Self::Site(site) => Some(site.rarities(question).await),
         }
     }
 }
