@@ -115,3 +115,30 @@ async fn without_a_provider_the_tools_are_unavailable_and_say_why() {
         assert!(described["status_reason"].as_str().unwrap().contains("OPENSKILL_RESEARCH_PROVIDER"), "{described}");
     }
 }
+
+#[tokio::test]
+async fn doctor_names_the_source_and_misses_none() {
+    let skills = openskill_tests::repository().join("worker/skills");
+    let folder = openskill_tests::folder::Folder::new();
+    for (provider, expected) in
+        [("", "set OPENSKILL_RESEARCH_PROVIDER"), ("folder", "folder: /srv/documents; answers are made")]
+    {
+        let ran = tokio::process::Command::new(openskill_tests::binary())
+            .args(["doctor", "--json", "--skills-dir"])
+            .arg(&skills)
+            .arg("--allowed-root")
+            .arg(folder.path())
+            .current_dir(folder.path())
+            .env("OPENSKILL_RESEARCH_PROVIDER", provider)
+            .env("OPENSKILL_RESEARCH_FOLDER", "/srv/documents")
+            .output()
+            .await
+            .unwrap();
+        let found: Value = serde_json::from_slice(&ran.stdout).unwrap_or_else(|_| panic!("{ran:?}"));
+        let research = found["machine"].as_array().unwrap().iter().find(|it| it["topic"] == "research").unwrap();
+        assert!(research["text"].as_str().unwrap().contains(expected), "{research}");
+        let skills = found["skills"].as_array().unwrap();
+        assert_eq!(skills.iter().any(|it| it["topic"] == "quick_research"), !provider.is_empty(), "{found}");
+        assert!(!skills.iter().any(|it| it["topic"] == "quick_research" && it["status"] != "ok"), "{found}");
+    }
+}

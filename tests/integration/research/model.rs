@@ -73,3 +73,21 @@ async fn tokens_are_a_budget() {
     assert!(answer["budget"]["tokens"]["used"].as_u64().unwrap() <= 600, "{answer}");
     assert!(warnings(&answer).contains("the budget of tokens is used up"), "{answer}");
 }
+
+#[tokio::test]
+async fn time_is_left_for_the_model_when_pages_are_slow() {
+    let backend = Backend::start(|seen| match seen.path() {
+        _ if is_search(seen) => results(seen, &[("/tower", "The Eiffel Tower", ""), ("/slow", "The Eiffel Tower", "")]),
+        "/v1/chat/completions" => {
+            let content = "Gustave Eiffel built the tower [1].";
+            Reply::json(200, &json!({ "choices": [{ "message": { "role": "assistant", "content": content } }] }))
+        }
+        "/slow" => Reply::pieces("text/html", futures_util::stream::pending()),
+        _ => page("The Eiffel Tower", TOWER),
+    })
+    .await;
+    let system = with_model(&backend).with("OPENSKILL_RESEARCH_MAX_SECONDS", 5).start().await;
+    let answer = ask(&system, QUESTION).await;
+    assert_eq!(answer["answer"], "Gustave Eiffel built the tower [1].", "{answer}");
+    assert!(warnings(&answer).contains("/slow was not read: the budget of time is used up"), "{answer}");
+}

@@ -58,6 +58,9 @@ use source::Source;
 /// How long before the deadline ranking ends.
 const BEFORE_THE_DEADLINE: Duration = Duration::from_millis(50);
 
+/// The part of a call's time that is kept for the model to word the answer.
+const FOR_THE_MODEL: f64 = 0.3;
+
 /// What the three tools share, and keep between calls.
 pub(super) struct Research {
     settings: Settings,
@@ -100,10 +103,12 @@ impl Research {
         let tools = Tools { source, reader: &reader, allow, budget: &budget, events, stop };
         let model = self.settings.model.as_ref().map(|it| Model::new(it, &task.model));
         let work = async {
+            budget.keep(if model.is_some() { FOR_THE_MODEL } else { 0.0 });
             let (planned, warning) = plan(model.as_ref(), &task, &reader.fetcher, &budget).await;
             let mut found = Rounds::new(tools, &task).run(planned).await;
             warning.into_iter().for_each(|it| found.warn(it));
             let citations = citations(&found);
+            budget.keep(0.0);
             let worded = word(model.as_ref(), &task, &citations, &mut found, (&reader.fetcher, &budget)).await;
             (found, citations, worded)
         };

@@ -19,6 +19,8 @@ pub(super) struct Budget {
     pages: AtomicUsize,
     bytes: AtomicU64,
     tokens: AtomicU64,
+    /// Milliseconds that are kept for what comes last.
+    kept_ms: AtomicU64,
 }
 
 impl Budget {
@@ -34,6 +36,7 @@ impl Budget {
             pages: AtomicUsize::new(0),
             bytes: AtomicU64::new(0),
             tokens: AtomicU64::new(0),
+            kept_ms: AtomicU64::new(0),
         }
     }
 
@@ -66,9 +69,16 @@ impl Budget {
         let _ = self.tokens.try_update(Ordering::Relaxed, Ordering::Relaxed, give);
     }
 
-    /// How much time is left.
+    /// Keeps this part of the time for what comes last. 0 gives it back.
+    pub(super) fn keep(&self, part: f64) {
+        let kept = self.ends.saturating_duration_since(self.started).mul_f64(part);
+        self.kept_ms.store(u64::try_from(kept.as_millis()).unwrap_or(u64::MAX), Ordering::Relaxed);
+    }
+
+    /// How much time is left, without what is kept.
     pub(super) fn left(&self) -> Duration {
-        self.ends.saturating_duration_since(Instant::now())
+        let kept = Duration::from_millis(self.kept_ms.load(Ordering::Relaxed));
+        self.ends.saturating_duration_since(Instant::now()).saturating_sub(kept)
     }
 
     /// How much time is left before this part of the whole, which is kept for something else.
@@ -127,6 +137,16 @@ mod tests {
         assert!(budget.reserve_tokens(4));
         assert_eq!(budget.ends() - now, Duration::from_secs(9));
         assert_eq!(budget.exhausted(), Some("bytes"));
+    }
+
+    #[test]
+    fn time_is_kept_for_what_comes_last() {
+        let now = Instant::now();
+        let budget = Budget::new(Limits::default(), now, now + Duration::from_secs(600));
+        budget.keep(0.5);
+        assert!(budget.left() <= Duration::from_secs(30));
+        budget.keep(0.0);
+        assert!(budget.left() > Duration::from_secs(30));
     }
 
     #[test]

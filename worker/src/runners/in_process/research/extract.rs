@@ -30,6 +30,7 @@ impl Kind {
             "text/markdown" | "text/x-markdown" => Ok(Self::Markdown),
             "application/pdf" => Ok(Self::Pdf),
             "text/plain" => Ok(Self::of_path(path).filter(|it| *it == Self::Markdown).unwrap_or(Self::Plain)),
+            "" if is_html(body) => Ok(Self::Html),
             "" | "application/octet-stream" => {
                 Self::of_path(path).ok_or_else(|| Problem::Kind("of an unknown type".to_owned()))
             }
@@ -48,6 +49,12 @@ impl Kind {
             _ => None,
         }
     }
+}
+
+/// Whether a page without a content type begins as HTML does.
+fn is_html(body: &[u8]) -> bool {
+    let head = String::from_utf8_lossy(body.get(..body.len().min(256)).unwrap_or_default()).trim_start().to_lowercase();
+    head.starts_with("<!doctype html") || head.starts_with("<html")
 }
 
 /// The text of a page that is no PDF, on a blocking thread that holds the call's slot, with its words counted.
@@ -85,6 +92,7 @@ mod tests {
         assert_eq!(of("text/plain", "/README.md"), Some(Kind::Markdown));
         assert_eq!(of("text/plain", "/a.html"), Some(Kind::Plain));
         assert_eq!(of("application/octet-stream", "/a.txt"), Some(Kind::Plain));
+        assert_eq!(Kind::of("", "/", b"\n<!DOCTYPE html><p>"), Ok(Kind::Html));
         assert_eq!(of("image/png", "/a.html"), None);
         assert_eq!(Kind::of("text/html", "/", b"%PDF-1.7"), Ok(Kind::Pdf));
     }

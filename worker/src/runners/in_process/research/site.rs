@@ -44,6 +44,9 @@ const MAX_SITEMAPS: usize = 20;
 /// How often an event says how far it is.
 const PAGES_OF_AN_EVENT: usize = 50;
 
+/// How many requests are made for each page that may be kept: not every URL is a page.
+const REQUESTS: usize = 3;
+
 /// The part of a call's time that is left for its answer.
 const FOR_THE_ANSWER: f64 = 0.25;
 
@@ -66,6 +69,7 @@ struct Crawl {
     robots: Arc<HashMap<String, Robots>>,
     pages: Collection,
     failed: usize,
+    requested: usize,
     last_problem: Option<Problem>,
     is_done: bool,
 }
@@ -240,7 +244,7 @@ impl Site {
 
 impl Crawl {
     fn has_room(&self, most: usize, running: usize) -> bool {
-        self.pages.len() + running < most && self.pages.bytes() < MAX_BYTES
+        self.pages.len() + running < most && self.requested < most * REQUESTS && self.pages.bytes() < MAX_BYTES
     }
 
     /// The next URL that may be read.
@@ -248,6 +252,7 @@ impl Crawl {
         loop {
             let url = self.frontier.next()?;
             if allows(&self.robots, &url) {
+                self.requested += 1;
                 self.in_flight.push(url.clone());
                 return Some(url);
             }
