@@ -5,7 +5,7 @@ use openskill_research::document::Document;
 use openskill_research::index::{Counts, Index};
 use openskill_research::plain;
 use openskill_research::question::Question;
-use openskill_research::quote::choose;
+use openskill_research::quote::{choose, fit};
 use openskill_research::rank::{Page, Weights, pages, rank};
 
 fn main() {
@@ -43,7 +43,7 @@ fn main() {
         low += usize::from(scored.first().is_none_or(|it| it.coverage < 0.01 * number("LOW", 20) as f64));
         let order: Vec<_> = pages(&scored).into_iter().map(|it| found[it.0].0).collect();
         let texts: Vec<_> = candidates.iter().map(|it| it.document).collect();
-        let quotes = choose(&texts, &scored, 3, number("PER_PAGE", 2));
+        let quotes = choose(&texts, &fit(scored), 3, number("PER_PAGE", 2));
         let shown: Vec<_> = quotes.iter().map(|it| &texts[it.page].text[it.range.clone()]).collect();
         let holds = |quote: &&&str| answers.iter().any(|it| quote.contains(it.as_str()));
         asked += 1;

@@ -95,6 +95,7 @@ pub fn strength(kind: Kind, sentence: &str, words: &[Word], asked: &HashSet<&str
             let lower = sentence.to_lowercase();
             REASONS.iter().any(|it| lower.contains(it))
         }
+        Kind::Definition => return of_definition(words, asked, shown),
         Kind::Name => name(),
         // Something that the question does not say.
         Kind::Any => new().filter(|(_, it)| !it.is_stopword).count() >= 3,
@@ -107,6 +108,23 @@ fn of_names(count: usize) -> f64 {
         0 => 0.0,
         1 => 0.7,
         _ => 1.0,
+    }
+}
+
+/// `An agent is …`, `Agents are …`; less if it only begins with the word.
+fn of_definition<'a>(words: &'a [Word], asked: &HashSet<&str>, shown: impl Fn(&'a Word) -> &'a str) -> f64 {
+    let begin = words.get(..words.len().min(8)).unwrap_or_default();
+    let is_verb = |it: &'a Word| {
+        let verbs = ["is", "are", "was", "were", "means", "refers", "describes"];
+        verbs.contains(&shown(it).to_lowercase().as_str()) || it.term.starts_with('是') || it.term.ends_with('是')
+    };
+    let defines =
+        begin.windows(2).any(|it| matches!(it, [one, next] if asked.contains(one.term.as_str()) && is_verb(next)));
+    let first = words.iter().find(|it| !it.is_stopword);
+    match (defines, first.is_some_and(|it| asked.contains(it.term.as_str()))) {
+        (true, _) => 1.0,
+        (false, true) => 0.5,
+        (false, false) => 0.0,
     }
 }
 
@@ -128,5 +146,10 @@ mod tests {
         assert_eq!(of(Kind::Person, "It was built by Gustave Eiffel."), 1.0);
         assert_eq!(of(Kind::Place, "It lies in Egypt."), 1.0);
         assert_eq!(of(Kind::Reason, "They left."), 0.0);
+        let defined = |text: &str| strength(Kind::Definition, text, &words(text), &HashSet::from(["agent"]));
+        assert_eq!(
+            [defined("An agent is a program."), defined("Agents call it."), defined("They call agents.")],
+            [1.0, 0.5, 0.0]
+        );
     }
 }

@@ -20,6 +20,8 @@ pub enum Kind {
     Money,
     /// A reason.
     Reason,
+    /// What something is.
+    Definition,
     /// Something with a name.
     Name,
     /// Anything else.
@@ -108,7 +110,7 @@ fn is_question_word(kind: Kind, term: &str) -> bool {
         Kind::Number => matches!(term, "number" | "amount" | "long" | "far" | "old"),
         Kind::Money => matches!(term, "monei" | "amount"),
         Kind::Reason => matches!(term, "reason" | "caus"),
-        Kind::Name | Kind::Any => matches!(term, "type" | "kind" | "call" | "term"),
+        Kind::Definition | Kind::Name | Kind::Any => matches!(term, "type" | "kind" | "call" | "term"),
     }
 }
 
@@ -182,12 +184,25 @@ fn kind(text: &str, words: &[Word]) -> Kind {
         Kind::Place
     } else if is(&["why"]) || has(&["为什么", "为何"]) {
         Kind::Reason
+    } else if is_definition(&lower, words) {
+        Kind::Definition
     } else if has(&["name of", "what is the name", "which ", "named"]) {
         Kind::Name
     } else {
         Kind::Any
     }
 }
+
+/// A short question after what something is.
+fn is_definition(lower: &str, words: &[Word]) -> bool {
+    let begins = ["what is ", "what are ", "what's ", "define ", "什么是"].iter().any(|it| lower.starts_with(it));
+    let ends = lower.trim_end_matches(['?', '？', '。', ' ']).ends_with("是什么");
+    let is_name = lower.contains("name of");
+    (begins || ends) && !is_name && words.iter().filter(|it| !it.is_stopword).count() <= MOST_OF_DEFINITION
+}
+
+/// The most words of what is to be defined.
+const MOST_OF_DEFINITION: usize = 3;
 
 #[cfg(test)]
 mod tests {
@@ -201,6 +216,8 @@ mod tests {
             ("How many people live there?", Kind::Number),
             ("Where is the river?", Kind::Place),
             ("Why did they leave?", Kind::Reason),
+            ("What is an agent?", Kind::Definition),
+            ("What is the name of the river of the city?", Kind::Name),
             ("北京在哪里？", Kind::Place),
             ("Basic concepts of machine learning", Kind::Any),
         ] {

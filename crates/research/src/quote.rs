@@ -6,6 +6,12 @@ use crate::document::Document;
 use crate::rank::Scored;
 use crate::sentences::sentences;
 
+/// A quote has at least this part of the question in its own words, by rarity.
+const LEAST_COVERAGE: f64 = 0.2;
+
+/// A quote has at least this part of the best one's score.
+const LEAST_OF_BEST: f64 = 0.6;
+
 /// How many sentences are looked at: a page may consist of one sentence, again and again.
 const MAX_TRIES: usize = 100;
 
@@ -28,6 +34,13 @@ pub struct Quote {
     pub coverage: f64,
     /// The terms of the question that it has.
     pub has: u64,
+}
+
+/// Those sentences that say enough of what is asked to be quoted.
+pub fn fit(scored: Vec<Scored>) -> Vec<Scored> {
+    let best = scored.iter().filter(|it| it.coverage >= LEAST_COVERAGE).map(|it| it.score).fold(0.0, f64::max);
+    let is_fit = |it: &Scored| it.coverage >= LEAST_COVERAGE && it.score >= best * LEAST_OF_BEST;
+    scored.into_iter().filter(is_fit).collect()
 }
 
 /// The best quotes, at most `most`, at most `per_page` of a page. No two overlap.

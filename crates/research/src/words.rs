@@ -41,13 +41,13 @@ pub fn words(text: &str) -> Vec<Word> {
             while let Some(&(at, it)) = characters.peek() {
                 let within = it.is_alphanumeric() && !is_han(it);
                 // 1,000 and 3.5 are numbers, and Newton's is Newton.
-                let joins = matches!(it, ',' | '.' | '\'' | '’') && is_joined(text, at, it);
+                let joins = is_weightless(it) || matches!(it, ',' | '.' | '\'' | '’') && is_joined(text, at, it);
                 if !within && !joins {
                     break;
                 }
                 if within || it == '.' {
                     shown.push(it);
-                } else if it != ',' {
+                } else if it != ',' && !is_weightless(it) {
                     shown.push('\'');
                 }
                 end = at + it.len_utf8();
@@ -64,6 +64,11 @@ pub fn words(text: &str) -> Vec<Word> {
 /// The terms of a text that say what it is about, in order.
 pub fn terms(text: &str) -> Vec<String> {
     words(text).into_iter().filter(|it| !it.is_stopword).map(|it| it.term).collect()
+}
+
+/// Characters within a word that do not matter: soft hyphens, joiners.
+fn is_weightless(character: char) -> bool {
+    matches!(character, '\u{ad}' | '\u{200c}' | '\u{200d}' | '\u{2060}')
 }
 
 fn is_joined(text: &str, at: usize, mark: char) -> bool {
@@ -152,6 +157,7 @@ mod tests {
             terms("Beyoncé's 1,000 invading cities, 3.5% of the U.S."),
             ["beyonc", "1000", "invad", "citi", "3.5", "u"]
         );
+        assert_eq!(terms("inter\u{ad}national"), terms("international"));
         let found = words("The Café");
         assert!(found[0].is_stopword && found[1].is_capital);
         assert_eq!((found[1].start, found[1].end), (4, 9));

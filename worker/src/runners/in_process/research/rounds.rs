@@ -8,8 +8,8 @@ use openskill_proto::v1::{Progress, execute_event::Event};
 use openskill_research::document::Document;
 use openskill_research::gaps::{missing, next_query};
 use openskill_research::question::Question;
-use openskill_research::quote::{Quote, choose};
-use openskill_research::rank::{Page as Candidate, Scored, Weights, pages, rank};
+use openskill_research::quote::{Quote, choose, fit};
+use openskill_research::rank::{Page as Candidate, Weights, pages, rank};
 use openskill_research::rarity::Rarities;
 use url::Url;
 
@@ -29,12 +29,6 @@ const AT_A_TIME: usize = 4;
 
 /// The most quotes of one page.
 const OF_ONE_PAGE: usize = 3;
-
-/// A quote has at least this part of the question in its own words, by rarity.
-const LEAST_COVERAGE: f64 = 0.2;
-
-/// A quote has at least this part of the best one's score.
-const LEAST_OF_BEST: f64 = 0.5;
 
 /// The most warnings.
 const MAX_WARNINGS: usize = 20;
@@ -229,13 +223,6 @@ impl<'a> Rounds<'a> {
             (self.found.quotes, self.found.order) = (quotes, order);
         }
     }
-}
-
-/// Those that say enough of what is asked.
-fn fit(scored: Vec<Scored>) -> Vec<Scored> {
-    let best = scored.iter().filter(|it| it.coverage >= LEAST_COVERAGE).map(|it| it.score).fold(0.0, f64::max);
-    let is_fit = |it: &Scored| it.coverage >= LEAST_COVERAGE && it.score >= best * LEAST_OF_BEST;
-    scored.into_iter().filter(is_fit).collect()
 }
 
 async fn one(hit: &Hit, reader: &Reader, allow: &Allowed, budget: &Budget) -> Result<Arc<Page>, Problem> {
