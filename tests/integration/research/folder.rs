@@ -52,7 +52,7 @@ async fn links_hidden_files_and_broken_files_are_not_quoted() {
     folder.write("plain.txt", "Nothing of interest.");
     let answer = ask(&with_folder(&folder).start().await, "What is the vault code?").await;
     assert!(is_nothing(&answer), "{answer}");
-    assert!(warnings(&answer).contains("1 documents of the folder could not be read"), "{answer}");
+    assert!(warnings(&answer).contains("that could not be read: 1, such as broken.pdf: its PDF text"), "{answer}");
 }
 
 #[tokio::test]
@@ -77,4 +77,19 @@ async fn a_folder_that_is_missing_is_a_warning() {
     let setup = with_provider("folder").with("OPENSKILL_RESEARCH_FOLDER", "/nonexistent/folder");
     let answer = ask(&setup.start().await, "Who is the mayor of Springfield?").await;
     assert!(is_nothing(&answer) && warnings(&answer).contains("the folder cannot be read"), "{answer}");
+}
+
+#[tokio::test]
+async fn the_focus_of_a_topic_comes_first() {
+    let folder = Folder::new();
+    folder.write("banks.txt", "Blockchains are used by banks, which settle payments with them.");
+    folder.write("hospitals.txt", "Blockchains are used by hospitals, which keep records in them.");
+    let system = with_folder(&folder).start().await;
+    for focus in ["banks", "hospitals"] {
+        let input = json!({ "question": "How are blockchains used?", "topic_focus": focus });
+        let answer = found(&system, "comprehensive_research", input).await;
+        assert!(quotes(&answer)[0].contains(focus), "{answer}");
+        assert_eq!(answer["queries"][0], format!("How are blockchains used? {focus}"), "{answer}");
+        assert_eq!(answer["pages_read"], 2, "{answer}");
+    }
 }

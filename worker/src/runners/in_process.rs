@@ -151,6 +151,11 @@ impl Runner for InProcess {
         self.research.tidy();
     }
 
+    fn close(&self) -> BoxFuture<'static, ()> {
+        self.research.close();
+        std::future::ready(()).boxed()
+    }
+
     fn run(self: Arc<Self>, invocation: Invocation) -> BoxFuture<'static, RawOutput> {
         let parent = TraceContext::parse(&invocation.traceparent);
         let Some(work) = self.work(invocation) else {

@@ -7,7 +7,8 @@
 //! - [`arguments`]: what a caller asks for; [`budget`]: what a call may use; [`problem`]: why something was not read
 //! - [`source`]: where pages are found: [`provider`] (search engines), [`folder`], [`site`]; [`collection`]: what those keep
 //! - [`read`]: a page, by way of [`fetch`], [`inflate`], [`extract`] and [`pdf`]; [`page`]: what comes out
-//! - [`plan`], [`rounds`]: the work; [`model`]: plans and words it, if there is one; [`report`], [`timestamp`]: the result
+//! - [`mod@plan`], [`rounds`]: the work; [`model`]: plans and words it, if there is one
+//! - [`mod@report`], [`timestamp`]: the result
 //!
 //! What a text says for a question is a matter of `openskill_research`, which does no I/O.
 
@@ -85,6 +86,11 @@ impl Research {
     /// Releases connections that were idle.
     pub(super) fn tidy(&self) {
         self.clients.tidy(IDLE);
+    }
+
+    /// Releases all connections.
+    pub(super) fn close(&self) {
+        self.clients.clear();
     }
 
     /// Runs a call. Dropping it closes all connections.

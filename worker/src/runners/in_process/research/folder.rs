@@ -45,10 +45,10 @@ struct Kept {
     warning: Option<String>,
 }
 
-/// A file that was read. Without a page it has no text.
+/// A file that was read, or why it was not.
 struct File {
     version: Version,
-    page: Option<(Arc<Page>, Arc<Counts>)>,
+    page: Result<(Arc<Page>, Arc<Counts>), Problem>,
 }
 
 /// When it was changed, and its size.
@@ -105,36 +105,47 @@ impl Folder {
             kept.looked = Some(Instant::now());
             return Ok(());
         }
-        let (mut before, mut unread) = (before, 0);
+        let mut before = before;
         for (path, version) in &listed.files {
             let known = before.remove(path).filter(|it| it.version == *version);
             let file = match known {
                 Some(file) => file,
                 None if budget.left().is_zero() => break,
-                None => {
-                    let page = read(&listed.root, path, reader, budget).await;
-                    unread += usize::from(page.is_err());
-                    File { version: *version, page: page.ok() }
-                }
+                None => match read(&listed.root, path, reader, budget).await {
+                    // The file is not at fault: the next call reads it.
+                    Err(Problem::Budget(_)) => break,
+                    page => File { version: *version, page },
+                },
             };
             kept.files.insert(path.clone(), file);
         }
         let is_complete = listed.is_complete && kept.files.len() == listed.files.len();
         kept.looked = is_complete.then(Instant::now);
         kept.gather().await;
-        kept.warning = match (is_complete, unread) {
-            (false, _) => Some(format!("the folder is read in part so far, {} documents", kept.pages.len())),
-            (true, 0) => None,
-            (true, _) => Some(format!("{unread} documents of the folder could not be read")),
+        kept.warning = if is_complete {
+            kept.unread()
+        } else {
+            Some(format!("the folder is read in part so far, {} documents", kept.pages.len()))
         };
         Ok(())
     }
 }
 
 impl Kept {
+    /// How many documents could not be read, and why the first of them.
+    fn unread(&self) -> Option<String> {
+        let mut unread: Vec<_> =
+            self.files.iter().filter_map(|(path, it)| Some((path, it.page.as_ref().err()?))).collect();
+        unread.sort_by_key(|it| it.0);
+        let (path, problem) = unread.first()?;
+        let (count, path) = (unread.len(), path.display());
+        Some(format!("documents of the folder that could not be read: {count}, such as {path}: {problem}"))
+    }
+
     /// Indexes the documents, in the order of their paths, on a blocking thread.
     async fn gather(&mut self) {
-        let mut pages: Vec<_> = self.files.iter().filter_map(|(path, it)| Some((path, it.page.clone()?))).collect();
+        let mut pages: Vec<_> =
+            self.files.iter().filter_map(|(path, it)| Some((path, it.page.clone().ok()?))).collect();
         pages.sort_by_key(|it| it.0);
         let pages: Vec<_> = pages.into_iter().map(|it| it.1).collect();
         let gathered = tokio::task::spawn_blocking(move || {

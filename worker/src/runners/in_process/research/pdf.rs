@@ -40,7 +40,8 @@ impl PdfReader {
             return Err(failed("it is too large"));
         }
         let reply = tokio::time::timeout(TIME.min(time), self.exchange(file, slot));
-        match reply.await.map_err(|_| failed("it takes too long"))?? {
+        let too_slow = |_| if time < TIME { Problem::Budget("time") } else { failed("it takes too long") };
+        match reply.await.map_err(too_slow)?? {
             Reply::Pages(pages) => {
                 let read = tokio::task::spawn_blocking(move || read_pages(pages.iter().map(String::as_str)));
                 read.await.map_err(|_| failed("its text is unusable"))

@@ -70,7 +70,7 @@ struct Crawl {
     pages: Collection,
     failed: usize,
     requested: usize,
-    last_problem: Option<Problem>,
+    last_problem: Option<(Url, Problem)>,
     is_done: bool,
 }
 
@@ -102,13 +102,15 @@ impl Site {
             let _ = tokio::time::timeout(budget.left_before(FOR_THE_ANSWER), going).await;
         }
         if crawl.pages.len() == 0 {
-            return Err(crawl.last_problem.clone().unwrap_or(Problem::Unreachable));
+            return Err(crawl.last_problem.take().map_or(Problem::Unreachable, |it| it.1));
         }
         let (read, failed) = (crawl.pages.len(), crawl.failed);
-        let warning = match (crawl.is_done, failed) {
+        let warning = match (crawl.is_done, &crawl.last_problem) {
             (false, _) => Some(format!("the site is read in part so far, {read} pages: the next call goes on")),
-            (true, 0) => None,
-            (true, _) => Some(format!("{failed} pages of the site could not be read, {read} could")),
+            (true, None) => None,
+            (true, Some((url, problem))) => {
+                Some(format!("pages of the site that could not be read: {failed}, such as {url}: {problem}"))
+            }
         };
         Ok((crawl.pages.find(query), warning))
     }
@@ -257,7 +259,7 @@ impl Crawl {
                 return Some(url);
             }
             self.failed += 1;
-            self.last_problem = Some(Problem::Robots);
+            self.last_problem = Some((url, Problem::Robots));
         }
     }
 
@@ -282,7 +284,7 @@ impl Crawl {
             Err(Problem::Kind(_) | Problem::OtherSite) => {}
             Err(problem) => {
                 self.failed += 1;
-                self.last_problem = Some(problem);
+                self.last_problem = Some((url, problem));
             }
         }
     }
