@@ -1,7 +1,5 @@
 //! An answer made of quotes: their own words, each with the number of its citation.
 
-use crate::document::clip;
-
 /// What an answer is without a source.
 pub const NOTHING_FOUND: &str = "nothing found";
 
@@ -19,11 +17,6 @@ pub fn compose<'a>(quotes: impl IntoIterator<Item = &'a str>) -> String {
         answer.push_str(&part);
     }
     if answer.is_empty() { NOTHING_FOUND.to_owned() } else { answer }
-}
-
-/// A line for a model that reads the answer.
-pub fn short(answer: &str) -> String {
-    clip(answer, 2000).to_owned()
 }
 
 #[cfg(test)]

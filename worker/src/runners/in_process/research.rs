@@ -101,7 +101,8 @@ impl Research {
         let Some(source) = &self.source else { return Err(SkillError::new(ErrorCode::Unavailable, NO_PROVIDER)) };
         let task = Task::read(tool, &invocation.input, self.settings.limits)?;
         let budget = Budget::new(task.limits, Instant::now(), invocation.deadline);
-        let (stop, _stop_on_drop) = Stop::at(invocation.deadline - BEFORE_THE_DEADLINE);
+        let ranked_by = invocation.deadline.checked_sub(BEFORE_THE_DEADLINE).unwrap_or(invocation.deadline);
+        let (stop, _stop_on_drop) = Stop::at(ranked_by);
         let pdf = PdfReader { host, manifest: Arc::clone(&invocation.manifest) };
         let (fetcher, slot) = (Fetcher::new(Arc::clone(&self.clients)), invocation.slot.clone());
         let reader = Reader { fetcher, pdf, slot };
@@ -132,7 +133,11 @@ async fn plan(model: Option<&Model>, task: &Task, fetcher: &Fetcher, budget: &Bu
     let Some(model) = model.filter(|_| task.queries.is_empty()) else { return (queries, None) };
     match model.plan(&task.question, fetcher, budget).await {
         Ok(more) => {
-            queries.extend(more);
+            for query in more {
+                if !queries.iter().any(|it| it.eq_ignore_ascii_case(&query)) {
+                    queries.push(query);
+                }
+            }
             (queries, None)
         }
         Err(problem) => (queries, Some(format!("the model planned no queries: {problem}"))),
