@@ -122,7 +122,7 @@ async fn an_engine_that_is_slow_down_or_broken_is_a_warning_in_time() {
         let begun = Instant::now();
         let answer = ask(&system, "Where does the Rhine rise?").await;
         assert!(is_nothing(&answer) && warnings(&answer).contains(warning), "{answer}");
-        assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
+        assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
     }
 }
 
