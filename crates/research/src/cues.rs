@@ -40,6 +40,9 @@ const REASONS: &[&str] = &[
     "由于",
 ];
 
+/// So many words that the question does not say are enough.
+const MUCH: f64 = 3.0;
+
 /// How much a sentence looks as if it held an answer of this kind, from 0 to 1. What the question itself says is none.
 pub fn strength(kind: Kind, sentence: &str, words: &[Word], asked: &HashSet<&str>) -> f64 {
     let new = || words.iter().enumerate().filter(|(_, it)| !asked.contains(it.term.as_str()));
@@ -98,7 +101,10 @@ pub fn strength(kind: Kind, sentence: &str, words: &[Word], asked: &HashSet<&str
         Kind::Definition => return of_definition(words, asked, shown),
         Kind::Name => name(),
         // Something that the question does not say.
-        Kind::Any => new().filter(|(_, it)| !it.is_stopword).count() >= 3,
+        Kind::Any => {
+            let count = new().filter(|(_, it)| !it.is_stopword).count();
+            return (count as f64 / MUCH).min(1.0);
+        }
     };
     f64::from(u8::from(found))
 }
