@@ -55,6 +55,9 @@ fn main() -> ExitCode {
     if std::env::args_os().nth(1).is_some_and(|first| first == openskill_definitions::protocol::ARGUMENT) {
         return openskill_definitions::parser::main();
     }
+    if std::env::args_os().nth(1).is_some_and(|first| first == openskill_research::pdf_protocol::ARGUMENT) {
+        return openskill_research::pdf::main();
+    }
     match CompleteEnv::with_factory(args::Args::command).var(complete::VARIABLE).try_complete(std::env::args_os(), None)
     {
         Ok(false) => {}

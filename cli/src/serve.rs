@@ -93,6 +93,7 @@ pub(crate) fn worker_config(settings: &Settings, raw: &Raw) -> Result<openskill_
         skill_users: settings.skill_users,
         least_jail: settings.least_jail,
         docker_host: settings.docker_host.clone(),
+        research: settings.research.clone(),
         reload_interval: settings.reload,
         idle: settings.idle,
         measured_skills: settings.measured_skills,

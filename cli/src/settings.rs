@@ -14,6 +14,7 @@ mod raw;
 mod reader;
 mod recorder;
 mod reference;
+mod research;
 mod resolve;
 mod sites;
 mod tls;

@@ -218,6 +218,7 @@ def main() -> int:
     settings = {"OPENAI_MODEL": model, "OPENSKILL_AGENT_TEXT_CALLS": "1" if is_prompted else "0"}
     with tempfile.TemporaryDirectory() as folder:
         skills = shipped(Path(folder) / "skills")
+        settings |= {"OPENSKILL_RESEARCH_PROVIDER": "folder", "OPENSKILL_RESEARCH_FOLDER": folder}
         with Agent([skills], manifests, between.url, **settings) as agent:
             count = sum(len(it.definitions) for it in servers.tools.values())
             # One needs a setting of the operator.

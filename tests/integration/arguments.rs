@@ -167,7 +167,7 @@ async fn a_raw_model_call_is_parsed_in_every_form_over_grpc_and_rest() {
 async fn the_declared_tools_are_listed_as_unavailable_with_a_reason() {
     let system = Setup::shipped().start().await;
     let list = system.get("/skills").await.json();
-    for (toolset, count) in [("browser_use", 26), ("deepsearch", 3)] {
+    for (toolset, count) in [("browser_use", 26)] {
         let all = list["skills"].as_array().unwrap().iter();
         let declared = |skill: &&Value| skill["toolset"] == toolset && skill["status"] == "unavailable";
         let tools: Vec<_> = all.filter(declared).collect();

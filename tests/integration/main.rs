@@ -50,6 +50,7 @@ mod python_environments;
 mod quiet_logs;
 mod readme;
 mod recorder;
+mod research;
 mod sandbox;
 mod sdk;
 mod secrets;

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use openskill_proto::v1::{ExecuteRequest, ExecuteResult, skill_error::More};
 use serde_json::Value;
 
+use crate::config::research::NO_PROVIDER;
 use crate::config::{Builds, Config};
 use crate::execute::{TraceHeaders, execute};
 use crate::manifest::{Example, How, Manifest, ManifestError};
@@ -41,7 +42,8 @@ pub struct Findings {
 impl Findings {
     /// Why the skill is not meant to run here: its manifest says so, or the operator has not switched it on.
     pub fn switched_off(&self) -> Option<&str> {
-        let by_operator = self.runner.as_ref().err().map(String::as_str).filter(|it| *it == NONE_ALLOWED);
+        let by_operator =
+            self.runner.as_ref().err().map(String::as_str).filter(|it| [NONE_ALLOWED, NO_PROVIDER].contains(it));
         self.manifest.unavailable.as_deref().or(by_operator)
     }
 }

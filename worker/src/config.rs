@@ -1,5 +1,7 @@
 //! The settings of a worker, resolved and validated. The caller reads files and environment; nothing here does.
 
+pub mod research;
+
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -46,6 +48,8 @@ pub struct Config {
     pub least_jail: Level,
     /// The container engine of `docker` skills: `unix:///path`, `tcp://host:port` or `http://host:port`.
     pub docker_host: String,
+    /// What the research tools search, and their limits.
+    pub research: research::Research,
     /// How often the skill folders are scanned for changes.
     pub reload_interval: Duration,
     /// How many skills have metrics of their own. The others share theirs.

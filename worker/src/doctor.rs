@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::check;
+use crate::config::research::NO_PROVIDER;
 use crate::config::{Builds, Config};
 use crate::process::jail::probe::{Facts, Namespaces};
 use crate::process::strays::Strays;
@@ -69,6 +70,7 @@ pub async fn examine(mut config: Config) -> std::io::Result<Examination> {
         interpreter(python, worker.config.python.as_deref()),
         packages(&worker.config),
         containers.unwrap_or_else(|_| finding("containers", Status::No, "the engine could not be asked")),
+        research(&worker.config),
     ];
     check::settle(&worker, check::slowest_start(&manifests)).await;
     for entry in entries(&worker) {
@@ -210,6 +212,17 @@ fn packages(config: &Config) -> Finding {
     }
 }
 
+/// Where the research tools find pages, and whether a model words their answers.
+fn research(config: &Config) -> Finding {
+    let Some(provider) = &config.research.provider else { return finding("research", Status::Part, NO_PROVIDER) };
+    match &config.research.model {
+        Some(model) => finding("research", Status::Ok, format!("{provider}; answers are worded by {}", model.name)),
+        None => {
+            finding("research", Status::Ok, format!("{provider}; answers are made of quotes, no model is configured"))
+        }
+    }
+}
+
 /// The path of the program that this name starts.
 fn in_path(program: &Path) -> Option<std::path::PathBuf> {
     if program.components().count() > 1 {
@@ -223,7 +236,8 @@ fn in_path(program: &Path) -> Option<std::path::PathBuf> {
 fn entries(worker: &Worker) -> Vec<Arc<Entry>> {
     let entries = worker.registry.describe().into_iter().filter_map(|skill| worker.registry.get(&skill.id));
     let is_off = |entry: &Arc<Entry>| {
-        let by_operator = entry.runner.as_ref().err().is_some_and(|reason| *reason == NONE_ALLOWED);
+        let by_operator =
+            entry.runner.as_ref().err().is_some_and(|reason| *reason == NONE_ALLOWED || *reason == NO_PROVIDER);
         entry.manifest.unavailable.is_some() || by_operator
     };
     entries.filter(|entry| !is_off(entry)).collect()

@@ -185,7 +185,7 @@ fn runners(
         ("docker", Arc::new(Docker::new(config, launcher.clone(), surroundings, offers))),
         ("mcp:stdio", mcp_stdio),
         ("mcp:http", mcp_http),
-        ("inproc", Arc::new(InProcess::new(functions, host))),
+        ("inproc", Arc::new(InProcess::new(functions, host, config.research.clone()))),
         (
             "agent",
             Arc::new(InGateway(

@@ -157,6 +157,40 @@ settings! {
         "Least jail of every skill: `auto` demands nothing, `standard` or `strict` make a skill unavailable where the worker cannot give it. A manifest that says `jail: off` is not affected.";
     DOCKER_HOST "OPENSKILL_DOCKER_HOST" "unix:///var/run/docker.sock" "worker, up, check, doctor"
         "Container engine for `docker` skills: `unix:///path`, or `tcp://host:port` without TLS. The worker contacts it only if there are such skills.";
+    RESEARCH_PROVIDER "OPENSKILL_RESEARCH_PROVIDER" "" "worker, up, check, doctor"
+        "Where the [research tools](research.md) find pages: `searxng`, `brave`, `tavily`, `folder` or `site`. Unset: they are unavailable.";
+    RESEARCH_URL "OPENSKILL_RESEARCH_URL" "" "worker, up, check, doctor"
+        "With `searxng`, the URL of the instance. With `site`, the pages to begin with, separated by commas; only pages of their origins are read. With `brave` and `tavily`, the URL of the API if it is not the provider's own.";
+    RESEARCH_API_KEY "OPENSKILL_RESEARCH_API_KEY" "" "worker, up, check, doctor"
+        "Key for `brave` or `tavily`. `openskill config` masks it.";
+    RESEARCH_API_KEY_FILE "OPENSKILL_RESEARCH_API_KEY_FILE" "" "worker, up, check, doctor"
+        "File with that key, instead of `OPENSKILL_RESEARCH_API_KEY`.";
+    RESEARCH_FOLDER "OPENSKILL_RESEARCH_FOLDER" "" "worker, up, check, doctor"
+        "With `folder`, the directory of the documents.";
+    RESEARCH_ALLOW "OPENSKILL_RESEARCH_ALLOW" "" "worker, up, check, doctor"
+        "Hosts outside the public internet that pages may be read from, separated by commas: `host:port`, `address:port`, or a network such as `10.1.0.0/16`. The host of `OPENSKILL_RESEARCH_URL` is allowed to the provider. Default: none.";
+    RESEARCH_SITE_PAGES "OPENSKILL_RESEARCH_SITE_PAGES" "1000" "worker, up, check, doctor"
+        "With `site`, the maximum number of pages that are read and kept in memory.";
+    RESEARCH_SITE_FRESH "OPENSKILL_RESEARCH_SITE_FRESH_S" "86400" "worker, up, check, doctor"
+        "With `site`, how long pages are kept until they are read again, in seconds.";
+    RESEARCH_MAX_LOOPS "OPENSKILL_RESEARCH_MAX_LOOPS" "5" "worker, up, check, doctor"
+        "Maximum number of search rounds of one research call.";
+    RESEARCH_MAX_PAGES "OPENSKILL_RESEARCH_MAX_PAGES" "32" "worker, up, check, doctor"
+        "Maximum number of pages that one research call requests.";
+    RESEARCH_MAX_BYTES "OPENSKILL_RESEARCH_MAX_BYTES" "33554432" "worker, up, check, doctor"
+        "Maximum number of bytes that one research call receives.";
+    RESEARCH_MAX_SECONDS "OPENSKILL_RESEARCH_MAX_SECONDS" "60" "worker, up, check, doctor"
+        "Maximum duration of one research call, in seconds. A call whose timeout is earlier ends before it.";
+    RESEARCH_MAX_TOKENS "OPENSKILL_RESEARCH_MAX_TOKENS" "32000" "worker, up, check, doctor"
+        "Maximum number of tokens of the model that one research call uses, of requests and replies together.";
+    RESEARCH_MODEL_URL "OPENSKILL_RESEARCH_MODEL_URL" "" "worker, up, check, doctor"
+        "URL of a model with OpenAI's API, to which `/chat/completions` is added, such as `http://127.0.0.1:8080/v1`. Unset: research answers are made of quotes alone.";
+    RESEARCH_MODEL "OPENSKILL_RESEARCH_MODEL" "" "worker, up, check, doctor"
+        "Name of that model. The argument `reasoning_model` takes precedence.";
+    RESEARCH_MODEL_API_KEY "OPENSKILL_RESEARCH_MODEL_API_KEY" "" "worker, up, check, doctor"
+        "Key for that model. `openskill config` masks it.";
+    RESEARCH_MODEL_API_KEY_FILE "OPENSKILL_RESEARCH_MODEL_API_KEY_FILE" "" "worker, up, check, doctor"
+        "File with that key, instead of `OPENSKILL_RESEARCH_MODEL_API_KEY`.";
     DEBUG "OPENSKILL_DEBUG" "0" "all"
         "`1`: log more, and return the stderr of failing skills in `error.details`. The stderr of a skill may contain paths and secrets.";
     LOG "OPENSKILL_LOG" "info" "all"

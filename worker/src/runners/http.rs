@@ -20,7 +20,7 @@ use crate::manifest::{How, Manifest};
 use crate::runner::{Invocation, RawOutput, Runner};
 
 mod arguments;
-mod cause;
+pub(crate) mod cause;
 pub(crate) mod client;
 pub(crate) mod egress;
 mod interim;
@@ -33,7 +33,7 @@ mod response;
 pub(crate) mod secrets;
 mod status;
 mod traced;
-mod transport;
+pub(crate) mod transport;
 
 use client::Clients;
 use egress::Reach;

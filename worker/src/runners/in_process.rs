@@ -4,6 +4,7 @@
 //!
 //! - [`diagnostics`]: functions for tests
 //! - [`search`], [`definitions`]: built-in functions that read files below the allowed root
+//! - [`research`]: built-in functions that search and read pages
 //! - [`host`]: what those use; [`place`], [`walk`]: how they open files; [`stop`]: when they end
 //! - [`list`], [`ordered`], [`left`]: how they answer
 
@@ -17,6 +18,7 @@ use openskill_proto::v1::{Blame, ErrorCode, SkillError};
 use openskill_trace::embedded;
 use tokio_util::task::AbortOnDropHandle;
 
+use crate::config::research::Research as Settings;
 use crate::events::EventSink;
 use crate::manifest::{How, Manifest};
 use crate::runner::{Invocation, RawOutput, Runner};
@@ -28,11 +30,14 @@ mod left;
 mod list;
 mod ordered;
 mod place;
+mod research;
 mod search;
 mod stop;
 mod walk;
 
 use host::{Host, Report};
+use research::Research;
+use research::arguments::Tool;
 
 /// A function: takes the arguments, one JSON object as text, and returns one JSON value as text. Through the sink it reports
 /// progress, produces artifacts and asks the user.
@@ -76,6 +81,7 @@ impl Functions {
 enum Own {
     Search,
     Definitions,
+    Research(Tool),
 }
 
 impl Own {
@@ -83,7 +89,7 @@ impl Own {
         match entry {
             "search_file_content" => Some(Self::Search),
             "list_code_definitions" => Some(Self::Definitions),
-            _ => None,
+            _ => Tool::of(entry).map(Self::Research),
         }
     }
 }
@@ -92,11 +98,12 @@ impl Own {
 pub(crate) struct InProcess {
     functions: Functions,
     host: Host,
+    research: Arc<Research>,
 }
 
 impl InProcess {
-    pub(crate) fn new(functions: Functions, host: Host) -> Self {
-        Self { functions, host }
+    pub(crate) fn new(functions: Functions, host: Host, research: Settings) -> Self {
+        Self { functions, host, research: Arc::new(Research::new(research)) }
     }
 
     /// The work of a call. `None`: there is no function of this name.
@@ -112,12 +119,13 @@ impl InProcess {
                 .boxed(),
             );
         }
-        let (own, host) = (Own::of(name)?, self.host.clone());
+        let (own, host, research) = (Own::of(name)?, self.host.clone(), Arc::clone(&self.research));
         Some(
             async move {
                 let report = match own {
                     Own::Search => search::run(host, invocation).await,
                     Own::Definitions => definitions::run(host, invocation).await,
+                    Own::Research(tool) => research.run(tool, host, invocation).await,
                 };
                 report.map(|Report { data, text, truncated }| RawOutput::Report { data, text, truncated })
             }
@@ -134,8 +142,18 @@ impl Runner for InProcess {
             _ if self.functions.by_name.contains_key(name) => Ok(()),
             Some(Own::Search) => Ok(()),
             Some(Own::Definitions) => definitions::admit(&self.host, manifest),
+            Some(Own::Research(_)) => self.research.admit(),
             None => Err(none()),
         }
+    }
+
+    fn tend(&self, _: &[Arc<Manifest>]) {
+        self.research.tidy();
+    }
+
+    fn close(&self) -> BoxFuture<'static, ()> {
+        self.research.close();
+        std::future::ready(()).boxed()
     }
 
     fn run(self: Arc<Self>, invocation: Invocation) -> BoxFuture<'static, RawOutput> {

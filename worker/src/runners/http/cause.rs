@@ -3,7 +3,7 @@
 use super::egress::Refusal;
 
 /// The refusal that caused a client's error.
-pub(super) fn refusal<'a>(error: &'a (dyn std::error::Error + 'static)) -> Option<&'a Refusal> {
+pub(crate) fn refusal<'a>(error: &'a (dyn std::error::Error + 'static)) -> Option<&'a Refusal> {
     cause(error)
 }
 

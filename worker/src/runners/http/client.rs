@@ -21,7 +21,7 @@ use super::transport::{Bounds, OUR_NAME, Transport};
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// How long an idle connection, and an idle client, is kept.
-pub(super) const IDLE: Duration = Duration::from_secs(60);
+pub(crate) const IDLE: Duration = Duration::from_secs(60);
 
 /// How many clients a worker keeps: each holds the system's certificates. Manifests that allow nothing share one.
 const MAX_CLIENTS: usize = 128;
@@ -86,7 +86,7 @@ impl Clients {
     ///
     /// # Errors
     /// The system lacks what a client needs.
-    pub(super) async fn get(&self, reach: Reach) -> Result<Transport, String> {
+    pub(crate) async fn get(&self, reach: Reach) -> Result<Transport, String> {
         let (key, now) = ((Handle::current().id(), reach.clone()), Instant::now());
         let cell = {
             let mut kept = self.by_place.lock().unwrap_or_else(PoisonError::into_inner);

@@ -49,7 +49,7 @@ pub(super) struct Bounds {
 
 /// Why there is no answer.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum SendError {
+pub(crate) enum SendError {
     /// The server never came to its final answer.
     #[error("the server sent more than {MAX_INTERIM} interim answers (1xx) before its final one")]
     TooManyInterim,
@@ -81,7 +81,7 @@ type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 /// A client with its pool. It follows no redirects and uses no proxy. Cheap to clone.
 #[derive(Clone)]
-pub(super) struct Transport(Client<Connector, reqwest::Body>);
+pub(crate) struct Transport(Client<Connector, reqwest::Body>);
 
 impl Transport {
     /// `resolver` passes only addresses that may be reached.
@@ -110,7 +110,7 @@ impl Transport {
     ///
     /// # Errors
     /// There is no final answer.
-    pub(super) async fn execute(&self, mut request: reqwest::Request) -> Result<reqwest::Response, SendError> {
+    pub(crate) async fn execute(&self, mut request: reqwest::Request) -> Result<reqwest::Response, SendError> {
         for _ in 0..MAX_REPEATS {
             let Some(again) = request.try_clone() else { break };
             match self.send(request).await {

@@ -1,0 +1,57 @@
+//! From bytes to text: the charset of a byte order mark, of the `Content-Type` header, of a `<meta>` tag, or UTF-8.
+
+use encoding_rs::{Encoding, UTF_8, WINDOWS_1252};
+
+/// How much of a page may come before its `<meta charset>`.
+const META_BYTES: usize = 4096;
+
+/// The text of a page. Bytes that are invalid in its charset become U+FFFD.
+pub fn decode(bytes: &[u8], content_type: &str) -> String {
+    if let Some((encoding, length)) = Encoding::for_bom(bytes) {
+        return encoding.decode_without_bom_handling(bytes.get(length..).unwrap_or_default()).0.into_owned();
+    }
+    let named = label(content_type).and_then(|it| Encoding::for_label(it.as_bytes())).or_else(|| of_meta(bytes));
+    if let Some(encoding) = named {
+        return encoding.decode_without_bom_handling(bytes).0.into_owned();
+    }
+    // Without a name: UTF-8 if it is valid, else what browsers assume.
+    let encoding = if std::str::from_utf8(bytes).is_ok() { UTF_8 } else { WINDOWS_1252 };
+    encoding.decode_without_bom_handling(bytes).0.into_owned()
+}
+
+/// The value after `charset=`.
+fn label(text: &str) -> Option<String> {
+    let lower = text.to_ascii_lowercase();
+    let (_, rest) = lower.split_once("charset")?;
+    let rest = rest.trim_start().strip_prefix('=')?.trim_start().trim_start_matches(['"', '\'']);
+    let end = rest.find(['"', '\'', ';', ' ', '>', '/']).unwrap_or(rest.len());
+    rest.get(..end).map(str::to_owned).filter(|it| !it.is_empty())
+}
+
+fn of_meta(bytes: &[u8]) -> Option<&'static Encoding> {
+    let head = bytes.get(..bytes.len().min(META_BYTES)).unwrap_or_default();
+    let head = String::from_utf8_lossy(head).to_ascii_lowercase();
+    let meta = head.split("<meta").skip(1).find_map(|it| label(it.split('>').next().unwrap_or_default()))?;
+    let encoding = Encoding::for_label(meta.as_bytes())?;
+    // A page that could be read up to here as ASCII is not UTF-16.
+    Some(if encoding.output_encoding() == encoding { encoding } else { UTF_8 })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_charset_is_found_where_it_is_named() {
+        let chinese = encoding_rs::GBK.encode("北京是中国的首都。").0.into_owned();
+        assert_eq!(decode(&chinese, "text/html; charset=GBK"), "北京是中国的首都。");
+        let page = [
+            b"<html><head><meta http-equiv=\"Content-Type\" content=\"text/html; charset=gb2312\">",
+            chinese.as_slice(),
+        ];
+        assert!(decode(&page.concat(), "text/html").ends_with("北京是中国的首都。"));
+        assert_eq!(decode("\u{feff}é".as_bytes(), "text/plain; charset=latin1"), "é");
+        assert_eq!(decode(b"caf\xe9", ""), "café");
+        assert_eq!(decode("é".as_bytes(), ""), "é");
+    }
+}

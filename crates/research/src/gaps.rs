@@ -1,0 +1,43 @@
+//! What a question asks and no quote says: the next query.
+
+use crate::question::Question;
+use crate::quote::Quote;
+
+/// The terms of the question that no quote has, as they were written.
+pub fn missing<'a>(question: &'a Question, quotes: &[Quote]) -> Vec<&'a str> {
+    let has = quotes.iter().fold(0, |bits, it| bits | it.has);
+    let terms = question.terms.iter().take(64).enumerate();
+    terms.filter(|(at, _)| has & (1 << at) == 0).map(|(_, it)| it.shown.as_str()).collect()
+}
+
+/// The query that asks for what is missing, beside what the question is about. None: nothing is, or it was asked already.
+pub fn next_query(question: &Question, quotes: &[Quote], asked: &[String]) -> Option<String> {
+    let missing = missing(question, quotes);
+    if missing.is_empty() {
+        return None;
+    }
+    // The names say what it is about. With all of them it may be the question itself.
+    let names: Vec<&str> = question.terms.iter().filter(|it| it.weight > 1.0).map(|it| it.shown.as_str()).collect();
+    let queries = [4, 2, 0].into_iter().map(|most| {
+        let names = names.iter().filter(|it| !missing.contains(it)).take(most);
+        names.chain(missing.iter().take(8)).copied().collect::<Vec<_>>()
+    });
+    let mut new = queries.filter(|it| it.len() < question.terms.len()).map(|it| it.join(" "));
+    new.find(|query| !asked.iter().any(|it| it.eq_ignore_ascii_case(query)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_no_quote_has_is_asked_for() {
+        let question = Question::new("When was the Eiffel Tower painted yellow?");
+        let quote = Quote { page: 0, range: 0..1, score: 1.0, coverage: 1.0, has: 0b11 };
+        assert_eq!(missing(&question, std::slice::from_ref(&quote)), ["painted", "yellow"]);
+        let query = next_query(&question, std::slice::from_ref(&quote), &[]).unwrap();
+        assert_eq!(query, "painted yellow");
+        assert_eq!(next_query(&question, std::slice::from_ref(&quote), &[query]), None);
+        assert_eq!(next_query(&question, &[Quote { has: 0b1111, ..quote }], &[]), None);
+    }
+}

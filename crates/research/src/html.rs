@@ -1,0 +1,293 @@
+//! The text of an HTML page: its main content without navigation, scripts and what is hidden.
+//!
+//! Only tags are read, no tree is built: the work is linear in the page, and tags that nobody closes cost nothing.
+
+use html5gum::{DefaultEmitter, StartTag, Token, Tokenizer};
+
+use crate::document::{Builder, Document, Kind};
+
+/// The most elements that are open at a time. Deeper ones count as text of the one that holds them.
+const MAX_DEPTH: usize = 512;
+
+/// Elements that are skipped may be as much deeper.
+const ROOM: usize = 64;
+
+/// How many open elements an end tag looks at for the one that it ends.
+const MAX_STEPS: usize = 64;
+
+/// A page whose `<main>` or `<article>` has at least this part of its text consists of that alone.
+const MAIN_SHARE: f64 = 0.25;
+
+/// Elements without an end tag.
+const VOID: [&str; 14] =
+    ["area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "track", "wbr", "param"];
+
+/// Elements whose content nobody reads as text.
+const SKIPPED: [&str; 15] = [
+    "script", "style", "noscript", "template", "svg", "math", "head", "iframe", "object", "canvas", "select", "button",
+    "textarea", "audio", "video",
+];
+
+/// Elements around a page's content.
+const AROUND: [&str; 5] = ["nav", "aside", "footer", "form", "dialog"];
+
+/// Elements that begin a block of their own.
+const BLOCKS: [&str; 30] = [
+    "p",
+    "div",
+    "section",
+    "article",
+    "main",
+    "header",
+    "ul",
+    "ol",
+    "dl",
+    "dt",
+    "dd",
+    "li",
+    "table",
+    "thead",
+    "tbody",
+    "tfoot",
+    "tr",
+    "caption",
+    "blockquote",
+    "figure",
+    "figcaption",
+    "details",
+    "summary",
+    "address",
+    "pre",
+    "hr",
+    "body",
+    "html",
+    "fieldset",
+    "center",
+];
+
+/// Reads a page.
+pub fn read(html: &str) -> Document {
+    let (whole, main) = Reader::default().read(html);
+    if main.text.len() as f64 >= whole.text.len() as f64 * MAIN_SHARE && !main.text.is_empty() {
+        Document { title: whole.title, base: whole.base, links: whole.links, ..main }
+    } else {
+        whole
+    }
+}
+
+struct Open {
+    name: String,
+    is_skipped: bool,
+    is_main: bool,
+    kind: Option<Kind>,
+}
+
+#[derive(Default)]
+struct Reader {
+    whole: Builder,
+    /// The content of `<main>` and `<article>` alone.
+    only_main: Builder,
+    open: Vec<Open>,
+    /// How many of the open elements are skipped, and how many are the main content.
+    skipped: usize,
+    main: usize,
+    text: String,
+    heading: Option<u8>,
+    title: Option<String>,
+}
+
+impl Reader {
+    fn read(mut self, html: &str) -> (Document, Document) {
+        let mut emitter = DefaultEmitter::default();
+        emitter.naively_switch_states(true);
+        for token in Tokenizer::new_with_emitter(html, emitter) {
+            // Reading from memory cannot fail.
+            let Ok(token) = token;
+            match token {
+                Token::StartTag(tag) => self.start(&tag),
+                Token::EndTag(tag) => self.end(&name(&tag.name)),
+                Token::String(text) => self.string(&String::from_utf8_lossy(&text)),
+                Token::Comment(_) | Token::Doctype(_) | Token::Error(_) => {}
+            }
+            if self.whole.is_full() {
+                break;
+            }
+        }
+        self.flush();
+        (self.whole.finish(), self.only_main.finish())
+    }
+
+    fn start(&mut self, tag: &StartTag<()>) {
+        let name = name(&tag.name);
+        if name == "title" && self.open.iter().all(|it| it.name != "svg") {
+            self.title = Some(String::new());
+            return;
+        }
+        if name == "a"
+            && let Some(target) = attribute(tag, "href")
+        {
+            self.whole.link(&target);
+        }
+        if name == "base"
+            && let Some(base) = attribute(tag, "href")
+        {
+            self.whole.base(&base);
+        }
+        match name.as_str() {
+            "br" => self.text.push('\n'),
+            "td" | "th" if !self.text.trim().is_empty() => self.text.push_str(" | "),
+            _ => {}
+        }
+        if heading(&name).is_some() || BLOCKS.contains(&name.as_str()) {
+            self.flush();
+            self.heading = heading(&name);
+        }
+        if VOID.contains(&name.as_str()) || (tag.self_closing && is_foreign(&name)) {
+            return;
+        }
+        let role = attribute(tag, "role").unwrap_or_default();
+        let is_skipped = SKIPPED.contains(&name.as_str())
+            || AROUND.contains(&name.as_str())
+            || matches!(role.as_str(), "navigation" | "banner" | "contentinfo" | "search" | "menu" | "dialog")
+            || is_hidden(tag);
+        // What is skipped is skipped at any depth.
+        if self.open.len() >= MAX_DEPTH + if is_skipped { ROOM } else { 0 } {
+            return;
+        }
+        let is_main = matches!(name.as_str(), "main" | "article") || role == "main";
+        let kind = match name.as_str() {
+            "li" | "dt" | "dd" => Some(Kind::Item),
+            "tr" => Some(Kind::Row),
+            "pre" => Some(Kind::Line),
+            _ => None,
+        };
+        // A paragraph ends where the next begins, and a list's entry likewise.
+        if matches!(name.as_str(), "p" | "li" | "tr" | "td" | "th" | "dt" | "dd" | "option")
+            && self.open.last().is_some_and(|it| it.name == name)
+        {
+            self.close_last();
+        }
+        self.skipped += usize::from(is_skipped);
+        self.main += usize::from(is_main);
+        self.open.push(Open { name, is_skipped, is_main, kind });
+    }
+
+    fn end(&mut self, name: &str) {
+        if name == "title"
+            && let Some(title) = self.title.take()
+        {
+            self.whole.title(&title);
+            return;
+        }
+        if heading(name).is_some() || BLOCKS.contains(&name) {
+            self.flush();
+        }
+        // An end tag without a beginning closes nothing.
+        let Some(steps) = self.open.iter().rev().take(MAX_STEPS).position(|it| it.name == name) else { return };
+        let depth = self.open.len() - 1 - steps;
+        while self.open.len() > depth {
+            self.close_last();
+        }
+    }
+
+    fn close_last(&mut self) {
+        if let Some(open) = self.open.pop() {
+            self.skipped -= usize::from(open.is_skipped);
+            self.main -= usize::from(open.is_main);
+        }
+    }
+
+    fn string(&mut self, text: &str) {
+        if let Some(title) = &mut self.title {
+            title.push_str(text);
+        } else if self.skipped == 0 {
+            self.text.push_str(text);
+        }
+    }
+
+    /// Ends the block that was read.
+    fn flush(&mut self) {
+        let (text, heading) = (std::mem::take(&mut self.text), self.heading.take());
+        if text.trim().is_empty() {
+            return;
+        }
+        let kind = self.open.iter().rev().take(MAX_STEPS).find_map(|it| it.kind).unwrap_or(Kind::Paragraph);
+        let main = (self.main > 0).then_some(&mut self.only_main);
+        for builder in [Some(&mut self.whole), main].into_iter().flatten() {
+            match (heading, kind) {
+                (Some(level), _) => builder.heading(level, &text),
+                (None, Kind::Line) => text.lines().for_each(|line| builder.block(kind, line)),
+                (None, _) => builder.block(kind, text.trim_matches([' ', '|', '\n', '\t'])),
+            }
+        }
+    }
+}
+
+fn name(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+fn attribute(tag: &StartTag<()>, name: &str) -> Option<String> {
+    tag.attributes.get(name.as_bytes()).map(|it| String::from_utf8_lossy(it).into_owned())
+}
+
+fn heading(name: &str) -> Option<u8> {
+    match name.as_bytes() {
+        [b'h', level @ b'1'..=b'6'] => Some(level - b'0'),
+        _ => None,
+    }
+}
+
+fn is_foreign(name: &str) -> bool {
+    matches!(name, "svg" | "math")
+}
+
+/// Text that a reader of the page does not see must not be quoted.
+fn is_hidden(tag: &StartTag<()>) -> bool {
+    let style = attribute(tag, "style").unwrap_or_default().to_ascii_lowercase();
+    let style: String = style.chars().filter(|it| !it.is_whitespace()).collect();
+    attribute(tag, "hidden").is_some()
+        || attribute(tag, "aria-hidden").is_some_and(|it| it == "true")
+        || ["display:none", "visibility:hidden", "font-size:0", "opacity:0;"].iter().any(|it| style.contains(it))
+        || style.ends_with("opacity:0")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_main_content_is_read() {
+        let document = read(
+            "<html><head><title>A &amp; B</title><style>x{}</style></head><body><nav><a href=/home>Home</a></nav>\
+             <main><h1>Top</h1><p>One <b>two</b>.<p>Three<br>four.<ul><li>a<li>b</ul><table><tr><td>x<td>y</tr>\
+             <tr><td>1</td><td>2</td></tr></table><pre>l1\nl2</pre></main><footer>Impressum</footer>\
+             <script>var x = '<p>no</p>';</script></body></html>",
+        );
+        assert_eq!(document.title, "A & B");
+        assert_eq!(document.text, "One two.\nThree four.\na\nb\nx | y\n1 | 2\nl1\nl2\n");
+        assert_eq!(document.headings, ["Top"]);
+        assert_eq!(document.links, ["/home"]);
+    }
+
+    #[test]
+    fn what_is_hidden_is_not_read() {
+        let document = read(
+            "<p>seen</p><div style='display: none'>one</div><p hidden>two</p><span aria-hidden=true>three</span>\
+             <p>after",
+        );
+        assert_eq!(document.text, "seen\nafter\n");
+    }
+
+    #[test]
+    fn a_million_open_tags_and_stray_ends_are_read_at_once() {
+        let html = format!("{}text{}", "<div><b>".repeat(200_000), "</i></p>".repeat(100_000));
+        assert_eq!(read(&html).text, "text\n");
+    }
+
+    #[test]
+    fn a_small_main_element_is_not_the_page() {
+        let html = format!("<main>Menu</main><div><p>{}</p></div>", "All the text is here. ".repeat(20));
+        assert!(read(&html).text.contains("All the text"));
+    }
+}

@@ -1,0 +1,152 @@
+//! What is cited: a sentence with its neighbours where they belong to it, word for word from the text that was read.
+
+use std::ops::Range;
+
+use crate::document::Document;
+use crate::rank::Scored;
+use crate::sentences::sentences;
+
+/// A quote has at least this part of the question in its own words, by rarity.
+const LEAST_COVERAGE: f64 = 0.2;
+
+/// A quote has at least this part of the best one's score.
+const LEAST_OF_BEST: f64 = 0.6;
+
+/// How many sentences are looked at: a page may consist of one sentence, again and again.
+const MAX_TRIES: usize = 100;
+
+/// How many sentences are searched for the score of a neighbour.
+const MAX_LOOKED_AT: usize = 2000;
+
+/// A quote is widened to neighbours of its sentence up to so many bytes.
+const WIDE_BYTES: usize = 400;
+
+/// A quote.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Quote {
+    /// The page, by its place among those that were ranked.
+    pub page: usize,
+    /// Its bytes in the page's text.
+    pub range: Range<usize>,
+    /// Higher is better.
+    pub score: f64,
+    /// How much of the question it has, from 0 to 1.
+    pub coverage: f64,
+    /// The terms of the question that it has.
+    pub has: u64,
+}
+
+/// Those sentences that say enough of what is asked to be quoted.
+pub fn fit(scored: Vec<Scored>) -> Vec<Scored> {
+    let best = scored.iter().filter(|it| it.coverage >= LEAST_COVERAGE).map(|it| it.score).fold(0.0, f64::max);
+    let is_fit = |it: &Scored| it.coverage >= LEAST_COVERAGE && it.score >= best * LEAST_OF_BEST;
+    scored.into_iter().filter(is_fit).collect()
+}
+
+/// The best quotes, at most `most`, at most `per_page` of a page. No two overlap.
+pub fn choose(documents: &[&Document], scored: &[Scored], most: usize, per_page: usize) -> Vec<Quote> {
+    let (mut chosen, mut tried): (Vec<Quote>, usize) = (Vec::new(), 0);
+    for it in scored {
+        if chosen.len() >= most || tried >= MAX_TRIES {
+            break;
+        }
+        let Some(document) = documents.get(it.page) else { continue };
+        let overlaps = |range: &Range<usize>, quote: &Quote| {
+            quote.page == it.page && range.start < quote.range.end && quote.range.start < range.end
+        };
+        let of_page = chosen.iter().filter(|quote| quote.page == it.page).count();
+        if of_page >= per_page || chosen.iter().any(|quote| overlaps(&it.range, quote)) {
+            continue;
+        }
+        tried += 1;
+        let mut range = widened(document, it, scored);
+        if chosen.iter().any(|quote| overlaps(&range, quote)) {
+            range = it.range.clone();
+        }
+        let text = document.text.get(range.clone()).unwrap_or_default();
+        if is_verbatim(document, text) && !chosen.iter().any(|quote| same(documents, quote, text)) {
+            chosen.push(Quote { page: it.page, range, score: it.score, coverage: it.coverage, has: it.has });
+        }
+    }
+    chosen
+}
+
+/// Whether a text is in a document, word for word.
+pub fn is_verbatim(document: &Document, text: &str) -> bool {
+    !text.trim().is_empty() && document.text.contains(text)
+}
+
+/// Whether another page was quoted with the same words.
+fn same(documents: &[&Document], quote: &Quote, text: &str) -> bool {
+    documents.get(quote.page).and_then(|it| it.text.get(quote.range.clone())) == Some(text)
+}
+
+/// The sentence with the neighbour that has the most of the question, and the other one if there is room.
+fn widened(document: &Document, it: &Scored, scored: &[Scored]) -> Range<usize> {
+    let own = it.range.clone();
+    let Some(block) = document.blocks.get(it.block) else { return own };
+    let text = document.text.get(block.range.clone()).unwrap_or_default();
+    let all: Vec<Range<usize>> =
+        sentences(text).into_iter().map(|it| it.start + block.range.start..it.end + block.range.start).collect();
+    let Some(at) = all.iter().position(|range| *range == own) else { return own };
+    let score = |range: &Range<usize>| {
+        let same = scored.iter().take(MAX_LOOKED_AT).find(|other| other.page == it.page && other.range == *range);
+        same.map_or(0.0, |it| it.score)
+    };
+    let mut range = own;
+    let (mut before, mut after) = (at.checked_sub(1), at + 1);
+    loop {
+        let previous = before.and_then(|it| all.get(it)).filter(|it| range.end - it.start <= WIDE_BYTES);
+        let next = all.get(after).filter(|it| it.end - range.start <= WIDE_BYTES);
+        match (previous, next) {
+            (Some(previous), Some(next)) if score(previous) > score(next) => range.start = previous.start,
+            (_, Some(next)) => {
+                range.end = next.end;
+                after += 1;
+                continue;
+            }
+            (Some(previous), None) => range.start = previous.start,
+            (None, None) => return range,
+        }
+        before = before.and_then(|it| it.checked_sub(1));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plain;
+    use crate::question::Question;
+    use crate::rank::{Page, Weights, rank};
+
+    fn chosen(question: &str, texts: &[&str], most: usize, per_page: usize) -> Vec<String> {
+        let documents: Vec<Document> = texts.iter().map(|it| plain::read(it)).collect();
+        let pages: Vec<Page<'_>> = documents.iter().map(|document| Page { document, score: 0.0 }).collect();
+        let scored = rank(&Question::new(question), &pages, |_| 1.0, &Weights::default(), || false);
+        let documents: Vec<&Document> = documents.iter().collect();
+        let quotes = choose(&documents, &scored, most, per_page);
+        quotes.into_iter().map(|it| documents[it.page].text[it.range].to_owned()).collect()
+    }
+
+    #[test]
+    fn quotes_do_not_overlap_and_are_not_repeated() {
+        let long = format!("The Rhine flows north. {} The Rhine is long. {}", "x".repeat(380), "y".repeat(380));
+        assert_eq!(chosen("Where does the Rhine flow?", &[&long], 5, 5).len(), 2);
+        let same = ["The Rhine flows north.", "The Rhine flows north.", "The Rhine is long."];
+        assert_eq!(chosen("Where does the Rhine flow?", &same, 5, 5), ["The Rhine flows north.", "The Rhine is long."]);
+        assert_eq!(chosen("Where does the Rhine flow?", &same, 1, 5).len(), 1);
+    }
+
+    #[test]
+    fn a_page_of_one_sentence_again_and_again_costs_little() {
+        let text = "The Rhine. ".repeat(180_000);
+        assert_eq!(chosen("What is the Rhine?", &[&text], 5, 3).len(), 1);
+    }
+
+    #[test]
+    fn only_what_is_in_the_text_is_verbatim() {
+        let document = plain::read("The Rhine\nflows north.");
+        assert!(is_verbatim(&document, "Rhine flows") && !is_verbatim(&document, "rhine flows"));
+        assert!(!is_verbatim(&document, " "));
+    }
+}

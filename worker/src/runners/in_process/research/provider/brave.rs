@@ -1,0 +1,47 @@
+//! Brave's web search API: `GET /res/v1/web/search`.
+
+use reqwest::Method;
+use serde::Deserialize;
+use url::Url;
+
+use super::results::{Asked, Found, MAX_RESULTS};
+
+#[derive(Deserialize)]
+struct Answer {
+    #[serde(default)]
+    web: Option<Web>,
+}
+
+#[derive(Deserialize)]
+struct Web {
+    #[serde(default)]
+    results: Vec<Entry>,
+}
+
+#[derive(Deserialize)]
+struct Entry {
+    #[serde(default)]
+    url: String,
+    title: Option<String>,
+    description: Option<String>,
+}
+
+/// The request of a query.
+pub(super) fn ask(base: &Url, key: &str, query: &str) -> Asked {
+    let mut url = base.clone();
+    let path = format!("{}/res/v1/web/search", url.path().trim_end_matches('/'));
+    url.set_path(&path);
+    url.query_pairs_mut().clear().append_pair("q", query).append_pair("count", &MAX_RESULTS.to_string());
+    Asked { method: Method::GET, url, header: Some(("x-subscription-token", key.to_owned())), body: None }
+}
+
+/// What was found. None: it is not an answer of this API.
+pub(super) fn read(body: &[u8]) -> Option<Vec<Found>> {
+    let answer: Answer = serde_json::from_slice(body).ok()?;
+    let found = |it: Entry| Found {
+        url: it.url,
+        title: it.title.unwrap_or_default(),
+        snippet: it.description.unwrap_or_default(),
+    };
+    Some(answer.web.map(|it| it.results).unwrap_or_default().into_iter().map(found).collect())
+}
