@@ -82,6 +82,7 @@ use runners::in_process::InProcess;
 use runners::in_process::host::Host;
 use runners::mcp::Mcp;
 use runners::python::Python;
+use runners::python::environments::Environments;
 use runners::python::interpreter::{self, Interpreter, PythonError};
 use runners::sandbox::Sandbox;
 use worker::Worker;
@@ -168,12 +169,14 @@ fn runners(
     let host = (surroundings.clone(), jailer.clone());
     let interpreter = interpreter.ok();
     let sandbox = Sandbox::new(config, interpreter.clone(), launcher.clone(), host.clone(), offers.clone());
+    let of_servers =
+        Environments::new(interpreter.clone(), config.packages.clone(), launcher.clone(), offers.clone());
     let python = Python::new(config, interpreter, launcher.clone(), host, offers.clone());
-    let mcp = || {
+    let mcp = |environments| {
         let host = (launcher.clone(), surroundings.clone(), jailer.clone());
-        Arc::new(Mcp::new(host, config.redactor.clone(), offers.clone()))
+        Arc::new(Mcp::new(host, environments, config.redactor.clone(), offers.clone()))
     };
-    let (mcp_stdio, mcp_http) = (mcp(), mcp());
+    let (mcp_stdio, mcp_http) = (mcp(Some(of_servers)), mcp(None));
     // By its path: in a jail, `/proc/self/exe` is another program.
     let binary = std::fs::read_link(&config.supervisor).unwrap_or_else(|_| config.supervisor.clone());
     let host = Host::new(launcher.clone(), surroundings.clone(), jailer.clone(), binary);

@@ -170,7 +170,7 @@ impl Environments {
                 let base = self.base(needs.version)?;
                 let wanted = requirements::read(packages)?;
                 let store = self.0.builder.settings.store.as_deref().ok_or_else(|| NO_STORE.to_owned())?;
-                let recipe = Recipe::new(skill, base, (wanted, needs.source_builds), &self.0.builder.settings);
+                let recipe = Recipe::new(skill, base, (wanted, needs), &self.0.builder.settings);
                 let key = recipe.key.clone();
                 self.built(recipe, store).map(|interpreter| (interpreter, Some(key)))
             }
