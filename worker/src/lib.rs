@@ -169,8 +169,7 @@ fn runners(
     let host = (surroundings.clone(), jailer.clone());
     let interpreter = interpreter.ok();
     let sandbox = Sandbox::new(config, interpreter.clone(), launcher.clone(), host.clone(), offers.clone());
-    let of_servers =
-        Environments::new(interpreter.clone(), config.packages.clone(), launcher.clone(), offers.clone());
+    let of_servers = Environments::new(interpreter.clone(), config.packages.clone(), launcher.clone(), offers.clone());
     let python = Python::new(config, interpreter, launcher.clone(), host, offers.clone());
     let mcp = |environments| {
         let host = (launcher.clone(), surroundings.clone(), jailer.clone());

@@ -263,7 +263,8 @@ fn stdio(entry: &str, args: Vec<String>, has_environment: bool, file: &Path) -> 
     let program = match entry {
         _ if has_environment && entry.ends_with(".py") => Program::Script(beside(entry, file)?),
         _ if has_environment && entry.contains('/') => {
-            let reason = "a server with packages of its own is a program of theirs, such as mcp-server-time, or a .py script";
+            let reason =
+                "a server with packages of its own is a program of theirs, such as mcp-server-time, or a .py script";
             return Err(("entry", reason.to_owned()).into());
         }
         _ if has_environment => Program::Installed(entry.to_owned()),

@@ -138,7 +138,8 @@ impl Runner for Mcp {
             manifests.iter().filter_map(|it| Some((it.id.as_str(), self.interpreter(it).ok()?))).collect();
         self.with(|servers| {
             let stays = |server: &Server| {
-                let has_its_own = ready.get(server.manifest.id.as_str()).is_none_or(|it| *it == server.host.interpreter);
+                let has_its_own =
+                    ready.get(server.manifest.id.as_str()).is_none_or(|it| *it == server.host.interpreter);
                 !server.is_behind() && has_its_own && manifests.iter().any(|it| **it == *server.manifest)
             };
             let gone: HashMap<_, _> = servers.extract_if(|_, server| !stays(server)).collect();

@@ -167,8 +167,7 @@ fn find(program: &Program, interpreter: Option<&Interpreter>) -> Result<(PathBuf
         (Program::Name(name), _) => {
             let path = std::env::var_os("PATH").unwrap_or_default();
             let mut files = std::env::split_paths(&path).map(|folder| folder.join(name));
-            let found =
-                files.find(|file| file.is_absolute() && runs(file));
+            let found = files.find(|file| file.is_absolute() && runs(file));
             found.map(|file| (file, None)).ok_or_else(|| format!("its program '{name}' is not on the worker's PATH"))
         }
     }
