@@ -1,13 +1,24 @@
 //! The flags that are settings.
 
-use crate::args::{AgentStore, Client, Command, Described, SkillFolders};
+use std::path::Path;
+
+use crate::args::{AgentStore, Client, Command, Described, SkillFolders, ToolFolder, ToolsCommand};
 use crate::settings::{Overrides, names};
 
 impl SkillFolders {
     fn overrides(&self) -> Overrides {
-        let root = self.allowed_root.as_ref().map(|root| root.to_string_lossy().into_owned());
-        given([(names::CLI_DIR, self.skills_dir.clone()), (names::ALLOWED_ROOT, root)])
+        [given([(names::CLI_DIR, self.skills_dir.clone())]), root(self.allowed_root.as_deref())].concat()
     }
+}
+
+impl ToolFolder {
+    fn overrides(&self) -> Overrides {
+        given([(names::TOOL_INDEX, self.index.clone()), (names::TOOLS_DIR, self.tools_dir.clone())])
+    }
+}
+
+fn root(folder: Option<&Path>) -> Overrides {
+    given([(names::ALLOWED_ROOT, folder.map(|it| it.to_string_lossy().into_owned()))])
 }
 
 impl AgentStore {
@@ -56,7 +67,14 @@ impl Command {
             Self::Pin(it) => it.skills.overrides(),
             Self::Chat(it) => client(&it.client),
             Self::Skills(it) => client(&it.client),
-            Self::Tools(it) => client(&it.client),
+            Self::Tools(it) => match &it.command {
+                None => client(&it.export.client),
+                Some(ToolsCommand::Add(it) | ToolsCommand::Pins(it)) => {
+                    [it.place.overrides(), it.skills.overrides()].concat()
+                }
+                Some(ToolsCommand::Remove(it)) => [it.place.overrides(), root(it.allowed_root.as_deref())].concat(),
+                Some(ToolsCommand::Index(it)) => [it.place.overrides(), root(it.allowed_root.as_deref())].concat(),
+            },
             Self::Invoke(it) => client(&it.client),
             Self::Workers(it) => client(&it.client),
             Self::Circuits(it) => client(&it.client),

@@ -16,6 +16,7 @@ mod recorder;
 mod reference;
 mod resolve;
 mod sites;
+mod tools;
 mod unknown;
 
 pub(crate) use agent::Store;

@@ -4,6 +4,7 @@
 //!
 //! - [`diagnostics`]: functions for tests
 //! - [`search`], [`definitions`]: built-in functions that read files below the allowed root
+//! - [`tool_index`]: the built-in function that answers which tools could be installed, and installs them
 //! - [`host`]: what those use; [`place`], [`walk`]: how they open files; [`stop`]: when they end
 //! - [`list`], [`ordered`], [`left`]: how they answer
 
@@ -19,7 +20,8 @@ use tokio_util::task::AbortOnDropHandle;
 
 use crate::events::EventSink;
 use crate::manifest::{How, Manifest};
-use crate::runner::{Invocation, RawOutput, Runner};
+use crate::runner::{Invocation, Offer, RawOutput, Runner};
+use crate::tools::installer::Installer;
 
 mod definitions;
 mod diagnostics;
@@ -30,6 +32,7 @@ mod ordered;
 mod place;
 mod search;
 mod stop;
+mod tool_index;
 mod walk;
 
 use host::{Host, Report};
@@ -76,6 +79,7 @@ impl Functions {
 enum Own {
     Search,
     Definitions,
+    Install,
 }
 
 impl Own {
@@ -83,6 +87,7 @@ impl Own {
         match entry {
             "search_file_content" => Some(Self::Search),
             "list_code_definitions" => Some(Self::Definitions),
+            "search_and_install_tools" => Some(Self::Install),
             _ => None,
         }
     }
@@ -92,11 +97,12 @@ impl Own {
 pub(crate) struct InProcess {
     functions: Functions,
     host: Host,
+    installer: Installer,
 }
 
 impl InProcess {
-    pub(crate) fn new(functions: Functions, host: Host) -> Self {
-        Self { functions, host }
+    pub(crate) fn new(functions: Functions, host: Host, installer: Installer) -> Self {
+        Self { functions, host, installer }
     }
 
     /// The work of a call. `None`: there is no function of this name.
@@ -112,12 +118,13 @@ impl InProcess {
                 .boxed(),
             );
         }
-        let (own, host) = (Own::of(name)?, self.host.clone());
+        let (own, host, installer) = (Own::of(name)?, self.host.clone(), self.installer.clone());
         Some(
             async move {
                 let report = match own {
                     Own::Search => search::run(host, invocation).await,
                     Own::Definitions => definitions::run(host, invocation).await,
+                    Own::Install => tool_index::run(installer, invocation).await,
                 };
                 report.map(|Report { data, text, truncated }| RawOutput::Report { data, text, truncated })
             }
@@ -132,10 +139,18 @@ impl Runner for InProcess {
         let How::Function(name) = &manifest.how else { return Err(none()) };
         match Own::of(name) {
             _ if self.functions.by_name.contains_key(name) => Ok(()),
-            Some(Own::Search) => Ok(()),
+            Some(Own::Search | Own::Install) => Ok(()),
             Some(Own::Definitions) => definitions::admit(&self.host, manifest),
             None => Err(none()),
         }
+    }
+
+    fn offer(&self, manifest: Manifest) -> Vec<Offer> {
+        let runner = self.admit(&manifest);
+        let installs = matches!(&manifest.how, How::Function(name) if matches!(Own::of(name), Some(Own::Install)));
+        let policy = self.installer.policy();
+        let manifest = if installs { tool_index::conducted(manifest, policy) } else { manifest };
+        vec![Offer { manifest, runner }]
     }
 
     fn run(self: Arc<Self>, invocation: Invocation) -> BoxFuture<'static, RawOutput> {

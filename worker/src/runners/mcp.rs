@@ -12,6 +12,7 @@
 //! - [`said`]: what it writes beside its messages, for the log; [`last_lines`]: the end of it, for whoever checks it
 //! - [`tapped`], [`tap`]: tracking requests; [`broken`]: answers that are not valid
 //! - [`catalog`], [`known`], [`names`], [`pins`]: its tools, the ids of their skills, and whether they changed
+//! - [`trial`]: the tools of a server that is not served yet
 //! - [`call`], [`output`], [`media`], [`errors`]: one call and its result; [`asks`]: relays elicitation to the caller
 
 use std::collections::{BTreeMap, HashMap};
@@ -57,6 +58,7 @@ mod said;
 mod server;
 mod tap;
 mod tapped;
+pub(crate) mod trial;
 mod why;
 mod words;
 
