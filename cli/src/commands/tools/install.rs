@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::process::ExitCode;
 
 use openskill_log::text::{lines, one_line};
-use openskill_worker::config::Tools;
+use openskill_worker::config::{Config, Tools};
 use openskill_worker::tools::operator::{self, Listed, Pinned, ToolsError};
 use serde_json::{Value, json};
 
@@ -17,12 +17,24 @@ use crate::settings::{Raw, Settings};
 use crate::terminal::{complain, counted, program, say};
 
 pub(super) fn run(command: &ToolsCommand, settings: &Settings, raw: &Raw) -> Result<ExitCode, Failure> {
-    let ended = match command {
-        ToolsCommand::Add(args) => add(args, settings, raw)?,
-        ToolsCommand::Remove(args) => remove(args, &tools(settings, raw)?)?,
-        ToolsCommand::Index(args) => index(args, &tools(settings, raw)?),
-        ToolsCommand::Pins(args) => pins(args, settings, raw)?,
-    };
+    match command {
+        ToolsCommand::Add(args) => {
+            let config = worker_config(settings, raw)?;
+            block_on(async { ended(add(args, config).await) })
+        }
+        ToolsCommand::Remove(args) => {
+            let tools = tools(settings, raw)?;
+            block_on(async { ended(remove(args, &tools).await) })
+        }
+        ToolsCommand::Index(args) => ended(index(args, &tools(settings, raw)?)),
+        ToolsCommand::Pins(args) => {
+            let config = worker_config(settings, raw)?;
+            block_on(async { ended(pins(args, config).await) })
+        }
+    }
+}
+
+fn ended(ended: Result<(), ToolsError>) -> Result<ExitCode, Failure> {
     match ended {
         Ok(()) => Ok(ExitCode::SUCCESS),
         Err(error @ (ToolsError::Unknown(_) | ToolsError::NotInstalled { .. })) => {
@@ -36,57 +48,51 @@ pub(super) fn run(command: &ToolsCommand, settings: &Settings, raw: &Raw) -> Res
     }
 }
 
-type Ended = Result<(), ToolsError>;
+fn worker_config(settings: &Settings, raw: &Raw) -> Result<Config, Failure> {
+    let mut config = serve::worker_config(settings, raw)?;
+    config.packages.progress = |step| complain(&format!("{step}\n"));
+    Ok(config)
+}
 
 fn tools(settings: &Settings, raw: &Raw) -> Result<Tools, Failure> {
     let here = std::env::current_dir().map_err(Failure::system("finding the current directory"))?;
-    // Without an allowed root, nothing is within it.
+    // A root that does not exist holds nothing.
     let root = settings.allowed_root.canonicalize().unwrap_or_else(|_| here.join(&settings.allowed_root));
     Ok(settings.tools(&here, &root, raw)?)
 }
 
-fn add(args: &AddTools, settings: &Settings, raw: &Raw) -> Result<Ended, Failure> {
-    let mut config = serve::worker_config(settings, raw)?;
-    config.packages.progress = |step| complain(&format!("{step}\n"));
+async fn add(args: &AddTools, config: Config) -> Result<(), ToolsError> {
     let folder = config.tools.folder.clone();
-    block_on(async {
-        Ok(operator::add(config, &args.id).await.map(|(record, before)| {
-            let (tools, place) = (counted(record.tools.len(), "tool"), folder.join(&record.id));
-            let how = if before { "was installed already" } else { "installed" };
-            say(&format!("{} {} {how} in {}, with {tools}:\n", record.id, record.version, place.display()));
-            record.tools.iter().for_each(|it| say(&format!("  {it}\n")));
-            complain(&format!("workers that serve {} offer them within seconds\n", folder.display()));
-        }))
-    })
+    let (record, before) = operator::add(config, &args.id).await?;
+    let (tools, place) = (counted(record.tools.len(), "tool"), folder.join(&record.id));
+    let how = if before { "was installed already" } else { "installed" };
+    say(&format!("{} {} {how} in {}, with {tools}:\n", record.id, record.version, place.display()));
+    record.tools.iter().for_each(|it| say(&format!("  {it}\n")));
+    complain(&format!("workers that serve {} offer them within seconds\n", folder.display()));
+    Ok(())
 }
 
-fn remove(args: &RemoveTools, tools: &Tools) -> Result<Ended, Failure> {
-    block_on(async {
-        Ok(operator::remove(tools, &args.id).await.map(|record| {
-            say(&format!("removed {} {} with {}\n", record.id, record.version, counted(record.tools.len(), "tool")));
-        }))
-    })
+async fn remove(args: &RemoveTools, tools: &Tools) -> Result<(), ToolsError> {
+    let record = operator::remove(tools, &args.id).await?;
+    say(&format!("removed {} {} with {}\n", record.id, record.version, counted(record.tools.len(), "tool")));
+    Ok(())
 }
 
-fn index(args: &ListIndex, tools: &Tools) -> Ended {
+fn index(args: &ListIndex, tools: &Tools) -> Result<(), ToolsError> {
     list(&operator::index(tools)?, args.output.format());
     Ok(())
 }
 
-fn pins(args: &AddTools, settings: &Settings, raw: &Raw) -> Result<Ended, Failure> {
-    let mut config = serve::worker_config(settings, raw)?;
-    config.packages.progress = |step| complain(&format!("{step}\n"));
-    block_on(async {
-        Ok(operator::pins(config, &args.id).await.map(|pinned| {
-            say(&block(&pinned));
-            for Pinned { tool, description, has_hidden_text, .. } in &pinned {
-                let hidden = if *has_hidden_text { "\nIt has invisible characters: it would be refused." } else { "" };
-                complain(&format!("\n{}: {}{hidden}\n", one_line(tool), lines(description)));
-            }
-            let check = "models read these descriptions: review them before you add the pins to your index";
-            complain(&format!("\n{check}; then `{} tools index` checks it\n", program()));
-        }))
-    })
+async fn pins(args: &AddTools, config: Config) -> Result<(), ToolsError> {
+    let pinned = operator::pins(config, &args.id).await?;
+    say(&block(&pinned));
+    for Pinned { tool, description, has_hidden_text, .. } in &pinned {
+        let hidden = if *has_hidden_text { "\nIt has invisible characters: it would be refused." } else { "" };
+        complain(&format!("\n{}: {}{hidden}\n", one_line(tool), lines(description)));
+    }
+    let check = "models read these descriptions: review them before you add the pins to your index";
+    complain(&format!("\n{check}; then `{} tools index` checks it\n", program()));
+    Ok(())
 }
 
 /// The part of an entry that pins its tools: TOML, whose strings are those of JSON.
