@@ -66,7 +66,7 @@ impl Server {
         let program = r#"
 import hashlib, json, sys
 for tool in json.loads(sys.argv[1]):
-    print(f"[server.tools.{json.dumps(tool['name'])}]")
+    print(f"[server.tools.{tool['name']}]")
     for part in sorted(tool.keys() - {"name"}):
         text = json.dumps(tool[part], sort_keys=True, separators=(",", ":"), ensure_ascii=False)
         print(f'{part} = "{hashlib.sha256(text.encode()).hexdigest()}"')

@@ -99,7 +99,9 @@ async fn pins(args: &AddTools, config: Config) -> Result<(), ToolsError> {
 fn block(pinned: &[Pinned]) -> String {
     let mut text = String::new();
     for Pinned { tool, pin, .. } in pinned {
-        let _ = writeln!(text, "[server.tools.{}]", json!(tool));
+        let is_bare = !tool.is_empty() && tool.bytes().all(|it| it.is_ascii_alphanumeric() || b"_-".contains(&it));
+        let key = if is_bare { tool.clone() } else { json!(tool).to_string() };
+        let _ = writeln!(text, "[server.tools.{key}]");
         for (part, digest) in pin {
             let _ = writeln!(text, "{part} = \"{digest}\"");
         }
