@@ -8,6 +8,7 @@ use crate::complete::{skill_ids, worker_ids};
 
 mod client;
 mod describe;
+mod folders;
 mod keys;
 mod output;
 mod recorded;
@@ -15,6 +16,7 @@ mod tools;
 
 pub(crate) use client::Client;
 pub(crate) use describe::{Describe, DescribeSkill, DescribeWorker, Described};
+pub(crate) use folders::SkillFolders;
 pub(crate) use keys::{CreateKey, Keys, KeysCommand, ListKeys, RevokeKey};
 pub(crate) use output::{Format, Output};
 pub(crate) use recorded::{Logs, Replay, Trace, Traces};
@@ -161,16 +163,6 @@ pub(crate) struct Worker {
     pub(crate) exit_with_parent: Option<i32>,
     #[command(flatten)]
     pub(crate) skills: SkillFolders,
-}
-
-#[derive(Debug, Default, ClapArgs)]
-pub(crate) struct SkillFolders {
-    /// Directories with manifests and scripts, separated by colons
-    #[arg(long, value_name = "DIRS")]
-    pub(crate) skills_dir: Option<String>,
-    /// The only directory that skills may read and write
-    #[arg(long, value_name = "DIR")]
-    pub(crate) allowed_root: Option<PathBuf>,
 }
 
 #[derive(Debug, ClapArgs)]

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use clap::{Args as ClapArgs, Subcommand};
 use openskill_proto::v1::Dialect;
 
-use super::SkillFolders;
 use super::client::Client;
+use super::folders::SkillFolders;
 use super::output::Output;
 use crate::complete::skill_ids;
 

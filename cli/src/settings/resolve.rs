@@ -23,7 +23,6 @@ use super::raw::Raw;
 use super::reader::Reader;
 use super::recorder::{self, RecorderSettings};
 use super::sites;
-use super::tools;
 
 /// The format of log lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -142,7 +141,7 @@ impl Settings {
             tool_install: reader
                 .one_of(names::TOOL_INSTALL, &[("ask", InstallPolicy::Ask), ("listed", InstallPolicy::Listed)]),
             tool_index: Some(raw.value(names::TOOL_INDEX)).filter(|it| !it.is_empty()).map(PathBuf::from),
-            tools_dir: tools::folder(&mut reader, names::TOOLS_DIR),
+            tools_dir: reader.folder(names::TOOLS_DIR),
             skill_users: reader
                 .parse(names::SKILL_USER, "own, or UID or UID:GID, numbers other than 0, such as 65534:65534")
                 .unwrap_or(SkillUsers::Own),

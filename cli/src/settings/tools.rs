@@ -7,17 +7,7 @@ use openskill_worker::config::Tools;
 use super::names;
 use super::problem::{Problem, Problems};
 use super::raw::Raw;
-use super::reader::Reader;
 use super::resolve::Settings;
-
-/// Reads the path of a folder, which need not exist.
-pub(super) fn folder(reader: &mut Reader<'_>, name: &str) -> PathBuf {
-    let value = reader.raw.value(name);
-    if value.is_empty() || value.contains(':') {
-        reader.problem(name, format!("'{value}' is not the path of one directory"));
-    }
-    PathBuf::from(value)
-}
 
 impl Settings {
     /// The tools that can be installed. `root` is the allowed root: skills write there, and must not decide what is installed.

@@ -74,7 +74,7 @@ async fn calls_at_once_install_one_server_once() {
         return;
     }
     let stage = Stage::new();
-    let system = stage.setup("listed").flag("--workers", 2).start().await;
+    let system = stage.workers(2, "listed").start().await;
     let calls = (0..4).map(|_| search(&system, TASK, json!({})));
     let mut answers: Vec<_> =
         futures_util::future::join_all(calls).await.iter().map(|it| data(it)["status"].clone()).collect();

@@ -81,9 +81,14 @@ impl Stage {
         ]
     }
 
-    /// With a policy.
+    /// One worker with a policy.
     pub(crate) fn setup(&self, policy: &str) -> Setup {
-        let setup = Setup::with_skills(&[&self.path("skills")]).flag("--workers", 1);
+        self.workers(1, policy)
+    }
+
+    /// Workers with a policy.
+    pub(crate) fn workers(&self, count: usize, policy: &str) -> Setup {
+        let setup = Setup::with_skills(&[&self.path("skills")]).flag("--workers", count);
         let setup = setup.with("OPENSKILL_TOOL_INSTALL", policy);
         self.environment().into_iter().fold(setup, |setup, (name, value)| setup.with(name, value))
     }
@@ -119,10 +124,19 @@ impl Stage {
 
 /// Calls the skill with further arguments.
 pub(crate) async fn search(system: &System, task: &str, more: Value) -> SkillResult {
+    system.invoke(call(task, more)).await
+}
+
+/// The same while there may be no worker: none if the call was not taken.
+pub(crate) async fn try_search(system: &System, task: &str) -> Option<SkillResult> {
+    let answer = system.skills().await.invoke(call(task, json!({}))).await;
+    answer.ok().map(tonic::Response::into_inner)
+}
+
+fn call(task: &str, more: Value) -> InvokeRequest {
     let mut input = json!({"task_description": task});
     input.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-    let call = InvokeRequest { timeout_ms: 170_000, ..request("search_and_install_tools", input) };
-    system.invoke(call).await
+    InvokeRequest { timeout_ms: 170_000, ..request("search_and_install_tools", input) }
 }
 
 /// The details of a failure.

@@ -37,7 +37,9 @@ pub(crate) fn candidates<'a>(task: &str, index: &'a Index) -> Vec<Candidate<'a>>
     let fitting = ranked.into_iter().filter(|(_, score)| *score >= LEAST_SHARE * best).take(MOST);
     let candidate = |(place, score): (usize, f64)| {
         let (entry, document) = (index.servers.get(place)?, documents.get(place)?);
-        let shared: Vec<String> = task.terms.iter().filter(|it| document.has(&it.meant)).map(Term::shown).collect();
+        // Keywords may be in the language of the task.
+        let has = |term: &&Term| document.has(&term.meant) || document.has(&term.written);
+        let shared: Vec<String> = task.terms.iter().filter(has).map(Term::shown).collect();
         let why = match shared.as_slice() {
             [] => "its keywords or description have words of the task".to_owned(),
             words => format!("its name, description, keywords or tools have: {}", words.join(", ")),
