@@ -3,7 +3,6 @@
 use std::path::PathBuf;
 
 use clap::{Args as ClapArgs, Parser, Subcommand};
-use openskill_proto::v1::Dialect;
 
 use crate::complete::{skill_ids, worker_ids};
 
@@ -11,17 +10,21 @@ mod certs;
 mod client;
 mod context;
 mod describe;
+mod folders;
 mod keys;
 mod output;
 mod recorded;
+mod tools;
 
 pub(crate) use certs::{Certs, CertsCommand, DevCerts};
 pub(crate) use client::Client;
 pub(crate) use context::{Context, ContextCommand};
 pub(crate) use describe::{Describe, DescribeSkill, DescribeWorker, Described};
+pub(crate) use folders::SkillFolders;
 pub(crate) use keys::{CreateKey, Keys, KeysCommand, ListKeys, RevokeKey};
 pub(crate) use output::{Format, Output};
 pub(crate) use recorded::{Logs, Replay, Trace, Traces};
+pub(crate) use tools::{AddTools, Export, ListIndex, RemoveTools, ToolFolder, Tools, ToolsCommand};
 
 /// Run tools for AI agents, with a gateway, workers and a command-line client
 #[derive(Debug, Parser)]
@@ -51,7 +54,7 @@ pub(crate) enum Command {
     Chat(Chat),
     /// List the skills that can be called
     Skills(Skills),
-    /// Export skills as tool definitions in a model provider's format
+    /// Export skills as tool definitions in a model provider's format, or install tools of an index
     Tools(Tools),
     /// Call a skill, for example: `openskill invoke echo text=hello`
     Invoke(Invoke),
@@ -170,16 +173,6 @@ pub(crate) struct Worker {
     pub(crate) skills: SkillFolders,
 }
 
-#[derive(Debug, Default, ClapArgs)]
-pub(crate) struct SkillFolders {
-    /// Directories with manifests and scripts, separated by colons
-    #[arg(long, value_name = "DIRS")]
-    pub(crate) skills_dir: Option<String>,
-    /// The only directory that skills may read and write
-    #[arg(long, value_name = "DIR")]
-    pub(crate) allowed_root: Option<PathBuf>,
-}
-
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Chat {
     #[command(flatten)]
@@ -232,36 +225,6 @@ pub(crate) struct Skills {
 }
 
 #[derive(Debug, ClapArgs)]
-pub(crate) struct Tools {
-    #[command(flatten)]
-    pub(crate) client: Client,
-    /// Format: openai, openai-responses, anthropic, gemini, dashscope, mcp
-    #[arg(long, value_name = "NAME", default_value = "openai", value_parser = dialect)]
-    pub(crate) dialect: Dialect,
-    /// Use the provider's strict mode, if it has one
-    #[arg(long)]
-    pub(crate) strict: bool,
-    /// Export only skills of this toolset
-    #[arg(long, value_name = "NAME", default_value = "")]
-    pub(crate) toolset: String,
-    /// Export only this skill; repeat the flag to export several
-    #[arg(long = "skill", value_name = "ID", add = skill_ids())]
-    pub(crate) skills: Vec<String>,
-    /// Export only tools that are relevant to this task, best match first
-    #[arg(long, value_name = "WORDS", default_value = "")]
-    pub(crate) query: String,
-    /// Maximum number of tools; 0 means 10 with --query and no limit otherwise
-    #[arg(long, value_name = "N", default_value_t = 0)]
-    pub(crate) limit: u32,
-    /// Omit tools whose circuit breaker is open in this session
-    #[arg(long, value_name = "ID", default_value = "")]
-    pub(crate) session: String,
-    /// Include tools that cannot be called at the moment
-    #[arg(long)]
-    pub(crate) all: bool,
-}
-
-#[derive(Debug, ClapArgs)]
 pub(crate) struct Workers {
     /// Print the list, then each change as it happens, until Ctrl-C
     #[arg(short, long)]
@@ -308,11 +271,6 @@ pub(crate) struct Drain {
     pub(crate) resume: bool,
     #[command(flatten)]
     pub(crate) client: Client,
-}
-
-/// Parses the name of a dialect.
-fn dialect(name: &str) -> Result<Dialect, String> {
-    Dialect::named(name).ok_or_else(|| format!("must be one of {}", Dialect::NAMES.map(|(name, _)| name).join(", ")))
 }
 
 #[derive(Debug, ClapArgs)]

@@ -79,7 +79,7 @@ pub(crate) fn run(args: Args, started: Instant) -> Result<ExitCode, Failure> {
         Command::Doctor(args) => doctor::run(&args, &settings, &raw),
         Command::Chat(args) => block_on(chat::run(&args, &settings)),
         Command::Skills(args) => block_on(skills::run(&args, &settings)),
-        Command::Tools(args) => block_on(tools::run(&args, &settings)),
+        Command::Tools(args) => tools::run(&args, &settings, &raw),
         Command::Invoke(args) => block_on(invoke::run(&args, &settings)),
         Command::Workers(args) => block_on(workers::run(&args, &settings)),
         Command::Circuits(args) => block_on(circuits::run(&args, &settings)),

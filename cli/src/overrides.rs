@@ -1,13 +1,24 @@
 //! The flags that are settings.
 
-use crate::args::{AgentStore, Client, Command, Described, SkillFolders};
+use std::path::Path;
+
+use crate::args::{AgentStore, Client, Command, Described, SkillFolders, ToolFolder, ToolsCommand};
 use crate::settings::{Overrides, names};
 
 impl SkillFolders {
     fn overrides(&self) -> Overrides {
-        let root = self.allowed_root.as_ref().map(|root| root.to_string_lossy().into_owned());
-        given([(names::CLI_DIR, self.skills_dir.clone()), (names::ALLOWED_ROOT, root)])
+        [given([(names::CLI_DIR, self.skills_dir.clone())]), root(self.allowed_root.as_deref())].concat()
     }
+}
+
+impl ToolFolder {
+    fn overrides(&self) -> Overrides {
+        given([(names::TOOL_INDEX, self.index.clone()), (names::TOOLS_DIR, self.tools_dir.clone())])
+    }
+}
+
+fn root(folder: Option<&Path>) -> Overrides {
+    given([(names::ALLOWED_ROOT, folder.map(|it| it.to_string_lossy().into_owned()))])
 }
 
 impl AgentStore {
@@ -47,6 +58,14 @@ impl Command {
             Self::New(it) => it.skills.overrides(),
             Self::Doctor(it) => [it.skills.overrides(), it.client.overrides()].concat(),
             Self::Pin(it) => it.skills.overrides(),
+            Self::Tools(it) => match &it.command {
+                None => it.export.client.overrides(),
+                Some(ToolsCommand::Add(it) | ToolsCommand::Pins(it)) => {
+                    [it.place.overrides(), it.skills.overrides()].concat()
+                }
+                Some(ToolsCommand::Remove(it)) => [it.place.overrides(), root(it.allowed_root.as_deref())].concat(),
+                Some(ToolsCommand::Index(it)) => [it.place.overrides(), root(it.allowed_root.as_deref())].concat(),
+            },
             Self::Keys(it) => given([(names::KEYS, it.file().file.clone())]),
             _ => self.client().map(Client::overrides).unwrap_or_default(),
         }
@@ -58,7 +77,7 @@ impl Command {
             Self::Doctor(it) => &it.client,
             Self::Chat(it) => &it.client,
             Self::Skills(it) => &it.client,
-            Self::Tools(it) => &it.client,
+            Self::Tools(it) if it.command.is_none() => &it.export.client,
             Self::Invoke(it) => &it.client,
             Self::Workers(it) => &it.client,
             Self::Circuits(it) => &it.client,

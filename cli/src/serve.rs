@@ -78,10 +78,19 @@ fn shards(settings: &Settings) -> usize {
 /// The worker's part of the settings.
 pub(crate) fn worker_config(settings: &Settings, raw: &Raw) -> Result<openskill_worker::Config, Failure> {
     let here = std::env::current_dir().map_err(Failure::system("finding the current directory"))?;
+    let allowed_root = settings.project_root(raw)?;
+    let tools = settings.tools(&here, &allowed_root, raw)?;
+    let mut skill_dirs: Vec<PathBuf> =
+        settings.skill_dirs.iter().map(|folder| here.join(folder).components().collect()).collect();
+    // The last one: what is installed takes the place of nothing.
+    if !skill_dirs.contains(&tools.folder) {
+        skill_dirs.push(tools.folder.clone());
+    }
     Ok(openskill_worker::Config {
         worker_id: settings.worker_id.clone(),
-        skill_dirs: settings.skill_dirs.iter().map(|folder| here.join(folder).components().collect()).collect(),
-        allowed_root: settings.project_root(raw)?,
+        skill_dirs,
+        allowed_root,
+        tools,
         concurrency: settings.worker_concurrency,
         reserve: settings.worker_reserve.unwrap_or(settings.worker_concurrency / 4),
         queue: settings.worker_queue,

@@ -18,6 +18,7 @@ mod research;
 mod resolve;
 mod sites;
 mod tls;
+mod tools;
 mod unknown;
 
 pub(crate) use agent::Store;

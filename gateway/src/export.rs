@@ -5,8 +5,8 @@
 //! argument preparation decodes. Calls are always validated against the skill's own schema, whatever was exported.
 //!
 //! ```text
-//! skills -> rank (by a task in words) -> names (each provider's pattern) -> lower (its subset) -> write (its shape)
-//!                                                                          \___ cached per tool: forms ___/
+//! skills (ranked by a task in words) -> names (each provider's pattern) -> lower (its subset) -> write (its shape)
+//!                                                                       \___ cached per tool: forms ___/
 //! ```
 
 use std::collections::BTreeMap;
@@ -16,7 +16,6 @@ mod forms;
 mod limits;
 mod lower;
 mod names;
-pub(crate) mod rank;
 mod subset;
 mod tool;
 mod write;

@@ -233,6 +233,11 @@ async fn the_commands_in_code_tools_md_work() {
 }
 
 #[tokio::test]
+async fn the_commands_in_tool_index_md_work() {
+    holds("docs/tool-index.md").await;
+}
+
+#[tokio::test]
 async fn the_commands_in_command_line_md_work() {
     holds("docs/command-line.md").await;
 }

@@ -24,7 +24,7 @@ fn parts<'a>(dialect: &str, tool: &'a Value) -> (&'a str, Option<&'a Value>) {
 /// How many of the shipped skills can be called here: those of the sandbox only in a strict jail.
 async fn available(system: &System) -> usize {
     let sandbox = system.get("/skills/microsandbox_execute").await.json();
-    if sandbox["status"] == "available" { 14 } else { 8 }
+    if sandbox["status"] == "available" { 15 } else { 9 }
 }
 
 #[tokio::test]

@@ -7,6 +7,7 @@
 //! - [`folder`]: temporary directories; [`port`]: reserved ports
 //! - [`backend`]: an HTTP server for skills to call; [`tls`]: TLS in front of a server; [`certs`]: certificates and clients
 //! - [`tokens`]: issuers of signed tokens
+//! - [`wheel`], [`mcp_wheel`]: packages of Python, and MCP servers in them
 //! - [`require`]: what a machine may lack, and how tests are skipped
 //! - [`alone`]: timed tests run alone
 //! - [`own_thread`]: load on a thread of its own
@@ -22,6 +23,7 @@ pub mod certs;
 pub mod containers;
 pub mod folder;
 pub mod interrupt;
+pub mod mcp_wheel;
 pub mod own_thread;
 pub mod port;
 pub mod processes;

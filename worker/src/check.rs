@@ -11,6 +11,7 @@ use serde_json::Value;
 use crate::config::research::NO_PROVIDER;
 use crate::config::{Builds, Config};
 use crate::execute::{TraceHeaders, execute};
+use crate::manifest::python::Needs;
 use crate::manifest::{Example, How, Manifest, ManifestError};
 use crate::plain_file;
 use crate::process::strays::Strays;
@@ -108,7 +109,7 @@ pub async fn check(mut config: Config, skill_id: Option<&str>) -> Result<Vec<Fin
     let names_it =
         |error: &ManifestError| skill_id.is_none_or(|id| error.file.file_stem().is_some_and(|stem| stem == id));
     let bad: Vec<_> = errors.into_iter().filter(names_it).collect();
-    let slowest = slowest_start(&manifests).max(slowest_build(&manifests, &config));
+    let slowest = slowest_start(&manifests) + slowest_build(&manifests, &config);
     let chosen: Vec<_> = manifests.into_values().filter(|it| skill_id.is_none_or(|id| it.id == id)).collect();
     if !bad.is_empty() && (chosen.is_empty() || skill_id.is_none()) {
         return Err(CheckError::BadManifest(bad));
@@ -174,30 +175,35 @@ pub(crate) fn slowest_start(manifests: &BTreeMap<String, Manifest>) -> Duration 
 
 /// How long the environments of all Python skills may take that have one, if they are built one after the other.
 fn slowest_build(manifests: &BTreeMap<String, Manifest>, config: &Config) -> Duration {
-    let built = |manifest: &&Manifest| match &manifest.how {
-        How::Python(python) => python.needs.is_built(),
-        How::Session(session) => session.needs.is_built(),
-        _ => false,
-    };
+    let built = |manifest: &&Manifest| manifest.how.needs().is_some_and(Needs::is_built);
     config.packages.build_timeout * manifests.values().filter(built).count() as u32
 }
 
 /// Waits until everything that runners start by themselves was tried once, at most as long as the slowest may take.
 pub(crate) async fn settle(worker: &Worker, slowest: Duration) {
     let begun = Instant::now();
-    while !worker.registry.settled() && begun.elapsed() < slowest + PATIENCE {
-        tokio::time::sleep(STEP).await;
+    loop {
+        while !worker.registry.settled() && begun.elapsed() < slowest + PATIENCE {
+            tokio::time::sleep(STEP).await;
+        }
+        // A server starts once its environment is there.
+        worker.registry.reload();
+        if worker.registry.settled() || begun.elapsed() >= slowest + PATIENCE {
+            return worker.registry.reload();
+        }
     }
-    worker.registry.reload();
 }
 
 /// Pins the current tools of an MCP server: writes the file beside its manifest. Returns the file and the number of tools.
 ///
 /// # Errors
 /// There is no such server, it does not run here, or the file cannot be written.
-pub async fn pin(config: Config, server: &str) -> Result<(PathBuf, usize), PinError> {
-    let (manifests, _) = crate::registry::read_folders(&config.skill_dirs, &config.allowed_root);
-    let slowest = slowest_start(&manifests);
+pub async fn pin(mut config: Config, server: &str) -> Result<(PathBuf, usize), PinError> {
+    config.packages.builds = Builds::Only(server.to_owned());
+    let (mut manifests, _) = crate::registry::read_folders(&config.skill_dirs, &config.allowed_root);
+    let starts = slowest_start(&manifests);
+    manifests.retain(|id, _| id == server);
+    let slowest = starts + slowest_build(&manifests, &config);
     let Some(How::Mcp(mcp)) = manifests.get(server).map(|it| &it.how) else {
         return Err(PinError::NotFound { server: server.to_owned() });
     };

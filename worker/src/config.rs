@@ -36,6 +36,8 @@ pub struct Config {
     pub python: Option<PathBuf>,
     /// Where the packages of Python skills come from and are kept.
     pub packages: PythonPackages,
+    /// The tools that can be installed.
+    pub tools: Tools,
     /// The warm pool of a skill is released after this long without a call.
     pub idle: Duration,
     /// How many sessions are kept, and for how long.
@@ -63,6 +65,27 @@ pub struct Config {
     pub mesh: Option<Acceptor>,
     /// Makes the spans of calls. None: calls are not traced.
     pub tracer: Option<Tracer>,
+}
+
+/// The tools that can be installed: from which index, where to, and by whom.
+#[derive(Debug, Clone)]
+pub struct Tools {
+    /// The folder of installed servers: absolute, and out of reach for skills. It need not exist. It is one of the skill
+    /// folders too.
+    pub folder: PathBuf,
+    /// The index: absolute, and out of reach for skills. None: the one that ships.
+    pub index: Option<PathBuf>,
+    /// Who installs.
+    pub policy: InstallPolicy,
+}
+
+/// Who installs tools.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum InstallPolicy {
+    /// The operator: calls are answered with candidates.
+    Ask,
+    /// Calls as well: what the index lists.
+    Listed,
 }
 
 /// Where the packages of Python skills come from, and where environments are kept.

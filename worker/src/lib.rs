@@ -16,6 +16,7 @@
 //! - [`process`]: skill processes, supervised; `sessions`: those that are kept between calls
 //! - [`events`]: progress and log lines of a call; [`questions`]: what it asks its user; `artifacts`: its media and files
 //! - `normalize`: from the raw output of a run to a result that keeps the contract
+//! - [`tools`]: installs MCP servers that an index lists; `roster`: the names that are taken
 //! - [`check`]: runs a manifest's examples; [`doctor`]: reports what this machine can isolate
 //!
 //! Nothing here knows the gateway, reads settings from the environment, or writes to stdout.
@@ -47,12 +48,14 @@ mod metrics;
 mod normalize;
 mod plain_file;
 mod registry;
+mod roster;
 mod schedule;
 mod scrape;
 mod server;
 mod sessions;
 mod shards;
 mod spans;
+pub mod tools;
 mod worker;
 
 // Unit tests skip as the integration tests do.
@@ -73,6 +76,7 @@ use process::jail::jailer::Jailer;
 use process::launch::Launcher;
 use process::strays::Strays;
 use registry::Registry;
+use roster::Roster;
 use runners::Runners;
 use runners::docker::Docker;
 use runners::executable::Executable;
@@ -81,9 +85,12 @@ use runners::in_gateway::InGateway;
 use runners::in_process::InProcess;
 use runners::in_process::host::Host;
 use runners::mcp::Mcp;
+use runners::mcp::trial::Trial;
 use runners::python::Python;
+use runners::python::environments::Environments;
 use runners::python::interpreter::{self, Interpreter, PythonError};
 use runners::sandbox::Sandbox;
+use tools::installer::Installer;
 use worker::Worker;
 
 /// How long a worker that shuts down still accepts connections, and refuses calls, after it told the gateways. A connection
@@ -117,6 +124,9 @@ pub async fn run(
     let shards = shards::start(&worker, listeners)?;
     let following = worker.config.mesh.clone().map(|mesh| AbortOnDropHandle::new(tokio::spawn(mesh.follow())));
     let reload = tokio::spawn(keep_up_to_date(Arc::clone(&worker), strays));
+    let installer = worker.installer.clone();
+    // Not awaited: nobody waits for what killed workers left.
+    drop(tokio::task::spawn_blocking(move || installer.sweep()));
     shutdown.cancelled().await;
     worker.drain();
     tokio::time::sleep(LAME_DUCK).await;
@@ -146,35 +156,45 @@ fn build(config: Config, functions: Functions, strays: Arc<Strays>) -> std::io::
     });
     let offers = watch::Sender::new(0);
     let changes = offers.subscribe();
-    let runners = runners(&config, functions, interpreter, &launcher, (surroundings, jailer.clone()), offers);
+    let interpreter = usable(interpreter);
+    let of_servers = Environments::new(interpreter.clone(), config.packages.clone(), launcher.clone(), offers.clone());
+    let roster = Arc::new(Roster::default());
+    let host = (launcher.clone(), surroundings.clone(), jailer.clone());
+    let trial = Trial::new(host, config.redactor.clone());
+    let installer = Installer::new(&config, trial, of_servers.clone(), Arc::clone(&roster));
+    let host = (surroundings, jailer.clone());
+    let runners = runners(&config, functions, (interpreter, of_servers, installer.clone()), &launcher, host, offers);
     let series = Arc::new(Skills::new(config.measured_skills));
     let metrics = Metrics::new(Arc::clone(&series));
     let folders = (config.skill_dirs.clone(), config.allowed_root.clone());
-    let registry = Registry::load(folders, runners, changes, config.queue, series);
-    Ok(Worker::new(config, registry, launcher, jailer, metrics))
+    let registry = Registry::load(folders, (runners, roster), changes, config.queue, series);
+    Ok(Worker::new(config, (registry, installer), launcher, jailer, metrics))
+}
+
+fn usable(found: Result<Interpreter, PythonError>) -> Option<Interpreter> {
+    match &found {
+        Ok(it) => tracing::info!(path = %it.path.display(), version = ?it.version, "python found"),
+        Err(error) => tracing::warn!(%error, "Python was not found: cli:python skills are unavailable"),
+    }
+    found.ok()
 }
 
 fn runners(
     config: &Config,
     functions: Functions,
-    interpreter: Result<Interpreter, PythonError>,
+    (interpreter, of_servers, installer): (Option<Interpreter>, Environments, Installer),
     launcher: &Launcher,
     (surroundings, jailer): (Surroundings, Jailer),
     offers: watch::Sender<u64>,
 ) -> Runners {
-    match &interpreter {
-        Ok(it) => tracing::info!(path = %it.path.display(), version = ?it.version, "python found"),
-        Err(error) => tracing::warn!(%error, "Python was not found: cli:python skills are unavailable"),
-    }
     let host = (surroundings.clone(), jailer.clone());
-    let interpreter = interpreter.ok();
     let sandbox = Sandbox::new(config, interpreter.clone(), launcher.clone(), host.clone(), offers.clone());
     let python = Python::new(config, interpreter, launcher.clone(), host, offers.clone());
-    let mcp = || {
+    let mcp = |environments| {
         let host = (launcher.clone(), surroundings.clone(), jailer.clone());
-        Arc::new(Mcp::new(host, config.redactor.clone(), offers.clone()))
+        Arc::new(Mcp::new(host, environments, config.redactor.clone(), offers.clone()))
     };
-    let (mcp_stdio, mcp_http) = (mcp(), mcp());
+    let (mcp_stdio, mcp_http) = (mcp(Some(of_servers)), mcp(None));
     // By its path: in a jail, `/proc/self/exe` is another program.
     let binary = std::fs::read_link(&config.supervisor).unwrap_or_else(|_| config.supervisor.clone());
     let host = Host::new(launcher.clone(), surroundings.clone(), jailer.clone(), binary);
@@ -185,7 +205,7 @@ fn runners(
         ("docker", Arc::new(Docker::new(config, launcher.clone(), surroundings, offers))),
         ("mcp:stdio", mcp_stdio),
         ("mcp:http", mcp_http),
-        ("inproc", Arc::new(InProcess::new(functions, host, config.research.clone()))),
+        ("inproc", Arc::new(InProcess::new(functions, host, installer, config.research.clone()))),
         (
             "agent",
             Arc::new(InGateway(
@@ -203,7 +223,10 @@ async fn keep_up_to_date(worker: Arc<Worker>, strays: Arc<Strays>) {
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     let mut looked_after = Instant::now();
     loop {
-        ticks.tick().await;
+        tokio::select! {
+            _ = ticks.tick() => {}
+            () = worker.registry.hurried() => {}
+        }
         worker.artifacts.expire(Instant::now());
         let metrics = Arc::clone(&worker);
         let (worker, strays, jailer) = (Arc::clone(&worker), Arc::clone(&strays), worker.jailer.clone());

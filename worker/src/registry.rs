@@ -13,6 +13,7 @@ use openskill_proto::v1;
 use tokio::sync::watch;
 
 use crate::manifest::{Affinity, How, Manifest, ManifestError};
+use crate::roster::{Names, Roster};
 use crate::runners::{Admitted, Runners};
 use crate::schedule::{Skill, SkillLimit};
 
@@ -50,6 +51,8 @@ pub(crate) struct Registry {
     folders: Vec<PathBuf>,
     allowed_root: PathBuf,
     runners: Runners,
+    /// Where the names of its skills are told.
+    roster: Arc<Roster>,
     /// How many calls may wait for a skill's own limit.
     queue: usize,
     series: Arc<Skills>,
@@ -65,7 +68,7 @@ impl Registry {
     /// the limit of each skill that has one. `series` is what is counted of each skill.
     pub(crate) fn load(
         (folders, allowed_root): (Vec<PathBuf>, PathBuf),
-        runners: Runners,
+        (runners, roster): (Runners, Arc<Roster>),
         offers: watch::Receiver<u64>,
         queue: usize,
         series: Arc<Skills>,
@@ -74,6 +77,7 @@ impl Registry {
             folders,
             allowed_root,
             runners,
+            roster,
             queue,
             series,
             current: ArcSwap::default(),
@@ -114,7 +118,10 @@ impl Registry {
         }
         memory.offers = offers;
         self.runners.tend(&memory.manifests);
-        self.current.store(Arc::new(self.take_over(&memory.manifests)));
+        let snapshot = self.take_over(&memory.manifests);
+        let names = names(&memory.manifests, &snapshot);
+        self.current.store(Arc::new(snapshot));
+        self.roster.publish(names);
         self.changes.send_modify(|change| *change += 1);
     }
 
@@ -160,6 +167,11 @@ impl Registry {
             snapshot.insert(id, Arc::new(Entry { manifest: Arc::new(manifest), runner, skill, limit, series }));
         }
         snapshot
+    }
+
+    /// Waits until somebody wants the folders looked at before it is due. Safe to drop and call again.
+    pub(crate) async fn hurried(&self) {
+        self.roster.hurried().await;
     }
 
     /// Whether everything the runners start by themselves was tried at least once.
@@ -241,6 +253,17 @@ impl Entry {
                 _ => None,
             },
         }
+    }
+}
+
+/// The names that manifests and the skills of a snapshot have.
+fn names(manifests: &[Arc<Manifest>], snapshot: &Snapshot) -> Names {
+    let of_skills = snapshot.values().map(|entry| entry.manifest.toolset.clone());
+    let toolsets = of_skills.chain(manifests.iter().map(|it| it.toolset.clone())).filter(|it| !it.is_empty()).collect();
+    Names {
+        skills: snapshot.iter().map(|(id, entry)| (id.clone(), entry.runner.is_ok())).collect(),
+        manifests: manifests.iter().map(|it| it.id.clone()).collect(),
+        toolsets,
     }
 }
 

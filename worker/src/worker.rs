@@ -17,11 +17,13 @@ use crate::process::launch::Launcher;
 use crate::questions::Questions;
 use crate::registry::Registry;
 use crate::schedule::Scheduler;
+use crate::tools::installer::Installer;
 
 /// A worker.
 pub(crate) struct Worker {
     pub(crate) config: Config,
     pub(crate) registry: Registry,
+    pub(crate) installer: Installer,
     pub(crate) scheduler: Scheduler,
     pub(crate) launcher: Launcher,
     pub(crate) jailer: Jailer,
@@ -42,7 +44,7 @@ pub(crate) struct Worker {
 impl Worker {
     pub(crate) fn new(
         config: Config,
-        registry: Registry,
+        (registry, installer): (Registry, Installer),
         launcher: Launcher,
         jailer: Jailer,
         metrics: Metrics,
@@ -56,6 +58,7 @@ impl Worker {
             tasks: TaskTracker::new(),
             config,
             registry,
+            installer,
             scheduler,
             launcher,
             jailer,

@@ -1,5 +1,7 @@
 //! `openskill tools`.
 //!
+//! - [`install`]: those of an index: `add`, `remove`, `index`, `pins`
+//!
 //! Definitions go to stdout as one JSON array, ready for a provider's `tools`. Notes about them go to stderr.
 
 use std::process::ExitCode;
@@ -8,13 +10,23 @@ use openskill_proto::v1::{Dialect, ExportToolsRequest, ExportToolsResponse};
 use serde_json::value::RawValue;
 
 use super::client;
-use crate::args::Tools;
+use super::runtime::block_on;
+use crate::args::{Export, Tools};
 use crate::exit::Failure;
 use crate::pretty::pretty;
-use crate::settings::Settings;
+use crate::settings::{Raw, Settings};
 use crate::terminal::{complain, say_json};
 
-pub(super) async fn run(args: &Tools, settings: &Settings) -> Result<ExitCode, Failure> {
+mod install;
+
+pub(super) fn run(args: &Tools, settings: &Settings, raw: &Raw) -> Result<ExitCode, Failure> {
+    match &args.command {
+        None => block_on(export(&args.export, settings)),
+        Some(command) => install::run(command, settings, raw),
+    }
+}
+
+async fn export(args: &Export, settings: &Settings) -> Result<ExitCode, Failure> {
     let mut client = client::skills(settings).await?;
     let request = ExportToolsRequest {
         dialect: args.dialect.into(),
@@ -37,7 +49,7 @@ pub(super) async fn run(args: &Tools, settings: &Settings) -> Result<ExitCode, F
     Ok(ExitCode::SUCCESS)
 }
 
-fn remark(args: &Tools, exported: &ExportToolsResponse) {
+fn remark(args: &Export, exported: &ExportToolsResponse) {
     for note in &exported.notes {
         complain(&format!("note: {note}\n"));
     }

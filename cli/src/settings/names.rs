@@ -151,6 +151,12 @@ settings! {
         "How long a session is kept in total, in seconds. It ends between two calls.";
     SESSION_PACKAGES "OPENSKILL_SESSION_PACKAGES" "" "worker, up, check, doctor"
         "[Packages that calls may install in sessions](runners/session-packages.md): names with optional versions between spaces, such as `numpy pandas>=2,<3`. Unset: `microsandbox_install_package` is unavailable.";
+    TOOL_INSTALL "OPENSKILL_TOOL_INSTALL" "ask" "worker, up, check"
+        "Who installs [tools of the index](tool-index.md). `ask`: the operator; `search_and_install_tools` answers with candidates and the operator's command. `listed`: that skill installs them as well.";
+    TOOL_INDEX "OPENSKILL_TOOL_INDEX" "" "worker, up, tools"
+        "File with the MCP servers that can be installed. It must be outside the allowed root. Default: the index that ships, which is part of the program.";
+    TOOLS_DIR "OPENSKILL_TOOLS_DIR" "./installed-tools" "worker, up, check, doctor, tools"
+        "Directory of installed tools, which need not exist: a skill directory after those of `OPENSKILL_CLI_DIR`. It must be outside the allowed root, and only its owner may write to it.";
     SKILL_USER "OPENSKILL_SKILL_USER" "own" "worker, up, check, doctor"
         "User of skill processes if the worker runs as root: `own`, or a numeric `UID:GID`. `own` gives each run a user of its own where the kernel can map the files of the allowed root to it, otherwise 65534:65534. If the worker is not root, they run as its user.";
     LEAST_JAIL "OPENSKILL_LEAST_JAIL" "auto" "worker, up, check, doctor"

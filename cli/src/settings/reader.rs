@@ -1,6 +1,6 @@
 //! Readings that all groups of settings share. Each adds its own on [`Reader`], in its own file.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -83,6 +83,15 @@ impl<'a> Reader<'a> {
 
     pub(super) fn flag(&mut self, name: &str) -> bool {
         self.one_of(name, &[("0", false), ("1", true), ("false", false), ("true", true)])
+    }
+
+    /// The path of a folder, which need not exist.
+    pub(super) fn folder(&mut self, name: &str) -> PathBuf {
+        let value = self.raw.value(name);
+        if value.is_empty() || value.contains(':') {
+            self.problem(name, format!("'{value}' is not the path of one directory"));
+        }
+        PathBuf::from(value)
     }
 
     pub(super) fn ratio(&mut self, name: &str) -> f64 {

@@ -9,7 +9,7 @@ use openskill_gateway::config::{CircuitRules, SessionRules, Sites, SkillRules, S
 use openskill_metrics::skills::MOST_SKILLS;
 use openskill_net::listen::Address;
 use openskill_worker::config::research::Research;
-use openskill_worker::config::{PythonPackages, SessionBounds};
+use openskill_worker::config::{InstallPolicy, PythonPackages, SessionBounds};
 use openskill_worker::manifest::Level;
 use openskill_worker::process::jail::SkillUsers;
 
@@ -74,6 +74,10 @@ pub(crate) struct Settings {
     pub(crate) sessions: SessionBounds,
     pub(crate) python: PathBuf,
     pub(crate) packages: PythonPackages,
+    pub(crate) tool_install: InstallPolicy,
+    /// None means the index that ships.
+    pub(crate) tool_index: Option<PathBuf>,
+    pub(crate) tools_dir: PathBuf,
     pub(crate) skill_users: SkillUsers,
     pub(crate) least_jail: Level,
     pub(crate) docker_host: String,
@@ -142,6 +146,10 @@ impl Settings {
                 idle: reader.seconds(names::SESSION_IDLE_S, 1, 604_800),
                 age: reader.seconds(names::SESSION_AGE_S, 1, 604_800),
             },
+            tool_install: reader
+                .one_of(names::TOOL_INSTALL, &[("ask", InstallPolicy::Ask), ("listed", InstallPolicy::Listed)]),
+            tool_index: Some(raw.value(names::TOOL_INDEX)).filter(|it| !it.is_empty()).map(PathBuf::from),
+            tools_dir: reader.folder(names::TOOLS_DIR),
             skill_users: reader
                 .parse(names::SKILL_USER, "own, or UID or UID:GID, numbers other than 0, such as 65534:65534")
                 .unwrap_or(SkillUsers::Own),

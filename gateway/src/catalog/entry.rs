@@ -4,10 +4,10 @@ use std::sync::{Arc, OnceLock};
 
 use openskill_metrics::SkillSeries;
 use openskill_proto::v1::{AgentDefinition, Skill};
+use openskill_rank::rank::Document;
 
 use crate::arguments::Definition;
 use crate::export::Forms;
-use crate::export::rank::Document;
 use crate::workers::candidate::Candidate;
 
 /// A skill and the workers that can run it.

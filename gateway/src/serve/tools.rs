@@ -6,10 +6,11 @@ use std::time::Instant;
 
 use openskill_proto::v1::{Dialect as WireDialect, ErrorCode, SkillError};
 use openskill_proto::v1::{ExportToolsRequest, ExportToolsResponse};
+use openskill_rank::rank::rank;
 
 use crate::arguments::Policy;
 use crate::call::principal::Principal;
-use crate::export::{self, Dialect, Tool, rank};
+use crate::export::{self, Dialect, Tool};
 use crate::gateway::Gateway;
 use crate::protect::circuit::Session;
 use crate::tools::disabled::disabled;
@@ -92,7 +93,7 @@ fn choose(
         return Ok(entries);
     }
     let documents: Vec<_> = entries.iter().map(|entry| entry.document()).collect();
-    let ranked = rank::rank(&request.query, &documents);
+    let ranked = rank(&request.query, &documents);
     Ok(ranked.into_iter().map(|(index, _)| Arc::clone(&entries[index])).collect())
 }
 

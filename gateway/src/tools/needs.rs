@@ -3,8 +3,7 @@
 //!
 //! A worker announces the skill with the runner [`RUNNER`]; nothing of a call reaches it.
 //!
-//! - [`terms`]: the words of a task; [`chinese`]: what they are in English
-//! - [`analysis`]: the tools that fit them, and what none fits: pure
+//! - [`analysis`]: the tools that fit the words of a task, and what none fits: pure
 
 use std::time::Instant;
 
@@ -17,8 +16,6 @@ use crate::dispatch::context::CallContext;
 use crate::protect::circuit::Session;
 
 mod analysis;
-mod chinese;
-mod terms;
 
 use analysis::{State, Tool, analyze};
 

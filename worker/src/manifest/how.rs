@@ -11,7 +11,7 @@ use super::http::Http;
 use super::jail::Level;
 use super::mcp::{Declared, Mcp, McpTool};
 use super::path::beside;
-use super::python::Python;
+use super::python::{Needs, Python};
 use super::raw;
 use super::session::{Operation, Session};
 
@@ -73,8 +73,18 @@ impl How {
             }
             Self::Exec(exec) => vec![exec.program.clone()],
             Self::Session(session) => session.needs.files(),
-            Self::Mcp(mcp) => vec![mcp.lock.clone()],
+            Self::Mcp(mcp) => [vec![mcp.lock.clone()], mcp.needs.files()].concat(),
             _ => Vec::new(),
+        }
+    }
+
+    /// What it needs of a Python interpreter. None: no interpreter runs it.
+    pub fn needs(&self) -> Option<&Needs> {
+        match self {
+            Self::Python(python) => Some(&python.needs),
+            Self::Session(session) => Some(&session.needs),
+            Self::Mcp(mcp) => Some(&mcp.needs),
+            _ => None,
         }
     }
 
@@ -136,8 +146,9 @@ pub(super) fn resolve(raw: &mut raw::Raw, file: &Path) -> Result<(String, How), 
                 return Err(("read_only", reason.to_owned()).into());
             }
             let over_http = raw.runtime == "http";
+            let needs = super::python::of_server(raw.python.take().unwrap_or_default(), file)?;
             let declared = Declared { id: &raw.id, entry, env: &raw.env.names, over_http };
-            How::Mcp(Box::new(super::mcp::resolve(own, &declared, file)?))
+            How::Mcp(Box::new(super::mcp::resolve(own, needs, &declared, file)?))
         }
         "inproc" => How::Function(entry.to_owned()),
         "session:python" => {
@@ -176,7 +187,7 @@ fn refuse_own_schemas(raw: &raw::Raw) -> Result<(), Fault> {
 fn refuse_others(raw: &raw::Raw, key: &str) -> Result<(), Fault> {
     let blocks = [
         ("isolation", raw.isolation.is_some(), "cli:python"),
-        ("python", raw.python.is_some(), "cli:python or session:python"),
+        ("python", raw.python.is_some(), "cli:python or session:python or mcp:stdio"),
         ("exec", raw.exec.is_some(), "cli:exec"),
         ("http", raw.http.is_some(), "http"),
         ("docker", raw.docker.is_some(), "docker"),

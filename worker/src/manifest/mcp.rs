@@ -12,6 +12,7 @@ use super::conduct::Approval;
 use super::error::Fault;
 use super::http::Allowed;
 use super::path::beside;
+use super::python::Needs;
 
 /// How many command line elements, headers, patterns or overrides a manifest may have.
 const MAX_ENTRIES: usize = 256;
@@ -36,6 +37,7 @@ pub(super) struct Raw {
     pool: usize,
     calls: usize,
     start_s: u64,
+    isolated: bool,
 }
 
 impl Default for Raw {
@@ -50,6 +52,7 @@ impl Default for Raw {
             pool: 1,
             calls: 32,
             start_s: 10,
+            isolated: false,
         }
     }
 }
@@ -71,8 +74,12 @@ pub struct Mcp {
     pub calls: usize,
     /// The timeout of the start and the handshake.
     pub start: Duration,
+    /// Its process sees nothing of the worker: no library, and no allowed root unless the manifest names one.
+    pub isolated: bool,
     /// The file of pins, if it exists.
     pub lock: PathBuf,
+    /// The environment that its program is in, if it asks for one.
+    pub needs: Needs,
 }
 
 /// How a server is reached.
@@ -103,6 +110,10 @@ pub enum Program {
     File(PathBuf),
     /// The first of this name on the worker's `PATH`.
     Name(String),
+    /// The one of this name in the server's Python environment.
+    Installed(String),
+    /// This script, by the interpreter of that environment: absolute.
+    Script(PathBuf),
 }
 
 /// Tools by name; `*` stands for any text.
@@ -198,7 +209,7 @@ pub(super) struct Declared<'a> {
 }
 
 /// Checks the settings.
-pub(super) fn resolve(raw: Raw, declared: &Declared<'_>, file: &Path) -> Result<Mcp, Fault> {
+pub(super) fn resolve(raw: Raw, needs: Needs, declared: &Declared<'_>, file: &Path) -> Result<Mcp, Fault> {
     let fail = |reason: String| Fault::from(("mcp", reason));
     let counts =
         [raw.args.len(), raw.headers.len(), raw.overrides.len(), raw.tools.include.len(), raw.tools.exclude.len()];
@@ -217,16 +228,16 @@ pub(super) fn resolve(raw: Raw, declared: &Declared<'_>, file: &Path) -> Result<
         return Err(fail(format!("overrides: '{tool}' cannot be both read_only and destructive: remove one of them")));
     }
     let over_http = declared.over_http;
-    let of_stdio = !raw.args.is_empty();
+    let of_stdio = !raw.args.is_empty() || raw.isolated;
     let of_http = !(raw.headers.is_empty() && raw.allow.is_empty());
     let of_the_other = if over_http { of_stdio } else { of_http };
     if of_the_other {
-        return Err(fail("args are for mcp:stdio, headers and allow for mcp:http".to_owned()));
+        return Err(fail("args and isolated are for mcp:stdio, headers and allow for mcp:http".to_owned()));
     }
     let reach = if over_http {
         http(declared.entry, raw.headers, &raw.allow, declared.env)?
     } else {
-        stdio(declared.entry, raw.args, file)?
+        stdio(declared.entry, raw.args, !needs.is_nothing(), file)?
     };
     Ok(Mcp {
         reach,
@@ -236,18 +247,27 @@ pub(super) fn resolve(raw: Raw, declared: &Declared<'_>, file: &Path) -> Result<
         pool: raw.pool,
         calls: raw.calls,
         start: Duration::from_secs(raw.start_s),
+        isolated: raw.isolated,
         lock: file.with_file_name(format!("{}{LOCK_SUFFIX}", declared.id)),
+        needs,
     })
 }
 
 /// The suffix of files of pins, which are not manifests but lie beside them.
 pub(crate) const LOCK_SUFFIX: &str = ".mcp-lock.json";
 
-fn stdio(entry: &str, args: Vec<String>, file: &Path) -> Result<Reach, Fault> {
+fn stdio(entry: &str, args: Vec<String>, has_environment: bool, file: &Path) -> Result<Reach, Fault> {
     if entry.contains('\0') || args.iter().any(|arg| arg.contains('\0')) {
         return Err(("mcp", "a command line cannot contain NUL".to_owned()).into());
     }
     let program = match entry {
+        _ if has_environment && entry.ends_with(".py") => Program::Script(beside(entry, file)?),
+        _ if has_environment && entry.contains('/') => {
+            let reason =
+                "a server with packages of its own is a program of theirs, such as mcp-server-time, or a .py script";
+            return Err(("entry", reason.to_owned()).into());
+        }
+        _ if has_environment => Program::Installed(entry.to_owned()),
         _ if entry.starts_with('/') => Program::File(PathBuf::from(entry)),
         _ if entry.contains('/') => Program::File(beside(entry, file)?),
         _ => Program::Name(entry.to_owned()),
@@ -335,6 +355,12 @@ mod tests {
         assert_eq!(program("/bin/server"), Program::File("/bin/server".into()));
         assert_eq!(program("./server.py"), Program::File("/skills/./server.py".into()));
         assert_eq!(program("server"), Program::Name("server".to_owned()));
+        let in_environment = |entry| match parsed("stdio", entry, "python: {requirements: [server]}").unwrap().reach {
+            Reach::Stdio { program, .. } => program,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(in_environment("server"), Program::Installed("server".to_owned()));
+        assert_eq!(in_environment("./server.py"), Program::Script("/skills/./server.py".into()));
         assert_eq!(parsed("stdio", "server", "").unwrap().lock, Path::new("/skills/s.mcp-lock.json"));
     }
 
@@ -350,12 +376,16 @@ mod tests {
             ("stdio", "server", "mcp: {overrides: {t: {read_only: true, destructive: true}}}", "'t' cannot be both"),
             ("stdio", "server", "mcp: {overrides: {t: {approval: maybe}}}", "maybe"),
             ("stdio", "server", "mcp: {pins: strict}", "pins"),
+            ("stdio", "/bin/server", "python: {requirements: [server]}", "a program of theirs"),
+            ("stdio", "server", "python: {version: '3.12'}", "goes with requirements"),
+            ("stdio", "server", "python: {requirements: [server], preload: [x]}", "is for session:python"),
+            ("http", "http://host/mcp", "python: {requirements: [server]}", "or mcp:stdio; this one is mcp:http"),
             ("http", "server", "", "must be a URL"),
             ("http", "http://me:pw@host/", "", "without user and password"),
             ("http", "file:///etc/passwd", "", "http or https"),
             ("http", "http://host/mcp", "mcp: {headers: {A: 'Bearer ${TOKEN}'}}", "not in env"),
             ("http", "http://host/mcp", "mcp: {headers: {'a b': c}}", "not a usable header"),
-            ("http", "http://host/mcp", "mcp: {args: [a]}", "args are for mcp:stdio"),
+            ("http", "http://host/mcp", "mcp: {args: [a]}", "args and isolated are for mcp:stdio"),
         ] {
             let error = parsed(runtime, entry, more).unwrap_err();
             assert!(error.contains(reason), "{entry} {more}: {error}");

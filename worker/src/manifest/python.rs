@@ -40,6 +40,8 @@ pub struct Needs {
     pub packages: Packages,
     /// Whether its packages may be built from source, which runs their code on the worker.
     pub source_builds: bool,
+    /// Whether every package must have the SHA-256 of its file, those that others need as well.
+    pub require_hashes: bool,
 }
 
 /// Where the packages of a script come from.
@@ -65,6 +67,8 @@ pub(super) struct Raw {
     venv: Option<PathBuf>,
     #[serde(default)]
     source_builds: bool,
+    #[serde(default)]
+    require_hashes: bool,
     #[serde(default)]
     preload: Vec<String>,
 }
@@ -110,6 +114,18 @@ pub(super) fn of_script(raw: Raw, file: &Path) -> Result<Needs, Fault> {
     resolve(raw, file)
 }
 
+/// Checks the block of an MCP server. `file` is the manifest.
+pub(super) fn of_server(raw: Raw, file: &Path) -> Result<Needs, Fault> {
+    if !raw.preload.is_empty() {
+        return fault("preload", "is for session:python; a server imports what it needs");
+    }
+    let needs = resolve(raw, file)?;
+    if needs.version.is_some() && needs.packages == Packages::None {
+        return fault("version", "python.version of a server goes with requirements or venv: give one of them");
+    }
+    Ok(needs)
+}
+
 /// Checks the block of a skill with sessions: what they need, and the modules that they preload. `file` is the manifest.
 pub(super) fn of_session(mut raw: Raw, file: &Path) -> Result<(Needs, Vec<String>), Fault> {
     let preload = std::mem::take(&mut raw.preload);
@@ -143,7 +159,11 @@ fn resolve(raw: Raw, file: &Path) -> Result<Needs, Fault> {
     if raw.source_builds && !matches!(packages, Packages::Listed(_) | Packages::File(_)) {
         return fault("source_builds", "is for requirements, and there are none");
     }
-    Ok(Needs { version: raw.version.as_ref().map(version).transpose()?, packages, source_builds: raw.source_builds })
+    if raw.require_hashes && !matches!(packages, Packages::Listed(_) | Packages::File(_)) {
+        return fault("require_hashes", "is for requirements, and there are none");
+    }
+    let version = raw.version.as_ref().map(version).transpose()?;
+    Ok(Needs { version, packages, source_builds: raw.source_builds, require_hashes: raw.require_hashes })
 }
 
 fn requirements(written: Value, file: &Path) -> Result<Packages, Fault> {
@@ -254,6 +274,7 @@ mod tests {
             ("requirements: [a]\nvenv: /opt/plot", "not both"),
             ("venv: ../venv", "absolute path"),
             ("source_builds: true", "there are none"),
+            ("require_hashes: true", "there are none"),
             ("wheels: true", "wheels"),
             ("preload: [numpy]", "session:python"),
         ] {

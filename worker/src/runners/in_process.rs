@@ -5,6 +5,7 @@
 //! - [`diagnostics`]: functions for tests
 //! - [`search`], [`definitions`]: built-in functions that read files below the allowed root
 //! - [`research`]: built-in functions that search and read pages
+//! - [`tool_index`]: the built-in function that answers which tools could be installed, and installs them
 //! - [`host`]: what those use; [`place`], [`walk`]: how they open files; [`stop`]: when they end
 //! - [`list`], [`ordered`], [`left`]: how they answer
 
@@ -21,7 +22,8 @@ use tokio_util::task::AbortOnDropHandle;
 use crate::config::research::Research as Settings;
 use crate::events::EventSink;
 use crate::manifest::{How, Manifest};
-use crate::runner::{Invocation, RawOutput, Runner};
+use crate::runner::{Invocation, Offer, RawOutput, Runner};
+use crate::tools::installer::Installer;
 
 mod definitions;
 mod diagnostics;
@@ -33,6 +35,7 @@ mod place;
 mod research;
 mod search;
 mod stop;
+mod tool_index;
 mod walk;
 
 use host::{Host, Report};
@@ -82,6 +85,7 @@ enum Own {
     Search,
     Definitions,
     Research(Tool),
+    Install,
 }
 
 impl Own {
@@ -89,6 +93,7 @@ impl Own {
         match entry {
             "search_file_content" => Some(Self::Search),
             "list_code_definitions" => Some(Self::Definitions),
+            "search_and_install_tools" => Some(Self::Install),
             _ => Tool::of(entry).map(Self::Research),
         }
     }
@@ -98,12 +103,13 @@ impl Own {
 pub(crate) struct InProcess {
     functions: Functions,
     host: Host,
+    installer: Installer,
     research: Arc<Research>,
 }
 
 impl InProcess {
-    pub(crate) fn new(functions: Functions, host: Host, research: Settings) -> Self {
-        Self { functions, host, research: Arc::new(Research::new(research)) }
+    pub(crate) fn new(functions: Functions, host: Host, installer: Installer, research: Settings) -> Self {
+        Self { functions, host, installer, research: Arc::new(Research::new(research)) }
     }
 
     /// The work of a call. `None`: there is no function of this name.
@@ -119,13 +125,15 @@ impl InProcess {
                 .boxed(),
             );
         }
-        let (own, host, research) = (Own::of(name)?, self.host.clone(), Arc::clone(&self.research));
+        let (own, host) = (Own::of(name)?, self.host.clone());
+        let (installer, research) = (self.installer.clone(), Arc::clone(&self.research));
         Some(
             async move {
                 let report = match own {
                     Own::Search => search::run(host, invocation).await,
                     Own::Definitions => definitions::run(host, invocation).await,
                     Own::Research(tool) => research.run(tool, host, invocation).await,
+                    Own::Install => tool_index::run(installer, invocation).await,
                 };
                 report.map(|Report { data, text, truncated }| RawOutput::Report { data, text, truncated })
             }
@@ -140,7 +148,7 @@ impl Runner for InProcess {
         let How::Function(name) = &manifest.how else { return Err(none()) };
         match Own::of(name) {
             _ if self.functions.by_name.contains_key(name) => Ok(()),
-            Some(Own::Search) => Ok(()),
+            Some(Own::Search | Own::Install) => Ok(()),
             Some(Own::Definitions) => definitions::admit(&self.host, manifest),
             Some(Own::Research(_)) => self.research.admit(),
             None => Err(none()),
@@ -154,6 +162,14 @@ impl Runner for InProcess {
     fn close(&self) -> BoxFuture<'static, ()> {
         self.research.close();
         std::future::ready(()).boxed()
+    }
+
+    fn offer(&self, manifest: Manifest) -> Vec<Offer> {
+        let runner = self.admit(&manifest);
+        let installs = matches!(&manifest.how, How::Function(name) if matches!(Own::of(name), Some(Own::Install)));
+        let policy = self.installer.policy();
+        let manifest = if installs { tool_index::conducted(manifest, policy) } else { manifest };
+        vec![Offer { manifest, runner }]
     }
 
     fn run(self: Arc<Self>, invocation: Invocation) -> BoxFuture<'static, RawOutput> {

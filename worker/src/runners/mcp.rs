@@ -12,6 +12,7 @@
 //! - [`said`]: what it writes beside its messages, for the log; [`last_lines`]: the end of it, for whoever checks it
 //! - [`tapped`], [`tap`]: tracking requests; [`broken`]: answers that are not valid
 //! - [`catalog`], [`known`], [`names`], [`pins`]: its tools, the ids of their skills, and whether they changed
+//! - [`trial`]: the tools of a server that is not served yet
 //! - [`call`], [`output`], [`media`], [`errors`]: one call and its result; [`asks`]: relays elicitation to the caller
 
 use std::collections::{BTreeMap, HashMap};
@@ -33,6 +34,8 @@ use crate::process::jail::jailer::Jailer;
 use crate::process::launch::Launcher;
 use crate::runner::{Invocation, Offer, RawOutput, Runner};
 use crate::runners::once::no_root;
+use crate::runners::python::environments::Environments;
+use crate::runners::python::interpreter::Interpreter;
 
 mod asks;
 mod broken;
@@ -55,6 +58,7 @@ mod said;
 mod server;
 mod tap;
 mod tapped;
+pub(crate) mod trial;
 mod why;
 mod words;
 
@@ -67,6 +71,8 @@ const MOST_MEASURED: usize = 100;
 /// The runner of one transport.
 pub(crate) struct Mcp {
     host: Host,
+    /// Those of servers with packages of their own. None: it starts no processes.
+    environments: Option<Environments>,
     servers: Mutex<HashMap<String, Arc<Server>>>,
     offers: watch::Sender<u64>,
     /// Servers that were replaced or removed, until they have ended.
@@ -78,15 +84,30 @@ impl Mcp {
     /// `offers` counts the changes to the tools of servers.
     pub(crate) fn new(
         (launcher, surroundings, jailer): (Launcher, Surroundings, Jailer),
+        environments: Option<Environments>,
         redactor: Redactor,
         offers: watch::Sender<u64>,
     ) -> Self {
         Self {
-            host: Host { launcher, surroundings, jailer, redactor, last_lines: Arc::default() },
+            host: Host { launcher, surroundings, jailer, interpreter: None, redactor, last_lines: Arc::default() },
+            environments,
             servers: Mutex::default(),
             offers,
             retiring: TaskTracker::new(),
             closing: CancellationToken::new(),
+        }
+    }
+
+    /// The interpreter of a server's environment; none if it needs none. Begins to build the environment if it is not there.
+    ///
+    /// # Errors
+    /// There is none, or not yet: the reason, for people.
+    fn interpreter(&self, manifest: &Manifest) -> Result<Option<Arc<Interpreter>>, String> {
+        match (manifest.how.needs(), &self.environments) {
+            (Some(needs), Some(environments)) if !needs.is_nothing() => {
+                environments.admit(&manifest.id, needs).map(Some)
+            }
+            _ => Ok(None),
         }
     }
 
@@ -98,7 +119,7 @@ impl Mcp {
 impl Runner for Mcp {
     fn admit(&self, manifest: &Manifest) -> Result<(), String> {
         match manifest.how {
-            How::Mcp(_) => Err(server::STARTING.to_owned()),
+            How::Mcp(_) => Err(self.interpreter(manifest).err().unwrap_or_else(|| server::STARTING.to_owned())),
             _ => Err("it names no server".to_owned()),
         }
     }
@@ -111,13 +132,25 @@ impl Runner for Mcp {
     }
 
     fn tend(&self, manifests: &[Arc<Manifest>]) {
+        if let Some(environments) = &self.environments {
+            environments.tend(manifests);
+        }
+        // Those whose environments are there. One that runs goes on while a changed environment is built.
+        let ready: HashMap<&str, _> =
+            manifests.iter().filter_map(|it| Some((it.id.as_str(), self.interpreter(it).ok()?))).collect();
         self.with(|servers| {
-            let stays = |server: &Server| !server.is_behind() && manifests.iter().any(|it| **it == *server.manifest);
+            let stays = |server: &Server| {
+                let has_its_own =
+                    ready.get(server.manifest.id.as_str()).is_none_or(|it| *it == server.host.interpreter);
+                !server.is_behind() && has_its_own && manifests.iter().any(|it| **it == *server.manifest)
+            };
             let gone: HashMap<_, _> = servers.extract_if(|_, server| !stays(server)).collect();
             for manifest in manifests {
+                let Some(interpreter) = ready.get(manifest.id.as_str()).cloned() else { continue };
                 if !servers.contains_key(&manifest.id) {
                     let before = gone.get(&manifest.id).map(Arc::as_ref);
-                    let server = Server::new(Arc::clone(manifest), self.host.clone(), self.offers.clone(), before);
+                    let (host, offers) = (self.host.clone(), self.offers.clone());
+                    let server = Server::new(Arc::clone(manifest), host, offers, interpreter, before);
                     let Some(server) = server else { continue };
                     lane::start_all(&server);
                     servers.insert(manifest.id.clone(), server);
@@ -140,15 +173,19 @@ impl Runner for Mcp {
     }
 
     fn settled(&self) -> bool {
-        self.with(|servers| servers.values().all(|server| server.settled()))
+        self.environments.as_ref().is_none_or(Environments::settled)
+            && self.with(|servers| servers.values().all(|server| server.settled()))
     }
 
     fn close(&self) -> BoxFuture<'static, ()> {
         let servers: Vec<_> = self.with(|servers| servers.drain().map(|(_, server)| server).collect());
         self.closing.cancel();
         self.retiring.close();
-        let retiring = self.retiring.clone();
+        let (retiring, environments) = (self.retiring.clone(), self.environments.clone());
         async move {
+            if let Some(environments) = environments {
+                environments.close().await;
+            }
             retiring.wait().await;
             futures_util::future::join_all(servers.iter().map(|server| server.end())).await;
         }

@@ -1,9 +1,9 @@
 //! From the words of a task to the tools that fit them. Pure.
 
+use openskill_rank::Task;
+use openskill_rank::rank::{Document, rank};
+use openskill_rank::terms::Term;
 use serde::Serialize;
-
-use super::terms::{Term, terms, unspaced};
-use crate::export::rank::{Document, rank};
 
 /// The most tools that are named.
 const MOST_TOOLS: usize = 5;
@@ -83,9 +83,7 @@ struct Unavailable {
 
 /// The tools that a task needs. It names only tools of this list.
 pub(super) fn analyze(task: &str, tools: &[Tool<'_>]) -> Needs {
-    let terms = terms(task);
-    let mut query: String = terms.iter().map(|it| format!("{} ", it.meant)).collect();
-    query.push_str(&unspaced(task));
+    let Task { terms, query } = Task::read(task);
     let documents: Vec<&Document> = tools.iter().map(|it| it.document).collect();
     let ranked = rank(&query, &documents);
     let best = ranked.first().map_or(0.0, |(_, score)| *score);
@@ -105,7 +103,7 @@ pub(super) fn analyze(task: &str, tools: &[Tool<'_>]) -> Needs {
 }
 
 fn needed(tool: &Tool<'_>, score: f64, terms: &[Term]) -> Needed {
-    let shared: Vec<String> = terms.iter().filter(|it| tool.document.has(&it.meant)).map(shown).collect();
+    let shared: Vec<String> = terms.iter().filter(|it| tool.document.has(&it.meant)).map(Term::shown).collect();
     let why = match shared.as_slice() {
         [] => "its description has words of the task".to_owned(),
         words => format!("its name, description or parameters have: {}", words.join(", ")),
@@ -119,14 +117,9 @@ fn needed(tool: &Tool<'_>, score: f64, terms: &[Term]) -> Needed {
     Needed { tool: tool.id.to_owned(), toolset: tool.toolset.to_owned(), status, why, score }
 }
 
-/// A word as the task has it, and what was looked for if that is another.
-fn shown(term: &Term) -> String {
-    if term.written == term.meant { term.written.clone() } else { format!("{} ({})", term.written, term.meant) }
-}
-
 fn missing(chosen: &[(&Tool<'_>, f64)], terms: &[Term]) -> Option<Missing> {
     let is_covered = |term: &&Term| chosen.iter().any(|(tool, _)| tool.document.has(&term.meant));
-    let words: Vec<String> = terms.iter().filter(|it| !is_covered(it)).take(MOST_MISSING).map(shown).collect();
+    let words: Vec<String> = terms.iter().filter(|it| !is_covered(it)).take(MOST_MISSING).map(Term::shown).collect();
     let can_be_called = chosen.iter().any(|(tool, _)| matches!(tool.state, State::Available));
     let listed = || words.join(", ");
     let statement = match (chosen, can_be_called) {

@@ -72,8 +72,8 @@ pub(super) async fn open(manifest: &Manifest, mcp: &Mcp, host: &Host) -> Result<
     let signs = Arc::new(Signs::default());
     let handler = Handler { asks: Asks::new(Arc::clone(&signs)) };
     let (service, process, requests) = match &mcp.reach {
-        Reach::Stdio { program, args } => {
-            let (mut process, stdin, stdout) = program::start(manifest, program, args, host)?;
+        Reach::Stdio { .. } => {
+            let (mut process, stdin, stdout) = program::start(manifest, mcp, host)?;
             let lines = Lines::new(&manifest.id, stdout, stdin, Arc::clone(&signs), &host.redactor);
             let transport = Tapped::new(lines, Arc::clone(&signs));
             match in_time(mcp.start, handler.serve(transport)).await {

@@ -30,7 +30,7 @@ pub(crate) struct Pins {
 }
 
 /// The parts of a definition that are pinned, beside its name.
-const PARTS: [&str; 5] = ["title", "description", "inputSchema", "outputSchema", "annotations"];
+pub(crate) const PARTS: [&str; 5] = ["title", "description", "inputSchema", "outputSchema", "annotations"];
 
 /// The pin of a tool as a server defines it.
 pub(crate) fn pin(definition: &Map<String, Value>) -> Pin {
@@ -38,10 +38,15 @@ pub(crate) fn pin(definition: &Map<String, Value>) -> Pin {
     parts.map(|(part, value)| (part.to_owned(), hex(&Sha256::digest(canonical(value).as_bytes())))).collect()
 }
 
-/// The parts of a tool that differ from its pin; none if it is unchanged.
+/// The parts of a tool that differ from its pin.
+pub(crate) fn changed(pinned: &Pin, now: &Pin) -> Vec<&'static str> {
+    PARTS.iter().filter(|part| pinned.get(**part) != now.get(**part)).copied().collect()
+}
+
+/// How a tool differs from its pin, for people; none if it is unchanged.
 pub(crate) fn changes(pinned: Option<&Pin>, now: &Pin) -> Option<String> {
     let Some(pinned) = pinned else { return Some("it is new".to_owned()) };
-    let changed: Vec<_> = PARTS.iter().filter(|part| pinned.get(**part) != now.get(**part)).copied().collect();
+    let changed = changed(pinned, now);
     (!changed.is_empty()).then(|| format!("changed: {}", changed.join(", ")))
 }
 

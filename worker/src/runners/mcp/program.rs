@@ -1,5 +1,6 @@
 //! The process of an `mcp:stdio` server: supervised, with its stderr in the log.
 
+use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -16,16 +17,20 @@ use tokio_util::task::AbortOnDropHandle;
 use super::host::Host;
 use super::last_lines::LastLines;
 use super::said::Said;
+use crate::allowed_root::RunRoot;
 use crate::environment::path_text;
-use crate::manifest::mcp::Program;
+use crate::manifest::mcp::{Mcp, Program, Reach};
 use crate::manifest::{Limits, Manifest};
 use crate::plain_file;
+use crate::process::jail::plan::Plan;
 use crate::process::launch::{LaunchError, Pipes, Running};
 use crate::process::protocol::Command;
 use crate::process::protocol::Exit;
 use crate::process::protocol::ProcessLimits;
 use crate::process::protocol::Report;
 use crate::runners::once::unusable;
+use crate::runners::python::interpreter::Interpreter;
+use crate::runners::python::variables;
 
 /// How much of a line of stderr is looked through for the log.
 const MAX_READ_BYTES: usize = 16 * 1024;
@@ -52,29 +57,26 @@ pub(super) struct Started {
 /// The reason, for people.
 pub(super) fn start(
     manifest: &Manifest,
-    program: &Program,
-    args: &[String],
+    mcp: &Mcp,
     host: &Host,
 ) -> Result<(Started, pipe::Sender, pipe::Receiver), String> {
-    let program = find(program)?;
+    let Reach::Stdio { program, args } = &mcp.reach else { return Err("it is no program".to_owned()) };
+    let interpreter = host.interpreter.as_deref();
+    let (program, script) = find(program, interpreter)?;
     plain_file::check_start(&program).map_err(|reason| unusable("program", &program, reason))?;
     let mut limits = ProcessLimits::of(&manifest.limits);
     if manifest.limits.cpu_seconds == Limits::default().cpu_seconds {
         // The default is for one call; a server lives as long as the worker.
         limits.cpu_seconds = u64::MAX;
     }
-    let jail = host.jailer.plan(manifest, &needed(&program), &[])?;
-    let command = Command {
-        program,
-        args: args.to_vec(),
-        env: host.surroundings.of_skill(manifest),
-        cwd: host.surroundings.start_folder().to_owned(),
-        limits,
-        nice: 0,
-        forks: false,
-        jail,
-        root: Some(host.surroundings.run_root(manifest)),
-    };
+    let readable: Vec<_> = [&program].into_iter().chain(&script).flat_map(|file| needed(file)).collect();
+    let readable = [readable, interpreter.map_or_else(Vec::new, |it| it.prefixes.clone())].concat();
+    let Seen { jail, mut env, cwd, root } = seen(manifest, mcp, host, &readable)?;
+    if let Some(interpreter) = interpreter {
+        variables::complete(&mut env, interpreter.environment.as_deref());
+    }
+    let args = script.iter().map(|it| path_text(it)).chain(args.iter().cloned()).collect();
+    let command = Command { program, args, env, cwd, limits, nice: 0, forks: false, jail, root };
     let (running, pipes) = host.launcher.launch(&command, ()).map_err(|error| {
         if admits("an MCP server was not started") {
             tracing::warn!(server = manifest.id, %error, "an MCP server was not started");
@@ -94,6 +96,25 @@ pub(super) fn start(
         drop(done);
     });
     Ok((Started { running, said_bytes, read, _log: AbortOnDropHandle::new(log) }, stdin, stdout))
+}
+
+/// What a server's process sees of its worker.
+struct Seen {
+    jail: Option<Plan>,
+    env: BTreeMap<String, String>,
+    cwd: PathBuf,
+    root: Option<RunRoot>,
+}
+
+fn seen(manifest: &Manifest, mcp: &Mcp, host: &Host, readable: &[PathBuf]) -> Result<Seen, String> {
+    let root = || Some(host.surroundings.run_root(manifest));
+    if mcp.isolated {
+        let jail = host.jailer.isolated_plan(manifest, readable, &[])?;
+        let root = manifest.allowed_root.as_ref().and_then(|_| root());
+        return Ok(Seen { jail, env: host.surroundings.isolated(manifest), cwd: PathBuf::from("/"), root });
+    }
+    let (env, cwd) = (host.surroundings.of_skill(manifest), host.surroundings.start_folder().to_owned());
+    Ok(Seen { jail: host.jailer.plan(manifest, readable, &[])?, env, cwd, root: root() })
 }
 
 /// The folders that a server's program needs: its own, or the one above if that is `bin`; the same for the interpreter that
@@ -126,20 +147,28 @@ fn interpreter(program: &Path) -> Option<PathBuf> {
     path.starts_with('/').then(|| PathBuf::from(path))
 }
 
-/// The file of a program. A bare name is looked up on the worker's `PATH` at each start.
-fn find(program: &Program) -> Result<PathBuf, String> {
-    match program {
-        Program::File(file) if access(file, Access::EXEC_OK).is_ok() && file.is_file() => Ok(file.clone()),
-        Program::File(file) => {
+/// The file of a program, and the script that it runs if it is an interpreter. A bare name is looked up at each start: in the
+/// server's environment if it has one, otherwise on the worker's `PATH`.
+fn find(program: &Program, interpreter: Option<&Interpreter>) -> Result<(PathBuf, Option<PathBuf>), String> {
+    let runs = |file: &Path| access(file, Access::EXEC_OK).is_ok() && file.is_file();
+    match (program, interpreter) {
+        (Program::Installed(_) | Program::Script(_), None) => Err("its environment is not built yet".to_owned()),
+        (Program::Script(script), Some(interpreter)) => Ok((interpreter.path.clone(), Some(script.clone()))),
+        (Program::Installed(name), Some(interpreter)) => {
+            let file = interpreter.path.with_file_name(name);
+            let missing = || format!("its packages have no program '{name}': entry names one of them");
+            runs(&file).then(|| (file.clone(), None)).ok_or_else(missing)
+        }
+        (Program::File(file), _) if runs(file) => Ok((file.clone(), None)),
+        (Program::File(file), _) => {
             let name = path_text(file.file_name().unwrap_or(OsStr::new("")).as_ref());
             Err(format!("its program '{name}' is not there, or not executable"))
         }
-        Program::Name(name) => {
+        (Program::Name(name), _) => {
             let path = std::env::var_os("PATH").unwrap_or_default();
             let mut files = std::env::split_paths(&path).map(|folder| folder.join(name));
-            let found =
-                files.find(|file| file.is_absolute() && file.is_file() && access(file, Access::EXEC_OK).is_ok());
-            found.ok_or_else(|| format!("its program '{name}' is not on the worker's PATH"))
+            let found = files.find(|file| file.is_absolute() && runs(file));
+            found.map(|file| (file, None)).ok_or_else(|| format!("its program '{name}' is not on the worker's PATH"))
         }
     }
 }

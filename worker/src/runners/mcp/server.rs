@@ -22,6 +22,7 @@ use crate::manifest::mcp::{Mcp, Pinning, Reach, variables};
 use crate::manifest::{How, Manifest};
 use crate::runner::Offer;
 use crate::runners::http::secrets::Secrets;
+use crate::runners::python::interpreter::Interpreter;
 
 /// Calls wait for a disconnected server this long. Then its tools are listed as unavailable.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -90,13 +91,14 @@ impl Server {
         manifest: Arc<Manifest>,
         host: Host,
         offers: watch::Sender<u64>,
+        interpreter: Option<Arc<Interpreter>>,
         before: Option<&Self>,
     ) -> Option<Arc<Self>> {
         let How::Mcp(mcp) = &manifest.how else { return None };
         Some(Arc::new(Self {
             mcp: mcp.as_ref().clone(),
             lanes: (0..mcp.pool).map(|_| Lane::default()).collect(),
-            host: Host { last_lines: Arc::default(), ..host },
+            host: Host { last_lines: Arc::default(), interpreter, ..host },
             secrets: Arc::new(secrets(mcp)),
             runtime: Handle::current(),
             stop: CancellationToken::new(),

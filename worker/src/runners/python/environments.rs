@@ -156,6 +156,21 @@ impl Environments {
         self.base(needs.version)
     }
 
+    /// Builds the environment of something that is not served yet, if it is not there. Dropping the future ends the installer.
+    ///
+    /// # Errors
+    /// It can't be built: why not, for people.
+    pub(crate) async fn provide(&self, skill: &str, needs: &Needs) -> Result<Arc<Interpreter>, String> {
+        let base = self.base(needs.version)?;
+        let wanted = requirements::read(&needs.packages)?;
+        let recipe = Recipe::new(skill, base, (wanted, needs), &self.0.builder.settings);
+        let folder = tokio::select! {
+            () = self.0.closing.cancelled() => return Err("the worker is shutting down".to_owned()),
+            built = self.0.builder.build(&recipe) => built?,
+        };
+        Ok(Arc::new(recipe.base.in_environment(&folder)))
+    }
+
     fn find(&self, skill: &str, needs: &Needs) -> Result<(Arc<Interpreter>, Option<String>), String> {
         match &needs.packages {
             Packages::None => Ok((self.base(needs.version)?, None)),
@@ -170,7 +185,7 @@ impl Environments {
                 let base = self.base(needs.version)?;
                 let wanted = requirements::read(packages)?;
                 let store = self.0.builder.settings.store.as_deref().ok_or_else(|| NO_STORE.to_owned())?;
-                let recipe = Recipe::new(skill, base, (wanted, needs.source_builds), &self.0.builder.settings);
+                let recipe = Recipe::new(skill, base, (wanted, needs), &self.0.builder.settings);
                 let key = recipe.key.clone();
                 self.built(recipe, store).map(|interpreter| (interpreter, Some(key)))
             }

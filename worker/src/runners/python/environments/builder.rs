@@ -56,9 +56,9 @@ impl Builder {
         (self.settings.progress)(&format!("{skill}: building its environment with {}: {summary}", tool.name()));
         let new = on_disk(&store, &recipe.key, |store, key| store.begin(&key)).await?;
         let unfinished = Unfinished { store: &store, key: &recipe.key };
-        let Recipe { base, wanted, source_builds, .. } = recipe;
-        let (settings, source_builds) = (&self.settings, *source_builds);
-        let job = Job { tool: &tool, base, wanted, source_builds, settings, folder: &new };
+        let Recipe { base, wanted, source_builds, require_hashes, .. } = recipe;
+        let (settings, source_builds, require_hashes) = (&self.settings, *source_builds, *require_hashes);
+        let job = Job { tool: &tool, base, wanted, source_builds, require_hashes, settings, folder: &new };
         let limit = self.settings.build_timeout;
         let built = tokio::time::timeout(limit, self.with_news(skill, job.run(&self.launcher))).await;
         built.unwrap_or_else(|_| {

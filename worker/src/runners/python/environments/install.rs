@@ -100,6 +100,7 @@ pub(super) struct Job<'a> {
     pub(super) base: &'a Interpreter,
     pub(super) wanted: &'a Wanted,
     pub(super) source_builds: bool,
+    pub(super) require_hashes: bool,
     pub(super) settings: &'a PythonPackages,
     /// Where it is made: no such folder exists.
     pub(super) folder: &'a Path,
@@ -200,6 +201,9 @@ impl Job<'_> {
         args.extend(texts(&["--requirement", &requirements]));
         if !self.source_builds {
             args.extend(texts(&["--only-binary", ":all:"]));
+        }
+        if self.require_hashes {
+            args.push("--require-hashes".to_owned());
         }
         if self.settings.index == Index::None {
             args.push("--no-index".to_owned());
@@ -339,7 +343,7 @@ mod tests {
 
     fn with_job<T>(tool: &Tool, settings: &PythonPackages, source_builds: bool, look: impl Fn(&Job<'_>) -> T) -> T {
         let (base, wanted, folder) = (interpreter(), Wanted::Lines(Vec::new()), Path::new("/store/.new-key"));
-        look(&Job { tool, base: &base, wanted: &wanted, source_builds, settings, folder })
+        look(&Job { tool, base: &base, wanted: &wanted, source_builds, require_hashes: true, settings, folder })
     }
 
     #[test]
@@ -352,6 +356,7 @@ mod tests {
             };
             assert!(line(false).contains("--only-binary :all:"), "{}", line(false));
             assert!(!line(true).contains("--only-binary"), "{}", line(true));
+            assert!(line(false).contains("--require-hashes"), "{}", line(false));
             assert!(line(false).contains("--no-index --find-links /srv/wheels"), "{}", line(false));
         }
     }

@@ -9,6 +9,7 @@ use sha2::{Digest as _, Sha256};
 use super::requirements::Wanted;
 use crate::config::{Index, PythonPackages};
 use crate::environment::path_text;
+use crate::manifest::python::Needs;
 use crate::runners::python::interpreter::Interpreter;
 
 /// Counts as a change of how environments are built: older ones are not used any more.
@@ -22,17 +23,19 @@ pub(super) struct Recipe {
     pub(super) base: Arc<Interpreter>,
     pub(super) wanted: Wanted,
     pub(super) source_builds: bool,
+    pub(super) require_hashes: bool,
 }
 
 impl Recipe {
     pub(super) fn new(
         skill: &str,
         base: Arc<Interpreter>,
-        (wanted, source_builds): (Wanted, bool),
+        (wanted, needs): (Wanted, &Needs),
         settings: &PythonPackages,
     ) -> Self {
-        let key = key(&base, &wanted, source_builds, settings);
-        Self { skill: skill.to_owned(), key, base, wanted, source_builds }
+        let Needs { source_builds, require_hashes, .. } = *needs;
+        let key = key(&base, &wanted, (source_builds, require_hashes), settings);
+        Self { skill: skill.to_owned(), key, base, wanted, source_builds, require_hashes }
     }
 
     /// What is kept beside an environment, for people.
@@ -53,7 +56,12 @@ impl Recipe {
 }
 
 /// What tells environments apart.
-fn key(base: &Interpreter, wanted: &Wanted, source_builds: bool, settings: &PythonPackages) -> String {
+fn key(
+    base: &Interpreter,
+    wanted: &Wanted,
+    (source_builds, require_hashes): (bool, bool),
+    settings: &PythonPackages,
+) -> String {
     let wanted = match wanted {
         Wanted::Lines(lines) => json!(lines),
         Wanted::Lock { project, lock } => json!({"project": project, "lock": lock}),
@@ -63,7 +71,7 @@ fn key(base: &Interpreter, wanted: &Wanted, source_builds: bool, settings: &Pyth
         Index::None => json!(false),
         Index::Url(url) => json!(url),
     };
-    let all = json!({
+    let mut all = json!({
         "format": FORMAT,
         "interpreter": [path_text(&base.path), base.tag],
         "wanted": wanted,
@@ -71,6 +79,10 @@ fn key(base: &Interpreter, wanted: &Wanted, source_builds: bool, settings: &Pyth
         "index": index,
         "find_links": settings.find_links,
     });
+    if require_hashes {
+        // Added, so that the others keep their keys.
+        all["require_hashes"] = json!(true);
+    }
     Sha256::digest(all.to_string().as_bytes()).iter().take(16).map(|byte| format!("{byte:02x}")).collect()
 }
 
@@ -103,18 +115,19 @@ mod tests {
             progress: |_| {},
         };
         let lines = |lines: &[&str]| Wanted::Lines(lines.iter().map(|it| (*it).to_owned()).collect());
-        let first = key(&base, &lines(&["a==1"]), false, &settings);
+        let first = key(&base, &lines(&["a==1"]), (false, false), &settings);
         let pip = PythonPackages { installer: Installer::Pip, keep: Some(Duration::ZERO), ..settings.clone() };
-        assert_eq!(first, key(&base, &lines(&["a==1"]), false, &pip), "the installer gives the same");
+        assert_eq!(first, key(&base, &lines(&["a==1"]), (false, false), &pip), "the installer gives the same");
         let own = PythonPackages { index: Index::Url("https://own".to_owned()), ..settings.clone() };
         let newer = Interpreter { tag: "cpython-313".to_owned(), ..base.clone() };
         let others = [
-            key(&base, &lines(&["a==2"]), false, &settings),
-            key(&base, &lines(&["a==1"]), true, &settings),
-            key(&base, &lines(&["a==1"]), false, &own),
-            key(&newer, &lines(&["a==1"]), false, &settings),
+            key(&base, &lines(&["a==2"]), (false, false), &settings),
+            key(&base, &lines(&["a==1"]), (true, false), &settings),
+            key(&base, &lines(&["a==1"]), (false, false), &own),
+            key(&newer, &lines(&["a==1"]), (false, false), &settings),
+            key(&base, &lines(&["a==1"]), (false, true), &settings),
         ];
         let all: HashSet<_> = others.iter().chain([&first]).collect();
-        assert_eq!(all.len(), 5, "{all:?}");
+        assert_eq!(all.len(), 6, "{all:?}");
     }
 }

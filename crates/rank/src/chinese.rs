@@ -4,7 +4,7 @@
 //! first. What is not found is still compared as it is, with tools that are described in Chinese.
 
 /// Words, and what they are in English.
-pub(super) const WORDS: &[(&str, &str)] = &[
+pub(crate) const WORDS: &[(&str, &str)] = &[
     // The browser.
     ("浏览器", "browser"),
     ("网页", "page"),
@@ -201,4 +201,8 @@ pub(super) const WORDS: &[(&str, &str)] = &[
     ("音乐", "music"),
     ("日历", "calendar"),
     ("付款", "payment"),
+    ("时间", "time"),
+    ("时区", "timezone time zone"),
+    ("几点", "current time"),
+    ("日期", "date"),
 ];

@@ -1,6 +1,6 @@
 //! The words of a task that say what it is about.
 
-use super::chinese::WORDS;
+use crate::chinese::WORDS;
 
 /// How many words of a task count.
 const MOST_TERMS: usize = 64;
@@ -10,11 +10,19 @@ const MAX_CHARACTERS: usize = 4000;
 
 /// A word of a task.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Term {
+pub struct Term {
     /// As the task has it.
-    pub(super) written: String,
+    pub written: String,
     /// What is looked for.
-    pub(super) meant: String,
+    pub meant: String,
+}
+
+impl Term {
+    /// The word as the task has it, and what was looked for if that is another.
+    #[must_use]
+    pub fn shown(&self) -> String {
+        if self.written == self.meant { self.written.clone() } else { format!("{} ({})", self.written, self.meant) }
+    }
 }
 
 /// English words that are in tasks whatever they are about.
@@ -28,7 +36,8 @@ const EMPTY: [&str; 90] = [
 ];
 
 /// The terms of a task, in its order, each once.
-pub(super) fn terms(task: &str) -> Vec<Term> {
+#[must_use]
+pub fn terms(task: &str) -> Vec<Term> {
     let task: Vec<char> = task.chars().take(MAX_CHARACTERS).collect();
     let (mut found, mut word, mut at) = (Vec::new(), String::new(), 0);
     while let Some(&it) = task.get(at) {
@@ -52,7 +61,8 @@ pub(super) fn terms(task: &str) -> Vec<Term> {
 }
 
 /// What of a task is written without spaces: tools that are described so are found by it.
-pub(super) fn unspaced(task: &str) -> String {
+#[must_use]
+pub fn unspaced(task: &str) -> String {
     task.chars().take(MAX_CHARACTERS).map(|it| if is_wide(it) { it } else { ' ' }).collect()
 }
 

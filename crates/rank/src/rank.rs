@@ -23,14 +23,15 @@ const MAX_CHARACTERS: usize = 4000;
 
 /// A tool's words and their weights.
 #[derive(Debug)]
-pub(crate) struct Document {
+pub struct Document {
     weights: HashMap<String, f64>,
     length: f64,
 }
 
 impl Document {
     /// Weighs the words of a tool.
-    pub(crate) fn new(name: &str, toolset: &str, description: &str, schema: Option<&Value>) -> Self {
+    #[must_use]
+    pub fn new(name: &str, toolset: &str, description: &str, schema: Option<&Value>) -> Self {
         let mut document = Self { weights: HashMap::new(), length: 0.0 };
         document.add(name, NAME_WEIGHT);
         document.add(toolset, 1.0);
@@ -44,7 +45,8 @@ impl Document {
     }
 
     /// Whether it has one of the words of a text.
-    pub(crate) fn has(&self, text: &str) -> bool {
+    #[must_use]
+    pub fn has(&self, text: &str) -> bool {
         words(text).iter().any(|word| self.weights.contains_key(word))
     }
 
@@ -57,7 +59,8 @@ impl Document {
 }
 
 /// Ranks the documents that share words with a query: index and score, best first. Ties keep their order.
-pub(crate) fn rank(query: &str, documents: &[&Document]) -> Vec<(usize, f64)> {
+#[must_use]
+pub fn rank(query: &str, documents: &[&Document]) -> Vec<(usize, f64)> {
     let mut asked: Vec<String> = words(query);
     asked.truncate(MAX_WORDS);
     let asked: HashSet<String> = asked.into_iter().collect();

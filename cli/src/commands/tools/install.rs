@@ -1,0 +1,169 @@
+//! `openskill tools add`, `remove`, `index` and `pins`. No gateway has to run.
+
+use std::fmt::Write as _;
+use std::process::ExitCode;
+
+use openskill_log::text::{lines, one_line};
+use openskill_worker::config::{Config, Tools};
+use openskill_worker::tools::operator::{self, Listed, Pinned, ToolsError};
+use serde_json::{Value, json};
+
+use crate::args::{AddTools, ListIndex, RemoveTools, ToolsCommand};
+use crate::commands::runtime::block_on;
+use crate::exit::{FAILED, Failure};
+use crate::listing::{Column, Item, list, or_dash};
+use crate::serve;
+use crate::settings::{Raw, Settings};
+use crate::terminal::{complain, counted, program, say};
+
+pub(super) fn run(command: &ToolsCommand, settings: &Settings, raw: &Raw) -> Result<ExitCode, Failure> {
+    match command {
+        ToolsCommand::Add(args) => {
+            let config = worker_config(settings, raw)?;
+            block_on(async { ended(add(args, config).await) })
+        }
+        ToolsCommand::Remove(args) => {
+            let tools = tools(settings, raw)?;
+            block_on(async { ended(remove(args, &tools).await) })
+        }
+        ToolsCommand::Index(args) => ended(index(args, &tools(settings, raw)?)),
+        ToolsCommand::Pins(args) => {
+            let config = worker_config(settings, raw)?;
+            block_on(async { ended(pins(args, config).await) })
+        }
+    }
+}
+
+fn ended(ended: Result<(), ToolsError>) -> Result<ExitCode, Failure> {
+    match ended {
+        Ok(()) => Ok(ExitCode::SUCCESS),
+        Err(error @ (ToolsError::Unknown(_) | ToolsError::NotInstalled { .. })) => {
+            Err(Failure::Usage(error.to_string()))
+        }
+        Err(ToolsError::System(source)) => Err(Failure::System { what: "setting up the sandbox".to_owned(), source }),
+        Err(error) => {
+            complain(&format!("{error}\n"));
+            Ok(ExitCode::from(FAILED))
+        }
+    }
+}
+
+fn worker_config(settings: &Settings, raw: &Raw) -> Result<Config, Failure> {
+    let mut config = serve::worker_config(settings, raw)?;
+    config.packages.progress = |step| complain(&format!("{step}\n"));
+    Ok(config)
+}
+
+fn tools(settings: &Settings, raw: &Raw) -> Result<Tools, Failure> {
+    let here = std::env::current_dir().map_err(Failure::system("finding the current directory"))?;
+    // A root that does not exist holds nothing.
+    let root = settings.allowed_root.canonicalize().unwrap_or_else(|_| here.join(&settings.allowed_root));
+    Ok(settings.tools(&here, &root, raw)?)
+}
+
+async fn add(args: &AddTools, config: Config) -> Result<(), ToolsError> {
+    let folder = config.tools.folder.clone();
+    let (record, before) = operator::add(config, &args.id).await?;
+    let (tools, place) = (counted(record.tools.len(), "tool"), folder.join(&record.id));
+    let how = if before { "was installed already" } else { "installed" };
+    say(&format!("{} {} {how} in {}, with {tools}:\n", record.id, record.version, place.display()));
+    record.tools.iter().for_each(|it| say(&format!("  {it}\n")));
+    complain(&format!("workers that serve {} offer them within seconds\n", folder.display()));
+    Ok(())
+}
+
+async fn remove(args: &RemoveTools, tools: &Tools) -> Result<(), ToolsError> {
+    let record = operator::remove(tools, &args.id).await?;
+    say(&format!("removed {} {} with {}\n", record.id, record.version, counted(record.tools.len(), "tool")));
+    Ok(())
+}
+
+fn index(args: &ListIndex, tools: &Tools) -> Result<(), ToolsError> {
+    list(&operator::index(tools)?, args.output.format());
+    Ok(())
+}
+
+async fn pins(args: &AddTools, config: Config) -> Result<(), ToolsError> {
+    let pinned = operator::pins(config, &args.id).await?;
+    say(&block(&pinned));
+    for Pinned { tool, description, has_hidden_text, .. } in &pinned {
+        let hidden = if *has_hidden_text { "\nIt has invisible characters: it would be refused." } else { "" };
+        complain(&format!("\n{}: {}{hidden}\n", one_line(tool), lines(description)));
+    }
+    let check = "models read these descriptions: review them before you add the pins to your index";
+    complain(&format!("\n{check}; then `{} tools index` checks it\n", program()));
+    Ok(())
+}
+
+/// The part of an entry that pins its tools: TOML, whose strings are those of JSON.
+fn block(pinned: &[Pinned]) -> String {
+    let mut text = String::new();
+    for Pinned { tool, pin, .. } in pinned {
+        let is_bare = !tool.is_empty() && tool.bytes().all(|it| it.is_ascii_alphanumeric() || b"_-".contains(&it));
+        let key = if is_bare { tool.clone() } else { json!(tool).to_string() };
+        let _ = writeln!(text, "[server.tools.{key}]");
+        for (part, digest) in pin {
+            let _ = writeln!(text, "{part} = \"{digest}\"");
+        }
+        text.push('\n');
+    }
+    text
+}
+
+impl Item for Listed {
+    const KIND: &'static str = "server";
+    const COLUMNS: &'static [Column<Self>] = &[
+        Column::new("ID", |it| it.entry.id.clone()),
+        Column::new("VERSION", |it| it.entry.version.clone()),
+        Column::new("INSTALLED", |it| or_dash(it.installed.as_ref().map_or("", |it| &it.version))),
+        Column::new("TOOLS", |it| {
+            if it.entry.tools.is_empty() { "no pins".to_owned() } else { it.entry.tools.len().to_string() }
+        }),
+        Column::new("NETWORK", |it| {
+            it.entry.network.as_str().map_or_else(|| it.entry.network.to_string(), str::to_owned)
+        }),
+        Column::wide("PACKAGES", |it| it.entry.requirements.len().to_string()),
+        Column::wide("ENVIRONMENT", |it| or_dash(&it.entry.env.join(","))),
+        Column::text("DESCRIPTION", |it| it.entry.description.clone()),
+    ];
+
+    fn value(&self) -> Value {
+        let Self { entry, installed } = self;
+        json!({
+            "id": entry.id,
+            "title": entry.title,
+            "version": entry.version,
+            "installed_version": installed.as_ref().map(|it| &it.version),
+            "installed_by": installed.as_ref().map(|it| &it.by),
+            "installed_at": installed.as_ref().map(|it| &it.at),
+            "tools": entry.tools.keys().collect::<Vec<_>>(),
+            "network": entry.network,
+            "packages": entry.requirements.len(),
+            "environment": entry.env,
+            "description": entry.description,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_pins_that_are_printed_are_read_in_an_index() {
+        let pin = [("inputSchema".to_owned(), "0".repeat(64)), ("description".to_owned(), "1".repeat(64))];
+        let pinned = |tool: &str| Pinned {
+            tool: tool.to_owned(),
+            description: String::new(),
+            pin: pin.clone().into(),
+            has_hidden_text: false,
+        };
+        let head =
+            "[[server]]\nid = 'a'\ntitle = 't'\nversion = '1'\ndescription = 'd'\nentry = 'e'\nrequirements = []\n";
+        let text = head.to_owned() + &block(&[pinned("git_log"), pinned("list.all \"x\"")]);
+        let index: toml::Table = toml::from_str(&text).unwrap();
+        let tools = index["server"][0]["tools"].as_table().unwrap();
+        assert_eq!(tools.keys().map(String::as_str).collect::<Vec<_>>(), ["git_log", "list.all \"x\""]);
+        assert_eq!(tools["git_log"]["description"].as_str(), Some(pin[1].1.as_str()));
+    }
+}

@@ -1,0 +1,71 @@
+//! The settings of tools that can be installed: out of reach for skills.
+
+use std::path::{Path, PathBuf};
+
+use openskill_worker::config::Tools;
+
+use super::names;
+use super::problem::{Problem, Problems};
+use super::raw::Raw;
+use super::resolve::Settings;
+
+impl Settings {
+    /// The tools that can be installed. `root` is the allowed root: skills write there, and must not decide what is installed.
+    pub(crate) fn tools(&self, here: &Path, root: &Path, raw: &Raw) -> Result<Tools, Problems> {
+        let absolute = |path: &Path| here.join(path).components().collect::<PathBuf>();
+        let (folder, index) = (absolute(&self.tools_dir), self.tool_index.as_deref().map(absolute));
+        let given = [(names::TOOLS_DIR, Some(&folder)), (names::TOOL_INDEX, index.as_ref())];
+        let within = given.into_iter().filter(|(_, path)| path.is_some_and(|it| real(it).starts_with(root)));
+        let problem = |(name, path): (&str, Option<&PathBuf>)| {
+            let shown = path.map(|it| it.display().to_string()).unwrap_or_default();
+            let reason = format!("'{shown}' is in the allowed root, where skills may write: choose another place");
+            Problem { name: name.to_owned(), origin: raw.origin(name).to_string(), reason }
+        };
+        let problems: Vec<_> = within.map(problem).collect();
+        if problems.is_empty() {
+            Ok(Tools { folder, index, policy: self.tool_install })
+        } else {
+            Err(Problems(problems))
+        }
+    }
+}
+
+/// A path without symbolic links, as far as it exists.
+fn real(path: &Path) -> PathBuf {
+    let existing = path.ancestors().find_map(|it| Some((it, it.canonicalize().ok()?)));
+    existing.map_or_else(|| path.to_owned(), |(it, real)| real.join(path.strip_prefix(it).unwrap_or(Path::new(""))))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    #[test]
+    fn what_is_installed_is_decided_out_of_reach_for_skills() {
+        let place = std::env::temp_dir().join(format!("openskill-settings-tools-{}", std::process::id()));
+        std::fs::create_dir_all(place.join("data")).unwrap();
+        symlink(place.join("data"), place.join("link")).unwrap();
+        let (here, root) = (place.canonicalize().unwrap(), place.join("data").canonicalize().unwrap());
+        let tools = |values: &[(&'static str, &str)]| {
+            let flags = values.iter().map(|(name, value)| (*name, (*value).to_owned())).collect();
+            let raw = Raw::read(&flags, |_| None, Path::new("/nonexistent"));
+            Settings::resolve(&raw).unwrap().tools(&here, &root, &raw)
+        };
+        let found = tools(&[]).unwrap();
+        assert_eq!((found.folder, found.index), (here.join("installed-tools"), None));
+        let found = tools(&[(names::TOOL_INDEX, "index.toml")]).unwrap();
+        assert_eq!(found.index, Some(here.join("index.toml")));
+        for (name, value) in [
+            (names::TOOLS_DIR, "data/tools"),
+            (names::TOOLS_DIR, "link/tools"),
+            (names::TOOL_INDEX, "./data/index.toml"),
+            (names::TOOL_INDEX, "link/index.toml"),
+        ] {
+            let problems = tools(&[(name, value)]).unwrap_err().to_string();
+            assert!(problems.contains(name) && problems.contains("where skills may write"), "{value}: {problems}");
+        }
+        std::fs::remove_dir_all(&place).unwrap();
+    }
+}

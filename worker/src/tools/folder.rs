@@ -1,0 +1,266 @@
+//! The folder of installed servers, which several workers and the operator share. It is a skill folder: each server is a
+//! toolset in it.
+//!
+//! | path | content |
+//! |---|---|
+//! | `<id>/` | an installed server: it came here in one step |
+//! | `<id>/.installed.json` | who installed it, when, and which version |
+//! | `.lock` | locked (flock(2)) by whoever installs or removes |
+//! | `.<id>.partial/` | a server that is being written, or was when its worker was killed |
+//! | `.<id>.removed/` | one that is being removed |
+//!
+//! What begins with a dot is no skill. Whoever has the lock removes what others left.
+
+use std::fs::{self, DirBuilder, File, TryLockError};
+use std::io::{self, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{RenameFlags, renameat_with};
+use rustix::process::geteuid;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use super::entry::{Entry, pretty};
+use crate::plain_file;
+
+/// The file that makes a folder an installed server.
+const RECORD: &str = ".installed.json";
+
+/// The largest record that is read.
+const MAX_RECORD_BYTES: u64 = 64 * 1024;
+
+const PARTIAL: &str = ".partial";
+const REMOVED: &str = ".removed";
+
+/// The folder.
+#[derive(Debug, Clone)]
+pub struct Folder(PathBuf);
+
+/// The right to install and remove.
+#[derive(Debug)]
+pub(crate) struct Lock(File);
+
+/// What is known of an installed server.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Record {
+    /// The server.
+    pub id: String,
+    /// Its version.
+    pub version: String,
+    /// The ids of its tools.
+    pub tools: Vec<String>,
+    /// Who installed it: a principal, or the operator.
+    pub by: String,
+    /// When, in RFC 3339.
+    pub at: String,
+    /// The trace of the call that installed it; empty for the operator.
+    #[serde(default)]
+    pub trace_id: String,
+}
+
+/// Why a server is not in the folder afterwards, or not gone.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum FolderError {
+    /// Something of this name is there.
+    #[error("'{0}' is there already")]
+    Taken(String),
+    /// Nothing of this name was installed.
+    #[error("no server '{0}' is installed")]
+    NotInstalled(String),
+    /// The disk.
+    #[error("the folder of installed tools (OPENSKILL_TOOLS_DIR) can't be used: {0}")]
+    System(#[from] io::Error),
+}
+
+impl Folder {
+    /// The folder at a path, which need not exist.
+    pub fn at(path: &Path) -> Self {
+        Self(path.to_owned())
+    }
+
+    /// Makes the folder, if there is none.
+    ///
+    /// # Errors
+    /// It can't be made, or others may write to it: what it has is run.
+    pub(crate) fn make(&self) -> io::Result<()> {
+        DirBuilder::new().recursive(true).mode(0o755).create(&self.0)?;
+        let found = fs::metadata(&self.0)?;
+        let is_own = found.uid() == geteuid().as_raw() || found.uid() == 0;
+        if !is_own || found.mode() & 0o022 != 0 {
+            return Err(io::Error::new(io::ErrorKind::PermissionDenied, "others may write to it"));
+        }
+        Ok(())
+    }
+
+    /// The right to change the folder, if nobody else has it. Removes what killed processes left.
+    ///
+    /// # Errors
+    /// The lock file can't be made, or what was left can't be removed.
+    pub(crate) fn lock(&self) -> io::Result<Option<Lock>> {
+        let file = File::options().create(true).truncate(false).write(true).open(self.0.join(".lock"))?;
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Ok(None),
+            Err(TryLockError::Error(error)) => return Err(error),
+        }
+        for entry in fs::read_dir(&self.0)?.flatten() {
+            let name = entry.file_name().to_string_lossy().into_owned();
+            if name.starts_with('.') && (name.ends_with(PARTIAL) || name.ends_with(REMOVED)) {
+                fs::remove_dir_all(entry.path())?;
+            }
+        }
+        Ok(Some(Lock(file)))
+    }
+
+    /// Whether something has the name of this server.
+    pub(crate) fn has(&self, id: &str) -> bool {
+        fs::symlink_metadata(self.0.join(id)).is_ok()
+    }
+
+    /// What is known of a server, if it was installed here.
+    pub(crate) fn record(&self, id: &str) -> Option<Record> {
+        let text = plain_file::read_in_folder(&self.0.join(id).join(RECORD), MAX_RECORD_BYTES).ok()?;
+        serde_json::from_str::<Record>(&text).ok().filter(|it| it.id == id)
+    }
+
+    /// Where the manifest of a server is, or will be.
+    pub(super) fn manifest(&self, entry: &Entry) -> PathBuf {
+        self.0.join(&entry.id).join(entry.manifest_name())
+    }
+
+    /// Publishes a server in one step: until then nothing of it is served, and afterwards all of it.
+    ///
+    /// # Errors
+    /// Something has its name, or the disk. Nothing is published then.
+    pub(super) fn publish(&self, _lock: &Lock, entry: &Entry, record: &Record) -> Result<PathBuf, FolderError> {
+        let partial = self.0.join(format!(".{}{PARTIAL}", entry.id));
+        let written = self.write(&partial, entry, record);
+        if written.is_err() {
+            let _ = fs::remove_dir_all(&partial);
+        }
+        written
+    }
+
+    fn write(&self, partial: &Path, entry: &Entry, record: &Record) -> Result<PathBuf, FolderError> {
+        fs::create_dir(partial)?;
+        for (name, text) in entry.files().into_iter().chain([(RECORD.to_owned(), pretty(&json!(record)))]) {
+            let mut file = File::create_new(partial.join(name))?;
+            file.write_all(text.as_bytes())?;
+            file.sync_all()?;
+        }
+        File::open(partial)?.sync_all()?;
+        let (folder, path) = (File::open(&self.0)?, self.0.join(&entry.id));
+        // Never over anything: not even over an empty folder.
+        let moved = renameat_with(&folder, partial, &folder, &path, RenameFlags::NOREPLACE);
+        match moved {
+            Err(rustix::io::Errno::EXIST) => return Err(FolderError::Taken(entry.id.clone())),
+            moved => moved.map_err(io::Error::from)?,
+        }
+        folder.sync_all()?;
+        Ok(path)
+    }
+
+    /// Removes a server that was installed here. It is gone in one step.
+    ///
+    /// # Errors
+    /// It was not installed here, or the disk.
+    pub(crate) fn remove(&self, _lock: &Lock, id: &str) -> Result<Record, FolderError> {
+        let record = self.record(id).ok_or_else(|| FolderError::NotInstalled(id.to_owned()))?;
+        let removed = self.0.join(format!(".{id}{REMOVED}"));
+        fs::rename(self.0.join(id), &removed)?;
+        File::open(&self.0)?.sync_all()?;
+        // What this leaves, the next one removes.
+        let _ = fs::remove_dir_all(removed);
+        Ok(record)
+    }
+}
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        let _ = self.0.unlock();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::entry::tests::entry;
+    use super::*;
+
+    struct Place(Folder);
+
+    impl Place {
+        fn new(name: &str) -> Self {
+            let path = std::env::temp_dir().join(format!("openskill-tools-{}-{name}", std::process::id()));
+            let _ = fs::remove_dir_all(&path);
+            let folder = Folder::at(&path);
+            folder.make().unwrap();
+            Self(folder)
+        }
+
+        fn names(&self) -> Vec<String> {
+            let name = |it: fs::DirEntry| it.file_name().into_string().unwrap();
+            let mut names: Vec<_> = fs::read_dir(&self.0.0).unwrap().flatten().map(name).collect();
+            names.sort();
+            names
+        }
+    }
+
+    impl Drop for Place {
+        fn drop(&mut self) {
+            let _ = fs::remove_dir_all(&self.0.0);
+        }
+    }
+
+    fn record(id: &str) -> Record {
+        let (version, by, at) = ("1.0".to_owned(), "operator".to_owned(), "2026-11-25T00:00:00Z".to_owned());
+        Record { id: id.to_owned(), version, tools: vec![format!("{id}__now")], by, at, trace_id: String::new() }
+    }
+
+    #[test]
+    fn a_server_comes_and_goes_in_one_step() {
+        let place = Place::new("step");
+        let lock = place.0.lock().unwrap().unwrap();
+        let clock = entry("clock", "Tells the time.");
+        place.0.publish(&lock, &clock, &record("clock")).unwrap();
+        assert_eq!(place.names(), [".lock", "clock"]);
+        assert_eq!(place.0.record("clock"), Some(record("clock")));
+        assert!(place.0.manifest(&clock).is_file());
+        assert!(matches!(place.0.remove(&lock, "other"), Err(FolderError::NotInstalled(_))));
+        assert_eq!(place.0.remove(&lock, "clock").unwrap(), record("clock"));
+        assert_eq!(place.names(), [".lock"]);
+    }
+
+    #[test]
+    fn nothing_is_overwritten_and_what_was_not_installed_is_not_removed() {
+        let place = Place::new("kept");
+        let lock = place.0.lock().unwrap().unwrap();
+        let own = place.0.0.join("clock");
+        fs::create_dir(&own).unwrap();
+        let refused = place.0.publish(&lock, &entry("clock", "Tells the time."), &record("clock"));
+        assert!(matches!(refused, Err(FolderError::Taken(_))), "{refused:?}");
+        assert!(matches!(place.0.remove(&lock, "clock"), Err(FolderError::NotInstalled(_))));
+        assert_eq!(place.names(), [".lock", "clock"]);
+        assert_eq!(fs::read_dir(own).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn what_a_killed_process_left_is_removed_by_the_next_and_one_at_a_time_installs() {
+        let place = Place::new("left");
+        fs::create_dir_all(place.0.0.join(".clock.partial/x")).unwrap();
+        fs::create_dir_all(place.0.0.join(".git.removed")).unwrap();
+        let lock = place.0.lock().unwrap();
+        assert_eq!(place.names(), [".lock"]);
+        assert!(lock.is_some() && place.0.lock().unwrap().is_none());
+        drop(lock);
+        assert!(place.0.lock().unwrap().is_some());
+    }
+
+    #[test]
+    fn a_folder_that_others_may_write_to_is_not_used() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let place = Place::new("open");
+        fs::set_permissions(&place.0.0, fs::Permissions::from_mode(0o777)).unwrap();
+        assert!(place.0.make().is_err());
+    }
+}
