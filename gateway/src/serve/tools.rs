@@ -61,10 +61,13 @@ fn tool(entry: &Entry) -> Tool<'_> {
     let skill = &entry.skill;
     Tool {
         name: &skill.id,
+        title: &skill.title,
+        icons: &skill.icons,
         description: &skill.description,
         schema: entry.definition.schema(),
         output_schema_json: &skill.output_schema_json,
         destructive: skill.destructive,
+        read_only: skill.read_only,
         idempotent: skill.idempotent,
         refuses_repairs: entry.definition.rules().policy == Policy::Strict,
     }
