@@ -147,6 +147,7 @@ fn gateway_config(
         sites: settings.sites.clone(),
         // Each command says who may use the addresses that it serves.
         identity: None,
+        mcp_secret: None,
         measured_skills: settings.measured_skills,
         recorder,
         agent,

@@ -24,6 +24,7 @@ mod write;
 pub use dialect::Dialect;
 pub(crate) use forms::Forms;
 pub use tool::Tool;
+pub(crate) use write::has_output;
 
 /// Tools in one provider's shape.
 #[derive(Debug, Clone, Default, PartialEq)]

@@ -39,6 +39,7 @@ pub(crate) fn run(args: &Up, settings: &Settings, raw: &Raw, started: Instant) -
     super::worker_config(settings, raw)?;
     let metrics = worker_metrics(settings, args.workers)?;
     let identity = super::gateway::identity(settings, raw)?;
+    let mcp_secret = settings.mcp.secret(raw)?;
     let agent = super::agent::setup(settings, raw, state_folder().map(|it| it.join("agent.redb")))?;
     super::run(settings, "gateway", |shutdown, tracer| async move {
         let listeners = super::gateway::bind(settings, settings.shards.unwrap_or(1))?;
@@ -66,6 +67,7 @@ pub(crate) fn run(args: &Up, settings: &Settings, raw: &Raw, started: Instant) -
             // No load balancer, and maybe somebody who waits for it to end.
             lame_duck: settings.lame_duck.unwrap_or_default(),
             identity,
+            mcp_secret,
             ..super::gateway_config(settings, tracer, recorder, agent)
         };
         let base_url = settings.base_url.clone();

@@ -43,6 +43,8 @@ settings! {
         "Host names that requests may use beside IP addresses and `localhost`, separated by commas: `skills.example.com`, or with a port. A [proxy](proxies.md) on the same machine that passes the client's `Host` on needs it. Default: none, so that no web page can reach a gateway on loopback under a name of its own.";
     ALLOWED_ORIGINS "OPENSKILL_ALLOWED_ORIGINS" "" "gateway, up, agent"
         "Origins of web pages that may call the gateway, separated by commas, such as `https://app.example.com`. The gateway answers their CORS requests. Default: its own pages only.";
+    MCP_KEY_FILE "OPENSKILL_MCP_KEY_FILE" "" "gateway, up"
+        "File with the key that seals the sessions of [MCP](mcp.md) clients: at least 32 random bytes as text. Replicas with the same key serve each other's sessions. Only its owner and its group may read it. Default: a key that ends with the process.";
     WORKERS "OPENSKILL_WORKERS" "http://127.0.0.1:9000" "gateway"
         "Worker addresses, separated by commas: `http://host:port`, `unix:/path`, `unix:/folder/*.sock`, `dns://name:port` (resolved periodically to all addresses of the name).";
     WORKER_LISTEN "OPENSKILL_WORKER_LISTEN" "127.0.0.1:9000" "worker"

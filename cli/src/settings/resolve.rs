@@ -14,6 +14,7 @@ use openskill_worker::process::jail::SkillUsers;
 
 use super::access::{self, Access};
 use super::agent::{self, AgentSettings};
+use super::mcp::{self, McpSettings};
 use super::names;
 use super::otlp::destination::Destination;
 use super::otlp::{self, Otlp};
@@ -41,6 +42,7 @@ pub(crate) struct Settings {
     pub(crate) access: Access,
     /// None means that no hosts or origins are allowed beside the gateway's own.
     pub(crate) sites: Option<Arc<Sites>>,
+    pub(crate) mcp: McpSettings,
     pub(crate) workers: Vec<Source>,
     pub(crate) worker_listen: Address,
     pub(crate) worker_id: String,
@@ -101,6 +103,7 @@ impl Settings {
             admin_listen: reader.address(names::ADMIN_LISTEN, "127.0.0.1:8001"),
             access: access::read(&mut reader),
             sites: sites::read(&mut reader),
+            mcp: mcp::read(&mut reader),
             workers: reader.sources(names::WORKERS),
             worker_listen: reader
                 .parse(names::WORKER_LISTEN, "HOST:PORT or unix:/path")

@@ -67,6 +67,7 @@ pub(super) async fn gateway(workers: usize, recorder: Option<Recorder>, tracer: 
         max_connections: 1024,
         max_connections_of_peer: 256,
         sites: None,
+        mcp_secret: None,
         identity: None,
         lame_duck: Duration::ZERO,
         measured_skills: 1000,

@@ -127,8 +127,7 @@ fn mcp(tool: &Tool<'_>, name: &str) -> Value {
     }
     definition.insert("inputSchema".to_owned(), schema);
     // The protocol requires an object schema.
-    let output = serde_json::from_str(tool.output_schema_json).ok();
-    if let Some(output) = output.filter(|it: &Value| it.get("type").and_then(Value::as_str) == Some("object")) {
+    if let Some(output) = output(tool.output_schema_json) {
         definition.insert("outputSchema".to_owned(), output);
     }
     let hints = json!({
@@ -138,6 +137,16 @@ fn mcp(tool: &Tool<'_>, name: &str) -> Value {
     });
     definition.insert("annotations".to_owned(), hints);
     Value::Object(definition)
+}
+
+/// A schema that MCP takes as that of an output.
+fn output(schema: &str) -> Option<Value> {
+    serde_json::from_str(schema).ok().filter(|it: &Value| it.get("type").and_then(Value::as_str) == Some("object"))
+}
+
+/// Whether a tool with this schema of its data, as text, is exported to MCP with a schema of its output.
+pub(crate) fn has_output(schema: &str) -> bool {
+    !schema.is_empty() && output(schema).is_some()
 }
 
 /// An icon as MCP writes it.
