@@ -22,6 +22,7 @@ mod jsonrpc;
 mod list;
 mod listen;
 mod methods;
+mod resources;
 mod stream;
 
 use axum::Router;

@@ -70,7 +70,7 @@ pub(super) fn status_of(code: Code, is_stateless: bool) -> StatusCode {
         Code::InvalidParams => StatusCode::BAD_REQUEST,
         Code::Internal => StatusCode::INTERNAL_SERVER_ERROR,
         Code::Overloaded => StatusCode::SERVICE_UNAVAILABLE,
-        Code::Cancelled => StatusCode::OK,
+        Code::Cancelled | Code::NoResource => StatusCode::OK,
     }
 }
 

@@ -18,7 +18,7 @@ use super::jsonrpc::{self, Code, Fault, Id, Meta, Params};
 use super::stream::{self, Call as Streamed, Running, Voice};
 use super::{answer, headers};
 use crate::call::reading;
-use crate::call::request::{Call, RequestContext};
+use crate::call::request::RequestContext;
 use crate::catalog::entry::Entry;
 use crate::gateway::Shard;
 use crate::invoke::{invoke, refuse};

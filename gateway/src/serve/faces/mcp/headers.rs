@@ -127,7 +127,9 @@ mod tests {
 
     fn headers(given: &[(&'static str, &str)]) -> HeaderMap {
         let mut headers = HeaderMap::new();
-        given.iter().for_each(|(name, value)| drop(headers.append(*name, value.parse().unwrap())));
+        for (name, value) in given {
+            headers.append(*name, value.parse().unwrap());
+        }
         headers
     }
 

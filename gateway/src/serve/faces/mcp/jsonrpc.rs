@@ -30,6 +30,8 @@ pub(super) enum Code {
     /// The gateway sheds load.
     Overloaded,
     Cancelled,
+    /// Before 2026-07-28.
+    NoResource,
     HeaderMismatch,
     UnsupportedVersion,
 }
@@ -44,6 +46,7 @@ impl Code {
             Self::Internal => -32603,
             Self::Overloaded => -32000,
             Self::Cancelled => -32800,
+            Self::NoResource => -32002,
             Self::HeaderMismatch => -32020,
             Self::UnsupportedVersion => -32022,
         }
@@ -111,6 +114,7 @@ pub(super) struct Unreadable {
 
 /// A body.
 #[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "moved a few times a request, where a box would be an allocation each")]
 pub(super) enum Body {
     One(Result<Message, Unreadable>),
     Batch(Vec<Result<Message, Unreadable>>),

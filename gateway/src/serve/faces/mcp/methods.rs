@@ -10,13 +10,12 @@ use super::answer::{self, Accepts, SESSION, accepted, refuse, status_of};
 use super::asker::Asker;
 use super::call::Asked;
 use super::jsonrpc::{self, Body, Code, Fault, Id, Message, Params, Unreadable};
-use super::{headers, hello, list, listen};
+use super::{headers, hello, list, listen, resources};
 use crate::call::aside::HEAVY_BYTES;
 use crate::call::reading::deadline;
 use crate::call::request::RequestContext;
 use crate::gateway::Shard;
 use crate::mcp::clients::Level;
-use crate::mcp::revision::Revision;
 use crate::serve::faces::rest::body;
 use crate::serve::layers::request_context;
 
@@ -135,6 +134,9 @@ impl Exchange {
         let result = match (method, asker.revision.is_stateless()) {
             ("tools/call", _) => return self.asked(asker, id, params).call().await,
             ("tools/list", _) => list::tools(shard, &params, principal, asker.revision)?,
+            ("resources/list", _) => resources::list(shard, asker.revision),
+            ("resources/templates/list", _) => resources::templates(shard, asker.revision),
+            ("resources/read", _) => resources::read(shard, &params, principal, asker.revision).await?,
             ("server/discover", true) => hello::discover(shard),
             ("subscriptions/listen", true) => {
                 let wants_tools = params.notifications.is_some_and(|it| it.tools_list_changed);
@@ -187,17 +189,4 @@ async fn text(response: Response) -> Option<String> {
     // It was made here, and is no stream.
     let bytes = axum::body::to_bytes(response.into_body(), usize::MAX).await.ok()?;
     String::from_utf8(bytes.into()).ok()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_the_newest_revision_needs_what_a_request_says_of_itself() {
-        let mut headers = HeaderMap::new();
-        headers.insert("mcp-method", "tools/list".parse().unwrap());
-        let fault = check(&headers, "tools/list", &Params::default()).unwrap_err();
-        assert_eq!((fault.code, Revision::V2025_11_25.is_stateless()), (Code::InvalidParams, false));
-    }
 }
