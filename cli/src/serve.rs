@@ -161,6 +161,7 @@ fn gateway_config(
         tls: None,
         mesh: None,
         identity: None,
+        mcp_secret: None,
         measured_skills: settings.measured_skills,
         recorder,
         agent,

@@ -6,6 +6,7 @@
 mod access;
 mod agent;
 mod folders;
+mod mcp;
 pub(crate) mod names;
 pub(crate) mod otlp;
 mod packages;

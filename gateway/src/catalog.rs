@@ -123,6 +123,11 @@ impl Catalog {
         snapshot::callable(&self.current.load())
     }
 
+    /// How often the catalog has changed.
+    pub(crate) fn change(&self) -> u64 {
+        *self.changes.borrow()
+    }
+
     /// Notifies of each new snapshot.
     pub(crate) fn changes(&self) -> watch::Receiver<u64> {
         self.changes.subscribe()

@@ -15,6 +15,16 @@ pub use crate::protect::circuit::rules::{Rules as CircuitRules, SessionRules, Sk
 pub use crate::serve::layers::sites::Sites;
 pub use crate::workers::source::{Source, SourceError};
 
+/// A secret of at least 32 bytes. It is not shown.
+#[derive(Clone)]
+pub struct Secret(pub Vec<u8>);
+
+impl std::fmt::Debug for Secret {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Secret(…)")
+    }
+}
+
 /// A gateway's settings.
 #[derive(Debug, Clone)]
 pub struct Config {
@@ -47,6 +57,8 @@ pub struct Config {
     pub tls: Option<Acceptor>,
     /// Who may use the gateway. None: everybody who reaches it.
     pub identity: Option<IdentityConfig>,
+    /// The secret with which replicas seal the sessions of MCP clients. None: this process makes one up.
+    pub mcp_secret: Option<Secret>,
     /// How many skills have metrics of their own. The others share theirs.
     pub measured_skills: usize,
     /// What is recorded of calls. None: nothing.

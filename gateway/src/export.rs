@@ -23,6 +23,7 @@ mod write;
 pub use dialect::Dialect;
 pub(crate) use forms::Forms;
 pub use tool::Tool;
+pub(crate) use write::has_output;
 
 /// Tools in one provider's shape.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -46,10 +47,13 @@ pub struct Exported {
 /// let schema = serde_json::json!({"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]});
 /// let tool = Tool {
 ///     name: "echo",
+///     title: "",
+///     icons: &[],
 ///     description: "Returns the text.",
 ///     schema: Some(&schema),
 ///     output_schema_json: "",
 ///     destructive: false,
+///     read_only: true,
 ///     idempotent: true,
 ///     refuses_repairs: false,
 /// };

@@ -22,6 +22,7 @@ use crate::dispatch::lateness::Lateness;
 use crate::dispatch::questions::Questions;
 use crate::identity::audit;
 use crate::identity::register::Register;
+use crate::mcp::McpState;
 use crate::observe::Observer;
 use crate::observe::call_record::CallRecord;
 use crate::observe::metrics::Gauges;
@@ -41,6 +42,7 @@ pub(crate) struct Gateway {
     pub(crate) retries: RetryBudget,
     pub(crate) lateness: Lateness,
     pub(crate) questions: Questions,
+    pub(crate) mcp: McpState,
     pub(crate) circuits: Circuits,
     pub(crate) keys: Arc<IdempotencyKeys>,
     admission: Arc<Admission>,
@@ -94,6 +96,7 @@ impl Gateway {
             retries: RetryBudget::default(),
             lateness: Lateness::default(),
             questions: Questions::default(),
+            mcp: McpState::new(config.mcp_secret.as_ref().map(|it| it.0.as_slice())),
             circuits: Circuits::new(config.circuits, Arc::clone(&observer)),
             keys: IdempotencyKeys::new(config.idempotency_lifetime),
             admission: Admission::new(config.max_in_flight, config.max_in_flight_of_skill),

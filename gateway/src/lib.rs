@@ -16,6 +16,7 @@
 //! - `catalog`: the skills there are; `workers`: who runs them
 //! - [`arguments`]: from what a model wrote to what a skill declared; pure
 //! - [`export`]: tool definitions for models; pure
+//! - `mcp`: what is known of clients that speak MCP
 //! - `identity`: who calls, and what that allows
 //! - `observe`: records events: log lines, metrics, spans
 //! - `state`: bounded state by key
@@ -42,6 +43,7 @@ mod dispatch;
 mod gateway;
 mod identity;
 mod invoke;
+mod mcp;
 mod observe;
 mod prepare;
 mod protect;

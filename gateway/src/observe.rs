@@ -90,6 +90,11 @@ impl Observer {
         self.metrics.replays.inc();
     }
 
+    /// A client that speaks MCP asked for a method, by this revision.
+    pub(crate) fn mcp_request(&self, revision: &str, method: &str) {
+        self.metrics.mcp.inc(revision, method);
+    }
+
     /// A call ended. `skill` is what is counted of its skill; none if there is no such skill.
     pub(crate) fn call_ended(&self, call: &Call, skill: Option<&SkillSeries>, result: &ExecuteResult) {
         self.metrics.ended(call, skill, result);

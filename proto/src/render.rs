@@ -6,6 +6,7 @@
 //! - `catalog`: skills and exported tools
 //! - `prepared`: what a call would run with
 //! - `chat`: conversations with the agent, and their events
+//! - `tool_result`: what the result of an MCP tool says of its call
 //! - `trace`: recorded calls
 
 mod artifact;
@@ -14,6 +15,7 @@ mod chat;
 mod event;
 mod prepared;
 mod result;
+mod tool_result;
 mod trace;
 
 pub use catalog::{skill, tools};
@@ -21,4 +23,5 @@ pub use chat::{chat_event, chat_event_line, conversation, conversations};
 pub use event::{event, event_line};
 pub use prepared::prepared;
 pub use result::{refusal, result, status_envelope};
+pub use tool_result::about_call;
 pub use trace::{trace, trace_summary, traces};

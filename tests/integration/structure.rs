@@ -165,11 +165,14 @@ fn an_import_circle_is_found() {
 
 /// The rooms of the gateway, in the order of a call, and what each may import from. `gateway` is the state of them all; the
 /// pure rooms `arguments`, `export` and `state` are open to everyone.
-const ROOMS: [(&str, &[&str]); 15] = [
+const ROOMS: [(&str, &[&str]); 16] = [
     ("agent", &["serve", "prepare", "invoke", "observe", "call", "gateway"]),
     (
         "serve",
-        &["prepare", "invoke", "tools", "protect", "dispatch", "catalog", "observe", "call", "identity", "gateway"],
+        &[
+            "prepare", "invoke", "tools", "protect", "dispatch", "catalog", "observe", "mcp", "call", "identity",
+            "gateway",
+        ],
     ),
     ("prepare", &["catalog", "call", "gateway"]),
     ("invoke", &["tools", "protect", "dispatch", "catalog", "observe", "call", "gateway"]),
@@ -179,6 +182,7 @@ const ROOMS: [(&str, &[&str]); 15] = [
     ("catalog", &["workers", "call", "identity"]),
     ("workers", &["gateway"]),
     ("observe", &["call"]),
+    ("mcp", &["call"]),
     ("call", &["identity"]),
     ("identity", &[]),
     ("export", &[]),
@@ -230,12 +234,13 @@ fn only_the_faces_know_statuses_and_only_serve_knows_http() {
 
 /// What a `Drop` of the gateway does. One that is not here is a new one: it may give back what it holds, and record nothing
 /// but that a call was dropped.
-const DROPS: [(&str, &str); 14] = [
+const DROPS: [(&str, &str); 15] = [
     ("call/events.rs", "TakeBack"),            // gives memory back
     ("dispatch/attempt.rs", "Tracker"),        // records that a call was dropped
     ("dispatch/questions.rs", "OpenQuestion"), // closes a question
     ("export/forms.rs", "Cached"),             // gives its share of the cache back
     ("identity/usage.rs", "Held"),             // gives back what a call used of its principal's limits
+    ("mcp/clients.rs", "Cancellable"),         // forgets how to cancel a call
     ("observe/call_record.rs", "CallRecord"),  // records that a call was dropped
     ("protect/admission.rs", "Permit"),
     ("protect/circuit/guard.rs", "CircuitGuard"), // gives the passes back, without a verdict

@@ -1,6 +1,6 @@
 //! What a call says while it runs: progress, log lines, parts of its answer, artifacts, questions.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Instant;
 
@@ -36,10 +36,19 @@ struct Call {
     dropped: AtomicUsize,
     artifacts: Collector,
     unheard: Mutex<Unheard>,
+    /// An MCP server's result as it was sent, for a caller that speaks MCP.
+    content: Content,
     /// None: nobody can answer a question of this call.
     asker: Option<Asker>,
     /// Made for the first question by line, or for the runner that takes them.
     answers: OnceLock<Answers>,
+}
+
+/// An MCP server's result, if the caller takes it.
+#[derive(Debug, Default)]
+struct Content {
+    is_wanted: AtomicBool,
+    json: Mutex<String>,
 }
 
 /// Log lines that wait for the result, and their length.
@@ -165,6 +174,24 @@ impl EventSink {
             warnings.push(format!("{dropped} events of the skill were dropped: {reason}"));
         }
         (artifacts, warnings)
+    }
+
+    /// From now on an MCP server's result is kept as it was sent.
+    pub(crate) fn want_content(&self) {
+        self.0.content.is_wanted.store(true, Ordering::Relaxed);
+    }
+
+    /// Keeps an MCP server's result as it was sent, JSON text, if somebody wants it.
+    pub(crate) fn keep_content(&self, json: impl FnOnce() -> Option<String>) {
+        if self.0.content.is_wanted.load(Ordering::Relaxed) {
+            let json = json().unwrap_or_default();
+            *self.0.content.json.lock().unwrap_or_else(PoisonError::into_inner) = json;
+        }
+    }
+
+    /// The result that was kept. Empty if there is none.
+    pub(crate) fn content(&self) -> String {
+        std::mem::take(&mut *self.0.content.json.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// What the skill logged while nobody listened.

@@ -77,6 +77,9 @@ async fn admitted(
         return Err(refuse(worker, "unavailable", status));
     };
     let events = sink(worker, &entry.manifest, &request, deadline, listener);
+    if request.wants_content {
+        events.want_content();
+    }
     let traceparent = trace.traceparent.clone();
     let call = Call { request, trace, events, received, deadline };
     let mut result = run(worker, &entry, Arc::clone(runner), call, served).await?;
@@ -202,6 +205,7 @@ async fn run(
     };
     collect_artifacts(&mut result, &events);
     result.logs = events.unheard();
+    result.content_json = events.content().into();
     (result.queued_us, result.worker_queued_us) = (queued_us, Some(micros(waited)));
     if entry.manifest.how.is_process() {
         worker.jailer.reached(&entry.manifest).clone_into(&mut result.jail);

@@ -28,6 +28,7 @@ mod limits;
 pub(crate) mod mcp;
 mod parameters;
 mod path;
+mod presentation;
 pub(crate) mod python;
 mod raw;
 mod root;
@@ -43,6 +44,7 @@ pub use how::How;
 pub use id::{ID_RULE, valid_id};
 pub use jail::{Jail, Level, Network};
 pub use limits::Limits;
+pub use presentation::Presentation;
 pub use toolset::Toolset;
 
 /// A valid manifest.
@@ -54,6 +56,8 @@ pub struct Manifest {
     pub version: String,
     /// For a model that chooses among tools.
     pub description: String,
+    /// Its name and pictures for people.
+    pub presentation: Presentation,
     /// `type:runtime`, such as `cli:python`. Empty if there is no implementation.
     pub runner: String,
     /// How it runs.
@@ -157,6 +161,7 @@ impl Manifest {
             id,
             version: raw::DEFAULT_VERSION.to_owned(),
             description: String::new(),
+            presentation: Presentation::default(),
             runner: runner.to_owned(),
             how,
             timeout_ms: None,
@@ -197,6 +202,7 @@ impl Manifest {
             + texts
             + agent
             + self.description.len()
+            + self.presentation.size()
             + schema(&self.input_schema)
             + schema(&self.output_schema)
             + examples
@@ -235,10 +241,12 @@ impl Manifest {
             conduct::resolve(said, &runner, raw.destructive)?
         };
         let examples = raw.examples.into_iter().map(resolve_example).collect::<Result<_, _>>()?;
+        let presentation = presentation::resolve(raw.title, raw.icons)?;
         Ok(Self {
             id: raw.id,
             version: raw.version,
             description: raw.description,
+            presentation,
             runner,
             how,
             timeout_ms: raw.timeout_ms,

@@ -224,6 +224,8 @@ impl Entry {
             id: manifest.id.clone(),
             version: manifest.version.clone(),
             description: manifest.description.clone(),
+            title: manifest.presentation.title.clone(),
+            icons: manifest.presentation.icons.clone(),
             runner: manifest.runner.clone(),
             input_schema_json: text(&manifest.input_schema),
             output_schema_json: text(&manifest.output_schema),

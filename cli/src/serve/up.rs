@@ -40,6 +40,7 @@ pub(crate) fn run(args: &Up, settings: &Settings, raw: &Raw, started: Instant) -
     let metrics = worker_metrics(settings, args.workers)?;
     let identity = super::gateway::identity(settings, raw)?;
     let tls = settings.tls.acceptor(raw)?;
+    let mcp_secret = settings.mcp.secret(raw)?;
     let agent = super::agent::setup(settings, raw, state_folder().map(|it| it.join("agent.redb")))?;
     super::run(settings, "gateway", |shutdown, tracer| async move {
         let listeners = super::gateway::bind(settings, settings.shards.unwrap_or(1))?;
@@ -68,6 +69,7 @@ pub(crate) fn run(args: &Up, settings: &Settings, raw: &Raw, started: Instant) -
             lame_duck: settings.lame_duck.unwrap_or_default(),
             tls,
             identity,
+            mcp_secret,
             ..super::gateway_config(settings, tracer, recorder, agent)
         };
         let (url, base_url) = (format!("{}://{address}", settings.tls.scheme()), settings.base_url.clone());

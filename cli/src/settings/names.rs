@@ -71,6 +71,8 @@ settings! {
         "[Context](tls.md#contexts) of client commands. It takes the place of all settings of the gateway that are not flags. Default: the one that `openskill context use` chose, unless `OPENSKILL_HTTP_BASE_URL` is set.";
     HEADERS "OPENSKILL_HEADERS" "" "client"
         "Headers for each request to the gateway, `name=value` separated by commas, values percent-encoded. `openskill config` masks the values.";
+    MCP_KEY_FILE "OPENSKILL_MCP_KEY_FILE" "" "gateway, up"
+        "File with the key that seals the sessions of [MCP](mcp.md) clients: at least 32 random bytes as text. Replicas with the same key serve each other's sessions. Only its owner and its group may read it. Default: a key that ends with the process.";
     WORKERS "OPENSKILL_WORKERS" "http://127.0.0.1:9000" "gateway"
         "Worker addresses, separated by commas: `http://host:port`, `https://host:port` (in a [mesh](tls.md#between-gateways-and-workers)), `unix:/path`, `unix:/folder/*.sock`, `dns://name:port` (resolved periodically to all addresses of the name).";
     WORKER_LISTEN "OPENSKILL_WORKER_LISTEN" "127.0.0.1:9000" "worker"

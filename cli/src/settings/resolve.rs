@@ -15,6 +15,7 @@ use openskill_worker::process::jail::SkillUsers;
 
 use super::access::{self, Access};
 use super::agent::{self, AgentSettings};
+use super::mcp::{self, McpSettings};
 use super::names;
 use super::otlp::destination::Destination;
 use super::otlp::{self, Otlp};
@@ -45,6 +46,7 @@ pub(crate) struct Settings {
     pub(crate) tls: Tls,
     /// None means that no hosts or origins are allowed beside the gateway's own.
     pub(crate) sites: Option<Arc<Sites>>,
+    pub(crate) mcp: McpSettings,
     pub(crate) workers: Vec<Source>,
     pub(crate) worker_listen: Address,
     pub(crate) worker_id: String,
@@ -113,6 +115,7 @@ impl Settings {
             access: access::read(&mut reader),
             sites: sites::read(&mut reader),
             tls,
+            mcp: mcp::read(&mut reader),
             workers,
             worker_listen: reader
                 .parse(names::WORKER_LISTEN, "HOST:PORT or unix:/path")

@@ -69,6 +69,7 @@ pub(super) async fn gateway(workers: usize, recorder: Option<Recorder>, tracer: 
         sites: None,
         tls: None,
         mesh: None,
+        mcp_secret: None,
         identity: None,
         lame_duck: Duration::ZERO,
         measured_skills: 1000,

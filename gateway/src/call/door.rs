@@ -3,7 +3,7 @@
 /// The operation that a client asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Door {
-    /// `openskill.v1.SkillService/Invoke`, or `POST /skills/{id}:invoke`.
+    /// `openskill.v1.SkillService/Invoke`, `POST /skills/{id}:invoke`, or `POST /mcp`.
     pub(crate) name: &'static str,
     pub(crate) protocol: Protocol,
     /// The caller gets events.
@@ -15,6 +15,7 @@ pub(crate) struct Door {
 pub(crate) enum Protocol {
     Grpc,
     Rest,
+    Mcp,
 }
 
 const fn door(name: &'static str, protocol: Protocol, streams: bool) -> Door {
@@ -35,6 +36,7 @@ impl Door {
             "/openskill.v1.SkillService/InvokeMany" => {
                 door("openskill.v1.SkillService/InvokeMany", Protocol::Grpc, true)
             }
+            "/mcp" => door("POST /mcp", Protocol::Mcp, false),
             "/skills:invoke" => door("POST /skills:invoke", Protocol::Rest, false),
             "/skills:stream" => door("POST /skills:stream", Protocol::Rest, true),
             path if path.ends_with(":invoke") => door("POST /skills/{id}:invoke", Protocol::Rest, false),
@@ -45,7 +47,7 @@ impl Door {
         }
     }
 
-    /// The template of the path, over REST.
+    /// The template of the path, over HTTP.
     pub(crate) fn route(&self) -> &'static str {
         self.name.strip_prefix("POST ").unwrap_or(self.name)
     }

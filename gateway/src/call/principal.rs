@@ -51,6 +51,12 @@ impl Principal {
         self.standing.is_none()
     }
 
+    /// Whether the two see the same skills.
+    pub(crate) fn sees_like(&self, other: &Self) -> bool {
+        let (own, others) = (self.standing.as_ref().map(|it| &it.policy), other.standing.as_ref().map(|it| &it.policy));
+        own == others
+    }
+
     /// Whether it may see and call a skill. One that it may not call does not exist for it.
     pub(crate) fn may_call(&self, skill: &Skill) -> bool {
         self.allows(&skill.id, &skill.toolset, skill.destructive)

@@ -11,6 +11,7 @@ use openskill_proto::v1::{Envelope, ErrorCode, Meta, SkillError, SkillResult};
 use prost::Message as _;
 
 use super::aside::{Aside, HEAVY_BYTES};
+use super::door::Protocol;
 use super::outcome::Outcome;
 use super::request::Call;
 use crate::arguments::structs::{self, NoValue};
@@ -30,6 +31,7 @@ pub(crate) async fn returned(aside: &Aside, call: Arc<Call>, outcome: Outcome) -
 /// The result of `call`, in the form its caller used.
 pub(crate) fn result(call: &Call, outcome: Outcome) -> SkillResult {
     let Outcome { result, attempts, may_have_run, repairs, warnings: mut own, agent } = outcome;
+    let speaks_mcp = call.door.protocol == Protocol::Mcp;
     let latency_ms = micros_as_ms(call.received);
     let mut warnings = result.warnings;
     warnings.append(&mut own);
@@ -40,6 +42,8 @@ pub(crate) fn result(call: &Call, outcome: Outcome) -> SkillResult {
     let text = match &error {
         _ if !result.text.is_empty() => result.text,
         Some(error) => error.message.clone(),
+        // A model reads the data, not a sentence about the call.
+        None if speaks_mcp => String::new(),
         None => format!("{} succeeded in {latency_ms} ms", call.skill_id),
     };
     let data = result.success.then(|| String::from_utf8_lossy(&result.data_json).into_owned());
@@ -64,6 +68,11 @@ pub(crate) fn result(call: &Call, outcome: Outcome) -> SkillResult {
         text,
         rendered_json: String::new(),
         artifacts: result.artifacts,
+        content_json: if speaks_mcp {
+            String::from_utf8(result.content_json.into()).unwrap_or_default()
+        } else {
+            String::new()
+        },
     };
     if call.envelope == Envelope::Status {
         result.rendered_json = render::status_envelope(&result, call.input.text());

@@ -2,11 +2,12 @@
 
 use std::sync::{Arc, OnceLock};
 
+use jsonschema::Validator;
 use openskill_metrics::SkillSeries;
 use openskill_proto::v1::{AgentDefinition, Skill};
 use openskill_rank::rank::Document;
 
-use crate::arguments::Definition;
+use crate::arguments::{Definition, compile_schema};
 use crate::export::Forms;
 use crate::workers::candidate::Candidate;
 
@@ -30,10 +31,12 @@ pub(crate) struct Entry {
 struct Exports {
     document: OnceLock<Document>,
     forms: Forms,
+    /// None if there is no usable schema of the data.
+    output: OnceLock<Option<Validator>>,
 }
 
 impl Entry {
-    pub(super) fn new(
+    pub(crate) fn new(
         skill: Skill,
         definition: Arc<Definition>,
         candidates: Vec<Candidate>,
@@ -80,6 +83,22 @@ impl Entry {
     pub(crate) fn forms(&self) -> &Forms {
         &self.exports.forms
     }
+}
+
+impl Entry {
+    /// Why `data`, JSON text, does not fit the skill's schema of its data. None if it fits, or there is no schema.
+    pub(crate) fn misfit(&self, data: &str) -> Option<String> {
+        let validator = self.exports.output.get_or_init(|| compiled(&self.skill.output_schema_json)).as_ref()?;
+        let data = serde_json::from_str(data).unwrap_or_default();
+        let error = validator.validate(&data).err()?;
+        let place = Some(error.instance_path().to_string()).filter(|it| !it.is_empty());
+        Some(format!("at {}: {error}", place.as_deref().unwrap_or("its root")))
+    }
+}
+
+fn compiled(schema: &str) -> Option<Validator> {
+    // A schema that can't be compiled is not listed as broken: the skill works without it.
+    serde_json::from_str(schema).ok().and_then(|schema| compile_schema(&schema).ok())
 }
 
 #[cfg(test)]

@@ -11,6 +11,7 @@ use prost::Message as _;
 
 use super::attempt_end::AttemptEnd;
 use super::questions::{Asker, OpenQuestion};
+use crate::call::door::Protocol;
 use crate::call::events::EventRelay;
 use crate::dispatch::context::CallContext;
 use crate::observe::call_event::{AttemptSummary, CallEvent};
@@ -75,6 +76,7 @@ fn request(context: &CallContext) -> ExecuteRequest {
         timeout_ms: u32::try_from(left.as_millis()).unwrap_or(u32::MAX),
         principal: call.principal.name().to_owned(),
         interactive: context.is_interactive(),
+        wants_content: call.door.protocol == Protocol::Mcp,
     }
 }
 

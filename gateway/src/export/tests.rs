@@ -8,10 +8,13 @@ use crate::arguments::{Definition, Policy, Rules};
 fn tool<'a>(name: &'a str, schema: &'a Value) -> Tool<'a> {
     Tool {
         name,
+        title: "",
+        icons: &[],
         description: "Does it.",
         schema: Some(schema),
         output_schema_json: "",
         destructive: false,
+        read_only: false,
         idempotent: true,
         refuses_repairs: false,
     }

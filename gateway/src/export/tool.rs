@@ -1,5 +1,6 @@
 //! A tool before it is exported.
 
+use openskill_proto::v1::Icon;
 use serde_json::Value;
 
 /// A skill as a tool, independent of any provider.
@@ -7,6 +8,10 @@ use serde_json::Value;
 pub struct Tool<'a> {
     /// The skill's id.
     pub name: &'a str,
+    /// Its name for people. Empty if it has none.
+    pub title: &'a str,
+    /// Its pictures.
+    pub icons: &'a [Icon],
     /// What the model reads to choose a tool.
     pub description: &'a str,
     /// JSON Schema of the arguments; none if any object is accepted.
@@ -15,6 +20,8 @@ pub struct Tool<'a> {
     pub output_schema_json: &'a str,
     /// It may delete or overwrite things.
     pub destructive: bool,
+    /// It changes nothing.
+    pub read_only: bool,
     /// A second identical call does no harm.
     pub idempotent: bool,
     /// Its argument policy is strict: arguments that deviate from its schema are rejected, not repaired.

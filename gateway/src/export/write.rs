@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use openskill_proto::v1::Icon;
 use serde_json::{Map, Value, json};
 
 use super::dialect::Dialect;
@@ -113,18 +114,52 @@ fn shape(
 fn mcp(tool: &Tool<'_>, name: &str) -> Value {
     let mut definition = Map::new();
     definition.insert("name".to_owned(), name.into());
+    if !tool.title.is_empty() {
+        definition.insert("title".to_owned(), tool.title.into());
+    }
     definition.insert("description".to_owned(), tool.description.into());
     let mut schema = schema(tool).into_owned();
     if let Some(object) = schema.as_object_mut() {
         object.entry("type").or_insert_with(|| "object".into());
     }
+    if !tool.icons.is_empty() {
+        definition.insert("icons".to_owned(), tool.icons.iter().map(icon).collect());
+    }
     definition.insert("inputSchema".to_owned(), schema);
     // The protocol requires an object schema.
-    let output = serde_json::from_str(tool.output_schema_json).ok();
-    if let Some(output) = output.filter(|it: &Value| it.get("type").and_then(Value::as_str) == Some("object")) {
+    if let Some(output) = output(tool.output_schema_json) {
         definition.insert("outputSchema".to_owned(), output);
     }
-    let hints = json!({ "destructiveHint": tool.destructive, "idempotentHint": tool.idempotent });
+    let hints = json!({
+        "readOnlyHint": tool.read_only,
+        "destructiveHint": tool.destructive,
+        "idempotentHint": tool.idempotent,
+    });
     definition.insert("annotations".to_owned(), hints);
     Value::Object(definition)
+}
+
+/// A schema that MCP takes as that of an output.
+fn output(schema: &str) -> Option<Value> {
+    serde_json::from_str(schema).ok().filter(|it: &Value| it.get("type").and_then(Value::as_str) == Some("object"))
+}
+
+/// Whether a tool with this schema of its data, as text, is exported to MCP with a schema of its output.
+pub(crate) fn has_output(schema: &str) -> bool {
+    !schema.is_empty() && output(schema).is_some()
+}
+
+/// An icon as MCP writes it.
+fn icon(icon: &Icon) -> Value {
+    let mut fields = Map::new();
+    fields.insert("src".to_owned(), icon.src.as_str().into());
+    for (name, text) in [("mimeType", &icon.media_type), ("theme", &icon.theme)] {
+        if !text.is_empty() {
+            fields.insert(name.to_owned(), text.as_str().into());
+        }
+    }
+    if !icon.sizes.is_empty() {
+        fields.insert("sizes".to_owned(), icon.sizes.clone().into());
+    }
+    Value::Object(fields)
 }

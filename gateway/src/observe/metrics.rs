@@ -14,6 +14,8 @@ use openskill_proto::v1::{Blame, CircuitState, ExecuteResult};
 use crate::arguments::Kind;
 use crate::call::request::Call;
 
+use mcp::McpRequests;
+
 /// The limits that a refused call can hit.
 const BOUNDS: [&str; 8] = [
     "gateway",
@@ -53,6 +55,7 @@ pub(crate) struct Metrics {
     pub(super) repairs: Labelled,
     circuits_of_sessions: Labelled,
     circuits_of_skills: Labelled,
+    pub(super) mcp: McpRequests,
     pub(super) rejections: Counter,
     pub(super) ejections: Counter,
     pub(super) reroutes: Counter,
@@ -98,6 +101,7 @@ impl Metrics {
             repairs: Labelled::new(Kind::ALL.iter().map(|kind| kind.name())),
             circuits_of_sessions: Labelled::new(STATES),
             circuits_of_skills: Labelled::new(STATES),
+            mcp: McpRequests::default(),
             rejections: Counter::new(),
             ejections: Counter::new(),
             reroutes: Counter::new(),
@@ -150,6 +154,7 @@ impl Metrics {
         all.count(&table::RERUNS, &[], &self.reruns);
         all.count(&table::REPLAYS, &[], &self.replays);
         self.jailed.read(&mut all, &table::JAILED);
+        self.mcp.read(&mut all);
         all.number(&table::WORKERS_UP, &[], now.workers_up as f64);
         all.number(&table::WORKERS_KNOWN, &[], now.workers_known as f64);
         all.number(&table::WORKERS_EJECTED, &[], now.workers_ejected as f64);
@@ -224,5 +229,6 @@ fn place(blame: Blame) -> usize {
     BLAMES.iter().position(|it| *it == blame).unwrap_or(BLAMES.len() - 1)
 }
 
+mod mcp;
 #[cfg(test)]
 mod tests;

@@ -76,6 +76,8 @@ pub(super) fn kept(result: &ExecuteResult) -> ExecuteResult {
     ExecuteResult {
         // They are events of their own.
         logs: Vec::new(),
+        // It says what the data says, or more than is recorded.
+        content_json: Default::default(),
         success: result.success,
         data_json: result.data_json.clone(),
         error,

@@ -75,8 +75,11 @@ fn server(ended: &Ended<'_>) -> Span {
                 KeyValue::new("rpc.response.status_code", status),
             ]);
         }
-        Protocol::Rest => {
-            let is_stream = door.streams && !ended.was_refused;
+        Protocol::Rest | Protocol::Mcp => {
+            let is_mcp = door.protocol == Protocol::Mcp;
+            attributes.extend(is_mcp.then(|| KeyValue::new("mcp.method.name", "tools/call")));
+            // What failed is said in the result.
+            let is_stream = is_mcp || door.streams && !ended.was_refused;
             let status = failure.filter(|_| !is_stream).map_or(200, |(code, _)| code.meaning().http);
             attributes.extend([
                 KeyValue::new("http.request.method", "POST"),

@@ -1,4 +1,4 @@
-//! The faces of the gateway: gRPC and REST on one port. Only they know statuses, routes and JSON over HTTP.
+//! The faces of the gateway: gRPC, REST and MCP on one port. Only they know statuses, routes and JSON over HTTP.
 
 use std::convert::Infallible;
 use std::future::{Ready, ready};
@@ -27,6 +27,7 @@ use tower::Service;
 
 pub(crate) mod grpc;
 pub(crate) mod identity;
+mod mcp;
 pub(crate) mod reads;
 pub(crate) mod rest;
 
@@ -79,6 +80,7 @@ impl Faces {
         let services = reflection::public(with_admin, agent.is_some());
         let grpc = reflection::add_to(health.add_to(grpc), &services)?;
         let others = protocol::only_grpc(grpc).merge(agent.map(rest_of).unwrap_or_default());
+        let others = others.merge(mcp::routes(shard.clone()));
         let routes = rest::routes(others, shard.clone(), with_admin.then_some(traces));
         let routes = with_cors(routes, shard.gateway.config.sites.as_deref());
         Ok(Self { skills: Some(skills), routes, limited: limited(shard, &services)? })

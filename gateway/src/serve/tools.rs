@@ -58,14 +58,28 @@ pub(crate) fn export(
     })
 }
 
+/// All skills that `principal` can call, as tools of MCP: name and definition, sorted by name. A circuit that is open for a
+/// while changes nothing, so that lists are stable.
+pub(crate) fn of_mcp(gateway: &Gateway, principal: &Principal) -> Vec<(String, String)> {
+    let snapshot = gateway.catalog.snapshot_for(principal);
+    let callable: Vec<_> = snapshot.values().filter(|entry| !entry.candidates.is_empty()).collect();
+    let tools: Vec<_> = callable.iter().map(|entry| (tool(entry), entry.forms())).collect();
+    // Every id is a name that MCP allows, so the two are the same.
+    let definitions = export::export_known(&tools, Dialect::Mcp, false).tools;
+    callable.iter().map(|entry| entry.skill.id.clone()).zip(definitions).collect()
+}
+
 fn tool(entry: &Entry) -> Tool<'_> {
     let skill = &entry.skill;
     Tool {
         name: &skill.id,
+        title: &skill.title,
+        icons: &skill.icons,
         description: &skill.description,
         schema: entry.definition.schema(),
         output_schema_json: &skill.output_schema_json,
         destructive: skill.destructive,
+        read_only: skill.read_only,
         idempotent: skill.idempotent,
         refuses_repairs: entry.definition.rules().policy == Policy::Strict,
     }

@@ -141,6 +141,10 @@ pub(super) fn resolve(raw: &mut raw::Raw, file: &Path) -> Result<(String, How), 
         "mcp:stdio" | "mcp:http" => {
             let own = raw.mcp.take().unwrap_or_default();
             refuse_own_schemas(raw)?;
+            if !raw.title.is_empty() || !raw.icons.is_empty() {
+                let field = if raw.title.is_empty() { "icons" } else { "title" };
+                return Err((field, "a server's tools have titles and icons of their own".to_owned()).into());
+            }
             if raw.read_only {
                 let reason = "a server's tools differ, and may change: set read_only by tool in mcp.overrides";
                 return Err(("read_only", reason.to_owned()).into());

@@ -23,6 +23,10 @@ pub(super) struct Raw {
     pub(super) version: String,
     #[serde(default)]
     pub(super) description: String,
+    #[serde(default)]
+    pub(super) title: String,
+    #[serde(default)]
+    pub(super) icons: Vec<super::presentation::RawIcon>,
     #[serde(default, rename = "type")]
     pub(super) kind: String,
     #[serde(default)]

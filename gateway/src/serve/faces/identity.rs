@@ -16,7 +16,7 @@ use crate::serve::layers::request_context;
 
 /// The rules of all listeners.
 pub(crate) const RULES: Rules =
-    Rules { is_open, is_administration, is_change, is_stream: is_server_streaming, refuse, last };
+    Rules { is_open, is_administration, is_change, is_stream: is_server_streaming, events, refuse, last };
 
 /// The same text whatever is wrong: missing, malformed, unknown, expired, revoked.
 const UNAUTHENTICATED: &str = "this gateway needs a valid API key or token: send it as 'authorization: Bearer …'";
@@ -41,6 +41,10 @@ fn is_change(path: &str) -> bool {
 
 fn method_of_admin(path: &str) -> Option<&str> {
     path.strip_prefix('/')?.strip_prefix(ADMIN)?.strip_prefix('/')
+}
+
+fn events(path: &str) -> StreamKind {
+    if path == "/mcp" { StreamKind::JsonRpc } else { StreamKind::ServerSentEvents }
 }
 
 fn refuse(denied: Denied, headers: &HeaderMap, extensions: &Extensions) -> Response<Answer> {
@@ -71,6 +75,8 @@ fn last(kind: StreamKind, trace_id: &str) -> Frame<Bytes> {
             let data = render::refusal(error.code(), &error.message, trace_id);
             Frame::data(format!("event: error\ndata: {data}\n\n").into())
         }
+        // The stream may be that of any request, or of none.
+        StreamKind::JsonRpc => Frame::data(format!(": {}\n\n", error.message).into()),
     }
 }
 

@@ -41,6 +41,8 @@ pub(crate) enum Denied {
 pub(crate) enum StreamKind {
     Grpc,
     ServerSentEvents,
+    /// Events that are JSON-RPC messages.
+    JsonRpc,
 }
 
 /// What the faces know of their requests.
@@ -54,6 +56,8 @@ pub(crate) struct Rules {
     pub(crate) is_change: fn(&str) -> bool,
     /// Whether the answer to a gRPC request with this path is a stream.
     pub(crate) is_stream: fn(&str) -> bool,
+    /// The kind of a stream of events at this path.
+    pub(crate) events: fn(&str) -> StreamKind,
     /// The answer to a request that is refused.
     pub(crate) refuse: fn(Denied, &HeaderMap, &Extensions) -> Response<Answer>,
     /// The last frame of a stream whose key was revoked or has expired.
@@ -152,6 +156,7 @@ struct Begun {
     identified: Arc<Identified>,
     /// Whether a gRPC answer is a stream. Over REST, its content type says so.
     is_grpc_stream: bool,
+    events: StreamKind,
     trace_id: String,
     last: fn(StreamKind, &str) -> Frame<Bytes>,
 }
@@ -185,7 +190,8 @@ fn admit<B>(register: &Register, rules: &Rules, request: &mut Request<B>) -> Res
         }
     }
     let is_grpc_stream = (rules.is_stream)(path);
-    let begun = Begun { identified, is_grpc_stream, trace_id, last: rules.last };
+    let events = (rules.events)(path);
+    let begun = Begun { identified, is_grpc_stream, events, trace_id, last: rules.last };
     request.extensions_mut().insert(principal);
     // Nothing behind this layer needs it, so nothing can show it.
     request.headers_mut().remove(AUTHORIZATION);
@@ -232,7 +238,7 @@ impl Begun {
     fn bind(&self, response: Response<Answer>) -> Response<Answer> {
         let kind = response.headers().get(CONTENT_TYPE).map(http::HeaderValue::as_bytes).unwrap_or_default();
         let kind = match kind {
-            kind if kind.starts_with(b"text/event-stream") => StreamKind::ServerSentEvents,
+            kind if kind.starts_with(b"text/event-stream") => self.events,
             kind if kind.starts_with(b"application/grpc") && self.is_grpc_stream => StreamKind::Grpc,
             // A call that was admitted gets its result.
             _ => return response,

@@ -83,7 +83,8 @@ where
         let this = self.project();
         let mut response = ready!(this.response.poll(context))?;
         if let Some(trace_id) = this.trace_id.take() {
-            response.headers_mut().insert(TRACE_ID, trace_id);
+            // A call whose message continues another trace has said so.
+            response.headers_mut().entry(TRACE_ID).or_insert(trace_id);
         }
         Poll::Ready(Ok(response))
     }

@@ -189,6 +189,7 @@ async fn answer(
 /// Keeps the media of a result as artifacts, also those of a failure.
 async fn collect(result: &ServerResult, sink: &EventSink, secrets: &Secrets) {
     let ServerResult::CallToolResult(result) = result else { return };
+    sink.keep_content(|| output::as_sent(result, secrets));
     for media in media::of(result, secrets) {
         match media {
             Some(it) => sink.artifact(&it.name, &it.media_type, it.data).await,

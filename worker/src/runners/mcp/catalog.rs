@@ -14,7 +14,7 @@ use super::pins::{self, Pin};
 use super::why::Why;
 use super::words::{clean, line};
 use crate::manifest::mcp::{Mcp, McpTool, Override, Pinning, usable_schema};
-use crate::manifest::{Approval, Conduct, How, Manifest};
+use crate::manifest::{Approval, Conduct, How, Manifest, Presentation};
 use crate::runner::Offer;
 
 /// Bounds of a server's list of tools.
@@ -122,6 +122,11 @@ impl Catalog {
         }
         let skill = Manifest {
             version: if self.version.is_empty() { server.version.clone() } else { self.version.clone() },
+            presentation: if believed {
+                Presentation::of_tool(text("title"), definition.get("icons"))
+            } else {
+                Presentation::default()
+            },
             description: clean(described.unwrap_or(name), MAX_DESCRIPTION_BYTES),
             timeout_ms: given.timeout_ms.or(server.timeout_ms),
             allowed_root: server.allowed_root.clone(),

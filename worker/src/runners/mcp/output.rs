@@ -37,6 +37,12 @@ pub(super) fn of(result: &CallToolResult, tool: &str, asked: bool, secrets: &Sec
     RawOutput::Report { data: secrets.scrub_json(data), text, truncated: false }
 }
 
+/// The whole result, as JSON text. None if it is too large.
+pub(super) fn as_sent(result: &CallToolResult, secrets: &Secrets) -> Option<String> {
+    let json = serde_json::to_string(result).ok().filter(|it| it.len() <= MAX_OUTPUT_BYTES)?;
+    Some(secrets.scrub_json(json))
+}
+
 /// All text of a result, for a model.
 fn text(content: &[ContentBlock]) -> String {
     let texts = content.iter().filter_map(|block| match block {

@@ -30,7 +30,7 @@ pub(crate) struct Pins {
 }
 
 /// The parts of a definition that are pinned, beside its name.
-pub(crate) const PARTS: [&str; 5] = ["title", "description", "inputSchema", "outputSchema", "annotations"];
+pub(crate) const PARTS: [&str; 6] = ["title", "icons", "description", "inputSchema", "outputSchema", "annotations"];
 
 /// The pin of a tool as a server defines it.
 pub(crate) fn pin(definition: &Map<String, Value>) -> Pin {

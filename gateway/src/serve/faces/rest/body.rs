@@ -2,7 +2,7 @@
 
 use axum::body::{Body, to_bytes};
 use axum::extract::Request;
-use axum::http::{HeaderValue, StatusCode, header};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use http_body::Body as _;
@@ -63,42 +63,61 @@ pub(super) fn prepared(prepared: &PreparedCall, trace_id: &str) -> Response {
     with_retry_after((status, [JSON], render::prepared(prepared, trace_id)).into_response(), retry_after_ms)
 }
 
+/// Why a body was not read.
+#[derive(Debug)]
+pub(crate) struct Unread {
+    pub(crate) status: StatusCode,
+    pub(crate) code: ErrorCode,
+    pub(crate) message: String,
+}
+
+impl Unread {
+    fn new(status: StatusCode, code: ErrorCode, message: impl Into<String>) -> Self {
+        Self { status, code, message: message.into() }
+    }
+}
+
 /// Reads a JSON body within the limit. What `curl -d` sends counts as JSON; other media types are refused.
 pub(super) async fn read(request: Request, trace_id: &str) -> Result<Bytes, Refusal> {
-    if !is_json(&request) {
+    let (parts, body) = request.into_parts();
+    bytes(&parts.headers, body).await.map_err(|it| refuse(it.status, it.code, &it.message, trace_id))
+}
+
+/// The same for a face that writes refusals of its own.
+pub(crate) async fn bytes(headers: &HeaderMap, body: Body) -> Result<Bytes, Unread> {
+    if !is_json(headers) {
         let message = "the body must be JSON: send 'Content-Type: application/json'";
-        return Err(refuse(StatusCode::UNSUPPORTED_MEDIA_TYPE, ErrorCode::InvalidArgument, message, trace_id));
+        return Err(Unread::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, ErrorCode::InvalidArgument, message));
     }
-    let expects = request.headers().contains_key(header::EXPECT);
-    let body = request.into_body();
+    let expects = headers.contains_key(header::EXPECT);
     if body.size_hint().lower() > MAX_REQUEST_BYTES as u64 {
         if !expects {
             discard(body).await;
         }
-        return Err(too_large(trace_id));
+        return Err(too_large());
     }
-    to_bytes(body, MAX_REQUEST_BYTES).await.map_err(|error| broken(&error, trace_id))
+    to_bytes(body, MAX_REQUEST_BYTES).await.map_err(|error| broken(&error))
 }
 
 /// Why a body could not be read to its end.
-fn broken(error: &axum::Error, trace_id: &str) -> Refusal {
+fn broken(error: &axum::Error) -> Unread {
     let mut causes = std::iter::successors(std::error::Error::source(error), |cause| (*cause).source());
     if causes.clone().any(|cause| cause.is::<http_body_util::LengthLimitError>()) {
-        return too_large(trace_id);
+        return too_large();
     }
     let is_full = |status: &Status| status.code() == Code::ResourceExhausted;
     match causes.find_map(|cause| cause.downcast_ref::<Status>()).filter(|status| is_full(status)) {
-        Some(status) => refuse(StatusCode::SERVICE_UNAVAILABLE, ErrorCode::Overloaded, status.message(), trace_id),
+        Some(status) => Unread::new(StatusCode::SERVICE_UNAVAILABLE, ErrorCode::Overloaded, status.message()),
         None => {
             let message = "the body is incomplete, or took too long to arrive";
-            refuse(StatusCode::BAD_REQUEST, ErrorCode::InvalidArgument, message, trace_id)
+            Unread::new(StatusCode::BAD_REQUEST, ErrorCode::InvalidArgument, message)
         }
     }
 }
 
-fn too_large(trace_id: &str) -> Refusal {
+fn too_large() -> Unread {
     let message = format!("the body is over {MAX_REQUEST_BYTES} bytes");
-    refuse(StatusCode::PAYLOAD_TOO_LARGE, ErrorCode::InvalidArgument, &message, trace_id)
+    Unread::new(StatusCode::PAYLOAD_TOO_LARGE, ErrorCode::InvalidArgument, message)
 }
 
 /// Reads on for a while and keeps nothing: a client that is cut off while it sends may lose the answer.
@@ -113,8 +132,8 @@ async fn discard(mut body: Body) {
     }
 }
 
-fn is_json(request: &Request) -> bool {
-    let Some(value) = request.headers().get(header::CONTENT_TYPE) else { return true };
+fn is_json(headers: &HeaderMap) -> bool {
+    let Some(value) = headers.get(header::CONTENT_TYPE) else { return true };
     let Ok(value) = value.to_str() else { return false };
     let kind = value.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
     kind == "application/json" || kind.ends_with("+json") || kind == "application/x-www-form-urlencoded"

@@ -19,8 +19,14 @@ pub(crate) fn with_cors(routes: Router, sites: Option<&Sites>) -> Router {
     if origins.is_empty() {
         return routes;
     }
-    let exposed =
-        [HeaderName::from_static(TRACE_ID), header::RETRY_AFTER, header::ETAG, header::CONTENT_RANGE, header::ALLOW];
+    let exposed = [
+        HeaderName::from_static(TRACE_ID),
+        HeaderName::from_static("mcp-session-id"),
+        header::RETRY_AFTER,
+        header::ETAG,
+        header::CONTENT_RANGE,
+        header::ALLOW,
+    ];
     let cors = CorsLayer::new()
         .allow_origin(origins)
         .allow_methods([Method::GET, Method::POST, Method::DELETE])

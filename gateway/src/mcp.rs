@@ -1,0 +1,45 @@
+//! What a gateway knows of clients that speak MCP (Model Context Protocol). It is little: a session is sealed into its own id,
+//! so any replica serves it and no restart loses it.
+//!
+//! - [`revision`]: the revisions of the protocol
+//! - [`seal`]: texts that clients keep and cannot forge; [`session`]: ids of sessions made that way
+//! - [`clients`]: bounded state of this process: sessions that were ended, calls in flight, levels of log messages
+//! - [`pages`]: lists of tools, written once per change
+
+pub(crate) mod clients;
+pub(crate) mod pages;
+pub(crate) mod revision;
+pub(crate) mod seal;
+pub(crate) mod session;
+
+use std::sync::Arc;
+
+use clients::Clients;
+use pages::Pages;
+use seal::Key;
+use tokio::sync::Semaphore;
+
+/// How many clients may listen for changes at a time, over all connections.
+const MAX_LISTENERS: usize = 8192;
+
+/// The state of a gateway for MCP.
+#[derive(Debug)]
+pub(crate) struct McpState {
+    pub(crate) key: Key,
+    pub(crate) clients: Clients,
+    pub(crate) pages: Pages,
+    /// Streams that wait for changes.
+    pub(crate) listeners: Arc<Semaphore>,
+}
+
+impl McpState {
+    /// `secret`: what replicas share; none for one that only this process knows.
+    pub(crate) fn new(secret: Option<&[u8]>) -> Self {
+        Self {
+            key: secret.map_or_else(Key::random, Key::of),
+            clients: Clients::default(),
+            pages: Pages::default(),
+            listeners: Arc::new(Semaphore::new(MAX_LISTENERS)),
+        }
+    }
+}

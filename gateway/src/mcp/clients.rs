@@ -1,0 +1,186 @@
+//! What this process knows of sessions beside their ids. All of it is bounded, and may be lost.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use openskill_proto::v1::Log;
+use tokio_util::sync::CancellationToken;
+
+use crate::state::key::join;
+use crate::state::recent::Recent;
+use crate::state::striped::Striped;
+
+/// How many sessions of one stripe are remembered as ended, and how many with a level of log messages. A session beyond that
+/// can be used again until it expires; a level falls back to none.
+const MAX_SESSIONS: usize = 4096;
+
+/// How important a log message is. Skills know four levels of the protocol's eight.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Level {
+    Debug,
+    Info,
+    Warning,
+    Error,
+    /// More important than anything a skill says.
+    Silent,
+}
+
+impl Level {
+    /// The level with this name in the protocol.
+    pub(crate) fn named(name: &str) -> Option<Self> {
+        Some(match name {
+            "debug" => Self::Debug,
+            "info" => Self::Info,
+            // A skill's warning is the next that is at least as important.
+            "notice" | "warning" => Self::Warning,
+            "error" => Self::Error,
+            "critical" | "alert" | "emergency" => Self::Silent,
+            _ => return None,
+        })
+    }
+
+    /// Whether a client that asks for this level gets the line.
+    pub(crate) fn admits(self, line: &Log) -> bool {
+        Self::named(&line.level).unwrap_or(Self::Info) >= self
+    }
+}
+
+/// Sessions and their calls.
+#[derive(Debug)]
+pub(crate) struct Clients {
+    sessions: Striped<Sessions>,
+    /// The calls in flight that their clients can cancel, by session and id. Each has a permit, so their number is bounded.
+    calls: Arc<Calls>,
+}
+
+type Calls = Mutex<HashMap<String, CancellationToken>>;
+
+#[derive(Debug)]
+struct Sessions {
+    ended: Recent<()>,
+    levels: Recent<Level>,
+}
+
+impl Default for Clients {
+    fn default() -> Self {
+        let sessions = || Sessions { ended: Recent::new(MAX_SESSIONS), levels: Recent::new(MAX_SESSIONS) };
+        Self { sessions: Striped::new(sessions), calls: Arc::default() }
+    }
+}
+
+impl Clients {
+    /// Ends a session: its id is not served any more by this process. Its calls are cancelled.
+    pub(crate) fn end(&self, session: &str) {
+        let mut sessions = self.sessions.lock(session);
+        sessions.ended.insert(session.to_owned(), ());
+        sessions.levels.remove(session);
+        drop(sessions);
+        let prefix = join([session, ""]);
+        let calls = lock(&self.calls);
+        calls.iter().filter(|(key, _)| key.starts_with(&prefix)).for_each(|(_, token)| token.cancel());
+    }
+
+    pub(crate) fn has_ended(&self, session: &str) -> bool {
+        self.sessions.lock(session).ended.peek(session).is_some()
+    }
+
+    pub(crate) fn set_level(&self, session: &str, level: Level) {
+        self.sessions.lock(session).levels.insert(session.to_owned(), level);
+    }
+
+    /// The level of a session. None if its client did not ask for log messages.
+    pub(crate) fn level(&self, session: &str) -> Option<Level> {
+        self.sessions.lock(session).levels.use_mut(session).copied()
+    }
+
+    /// Begins a call that its client can cancel. None if a call with this id is in flight.
+    pub(crate) fn begin(&self, session: &str, id: &str) -> Option<Cancellable> {
+        let (key, token) = (join([session, id]), CancellationToken::new());
+        let mut calls = lock(&self.calls);
+        if calls.contains_key(&key) {
+            return None;
+        }
+        calls.insert(key.clone(), token.clone());
+        Some(Cancellable { key, token, calls: Arc::clone(&self.calls) })
+    }
+
+    /// Cancels a call, if it is in flight.
+    pub(crate) fn cancel(&self, session: &str, id: &str) {
+        if let Some(token) = lock(&self.calls).get(&join([session, id])) {
+            token.cancel();
+        }
+    }
+}
+
+/// A call that its client can cancel, until this is dropped.
+#[derive(Debug)]
+pub(crate) struct Cancellable {
+    key: String,
+    token: CancellationToken,
+    calls: Arc<Calls>,
+}
+
+impl Cancellable {
+    pub(crate) async fn cancelled(&self) {
+        self.token.cancelled().await;
+    }
+}
+
+impl Drop for Cancellable {
+    fn drop(&mut self) {
+        lock(&self.calls).remove(&self.key);
+    }
+}
+
+fn lock(calls: &Calls) -> MutexGuard<'_, HashMap<String, CancellationToken>> {
+    calls.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_session_that_was_ended_stays_ended_and_its_calls_are_cancelled() {
+        let clients = Clients::default();
+        let (mine, other) = (clients.begin("a", "1").unwrap(), clients.begin("ab", "1").unwrap());
+        clients.end("a");
+        assert!(clients.has_ended("a") && !clients.has_ended("ab"));
+        assert!(mine.token.is_cancelled() && !other.token.is_cancelled());
+    }
+
+    #[test]
+    fn a_call_is_cancelled_by_its_session_and_id_and_by_no_other() {
+        let clients = Clients::default();
+        let call = clients.begin("a", "1").unwrap();
+        assert!(clients.begin("a", "1").is_none(), "the id is in use");
+        for (session, id) in [("b", "1"), ("a", "\"1\""), ("a", "")] {
+            clients.cancel(session, id);
+        }
+        assert!(!call.token.is_cancelled());
+        clients.cancel("a", "1");
+        assert!(call.token.is_cancelled());
+        drop(call);
+        assert!(clients.begin("a", "1").is_some() && lock(&clients.calls).is_empty());
+    }
+
+    #[test]
+    fn memory_stays_bounded() {
+        let clients = Clients::default();
+        for number in 0..200_000 {
+            clients.end(&number.to_string());
+        }
+        let kept: usize = clients.sessions.all().map(|it| it.ended.iter().count()).sum();
+        assert!(kept <= 2 * 16 * MAX_SESSIONS, "{kept}");
+        assert!(clients.has_ended("199999"));
+    }
+
+    #[test]
+    fn a_client_gets_what_is_as_important_as_it_asks_for() {
+        let line = |level: &str| Log { level: level.to_owned(), message: String::new() };
+        let admits = |asked: &str, said: &str| Level::named(asked).unwrap().admits(&line(said));
+        assert!(admits("debug", "debug") && admits("info", "warning") && admits("notice", "warning"));
+        assert!(!admits("warning", "info") && !admits("emergency", "error"));
+        assert_eq!(Level::named("loud"), None);
+    }
+}

@@ -1,0 +1,147 @@
+//! Lists of tools, written once per change of the catalog and kept for each policy: clients list their tools again and again.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use bytes::Bytes;
+
+use crate::call::principal::Principal;
+
+/// How many lists are kept: principals with the same policy share one.
+const MAX_LISTS: usize = 64;
+
+/// How much one page holds, in bytes, unless a single tool is larger. Many clients read no second page.
+const PAGE_BYTES: usize = 1024 * 1024;
+
+/// All tools that a policy allows, as JSON.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct List {
+    /// The definitions, separated by commas.
+    text: Bytes,
+    /// Each tool's name, and where its definition ends in `text`.
+    tools: Vec<(String, usize)>,
+}
+
+/// A part of a list.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Page<'a> {
+    /// Definitions, separated by commas.
+    pub(crate) tools: &'a [u8],
+    /// The last tool, if more follow.
+    pub(crate) last: Option<&'a str>,
+}
+
+impl List {
+    /// `tools`: name and definition, sorted by name.
+    pub(crate) fn new(tools: impl IntoIterator<Item = (String, String)>) -> Self {
+        let (mut text, mut ends) = (String::new(), Vec::new());
+        for (name, definition) in tools {
+            if !text.is_empty() {
+                text.push(',');
+            }
+            text.push_str(&definition);
+            ends.push((name, text.len()));
+        }
+        Self { text: text.into(), tools: ends }
+    }
+
+    /// The page after the tool of this name, or the first one. A tool that is gone meanwhile marks its place by its name.
+    pub(crate) fn page(&self, after: Option<&str>) -> Page<'_> {
+        let first = after.map_or(0, |after| self.tools.partition_point(|(name, _)| name.as_str() <= after));
+        let begin = first.checked_sub(1).and_then(|it| self.tools.get(it)).map_or(0, |(_, end)| end + 1);
+        let rest = self.tools.get(first..).unwrap_or_default();
+        let fitting = rest.partition_point(|(_, end)| end - begin.min(*end) <= PAGE_BYTES).max(1);
+        let Some((last, end)) = rest.get(fitting.min(rest.len()).wrapping_sub(1)) else {
+            return Page { tools: &[], last: None };
+        };
+        let tools = self.text.get(begin..*end).unwrap_or_default();
+        Page { tools, last: (fitting < rest.len()).then_some(last.as_str()) }
+    }
+}
+
+/// The lists of all policies.
+#[derive(Debug, Default)]
+pub(crate) struct Pages(Mutex<VecDeque<Kept>>);
+
+#[derive(Debug)]
+struct Kept {
+    principal: Principal,
+    /// Of the catalog.
+    change: u64,
+    list: Arc<List>,
+}
+
+impl Pages {
+    /// The list of `principal` at this change of the catalog: the kept one, or what `write` returns. A list that did not change
+    /// stays the same object.
+    pub(crate) fn get(&self, principal: &Principal, change: u64, write: impl FnOnce() -> List) -> Arc<List> {
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let place = kept.iter().position(|it| it.principal.sees_like(principal));
+        if let Some(it) = place.and_then(|place| kept.get(place))
+            && it.change == change
+        {
+            return Arc::clone(&it.list);
+        }
+        let older = place.and_then(|place| kept.remove(place));
+        let written = write();
+        let list = match older {
+            Some(it) if *it.list == written => it.list,
+            _ => Arc::new(written),
+        };
+        kept.truncate(MAX_LISTS - 1);
+        kept.push_front(Kept { principal: principal.clone(), change, list: Arc::clone(&list) });
+        list
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn list(names: &[&str], bytes: usize) -> List {
+        List::new(names.iter().map(|name| ((*name).to_owned(), format!("\"{name}{}\"", "x".repeat(bytes)))))
+    }
+
+    fn all(list: &List) -> Vec<String> {
+        let (mut pages, mut after) = (Vec::new(), None);
+        loop {
+            let page = list.page(after);
+            pages.push(String::from_utf8(page.tools.to_vec()).unwrap());
+            match page.last {
+                Some(last) => after = Some(last),
+                None => return pages,
+            }
+        }
+    }
+
+    #[test]
+    fn a_list_is_one_page_unless_it_is_very_long() {
+        assert_eq!(all(&list(&["a", "b"], 0)), ["\"a\",\"b\""]);
+        assert_eq!(all(&list(&[], 0)), [""]);
+        let names: Vec<_> = (0..100).map(|it| format!("tool-{it:03}")).collect();
+        let names: Vec<_> = names.iter().map(String::as_str).collect();
+        let long = list(&names, 30_000);
+        let pages = all(&long);
+        assert!(pages.len() == 3 && pages.iter().all(|it| it.len() <= PAGE_BYTES), "{}", pages.len());
+        assert_eq!(pages.join(",").as_bytes(), &long.text);
+        let huge = all(&list(&["a", "b"], 2 * PAGE_BYTES));
+        assert_eq!(huge.len(), 2);
+    }
+
+    #[test]
+    fn a_tool_that_is_gone_marks_its_place_all_the_same() {
+        let list = list(&["a", "c"], 0);
+        assert_eq!(list.page(Some("b")).tools, b"\"c\"");
+        assert_eq!(list.page(Some("c")), Page { tools: &[], last: None });
+    }
+
+    #[test]
+    fn a_list_is_written_once_per_change_and_stays_itself_if_nothing_changed() {
+        let (pages, nobody) = (Pages::default(), Principal::anonymous());
+        let first = pages.get(&nobody, 1, || list(&["a"], 0));
+        let kept = pages.get(&nobody, 1, || unreachable!("it is kept"));
+        let same = pages.get(&nobody, 2, || list(&["a"], 0));
+        let changed = pages.get(&nobody, 3, || list(&["a", "b"], 0));
+        assert!(Arc::ptr_eq(&first, &kept) && Arc::ptr_eq(&first, &same) && !Arc::ptr_eq(&first, &changed));
+    }
+}

@@ -1,0 +1,60 @@
+//! The revisions of the protocol.
+
+/// A revision, by the date that names it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Revision {
+    V2024_11_05,
+    V2025_03_26,
+    V2025_06_18,
+    V2025_11_25,
+    /// The first without sessions: each request says everything about itself.
+    V2026_07_28,
+}
+
+impl Revision {
+    /// All of them, the newest first.
+    pub(crate) const ALL: [Self; 5] =
+        [Self::V2026_07_28, Self::V2025_11_25, Self::V2025_06_18, Self::V2025_03_26, Self::V2024_11_05];
+
+    /// What `initialize` agrees on if the client asks for one that is not known.
+    pub(crate) const NEWEST_WITH_SESSIONS: Self = Self::V2025_11_25;
+
+    /// What a request without a header and without a session speaks: the header is newer.
+    pub(crate) const WITHOUT_HEADER: Self = Self::V2025_03_26;
+
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::V2024_11_05 => "2024-11-05",
+            Self::V2025_03_26 => "2025-03-26",
+            Self::V2025_06_18 => "2025-06-18",
+            Self::V2025_11_25 => "2025-11-25",
+            Self::V2026_07_28 => "2026-07-28",
+        }
+    }
+
+    pub(crate) fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|it| it.name() == name)
+    }
+
+    /// Whether each request says everything about itself: no `initialize`, no session.
+    pub(crate) fn is_stateless(self) -> bool {
+        self >= Self::V2026_07_28
+    }
+
+    /// Whether a body may be a list of messages.
+    pub(crate) fn has_batches(self) -> bool {
+        self == Self::V2025_03_26
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_revision_has_its_name_and_the_newest_comes_first() {
+        assert!(Revision::ALL.iter().all(|it| Revision::named(it.name()) == Some(*it)));
+        assert!(Revision::ALL.is_sorted_by(|one, other| one > other));
+        assert_eq!(Revision::named("2026-07-29"), None);
+    }
+}

@@ -1,0 +1,108 @@
+//! Answers over HTTP, and which of them a client takes.
+
+use axum::body::Body;
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse as _, Response};
+use openskill_proto::metadata::TRACE_ID;
+
+use super::jsonrpc::{self, Code, Fault, Id};
+
+/// The id of a session.
+pub(super) const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
+
+const JSON: HeaderValue = HeaderValue::from_static("application/json");
+const EVENTS: HeaderValue = HeaderValue::from_static("text/event-stream");
+
+/// What a client takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Accepts {
+    pub(super) json: bool,
+    pub(super) events: bool,
+}
+
+impl Accepts {
+    /// A client that says nothing, or takes anything, gets JSON: it may not know that an answer can be a stream.
+    pub(super) fn of(headers: &HeaderMap) -> Self {
+        let mut values = headers.get_all(header::ACCEPT).iter().filter_map(|it| it.to_str().ok()).peekable();
+        if values.peek().is_none() {
+            return Self { json: true, events: false };
+        }
+        let mut accepts = Self { json: false, events: false };
+        for kind in values.flat_map(|it| it.split(',')).filter_map(|it| it.split(';').next()) {
+            match kind.trim().to_ascii_lowercase().as_str() {
+                "application/json" | "application/*" | "*/*" => accepts.json = true,
+                "text/event-stream" | "text/*" => accepts.events = true,
+                _ => {}
+            }
+        }
+        accepts
+    }
+}
+
+/// A JSON answer.
+pub(super) fn json(status: StatusCode, text: String) -> Response {
+    (status, [(header::CONTENT_TYPE, JSON)], text).into_response()
+}
+
+/// A stream of server-sent events. Nothing on the way may keep parts of it back.
+pub(super) fn events(body: Body) -> Response {
+    let no_cache = HeaderValue::from_static("no-cache, no-transform");
+    let no_buffer = (HeaderName::from_static("x-accel-buffering"), HeaderValue::from_static("no"));
+    ([(header::CONTENT_TYPE, EVENTS), (header::CACHE_CONTROL, no_cache), no_buffer], body).into_response()
+}
+
+/// The answer to notifications and responses.
+pub(super) fn accepted() -> Response {
+    StatusCode::ACCEPTED.into_response()
+}
+
+/// An error, with the status that belongs to it.
+pub(super) fn refuse(status: StatusCode, id: Option<&Id>, fault: &Fault) -> Response {
+    json(status, jsonrpc::error(id, fault))
+}
+
+/// The status of an error if `is_stateless` requests ask. Before, an error that names its request is an answer like any other.
+pub(super) fn status_of(code: Code, is_stateless: bool) -> StatusCode {
+    match code {
+        Code::Parse | Code::InvalidRequest | Code::HeaderMismatch | Code::UnsupportedVersion => StatusCode::BAD_REQUEST,
+        _ if !is_stateless => StatusCode::OK,
+        Code::MethodNotFound => StatusCode::NOT_FOUND,
+        Code::InvalidParams => StatusCode::BAD_REQUEST,
+        Code::Internal => StatusCode::INTERNAL_SERVER_ERROR,
+        Code::Overloaded => StatusCode::SERVICE_UNAVAILABLE,
+        Code::Cancelled | Code::NoResource => StatusCode::OK,
+    }
+}
+
+/// The same answer, with the trace id of its call: it may come from the message.
+pub(super) fn traced(mut response: Response, trace_id: &str) -> Response {
+    if let Ok(value) = HeaderValue::from_str(trace_id) {
+        response.headers_mut().insert(TRACE_ID, value);
+    }
+    response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_client_gets_events_only_if_it_says_that_it_takes_them() {
+        let of = |accept: Option<&str>| {
+            let mut headers = HeaderMap::new();
+            accept.into_iter().for_each(|it| drop(headers.insert(header::ACCEPT, it.parse().unwrap())));
+            let accepts = Accepts::of(&headers);
+            (accepts.json, accepts.events)
+        };
+        for (accept, expected) in [
+            (None, (true, false)),
+            (Some("*/*"), (true, false)),
+            (Some("application/json, text/event-stream"), (true, true)),
+            (Some("Application/JSON;q=0.5,TEXT/event-stream"), (true, true)),
+            (Some("text/event-stream"), (false, true)),
+            (Some("text/html"), (false, false)),
+        ] {
+            assert_eq!(of(accept), expected, "{accept:?}");
+        }
+    }
+}

@@ -1,0 +1,290 @@
+//! The result of a call as content blocks of MCP.
+//!
+//! - What a server behind `mcp:*` sent arrives as it was sent.
+//! - Data is text. If the tool declares a schema of its output, the data is structured content too, and fits the schema.
+//! - Pictures and sounds are blocks of their own; other files are embedded resources, or links if they are large.
+//! - What a model can act on is a result with `isError`.
+
+use std::sync::Arc;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use openskill_proto::render::about_call;
+use openskill_proto::v1::artifact::Content;
+use openskill_proto::v1::skill_result::Output;
+use openskill_proto::v1::{Artifact, SkillResult};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use serde_json::{Map, Value, json};
+
+use super::hello::server_info;
+use super::jsonrpc::string;
+use crate::call::aside::{Aside, HEAVY_BYTES};
+use crate::catalog::entry::Entry;
+use crate::mcp::revision::Revision;
+
+/// Where artifacts are, as resources.
+pub(super) const ARTIFACTS: &str = "openskill://artifacts/";
+
+/// What a server behind `mcp:*` sent.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Sent<'a> {
+    #[serde(borrow)]
+    content: &'a RawValue,
+    #[serde(borrow)]
+    structured_content: Option<&'a RawValue>,
+    #[serde(default)]
+    is_error: bool,
+    #[serde(rename = "_meta")]
+    meta: Option<Map<String, Value>>,
+}
+
+/// The parts of a result.
+struct Parts {
+    /// A JSON list of blocks.
+    content: String,
+    /// JSON. Empty if there is none.
+    structured: String,
+    is_error: bool,
+    /// What the server said beside.
+    meta: Map<String, Value>,
+}
+
+/// The result of `tools/call`, a JSON object. `entry`: the skill.
+pub(super) async fn of(result: SkillResult, entry: Option<Arc<Entry>>, aside: &Aside, revision: Revision) -> String {
+    let size = data(&result).len();
+    if size > HEAVY_BYTES {
+        return aside.run(move || write(&result, entry.as_deref(), revision)).await;
+    }
+    write(&result, entry.as_deref(), revision)
+}
+
+fn write(result: &SkillResult, entry: Option<&Entry>, revision: Revision) -> String {
+    let Parts { content, structured, is_error, meta } =
+        as_sent(result).unwrap_or_else(|| of_skill(result, entry, revision));
+    let mut text = String::with_capacity(content.len() + structured.len() + 512);
+    text.push_str("{\"content\":");
+    text.push_str(&content);
+    if !structured.is_empty() {
+        text.push_str(",\"structuredContent\":");
+        text.push_str(&structured);
+    }
+    if is_error {
+        text.push_str(",\"isError\":true");
+    }
+    if revision.is_stateless() {
+        text.push_str(",\"resultType\":\"complete\"");
+    }
+    text.push_str(",\"_meta\":");
+    write_meta(&mut text, result, meta, revision);
+    text.push('}');
+    text
+}
+
+/// Adds what the call says of itself to what the server said.
+fn write_meta(text: &mut String, result: &SkillResult, mut meta: Map<String, Value>, revision: Revision) {
+    // What is ours is not for a server to say.
+    meta.retain(|key, _| !key.starts_with("openskill.dev/") && !key.starts_with("io.modelcontextprotocol/"));
+    if revision.is_stateless() {
+        meta.insert("io.modelcontextprotocol/serverInfo".to_owned(), server_info());
+    }
+    let about = about_call(result);
+    if meta.is_empty() {
+        text.push_str(&about);
+        return;
+    }
+    let said = Value::Object(meta).to_string();
+    text.push_str(said.strip_suffix('}').unwrap_or_default());
+    text.push(',');
+    text.push_str(about.strip_prefix('{').unwrap_or_default());
+}
+
+fn as_sent(result: &SkillResult) -> Option<Parts> {
+    if result.content_json.is_empty() {
+        return None;
+    }
+    let sent: Sent<'_> = serde_json::from_str(&result.content_json).ok()?;
+    let structured = sent.structured_content.map(|it| it.get().to_owned()).unwrap_or_default();
+    let (content, meta) = (sent.content.get().to_owned(), sent.meta.unwrap_or_default());
+    Some(Parts { content, structured, is_error: sent.is_error || result.error.is_some(), meta })
+}
+
+/// The data of a success, as JSON.
+fn data(result: &SkillResult) -> &str {
+    match &result.output {
+        Some(Output::DataJson(data)) => data,
+        _ => "",
+    }
+}
+
+fn of_skill(result: &SkillResult, entry: Option<&Entry>, revision: Revision) -> Parts {
+    let (mut texts, mut structured, mut is_error) = (Vec::new(), String::new(), result.error.is_some());
+    let data = data(result);
+    if is_error {
+        texts.push(result.text.clone());
+    } else {
+        let misfit = entry.filter(|it| has_output(it)).map(|entry| entry.misfit(data));
+        match misfit {
+            Some(None) => data.clone_into(&mut structured),
+            Some(Some(reason)) => {
+                is_error = true;
+                texts.push(format!("the skill ran, but its data does not fit its output schema: {reason}"));
+            }
+            None => {}
+        }
+        texts.push(plain(data));
+        if !result.text.is_empty() && texts.last() != Some(&result.text) {
+            texts.push(result.text.clone());
+        }
+    }
+    let mut blocks: Vec<_> = texts.iter().map(|it| format!("{{\"type\":\"text\",\"text\":{}}}", string(it))).collect();
+    blocks.extend(result.artifacts.iter().map(|it| block(it, revision)));
+    Parts { content: format!("[{}]", blocks.join(",")), structured, is_error, meta: Map::new() }
+}
+
+/// Whether the tool is listed with a schema of its output.
+fn has_output(entry: &Entry) -> bool {
+    crate::export::has_output(&entry.skill.output_schema_json)
+}
+
+/// A text stands for itself, other data is JSON.
+fn plain(data: &str) -> String {
+    serde_json::from_str::<String>(data).unwrap_or_else(|_| data.to_owned())
+}
+
+/// An artifact as a content block.
+fn block(artifact: &Artifact, revision: Revision) -> String {
+    let Artifact { id, name, media_type, size_bytes, content } = artifact;
+    let block = match content {
+        Some(Content::Handle(handle)) if revision >= Revision::V2025_06_18 => json!({
+            "type": "resource_link",
+            "uri": format!("{ARTIFACTS}{handle}"),
+            "name": name,
+            "mimeType": media_type,
+            "size": size_bytes,
+        }),
+        Some(Content::Handle(handle)) => {
+            json!({ "type": "text", "text": format!("{name} ({media_type}, {size_bytes} bytes): {ARTIFACTS}{handle}") })
+        }
+        Some(Content::Data(data)) => {
+            let has_sound = revision >= Revision::V2025_03_26;
+            match media_type.split('/').next() {
+                Some("image") => json!({ "type": "image", "data": STANDARD.encode(data), "mimeType": media_type }),
+                Some("audio") if has_sound => {
+                    json!({ "type": "audio", "data": STANDARD.encode(data), "mimeType": media_type })
+                }
+                kind => {
+                    let uri = format!("openskill://calls/{id}/{}", escaped(name));
+                    let text = std::str::from_utf8(data).ok().filter(|_| kind == Some("text"));
+                    let mut resource = json!({ "uri": uri, "mimeType": media_type });
+                    match text {
+                        Some(text) => resource["text"] = text.into(),
+                        None => resource["blob"] = STANDARD.encode(data).into(),
+                    }
+                    json!({ "type": "resource", "resource": resource })
+                }
+            }
+        }
+        None => json!({ "type": "text", "text": format!("{name} ({media_type}) is not kept") }),
+    };
+    block.to_string()
+}
+
+/// A name as part of a URI.
+fn escaped(name: &str) -> String {
+    form_urlencoded::byte_serialize(name.as_bytes()).collect::<String>().replace('+', "%20")
+}
+
+#[cfg(test)]
+mod tests {
+    use openskill_proto::v1::{ErrorCode, Skill, SkillError};
+
+    use super::*;
+    use crate::arguments::{Definition, Rules};
+
+    fn entry(output_schema: &Value) -> Entry {
+        let skill = Skill { output_schema_json: output_schema.to_string(), ..Skill::default() };
+        let series = openskill_metrics::Skills::new(1).get("a", "http");
+        Entry::new(skill, Arc::new(Definition::without_schema(Rules::default())), Vec::new(), series)
+    }
+
+    fn success(data: &Value) -> SkillResult {
+        SkillResult { success: true, output: Some(Output::DataJson(data.to_string())), ..SkillResult::default() }
+    }
+
+    fn read(result: &SkillResult, entry: Option<&Entry>) -> Value {
+        serde_json::from_str(&write(result, entry, Revision::V2025_11_25)).unwrap()
+    }
+
+    #[test]
+    fn data_is_text_and_structured_if_a_schema_says_so() {
+        let schema = json!({"type": "object", "properties": {"n": {"type": "integer"}}});
+        let data = json!({"n": 5});
+        let plain = read(&success(&data), None);
+        assert_eq!(plain["content"], json!([{"type": "text", "text": "{\"n\":5}"}]));
+        assert!(plain.get("structuredContent").is_none());
+        let structured = read(&success(&data), Some(&entry(&schema)));
+        assert_eq!((&structured["structuredContent"], &structured["content"]), (&data, &plain["content"]));
+        assert_eq!(read(&success(&json!("as it is")), None)["content"][0]["text"], "as it is");
+    }
+
+    #[test]
+    fn data_that_does_not_fit_is_an_error_and_not_structured() {
+        let schema = json!({"type": "object", "properties": {"n": {"type": "integer"}}});
+        let result = read(&success(&json!({"n": "five"})), Some(&entry(&schema)));
+        assert_eq!(result["isError"], true);
+        assert!(result.get("structuredContent").is_none());
+        assert!(result["content"][0]["text"].as_str().unwrap().contains("at /n"), "{result}");
+    }
+
+    #[test]
+    fn what_a_model_can_act_on_is_a_result() {
+        let error = SkillError::new(ErrorCode::InvalidArgument, "n is missing");
+        let failed = SkillResult { text: error.message.clone(), error: Some(error), ..SkillResult::default() };
+        let result = read(&failed, None);
+        assert_eq!((&result["isError"], &result["content"][0]["text"]), (&json!(true), &json!("n is missing")));
+        assert_eq!(result["_meta"]["openskill.dev/error"]["code"], "INVALID_ARGUMENT");
+    }
+
+    #[test]
+    fn what_a_server_sent_arrives_as_it_was_sent() {
+        let sent = json!({
+            "content": [{"type": "image", "data": "AA==", "mimeType": "image/png", "annotations": {"priority": 1.0}}],
+            "structuredContent": {"a": 1},
+            "_meta": {"example.com/cost": 3, "openskill.dev/trace_id": "forged"},
+        });
+        let result =
+            SkillResult { content_json: sent.to_string(), trace_id: "t".to_owned(), ..success(&json!({"a": 1})) };
+        let result = read(&result, None);
+        assert_eq!((&result["content"], &result["structuredContent"]), (&sent["content"], &sent["structuredContent"]));
+        assert_eq!(
+            (&result["_meta"]["example.com/cost"], &result["_meta"]["openskill.dev/trace_id"]),
+            (&json!(3), &json!("t"))
+        );
+    }
+
+    #[test]
+    fn artifacts_are_blocks_of_their_kind() {
+        let artifact = |media_type: &str, content| Artifact {
+            name: "a b.x".to_owned(),
+            media_type: media_type.to_owned(),
+            content: Some(content),
+            ..Artifact::default()
+        };
+        let data = || Content::Data(b"hi".to_vec().into());
+        let artifacts = vec![
+            artifact("image/png", data()),
+            artifact("audio/wav", data()),
+            artifact("text/plain", data()),
+            artifact("application/pdf", data()),
+            artifact("application/pdf", Content::Handle("h/1".to_owned())),
+        ];
+        let result = read(&SkillResult { artifacts, ..success(&Value::Null) }, None);
+        let blocks: Vec<_> = result["content"].as_array().unwrap().iter().skip(1).collect();
+        let kinds: Vec<_> = blocks.iter().map(|it| it["type"].as_str().unwrap()).collect();
+        assert_eq!(kinds, ["image", "audio", "resource", "resource", "resource_link"]);
+        assert_eq!((&blocks[2]["resource"]["text"], &blocks[3]["resource"]["blob"]), (&json!("hi"), &json!("aGk=")));
+        assert_eq!(blocks[4]["uri"], "openskill://artifacts/h/1");
+    }
+}

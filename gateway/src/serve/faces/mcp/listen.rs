@@ -1,0 +1,196 @@
+//! Streams of changes: `GET /mcp` of older clients, and `subscriptions/listen`.
+//!
+//! A change reaches a listener at once, and further ones at most every two seconds, as one.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::extract::Request;
+use axum::http::StatusCode;
+use axum::response::Response;
+use bytes::Bytes;
+use futures_util::stream::{self, Stream};
+use tokio::sync::{OwnedSemaphorePermit, watch};
+use tokio::time::Instant;
+
+use super::answer::{self, Accepts, refuse};
+use super::asker::Asker;
+use super::jsonrpc::{self, Code, Fault, Id, notification};
+use super::list::current;
+use super::stream::{BEAT, beat, event};
+use crate::call::principal::Principal;
+use crate::gateway::Shard;
+use crate::mcp::pages::List;
+use crate::serve::layers::request_context;
+
+/// How much time lies between two notifications of a listener.
+const PAUSE: Duration = Duration::from_secs(2);
+
+/// A client that listens.
+struct Listener {
+    shard: Shard,
+    principal: Principal,
+    changes: watch::Receiver<u64>,
+    /// The list as the client may know it. None if it does not want to hear of it.
+    seen: Option<Arc<List>>,
+    /// Whether the list may have changed since.
+    is_due: bool,
+    /// When the next notification may be sent.
+    not_before: Instant,
+    /// The request, for `subscriptions/listen`.
+    id: Option<Id>,
+    /// The session, for a client that has one.
+    session: String,
+    state: State,
+    _permit: OwnedSemaphorePermit,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    Begun,
+    Waiting,
+    Ended,
+}
+
+/// `GET /mcp`.
+pub(super) fn get(shard: Shard, request: &Request) -> Response {
+    let context = request_context(request.extensions());
+    let fault = |status, code, message: &str| refuse(status, None, &Fault::new(code, message));
+    let asker = match Asker::of(&shard, request.headers(), &context.principal, None) {
+        Ok(asker) => asker,
+        // Only requests that say no more than a header can are refused for what they do not say.
+        Err((_, it)) if it.code == Code::InvalidParams => return no_get(),
+        Err((status, it)) => return refuse(status, None, &it),
+    };
+    if asker.revision.is_stateless() {
+        return no_get();
+    }
+    if !Accepts::of(request.headers()).events {
+        let message = "this is a stream of events: send 'Accept: text/event-stream'";
+        return fault(StatusCode::NOT_ACCEPTABLE, Code::InvalidRequest, message);
+    }
+    match listener(shard, context.principal, true) {
+        Ok(listener) => stream(Listener { session: asker.session_name(), ..listener }),
+        Err(it) => refuse(StatusCode::SERVICE_UNAVAILABLE, None, &it),
+    }
+}
+
+fn no_get() -> Response {
+    let message = "since 2026-07-28 there is no GET: POST subscriptions/listen";
+    let mut response = refuse(StatusCode::METHOD_NOT_ALLOWED, None, &Fault::new(Code::InvalidRequest, message));
+    let allow = axum::http::HeaderValue::from_static("POST");
+    response.headers_mut().insert(axum::http::header::ALLOW, allow);
+    response
+}
+
+/// `subscriptions/listen`. `wants_tools`: whether the client wants to hear of changes of the list of tools, the only ones there
+/// are.
+///
+/// # Errors
+/// Too many clients listen.
+pub(super) fn subscribe(shard: &Shard, principal: Principal, id: Id, wants_tools: bool) -> Result<Response, Fault> {
+    let listener = listener(shard.clone(), principal, wants_tools)?;
+    Ok(stream(Listener { id: Some(id), ..listener }))
+}
+
+fn listener(shard: Shard, principal: Principal, wants_tools: bool) -> Result<Listener, Fault> {
+    let permit = Arc::clone(&shard.gateway.mcp.listeners).try_acquire_owned();
+    let permit = permit.map_err(|_| Fault::new(Code::Overloaded, "too many clients listen for changes"))?;
+    // First subscribe, then read: a change in between is looked at twice rather than never.
+    let changes = shard.gateway.catalog.changes();
+    let seen = wants_tools.then(|| current(&shard, &principal));
+    Ok(Listener {
+        shard,
+        principal,
+        changes,
+        seen,
+        is_due: false,
+        not_before: Instant::now(),
+        id: None,
+        session: String::new(),
+        state: State::Begun,
+        _permit: permit,
+    })
+}
+
+fn stream(listener: Listener) -> Response {
+    answer::events(Body::from_stream(events(listener)))
+}
+
+fn events(listener: Listener) -> impl Stream<Item = Result<Bytes, Infallible>> {
+    stream::unfold(listener, |mut listener| async move {
+        let next = listener.next().await?;
+        Some((Ok(next), listener))
+    })
+}
+
+impl Listener {
+    async fn next(&mut self) -> Option<Bytes> {
+        match self.state {
+            State::Begun => {
+                self.state = State::Waiting;
+                return Some(self.begin());
+            }
+            State::Ended => return None,
+            State::Waiting => {}
+        }
+        let gateway = Arc::clone(&self.shard.gateway);
+        let beat_at = Instant::now() + BEAT;
+        loop {
+            tokio::select! {
+                biased;
+                () = gateway.shutdown.cancelled() => {
+                    self.state = State::Ended;
+                    return self.id.as_ref().map(|id| event(&jsonrpc::result(id, &ended(id))));
+                }
+                () = tokio::time::sleep_until(self.not_before), if self.is_due => {
+                    self.is_due = false;
+                    if let Some(changed) = self.look() {
+                        return Some(changed);
+                    }
+                }
+                changed = self.changes.changed(), if self.seen.is_some() => {
+                    changed.ok()?;
+                    self.is_due = true;
+                }
+                () = tokio::time::sleep_until(beat_at) => {
+                    let has_ended = !self.session.is_empty() && gateway.mcp.clients.has_ended(&self.session);
+                    return (!has_ended).then(beat);
+                }
+            }
+        }
+    }
+
+    /// The first thing that is sent: what the client will hear of.
+    fn begin(&self) -> Bytes {
+        let Some(id) = &self.id else { return beat() };
+        let notifications = if self.seen.is_some() { "{\"toolsListChanged\":true}" } else { "{}" };
+        let params = format!("{{\"_meta\":{},\"notifications\":{notifications}}}", tag(id));
+        event(&notification("notifications/subscriptions/acknowledged", &params))
+    }
+
+    /// A notification, if the list has changed.
+    fn look(&mut self) -> Option<Bytes> {
+        let now = current(&self.shard, &self.principal);
+        let seen = self.seen.as_mut()?;
+        if Arc::ptr_eq(seen, &now) || *seen == now {
+            return None;
+        }
+        *seen = now;
+        self.not_before = Instant::now() + PAUSE;
+        let params = self.id.as_ref().map_or_else(|| "{}".to_owned(), |id| format!("{{\"_meta\":{}}}", tag(id)));
+        Some(event(&notification("notifications/tools/list_changed", &params)))
+    }
+}
+
+/// Which subscription a message belongs to.
+fn tag(id: &Id) -> String {
+    format!("{{\"io.modelcontextprotocol/subscriptionId\":{}}}", id.json())
+}
+
+/// The result of a subscription that the gateway ends.
+fn ended(id: &Id) -> String {
+    format!("{{\"resultType\":\"complete\",\"_meta\":{}}}", tag(id))
+}

@@ -1,0 +1,192 @@
+//! `POST /mcp`: messages to their methods, and the answers back.
+
+use axum::extract::Request;
+use axum::http::{HeaderMap, HeaderValue, StatusCode};
+use axum::response::Response;
+use bytes::Bytes;
+use futures_util::future::join_all;
+
+use super::answer::{self, Accepts, SESSION, accepted, refuse, status_of};
+use super::asker::Asker;
+use super::call::Asked;
+use super::jsonrpc::{self, Body, Code, Fault, Id, Message, Params, Unreadable};
+use super::{headers, hello, list, listen, resources};
+use crate::call::aside::HEAVY_BYTES;
+use crate::call::reading::deadline;
+use crate::call::request::RequestContext;
+use crate::gateway::Shard;
+use crate::mcp::clients::Level;
+use crate::serve::faces::rest::body;
+use crate::serve::layers::request_context;
+
+/// A request over HTTP, without its body.
+struct Exchange {
+    shard: Shard,
+    headers: HeaderMap,
+    context: RequestContext,
+    accepts: Accepts,
+}
+
+/// Answers a request.
+pub(super) async fn post(shard: Shard, request: Request) -> Response {
+    let context = request_context(request.extensions());
+    let (parts, body) = request.into_parts();
+    let exchange = Exchange { accepts: Accepts::of(&parts.headers), headers: parts.headers, shard, context };
+    if !exchange.accepts.json && !exchange.accepts.events {
+        let message = "the answer is JSON or a stream: send 'Accept: application/json, text/event-stream'";
+        return refuse(StatusCode::NOT_ACCEPTABLE, None, &Fault::new(Code::InvalidRequest, message));
+    }
+    let bytes = match body::bytes(&exchange.headers, body).await {
+        Ok(bytes) => bytes,
+        Err(unread) => return refuse(unread.status, None, &Fault::new(Code::InvalidRequest, unread.message)),
+    };
+    match exchange.parse(bytes).await {
+        Err(fault) => refuse(StatusCode::SERVICE_UNAVAILABLE, None, &fault),
+        Ok(Body::One(Ok(message))) => exchange.answer(message).await,
+        Ok(Body::One(Err(Unreadable { id, fault }))) => refuse(StatusCode::BAD_REQUEST, id.as_ref(), &fault),
+        Ok(Body::Batch(messages)) => exchange.batch(messages).await,
+    }
+}
+
+impl Exchange {
+    /// Reads a body, and a large one aside.
+    async fn parse(&self, bytes: Bytes) -> Result<Body, Fault> {
+        if bytes.len() <= HEAVY_BYTES {
+            return Ok(jsonrpc::read(&bytes));
+        }
+        let gateway = &self.shard.gateway;
+        let (until, held) = (deadline(gateway.config.default_timeout, &self.context), 2 * bytes.len());
+        let read = gateway.aside.run_until(until, held, move || jsonrpc::read(&bytes));
+        Box::pin(read).await.map_err(|error| Fault::new(Code::Overloaded, error.message))
+    }
+
+    async fn answer(&self, message: Message) -> Response {
+        match message {
+            Message::Request { id, method, params } => {
+                let asker = match Asker::of(&self.shard, &self.headers, &self.context.principal, Some(&params)) {
+                    Ok(asker) => asker,
+                    Err((status, fault)) => return refuse(status, Some(&id), &fault),
+                };
+                self.shard.gateway.observer.mcp_request(asker.revision.name(), &method);
+                let is_stateless = asker.revision.is_stateless();
+                match self.request(asker, id.clone(), &method, params).await {
+                    Ok(response) => response,
+                    Err(fault) => refuse(status_of(fault.code, is_stateless), Some(&id), &fault),
+                }
+            }
+            Message::Notification { method, params } => self.notified(&method, &params),
+            // The gateway asks nothing yet, so nothing waits for it.
+            Message::Response => accepted(),
+        }
+    }
+
+    /// Many messages in one body, for the one revision that has that.
+    async fn batch(&self, messages: Vec<Result<Message, Unreadable>>) -> Response {
+        let invalid = |message: &str| refuse(StatusCode::BAD_REQUEST, None, &Fault::new(Code::InvalidRequest, message));
+        match Asker::of(&self.shard, &self.headers, &self.context.principal, None) {
+            Ok(asker) if asker.revision.has_batches() => {}
+            Ok(_) => return invalid("this revision of the protocol has no batches: send one message at a time"),
+            Err((status, fault)) => return refuse(status, None, &fault),
+        }
+        let begins =
+            |it: &Result<Message, _>| matches!(it, Ok(Message::Request { method, .. }) if method == "initialize");
+        if messages.iter().any(begins) {
+            return invalid("initialize must not be part of a batch");
+        }
+        let only_json = Accepts { json: true, events: false };
+        let one = |message| async move {
+            let exchange = Self {
+                shard: self.shard.clone(),
+                headers: self.headers.clone(),
+                context: self.context.clone(),
+                accepts: only_json,
+            };
+            match message {
+                Ok(message) => text(exchange.answer(message).await).await,
+                Err(Unreadable { id, fault }) => Some(jsonrpc::error(id.as_ref(), &fault)),
+            }
+        };
+        let answers: Vec<_> = join_all(messages.into_iter().map(one)).await.into_iter().flatten().collect();
+        if answers.is_empty() {
+            return accepted();
+        }
+        answer::json(StatusCode::OK, format!("[{}]", answers.join(",")))
+    }
+
+    fn notified(&self, method: &str, params: &Params) -> Response {
+        let asker = match Asker::of(&self.shard, &self.headers, &self.context.principal, None) {
+            Ok(asker) => asker,
+            // A notification need not say by which revision.
+            Err((_, fault)) if fault.code == Code::InvalidParams => return accepted(),
+            Err((status, fault)) => return refuse(status, None, &fault),
+        };
+        if let (Some(session), Some(id), "notifications/cancelled") = (&asker.session, &params.request_id, method) {
+            self.shard.gateway.mcp.clients.cancel(&session.name(), id.get());
+        }
+        accepted()
+    }
+
+    async fn request(&self, asker: Asker, id: Id, method: &str, params: Params) -> Result<Response, Fault> {
+        if asker.revision.is_stateless() {
+            check(&self.headers, method, &params)?;
+        }
+        let (shard, principal) = (&self.shard, &self.context.principal);
+        let result = match (method, asker.revision.is_stateless()) {
+            ("tools/call", _) => return self.asked(asker, id, params).call().await,
+            ("tools/list", _) => list::tools(shard, &params, principal, asker.revision)?,
+            ("resources/list", _) => resources::list(shard, asker.revision),
+            ("resources/templates/list", _) => resources::templates(shard, asker.revision),
+            ("resources/read", _) => resources::read(shard, &params, principal, asker.revision).await?,
+            ("server/discover", true) => hello::discover(shard),
+            ("subscriptions/listen", true) => {
+                let wants_tools = params.notifications.is_some_and(|it| it.tools_list_changed);
+                return listen::subscribe(shard, principal.clone(), id, wants_tools);
+            }
+            ("initialize", false) => {
+                let (result, session) = hello::initialize(shard, &params, principal)?;
+                let mut response = answer::json(StatusCode::OK, jsonrpc::result(&id, &result));
+                // It is base64url.
+                response.headers_mut().extend(HeaderValue::try_from(session).ok().map(|it| (SESSION, it)));
+                return Ok(response);
+            }
+            ("ping", false) => "{}".to_owned(),
+            ("logging/setLevel", false) => self.set_level(&asker, &params)?,
+            _ => return Err(Fault::new(Code::MethodNotFound, "the server has no such method")),
+        };
+        Ok(answer::json(StatusCode::OK, jsonrpc::result(&id, &result)))
+    }
+
+    fn asked(&self, asker: Asker, id: Id, params: Params) -> Asked<'_> {
+        let (shard, headers, accepts) = (&self.shard, &self.headers, self.accepts);
+        Asked { shard, headers, context: self.context.clone(), accepts, asker, id, params }
+    }
+
+    fn set_level(&self, asker: &Asker, params: &Params) -> Result<String, Fault> {
+        let level = params.level.as_deref().and_then(Level::named);
+        let level = level.ok_or_else(|| Fault::new(Code::InvalidParams, "params.level is missing or no level"))?;
+        if let Some(session) = &asker.session {
+            self.shard.gateway.mcp.clients.set_level(&session.name(), level);
+        }
+        Ok("{}".to_owned())
+    }
+}
+
+/// What each request has to say since 2026-07-28.
+fn check(headers: &HeaderMap, method: &str, params: &Params) -> Result<(), Fault> {
+    headers::check(headers, method, params)?;
+    if params.meta.as_ref().is_none_or(|it| it.capabilities.is_none()) {
+        let field = "params._meta[\"io.modelcontextprotocol/clientCapabilities\"]";
+        return Err(Fault::new(Code::InvalidParams, format!("{field} is missing")));
+    }
+    Ok(())
+}
+
+/// The body of an answer that is JSON.
+async fn text(response: Response) -> Option<String> {
+    if response.status() == StatusCode::ACCEPTED {
+        return None;
+    }
+    // It was made here, and is no stream.
+    let bytes = axum::body::to_bytes(response.into_body(), usize::MAX).await.ok()?;
+    String::from_utf8(bytes.into()).ok()
+}

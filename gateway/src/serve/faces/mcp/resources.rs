@@ -1,0 +1,98 @@
+//! Resources: the artifacts of calls that are too large to be part of a result. A result links to them.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use openskill_proto::v1::{ErrorCode, ReadArtifactRequest, ReadArtifactResponse, SkillError};
+use serde_json::json;
+
+use super::content::ARTIFACTS;
+use super::jsonrpc::{Code, Fault, Params};
+use super::list::cacheable;
+use crate::call::principal::Principal;
+use crate::dispatch::artifacts;
+use crate::gateway::Shard;
+use crate::mcp::revision::Revision;
+
+/// The largest artifact that is read whole, in bytes. `GET /artifacts/{handle}` reads larger ones in ranges.
+const MAX_BYTES: u64 = 8 * 1024 * 1024;
+
+/// How long a client may keep an artifact, in milliseconds: it does not change, and expires.
+const TTL_MS: u64 = 60_000;
+
+/// The result of `resources/list`. Artifacts are not listed: only results lead to them.
+pub(super) fn list(shard: &Shard, revision: Revision) -> String {
+    format!("{{\"resources\":[]{}}}", more(shard, revision, TTL_MS))
+}
+
+/// The result of `resources/templates/list`.
+pub(super) fn templates(shard: &Shard, revision: Revision) -> String {
+    let template = json!({
+        "uriTemplate": format!("{ARTIFACTS}{{+handle}}"),
+        "name": "artifact",
+        "description": "A file that a tool produced. The tool's result links to it.",
+    });
+    format!("{{\"resourceTemplates\":[{template}]{}}}", more(shard, revision, TTL_MS))
+}
+
+fn more(shard: &Shard, revision: Revision, ttl_ms: u64) -> String {
+    if revision.is_stateless() { cacheable(shard, ttl_ms) } else { String::new() }
+}
+
+/// The result of `resources/read`.
+///
+/// # Errors
+/// There is no such resource for this principal, or it is too large.
+pub(super) async fn read(
+    shard: &Shard,
+    params: &Params,
+    principal: &Principal,
+    revision: Revision,
+) -> Result<String, Fault> {
+    let Some(uri) = &params.uri else {
+        return Err(Fault::new(Code::InvalidParams, "params.uri is missing: it says which resource to read"));
+    };
+    let code = if revision.is_stateless() { Code::InvalidParams } else { Code::NoResource };
+    let missing = || Fault::new(code, "there is no such resource, or it has expired");
+    let missing = || missing().with_data(json!({ "uri": uri }).to_string());
+    let handle = uri.strip_prefix(ARTIFACTS).ok_or_else(missing)?;
+    let (about, data) = whole(shard, principal, handle).await.map_err(|error| match error.code() {
+        ErrorCode::NotFound => missing(),
+        ErrorCode::OutputTooLarge => Fault::new(Code::InvalidParams, error.message),
+        _ => Fault::new(Code::Internal, error.message),
+    })?;
+    let mut contents = json!({ "uri": uri, "mimeType": about.media_type });
+    match String::from_utf8(data) {
+        Ok(text) if about.media_type.starts_with("text/") => contents["text"] = text.into(),
+        Ok(text) => contents["blob"] = STANDARD.encode(text).into(),
+        Err(binary) => contents["blob"] = STANDARD.encode(binary.into_bytes()).into(),
+    }
+    // It is its caller's only.
+    let more = more(shard, revision, TTL_MS).replace("\"cacheScope\":\"public\"", "\"cacheScope\":\"private\"");
+    Ok(format!("{{\"contents\":[{contents}]{more}}}"))
+}
+
+/// An artifact's description and all its bytes.
+async fn whole(
+    shard: &Shard,
+    principal: &Principal,
+    handle: &str,
+) -> Result<(ReadArtifactResponse, Vec<u8>), SkillError> {
+    let piece = |offset: u64| {
+        let range = ReadArtifactRequest { handle: handle.to_owned(), offset, length: 0 };
+        artifacts::read(shard, principal, range)
+    };
+    let first = piece(0).await?;
+    if first.size_bytes > MAX_BYTES {
+        let message = format!("the resource has {} bytes: read it in ranges with GET /artifacts", first.size_bytes);
+        return Err(SkillError::new(ErrorCode::OutputTooLarge, message));
+    }
+    let mut data = first.data.to_vec();
+    while (data.len() as u64) < first.size_bytes {
+        let next = piece(data.len() as u64).await?;
+        if next.data.is_empty() {
+            return Err(SkillError::new(ErrorCode::NotFound, "the artifact has expired"));
+        }
+        data.extend_from_slice(&next.data);
+    }
+    Ok((first, data))
+}

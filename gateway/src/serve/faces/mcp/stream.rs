@@ -1,0 +1,289 @@
+//! The way of a call's result to its client: a JSON answer; or server-sent events, if the skill says something before the result
+//! or stays silent for long.
+//!
+//! Dropping the stream drops the call: its processes end.
+
+use std::convert::Infallible;
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::http::StatusCode;
+use axum::response::Response;
+use bytes::Bytes;
+use futures_util::StreamExt as _;
+use futures_util::future::BoxFuture;
+use futures_util::stream::{self, BoxStream};
+use openskill_proto::v1::invoke_event::Event;
+use openskill_proto::v1::{InvokeEvent, Progress, SkillResult};
+
+use super::answer::{self, Accepts};
+use super::call::Reply;
+use super::jsonrpc::{self, Code, Fault, notification, string};
+use crate::mcp::clients::{Cancellable, Level};
+use crate::serve::streams::StreamError;
+
+/// How long nothing is sent before a comment shows that the stream lives.
+pub(super) const BEAT: Duration = Duration::from_secs(10);
+
+/// How much the progress grows if the skill does not say how far it is. It has to grow with each notification.
+const STEP: f64 = 0.001;
+
+/// A comment. Clients skip it.
+pub(super) fn beat() -> Bytes {
+    Bytes::from_static(b":\n\n")
+}
+
+/// A message as an event. JSON may have line breaks between its parts, an event's line must not.
+pub(super) fn event(message: &str) -> Bytes {
+    let mut text = String::with_capacity(message.len() + 24);
+    text.push_str("event: message\ndata: ");
+    text.extend(message.chars().map(|it| if matches!(it, '\n' | '\r') { ' ' } else { it }));
+    text.push_str("\n\n");
+    text.into()
+}
+
+/// A call that runs.
+pub(super) enum Running {
+    /// Nothing is heard of it but its result.
+    Silent(BoxFuture<'static, SkillResult>),
+    Heard(BoxStream<'static, Result<InvokeEvent, StreamError<Infallible>>>),
+}
+
+/// What a client wants to hear while its call runs.
+pub(super) struct Voice {
+    /// JSON.
+    progress_token: Option<String>,
+    level: Option<Level>,
+    skill_id: String,
+    /// What was reported last, of 100.
+    progress: Option<f64>,
+}
+
+/// A call and everything that its answer takes.
+pub(super) struct Call {
+    pub(super) running: Running,
+    pub(super) reply: Reply,
+    pub(super) voice: Voice,
+    pub(super) cancellable: Option<Cancellable>,
+}
+
+/// What comes next of a call.
+enum Next {
+    /// A notification.
+    Said(String),
+    /// The message that ends it.
+    Ended(Result<String, Fault>),
+    Cancelled,
+    /// Nothing for a while.
+    Silence,
+}
+
+impl Voice {
+    pub(super) fn new(progress_token: Option<String>, level: Option<Level>, skill_id: &str) -> Self {
+        Self { progress_token, level, skill_id: skill_id.to_owned(), progress: None }
+    }
+
+    /// Whether anything but the result is sent.
+    pub(super) fn is_heard(&self) -> bool {
+        self.progress_token.is_some() || self.level.is_some()
+    }
+
+    /// The notification of an event, if the client wants it.
+    fn of(&mut self, event: Event) -> Option<String> {
+        match event {
+            Event::Progress(it) => self.progress(&it),
+            Event::Partial(it) => {
+                let token = self.progress_token.clone()?;
+                let (now, data) = (self.grown(None), it.data_json);
+                let params = format!(
+                    "{{\"progressToken\":{token},\"progress\":{now},\"_meta\":{{\"openskill.dev/partial\":{data}}}}}"
+                );
+                Some(notification("notifications/progress", &params))
+            }
+            Event::Log(line) if self.level.is_some_and(|it| it.admits(&line)) => {
+                let level = if Level::named(&line.level).is_some() { line.level.as_str() } else { "info" };
+                let (logger, data) = (string(&self.skill_id), string(&line.message));
+                let params = format!("{{\"level\":\"{level}\",\"logger\":{logger},\"data\":{data}}}");
+                Some(notification("notifications/message", &params))
+            }
+            _ => None,
+        }
+    }
+
+    fn progress(&mut self, progress: &Progress) -> Option<String> {
+        let token = self.progress_token.clone()?;
+        let is_known = progress.fraction.is_finite() && progress.fraction >= 0.0;
+        let said = is_known.then(|| (progress.fraction.min(1.0) * 100.0 * 1000.0).round() / 1000.0);
+        // What says nothing new is not worth a notification.
+        if progress.message.is_empty() && said.is_some() && self.progress >= said {
+            return None;
+        }
+        let now = self.grown(said);
+        let total = if is_known { ",\"total\":100" } else { "" };
+        let message = if progress.message.is_empty() {
+            String::new()
+        } else {
+            format!(",\"message\":{}", string(&progress.message))
+        };
+        let params = format!("{{\"progressToken\":{token},\"progress\":{now}{total}{message}}}");
+        Some(notification("notifications/progress", &params))
+    }
+
+    /// The progress to report: what the skill says, if that is more than before.
+    fn grown(&mut self, said: Option<f64>) -> f64 {
+        let now = match (self.progress, said) {
+            (None, said) => said.unwrap_or_default(),
+            (Some(before), Some(said)) if said > before => said,
+            (Some(before), _) => before + STEP,
+        };
+        self.progress = Some(now);
+        now
+    }
+}
+
+impl Call {
+    /// Waits for what comes next, at most for a [`BEAT`].
+    async fn next(&mut self) -> Next {
+        let Self { running, reply, voice, cancellable } = self;
+        let cancelled = async {
+            match cancellable {
+                Some(it) => it.cancelled().await,
+                None => std::future::pending().await,
+            }
+        };
+        let heard = async {
+            match running {
+                Running::Silent(result) => Next::Ended(reply.message(result.await).await),
+                Running::Heard(events) => loop {
+                    let event = match events.next().await {
+                        Some(Ok(event)) => event.event,
+                        Some(Err(StreamError::Gateway(error))) => break Next::Ended(Err(fault(error.message))),
+                        Some(Err(StreamError::Client(never))) => match never {},
+                        None => break Next::Ended(Err(fault("the call ended without a result".to_owned()))),
+                    };
+                    match event {
+                        Some(Event::Result(result)) => break Next::Ended(reply.message(result).await),
+                        Some(event) => {
+                            if let Some(said) = voice.of(event) {
+                                break Next::Said(said);
+                            }
+                        }
+                        None => {}
+                    }
+                },
+            }
+        };
+        tokio::select! {
+            biased;
+            () = cancelled => Next::Cancelled,
+            next = heard => next,
+            () = tokio::time::sleep(BEAT) => Next::Silence,
+        }
+    }
+
+    fn ended(&self, ended: Result<String, Fault>) -> String {
+        ended.unwrap_or_else(|fault| jsonrpc::error(Some(&self.reply.id), &fault))
+    }
+}
+
+fn fault(message: String) -> Fault {
+    Fault::new(Code::Internal, message)
+}
+
+/// The answer to a call, as soon as it is known what it begins with.
+///
+/// # Errors
+/// There is no such tool, and nothing was sent before.
+pub(super) async fn answer(mut call: Call, accepts: Accepts) -> Result<Response, Fault> {
+    loop {
+        let first = match call.next().await {
+            Next::Ended(ended) if accepts.json => return Ok(answer::json(StatusCode::OK, ended?)),
+            Next::Ended(ended) => {
+                return Ok(answer::events(Body::from(event(&ended?))));
+            }
+            Next::Cancelled => return Err(Fault::new(Code::Cancelled, "the request was cancelled")),
+            Next::Silence if !accepts.events => continue,
+            Next::Silence => beat(),
+            Next::Said(message) => event(&message),
+        };
+        return Ok(answer::events(Body::from_stream(stream(first, call))));
+    }
+}
+
+/// What is left of a stream.
+enum Rest {
+    First(Bytes, Box<Call>),
+    Running(Box<Call>),
+    Done,
+}
+
+fn stream(first: Bytes, call: Call) -> impl futures_util::Stream<Item = Result<Bytes, Infallible>> {
+    stream::unfold(Rest::First(first, Box::new(call)), |rest| async move {
+        let mut call = match rest {
+            Rest::First(first, call) => return Some((Ok(first), Rest::Running(call))),
+            Rest::Running(call) => call,
+            Rest::Done => return None,
+        };
+        match call.next().await {
+            Next::Said(message) => Some((Ok(event(&message)), Rest::Running(call))),
+            Next::Silence => Some((Ok(beat()), Rest::Running(call))),
+            Next::Ended(ended) => Some((Ok(event(&call.ended(ended))), Rest::Done)),
+            // The client waits for no answer.
+            Next::Cancelled => None,
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use openskill_proto::v1::{Log, Partial};
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn params(voice: &mut Voice, event: Event) -> Option<Value> {
+        let text = voice.of(event)?;
+        let message: Value = serde_json::from_str(&text).unwrap();
+        Some(message["params"].clone())
+    }
+
+    fn progress(fraction: f64, message: &str) -> Event {
+        Event::Progress(Progress { fraction, message: message.to_owned() })
+    }
+
+    #[test]
+    fn progress_is_of_a_hundred_and_always_grows() {
+        let mut voice = Voice::new(Some("\"t\"".to_owned()), None, "echo");
+        let mut said = Vec::new();
+        for event in
+            [progress(0.0, ""), progress(0.5, "half"), progress(0.5, ""), progress(0.2, "again"), progress(1.0, "")]
+        {
+            said.extend(params(&mut voice, event));
+        }
+        let numbers: Vec<_> = said.iter().map(|it| it["progress"].as_f64().unwrap()).collect();
+        assert!(numbers.is_sorted_by(|one, other| one < other) && numbers.len() == 4, "{numbers:?}");
+        assert_eq!(
+            (&said[0], &said[1]["message"]),
+            (&json!({"progressToken": "t", "progress": 0, "total": 100}), &json!("half"))
+        );
+        let unknown = params(&mut voice, progress(-1.0, "on and on")).unwrap();
+        assert!(unknown.get("total").is_none() && unknown["progress"].as_f64().unwrap() > 100.0);
+        let part = params(&mut voice, Event::Partial(Partial { data_json: "[1]".to_owned() })).unwrap();
+        assert_eq!(part["_meta"]["openskill.dev/partial"], json!([1]));
+    }
+
+    #[test]
+    fn nobody_hears_what_it_did_not_ask_for() {
+        let log = || Event::Log(Log { level: "info".to_owned(), message: "working".to_owned() });
+        assert_eq!(Voice::new(None, None, "echo").of(log()), None);
+        assert_eq!(Voice::new(None, Some(Level::Warning), "echo").of(log()), None);
+        assert_eq!(Voice::new(None, Some(Level::Debug), "echo").of(progress(0.5, "half")), None);
+        let said = params(&mut Voice::new(None, Some(Level::Debug), "echo"), log()).unwrap();
+        assert_eq!(said, json!({"level": "info", "logger": "echo", "data": "working"}));
+    }
+
+    #[test]
+    fn an_event_is_one_line_whatever_is_in_it() {
+        assert_eq!(event("{\n \"a\":\r\n1}"), "event: message\ndata: {  \"a\":  1}\n\n");
+    }
+}

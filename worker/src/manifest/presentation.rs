@@ -1,0 +1,153 @@
+//! A skill's name and pictures for people, as lists of tools show them.
+
+use openskill_proto::v1::Icon;
+use serde::Deserialize;
+use serde_json::Value;
+
+/// The longest title, in bytes.
+const MAX_TITLE_BYTES: usize = 256;
+
+/// How many icons a skill may have, and how long they may be together, in bytes. A `data:` URI holds a whole picture.
+const MAX_ICONS: usize = 8;
+const MAX_ICON_BYTES: usize = 64 * 1024;
+
+/// How a skill is shown to people.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Presentation {
+    /// Its name for people. Empty if it has none.
+    pub title: String,
+    /// Its pictures.
+    pub icons: Vec<Icon>,
+}
+
+/// An icon in a manifest.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawIcon {
+    src: String,
+    #[serde(default)]
+    media_type: String,
+    #[serde(default)]
+    sizes: Vec<String>,
+    #[serde(default)]
+    theme: String,
+}
+
+impl Presentation {
+    /// What an MCP server says of a tool. What is unusable is left out: the tool works without it.
+    pub(crate) fn of_tool(title: &str, icons: Option<&Value>) -> Self {
+        let title = Some(title.trim()).filter(|it| is_title(it)).unwrap_or_default().to_owned();
+        let icons = icons.and_then(Value::as_array).into_iter().flatten().filter_map(of_server);
+        let mut icons: Vec<_> = icons.filter(|it| fault(it).is_none()).take(MAX_ICONS).collect();
+        while size(&icons) > MAX_ICON_BYTES {
+            icons.pop();
+        }
+        Self { title, icons }
+    }
+
+    /// Its size in a worker's state, in bytes.
+    pub(super) fn size(&self) -> usize {
+        self.title.len() + size(&self.icons)
+    }
+}
+
+/// The presentation that a manifest asks for.
+pub(super) fn resolve(title: String, icons: Vec<RawIcon>) -> Result<Presentation, (&'static str, String)> {
+    if !title.is_empty() && !is_title(&title) {
+        let reason = format!("must be at most {MAX_TITLE_BYTES} bytes on one line, without control characters");
+        return Err(("title", reason));
+    }
+    let icons: Vec<_> = icons.into_iter().map(RawIcon::into_wire).collect();
+    if let Some(reason) = icons.iter().find_map(fault) {
+        return Err(("icons", reason));
+    }
+    if icons.len() > MAX_ICONS || size(&icons) > MAX_ICON_BYTES {
+        return Err(("icons", format!("at most {MAX_ICONS} icons with {MAX_ICON_BYTES} bytes together")));
+    }
+    Ok(Presentation { title, icons })
+}
+
+fn is_title(title: &str) -> bool {
+    !title.is_empty() && title.len() <= MAX_TITLE_BYTES && !title.chars().any(char::is_control)
+}
+
+fn size(icons: &[Icon]) -> usize {
+    icons.iter().map(|it| it.src.len() + it.media_type.len() + it.sizes.iter().map(String::len).sum::<usize>()).sum()
+}
+
+/// Why an icon can't be used, if it can't. A client loads what `src` names: no scheme but these two.
+fn fault(icon: &Icon) -> Option<String> {
+    let is_ours = icon.src.starts_with("https://") || icon.src.starts_with("data:image/");
+    if !is_ours || !icon.src.bytes().all(|it| it.is_ascii_graphic()) {
+        return Some("src must be an https:// URL or a data:image/ URI".to_owned());
+    }
+    let is_size = |text: &String| {
+        let is_number = |it: &str| (1..=5).contains(&it.len()) && it.bytes().all(|it| it.is_ascii_digit());
+        text == "any" || text.split_once('x').is_some_and(|(width, height)| is_number(width) && is_number(height))
+    };
+    if icon.sizes.len() > MAX_ICONS || !icon.sizes.iter().all(is_size) {
+        return Some("sizes must be a list such as [48x48, any]".to_owned());
+    }
+    let is_type = icon.media_type.starts_with("image/") && icon.media_type.bytes().all(|it| it.is_ascii_graphic());
+    if !icon.media_type.is_empty() && !is_type {
+        return Some("media_type must be one of an image, such as image/png".to_owned());
+    }
+    let is_theme = matches!(icon.theme.as_str(), "" | "light" | "dark");
+    (!is_theme).then(|| "theme must be light or dark".to_owned())
+}
+
+/// An icon as an MCP server writes it.
+fn of_server(icon: &Value) -> Option<Icon> {
+    let text = |field: &str| icon.get(field).and_then(Value::as_str).unwrap_or_default().to_owned();
+    let sizes = icon.get("sizes").and_then(Value::as_array).into_iter().flatten();
+    let sizes = sizes.filter_map(Value::as_str).map(str::to_owned).collect();
+    icon.is_object().then(|| Icon { src: text("src"), media_type: text("mimeType"), sizes, theme: text("theme") })
+}
+
+impl RawIcon {
+    fn into_wire(self) -> Icon {
+        Icon { src: self.src, media_type: self.media_type, sizes: self.sizes, theme: self.theme }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn icon(json: Value) -> Result<Presentation, (&'static str, String)> {
+        resolve(String::new(), vec![serde_json::from_value(json).unwrap()])
+    }
+
+    #[test]
+    fn a_title_and_icons_are_kept_as_written() {
+        let icons = vec![json!({"src": "https://example.com/a.png", "sizes": ["48x48", "any"], "theme": "dark"})];
+        let icons: Vec<RawIcon> = icons.into_iter().map(|it| serde_json::from_value(it).unwrap()).collect();
+        let shown = resolve("Echo".to_owned(), icons).unwrap();
+        assert_eq!((shown.title.as_str(), shown.icons[0].theme.as_str()), ("Echo", "dark"));
+        assert_eq!(shown.icons[0].sizes, ["48x48", "any"]);
+    }
+
+    #[test]
+    fn what_a_client_should_not_load_is_refused() {
+        for src in ["http://example.com/a.png", "javascript:alert(1)", "file:///etc/passwd", "data:text/html,x", ""] {
+            assert!(icon(json!({"src": src})).is_err(), "{src}");
+        }
+        let src = "https://example.com/a.png";
+        assert!(icon(json!({"src": src, "sizes": ["big"]})).is_err());
+        assert!(icon(json!({"src": src, "media_type": "text/html"})).is_err());
+        assert!(icon(json!({"src": src, "theme": "blue"})).is_err());
+        assert!(resolve("two\nlines".to_owned(), Vec::new()).is_err());
+        assert!(resolve("x".repeat(257), Vec::new()).is_err());
+    }
+
+    #[test]
+    fn of_a_server_only_what_is_usable_counts() {
+        let icons = json!([{"src": "file:///a"}, 5, {"src": "https://example.com/a.png", "mimeType": "image/png"}]);
+        let shown = Presentation::of_tool(" Add ", Some(&icons));
+        assert_eq!((shown.title.as_str(), shown.icons.len()), ("Add", 1));
+        assert_eq!(shown.icons[0].media_type, "image/png");
+        let large = json!([{"src": format!("data:image/png;base64,{}", "A".repeat(70_000))}]);
+        assert_eq!(Presentation::of_tool("two\nlines", Some(&large)), Presentation::default());
+    }
+}
