@@ -48,6 +48,7 @@ mod once;
 mod openapi;
 mod paths;
 mod prepare;
+mod python_client;
 mod python_environments;
 mod quiet_logs;
 mod readme;

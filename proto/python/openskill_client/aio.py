@@ -1,0 +1,177 @@
+"""The client for `asyncio`."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import grpc
+import grpc.aio
+
+from . import contract, requests, results
+from .channel import Target
+from .errors import CallError, of_status
+from .requests import DEFAULT_TIMEOUT
+from .retry import RetryPolicy
+
+
+class AsyncClient:
+    """A connection to a gateway, for one event loop. Close it, or use it with `async with`."""
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        token: str = "",
+        ca: str | Path | None = None,
+        certificate: tuple[str | Path, str | Path] | None = None,
+        timeout: float = DEFAULT_TIMEOUT,
+        retry: RetryPolicy | None = None,
+    ) -> None:
+        """`timeout`: of calls that name none, in seconds."""
+        target = Target(url, token, ca, certificate)
+        self._timeout, self._retry = timeout, retry or RetryPolicy()
+        self._metadata = target.metadata()
+        self._channel = target.open(grpc.aio)
+        self._invoke = contract.INVOKE.of(self._channel.unary_unary)
+        self._stream = contract.INVOKE_STREAM.of(self._channel.unary_stream)
+        self._list = contract.LIST_SKILLS.of(self._channel.unary_unary)
+        self._export = contract.EXPORT_TOOLS.of(self._channel.unary_unary)
+        self._read = contract.READ_ARTIFACT.of(self._channel.unary_unary)
+        self._answer = contract.ANSWER_INPUT.of(self._channel.unary_unary)
+
+    async def __aenter__(self) -> "AsyncClient":
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Ends the connection, and the calls that run on it."""
+        await self._channel.close()
+
+    async def call(
+        self,
+        skill: str,
+        arguments: Mapping[str, Any] | None = None,
+        *,
+        timeout: float | None = None,
+        session: str = "",
+        idempotency_key: str = "",
+        trace_id: str = "",
+        traceparent: str = "",
+        strict: bool = False,
+    ) -> results.Result:
+        """Calls a skill and waits for its result. Raises `CallError` if it fails. Cancelling the task cancels the call,
+        unless it has an idempotency key.
+
+        `timeout`: for all attempts together, in seconds. `idempotency_key`: a second call with it gets the first one's
+        result, so a lost connection is retried too. `trace_id`, `traceparent`: continue a trace. `strict`: refuse
+        arguments that do not match the schema, in place of repairing them.
+        """
+        call = requests.call(
+            skill,
+            arguments,
+            timeout=self._timeout if timeout is None else timeout,
+            session=session,
+            idempotency_key=idempotency_key,
+            trace_id=trace_id,
+            traceparent=traceparent,
+            strict=strict,
+        )
+        return await self._run(call)
+
+    async def call_raw(self, text: str, *, timeout: float | None = None, session: str = "") -> results.Result:
+        """Runs a model's tool call as it wrote it: a tool-call object of a provider, or the XML-wrapped form."""
+        timeout = self._timeout if timeout is None else timeout
+        return await self._run(requests.call("", text, timeout=timeout, session=session))
+
+    async def stream(
+        self,
+        skill: str,
+        arguments: Mapping[str, Any] | None = None,
+        *,
+        timeout: float | None = None,
+        session: str = "",
+        trace_id: str = "",
+        interactive: bool = False,
+    ) -> AsyncIterator[results.Event]:
+        """Calls a skill and yields its events; the last is `result`. Raises `CallError` if the call fails. Not retried.
+
+        `interactive`: the program answers `input_required` events, by `answer`. Closing the iterator cancels the call.
+        """
+        timeout = self._timeout if timeout is None else timeout
+        call = requests.call(
+            skill, arguments, timeout=timeout, session=session, trace_id=trace_id, interactive=interactive
+        )
+        metadata = self._metadata + call.metadata
+        events = self._stream(call.request, timeout=call.left(), metadata=metadata, wait_for_ready=True)
+        try:
+            async for event in events:
+                yield results.event(event)
+        except grpc.RpcError as status:
+            raise of_status(status) from None
+        finally:
+            events.cancel()
+
+    async def answer(self, request_id: str, action: str, content: Mapping[str, Any] | None = None) -> None:
+        """Answers a question: `accept` with its content, `decline` or `cancel`."""
+        await self._ask(self._answer, requests.answer(request_id, action, content))
+
+    async def skills(self, toolset: str = "") -> list[results.Skill]:
+        """The skills that this client may call, by id."""
+        listed = await self._ask(self._list, contract.LIST_SKILLS.request(toolset=toolset))
+        return [results.skill(it) for it in listed.skills]
+
+    async def tools(
+        self, dialect: str = "openai", *, toolset: str = "", query: str = "", limit: int = 0
+    ) -> list[dict[str, Any]]:
+        """The skills as tool definitions for a model: `openai`, `openai-responses`, `anthropic`, `gemini`, `dashscope`
+        or `mcp`. `query`: a task in words, for the tools that fit it, best first.
+        """
+        exported = await self._ask(self._export, requests.tools(dialect, toolset, query, limit))
+        return [json.loads(tool) for tool in exported.tools_json]
+
+    async def read_artifact(self, artifact: results.Artifact) -> bytes:
+        """The content of an artifact. A large one is fetched in parts."""
+        if artifact.content is not None:
+            return artifact.content
+        content = bytearray()
+        while True:
+            part = await self._ask(self._read, requests.part(artifact.handle, len(content)))
+            content += part.data
+            if not part.data or len(content) >= part.size_bytes:
+                return bytes(content)
+
+    async def _run(self, call: requests.Call) -> results.Result:
+        attempt = 1
+        while True:
+            try:
+                return await self._once(call)
+            except CallError as error:
+                error.attempts = attempt
+                wait = self._retry.wait(error, attempt, call.has_key, call.deadline)
+                if wait is None:
+                    raise
+            attempt += 1
+            await asyncio.sleep(wait)
+
+    async def _once(self, call: requests.Call) -> results.Result:
+        try:
+            message = await self._invoke(
+                call.request, timeout=call.left(), metadata=self._metadata + call.metadata, wait_for_ready=True
+            )
+        except grpc.RpcError as status:
+            raise of_status(status) from None
+        return results.result(message)
+
+    async def _ask(self, method: Any, request: Any) -> Any:
+        """A request that starts nothing. It fails at once if there is no gateway."""
+        try:
+            return await method(request, timeout=self._timeout, metadata=self._metadata)
+        except grpc.RpcError as status:
+            raise of_status(status) from None

@@ -1,0 +1,62 @@
+"""The messages and methods of `openskill.v1`, made from the descriptors that the package carries.
+
+No generated code: the package works with any protobuf runtime that it allows, and beside stubs of the same contract.
+"""
+
+from importlib.resources import files
+from typing import Any
+
+from google.protobuf import descriptor_pb2, struct_pb2  # noqa: F401  (the contract imports the second)
+from google.protobuf.descriptor_pool import DescriptorPool
+from google.protobuf.message_factory import GetMessageClass
+
+PACKAGE = "openskill.v1"
+
+
+def _pool() -> DescriptorPool:
+    # A pool of its own: the default one may have stubs of another version of the contract.
+    pool = DescriptorPool()
+    described = files(__package__).joinpath("contract.binpb").read_bytes()
+    for file in descriptor_pb2.FileDescriptorSet.FromString(described).file:
+        pool.Add(file)
+    return pool
+
+
+_POOL = _pool()
+
+
+def message(name: str) -> Any:
+    """The class of a message, such as `InvokeRequest`."""
+    return GetMessageClass(_POOL.FindMessageTypeByName(f"{PACKAGE}.{name}"))
+
+
+def enum_name(enum: str, number: int) -> str:
+    """The name of an enum's value. Its number as text if this version of the package does not know it."""
+    value = _POOL.FindEnumTypeByName(f"{PACKAGE}.{enum}").values_by_number.get(number)
+    return value.name if value else str(number)
+
+
+class Method:
+    """A method of a service: where it is called, and how its messages are written and read."""
+
+    def __init__(self, service: str, name: str) -> None:
+        described = _POOL.FindServiceByName(f"{PACKAGE}.{service}").methods_by_name[name]
+        self.path = f"/{PACKAGE}.{service}/{name}"
+        self.request = GetMessageClass(described.input_type)
+        self.response = GetMessageClass(described.output_type)
+
+    def of(self, kind: Any) -> Any:
+        """The callable, made by a channel's `unary_unary` or its relatives."""
+        return kind(
+            self.path,
+            request_serializer=self.request.SerializeToString,
+            response_deserializer=self.response.FromString,
+        )
+
+
+INVOKE = Method("SkillService", "Invoke")
+INVOKE_STREAM = Method("SkillService", "InvokeStream")
+LIST_SKILLS = Method("SkillService", "ListSkills")
+EXPORT_TOOLS = Method("SkillService", "ExportTools")
+READ_ARTIFACT = Method("SkillService", "ReadArtifact")
+ANSWER_INPUT = Method("SkillService", "AnswerInput")
