@@ -12,7 +12,7 @@ use imports::{Imports, Module, module_of};
 use text::{code, production};
 
 /// The folders with production code.
-const CRATES: [&str; 14] = [
+const CRATES: [&str; 15] = [
     "proto",
     "crates/agent",
     "crates/definitions",
