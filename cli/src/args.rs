@@ -10,12 +10,14 @@ use crate::complete::{skill_ids, worker_ids};
 mod client;
 mod describe;
 mod keys;
+mod mcp;
 mod output;
 mod recorded;
 
 pub(crate) use client::Client;
 pub(crate) use describe::{Describe, DescribeSkill, DescribeWorker, Described};
 pub(crate) use keys::{CreateKey, Keys, KeysCommand, ListKeys, RevokeKey};
+pub(crate) use mcp::{Mcp, McpClient, McpCommand, McpConfig, Served};
 pub(crate) use output::{Format, Output};
 pub(crate) use recorded::{Logs, Replay, Trace, Traces};
 
@@ -43,6 +45,8 @@ pub(crate) enum Command {
     Worker(Worker),
     /// Start an agent that calls skills at a gateway elsewhere
     Agent(Agent),
+    /// Speak MCP on stdin and stdout, or print the configuration of a client that does
+    Mcp(Mcp),
     /// Talk with the agent, for example: `openskill chat -m 'mean of 1, 2 and 6'`
     Chat(Chat),
     /// List the skills that can be called

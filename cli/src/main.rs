@@ -6,6 +6,7 @@
 //! - [`metrics_export`]: exports the metrics of the process
 //! - [`collector`]: the OTLP client of both
 //! - [`serve`]: the long-running commands: `gateway`, `worker`, `up`
+//! - [`stdio`]: MCP over stdin and stdout
 //! - [`commands`]: the other commands
 //! - [`channel`]: a connection to a gateway, with the key of the settings
 //! - [`complete`]: candidates of shell completion
@@ -25,6 +26,7 @@ mod pretty;
 mod serve;
 mod settings;
 mod signals;
+mod stdio;
 mod table;
 mod telemetry;
 mod terminal;

@@ -5,14 +5,16 @@
 use std::net::SocketAddr;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
+use std::pin::pin;
 use std::process::{ExitCode, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use openskill_gateway::config::Source;
+use openskill_gateway::config::{IdentityConfig, Source};
 use openskill_worker::process::strays::{Strays, is_stopped};
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::process::{Child, Command};
+use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
@@ -35,10 +37,48 @@ const STUCK_AFTER: u32 = 3;
 const EXIT_GRACE: Duration = Duration::from_secs(3);
 
 pub(crate) fn run(args: &Up, settings: &Settings, raw: &Raw, started: Instant) -> Result<ExitCode, Failure> {
+    let base_url = settings.base_url.clone();
+    let identity = super::gateway::identity(settings, raw)?;
+    let ready = move |address, ready| announce(address, &ready, &base_url, started);
+    serve(args, settings, raw, identity, ready, |_| std::future::pending())
+}
+
+/// The same for one client on this machine, which nobody has to identify: until `client` has ended. It gets the address of the
+/// gateway, once that is ready. Nothing is written to stdout.
+pub(crate) fn run_for<F>(
+    args: &Up,
+    settings: &Settings,
+    raw: &Raw,
+    client: impl FnOnce(SocketAddr) -> F,
+) -> Result<ExitCode, Failure>
+where
+    F: Future<Output = Result<(), Failure>>,
+{
+    let (tell, told) = oneshot::channel();
+    let ready = move |_, _| {
+        // A client that is gone needs no gateway.
+        let _ = tell.send(());
+    };
+    serve(args, settings, raw, None, ready, |address| async move {
+        let _ = told.await;
+        client(address).await
+    })
+}
+
+fn serve<F>(
+    args: &Up,
+    settings: &Settings,
+    raw: &Raw,
+    identity: Option<IdentityConfig>,
+    ready: impl FnOnce(SocketAddr, openskill_gateway::Ready) + Send + 'static,
+    client: impl FnOnce(SocketAddr) -> F,
+) -> Result<ExitCode, Failure>
+where
+    F: Future<Output = Result<(), Failure>>,
+{
     // Fails before the first worker starts, instead of in each of them.
     super::worker_config(settings, raw)?;
     let metrics = worker_metrics(settings, args.workers)?;
-    let identity = super::gateway::identity(settings, raw)?;
     let mcp_secret = settings.mcp.secret(raw)?;
     let agent = super::agent::setup(settings, raw, state_folder().map(|it| it.join("agent.redb")))?;
     super::run(settings, "gateway", |shutdown, tracer| async move {
@@ -70,14 +110,23 @@ pub(crate) fn run(args: &Up, settings: &Settings, raw: &Raw, started: Instant) -
             mcp_secret,
             ..super::gateway_config(settings, tracer, recorder, agent)
         };
-        let base_url = settings.base_url.clone();
-        let ready = move |ready| announce(address, &ready, &base_url, started);
-        let ended = openskill_gateway::run(config, listeners, admin, args.workers.into(), ready, shutdown).await;
+        let ready = move |now| ready(address, now);
+        let stop = shutdown.clone();
+        let running = openskill_gateway::run(config, listeners, admin, args.workers.into(), ready, shutdown);
+        let mut running = pin!(running);
+        let (ended, client) = tokio::select! {
+            ended = &mut running => (ended, Ok(())),
+            client = client(address) => {
+                stop.cancel();
+                (running.await, client)
+            }
+        };
         stop_workers.cancel();
         while workers.join_next().await.is_some() {}
         drop(sweeping);
         let _ = tokio::task::spawn_blocking(move || strays.sweep()).await;
-        ended.map_err(Failure::system("running the gateway"))
+        ended.map_err(Failure::system("running the gateway"))?;
+        client
     })
 }
 
