@@ -12,6 +12,7 @@ mod context;
 mod describe;
 mod folders;
 mod keys;
+mod mcp;
 mod output;
 mod recorded;
 mod tools;
@@ -22,6 +23,7 @@ pub(crate) use context::{Context, ContextCommand};
 pub(crate) use describe::{Describe, DescribeSkill, DescribeWorker, Described};
 pub(crate) use folders::SkillFolders;
 pub(crate) use keys::{CreateKey, Keys, KeysCommand, ListKeys, RevokeKey};
+pub(crate) use mcp::{Mcp, McpClient, McpCommand, McpConfig, Served};
 pub(crate) use output::{Format, Output};
 pub(crate) use recorded::{Logs, Replay, Trace, Traces};
 pub(crate) use tools::{AddTools, Export, ListIndex, RemoveTools, ToolFolder, Tools, ToolsCommand};
@@ -50,6 +52,8 @@ pub(crate) enum Command {
     Worker(Worker),
     /// Start an agent that calls skills at a gateway elsewhere
     Agent(Agent),
+    /// Speak MCP on stdin and stdout, or print the configuration of a client that does
+    Mcp(Mcp),
     /// Talk with the agent, for example: `openskill chat -m 'mean of 1, 2 and 6'`
     Chat(Chat),
     /// List the skills that can be called

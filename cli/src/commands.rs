@@ -28,6 +28,7 @@ mod input;
 mod invoke;
 mod keys;
 mod logs;
+mod mcp;
 mod new;
 mod pin;
 mod poll;
@@ -59,7 +60,8 @@ pub(crate) fn run(args: Args, started: Instant) -> Result<ExitCode, Failure> {
     if command.client().is_some() || matches!(command, Command::Config(_)) {
         contexts::apply(&mut raw)?;
     }
-    let is_server = matches!(command, Command::Up(_) | Command::Gateway(_) | Command::Agent(_) | Command::Worker(_));
+    let is_server = matches!(command, Command::Up(_) | Command::Gateway(_) | Command::Agent(_) | Command::Worker(_))
+        || matches!(&command, Command::Mcp(it) if it.command.is_none() && it.served.gateway.is_none());
     // Servers log them.
     for variable in unknown_variables().iter().filter(|_| !is_server) {
         complain(&format!("openskill: unknown variable ignored: {variable}\n"));
@@ -73,6 +75,7 @@ pub(crate) fn run(args: Args, started: Instant) -> Result<ExitCode, Failure> {
         Command::Gateway(_) => serve::gateway::run(&settings, &raw),
         Command::Agent(_) => serve::agent::run(&settings, &raw),
         Command::Worker(args) => serve::worker::run(&args, &settings, &raw),
+        Command::Mcp(args) => mcp::run(args, &settings, &raw),
         Command::New(args) => new::run(&args, &settings),
         Command::Pin(args) => pin::run(&args, &settings, &raw),
         Command::Check(args) => check::run(&args, &settings, &raw),

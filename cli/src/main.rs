@@ -6,6 +6,7 @@
 //! - [`metrics_export`]: exports the metrics of the process
 //! - [`collector`]: the OTLP client of both
 //! - [`serve`]: the long-running commands: `gateway`, `worker`, `up`
+//! - [`stdio`]: MCP over stdin and stdout
 //! - [`commands`]: the other commands
 //! - [`channel`]: a connection to a gateway, with the credentials of the settings; [`contexts`]: gateways with a name
 //! - [`complete`]: candidates of shell completion
@@ -26,6 +27,7 @@ mod pretty;
 mod serve;
 mod settings;
 mod signals;
+mod stdio;
 mod table;
 mod telemetry;
 mod terminal;

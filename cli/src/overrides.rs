@@ -54,6 +54,12 @@ impl Command {
                 let own = given([(names::AGENT_LISTEN, it.listen.clone()), (names::HTTP_BASE_URL, it.gateway.clone())]);
                 [own, it.store.overrides()].concat()
             }
+            Self::Mcp(it) if it.served.gateway.is_some() => it.served.client().overrides(),
+            Self::Mcp(it) => {
+                // Any free port: only this process knows it.
+                let own = given([(names::LISTEN, Some("127.0.0.1:0".to_owned()))]);
+                [own, it.served.skills.overrides()].concat()
+            }
             Self::Check(it) => it.skills.overrides(),
             Self::New(it) => it.skills.overrides(),
             Self::Doctor(it) => [it.skills.overrides(), it.client.overrides()].concat(),

@@ -5,14 +5,17 @@
 use std::net::SocketAddr;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
+use std::pin::pin;
 use std::process::{ExitCode, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use openskill_gateway::config::Source;
+use openskill_gateway::config::{IdentityConfig, Source};
+use openskill_net::tls::server::Acceptor;
 use openskill_worker::process::strays::{Strays, is_stopped};
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::process::{Child, Command};
+use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
@@ -35,11 +38,55 @@ const STUCK_AFTER: u32 = 3;
 const EXIT_GRACE: Duration = Duration::from_secs(3);
 
 pub(crate) fn run(args: &Up, settings: &Settings, raw: &Raw, started: Instant) -> Result<ExitCode, Failure> {
+    let (scheme, base_url) = (settings.tls.scheme(), settings.base_url.clone());
+    let public = Public { identity: super::gateway::identity(settings, raw)?, tls: settings.tls.acceptor(raw)? };
+    let ready = move |address, ready| announce(&format!("{scheme}://{address}"), &ready, &base_url, started);
+    serve(args, settings, raw, public, ready, |_| std::future::pending())
+}
+
+/// What callers of the public address have to do.
+#[derive(Default)]
+struct Public {
+    identity: Option<IdentityConfig>,
+    tls: Option<Acceptor>,
+}
+
+/// The same for one client on this machine, which nobody has to identify, in plain text: until `client` has ended. It gets the address of the
+/// gateway, once that is ready. Nothing is written to stdout.
+pub(crate) fn run_for<F>(
+    args: &Up,
+    settings: &Settings,
+    raw: &Raw,
+    client: impl FnOnce(SocketAddr) -> F,
+) -> Result<ExitCode, Failure>
+where
+    F: Future<Output = Result<(), Failure>>,
+{
+    let (tell, told) = oneshot::channel();
+    let ready = move |_, _| {
+        // A client that is gone needs no gateway.
+        let _ = tell.send(());
+    };
+    serve(args, settings, raw, Public::default(), ready, |address| async move {
+        let _ = told.await;
+        client(address).await
+    })
+}
+
+fn serve<F>(
+    args: &Up,
+    settings: &Settings,
+    raw: &Raw,
+    Public { identity, tls }: Public,
+    ready: impl FnOnce(SocketAddr, openskill_gateway::Ready) + Send + 'static,
+    client: impl FnOnce(SocketAddr) -> F,
+) -> Result<ExitCode, Failure>
+where
+    F: Future<Output = Result<(), Failure>>,
+{
     // Fails before the first worker starts, instead of in each of them.
     super::worker_config(settings, raw)?;
     let metrics = worker_metrics(settings, args.workers)?;
-    let identity = super::gateway::identity(settings, raw)?;
-    let tls = settings.tls.acceptor(raw)?;
     let mcp_secret = settings.mcp.secret(raw)?;
     let agent = super::agent::setup(settings, raw, state_folder().map(|it| it.join("agent.redb")))?;
     super::run(settings, "gateway", |shutdown, tracer| async move {
@@ -72,14 +119,23 @@ pub(crate) fn run(args: &Up, settings: &Settings, raw: &Raw, started: Instant) -
             mcp_secret,
             ..super::gateway_config(settings, tracer, recorder, agent)
         };
-        let (url, base_url) = (format!("{}://{address}", settings.tls.scheme()), settings.base_url.clone());
-        let ready = move |ready| announce(&url, &ready, &base_url, started);
-        let ended = openskill_gateway::run(config, listeners, admin, args.workers.into(), ready, shutdown).await;
+        let ready = move |now| ready(address, now);
+        let stop = shutdown.clone();
+        let running = openskill_gateway::run(config, listeners, admin, args.workers.into(), ready, shutdown);
+        let mut running = pin!(running);
+        let (ended, client) = tokio::select! {
+            ended = &mut running => (ended, Ok(())),
+            client = client(address) => {
+                stop.cancel();
+                (running.await, client)
+            }
+        };
         stop_workers.cancel();
         while workers.join_next().await.is_some() {}
         drop(sweeping);
         let _ = tokio::task::spawn_blocking(move || strays.sweep()).await;
-        ended.map_err(Failure::system("running the gateway"))
+        ended.map_err(Failure::system("running the gateway"))?;
+        client
     })
 }
 

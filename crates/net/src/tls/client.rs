@@ -73,6 +73,11 @@ impl Connector {
         self.config.follow().await;
     }
 
+    /// For an HTTP client that shakes hands itself. Later changes of the files do not reach it.
+    pub fn client_config(&self) -> ClientConfig {
+        (*self.config.current().config).clone()
+    }
+
     /// Shakes hands. The caller bounds the time. `host`: a name or an IP address, without brackets.
     ///
     /// # Errors

@@ -1,0 +1,79 @@
+//! The flags of `openskill mcp`.
+
+use std::path::PathBuf;
+
+use clap::{Args as ClapArgs, Subcommand, ValueEnum};
+
+use super::{Client, SkillFolders};
+
+#[derive(Debug, ClapArgs)]
+#[command(args_conflicts_with_subcommands = true)]
+pub(crate) struct Mcp {
+    #[command(flatten)]
+    pub(crate) served: Served,
+    #[command(subcommand)]
+    pub(crate) command: Option<McpCommand>,
+}
+
+/// Which gateway serves the client.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Served {
+    /// URL of a running gateway; default: a gateway and a worker of its own
+    #[arg(long, value_name = "URL")]
+    pub(crate) gateway: Option<String>,
+    /// API key for the gateway. Other users of this machine see it in the list of processes: prefer OPENSKILL_TOKEN or --token-file
+    #[arg(long, value_name = "KEY", conflicts_with = "token_file", requires = "gateway")]
+    pub(crate) token: Option<String>,
+    /// File with the API key, which only its owner may read
+    #[arg(long, value_name = "FILE", requires = "gateway")]
+    pub(crate) token_file: Option<String>,
+    #[command(flatten)]
+    pub(crate) skills: SkillFolders,
+}
+
+impl Served {
+    pub(crate) fn client(&self) -> Client {
+        Client {
+            url: self.gateway.clone(),
+            token: self.token.clone(),
+            token_file: self.token_file.clone(),
+            ..Client::default()
+        }
+    }
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum McpCommand {
+    /// Print the configuration that makes a client start `openskill mcp`
+    Config(McpConfig),
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct McpConfig {
+    /// The client
+    pub(crate) client: McpClient,
+    /// Merge the configuration into the client's file, and keep everything else in it
+    #[arg(long)]
+    pub(crate) write: bool,
+    /// The client's file; default: the one that the client reads
+    #[arg(long, value_name = "FILE")]
+    pub(crate) file: Option<PathBuf>,
+    /// Name of the server in the client
+    #[arg(long, value_name = "NAME", default_value = "openskill")]
+    pub(crate) name: String,
+    #[command(flatten)]
+    pub(crate) served: Served,
+}
+
+/// A program that speaks MCP.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum McpClient {
+    /// Claude Code: `.mcp.json` of the project
+    Claude,
+    /// Claude Desktop
+    ClaudeDesktop,
+    /// Cursor: `.cursor/mcp.json` of the project
+    Cursor,
+    /// Visual Studio Code: `.vscode/mcp.json` of the project
+    Vscode,
+}

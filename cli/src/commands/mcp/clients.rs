@@ -1,0 +1,156 @@
+//! The configuration of clients: which program they start. Their files are JSON, and hold more than this.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use serde_json::{Map, Value, json};
+
+use crate::args::{McpClient, McpConfig, Served};
+use crate::exit::Failure;
+use crate::terminal::{say, say_value};
+
+/// The largest file that is read, in bytes.
+const MAX_FILE_BYTES: u64 = 4 * 1024 * 1024;
+
+pub(super) fn run(args: &McpConfig) -> Result<ExitCode, Failure> {
+    let program = std::env::current_exe().map_err(Failure::system("finding this program"))?;
+    let here = std::env::current_dir().map_err(Failure::system("finding the current directory"))?;
+    let server = server(args.client, &program, &arguments(&args.served, &here));
+    if !args.write {
+        say_value(&json!({ key(args.client): { args.name.as_str(): server } }));
+        return Ok(ExitCode::SUCCESS);
+    }
+    let file = match &args.file {
+        Some(file) => file.clone(),
+        None => file_of(args.client)?,
+    };
+    merge(&file, key(args.client), &args.name, server)?;
+    say(&format!("{} starts openskill: restart the client\n", file.display()));
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Where a client keeps its servers.
+fn key(client: McpClient) -> &'static str {
+    if client == McpClient::Vscode { "servers" } else { "mcpServers" }
+}
+
+/// The arguments of `openskill`. Paths are absolute: a client starts it anywhere. A key is never among them.
+fn arguments(served: &Served, here: &Path) -> Vec<String> {
+    let mut arguments = vec!["mcp".to_owned()];
+    let absolute = |path: &str| here.join(path).to_string_lossy().into_owned();
+    let mut add = |flag: &str, value: String| arguments.extend([flag.to_owned(), value]);
+    if let Some(url) = &served.gateway {
+        add("--gateway", url.clone());
+        if let Some(file) = &served.token_file {
+            add("--token-file", absolute(file));
+        }
+        return arguments;
+    }
+    let folders = served.skills.skills_dir.as_deref().unwrap_or("./worker/skills");
+    add("--skills-dir", folders.split(':').map(absolute).collect::<Vec<_>>().join(":"));
+    let root = served.skills.allowed_root.as_deref().unwrap_or(Path::new("./data"));
+    add("--allowed-root", absolute(&root.to_string_lossy()));
+    arguments
+}
+
+fn server(client: McpClient, program: &Path, arguments: &[String]) -> Value {
+    let mut server = json!({ "command": program.to_string_lossy(), "args": arguments });
+    if matches!(client, McpClient::Vscode | McpClient::Claude) {
+        server["type"] = "stdio".into();
+    }
+    server
+}
+
+/// The file that a client reads.
+fn file_of(client: McpClient) -> Result<PathBuf, Failure> {
+    Ok(match client {
+        McpClient::Claude => PathBuf::from(".mcp.json"),
+        McpClient::Cursor => PathBuf::from(".cursor/mcp.json"),
+        McpClient::Vscode => PathBuf::from(".vscode/mcp.json"),
+        McpClient::ClaudeDesktop => {
+            let folder = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|it| it.is_absolute());
+            let config = folder("XDG_CONFIG_HOME").or_else(|| Some(folder("HOME")?.join(".config")));
+            let config =
+                config.ok_or_else(|| Failure::Usage("HOME is not set: name the file with --file".to_owned()))?;
+            config.join("Claude/claude_desktop_config.json")
+        }
+    })
+}
+
+/// Puts the server into the file. Everything else in it stays.
+fn merge(file: &Path, key: &str, name: &str, server: Value) -> Result<(), Failure> {
+    let failed = |what: &str| Failure::system(format!("{what} {}", file.display()));
+    let text = match std::fs::metadata(file) {
+        Ok(about) if about.len() > MAX_FILE_BYTES => {
+            return Err(Failure::Usage(format!("{} is too large to be a configuration", file.display())));
+        }
+        Ok(_) => std::fs::read_to_string(file).map_err(failed("reading"))?,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => "{}".to_owned(),
+        Err(error) => return Err(failed("reading")(error)),
+    };
+    let text = merged(&text, key, name, server).map_err(|reason| {
+        Failure::Usage(format!("{} {reason}: add the server by hand, or name another file with --file", file.display()))
+    })?;
+    if let Some(folder) = file.parent().filter(|it| !it.as_os_str().is_empty()) {
+        std::fs::create_dir_all(folder).map_err(failed("creating the directory of"))?;
+    }
+    // Written beside it and renamed: a client never reads half of it.
+    let mut beside = file.as_os_str().to_owned();
+    beside.push(format!(".{}.new", std::process::id()));
+    let beside = PathBuf::from(beside);
+    std::fs::write(&beside, text).map_err(failed("writing"))?;
+    if let Ok(about) = std::fs::metadata(file) {
+        // Others may read it no more than before.
+        let _ = std::fs::set_permissions(&beside, about.permissions());
+    }
+    std::fs::rename(&beside, file).map_err(failed("writing"))
+}
+
+/// The text of a file with the server in it.
+fn merged(text: &str, key: &str, name: &str, server: Value) -> Result<String, String> {
+    let text = if text.trim().is_empty() { "{}" } else { text };
+    let mut whole: Value = serde_json::from_str(text).map_err(|error| format!("is not JSON ({error})"))?;
+    let object = whole.as_object_mut().ok_or_else(|| "is no JSON object".to_owned())?;
+    let servers = object.entry(key).or_insert_with(|| Value::Object(Map::new()));
+    let servers = servers.as_object_mut().ok_or_else(|| format!("has no object in \"{key}\""))?;
+    servers.insert(name.to_owned(), server);
+    serde_json::to_string_pretty(&whole).map(|it| it + "\n").map_err(|error| error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn everything_else_in_a_file_stays() {
+        let before = r#"{"theme": "dark", "mcpServers": {"other": {"command": "x"}, "openskill": {"command": "old"}}}"#;
+        let after = merged(before, "mcpServers", "openskill", json!({"command": "new"})).unwrap();
+        let after: Value = serde_json::from_str(&after).unwrap();
+        let expected =
+            json!({"theme": "dark", "mcpServers": {"other": {"command": "x"}, "openskill": {"command": "new"}}});
+        assert_eq!(after, expected);
+        assert!(merged("", "servers", "a", json!({})).unwrap().contains("servers"));
+    }
+
+    #[test]
+    fn a_file_that_is_no_configuration_is_left_alone() {
+        for text in ["{", "[]", r#"{"mcpServers": []}"#, "// comment\n{}"] {
+            assert!(merged(text, "mcpServers", "a", json!({})).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn paths_are_absolute_and_a_key_is_never_written() {
+        let served = |gateway: Option<&str>| Served {
+            gateway: gateway.map(str::to_owned),
+            token: Some("osk_s3cret".to_owned()),
+            token_file: Some("key".to_owned()),
+            skills: Default::default(),
+        };
+        let arguments = |gateway| super::arguments(&served(gateway), Path::new("/home/me"));
+        assert_eq!(arguments(Some("http://a:1")), ["mcp", "--gateway", "http://a:1", "--token-file", "/home/me/key"]);
+        let own = arguments(None);
+        assert_eq!((own[1].as_str(), own[2].as_str()), ("--skills-dir", "/home/me/./worker/skills"));
+        assert!(!own.concat().contains("s3cret"));
+    }
+}

@@ -1,0 +1,144 @@
+//! Lines to requests, and answers to lines.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use http::HeaderMap;
+use rustls::ClientConfig;
+use tokio::io::{AsyncBufRead, AsyncWrite, AsyncWriteExt as _, BufReader};
+use tokio::sync::mpsc;
+use tokio::task::{AbortHandle, JoinSet};
+
+use super::exchange::{Gateway, Out};
+use super::lines::{self, Line, MAX_LINE};
+use super::message::{Message, failure};
+use crate::exit::Failure;
+
+/// How many requests may be in flight. Then the input waits.
+const MAX_IN_FLIGHT: usize = 256;
+
+/// How many messages may wait for stdout.
+const WAITING: usize = 64;
+
+/// The requests in flight, by id.
+type InFlight = Arc<Mutex<HashMap<String, AbortHandle>>>;
+
+/// Bridges stdin and stdout to the gateway at `base_url`, until the end of stdin. `headers`: of each request. `tls`: none for
+/// `http://`.
+///
+/// # Errors
+/// Stdin can't be read, or there is no HTTP client.
+pub(crate) async fn run(base_url: &str, headers: HeaderMap, tls: Option<ClientConfig>) -> Result<(), Failure> {
+    let gateway = Gateway::new(base_url, headers, tls)?;
+    let input = BufReader::new(tokio::io::stdin());
+    bridge(gateway, input, tokio::io::stdout()).await.map_err(Failure::system("reading stdin"))
+}
+
+async fn bridge(
+    gateway: Gateway,
+    mut input: impl AsyncBufRead + Unpin,
+    output: impl AsyncWrite + Unpin + Send + 'static,
+) -> std::io::Result<()> {
+    let (out, messages) = mpsc::channel(WAITING);
+    let writing = tokio::spawn(write(messages, output));
+    let mut bridge =
+        Bridge { gateway, out, calls: JoinSet::new(), streams: JoinSet::new(), in_flight: InFlight::default() };
+    let ended = loop {
+        let line = tokio::select! {
+            line = lines::next(&mut input) => line,
+            // Nobody reads any more.
+            () = bridge.out.closed() => break Ok(()),
+        };
+        match line {
+            Ok(Some(line)) => bridge.take(line).await,
+            Ok(None) => break Ok(()),
+            Err(error) => break Err(error),
+        }
+    };
+    bridge.finish().await;
+    let _ = writing.await;
+    ended
+}
+
+/// Writes messages, a line each, until all senders are gone or the output is closed.
+async fn write(mut messages: mpsc::Receiver<String>, mut output: impl AsyncWrite + Unpin) {
+    while let Some(mut message) = messages.recv().await {
+        message.push('\n');
+        if output.write_all(message.as_bytes()).await.is_err() || output.flush().await.is_err() {
+            return;
+        }
+    }
+}
+
+struct Bridge {
+    gateway: Gateway,
+    out: Out,
+    /// What is answered before the bridge ends.
+    calls: JoinSet<()>,
+    /// What ends with it.
+    streams: JoinSet<()>,
+    in_flight: InFlight,
+}
+
+impl Bridge {
+    async fn take(&mut self, line: Line) {
+        while self.calls.try_join_next().is_some() {}
+        while self.calls.len() >= MAX_IN_FLIGHT {
+            self.calls.join_next().await;
+        }
+        let Line::Text(text) = line else {
+            let reason = format!("a message must be UTF-8 and at most {MAX_LINE} bytes long");
+            return self.say(failure(None, -32600, &reason)).await;
+        };
+        let Some(message) = Message::read(&text) else {
+            return self.say(failure(None, -32700, "the line is not JSON")).await;
+        };
+        match message.method.as_str() {
+            // What comes next belongs to the session.
+            "initialize" => return self.gateway.exchange(text, message, self.out.clone()).await,
+            "notifications/initialized" => {
+                self.streams.spawn(self.gateway.clone().listen(self.out.clone()));
+            }
+            "notifications/cancelled" => {
+                let call = message.cancels.as_ref().and_then(|id| lock(&self.in_flight).remove(id));
+                // Its connection closes, and the gateway ends the call.
+                call.inspect(AbortHandle::abort);
+                return;
+            }
+            _ => {}
+        }
+        self.start(text, message);
+    }
+
+    fn start(&mut self, text: String, message: Message) {
+        let (gateway, out, in_flight) = (self.gateway.clone(), self.out.clone(), Arc::clone(&self.in_flight));
+        let (id, is_subscription) = (message.id.clone(), message.is_subscription());
+        let key = id.clone();
+        let exchange = async move {
+            gateway.exchange(text, message, out).await;
+            key.inspect(|id| drop(lock(&in_flight).remove(id)));
+        };
+        // Held until the request is known, so that it can't end before.
+        let mut in_flight = lock(&self.in_flight);
+        let handle = if is_subscription { self.streams.spawn(exchange) } else { self.calls.spawn(exchange) };
+        id.inspect(|id| drop(in_flight.insert(id.clone(), handle)));
+    }
+
+    async fn say(&self, message: String) {
+        // A client that is gone is noticed elsewhere.
+        let _ = self.out.send(message).await;
+    }
+
+    /// Waits for the answers to what was asked, unless nobody reads them.
+    async fn finish(mut self) {
+        self.streams.abort_all();
+        tokio::select! {
+            () = async { while self.calls.join_next().await.is_some() {} } => {}
+            () = self.out.closed() => {}
+        }
+    }
+}
+
+fn lock(in_flight: &InFlight) -> std::sync::MutexGuard<'_, HashMap<String, AbortHandle>> {
+    in_flight.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,120 @@
+//! What a message says that its request over HTTP has to repeat.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use http::{HeaderMap, HeaderName, HeaderValue};
+use serde_json::Value;
+
+/// A message, as far as it is read here.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Message {
+    /// JSON. None for a notification, a response or a batch.
+    pub(super) id: Option<String>,
+    pub(super) method: String,
+    /// The revision that the message names, since 2026-07-28.
+    pub(super) version: Option<String>,
+    /// The tool, the prompt or the resource.
+    pub(super) name: Option<String>,
+    /// The request that a cancellation is about. JSON.
+    pub(super) cancels: Option<String>,
+    /// Whether it is a list of messages, with a request among them.
+    pub(super) is_batch: bool,
+}
+
+impl Message {
+    /// None if the text is not JSON.
+    pub(super) fn read(text: &str) -> Option<Self> {
+        let value: Value = serde_json::from_str(text).ok()?;
+        if let Value::Array(all) = &value {
+            let is_batch = all.iter().any(|it| it.get("id").is_some() && it.get("method").is_some());
+            return Some(Self { is_batch, ..Self::default() });
+        }
+        let text = |value: &Value, pointer: &str| value.pointer(pointer).and_then(Value::as_str).map(str::to_owned);
+        let method = text(&value, "/method").unwrap_or_default();
+        let name = if method == "resources/read" { "/params/uri" } else { "/params/name" };
+        let is_request = !method.is_empty();
+        Some(Self {
+            id: value.get("id").filter(|_| is_request).map(ToString::to_string),
+            version: text(&value, "/params/_meta/io.modelcontextprotocol~1protocolVersion"),
+            name: text(&value, name),
+            cancels: value
+                .pointer("/params/requestId")
+                .filter(|_| method == "notifications/cancelled")
+                .map(ToString::to_string),
+            method,
+            is_batch: false,
+        })
+    }
+
+    /// Whether an answer is owed.
+    pub(super) fn is_request(&self) -> bool {
+        self.id.is_some() || self.is_batch
+    }
+
+    /// Whether its answer is a stream that ends with the bridge.
+    pub(super) fn is_subscription(&self) -> bool {
+        self.method == "subscriptions/listen"
+    }
+
+    /// Adds the headers that repeat parts of the message, since 2026-07-28.
+    pub(super) fn repeat(&self, headers: &mut HeaderMap) {
+        let Some(version) = &self.version else { return };
+        let named = matches!(self.method.as_str(), "tools/call" | "prompts/get" | "resources/read");
+        let name = self.name.as_ref().filter(|_| named);
+        let all = [("mcp-protocol-version", Some(version)), ("mcp-method", Some(&self.method)), ("mcp-name", name)];
+        for (header, value) in all {
+            if let Some(value) = value {
+                headers.insert(HeaderName::from_static(header), encoded(value));
+            }
+        }
+    }
+}
+
+/// A text as a header's value: as it is, or in base64 if it has characters that a header can't have.
+fn encoded(text: &str) -> HeaderValue {
+    let is_plain = !text.is_empty() && text.trim() == text && text.bytes().all(|it| matches!(it, b' '..=b'~'));
+    let plain = is_plain && !text.starts_with("=?base64?");
+    let value = if plain { text.to_owned() } else { format!("=?base64?{}?=", STANDARD.encode(text)) };
+    // Base64 is visible ASCII.
+    HeaderValue::try_from(value).unwrap_or(HeaderValue::from_static("?"))
+}
+
+/// The answer to a request that failed on the way. `id`: JSON.
+pub(super) fn failure(id: Option<&str>, code: i32, message: &str) -> String {
+    let id = id.unwrap_or("null");
+    let message = Value::from(message);
+    format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"error\":{{\"code\":{code},\"message\":{message}}}}}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_says_what_its_headers_repeat() {
+        let text = r#"{"jsonrpc":"2.0","id":"a","method":"tools/call","params":{"name":"ütf","_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}}}"#;
+        let (message, mut headers) = (Message::read(text).unwrap(), HeaderMap::new());
+        message.repeat(&mut headers);
+        assert_eq!(message.id.as_deref(), Some("\"a\""));
+        assert_eq!((&headers["mcp-method"], &headers["mcp-name"]), ("tools/call", "=?base64?w7x0Zg==?="));
+        assert_eq!(headers["mcp-protocol-version"], "2026-07-28");
+    }
+
+    #[test]
+    fn an_older_message_repeats_nothing() {
+        let (message, mut headers) =
+            (Message::read(r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#).unwrap(), HeaderMap::new());
+        message.repeat(&mut headers);
+        assert!(headers.is_empty() && message.is_request());
+    }
+
+    #[test]
+    fn notifications_responses_and_batches_are_told_apart() {
+        let read = |text| Message::read(text).unwrap();
+        let cancelled = read(r#"{"method":"notifications/cancelled","params":{"requestId":7}}"#);
+        assert!(!cancelled.is_request() && cancelled.cancels.as_deref() == Some("7"));
+        assert!(!read(r#"{"id":1,"result":{}}"#).is_request());
+        assert!(read(r#"[{"id":1,"method":"ping"}]"#).is_request() && !read(r#"[{"method":"a"}]"#).is_request());
+        assert_eq!(Message::read("{"), None);
+    }
+}
