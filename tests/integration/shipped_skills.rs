@@ -5,8 +5,15 @@ use serde_json::{Value, json};
 
 #[tokio::test]
 async fn every_example_of_every_shipped_skill_ends_as_declared() {
-    for skill in ["echo", "calculator", "file_search", "log_transform", "search_file_content", "list_code_definitions"]
-    {
+    for skill in [
+        "echo",
+        "calculator",
+        "file_search",
+        "log_transform",
+        "search_file_content",
+        "list_code_definitions",
+        "search_and_install_tools",
+    ] {
         let mut check = Setup::command(&["check", skill])
             .with("OPENSKILL_CLI_DIR", openskill_tests::repository().join("worker/skills").display())
             .data(&openskill_tests::repository().join("data"))
@@ -37,6 +44,8 @@ async fn answers_match_the_output_schemas() {
         ("list_code_definitions", json!({"file_path": "data/src/main.py", "max_definitions": 2})),
         ("analyze_tool_needs", json!({"task_description": "Take a screenshot of the weather page"})),
         ("analyze_tool_needs", json!({"task_description": "？"})),
+        ("search_and_install_tools", json!({"task_description": "东京现在几点了", "reason": "x"})),
+        ("search_and_install_tools", json!({"task_description": "Send a mail to the supplier"})),
     ] {
         let result = system.invoke(request(skill, input.clone())).await;
         assert_eq!(code(&result), "", "{skill} {input}: {result:?}");
