@@ -36,6 +36,7 @@ mod last_word;
 mod manifests;
 mod many;
 mod mcp;
+mod mcp_face;
 mod mcp_http;
 mod mcp_servers;
 mod metrics;
