@@ -39,6 +39,7 @@ mod manifests;
 mod many;
 mod mcp;
 mod mcp_environments;
+mod mcp_face;
 mod mcp_http;
 mod mcp_servers;
 mod metrics;

@@ -119,10 +119,10 @@ impl<'a> Survey<'a> {
                     return Err(format!("{keyword} is not supported in a skill's schema: use $ref"));
                 }
             }
-            let renamed = ["$id", "$anchor"].iter().find(|keyword| object.get(**keyword).is_some_and(Value::is_string));
-            if let Some(keyword) = renamed.filter(|_| !std::ptr::eq(schema, self.root)) {
-                // References below it would resolve against another base.
-                return Err(format!("{keyword} is only supported at the top of a skill's schema"));
+            if object.get("$id").is_some_and(Value::is_string) && !std::ptr::eq(schema, self.root) {
+                // References below it would resolve against another base. An `$anchor` is only a name, and a reference to it
+                // does not resolve here.
+                return Err("$id is only supported at the top of a skill's schema".to_owned());
             }
             open.extend(self.same_location(schema)?);
             let others =
@@ -390,6 +390,10 @@ mod tests {
         chain["$defs"]["a1000"] = json!({});
         assert!(reason(&chain).contains("are nested more than"));
         assert!(reason(&json!({"properties": {"a": {"$id": "urn:x", "$ref": "#/b"}}})).contains("$id"));
+        let anchored =
+            |reference: &str| json!({"$defs": {"a": {"$anchor": "it"}}, "properties": {"a": {"$ref": reference}}});
+        assert!(check(&anchored("#/$defs/a")).is_ok());
+        assert!(reason(&anchored("#it")).contains("does not resolve"));
         assert!(check(&json!({"$id": "urn:x", "properties": {"$id": {"type": "string"}}})).is_ok());
     }
 

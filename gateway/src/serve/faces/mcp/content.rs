@@ -133,7 +133,10 @@ fn of_skill(result: &SkillResult, entry: Option<&Entry>, revision: Revision) -> 
             }
             None => {}
         }
-        texts.push(plain(data));
+        // Nothing beside a picture is not worth a word.
+        if data != "null" || !structured.is_empty() || (result.artifacts.is_empty() && result.text.is_empty()) {
+            texts.push(plain(data));
+        }
         if !result.text.is_empty() && texts.last() != Some(&result.text) {
             texts.push(result.text.clone());
         }
@@ -281,7 +284,7 @@ mod tests {
             artifact("application/pdf", Content::Handle("h/1".to_owned())),
         ];
         let result = read(&SkillResult { artifacts, ..success(&Value::Null) }, None);
-        let blocks: Vec<_> = result["content"].as_array().unwrap().iter().skip(1).collect();
+        let blocks = result["content"].as_array().unwrap();
         let kinds: Vec<_> = blocks.iter().map(|it| it["type"].as_str().unwrap()).collect();
         assert_eq!(kinds, ["image", "audio", "resource", "resource", "resource_link"]);
         assert_eq!((&blocks[2]["resource"]["text"], &blocks[3]["resource"]["blob"]), (&json!("hi"), &json!("aGk=")));
