@@ -1,6 +1,7 @@
 //! Server-sent events, as far as MCP uses them: the data of each event is one message.
 
-use super::lines::MAX_LINE;
+/// The longest message of a gateway, in bytes. A result has its data twice: as structured content, and as text.
+pub(super) const MAX_MESSAGE: usize = 64 * 1024 * 1024;
 
 /// Reads events from the pieces of a body.
 #[derive(Debug, Default)]
@@ -19,11 +20,11 @@ impl Events {
     /// The messages that end in this piece.
     ///
     /// # Errors
-    /// A message is longer than a line may be.
+    /// A message is longer than [`MAX_MESSAGE`].
     pub(super) fn read(&mut self, piece: &[u8]) -> Result<Vec<String>, TooLong> {
         let mut messages = Vec::new();
         for part in piece.split_inclusive(|it| *it == b'\n') {
-            if self.rest.len() + self.data.len() + part.len() > MAX_LINE {
+            if self.rest.len() + self.data.len() + part.len() > MAX_MESSAGE {
                 return Err(TooLong);
             }
             self.rest.extend_from_slice(part);
@@ -69,6 +70,6 @@ mod tests {
     fn an_endless_message_is_refused() {
         let mut events = Events::default();
         let piece = vec![b'x'; 1024 * 1024];
-        assert!((0..20).map(|_| events.read(&piece)).any(|it| it == Err(TooLong)));
+        assert!((0..70).map(|_| events.read(&piece)).any(|it| it == Err(TooLong)));
     }
 }

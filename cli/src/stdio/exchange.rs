@@ -9,8 +9,7 @@ use rustls::ClientConfig;
 use serde_json::Value;
 use tokio::sync::mpsc;
 
-use super::events::Events;
-use super::lines::MAX_LINE;
+use super::events::{Events, MAX_MESSAGE};
 use super::message::{Message, failure};
 use crate::exit::Failure;
 
@@ -200,7 +199,7 @@ async fn stream(mut response: Response, out: &Out) -> Result<(), String> {
 async fn whole(mut response: Response) -> Result<String, String> {
     let mut body = Vec::new();
     while let Some(piece) = response.chunk().await.map_err(broken)? {
-        if body.len() + piece.len() > 2 * MAX_LINE {
+        if body.len() + piece.len() > MAX_MESSAGE {
             return Err("the answer of the gateway is too long".to_owned());
         }
         body.extend_from_slice(&piece);

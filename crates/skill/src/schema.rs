@@ -393,7 +393,7 @@ mod tests {
         let anchored =
             |reference: &str| json!({"$defs": {"a": {"$anchor": "it"}}, "properties": {"a": {"$ref": reference}}});
         assert!(check(&anchored("#/$defs/a")).is_ok());
-        assert!(reason(&anchored("#it")).contains("does not resolve"));
+        assert!(check(&anchored("#it")).is_err());
         assert!(check(&json!({"$id": "urn:x", "properties": {"$id": {"type": "string"}}})).is_ok());
     }
 
