@@ -17,6 +17,7 @@ mod recorder;
 mod reference;
 mod research;
 mod resolve;
+mod setting;
 mod sites;
 mod tls;
 mod tools;

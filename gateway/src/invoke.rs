@@ -66,15 +66,13 @@ async fn run(
         return Ok(Outcome::failed(error).with(prepared.unwrap_or_default()));
     }
     let prepared = prepared?;
-    let arguments = prepared.json.clone();
     let (is_idempotent, has_key) = (entry.skill.idempotent, !call.idempotency_key.is_empty());
     let ways_out = (events, Arc::clone(record));
     let permit = if entry.agent.is_some() { permit.of_agent() } else { permit };
-    let context = CallContext::new(shard, Arc::clone(call), entry, arguments, ways_out);
+    let context = CallContext::new(shard, Arc::clone(call), entry, prepared.json.clone(), ways_out);
     let outcome = if !has_key {
-        let outcome = execute(&context).await;
-        drop(permit);
-        outcome
+        let _permit = permit;
+        execute(&context).await
     } else {
         let context = Arc::new(context);
         let shared = Arc::clone(&context);

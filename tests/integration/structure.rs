@@ -242,7 +242,7 @@ const DROPS: [(&str, &str); 15] = [
     ("identity/usage.rs", "Held"),             // gives back what a call used of its principal's limits
     ("mcp/clients.rs", "Cancellable"),         // forgets how to cancel a call
     ("observe/call_record.rs", "CallRecord"),  // records that a call was dropped
-    ("protect/admission.rs", "Permit"),
+    ("protect/admission.rs", "Place"),
     ("protect/circuit/guard.rs", "CircuitGuard"), // gives the passes back, without a verdict
     ("protect/idempotency.rs", "Lease"),
     ("serve/connections/peers.rs", "PeerShare"),

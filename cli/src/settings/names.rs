@@ -1,28 +1,7 @@
 //! The table of all settings. The reference in `docs/configuration.md` is generated from it.
 
-/// A setting.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Setting {
-    /// The environment variable.
-    pub(crate) name: &'static str,
-    /// The default value. Empty means none.
-    pub(crate) default: &'static str,
-    /// The commands that read it.
-    pub(crate) readers: &'static str,
-    /// Its meaning, in Markdown, for the reference.
-    pub(crate) about: &'static str,
-}
-
-macro_rules! settings {
-    ($($konst:ident $name:literal $default:literal $readers:literal $about:literal;)*) => {
-        $(pub(crate) const $konst: &str = $name;)*
-
-        /// All settings, in the order of the reference.
-        pub(crate) const ALL: &[Setting] = &[
-            $(Setting { name: $name, default: $default, readers: $readers, about: $about }),*
-        ];
-    };
-}
+pub(crate) use super::setting::Setting;
+use super::setting::settings;
 
 settings! {
     HTTP_BASE_URL "OPENSKILL_HTTP_BASE_URL" "http://127.0.0.1:8000" "client, agent"

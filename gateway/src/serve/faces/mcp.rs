@@ -22,6 +22,7 @@ mod jsonrpc;
 mod list;
 mod listen;
 mod methods;
+mod reply;
 mod resources;
 mod stream;
 

@@ -8,22 +8,20 @@ use futures_util::FutureExt as _;
 use futures_util::StreamExt as _;
 use openskill_proto::metadata::IDEMPOTENCY_KEY;
 use openskill_proto::trace::Trace;
+use openskill_proto::v1::InvokeRequest;
 use openskill_proto::v1::invoke_request::Arguments;
-use openskill_proto::v1::{ErrorCode, InvokeRequest, SkillError, SkillResult};
 
 use super::answer::{Accepts, traced};
 use super::asker::Asker;
-use super::content;
-use super::jsonrpc::{self, Code, Fault, Id, Meta, Params};
+use super::jsonrpc::{Code, Fault, Id, Meta, Params};
+use super::reply::Reply;
 use super::stream::{self, Call as Streamed, Running, Voice};
 use super::{answer, headers};
 use crate::call::reading;
 use crate::call::request::RequestContext;
-use crate::catalog::entry::Entry;
 use crate::gateway::Shard;
 use crate::invoke::{invoke, refuse};
 use crate::mcp::clients::Level;
-use crate::mcp::revision::Revision;
 use crate::observe::call_record::CallRecord;
 use crate::serve::streams;
 
@@ -36,27 +34,6 @@ pub(super) struct Asked<'a> {
     pub(super) asker: Asker,
     pub(super) id: Id,
     pub(super) params: Params,
-}
-
-/// Makes answers of one request.
-pub(super) struct Reply {
-    shard: Shard,
-    pub(super) id: Id,
-    revision: Revision,
-    entry: Option<Arc<Entry>>,
-}
-
-impl Reply {
-    /// The message with the result. A tool that does not exist is an error of the request; all else is for the model.
-    pub(super) async fn message(&self, result: SkillResult) -> Result<String, Fault> {
-        let is_unknown = |error: &SkillError| error.code() == ErrorCode::NotFound && self.entry.is_none();
-        if let Some(error) = result.error.as_ref().filter(|it| is_unknown(it)) {
-            return Err(Fault::new(Code::InvalidParams, error.message.clone()));
-        }
-        let aside = &self.shard.gateway.aside;
-        let result = content::of(result, self.entry.clone(), aside, self.revision).await;
-        Ok(jsonrpc::result(&self.id, &result))
-    }
 }
 
 impl Asked<'_> {

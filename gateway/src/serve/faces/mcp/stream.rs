@@ -17,8 +17,8 @@ use openskill_proto::v1::invoke_event::Event;
 use openskill_proto::v1::{InvokeEvent, Progress, SkillResult};
 
 use super::answer::{self, Accepts};
-use super::call::Reply;
 use super::jsonrpc::{self, Code, Fault, notification, string};
+use super::reply::Reply;
 use crate::mcp::clients::{Cancellable, Level};
 use crate::serve::streams::StreamError;
 

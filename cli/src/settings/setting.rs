@@ -1,0 +1,28 @@
+//! What the table of [`names`](super::names) says of a setting, and how the table is written.
+
+/// A setting.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Setting {
+    /// The environment variable.
+    pub(crate) name: &'static str,
+    /// The default value. Empty means none.
+    pub(crate) default: &'static str,
+    /// The commands that read it.
+    pub(crate) readers: &'static str,
+    /// Its meaning, in Markdown, for the reference.
+    pub(crate) about: &'static str,
+}
+
+/// Makes a constant with the name of each setting, and the table of all.
+macro_rules! settings {
+    ($($konst:ident $name:literal $default:literal $readers:literal $about:literal;)*) => {
+        $(pub(crate) const $konst: &str = $name;)*
+
+        /// All settings, in the order of the reference.
+        pub(crate) const ALL: &[Setting] = &[
+            $(Setting { name: $name, default: $default, readers: $readers, about: $about }),*
+        ];
+    };
+}
+
+pub(crate) use settings;
