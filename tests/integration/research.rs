@@ -120,6 +120,8 @@ async fn without_a_provider_the_tools_are_unavailable_and_say_why() {
 async fn doctor_names_the_source_and_misses_none() {
     let skills = openskill_tests::repository().join("worker/skills");
     let folder = openskill_tests::folder::Folder::new();
+    let data = folder.path().join("data");
+    std::fs::create_dir(&data).unwrap();
     for (provider, expected) in
         [("", "set OPENSKILL_RESEARCH_PROVIDER"), ("folder", "folder: /srv/documents; answers are made")]
     {
@@ -127,7 +129,7 @@ async fn doctor_names_the_source_and_misses_none() {
             .args(["doctor", "--json", "--skills-dir"])
             .arg(&skills)
             .arg("--allowed-root")
-            .arg(folder.path())
+            .arg(&data)
             .current_dir(folder.path())
             .env("OPENSKILL_RESEARCH_PROVIDER", provider)
             .env("OPENSKILL_RESEARCH_FOLDER", "/srv/documents")
