@@ -77,6 +77,9 @@ fn borrowed(tools: &[Stored]) -> Vec<Tool<'_>> {
         .iter()
         .map(|it| Tool {
             name: &it.name,
+            title: "",
+            icons: &[],
+            read_only: false,
             description: &it.description,
             schema: Some(&it.schema),
             output_schema_json: "",
