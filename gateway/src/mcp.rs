@@ -4,10 +4,12 @@
 //! - [`revision`]: the revisions of the protocol
 //! - [`seal`]: texts that clients keep and cannot forge; [`session`]: ids of sessions made that way
 //! - [`clients`]: bounded state of this process: sessions that were ended, calls in flight, levels of log messages
+//! - [`parked`]: calls that wait until their clients come back with answers
 //! - [`pages`]: lists of tools, written once per change
 
 pub(crate) mod clients;
 pub(crate) mod pages;
+pub(crate) mod parked;
 pub(crate) mod revision;
 pub(crate) mod seal;
 pub(crate) mod session;
@@ -16,6 +18,7 @@ use std::sync::Arc;
 
 use clients::Clients;
 use pages::Pages;
+use parked::Parking;
 use seal::Key;
 use tokio::sync::Semaphore;
 
@@ -23,11 +26,11 @@ use tokio::sync::Semaphore;
 const MAX_LISTENERS: usize = 8192;
 
 /// The state of a gateway for MCP.
-#[derive(Debug)]
 pub(crate) struct McpState {
     pub(crate) key: Key,
     pub(crate) clients: Clients,
     pub(crate) pages: Pages,
+    pub(crate) parking: Parking,
     /// Streams that wait for changes.
     pub(crate) listeners: Arc<Semaphore>,
 }
@@ -39,6 +42,7 @@ impl McpState {
             key: secret.map_or_else(Key::random, Key::of),
             clients: Clients::default(),
             pages: Pages::default(),
+            parking: Parking::default(),
             listeners: Arc::new(Semaphore::new(MAX_LISTENERS)),
         }
     }

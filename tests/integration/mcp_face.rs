@@ -2,6 +2,7 @@
 
 mod calls;
 mod changes;
+mod questions;
 mod real_clients;
 mod refusals;
 mod sessions;

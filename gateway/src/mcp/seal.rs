@@ -17,6 +17,8 @@ const MAX_TEXT: usize = 4096;
 pub(crate) enum Purpose {
     Session = 1,
     Cursor = 2,
+    /// Which call waits.
+    State = 3,
 }
 
 /// Seals texts.

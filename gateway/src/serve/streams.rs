@@ -66,6 +66,14 @@ pub(crate) enum StreamError<E> {
 }
 
 impl StreamError<Infallible> {
+    /// The error of the gateway: there is no other where the client's half can't break.
+    pub(crate) fn into_gateway(self) -> SkillError {
+        match self {
+            Self::Client(never) => match never {},
+            Self::Gateway(error) => error,
+        }
+    }
+
     /// The same error where the client's half can't break.
     pub(crate) fn without_client<E>(self) -> StreamError<E> {
         match self {

@@ -6,7 +6,7 @@
 //! POST -> [`jsonrpc`]: the body, parsed once; arguments stay text
 //!      -> [`asker`]: who asks and by which revision: its session, or what the request says of itself (checked by [`headers`])
 //!      -> [`methods`]: what it asks for -> [`hello`], [`list`], [`call`]
-//!      -> [`content`]: a result as content blocks -> [`answer`]: JSON; or, if something comes before the result, [`stream`]
+//!      -> [`reply`], [`content`]: a result as content blocks -> [`answer`]: JSON; or, if something comes before the result, [`stream`]
 //! GET  -> [`listen`]: changes of the list of tools, as `subscriptions/listen` gets them
 //! ```
 //!
@@ -22,6 +22,7 @@ mod jsonrpc;
 mod list;
 mod listen;
 mod methods;
+mod questions;
 mod reply;
 mod resources;
 mod stream;

@@ -64,7 +64,11 @@ pub(super) fn refuse(status: StatusCode, id: Option<&Id>, fault: &Fault) -> Resp
 /// The status of an error if `is_stateless` requests ask. Before, an error that names its request is an answer like any other.
 pub(super) fn status_of(code: Code, is_stateless: bool) -> StatusCode {
     match code {
-        Code::Parse | Code::InvalidRequest | Code::HeaderMismatch | Code::UnsupportedVersion => StatusCode::BAD_REQUEST,
+        Code::Parse
+        | Code::InvalidRequest
+        | Code::HeaderMismatch
+        | Code::MissingCapability
+        | Code::UnsupportedVersion => StatusCode::BAD_REQUEST,
         _ if !is_stateless => StatusCode::OK,
         Code::MethodNotFound => StatusCode::NOT_FOUND,
         Code::InvalidParams => StatusCode::BAD_REQUEST,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use futures_util::FutureExt as _;
-use futures_util::StreamExt as _;
+use futures_util::{StreamExt as _, TryStreamExt as _};
 use openskill_proto::metadata::IDEMPOTENCY_KEY;
 use openskill_proto::trace::Trace;
 use openskill_proto::v1::InvokeRequest;
@@ -13,7 +13,8 @@ use openskill_proto::v1::invoke_request::Arguments;
 
 use super::answer::{Accepts, traced};
 use super::asker::Asker;
-use super::jsonrpc::{Code, Fault, Id, Meta, Params};
+use super::jsonrpc::{self, Code, Fault, Id, Meta, Params};
+use super::questions::{self, Asks, Back, Way};
 use super::reply::Reply;
 use super::stream::{self, Call as Streamed, Running, Voice};
 use super::{answer, headers};
@@ -22,8 +23,9 @@ use crate::call::request::RequestContext;
 use crate::gateway::Shard;
 use crate::invoke::{invoke, refuse};
 use crate::mcp::clients::Level;
+use crate::mcp::parked::Fingerprint;
 use crate::observe::call_record::CallRecord;
-use crate::serve::streams;
+use crate::serve::streams::{self, StreamError};
 
 /// A request for a call.
 pub(super) struct Asked<'a> {
@@ -51,7 +53,20 @@ impl Asked<'_> {
         if is_stateless && let Some(entry) = &entry {
             headers::check_arguments(self.headers, entry.definition.schema(), &arguments)?;
         }
-        let voice = self.voice(&name)?;
+        let (voice, asks) = (self.voice(&name)?, self.asks(&name, &arguments));
+        let can_ask = asks.can_ask();
+        let reply = |id: Id| Reply::new(shard.clone(), id, self.asker.revision, entry.clone(), can_ask);
+        let run = async |call: Streamed| stream::answer(call, self.accepts).await;
+        if let (Asks::ByResult(way), Some(state)) = (&asks, &self.params.request_state) {
+            let answers = self.params.input_responses.take().unwrap_or_default();
+            return match questions::come_back(way, state, &answers).await? {
+                Back::Asked(result) => Ok(answer::json(StatusCode::OK, jsonrpc::result(&self.id, &result))),
+                Back::On(events) => {
+                    let (running, reply, asked) = (Running::Heard(events), reply(self.id), answers.len());
+                    run(Streamed { running, reply, voice, cancellable: None, asks, asked }).await
+                }
+            };
+        }
         let meta = self.params.meta.take().unwrap_or_default();
         let session = self.asker.session_name();
         let cancellable = match session.as_str() {
@@ -60,12 +75,12 @@ impl Asked<'_> {
                 Fault::new(Code::InvalidRequest, "a request with this id is in flight: ids must not be used twice")
             })?),
         };
-        let request = self.request(name, arguments, &meta, session);
-        let context = RequestContext { trace: trace(&meta, self.context.trace), ..self.context };
+        let request = InvokeRequest { interactive: can_ask, ..self.request(name, arguments, &meta, session) };
+        let context = RequestContext { trace: trace(&meta, self.context.trace.clone()), ..self.context.clone() };
         let (aside, default) = (&shard.gateway.aside, shard.gateway.config.default_timeout);
         let call = Arc::new(reading::read(aside, default, request, context).await);
         let trace_id = call.trace.id.clone();
-        let reply = Reply { shard: shard.clone(), id: self.id, revision: self.asker.revision, entry };
+        let reply = reply(self.id);
         let permit = match shard.gateway.admit(&call) {
             Ok(permit) => permit,
             Err(refusal) => {
@@ -73,14 +88,30 @@ impl Asked<'_> {
                 return Ok(traced(answer::json(StatusCode::OK, message), &trace_id));
             }
         };
-        let running = if voice.is_heard() && self.accepts.events {
-            Running::Heard(streams::one(shard.clone(), call, permit).boxed())
+        let is_heard = voice.is_heard() && self.accepts.events;
+        let running = if is_heard || can_ask {
+            Running::Heard(streams::one(shard.clone(), call, permit).map_err(StreamError::into_gateway).boxed())
         } else {
             let (shard, record) = (shard.clone(), CallRecord::begin(&shard.gateway.observer, &call));
             Running::Silent(async move { invoke(&shard, call, permit, None, record).await }.boxed())
         };
-        let response = stream::answer(Streamed { running, reply, voice, cancellable }, self.accepts).await?;
+        let response = run(Streamed { running, reply, voice, cancellable, asks, asked: 0 }).await?;
         Ok(traced(response, &trace_id))
+    }
+
+    /// How the client asks its user.
+    fn asks(&self, name: &str, arguments: &str) -> Asks {
+        let declared = || self.params.meta.as_ref()?.capabilities.as_ref()?.elicitation.as_ref();
+        let way = || Way {
+            shard: self.shard.clone(),
+            principal: self.context.principal.clone(),
+            fingerprint: Fingerprint::of(name, arguments),
+        };
+        match self.asker.session {
+            _ if self.asker.revision.is_stateless() && declared().is_some() => Asks::ByResult(way()),
+            Some(session) if session.abilities.elicitation && self.accepts.events => Asks::OnStream(way()),
+            _ => Asks::Never,
+        }
     }
 
     fn request(&self, skill_id: String, arguments: String, meta: &Meta, session: String) -> InvokeRequest {

@@ -1,5 +1,6 @@
 //! JSON-RPC messages: reading them, and the frame of an answer. A message is parsed once; the arguments of a call stay text.
 
+use std::collections::HashMap;
 use std::fmt::Write as _;
 
 use openskill_proto::json::{Survey, depth};
@@ -33,6 +34,7 @@ pub(super) enum Code {
     /// Before 2026-07-28.
     NoResource,
     HeaderMismatch,
+    MissingCapability,
     UnsupportedVersion,
 }
 
@@ -48,6 +50,7 @@ impl Code {
             Self::Cancelled => -32800,
             Self::NoResource => -32002,
             Self::HeaderMismatch => -32020,
+            Self::MissingCapability => -32021,
             Self::UnsupportedVersion => -32022,
         }
     }
@@ -101,8 +104,11 @@ pub(super) enum Message {
         method: String,
         params: Params,
     },
-    /// An answer to a request of the server.
-    Response,
+    /// An answer to a request of the server. Without a result it is an error.
+    Response {
+        id: Id,
+        result: Option<Box<RawValue>>,
+    },
 }
 
 /// A message that can't be read, with its id as far as that can be.
@@ -135,6 +141,9 @@ pub(super) struct Params {
     pub(super) request_id: Option<Box<RawValue>>,
     pub(super) level: Option<String>,
     pub(super) notifications: Option<Filter>,
+    /// Answers to questions, by their keys.
+    pub(super) input_responses: Option<HashMap<String, Box<RawValue>>>,
+    pub(super) request_state: Option<String>,
 }
 
 /// What a request says of itself.
@@ -185,7 +194,7 @@ struct Raw<P> {
     #[serde(default = "Option::default")]
     params: Option<P>,
     #[serde(default)]
-    result: Option<IgnoredAny>,
+    result: Option<Box<RawValue>>,
     #[serde(default)]
     error: Option<IgnoredAny>,
 }
@@ -247,7 +256,7 @@ fn message(bytes: &[u8]) -> Result<Message, Unreadable> {
         (Some(method), Some(id)) => Ok(Message::Request { id, method, params: params.unwrap_or_default() }),
         (_, None) if has_id => invalid(None, format!("id must be a string or a number of at most {MAX_ID} bytes")),
         (Some(method), None) => Ok(Message::Notification { method, params: params.unwrap_or_default() }),
-        (None, Some(_)) if result.is_some() || error.is_some() => Ok(Message::Response),
+        (None, Some(id)) if result.is_some() || error.is_some() => Ok(Message::Response { id, result }),
         (None, id) => invalid(id, "method is missing".to_owned()),
     }
 }
@@ -330,7 +339,7 @@ mod tests {
             one(r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#),
             Ok(Message::Notification { .. })
         ));
-        assert!(matches!(one(r#"{"jsonrpc":"2.0","id":1,"result":{}}"#), Ok(Message::Response)));
+        assert!(matches!(one(r#"{"jsonrpc":"2.0","id":1,"result":{}}"#), Ok(Message::Response { .. })));
         assert!(matches!(one(r#"{"jsonrpc":"2.0","id":-1.5,"method":"ping"}"#), Ok(Message::Request { .. })));
     }
 

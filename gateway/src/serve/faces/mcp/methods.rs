@@ -10,7 +10,7 @@ use super::answer::{self, Accepts, SESSION, accepted, refuse, status_of};
 use super::asker::Asker;
 use super::call::Asked;
 use super::jsonrpc::{self, Body, Code, Fault, Id, Message, Params, Unreadable};
-use super::{headers, hello, list, listen, resources};
+use super::{headers, hello, list, listen, questions, resources};
 use crate::call::aside::HEAVY_BYTES;
 use crate::call::reading::deadline;
 use crate::call::request::RequestContext;
@@ -75,8 +75,10 @@ impl Exchange {
                 }
             }
             Message::Notification { method, params } => self.notified(&method, &params),
-            // The gateway asks nothing yet, so nothing waits for it.
-            Message::Response => accepted(),
+            Message::Response { id, result } => {
+                questions::answered(&self.shard, &self.context.principal, &id, result.as_deref()).await;
+                accepted()
+            }
         }
     }
 

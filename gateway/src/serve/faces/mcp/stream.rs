@@ -12,15 +12,17 @@ use axum::response::Response;
 use bytes::Bytes;
 use futures_util::StreamExt as _;
 use futures_util::future::BoxFuture;
-use futures_util::stream::{self, BoxStream};
+use futures_util::stream;
 use openskill_proto::v1::invoke_event::Event;
-use openskill_proto::v1::{InvokeEvent, Progress, SkillResult};
+use openskill_proto::v1::{InputRequired, Progress, SkillResult};
+use tokio::time::Instant;
 
 use super::answer::{self, Accepts};
 use super::jsonrpc::{self, Code, Fault, notification, string};
+use super::questions::{self, Asks};
 use super::reply::Reply;
 use crate::mcp::clients::{Cancellable, Level};
-use crate::serve::streams::StreamError;
+use crate::mcp::parked::Events;
 
 /// How long nothing is sent before a comment shows that the stream lives.
 pub(super) const BEAT: Duration = Duration::from_secs(10);
@@ -46,7 +48,7 @@ pub(super) fn event(message: &str) -> Bytes {
 pub(super) enum Running {
     /// Nothing is heard of it but its result.
     Silent(BoxFuture<'static, SkillResult>),
-    Heard(BoxStream<'static, Result<InvokeEvent, StreamError<Infallible>>>),
+    Heard(Events),
 }
 
 /// What a client wants to hear while its call runs.
@@ -65,6 +67,9 @@ pub(super) struct Call {
     pub(super) reply: Reply,
     pub(super) voice: Voice,
     pub(super) cancellable: Option<Cancellable>,
+    pub(super) asks: Asks,
+    /// How many questions were asked.
+    pub(super) asked: usize,
 }
 
 /// What comes next of a call.
@@ -141,53 +146,88 @@ impl Voice {
     }
 }
 
+/// What arrives of a call that runs.
+enum Arrived {
+    Result(SkillResult),
+    Event(Event),
+    Broken(String),
+}
+
+impl Running {
+    /// What arrives next. Nothing is lost if the future is dropped before that.
+    async fn next(&mut self) -> Arrived {
+        let events = match self {
+            Self::Silent(result) => return Arrived::Result(result.await),
+            Self::Heard(events) => events,
+        };
+        loop {
+            match events.next().await.map(|it| it.map(|it| it.event)) {
+                Some(Ok(Some(Event::Result(result)))) => return Arrived::Result(result),
+                Some(Ok(Some(event))) => return Arrived::Event(event),
+                Some(Ok(None)) => {}
+                Some(Err(error)) => return Arrived::Broken(error.message),
+                None => return Arrived::Broken("the call ended without a result".to_owned()),
+            }
+        }
+    }
+}
+
 impl Call {
     /// Waits for what comes next, at most for a [`BEAT`].
     async fn next(&mut self) -> Next {
-        let Self { running, reply, voice, cancellable } = self;
-        let cancelled = async {
-            match cancellable {
-                Some(it) => it.cancelled().await,
-                None => std::future::pending().await,
-            }
-        };
-        let heard = async {
-            match running {
-                Running::Silent(result) => Next::Ended(reply.message(result.await).await),
-                Running::Heard(events) => loop {
-                    let event = match events.next().await {
-                        Some(Ok(event)) => event.event,
-                        Some(Err(StreamError::Gateway(error))) => break Next::Ended(Err(fault(error.message))),
-                        Some(Err(StreamError::Client(never))) => match never {},
-                        None => break Next::Ended(Err(fault("the call ended without a result".to_owned()))),
-                    };
-                    match event {
-                        Some(Event::Result(result)) => break Next::Ended(reply.message(result).await),
-                        Some(event) => {
-                            if let Some(said) = voice.of(event) {
-                                break Next::Said(said);
-                            }
-                        }
-                        None => {}
+        let beat_at = Instant::now() + BEAT;
+        loop {
+            let cancelled = async {
+                match &self.cancellable {
+                    Some(it) => it.cancelled().await,
+                    None => std::future::pending().await,
+                }
+            };
+            let arrived = tokio::select! {
+                biased;
+                () = cancelled => return Next::Cancelled,
+                arrived = self.running.next() => arrived,
+                () = tokio::time::sleep_until(beat_at) => return Next::Silence,
+            };
+            match arrived {
+                Arrived::Result(result) => return Next::Ended(self.reply.message(result).await),
+                Arrived::Broken(message) => return Next::Ended(Err(Fault::new(Code::Internal, message))),
+                Arrived::Event(Event::InputRequired(question)) => {
+                    if let Some(next) = self.ask(question).await {
+                        return next;
                     }
-                },
+                }
+                Arrived::Event(event) => {
+                    if let Some(said) = self.voice.of(event) {
+                        return Next::Said(said);
+                    }
+                }
             }
-        };
-        tokio::select! {
-            biased;
-            () = cancelled => Next::Cancelled,
-            next = heard => next,
-            () = tokio::time::sleep(BEAT) => Next::Silence,
         }
+    }
+
+    /// Asks the user in the client's way. None if this client is not asked.
+    async fn ask(&mut self, question: InputRequired) -> Option<Next> {
+        self.asked += 1;
+        let way = match &self.asks {
+            Asks::Never => return None,
+            Asks::OnStream(way) | Asks::ByResult(way) => way,
+        };
+        if questions::dismiss_secret(way, &question).await {
+            return None;
+        }
+        if let Asks::OnStream(_) = &self.asks {
+            return Some(Next::Said(questions::request(&question)));
+        }
+        let gone = Running::Heard(stream::empty().boxed());
+        let Running::Heard(events) = std::mem::replace(&mut self.running, gone) else { return None };
+        let asked = questions::ask(way, events, vec![(format!("question-{}", self.asked), question)]);
+        Some(Next::Ended(asked.map(|result| jsonrpc::result(&self.reply.id, &result))))
     }
 
     fn ended(&self, ended: Result<String, Fault>) -> String {
         ended.unwrap_or_else(|fault| jsonrpc::error(Some(&self.reply.id), &fault))
     }
-}
-
-fn fault(message: String) -> Fault {
-    Fault::new(Code::Internal, message)
 }
 
 /// The answer to a call, as soon as it is known what it begins with.

@@ -1,0 +1,111 @@
+//! Calls that wait for answers of users. Since 2026-07-28 a question ends the request that asked, and its answer comes with
+//! another one. Meanwhile the call is here, with its permit, up to its deadline.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use futures_util::stream::BoxStream;
+use openskill_proto::trace::random_id;
+use openskill_proto::v1::{InputRequired, InvokeEvent, SkillError};
+use sha2::{Digest as _, Sha256};
+
+/// How many calls wait. Further ones are not asked to come back.
+const MAX_PARKED: usize = 4096;
+
+/// What a call still says.
+pub(crate) type Events = BoxStream<'static, Result<InvokeEvent, SkillError>>;
+
+/// Names a call that waits.
+pub(crate) type Ticket = [u8; 16];
+
+/// What was asked for: only the same request goes on with the call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Fingerprint([u8; 32]);
+
+impl Fingerprint {
+    pub(crate) fn of(skill_id: &str, arguments: &str) -> Self {
+        let mut hash = Sha256::new();
+        hash.update(skill_id.len().to_be_bytes());
+        hash.update(skill_id);
+        hash.update(arguments);
+        Self(hash.finalize().into())
+    }
+}
+
+/// A call that waits.
+pub(crate) struct Parked {
+    pub(crate) events: Events,
+    /// What was asked, by the key that the client answers to.
+    pub(crate) questions: Vec<(String, InputRequired)>,
+    pub(crate) fingerprint: Fingerprint,
+    /// When nobody waits for an answer any more.
+    pub(crate) until: Instant,
+}
+
+/// All calls that wait.
+#[derive(Default)]
+pub(crate) struct Parking(Mutex<HashMap<Ticket, Parked>>);
+
+impl Parking {
+    /// Keeps a call. Gives it back if there are too many.
+    pub(crate) fn park(&self, call: Parked, now: Instant) -> Result<Ticket, Parked> {
+        let mut calls = self.lock();
+        // Dropping a call that is over drops what is left of its channel.
+        calls.retain(|_, it| it.until > now);
+        if calls.len() >= MAX_PARKED {
+            return Err(call);
+        }
+        let ticket = random_id();
+        calls.insert(ticket, call);
+        Ok(ticket)
+    }
+
+    /// The call of a ticket, which is valid once.
+    pub(crate) fn take(&self, ticket: &Ticket, fingerprint: Fingerprint, now: Instant) -> Option<Parked> {
+        let mut calls = self.lock();
+        calls.get(ticket).filter(|it| it.fingerprint == fingerprint && it.until > now)?;
+        calls.remove(ticket)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<Ticket, Parked>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use futures_util::{StreamExt as _, stream};
+
+    use super::*;
+
+    fn call(until: Instant) -> Parked {
+        let fingerprint = Fingerprint::of("asks", "{}");
+        Parked { events: stream::empty().boxed(), questions: Vec::new(), fingerprint, until }
+    }
+
+    #[test]
+    fn a_ticket_is_valid_once_for_the_same_request_and_in_time() {
+        let (parking, now) = (Parking::default(), Instant::now());
+        let later = now + Duration::from_secs(10);
+        let ticket = parking.park(call(later), now).unwrap_or_else(|_| panic!("there is room"));
+        let (same, other) = (Fingerprint::of("asks", "{}"), Fingerprint::of("asks", "{ }"));
+        assert!(parking.take(&ticket, other, now).is_none() && parking.take(&ticket, same, later).is_none());
+        assert!(parking.take(&ticket, same, now).is_some());
+        assert!(parking.take(&ticket, same, now).is_none());
+    }
+
+    #[test]
+    fn their_number_is_bounded_and_those_that_are_over_make_room() {
+        let (parking, now) = (Parking::default(), Instant::now());
+        let soon = now + Duration::from_secs(1);
+        for _ in 0..MAX_PARKED {
+            assert!(parking.park(call(soon), now).is_ok());
+        }
+        assert!(parking.park(call(soon), now).is_err());
+        assert!(parking.park(call(soon + Duration::from_secs(5)), soon).is_ok());
+        assert_eq!(parking.lock().len(), 1);
+    }
+}
