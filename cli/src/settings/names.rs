@@ -1,7 +1,6 @@
 //! The table of all settings. The reference in `docs/configuration.md` is generated from it.
 
-pub(crate) use super::setting::Setting;
-use super::setting::settings;
+pub(crate) use super::setting::{Setting, file_key, is_credential, settings};
 
 settings! {
     HTTP_BASE_URL "OPENSKILL_HTTP_BASE_URL" "http://127.0.0.1:8000" "client, agent"
@@ -331,14 +330,4 @@ settings! {
 /// The default of a setting. Empty means none.
 pub(crate) fn default_of(name: &str) -> &'static str {
     ALL.iter().find(|setting| setting.name == name).map_or("", |setting| setting.default)
-}
-
-/// Whether a setting is a credential: nobody but its reader gets it, and nobody sees it.
-pub(crate) fn is_credential(name: &str) -> bool {
-    name.ends_with("_API_KEY") || name == TOKEN
-}
-
-/// The key of a setting in `openskill.toml`: `timeout_ms` for `OPENSKILL_TIMEOUT_MS`.
-pub(crate) fn file_key(name: &str) -> String {
-    name.strip_prefix("OPENSKILL_").unwrap_or(name).to_ascii_lowercase()
 }

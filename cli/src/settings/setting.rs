@@ -26,3 +26,13 @@ macro_rules! settings {
 }
 
 pub(crate) use settings;
+
+/// Whether a setting is a credential: nobody but its reader gets it, and nobody sees it.
+pub(crate) fn is_credential(name: &str) -> bool {
+    name.ends_with("_API_KEY") || name == "OPENSKILL_TOKEN"
+}
+
+/// The key of a setting in `openskill.toml`: `timeout_ms` for `OPENSKILL_TIMEOUT_MS`.
+pub(crate) fn file_key(name: &str) -> String {
+    name.strip_prefix("OPENSKILL_").unwrap_or(name).to_ascii_lowercase()
+}
