@@ -96,7 +96,8 @@ mod tests {
         let (message, mut headers) = (Message::read(text).unwrap(), HeaderMap::new());
         message.repeat(&mut headers);
         assert_eq!(message.id.as_deref(), Some("\"a\""));
-        assert_eq!((&headers["mcp-method"], &headers["mcp-name"]), ("tools/call", "=?base64?w7x0Zg==?="));
+        assert_eq!(headers["mcp-method"], "tools/call");
+        assert_eq!(headers["mcp-name"], "=?base64?w7x0Zg==?=");
         assert_eq!(headers["mcp-protocol-version"], "2026-07-28");
     }
 
