@@ -150,7 +150,7 @@ impl Gateway {
         if !message.is_request() {
             return Ok(());
         }
-        if body.get("id").is_some_and(Value::is_null) {
+        if body.is_object() && body.get("id").is_none_or(Value::is_null) && body.get("error").is_some() {
             let reason = body.pointer("/error/message").and_then(Value::as_str).unwrap_or_default();
             return Err(reason.to_owned());
         }

@@ -81,9 +81,9 @@ fn encoded(text: &str) -> HeaderValue {
 
 /// The answer to a request that failed on the way. `id`: JSON.
 pub(super) fn failure(id: Option<&str>, code: i32, message: &str) -> String {
-    let id = id.unwrap_or("null");
+    let id = id.map_or_else(String::new, |id| format!("\"id\":{id},"));
     let message = Value::from(message);
-    format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"error\":{{\"code\":{code},\"message\":{message}}}}}")
+    format!("{{\"jsonrpc\":\"2.0\",{id}\"error\":{{\"code\":{code},\"message\":{message}}}}}")
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use tokio::process::Command;
 use super::start;
 
 #[tokio::test]
-async fn the_python_library_lists_calls_and_gets_progress_over_http_and_stdio() {
+async fn the_python_library_lists_calls_gets_progress_and_answers_over_http_and_stdio() {
     let python = repository().join("target/test-venv/bin/python");
     if !python.with_file_name("mcp").exists() {
         return skip(Need::Venv, "the library mcp is missing; run `make test-venv`");
@@ -23,7 +23,8 @@ async fn the_python_library_lists_calls_and_gets_progress_over_http_and_stdio() 
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let seen: Value = serde_json::from_slice(&output.stdout).unwrap();
     for way in ["http", "stdio"] {
-        let expected = json!({"listed": true, "progress": [0.0, 50.0, 100.0], "is_error": true});
+        let answer = json!({"name": "Ada"});
+        let expected = json!({"listed": true, "progress": [0.0, 50.0, 100.0], "is_error": true, "answer": answer});
         assert_eq!(seen[way], expected, "{way}: {seen}");
     }
 }

@@ -285,11 +285,11 @@ pub(super) fn result(id: &Id, result: &str) -> String {
     text
 }
 
-/// The answer with this error. Without an id, `null` stands for it, as JSON-RPC asks.
+/// The answer with this error. Without an id, none is written: MCP has no `null` there.
 pub(super) fn error(id: Option<&Id>, fault: &Fault) -> String {
-    let id = id.map_or("null", Id::json);
+    let id = id.map_or_else(String::new, |id| format!("\"id\":{},", id.json()));
     let (number, message) = (fault.code.number(), string(&fault.message));
-    let mut text = format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"error\":{{\"code\":{number},\"message\":{message}");
+    let mut text = format!("{{\"jsonrpc\":\"2.0\",{id}\"error\":{{\"code\":{number},\"message\":{message}");
     if !fault.data.is_empty() {
         // Writing to a string does not fail.
         let _ = write!(text, ",\"data\":{}", fault.data);
@@ -390,6 +390,6 @@ mod tests {
         let fault = Fault::new(Code::InvalidParams, "a \"quote\"").with_data("{\"a\":1}".to_owned());
         let error: serde_json::Value = serde_json::from_str(&error(None, &fault)).unwrap();
         let expected = serde_json::json!({"code": -32602, "message": "a \"quote\"", "data": {"a": 1}});
-        assert_eq!((&error["id"], &error["error"]), (&serde_json::Value::Null, &expected));
+        assert_eq!((error.get("id"), &error["error"]), (None, &expected));
     }
 }
