@@ -8,7 +8,7 @@ use openskill_net::tls::client::Connector;
 use openskill_net::tls::server::Acceptor;
 use openskill_trace::Tracer;
 
-pub use crate::identity::register::{IdentityConfig, KeysConfig};
+pub use crate::identity::registry::{IdentityConfig, KeysConfig};
 pub use crate::identity::tokens::JwtConfig;
 pub use crate::observe::recorder::RecorderConfig;
 pub use crate::protect::circuit::rules::{Rules as CircuitRules, SessionRules, SkillRules};

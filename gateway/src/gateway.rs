@@ -21,7 +21,7 @@ use crate::dispatch::budget::RetryBudget;
 use crate::dispatch::lateness::Lateness;
 use crate::dispatch::questions::Questions;
 use crate::identity::audit;
-use crate::identity::register::Register;
+use crate::identity::registry::Registry;
 use crate::mcp::McpState;
 use crate::observe::Observer;
 use crate::observe::call_record::CallRecord;
@@ -48,7 +48,7 @@ pub(crate) struct Gateway {
     admission: Arc<Admission>,
     pub(crate) observer: Arc<Observer>,
     /// Who may use it. None: everybody.
-    pub(crate) register: Option<Arc<Register>>,
+    pub(crate) registry: Option<Arc<Registry>>,
     /// Request bodies that arrive.
     pub(crate) inbound: MemoryBudget,
     /// Where large requests and answers are read.
@@ -101,7 +101,7 @@ impl Gateway {
             keys: IdempotencyKeys::new(config.idempotency_lifetime),
             admission: Admission::new(config.max_in_flight, config.max_in_flight_of_skill),
             observer,
-            register: config.identity.clone().map(|it| Arc::new(Register::new(it))),
+            registry: config.identity.clone().map(|it| Arc::new(Registry::new(it))),
             inbound,
             outbound: MemoryBudget::default(),
             tasks: TaskTracker::new(),
@@ -147,10 +147,10 @@ impl Gateway {
 
     /// The principal of this name, for work without a request, such as the agent's turns.
     pub(crate) fn principal(&self, name: &str) -> Principal {
-        match &self.register {
+        match &self.registry {
             None => Principal::of(name),
-            Some(register) => {
-                register.standing(name, Timestamp::now()).map_or_else(|| Principal::nobody(name), Principal::identified)
+            Some(registry) => {
+                registry.account(name, Timestamp::now()).map_or_else(|| Principal::nobody(name), Principal::identified)
             }
         }
     }

@@ -1,21 +1,21 @@
 //! Who calls, and what that allows.
 //!
-//! - [`credentials`]: what a request shows; [`register`]: whose it is; [`identified`]: what is valid; [`reload`]: follows files
+//! - [`credentials`]: what a request shows; [`registry`]: whose it is; [`identified`]: what is valid; [`reload`]: follows files
 //! - [`tokens`]: signed tokens; [`issuer`]: who signs them; [`jwks`]: reads their public keys
-//! - [`standing`]: a principal with its policy; [`usage`]: what it uses now, against its limits; [`rate`]: calls in time, pure
+//! - [`account`]: a principal with its policy; [`usage`]: what it uses now, against its limits; [`rate`]: calls in time, pure
 //! - [`audit`]: a log line for each decision that refuses or administers
 //!
-//! A request's layer finds the standing; each room that lists or calls skills asks it, by the call's principal. Without a
+//! A request's layer finds the account; whatever lists or calls skills asks it, by the call's principal. Without a
 //! file of keys or issuers none of this is there, and every caller is anonymous and may do everything.
 
+pub(crate) mod account;
 pub(crate) mod audit;
 pub(crate) mod credentials;
 pub(crate) mod identified;
 pub(crate) mod issuer;
 pub(crate) mod jwks;
 pub(crate) mod rate;
-pub(crate) mod register;
+pub(crate) mod registry;
 pub(crate) mod reload;
-pub(crate) mod standing;
 pub(crate) mod tokens;
 pub(crate) mod usage;

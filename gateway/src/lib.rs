@@ -143,7 +143,7 @@ pub async fn run_agent(
 
 /// Follows the files that may change while the gateway runs, as far as there are any: keys, certificates.
 fn follow_files(gateway: &Gateway) -> Vec<JoinHandle<()>> {
-    let keys = gateway.register.clone().map(|register| tokio::spawn(identity::reload::follow(register)));
+    let keys = gateway.registry.clone().map(|registry| tokio::spawn(identity::reload::follow(registry)));
     let certificate = gateway.config.tls.clone().map(|tls| tokio::spawn(tls.follow()));
     let mesh = gateway.config.mesh.clone().map(|mesh| tokio::spawn(mesh.follow()));
     keys.into_iter().chain(certificate).chain(mesh).collect()

@@ -5,8 +5,8 @@ use std::process::ExitCode;
 
 use openskill_identity::edit::{self, NewPolicy};
 use openskill_identity::file;
+use openskill_identity::key_file::Key;
 use openskill_identity::policy::{Names, Policy};
-use openskill_identity::roll::Key;
 use openskill_proto::timestamp::Timestamp;
 use serde_json::{Value, json};
 

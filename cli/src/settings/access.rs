@@ -114,7 +114,7 @@ impl Access {
             of_file(name, path, &raw.origin(name).to_string(), &error.to_string())
         };
         let keys = self.keys.clone().map(|file| match file::read(&file) {
-            Ok(roll) => Ok(KeysConfig { file, roll }),
+            Ok(contents) => Ok(KeysConfig { file, contents }),
             Err(error) => Err(failed(names::KEYS, &file, &error)),
         });
         let jwt = self.jwt.clone().map(|file| match issuers::read(&file) {

@@ -11,7 +11,7 @@ use toml_edit::{Array, ArrayOfTables, DocumentMut, Item, Table, value};
 
 use crate::file::{self, FileError};
 use crate::key::{KeyId, NewKey};
-use crate::roll::{MAX_KEYS, Roll, check_name};
+use crate::key_file::{KeyFile, MAX_KEYS, check_name};
 
 /// What a file begins with that `create` makes: it stands before the first principal.
 const HEAD: &str =
@@ -108,8 +108,8 @@ pub fn create(
 pub fn revoke(path: &Path, id: KeyId) -> Result<String, EditError> {
     let path = &target(path);
     let lock = lock(path)?;
-    let roll = file::read(path)?;
-    let mut owners = roll.principals.iter().filter(|(_, it)| it.keys.iter().any(|key| key.id == id));
+    let contents = file::read(path)?;
+    let mut owners = contents.principals.iter().filter(|(_, it)| it.keys.iter().any(|key| key.id == id));
     let Some((owner, _)) = owners.next() else {
         return Err(EditError::Refused(format!("there is no key {id}: `openskill keys list` lists all")));
     };
@@ -191,7 +191,7 @@ fn open(path: &Path) -> Result<DocumentMut, EditError> {
         Err(FileError::Unreadable(_)) if !path.exists() => String::new(),
         Err(error) => return Err(error.into()),
     };
-    Roll::parse(&text).map_err(FileError::Invalid)?;
+    KeyFile::parse(&text).map_err(FileError::Invalid)?;
     text.parse().map_err(|error: toml_edit::TomlError| FileError::Invalid(error.message().to_owned()).into())
 }
 
@@ -206,7 +206,7 @@ fn lock(path: &Path) -> Result<File, EditError> {
 /// Replaces the file whole, with the mode and the owner that it had. `folder` is its directory.
 fn store(path: &Path, document: &DocumentMut, folder: &File) -> Result<(), EditError> {
     let text = document.to_string();
-    Roll::parse(&text).map_err(EditError::Refused)?;
+    KeyFile::parse(&text).map_err(EditError::Refused)?;
     if text.len() as u64 > file::MAX_BYTES {
         return Err(EditError::Refused(format!("the file would have more than {} bytes", file::MAX_BYTES)));
     }
@@ -272,8 +272,8 @@ mod tests {
         let path = folder.keys();
         let first = create(&path, "reports", &echo(), None).unwrap();
         let second = create(&path, "reports", &NewPolicy::default(), Some(Timestamp(4_000_000_000_000_000))).unwrap();
-        let roll = file::read(&path).unwrap();
-        let principal = &roll.principals["reports"];
+        let contents = file::read(&path).unwrap();
+        let principal = &contents.principals["reports"];
         assert!(principal.policy.allows("echo", "", false) && !principal.policy.interactive);
         let presented = Presented::read(first.text.as_bytes()).unwrap();
         assert!(presented.hash.matches(&principal.keys[0].hash));

@@ -5,7 +5,7 @@ use std::io::Read as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
-use crate::roll::Roll;
+use crate::key_file::KeyFile;
 
 /// The largest file.
 pub const MAX_BYTES: u64 = 1024 * 1024;
@@ -64,8 +64,8 @@ pub fn text(path: &Path) -> Result<String, FileError> {
 ///
 /// # Errors
 /// As [`text`], or its content is wrong.
-pub fn read(path: &Path) -> Result<Roll, FileError> {
-    Roll::parse(&text(path)?).map_err(FileError::Invalid)
+pub fn read(path: &Path) -> Result<KeyFile, FileError> {
+    KeyFile::parse(&text(path)?).map_err(FileError::Invalid)
 }
 
 #[cfg(test)]

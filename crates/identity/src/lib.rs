@@ -2,7 +2,7 @@
 //!
 //! - [`key`]: the text of a key, and what is kept of it
 //! - [`policy`]: what a principal may see, call and use
-//! - [`roll`]: all principals, as the file has them
+//! - [`key_file`]: all principals, as the file has them
 //! - [`file`](mod@file): reading the file, with its bounds and its permissions
 //! - [`edit`]: creating and revoking keys in it
 //! - [`jwt`]: tokens that others sign, and what their claims allow
@@ -13,5 +13,5 @@ pub mod edit;
 pub mod file;
 pub mod jwt;
 pub mod key;
+pub mod key_file;
 pub mod policy;
-pub mod roll;

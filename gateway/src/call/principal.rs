@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use openskill_proto::v1::Skill;
 
-use crate::identity::standing::Standing;
+use crate::identity::account::Account;
 use crate::identity::usage::{Exceeded, Held};
 
 /// The identity that a call's fair share, idempotency keys, sessions, affinity and artifacts belong to, and what it may do.
@@ -17,7 +17,7 @@ use crate::identity::usage::{Exceeded, Held};
 pub(crate) struct Principal {
     name: Arc<str>,
     /// None: the gateway requires no keys, and all callers may do everything.
-    standing: Option<Arc<Standing>>,
+    account: Option<Arc<Account>>,
 }
 
 impl Principal {
@@ -28,17 +28,17 @@ impl Principal {
 
     /// The principal with this name on the wire, where nothing has to identify it.
     pub(crate) fn of(name: &str) -> Self {
-        Self { name: Arc::from(name), standing: None }
+        Self { name: Arc::from(name), account: None }
     }
 
     /// A principal that was identified.
-    pub(crate) fn identified(standing: Arc<Standing>) -> Self {
-        Self { name: Arc::clone(&standing.name), standing: Some(standing) }
+    pub(crate) fn identified(account: Arc<Account>) -> Self {
+        Self { name: Arc::clone(&account.name), account: Some(account) }
     }
 
     /// A caller that may do nothing, because no key is its own.
     pub(crate) fn nobody(name: &str) -> Self {
-        Self { name: Arc::from(name), standing: Some(Standing::nobody()) }
+        Self { name: Arc::from(name), account: Some(Account::nobody()) }
     }
 
     /// Its name on the wire. Empty for the anonymous principal.
@@ -48,12 +48,12 @@ impl Principal {
 
     /// Whether it may see all skills.
     pub(crate) fn sees_all(&self) -> bool {
-        self.standing.is_none()
+        self.account.is_none()
     }
 
     /// Whether the two see the same skills.
     pub(crate) fn sees_like(&self, other: &Self) -> bool {
-        let (own, others) = (self.standing.as_ref().map(|it| &it.policy), other.standing.as_ref().map(|it| &it.policy));
+        let (own, others) = (self.account.as_ref().map(|it| &it.policy), other.account.as_ref().map(|it| &it.policy));
         own == others
     }
 
@@ -64,23 +64,23 @@ impl Principal {
 
     /// The same of a skill that is no longer there.
     pub(crate) fn allows(&self, skill_id: &str, toolset: &str, is_destructive: bool) -> bool {
-        self.standing.as_ref().is_none_or(|it| it.policy.allows(skill_id, toolset, is_destructive))
+        self.account.as_ref().is_none_or(|it| it.policy.allows(skill_id, toolset, is_destructive))
     }
 
     /// Whether its calls may ask their user a question.
     pub(crate) fn is_interactive(&self) -> bool {
-        self.standing.as_ref().is_none_or(|it| it.policy.interactive)
+        self.account.as_ref().is_none_or(|it| it.policy.interactive)
     }
 
     /// Whether a policy makes it an administrator.
     pub(crate) fn is_admin(&self) -> bool {
-        self.standing.as_ref().is_some_and(|it| it.policy.admin)
+        self.account.as_ref().is_some_and(|it| it.policy.admin)
     }
 
     /// Begins a call of a session, with arguments of so many bytes, within the limits of its policy. None if it has no policy.
     pub(crate) fn begin(&self, session_id: &str, bytes: usize) -> Result<Option<Held>, Exceeded> {
-        let Some(standing) = &self.standing else { return Ok(None) };
-        standing.usage.begin(&standing.policy.limits, (session_id, bytes), Instant::now()).map(Some)
+        let Some(account) = &self.account else { return Ok(None) };
+        account.usage.begin(&account.policy.limits, (session_id, bytes), Instant::now()).map(Some)
     }
 }
 

@@ -5,14 +5,14 @@ use std::sync::Arc;
 use openskill_proto::timestamp::Timestamp;
 use tokio_util::sync::CancellationToken;
 
-use super::standing::Standing;
+use super::account::Account;
 
 /// A key or a token that is valid, and its principal.
 #[derive(Debug)]
 pub(crate) struct Identified {
     /// What the log calls the key or the token: no secret.
     pub(crate) credential: Box<str>,
-    pub(crate) standing: Arc<Standing>,
+    pub(crate) account: Arc<Account>,
     /// Cancelled when it is revoked, or its principal's policy is another.
     pub(crate) ended: CancellationToken,
     /// When it expires. None: never.

@@ -6,34 +6,34 @@ use std::time::Duration;
 
 use openskill_identity::file::{self, FileError};
 use openskill_identity::jwt::issuers::parse;
-use openskill_identity::roll::Roll;
+use openskill_identity::key_file::KeyFile;
 use openskill_proto::timestamp::Timestamp;
 use tokio::task::JoinSet;
 
-use super::register::Register;
+use super::registry::Registry;
 
 /// How often the file is read. A change counts when it was read twice, and with what a stream needs to end, that is less than a
 /// second.
 const INTERVAL: Duration = Duration::from_millis(250);
 
 /// Reads the files again and again, until it is dropped.
-pub(crate) async fn follow(register: Arc<Register>) {
+pub(crate) async fn follow(registry: Arc<Registry>) {
     let (mut keys, mut issuers) = (Followed::default(), Followed::default());
     let (mut followed, mut reading) = (Vec::new(), JoinSet::new());
     loop {
-        if let Some(tokens) = &register.tokens {
+        if let Some(tokens) = &registry.tokens {
             tokens.follow_new(&mut followed).into_iter().for_each(|it| drop(reading.spawn(it)));
             while reading.try_join_next().is_some() {}
         }
         tokio::time::sleep(INTERVAL).await;
-        register.end_expired(Timestamp::now());
-        if let Some(path) = &register.file
+        registry.end_expired(Timestamp::now());
+        if let Some(path) = &registry.file
             && let Some((read, is_first)) = keys.look(path).await
         {
-            match read.and_then(|text| Roll::parse(&text)) {
-                Ok(roll) => {
-                    let principals = roll.principals.len();
-                    register.replace(roll);
+            match read.and_then(|text| KeyFile::parse(&text)) {
+                Ok(contents) => {
+                    let principals = contents.principals.len();
+                    registry.replace(contents);
                     if !is_first {
                         tracing::info!(principals, "the file of keys was read again");
                     }
@@ -44,7 +44,7 @@ pub(crate) async fn follow(register: Arc<Register>) {
                 ),
             }
         }
-        if let Some(tokens) = &register.tokens
+        if let Some(tokens) = &registry.tokens
             && let Some((read, is_first)) = issuers.look(&tokens.file).await
         {
             let folder = tokens.file.parent().unwrap_or(Path::new("."));

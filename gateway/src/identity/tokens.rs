@@ -12,10 +12,10 @@ use openskill_proto::timestamp::Timestamp;
 use sha2::{Digest as _, Sha256};
 use tokio_util::sync::CancellationToken;
 
+use super::account::Account;
 use super::identified::Identified;
 use super::issuer::LiveIssuer;
 use super::jwks;
-use super::standing::Standing;
 use super::usage::Usage;
 use crate::state::recent::Recent;
 
@@ -102,22 +102,22 @@ impl Tokens {
         let Verified { principal, policy, expires } = verified;
         let mut principals = lock(&self.principals);
         let usage = principals.use_mut(&principal).map(|it| Arc::clone(&it.usage)).unwrap_or_default();
-        let standing = Arc::new(Standing { name: Arc::from(principal.as_str()), policy, usage: Arc::clone(&usage) });
+        let account = Arc::new(Account { name: Arc::from(principal.as_str()), policy, usage: Arc::clone(&usage) });
         // Enough to tell tokens apart, and no use to anybody.
         let credential = format!("jwt {}", hash.get(..16).unwrap_or_default()).into();
-        let identified = Arc::new(Identified { credential, standing, ended, expires: Some(expires) });
+        let identified = Arc::new(Identified { credential, account, ended, expires: Some(expires) });
         principals.insert(principal, Known { usage, last: Arc::clone(&identified) });
         drop(principals);
         lock(&self.verified).insert(hash, Arc::clone(&identified));
         identified
     }
 
-    /// The standing of a principal whose last token is still valid.
-    pub(super) fn standing(&self, principal: &str, now: Timestamp) -> Option<Arc<Standing>> {
+    /// The account of a principal whose last token is still valid.
+    pub(super) fn account(&self, principal: &str, now: Timestamp) -> Option<Arc<Account>> {
         let mut principals = lock(&self.principals);
         let last = &principals.use_mut(principal)?.last;
         let is_valid = !last.ended.is_cancelled() && !last.is_expired(now);
-        is_valid.then(|| Arc::clone(&last.standing))
+        is_valid.then(|| Arc::clone(&last.account))
     }
 
     /// Takes the issuers of a new file. Tokens of those that are another, or gone, end with their streams.

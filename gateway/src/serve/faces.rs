@@ -113,7 +113,7 @@ impl Faces {
 
 /// Reflection of `services` for callers that are not administrators, if the gateway requires keys.
 fn limited(shard: &Shard, services: &[&'static str]) -> std::io::Result<Option<Router>> {
-    if shard.gateway.register.is_none() {
+    if shard.gateway.registry.is_none() {
         return Ok(None);
     }
     let services = reflection::without_administration(services);

@@ -34,7 +34,7 @@ where
         .layer(DeadlineLayer)
         .layer(BodiesLayer { inbound, outbound, is_client_streaming })
         .layer(ScreenLayer { is_loopback, sites: gateway.config.sites.clone(), refuse })
-        .layer(IdentityLayer { register: gateway.register.clone(), rules: identity::RULES })
+        .layer(IdentityLayer { registry: gateway.registry.clone(), rules: identity::RULES })
         .layer(ReadsLayer::new(reads::which, reads::refuse))
         .service(faces)
 }

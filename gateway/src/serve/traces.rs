@@ -73,7 +73,7 @@ impl Traces {
 
     fn recorder(&self) -> Result<&Recorder, NoTraces> {
         // Without keys all callers are one principal, anonymous: on an open network each would read what the others sent.
-        let are_known = self.shard.gateway.register.is_some();
+        let are_known = self.shard.gateway.registry.is_some();
         if !are_known && !self.for_operators && !self.is_loopback {
             return Err(NoTraces::Elsewhere);
         }

@@ -11,8 +11,8 @@ use serde::Deserialize;
 use super::algorithm::Algorithm;
 use super::rules::Rule;
 use crate::file::{self, FileError};
+use crate::key_file::{RawPrincipal, check_name, explained, policy};
 use crate::policy::Policy;
-use crate::roll::{RawPrincipal, check_name, explained, policy};
 
 /// Issuers in a file, and rules of one.
 const MAX_ISSUERS: usize = 16;

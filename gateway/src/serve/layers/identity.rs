@@ -23,7 +23,7 @@ use crate::identity::audit;
 use crate::identity::credentials::Credentials;
 use crate::identity::identified::Identified;
 use crate::identity::issuer::LiveIssuer;
-use crate::identity::register::{Register, Unidentified};
+use crate::identity::registry::{Registry, Unidentified};
 use crate::serve::bodies::ending::Ending;
 use crate::serve::bodies::outbound::Answer;
 
@@ -68,7 +68,7 @@ pub(crate) struct Rules {
 #[derive(Debug, Clone)]
 pub(crate) struct IdentityLayer {
     /// None: everybody may use the gateway.
-    pub(crate) register: Option<Arc<Register>>,
+    pub(crate) registry: Option<Arc<Registry>>,
     pub(crate) rules: Rules,
 }
 
@@ -101,19 +101,19 @@ where
     }
 
     fn call(&mut self, mut request: Request<B>) -> Self::Future {
-        let Some(register) = &self.layer.register else {
+        let Some(registry) = &self.layer.registry else {
             return Either::Left(ResponseFuture { response: self.inner.call(request), stream: None });
         };
-        match admit(register, &self.layer.rules, &mut request) {
+        match admit(registry, &self.layer.rules, &mut request) {
             Ok(stream) => Either::Left(ResponseFuture { response: self.inner.call(request), stream }),
             Err(Stopped::Denied(denied)) => {
                 Either::Right(Either::Left(ready(Ok(self.layer.rules.refusal(denied, &request)))))
             }
             Err(Stopped::Later(issuer)) => {
-                let (register, rules, mut inner) = (Arc::clone(register), self.layer.rules, self.inner.clone());
+                let (registry, rules, mut inner) = (Arc::clone(registry), self.layer.rules, self.inner.clone());
                 Either::Right(Either::Right(Box::pin(async move {
                     issuer.learned().await;
-                    match admit(&register, &rules, &mut request) {
+                    match admit(&registry, &rules, &mut request) {
                         Ok(stream) => ResponseFuture { response: inner.call(request), stream }.await,
                         // Once is enough.
                         Err(Stopped::Later(_)) => {
@@ -165,21 +165,21 @@ fn trace_id<B>(request: &Request<B>) -> &str {
     request.extensions().get::<Trace>().map(|it| it.id.as_str()).unwrap_or_default()
 }
 
-fn admit<B>(register: &Register, rules: &Rules, request: &mut Request<B>) -> Result<Option<Box<Begun>>, Stopped> {
+fn admit<B>(registry: &Registry, rules: &Rules, request: &mut Request<B>) -> Result<Option<Box<Begun>>, Stopped> {
     if (rules.is_open)(request.method(), request.headers(), request.uri().path()) {
         request.extensions_mut().insert(Principal::nobody(""));
         return Ok(None);
     }
     let trace_id = trace_id(request).to_owned();
     let path = request.uri().path();
-    let identified = identify(register, request.headers()).map_err(|unidentified| match unidentified {
+    let identified = identify(registry, request.headers()).map_err(|unidentified| match unidentified {
         Unidentified::Later(issuer) => Stopped::Later(issuer),
         Unidentified::Invalid(reason) => {
             audit::unauthenticated(path, reason, &trace_id);
             Stopped::Denied(Denied::Unauthenticated)
         }
     })?;
-    let principal = Principal::identified(Arc::clone(&identified.standing));
+    let principal = Principal::identified(Arc::clone(&identified.account));
     if (rules.is_administration)(path) {
         if !principal.is_admin() {
             audit::forbidden(principal.name(), path, &trace_id);
@@ -199,14 +199,14 @@ fn admit<B>(register: &Register, rules: &Rules, request: &mut Request<B>) -> Res
 }
 
 /// Rejects several headers: a proxy may have checked another one.
-fn identify(register: &Register, headers: &HeaderMap) -> Result<Arc<Identified>, Unidentified> {
+fn identify(registry: &Registry, headers: &HeaderMap) -> Result<Arc<Identified>, Unidentified> {
     let mut values = headers.get_all(AUTHORIZATION).iter();
     let only = values.next().ok_or(Unidentified::Invalid("no credentials"))?;
     if values.next().is_some() {
         return Err(Unidentified::Invalid("several credentials"));
     }
     let credentials = Credentials::read(only.as_bytes()).ok_or(Unidentified::Invalid("malformed"))?;
-    register.identify(credentials, Timestamp::now())
+    registry.identify(credentials, Timestamp::now())
 }
 
 pin_project! {

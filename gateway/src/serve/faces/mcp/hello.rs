@@ -23,7 +23,7 @@ fn capabilities() -> Value {
 
 /// Who may share a result: with keys, each principal sees its own skills.
 pub(super) fn cache_scope(shard: &Shard) -> &'static str {
-    if shard.gateway.register.is_some() { "private" } else { "public" }
+    if shard.gateway.registry.is_some() { "private" } else { "public" }
 }
 
 /// `initialize`: the result, and the id of the session that begins.

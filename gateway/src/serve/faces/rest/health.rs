@@ -44,7 +44,7 @@ pub(super) async fn ready(State(shard): State<Shard>) -> Response {
         (false, false) => "no worker is up",
     };
     let code = if gateway.is_ready() { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
-    if gateway.register.is_some() {
+    if gateway.registry.is_some() {
         // Anybody may ask.
         return (code, body::json(json!({ "status": status }).to_string())).into_response();
     }

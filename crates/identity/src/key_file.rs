@@ -26,7 +26,7 @@ const MAX_NAME_BYTES: usize = 64;
 
 /// All principals by name.
 #[derive(Debug, Clone, Default)]
-pub struct Roll {
+pub struct KeyFile {
     /// The principals.
     pub principals: BTreeMap<String, Principal>,
 }
@@ -102,7 +102,7 @@ fn yes() -> bool {
     true
 }
 
-impl Roll {
+impl KeyFile {
     /// Reads the text of a file.
     ///
     /// # Errors
@@ -248,8 +248,8 @@ mod tests {
         let text = with_key(
             "skills = [\"echo\"]\ntoolsets = [\"*\"]\nrate = 2.5\nin_flight = 3\nbytes = 9\nsessions = 0\nadmin = true",
         );
-        let roll = Roll::parse(&text).unwrap();
-        let principal = &roll.principals["a"];
+        let contents = KeyFile::parse(&text).unwrap();
+        let principal = &contents.principals["a"];
         let policy = &principal.policy;
         assert!(policy.allows("echo", "", false) && policy.admin && policy.interactive && !policy.destructive);
         assert_eq!(policy.toolsets, Names::All);
@@ -257,8 +257,8 @@ mod tests {
         assert_eq!((policy.limits.in_flight, policy.limits.sessions), (Some(3), Some(0)));
         assert_eq!(principal.keys[0].id.to_string(), ID);
         assert!(!principal.keys[0].is_expired(Timestamp::now()));
-        assert!(Roll::parse("").unwrap().principals.is_empty());
-        let whole = Roll::parse("[principals.a]\nrate = 20\n").unwrap().principals.remove("a").unwrap();
+        assert!(KeyFile::parse("").unwrap().principals.is_empty());
+        let whole = KeyFile::parse("[principals.a]\nrate = 20\n").unwrap().principals.remove("a").unwrap();
         assert_eq!(whole.policy.limits.rate, Some(Rate { per_second: 20.0, burst: 20 }));
     }
 
@@ -282,7 +282,7 @@ mod tests {
             (three, "more than 2 keys"),
             ("osk_secret".to_owned(), "line 1"),
         ] {
-            let reason = Roll::parse(&text).unwrap_err();
+            let reason = KeyFile::parse(&text).unwrap_err();
             assert!(reason.contains(word), "{word}: {reason}");
             assert!(!reason.contains("osk_"), "{reason}");
         }
@@ -291,7 +291,7 @@ mod tests {
     #[test]
     fn a_key_ends_when_it_expires() {
         let text = with_key("") + "expires = \"2026-01-01T00:00:00Z\"";
-        let key = Roll::parse(&text).unwrap().principals.remove("a").unwrap().keys.remove(0);
+        let key = KeyFile::parse(&text).unwrap().principals.remove("a").unwrap().keys.remove(0);
         let end = key.expires.unwrap();
         assert!(key.is_expired(end) && !key.is_expired(Timestamp(end.0 - 1)));
     }

@@ -8,17 +8,17 @@ use super::usage::Usage;
 
 /// A principal with its policy, and what it uses.
 #[derive(Debug)]
-pub(crate) struct Standing {
+pub(crate) struct Account {
     pub(crate) name: Arc<str>,
     pub(crate) policy: Arc<Policy>,
     pub(crate) usage: Arc<Usage>,
 }
 
-static NOBODY: LazyLock<Arc<Standing>> =
-    LazyLock::new(|| Arc::new(Standing { name: Arc::from(""), policy: Arc::default(), usage: Arc::default() }));
+static NOBODY: LazyLock<Arc<Account>> =
+    LazyLock::new(|| Arc::new(Account { name: Arc::from(""), policy: Arc::default(), usage: Arc::default() }));
 
-impl Standing {
-    /// The standing of a caller without a valid key: it may do nothing.
+impl Account {
+    /// The account of a caller without a valid key: it may do nothing.
     pub(crate) fn nobody() -> Arc<Self> {
         Arc::clone(&NOBODY)
     }

@@ -7,14 +7,14 @@ use std::sync::Arc;
 use arc_swap::ArcSwap;
 use openskill_identity::jwt::verify::Refusal;
 use openskill_identity::key::{KeyHash, KeyId, Presented};
-use openskill_identity::roll::{Key, Roll};
+use openskill_identity::key_file::{Key, KeyFile};
 use openskill_proto::timestamp::Timestamp;
 use tokio_util::sync::CancellationToken;
 
+use super::account::Account;
 use super::credentials::Credentials;
 use super::identified::Identified;
 use super::issuer::LiveIssuer;
-use super::standing::Standing;
 use super::tokens::{Checked, JwtConfig, Tokens};
 
 /// Who may use a gateway. At least one of them is there.
@@ -32,12 +32,12 @@ pub struct KeysConfig {
     /// The file.
     pub file: PathBuf,
     /// Its principals.
-    pub roll: Roll,
+    pub contents: KeyFile,
 }
 
 /// Who may use this gateway.
 #[derive(Debug)]
-pub(crate) struct Register {
+pub(crate) struct Registry {
     /// The file of keys, if there is one.
     pub(super) file: Option<PathBuf>,
     pub(super) tokens: Option<Tokens>,
@@ -47,7 +47,7 @@ pub(crate) struct Register {
 #[derive(Debug, Default)]
 struct Known {
     keys: HashMap<KeyId, KnownKey>,
-    principals: HashMap<Arc<str>, Arc<Standing>>,
+    principals: HashMap<Arc<str>, Arc<Account>>,
 }
 
 /// A key of the file, and its principal.
@@ -66,12 +66,12 @@ pub(crate) enum Unidentified {
     Later(Arc<LiveIssuer>),
 }
 
-impl Register {
+impl Registry {
     pub(crate) fn new(config: IdentityConfig) -> Self {
-        let (file, roll) = config.keys.map_or((None, Roll::default()), |it| (Some(it.file), it.roll));
-        let register = Self { file, tokens: config.jwt.map(Tokens::new), current: ArcSwap::default() };
-        register.replace(roll);
-        register
+        let (file, contents) = config.keys.map_or((None, KeyFile::default()), |it| (Some(it.file), it.contents));
+        let registry = Self { file, tokens: config.jwt.map(Tokens::new), current: ArcSwap::default() };
+        registry.replace(contents);
+        registry
     }
 
     /// The credentials and their principal.
@@ -101,38 +101,38 @@ impl Register {
         found.filter(|it| is_same && !it.kept.is_expired(now)).map(|it| Arc::clone(&it.identified))
     }
 
-    /// The standing of a principal with valid credentials, for work without a request, such as an agent's turn.
-    pub(crate) fn standing(&self, principal: &str, now: Timestamp) -> Option<Arc<Standing>> {
+    /// The account of a principal with valid credentials, for work without a request, such as an agent's turn.
+    pub(crate) fn account(&self, principal: &str, now: Timestamp) -> Option<Arc<Account>> {
         let known = self.current.load();
-        let Some(standing) = known.principals.get(principal) else {
-            return self.tokens.as_ref()?.standing(principal, now);
+        let Some(account) = known.principals.get(principal) else {
+            return self.tokens.as_ref()?.account(principal, now);
         };
-        let is_own = |it: &KnownKey| Arc::ptr_eq(&it.identified.standing, standing) && !it.kept.is_expired(now);
-        known.keys.values().any(is_own).then(|| Arc::clone(standing))
+        let is_own = |it: &KnownKey| Arc::ptr_eq(&it.identified.account, account) && !it.kept.is_expired(now);
+        known.keys.values().any(is_own).then(|| Arc::clone(account))
     }
 
     /// Takes the principals of a new file. What they use goes on.
-    pub(super) fn replace(&self, roll: Roll) {
+    pub(super) fn replace(&self, contents: KeyFile) {
         let before = self.current.load_full();
         let mut known = Known::default();
-        for (name, principal) in roll.principals {
+        for (name, principal) in contents.principals {
             let old = before.principals.get(name.as_str());
             let usage = old.map(|it| Arc::clone(&it.usage)).unwrap_or_default();
-            let standing = Arc::new(Standing { name: Arc::from(name), policy: Arc::new(principal.policy), usage });
+            let account = Arc::new(Account { name: Arc::from(name), policy: Arc::new(principal.policy), usage });
             for kept in principal.keys {
-                let old = before.keys.get(&kept.id).filter(|old| old.goes_on_as(&kept, &standing));
+                let old = before.keys.get(&kept.id).filter(|old| old.goes_on_as(&kept, &account));
                 let ended = old.map_or_else(CancellationToken::new, |old| old.identified.ended.clone());
                 let (credential, expires) = (kept.id.to_string().into(), kept.expires);
-                let identified = Identified { credential, standing: Arc::clone(&standing), ended, expires };
+                let identified = Identified { credential, account: Arc::clone(&account), ended, expires };
                 known.keys.insert(kept.id, KnownKey { identified: Arc::new(identified), kept });
             }
-            known.principals.insert(Arc::clone(&standing.name), standing);
+            known.principals.insert(Arc::clone(&account.name), account);
         }
         let known = Arc::new(known);
         // First the new ones: a stream that ends must not find its old key when it begins again.
         self.current.store(Arc::clone(&known));
         for (id, old) in &before.keys {
-            let goes_on = |new: &KnownKey| old.goes_on_as(&new.kept, &new.identified.standing);
+            let goes_on = |new: &KnownKey| old.goes_on_as(&new.kept, &new.identified.account);
             if !known.keys.get(id).is_some_and(goes_on) {
                 old.identified.ended.cancel();
             }
@@ -164,18 +164,18 @@ fn reason(refusal: Refusal) -> &'static str {
 
 impl KnownKey {
     /// Whether what was begun with this key may go on with a new file.
-    fn goes_on_as(&self, key: &Key, standing: &Standing) -> bool {
-        let own = &self.identified.standing;
+    fn goes_on_as(&self, key: &Key, account: &Account) -> bool {
+        let own = &self.identified.account;
         let is_same_key = self.kept.hash.matches(&key.hash) && self.kept.expires == key.expires;
-        is_same_key && *own.name == *standing.name && own.policy == standing.policy
+        is_same_key && *own.name == *account.name && own.policy == account.policy
     }
 }
 
 #[cfg(test)]
 mod tests {
     use openskill_identity::key::NewKey;
+    use openskill_identity::key_file::Principal;
     use openskill_identity::policy::Policy;
-    use openskill_identity::roll::Principal;
 
     use super::*;
 
@@ -185,15 +185,15 @@ mod tests {
         Key { id: key.id, hash: key.hash, created: None, expires: None }
     }
 
-    fn roll(principals: &[(&str, bool, &[Key])]) -> Roll {
+    fn contents(principals: &[(&str, bool, &[Key])]) -> KeyFile {
         let principal =
             |admin, keys: &[Key]| Principal { policy: Policy { admin, ..Policy::default() }, keys: keys.to_vec() };
         let all = principals.iter().map(|(name, admin, keys)| ((*name).to_owned(), principal(*admin, keys)));
-        Roll { principals: all.collect() }
+        KeyFile { principals: all.collect() }
     }
 
-    fn register(roll: Roll) -> Register {
-        Register::new(IdentityConfig { keys: Some(KeysConfig { file: PathBuf::new(), roll }), jwt: None })
+    fn registry(contents: KeyFile) -> Registry {
+        Registry::new(IdentityConfig { keys: Some(KeysConfig { file: PathBuf::new(), contents }), jwt: None })
     }
 
     fn shown(key: &NewKey) -> Credentials<'_> {
@@ -203,23 +203,23 @@ mod tests {
     #[test]
     fn both_keys_of_a_principal_are_its_own_and_other_keys_are_nobodys() {
         let (one, two, other) = (NewKey::generate(), NewKey::generate(), NewKey::generate());
-        let register = register(roll(&[("a", false, &[kept(&one), kept(&two)])]));
-        let standing = |key| register.identify(shown(key), NOW).ok().map(|it| Arc::clone(&it.standing));
-        assert!(Arc::ptr_eq(&standing(&one).unwrap(), &standing(&two).unwrap()));
-        assert!(standing(&other).is_none());
+        let registry = registry(contents(&[("a", false, &[kept(&one), kept(&two)])]));
+        let account = |key| registry.identify(shown(key), NOW).ok().map(|it| Arc::clone(&it.account));
+        assert!(Arc::ptr_eq(&account(&one).unwrap(), &account(&two).unwrap()));
+        assert!(account(&other).is_none());
         let forged = NewKey { text: format!("osk_{}_{}", one.id, "0".repeat(64)), ..NewKey::generate() };
-        assert!(standing(&forged).is_none());
+        assert!(account(&forged).is_none());
     }
 
     #[test]
     fn an_expired_key_is_nobodys() {
         let key = NewKey::generate();
-        let register = register(roll(&[("a", false, &[Key { expires: Some(NOW), ..kept(&key) }])]));
-        assert!(register.identify(shown(&key), Timestamp(NOW.0 - 1)).is_ok());
-        let identified = register.identify(shown(&key), Timestamp(0)).unwrap();
-        assert!(register.identify(shown(&key), NOW).is_err());
-        assert!(register.standing("a", Timestamp(0)).is_some() && register.standing("a", NOW).is_none());
-        register.end_expired(NOW);
+        let registry = registry(contents(&[("a", false, &[Key { expires: Some(NOW), ..kept(&key) }])]));
+        assert!(registry.identify(shown(&key), Timestamp(NOW.0 - 1)).is_ok());
+        let identified = registry.identify(shown(&key), Timestamp(0)).unwrap();
+        assert!(registry.identify(shown(&key), NOW).is_err());
+        assert!(registry.account("a", Timestamp(0)).is_some() && registry.account("a", NOW).is_none());
+        registry.end_expired(NOW);
         assert!(identified.ended.is_cancelled());
     }
 
@@ -228,20 +228,20 @@ mod tests {
         let (one, two) = (NewKey::generate(), NewKey::generate());
         let both = [kept(&one), kept(&two)];
         for (after, goes_on) in [
-            (roll(&[("a", false, &both)]), true),
-            (roll(&[("a", false, &both[..1]), ("b", true, &[])]), true),
-            (roll(&[("a", false, &both[1..])]), false),
-            (roll(&[("a", true, &both)]), false),
-            (roll(&[("b", false, &both)]), false),
-            (roll(&[]), false),
+            (contents(&[("a", false, &both)]), true),
+            (contents(&[("a", false, &both[..1]), ("b", true, &[])]), true),
+            (contents(&[("a", false, &both[1..])]), false),
+            (contents(&[("a", true, &both)]), false),
+            (contents(&[("b", false, &both)]), false),
+            (contents(&[]), false),
         ] {
-            let register = register(roll(&[("a", false, &both)]));
-            let begun = register.identify(shown(&one), NOW).unwrap();
-            let usage = Arc::clone(&begun.standing.usage);
-            register.replace(after.clone());
+            let registry = registry(contents(&[("a", false, &both)]));
+            let begun = registry.identify(shown(&one), NOW).unwrap();
+            let usage = Arc::clone(&begun.account.usage);
+            registry.replace(after.clone());
             assert_eq!(begun.ended.is_cancelled(), !goes_on, "{after:?}");
-            if let Some(now) = register.identify(shown(&one), NOW).ok().filter(|it| *it.standing.name == *"a") {
-                assert!(Arc::ptr_eq(&usage, &now.standing.usage), "what is used goes on");
+            if let Some(now) = registry.identify(shown(&one), NOW).ok().filter(|it| *it.account.name == *"a") {
+                assert!(Arc::ptr_eq(&usage, &now.account.usage), "what is used goes on");
                 assert!(!now.ended.is_cancelled());
             }
         }
