@@ -1,6 +1,6 @@
 //! The MCP face: every skill is a tool, at `/mcp`, for clients of all revisions of the protocol.
 //!
-//! The way of a request:
+//! The path of a request:
 //!
 //! ```text
 //! POST -> [`jsonrpc`]: the body, parsed once; arguments stay text

@@ -133,7 +133,7 @@ fn of_skill(result: &SkillResult, entry: Option<&Entry>, revision: Revision) -> 
             }
             None => {}
         }
-        // Nothing beside a picture is not worth a word.
+        // A picture needs no text that says `null`.
         if data != "null" || !structured.is_empty() || (result.artifacts.is_empty() && result.text.is_empty()) {
             texts.push(plain(data));
         }

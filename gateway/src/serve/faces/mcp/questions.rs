@@ -17,6 +17,7 @@ use crate::call::principal::Principal;
 use crate::gateway::Shard;
 use crate::mcp::parked::{Events, Fingerprint, Parked, Ticket};
 use crate::mcp::seal::Purpose;
+use crate::serve::faces::user_action::UserAction;
 
 /// The answers that a request brings, by the keys of the questions.
 pub(super) type Answers = HashMap<String, Box<RawValue>>;
@@ -41,16 +42,8 @@ pub(super) struct Way {
 /// A user's answer, as clients write it.
 #[derive(Deserialize)]
 struct Elicited {
-    action: Action,
+    action: UserAction,
     content: Option<Box<RawValue>>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "lowercase")]
-enum Action {
-    Accept,
-    Decline,
-    Cancel,
 }
 
 impl Asks {
@@ -122,13 +115,12 @@ fn response(action: InputAction, content: Option<Box<RawValue>>) -> InputRespons
 
 fn read(answer: &RawValue, request_id: &str) -> Result<InputResponse, serde_json::Error> {
     let Elicited { action, content } = serde_json::from_str(answer.get())?;
-    let read = match action {
-        Action::Accept => {
-            response(InputAction::Accept, content.or_else(|| RawValue::from_string("{}".to_owned()).ok()))
-        }
-        Action::Decline => response(InputAction::Decline, None),
-        Action::Cancel => response(InputAction::Cancel, None),
+    // Only an accepted form has content, and some clients leave an empty one out.
+    let content = match action {
+        UserAction::Accept => content.or_else(|| RawValue::from_string("{}".to_owned()).ok()),
+        UserAction::Decline | UserAction::Cancel => None,
     };
+    let read = response(action.into(), content);
     Ok(InputResponse { request_id: request_id.to_owned(), ..read })
 }
 

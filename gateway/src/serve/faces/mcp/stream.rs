@@ -1,4 +1,4 @@
-//! The way of a call's result to its client: a JSON answer; or server-sent events, if the skill says something before the result
+//! How the result of a call reaches its client: a JSON answer; or server-sent events, if the skill says something before the result
 //! or stays silent for long.
 //!
 //! Dropping the stream drops the call: its processes end.

@@ -10,22 +10,15 @@ use serde_json::value::RawValue;
 
 use super::body;
 use crate::gateway::Shard;
+use crate::serve::faces::user_action::UserAction;
 use crate::serve::layers::request_context;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct AnswerBody<'a> {
-    action: Action,
+    action: UserAction,
     #[serde(borrow)]
     content: Option<&'a RawValue>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "lowercase")]
-enum Action {
-    Accept,
-    Decline,
-    Cancel,
 }
 
 pub(super) async fn answer(
@@ -62,14 +55,9 @@ fn parse(request_id: &str, bytes: &[u8]) -> Result<InputResponse, SkillError> {
         );
         SkillError::new(ErrorCode::InvalidArgument, message)
     })?;
-    let action = match body.action {
-        Action::Accept => InputAction::Accept,
-        Action::Decline => InputAction::Decline,
-        Action::Cancel => InputAction::Cancel,
-    };
     Ok(InputResponse {
         request_id: request_id.to_owned(),
-        action: action.into(),
+        action: InputAction::from(body.action).into(),
         content_json: body.content.map(|it| it.get().to_owned()).unwrap_or_default(),
     })
 }

@@ -4,7 +4,7 @@ use reqwest::Method;
 use serde::Deserialize;
 use url::Url;
 
-use super::results::{Asked, Found, MAX_RESULTS};
+use super::results::{Asked, Found, MAX_RESULTS, url_of};
 
 #[derive(Deserialize)]
 struct Answer {
@@ -28,9 +28,7 @@ struct Entry {
 
 /// The request of a query.
 pub(super) fn ask(base: &Url, key: &str, query: &str) -> Asked {
-    let mut url = base.clone();
-    let path = format!("{}/res/v1/web/search", url.path().trim_end_matches('/'));
-    url.set_path(&path);
+    let mut url = url_of(base, "/res/v1/web/search");
     url.query_pairs_mut().clear().append_pair("q", query).append_pair("count", &MAX_RESULTS.to_string());
     Asked { method: Method::GET, url, header: Some(("x-subscription-token", key.to_owned())), body: None }
 }

@@ -28,6 +28,13 @@ pub(super) struct Found {
     pub(super) snippet: String,
 }
 
+/// The URL of a path of the API, whose own URL may have a path too.
+pub(super) fn url_of(base: &Url, path: &str) -> Url {
+    let mut url = base.clone();
+    url.set_path(&format!("{}{path}", base.path().trim_end_matches('/')));
+    url
+}
+
 /// The usable ones, each page once, scored by their order.
 pub(super) fn hits(found: Vec<Found>) -> Vec<Hit> {
     let mut hits: Vec<Hit> = Vec::new();

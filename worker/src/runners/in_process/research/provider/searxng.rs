@@ -4,7 +4,7 @@ use reqwest::Method;
 use serde::Deserialize;
 use url::Url;
 
-use super::results::{Asked, Found};
+use super::results::{Asked, Found, url_of};
 
 #[derive(Deserialize)]
 struct Answer {
@@ -22,9 +22,7 @@ struct Entry {
 
 /// The request of a query.
 pub(super) fn ask(base: &Url, query: &str) -> Asked {
-    let mut url = base.clone();
-    let path = format!("{}/search", url.path().trim_end_matches('/'));
-    url.set_path(&path);
+    let mut url = url_of(base, "/search");
     url.query_pairs_mut().clear().append_pair("q", query).append_pair("format", "json");
     Asked { method: Method::GET, url, header: None, body: None }
 }

@@ -5,7 +5,7 @@ use serde::Deserialize;
 use serde_json::json;
 use url::Url;
 
-use super::results::{Asked, Found, MAX_RESULTS};
+use super::results::{Asked, Found, MAX_RESULTS, url_of};
 
 #[derive(Deserialize)]
 struct Answer {
@@ -22,9 +22,7 @@ struct Entry {
 
 /// The request of a query.
 pub(super) fn ask(base: &Url, key: &str, query: &str) -> Asked {
-    let mut url = base.clone();
-    let path = format!("{}/search", url.path().trim_end_matches('/'));
-    url.set_path(&path);
+    let url = url_of(base, "/search");
     let body = json!({ "query": query, "max_results": MAX_RESULTS, "include_answer": false });
     let header = Some(("authorization", format!("Bearer {key}")));
     Asked { method: Method::POST, url, header, body: Some(body.to_string()) }
