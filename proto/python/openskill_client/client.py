@@ -34,12 +34,7 @@ class Client:
         self._timeout, self._retry = timeout, retry or RetryPolicy()
         self._metadata = target.metadata()
         self._channel = target.open(grpc)
-        self._invoke = contract.INVOKE.of(self._channel.unary_unary)
-        self._stream = contract.INVOKE_STREAM.of(self._channel.unary_stream)
-        self._list = contract.LIST_SKILLS.of(self._channel.unary_unary)
-        self._export = contract.EXPORT_TOOLS.of(self._channel.unary_unary)
-        self._read = contract.READ_ARTIFACT.of(self._channel.unary_unary)
-        self._answer = contract.ANSWER_INPUT.of(self._channel.unary_unary)
+        self._stubs = contract.Stubs(self._channel)
 
     def __enter__(self) -> "Client":
         return self
@@ -107,7 +102,7 @@ class Client:
             skill, arguments, timeout=timeout, session=session, trace_id=trace_id, interactive=interactive
         )
         metadata = self._metadata + call.metadata
-        events = self._stream(call.request, timeout=call.left(), metadata=metadata, wait_for_ready=True)
+        events = self._stubs.stream(call.request, timeout=call.left(), metadata=metadata, wait_for_ready=True)
         try:
             for event in events:
                 yield results.event(event)
@@ -118,11 +113,11 @@ class Client:
 
     def answer(self, request_id: str, action: str, content: Mapping[str, Any] | None = None) -> None:
         """Answers a question: `accept` with its content, `decline` or `cancel`."""
-        self._ask(self._answer, requests.answer(request_id, action, content))
+        self._ask(self._stubs.answer, requests.answer(request_id, action, content))
 
     def skills(self, toolset: str = "") -> list[results.Skill]:
         """The skills that this client may call, by id."""
-        listed = self._ask(self._list, contract.LIST_SKILLS.request(toolset=toolset))
+        listed = self._ask(self._stubs.list, contract.LIST_SKILLS.request(toolset=toolset))
         return [results.skill(it) for it in listed.skills]
 
     def tools(
@@ -131,7 +126,7 @@ class Client:
         """The skills as tool definitions for a model: `openai`, `openai-responses`, `anthropic`, `gemini`, `dashscope`
         or `mcp`. `query`: a task in words, for the tools that fit it, best first.
         """
-        exported = self._ask(self._export, requests.tools(dialect, toolset, query, limit))
+        exported = self._ask(self._stubs.export, requests.tools(dialect, toolset, query, limit))
         return [json.loads(tool) for tool in exported.tools_json]
 
     def read_artifact(self, artifact: results.Artifact) -> bytes:
@@ -140,7 +135,7 @@ class Client:
             return artifact.content
         content = bytearray()
         while True:
-            part = self._ask(self._read, requests.part(artifact.handle, len(content)))
+            part = self._ask(self._stubs.read, requests.part(artifact.handle, len(content)))
             content += part.data
             if not part.data or len(content) >= part.size_bytes:
                 return bytes(content)
@@ -160,7 +155,7 @@ class Client:
 
     def _once(self, call: requests.Call) -> results.Result:
         try:
-            message = self._invoke(
+            message = self._stubs.invoke(
                 call.request, timeout=call.left(), metadata=self._metadata + call.metadata, wait_for_ready=True
             )
         except grpc.RpcError as status:

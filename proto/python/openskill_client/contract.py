@@ -54,6 +54,18 @@ class Method:
         )
 
 
+class Stubs:
+    """The callables of a channel, of `grpc` or of `grpc.aio`."""
+
+    def __init__(self, channel: Any) -> None:
+        self.invoke = INVOKE.of(channel.unary_unary)
+        self.stream = INVOKE_STREAM.of(channel.unary_stream)
+        self.list = LIST_SKILLS.of(channel.unary_unary)
+        self.export = EXPORT_TOOLS.of(channel.unary_unary)
+        self.read = READ_ARTIFACT.of(channel.unary_unary)
+        self.answer = ANSWER_INPUT.of(channel.unary_unary)
+
+
 INVOKE = Method("SkillService", "Invoke")
 INVOKE_STREAM = Method("SkillService", "InvokeStream")
 LIST_SKILLS = Method("SkillService", "ListSkills")

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import grpc
+from google.protobuf.message import DecodeError
 from google.rpc import error_details_pb2, status_pb2
 
 from .contract import enum_name
@@ -87,5 +88,5 @@ def of_status(status: grpc.RpcError) -> CallError:
 def _details(encoded: str | bytes) -> list[Any]:
     try:
         return list(status_pb2.Status.FromString(encoded if isinstance(encoded, bytes) else encoded.encode()).details)
-    except Exception:  # Whatever a proxy made of it: the code and the message are there all the same.
+    except DecodeError:  # A proxy may have changed them; the code and the message are there all the same.
         return []

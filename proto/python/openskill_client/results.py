@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from .contract import enum_name
-from .errors import CallError, of_result
+from .errors import of_result
 
 
 @dataclass(frozen=True)
@@ -157,6 +157,3 @@ def skill(message: Any) -> Skill:
         available=status == "SKILL_STATUS_AVAILABLE",
         reason=message.status_reason,
     )
-
-
-__all__ = ["Artifact", "CallError", "Event", "Repair", "Result", "Skill", "artifact", "event", "result", "skill"]
