@@ -145,9 +145,9 @@ impl Contexts {
             table.set_implicit(true);
             Item::Table(table)
         });
-        let contexts = contexts.as_table_mut().ok_or_else(|| Failure::Usage("contexts is no table".to_owned()))?;
+        let contexts = contexts.as_table_mut().ok_or_else(|| Failure::Usage("contexts is not a table".to_owned()))?;
         let context = contexts.entry(name).or_insert_with(|| Item::Table(Table::new()));
-        let context = context.as_table_mut().ok_or_else(|| Failure::Usage("a context is no table".to_owned()))?;
+        let context = context.as_table_mut().ok_or_else(|| Failure::Usage("a context is not a table".to_owned()))?;
         for (setting, text) in values {
             let Some((key, _)) = KEYS.iter().find(|(_, of)| of == setting) else { continue };
             if text.is_empty() {

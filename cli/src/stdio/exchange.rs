@@ -218,7 +218,7 @@ fn version(answer: &str) -> Option<HeaderValue> {
     HeaderValue::from_str(answer.pointer("/result/protocolVersion")?.as_str()?).ok()
 }
 
-/// The message of a refusal that is no message of MCP.
+/// The message of a refusal whose body is not an MCP message.
 fn refusal(text: &str) -> String {
     let body: Value = serde_json::from_str(text).unwrap_or_default();
     let message = body.pointer("/error/message").and_then(Value::as_str).unwrap_or(text);

@@ -30,6 +30,7 @@ pub(crate) mod identity;
 mod mcp;
 pub(crate) mod reads;
 pub(crate) mod rest;
+mod user_action;
 
 use grpc::admin::Admin;
 use grpc::health::Health;

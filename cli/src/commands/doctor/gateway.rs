@@ -9,7 +9,7 @@ use openskill_worker::doctor::{Finding, Status};
 
 use crate::settings::Settings;
 
-/// A certificate that ends sooner is worth a word, in seconds.
+/// A certificate that expires sooner gets a warning, in seconds.
 const SOON_S: i64 = 7 * 86_400;
 
 /// The finding, if the settings name a gateway that speaks TLS.

@@ -110,7 +110,7 @@ fn merge(file: &Path, key: &str, name: &str, server: Value) -> Result<(), Failur
 fn merged(text: &str, key: &str, name: &str, server: Value) -> Result<String, String> {
     let text = if text.trim().is_empty() { "{}" } else { text };
     let mut whole: Value = serde_json::from_str(text).map_err(|error| format!("is not JSON ({error})"))?;
-    let object = whole.as_object_mut().ok_or_else(|| "is no JSON object".to_owned())?;
+    let object = whole.as_object_mut().ok_or_else(|| "is not a JSON object".to_owned())?;
     let servers = object.entry(key).or_insert_with(|| Value::Object(Map::new()));
     let servers = servers.as_object_mut().ok_or_else(|| format!("has no object in \"{key}\""))?;
     servers.insert(name.to_owned(), server);

@@ -73,7 +73,7 @@ impl Connector {
         self.config.follow().await;
     }
 
-    /// For an HTTP client that shakes hands itself. Later changes of the files do not reach it.
+    /// For an HTTP client that does its own handshakes. Later changes of the files do not reach it.
     pub fn client_config(&self) -> ClientConfig {
         (*self.config.current().config).clone()
     }
@@ -89,7 +89,7 @@ impl Connector {
         let name = match &self.name {
             Some(name) => name.clone(),
             None => ServerName::try_from(host.to_owned())
-                .map_err(|_| Error::new(ErrorKind::InvalidInput, format!("'{host}' is no name of a server")))?,
+                .map_err(|_| Error::new(ErrorKind::InvalidInput, format!("'{host}' is not a valid server name")))?,
         };
         let used = self.config.current();
         let mut stream = TlsConnector::from(Arc::clone(&used.config)).connect(name, stream).await?;

@@ -1,4 +1,4 @@
-//! Accepts connections of which many shake hands at the same time.
+//! Accepts connections, with many handshakes in progress at a time.
 
 use std::collections::VecDeque;
 use std::io::Error;

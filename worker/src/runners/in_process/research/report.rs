@@ -117,7 +117,8 @@ pub(super) fn report(
         },
     };
     let data = serde_json::to_string(&answer);
-    let data = data.map_err(|error| SkillError::new(ErrorCode::Internal, format!("the answer is no JSON: {error}")))?;
+    let data =
+        data.map_err(|error| SkillError::new(ErrorCode::Internal, format!("the answer is not JSON: {error}")))?;
     Ok(Report { data, text, truncated: false })
 }
 
