@@ -15,6 +15,7 @@ mod access;
 mod administration;
 mod command_line;
 mod limits;
+mod mcp;
 mod validity;
 
 /// A file of keys.
