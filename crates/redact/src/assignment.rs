@@ -24,9 +24,9 @@ pub(crate) struct Key {
 /// A separator: where the name before it ends, and where the value after it begins.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Separator {
-    name_end: usize,
+    pub(crate) name_end: usize,
     pub(crate) value_start: usize,
-    is_colon: bool,
+    pub(crate) is_colon: bool,
 }
 
 /// The separator at a `:` or `=`, if it is one.
@@ -113,32 +113,63 @@ fn at_place(text: &[u8], start: usize, end: usize, kind: Kind, separator: Separa
     }
 }
 
-/// The part of the value that is secret, and where the text goes on.
-pub(crate) fn secret(text: &[u8], key: Key, separator: Separator) -> Option<(usize, usize, usize)> {
-    let takes_line = matches!(key.kind, Kind::Authorization | Kind::Cookie);
+/// What the beginning of a value says: which part of it is secret.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Verdict {
+    from: usize,
+    to: usize,
+    guess: Value,
+}
+
+impl Verdict {
+    /// The same verdict of an equal text at another place.
+    pub(crate) fn moved(self, from: usize, to: usize) -> Self {
+        let moved = |place: usize| place - from + to;
+        let Value { start, end, next, is_quoted } = self.guess;
+        let guess = Value { start: moved(start), end: moved(end), next: moved(next), is_quoted };
+        Self { from: moved(self.from), to: moved(self.to), guess }
+    }
+}
+
+fn takes_line(kind: Kind) -> bool {
+    matches!(kind, Kind::Authorization | Kind::Cookie)
+}
+
+/// Where what decides about a value ends.
+pub(crate) fn decides_to(separator: Separator) -> usize {
+    separator.value_start + DECIDES
+}
+
+/// Decides about a value by its name and its first [`DECIDES`] bytes.
+pub(crate) fn verdict(text: &[u8], key: Key, separator: Separator) -> Option<Verdict> {
+    let takes_line = takes_line(key.kind);
     let start = separator.value_start;
     let name = &text[key.start..key.end];
-    let near = &text[..text.len().min(start + DECIDES)];
+    let near = &text[..text.len().min(decides_to(separator))];
     // Code and containers, told apart before more is read.
     let spaces = near[start.min(near.len())..].iter().take(2).take_while(|byte| **byte == b' ').count();
     if matches!(near.get(start + spaces), Some(b'(' | b'[' | b'{' | b'|' | b'=') | None) && !takes_line {
         return None;
     }
-    if !takes_line && (is_key_block(near, start + spaces) || separator.is_colon && is_prompt(text, start, separator)) {
+    if !takes_line && (is_key_block(near, start + spaces) || separator.is_colon && is_prompt(near, start, separator)) {
         return None;
     }
     let guess = value(near, start, takes_line)?;
     let (from, to) = secret_part(near, guess, key.kind, name)?;
-    if !guess.is_quoted && !takes_line && is_prose(near, guess, separator) {
-        return None;
-    }
-    // What was decided is hidden to its end, however far that is.
-    let whole = value(text, start, takes_line).unwrap_or(guess);
+    let is_prose = !guess.is_quoted && !takes_line && is_prose(near, guess, separator);
+    (!is_prose).then_some(Verdict { from, to, guess })
+}
+
+/// The part of the value that is secret, and where the text goes on. What was decided is hidden to its end, however far
+/// that is.
+pub(crate) fn secret(text: &[u8], key: Key, separator: Separator, verdict: Verdict) -> (usize, usize, usize) {
+    let Verdict { from, to, guess } = verdict;
+    let whole = value(text, separator.value_start, takes_line(key.kind)).unwrap_or(guess);
     let mut end = if to == guess.end { whole.end } else { to };
     if key.kind == Kind::Password && !whole.is_quoted {
         end = phrase_end(text, from, end);
     }
-    Some((from, end, whole.next.max(end)))
+    (from, end, whole.next.max(end))
 }
 
 /// Whether a private key in text form begins: it has an end of its own.

@@ -1,7 +1,7 @@
 //! Secrets that prose and command lines name without a separator: `password hunter2`, `--token x`, `-u name:password`. Pure.
 
 use crate::classes::{ALNUM, at_is, continues, is, run_end};
-use crate::keys::{Kind, Names, classify, names_secret};
+use crate::keys::{Kind, Names, names_secret};
 use crate::known::KnownNames;
 use crate::placeholder::{is_reference, is_state};
 use crate::value::value;
@@ -188,7 +188,7 @@ pub(crate) fn after_foreign_word(text: &[u8], start: usize, end: usize) -> Optio
     if !is_named {
         return None;
     }
-    let near = &text[..text.len().min(end + 128)];
+    let near = &text[..text.len().min(end + NEAR)];
     let found = value(near, end, false)?;
     if !looks::is_chosen(&near[found.start..found.end]) && (!found.is_quoted || found.end == found.start) {
         return None;
@@ -199,7 +199,13 @@ pub(crate) fn after_foreign_word(text: &[u8], start: usize, end: usize) -> Optio
 
 /// The value of a flag whose first dash is at a place, and that stands apart from its value.
 /// `command` is the text up to a command before it.
-pub(crate) fn after_flag(text: &[u8], dash: usize, command: &[u8], names: &Names) -> Option<(usize, usize)> {
+pub(crate) fn after_flag(
+    text: &[u8],
+    dash: usize,
+    command: &[u8],
+    names: &Names,
+    known: &mut KnownNames,
+) -> Option<(usize, usize)> {
     let is_start = dash == 0 || !is(text[dash - 1], ALNUM | crate::classes::JOINT);
     let dashes = text[dash..].iter().take(3).take_while(|byte| **byte == b'-').count();
     let start = dash + dashes;
@@ -220,7 +226,7 @@ pub(crate) fn after_flag(text: &[u8], dash: usize, command: &[u8], names: &Names
     if text[value_start.min(text.len())..].starts_with(b"--") {
         return None;
     }
-    let kind = classify(name, names)?;
+    let kind = known.kind(text, start, end, names)?;
     let is_secret = kind.is_certain() && (dashes == 2 || name.len() > 3);
     if is_secret { whole(text, value_start) } else { None }
 }

@@ -5,7 +5,7 @@ use crate::classes::{ALNUM, BASE64, TOKEN, run_end, run_start};
 use crate::escapes::{self, hides};
 use crate::ids::Ids;
 use crate::keys::Names;
-use crate::known::KnownNames;
+use crate::known::{KnownNames, KnownValues};
 use crate::prose;
 use crate::span::Span;
 use crate::values::providers::{self, Miss, Providers};
@@ -65,6 +65,8 @@ struct Scan<'a> {
     header_end: usize,
     /// The names that were read.
     known_names: KnownNames,
+    /// The values that were decided about.
+    known_values: KnownValues,
 }
 
 /// Looks a text through.
@@ -85,6 +87,7 @@ pub(crate) fn scan(text: &[u8], options: &Options) -> Found {
         floor: 0,
         header_end: 0,
         known_names: KnownNames::default(),
+        known_values: KnownValues::default(),
     };
     let mut at = 0;
     while let Some(byte) = text.get(at) {
@@ -326,7 +329,8 @@ impl Scan<'_> {
         let found = match end - at {
             1 | 2 => {
                 let command = self.command.filter(|command| at - command.min(&at) < 96).map(|end| &text[..end]);
-                prose::after_flag(text, at, command.unwrap_or_default(), &self.options.names)
+                let names = &self.options.names;
+                prose::after_flag(text, at, command.unwrap_or_default(), names, &mut self.known_names)
             }
             3 => None,
             _ => pem::find(text, at).map(|end| (at, end)),

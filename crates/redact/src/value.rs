@@ -157,6 +157,38 @@ pub(crate) fn ends_line(text: &[u8], at: usize) -> bool {
     }
 }
 
+/// Bytes that may end an unquoted word.
+static MAY_END: [bool; 256] = may_end();
+
+const fn may_end() -> [bool; 256] {
+    let mut table = [false; 256];
+    let mut at = 0;
+    while at < 256 {
+        table[at] = matches!(
+            at as u8,
+            0..=b' '
+                | 0x7f
+                | b'"'
+                | b'\''
+                | b'`'
+                | b'<'
+                | b'>'
+                | b'\\'
+                | b','
+                | b';'
+                | b'&'
+                | b'|'
+                | b')'
+                | b']'
+                | b'}'
+                | 0xe3
+                | 0xef
+        );
+        at += 1;
+    }
+    table
+}
+
 /// Where an unquoted word ends. Passwords may contain what ends values elsewhere, unless something follows that looks like
 /// the next name.
 fn word_end(text: &[u8], start: usize) -> usize {
@@ -172,7 +204,9 @@ fn word_end(text: &[u8], start: usize) -> usize {
         }
         _ => false,
     };
-    let end = (start..text.len()).find(|at| ends(*at)).unwrap_or(text.len());
+    let rest = text.get(start..).unwrap_or_default();
+    let may_end = rest.iter().enumerate().filter(|(_, byte)| MAY_END[usize::from(**byte)]);
+    let end = may_end.map(|(at, _)| start + at).find(|at| ends(*at)).unwrap_or(text.len());
     // What ends a sentence is no part of it.
     end - usize::from(
         end > start + 1 && matches!(text[end - 1], b'.' | b'!' | b'?' | b':') && is_sentence_end(text, end),

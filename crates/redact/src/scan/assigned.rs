@@ -3,7 +3,7 @@
 use super::{SKIPPED, Scan};
 use crate::assignment::{self, Key, Separator};
 use crate::classes::{ALNUM, run_start};
-use crate::keys::{Kind, classify};
+use crate::keys::Kind;
 use crate::span::{Mask, Span, has_mask};
 use crate::value;
 use crate::values::urls;
@@ -55,10 +55,11 @@ impl Scan<'_> {
         if !is_certain && at < self.values_from {
             return at + 1;
         }
-        let Some((start, end, next)) = assignment::secret(self.text, key, separator) else {
+        let Some(verdict) = self.known_values.verdict(self.text, key, separator) else {
             self.skip_values(separator.value_start);
             return at + 1;
         };
+        let (start, end, next) = assignment::secret(self.text, key, separator, verdict);
         let end = match key.kind.id() {
             Some(kind) => self.id(kind, start, end),
             None => self.hide((start, end)),
@@ -103,7 +104,7 @@ impl Scan<'_> {
         if name.end - name.start > LONGEST_NAME {
             return self.skip_values(value_start);
         }
-        let kind = classify(&near[name.start..name.end], &self.options.names);
+        let kind = self.known_names.kind(near, name.start, name.end, &self.options.names);
         if kind.is_some_and(Kind::is_certain) {
             self.beside_end = name.end + BESIDE;
             if let Some(secret) = before.and_then(|before| self.value_that_ends(before, key.end)) {

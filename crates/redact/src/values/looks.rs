@@ -9,30 +9,46 @@ struct Tally {
     lower: usize,
     upper: usize,
     others: usize,
+    /// Bytes that no token contains.
+    foreign: usize,
     /// How often a letter follows a digit, a digit a letter, or a small letter a capital one.
     turns: usize,
-    is_hex: bool,
 }
 
-fn tally(token: &[u8]) -> Tally {
-    let mut tally = Tally { is_hex: true, ..Tally::default() };
-    let mut before = 0;
-    for byte in token {
-        let class = match byte {
-            b'0'..=b'9' => &mut tally.digits,
-            b'a'..=b'z' => &mut tally.lower,
-            b'A'..=b'Z' => &mut tally.upper,
-            _ => &mut tally.others,
+/// The classes of a byte, as counters of one byte each: digits, lower, upper, others, foreign.
+static COUNTED: [u64; 256] = counted();
+
+const fn counted() -> [u64; 256] {
+    let mut table = [0; 256];
+    let mut at = 0;
+    while at < 256 {
+        table[at] = match at as u8 {
+            b'0'..=b'9' => 1,
+            b'a'..=b'z' => 1 << 8,
+            b'A'..=b'Z' => 1 << 16,
+            0x21..0x7f => 1 << 24,
+            _ => 1 << 24 | 1 << 32,
         };
-        *class += 1;
-        let class = u8::from(byte.is_ascii_digit())
-            + 2 * u8::from(byte.is_ascii_lowercase())
-            + 4 * u8::from(byte.is_ascii_uppercase());
-        tally.turns += usize::from(before != 0 && class != 0 && class != before);
-        before = class;
-        tally.is_hex &= is(*byte, HEX);
+        at += 1;
     }
-    tally
+    table
+}
+
+/// Counts up to [`LOOKED_AT`] bytes: more do not fit into the counters.
+fn tally(token: &[u8]) -> Tally {
+    /// The counters of letters and digits.
+    const MIXED: u64 = 0xff_ffff;
+    let (mut counts, mut before, mut turns) = (0, 0, 0);
+    for byte in &token[..token.len().min(LOOKED_AT)] {
+        let counted = COUNTED[usize::from(*byte)];
+        counts += counted;
+        let class = counted & MIXED;
+        turns += usize::from(before != 0 && class != 0 && class != before);
+        before = class;
+    }
+    let counter = |number: u32| (counts >> (8 * number) & 0xff) as usize;
+    let [digits, lower, upper, others, foreign] = [0, 1, 2, 3, 4].map(counter);
+    Tally { digits, lower, upper, others, foreign, turns }
 }
 
 /// How much of a token is looked at.
@@ -40,18 +56,22 @@ const LOOKED_AT: usize = 128;
 
 /// Whether a token has letters and digits, mixed like random ones.
 pub(crate) fn is_random(token: &[u8], shortest: usize) -> bool {
-    if token.len() < shortest || !token.iter().take(LOOKED_AT).all(|byte| (0x21..0x7f).contains(byte)) {
+    if token.len() < shortest {
         return false;
     }
     let token = &token[..token.len().min(LOOKED_AT)];
     let tally = tally(token);
     let letters = tally.lower + tally.upper;
-    tally.digits >= 2 && letters >= 2 && tally.turns >= 4.max(token.len() / 8) && tally.others * 4 <= token.len()
+    tally.foreign == 0
+        && tally.digits >= 2
+        && letters >= 2
+        && tally.turns >= 4.max(token.len() / 8)
+        && tally.others * 4 <= token.len()
 }
 
 /// Whether a token has a digit and a letter: for tokens whose beginning is known.
 pub(crate) fn is_mixed(token: &[u8]) -> bool {
-    let tally = tally(&token[..token.len().min(LOOKED_AT)]);
+    let tally = tally(token);
     let letters = tally.lower + tally.upper;
     letters > 0 && (tally.digits > 0 || (tally.lower > 0 && tally.upper > 0 && tally.turns >= 6))
 }

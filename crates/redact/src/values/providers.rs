@@ -16,8 +16,10 @@ use services::SERVICES;
 /// Of which prefixes the first three letters are which, by their lower five bits: the same for both cases.
 struct Index {
     any: Box<[u64; 512]>,
-    /// Sorted by the letters.
-    prefixes: Vec<(u16, &'static Prefix)>,
+    /// How many bits of `any` are set before each of its words.
+    ranks: Box<[u16; 512]>,
+    /// The prefixes of each three letters that are set in `any`, in its order.
+    groups: Vec<Vec<&'static Prefix>>,
 }
 
 static INDEX: LazyLock<Index> = LazyLock::new(|| {
@@ -30,9 +32,16 @@ static INDEX: LazyLock<Index> = LazyLock::new(|| {
     let mut prefixes: Vec<_> = CLOUDS.iter().chain(SERVICES).flat_map(begins).collect();
     // The longest first: it says most.
     prefixes.sort_by_key(|(letters, prefix)| (*letters, std::cmp::Reverse(prefix.0.len())));
-    let mut any = Box::new([0; 512]);
-    prefixes.iter().for_each(|(letters, _)| any[usize::from(*letters) / 64] |= 1_u64 << (letters % 64));
-    Index { any, prefixes }
+    let groups: Vec<_> = prefixes.chunk_by(|a, b| a.0 == b.0).collect();
+    let (mut any, mut ranks) = (Box::new([0; 512]), Box::new([0; 512]));
+    groups.iter().for_each(|group| any[usize::from(group[0].0) / 64] |= 1_u64 << (group[0].0 % 64));
+    let mut rank = 0;
+    for (word, before) in any.iter().zip(ranks.iter_mut()) {
+        *before = rank;
+        rank += word.count_ones() as u16;
+    }
+    let groups = groups.iter().map(|group| group.iter().map(|(_, prefix)| *prefix).collect()).collect();
+    Index { any, ranks, groups }
 });
 
 /// Three bytes as a place in a table.
@@ -52,6 +61,18 @@ pub(crate) enum Miss {
     Long,
 }
 
+impl Index {
+    /// The prefixes that begin with these letters.
+    fn group(&self, letters: u16) -> &[&'static Prefix] {
+        let (word, bit) = (usize::from(letters) / 64, letters % 64);
+        if self.any[word] >> bit & 1 == 0 {
+            return &[];
+        }
+        let before = (self.any[word] & ((1 << bit) - 1)).count_ones() as usize;
+        &self.groups[usize::from(self.ranks[word]) + before]
+    }
+}
+
 /// A finder of prefixes, which has looked up its table once.
 #[derive(Clone, Copy)]
 pub(crate) struct Providers(&'static Index);
@@ -69,10 +90,8 @@ impl Providers {
 
     /// The token that begins at a place, with those letters.
     pub(crate) fn find(self, text: &[u8], start: usize, letters: u16) -> Result<(usize, usize), Miss> {
-        let first = self.0.prefixes.partition_point(|(it, _)| *it < letters);
-        let same = self.0.prefixes[first..].iter().take_while(|(it, _)| *it == letters);
         let mut miss = Miss::Cheap;
-        for (_, prefix) in same.filter(|(_, prefix)| text[start..].starts_with(prefix.0.as_bytes())) {
+        for prefix in self.0.group(letters).iter().filter(|it| text[start..].starts_with(it.0.as_bytes())) {
             match token(text, start, prefix) {
                 Err(Miss::Cheap) => {}
                 Err(Miss::Long) => miss = Miss::Long,
