@@ -49,6 +49,15 @@ pub(crate) async fn dispatch(context: &CallContext) -> Outcome {
         gateway.observer.call_refused_by_workers();
         return Outcome::failed(too_many_wait(late_by));
     }
+    let watched = gateway.lateness.watch(&context.call);
+    let outcome = at_workers(context).await;
+    watched.ended();
+    outcome
+}
+
+/// Runs the call on one of its skill's workers, and on another one if that is safe.
+async fn at_workers(context: &CallContext) -> Outcome {
+    let gateway = &context.shard.gateway;
     gateway.retries.deposit();
     let (mut tried, mut late_by) = (Vec::new(), None);
     let mut outcome = Outcome::failed(NoCandidate.into());

@@ -10,8 +10,10 @@ use crate::state::key;
 use crate::state::recent::Recent;
 use crate::state::striped::{STRIPES, Striped};
 
-/// How long a refusal speaks for later calls. Short, since calls ahead in the queue may be cancelled.
-const MEMORY: Duration = Duration::from_millis(250);
+/// How long a refusal speaks for later calls. Longer than the second that many callers wait before they call again: without
+/// it, a thousand of them that call in the same instant all reach the workers. Short, since calls of other callers may be
+/// cancelled.
+const MEMORY: Duration = Duration::from_millis(1250);
 
 /// No worker's estimate counts for more.
 const LATEST: Duration = Duration::from_secs(3600);
@@ -74,8 +76,42 @@ impl Lateness {
         refused.and_then(|it| it.late_by(deadline, now))
     }
 
+    /// Watches a call that goes to the workers: if it is cancelled, the next call of its caller may be in time.
+    pub(crate) fn watch<'l>(&'l self, call: &'l Call) -> Watched<'l> {
+        Watched { lateness: self, call, has_ended: false }
+    }
+
+    fn forget(&self, call: &Call) {
+        if self.micros(Instant::now()) < self.newest_us.load(Ordering::Relaxed) {
+            let key = caller(call);
+            self.callers.lock(&key).remove(&key);
+        }
+    }
+
     fn micros(&self, time: Instant) -> u64 {
         u64::try_from(time.saturating_duration_since(self.started).as_micros()).unwrap_or(u64::MAX)
+    }
+}
+
+/// A call at the workers. Dropped before it has ended, it was cancelled.
+pub(crate) struct Watched<'l> {
+    lateness: &'l Lateness,
+    call: &'l Call,
+    has_ended: bool,
+}
+
+impl Watched<'_> {
+    /// The call has ended by itself.
+    pub(crate) fn ended(mut self) {
+        self.has_ended = true;
+    }
+}
+
+impl Drop for Watched<'_> {
+    fn drop(&mut self) {
+        if !self.has_ended {
+            self.lateness.forget(self.call);
+        }
     }
 }
 
@@ -88,7 +124,24 @@ fn caller(call: &Call) -> String {
 mod tests {
     use super::*;
 
+    use openskill_proto::v1::InvokeRequest;
+
+    use crate::call::request::RequestContext;
+
     const SECOND: Duration = Duration::from_secs(1);
+
+    #[test]
+    fn a_caller_that_cancels_a_call_may_call_again() {
+        let (lateness, now) = (Lateness::default(), Instant::now());
+        let call = Call::new(InvokeRequest::default(), RequestContext::unknown());
+        let refuse = || lateness.refused(&call, now + 10 * SECOND, SECOND, now);
+        let is_late = || lateness.late_by(&call, now + 10 * SECOND, now).is_some();
+        refuse();
+        lateness.watch(&call).ended();
+        assert!(is_late());
+        drop(lateness.watch(&call));
+        assert!(!is_late());
+    }
 
     #[test]
     fn a_later_call_is_late_by_what_its_deadline_lacks() {
