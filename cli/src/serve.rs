@@ -162,6 +162,7 @@ fn gateway_config(
         mesh: None,
         identity: None,
         mcp_secret: None,
+        mcp_tasks: settings.mcp.tasks(None),
         measured_skills: settings.measured_skills,
         recorder,
         agent,

@@ -3,6 +3,7 @@
 //! A snapshot is immutable. A call looks its skill up in the current one; each change of a worker makes a new one.
 //!
 //! - [`entry`]: one skill; [`snapshot`]: all of them at one moment; [`mod@merge`]: how a snapshot is made
+//! - [`shelf`]: what MCP clients find beside skills
 //! - [`agents`]: whether skills that are agents can run here; [`definitions`]: compiled schemas; [`lookup`]: the skill of a call
 //! - [`suggestion`]: a first call to try
 
@@ -24,6 +25,7 @@ mod definitions;
 pub(crate) mod entry;
 pub(crate) mod lookup;
 mod merge;
+pub(crate) mod shelf;
 pub(crate) mod snapshot;
 pub(crate) mod suggestion;
 
@@ -31,6 +33,7 @@ use agents::Agents;
 use definitions::Definitions;
 use entry::Entry;
 use merge::merge;
+use shelf::Shelf;
 use snapshot::Snapshot;
 
 /// How long a skill whose workers went away is expected back.
@@ -40,6 +43,7 @@ const RECENTLY: Duration = Duration::from_secs(30);
 #[derive(Debug)]
 pub(crate) struct Catalog {
     current: ArcSwap<Snapshot>,
+    shelf: ArcSwap<Shelf>,
     definitions: Definitions,
     agents: Agents,
     series: Arc<Skills>,
@@ -69,6 +73,7 @@ impl Catalog {
     pub(crate) fn new(agents: Agents, series: Arc<Skills>) -> Self {
         Self {
             current: ArcSwap::default(),
+            shelf: ArcSwap::default(),
             definitions: Definitions::default(),
             agents,
             series,
@@ -112,6 +117,11 @@ impl Catalog {
             return Some(entry);
         }
         Some(entry.with_tools(|id| self.get_for(id, principal).is_some()))
+    }
+
+    /// What MCP clients find beside skills.
+    pub(crate) fn shelf(&self) -> Arc<Shelf> {
+        self.shelf.load_full()
     }
 
     pub(crate) fn snapshot(&self) -> Arc<Snapshot> {
@@ -180,6 +190,7 @@ impl Catalog {
         // Also of offers that are not listed now: in a rolling update they may be again.
         self.definitions.keep(offered().chain(snapshot.values().map(|entry| &entry.skill)));
         self.current.store(Arc::new(snapshot));
+        self.shelf.store(Arc::new(Shelf::merge(&workers)));
         workers.iter().filter(|worker| worker.is_serving()).for_each(|worker| worker.mark_listed());
         self.changes.send_modify(|change| *change += 1);
     }

@@ -1,5 +1,6 @@
 //! A gateway's settings, resolved and valid. Its builder reads files and the environment; nothing here does.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -23,6 +24,19 @@ impl std::fmt::Debug for Secret {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Secret(…)")
     }
+}
+
+/// When calls of MCP clients become tasks, and where those are kept.
+#[derive(Debug, Clone)]
+pub struct TasksConfig {
+    /// The file. None: they end with the process.
+    pub file: Option<PathBuf>,
+    /// Nobody chose the file: if it can't be opened, they end with the process.
+    pub is_default: bool,
+    /// After how long a call becomes a task, unless its skill says otherwise.
+    pub after: Duration,
+    /// How long a task is kept after it was created.
+    pub lifetime: Duration,
 }
 
 /// A gateway's settings.
@@ -59,6 +73,8 @@ pub struct Config {
     pub identity: Option<IdentityConfig>,
     /// The secret with which replicas seal the sessions of MCP clients. None: this process makes one up.
     pub mcp_secret: Option<Secret>,
+    /// When calls of MCP clients become tasks, and where those are kept.
+    pub mcp_tasks: TasksConfig,
     /// How many skills have metrics of their own. The others share theirs.
     pub measured_skills: usize,
     /// What is recorded of calls. None: nothing.

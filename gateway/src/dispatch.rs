@@ -17,6 +17,7 @@ pub(crate) mod attempt;
 pub(crate) mod attempt_end;
 pub(crate) mod budget;
 pub(crate) mod choose;
+pub(crate) mod consult;
 pub(crate) mod context;
 mod delegate;
 pub(crate) mod lateness;

@@ -77,18 +77,25 @@ pub(crate) struct Shard {
 
 impl Gateway {
     /// # Errors
-    /// The recorder can't be started.
+    /// The recorder can't be started, or the store of tasks can't be opened.
     pub(crate) fn new(config: Config, shutdown: CancellationToken) -> std::io::Result<Arc<Self>> {
         let recorder = config.recorder.as_ref().map(Recorder::start).transpose()?;
-        Ok(Self::recorded_by(recorder, config, shutdown))
+        Self::recorded_by(recorder, config, shutdown)
     }
 
     /// One whose calls this recorder keeps, if there is one, whatever the configuration says of it.
-    pub(crate) fn recorded_by(recorder: Option<Recorder>, config: Config, shutdown: CancellationToken) -> Arc<Self> {
+    ///
+    /// # Errors
+    /// The store of tasks can't be opened.
+    pub(crate) fn recorded_by(
+        recorder: Option<Recorder>,
+        config: Config,
+        shutdown: CancellationToken,
+    ) -> std::io::Result<Arc<Self>> {
         let observer = Arc::new(Observer { recorder, ..Observer::new(config.measured_skills, config.tracer.clone()) });
         let inbound = MemoryBudget::default();
         let agents = Agents::new(config.agent.as_ref().map(|setup| setup.models.clone()));
-        Arc::new(Self {
+        Ok(Arc::new(Self {
             aside: Aside::new(inbound.clone()),
             catalog: Catalog::new(agents, Arc::clone(&observer.metrics.skills)),
             fleet: Fleet::default(),
@@ -96,7 +103,7 @@ impl Gateway {
             retries: RetryBudget::default(),
             lateness: Lateness::default(),
             questions: Questions::default(),
-            mcp: McpState::new(config.mcp_secret.as_ref().map(|it| it.0.as_slice())),
+            mcp: McpState::new(&config)?,
             circuits: Circuits::new(config.circuits, Arc::clone(&observer)),
             keys: IdempotencyKeys::new(config.idempotency_lifetime),
             admission: Admission::new(config.max_in_flight, config.max_in_flight_of_skill),
@@ -110,7 +117,7 @@ impl Gateway {
             leaving: CancellationToken::new(),
             shutdown,
             config,
-        })
+        }))
     }
 
     /// Admits a call, or says why not. Refusals are not counted: the caller may wait and ask again.

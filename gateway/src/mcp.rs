@@ -5,6 +5,7 @@
 //! - [`seal`]: texts that clients keep and cannot forge; [`session`]: ids of sessions made that way
 //! - [`clients`]: bounded state of this process: sessions that were ended, calls in flight, levels of log messages
 //! - [`parked`]: calls that wait until their clients come back with answers
+//! - [`tasks`]: calls that go on without a request
 //! - [`pages`]: lists of tools, written once per change
 
 pub(crate) mod clients;
@@ -13,6 +14,7 @@ pub(crate) mod parked;
 pub(crate) mod revision;
 pub(crate) mod seal;
 pub(crate) mod session;
+pub(crate) mod tasks;
 
 use std::sync::Arc;
 
@@ -20,7 +22,10 @@ use clients::Clients;
 use pages::Pages;
 use parked::Parking;
 use seal::Key;
+use tasks::{Tasks, Times};
 use tokio::sync::Semaphore;
+
+use crate::config::{Config, TasksConfig};
 
 /// How many clients may listen for changes at a time, over all connections.
 const MAX_LISTENERS: usize = 8192;
@@ -31,19 +36,34 @@ pub(crate) struct McpState {
     pub(crate) clients: Clients,
     pub(crate) pages: Pages,
     pub(crate) parking: Parking,
+    pub(crate) tasks: Tasks,
     /// Streams that wait for changes.
     pub(crate) listeners: Arc<Semaphore>,
 }
 
 impl McpState {
-    /// `secret`: what replicas share; none for one that only this process knows.
-    pub(crate) fn new(secret: Option<&[u8]>) -> Self {
-        Self {
-            key: secret.map_or_else(Key::random, Key::of),
+    /// # Errors
+    /// The store of tasks can't be opened.
+    pub(crate) fn new(config: &Config) -> std::io::Result<Self> {
+        Ok(Self {
+            // What replicas share, or what only this process knows.
+            key: config.mcp_secret.as_ref().map_or_else(Key::random, |it| Key::of(&it.0)),
             clients: Clients::default(),
             pages: Pages::default(),
             parking: Parking::default(),
+            tasks: tasks(&config.mcp_tasks).map_err(std::io::Error::other)?,
             listeners: Arc::new(Semaphore::new(MAX_LISTENERS)),
+        })
+    }
+}
+
+fn tasks(config: &TasksConfig) -> Result<Tasks, tasks::store::StoreError> {
+    let times = Times { after: config.after, ttl: config.lifetime };
+    match Tasks::open(config.file.as_deref(), times) {
+        Err(error) if config.is_default => {
+            tracing::info!(%error, "tasks of MCP clients end with this process");
+            Tasks::open(None, times)
         }
+        opened => opened,
     }
 }

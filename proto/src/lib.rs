@@ -8,6 +8,7 @@
 //! - [`render`]: results, events and skills as JSON text
 //! - [`json`]: what to ask of JSON text before, or without, parsing it
 //! - [`trace`]: trace ids and W3C trace context
+//! - [`uri_template`]: which URI fits a template, and what stands in its places
 //! - [`timestamp`]: points in time as text
 //! - [`deadline`]: timeouts as they travel in headers
 //! - [`metadata`]: names of headers and metadata
@@ -26,6 +27,7 @@ pub mod render;
 pub mod timestamp;
 pub mod trace;
 mod tracestate;
+pub mod uri_template;
 #[cfg(feature = "grpc")]
 mod wire;
 

@@ -46,6 +46,9 @@ pub const MAX_SKILLS: usize = 20_000;
 /// The largest `WorkerState` message: all skills of a worker with their schemas.
 pub const MAX_STATE_BYTES: usize = 64 * 1024 * 1024;
 
+/// Prompts, resources and templates of a worker, and changes of resources that it tells.
+pub const MAX_OFFERINGS: usize = 10_000;
+
 /// How many calls of one `InvokeMany` stream run at a time. Beyond that, the gateway stops reading the stream.
 pub const MAX_CALLS_PER_STREAM: usize = 64;
 

@@ -2,11 +2,15 @@
 
 mod calls;
 mod changes;
+mod conformance;
 mod questions;
 mod real_clients;
 mod refusals;
+mod sampling;
 mod sessions;
+mod shelf;
 mod stdio;
+mod tasks;
 
 use std::path::PathBuf;
 
@@ -49,7 +53,8 @@ async fn ask(system: &System, method: &str, mut params: Value) -> Answer {
         own.as_object_mut().unwrap().extend(more.clone());
     }
     params["_meta"] = own;
-    let name = params["name"].as_str().or(params["uri"].as_str()).unwrap_or_default().to_owned();
+    let named = ["name", "uri", "taskId"].iter().find_map(|it| params[*it].as_str());
+    let name = named.unwrap_or_default().to_owned();
     let body = json!({"jsonrpc": "2.0", "id": 7, "method": method, "params": params}).to_string();
     let mut headers = vec![BOTH, JSON, ("mcp-protocol-version", NEWEST), ("mcp-method", method)];
     headers.extend((!name.is_empty()).then_some(("mcp-name", name.as_str())));

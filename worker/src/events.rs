@@ -6,12 +6,13 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use openskill_proto::limits::MAX_EVENTS;
-use openskill_proto::v1::{Artifact, InputRequired, Log, execute_event::Event};
+use openskill_proto::v1::{Artifact, InputKind, InputRequired, Log, execute_event::Event};
 use serde_json::Value;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::artifacts::{Chunk, Collector};
-use crate::questions::{Answer, Asker};
+use crate::questions::ask::capability;
+use crate::questions::{Answer, Ask, Asker};
 
 mod answer;
 mod line;
@@ -118,7 +119,16 @@ impl EventSink {
     /// Asks the user a question and waits for the answer, at most until the call's deadline. `schema` is the JSON Schema of
     /// the answer's content, an object; without one any object is taken.
     pub async fn ask(&self, message: &str, schema: Option<Value>) -> Answer {
-        match self.open(message.to_owned(), schema).await {
+        self.ask_for(Ask::form(message, schema)).await
+    }
+
+    /// The same for any kind of question.
+    pub async fn ask_for(&self, ask: Ask) -> Answer {
+        let opened = match self.open(ask) {
+            Ok((asked, answered)) => self.tell(asked, answered).await,
+            Err(reason) => Err(reason),
+        };
+        match opened {
             Ok(answered) => answered.await.unwrap_or(Answer::Cancel),
             Err(reason) => Answer::Unavailable(reason),
         }
@@ -145,7 +155,7 @@ impl EventSink {
         match line::parse(line) {
             Some(Line::Event(event)) => self.send(event).await,
             Some(Line::Artifact(chunk)) => self.chunk(chunk).await,
-            Some(Line::Question(question)) => self.question(question, asked).await,
+            Some(Line::Questions(questions)) => self.questions(questions, asked).await,
             None => self.drop_one(),
         }
     }
@@ -209,44 +219,76 @@ impl EventSink {
         }
     }
 
-    /// A question of a skill that reads its answer as a line.
-    async fn question<G: Send + 'static>(&self, question: Question, asked: impl FnOnce() -> G) {
-        let Question { id, message, schema } = question;
-        let answers = self.0.answers().sender.clone();
-        let answered = match self.open(message, schema).await {
-            Ok(answered) => answered,
-            Err(reason) => {
+    /// Questions of a skill that reads each answer as a line. The listener learns of all of them before it has to answer.
+    async fn questions<G: Send + 'static>(&self, questions: Vec<Question>, asked: impl FnOnce() -> G) {
+        let (mut opened, answers) = (Vec::new(), self.0.answers().sender.clone());
+        for Question { id, ask } in questions {
+            match self.open(ask) {
+                Ok(question) => opened.push((id, question)),
                 // A skill that has ended reads no answer.
-                let _ = answers.send(answer_line(&id, &Answer::Unavailable(reason))).await;
-                return;
+                Err(reason) => drop(answers.send(answer_line(&id, &Answer::Unavailable(reason))).await),
             }
-        };
-        let open = asked();
-        // The skill goes on sending events meanwhile. The task ends with the question.
-        tokio::spawn(async move {
-            let answer = answered.await;
-            // Before the answer is sent: the skill may never read it.
-            drop(open);
-            if let Ok(answer) = answer {
-                let _ = answers.send(answer_line(&id, &answer)).await;
+        }
+        if opened.is_empty() {
+            return;
+        }
+        let open = Arc::new(Mutex::new(asked()));
+        let last = opened.len() - 1;
+        for (place, (id, (question, answered))) in opened.into_iter().enumerate() {
+            let question = InputRequired { more: place < last, ..question };
+            let (answers, open) = (answers.clone(), Arc::clone(&open));
+            match self.tell(question, answered).await {
+                Err(reason) => drop(answers.send(answer_line(&id, &Answer::Unavailable(reason))).await),
+                // The skill goes on sending events meanwhile. The task ends with the question.
+                Ok(answered) => drop(tokio::spawn(async move {
+                    let answer = answered.await;
+                    // Before the answer is sent: the skill may never read it.
+                    drop(open);
+                    if let Ok(answer) = answer {
+                        let _ = answers.send(answer_line(&id, &answer)).await;
+                    }
+                })),
             }
-        });
+        }
     }
 
-    /// Opens a question and tells the listener of it.
-    async fn open(&self, message: String, schema: Option<Value>) -> Result<oneshot::Receiver<Answer>, String> {
+    /// Opens a question: what its listener has to know, and where its answer comes.
+    fn open(&self, ask: Ask) -> Result<(InputRequired, oneshot::Receiver<Answer>), String> {
         let Some(asker) = &self.0.asker else {
             return Err("the caller takes no questions: call as a stream with `interactive`, or `openskill invoke --interactive`".to_owned());
         };
-        let schema_json = schema.as_ref().map(Value::to_string).unwrap_or_default();
-        let (request_id, answered) = asker.open(schema)?;
+        if !asker.takes(ask.kind) {
+            return Err(format!(
+                "the caller has no answer to such a question: it does not declare `{}`",
+                capability(ask.kind)
+            ));
+        }
+        if let Some(fault) = ask.fault() {
+            return Err(fault.to_owned());
+        }
+        let (request_id, answered) = asker.open(ask.answer_schema())?;
         let left = asker.deadline().saturating_duration_since(Instant::now());
-        let timeout_ms = u64::try_from(left.as_millis()).unwrap_or(u64::MAX);
-        let asked = InputRequired { request_id: request_id.clone(), message, schema_json, timeout_ms };
+        let text = |json: Option<Value>| json.as_ref().map(Value::to_string).unwrap_or_default();
+        let asked = InputRequired {
+            request_id,
+            kind: ask.kind.into(),
+            message: ask.message,
+            schema_json: text(ask.schema.filter(|_| ask.kind == InputKind::Form)),
+            params_json: text(ask.params),
+            timeout_ms: u64::try_from(left.as_millis()).unwrap_or(u64::MAX),
+            key: ask.key,
+            more: false,
+        };
+        Ok((asked, answered))
+    }
+
+    /// Tells the listener of a question that was opened.
+    async fn tell<T>(&self, asked: InputRequired, answered: T) -> Result<T, String> {
+        let request_id = asked.request_id.clone();
         if self.try_send(Event::InputRequired(asked)).await {
             return Ok(answered);
         }
-        asker.withdraw(&request_id);
+        self.0.asker.iter().for_each(|asker| asker.withdraw(&request_id));
         Err("the call has sent too many events".to_owned())
     }
 

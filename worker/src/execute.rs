@@ -121,7 +121,9 @@ fn sink(
 ) -> EventSink {
     let artifacts = Collector::new(Arc::clone(&worker.artifacts), &request.principal);
     let can_ask = request.interactive && listener.is_some() && reads_answers(manifest);
-    let asker = can_ask.then(|| Asker::new(Arc::clone(&worker.questions), &request.principal, deadline));
+    let kinds = request.answers().collect();
+    let asker =
+        can_ask.then(|| Asker::new(Arc::clone(&worker.questions), &request.principal, deadline).answering(kinds));
     EventSink::of_call(listener, artifacts, asker)
 }
 

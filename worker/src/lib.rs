@@ -54,6 +54,7 @@ mod scrape;
 mod server;
 mod sessions;
 mod shards;
+mod shelf;
 mod spans;
 pub mod tools;
 mod worker;

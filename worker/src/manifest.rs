@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use openskill_proto::error::Meaning;
-use openskill_proto::v1::{ArgumentRules, CircuitRules, ErrorCode};
+use openskill_proto::v1::{ArgumentRules, CircuitRules, ErrorCode, TaskRules};
 use serde_json::Value;
 
 mod affinity;
@@ -34,6 +34,8 @@ mod raw;
 mod root;
 mod schema;
 pub(crate) mod session;
+pub(crate) mod shelf;
+mod task;
 mod toolset;
 
 pub use affinity::Affinity;
@@ -45,6 +47,7 @@ pub use id::{ID_RULE, valid_id};
 pub use jail::{Jail, Level, Network};
 pub use limits::Limits;
 pub use presentation::Presentation;
+pub use shelf::Shelf;
 pub use toolset::Toolset;
 
 /// A valid manifest.
@@ -82,6 +85,10 @@ pub struct Manifest {
     pub affinity: Affinity,
     /// When its circuit breakers open, where that differs from the gateway's settings.
     pub circuit_rules: Option<CircuitRules>,
+    /// Whether calls become tasks of MCP clients, where that differs from the gateway's settings.
+    pub task: Option<TaskRules>,
+    /// The prompts and resources that it declares for MCP clients.
+    pub shelf: Shelf,
     /// How many calls of this skill one worker runs at once.
     pub concurrency: Option<usize>,
     /// What the skill's process may use.
@@ -174,6 +181,8 @@ impl Manifest {
             conduct: Conduct::default(),
             affinity: Affinity::None,
             circuit_rules: None,
+            task: None,
+            shelf: Shelf::default(),
             concurrency: None,
             limits: Limits::default(),
             jail: Jail::default(),
@@ -203,6 +212,7 @@ impl Manifest {
             + agent
             + self.description.len()
             + self.presentation.size()
+            + self.shelf.size()
             + schema(&self.input_schema)
             + schema(&self.output_schema)
             + examples
@@ -259,6 +269,8 @@ impl Manifest {
             conduct,
             affinity: raw.affinity.unwrap_or_default(),
             circuit_rules: raw.circuit.map(circuit::resolve).transpose()?,
+            task: raw.task.map(task::resolve).transpose()?,
+            shelf: shelf::resolve(raw.prompts, raw.resources, file)?,
             concurrency: raw.concurrency,
             limits: raw.limits,
             jail: jail::resolve(raw.jail, raw.network, raw.readable)?,

@@ -136,6 +136,18 @@ impl Folder {
             .and_then(|it| plain(&it))?;
         read(opened(|| beneath(self.descriptor.as_fd(), below, READ))?, most)
     }
+
+    /// The same of any bytes.
+    ///
+    /// # Errors
+    /// As there.
+    pub(crate) fn bytes(&self, below: &Path, most: u64) -> Result<Vec<u8>, NotPlain> {
+        beneath(self.descriptor.as_fd(), below, PLACE)
+            .and_then(fstat)
+            .map_err(NotPlain::of)
+            .and_then(|it| plain(&it))?;
+        read_bytes(opened(|| beneath(self.descriptor.as_fd(), below, READ))?, most)
+    }
 }
 
 /// Reads a file as [`Folder::read`] does; the folder is the one it is named in.
@@ -212,13 +224,17 @@ fn opened(open: impl Fn() -> rustix::io::Result<OwnedFd>) -> Result<File, NotPla
 }
 
 fn read(file: File, most: u64) -> Result<String, NotPlain> {
+    String::from_utf8(read_bytes(file, most)?).map_err(|_| NotPlain::NotText)
+}
+
+fn read_bytes(file: File, most: u64) -> Result<Vec<u8>, NotPlain> {
     let mut bytes = Vec::new();
     let read = file.take(most + 1).read_to_end(&mut bytes);
     read.map_err(|error| NotPlain::System(Errno::from_io_error(&error).unwrap_or(Errno::IO)))?;
     if bytes.len() as u64 > most {
         return Err(NotPlain::TooLarge(most));
     }
-    String::from_utf8(bytes).map_err(|_| NotPlain::NotText)
+    Ok(bytes)
 }
 
 /// What a description is of.

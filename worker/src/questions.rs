@@ -16,10 +16,14 @@ use std::time::Instant;
 use openskill_proto::json;
 use openskill_proto::limits::{MAX_ANSWER_BYTES, MAX_CALL_QUESTIONS, MAX_JSON_DEPTH};
 use openskill_proto::trace::{hex, random_id};
-use openskill_proto::v1::{InputAction, InputResponse};
+use openskill_proto::v1::{InputAction, InputKind, InputResponse};
 use openskill_skill::schema;
 use serde_json::Value;
 use tokio::sync::oneshot;
+
+pub mod ask;
+
+pub use ask::Ask;
 
 /// How many questions of all calls may wait for an answer.
 const MAX_QUESTIONS: usize = 4096;
@@ -70,6 +74,8 @@ pub(crate) struct Asker {
     questions: Arc<Questions>,
     principal: String,
     deadline: Instant,
+    /// What the caller answers.
+    kinds: Vec<InputKind>,
     /// The request ids of this call's questions. None: the call has ended.
     asked: Mutex<Option<Vec<String>>>,
 }
@@ -105,7 +111,21 @@ impl Questions {
 impl Asker {
     /// Asks on behalf of one call.
     pub(crate) fn new(questions: Arc<Questions>, principal: &str, deadline: Instant) -> Self {
-        Self { questions, principal: principal.to_owned(), deadline, asked: Mutex::new(Some(Vec::new())) }
+        let kinds = vec![InputKind::Form];
+        Self { questions, principal: principal.to_owned(), deadline, kinds, asked: Mutex::new(Some(Vec::new())) }
+    }
+
+    /// The same for a caller that answers these kinds of questions. None means forms alone.
+    pub(crate) fn answering(mut self, kinds: Vec<InputKind>) -> Self {
+        if !kinds.is_empty() {
+            self.kinds = kinds;
+        }
+        self
+    }
+
+    /// Whether the caller answers such questions.
+    pub(crate) fn takes(&self, kind: InputKind) -> bool {
+        self.kinds.contains(&kind)
     }
 
     /// When the call, and with it each of its questions, ends.

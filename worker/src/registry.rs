@@ -8,14 +8,15 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use arc_swap::ArcSwap;
 use openskill_metrics::{SkillSeries, Skills, Snapshot as Metrics};
-use openskill_proto::limits::MAX_SKILLS;
-use openskill_proto::v1;
+use openskill_proto::limits::{MAX_OFFERINGS, MAX_SKILLS};
+use openskill_proto::v1::{self, ErrorCode, SkillError};
 use tokio::sync::watch;
 
 use crate::manifest::{Affinity, How, Manifest, ManifestError};
 use crate::roster::{Names, Roster};
 use crate::runners::{Admitted, Runners};
 use crate::schedule::{Skill, SkillLimit};
+use crate::shelf;
 
 mod held;
 mod look;
@@ -57,6 +58,8 @@ pub(crate) struct Registry {
     queue: usize,
     series: Arc<Skills>,
     current: ArcSwap<Snapshot>,
+    /// The manifests that offer something beside skills, by id.
+    shelves: ArcSwap<HashMap<String, Arc<Manifest>>>,
     memory: Mutex<Memory>,
     changes: watch::Sender<u64>,
     /// Counts the changes to what runners offer, such as the tools of a server.
@@ -81,6 +84,7 @@ impl Registry {
             queue,
             series,
             current: ArcSwap::default(),
+            shelves: ArcSwap::default(),
             memory: Mutex::default(),
             changes: watch::Sender::new(0),
             offers,
@@ -99,6 +103,37 @@ impl Registry {
         let mut skills: Vec<_> = self.current.load().values().map(|entry| entry.describe()).collect();
         skills.sort_by(|one, other| one.id.cmp(&other.id));
         skills
+    }
+
+    /// What MCP clients find beside skills, sorted, and which resources have changed.
+    pub(crate) fn shelf(&self) -> (Vec<v1::Offering>, Vec<v1::ResourceUpdate>) {
+        let (mut offerings, mut updates) = (Vec::new(), Vec::new());
+        for manifest in self.shelves.load().values() {
+            offerings.extend(shelf::offerings(manifest));
+            updates.extend(shelf::updates(manifest));
+            let (more, changed) = self.runners.shelf(manifest);
+            offerings.extend(more);
+            updates.extend(changed);
+        }
+        offerings.sort_by(|one, other| (one.kind, &one.owner, &one.key).cmp(&(other.kind, &other.owner, &other.key)));
+        updates.sort_by(|one, other| (&one.owner, &one.uri).cmp(&(&other.owner, &other.uri)));
+        offerings.truncate(MAX_OFFERINGS);
+        updates.truncate(MAX_OFFERINGS);
+        (offerings, updates)
+    }
+
+    /// The content of something that a manifest, or its server, offers MCP clients.
+    ///
+    /// # Errors
+    /// `NOT_FOUND`, `INVALID_ARGUMENT`, or why its server gives none.
+    pub(crate) async fn consult(&self, request: v1::ConsultRequest) -> Result<String, SkillError> {
+        let manifest = self.shelves.load().get(&request.owner).cloned();
+        let manifest = manifest.ok_or_else(|| SkillError::new(ErrorCode::NotFound, "this worker does not offer it"))?;
+        if let (How::Mcp(_), Some(runner)) = (&manifest.how, self.runners.of(&manifest)) {
+            return runner.consult(request).await;
+        }
+        let answered = tokio::task::spawn_blocking(move || shelf::consult(&manifest, &request)).await;
+        answered.unwrap_or_else(|_| Err(SkillError::new(ErrorCode::Internal, "the worker failed to read it")))
     }
 
     /// Changes with each new snapshot.
@@ -121,6 +156,7 @@ impl Registry {
         let snapshot = self.take_over(&memory.manifests);
         let names = names(&memory.manifests, &snapshot);
         self.current.store(Arc::new(snapshot));
+        self.shelves.store(Arc::new(shelves(&memory.manifests)));
         self.roster.publish(names);
         self.changes.send_modify(|change| *change += 1);
     }
@@ -240,6 +276,7 @@ impl Entry {
             caller_affinity: manifest.affinity == Affinity::Caller,
             argument_rules: Some(manifest.argument_rules.clone()),
             circuit_rules: manifest.circuit_rules,
+            task: manifest.task,
             approval: approval.into(),
             repeatable: manifest.conduct.repeatable,
             untrusted: manifest.conduct.untrusted,
@@ -256,6 +293,13 @@ impl Entry {
             },
         }
     }
+}
+
+/// The manifests that offer something beside skills.
+fn shelves(manifests: &[Arc<Manifest>]) -> HashMap<String, Arc<Manifest>> {
+    let offers = |it: &&Arc<Manifest>| !it.shelf.is_empty() || matches!(it.how, How::Mcp(_));
+    let can_run = manifests.iter().filter(|it| it.unavailable.is_none()).filter(offers);
+    can_run.map(|it| (it.id.clone(), Arc::clone(it))).collect()
 }
 
 /// The names that manifests and the skills of a snapshot have.

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use openskill_metrics::Snapshot;
-use openskill_proto::v1::SkillError;
+use openskill_proto::v1::{ConsultRequest, ErrorCode, Offering, ResourceUpdate, SkillError};
 
 use crate::events::EventSink;
 use crate::manifest::Manifest;
@@ -94,6 +94,19 @@ pub trait Runner: Send + Sync {
     /// Releases what the runner keeps between runs. Called when the worker ends and no run is left.
     fn close(&self) -> BoxFuture<'static, ()> {
         std::future::ready(()).boxed()
+    }
+
+    /// What the server of this manifest offers MCP clients beside tools, and which of its resources have changed.
+    fn shelf(&self, id: &str) -> (Vec<Offering>, Vec<ResourceUpdate>) {
+        let _ = id;
+        Default::default()
+    }
+
+    /// Asks the server of a manifest for the content of something that it offers: a JSON object as MCP writes it. Dropping the
+    /// future withdraws the question.
+    fn consult(self: Arc<Self>, request: ConsultRequest) -> BoxFuture<'static, Result<String, SkillError>> {
+        drop(request);
+        std::future::ready(Err(SkillError::new(ErrorCode::NotFound, "it offers nothing of its own"))).boxed()
     }
 
     /// Runs the skill once.

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use openskill_metrics::Snapshot;
+use openskill_proto::v1::{Offering, ResourceUpdate};
 
 use crate::manifest::Manifest;
 use crate::runner::Runner;
@@ -54,6 +55,16 @@ impl Runners {
                 manifests.iter().filter(|it| it.runner == *key && it.unavailable.is_none()).cloned().collect();
             runner.tend(&own);
         }
+    }
+
+    /// What a manifest's server offers MCP clients beside tools.
+    pub(crate) fn shelf(&self, manifest: &Manifest) -> (Vec<Offering>, Vec<ResourceUpdate>) {
+        self.by_key.get(manifest.runner.as_str()).map(|runner| runner.shelf(&manifest.id)).unwrap_or_default()
+    }
+
+    /// The runner of a manifest.
+    pub(crate) fn of(&self, manifest: &Manifest) -> Option<Arc<dyn Runner>> {
+        self.by_key.get(manifest.runner.as_str()).cloned()
     }
 
     /// The last lines that the server of a manifest wrote to stderr.

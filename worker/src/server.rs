@@ -8,8 +8,8 @@ use openskill_proto::limits::{MAX_HEADER_BYTES, MAX_REQUEST_BYTES, MAX_STATE_BYT
 use openskill_proto::metadata::{TRACEPARENT, TRACESTATE};
 use openskill_proto::v1::worker_service_server::{WorkerService, WorkerServiceServer};
 use openskill_proto::v1::{
-    DeliverInputRequest, DeliverInputResponse, DescribeRequest, ExecuteEvent, ExecuteRequest, ExecuteResult,
-    FetchArtifactRequest, ReadArtifactResponse, WorkerState, execute_event,
+    ConsultRequest, ConsultResult, DeliverInputRequest, DeliverInputResponse, DescribeRequest, ErrorCode, ExecuteEvent,
+    ExecuteRequest, ExecuteResult, FetchArtifactRequest, ReadArtifactResponse, WorkerState, execute_event,
 };
 use tokio::sync::mpsc;
 use tokio_util::task::AbortOnDropHandle;
@@ -90,6 +90,16 @@ impl WorkerService for Service {
             }
             Rejection::Invalid(reason) => Status::invalid_argument(reason),
         })
+    }
+
+    async fn consult(&self, request: Request<ConsultRequest>) -> Result<Response<ConsultResult>, Status> {
+        let answer = self.worker.registry.consult(request.into_inner()).await.map_err(|error| match error.code() {
+            ErrorCode::NotFound => Status::not_found(error.message),
+            ErrorCode::InvalidArgument => Status::invalid_argument(error.message),
+            ErrorCode::Unavailable | ErrorCode::Overloaded => Status::unavailable(error.message),
+            _ => Status::internal(error.message),
+        })?;
+        Ok(Response::new(ConsultResult { result_json: answer.into() }))
     }
 
     async fn fetch_artifact(

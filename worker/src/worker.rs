@@ -96,6 +96,7 @@ impl Worker {
 
     /// The worker as gateways see it.
     pub(crate) fn state(&self) -> WorkerState {
+        let (offerings, updates) = self.registry.shelf();
         WorkerState {
             worker_id: self.config.worker_id.clone(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -104,6 +105,8 @@ impl Worker {
             in_flight: self.scheduler.in_flight() as u32,
             draining: self.is_draining(),
             instance_id: self.instance_id.clone(),
+            offerings,
+            updates,
         }
     }
 }

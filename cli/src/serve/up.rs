@@ -117,6 +117,7 @@ where
             tls,
             identity,
             mcp_secret,
+            mcp_tasks: settings.mcp.tasks(state_folder().map(|it| it.join("tasks.redb"))),
             ..super::gateway_config(settings, tracer, recorder, agent)
         };
         let ready = move |now| ready(address, now);

@@ -1,8 +1,9 @@
-//! The key with which the replicas of a gateway seal the sessions of MCP clients.
+//! What is set for MCP clients: the key with which replicas seal sessions, and the tasks that calls become.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
-use openskill_gateway::config::Secret;
+use openskill_gateway::config::{Secret, TasksConfig};
 use openskill_identity::file;
 
 use super::names;
@@ -17,14 +18,49 @@ const MIN_BYTES: usize = 32;
 #[derive(Debug, Clone, Default)]
 pub(crate) struct McpSettings {
     key_file: Option<PathBuf>,
+    tasks: Tasks,
+}
+
+/// When calls become tasks, and where those are kept.
+#[derive(Debug, Clone, Default)]
+struct Tasks {
+    place: Place,
+    after: Duration,
+    lifetime: Duration,
+}
+
+#[derive(Debug, Clone, Default)]
+enum Place {
+    #[default]
+    Default,
+    Memory,
+    File(PathBuf),
 }
 
 pub(super) fn read(reader: &mut Reader<'_>) -> McpSettings {
     let key_file = Some(reader.raw.value(names::MCP_KEY_FILE)).filter(|it| !it.is_empty()).map(PathBuf::from);
-    McpSettings { key_file }
+    let place = match reader.raw.value(names::MCP_TASKS) {
+        "" => Place::Default,
+        "memory" => Place::Memory,
+        path => Place::File(PathBuf::from(path)),
+    };
+    let after = reader.millis(names::MCP_TASK_AFTER, 0, 86_400_000);
+    let lifetime = reader.seconds(names::MCP_TASK_LIFETIME, 60, 30 * 86_400);
+    McpSettings { key_file, tasks: Tasks { place, after, lifetime } }
 }
 
 impl McpSettings {
+    /// When calls become tasks, and where those are kept. `by_default`: the file, unless one is set.
+    pub(crate) fn tasks(&self, by_default: Option<PathBuf>) -> TasksConfig {
+        let Tasks { place, after, lifetime } = self.tasks.clone();
+        let (file, is_default) = match place {
+            Place::Default => (by_default, true),
+            Place::Memory => (None, false),
+            Place::File(file) => (Some(file), false),
+        };
+        TasksConfig { file, is_default, after, lifetime }
+    }
+
     /// The key, if a file of it is set.
     ///
     /// # Errors

@@ -51,6 +51,12 @@ settings! {
         "Headers for each request to the gateway, `name=value` separated by commas, values percent-encoded. `openskill config` masks the values.";
     MCP_KEY_FILE "OPENSKILL_MCP_KEY_FILE" "" "gateway, up"
         "File with the key that seals the sessions of [MCP](mcp.md) clients: at least 32 random bytes as text. Replicas with the same key serve each other's sessions. Only its owner and its group may read it. Default: a key that ends with the process.";
+    MCP_TASK_AFTER "OPENSKILL_MCP_TASK_AFTER_MS" "5000" "gateway, up"
+        "After how long a call becomes a [task](mcp.md#tasks), in milliseconds, if its MCP client takes tasks and its skill does not say otherwise.";
+    MCP_TASK_LIFETIME "OPENSKILL_MCP_TASK_LIFETIME_S" "3600" "gateway, up"
+        "How long a task of an MCP client is kept after it was created, in seconds.";
+    MCP_TASKS "OPENSKILL_MCP_TASKS_FILE" "" "gateway, up"
+        "File that tasks of MCP clients are kept in. One process at a time can use it. `memory`: they end with the process. Default: `memory`; with `up`, `$XDG_STATE_HOME/openskill/tasks.redb` or `~/.local/state/openskill/tasks.redb`, or `memory` if that cannot be opened.";
     WORKERS "OPENSKILL_WORKERS" "http://127.0.0.1:9000" "gateway"
         "Worker addresses, separated by commas: `http://host:port`, `https://host:port` (in a [mesh](tls.md#between-gateways-and-workers)), `unix:/path`, `unix:/folder/*.sock`, `dns://name:port` (resolved periodically to all addresses of the name).";
     WORKER_LISTEN "OPENSKILL_WORKER_LISTEN" "127.0.0.1:9000" "worker"

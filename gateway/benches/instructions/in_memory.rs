@@ -23,7 +23,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::cases::aside;
 use crate::Config;
-use crate::config::CircuitRules;
+use crate::config::{CircuitRules, TasksConfig};
 use crate::gateway::Gateway;
 use crate::observe::recorder::Recorder;
 use crate::workers::source::Endpoint;
@@ -70,6 +70,12 @@ pub(super) async fn gateway(workers: usize, recorder: Option<Recorder>, tracer: 
         tls: None,
         mesh: None,
         mcp_secret: None,
+        mcp_tasks: TasksConfig {
+            file: None,
+            is_default: true,
+            after: Duration::from_secs(5),
+            lifetime: Duration::from_secs(3600),
+        },
         identity: None,
         lame_duck: Duration::ZERO,
         measured_skills: 1000,
@@ -78,7 +84,7 @@ pub(super) async fn gateway(workers: usize, recorder: Option<Recorder>, tracer: 
         drain_timeout: Duration::from_secs(10),
         tracer,
     };
-    let gateway = Gateway::recorded_by(recorder, config, CancellationToken::new());
+    let gateway = Gateway::recorded_by(recorder, config, CancellationToken::new()).expect("tasks are in memory");
     let skill = Skill {
         id: SKILL.to_owned(),
         version: "0.1.0".to_owned(),

@@ -49,6 +49,8 @@ pub(crate) struct Call {
     pub(crate) envelope: Envelope,
     /// The caller answers questions.
     pub(crate) interactive: bool,
+    /// Which kinds of them. Empty means forms alone. Numbers of `InputKind`.
+    pub(crate) answers: Vec<i32>,
     /// Secrets in the arguments that the schema does not mark.
     pub(crate) secret_values: Vec<String>,
     /// What is left of the turn that makes the call, if an agent makes it.
@@ -102,6 +104,7 @@ impl Call {
             deviations: raw.repairs,
             call_id,
             interactive: request.interactive && context.principal.is_interactive(),
+            answers: request.answers,
             principal: context.principal,
             session_id: printable(request.session_id, MAX_ID_BYTES),
             idempotency_key: printable(request.idempotency_key, MAX_ID_BYTES),

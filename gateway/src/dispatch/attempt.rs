@@ -76,6 +76,7 @@ fn request(context: &CallContext) -> ExecuteRequest {
         timeout_ms: u32::try_from(left.as_millis()).unwrap_or(u32::MAX),
         principal: call.principal.name().to_owned(),
         interactive: context.is_interactive(),
+        answers: call.answers.clone(),
         wants_content: call.door.protocol == Protocol::Mcp,
     }
 }

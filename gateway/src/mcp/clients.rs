@@ -1,6 +1,6 @@
 //! What this process knows of sessions beside their ids. All of it is bounded, and may be lost.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use openskill_proto::v1::Log;
@@ -13,6 +13,10 @@ use crate::state::striped::Striped;
 /// How many sessions of one stripe are remembered as ended, and how many with a level of log messages. A session beyond that
 /// can be used again until it expires; a level falls back to none.
 const MAX_SESSIONS: usize = 4096;
+
+/// How many sessions of one stripe may subscribe to resources, and to how many each.
+const MAX_SUBSCRIBERS: usize = 256;
+const MAX_SUBSCRIPTIONS: usize = 64;
 
 /// How important a log message is. Skills know four levels of the protocol's eight.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -59,11 +63,17 @@ type Calls = Mutex<HashMap<String, CancellationToken>>;
 struct Sessions {
     ended: Recent<()>,
     levels: Recent<Level>,
+    /// Resources that sessions subscribed to, and their states as they know them.
+    subscriptions: Recent<BTreeMap<String, String>>,
 }
 
 impl Default for Clients {
     fn default() -> Self {
-        let sessions = || Sessions { ended: Recent::new(MAX_SESSIONS), levels: Recent::new(MAX_SESSIONS) };
+        let sessions = || Sessions {
+            ended: Recent::new(MAX_SESSIONS),
+            levels: Recent::new(MAX_SESSIONS),
+            subscriptions: Recent::new(MAX_SUBSCRIBERS),
+        };
         Self { sessions: Striped::new(sessions), calls: Arc::default() }
     }
 }
@@ -74,6 +84,7 @@ impl Clients {
         let mut sessions = self.sessions.lock(session);
         sessions.ended.insert(session.to_owned(), ());
         sessions.levels.remove(session);
+        sessions.subscriptions.remove(session);
         drop(sessions);
         let prefix = join([session, ""]);
         let calls = lock(&self.calls);
@@ -91,6 +102,40 @@ impl Clients {
     /// The level of a session. None if its client did not ask for log messages.
     pub(crate) fn level(&self, session: &str) -> Option<Level> {
         self.sessions.lock(session).levels.use_mut(session).copied()
+    }
+
+    /// Subscribes a session to a resource in this state. False if it has too many.
+    pub(crate) fn subscribe(&self, session: &str, uri: &str, state: String) -> bool {
+        let mut sessions = self.sessions.lock(session);
+        if sessions.subscriptions.use_mut(session).is_none() {
+            sessions.subscriptions.insert(session.to_owned(), BTreeMap::new());
+        }
+        let Some(subscribed) = sessions.subscriptions.use_mut(session) else { return false };
+        if !subscribed.contains_key(uri) && subscribed.len() >= MAX_SUBSCRIPTIONS {
+            return false;
+        }
+        subscribed.insert(uri.to_owned(), state);
+        true
+    }
+
+    pub(crate) fn unsubscribe(&self, session: &str, uri: &str) {
+        if let Some(subscribed) = self.sessions.lock(session).subscriptions.use_mut(session) {
+            subscribed.remove(uri);
+        }
+    }
+
+    /// The resources of a session whose state is another than it knows. From now on it knows them. `state`: of a URI.
+    pub(crate) fn changed(&self, session: &str, state: impl Fn(&str) -> String) -> Vec<String> {
+        let mut sessions = self.sessions.lock(session);
+        let mut changed = Vec::new();
+        for (uri, known) in sessions.subscriptions.use_mut(session).into_iter().flatten() {
+            let now = state(uri);
+            if *known != now {
+                *known = now;
+                changed.push(uri.clone());
+            }
+        }
+        changed
     }
 
     /// Begins a call that its client can cancel. None if a call with this id is in flight.
@@ -162,6 +207,21 @@ mod tests {
         assert!(call.token.is_cancelled());
         drop(call);
         assert!(clients.begin("a", "1").is_some() && lock(&clients.calls).is_empty());
+    }
+
+    #[test]
+    fn a_session_hears_once_of_each_change_of_what_it_subscribed_to() {
+        let clients = Clients::default();
+        assert!(clients.subscribe("a", "x:1", "1".to_owned()) && clients.subscribe("a", "x:2", "1".to_owned()));
+        let changed = |state: &str| clients.changed("a", |_| state.to_owned());
+        assert_eq!(changed("1"), Vec::<String>::new());
+        assert_eq!((changed("2").len(), changed("2").len()), (2, 0));
+        clients.unsubscribe("a", "x:1");
+        assert_eq!(changed("3"), ["x:2"]);
+        assert!((0..MAX_SUBSCRIPTIONS - 1).all(|it| clients.subscribe("a", &it.to_string(), String::new())));
+        assert!(!clients.subscribe("a", "more", String::new()) && clients.subscribe("a", "x:2", String::new()));
+        clients.end("a");
+        assert_eq!(changed("4"), Vec::<String>::new());
     }
 
     #[test]

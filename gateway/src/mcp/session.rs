@@ -1,6 +1,7 @@
 //! Ids of sessions. An id holds everything that the gateway has to know of its session, sealed.
 
 use openskill_proto::trace::{hex, random_id};
+use openskill_proto::v1::InputKind;
 
 use super::revision::Revision;
 use super::seal::{Key, Purpose};
@@ -16,8 +17,23 @@ const FORM: u8 = 1;
 pub(crate) struct Abilities {
     /// Asks its user by a form.
     pub(crate) elicitation: bool,
+    /// Asks its user to open a URL.
+    pub(crate) url: bool,
     pub(crate) sampling: bool,
     pub(crate) roots: bool,
+}
+
+impl Abilities {
+    /// The kinds of questions that it answers.
+    pub(crate) fn kinds(self) -> Vec<InputKind> {
+        let all = [
+            (self.elicitation, InputKind::Form),
+            (self.url, InputKind::Url),
+            (self.sampling, InputKind::Sampling),
+            (self.roots, InputKind::Roots),
+        ];
+        all.into_iter().filter_map(|(can, kind)| can.then_some(kind)).collect()
+    }
 }
 
 /// A session, as its id says.
@@ -37,8 +53,9 @@ impl Session {
 
     /// The id. Only `owner` can use it.
     pub(crate) fn id(&self, key: &Key, owner: &str) -> String {
-        let Abilities { elicitation, sampling, roots } = self.abilities;
-        let abilities = u8::from(elicitation) | u8::from(sampling) << 1 | u8::from(roots) << 2;
+        let Abilities { elicitation, url, sampling, roots } = self.abilities;
+        let bits = [elicitation, sampling, roots, url].into_iter().enumerate();
+        let abilities = bits.fold(0, |all, (place, can)| all | u8::from(can) << place);
         let mut payload = vec![FORM, place(self.revision), abilities];
         payload.extend(self.begun_s.to_be_bytes());
         payload.extend(self.nonce);
@@ -52,7 +69,7 @@ impl Session {
         let (begun_s, nonce) = rest.split_first_chunk::<8>()?;
         let (begun_s, nonce) = (u64::from_be_bytes(*begun_s), nonce.try_into().ok()?);
         let has = |bit: u8| abilities & bit != 0;
-        let abilities = Abilities { elicitation: has(1), sampling: has(2), roots: has(4) };
+        let abilities = Abilities { elicitation: has(1), sampling: has(2), roots: has(4), url: has(8) };
         let session = Self { revision: *Revision::ALL.get(usize::from(place))?, abilities, begun_s, nonce };
         // A replica's clock may be a little ahead.
         (now_s.saturating_sub(begun_s) < LIFETIME_S).then_some(session)
@@ -78,7 +95,7 @@ mod tests {
     fn an_id_says_everything_of_its_session_to_every_replica() {
         let (key, replica) = (Key::of(&[7; 32]), Key::of(&[7; 32]));
         for revision in Revision::ALL {
-            let abilities = Abilities { elicitation: true, sampling: false, roots: true };
+            let abilities = Abilities { elicitation: true, url: true, sampling: false, roots: true };
             let session = Session::begin(revision, abilities, NOW);
             let id = session.id(&key, "alice");
             assert!(id.bytes().all(|it| it.is_ascii_graphic()) && id.len() < 80, "{id}");

@@ -8,7 +8,7 @@ use openskill_proto::limits::MAX_RESULT_BYTES;
 use openskill_proto::metadata::{NOT_STARTED, PUSHBACK};
 use openskill_proto::v1::worker_service_client::WorkerServiceClient;
 use openskill_proto::v1::{
-    DeliverInputRequest, ErrorCode, ExecuteEvent, ExecuteRequest, ExecuteResult, FetchArtifactRequest,
+    ConsultRequest, DeliverInputRequest, ErrorCode, ExecuteEvent, ExecuteRequest, ExecuteResult, FetchArtifactRequest,
     ReadArtifactResponse, SkillError, execute_event::Event,
 };
 use tonic::{Code, Request, Status, Streaming};
@@ -108,6 +108,19 @@ impl Client {
     /// `NOT_FOUND`, `INVALID_ARGUMENT`, or that the worker can't be reached.
     pub(crate) async fn deliver_input(&mut self, request: DeliverInputRequest) -> Result<(), SkillError> {
         self.0.deliver_input(request).await.map(drop).map_err(|status| as_error(&status))
+    }
+
+    /// Asks for the content of a prompt or a resource: a JSON object.
+    ///
+    /// # Errors
+    /// `NOT_FOUND`, `INVALID_ARGUMENT`, `INTERNAL`, or that the worker can't be reached.
+    pub(crate) async fn consult(&mut self, request: ConsultRequest) -> Result<String, SkillError> {
+        let answer = self.0.consult(request).await.map_err(|status| match status.code() {
+            Code::Internal => SkillError::new(ErrorCode::Internal, status.message()),
+            _ => as_error(&status),
+        })?;
+        let text = String::from_utf8(answer.into_inner().result_json.into());
+        text.map_err(|_| SkillError::new(ErrorCode::Internal, "the answer is not text"))
     }
 
     /// Reads a range of an artifact.

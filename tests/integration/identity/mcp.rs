@@ -1,7 +1,11 @@
 //! MCP clients have the same principals as all others.
 
+use std::path::PathBuf;
+
+use openskill_tests::repository;
 use openskill_tests::rest::Answer;
-use openskill_tests::system::System;
+use openskill_tests::system::{PATIENCE, Setup, System};
+use openskill_tests::wait::until;
 use serde_json::{Value, json};
 
 use super::Keys;
@@ -33,4 +37,59 @@ async fn a_client_sees_and_calls_what_its_policy_allows_and_no_session_of_others
     assert!(allowed["result"]["content"].is_array(), "{allowed}");
     assert_eq!(ask(&system, &bob, &session, "ping", json!({})).await.status, 404);
     assert_eq!(ask(&system, "osk_made_up", &session, "ping", json!({})).await.status, 401);
+}
+
+#[tokio::test]
+async fn prompts_resources_and_tasks_follow_the_policies_of_principals() {
+    let keys = Keys::new();
+    let alice = keys.create("alice", &["--skills", "test_simple_text,slow_compute"]);
+    let bob = keys.create("bob", &["--skills", "blocks__test_refusal"]);
+    let folders = [repository().join("tests/fixtures/mcp_face"), repository().join("worker/skills")];
+    let folders: Vec<_> = folders.iter().map(PathBuf::as_path).collect();
+    let system = Setup::with_skills(&folders).with("OPENSKILL_KEYS", keys.path().display()).start().await;
+    let read = async |key: &str, uri: &str| ask(&system, key, "", "resources/read", json!({"uri": uri})).await.json();
+    let has = async || read(&bob, "note://monday").await["result"].is_object().then_some(());
+    until("the server is there", PATIENCE, has).await;
+    assert!(read(&alice, "test://static-text").await["result"].is_object());
+    for (key, uri) in [(&alice, "note://monday"), (&bob, "test://static-text"), (&bob, "test://template/1/data")] {
+        assert_eq!(read(key, uri).await["error"]["code"], -32002, "{uri}");
+    }
+    let list = async |key: &str, method: &str| ask(&system, key, "", method, json!({})).await.json().to_string();
+    assert!(
+        !list(&alice, "prompts/list").await.contains("blocks__")
+            && list(&bob, "prompts/list").await.contains("blocks__review")
+    );
+    assert!(
+        !list(&bob, "resources/list").await.contains("test://")
+            && list(&alice, "resources/list").await.contains("test://")
+    );
+    let forbidden = ask(&system, &bob, "", "prompts/get", json!({"name": "test_simple_prompt"})).await.json();
+    assert_eq!(forbidden["error"]["code"], -32602);
+    // A task is its owner's alone.
+    let newest = async |key: &str, method: &str, name: &str, params: Value| {
+        let mut params = params;
+        params["_meta"] = json!({
+            "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+            "io.modelcontextprotocol/clientCapabilities": {"extensions": {"io.modelcontextprotocol/tasks": {}}},
+        });
+        let body = json!({"jsonrpc": "2.0", "id": 7, "method": method, "params": params}).to_string();
+        let authorization = format!("Bearer {key}");
+        let headers = [
+            ("content-type", "application/json"),
+            ("authorization", authorization.as_str()),
+            ("mcp-protocol-version", "2026-07-28"),
+            ("mcp-method", method),
+            ("mcp-name", name),
+        ];
+        system.post("/mcp", &headers, body).await.json()
+    };
+    let call = json!({"name": "slow_compute", "arguments": {"seconds": 60}});
+    let created = newest(&alice, "tools/call", "slow_compute", call).await;
+    let id = created["result"]["taskId"].as_str().unwrap_or_else(|| panic!("{created}"));
+    for method in ["tasks/get", "tasks/cancel"] {
+        let foreign = newest(&bob, method, id, json!({"taskId": id})).await;
+        assert_eq!(foreign["error"]["code"], -32602, "{method}");
+    }
+    let own = newest(&alice, "tasks/get", id, json!({"taskId": id})).await;
+    assert_eq!(own["result"]["status"], "working", "{own}");
 }

@@ -11,9 +11,29 @@ use tokio::net::TcpStream;
 use super::{NEWEST, begin, meta};
 
 /// A stream of events that is read message by message.
-struct Events(BufReader<TcpStream>);
+pub(super) struct Events(BufReader<TcpStream>);
 
 impl Events {
+    /// The stream of an older client's session.
+    pub(super) async fn listen_to_session(system: &System, session: &str) -> Self {
+        let mut events = Self::open(system, "GET", "").await.header("mcp-session-id", session).await.send("").await;
+        // From its first comment on, the client hears of changes.
+        let mut line = String::new();
+        while !line.starts_with(':') {
+            line.clear();
+            assert!(events.0.read_line(&mut line).await.unwrap() > 0, "the stream ended");
+        }
+        events
+    }
+
+    /// `subscriptions/listen`.
+    pub(super) async fn subscribe(system: &System, id: &str, notifications: Value) -> Self {
+        let params = json!({"_meta": meta(), "notifications": notifications});
+        let body = json!({"jsonrpc": "2.0", "id": id, "method": "subscriptions/listen", "params": params}).to_string();
+        let events = Self::open(system, "POST", &body).await.header("mcp-protocol-version", NEWEST).await;
+        events.header("mcp-method", "subscriptions/listen").await.send(&body).await
+    }
+
     async fn open(system: &System, head: &str, body: &str) -> Self {
         let mut stream = TcpStream::connect(system.address).await.unwrap();
         let (host, length) = (system.address, body.len());
@@ -35,7 +55,7 @@ impl Events {
     }
 
     /// The next message. It comes in time, or the test fails.
-    async fn next(&mut self) -> Value {
+    pub(super) async fn next(&mut self) -> Value {
         let found = async {
             loop {
                 let mut line = String::new();

@@ -20,16 +20,19 @@ stderr.
 - Say that there was more, or add a line for a model: `return Result(data, truncated=True, text="...")`
 - Report while working: `progress(0.5, "half")`, `partial(value)`, `log("info", "...")`
 - Produce a picture or a file: `artifact("plot.png", data)`
-- Ask the user: `ask("Which file?", schema)`, `ask_user(questions)`
+- Ask the user: `ask("Which file?", schema)`, `ask_user(questions)`, `open_url("Sign in", url)`
+- Ask a caller that speaks MCP for a message of its model, or for the user's folders: `sample("Sum up: ...")`, `roots()`
+- Ask several such questions at once: `ask_together({"name": form("Who?", schema), "folders": ROOTS})`
 """
 
 from .artifacts import artifact
 from .arguments import Fields
 from .errors import SkillError
 from .events import log, partial, progress
-from .questions import Declined, ask, ask_user
+from .questions import ROOTS, Declined, ask, ask_together, ask_user, form, open_url, roots, sample, sampling
 from .runtime import Result, run
 
 __all__ = [
-    "Declined", "Fields", "Result", "SkillError", "artifact", "ask", "ask_user", "log", "partial", "progress", "run",
+    "ROOTS", "Declined", "Fields", "Result", "SkillError", "artifact", "ask", "ask_together", "ask_user", "form", "log",
+    "open_url", "partial", "progress", "roots", "run", "sample", "sampling",
 ]

@@ -6,13 +6,14 @@ use std::borrow::Cow;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use openskill_proto::limits::{MAX_ID_BYTES, MAX_JSON_DEPTH};
-use openskill_proto::v1::{Log, Partial, Progress, execute_event::Event};
+use openskill_proto::limits::{MAX_CALL_QUESTIONS, MAX_ID_BYTES, MAX_JSON_DEPTH};
+use openskill_proto::v1::{InputKind, Log, Partial, Progress, execute_event::Event};
 use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
 use crate::artifacts::Chunk;
+use crate::questions::Ask;
 
 /// What a line says.
 #[derive(Debug, PartialEq)]
@@ -20,16 +21,73 @@ use crate::artifacts::Chunk;
 pub(super) enum Line {
     Event(Event),
     Artifact(Chunk),
-    Question(Question),
+    /// Questions that are asked together.
+    Questions(Vec<Question>),
 }
 
 /// A question of the skill. `id` is the skill's own name for it.
-#[derive(Debug, PartialEq, Deserialize)]
+#[derive(Debug, PartialEq)]
 pub(super) struct Question {
     pub(super) id: String,
-    pub(super) message: String,
+    pub(super) ask: Ask,
+}
+
+#[derive(Deserialize)]
+struct QuestionLine {
+    id: String,
     #[serde(default)]
-    pub(super) schema: Option<Value>,
+    kind: Kind,
+    #[serde(default)]
+    message: String,
+    #[serde(default)]
+    schema: Option<Value>,
+    #[serde(default)]
+    params: Option<Value>,
+    #[serde(default)]
+    key: String,
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum OneOrMany {
+    One(QuestionLine),
+    Many(Vec<QuestionLine>),
+}
+
+#[derive(Clone, Copy, Default, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Kind {
+    #[default]
+    Form,
+    Sampling,
+    Roots,
+    Url,
+}
+
+impl OneOrMany {
+    /// None: one of them has no usable name, or there are none or too many.
+    fn questions(self) -> Option<Vec<Question>> {
+        let lines = match self {
+            Self::One(line) => vec![line],
+            Self::Many(lines) => lines,
+        };
+        let fits = |it: &QuestionLine| is_id(&it.id) && (it.key.is_empty() || is_id(&it.key));
+        let are_usable = (1..=MAX_CALL_QUESTIONS).contains(&lines.len()) && lines.iter().all(fits);
+        are_usable.then(|| lines.into_iter().map(QuestionLine::question).collect())
+    }
+}
+
+impl QuestionLine {
+    fn question(self) -> Question {
+        let kind = match self.kind {
+            Kind::Form => InputKind::Form,
+            Kind::Sampling => InputKind::Sampling,
+            Kind::Roots => InputKind::Roots,
+            Kind::Url => InputKind::Url,
+        };
+        let Self { id, message, schema, params, key, .. } = self;
+        Question { id, ask: Ask { kind, message, schema, params, key } }
+    }
 }
 
 #[derive(Deserialize)]
@@ -41,7 +99,7 @@ enum Written<'a> {
     Partial(&'a RawValue),
     #[serde(borrow)]
     Artifact(ArtifactLine<'a>),
-    InputRequired(Question),
+    InputRequired(OneOrMany),
 }
 
 #[derive(Deserialize)]
@@ -100,8 +158,8 @@ pub(super) fn parse(line: &[u8]) -> Option<Line> {
         Written::Artifact(ArtifactLine { id, name, media_type, data, more }) if is_id(&id) => {
             Line::Artifact(Chunk { id, name, media_type, data: STANDARD.decode(data.as_bytes()).ok()?, more })
         }
-        Written::InputRequired(question) if is_id(&question.id) => Line::Question(question),
-        Written::Artifact(_) | Written::InputRequired(_) => return None,
+        Written::InputRequired(asked) => Line::Questions(asked.questions()?),
+        Written::Artifact(_) => return None,
     })
 }
 
@@ -128,9 +186,12 @@ mod tests {
         let chunk = Chunk { id: "a".to_owned(), name, media_type, data: b"hi".to_vec(), more: true };
         assert_eq!(parse(artifact), Some(Line::Artifact(chunk)));
         let question = br#"{"input_required": {"id": "q", "message": "Which?", "schema": {"type": "object"}}}"#;
-        let (id, message) = ("q".to_owned(), "Which?".to_owned());
-        let schema = Some(json!({"type": "object"}));
-        assert_eq!(parse(question), Some(Line::Question(Question { id, message, schema })));
+        let ask = Ask::form("Which?", Some(json!({"type": "object"})));
+        assert_eq!(parse(question), Some(Line::Questions(vec![Question { id: "q".to_owned(), ask }])));
+        let several = br#"{"input_required": [{"id": "q", "kind": "roots", "key": "k"}, {"id": "r", "message": "?"}]}"#;
+        let asks = [("q", Ask { key: "k".to_owned(), ..Ask::roots() }), ("r", Ask::form("?", None))];
+        let asks = asks.map(|(id, ask)| Question { id: id.to_owned(), ask });
+        assert_eq!(parse(several), Some(Line::Questions(asks.into())));
     }
 
     #[test]

@@ -64,6 +64,11 @@ pub(super) struct Raw {
     pub(super) read_only: bool,
     pub(super) affinity: Option<Affinity>,
     pub(super) circuit: Option<Circuit>,
+    pub(super) task: Option<super::task::Task>,
+    #[serde(default)]
+    pub(super) prompts: Vec<super::shelf::prompt::Raw>,
+    #[serde(default)]
+    pub(super) resources: Vec<super::shelf::resource::Raw>,
     pub(super) concurrency: Option<usize>,
     #[serde(default)]
     pub(super) limits: Limits,

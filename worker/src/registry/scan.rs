@@ -86,7 +86,8 @@ pub(super) fn read(
 /// skill folder.
 pub(super) fn named(manifests: &Manifests, folders: &[PathBuf]) -> Vec<PathBuf> {
     let elsewhere = |file: &PathBuf| !matters(file) || !folders.iter().any(|folder| file.parent() == Some(folder));
-    manifests.values().flat_map(|it| it.how.files()).filter(elsewhere).collect()
+    let files = manifests.values().flat_map(|it| [it.how.files(), it.shelf.files()].concat());
+    files.filter(elsewhere).collect()
 }
 
 struct Reading<'a> {

@@ -12,6 +12,7 @@
 //! - [`said`]: what it writes beside its messages, for the log; [`last_lines`]: the end of it, for whoever checks it
 //! - [`tapped`], [`tap`]: tracking requests; [`broken`]: answers that are not valid
 //! - [`catalog`], [`known`], [`names`], [`pins`]: its tools, the ids of their skills, and whether they changed
+//! - [`shelf`], [`subscriptions`]: its prompts and resources, and which of those changed
 //! - [`trial`]: the tools of a server that is not served yet
 //! - [`call`], [`output`], [`media`], [`errors`]: one call and its result; [`asks`]: relays elicitation to the caller
 
@@ -22,7 +23,7 @@ use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use openskill_metrics::snapshot::Value;
 use openskill_metrics::{OTHER, Snapshot, table};
-use openskill_proto::v1::{ErrorCode, SkillError};
+use openskill_proto::v1::{ConsultRequest, ErrorCode, Offering, ResourceUpdate, SkillError};
 use openskill_redact::Redactor;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -56,6 +57,8 @@ pub(crate) mod pins;
 mod program;
 mod said;
 mod server;
+mod shelf;
+mod subscriptions;
 mod tap;
 mod tapped;
 pub(crate) mod trial;
@@ -170,6 +173,21 @@ impl Runner for Mcp {
 
     fn last_lines(&self, id: &str) -> Vec<String> {
         self.with(|servers| servers.get(id).map(|server| server.host.last_lines.read())).unwrap_or_default()
+    }
+
+    fn shelf(&self, id: &str) -> (Vec<Offering>, Vec<ResourceUpdate>) {
+        self.with(|servers| servers.get(id).map(|server| server.shelf())).unwrap_or_default()
+    }
+
+    fn consult(self: Arc<Self>, request: ConsultRequest) -> BoxFuture<'static, Result<String, SkillError>> {
+        let server = self.with(|servers| servers.get(&request.owner).cloned());
+        async move {
+            match server {
+                Some(server) => shelf::consult(server, request).await,
+                None => Err(SkillError::new(ErrorCode::NotFound, "this worker has no such server")),
+            }
+        }
+        .boxed()
     }
 
     fn settled(&self) -> bool {

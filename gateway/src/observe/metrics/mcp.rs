@@ -6,7 +6,7 @@ use openskill_metrics::{Labelled, Snapshot, table};
 const REVISIONS: [&str; 5] = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28"];
 
 /// The methods that are told apart.
-const METHODS: [&str; 11] = [
+const METHODS: [&str; 19] = [
     "initialize",
     "server/discover",
     "ping",
@@ -15,6 +15,14 @@ const METHODS: [&str; 11] = [
     "resources/list",
     "resources/templates/list",
     "resources/read",
+    "resources/subscribe",
+    "resources/unsubscribe",
+    "prompts/list",
+    "prompts/get",
+    "completion/complete",
+    "tasks/get",
+    "tasks/update",
+    "tasks/cancel",
     "logging/setLevel",
     "subscriptions/listen",
     OTHER,

@@ -7,7 +7,8 @@
 //!      -> [`asker`]: who asks and by which revision: its session, or what the request says of itself (checked by [`headers`])
 //!      -> [`methods`]: what it asks for -> [`hello`], [`list`], [`call`]
 //!      -> [`reply`], [`content`]: a result as content blocks -> [`answer`]: JSON; or, if something comes before the result, [`stream`]
-//! GET  -> [`listen`]: changes of the list of tools, as `subscriptions/listen` gets them
+//!      -> [`shelf`], [`resources`]: prompts and resources; [`tasks`]: calls that go on without their requests
+//! GET  -> [`listen`], [`watch`]: changes of lists and resources, as `subscriptions/listen` gets them
 //! ```
 //!
 //! A call is one of [`crate::invoke`], as over REST: its arguments are repaired, its circuit counts, its caller is its principal.
@@ -15,6 +16,7 @@
 mod answer;
 mod asker;
 mod call;
+mod capabilities;
 mod content;
 mod headers;
 mod hello;
@@ -25,7 +27,10 @@ mod methods;
 mod questions;
 mod reply;
 mod resources;
+mod shelf;
 mod stream;
+mod tasks;
+mod watch;
 
 use axum::Router;
 use axum::extract::{Request, State};

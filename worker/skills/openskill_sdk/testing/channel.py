@@ -53,6 +53,8 @@ class Channel:
         if kind == "partial":
             self.outcome.partials.append(value)
             return True
+        if kind == "input_required" and isinstance(value, list):
+            return all([isinstance(question, dict) and self._question(question) for question in value])
         readers = {"progress": self._progress, "log": self._log, "artifact": self._artifact,
                    "input_required": self._question}
         return kind in readers and isinstance(value, dict) and readers[kind](value)
@@ -96,7 +98,7 @@ class Channel:
         return True
 
     def _question(self, value: dict[str, Any]) -> bool:
-        if not _is_id(value.get("id")) or not isinstance(value.get("message"), str):
+        if not _is_id(value.get("id")) or not isinstance(value.get("message", ""), str):
             return False
         self.outcome.questions.append(value)
         given = self._answer(value)

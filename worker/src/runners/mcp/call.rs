@@ -139,12 +139,12 @@ async fn attempts(server: &Arc<Server>, tool: &str, outgoing: &Outgoing, until: 
         match ended {
             Ok(result) => {
                 collect(&result, &outgoing.sink, &server.secrets).await;
-                return judge(&result, tool, tap.asked(), &server.secrets);
+                return naming(judge(&result, tool, tap.asked(), &server.secrets), &tap);
             }
             Err(ServiceError::McpError(error)) => {
                 let message = server.secrets.scrub_text(error.message.into_owned());
                 let fault = Fault::Rpc { code: error.code.0, message: &message };
-                return RawOutput::Failed(graded(fault, tap.asked()));
+                return naming(RawOutput::Failed(graded(fault, tap.asked())), &tap);
             }
             Err(error) => {
                 if let Some(fault) = of_http(&error) {
@@ -206,6 +206,16 @@ fn judge(result: &ServerResult, tool: &str, asked: bool, secrets: &Secrets) -> R
             RawOutput::Failed(graded(Fault::Tool { text: "the tool asks the user something" }, true))
         }
         _ => failed(Fault::NoResult),
+    }
+}
+
+/// The same failure, with the capability that the caller lacks.
+fn naming(output: RawOutput, tap: &Tap) -> RawOutput {
+    match (output, tap.missed()) {
+        (RawOutput::Failed(error), Some(capability)) if error.code() == ErrorCode::AskUserUnavailable => {
+            RawOutput::Failed(error.with_details(format!("{{\"capability\":\"{capability}\"}}")))
+        }
+        (output, _) => output,
     }
 }
 

@@ -11,6 +11,7 @@ use serde_json::{Map, Value};
 
 use super::names::skill_ids;
 use super::pins::{self, Pin};
+use super::shelf::Shelf;
 use super::why::Why;
 use super::words::{clean, line};
 use crate::manifest::mcp::{Mcp, McpTool, Override, Pinning, usable_schema};
@@ -36,6 +37,8 @@ pub(super) struct Catalog {
     pub(super) version: String,
     /// The definitions by the tools' names, as the server wrote them.
     pub(super) tools: BTreeMap<String, Map<String, Value>>,
+    /// What it offers beside tools.
+    pub(super) shelf: Shelf,
 }
 
 impl Catalog {
@@ -47,7 +50,8 @@ impl Catalog {
         let listed = tokio::time::timeout(PATIENCE, list(peer)).await;
         let tools = listed.map_err(|_| format!("it did not list its tools within {} s", PATIENCE.as_secs()))??;
         let version = peer.peer_info().and_then(|info| info.server_info.as_ref().map(|it| it.version.clone()));
-        Ok(Self { version: line(&version.unwrap_or_default(), MAX_VERSION_BYTES), tools })
+        let shelf = Shelf::ask(peer).await;
+        Ok(Self { version: line(&version.unwrap_or_default(), MAX_VERSION_BYTES), tools, shelf })
     }
 
     /// The current pins of all tools.

@@ -6,7 +6,11 @@ use std::time::Duration;
 
 use rmcp::model::{
     ClientCapabilities, ClientConfig, ElicitRequestParams, ElicitResult, ElicitationCapability, ErrorData,
-    FormElicitationCapability, Implementation,
+    FormElicitationCapability, Implementation, UrlElicitationCapability,
+};
+#[expect(deprecated, reason = "servers sample and ask for roots, and will for years")]
+use rmcp::model::{
+    CreateMessageRequestParams, CreateMessageResult, ListRootsResult, RootsCapabilities, SamplingCapability,
 };
 use rmcp::service::{ClientInitializeError, RequestContext, RunningService};
 use rmcp::{ClientHandler, Peer, RoleClient, ServiceExt as _};
@@ -122,7 +126,7 @@ fn why(error: &ClientInitializeError) -> Why {
     }
 }
 
-/// The client side of the protocol: elicitation by forms, no roots, no sampling.
+/// The client side of the protocol: elicitation by forms and URLs, sampling, roots. Callers answer.
 #[derive(Debug)]
 pub(super) struct Handler {
     asks: Asks,
@@ -133,7 +137,10 @@ impl ClientHandler for Handler {
         let own = Implementation::new("openskill", env!("CARGO_PKG_VERSION"));
         let form = FormElicitationCapability::new().with_schema_validation(true);
         let mut capabilities = ClientCapabilities::default();
-        capabilities.elicitation = Some(ElicitationCapability::new().with_form(form));
+        let url = UrlElicitationCapability::new();
+        capabilities.elicitation = Some(ElicitationCapability::new().with_form(form).with_url(url));
+        capabilities.sampling = Some(SamplingCapability::default());
+        capabilities.roots = Some(RootsCapabilities::default());
         ClientConfig::new(capabilities, own)
     }
 
@@ -143,5 +150,19 @@ impl ClientHandler for Handler {
         context: RequestContext<RoleClient>,
     ) -> Result<ElicitResult, ErrorData> {
         Ok(self.asks.answer(request, origin(&context.extensions)).await)
+    }
+
+    #[expect(deprecated, reason = "servers sample, and will for years")]
+    async fn create_message(
+        &self,
+        request: CreateMessageRequestParams,
+        context: RequestContext<RoleClient>,
+    ) -> Result<CreateMessageResult, ErrorData> {
+        self.asks.sample(request, origin(&context.extensions)).await
+    }
+
+    #[expect(deprecated, reason = "servers ask for roots, and will for years")]
+    async fn list_roots(&self, context: RequestContext<RoleClient>) -> Result<ListRootsResult, ErrorData> {
+        self.asks.roots(origin(&context.extensions)).await
     }
 }

@@ -11,6 +11,7 @@ use super::catalog::Catalog;
 use super::connection::{Connection, Opened, open};
 use super::program::Started;
 use super::server::Server;
+use super::shelf;
 use super::why::Why;
 
 /// The backoff before a server is tried again: doubled with each failure, from the first to the longest.
@@ -105,6 +106,7 @@ async fn live(server: &Server, index: usize) -> End {
     if openskill_log::admits("an MCP server is up") {
         tracing::info!(server = server.manifest.id, tools = catalog.tools.len(), "an MCP server is up");
     }
+    shelf::subscribe_again(server, &opened.connection.peer).await;
     server.up(index, &opened.connection, catalog);
     watch(server, index, opened).await
 }
@@ -151,6 +153,7 @@ async fn watch(server: &Server, index: usize, opened: Opened) -> End {
                 };
                 listing = list.boxed().fuse();
             }
+            () = connection.signs.changed.some.notified() => server.resources_changed(connection.signs.changed.take()),
             catalog = &mut listing => {
                 listed = Some(Instant::now());
                 match catalog {

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use arc_swap::ArcSwapOption;
 use openskill_log::admits;
 use openskill_metrics::Counter;
+use openskill_proto::v1::{Offering, ResourceUpdate};
 use tokio::runtime::Handle;
 use tokio::sync::{Notify, OwnedSemaphorePermit, watch};
 use tokio_util::sync::CancellationToken;
@@ -18,6 +19,7 @@ use super::host::Host;
 use super::known::Known;
 use super::names::skill_id;
 use super::pins::{self, Pin};
+use super::subscriptions::Subscriptions;
 use crate::manifest::mcp::{Mcp, Pinning, Reach, variables};
 use crate::manifest::{How, Manifest};
 use crate::runner::Offer;
@@ -44,6 +46,8 @@ pub(super) struct Server {
     /// Capacity became free, or a connection came up.
     freed: Notify,
     known: Mutex<Known>,
+    /// Its resources that somebody watches.
+    pub(super) subscriptions: Subscriptions,
     /// Set when it takes no further calls: the server that takes them, if there is one.
     next: OnceLock<Option<Arc<Server>>>,
     offers: watch::Sender<u64>,
@@ -104,6 +108,7 @@ impl Server {
             stop: CancellationToken::new(),
             freed: Notify::new(),
             known: Mutex::new(Known { before: before.and_then(Self::had), ..Known::default() }),
+            subscriptions: Subscriptions::default(),
             next: OnceLock::new(),
             offers,
             tasks: TaskTracker::new(),
@@ -267,6 +272,22 @@ impl Server {
         known.before = None;
         drop(known);
         self.announce();
+    }
+
+    /// Its resources of these URIs have changed.
+    pub(super) fn resources_changed(&self, uris: impl IntoIterator<Item = String>) {
+        let watched = uris.into_iter().filter(|uri| self.subscriptions.changed(uri)).count();
+        if watched > 0 {
+            self.announce();
+        }
+    }
+
+    /// What it offers beside tools.
+    pub(super) fn shelf(&self) -> (Vec<Offering>, Vec<ResourceUpdate>) {
+        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let catalog = known.catalog.as_ref();
+        let offerings = catalog.map(|it| it.shelf.offerings(&self.manifest, &self.secrets)).unwrap_or_default();
+        (offerings, self.subscriptions.updates(&self.manifest.id))
     }
 
     fn announce(&self) {

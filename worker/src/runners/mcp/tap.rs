@@ -5,20 +5,20 @@
 
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use openskill_proto::v1::execute_event::Event;
-use openskill_proto::v1::{Log, Progress};
+use openskill_proto::v1::{InputKind, Log, Progress};
 use rmcp::model::{
     ClientJsonRpcMessage, GetExtensions as _, GetMeta as _, JsonRpcMessage, NumberOrString, ProgressNotificationParam,
     RequestId,
 };
-use serde_json::Value;
 use tokio::sync::{Notify, mpsc};
 
 use super::words::clean;
 use crate::events::EventSink;
-use crate::questions::Answer;
+use crate::questions::ask::capability;
+use crate::questions::{Answer, Ask};
 use crate::runners::http::secrets::Secrets;
 
 /// The longest text of an event that is passed on.
@@ -43,7 +43,8 @@ struct Inner {
     answer: Notify,
     withdrawal: Notify,
     abandoned: AtomicBool,
-    asked: AtomicBool,
+    /// The capability of the caller that the server missed.
+    missed: OnceLock<&'static str>,
     events: mpsc::Sender<Event>,
     sink: EventSink,
     headers: Vec<(&'static str, String)>,
@@ -65,7 +66,7 @@ impl Tap {
             answer: Notify::new(),
             withdrawal: Notify::new(),
             abandoned: AtomicBool::new(false),
-            asked: AtomicBool::new(false),
+            missed: OnceLock::new(),
             events,
             sink: sink.clone(),
             headers,
@@ -120,7 +121,26 @@ impl Tap {
 
     /// Whether the server asked for input that nobody could give.
     pub(super) fn asked(&self) -> bool {
-        self.0.asked.load(Ordering::Acquire)
+        self.missed().is_some()
+    }
+
+    /// The capability of an MCP client that it missed then.
+    pub(super) fn missed(&self) -> Option<&'static str> {
+        self.0.missed.get().copied()
+    }
+
+    fn miss(&self, kind: InputKind) {
+        // The first one counts.
+        let _ = self.0.missed.set(capability(kind));
+    }
+
+    /// A question of the server, fit to be passed on.
+    fn cleaned(&self, ask: Ask) -> Ask {
+        let params = ask.params.map(|it| {
+            let scrubbed = self.0.secrets.scrub_text(it.to_string());
+            serde_json::from_str(&scrubbed).unwrap_or_default()
+        });
+        Ask { message: self.text(ask.message), params, ..ask }
     }
 
     /// Waits until the server answered.
@@ -256,21 +276,22 @@ impl Taps {
 
     /// Relays a question of the server to the caller of its call, and waits for the answer. `call`: the request that the
     /// server works on, where the transport knows it.
-    pub(super) async fn ask(&self, call: Option<&RequestId>, message: String, schema: Option<Value>) -> Answer {
+    pub(super) async fn ask(&self, call: Option<&RequestId>, ask: Ask) -> Answer {
         let Some(tap) = self.asker(call) else {
             return Answer::Unavailable("the question belongs to no call".to_owned());
         };
-        let answer = tap.0.sink.ask(&tap.text(message), schema).await;
+        let kind = ask.kind;
+        let answer = tap.0.sink.ask_for(tap.cleaned(ask)).await;
         if matches!(answer, Answer::Unavailable(_)) {
-            tap.0.asked.store(true, Ordering::Release);
+            tap.miss(kind);
         }
         answer
     }
 
     /// The server asked for input in a way that cannot be relayed.
-    pub(super) fn not_asked(&self, call: Option<&RequestId>) {
+    pub(super) fn not_asked(&self, call: Option<&RequestId>, kind: InputKind) {
         if let Some(tap) = self.asker(call) {
-            tap.0.asked.store(true, Ordering::Release);
+            tap.miss(kind);
         }
     }
 
@@ -392,9 +413,9 @@ mod tests {
         [&one, &two].into_iter().for_each(|(message, ..)| taps.watch(message));
         let ids = [1, 2].map(NumberOrString::Number);
         taps.forget(&ids[0]);
-        taps.not_asked(Some(&ids[0]));
+        taps.not_asked(Some(&ids[0]), InputKind::Form);
         assert!(!one.1.asked() && !two.1.asked());
-        taps.not_asked(Some(&ids[1]));
+        taps.not_asked(Some(&ids[1]), InputKind::Form);
         assert!(two.1.asked());
     }
 
@@ -405,12 +426,12 @@ mod tests {
         let ids = [1, 2].map(NumberOrString::Number);
         taps.abandon(&ids[0]);
         for call in [None, Some(&ids[0])] {
-            assert!(matches!(taps.ask(call, "Which?".to_owned(), None).await, Answer::Unavailable(_)));
-            taps.not_asked(call);
+            assert!(matches!(taps.ask(call, Ask::form("Which?", None)).await, Answer::Unavailable(_)));
+            taps.not_asked(call, InputKind::Form);
         }
         assert!(!one.1.asked() && !two.1.asked());
         taps.forget(&ids[0]);
-        taps.not_asked(None);
+        taps.not_asked(None, InputKind::Form);
         assert!(two.1.asked());
     }
 
@@ -419,7 +440,7 @@ mod tests {
         let (taps, (message, tap, _events)) = (Taps::default(), request(1));
         taps.watch(&message);
         taps.abandon(&NumberOrString::Number(1));
-        taps.not_asked(None);
+        taps.not_asked(None, InputKind::Form);
         assert!(!tap.asked());
     }
 }

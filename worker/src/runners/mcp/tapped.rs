@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use openskill_proto::v1::InputKind;
 use rmcp::RoleClient;
 use rmcp::model::{
     ClientJsonRpcMessage, Extensions, GetExtensions as _, JsonRpcMessage, RequestId, ServerJsonRpcMessage,
@@ -14,6 +15,7 @@ use rmcp::service::InboundStreamOrigin;
 use rmcp::transport::Transport;
 use tokio::sync::Notify;
 
+use super::subscriptions::Changed;
 use super::tap::{Tap, Taps};
 
 /// How many requests of the server may wait for our answer. A server with more does not read its answers.
@@ -23,8 +25,10 @@ const MAX_QUESTIONS: usize = 256;
 #[derive(Debug, Default)]
 pub(super) struct Signs {
     pub(super) taps: Taps,
-    /// The server announced that its tools changed.
+    /// The server announced that its tools, or something else that it lists, changed.
     pub(super) tools_changed: Notify,
+    /// Resources that the server says have changed.
+    pub(super) changed: Changed,
     questions: Mutex<HashSet<RequestId>>,
 }
 
@@ -102,7 +106,10 @@ impl Signs {
                 let (level, text) = log_line(&it);
                 self.taps.log(level, &text);
             }
-            ServerNotification::ToolListChangedNotification(_) => self.tools_changed.notify_one(),
+            ServerNotification::ToolListChangedNotification(_)
+            | ServerNotification::PromptListChangedNotification(_)
+            | ServerNotification::ResourceListChangedNotification(_) => self.tools_changed.notify_one(),
+            ServerNotification::ResourceUpdatedNotification(it) => self.changed.add(it.params.uri),
             _ => {}
         }
     }
@@ -111,7 +118,7 @@ impl Signs {
     fn asked(&self, id: &RequestId, request: &ServerRequest) -> bool {
         // An elicitation that the library cannot read.
         if matches!(request, ServerRequest::CustomRequest(it) if it.method == "elicitation/create") {
-            self.taps.not_asked(origin(request.extensions()));
+            self.taps.not_asked(origin(request.extensions()), InputKind::Form);
         }
         let mut questions = self.questions.lock().unwrap_or_else(PoisonError::into_inner);
         // A repeated id would get two answers.

@@ -10,6 +10,7 @@ use openskill_proto::metadata::IDEMPOTENCY_KEY;
 use openskill_proto::trace::Trace;
 use openskill_proto::v1::InvokeRequest;
 use openskill_proto::v1::invoke_request::Arguments;
+use tokio::time::Instant;
 
 use super::answer::{Accepts, traced};
 use super::asker::Asker;
@@ -17,13 +18,14 @@ use super::jsonrpc::{self, Code, Fault, Id, Meta, Params};
 use super::questions::{self, Asks, Back, Way};
 use super::reply::Reply;
 use super::stream::{self, Call as Streamed, Running, Voice};
-use super::{answer, headers};
+use super::{answer, headers, tasks};
 use crate::call::reading;
 use crate::call::request::RequestContext;
 use crate::gateway::Shard;
 use crate::invoke::{invoke, refuse};
 use crate::mcp::clients::Level;
 use crate::mcp::parked::Fingerprint;
+use crate::mcp::session::Abilities;
 use crate::observe::call_record::CallRecord;
 use crate::serve::streams::{self, StreamError};
 
@@ -53,9 +55,13 @@ impl Asked<'_> {
         if is_stateless && let Some(entry) = &entry {
             headers::check_arguments(self.headers, entry.definition.schema(), &arguments)?;
         }
+        let task_after = tasks::after(&self, entry.as_deref())?;
+        let task_at = || task_after.map(|after| Instant::now() + after);
         let (voice, asks) = (self.voice(&name)?, self.asks(&name, &arguments));
-        let can_ask = asks.can_ask();
-        let reply = |id: Id| Reply::new(shard.clone(), id, self.asker.revision, entry.clone(), can_ask);
+        let abilities = asks.abilities();
+        let kinds = abilities.kinds();
+        let owner = || (shard.clone(), self.context.principal.clone());
+        let reply = |id: Id| Reply::new(owner(), id, self.asker.revision, entry.clone(), abilities);
         let run = async |call: Streamed| stream::answer(call, self.accepts).await;
         if let (Asks::ByResult(way), Some(state)) = (&asks, &self.params.request_state) {
             let answers = self.params.input_responses.take().unwrap_or_default();
@@ -63,7 +69,9 @@ impl Asked<'_> {
                 Back::Asked(result) => Ok(answer::json(StatusCode::OK, jsonrpc::result(&self.id, &result))),
                 Back::On(events) => {
                     let (running, reply, asked) = (Running::Heard(events), reply(self.id), answers.len());
-                    run(Streamed { running, reply, voice, cancellable: None, asks, asked }).await
+                    let (given, together) = Default::default();
+                    let (cancellable, task_at) = (None, task_at());
+                    run(Streamed { running, reply, voice, cancellable, asks, asked, given, together, task_at }).await
                 }
             };
         }
@@ -75,7 +83,9 @@ impl Asked<'_> {
                 Fault::new(Code::InvalidRequest, "a request with this id is in flight: ids must not be used twice")
             })?),
         };
-        let request = InvokeRequest { interactive: can_ask, ..self.request(name, arguments, &meta, session) };
+        let given = self.params.input_responses.take().unwrap_or_default();
+        let (interactive, answers) = (!kinds.is_empty(), kinds.into_iter().map(i32::from).collect());
+        let request = InvokeRequest { interactive, answers, ..self.request(name, arguments, &meta, session) };
         let context = RequestContext { trace: trace(&meta, self.context.trace.clone()), ..self.context.clone() };
         let (aside, default) = (&shard.gateway.aside, shard.gateway.config.default_timeout);
         let call = Arc::new(reading::read(aside, default, request, context).await);
@@ -89,27 +99,35 @@ impl Asked<'_> {
             }
         };
         let is_heard = voice.is_heard() && self.accepts.events;
-        let running = if is_heard || can_ask {
+        let running = if is_heard || interactive || task_after.is_some() {
             Running::Heard(streams::one(shard.clone(), call, permit).map_err(StreamError::into_gateway).boxed())
         } else {
             let (shard, record) = (shard.clone(), CallRecord::begin(&shard.gateway.observer, &call));
             Running::Silent(async move { invoke(&shard, call, permit, None, record).await }.boxed())
         };
-        let response = run(Streamed { running, reply, voice, cancellable, asks, asked: 0 }).await?;
+        let (asked, together, task_at) = (0, Vec::new(), task_at());
+        let streamed = Streamed { running, reply, voice, cancellable, asks, asked, given, together, task_at };
+        let response = run(streamed).await?;
         Ok(traced(response, &trace_id))
     }
 
-    /// How the client asks its user.
+    /// How the client is asked for something.
     fn asks(&self, name: &str, arguments: &str) -> Asks {
-        let declared = || self.params.meta.as_ref()?.capabilities.as_ref()?.elicitation.as_ref();
-        let way = || Way {
+        let declared = || Some(self.params.meta.as_ref()?.capabilities.as_ref()?.abilities());
+        let way = |abilities: Abilities| Way {
             shard: self.shard.clone(),
             principal: self.context.principal.clone(),
             fingerprint: Fingerprint::of(name, arguments),
+            abilities,
         };
+        let is_able = |abilities: &Abilities| *abilities != Abilities::default();
         match self.asker.session {
-            _ if self.asker.revision.is_stateless() && declared().is_some() => Asks::ByResult(way()),
-            Some(session) if session.abilities.elicitation && self.accepts.events => Asks::OnStream(way()),
+            _ if self.asker.revision.is_stateless() => {
+                declared().filter(is_able).map_or(Asks::Never, |it| Asks::ByResult(way(it)))
+            }
+            Some(session) if is_able(&session.abilities) && self.accepts.events => {
+                Asks::OnStream(way(session.abilities))
+            }
             _ => Asks::Never,
         }
     }

@@ -44,12 +44,13 @@ pub(super) fn check(headers: &HeaderMap, method: &str, params: &Params) -> Resul
     let named = match method {
         "tools/call" | "prompts/get" => params.name.as_deref(),
         "resources/read" => params.uri.as_deref(),
+        "tasks/get" | "tasks/update" | "tasks/cancel" => params.task_id.as_deref(),
         _ => None,
     };
     let Some(named) = named else { return Ok(()) };
     match only(headers, &NAME) {
         Only::One(value) if decoded(value).as_deref() == Some(named) => Ok(()),
-        _ => Err(mismatch("Mcp-Name must be there once, and be the name or the uri of the message")),
+        _ => Err(mismatch("Mcp-Name must be there once, and be the name, the uri or the task of the message")),
     }
 }
 

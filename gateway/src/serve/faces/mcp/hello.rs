@@ -3,11 +3,11 @@
 use serde_json::{Value, json};
 
 use super::asker;
-use super::jsonrpc::{Capabilities, Code, Fault, Params};
+use super::capabilities::{Capabilities, TASKS};
+use super::jsonrpc::{Code, Fault, Params};
 use crate::call::principal::Principal;
 use crate::gateway::Shard;
 use crate::mcp::revision::Revision;
-use crate::mcp::session::Abilities;
 
 /// How long a client may rely on `server/discover`, in milliseconds.
 const DISCOVER_TTL_MS: u64 = 60_000;
@@ -18,7 +18,13 @@ pub(super) fn server_info() -> Value {
 }
 
 fn capabilities() -> Value {
-    json!({ "tools": { "listChanged": true }, "resources": {}, "logging": {} })
+    json!({
+        "tools": { "listChanged": true },
+        "prompts": { "listChanged": true },
+        "resources": { "listChanged": true, "subscribe": true },
+        "completions": {},
+        "logging": {},
+    })
 }
 
 /// Who may share a result: with keys, each principal sees its own skills.
@@ -33,7 +39,7 @@ pub(super) fn initialize(shard: &Shard, params: &Params, principal: &Principal) 
     };
     let known = Revision::named(asked).filter(|it| !it.is_stateless());
     let revision = known.unwrap_or(Revision::NEWEST_WITH_SESSIONS);
-    let abilities = abilities(params.capabilities.as_ref());
+    let abilities = params.capabilities.as_ref().map(Capabilities::abilities).unwrap_or_default();
     let result = json!({
         "protocolVersion": revision.name(),
         "capabilities": capabilities(),
@@ -42,18 +48,15 @@ pub(super) fn initialize(shard: &Shard, params: &Params, principal: &Principal) 
     Ok((result.to_string(), asker::begin(shard, revision, abilities, principal)))
 }
 
-fn abilities(capabilities: Option<&Capabilities>) -> Abilities {
-    let Some(it) = capabilities else { return Abilities::default() };
-    Abilities { elicitation: it.elicitation.is_some(), sampling: it.sampling.is_some(), roots: it.roots.is_some() }
-}
-
 /// `server/discover`.
 pub(super) fn discover(shard: &Shard) -> String {
     let supported: Vec<_> = Revision::ALL.iter().map(|it| it.name()).collect();
+    let mut capabilities = capabilities();
+    capabilities["extensions"] = json!({ TASKS: {} });
     let result = json!({
         "resultType": "complete",
         "supportedVersions": supported,
-        "capabilities": capabilities(),
+        "capabilities": capabilities,
         "ttlMs": DISCOVER_TTL_MS,
         "cacheScope": cache_scope(shard),
         "_meta": { "io.modelcontextprotocol/serverInfo": server_info() },

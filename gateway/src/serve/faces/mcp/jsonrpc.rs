@@ -9,6 +9,7 @@ use serde::de::IgnoredAny;
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
+use super::capabilities::Capabilities;
 use crate::call::aside::HEAVY_BYTES;
 
 /// The longest id of a request, in bytes. It is repeated in the answer.
@@ -144,6 +145,12 @@ pub(super) struct Params {
     /// Answers to questions, by their keys.
     pub(super) input_responses: Option<HashMap<String, Box<RawValue>>>,
     pub(super) request_state: Option<String>,
+    pub(super) task_id: Option<String>,
+    /// What is to be completed, and the argument of it.
+    #[serde(rename = "ref")]
+    pub(super) reference: Option<Reference>,
+    pub(super) argument: Option<Box<RawValue>>,
+    pub(super) context: Option<Box<RawValue>>,
 }
 
 /// What a request says of itself.
@@ -166,13 +173,14 @@ pub(super) struct Meta {
     pub(super) idempotency_key: Option<String>,
 }
 
-/// What a client can do.
+/// What has arguments: a prompt, or a template of resources.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, expecting = "an object")]
-pub(super) struct Capabilities {
-    pub(super) elicitation: Option<IgnoredAny>,
-    pub(super) sampling: Option<IgnoredAny>,
-    pub(super) roots: Option<IgnoredAny>,
+pub(super) struct Reference {
+    #[serde(rename = "type")]
+    pub(super) kind: String,
+    pub(super) name: String,
+    pub(super) uri: String,
 }
 
 /// Which changes a client wants to hear of.
@@ -180,6 +188,9 @@ pub(super) struct Capabilities {
 #[serde(default, rename_all = "camelCase", expecting = "an object")]
 pub(super) struct Filter {
     pub(super) tools_list_changed: bool,
+    pub(super) prompts_list_changed: bool,
+    pub(super) resources_list_changed: bool,
+    pub(super) resource_subscriptions: Vec<String>,
 }
 
 /// A message, of which `params` are read as `P`.

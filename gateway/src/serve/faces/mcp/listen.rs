@@ -1,4 +1,4 @@
-//! Streams of changes: `GET /mcp` of older clients, and `subscriptions/listen`.
+//! Streams of changes: `GET /mcp` of older clients, and `subscriptions/listen`. What changed is in [`super::watch`].
 //!
 //! A change reaches a listener at once, and further ones at most every two seconds, as one.
 
@@ -17,9 +17,10 @@ use tokio::time::Instant;
 
 use super::answer::{self, Accepts, refuse};
 use super::asker::Asker;
-use super::jsonrpc::{self, Code, Fault, Id, notification};
+use super::jsonrpc::{self, Code, Fault, Filter, Id, notification};
 use super::list::current;
 use super::stream::{BEAT, beat, event};
+use super::watch::Watch;
 use crate::call::principal::Principal;
 use crate::gateway::Shard;
 use crate::mcp::pages::List;
@@ -35,6 +36,8 @@ struct Listener {
     changes: watch::Receiver<u64>,
     /// The list as the client may know it. None if it does not want to hear of it.
     seen: Option<Arc<List>>,
+    /// What else it hears of.
+    watch: Watch,
     /// Whether the list may have changed since.
     is_due: bool,
     /// When the next notification may be sent.
@@ -72,7 +75,10 @@ pub(super) fn get(shard: Shard, request: &Request) -> Response {
         return fault(StatusCode::NOT_ACCEPTABLE, Code::InvalidRequest, message);
     }
     match listener(shard, context.principal, true) {
-        Ok(listener) => stream(Listener { session: asker.session_name(), ..listener }),
+        Ok(listener) => {
+            let watch = Watch::of_session(&listener.shard, &listener.principal);
+            stream(Listener { session: asker.session_name(), watch, ..listener })
+        }
         Err(it) => refuse(StatusCode::SERVICE_UNAVAILABLE, None, &it),
     }
 }
@@ -85,14 +91,15 @@ fn no_get() -> Response {
     response
 }
 
-/// `subscriptions/listen`. `wants_tools`: whether the client wants to hear of changes of the list of tools, the only ones there
-/// are.
+/// `subscriptions/listen`.
 ///
 /// # Errors
 /// Too many clients listen.
-pub(super) fn subscribe(shard: &Shard, principal: Principal, id: Id, wants_tools: bool) -> Result<Response, Fault> {
-    let listener = listener(shard.clone(), principal, wants_tools)?;
-    Ok(stream(Listener { id: Some(id), ..listener }))
+pub(super) async fn subscribe(shard: &Shard, principal: Principal, id: Id, filter: Filter) -> Result<Response, Fault> {
+    // Its changes from here on count, those while it subscribes too.
+    let listener = listener(shard.clone(), principal, filter.tools_list_changed)?;
+    let watch = Watch::of(shard, &listener.principal, &filter).await;
+    Ok(stream(Listener { id: Some(id), watch, ..listener }))
 }
 
 fn listener(shard: Shard, principal: Principal, wants_tools: bool) -> Result<Listener, Fault> {
@@ -106,6 +113,7 @@ fn listener(shard: Shard, principal: Principal, wants_tools: bool) -> Result<Lis
         principal,
         changes,
         seen,
+        watch: Watch::default(),
         is_due: false,
         not_before: Instant::now(),
         id: None,
@@ -151,7 +159,7 @@ impl Listener {
                         return Some(changed);
                     }
                 }
-                changed = self.changes.changed(), if self.seen.is_some() => {
+                changed = self.changes.changed(), if self.seen.is_some() || !self.watch.is_nothing() => {
                     changed.ok()?;
                     self.is_due = true;
                 }
@@ -166,22 +174,29 @@ impl Listener {
     /// The first thing that is sent: what the client will hear of.
     fn begin(&self) -> Bytes {
         let Some(id) = &self.id else { return beat() };
-        let notifications = if self.seen.is_some() { "{\"toolsListChanged\":true}" } else { "{}" };
+        let mut notifications = self.watch.granted();
+        if self.seen.is_some() {
+            notifications.insert("toolsListChanged".to_owned(), true.into());
+        }
+        let notifications = serde_json::Value::Object(notifications);
         let params = format!("{{\"_meta\":{},\"notifications\":{notifications}}}", tag(id));
         event(&notification("notifications/subscriptions/acknowledged", &params))
     }
 
-    /// A notification, if the list has changed.
+    /// Notifications of what has changed, if anything has.
     fn look(&mut self) -> Option<Bytes> {
+        let mut said = self.watch.changes(&self.shard, &self.principal, &self.session, self.id.as_ref());
         let now = current(&self.shard, &self.principal);
-        let seen = self.seen.as_mut()?;
-        if Arc::ptr_eq(seen, &now) || *seen == now {
+        if let Some(seen) = self.seen.as_mut().filter(|seen| !Arc::ptr_eq(seen, &now) && **seen != now) {
+            *seen = now;
+            let params = self.id.as_ref().map_or_else(|| "{}".to_owned(), |id| format!("{{\"_meta\":{}}}", tag(id)));
+            said.insert(0, notification("notifications/tools/list_changed", &params));
+        }
+        if said.is_empty() {
             return None;
         }
-        *seen = now;
         self.not_before = Instant::now() + PAUSE;
-        let params = self.id.as_ref().map_or_else(|| "{}".to_owned(), |id| format!("{{\"_meta\":{}}}", tag(id)));
-        Some(event(&notification("notifications/tools/list_changed", &params)))
+        Some(said.iter().flat_map(|it| event(it)).collect())
     }
 }
 

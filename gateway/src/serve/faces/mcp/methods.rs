@@ -10,7 +10,8 @@ use super::answer::{self, Accepts, SESSION, accepted, refuse, status_of};
 use super::asker::Asker;
 use super::call::Asked;
 use super::jsonrpc::{self, Body, Code, Fault, Id, Message, Params, Unreadable};
-use super::{headers, hello, list, listen, questions, resources};
+use super::shelf::{self, Listed};
+use super::{headers, hello, list, listen, questions, resources, tasks, watch};
 use crate::call::aside::HEAVY_BYTES;
 use crate::call::reading::deadline;
 use crate::call::request::RequestContext;
@@ -128,7 +129,7 @@ impl Exchange {
         accepted()
     }
 
-    async fn request(&self, asker: Asker, id: Id, method: &str, params: Params) -> Result<Response, Fault> {
+    async fn request(&self, asker: Asker, id: Id, method: &str, mut params: Params) -> Result<Response, Fault> {
         if asker.revision.is_stateless() {
             check(&self.headers, method, &params)?;
         }
@@ -136,13 +137,20 @@ impl Exchange {
         let result = match (method, asker.revision.is_stateless()) {
             ("tools/call", _) => return self.asked(asker, id, params).call().await,
             ("tools/list", _) => list::tools(shard, &params, principal, asker.revision)?,
-            ("resources/list", _) => resources::list(shard, asker.revision),
-            ("resources/templates/list", _) => resources::templates(shard, asker.revision),
+            ("prompts/list", _) => shelf::list(shard, Listed::Prompts, &params, (principal, asker.revision), [])?,
+            ("prompts/get", _) => shelf::prompt(shard, &mut params, principal, &asker).await?,
+            ("completion/complete", _) => shelf::complete(shard, &params, principal, asker.revision).await?,
+            ("resources/list", _) => shelf::list(shard, Listed::Resources, &params, (principal, asker.revision), [])?,
+            ("resources/templates/list", _) => {
+                let own = [resources::template()];
+                shelf::list(shard, Listed::Templates, &params, (principal, asker.revision), own)?
+            }
+            ("resources/subscribe", false) => self.subscribe(&asker, &params).await?,
+            ("resources/unsubscribe", false) => self.unsubscribe(&asker, &params)?,
             ("resources/read", _) => resources::read(shard, &params, principal, asker.revision).await?,
             ("server/discover", true) => hello::discover(shard),
             ("subscriptions/listen", true) => {
-                let wants_tools = params.notifications.is_some_and(|it| it.tools_list_changed);
-                return listen::subscribe(shard, principal.clone(), id, wants_tools);
+                return listen::subscribe(shard, principal.clone(), id, params.notifications.unwrap_or_default()).await;
             }
             ("initialize", false) => {
                 let (result, session) = hello::initialize(shard, &params, principal)?;
@@ -153,6 +161,7 @@ impl Exchange {
             }
             ("ping", false) => "{}".to_owned(),
             ("logging/setLevel", false) => self.set_level(&asker, &params)?,
+            (_, true) if let Some(result) = tasks::method(shard, method, &mut params, principal).await => result?,
             _ => return Err(Fault::new(Code::MethodNotFound, "the server has no such method")),
         };
         Ok(answer::json(StatusCode::OK, jsonrpc::result(&id, &result)))
@@ -163,6 +172,25 @@ impl Exchange {
         Asked { shard, headers, context: self.context.clone(), accepts, asker, id, params }
     }
 
+    /// Subscribes a session to a resource.
+    async fn subscribe(&self, asker: &Asker, params: &Params) -> Result<String, Fault> {
+        let (session, uri) = subscription(asker, params)?;
+        let Some(state) = watch::subscribe(&self.shard, &self.context.principal, uri).await else {
+            let fault = Fault::new(Code::NoResource, "there is no such resource");
+            return Err(fault.with_data(format!("{{\"uri\":{}}}", jsonrpc::string(uri))));
+        };
+        match self.shard.gateway.mcp.clients.subscribe(&session, uri, state) {
+            true => Ok("{}".to_owned()),
+            false => Err(Fault::new(Code::Overloaded, "the session has too many subscriptions")),
+        }
+    }
+
+    fn unsubscribe(&self, asker: &Asker, params: &Params) -> Result<String, Fault> {
+        let (session, uri) = subscription(asker, params)?;
+        self.shard.gateway.mcp.clients.unsubscribe(&session, uri);
+        Ok("{}".to_owned())
+    }
+
     fn set_level(&self, asker: &Asker, params: &Params) -> Result<String, Fault> {
         let level = params.level.as_deref().and_then(Level::named);
         let level = level.ok_or_else(|| Fault::new(Code::InvalidParams, "params.level is missing or no level"))?;
@@ -170,6 +198,19 @@ impl Exchange {
             self.shard.gateway.mcp.clients.set_level(&session.name(), level);
         }
         Ok("{}".to_owned())
+    }
+}
+
+/// Who subscribes to what.
+fn subscription<'a>(asker: &Asker, params: &'a Params) -> Result<(String, &'a str), Fault> {
+    let Some(uri) = params.uri.as_deref() else {
+        return Err(Fault::new(Code::InvalidParams, "params.uri is missing: it says which resource"));
+    };
+    match asker.session_name() {
+        session if session.is_empty() => {
+            Err(Fault::new(Code::InvalidRequest, "a subscription needs a session: send initialize"))
+        }
+        session => Ok((session, uri)),
     }
 }
 

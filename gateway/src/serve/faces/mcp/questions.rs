@@ -6,8 +6,9 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-use openskill_proto::v1::{ErrorCode, InputAction, InputRequired, InputResponse};
+use openskill_proto::v1::{ErrorCode, InputAction, InputKind, InputRequired, InputResponse};
 use serde::Deserialize;
+use serde::de::{Error as _, IgnoredAny};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
@@ -17,6 +18,7 @@ use crate::call::principal::Principal;
 use crate::gateway::Shard;
 use crate::mcp::parked::{Events, Fingerprint, Parked, Ticket};
 use crate::mcp::seal::Purpose;
+use crate::mcp::session::Abilities;
 use crate::serve::faces::user_action::UserAction;
 
 /// The answers that a request brings, by the keys of the questions.
@@ -37,32 +39,40 @@ pub(super) struct Way {
     pub(super) shard: Shard,
     pub(super) principal: Principal,
     pub(super) fingerprint: Fingerprint,
+    /// What the client can be asked for.
+    pub(super) abilities: Abilities,
 }
 
-/// A user's answer, as clients write it.
+/// A user's answer, as clients write it. The results of sampling and of roots have no action.
 #[derive(Deserialize)]
-struct Elicited {
-    action: UserAction,
+#[serde(expecting = "an object")]
+struct Reaction {
+    action: Option<UserAction>,
     content: Option<Box<RawValue>>,
+    role: Option<IgnoredAny>,
+    roots: Option<IgnoredAny>,
 }
 
 impl Asks {
-    /// Whether skills may ask.
-    pub(super) fn can_ask(&self) -> bool {
-        !matches!(self, Self::Never)
+    /// What skills may ask for.
+    pub(super) fn abilities(&self) -> Abilities {
+        match self {
+            Self::Never => Abilities::default(),
+            Self::OnStream(way) | Self::ByResult(way) => way.abilities,
+        }
     }
 }
 
 /// Dismisses a question that asks for a secret: a form would show it to the client, and to everything that records what it does.
 /// Returns whether it was one.
-pub(super) async fn dismiss_secret(way: &Way, question: &InputRequired) -> bool {
+pub(super) async fn dismiss_secret(shard: &Shard, principal: &Principal, question: &InputRequired) -> bool {
     let schema: Value = serde_json::from_str(&question.schema_json).unwrap_or_default();
     if !marks_secret(&schema) {
         return false;
     }
     let cancel = InputResponse { request_id: question.request_id.clone(), ..response(InputAction::Cancel, None) };
     // A call that ended meanwhile needs no answer.
-    let _ = way.shard.gateway.questions.answer(&way.principal, cancel, way.shard.number).await;
+    let _ = shard.gateway.questions.answer(principal, cancel, shard.number).await;
     true
 }
 
@@ -78,8 +88,25 @@ fn marks_secret(schema: &Value) -> bool {
     }
 }
 
-/// A question, as parameters of `elicitation/create`.
-fn params(question: &InputRequired) -> Value {
+/// A question as a request: the method and its parameters.
+pub(super) fn asked(question: &InputRequired) -> (&'static str, Value) {
+    let given = || serde_json::from_str::<Map<String, Value>>(&question.params_json).unwrap_or_default();
+    match question.kind() {
+        InputKind::Form => ("elicitation/create", form(question)),
+        InputKind::Url => {
+            let mut params = given();
+            params.insert("mode".to_owned(), "url".into());
+            params.insert("message".to_owned(), question.message.as_str().into());
+            // Clients before 2026-07-28 need a name for it.
+            params.insert("elicitationId".to_owned(), question.request_id.as_str().into());
+            ("elicitation/create", params.into())
+        }
+        InputKind::Sampling => ("sampling/createMessage", given().into()),
+        InputKind::Roots => ("roots/list", json!({})),
+    }
+}
+
+fn form(question: &InputRequired) -> Value {
     let schema: Map<String, Value> = serde_json::from_str(&question.schema_json).unwrap_or_default();
     let mut schema = Value::Object(schema);
     if let Some(fields) = schema.as_object_mut() {
@@ -89,11 +116,20 @@ fn params(question: &InputRequired) -> Value {
     json!({ "message": question.message, "requestedSchema": schema })
 }
 
+/// Questions by their keys, as requests of a result.
+pub(super) fn requests(questions: &[(String, InputRequired)]) -> Map<String, Value> {
+    let request = |question: &InputRequired| {
+        let (method, params) = asked(question);
+        json!({ "method": method, "params": params })
+    };
+    questions.iter().map(|(key, it)| (key.clone(), request(it))).collect()
+}
+
 /// The request on the stream of a call. Its id names the question, and nobody else can guess it.
 pub(super) fn request(question: &InputRequired) -> String {
     let id = jsonrpc::string(&question.request_id);
-    let params = params(question);
-    format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"method\":\"elicitation/create\",\"params\":{params}}}")
+    let (method, params) = asked(question);
+    format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"method\":\"{method}\",\"params\":{params}}}")
 }
 
 /// Passes the answer to a request of the gateway on. One that can't be read, or does not fit, counts as none.
@@ -113,15 +149,45 @@ fn response(action: InputAction, content: Option<Box<RawValue>>) -> InputRespons
     InputResponse { request_id: String::new(), action: action.into(), content_json }
 }
 
+/// Reads an answer as the client wrote it: a user's action, or the result of what was asked for.
 fn read(answer: &RawValue, request_id: &str) -> Result<InputResponse, serde_json::Error> {
-    let Elicited { action, content } = serde_json::from_str(answer.get())?;
-    // Only an accepted form has content, and some clients leave an empty one out.
-    let content = match action {
-        UserAction::Accept => content.or_else(|| RawValue::from_string("{}".to_owned()).ok()),
-        UserAction::Decline | UserAction::Cancel => None,
+    let read = match serde_json::from_str::<Reaction>(answer.get())? {
+        // Only an accepted form has content, and some clients leave an empty one out.
+        Reaction { action: Some(UserAction::Accept), content, .. } => {
+            let content = content.or_else(|| RawValue::from_string("{}".to_owned()).ok());
+            response(InputAction::Accept, content)
+        }
+        Reaction { action: Some(action), .. } => response(action.into(), None),
+        // What it has to be is checked where the question is.
+        Reaction { action: None, role: Some(_), .. } | Reaction { action: None, roots: Some(_), .. } => {
+            response(InputAction::Accept, Some(answer.to_owned()))
+        }
+        Reaction { .. } => return Err(serde_json::Error::custom("action is missing")),
     };
-    let read = response(action.into(), content);
     Ok(InputResponse { request_id: request_id.to_owned(), ..read })
+}
+
+/// Hands an answer to the skill that waits for it. Whether the question needs no other.
+pub(super) async fn delivered(
+    shard: &Shard,
+    principal: &Principal,
+    question: &InputRequired,
+    answer: &RawValue,
+) -> bool {
+    let Ok(read) = read(answer, &question.request_id) else { return false };
+    let delivered = shard.gateway.questions.answer(principal, read, shard.number).await;
+    // A call that ended meanwhile needs no answer.
+    !delivered.is_err_and(|error| error.code() == ErrorCode::InvalidArgument)
+}
+
+/// The key of a question: the skill's own name for it, unless another one has it. `number`: of the question.
+pub(super) fn key(question: &InputRequired, number: usize, others: &[(String, InputRequired)]) -> String {
+    let is_free = |key: &str| others.iter().all(|(other, _)| other != key);
+    match question.key.as_str() {
+        "" => format!("question-{number}"),
+        key if is_free(key) => key.to_owned(),
+        key => format!("{key}-{number}"),
+    }
 }
 
 /// Parks a call until its client comes back. Returns the result that asks.
@@ -129,10 +195,7 @@ fn read(answer: &RawValue, request_id: &str) -> Result<InputResponse, serde_json
 /// # Errors
 /// Too many calls wait.
 pub(super) fn ask(way: &Way, events: Events, questions: Vec<(String, InputRequired)>) -> Result<String, Fault> {
-    let requests: Map<String, Value> = questions
-        .iter()
-        .map(|(key, it)| (key.clone(), json!({ "method": "elicitation/create", "params": params(it) })))
-        .collect();
+    let requests = requests(&questions);
     let (now, left) = (Instant::now(), questions.iter().map(|(_, it)| it.timeout_ms).max().unwrap_or_default());
     let parked = Parked { events, questions, fingerprint: way.fingerprint, until: now + Duration::from_millis(left) };
     let state = &way.shard.gateway.mcp;
@@ -157,8 +220,7 @@ pub(super) enum Back {
 /// Hands the answers of a client that came back to its call.
 ///
 /// # Errors
-/// The state is not one of this client and this request, was used before, or its call has ended. Or an answer can't be read:
-/// the state is used up all the same.
+/// The state is not one of this client and this request, was used before, or its call has ended.
 pub(super) async fn come_back(way: &Way, request_state: &str, answers: &Answers) -> Result<Back, Fault> {
     let state = &way.shard.gateway.mcp;
     let ticket = state.key.open(Purpose::State, way.principal.name(), request_state.as_bytes());
@@ -175,11 +237,7 @@ pub(super) async fn come_back(way: &Way, request_state: &str, answers: &Answers)
             missing.push((key, question));
             continue;
         };
-        let read = read(answer, &question.request_id).map_err(|error| {
-            Fault::new(Code::InvalidParams, format!("params.inputResponses[\"{key}\"] can't be read: {error}"))
-        })?;
-        let delivered = way.shard.gateway.questions.answer(&way.principal, read, way.shard.number).await;
-        if delivered.is_err_and(|error| error.code() == ErrorCode::InvalidArgument) {
+        if !delivered(&way.shard, &way.principal, &question, answer).await {
             missing.push((key, question));
         }
     }
@@ -197,7 +255,8 @@ mod tests {
 
     fn question(schema: &str) -> InputRequired {
         let (request_id, message) = ("q-1".to_owned(), "Who?".to_owned());
-        InputRequired { request_id, message, schema_json: schema.to_owned(), timeout_ms: 1000 }
+        let schema_json = schema.to_owned();
+        InputRequired { request_id, message, schema_json, timeout_ms: 1000, ..InputRequired::default() }
     }
 
     #[test]
@@ -207,7 +266,19 @@ mod tests {
         let expected = json!({"message": "Who?", "requestedSchema": {"type": "object", "properties": {}}});
         assert_eq!(request["params"], expected);
         let schema = json!({"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]});
-        assert_eq!(params(&question(&schema.to_string()))["requestedSchema"], schema);
+        assert_eq!(asked(&question(&schema.to_string())).1["requestedSchema"], schema);
+    }
+
+    #[test]
+    fn each_kind_of_question_has_its_method() {
+        let of = |kind: InputKind, params: &str| {
+            asked(&InputRequired { kind: kind.into(), params_json: params.to_owned(), ..question("") })
+        };
+        let sampling = json!({"messages": [], "maxTokens": 5});
+        assert_eq!(of(InputKind::Sampling, &sampling.to_string()), ("sampling/createMessage", sampling));
+        assert_eq!(of(InputKind::Roots, ""), ("roots/list", json!({})));
+        let url = of(InputKind::Url, r#"{"url": "https://example.com/"}"#);
+        assert_eq!((url.0, &url.1["mode"], &url.1["message"]), ("elicitation/create", &json!("url"), &json!("Who?")));
     }
 
     #[test]
@@ -225,5 +296,8 @@ mod tests {
         assert_eq!(read(r#"{"action": "accept"}"#).unwrap().content_json, "{}");
         assert_eq!(read(r#"{"action": "decline", "content": {}}"#).unwrap().content_json, "");
         assert!(read("5").is_err() && read(r#"{"action": "maybe"}"#).is_err());
+        let sampled = read(r#"{"role": "assistant", "content": {"type": "text"}, "model": "m"}"#).unwrap();
+        assert_eq!(sampled.action(), InputAction::Accept);
+        assert!(sampled.content_json.contains("assistant"), "{}", sampled.content_json);
     }
 }

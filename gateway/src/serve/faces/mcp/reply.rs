@@ -2,43 +2,85 @@
 
 use std::sync::Arc;
 
+use openskill_proto::v1::skill_error::More;
 use openskill_proto::v1::{ErrorCode, SkillError, SkillResult};
+use serde::Deserialize;
 
 use super::content;
 use super::jsonrpc::{self, Code, Fault, Id};
+use crate::call::principal::Principal;
 use crate::catalog::entry::Entry;
 use crate::gateway::Shard;
 use crate::mcp::revision::Revision;
+use crate::mcp::session::Abilities;
 
 /// Makes answers of one request.
 pub(super) struct Reply {
-    shard: Shard,
+    pub(super) shard: Shard,
     pub(super) id: Id,
     revision: Revision,
     entry: Option<Arc<Entry>>,
-    /// Whether the client said that it can ask its user.
-    can_ask: bool,
+    pub(super) principal: Principal,
+    /// What the client said that it can be asked for.
+    abilities: Abilities,
 }
 
 impl Reply {
     /// `entry`: the tool. None if there is none.
-    pub(super) fn new(shard: Shard, id: Id, revision: Revision, entry: Option<Arc<Entry>>, can_ask: bool) -> Self {
-        Self { shard, id, revision, entry, can_ask }
+    pub(super) fn new(
+        (shard, principal): (Shard, Principal),
+        id: Id,
+        revision: Revision,
+        entry: Option<Arc<Entry>>,
+        abilities: Abilities,
+    ) -> Self {
+        Self { shard, id, revision, entry, principal, abilities }
     }
 
     /// The message with the result. A tool that does not exist is an error of the request; all else is for the model.
     pub(super) async fn message(&self, result: SkillResult) -> Result<String, Fault> {
+        Ok(jsonrpc::result(&self.id, &self.result(result).await?))
+    }
+
+    /// The result alone, a JSON object.
+    pub(super) async fn result(&self, result: SkillResult) -> Result<String, Fault> {
         let is_unknown = |error: &SkillError| error.code() == ErrorCode::NotFound && self.entry.is_none();
         if let Some(error) = result.error.as_ref().filter(|it| is_unknown(it)) {
             return Err(Fault::new(Code::InvalidParams, error.message.clone()));
         }
-        let has_asked = |error: &SkillError| error.code() == ErrorCode::AskUserUnavailable;
-        if self.revision.is_stateless() && !self.can_ask && result.error.as_ref().is_some_and(has_asked) {
-            let fault = Fault::new(Code::MissingCapability, "the tool asks its user, and the client can't");
-            return Err(fault.with_data("{\"requiredCapabilities\":{\"elicitation\":{}}}".to_owned()));
+        if self.revision.is_stateless()
+            && let Some(missed) = result.error.as_ref().and_then(|it| missed(it, self.abilities))
+        {
+            let message = "the tool asks the client for something that it does not declare";
+            return Err(Fault::new(Code::MissingCapability, message).with_data(required(missed)));
         }
         let aside = &self.shard.gateway.aside;
-        let result = content::of(result, self.entry.clone(), aside, self.revision).await;
-        Ok(jsonrpc::result(&self.id, &result))
+        Ok(content::of(result, self.entry.clone(), aside, self.revision).await)
     }
+}
+
+/// What a skill asked for and its client does not declare, if that is why it failed.
+fn missed(error: &SkillError, abilities: Abilities) -> Option<&'static str> {
+    #[derive(Default, Deserialize)]
+    #[serde(default)]
+    struct Details {
+        capability: String,
+    }
+    if error.code() != ErrorCode::AskUserUnavailable {
+        return None;
+    }
+    let Some(More::DetailsJson(details)) = &error.more else {
+        return (!abilities.elicitation).then_some("elicitation");
+    };
+    let Details { capability } = serde_json::from_str(details).unwrap_or_default();
+    match capability.as_str() {
+        "sampling" => (!abilities.sampling).then_some("sampling"),
+        "roots" => (!abilities.roots).then_some("roots"),
+        _ => (!abilities.elicitation).then_some("elicitation"),
+    }
+}
+
+/// The data of an error that says what a client would have to declare.
+fn required(capability: &str) -> String {
+    format!("{{\"requiredCapabilities\":{{\"{capability}\":{{}}}}}}")
 }

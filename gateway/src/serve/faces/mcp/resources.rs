@@ -1,15 +1,20 @@
-//! Resources: the artifacts of calls that are too large to be part of a result. A result links to them.
+//! Reading resources: those that skills and MCP servers declare, and the artifacts of calls that are too large to be part of a
+//! result. A result links to these.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use openskill_proto::v1::{ErrorCode, ReadArtifactRequest, ReadArtifactResponse, SkillError};
-use serde_json::json;
+use openskill_proto::v1::{
+    ConsultMethod, ConsultRequest, ErrorCode, ReadArtifactRequest, ReadArtifactResponse, SkillError,
+};
+use serde_json::{Map, Value, json};
 
 use super::content::ARTIFACTS;
 use super::jsonrpc::{Code, Fault, Params};
 use super::list::cacheable;
+use super::shelf;
 use crate::call::principal::Principal;
 use crate::dispatch::artifacts;
+use crate::dispatch::consult::consult;
 use crate::gateway::Shard;
 use crate::mcp::revision::Revision;
 
@@ -19,19 +24,18 @@ const MAX_BYTES: u64 = 8 * 1024 * 1024;
 /// How long a client may keep an artifact, in milliseconds: it does not change, and expires.
 const TTL_MS: u64 = 60_000;
 
-/// The result of `resources/list`. Artifacts are not listed: only results lead to them.
-pub(super) fn list(shard: &Shard, revision: Revision) -> String {
-    format!("{{\"resources\":[]{}}}", more(shard, revision, TTL_MS))
-}
+/// The same of a resource that may change.
+const DECLARED_TTL_MS: u64 = 1_000;
 
-/// The result of `resources/templates/list`.
-pub(super) fn templates(shard: &Shard, revision: Revision) -> String {
+/// The template of artifacts, name and definition. They are not listed: only results lead to them.
+pub(super) fn template() -> (String, String) {
+    let name = format!("{ARTIFACTS}{{+handle}}");
     let template = json!({
-        "uriTemplate": format!("{ARTIFACTS}{{+handle}}"),
+        "uriTemplate": name,
         "name": "artifact",
         "description": "A file that a tool produced. The tool's result links to it.",
     });
-    format!("{{\"resourceTemplates\":[{template}]{}}}", more(shard, revision, TTL_MS))
+    (name, template.to_string())
 }
 
 fn more(shard: &Shard, revision: Revision, ttl_ms: u64) -> String {
@@ -54,7 +58,9 @@ pub(super) async fn read(
     let code = if revision.is_stateless() { Code::InvalidParams } else { Code::NoResource };
     let missing = || Fault::new(code, "there is no such resource, or it has expired");
     let missing = || missing().with_data(json!({ "uri": uri }).to_string());
-    let handle = uri.strip_prefix(ARTIFACTS).ok_or_else(missing)?;
+    let Some(handle) = uri.strip_prefix(ARTIFACTS) else {
+        return declared(shard, uri, (principal, revision), missing).await;
+    };
     let (about, data) = whole(shard, principal, handle).await.map_err(|error| match error.code() {
         ErrorCode::NotFound => missing(),
         ErrorCode::OutputTooLarge => Fault::new(Code::InvalidParams, error.message),
@@ -69,6 +75,28 @@ pub(super) async fn read(
     // It is its caller's only.
     let more = more(shard, revision, TTL_MS).replace("\"cacheScope\":\"public\"", "\"cacheScope\":\"private\"");
     Ok(format!("{{\"contents\":[{contents}]{more}}}"))
+}
+
+/// Reads a resource that a skill or an MCP server declares.
+async fn declared(
+    shard: &Shard,
+    uri: &str,
+    (principal, revision): (&Principal, Revision),
+    missing: impl Fn() -> Fault,
+) -> Result<String, Fault> {
+    let (shelf, skills) = (shard.gateway.catalog.shelf(), shard.gateway.catalog.snapshot());
+    let item = shelf.resource(uri).filter(|it| it.exists_for(principal, &skills)).ok_or_else(&missing)?;
+    let template = if item.offering.key == uri { String::new() } else { item.offering.key.clone() };
+    let request = ConsultRequest { template, ..shelf::request(ConsultMethod::Read, item, &json!({ "uri": uri })) };
+    let result = consult(shard, item, request).await.map_err(|error| match error.code() {
+        ErrorCode::NotFound => missing(),
+        _ => shelf::fault(error),
+    })?;
+    let mut fields: Map<String, Value> = serde_json::from_str(&result).unwrap_or_default();
+    let Some(contents) = fields.remove("contents").filter(|it| it.as_array().is_some_and(|it| !it.is_empty())) else {
+        return Err(missing());
+    };
+    Ok(format!("{{\"contents\":{contents}{}}}", more(shard, revision, DECLARED_TTL_MS)))
 }
 
 /// An artifact's description and all its bytes.

@@ -19,8 +19,9 @@ use tokio::time::Instant;
 
 use super::answer::{self, Accepts};
 use super::jsonrpc::{self, Code, Fault, notification, string};
-use super::questions::{self, Asks};
+use super::questions::{self, Answers, Asks};
 use super::reply::Reply;
+use super::tasks;
 use crate::mcp::clients::{Cancellable, Level};
 use crate::mcp::parked::Events;
 
@@ -70,6 +71,12 @@ pub(super) struct Call {
     pub(super) asks: Asks,
     /// How many questions were asked.
     pub(super) asked: usize,
+    /// Answers that came with the request, before their questions.
+    pub(super) given: Answers,
+    /// Questions that are asked together with the one that comes next.
+    pub(super) together: Vec<(String, InputRequired)>,
+    /// When it becomes a task, if it is to become one.
+    pub(super) task_at: Option<Instant>,
 }
 
 /// What comes next of a call.
@@ -79,6 +86,8 @@ enum Next {
     /// The message that ends it.
     Ended(Result<String, Fault>),
     Cancelled,
+    /// It goes on as a task.
+    Due,
     /// Nothing for a while.
     Silence,
 }
@@ -147,7 +156,7 @@ impl Voice {
 }
 
 /// What arrives of a call that runs.
-enum Arrived {
+pub(super) enum Arrived {
     Result(SkillResult),
     Event(Event),
     Broken(String),
@@ -155,7 +164,7 @@ enum Arrived {
 
 impl Running {
     /// What arrives next. Nothing is lost if the future is dropped before that.
-    async fn next(&mut self) -> Arrived {
+    pub(super) async fn next(&mut self) -> Arrived {
         let events = match self {
             Self::Silent(result) => return Arrived::Result(result.await),
             Self::Heard(events) => events,
@@ -183,10 +192,12 @@ impl Call {
                     None => std::future::pending().await,
                 }
             };
+            let (task_at, is_due) = (self.task_at.unwrap_or(beat_at), self.task_at.is_some());
             let arrived = tokio::select! {
                 biased;
                 () = cancelled => return Next::Cancelled,
                 arrived = self.running.next() => arrived,
+                () = tokio::time::sleep_until(task_at), if is_due => return Next::Due,
                 () = tokio::time::sleep_until(beat_at) => return Next::Silence,
             };
             match arrived {
@@ -206,22 +217,32 @@ impl Call {
         }
     }
 
-    /// Asks the user in the client's way. None if this client is not asked.
+    /// Asks the user in the client's way. None if this client is not asked, or not yet.
     async fn ask(&mut self, question: InputRequired) -> Option<Next> {
-        self.asked += 1;
-        let way = match &self.asks {
+        let (way, is_last) = match &self.asks {
             Asks::Never => return None,
-            Asks::OnStream(way) | Asks::ByResult(way) => way,
+            Asks::OnStream(way) | Asks::ByResult(way) => (way, !question.more),
         };
-        if questions::dismiss_secret(way, &question).await {
-            return None;
-        }
+        let (shard, principal) = (&way.shard, &way.principal);
+        let is_dismissed = questions::dismiss_secret(shard, principal, &question).await;
         if let Asks::OnStream(_) = &self.asks {
-            return Some(Next::Said(questions::request(&question)));
+            return (!is_dismissed).then(|| Next::Said(questions::request(&question)));
+        }
+        self.asked += 1;
+        let key = questions::key(&question, self.asked, &self.together);
+        let is_answered = match self.given.remove(&key) {
+            Some(answer) if !is_dismissed => questions::delivered(shard, principal, &question, &answer).await,
+            _ => is_dismissed,
+        };
+        if !is_answered {
+            self.together.push((key, question));
+        }
+        if !is_last || self.together.is_empty() {
+            return None;
         }
         let gone = Running::Heard(stream::empty().boxed());
         let Running::Heard(events) = std::mem::replace(&mut self.running, gone) else { return None };
-        let asked = questions::ask(way, events, vec![(format!("question-{}", self.asked), question)]);
+        let asked = questions::ask(way, events, std::mem::take(&mut self.together));
         Some(Next::Ended(asked.map(|result| jsonrpc::result(&self.reply.id, &result))))
     }
 
@@ -242,6 +263,14 @@ pub(super) async fn answer(mut call: Call, accepts: Accepts) -> Result<Response,
                 return Ok(answer::events(Body::from(event(&ended?))));
             }
             Next::Cancelled => return Err(Fault::new(Code::Cancelled, "the request was cancelled")),
+            Next::Due => match tasks::promote(call).await {
+                Ok(created) if accepts.json => return Ok(answer::json(StatusCode::OK, created)),
+                Ok(created) => return Ok(answer::events(Body::from(event(&created)))),
+                Err(back) => {
+                    call = *back;
+                    continue;
+                }
+            },
             Next::Silence if !accepts.events => continue,
             Next::Silence => beat(),
             Next::Said(message) => event(&message),
@@ -270,6 +299,11 @@ fn stream(first: Bytes, call: Call) -> impl futures_util::Stream<Item = Result<B
             Next::Ended(ended) => Some((Ok(event(&call.ended(ended))), Rest::Done)),
             // The client waits for no answer.
             Next::Cancelled => None,
+            Next::Due => match tasks::promote(*call).await {
+                Ok(created) => Some((Ok(event(&created)), Rest::Done)),
+                // There is no room for it: it goes on as it began.
+                Err(call) => Some((Ok(beat()), Rest::Running(call))),
+            },
         }
     })
 }

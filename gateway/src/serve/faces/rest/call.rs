@@ -215,6 +215,7 @@ fn to_request(skill_id: &str, body: CallBody<'_>) -> InvokeRequest {
         timeout_ms: body.timeout_ms,
         envelope: envelope.into(),
         interactive: body.interactive,
+        answers: Vec::new(),
         input_response: None,
         delegation: None,
         secret_values: Vec::new(),

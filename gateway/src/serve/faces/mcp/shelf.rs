@@ -1,0 +1,315 @@
+//! What clients find beside tools: lists of prompts, resources and templates, `prompts/get`, and `completion/complete`.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use openskill_proto::v1::{ConsultMethod, ConsultRequest, ErrorCode, SkillError};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use serde_json::{Map, Value, json};
+
+use super::asker::Asker;
+use super::capabilities::Capabilities;
+use super::hello::server_info;
+use super::jsonrpc::{Code, Fault, Params, string};
+use super::list::{TTL_MS, cacheable};
+use crate::call::principal::Principal;
+use crate::catalog::shelf::{Item, Shelf};
+use crate::dispatch::consult::consult;
+use crate::gateway::Shard;
+use crate::mcp::pages::List;
+use crate::mcp::revision::Revision;
+use crate::mcp::seal::Purpose;
+
+/// A list.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Listed {
+    Prompts,
+    Resources,
+    Templates,
+}
+
+impl Listed {
+    fn field(self) -> &'static str {
+        match self {
+            Self::Prompts => "prompts",
+            Self::Resources => "resources",
+            Self::Templates => "resourceTemplates",
+        }
+    }
+
+    fn items(self, shelf: &Shelf) -> &BTreeMap<String, Arc<Item>> {
+        match self {
+            Self::Prompts => &shelf.prompts,
+            Self::Resources => &shelf.resources,
+            Self::Templates => &shelf.templates,
+        }
+    }
+}
+
+/// A list as it is for a principal now. `more`: what the gateway has of its own, name and definition.
+pub(super) fn current(
+    shard: &Shard,
+    listed: Listed,
+    principal: &Principal,
+    more: impl IntoIterator<Item = (String, String)>,
+) -> List {
+    let (shelf, skills) = (shard.gateway.catalog.shelf(), shard.gateway.catalog.snapshot());
+    let items = listed.items(&shelf).iter().filter(|(_, it)| it.exists_for(principal, &skills));
+    let mut all: BTreeMap<String, String> = items.map(|(name, it)| (name.clone(), it.definition.clone())).collect();
+    all.extend(more);
+    List::new(all)
+}
+
+/// The result of `prompts/list`, `resources/list` or `resources/templates/list`.
+///
+/// # Errors
+/// The cursor is not one of this list.
+pub(super) fn list(
+    shard: &Shard,
+    listed: Listed,
+    params: &Params,
+    (principal, revision): (&Principal, Revision),
+    more: impl IntoIterator<Item = (String, String)>,
+) -> Result<String, Fault> {
+    let (key, field) = (&shard.gateway.mcp.key, listed.field());
+    let opened = |cursor: &String| {
+        let name = key.open(Purpose::Cursor, principal.name(), cursor.as_bytes());
+        let name =
+            name.and_then(|it| String::from_utf8(it).ok()?.strip_prefix(field)?.strip_prefix(' ').map(str::to_owned));
+        name.ok_or_else(|| Fault::new(Code::InvalidParams, "the cursor is not one of this list"))
+    };
+    let after = params.cursor.as_ref().map(opened).transpose()?;
+    let list = current(shard, listed, principal, more);
+    let page = list.page(after.as_deref());
+    let mut text = format!("{{\"{field}\":[{}]", std::str::from_utf8(page.tools).unwrap_or_default());
+    if let Some(last) = page.last {
+        text.push_str(",\"nextCursor\":");
+        let place = format!("{field} {last}");
+        text.push_str(&string(&key.seal(Purpose::Cursor, principal.name(), place.as_bytes())));
+    }
+    if revision.is_stateless() {
+        text.push_str(&cacheable(shard, TTL_MS));
+    }
+    text.push('}');
+    Ok(text)
+}
+
+/// An argument of a prompt, as its definition says.
+#[derive(Debug, Deserialize)]
+struct Argument {
+    name: String,
+    #[serde(default)]
+    description: String,
+    #[serde(default)]
+    required: bool,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Definition {
+    arguments: Vec<Argument>,
+}
+
+/// The key of the question for arguments that are missing.
+const MISSING: &str = "arguments";
+
+/// `prompts/get`. If arguments are missing, the client's user is asked for them.
+///
+/// # Errors
+/// There is no such prompt for this principal, arguments are missing, or its owner refuses.
+pub(super) async fn prompt(
+    shard: &Shard,
+    params: &mut Params,
+    principal: &Principal,
+    asker: &Asker,
+) -> Result<String, Fault> {
+    let Some(name) = params.name.take() else {
+        return Err(Fault::new(Code::InvalidParams, "params.name is missing: it says which prompt to get"));
+    };
+    let item = shard.gateway.catalog.shelf().prompts.get(&name).cloned();
+    let item = item.filter(|it| it.exists_for(principal, &shard.gateway.catalog.snapshot()));
+    let item = item.ok_or_else(|| Fault::new(Code::InvalidParams, "there is no such prompt"))?;
+    let mut arguments = read_arguments(params.arguments.take())?;
+    arguments.extend(answered(params));
+    let definition: Definition = serde_json::from_str(&item.definition).unwrap_or_default();
+    let missing: Vec<_> =
+        definition.arguments.iter().filter(|it| it.required && !arguments.contains_key(&it.name)).collect();
+    if let Some(first) = missing.first() {
+        if asker.revision.is_stateless() && can_ask(params) {
+            return Ok(question(&missing));
+        }
+        let message = format!("the argument '{}' of the prompt is missing", first.name);
+        return Err(Fault::new(Code::InvalidParams, message));
+    }
+    let asked = json!({ "name": item.offering.key, "arguments": arguments });
+    let result = consult(shard, &item, request(ConsultMethod::Prompt, &item, &asked)).await.map_err(fault)?;
+    complete_result(&result, asker.revision)
+}
+
+fn can_ask(params: &Params) -> bool {
+    let capabilities = params.meta.as_ref().and_then(|it| it.capabilities.as_ref());
+    capabilities.map(Capabilities::abilities).is_some_and(|it| it.elicitation)
+}
+
+fn read_arguments(arguments: Option<Box<RawValue>>) -> Result<Map<String, Value>, Fault> {
+    let Some(arguments) = arguments else { return Ok(Map::new()) };
+    let read: Map<String, Value> = serde_json::from_str(arguments.get())
+        .map_err(|_| Fault::new(Code::InvalidParams, "params.arguments must be an object"))?;
+    match read.values().all(Value::is_string) {
+        true => Ok(read),
+        false => Err(Fault::new(Code::InvalidParams, "the arguments of a prompt are strings")),
+    }
+}
+
+/// The arguments that the client's user filled in.
+fn answered(params: &mut Params) -> Map<String, Value> {
+    #[derive(Deserialize)]
+    struct Answer {
+        action: String,
+        #[serde(default)]
+        content: Map<String, Value>,
+    }
+    let answers = params.input_responses.take().unwrap_or_default();
+    let answer = answers.get(MISSING).and_then(|it| serde_json::from_str::<Answer>(it.get()).ok());
+    let content = answer.filter(|it| it.action == "accept").map(|it| it.content).unwrap_or_default();
+    content.into_iter().filter(|(_, value)| value.is_string()).collect()
+}
+
+/// The result that asks for arguments. It needs no state: the answer is all that is missing.
+fn question(missing: &[&Argument]) -> String {
+    let property = |it: &&Argument| {
+        let mut property = json!({ "type": "string" });
+        if !it.description.is_empty() {
+            property["description"] = it.description.as_str().into();
+        }
+        (it.name.clone(), property)
+    };
+    let properties: Map<String, Value> = missing.iter().map(property).collect();
+    let message = match missing {
+        [only] if !only.description.is_empty() => only.description.clone(),
+        _ => "The prompt needs these values.".to_owned(),
+    };
+    let required: Vec<_> = missing.iter().map(|it| it.name.as_str()).collect();
+    let schema = json!({ "type": "object", "properties": properties, "required": required });
+    let params = json!({ "message": message, "requestedSchema": schema });
+    let result = json!({
+        "resultType": "input_required",
+        "inputRequests": { MISSING: { "method": "elicitation/create", "params": params } },
+        "_meta": { "io.modelcontextprotocol/serverInfo": server_info() },
+    });
+    result.to_string()
+}
+
+/// `completion/complete`. An argument without suggestions has none: that is no error.
+///
+/// # Errors
+/// There is no such prompt or template for this principal.
+pub(super) async fn complete(
+    shard: &Shard,
+    params: &Params,
+    principal: &Principal,
+    revision: Revision,
+) -> Result<String, Fault> {
+    let invalid = |message: &str| Fault::new(Code::InvalidParams, message);
+    let (Some(reference), Some(argument)) = (&params.reference, &params.argument) else {
+        return Err(invalid("params.ref and params.argument say what to complete"));
+    };
+    let shelf = shard.gateway.catalog.shelf();
+    let item = match reference.kind.as_str() {
+        "ref/prompt" => shelf.prompts.get(&reference.name),
+        "ref/resource" => shelf.templates.get(&reference.uri).or_else(|| shelf.resources.get(&reference.uri)),
+        _ => return Err(invalid("params.ref.type must be ref/prompt or ref/resource")),
+    };
+    let item = item.filter(|it| it.exists_for(principal, &shard.gateway.catalog.snapshot()));
+    let item = item.ok_or_else(|| invalid("there is no such prompt or template"))?;
+    let key = item.offering.key.as_str();
+    let reference = match reference.kind.as_str() {
+        "ref/prompt" => json!({ "type": "ref/prompt", "name": key }),
+        _ => json!({ "type": "ref/resource", "uri": key }),
+    };
+    let mut asked = json!({ "ref": reference, "argument": argument });
+    if let Some(context) = &params.context {
+        asked["context"] = serde_json::from_str(context.get()).unwrap_or_default();
+    }
+    match consult(shard, item, request(ConsultMethod::Complete, item, &asked)).await {
+        Ok(result) => complete_result(&result, revision),
+        // A server need not complete anything.
+        Err(error) if error.code() == ErrorCode::NotFound => {
+            complete_result("{\"completion\":{\"values\":[],\"total\":0,\"hasMore\":false}}", revision)
+        }
+        Err(error) => Err(fault(error)),
+    }
+}
+
+/// What is asked of an item's owner.
+pub(super) fn request(method: ConsultMethod, item: &Item, params: &Value) -> ConsultRequest {
+    let (owner, params_json) = (item.offering.owner.clone(), params.to_string());
+    ConsultRequest { method: method.into(), owner, params_json, ..ConsultRequest::default() }
+}
+
+/// An owner's result with what each result has since 2026-07-28.
+fn complete_result(result: &str, revision: Revision) -> Result<String, Fault> {
+    if !revision.is_stateless() {
+        return Ok(result.to_owned());
+    }
+    let mut fields: Map<String, Value> = serde_json::from_str(result)
+        .map_err(|_| Fault::new(Code::Internal, "the answer of the prompt's owner is not an object"))?;
+    fields.insert("resultType".to_owned(), "complete".into());
+    let meta = fields.entry("_meta").or_insert_with(|| json!({}));
+    if let Some(meta) = meta.as_object_mut() {
+        meta.insert("io.modelcontextprotocol/serverInfo".to_owned(), server_info());
+    }
+    Ok(Value::Object(fields).to_string())
+}
+
+/// An owner's error as one of the protocol.
+pub(super) fn fault(error: SkillError) -> Fault {
+    let code = match error.code() {
+        ErrorCode::NotFound | ErrorCode::InvalidArgument => Code::InvalidParams,
+        ErrorCode::Overloaded => Code::Overloaded,
+        _ => Code::Internal,
+    };
+    Fault::new(code, error.message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn missing_arguments_are_asked_for_by_a_form() {
+        let (name, description) = ("context".to_owned(), "Which context?".to_owned());
+        let argument = Argument { name, description, required: true };
+        let result: Value = serde_json::from_str(&question(&[&argument])).unwrap();
+        let request = &result["inputRequests"][MISSING];
+        assert_eq!(
+            (&request["method"], &request["params"]["message"]),
+            (&json!("elicitation/create"), &json!("Which context?"))
+        );
+        assert_eq!(request["params"]["requestedSchema"]["required"], json!(["context"]));
+        let answer = |text: &str| {
+            let responses = Map::from_iter([(MISSING.to_owned(), serde_json::from_str::<Value>(text).unwrap())]);
+            let text = json!({ "inputResponses": responses }).to_string();
+            Value::Object(answered(&mut serde_json::from_str(&text).unwrap()))
+        };
+        assert_eq!(answer(r#"{"action": "accept", "content": {"context": "a", "n": 5}}"#), json!({"context": "a"}));
+        assert_eq!(answer(r#"{"action": "decline", "content": {"context": "a"}}"#), json!({}));
+    }
+
+    #[test]
+    fn arguments_of_prompts_are_strings() {
+        let read = |text: &str| read_arguments(Some(RawValue::from_string(text.to_owned()).unwrap()));
+        assert_eq!(read(r#"{"a": "b"}"#).unwrap().len(), 1);
+        assert!(read(r#"{"a": 5}"#).is_err() && read("[]").is_err() && read_arguments(None).unwrap().is_empty());
+    }
+
+    #[test]
+    fn results_say_since_the_newest_revision_that_they_are_complete() {
+        let sent = r#"{"messages":[],"_meta":{"a":1}}"#;
+        assert_eq!(complete_result(sent, Revision::V2025_11_25).unwrap(), sent);
+        let result: Value = serde_json::from_str(&complete_result(sent, Revision::V2026_07_28).unwrap()).unwrap();
+        assert_eq!((&result["resultType"], &result["_meta"]["a"]), (&json!("complete"), &json!(1)));
+        assert!(complete_result("[]", Revision::V2026_07_28).is_err());
+    }
+}

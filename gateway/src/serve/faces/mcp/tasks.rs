@@ -1,0 +1,250 @@
+//! Calls as tasks: when a call becomes one, and `tasks/get`, `tasks/update` and `tasks/cancel`.
+
+use std::time::Duration;
+
+use openskill_proto::timestamp::Timestamp;
+use openskill_proto::v1::invoke_event::Event;
+use openskill_proto::v1::{ErrorCode, InputRequired, SkillResult, TaskSupport};
+use serde_json::{Map, Value, json};
+
+use super::call::Asked;
+use super::capabilities::TASKS;
+use super::hello::server_info;
+use super::jsonrpc::{self, Code, Fault, Params};
+use super::questions::{self, Answers};
+use super::reply::Reply;
+use super::stream::{Arrived, Call};
+use crate::call::principal::Principal;
+use crate::catalog::entry::Entry;
+use crate::gateway::Shard;
+use crate::mcp::tasks::record::{End, Record};
+use crate::mcp::tasks::{Running, Seen};
+
+/// How often a client should ask, in milliseconds.
+const POLL_MS: u64 = 1_000;
+
+/// After how long a call becomes a task. None: it does not.
+///
+/// # Errors
+/// Its skill runs as a task only, and the client takes none.
+pub(super) fn after(asked: &Asked<'_>, entry: Option<&Entry>) -> Result<Option<Duration>, Fault> {
+    let (Some(entry), true) = (entry, asked.asker.revision.is_stateless()) else { return Ok(None) };
+    let rules = entry.skill.task.unwrap_or_default();
+    if rules.support() == TaskSupport::Forbidden {
+        return Ok(None);
+    }
+    if !takes_tasks(&asked.params) {
+        return if rules.support() == TaskSupport::Required { Err(not_declared()) } else { Ok(None) };
+    }
+    let usual = asked.shard.gateway.mcp.tasks.times().after;
+    Ok(Some(rules.after_ms.map_or(usual, |it| Duration::from_millis(it.into()))))
+}
+
+fn takes_tasks(params: &Params) -> bool {
+    params.meta.as_ref().and_then(|it| it.capabilities.as_ref()).is_some_and(|it| it.takes_tasks())
+}
+
+fn not_declared() -> Fault {
+    let data = json!({ "requiredCapabilities": { "extensions": { TASKS: {} } } });
+    Fault::new(Code::MissingCapability, "the client does not declare that it takes tasks").with_data(data.to_string())
+}
+
+/// Makes a task of a call. Returns the message for its client, or the call if there is no room for another task.
+pub(super) async fn promote(mut call: Call) -> Result<String, Box<Call>> {
+    call.task_at = None;
+    let (shard, principal) = (call.reply.shard.clone(), call.reply.principal.clone());
+    let Ok(running) = shard.gateway.mcp.tasks.begin(principal.name()).await else { return Err(Box::new(call)) };
+    let created = match shard.gateway.mcp.tasks.get(principal.name(), running.id()).await {
+        Ok(Some(seen)) => jsonrpc::result(&call.reply.id, &written(running.id(), &seen, "task").to_string()),
+        _ => return Err(Box::new(call)),
+    };
+    let tracker = shard.gateway.tasks.clone();
+    tracker.spawn(drive(call, running, shard, principal));
+    Ok(created)
+}
+
+/// Runs the call of a task until it ends, or its owner cancels it: then it is dropped, and its processes end.
+async fn drive(mut call: Call, running: Running, shard: Shard, principal: Principal) {
+    for (key, question) in std::mem::take(&mut call.together) {
+        running.ask(key, question);
+    }
+    let end = loop {
+        let arrived = tokio::select! {
+            biased;
+            () = running.cancelled() => break End::Cancelled,
+            arrived = call.running.next() => arrived,
+        };
+        match arrived {
+            Arrived::Result(result) => break ended(&call.reply, result).await,
+            Arrived::Broken(message) => break failed(&Fault::new(Code::Internal, message)),
+            Arrived::Event(Event::InputRequired(question)) => {
+                ask(&mut call, &running, question, (&shard, &principal)).await
+            }
+            Arrived::Event(Event::Progress(progress)) if !progress.message.is_empty() => running.say(progress.message),
+            Arrived::Event(_) => {}
+        }
+    };
+    drop(call);
+    running.end(end, too_large).await;
+}
+
+async fn ask(call: &mut Call, running: &Running, question: InputRequired, (shard, principal): (&Shard, &Principal)) {
+    if questions::dismiss_secret(shard, principal, &question).await {
+        return;
+    }
+    call.asked += 1;
+    // Keys of a task are never used twice.
+    let key = if question.key.is_empty() { "question" } else { &question.key };
+    running.ask(format!("{key}-{}", call.asked), question);
+}
+
+async fn ended(reply: &Reply, result: SkillResult) -> End {
+    if let Some(error) = result.error.as_ref().filter(|it| it.code() == ErrorCode::Internal) {
+        return failed(&Fault::new(Code::Internal, error.message.clone()));
+    }
+    match reply.result(result).await {
+        Ok(result) => End::Completed(result),
+        Err(fault) => failed(&fault),
+    }
+}
+
+fn failed(fault: &Fault) -> End {
+    let mut error = json!({ "code": fault.code.number(), "message": fault.message });
+    if let Ok(data) = serde_json::from_str::<Value>(&fault.data) {
+        error["data"] = data;
+    }
+    End::Failed(error.to_string())
+}
+
+fn too_large() -> String {
+    let text = "the result is too large to be kept: call the tool again without tasks";
+    json!({ "content": [{ "type": "text", "text": text }], "isError": true, "resultType": "complete" }).to_string()
+}
+
+/// A task as its owner gets it.
+fn written(id: &str, seen: &Seen, result_type: &str) -> Value {
+    let Record { created_ms, updated_ms, ttl_ms, end, .. } = &seen.record;
+    let time = |ms: u64| Timestamp(ms * 1000).to_string();
+    let status = match end {
+        None if seen.questions.is_empty() => "working",
+        None => "input_required",
+        Some(End::Completed(_)) => "completed",
+        Some(End::Failed(_)) => "failed",
+        Some(End::Cancelled) => "cancelled",
+    };
+    let mut task = json!({
+        "resultType": result_type,
+        "taskId": id,
+        "status": status,
+        "createdAt": time(*created_ms),
+        "lastUpdatedAt": time(*updated_ms),
+        "ttlMs": ttl_ms,
+        "pollIntervalMs": POLL_MS,
+        "_meta": { "io.modelcontextprotocol/serverInfo": server_info() },
+    });
+    if !seen.message.is_empty() {
+        task["statusMessage"] = seen.message.as_str().into();
+    }
+    let parsed = |json: &str| serde_json::from_str(json).unwrap_or_else(|_| Value::Object(Map::new()));
+    match end {
+        Some(End::Completed(result)) => task["result"] = parsed(result),
+        Some(End::Failed(error)) => task["error"] = parsed(error),
+        Some(End::Cancelled) => {}
+        None if status == "input_required" => task["inputRequests"] = questions::requests(&seen.questions).into(),
+        None => {}
+    }
+    task
+}
+
+/// A method of tasks. None: there is no such method.
+///
+/// # Errors
+/// The client does not declare the extension, or there is no such task of this principal.
+pub(super) async fn method(
+    shard: &Shard,
+    method: &str,
+    params: &mut Params,
+    principal: &Principal,
+) -> Option<Result<String, Fault>> {
+    if !matches!(method, "tasks/get" | "tasks/update" | "tasks/cancel") {
+        return None;
+    }
+    if !takes_tasks(params) {
+        return Some(Err(not_declared()));
+    }
+    let Some(id) = params.task_id.take() else {
+        return Some(Err(Fault::new(Code::InvalidParams, "params.taskId is missing")));
+    };
+    Some(match method {
+        "tasks/get" => get(shard, &id, principal).await.map(|seen| written(&id, &seen, "complete").to_string()),
+        "tasks/update" => match params.input_responses.take() {
+            Some(answers) => update(shard, &id, &answers, principal).await,
+            None => Err(Fault::new(Code::InvalidParams, "params.inputResponses is missing")),
+        },
+        _ if shard.gateway.mcp.tasks.cancel(principal.name(), &id) => Ok(acknowledged()),
+        _ => Err(unknown()),
+    })
+}
+
+async fn get(shard: &Shard, id: &str, principal: &Principal) -> Result<Seen, Fault> {
+    let found = shard.gateway.mcp.tasks.get(principal.name(), id).await;
+    found.map_err(|error| Fault::new(Code::Internal, error.to_string()))?.ok_or_else(unknown)
+}
+
+/// Hands answers to the call of a task. What it did not ask for is ignored; what does not fit is still asked for.
+async fn update(shard: &Shard, id: &str, answers: &Answers, principal: &Principal) -> Result<String, Fault> {
+    for (key, question) in get(shard, id, principal).await?.questions {
+        if let Some(answer) = answers.get(&key)
+            && questions::delivered(shard, principal, &question, answer).await
+        {
+            shard.gateway.mcp.tasks.answered(id, &key);
+        }
+    }
+    Ok(acknowledged())
+}
+
+fn acknowledged() -> String {
+    let info = server_info();
+    json!({ "resultType": "complete", "_meta": { "io.modelcontextprotocol/serverInfo": info } }).to_string()
+}
+
+fn unknown() -> Fault {
+    Fault::new(Code::InvalidParams, "there is no such task, or it has expired")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn seen(end: Option<End>, questions: Vec<(String, InputRequired)>) -> Seen {
+        let record = Record {
+            owner: "ada".to_owned(),
+            created_ms: 1_800_000_000_000,
+            updated_ms: 1_800_000_001_000,
+            ttl_ms: 5,
+            end,
+        };
+        Seen { record, message: "half".to_owned(), questions }
+    }
+
+    #[test]
+    fn a_task_is_written_as_the_extension_says() {
+        let task = written("t", &seen(None, Vec::new()), "task");
+        assert_eq!(
+            (&task["status"], &task["resultType"], &task["statusMessage"]),
+            (&json!("working"), &json!("task"), &json!("half"))
+        );
+        assert_eq!(task["createdAt"], "2027-01-15T08:00:00.000000Z");
+        let question = ("q".to_owned(), InputRequired::default());
+        let task = written("t", &seen(None, vec![question]), "complete");
+        assert_eq!(
+            (&task["status"], &task["inputRequests"]["q"]["method"]),
+            (&json!("input_required"), &json!("elicitation/create"))
+        );
+        let task = written("t", &seen(Some(End::Completed("{\"content\":[]}".to_owned())), Vec::new()), "complete");
+        assert_eq!((&task["status"], &task["result"]), (&json!("completed"), &json!({"content": []})));
+        let task = written("t", &seen(Some(failed(&unknown())), Vec::new()), "complete");
+        assert_eq!((&task["status"], &task["error"]["code"]), (&json!("failed"), &json!(-32602)));
+        assert_eq!(written("t", &seen(Some(End::Cancelled), Vec::new()), "complete")["status"], "cancelled");
+    }
+}

@@ -1,0 +1,134 @@
+//! What a listener hears of beside the list of tools: changes of the lists of prompts and resources, and of resources that it
+//! subscribed to.
+
+use std::collections::BTreeMap;
+
+use serde_json::json;
+
+use super::jsonrpc::{Filter, Id, notification};
+use super::shelf::{Listed, current};
+use crate::call::principal::Principal;
+use crate::dispatch::consult::tell_all;
+use crate::gateway::Shard;
+use crate::mcp::pages::List;
+
+/// How many resources one listener watches.
+pub(super) const MAX_WATCHED: usize = 64;
+
+/// What a listener knows.
+#[derive(Default)]
+pub(super) struct Watch {
+    prompts: Option<List>,
+    resources: Option<(List, List)>,
+    /// Resources and their states.
+    watched: BTreeMap<String, String>,
+}
+
+impl Watch {
+    /// Watches what a client asks for.
+    pub(super) async fn of(shard: &Shard, principal: &Principal, filter: &Filter) -> Self {
+        let mut watched = BTreeMap::new();
+        for uri in filter.resource_subscriptions.iter().take(MAX_WATCHED) {
+            if let Some(state) = subscribe(shard, principal, uri).await {
+                watched.insert(uri.clone(), state);
+            }
+        }
+        Self {
+            prompts: filter.prompts_list_changed.then(|| prompts(shard, principal)),
+            resources: filter.resources_list_changed.then(|| resources(shard, principal)),
+            watched,
+        }
+    }
+
+    /// Watches everything that a client with a session hears of. Its subscriptions are its session's.
+    pub(super) fn of_session(shard: &Shard, principal: &Principal) -> Self {
+        let (prompts, resources) = (prompts(shard, principal), resources(shard, principal));
+        Self { prompts: Some(prompts), resources: Some(resources), watched: BTreeMap::new() }
+    }
+
+    /// Whether there is anything to watch.
+    pub(super) fn is_nothing(&self) -> bool {
+        self.prompts.is_none() && self.resources.is_none() && self.watched.is_empty()
+    }
+
+    /// What is watched, as fields of a filter.
+    pub(super) fn granted(&self) -> serde_json::Map<String, serde_json::Value> {
+        let mut granted = serde_json::Map::new();
+        if self.prompts.is_some() {
+            granted.insert("promptsListChanged".to_owned(), true.into());
+        }
+        if self.resources.is_some() {
+            granted.insert("resourcesListChanged".to_owned(), true.into());
+        }
+        if !self.watched.is_empty() {
+            granted.insert("resourceSubscriptions".to_owned(), self.watched.keys().cloned().collect());
+        }
+        granted
+    }
+
+    /// The notifications of what has changed since. `session`: empty if there is none; `id`: of the subscription.
+    pub(super) fn changes(
+        &mut self,
+        shard: &Shard,
+        principal: &Principal,
+        session: &str,
+        id: Option<&Id>,
+    ) -> Vec<String> {
+        let tag = id.map(|it| format!("\"_meta\":{{\"io.modelcontextprotocol/subscriptionId\":{}}}", it.json()));
+        let tag = tag.unwrap_or_default();
+        let mut said = Vec::new();
+        if let Some(seen) = &mut self.prompts {
+            let now = prompts(shard, principal);
+            if *seen != now {
+                *seen = now;
+                said.push(notification("notifications/prompts/list_changed", &format!("{{{tag}}}")));
+            }
+        }
+        if let Some(seen) = &mut self.resources {
+            let now = resources(shard, principal);
+            if *seen != now {
+                *seen = now;
+                said.push(notification("notifications/resources/list_changed", &format!("{{{tag}}}")));
+            }
+        }
+        let shelf = shard.gateway.catalog.shelf();
+        let state = |uri: &str| shelf.revision(uri).unwrap_or_default().to_owned();
+        let mut changed = Vec::new();
+        for (uri, seen) in &mut self.watched {
+            let now = state(uri);
+            if *seen != now {
+                *seen = now;
+                changed.push(uri.clone());
+            }
+        }
+        if !session.is_empty() {
+            changed.extend(shard.gateway.mcp.clients.changed(session, state));
+        }
+        said.extend(changed.into_iter().map(|uri| {
+            let uri = json!(uri);
+            let separator = if tag.is_empty() { "" } else { "," };
+            notification("notifications/resources/updated", &format!("{{\"uri\":{uri}{separator}{tag}}}"))
+        }));
+        said
+    }
+}
+
+/// Has the owner of a resource tell of its changes from now on. Returns its state; none if it does not exist for the principal.
+pub(super) async fn subscribe(shard: &Shard, principal: &Principal, uri: &str) -> Option<String> {
+    let shelf = shard.gateway.catalog.shelf();
+    let item = shelf.resource(uri).filter(|it| it.exists_for(principal, &shard.gateway.catalog.snapshot()))?;
+    if item.offering.of_server {
+        let params = json!({ "uri": uri });
+        let request = super::shelf::request(openskill_proto::v1::ConsultMethod::Subscribe, item, &params);
+        tell_all(shard, item, &request).await;
+    }
+    Some(shelf.revision(uri).unwrap_or_default().to_owned())
+}
+
+fn prompts(shard: &Shard, principal: &Principal) -> List {
+    current(shard, Listed::Prompts, principal, [])
+}
+
+fn resources(shard: &Shard, principal: &Principal) -> (List, List) {
+    (current(shard, Listed::Resources, principal, []), current(shard, Listed::Templates, principal, []))
+}

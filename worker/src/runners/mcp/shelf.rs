@@ -1,0 +1,172 @@
+//! What a server offers beside tools: prompts, resources, templates of resources.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use openskill_log::admits;
+use openskill_proto::v1::{ConsultMethod, ConsultRequest, ErrorCode, Offering, OfferingKind, SkillError};
+use rmcp::model::{ClientRequest, CustomRequest, ServerResult};
+use rmcp::{Peer, RoleClient, ServiceError};
+use serde_json::{Map, Value, json};
+
+use super::server::Server;
+use super::words::clean;
+use crate::manifest::Manifest;
+use crate::runners::http::secrets::Secrets;
+
+/// Bounds of each list of a server.
+const MAX_PAGES: usize = 100;
+const MAX_ITEMS: usize = 2000;
+const MAX_LIST_BYTES: usize = 4 * 1024 * 1024;
+const MAX_KEY_BYTES: usize = 2048;
+
+/// How long the lists may take together, and how long an answer.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// The largest answer that is passed on, in bytes.
+const MAX_ANSWER_BYTES: usize = 12 * 1024 * 1024;
+
+/// The longest error that is passed on, in bytes.
+const MAX_MESSAGE_BYTES: usize = 1024;
+
+type Items = BTreeMap<String, Map<String, Value>>;
+
+/// The latest lists of a server: definitions by names, URIs and templates.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(super) struct Shelf {
+    prompts: Items,
+    resources: Items,
+    templates: Items,
+}
+
+impl Shelf {
+    /// Asks for the lists that the server says it has. One that it does not give is empty: its tools work without it.
+    pub(super) async fn ask(peer: &Peer<RoleClient>) -> Self {
+        let (has_prompts, has_resources) = peer.peer_info().map_or((false, false), |info| {
+            (info.capabilities.prompts.is_some(), info.capabilities.resources.is_some())
+        });
+        let lists = async {
+            let mut shelf = Self::default();
+            if has_prompts {
+                shelf.prompts = list(peer, "prompts/list", "prompts", "name").await;
+            }
+            if has_resources {
+                shelf.resources = list(peer, "resources/list", "resources", "uri").await;
+                shelf.templates = list(peer, "resources/templates/list", "resourceTemplates", "uriTemplate").await;
+            }
+            shelf
+        };
+        tokio::time::timeout(PATIENCE, lists).await.unwrap_or_default()
+    }
+
+    /// What it offers on behalf of its server.
+    pub(super) fn offerings(&self, server: &Manifest, secrets: &Secrets) -> Vec<Offering> {
+        let all = [
+            (OfferingKind::Prompt, &self.prompts),
+            (OfferingKind::Resource, &self.resources),
+            (OfferingKind::Template, &self.templates),
+        ];
+        let offering = |kind: OfferingKind, (key, definition): (&String, &Map<String, Value>)| Offering {
+            kind: kind.into(),
+            owner: server.id.clone(),
+            toolset: server.toolset.clone(),
+            key: key.clone(),
+            definition_json: secrets.scrub_json(Value::Object(definition.clone()).to_string()),
+            of_server: true,
+        };
+        all.into_iter().flat_map(|(kind, items)| items.iter().map(move |item| offering(kind, item))).collect()
+    }
+}
+
+/// All pages of a list, as far as the bounds allow.
+async fn list(peer: &Peer<RoleClient>, method: &str, field: &str, key: &str) -> Items {
+    let (mut items, mut bytes, mut cursor) = (Items::new(), 0, None::<String>);
+    for _ in 0..MAX_PAGES {
+        let params = cursor.take().map_or_else(|| json!({}), |it| json!({ "cursor": it }));
+        let Ok(page) = ask(peer, method, params).await else { break };
+        for definition in page.get(field).and_then(Value::as_array).into_iter().flatten() {
+            let Some(fields) = definition.as_object() else { continue };
+            let name = fields.get(key).and_then(Value::as_str).unwrap_or_default();
+            let is_usable = !name.is_empty() && name.len() <= MAX_KEY_BYTES && !name.chars().any(char::is_control);
+            bytes += definition.to_string().len();
+            if items.len() >= MAX_ITEMS || bytes > MAX_LIST_BYTES {
+                if admits("a list of a server is cut") {
+                    tracing::warn!(method, "the list of an MCP server is cut: it is too long");
+                }
+                return items;
+            }
+            if is_usable {
+                items.insert(name.to_owned(), fields.clone());
+            }
+        }
+        match page.get("nextCursor").and_then(Value::as_str).filter(|it| !it.is_empty()) {
+            Some(next) => cursor = Some(next.to_owned()),
+            None => break,
+        }
+    }
+    items
+}
+
+async fn ask(peer: &Peer<RoleClient>, method: &str, params: Value) -> Result<Value, ServiceError> {
+    let request = CustomRequest::new(method.to_owned(), Some(params));
+    let result = peer.send_request(ClientRequest::CustomRequest(request)).await?;
+    Ok(match result {
+        ServerResult::CustomResult(result) => result.0,
+        other => serde_json::to_value(other).unwrap_or_default(),
+    })
+}
+
+/// Asks the server, and gives its answer with secrets masked.
+///
+/// # Errors
+/// It can't be reached, or it refuses: why, for people.
+pub(super) async fn consult(server: Arc<Server>, request: ConsultRequest) -> Result<String, SkillError> {
+    let params: Value = serde_json::from_str(&request.params_json).unwrap_or_default();
+    let method = match request.method() {
+        ConsultMethod::Prompt => "prompts/get",
+        ConsultMethod::Read => "resources/read",
+        ConsultMethod::Complete => "completion/complete",
+        ConsultMethod::Subscribe => "resources/subscribe",
+    };
+    let until = Instant::now() + PATIENCE;
+    let reserved = server.reserve(until).await.map_err(|reason| SkillError::new(ErrorCode::Unavailable, reason))?;
+    if request.method() == ConsultMethod::Subscribe {
+        let uri = params.get("uri").and_then(Value::as_str).unwrap_or_default();
+        if !server.subscriptions.add(uri) {
+            let message = "the server has too many subscriptions";
+            return Err(SkillError::new(ErrorCode::Overloaded, message));
+        }
+    }
+    let asked = tokio::time::timeout_at(until.into(), ask(&reserved.connection.peer, method, params)).await;
+    match asked {
+        Ok(Ok(result)) => {
+            let json = result.to_string();
+            if json.len() > MAX_ANSWER_BYTES {
+                let message = format!("the answer has more than {MAX_ANSWER_BYTES} bytes");
+                return Err(SkillError::new(ErrorCode::OutputTooLarge, message));
+            }
+            Ok(server.secrets.scrub_json(json))
+        }
+        Ok(Err(ServiceError::McpError(error))) => {
+            let code = match error.code.0 {
+                -32002 | -32601 => ErrorCode::NotFound,
+                -32602 => ErrorCode::InvalidArgument,
+                _ => ErrorCode::McpExecutionError,
+            };
+            let message = clean(&server.secrets.scrub_text(error.message.into_owned()), MAX_MESSAGE_BYTES);
+            Err(SkillError::new(code, message))
+        }
+        Ok(Err(_)) => Err(SkillError::new(ErrorCode::Unavailable, "the connection to the server was lost")),
+        Err(_) => Err(SkillError::new(ErrorCode::Unavailable, "the server did not answer in time")),
+    }
+}
+
+/// Subscribes again over a new connection.
+pub(super) async fn subscribe_again(server: &Server, peer: &Peer<RoleClient>) {
+    for uri in server.subscriptions.uris() {
+        // Without it, its subscribers hear of no changes: they can read it all the same.
+        let _ = tokio::time::timeout(PATIENCE, ask(peer, "resources/subscribe", json!({ "uri": uri }))).await;
+        server.subscriptions.changed(&uri);
+    }
+}

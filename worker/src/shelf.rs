@@ -1,0 +1,209 @@
+//! Answers what MCP clients ask of the prompts and resources that manifests declare.
+//!
+//! Files are read when they are asked for, beneath the folder of their manifest and up to a bound.
+
+use std::path::Path;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use openskill_proto::uri_template::Template;
+use openskill_proto::v1::{
+    ConsultMethod, ConsultRequest, ErrorCode, Offering, OfferingKind, ResourceUpdate, SkillError,
+};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::manifest::Manifest;
+use crate::manifest::shelf::body::{Body, Values, fill, is_json};
+use crate::manifest::shelf::prompt::{Kind, Message, Prompt, Role};
+use crate::manifest::shelf::resource::Resource;
+use crate::plain_file::Folder;
+
+/// The largest file that is read, in bytes.
+const MAX_FILE_BYTES: u64 = 8 * 1024 * 1024;
+
+/// How many values a completion has. The protocol allows no more.
+const MAX_VALUES: usize = 100;
+
+/// The parameters of a request, as far as they are read here.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Params {
+    name: String,
+    uri: String,
+    arguments: Values,
+    #[serde(rename = "ref")]
+    reference: Reference,
+    argument: Asked,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Reference {
+    name: String,
+    uri: String,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Asked {
+    name: String,
+    value: String,
+}
+
+/// What a manifest offers.
+pub(crate) fn offerings(manifest: &Manifest) -> Vec<Offering> {
+    let offering = |kind: OfferingKind, key: &str, definition: &Value| Offering {
+        kind: kind.into(),
+        owner: manifest.id.clone(),
+        toolset: manifest.toolset.clone(),
+        key: key.to_owned(),
+        definition_json: definition.to_string(),
+        of_server: false,
+    };
+    let prompts = manifest.shelf.prompts.iter().map(|it| offering(OfferingKind::Prompt, &it.name, &it.definition()));
+    let resources = manifest.shelf.resources.iter().map(|it| {
+        let kind = if it.is_template() { OfferingKind::Template } else { OfferingKind::Resource };
+        offering(kind, &it.uri, &it.definition())
+    });
+    prompts.chain(resources).collect()
+}
+
+/// The state of each resource that is a file.
+pub(crate) fn updates(manifest: &Manifest) -> Vec<ResourceUpdate> {
+    let files = manifest.shelf.resources.iter().filter(|it| !it.is_template());
+    let state = |it: &Resource| {
+        let found = std::fs::metadata(manifest.shelf.folder.join(it.body.file()?)).ok();
+        let changed = found.as_ref().and_then(|it| it.modified().ok()?.duration_since(std::time::UNIX_EPOCH).ok());
+        let revision = format!("{}-{}", changed.unwrap_or_default().as_nanos(), found.map_or(0, |it| it.len()));
+        Some(ResourceUpdate { owner: manifest.id.clone(), uri: it.uri.clone(), revision })
+    };
+    files.filter_map(state).collect()
+}
+
+/// Answers a consultation: a JSON object as MCP writes it. Blocks on files.
+///
+/// # Errors
+/// `NOT_FOUND`: the manifest has no such thing. `INVALID_ARGUMENT`: the parameters do not fit.
+pub(crate) fn consult(manifest: &Manifest, request: &ConsultRequest) -> Result<String, SkillError> {
+    let params: Params = serde_json::from_str(&request.params_json).map_err(|error| {
+        SkillError::new(ErrorCode::InvalidArgument, format!("the parameters can't be read: {error}"))
+    })?;
+    match request.method() {
+        ConsultMethod::Prompt => prompt(manifest, &params),
+        ConsultMethod::Read => read(manifest, &params, &request.template),
+        ConsultMethod::Complete => complete(manifest, &params),
+        // Its changes are told anyway.
+        ConsultMethod::Subscribe => resource(manifest, &params.uri).map(|_| "{}".to_owned()),
+    }
+}
+
+fn prompt(manifest: &Manifest, params: &Params) -> Result<String, SkillError> {
+    let prompt = find_prompt(manifest, &params.name)?;
+    let missing = prompt.arguments.iter().find(|it| it.required && !params.arguments.contains_key(&it.name));
+    if let Some(argument) = missing {
+        let message = format!("the argument '{}' is missing", argument.name);
+        return Err(SkillError::new(ErrorCode::InvalidArgument, message));
+    }
+    // An argument that is left out leaves no braces behind.
+    let given = |name: &str| params.arguments.get(name).cloned().unwrap_or_default();
+    let values = prompt.arguments.iter().map(|it| (it.name.clone(), given(&it.name))).collect();
+    let messages = prompt.messages.iter().map(|it| message(manifest, it, &values)).collect::<Result<Vec<_>, _>>()?;
+    Ok(json!({ "description": prompt.description, "messages": messages }).to_string())
+}
+
+fn message(manifest: &Manifest, message: &Message, values: &Values) -> Result<Value, SkillError> {
+    let Message { role, kind, body, media_type } = message;
+    let bytes = bytes(manifest, body)?;
+    let content = match kind {
+        Kind::Text => json!({ "type": "text", "text": fill(&text(bytes)?, values, false) }),
+        Kind::Image => json!({ "type": "image", "data": STANDARD.encode(bytes), "mimeType": media_type }),
+        Kind::Audio => json!({ "type": "audio", "data": STANDARD.encode(bytes), "mimeType": media_type }),
+        Kind::Resource(uri) => {
+            json!({ "type": "resource", "resource": contents(&fill(uri, values, false), media_type, bytes, values) })
+        }
+    };
+    let role = match role {
+        Role::User => "user",
+        Role::Assistant => "assistant",
+    };
+    Ok(json!({ "role": role, "content": content }))
+}
+
+fn read(manifest: &Manifest, params: &Params, template: &str) -> Result<String, SkillError> {
+    let resource = resource(manifest, if template.is_empty() { &params.uri } else { template })?;
+    let values = if resource.is_template() {
+        let matched = Template::parse(&resource.uri).and_then(|it| it.matched(&params.uri));
+        matched.ok_or_else(|| not_found("the URI does not fit its template"))?
+    } else {
+        Values::new()
+    };
+    let contents = contents(&params.uri, &resource.media_type, bytes(manifest, &resource.body)?, &values);
+    Ok(json!({ "contents": [contents] }).to_string())
+}
+
+/// A content: text if it is text, else a blob.
+fn contents(uri: &str, media_type: &str, bytes: Vec<u8>, values: &Values) -> Value {
+    let mut contents = json!({ "uri": uri });
+    if !media_type.is_empty() {
+        contents["mimeType"] = media_type.into();
+    }
+    let essence = media_type.split(';').next().unwrap_or_default();
+    let is_binary = ["image/", "audio/", "video/", "application/octet-stream", "application/pdf"];
+    match String::from_utf8(bytes) {
+        Ok(text) if essence == "image/svg+xml" || !is_binary.iter().any(|it| essence.starts_with(it)) => {
+            contents["text"] = fill(&text, values, is_json(media_type)).into();
+        }
+        Ok(text) => contents["blob"] = STANDARD.encode(text).into(),
+        Err(binary) => contents["blob"] = STANDARD.encode(binary.into_bytes()).into(),
+    }
+    contents
+}
+
+fn complete(manifest: &Manifest, params: &Params) -> Result<String, SkillError> {
+    let arguments = if params.reference.name.is_empty() {
+        &resource(manifest, &params.reference.uri)?.variables
+    } else {
+        &find_prompt(manifest, &params.reference.name)?.arguments
+    };
+    let begun = params.argument.value.to_lowercase();
+    let values = arguments.iter().filter(|it| it.name == params.argument.name).flat_map(|it| &it.values);
+    let fitting: Vec<_> = values.filter(|it| it.to_lowercase().starts_with(&begun)).collect();
+    let shown = fitting.get(..MAX_VALUES.min(fitting.len())).unwrap_or_default();
+    let (total, has_more) = (fitting.len(), fitting.len() > shown.len());
+    Ok(json!({ "completion": { "values": shown, "total": total, "hasMore": has_more } }).to_string())
+}
+
+fn find_prompt<'a>(manifest: &'a Manifest, name: &str) -> Result<&'a Prompt, SkillError> {
+    let found = manifest.shelf.prompts.iter().find(|it| it.name == name);
+    found.ok_or_else(|| not_found("there is no such prompt"))
+}
+
+fn resource<'a>(manifest: &'a Manifest, uri: &str) -> Result<&'a Resource, SkillError> {
+    manifest.shelf.resources.iter().find(|it| it.uri == uri).ok_or_else(|| not_found("there is no such resource"))
+}
+
+fn bytes(manifest: &Manifest, body: &Body) -> Result<Vec<u8>, SkillError> {
+    match body {
+        Body::Text(text) => Ok(text.clone().into_bytes()),
+        Body::File(file) => from_folder(&manifest.shelf.folder, file),
+    }
+}
+
+fn from_folder(folder: &Path, file: &Path) -> Result<Vec<u8>, SkillError> {
+    let unreadable = |reason: String| {
+        // The caller knows no paths of this host.
+        tracing::warn!(file = %folder.join(file).display(), reason, "a file of a manifest can't be read");
+        SkillError::new(ErrorCode::Internal, "the file of it can't be read now")
+    };
+    let folder = Folder::open(folder).map_err(|error| unreadable(error.to_string()))?;
+    folder.bytes(file, MAX_FILE_BYTES).map_err(|error| unreadable(error.to_string()))
+}
+
+fn text(bytes: Vec<u8>) -> Result<String, SkillError> {
+    String::from_utf8(bytes).map_err(|_| SkillError::new(ErrorCode::Internal, "the file of it is not text"))
+}
+
+fn not_found(message: &str) -> SkillError {
+    SkillError::new(ErrorCode::NotFound, message)
+}
