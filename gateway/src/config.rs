@@ -10,6 +10,7 @@ use openskill_trace::Tracer;
 
 pub use crate::identity::registry::{IdentityConfig, KeysConfig};
 pub use crate::identity::tokens::JwtConfig;
+pub use crate::mcp::views::ViewsConfig;
 pub use crate::observe::recorder::RecorderConfig;
 pub use crate::protect::circuit::rules::{Rules as CircuitRules, SessionRules, SkillRules};
 pub use crate::serve::layers::sites::Sites;
@@ -59,6 +60,8 @@ pub struct Config {
     pub identity: Option<IdentityConfig>,
     /// The secret with which replicas seal the sessions of MCP clients. None: this process makes one up.
     pub mcp_secret: Option<Secret>,
+    /// Parts of the catalog for MCP clients. None: all of it at `/mcp`.
+    pub mcp_views: Option<ViewsConfig>,
     /// How many skills have metrics of their own. The others share theirs.
     pub measured_skills: usize,
     /// What is recorded of calls. None: nothing.

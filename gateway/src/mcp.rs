@@ -5,7 +5,7 @@
 //! - [`seal`]: texts that clients keep and cannot forge; [`session`]: ids of sessions made that way
 //! - [`clients`]: bounded state of this process: sessions that were ended, calls in flight, levels of log messages
 //! - [`parked`]: calls that wait until their clients come back with answers
-//! - [`pages`]: lists of tools, written once per change
+//! - [`views`]: parts of the catalog at paths of their own; [`pages`]: lists of tools, written once per change
 
 pub(crate) mod clients;
 pub(crate) mod pages;
@@ -13,6 +13,7 @@ pub(crate) mod parked;
 pub(crate) mod revision;
 pub(crate) mod seal;
 pub(crate) mod session;
+pub(crate) mod views;
 
 use std::sync::Arc;
 
@@ -21,6 +22,7 @@ use pages::Pages;
 use parked::Parking;
 use seal::Key;
 use tokio::sync::Semaphore;
+use views::{Views, ViewsConfig};
 
 /// How many clients may listen for changes at a time, over all connections.
 const MAX_LISTENERS: usize = 8192;
@@ -29,6 +31,7 @@ const MAX_LISTENERS: usize = 8192;
 pub(crate) struct McpState {
     pub(crate) key: Key,
     pub(crate) clients: Clients,
+    pub(crate) views: Arc<Views>,
     pub(crate) pages: Pages,
     pub(crate) parking: Parking,
     /// Streams that wait for changes.
@@ -36,11 +39,12 @@ pub(crate) struct McpState {
 }
 
 impl McpState {
-    /// `secret`: what replicas share; none for one that only this process knows.
-    pub(crate) fn new(secret: Option<&[u8]>) -> Self {
+    /// `secret`: what replicas share; none for one that only this process knows. `views`: none for that of `/mcp` alone.
+    pub(crate) fn new(secret: Option<&[u8]>, views: Option<ViewsConfig>) -> Self {
         Self {
             key: secret.map_or_else(Key::random, Key::of),
             clients: Clients::default(),
+            views: Arc::new(Views::new(views)),
             pages: Pages::default(),
             parking: Parking::default(),
             listeners: Arc::new(Semaphore::new(MAX_LISTENERS)),

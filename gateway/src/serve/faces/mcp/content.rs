@@ -60,15 +60,36 @@ pub(super) async fn of(result: SkillResult, entry: Option<Arc<Entry>>, aside: &A
     write(&result, entry.as_deref(), revision)
 }
 
+/// The result of a tool that is no skill. `structured`: JSON; empty for none.
+pub(super) fn said(text: &str, structured: &str, is_error: bool, revision: Revision) -> String {
+    let content = format!("[{{\"type\":\"text\",\"text\":{}}}]", string(text));
+    let mut written = framed(&content, structured, is_error, revision);
+    if revision.is_stateless() {
+        let about = json!({ "io.modelcontextprotocol/serverInfo": server_info() });
+        written.push_str(&format!(",\"_meta\":{about}"));
+    }
+    written.push('}');
+    written
+}
+
 fn write(result: &SkillResult, entry: Option<&Entry>, revision: Revision) -> String {
     let Parts { content, structured, is_error, meta } =
         as_sent(result).unwrap_or_else(|| of_skill(result, entry, revision));
+    let mut text = framed(&content, &structured, is_error, revision);
+    text.push_str(",\"_meta\":");
+    write_meta(&mut text, result, meta, revision);
+    text.push('}');
+    text
+}
+
+/// A result up to its `_meta`.
+fn framed(content: &str, structured: &str, is_error: bool, revision: Revision) -> String {
     let mut text = String::with_capacity(content.len() + structured.len() + 512);
     text.push_str("{\"content\":");
-    text.push_str(&content);
+    text.push_str(content);
     if !structured.is_empty() {
         text.push_str(",\"structuredContent\":");
-        text.push_str(&structured);
+        text.push_str(structured);
     }
     if is_error {
         text.push_str(",\"isError\":true");
@@ -76,9 +97,6 @@ fn write(result: &SkillResult, entry: Option<&Entry>, revision: Revision) -> Str
     if revision.is_stateless() {
         text.push_str(",\"resultType\":\"complete\"");
     }
-    text.push_str(",\"_meta\":");
-    write_meta(&mut text, result, meta, revision);
-    text.push('}');
     text
 }
 

@@ -17,6 +17,7 @@ use tokio::time::Instant;
 
 use super::answer::{self, Accepts, refuse};
 use super::asker::Asker;
+use super::entrance::Entrance;
 use super::jsonrpc::{self, Code, Fault, Id, notification};
 use super::list::current;
 use super::stream::{BEAT, beat, event};
@@ -31,8 +32,11 @@ const PAUSE: Duration = Duration::from_secs(2);
 /// A client that listens.
 struct Listener {
     shard: Shard,
+    entrance: Entrance,
     principal: Principal,
+    /// Of the catalog, and of the views.
     changes: watch::Receiver<u64>,
+    views: watch::Receiver<u64>,
     /// The list as the client may know it. None if it does not want to hear of it.
     seen: Option<Arc<List>>,
     /// Whether the list may have changed since.
@@ -55,7 +59,7 @@ enum State {
 }
 
 /// `GET /mcp`.
-pub(super) fn get(shard: Shard, request: &Request) -> Response {
+pub(super) fn get(shard: Shard, entrance: Entrance, request: &Request) -> Response {
     let context = request_context(request.extensions());
     let fault = |status, code, message: &str| refuse(status, None, &Fault::new(code, message));
     let asker = match Asker::of(&shard, request.headers(), &context.principal, None) {
@@ -71,7 +75,7 @@ pub(super) fn get(shard: Shard, request: &Request) -> Response {
         let message = "this is a stream of events: send 'Accept: text/event-stream'";
         return fault(StatusCode::NOT_ACCEPTABLE, Code::InvalidRequest, message);
     }
-    match listener(shard, context.principal, true) {
+    match listener(shard, entrance, context.principal, true) {
         Ok(listener) => stream(Listener { session: asker.session_name(), ..listener }),
         Err(it) => refuse(StatusCode::SERVICE_UNAVAILABLE, None, &it),
     }
@@ -90,21 +94,29 @@ fn no_get() -> Response {
 ///
 /// # Errors
 /// Too many clients listen.
-pub(super) fn subscribe(shard: &Shard, principal: Principal, id: Id, wants_tools: bool) -> Result<Response, Fault> {
-    let listener = listener(shard.clone(), principal, wants_tools)?;
+pub(super) fn subscribe(
+    shard: &Shard,
+    entrance: Entrance,
+    principal: Principal,
+    id: Id,
+    wants_tools: bool,
+) -> Result<Response, Fault> {
+    let listener = listener(shard.clone(), entrance, principal, wants_tools)?;
     Ok(stream(Listener { id: Some(id), ..listener }))
 }
 
-fn listener(shard: Shard, principal: Principal, wants_tools: bool) -> Result<Listener, Fault> {
+fn listener(shard: Shard, entrance: Entrance, principal: Principal, wants_tools: bool) -> Result<Listener, Fault> {
     let permit = Arc::clone(&shard.gateway.mcp.listeners).try_acquire_owned();
     let permit = permit.map_err(|_| Fault::new(Code::Overloaded, "too many clients listen for changes"))?;
     // First subscribe, then read: a change in between is looked at twice rather than never.
-    let changes = shard.gateway.catalog.changes();
-    let seen = wants_tools.then(|| current(&shard, &principal));
+    let (changes, views) = (shard.gateway.catalog.changes(), shard.gateway.mcp.views.changes());
+    let seen = wants_tools.then(|| current(&shard, &entrance.view, &principal));
     Ok(Listener {
         shard,
+        entrance,
         principal,
         changes,
+        views,
         seen,
         is_due: false,
         not_before: Instant::now(),
@@ -141,9 +153,12 @@ impl Listener {
         loop {
             tokio::select! {
                 biased;
-                () = gateway.shutdown.cancelled() => {
-                    self.state = State::Ended;
-                    return self.id.as_ref().map(|id| event(&jsonrpc::result(id, &ended(id))));
+                () = gateway.shutdown.cancelled() => return self.end(),
+                // It lives as long as the gateway.
+                Ok(()) = self.views.changed() => {
+                    let Some(entrance) = self.entrance.again(&gateway) else { return self.end() };
+                    self.entrance = entrance;
+                    self.is_due = self.seen.is_some();
                 }
                 () = tokio::time::sleep_until(self.not_before), if self.is_due => {
                     self.is_due = false;
@@ -163,6 +178,12 @@ impl Listener {
         }
     }
 
+    /// Ends the stream. What is sent last.
+    fn end(&mut self) -> Option<Bytes> {
+        self.state = State::Ended;
+        self.id.as_ref().map(|id| event(&jsonrpc::result(id, &ended(id))))
+    }
+
     /// The first thing that is sent: what the client will hear of.
     fn begin(&self) -> Bytes {
         let Some(id) = &self.id else { return beat() };
@@ -173,7 +194,7 @@ impl Listener {
 
     /// A notification, if the list has changed.
     fn look(&mut self) -> Option<Bytes> {
-        let now = current(&self.shard, &self.principal);
+        let now = current(&self.shard, &self.entrance.view, &self.principal);
         let seen = self.seen.as_mut()?;
         if Arc::ptr_eq(seen, &now) || *seen == now {
             return None;

@@ -9,6 +9,7 @@ use futures_util::future::join_all;
 use super::answer::{self, Accepts, SESSION, accepted, refuse, status_of};
 use super::asker::Asker;
 use super::call::Asked;
+use super::entrance::Entrance;
 use super::jsonrpc::{self, Body, Code, Fault, Id, Message, Params, Unreadable};
 use super::{headers, hello, list, listen, questions, resources};
 use crate::call::aside::HEAVY_BYTES;
@@ -22,16 +23,17 @@ use crate::serve::layers::request_context;
 /// A request over HTTP, without its body.
 struct Exchange {
     shard: Shard,
+    entrance: Entrance,
     headers: HeaderMap,
     context: RequestContext,
     accepts: Accepts,
 }
 
 /// Answers a request.
-pub(super) async fn post(shard: Shard, request: Request) -> Response {
+pub(super) async fn post(shard: Shard, entrance: Entrance, request: Request) -> Response {
     let context = request_context(request.extensions());
     let (parts, body) = request.into_parts();
-    let exchange = Exchange { accepts: Accepts::of(&parts.headers), headers: parts.headers, shard, context };
+    let exchange = Exchange { accepts: Accepts::of(&parts.headers), headers: parts.headers, shard, entrance, context };
     if !exchange.accepts.json && !exchange.accepts.events {
         let message = "the answer is JSON or a stream: send 'Accept: application/json, text/event-stream'";
         return refuse(StatusCode::NOT_ACCEPTABLE, None, &Fault::new(Code::InvalidRequest, message));
@@ -67,7 +69,7 @@ impl Exchange {
                     Ok(asker) => asker,
                     Err((status, fault)) => return refuse(status, Some(&id), &fault),
                 };
-                self.shard.gateway.observer.mcp_request(asker.revision.name(), &method);
+                self.shard.gateway.observer.mcp_request(&self.entrance.view.name, asker.revision.name(), &method);
                 let is_stateless = asker.revision.is_stateless();
                 match self.request(asker, id.clone(), &method, params).await {
                     Ok(response) => response,
@@ -99,6 +101,7 @@ impl Exchange {
         let one = |message| async move {
             let exchange = Self {
                 shard: self.shard.clone(),
+                entrance: self.entrance.clone(),
                 headers: self.headers.clone(),
                 context: self.context.clone(),
                 accepts: only_json,
@@ -135,14 +138,14 @@ impl Exchange {
         let (shard, principal) = (&self.shard, &self.context.principal);
         let result = match (method, asker.revision.is_stateless()) {
             ("tools/call", _) => return self.asked(asker, id, params).call().await,
-            ("tools/list", _) => list::tools(shard, &params, principal, asker.revision)?,
+            ("tools/list", _) => list::tools(shard, &self.entrance.view, &params, principal, asker.revision)?,
             ("resources/list", _) => resources::list(shard, asker.revision),
             ("resources/templates/list", _) => resources::templates(shard, asker.revision),
             ("resources/read", _) => resources::read(shard, &params, principal, asker.revision).await?,
             ("server/discover", true) => hello::discover(shard),
             ("subscriptions/listen", true) => {
                 let wants_tools = params.notifications.is_some_and(|it| it.tools_list_changed);
-                return listen::subscribe(shard, principal.clone(), id, wants_tools);
+                return listen::subscribe(shard, self.entrance.clone(), principal.clone(), id, wants_tools);
             }
             ("initialize", false) => {
                 let (result, session) = hello::initialize(shard, &params, principal)?;
@@ -160,7 +163,7 @@ impl Exchange {
 
     fn asked(&self, asker: Asker, id: Id, params: Params) -> Asked<'_> {
         let (shard, headers, accepts) = (&self.shard, &self.headers, self.accepts);
-        Asked { shard, headers, context: self.context.clone(), accepts, asker, id, params }
+        Asked { shard, entrance: &self.entrance, headers, context: self.context.clone(), accepts, asker, id, params }
     }
 
     fn set_level(&self, asker: &Asker, params: &Params) -> Result<String, Fault> {
