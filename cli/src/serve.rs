@@ -162,6 +162,8 @@ fn gateway_config(
         mesh: None,
         identity: None,
         mcp_secret: None,
+        mcp_views: None,
+        public_url: settings.public_url.clone(),
         measured_skills: settings.measured_skills,
         recorder,
         agent,

@@ -60,6 +60,8 @@ pub struct Config {
     pub identity: Option<IdentityConfig>,
     /// The secret with which replicas seal the sessions of MCP clients. None: this process makes one up.
     pub mcp_secret: Option<Secret>,
+    /// Its URL as clients know it, without a slash at the end. None: as requests name it.
+    pub public_url: Option<String>,
     /// Parts of the catalog for MCP clients. None: all of it at `/mcp`.
     pub mcp_views: Option<ViewsConfig>,
     /// How many skills have metrics of their own. The others share theirs.

@@ -51,6 +51,10 @@ settings! {
         "Headers for each request to the gateway, `name=value` separated by commas, values percent-encoded. `openskill config` masks the values.";
     MCP_KEY_FILE "OPENSKILL_MCP_KEY_FILE" "" "gateway, up"
         "File with the key that seals the sessions of [MCP](mcp.md) clients: at least 32 random bytes as text. Replicas with the same key serve each other's sessions. Only its owner and its group may read it. Default: a key that ends with the process.";
+    MCP_VIEWS_FILE "OPENSKILL_MCP_VIEWS_FILE" "" "gateway, up"
+        "TOML file with [views](mcp.md#views) for MCP clients, each at `/mcp/NAME`. Only its owner may write it. Changes of it are read while the gateway runs.";
+    PUBLIC_URL "OPENSKILL_PUBLIC_URL" "" "gateway, up"
+        "URL under which clients reach the gateway, such as `https://tools.example.com`, for what it tells [OAuth clients](mcp.md#authorization) of itself. Default: as their requests name it.";
     WORKERS "OPENSKILL_WORKERS" "http://127.0.0.1:9000" "gateway"
         "Worker addresses, separated by commas: `http://host:port`, `https://host:port` (in a [mesh](tls.md#between-gateways-and-workers)), `unix:/path`, `unix:/folder/*.sock`, `dns://name:port` (resolved periodically to all addresses of the name).";
     WORKER_LISTEN "OPENSKILL_WORKER_LISTEN" "127.0.0.1:9000" "worker"

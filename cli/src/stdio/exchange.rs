@@ -48,7 +48,7 @@ pub(super) type Out = mpsc::Sender<String>;
 impl Gateway {
     /// # Errors
     /// There is no HTTP client.
-    pub(super) fn new(base_url: &str, headers: HeaderMap, tls: Option<ClientConfig>) -> Result<Self, Failure> {
+    pub(super) fn new(url: &str, headers: HeaderMap, tls: Option<ClientConfig>) -> Result<Self, Failure> {
         // Another thread may have installed it.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let builder = Client::builder().connect_timeout(CONNECT_TIMEOUT).no_proxy().default_headers(headers);
@@ -59,10 +59,9 @@ impl Gateway {
         };
         let client = builder.build().map_err(|error| {
             let reason = format!("can't be asked: {}", error.without_url());
-            Failure::Gateway { url: base_url.to_owned(), reason }
+            Failure::Gateway { url: url.to_owned(), reason }
         })?;
-        let url = format!("{base_url}/mcp").into();
-        Ok(Self { client, url, session: Arc::default() })
+        Ok(Self { client, url: url.into(), session: Arc::default() })
     }
 
     fn lock(&self) -> MutexGuard<'_, Session> {

@@ -70,6 +70,8 @@ pub(super) async fn gateway(workers: usize, recorder: Option<Recorder>, tracer: 
         tls: None,
         mesh: None,
         mcp_secret: None,
+        mcp_views: None,
+        public_url: None,
         identity: None,
         lame_duck: Duration::ZERO,
         measured_skills: 1000,

@@ -18,7 +18,7 @@ use super::jsonrpc::{self, Code, Fault, Id, Meta, Params};
 use super::questions::{self, Asks, Back, Way};
 use super::reply::Reply;
 use super::stream::{self, Call as Streamed, Running, Voice};
-use super::search::{self, Wanted, Way};
+use super::search::{self, By, Wanted};
 use super::{answer, content, headers};
 use crate::call::reading;
 use crate::call::request::RequestContext;
@@ -57,22 +57,22 @@ impl Asked<'_> {
         };
         let (shard, view) = (self.shard, Arc::clone(&self.entrance.view));
         let arguments = self.params.arguments.take().map_or_else(|| "{}".to_owned(), |it| Box::<str>::from(it).into());
-        let (name, arguments, way) = match search::read(&view, name, arguments) {
-            Ok(Wanted::Call { name, arguments, way }) => (name, arguments, way),
+        let (name, arguments, by) = match search::read(&view, name, arguments) {
+            Ok(Wanted::Call { name, arguments, by }) => (name, arguments, by),
             Ok(Wanted::Search { task, limit }) => {
                 let found = search::found(&shard.gateway, &self.context.principal, &view, &task, limit);
                 return Ok(self.said(&found, &found, false));
             }
             Err(reason) => return Ok(self.said(&reason, "", true)),
         };
-        let Some((name, entry)) = self.skill(&view, &name, way) else {
+        let Some((name, entry)) = self.skill(&view, &name, by) else {
             let name: String = name.chars().filter(|it| !it.is_control()).take(MAX_NAME).collect();
             let fault = Fault::new(Code::InvalidParams, format!("there is no tool '{name}' here"));
             // What a model wrote into arguments, it can write again.
-            return if way == Way::Direct { Err(fault) } else { Ok(self.said(&fault.message, "", true)) };
+            return if by == By::Name { Err(fault) } else { Ok(self.said(&fault.message, "", true)) };
         };
         let may_change = entry.as_ref().is_none_or(|it| !it.skill.read_only);
-        if way == Way::ReadOnly && may_change {
+        if by == By::ReadOnly && may_change {
             let message = format!("'{}' may change something: call it with {CALL_TOOL}", view.name_of(&name));
             return Ok(self.said(&message, "", true));
         }
@@ -80,7 +80,7 @@ impl Asked<'_> {
             return Ok(refusal);
         }
         if self.asker.revision.is_stateless()
-            && way == Way::Direct
+            && by == By::Name
             && let Some(entry) = &entry
         {
             headers::check_arguments(self.headers, entry.definition.schema(), &arguments)?;
@@ -132,14 +132,14 @@ impl Asked<'_> {
     }
 
     /// The id of a tool's skill, and the skill if there is one now. None if the view has no such tool.
-    fn skill(&self, view: &View, name: &str, way: Way) -> Option<(String, Option<Arc<Entry>>)> {
+    fn skill(&self, view: &View, name: &str, by: By) -> Option<(String, Option<Arc<Entry>>)> {
         let (catalog, principal) = (&self.shard.gateway.catalog, &self.context.principal);
         let id = view.id_of(name)?;
         let entry = catalog.get_for(id, principal);
         let is_here = match &entry {
-            Some(entry) => view.has(&entry.skill) && (way != Way::Direct || view.lists(id)),
+            Some(entry) => view.has(&entry.skill) && (by != By::Name || view.lists(id)),
             // The call itself says what is near, or that it may be back soon. In a part of the catalog, neither is for sure.
-            None => (view.is_whole() && way == Way::Direct) || catalog.had_recently_for(id, principal),
+            None => (view.is_whole() && by == By::Name) || catalog.had_recently_for(id, principal),
         };
         is_here.then(|| (id.to_owned(), entry))
     }

@@ -26,17 +26,17 @@ pub(super) enum Wanted {
         name: String,
         /// JSON.
         arguments: String,
-        way: Way,
+        by: By,
     },
 }
 
 /// How a tool is called.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Way {
+pub(super) enum By {
     /// By its name: it has to be listed.
-    Direct,
+    Name,
     /// By a tool that calls all others.
-    Any,
+    CallTool,
     /// By the tool that calls only what changes nothing.
     ReadOnly,
 }
@@ -46,15 +46,15 @@ pub(super) enum Way {
 /// # Errors
 /// Its arguments can't be read: why, for the model.
 pub(super) fn read(view: &View, name: String, arguments: String) -> Result<Wanted, String> {
-    let way = match name.as_str() {
-        _ if view.list == ListMode::All => Way::Direct,
+    let by = match name.as_str() {
+        _ if view.list == ListMode::All => By::Name,
         SEARCH_TOOLS => return search(&arguments),
-        CALL_TOOL if !view.is_read_only() => Way::Any,
-        CALL_READ_ONLY_TOOL => Way::ReadOnly,
-        _ => Way::Direct,
+        CALL_TOOL if !view.is_read_only() => By::CallTool,
+        CALL_READ_ONLY_TOOL => By::ReadOnly,
+        _ => By::Name,
     };
-    if way == Way::Direct {
-        return Ok(Wanted::Call { name, arguments, way });
+    if by == By::Name {
+        return Ok(Wanted::Call { name, arguments, by });
     }
     #[derive(Deserialize)]
     struct Raw {
@@ -67,7 +67,7 @@ pub(super) fn read(view: &View, name: String, arguments: String) -> Result<Wante
     let arguments = raw.arguments.map_or_else(|| "{}".to_owned(), |it| Box::<str>::from(it).into());
     // Some models write arguments as text.
     let arguments = serde_json::from_str::<String>(&arguments).unwrap_or(arguments);
-    Ok(Wanted::Call { name: raw.name, arguments, way })
+    Ok(Wanted::Call { name: raw.name, arguments, by })
 }
 
 fn search(arguments: &str) -> Result<Wanted, String> {
@@ -158,18 +158,18 @@ mod tests {
 
     #[test]
     fn a_call_names_what_it_calls() {
-        let call = |name: &str, arguments: &str, way| {
+        let call = |name: &str, arguments: &str, by| {
             Ok(Wanted::Call { name: name.to_owned(), arguments: arguments.to_owned(), way })
         };
         let inner = json!({"name": "echo", "arguments": {"a":1}});
-        assert_eq!(read_in(ListMode::Search, CALL_TOOL, &inner), call("echo", "{\"a\":1}", Way::Any));
-        assert_eq!(read_in(ListMode::Search, CALL_READ_ONLY_TOOL, &inner), call("echo", "{\"a\":1}", Way::ReadOnly));
+        assert_eq!(read_in(ListMode::Search, CALL_TOOL, &inner), call("echo", "{\"a\":1}", By::CallTool));
+        assert_eq!(read_in(ListMode::Search, CALL_READ_ONLY_TOOL, &inner), call("echo", "{\"a\":1}", By::ReadOnly));
         let text = json!({"name": "echo", "arguments": "{\"a\":1}"});
-        assert_eq!(read_in(ListMode::Search, CALL_TOOL, &text), call("echo", "{\"a\":1}", Way::Any));
-        assert_eq!(read_in(ListMode::Search, CALL_TOOL, &json!({"name": "echo"})), call("echo", "{}", Way::Any));
-        assert_eq!(read_in(ListMode::Search, "echo", &json!({})), call("echo", "{}", Way::Direct));
+        assert_eq!(read_in(ListMode::Search, CALL_TOOL, &text), call("echo", "{\"a\":1}", By::CallTool));
+        assert_eq!(read_in(ListMode::Search, CALL_TOOL, &json!({"name": "echo"})), call("echo", "{}", By::CallTool));
+        assert_eq!(read_in(ListMode::Search, "echo", &json!({})), call("echo", "{}", By::Name));
         // Elsewhere they are names like any others.
-        assert_eq!(read_in(ListMode::All, CALL_TOOL, &json!({})), call(CALL_TOOL, "{}", Way::Direct));
+        assert_eq!(read_in(ListMode::All, CALL_TOOL, &json!({})), call(CALL_TOOL, "{}", By::Name));
         assert!(read_in(ListMode::Search, CALL_TOOL, &json!({})).unwrap_err().contains("`name`"));
     }
 
