@@ -163,6 +163,8 @@ fn gateway_config(
         identity: None,
         mcp_secret: None,
         mcp_views: None,
+        mcp_resumable: settings.mcp.resumable,
+        mcp_result_bytes: settings.mcp.result_bytes,
         public_url: settings.public_url.clone(),
         measured_skills: settings.measured_skills,
         recorder,

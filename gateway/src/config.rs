@@ -64,6 +64,10 @@ pub struct Config {
     pub public_url: Option<String>,
     /// Parts of the catalog for MCP clients. None: all of it at `/mcp`.
     pub mcp_views: Option<ViewsConfig>,
+    /// How long the call of an MCP session goes on after its stream broke. Zero: not at all.
+    pub mcp_resumable: Duration,
+    /// How much text of a result an MCP client gets at once, in bytes. It reads the rest as a resource.
+    pub mcp_result_bytes: usize,
     /// How many skills have metrics of their own. The others share theirs.
     pub measured_skills: usize,
     /// What is recorded of calls. None: nothing.

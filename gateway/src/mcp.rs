@@ -4,22 +4,28 @@
 //! - [`revision`]: the revisions of the protocol
 //! - [`seal`]: texts that clients keep and cannot forge; [`session`]: ids of sessions made that way
 //! - [`clients`]: bounded state of this process: sessions that were ended, calls in flight, levels of log messages
-//! - [`parked`]: calls that wait until their clients come back with answers
+//! - [`parked`]: calls that wait until their clients come back with answers; [`replay`]: streams that clients take up again
+//! - [`results`]: those that are too long to be sent at once
 //! - [`views`]: parts of the catalog at paths of their own; [`pages`]: lists of tools, written once per change
 
 pub(crate) mod clients;
 pub(crate) mod pages;
 pub(crate) mod parked;
+pub(crate) mod replay;
+pub(crate) mod results;
 pub(crate) mod revision;
 pub(crate) mod seal;
 pub(crate) mod session;
 pub(crate) mod views;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use clients::Clients;
 use pages::Pages;
 use parked::Parking;
+use replay::Replays;
+use results::Results;
 use seal::Key;
 use tokio::sync::Semaphore;
 use views::{Views, ViewsConfig};
@@ -34,19 +40,24 @@ pub(crate) struct McpState {
     pub(crate) views: Arc<Views>,
     pub(crate) pages: Pages,
     pub(crate) parking: Parking,
+    pub(crate) replays: Replays,
+    pub(crate) results: Results,
     /// Streams that wait for changes.
     pub(crate) listeners: Arc<Semaphore>,
 }
 
 impl McpState {
-    /// `secret`: what replicas share; none for one that only this process knows. `views`: none for that of `/mcp` alone.
-    pub(crate) fn new(secret: Option<&[u8]>, views: Option<ViewsConfig>) -> Self {
+    /// `secret`: what replicas share; none for one that only this process knows. `views`: none for that of `/mcp` alone. `resumable`: how long calls go on without their
+    /// clients.
+    pub(crate) fn new(secret: Option<&[u8]>, views: Option<ViewsConfig>, resumable: Duration) -> Self {
         Self {
             key: secret.map_or_else(Key::random, Key::of),
             clients: Clients::default(),
             views: Arc::new(Views::new(views)),
             pages: Pages::default(),
             parking: Parking::default(),
+            replays: Replays::new(resumable),
+            results: Results::default(),
             listeners: Arc::new(Semaphore::new(MAX_LISTENERS)),
         }
     }

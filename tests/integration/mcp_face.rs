@@ -2,9 +2,11 @@
 
 mod calls;
 mod changes;
+mod long_results;
 mod questions;
 mod real_clients;
 mod refusals;
+mod resumed;
 mod sessions;
 mod stdio;
 

@@ -1,6 +1,7 @@
 //! What a gateway has for MCP clients: the key with which its replicas seal sessions, and its views.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use openskill_gateway::config::{Secret, ViewsConfig};
 use openskill_identity::file;
@@ -18,6 +19,10 @@ const MIN_BYTES: usize = 32;
 pub(crate) struct McpSettings {
     key_file: Option<PathBuf>,
     views_file: Option<PathBuf>,
+    /// How long a call goes on after the stream of its session broke.
+    pub(crate) resumable: Duration,
+    /// How much text of a result a client gets at once.
+    pub(crate) result_bytes: usize,
 }
 
 /// What the files have.
@@ -29,7 +34,12 @@ pub(crate) struct McpFiles {
 
 pub(super) fn read(reader: &mut Reader<'_>) -> McpSettings {
     let file = |name| Some(reader.raw.value(name)).filter(|it| !it.is_empty()).map(PathBuf::from);
-    McpSettings { key_file: file(names::MCP_KEY_FILE), views_file: file(names::MCP_VIEWS_FILE) }
+    McpSettings {
+        key_file: file(names::MCP_KEY_FILE),
+        views_file: file(names::MCP_VIEWS_FILE),
+        resumable: reader.seconds(names::MCP_RESUMABLE, 0, 3600),
+        result_bytes: reader.number(names::MCP_RESULT_BYTES, 1024, 64 * 1024 * 1024),
+    }
 }
 
 impl McpSettings {

@@ -101,9 +101,11 @@ impl Bridge {
             }
             "notifications/cancelled" => {
                 let call = message.cancels.as_ref().and_then(|id| lock(&self.in_flight).remove(id));
-                // Its connection closes, and the gateway ends the call.
+                // Its connection closes, and the gateway ends the call: without a session, nobody could take it up again.
                 call.inspect(AbortHandle::abort);
-                return;
+                if !self.gateway.has_session() {
+                    return;
+                }
             }
             _ => {}
         }

@@ -68,6 +68,11 @@ impl Gateway {
         self.session.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Whether the client speaks in a session.
+    pub(super) fn has_session(&self) -> bool {
+        self.lock().id.is_some()
+    }
+
     /// Sends a message, and each message of the answer to `out`.
     pub(super) async fn exchange(&self, text: String, message: Message, out: Out) {
         if message.method == "initialize" {

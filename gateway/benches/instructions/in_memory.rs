@@ -71,6 +71,8 @@ pub(super) async fn gateway(workers: usize, recorder: Option<Recorder>, tracer: 
         mesh: None,
         mcp_secret: None,
         mcp_views: None,
+        mcp_resumable: Duration::ZERO,
+        mcp_result_bytes: usize::MAX,
         public_url: None,
         identity: None,
         lame_duck: Duration::ZERO,

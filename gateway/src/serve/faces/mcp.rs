@@ -7,7 +7,7 @@
 //!      -> [`jsonrpc`]: the body, parsed once; arguments stay text
 //!      -> [`asker`]: who asks and by which revision: its session, or what the request says of itself (checked by [`headers`])
 //!      -> [`methods`]: what it asks for -> [`hello`], [`list`], [`search`], [`call`]
-//!      -> [`reply`], [`content`]: a result as content blocks -> [`answer`]: JSON; or, if something comes before the result, [`stream`]
+//!      -> [`reply`], [`content`], [`long`]: a result as content blocks -> [`answer`]: JSON; or, if something comes before the result, [`stream`], which may be [`resumed`]
 //! GET  -> [`listen`]: changes of the list of tools, as `subscriptions/listen` gets them
 //! ```
 //!
@@ -23,11 +23,14 @@ mod hello;
 mod jsonrpc;
 mod list;
 mod listen;
+mod long;
 mod methods;
 mod questions;
 mod reply;
 mod resources;
+mod resumed;
 mod search;
+mod sse;
 mod stream;
 
 use axum::Router;

@@ -17,6 +17,7 @@ use super::entrance::Entrance;
 use super::jsonrpc::{self, Code, Fault, Id, Meta, Params};
 use super::questions::{self, Asks, Back, Way};
 use super::reply::Reply;
+use super::resumed::Resumable;
 use super::stream::{self, Call as Streamed, Running, Voice};
 use super::search::{self, By, Wanted};
 use super::{answer, content, headers};
@@ -87,7 +88,8 @@ impl Asked<'_> {
         }
         let (voice, asks) = (self.voice(&name)?, self.asks(&name, &arguments));
         let can_ask = asks.can_ask();
-        let reply = |id: Id| Reply::new(shard.clone(), id, self.asker.revision, entry.clone(), can_ask);
+        let principal = self.context.principal.clone();
+        let reply = |id: Id| Reply::new(shard.clone(), id, self.asker.revision, entry.clone(), (principal.clone(), can_ask));
         let run = async |call: Streamed| stream::answer(call, self.accepts).await;
         if let (Asks::ByResult(way), Some(state)) = (&asks, &self.params.request_state) {
             let answers = self.params.input_responses.take().unwrap_or_default();
@@ -95,7 +97,7 @@ impl Asked<'_> {
                 Back::Asked(result) => Ok(answer::json(StatusCode::OK, jsonrpc::result(&self.id, &result))),
                 Back::On(events) => {
                     let (running, reply, asked) = (Running::Heard(events), reply(self.id), answers.len());
-                    run(Streamed { running, reply, voice, cancellable: None, asks, asked }).await
+                    run(Streamed { running, reply, voice, cancellable: None, asks, asked, resumable: None }).await
                 }
             };
         }
@@ -127,7 +129,8 @@ impl Asked<'_> {
             let (shard, record) = (shard.clone(), CallRecord::begin(&shard.gateway.observer, &call));
             Running::Silent(async move { invoke(&shard, call, permit, None, record).await }.boxed())
         };
-        let response = run(Streamed { running, reply, voice, cancellable, asks, asked: 0 }).await?;
+        let resumable = Resumable::of(&shard.gateway, &self.asker);
+        let response = run(Streamed { running, reply, voice, cancellable, asks, asked: 0, resumable }).await?;
         Ok(traced(response, &trace_id))
     }
 

@@ -1,4 +1,5 @@
-//! Streams of changes: `GET /mcp` of older clients, and `subscriptions/listen`.
+//! Streams of changes: `GET /mcp` of older clients, and `subscriptions/listen`. `GET` with `Last-Event-ID` goes on with the stream
+//! of a call instead.
 //!
 //! A change reaches a listener at once, and further ones at most every two seconds, as one.
 
@@ -8,7 +9,7 @@ use std::time::Duration;
 
 use axum::body::Body;
 use axum::extract::Request;
-use axum::http::StatusCode;
+use axum::http::{HeaderName, StatusCode};
 use axum::response::Response;
 use bytes::Bytes;
 use futures_util::stream::{self, Stream};
@@ -18,9 +19,11 @@ use tokio::time::Instant;
 use super::answer::{self, Accepts, refuse};
 use super::asker::Asker;
 use super::entrance::Entrance;
+use super::headers::{Only, only};
 use super::jsonrpc::{self, Code, Fault, Id, notification};
 use super::list::current;
-use super::stream::{BEAT, beat, event};
+use super::resumed;
+use super::sse::{BEAT, beat, event};
 use crate::call::principal::Principal;
 use crate::gateway::Shard;
 use crate::mcp::pages::List;
@@ -28,6 +31,9 @@ use crate::serve::layers::request_context;
 
 /// How much time lies between two notifications of a listener.
 const PAUSE: Duration = Duration::from_secs(2);
+
+/// The last event that a client got of a stream which it takes up again.
+const LAST_EVENT: HeaderName = HeaderName::from_static("last-event-id");
 
 /// A client that listens.
 struct Listener {
@@ -74,6 +80,19 @@ pub(super) fn get(shard: Shard, entrance: Entrance, request: &Request) -> Respon
     if !Accepts::of(request.headers()).events {
         let message = "this is a stream of events: send 'Accept: text/event-stream'";
         return fault(StatusCode::NOT_ACCEPTABLE, Code::InvalidRequest, message);
+    }
+    match only(request.headers(), &LAST_EVENT) {
+        Only::None => {}
+        Only::One(last) => {
+            let reader = shard.gateway.mcp.replays.resume(&asker.session_name(), last, std::time::Instant::now());
+            return match reader {
+                Some(reader) => answer::events(Body::from_stream(resumed::events(reader))),
+                None => fault(StatusCode::BAD_REQUEST, Code::InvalidRequest, "the stream of this event is not kept"),
+            };
+        }
+        Only::Several => {
+            return fault(StatusCode::BAD_REQUEST, Code::InvalidRequest, "Last-Event-ID is there more than once");
+        }
     }
     match listener(shard, entrance, context.principal, true) {
         Ok(listener) => stream(Listener { session: asker.session_name(), ..listener }),

@@ -6,6 +6,7 @@ use openskill_proto::v1::{ErrorCode, SkillError, SkillResult};
 
 use super::content;
 use super::jsonrpc::{self, Code, Fault, Id};
+use crate::call::principal::Principal;
 use crate::catalog::entry::Entry;
 use crate::gateway::Shard;
 use crate::mcp::revision::Revision;
@@ -16,14 +17,22 @@ pub(super) struct Reply {
     pub(super) id: Id,
     revision: Revision,
     entry: Option<Arc<Entry>>,
+    /// Whose call it is.
+    principal: Principal,
     /// Whether the client said that it can ask its user.
     can_ask: bool,
 }
 
 impl Reply {
     /// `entry`: the tool. None if there is none.
-    pub(super) fn new(shard: Shard, id: Id, revision: Revision, entry: Option<Arc<Entry>>, can_ask: bool) -> Self {
-        Self { shard, id, revision, entry, can_ask }
+    pub(super) fn new(
+        shard: Shard,
+        id: Id,
+        revision: Revision,
+        entry: Option<Arc<Entry>>,
+        (principal, can_ask): (Principal, bool),
+    ) -> Self {
+        Self { shard, id, revision, entry, principal, can_ask }
     }
 
     /// The message with the result. A tool that does not exist is an error of the request; all else is for the model.
@@ -37,8 +46,7 @@ impl Reply {
             let fault = Fault::new(Code::MissingCapability, "the tool asks its user, and the client can't");
             return Err(fault.with_data("{\"requiredCapabilities\":{\"elicitation\":{}}}".to_owned()));
         }
-        let aside = &self.shard.gateway.aside;
-        let result = content::of(result, self.entry.clone(), aside, self.revision).await;
+        let result = content::of(result, self.entry.clone(), &self.shard.gateway, &self.principal, self.revision).await;
         Ok(jsonrpc::result(&self.id, &result))
     }
 }

@@ -1,13 +1,14 @@
-//! Resources: the artifacts of calls that are too large to be part of a result. A result links to them.
+//! Resources: the artifacts of calls that are too large to be part of a result, and long results. A result links to them.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use openskill_proto::v1::{ErrorCode, ReadArtifactRequest, ReadArtifactResponse, SkillError};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::content::ARTIFACTS;
 use super::jsonrpc::{Code, Fault, Params};
 use super::list::cacheable;
+use super::long::{self, RESULTS};
 use crate::call::principal::Principal;
 use crate::dispatch::artifacts;
 use crate::gateway::Shard;
@@ -31,7 +32,12 @@ pub(super) fn templates(shard: &Shard, revision: Revision) -> String {
         "name": "artifact",
         "description": "A file that a tool produced. The tool's result links to it.",
     });
-    format!("{{\"resourceTemplates\":[{template}]{}}}", more(shard, revision, TTL_MS))
+    let result = json!({
+        "uriTemplate": format!("{RESULTS}{{id}}{{?offset,length}}"),
+        "name": "result",
+        "description": "A part of a result that was too long to be sent at once: length bytes from offset. Its beginning has the id.",
+    });
+    format!("{{\"resourceTemplates\":[{template},{result}]{}}}", more(shard, revision, TTL_MS))
 }
 
 fn more(shard: &Shard, revision: Revision, ttl_ms: u64) -> String {
@@ -54,6 +60,10 @@ pub(super) async fn read(
     let code = if revision.is_stateless() { Code::InvalidParams } else { Code::NoResource };
     let missing = || Fault::new(code, "there is no such resource, or it has expired");
     let missing = || missing().with_data(json!({ "uri": uri }).to_string());
+    if let Some(rest) = uri.strip_prefix(RESULTS) {
+        let contents = long::read(&shard.gateway, principal, uri, rest)?.ok_or_else(missing)?;
+        return Ok(contents_of(shard, &contents, revision));
+    }
     let handle = uri.strip_prefix(ARTIFACTS).ok_or_else(missing)?;
     let (about, data) = whole(shard, principal, handle).await.map_err(|error| match error.code() {
         ErrorCode::NotFound => missing(),
@@ -66,9 +76,13 @@ pub(super) async fn read(
         Ok(text) => contents["blob"] = STANDARD.encode(text).into(),
         Err(binary) => contents["blob"] = STANDARD.encode(binary.into_bytes()).into(),
     }
-    // It is its caller's only.
+    Ok(contents_of(shard, &contents, revision))
+}
+
+/// The result with one resource, which is its caller's only.
+fn contents_of(shard: &Shard, contents: &Value, revision: Revision) -> String {
     let more = more(shard, revision, TTL_MS).replace("\"cacheScope\":\"public\"", "\"cacheScope\":\"private\"");
-    Ok(format!("{{\"contents\":[{contents}]{more}}}"))
+    format!("{{\"contents\":[{contents}]{more}}}")
 }
 
 /// An artifact's description and all its bytes.
