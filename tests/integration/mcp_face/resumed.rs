@@ -16,8 +16,8 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// A skill that reports progress, waits, reports again, and returns.
 fn worker(folder: &Folder, wait_s: f64) {
     let script = format!(
-        "import time\nimport openskill\n\n@openskill.skill\ndef run(progress):\n    progress(0.25)\n    time.sleep({wait_s})\n    \
-         progress(0.75)\n    return 'done'\n"
+        "import time\n\nfrom openskill_sdk import progress, run\n\n\ndef handle(input):\n    progress(0.25)\n    \
+         time.sleep({wait_s})\n    progress(0.75)\n    return 'done'\n\n\nrun(handle)\n"
     );
     folder.write("steps.py", script);
     let mark = mark(folder);
