@@ -6,8 +6,7 @@ use std::time::Instant;
 
 use openskill_proto::v1::{Dialect as WireDialect, ErrorCode, SkillError};
 use openskill_proto::v1::{ExportToolsRequest, ExportToolsResponse};
-use openskill_rank::Task;
-use openskill_rank::rank::rank;
+use openskill_rank::rank::{self, rank};
 
 use crate::arguments::Policy;
 use crate::call::principal::Principal;
@@ -83,7 +82,7 @@ pub(crate) fn search(
     let snapshot = gateway.catalog.snapshot_for(principal);
     let entries: Vec<_> = snapshot.values().filter(|entry| is_in(view, entry)).collect();
     let documents: Vec<_> = entries.iter().map(|entry| entry.document()).collect();
-    let ranked = rank(&Task::read(task).query, &documents);
+    let ranked = rank::search(task, &documents);
     let found: Vec<_> = ranked.into_iter().take(limit).filter_map(|(at, _)| entries.get(at).copied()).collect();
     defined(&found, view)
 }
