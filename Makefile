@@ -52,6 +52,7 @@ doc: need-rust ## Build the documentation of the code, warnings denied
 eval: need-rust ## Run recorded calls, the JSON Schema suite and provider profiles (DATA=folder) through it
 	@[ -n "$(DATA)" ] || { echo "say where the data is: make eval DATA=folder" >&2; exit 2; }
 	cargo run --locked --quiet --release -p openskill-gateway --example evaluate_arguments -- $(DATA)/tool_calls
+	cargo run --locked --quiet --release -p openskill-rank --example tool_search -- $(DATA)/tool_calls
 	cargo run --locked --quiet --release -p openskill-gateway --example json_schema_suite -- $(DATA)/json_schema_2020_12
 	cargo run --locked --quiet --release -p openskill --example export_profiles -- \
 		$(DATA)/provider_schema_profiles worker/skills $(wildcard $(DATA)/mcp_tools_*.json)

@@ -24,6 +24,7 @@ mod tools;
 mod unknown;
 
 pub(crate) use agent::Store;
+pub(crate) use mcp::McpFiles;
 pub(crate) use problem::{Problem, Problems, mask_setting};
 pub(crate) use raw::{Origin, Overrides, Raw};
 pub(crate) use recorder::TraceDir;

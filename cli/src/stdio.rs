@@ -3,6 +3,7 @@
 //! - [`bridge`]: lines to requests, and answers to lines
 //! - [`exchange`]: one request; the session it belongs to
 //! - [`message`]: what a line has to say for that
+//! - [`parameters`]: headers that repeat arguments
 //! - [`events`]: server-sent events to messages
 //! - [`lines`]: bounded lines
 //!
@@ -13,5 +14,6 @@ mod events;
 mod exchange;
 mod lines;
 mod message;
+mod parameters;
 
 pub(crate) use bridge::run;

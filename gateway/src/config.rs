@@ -11,6 +11,7 @@ use openskill_trace::Tracer;
 
 pub use crate::identity::registry::{IdentityConfig, KeysConfig};
 pub use crate::identity::tokens::JwtConfig;
+pub use crate::mcp::views::ViewsConfig;
 pub use crate::observe::recorder::RecorderConfig;
 pub use crate::protect::circuit::rules::{Rules as CircuitRules, SessionRules, SkillRules};
 pub use crate::serve::layers::sites::Sites;
@@ -75,6 +76,14 @@ pub struct Config {
     pub mcp_secret: Option<Secret>,
     /// When calls of MCP clients become tasks, and where those are kept.
     pub mcp_tasks: TasksConfig,
+    /// Its URL as clients know it, without a slash at the end. None: as requests name it.
+    pub public_url: Option<String>,
+    /// Parts of the catalog for MCP clients. None: all of it at `/mcp`.
+    pub mcp_views: Option<ViewsConfig>,
+    /// How long the call of an MCP session goes on after its stream broke. Zero: not at all.
+    pub mcp_resumable: Duration,
+    /// How much text of a result an MCP client gets at once, in bytes. It reads the rest as a resource.
+    pub mcp_result_bytes: usize,
     /// How many skills have metrics of their own. The others share theirs.
     pub measured_skills: usize,
     /// What is recorded of calls. None: nothing.

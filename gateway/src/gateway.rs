@@ -3,7 +3,7 @@
 use std::sync::{Arc, OnceLock, Weak};
 
 use openskill_agent::hosted::Hosted;
-use openskill_metrics::Snapshot;
+use openskill_metrics::{Snapshot, table};
 use openskill_proto::timestamp::Timestamp;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -189,7 +189,7 @@ impl Gateway {
     /// All metrics now. Takes milliseconds if there are many skills.
     pub(crate) fn metrics(&self) -> Snapshot {
         let skills = self.catalog.snapshot();
-        self.observer.metrics.snapshot(&Gauges {
+        let mut all = self.observer.metrics.snapshot(&Gauges {
             in_flight: self.in_flight(),
             limit: self.workers_limit(),
             workers_known: self.fleet.all().len(),
@@ -199,7 +199,9 @@ impl Gateway {
             callable: callable(&skills),
             circuits: self.circuits.not_closed(),
             session_circuits: self.circuits.of_sessions(),
-        })
+        });
+        all.count(&table::MCP_VIEW_FAILURES, &[], &self.mcp.views.failures);
+        all
     }
 
     /// The workers' concurrency limit, all together, if it is adaptive.

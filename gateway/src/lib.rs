@@ -141,12 +141,14 @@ pub async fn run_agent(
     ended
 }
 
-/// Follows the files that may change while the gateway runs, as far as there are any: keys, certificates.
+/// Follows the files that may change while the gateway runs, as far as there are any: keys, views, certificates.
 fn follow_files(gateway: &Gateway) -> Vec<JoinHandle<()>> {
+    let views = Arc::clone(&gateway.mcp.views);
+    let views = tokio::spawn(async move { mcp::views::reload::follow(&views).await });
     let keys = gateway.registry.clone().map(|registry| tokio::spawn(identity::reload::follow(registry)));
     let certificate = gateway.config.tls.clone().map(|tls| tokio::spawn(tls.follow()));
     let mesh = gateway.config.mesh.clone().map(|mesh| tokio::spawn(mesh.follow()));
-    keys.into_iter().chain(certificate).chain(mesh).collect()
+    keys.into_iter().chain(certificate).chain(mesh).chain([views]).collect()
 }
 
 /// Writes what the recorder still has.

@@ -4,26 +4,33 @@
 //! - [`revision`]: the revisions of the protocol
 //! - [`seal`]: texts that clients keep and cannot forge; [`session`]: ids of sessions made that way
 //! - [`clients`]: bounded state of this process: sessions that were ended, calls in flight, levels of log messages
-//! - [`parked`]: calls that wait until their clients come back with answers
+//! - [`parked`]: calls that wait until their clients come back with answers; [`replay`]: streams that clients take up again
 //! - [`tasks`]: calls that go on without a request
-//! - [`pages`]: lists of tools, written once per change
+//! - [`results`]: those that are too long to be sent at once
+//! - [`views`]: parts of the catalog at paths of their own; [`pages`]: lists of tools, written once per change
 
 pub(crate) mod clients;
 pub(crate) mod pages;
 pub(crate) mod parked;
+pub(crate) mod replay;
+pub(crate) mod results;
 pub(crate) mod revision;
 pub(crate) mod seal;
 pub(crate) mod session;
 pub(crate) mod tasks;
+pub(crate) mod views;
 
 use std::sync::Arc;
 
 use clients::Clients;
 use pages::Pages;
 use parked::Parking;
+use replay::Replays;
+use results::Results;
 use seal::Key;
 use tasks::{Tasks, Times};
 use tokio::sync::Semaphore;
+use views::Views;
 
 use crate::config::{Config, TasksConfig};
 
@@ -34,9 +41,12 @@ const MAX_LISTENERS: usize = 8192;
 pub(crate) struct McpState {
     pub(crate) key: Key,
     pub(crate) clients: Clients,
+    pub(crate) views: Arc<Views>,
     pub(crate) pages: Pages,
     pub(crate) parking: Parking,
     pub(crate) tasks: Tasks,
+    pub(crate) replays: Replays,
+    pub(crate) results: Results,
     /// Streams that wait for changes.
     pub(crate) listeners: Arc<Semaphore>,
 }
@@ -49,9 +59,12 @@ impl McpState {
             // What replicas share, or what only this process knows.
             key: config.mcp_secret.as_ref().map_or_else(Key::random, |it| Key::of(&it.0)),
             clients: Clients::default(),
+            views: Arc::new(Views::new(config.mcp_views.clone())),
             pages: Pages::default(),
             parking: Parking::default(),
             tasks: tasks(&config.mcp_tasks).map_err(std::io::Error::other)?,
+            replays: Replays::new(config.mcp_resumable),
+            results: Results::default(),
             listeners: Arc::new(Semaphore::new(MAX_LISTENERS)),
         })
     }

@@ -90,9 +90,9 @@ impl Observer {
         self.metrics.replays.inc();
     }
 
-    /// A client that speaks MCP asked for a method, by this revision.
-    pub(crate) fn mcp_request(&self, revision: &str, method: &str) {
-        self.metrics.mcp.inc(revision, method);
+    /// A client that speaks MCP asked for a method at a view, by this revision.
+    pub(crate) fn mcp_request(&self, view: &str, revision: &str, method: &str) {
+        self.metrics.mcp.inc(view, revision, method);
     }
 
     /// A call ended. `skill` is what is counted of its skill; none if there is no such skill.

@@ -5,11 +5,13 @@
 //! - [`bodies`]: bounds on bodies in both directions
 //! - [`faces`]: gRPC and REST; [`streams`]: calls in, events out, for both; [`tools`]: skills as tools of a model;
 //!   [`traces`]: recorded calls
+//! - [`resource`]: where clients learn whom to ask for a token
 
 pub(crate) mod bodies;
 pub(crate) mod connections;
 pub(crate) mod faces;
 pub(crate) mod layers;
+pub(crate) mod resource;
 pub(crate) mod shards;
 pub(crate) mod stack;
 pub(crate) mod streams;

@@ -42,6 +42,7 @@ mod mcp_environments;
 mod mcp_face;
 mod mcp_http;
 mod mcp_servers;
+mod mcp_views;
 mod metrics;
 mod narrowed_root;
 mod new_skill;

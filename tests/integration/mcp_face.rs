@@ -3,9 +3,11 @@
 mod calls;
 mod changes;
 mod conformance;
+mod long_results;
 mod questions;
 mod real_clients;
 mod refusals;
+mod resumed;
 mod sampling;
 mod sessions;
 mod shelf;

@@ -234,13 +234,14 @@ fn only_the_faces_know_statuses_and_only_serve_knows_http() {
 
 /// What a `Drop` of the gateway does. One that is not here is a new one: it may give back what it holds, and record nothing
 /// but that a call was dropped.
-const DROPS: [(&str, &str); 15] = [
+const DROPS: [(&str, &str); 16] = [
     ("call/events.rs", "TakeBack"),            // gives memory back
     ("dispatch/attempt.rs", "Tracker"),        // records that a call was dropped
     ("dispatch/questions.rs", "OpenQuestion"), // closes a question
     ("export/forms.rs", "Cached"),             // gives its share of the cache back
     ("identity/usage.rs", "Held"),             // gives back what a call used of its principal's limits
     ("mcp/clients.rs", "Cancellable"),         // forgets how to cancel a call
+    ("mcp/replay.rs", "Reader"),               // a stream has no reader any more
     ("observe/call_record.rs", "CallRecord"),  // records that a call was dropped
     ("protect/admission.rs", "Place"),
     ("protect/circuit/guard.rs", "CircuitGuard"), // gives the passes back, without a verdict

@@ -28,8 +28,20 @@ pub(crate) struct Served {
     /// File with the API key, which only its owner may read
     #[arg(long, value_name = "FILE", requires = "gateway")]
     pub(crate) token_file: Option<String>,
+    /// View of the gateway: a part of its skills; default: all of them
+    #[arg(long, value_name = "NAME", value_parser = view)]
+    pub(crate) view: Option<String>,
     #[command(flatten)]
     pub(crate) skills: SkillFolders,
+}
+
+/// The name of a view, which becomes a part of a URL.
+fn view(name: &str) -> Result<String, String> {
+    let is_inner = |it: u8| it.is_ascii_lowercase() || it.is_ascii_digit() || b"_-".contains(&it);
+    if name.is_empty() || !name.bytes().all(is_inner) {
+        return Err("a name of a-z, 0-9, '_' and '-'".to_owned());
+    }
+    Ok(name.to_owned())
 }
 
 impl Served {

@@ -19,9 +19,10 @@ pub(super) fn run(args: Mcp, settings: &Settings, raw: &Raw) -> Result<ExitCode,
     if let Some(McpCommand::Config(config)) = command {
         return clients::run(&config);
     }
+    let view = served.view.clone();
     if served.gateway.is_none() {
         return up::run_for(&own(served.skills), settings, raw, |address| async move {
-            stdio::run(&format!("http://{address}"), HeaderMap::new(), None).await
+            stdio::run(&endpoint(&format!("http://{address}"), view.as_deref()), HeaderMap::new(), None).await
         });
     }
     let mut headers = settings.access.headers.clone();
@@ -29,9 +30,14 @@ pub(super) fn run(args: Mcp, settings: &Settings, raw: &Raw) -> Result<ExitCode,
     let is_encrypted = settings.base_url.starts_with("https://");
     let tls = if is_encrypted { Some(settings.tls.connector()?.client_config()) } else { None };
     block_on(async {
-        stdio::run(&settings.base_url, headers, tls).await?;
+        stdio::run(&endpoint(&settings.base_url, view.as_deref()), headers, tls).await?;
         Ok(ExitCode::SUCCESS)
     })
+}
+
+/// Where a gateway serves MCP.
+fn endpoint(base_url: &str, view: Option<&str>) -> String {
+    view.map_or_else(|| format!("{base_url}/mcp"), |view| format!("{base_url}/mcp/{view}"))
 }
 
 /// A gateway for this client alone. Its flags are settings already.

@@ -6,12 +6,12 @@ use std::process::ExitCode;
 use openskill_gateway::config::IdentityConfig;
 
 use crate::exit::Failure;
-use crate::settings::{Raw, Settings, names};
+use crate::settings::{McpFiles, Raw, Settings, names};
 
 pub(crate) fn run(settings: &Settings, raw: &Raw) -> Result<ExitCode, Failure> {
     let identity = identity(settings, raw)?;
     let (tls, mesh) = (settings.tls.acceptor(raw)?, settings.tls.mesh_connector(raw)?);
-    let mcp_secret = settings.mcp.secret(raw)?;
+    let McpFiles { secret: mcp_secret, views: mcp_views } = settings.mcp.files(raw)?;
     let agent = super::agent::setup(settings, raw, None)?;
     super::run(settings, "gateway", |shutdown, tracer| async move {
         let listeners = bind(settings, super::shards(settings))?;
@@ -23,7 +23,7 @@ pub(crate) fn run(settings: &Settings, raw: &Raw) -> Result<ExitCode, Failure> {
         let address = listeners.first().and_then(|it| it.local_addr().ok()).unwrap_or(settings.listen);
         let recorder = super::recorder_config(settings, address, None);
         let own = super::gateway_config(settings, tracer, recorder, agent);
-        let config = openskill_gateway::Config { tls, mesh, identity, mcp_secret, ..own };
+        let config = openskill_gateway::Config { tls, mesh, identity, mcp_secret, mcp_views, ..own };
         openskill_gateway::run(config, listeners, admin, 1, ready, shutdown)
             .await
             .map_err(Failure::system("running the gateway"))

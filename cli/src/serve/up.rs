@@ -22,7 +22,7 @@ use tokio_util::task::AbortOnDropHandle;
 
 use crate::args::Up;
 use crate::exit::Failure;
-use crate::settings::{Raw, Settings, names};
+use crate::settings::{McpFiles, Raw, Settings, names};
 use crate::terminal::{counted, program, say};
 
 mod banner;
@@ -87,7 +87,7 @@ where
     // Fails before the first worker starts, instead of in each of them.
     super::worker_config(settings, raw)?;
     let metrics = worker_metrics(settings, args.workers)?;
-    let mcp_secret = settings.mcp.secret(raw)?;
+    let McpFiles { secret: mcp_secret, views: mcp_views } = settings.mcp.files(raw)?;
     let agent = super::agent::setup(settings, raw, state_folder().map(|it| it.join("agent.redb")))?;
     super::run(settings, "gateway", |shutdown, tracer| async move {
         let listeners = super::gateway::bind(settings, settings.shards.unwrap_or(1))?;
@@ -118,6 +118,7 @@ where
             identity,
             mcp_secret,
             mcp_tasks: settings.mcp.tasks(state_folder().map(|it| it.join("tasks.redb"))),
+            mcp_views,
             ..super::gateway_config(settings, tracer, recorder, agent)
         };
         let ready = move |now| ready(address, now);

@@ -1,9 +1,9 @@
-//! What is set for MCP clients: the key with which replicas seal sessions, and the tasks that calls become.
+//! What a gateway has for MCP clients: the key with which its replicas seal sessions, its views, and the tasks that calls become.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use openskill_gateway::config::{Secret, TasksConfig};
+use openskill_gateway::config::{Secret, TasksConfig, ViewsConfig};
 use openskill_identity::file;
 
 use super::names;
@@ -14,11 +14,16 @@ use super::reader::Reader;
 /// The shortest key, in bytes.
 const MIN_BYTES: usize = 32;
 
-/// Where the key is. It is read by the commands that serve MCP.
+/// Where the key and the views are. They are read by the commands that serve MCP.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct McpSettings {
     key_file: Option<PathBuf>,
+    views_file: Option<PathBuf>,
     tasks: Tasks,
+    /// How long a call goes on after the stream of its session broke.
+    pub(crate) resumable: Duration,
+    /// How much text of a result a client gets at once.
+    pub(crate) result_bytes: usize,
 }
 
 /// When calls become tasks, and where those are kept.
@@ -37,8 +42,16 @@ enum Place {
     File(PathBuf),
 }
 
+/// What the files have.
+#[derive(Debug, Default)]
+pub(crate) struct McpFiles {
+    pub(crate) secret: Option<Secret>,
+    pub(crate) views: Option<ViewsConfig>,
+}
+
 pub(super) fn read(reader: &mut Reader<'_>) -> McpSettings {
-    let key_file = Some(reader.raw.value(names::MCP_KEY_FILE)).filter(|it| !it.is_empty()).map(PathBuf::from);
+    let file = |name| Some(reader.raw.value(name)).filter(|it| !it.is_empty()).map(PathBuf::from);
+    let (key_file, views_file) = (file(names::MCP_KEY_FILE), file(names::MCP_VIEWS_FILE));
     let place = match reader.raw.value(names::MCP_TASKS) {
         "" => Place::Default,
         "memory" => Place::Memory,
@@ -46,7 +59,13 @@ pub(super) fn read(reader: &mut Reader<'_>) -> McpSettings {
     };
     let after = reader.millis(names::MCP_TASK_AFTER, 0, 86_400_000);
     let lifetime = reader.seconds(names::MCP_TASK_LIFETIME, 60, 30 * 86_400);
-    McpSettings { key_file, tasks: Tasks { place, after, lifetime } }
+    McpSettings {
+        key_file,
+        views_file,
+        tasks: Tasks { place, after, lifetime },
+        resumable: reader.seconds(names::MCP_RESUMABLE, 0, 3600),
+        result_bytes: reader.number(names::MCP_RESULT_BYTES, 1024, 64 * 1024 * 1024),
+    }
 }
 
 impl McpSettings {
@@ -61,18 +80,30 @@ impl McpSettings {
         TasksConfig { file, is_default, after, lifetime }
     }
 
-    /// The key, if a file of it is set.
+    /// The key and the views, as far as files of them are set.
     ///
     /// # Errors
-    /// The file can't be used.
-    pub(crate) fn secret(&self, raw: &Raw) -> Result<Option<Secret>, Problems> {
-        let Some(path) = &self.key_file else { return Ok(None) };
-        let read = file::text(path).map_err(|error| error.to_string()).and_then(|text| key(&text));
-        read.map(Some).map_err(|reason| {
-            let (name, origin) = (names::MCP_KEY_FILE.to_owned(), raw.origin(names::MCP_KEY_FILE).to_string());
-            Problems(vec![Problem { name, origin, reason: format!("'{}': {reason}", path.display()) }])
+    /// A file can't be used.
+    pub(crate) fn files(&self, raw: &Raw) -> Result<McpFiles, Problems> {
+        let secret = |path: &Path| file::text(path).map_err(|error| error.to_string()).and_then(|text| key(&text));
+        Ok(McpFiles {
+            secret: read_file(names::MCP_KEY_FILE, self.key_file.as_deref(), raw, secret)?,
+            views: read_file(names::MCP_VIEWS_FILE, self.views_file.as_deref(), raw, ViewsConfig::read)?,
         })
     }
+}
+
+fn read_file<T>(
+    setting: &str,
+    path: Option<&Path>,
+    raw: &Raw,
+    read: impl Fn(&Path) -> Result<T, String>,
+) -> Result<Option<T>, Problems> {
+    let Some(path) = path else { return Ok(None) };
+    read(path).map(Some).map_err(|reason| {
+        let (name, origin) = (setting.to_owned(), raw.origin(setting).to_string());
+        Problems(vec![Problem { name, origin, reason: format!("'{}': {reason}", path.display()) }])
+    })
 }
 
 fn key(text: &str) -> Result<Secret, String> {

@@ -47,6 +47,8 @@ pub(crate) struct Settings {
     /// None means that no hosts or origins are allowed beside the gateway's own.
     pub(crate) sites: Option<Arc<Sites>>,
     pub(crate) mcp: McpSettings,
+    /// None means that the gateway is at the URL that requests name.
+    pub(crate) public_url: Option<String>,
     pub(crate) workers: Vec<Source>,
     pub(crate) worker_listen: Address,
     pub(crate) worker_id: String,
@@ -116,6 +118,7 @@ impl Settings {
             sites: sites::read(&mut reader),
             tls,
             mcp: mcp::read(&mut reader),
+            public_url: reader.optional_url(names::PUBLIC_URL),
             workers,
             worker_listen: reader
                 .parse(names::WORKER_LISTEN, "HOST:PORT or unix:/path")
@@ -225,6 +228,11 @@ impl Reader<'_> {
             self.problem(name, format!("'{}' is not an http:// or https:// URL", mask(&value)));
         }
         value
+    }
+
+    /// None if it is not set.
+    fn optional_url(&mut self, name: &str) -> Option<String> {
+        (!self.raw.value(name).is_empty()).then(|| self.url(name))
     }
 
     fn sources(&mut self, name: &str) -> Vec<Source> {

@@ -23,13 +23,13 @@ const WAITING: usize = 64;
 /// The requests in flight, by id.
 type InFlight = Arc<Mutex<HashMap<String, AbortHandle>>>;
 
-/// Bridges stdin and stdout to the gateway at `base_url`, until the end of stdin. `headers`: of each request. `tls`: none for
+/// Bridges stdin and stdout to MCP at `url`, until the end of stdin. `headers`: of each request. `tls`: none for
 /// `http://`.
 ///
 /// # Errors
 /// Stdin can't be read, or there is no HTTP client.
-pub(crate) async fn run(base_url: &str, headers: HeaderMap, tls: Option<ClientConfig>) -> Result<(), Failure> {
-    let gateway = Gateway::new(base_url, headers, tls)?;
+pub(crate) async fn run(url: &str, headers: HeaderMap, tls: Option<ClientConfig>) -> Result<(), Failure> {
+    let gateway = Gateway::new(url, headers, tls)?;
     let input = BufReader::new(tokio::io::stdin());
     bridge(gateway, input, tokio::io::stdout()).await.map_err(Failure::system("reading stdin"))
 }
@@ -101,9 +101,11 @@ impl Bridge {
             }
             "notifications/cancelled" => {
                 let call = message.cancels.as_ref().and_then(|id| lock(&self.in_flight).remove(id));
-                // Its connection closes, and the gateway ends the call.
+                // Its connection closes, and the gateway ends the call: without a session, nobody could take it up again.
                 call.inspect(AbortHandle::abort);
-                return;
+                if !self.gateway.has_session() {
+                    return;
+                }
             }
             _ => {}
         }

@@ -6,11 +6,12 @@ use std::time::Duration;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use reqwest::{Client, Response};
 use rustls::ClientConfig;
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
 use super::events::{Events, MAX_MESSAGE};
 use super::message::{Message, failure};
+use super::parameters::{Known, repeat};
 use crate::exit::Failure;
 
 const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
@@ -25,12 +26,19 @@ const PAUSE: (Duration, Duration) = (Duration::from_millis(500), Duration::from_
 /// An internal error of JSON-RPC.
 const INTERNAL: i32 = -32603;
 
+/// A header that is unlike the message.
+const MISMATCH: i64 = -32020;
+
+/// How many pages of tools are read.
+const MAX_PAGES: usize = 64;
+
 /// A gateway, and the session of a client of an older revision. Cheap to clone.
 #[derive(Debug, Clone)]
 pub(super) struct Gateway {
     client: Client,
     url: Arc<str>,
     session: Arc<Mutex<Session>>,
+    tools: Known,
 }
 
 /// The session. A gateway that was restarted may not know it any more: then a new one begins.
@@ -48,7 +56,7 @@ pub(super) type Out = mpsc::Sender<String>;
 impl Gateway {
     /// # Errors
     /// There is no HTTP client.
-    pub(super) fn new(base_url: &str, headers: HeaderMap, tls: Option<ClientConfig>) -> Result<Self, Failure> {
+    pub(super) fn new(url: &str, headers: HeaderMap, tls: Option<ClientConfig>) -> Result<Self, Failure> {
         // Another thread may have installed it.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let builder = Client::builder().connect_timeout(CONNECT_TIMEOUT).no_proxy().default_headers(headers);
@@ -59,14 +67,18 @@ impl Gateway {
         };
         let client = builder.build().map_err(|error| {
             let reason = format!("can't be asked: {}", error.without_url());
-            Failure::Gateway { url: base_url.to_owned(), reason }
+            Failure::Gateway { url: url.to_owned(), reason }
         })?;
-        let url = format!("{base_url}/mcp").into();
-        Ok(Self { client, url, session: Arc::default() })
+        Ok(Self { client, url: url.into(), session: Arc::default(), tools: Known::default() })
     }
 
     fn lock(&self) -> MutexGuard<'_, Session> {
         self.session.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether the client speaks in a session.
+    pub(super) fn has_session(&self) -> bool {
+        self.lock().id.is_some()
     }
 
     /// Sends a message, and each message of the answer to `out`.
@@ -84,7 +96,18 @@ impl Gateway {
     }
 
     async fn answered(&self, text: &str, message: &Message, out: &Out) -> Result<(), String> {
+        self.learn(message).await?;
         let mut response = self.post(text, message).await?;
+        if response.status() == StatusCode::BAD_REQUEST && message.call().is_some() {
+            let refusal = whole(response).await?;
+            if !is_mismatch(&refusal) {
+                return self.say(&refusal, message, out).await;
+            }
+            // The tool may ask for other headers than before.
+            self.tools.forget();
+            self.learn(message).await?;
+            response = self.post(text, message).await?;
+        }
         let has_session = message.version.is_none() && self.lock().id.is_some();
         if response.status() == StatusCode::NOT_FOUND && has_session {
             self.begin_again().await?;
@@ -99,10 +122,43 @@ impl Gateway {
     async fn post(&self, text: &str, message: &Message) -> Result<Response, String> {
         let mut headers = self.headers(message.version.is_none());
         message.repeat(&mut headers);
+        if let Some((tool, arguments)) = message.call()
+            && let Some(parameters) = self.tools.get(tool)
+        {
+            repeat(&parameters, arguments, &mut headers);
+        }
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
         headers.insert(header::ACCEPT, HeaderValue::from_static("application/json, text/event-stream"));
         let sent = self.client.post(&*self.url).headers(headers).body(text.to_owned()).send().await;
         sent.map_err(|error| format!("the gateway can't be reached: {}", error.without_url()))
+    }
+
+    /// Lists the tools, if a message calls one that was not listed before: some arguments are headers too.
+    async fn learn(&self, message: &Message) -> Result<(), String> {
+        let (Some(version), Some((tool, _))) = (&message.version, message.call()) else { return Ok(()) };
+        let mut cursor = None;
+        for _ in 0..MAX_PAGES {
+            if self.tools.get(tool).is_some() {
+                return Ok(());
+            }
+            let meta = json!({
+                "io.modelcontextprotocol/protocolVersion": version,
+                "io.modelcontextprotocol/clientCapabilities": {},
+            });
+            let params = match &cursor {
+                Some(cursor) => json!({ "_meta": meta, "cursor": cursor }),
+                None => json!({ "_meta": meta }),
+            };
+            let method = "tools/list".to_owned();
+            let text = json!({ "jsonrpc": "2.0", "id": "tools", "method": method, "params": params }).to_string();
+            let listing = Message { method, version: Some(version.clone()), ..Message::default() };
+            cursor = self.tools.learn(&whole(self.post(&text, &listing).await?).await?);
+            if cursor.is_none() {
+                break;
+            }
+        }
+        self.tools.note_unlisted(tool);
+        Ok(())
     }
 
     /// `with_session`: for a client of a revision that has sessions.
@@ -136,15 +192,22 @@ impl Gateway {
         if is_stream(&response) {
             return stream(response, out).await;
         }
-        let status = response.status();
         let text = whole(response).await?;
-        let body: Option<Value> = serde_json::from_str(&text).ok();
+        if message.method == "tools/list" {
+            self.tools.learn(&text);
+        }
+        self.say(&text, message, out).await
+    }
+
+    /// Passes on an answer that is one message.
+    async fn say(&self, text: &str, message: &Message, out: &Out) -> Result<(), String> {
+        let body: Option<Value> = serde_json::from_str(text).ok();
         let is_message = |it: &Value| it.is_array() || it.get("jsonrpc").is_some();
         let Some(body) = body.filter(is_message) else {
-            return Err(format!("the gateway refused the request ({status}): {}", refusal(&text)));
+            return Err(format!("the gateway refused the request: {}", refusal(text)));
         };
         if message.method == "initialize" {
-            self.lock().version = version(&text);
+            self.lock().version = version(text);
         }
         // An error that names no request belongs to this one.
         if !message.is_request() {
@@ -154,7 +217,7 @@ impl Gateway {
             let reason = body.pointer("/error/message").and_then(Value::as_str).unwrap_or_default();
             return Err(reason.to_owned());
         }
-        let _ = out.send(text).await;
+        let _ = out.send(text.to_owned()).await;
         Ok(())
     }
 
@@ -176,6 +239,12 @@ impl Gateway {
             pause = (pause * 2).min(PAUSE.1);
         }
     }
+}
+
+/// Whether an error says that headers and arguments differ.
+fn is_mismatch(text: &str) -> bool {
+    let body: Option<Value> = serde_json::from_str(text).ok();
+    body.and_then(|it| it.pointer("/error/code").and_then(Value::as_i64)) == Some(MISMATCH)
 }
 
 fn is_stream(response: &Response) -> bool {

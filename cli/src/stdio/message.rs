@@ -15,6 +15,8 @@ pub(super) struct Message {
     pub(super) version: Option<String>,
     /// The tool, the prompt or the resource.
     pub(super) name: Option<String>,
+    /// What a tool is called with, since 2026-07-28.
+    pub(super) arguments: Option<Value>,
     /// The request that a cancellation is about. JSON.
     pub(super) cancels: Option<String>,
     /// Whether it is a list of messages, with a request among them.
@@ -33,9 +35,12 @@ impl Message {
         let method = text(&value, "/method").unwrap_or_default();
         let name = if method == "resources/read" { "/params/uri" } else { "/params/name" };
         let is_request = !method.is_empty();
+        let version = text(&value, "/params/_meta/io.modelcontextprotocol~1protocolVersion");
+        let is_call = version.is_some() && method == "tools/call";
         Some(Self {
+            arguments: value.pointer("/params/arguments").filter(|_| is_call).cloned(),
             id: value.get("id").filter(|_| is_request).map(ToString::to_string),
-            version: text(&value, "/params/_meta/io.modelcontextprotocol~1protocolVersion"),
+            version,
             name: text(&value, name),
             cancels: value
                 .pointer("/params/requestId")
@@ -49,6 +54,11 @@ impl Message {
     /// Whether an answer is owed.
     pub(super) fn is_request(&self) -> bool {
         self.id.is_some() || self.is_batch
+    }
+
+    /// The tool that it calls, and the arguments, since 2026-07-28.
+    pub(super) fn call(&self) -> Option<(&str, &Value)> {
+        Some((self.name.as_deref()?, self.arguments.as_ref()?))
     }
 
     /// Whether its answer is a stream that ends with the bridge.
@@ -71,7 +81,7 @@ impl Message {
 }
 
 /// A text as a header's value: as it is, or in base64 if it has characters that a header can't have.
-fn encoded(text: &str) -> HeaderValue {
+pub(super) fn encoded(text: &str) -> HeaderValue {
     let is_plain = !text.is_empty() && text.trim() == text && text.bytes().all(|it| matches!(it, b' '..=b'~'));
     let plain = is_plain && !text.starts_with("=?base64?");
     let value = if plain { text.to_owned() } else { format!("=?base64?{}?=", STANDARD.encode(text)) };

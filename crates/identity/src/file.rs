@@ -1,4 +1,4 @@
-//! Reads the file of keys: bounded, and only if its owner alone can write it.
+//! Reads the files that say who may do what: bounded, and only if their owners alone can write them.
 
 use std::fs::File;
 use std::io::Read as _;
@@ -13,6 +13,9 @@ pub const MAX_BYTES: u64 = 1024 * 1024;
 /// What others may do to the file: read, write, run. And what the group may do: write.
 const FORBIDDEN_MODE: u32 = 0o027;
 
+/// What others and the group may do to a file without secrets: write.
+const FORBIDDEN_MODE_SHARED: u32 = 0o022;
+
 /// Why a file of keys can't be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum FileError {
@@ -24,6 +27,9 @@ pub enum FileError {
         "its mode is {0:03o}, so that others may read or change it: `chmod 600` it, or 640 for a group that reads it"
     )]
     Open(u32),
+    /// Others could change it.
+    #[error("its mode is {0:03o}, so that others may change it: `chmod go-w` it")]
+    Writable(u32),
     /// It is not what a file of keys is.
     #[error("it is not a file of at most {MAX_BYTES} bytes")]
     NoFile,
@@ -37,6 +43,18 @@ pub enum FileError {
 /// # Errors
 /// It can't be read, others may read or change it, or it is too large.
 pub fn text(path: &Path) -> Result<String, FileError> {
+    read_if(path, FORBIDDEN_MODE, FileError::Open)
+}
+
+/// The text of a file without secrets, which others may read.
+///
+/// # Errors
+/// It can't be read, others may change it, or it is too large.
+pub fn shared_text(path: &Path) -> Result<String, FileError> {
+    read_if(path, FORBIDDEN_MODE_SHARED, FileError::Writable)
+}
+
+fn read_if(path: &Path, forbidden: u32, open: fn(u32) -> FileError) -> Result<String, FileError> {
     let unreadable = |error: std::io::Error| FileError::Unreadable(error.to_string());
     // What was checked is what is read: all of it goes by the open file. Not to block on a pipe.
     let flags = rustix::fs::OFlags::RDONLY | rustix::fs::OFlags::NONBLOCK | rustix::fs::OFlags::CLOEXEC;
@@ -46,8 +64,8 @@ pub fn text(path: &Path) -> Result<String, FileError> {
     if !found.is_file() {
         return Err(FileError::NoFile);
     }
-    if found.mode() & FORBIDDEN_MODE != 0 {
-        return Err(FileError::Open(found.mode() & 0o777));
+    if found.mode() & forbidden != 0 {
+        return Err(open(found.mode() & 0o777));
     }
     let mut text = String::new();
     match file.take(MAX_BYTES + 1).read_to_string(&mut text) {
@@ -96,6 +114,14 @@ mod tests {
         for (mode, is_fine) in [(0o600, true), (0o640, true), (0o400, true), (0o644, false), (0o660, false)] {
             let file = Scratch::with(&format!("{mode:o}"), b"[principals.a]\n", mode);
             assert_eq!(read(&file.0).is_ok(), is_fine, "{mode:o}");
+        }
+    }
+
+    #[test]
+    fn a_file_without_secrets_may_be_read_by_others_and_not_changed() {
+        for (mode, is_fine) in [(0o600, true), (0o644, true), (0o664, false), (0o646, false)] {
+            let file = Scratch::with(&format!("shared-{mode:o}"), b"[views.a]\n", mode);
+            assert_eq!(shared_text(&file.0).is_ok(), is_fine, "{mode:o}");
         }
     }
 

@@ -30,8 +30,13 @@ impl Labelled {
 
     /// Adds all series of a metric that has another label before this one.
     pub fn read_with(&self, snapshot: &mut Snapshot, metric: &'static Metric, first: &str) {
+        self.read_after(snapshot, metric, &[first]);
+    }
+
+    /// Adds all series of a metric that has these labels before this one.
+    pub fn read_after(&self, snapshot: &mut Snapshot, metric: &'static Metric, first: &[&str]) {
         for (value, counter) in &self.0 {
-            snapshot.count(metric, &[first, value], counter);
+            snapshot.count(metric, &[first, &[*value]].concat(), counter);
         }
     }
 }

@@ -58,8 +58,10 @@ metrics! {
         "Calls answered with the result of an earlier call with their idempotency key.";
     JAILED "openskill_jailed_calls_total" Counter ["level"] Gateway
         "Calls that a skill's process answered, by the level of its [jail](runners/jail.md).";
-    MCP_REQUESTS "openskill_mcp_requests_total" Counter ["protocol" "method"] Gateway
-        "Requests at [`/mcp`](mcp.md), by revision of the protocol and by method.";
+    MCP_REQUESTS "openskill_mcp_requests_total" Counter ["view" "protocol" "method"] Gateway
+        "Requests at [`/mcp`](mcp.md), by view (empty at `/mcp` itself), by revision of the protocol and by method.";
+    MCP_VIEW_FAILURES "openskill_mcp_views_failures_total" Counter [] Gateway
+        "Changes of the file of [views](mcp.md#views) that could not be used.";
     WORKERS_UP "openskill_workers_up" Gauge [] Gateway
         "Workers that accept calls.";
     WORKERS_KNOWN "openskill_workers_known" Gauge [] Gateway

@@ -3,9 +3,10 @@
 //! The gateway ranks the skills that there are with it, and a worker those that could be installed. Pure: no clock, no I/O.
 //!
 //! - [`rank`](mod@rank): tools as documents, and how well they fit a query
-//! - [`terms`](mod@terms): the words of a task; `chinese`: what they are in English
+//! - [`terms`](mod@terms): the words of a task; `chinese`: what they are in English; `english`: what tools call it
 
 mod chinese;
+mod english;
 pub mod rank;
 pub mod terms;
 

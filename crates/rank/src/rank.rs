@@ -3,9 +3,12 @@
 //! Robertson and Zaragoza, "The Probabilistic Relevance Framework: BM25 and Beyond" (2009), with fields weighted by
 //! repetition. Catalogs are small enough to be scanned for each query.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
 use serde_json::Value;
+
+use crate::english::related;
+use crate::terms::terms;
 
 /// Term frequency saturation and length normalization: the usual values.
 const K1: f64 = 1.2;
@@ -18,13 +21,20 @@ const DESCRIPTION_WEIGHT: f64 = 1.5;
 /// How many distinct words of a query count.
 const MAX_WORDS: usize = 64;
 
+/// The same of a task in somebody's own words, which may be long.
+const MAX_WORDS_OF_TASK: usize = 256;
+
+/// How much a word counts that a task does not have, but means.
+const RELATED_WEIGHT: f64 = 0.5;
+
 /// How much of a query and of each field is read, in characters.
 const MAX_CHARACTERS: usize = 4000;
 
 /// A tool's words and their weights.
 #[derive(Debug)]
 pub struct Document {
-    weights: HashMap<String, f64>,
+    /// By the hash of the word, in its order: a query looks up many words in many documents.
+    weights: Vec<(u64, f64)>,
     length: f64,
 }
 
@@ -32,60 +42,101 @@ impl Document {
     /// Weighs the words of a tool.
     #[must_use]
     pub fn new(name: &str, toolset: &str, description: &str, schema: Option<&Value>) -> Self {
-        let mut document = Self { weights: HashMap::new(), length: 0.0 };
-        document.add(name, NAME_WEIGHT);
-        document.add(toolset, 1.0);
-        document.add(description, DESCRIPTION_WEIGHT);
+        let mut words = Weights::default();
+        words.add(name, NAME_WEIGHT);
+        words.add(toolset, 1.0);
+        words.add(description, DESCRIPTION_WEIGHT);
         let properties = schema.and_then(|it| it.get("properties")).and_then(Value::as_object);
         for (name, schema) in properties.into_iter().flatten() {
-            document.add(name, 1.0);
-            document.add(schema.get("description").and_then(Value::as_str).unwrap_or_default(), 0.5);
+            words.add(name, 1.0);
+            words.add(schema.get("description").and_then(Value::as_str).unwrap_or_default(), 0.5);
         }
-        document
+        let mut weights: Vec<_> = words.0.into_iter().collect();
+        weights.sort_by_key(|(hash, _)| *hash);
+        Self { length: weights.iter().map(|(_, weight)| weight).sum(), weights }
     }
 
     /// Whether it has one of the words of a text.
     #[must_use]
     pub fn has(&self, text: &str) -> bool {
-        words(text).iter().any(|word| self.weights.contains_key(word))
+        words(text).iter().any(|word| self.weight(hash(word)).is_some())
     }
 
+    fn weight(&self, hash: u64) -> Option<f64> {
+        let at = self.weights.binary_search_by_key(&hash, |(hash, _)| *hash).ok()?;
+        self.weights.get(at).map(|(_, weight)| *weight)
+    }
+}
+
+/// The weights of words, by their hashes.
+#[derive(Default)]
+struct Weights(HashMap<u64, f64>);
+
+impl Weights {
     fn add(&mut self, text: &str, weight: f64) {
         for word in words(text) {
-            *self.weights.entry(word).or_default() += weight;
-            self.length += weight;
+            *self.0.entry(hash(&word)).or_default() += weight;
         }
     }
+}
+
+/// FNV-1a. Two words with one hash would count as one word, which is harmless and does not happen.
+fn hash(word: &str) -> u64 {
+    word.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, it| (hash ^ u64::from(it)).wrapping_mul(0x0100_0000_01b3))
 }
 
 /// Ranks the documents that share words with a query: index and score, best first. Ties keep their order.
 #[must_use]
 pub fn rank(query: &str, documents: &[&Document]) -> Vec<(usize, f64)> {
-    let mut asked: Vec<String> = words(query);
-    asked.truncate(MAX_WORDS);
-    let asked: HashSet<String> = asked.into_iter().collect();
+    weighed(words(query).into_iter().take(MAX_WORDS).map(|word| (word, 1.0)).collect(), documents)
+}
+
+/// The same for a task in somebody's own words, in English or Chinese. What tools call the things that it names counts too.
+#[must_use]
+pub fn search(task: &str, documents: &[&Document]) -> Vec<(usize, f64)> {
+    let mut asked: HashMap<String, f64> = HashMap::new();
+    for word in words(&related(task)) {
+        asked.insert(word, RELATED_WEIGHT);
+    }
+    let own = words(task).into_iter().chain(words(&translated(task)));
+    asked.extend(own.take(MAX_WORDS_OF_TASK).map(|word| (word, 1.0)));
+    weighed(asked, documents)
+}
+
+/// Ranks documents by words that count differently.
+fn weighed(asked: HashMap<String, f64>, documents: &[&Document]) -> Vec<(usize, f64)> {
     let count = documents.len() as f64;
     let mean = documents.iter().map(|it| it.length).sum::<f64>() / count.max(1.0);
-    let rarity: HashMap<&str, f64> = asked
+    // The weight of each word in each document, document by document.
+    let asked: Vec<_> = asked.iter().map(|(word, factor)| (hash(word), *factor)).collect();
+    let found: Vec<Option<f64>> =
+        documents.iter().flat_map(|it| asked.iter().map(|(word, _)| it.weight(*word))).collect();
+    let rarity: Vec<f64> = asked
         .iter()
-        .map(|word| {
-            let with = documents.iter().filter(|it| it.weights.contains_key(word)).count() as f64;
-            (word.as_str(), (1.0 + (count - with + 0.5) / (with + 0.5)).ln())
+        .enumerate()
+        .map(|(at, (_, factor))| {
+            let with = found.iter().skip(at).step_by(asked.len()).flatten().count() as f64;
+            factor * (1.0 + (count - with + 0.5) / (with + 0.5)).ln()
         })
         .collect();
-    let score = |document: &&Document| -> f64 {
+    let score = |(document, found): (&&Document, &[Option<f64>])| -> f64 {
         let norm = K1 * (1.0 - B + B * document.length / mean.max(1.0));
-        let of_word = |(word, rarity): (&&str, &f64)| {
-            document.weights.get(*word).map_or(0.0, |weight| rarity * weight * (K1 + 1.0) / (weight + norm))
-        };
+        let of_word = |(weight, rarity): (&Option<f64>, &f64)| weight.map(|it| rarity * it * (K1 + 1.0) / (it + norm));
         // Summed in a fixed order, so that equal scores are equal to the last bit.
-        let mut parts: Vec<_> = rarity.iter().map(of_word).filter(|it| *it > 0.0).collect();
+        let mut parts: Vec<_> = found.iter().zip(&rarity).filter_map(of_word).collect();
         parts.sort_by(f64::total_cmp);
         parts.iter().sum()
     };
-    let mut ranked: Vec<_> = documents.iter().map(score).enumerate().filter(|(_, score)| *score > 0.0).collect();
+    let documents = documents.iter().zip(found.chunks(asked.len().max(1)));
+    let mut ranked: Vec<_> = documents.map(score).enumerate().filter(|(_, score)| *score > 0.0).collect();
     ranked.sort_by(|one, other| other.1.total_cmp(&one.1));
     ranked
+}
+
+/// What the Chinese words of a task are in English.
+fn translated(task: &str) -> String {
+    let chinese = terms(task).into_iter().filter(|it| it.written != it.meant);
+    chinese.map(|it| it.meant + " ").collect()
 }
 
 /// The words of a text: runs of letters and digits, split at case changes, lower-cased and stemmed. Scripts without spaces
@@ -152,6 +203,22 @@ mod tests {
         assert_eq!(words("图"), ["图"]);
         assert_eq!(words("creates created creating this"), ["creat", "creat", "creat"]);
         assert_eq!(words("HTTP2 of the class boxes"), ["http2", "class", "box"]);
+    }
+
+    #[test]
+    fn a_task_finds_what_it_means_and_what_it_says_first() {
+        let tool = |name: &str, description: &str| Document::new(name, "", description, None);
+        let tools = [
+            tool("geo_distance", "How far two places are from each other"),
+            tool("maps", "Shows the distance of two cities."),
+            tool("exchange", "Converts a currency."),
+            tool("browser_open", "Opens a page in a browser."),
+        ];
+        let tools: Vec<_> = tools.iter().collect();
+        let found = |task: &str| search(task, &tools).iter().map(|it| it.0).collect::<Vec<_>>();
+        assert_eq!(found("how far is it to Rome"), [0, 1]);
+        assert_eq!(found("100 euros in dollars"), [2]);
+        assert_eq!(found("打开浏览器"), [3]);
     }
 
     #[test]

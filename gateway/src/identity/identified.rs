@@ -1,5 +1,6 @@
 //! Credentials that are valid, and whose they are.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use openskill_proto::timestamp::Timestamp;
@@ -17,6 +18,23 @@ pub(crate) struct Identified {
     pub(crate) ended: CancellationToken,
     /// When it expires. None: never.
     pub(crate) expires: Option<Timestamp>,
+    /// What a token may be used for. None for a key: its policy says all.
+    pub(crate) scopes: Option<Scopes>,
+}
+
+/// The scopes of a token. Cheap to clone.
+#[derive(Debug, Clone)]
+pub(crate) struct Scopes(Arc<BTreeSet<String>>);
+
+impl Scopes {
+    pub(super) fn new(scopes: BTreeSet<String>) -> Self {
+        Self(Arc::new(scopes))
+    }
+
+    /// Whether all of these are among them.
+    pub(crate) fn have<'a>(&self, wanted: impl IntoIterator<Item = &'a String>) -> bool {
+        wanted.into_iter().all(|it| self.0.contains(it))
+    }
 }
 
 impl Identified {

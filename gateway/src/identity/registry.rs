@@ -111,6 +111,11 @@ impl Registry {
         known.keys.values().any(is_own).then(|| Arc::clone(account))
     }
 
+    /// Whom to ask for tokens. None: no token counts here.
+    pub(crate) fn issuers(&self) -> Option<Vec<String>> {
+        self.tokens.as_ref().map(Tokens::issuers)
+    }
+
     /// Takes the principals of a new file. What they use goes on.
     pub(super) fn replace(&self, contents: KeyFile) {
         let before = self.current.load_full();
@@ -123,7 +128,7 @@ impl Registry {
                 let old = before.keys.get(&kept.id).filter(|old| old.goes_on_as(&kept, &account));
                 let ended = old.map_or_else(CancellationToken::new, |old| old.identified.ended.clone());
                 let (credential, expires) = (kept.id.to_string().into(), kept.expires);
-                let identified = Identified { credential, account: Arc::clone(&account), ended, expires };
+                let identified = Identified { credential, account: Arc::clone(&account), ended, expires, scopes: None };
                 known.keys.insert(kept.id, KnownKey { identified: Arc::new(identified), kept });
             }
             known.principals.insert(Arc::clone(&account.name), account);

@@ -2,23 +2,19 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
 
-use openskill_identity::file::{self, FileError};
+use openskill_identity::file;
 use openskill_identity::jwt::issuers::parse;
 use openskill_identity::key_file::KeyFile;
 use openskill_proto::timestamp::Timestamp;
 use tokio::task::JoinSet;
 
 use super::registry::Registry;
-
-/// How often the file is read. A change counts when it was read twice, and with what a stream needs to end, that is less than a
-/// second.
-const INTERVAL: Duration = Duration::from_millis(250);
+use crate::state::followed::{Followed, INTERVAL};
 
 /// Reads the files again and again, until it is dropped.
 pub(crate) async fn follow(registry: Arc<Registry>) {
-    let (mut keys, mut issuers) = (Followed::default(), Followed::default());
+    let (mut keys, mut issuers) = (Followed::new(file::text), Followed::new(file::text));
     let (mut followed, mut reading) = (Vec::new(), JoinSet::new());
     loop {
         if let Some(tokens) = &registry.tokens {
@@ -62,32 +58,5 @@ pub(crate) async fn follow(registry: Arc<Registry>) {
                 ),
             }
         }
-    }
-}
-
-/// A file that is read again and again. All of it is read: times and sizes of files can miss a change. Two reads must be equal:
-/// an editor that writes in place leaves a part of the file for a moment, and a part may be valid and allow more than the whole.
-#[derive(Default)]
-struct Followed {
-    last: Option<Read>,
-    before: Option<Read>,
-}
-
-type Read = Result<String, FileError>;
-
-impl Followed {
-    /// What the file has now, if that is something else than before, and whether it is the first time.
-    async fn look(&mut self, path: &Path) -> Option<(Result<String, String>, bool)> {
-        let path = path.to_owned();
-        // A file system that hangs must not keep the main thread.
-        let read = tokio::task::spawn_blocking(move || file::text(&path)).await.ok()?;
-        let is_settled = self.before.as_ref() == Some(&read);
-        self.before = Some(read.clone());
-        if !is_settled || self.last.as_ref() == Some(&read) {
-            return None;
-        }
-        let is_first = self.last.is_none();
-        self.last = Some(read.clone());
-        Some((read.map_err(|error| error.to_string()), is_first))
     }
 }

@@ -13,7 +13,7 @@ use sha2::{Digest as _, Sha256};
 use tokio_util::sync::CancellationToken;
 
 use super::account::Account;
-use super::identified::Identified;
+use super::identified::{Identified, Scopes};
 use super::issuer::LiveIssuer;
 use super::jwks;
 use super::usage::Usage;
@@ -99,17 +99,30 @@ impl Tokens {
     }
 
     fn keep(&self, hash: String, verified: Verified, ended: CancellationToken) -> Arc<Identified> {
-        let Verified { principal, policy, expires } = verified;
+        let Verified { principal, policy, expires, scopes } = verified;
         let mut principals = lock(&self.principals);
         let usage = principals.use_mut(&principal).map(|it| Arc::clone(&it.usage)).unwrap_or_default();
         let account = Arc::new(Account { name: Arc::from(principal.as_str()), policy, usage: Arc::clone(&usage) });
         // Enough to tell tokens apart, and no use to anybody.
         let credential = format!("jwt {}", hash.get(..16).unwrap_or_default()).into();
-        let identified = Arc::new(Identified { credential, account, ended, expires: Some(expires) });
+        let identified = Arc::new(Identified {
+            credential,
+            account,
+            ended,
+            expires: Some(expires),
+            scopes: Some(Scopes::new(scopes)),
+        });
         principals.insert(principal, Known { usage, last: Arc::clone(&identified) });
         drop(principals);
         lock(&self.verified).insert(hash, Arc::clone(&identified));
         identified
+    }
+
+    /// What the issuers sign as.
+    pub(super) fn issuers(&self) -> Vec<String> {
+        let mut names: Vec<_> = self.issuers.load().keys().cloned().collect();
+        names.sort();
+        names
     }
 
     /// The account of a principal whose last token is still valid.

@@ -1,13 +1,14 @@
-//! Lists of tools, written once per change of the catalog and kept for each policy: clients list their tools again and again.
+//! Lists of tools, written once per change of the catalog and kept for each policy and view: clients list their tools again and again.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
 
+use super::views::View;
 use crate::call::principal::Principal;
 
-/// How many lists are kept: principals with the same policy share one.
+/// How many lists are kept: principals with the same policy share one of each view.
 const MAX_LISTS: usize = 64;
 
 /// How much one page holds, in bytes, unless a single tool is larger. Many clients read no second page.
@@ -66,17 +67,24 @@ pub(crate) struct Pages(Mutex<VecDeque<Kept>>);
 #[derive(Debug)]
 struct Kept {
     principal: Principal,
+    view: Arc<View>,
     /// Of the catalog.
     change: u64,
     list: Arc<List>,
 }
 
 impl Pages {
-    /// The list of `principal` at this change of the catalog: the kept one, or what `write` returns. A list that did not change
-    /// stays the same object.
-    pub(crate) fn get(&self, principal: &Principal, change: u64, write: impl FnOnce() -> List) -> Arc<List> {
+    /// The list of `principal` in `view` at this change of the catalog: the kept one, or what `write` returns. A list that did
+    /// not change stays the same object.
+    pub(crate) fn get(
+        &self,
+        principal: &Principal,
+        view: &Arc<View>,
+        change: u64,
+        write: impl FnOnce() -> List,
+    ) -> Arc<List> {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let place = kept.iter().position(|it| it.principal.sees_like(principal));
+        let place = kept.iter().position(|it| Arc::ptr_eq(&it.view, view) && it.principal.sees_like(principal));
         if let Some(it) = place.and_then(|place| kept.get(place))
             && it.change == change
         {
@@ -89,7 +97,8 @@ impl Pages {
             _ => Arc::new(written),
         };
         kept.truncate(MAX_LISTS - 1);
-        kept.push_front(Kept { principal: principal.clone(), change, list: Arc::clone(&list) });
+        let (principal, view) = (principal.clone(), Arc::clone(view));
+        kept.push_front(Kept { principal, view, change, list: Arc::clone(&list) });
         list
     }
 }
@@ -138,10 +147,13 @@ mod tests {
     #[test]
     fn a_list_is_written_once_per_change_and_stays_itself_if_nothing_changed() {
         let (pages, nobody) = (Pages::default(), Principal::anonymous());
-        let first = pages.get(&nobody, 1, || list(&["a"], 0));
-        let kept = pages.get(&nobody, 1, || unreachable!("it is kept"));
-        let same = pages.get(&nobody, 2, || list(&["a"], 0));
-        let changed = pages.get(&nobody, 3, || list(&["a", "b"], 0));
+        let (view, other) = (Arc::new(View::default()), Arc::new(View::default()));
+        let first = pages.get(&nobody, &view, 1, || list(&["a"], 0));
+        let of_other = pages.get(&nobody, &other, 1, || list(&["c"], 0));
+        assert_eq!(of_other.page(None).tools, b"\"c\"");
+        let kept = pages.get(&nobody, &view, 1, || unreachable!("it is kept"));
+        let same = pages.get(&nobody, &view, 2, || list(&["a"], 0));
+        let changed = pages.get(&nobody, &view, 3, || list(&["a", "b"], 0));
         assert!(Arc::ptr_eq(&first, &kept) && Arc::ptr_eq(&first, &same) && !Arc::ptr_eq(&first, &changed));
     }
 }

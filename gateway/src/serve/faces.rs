@@ -37,7 +37,6 @@ use grpc::health::Health;
 use grpc::inbound::{GrpcBody, grpc_body};
 use grpc::skills::Skills;
 use grpc::{protocol, reflection};
-use rest::cors::with_cors;
 
 use super::bodies::inbound::Inbound;
 use super::bodies::outbound::Answer;
@@ -83,7 +82,6 @@ impl Faces {
         let others = protocol::only_grpc(grpc).merge(agent.map(rest_of).unwrap_or_default());
         let others = others.merge(mcp::routes(shard.clone()));
         let routes = rest::routes(others, shard.clone(), with_admin.then_some(traces));
-        let routes = with_cors(routes, shard.gateway.config.sites.as_deref());
         Ok(Self { skills: Some(skills), routes, limited: limited(shard, &services)? })
     }
 
@@ -108,7 +106,7 @@ impl Faces {
         let grpc = reflection::add_to(grpc, &reflection::agent())?;
         let routes = protocol::only_grpc(grpc).merge(rest_of(agent));
         let routes = rest::probes_of_agent(routes, shard.clone());
-        Ok(Self { skills: None, routes: with_cors(routes, shard.gateway.config.sites.as_deref()), limited: None })
+        Ok(Self { skills: None, routes, limited: None })
     }
 }
 

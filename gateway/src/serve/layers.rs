@@ -1,11 +1,12 @@
 //! The layers of [`super::stack`]. Each reads or bounds one thing; what it learns travels in the request's extensions.
-//! [`screen`] refuses requests by what [`head`] and [`origin`] find.
+//! [`screen`] refuses requests by what [`head`] and [`origin`] find; [`cors`] lets pages of allowed origins read answers.
 //!
 //! [`identity`] finds the principal, if the gateway asks for keys.
 //!
 //! [`request_context`] reads it there: the trace, the door, the timeout, and the principal.
 
 pub(crate) mod bodies;
+pub(crate) mod cors;
 pub(crate) mod deadline;
 mod encoding;
 mod head;

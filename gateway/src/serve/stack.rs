@@ -11,11 +11,13 @@ use super::bodies::outbound::Outbound;
 use super::faces::grpc::methods::is_client_streaming;
 use super::faces::{Faces, identity, reads, refuse};
 use super::layers::bodies::BodiesLayer;
+use super::layers::cors;
 use super::layers::deadline::DeadlineLayer;
 use super::layers::identity::IdentityLayer;
 use super::layers::reads::ReadsLayer;
 use super::layers::screen::ScreenLayer;
 use super::layers::trace::TraceLayer;
+use super::resource::Resource;
 use crate::gateway::Gateway;
 
 /// The whole way of a request, for a listener on a loopback address or on another. Built once for each listener.
@@ -34,7 +36,12 @@ where
         .layer(DeadlineLayer)
         .layer(BodiesLayer { inbound, outbound, is_client_streaming })
         .layer(ScreenLayer { is_loopback, sites: gateway.config.sites.clone(), refuse })
-        .layer(IdentityLayer { registry: gateway.registry.clone(), rules: identity::RULES })
+        .option_layer(cors::layer(gateway.config.sites.as_deref()))
+        .layer(IdentityLayer {
+            registry: gateway.registry.clone(),
+            rules: identity::RULES,
+            resource: Resource::of(gateway),
+        })
         .layer(ReadsLayer::new(reads::which, reads::refuse))
         .service(faces)
 }

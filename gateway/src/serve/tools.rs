@@ -6,12 +6,13 @@ use std::time::Instant;
 
 use openskill_proto::v1::{Dialect as WireDialect, ErrorCode, SkillError};
 use openskill_proto::v1::{ExportToolsRequest, ExportToolsResponse};
-use openskill_rank::rank::rank;
+use openskill_rank::rank::{self, rank};
 
 use crate::arguments::Policy;
 use crate::call::principal::Principal;
-use crate::export::{self, Dialect, Tool};
+use crate::export::{self, Dialect, Forms, Tool};
 use crate::gateway::Gateway;
+use crate::mcp::views::View;
 use crate::protect::circuit::Session;
 use crate::tools::disabled::disabled;
 
@@ -58,15 +59,51 @@ pub(crate) fn export(
     })
 }
 
-/// All skills that `principal` can call, as tools of MCP: name and definition, sorted by name. A circuit that is open for a
-/// while changes nothing, so that lists are stable.
-pub(crate) fn of_mcp(gateway: &Gateway, principal: &Principal) -> Vec<(String, String)> {
+/// The skills that `principal` can call and `view` lists, as tools of MCP: name and definition, sorted by name. A circuit that is
+/// open for a while changes nothing, so that lists are stable.
+pub(crate) fn of_mcp(gateway: &Gateway, principal: &Principal, view: &View) -> Vec<(String, String)> {
     let snapshot = gateway.catalog.snapshot_for(principal);
-    let callable: Vec<_> = snapshot.values().filter(|entry| !entry.candidates.is_empty()).collect();
-    let tools: Vec<_> = callable.iter().map(|entry| (tool(entry), entry.forms())).collect();
-    // Every id is a name that MCP allows, so the two are the same.
-    let definitions = export::export_known(&tools, Dialect::Mcp, false).tools;
-    callable.iter().map(|entry| entry.skill.id.clone()).zip(definitions).collect()
+    let listed = |entry: &&Arc<Entry>| is_in(view, entry) && view.lists(&entry.skill.id);
+    let mut tools = defined(&snapshot.values().filter(listed).collect::<Vec<_>>(), view);
+    if view.has_names() {
+        tools.sort();
+    }
+    tools
+}
+
+/// The `limit` skills of `view` that fit a task best, of those that `principal` can call: name and definition.
+pub(crate) fn search(
+    gateway: &Gateway,
+    principal: &Principal,
+    view: &View,
+    task: &str,
+    limit: usize,
+) -> Vec<(String, String)> {
+    let snapshot = gateway.catalog.snapshot_for(principal);
+    let entries: Vec<_> = snapshot.values().filter(|entry| is_in(view, entry)).collect();
+    let documents: Vec<_> = entries.iter().map(|entry| entry.document()).collect();
+    let ranked = rank::search(task, &documents);
+    let found: Vec<_> = ranked.into_iter().take(limit).filter_map(|(at, _)| entries.get(at).copied()).collect();
+    defined(&found, view)
+}
+
+/// Whether a skill is a tool of a view, and some worker can run it.
+fn is_in(view: &View, entry: &Entry) -> bool {
+    !entry.candidates.is_empty() && view.has(&entry.skill)
+}
+
+/// Skills as tools of MCP under their names in a view, in the same order.
+fn defined(entries: &[&Arc<Entry>], view: &View) -> Vec<(String, String)> {
+    // What is kept with a skill has its id as name.
+    let renamed: Vec<_> = entries.iter().map(|_| Forms::default()).take_while(|_| view.has_names()).collect();
+    let tools = entries.iter().enumerate().map(|(at, entry)| {
+        let name = view.name_of(&entry.skill.id);
+        let forms = renamed.get(at).filter(|_| name != entry.skill.id).unwrap_or(entry.forms());
+        (Tool { name, ..tool(entry) }, forms)
+    });
+    // Every name is one that MCP allows, so none changes.
+    let definitions = export::export_known(&tools.collect::<Vec<_>>(), Dialect::Mcp, false).tools;
+    entries.iter().map(|entry| view.name_of(&entry.skill.id).to_owned()).zip(definitions).collect()
 }
 
 fn tool(entry: &Entry) -> Tool<'_> {

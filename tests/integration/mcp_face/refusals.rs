@@ -110,7 +110,7 @@ async fn requests_are_counted_by_revision_and_method() {
     ask(&system, "made/up", json!({})).await;
     let metrics = String::from_utf8(system.get("/metrics").await.body.into()).unwrap();
     for method in ["tools/list", "other"] {
-        let series = format!(r#"openskill_mcp_requests_total{{protocol="2026-07-28",method="{method}"}} 1"#);
+        let series = format!(r#"openskill_mcp_requests_total{{view="",protocol="2026-07-28",method="{method}"}} 1"#);
         assert!(metrics.contains(&series), "{series} in {metrics}");
     }
     assert!(!metrics.contains("made/up"));

@@ -68,6 +68,18 @@ async fn before_a_running_gateway_it_answers_everything_and_ends_with_its_input(
 }
 
 #[tokio::test]
+async fn it_repeats_arguments_as_headers_where_a_tool_asks_for_them() {
+    let system = start().await;
+    let call = |region: &str| json!({"name": "test_x_mcp_header", "arguments": {"region": region}, "_meta": meta()});
+    let input = [request(1, "tools/call", call("eu-1")), request(2, "tools/call", call("ü"))];
+    let (messages, is_success) = run(&["--gateway", &system.url()], &input).await;
+    for id in [1, 2] {
+        assert_eq!(answer(&messages, id)["result"]["resultType"], "complete", "{messages:?}");
+    }
+    assert!(is_success);
+}
+
+#[tokio::test]
 async fn without_a_gateway_it_has_one_of_its_own() {
     let folders = format!("{}:{}", skills().display(), library().display());
     let (messages, is_success) = run(&["--skills-dir", &folders], &conversation()).await;

@@ -39,6 +39,9 @@ fn arguments(served: &Served, here: &Path) -> Vec<String> {
     let mut arguments = vec!["mcp".to_owned()];
     let absolute = |path: &str| here.join(path).to_string_lossy().into_owned();
     let mut add = |flag: &str, value: String| arguments.extend([flag.to_owned(), value]);
+    if let Some(view) = &served.view {
+        add("--view", view.clone());
+    }
     if let Some(url) = &served.gateway {
         add("--gateway", url.clone());
         if let Some(file) = &served.token_file {
@@ -145,10 +148,14 @@ mod tests {
             gateway: gateway.map(str::to_owned),
             token: Some("osk_s3cret".to_owned()),
             token_file: Some("key".to_owned()),
+            view: None,
             skills: Default::default(),
         };
         let arguments = |gateway| super::arguments(&served(gateway), Path::new("/home/me"));
         assert_eq!(arguments(Some("http://a:1")), ["mcp", "--gateway", "http://a:1", "--token-file", "/home/me/key"]);
+        let in_view = Served { view: Some("research".to_owned()), ..served(Some("http://a:1")) };
+        let in_view = super::arguments(&in_view, Path::new("/home/me"));
+        assert_eq!(in_view[1..3], ["--view", "research"]);
         let own = arguments(None);
         assert_eq!((own[1].as_str(), own[2].as_str()), ("--skills-dir", "/home/me/./worker/skills"));
         assert!(!own.concat().contains("s3cret"));

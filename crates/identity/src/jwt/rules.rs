@@ -1,5 +1,6 @@
 //! From the claims of a token to a policy. What no rule allows is refused.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use serde_json::{Map, Value};
@@ -31,6 +32,16 @@ pub(super) fn claim<'a>(claims: &'a Map<String, Value>, name: &str) -> Option<&'
     let mut parts = name.split('.');
     let first = claims.get(parts.next()?)?;
     parts.try_fold(first, |value, part| value.as_object()?.get(part))
+}
+
+/// The scopes of a token: a list in one text, or a list.
+pub(super) fn scopes(claims: &Map<String, Value>) -> BTreeSet<String> {
+    let claims = ["scope", "scp"].into_iter().filter_map(|name| claims.get(name));
+    let texts = claims.flat_map(|it| match it {
+        Value::Array(items) => items.iter().filter_map(Value::as_str).collect(),
+        one => one.as_str().into_iter().collect::<Vec<_>>(),
+    });
+    texts.flat_map(|it| it.split(' ')).filter(|it| !it.is_empty()).map(str::to_owned).collect()
 }
 
 /// Whether a claim is a value, or a list that has it. Scopes are a list in one text.

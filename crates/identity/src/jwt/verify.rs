@@ -1,5 +1,6 @@
 //! Whether a token is valid, and whose it is.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use openskill_proto::timestamp::Timestamp;
@@ -8,7 +9,7 @@ use serde_json::Value;
 use super::algorithm::Algorithm;
 use super::issuers::Issuer;
 use super::jwk::Key;
-use super::rules::claim;
+use super::rules::{claim, scopes};
 use super::token::Token;
 use crate::policy::Policy;
 
@@ -50,6 +51,8 @@ pub struct Verified {
     pub policy: Arc<Policy>,
     /// When it ends, with the tolerance for clocks.
     pub expires: Timestamp,
+    /// What its holder may use it for, by the names of the issuer.
+    pub scopes: BTreeSet<String>,
 }
 
 /// The key that a token says it is signed with, by its position. A token that names none fits if only one key does.
@@ -122,6 +125,7 @@ pub fn verify(
         principal: format!("{}:{subject}", issuer.name),
         policy: Arc::clone(&rule.policy),
         expires: Timestamp(expires),
+        scopes: scopes(claims),
     })
 }
 

@@ -1,5 +1,8 @@
 //! Requests of clients that speak MCP, by revision and method. A client can make up neither.
 
+use std::collections::BTreeMap;
+use std::sync::{PoisonError, RwLock};
+
 use openskill_metrics::{Labelled, Snapshot, table};
 
 /// The revisions, as clients name them.
@@ -31,27 +34,59 @@ const METHODS: [&str; 19] = [
 /// All other methods.
 const OTHER: &str = "other";
 
-/// What is counted.
-#[derive(Debug)]
-pub(in crate::observe) struct McpRequests([Labelled; REVISIONS.len()]);
+/// How many views are told apart: as many as a file has.
+const MAX_VIEWS: usize = 256;
 
-impl Default for McpRequests {
+/// What is counted.
+#[derive(Debug, Default)]
+pub(in crate::observe) struct McpRequests {
+    /// At `/mcp` itself.
+    whole: OfView,
+    /// By the name of a view. An operator's file makes names up, no client does.
+    views: RwLock<BTreeMap<String, OfView>>,
+}
+
+#[derive(Debug)]
+struct OfView([Labelled; REVISIONS.len()]);
+
+impl Default for OfView {
     fn default() -> Self {
         Self(REVISIONS.map(|_| Labelled::new(METHODS)))
     }
 }
 
-impl McpRequests {
-    pub(in crate::observe) fn inc(&self, revision: &str, method: &str) {
+impl OfView {
+    fn inc(&self, revision: &str, method: &str) {
         if let Some((_, counters)) = REVISIONS.iter().zip(&self.0).find(|(it, _)| **it == revision) {
             counters.inc(if METHODS.contains(&method) { method } else { OTHER });
         }
     }
 
-    pub(super) fn read(&self, all: &mut Snapshot) {
+    fn read(&self, all: &mut Snapshot, view: &str) {
         for (revision, counters) in REVISIONS.iter().zip(&self.0) {
-            counters.read_with(all, &table::MCP_REQUESTS, revision);
+            counters.read_after(all, &table::MCP_REQUESTS, &[view, revision]);
         }
+    }
+}
+
+impl McpRequests {
+    /// Counts a request. `view`: empty at `/mcp` itself.
+    pub(in crate::observe) fn inc(&self, view: &str, revision: &str, method: &str) {
+        if view.is_empty() {
+            return self.whole.inc(revision, method);
+        }
+        if let Some(counters) = self.views.read().unwrap_or_else(PoisonError::into_inner).get(view) {
+            return counters.inc(revision, method);
+        }
+        let mut views = self.views.write().unwrap_or_else(PoisonError::into_inner);
+        let view = if views.len() < MAX_VIEWS { view } else { OTHER };
+        views.entry(view.to_owned()).or_default().inc(revision, method);
+    }
+
+    pub(super) fn read(&self, all: &mut Snapshot) {
+        self.whole.read(all, "");
+        let views = self.views.read().unwrap_or_else(PoisonError::into_inner);
+        views.iter().for_each(|(name, counters)| counters.read(all, name));
     }
 }
 
@@ -62,9 +97,9 @@ mod tests {
     #[test]
     fn what_a_client_makes_up_is_counted_as_other() {
         let requests = McpRequests::default();
-        requests.inc("2026-07-28", "tools/call");
-        requests.inc("2026-07-28", "made/up");
-        requests.inc("made up", "tools/call");
+        requests.inc("", "2026-07-28", "tools/call");
+        requests.inc("", "2026-07-28", "made/up");
+        requests.inc("", "made up", "tools/call");
         let mut all = Snapshot::default();
         requests.read(&mut all);
         let text = openskill_metrics::text::Format::Prometheus.encode(&all);

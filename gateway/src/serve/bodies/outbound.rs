@@ -31,6 +31,13 @@ pub(crate) enum Answer {
     Ending(Box<Ending<Answer>>),
 }
 
+/// The answer to a browser that asks what it may send.
+impl Default for Answer {
+    fn default() -> Self {
+        Self::Rest(axum::body::Body::empty())
+    }
+}
+
 /// Why an answer is abandoned.
 #[derive(Debug, thiserror::Error)]
 enum Abandoned {

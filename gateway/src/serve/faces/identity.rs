@@ -13,6 +13,7 @@ use super::rest::{answer, body};
 use crate::serve::bodies::outbound::Answer;
 use crate::serve::layers::identity::{Denied, Rules, StreamKind};
 use crate::serve::layers::request_context;
+use crate::serve::resource::METADATA;
 
 /// The rules of all listeners.
 pub(crate) const RULES: Rules =
@@ -25,10 +26,12 @@ const NOT_ADMIN: &str = "only administrators may call this: use a key of a princ
 
 const ENDED: &str = "the key or token of this stream was revoked or has expired, or its policy has changed: reconnect";
 
-/// Probes have no keys, and learn nothing but whether the gateway is ready. Nor has a browser that asks what it may send.
+/// Probes have no keys, and learn nothing but whether the gateway is ready. Nor has a browser that asks what it may send, or a
+/// client that asks where to get a token.
 fn is_open(method: &Method, headers: &HeaderMap, path: &str) -> bool {
     let is_preflight = *method == Method::OPTIONS && headers.contains_key(header::ACCESS_CONTROL_REQUEST_METHOD);
-    is_preflight || matches!(path, "/healthz" | "/readyz") || path.starts_with("/grpc.health.v1.Health/")
+    let is_metadata = path.strip_prefix(METADATA).is_some_and(|rest| rest.is_empty() || rest.starts_with("/mcp"));
+    is_preflight || is_metadata || matches!(path, "/healthz" | "/readyz") || path.starts_with("/grpc.health.v1.Health/")
 }
 
 fn is_administration(path: &str) -> bool {
@@ -44,7 +47,8 @@ fn method_of_admin(path: &str) -> Option<&str> {
 }
 
 fn events(path: &str) -> StreamKind {
-    if path == "/mcp" { StreamKind::JsonRpc } else { StreamKind::ServerSentEvents }
+    let is_mcp = path.strip_prefix("/mcp").is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
+    if is_mcp { StreamKind::JsonRpc } else { StreamKind::ServerSentEvents }
 }
 
 fn refuse(denied: Denied, headers: &HeaderMap, extensions: &Extensions) -> Response<Answer> {
@@ -88,6 +92,8 @@ mod tests {
     fn only_health_is_open() {
         let none = HeaderMap::new();
         let open = |path: &str| is_open(&Method::GET, &none, path);
+        let metadata = [METADATA.to_owned(), format!("{METADATA}/mcp"), format!("{METADATA}/mcp/a")];
+        assert!(metadata.iter().all(|it| open(it)) && !open(&format!("{METADATA}x")));
         for path in ["/healthz", "/readyz", "/grpc.health.v1.Health/Check", "/grpc.health.v1.Health/Watch"] {
             assert!(open(path), "{path}");
         }

@@ -15,7 +15,6 @@ mod artifacts;
 pub(crate) mod body;
 mod call;
 mod catalog;
-pub(crate) mod cors;
 mod docs;
 mod documents;
 mod health;

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::future::Either;
-use http::header::{AUTHORIZATION, CONTENT_TYPE};
+use http::header::{AUTHORIZATION, CONTENT_TYPE, WWW_AUTHENTICATE};
 use http::{Extensions, HeaderMap, Method, Request, Response};
 use http_body::Frame;
 use openskill_proto::timestamp::Timestamp;
@@ -26,6 +26,7 @@ use crate::identity::issuer::LiveIssuer;
 use crate::identity::registry::{Registry, Unidentified};
 use crate::serve::bodies::ending::Ending;
 use crate::serve::bodies::outbound::Answer;
+use crate::serve::resource::Resource;
 
 /// Why a request is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -70,6 +71,8 @@ pub(crate) struct IdentityLayer {
     /// None: everybody may use the gateway.
     pub(crate) registry: Option<Arc<Registry>>,
     pub(crate) rules: Rules,
+    /// Says where to get a token. None: no token counts.
+    pub(crate) resource: Option<Resource>,
 }
 
 /// See [`IdentityLayer`].
@@ -107,13 +110,13 @@ where
         match admit(registry, &self.layer.rules, &mut request) {
             Ok(stream) => Either::Left(ResponseFuture { response: self.inner.call(request), stream }),
             Err(Stopped::Denied(denied)) => {
-                Either::Right(Either::Left(ready(Ok(self.layer.rules.refusal(denied, &request)))))
+                Either::Right(Either::Left(ready(Ok(self.layer.refusal(denied, &request)))))
             }
             Err(Stopped::Later(issuer)) => {
-                let (registry, rules, mut inner) = (Arc::clone(registry), self.layer.rules, self.inner.clone());
+                let (registry, layer, mut inner) = (Arc::clone(registry), self.layer.clone(), self.inner.clone());
                 Either::Right(Either::Right(Box::pin(async move {
                     issuer.learned().await;
-                    match admit(&registry, &rules, &mut request) {
+                    match admit(&registry, &layer.rules, &mut request) {
                         Ok(stream) => ResponseFuture { response: inner.call(request), stream }.await,
                         // Once is enough.
                         Err(Stopped::Later(_)) => {
@@ -122,9 +125,9 @@ where
                                 "token with an unknown key",
                                 trace_id(&request),
                             );
-                            Ok(rules.refusal(Denied::Unauthenticated, &request))
+                            Ok(layer.refusal(Denied::Unauthenticated, &request))
                         }
-                        Err(Stopped::Denied(denied)) => Ok(rules.refusal(denied, &request)),
+                        Err(Stopped::Denied(denied)) => Ok(layer.refusal(denied, &request)),
                     }
                 })))
             }
@@ -144,9 +147,14 @@ enum Stopped {
     Later(Arc<LiveIssuer>),
 }
 
-impl Rules {
+impl IdentityLayer {
     fn refusal<B>(&self, denied: Denied, request: &Request<B>) -> Response<Answer> {
-        (self.refuse)(denied, request.headers(), request.extensions())
+        let mut refusal = (self.rules.refuse)(denied, request.headers(), request.extensions());
+        let challenge = self.resource.as_ref().filter(|_| denied == Denied::Unauthenticated);
+        if let Some(challenge) = challenge.and_then(|it| it.challenge(request.uri(), request.headers())) {
+            refusal.headers_mut().insert(WWW_AUTHENTICATE, challenge);
+        }
+        refusal
     }
 }
 
@@ -191,8 +199,12 @@ fn admit<B>(registry: &Registry, rules: &Rules, request: &mut Request<B>) -> Res
     }
     let is_grpc_stream = (rules.is_stream)(path);
     let events = (rules.events)(path);
+    let scopes = identified.scopes.clone();
     let begun = Begun { identified, is_grpc_stream, events, trace_id, last: rules.last };
     request.extensions_mut().insert(principal);
+    if let Some(scopes) = scopes {
+        request.extensions_mut().insert(scopes);
+    }
     // Nothing behind this layer needs it, so nothing can show it.
     request.headers_mut().remove(AUTHORIZATION);
     Ok(Some(Box::new(begun)))

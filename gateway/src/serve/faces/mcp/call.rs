@@ -14,24 +14,33 @@ use tokio::time::Instant;
 
 use super::answer::{Accepts, traced};
 use super::asker::Asker;
+use super::entrance::Entrance;
 use super::jsonrpc::{self, Code, Fault, Id, Meta, Params};
 use super::questions::{self, Asks, Back, Way};
 use super::reply::Reply;
+use super::resumed::Resumable;
+use super::search::{self, By, Wanted};
 use super::stream::{self, Call as Streamed, Running, Voice};
-use super::{answer, headers, tasks};
+use super::{answer, content, headers, tasks};
 use crate::call::reading;
 use crate::call::request::RequestContext;
+use crate::catalog::entry::Entry;
 use crate::gateway::Shard;
 use crate::invoke::{invoke, refuse};
 use crate::mcp::clients::Level;
 use crate::mcp::parked::Fingerprint;
 use crate::mcp::session::Abilities;
+use crate::mcp::views::{CALL_TOOL, View};
 use crate::observe::call_record::CallRecord;
 use crate::serve::streams::{self, StreamError};
+
+/// How much of an unknown name is repeated, in characters.
+const MAX_NAME: usize = 64;
 
 /// A request for a call.
 pub(super) struct Asked<'a> {
     pub(super) shard: &'a Shard,
+    pub(super) entrance: &'a Entrance,
     pub(super) headers: &'a HeaderMap,
     pub(super) context: RequestContext,
     pub(super) accepts: Accepts,
@@ -49,10 +58,34 @@ impl Asked<'_> {
         let Some(name) = self.params.name.take() else {
             return Err(Fault::new(Code::InvalidParams, "params.name is missing: it says which tool to call"));
         };
-        let (shard, is_stateless) = (self.shard, self.asker.revision.is_stateless());
-        let entry = shard.gateway.catalog.get_for(&name, &self.context.principal);
+        let (shard, view) = (self.shard, Arc::clone(&self.entrance.view));
         let arguments = self.params.arguments.take().map_or_else(|| "{}".to_owned(), |it| Box::<str>::from(it).into());
-        if is_stateless && let Some(entry) = &entry {
+        let (name, arguments, by) = match search::read(&view, name, arguments) {
+            Ok(Wanted::Call { name, arguments, by }) => (name, arguments, by),
+            Ok(Wanted::Search { task, limit }) => {
+                let found = search::found(&shard.gateway, &self.context.principal, &view, &task, limit);
+                return Ok(self.said(&found, &found, false));
+            }
+            Err(reason) => return Ok(self.said(&reason, "", true)),
+        };
+        let Some((name, entry)) = self.skill(&view, &name, by) else {
+            let name: String = name.chars().filter(|it| !it.is_control()).take(MAX_NAME).collect();
+            let fault = Fault::new(Code::InvalidParams, format!("there is no tool '{name}' here"));
+            // What a model wrote into arguments, it can write again.
+            return if by == By::Name { Err(fault) } else { Ok(self.said(&fault.message, "", true)) };
+        };
+        let may_change = entry.as_ref().is_none_or(|it| !it.skill.read_only);
+        if by == By::ReadOnly && may_change {
+            let message = format!("'{}' may change something: call it with {CALL_TOOL}", view.name_of(&name));
+            return Ok(self.said(&message, "", true));
+        }
+        if may_change && let Some(refusal) = self.entrance.refuse_write(&shard.gateway, self.headers, &self.id) {
+            return Ok(refusal);
+        }
+        if self.asker.revision.is_stateless()
+            && by == By::Name
+            && let Some(entry) = &entry
+        {
             headers::check_arguments(self.headers, entry.definition.schema(), &arguments)?;
         }
         let task_after = tasks::after(&self, entry.as_deref())?;
@@ -70,8 +103,20 @@ impl Asked<'_> {
                 Back::On(events) => {
                     let (running, reply, asked) = (Running::Heard(events), reply(self.id), answers.len());
                     let (given, together) = Default::default();
-                    let (cancellable, task_at) = (None, task_at());
-                    run(Streamed { running, reply, voice, cancellable, asks, asked, given, together, task_at }).await
+                    let (cancellable, task_at, resumable) = (None, task_at(), None);
+                    let call = Streamed {
+                        running,
+                        reply,
+                        voice,
+                        cancellable,
+                        asks,
+                        asked,
+                        given,
+                        together,
+                        task_at,
+                        resumable,
+                    };
+                    run(call).await
                 }
             };
         }
@@ -106,9 +151,30 @@ impl Asked<'_> {
             Running::Silent(async move { invoke(&shard, call, permit, None, record).await }.boxed())
         };
         let (asked, together, task_at) = (0, Vec::new(), task_at());
-        let streamed = Streamed { running, reply, voice, cancellable, asks, asked, given, together, task_at };
+        let resumable = Resumable::of(&shard.gateway, &self.asker);
+        let streamed =
+            Streamed { running, reply, voice, cancellable, asks, asked, given, together, task_at, resumable };
         let response = run(streamed).await?;
         Ok(traced(response, &trace_id))
+    }
+
+    /// The id of a tool's skill, and the skill if there is one now. None if the view has no such tool.
+    fn skill(&self, view: &View, name: &str, by: By) -> Option<(String, Option<Arc<Entry>>)> {
+        let (catalog, principal) = (&self.shard.gateway.catalog, &self.context.principal);
+        let id = view.id_of(name)?;
+        let entry = catalog.get_for(id, principal);
+        let is_here = match &entry {
+            Some(entry) => view.has(&entry.skill) && (by != By::Name || view.lists(id)),
+            // The call itself says what is near, or that it may be back soon. In a part of the catalog, neither is for sure.
+            None => (view.is_whole() && by == By::Name) || catalog.had_recently_for(id, principal),
+        };
+        is_here.then(|| (id.to_owned(), entry))
+    }
+
+    /// The answer to a call of no skill. `structured`: JSON; empty for none.
+    fn said(&self, text: &str, structured: &str, is_error: bool) -> Response {
+        let result = content::said(text, structured, is_error, self.asker.revision);
+        answer::json(StatusCode::OK, jsonrpc::result(&self.id, &result))
     }
 
     /// How the client is asked for something.

@@ -3,6 +3,7 @@
 //! - What a server behind `mcp:*` sent arrives as it was sent.
 //! - Data is text. If the tool declares a schema of its output, the data is structured content too, and fits the schema.
 //! - Pictures and sounds are blocks of their own; other files are embedded resources, or links if they are large.
+//! - Text beyond a budget is cut, with a link to all of it ([`long`]).
 //! - What a model can act on is a result with `isError`.
 
 use std::sync::Arc;
@@ -19,8 +20,11 @@ use serde_json::{Map, Value, json};
 
 use super::hello::server_info;
 use super::jsonrpc::string;
-use crate::call::aside::{Aside, HEAVY_BYTES};
+use super::long;
+use crate::call::aside::HEAVY_BYTES;
+use crate::call::principal::Principal;
 use crate::catalog::entry::Entry;
+use crate::gateway::Gateway;
 use crate::mcp::revision::Revision;
 
 /// Where artifacts are, as resources.
@@ -51,24 +55,59 @@ struct Parts {
     meta: Map<String, Value>,
 }
 
-/// The result of `tools/call`, a JSON object. `entry`: the skill.
-pub(super) async fn of(result: SkillResult, entry: Option<Arc<Entry>>, aside: &Aside, revision: Revision) -> String {
-    let size = data(&result).len();
-    if size > HEAVY_BYTES {
-        return aside.run(move || write(&result, entry.as_deref(), revision)).await;
+/// The result of `tools/call`, a JSON object. `entry`: the skill. `principal`: who gets it.
+pub(super) async fn of(
+    result: SkillResult,
+    entry: Option<Arc<Entry>>,
+    gateway: &Arc<Gateway>,
+    principal: &Principal,
+    revision: Revision,
+) -> String {
+    if data(&result).len().max(result.content_json.len()) > HEAVY_BYTES {
+        let (shared, principal) = (Arc::clone(gateway), principal.clone());
+        let cut = move |content: &str| long::cut(&shared, &principal, content, revision);
+        return gateway.aside.run(move || write(&result, entry.as_deref(), revision, cut)).await;
     }
-    write(&result, entry.as_deref(), revision)
+    write(&result, entry.as_deref(), revision, |content| long::cut(gateway, principal, content, revision))
 }
 
-fn write(result: &SkillResult, entry: Option<&Entry>, revision: Revision) -> String {
+/// The result of a tool that is no skill. `structured`: JSON; empty for none.
+pub(super) fn said(text: &str, structured: &str, is_error: bool, revision: Revision) -> String {
+    let content = format!("[{{\"type\":\"text\",\"text\":{}}}]", string(text));
+    let mut written = framed(&content, structured, is_error, revision);
+    if revision.is_stateless() {
+        let about = json!({ "io.modelcontextprotocol/serverInfo": server_info() });
+        written.push_str(&format!(",\"_meta\":{about}"));
+    }
+    written.push('}');
+    written
+}
+
+/// `cut`: content within the budget of text, if it is beyond that.
+fn write(
+    result: &SkillResult,
+    entry: Option<&Entry>,
+    revision: Revision,
+    cut: impl Fn(&str) -> Option<String>,
+) -> String {
     let Parts { content, structured, is_error, meta } =
         as_sent(result).unwrap_or_else(|| of_skill(result, entry, revision));
+    let content = cut(&content).unwrap_or(content);
+    let mut text = framed(&content, &structured, is_error, revision);
+    text.push_str(",\"_meta\":");
+    write_meta(&mut text, result, meta, revision);
+    text.push('}');
+    text
+}
+
+/// A result up to its `_meta`.
+fn framed(content: &str, structured: &str, is_error: bool, revision: Revision) -> String {
     let mut text = String::with_capacity(content.len() + structured.len() + 512);
     text.push_str("{\"content\":");
-    text.push_str(&content);
+    text.push_str(content);
     if !structured.is_empty() {
         text.push_str(",\"structuredContent\":");
-        text.push_str(&structured);
+        text.push_str(structured);
     }
     if is_error {
         text.push_str(",\"isError\":true");
@@ -76,9 +115,6 @@ fn write(result: &SkillResult, entry: Option<&Entry>, revision: Revision) -> Str
     if revision.is_stateless() {
         text.push_str(",\"resultType\":\"complete\"");
     }
-    text.push_str(",\"_meta\":");
-    write_meta(&mut text, result, meta, revision);
-    text.push('}');
     text
 }
 
@@ -217,7 +253,7 @@ mod tests {
     }
 
     fn read(result: &SkillResult, entry: Option<&Entry>) -> Value {
-        serde_json::from_str(&write(result, entry, Revision::V2025_11_25)).unwrap()
+        serde_json::from_str(&write(result, entry, Revision::V2025_11_25, |_| None)).unwrap()
     }
 
     #[test]

@@ -4,27 +4,37 @@ use std::sync::Arc;
 
 use super::hello::{cache_scope, server_info};
 use super::jsonrpc::{Code, Fault, Params, string};
+use super::search;
 use crate::call::principal::Principal;
 use crate::gateway::Shard;
 use crate::mcp::pages::List;
 use crate::mcp::revision::Revision;
 use crate::mcp::seal::Purpose;
+use crate::mcp::views::{ListMode, View};
 use crate::serve::tools;
 
 /// How long a client may rely on a list, in milliseconds. One that listens for changes hears of them sooner.
 pub(super) const TTL_MS: u64 = 5_000;
 
-/// The tools of a principal, as they are now.
-pub(super) fn current(shard: &Shard, principal: &Principal) -> Arc<List> {
+/// The tools of a principal in a view, as they are now.
+pub(super) fn current(shard: &Shard, view: &Arc<View>, principal: &Principal) -> Arc<List> {
     let gateway = &shard.gateway;
     // Read first: a list that is newer than its number is written once more.
     let change = gateway.catalog.change();
-    gateway.mcp.pages.get(principal, change, || List::new(tools::of_mcp(gateway, principal)))
+    gateway.mcp.pages.get(principal, view, change, || {
+        let mut listed = tools::of_mcp(gateway, principal, view);
+        if view.list == ListMode::Search {
+            listed.extend(search::own(view));
+            listed.sort();
+        }
+        List::new(listed)
+    })
 }
 
 /// The result of `tools/list`.
 pub(super) fn tools(
     shard: &Shard,
+    view: &Arc<View>,
     params: &Params,
     principal: &Principal,
     revision: Revision,
@@ -38,7 +48,7 @@ pub(super) fn tools(
             Some(name.ok_or_else(|| Fault::new(Code::InvalidParams, "the cursor is not one of this list"))?)
         }
     };
-    let list = current(shard, principal);
+    let list = current(shard, view, principal);
     let page = list.page(after.as_deref());
     let mut text = String::with_capacity(page.tools.len() + 512);
     text.push_str("{\"tools\":[");

@@ -1,4 +1,5 @@
-//! Streams of changes: `GET /mcp` of older clients, and `subscriptions/listen`. What changed is in [`super::watch`].
+//! Streams of changes: `GET /mcp` of older clients, and `subscriptions/listen`. What changed is in [`super::watch`]. `GET` with
+//! `Last-Event-ID` goes on with the stream of a call instead.
 //!
 //! A change reaches a listener at once, and further ones at most every two seconds, as one.
 
@@ -8,7 +9,7 @@ use std::time::Duration;
 
 use axum::body::Body;
 use axum::extract::Request;
-use axum::http::StatusCode;
+use axum::http::{HeaderName, StatusCode};
 use axum::response::Response;
 use bytes::Bytes;
 use futures_util::stream::{self, Stream};
@@ -17,9 +18,13 @@ use tokio::time::Instant;
 
 use super::answer::{self, Accepts, refuse};
 use super::asker::Asker;
+use super::entrance::Entrance;
+use super::headers::{Only, only};
 use super::jsonrpc::{self, Code, Fault, Filter, Id, notification};
 use super::list::current;
-use super::stream::{BEAT, beat, event};
+use super::resumed;
+use super::shelf::Viewer;
+use super::sse::{BEAT, beat, event};
 use super::watch::Watch;
 use crate::call::principal::Principal;
 use crate::gateway::Shard;
@@ -29,11 +34,17 @@ use crate::serve::layers::request_context;
 /// How much time lies between two notifications of a listener.
 const PAUSE: Duration = Duration::from_secs(2);
 
+/// The last event that a client got of a stream which it takes up again.
+const LAST_EVENT: HeaderName = HeaderName::from_static("last-event-id");
+
 /// A client that listens.
 struct Listener {
     shard: Shard,
+    entrance: Entrance,
     principal: Principal,
+    /// Of the catalog, and of the views.
     changes: watch::Receiver<u64>,
+    views: watch::Receiver<u64>,
     /// The list as the client may know it. None if it does not want to hear of it.
     seen: Option<Arc<List>>,
     /// What else it hears of.
@@ -58,7 +69,7 @@ enum State {
 }
 
 /// `GET /mcp`.
-pub(super) fn get(shard: Shard, request: &Request) -> Response {
+pub(super) fn get(shard: Shard, entrance: Entrance, request: &Request) -> Response {
     let context = request_context(request.extensions());
     let fault = |status, code, message: &str| refuse(status, None, &Fault::new(code, message));
     let asker = match Asker::of(&shard, request.headers(), &context.principal, None) {
@@ -74,9 +85,22 @@ pub(super) fn get(shard: Shard, request: &Request) -> Response {
         let message = "this is a stream of events: send 'Accept: text/event-stream'";
         return fault(StatusCode::NOT_ACCEPTABLE, Code::InvalidRequest, message);
     }
-    match listener(shard, context.principal, true) {
+    match only(request.headers(), &LAST_EVENT) {
+        Only::None => {}
+        Only::One(last) => {
+            let reader = shard.gateway.mcp.replays.resume(&asker.session_name(), last, std::time::Instant::now());
+            return match reader {
+                Some(reader) => answer::events(Body::from_stream(resumed::events(reader))),
+                None => fault(StatusCode::BAD_REQUEST, Code::InvalidRequest, "the stream of this event is not kept"),
+            };
+        }
+        Only::Several => {
+            return fault(StatusCode::BAD_REQUEST, Code::InvalidRequest, "Last-Event-ID is there more than once");
+        }
+    }
+    match listener(shard, entrance, context.principal, true) {
         Ok(listener) => {
-            let watch = Watch::of_session(&listener.shard, &listener.principal);
+            let watch = Watch::of_session(&listener.shard, listener.viewer());
             stream(Listener { session: asker.session_name(), watch, ..listener })
         }
         Err(it) => refuse(StatusCode::SERVICE_UNAVAILABLE, None, &it),
@@ -95,23 +119,31 @@ fn no_get() -> Response {
 ///
 /// # Errors
 /// Too many clients listen.
-pub(super) async fn subscribe(shard: &Shard, principal: Principal, id: Id, filter: Filter) -> Result<Response, Fault> {
+pub(super) async fn subscribe(
+    shard: &Shard,
+    entrance: Entrance,
+    principal: Principal,
+    id: Id,
+    filter: Filter,
+) -> Result<Response, Fault> {
     // Its changes from here on count, those while it subscribes too.
-    let listener = listener(shard.clone(), principal, filter.tools_list_changed)?;
-    let watch = Watch::of(shard, &listener.principal, &filter).await;
+    let listener = listener(shard.clone(), entrance, principal, filter.tools_list_changed)?;
+    let watch = Watch::of(shard, listener.viewer(), &filter).await;
     Ok(stream(Listener { id: Some(id), watch, ..listener }))
 }
 
-fn listener(shard: Shard, principal: Principal, wants_tools: bool) -> Result<Listener, Fault> {
+fn listener(shard: Shard, entrance: Entrance, principal: Principal, wants_tools: bool) -> Result<Listener, Fault> {
     let permit = Arc::clone(&shard.gateway.mcp.listeners).try_acquire_owned();
     let permit = permit.map_err(|_| Fault::new(Code::Overloaded, "too many clients listen for changes"))?;
     // First subscribe, then read: a change in between is looked at twice rather than never.
-    let changes = shard.gateway.catalog.changes();
-    let seen = wants_tools.then(|| current(&shard, &principal));
+    let (changes, views) = (shard.gateway.catalog.changes(), shard.gateway.mcp.views.changes());
+    let seen = wants_tools.then(|| current(&shard, &entrance.view, &principal));
     Ok(Listener {
         shard,
+        entrance,
         principal,
         changes,
+        views,
         seen,
         watch: Watch::default(),
         is_due: false,
@@ -135,6 +167,10 @@ fn events(listener: Listener) -> impl Stream<Item = Result<Bytes, Infallible>> {
 }
 
 impl Listener {
+    fn viewer(&self) -> Viewer<'_> {
+        Viewer { principal: &self.principal, view: &self.entrance.view }
+    }
+
     async fn next(&mut self) -> Option<Bytes> {
         match self.state {
             State::Begun => {
@@ -149,9 +185,12 @@ impl Listener {
         loop {
             tokio::select! {
                 biased;
-                () = gateway.shutdown.cancelled() => {
-                    self.state = State::Ended;
-                    return self.id.as_ref().map(|id| event(&jsonrpc::result(id, &ended(id))));
+                () = gateway.shutdown.cancelled() => return self.end(),
+                // It lives as long as the gateway.
+                Ok(()) = self.views.changed() => {
+                    let Some(entrance) = self.entrance.again(&gateway) else { return self.end() };
+                    self.entrance = entrance;
+                    self.is_due = self.seen.is_some();
                 }
                 () = tokio::time::sleep_until(self.not_before), if self.is_due => {
                     self.is_due = false;
@@ -171,6 +210,12 @@ impl Listener {
         }
     }
 
+    /// Ends the stream. What is sent last.
+    fn end(&mut self) -> Option<Bytes> {
+        self.state = State::Ended;
+        self.id.as_ref().map(|id| event(&jsonrpc::result(id, &ended(id))))
+    }
+
     /// The first thing that is sent: what the client will hear of.
     fn begin(&self) -> Bytes {
         let Some(id) = &self.id else { return beat() };
@@ -185,8 +230,9 @@ impl Listener {
 
     /// Notifications of what has changed, if anything has.
     fn look(&mut self) -> Option<Bytes> {
-        let mut said = self.watch.changes(&self.shard, &self.principal, &self.session, self.id.as_ref());
-        let now = current(&self.shard, &self.principal);
+        let viewer = Viewer { principal: &self.principal, view: &self.entrance.view };
+        let mut said = self.watch.changes(&self.shard, viewer, &self.session, self.id.as_ref());
+        let now = current(&self.shard, &self.entrance.view, &self.principal);
         if let Some(seen) = self.seen.as_mut().filter(|seen| !Arc::ptr_eq(seen, &now) && **seen != now) {
             *seen = now;
             let params = self.id.as_ref().map_or_else(|| "{}".to_owned(), |id| format!("{{\"_meta\":{}}}", tag(id)));

@@ -9,8 +9,9 @@ use futures_util::future::join_all;
 use super::answer::{self, Accepts, SESSION, accepted, refuse, status_of};
 use super::asker::Asker;
 use super::call::Asked;
+use super::entrance::Entrance;
 use super::jsonrpc::{self, Body, Code, Fault, Id, Message, Params, Unreadable};
-use super::shelf::{self, Listed};
+use super::shelf::{self, Listed, Viewer};
 use super::{headers, hello, list, listen, questions, resources, tasks, watch};
 use crate::call::aside::HEAVY_BYTES;
 use crate::call::reading::deadline;
@@ -23,16 +24,17 @@ use crate::serve::layers::request_context;
 /// A request over HTTP, without its body.
 struct Exchange {
     shard: Shard,
+    entrance: Entrance,
     headers: HeaderMap,
     context: RequestContext,
     accepts: Accepts,
 }
 
 /// Answers a request.
-pub(super) async fn post(shard: Shard, request: Request) -> Response {
+pub(super) async fn post(shard: Shard, entrance: Entrance, request: Request) -> Response {
     let context = request_context(request.extensions());
     let (parts, body) = request.into_parts();
-    let exchange = Exchange { accepts: Accepts::of(&parts.headers), headers: parts.headers, shard, context };
+    let exchange = Exchange { accepts: Accepts::of(&parts.headers), headers: parts.headers, shard, entrance, context };
     if !exchange.accepts.json && !exchange.accepts.events {
         let message = "the answer is JSON or a stream: send 'Accept: application/json, text/event-stream'";
         return refuse(StatusCode::NOT_ACCEPTABLE, None, &Fault::new(Code::InvalidRequest, message));
@@ -68,7 +70,7 @@ impl Exchange {
                     Ok(asker) => asker,
                     Err((status, fault)) => return refuse(status, Some(&id), &fault),
                 };
-                self.shard.gateway.observer.mcp_request(asker.revision.name(), &method);
+                self.shard.gateway.observer.mcp_request(&self.entrance.view.name, asker.revision.name(), &method);
                 let is_stateless = asker.revision.is_stateless();
                 match self.request(asker, id.clone(), &method, params).await {
                     Ok(response) => response,
@@ -100,6 +102,7 @@ impl Exchange {
         let one = |message| async move {
             let exchange = Self {
                 shard: self.shard.clone(),
+                entrance: self.entrance.clone(),
                 headers: self.headers.clone(),
                 context: self.context.clone(),
                 accepts: only_json,
@@ -133,24 +136,25 @@ impl Exchange {
         if asker.revision.is_stateless() {
             check(&self.headers, method, &params)?;
         }
-        let (shard, principal) = (&self.shard, &self.context.principal);
+        let (shard, principal, viewer) = (&self.shard, &self.context.principal, self.viewer());
         let result = match (method, asker.revision.is_stateless()) {
             ("tools/call", _) => return self.asked(asker, id, params).call().await,
-            ("tools/list", _) => list::tools(shard, &params, principal, asker.revision)?,
-            ("prompts/list", _) => shelf::list(shard, Listed::Prompts, &params, (principal, asker.revision), [])?,
-            ("prompts/get", _) => shelf::prompt(shard, &mut params, principal, &asker).await?,
-            ("completion/complete", _) => shelf::complete(shard, &params, principal, asker.revision).await?,
-            ("resources/list", _) => shelf::list(shard, Listed::Resources, &params, (principal, asker.revision), [])?,
+            ("tools/list", _) => list::tools(shard, &self.entrance.view, &params, principal, asker.revision)?,
+            ("prompts/list", _) => shelf::list(shard, Listed::Prompts, &params, (viewer, asker.revision), [])?,
+            ("prompts/get", _) => shelf::prompt(shard, &mut params, viewer, &asker).await?,
+            ("completion/complete", _) => shelf::complete(shard, &params, viewer, asker.revision).await?,
+            ("resources/list", _) => shelf::list(shard, Listed::Resources, &params, (viewer, asker.revision), [])?,
             ("resources/templates/list", _) => {
-                let own = [resources::template()];
-                shelf::list(shard, Listed::Templates, &params, (principal, asker.revision), own)?
+                let own = resources::templates();
+                shelf::list(shard, Listed::Templates, &params, (viewer, asker.revision), own)?
             }
             ("resources/subscribe", false) => self.subscribe(&asker, &params).await?,
             ("resources/unsubscribe", false) => self.unsubscribe(&asker, &params)?,
-            ("resources/read", _) => resources::read(shard, &params, principal, asker.revision).await?,
+            ("resources/read", _) => resources::read(shard, &params, viewer, asker.revision).await?,
             ("server/discover", true) => hello::discover(shard),
             ("subscriptions/listen", true) => {
-                return listen::subscribe(shard, principal.clone(), id, params.notifications.unwrap_or_default()).await;
+                let filter = params.notifications.unwrap_or_default();
+                return listen::subscribe(shard, self.entrance.clone(), principal.clone(), id, filter).await;
             }
             ("initialize", false) => {
                 let (result, session) = hello::initialize(shard, &params, principal)?;
@@ -169,13 +173,17 @@ impl Exchange {
 
     fn asked(&self, asker: Asker, id: Id, params: Params) -> Asked<'_> {
         let (shard, headers, accepts) = (&self.shard, &self.headers, self.accepts);
-        Asked { shard, headers, context: self.context.clone(), accepts, asker, id, params }
+        Asked { shard, entrance: &self.entrance, headers, context: self.context.clone(), accepts, asker, id, params }
+    }
+
+    fn viewer(&self) -> Viewer<'_> {
+        Viewer { principal: &self.context.principal, view: &self.entrance.view }
     }
 
     /// Subscribes a session to a resource.
     async fn subscribe(&self, asker: &Asker, params: &Params) -> Result<String, Fault> {
         let (session, uri) = subscription(asker, params)?;
-        let Some(state) = watch::subscribe(&self.shard, &self.context.principal, uri).await else {
+        let Some(state) = watch::subscribe(&self.shard, self.viewer(), uri).await else {
             let fault = Fault::new(Code::NoResource, "there is no such resource");
             return Err(fault.with_data(format!("{{\"uri\":{}}}", jsonrpc::string(uri))));
         };

@@ -54,8 +54,8 @@ impl Reply {
             let message = "the tool asks the client for something that it does not declare";
             return Err(Fault::new(Code::MissingCapability, message).with_data(required(missed)));
         }
-        let aside = &self.shard.gateway.aside;
-        Ok(content::of(result, self.entry.clone(), aside, self.revision).await)
+        let gateway = &self.shard.gateway;
+        Ok(content::of(result, self.entry.clone(), gateway, &self.principal, self.revision).await)
     }
 }
 

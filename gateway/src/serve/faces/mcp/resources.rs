@@ -1,5 +1,5 @@
-//! Reading resources: those that skills and MCP servers declare, and the artifacts of calls that are too large to be part of a
-//! result. A result links to these.
+//! Reading resources: those that skills and MCP servers declare, the artifacts of calls that are too large to be part of a
+//! result, and long results. A result links to these.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -11,7 +11,8 @@ use serde_json::{Map, Value, json};
 use super::content::ARTIFACTS;
 use super::jsonrpc::{Code, Fault, Params};
 use super::list::cacheable;
-use super::shelf;
+use super::long::{self, RESULTS};
+use super::shelf::{self, Viewer};
 use crate::call::principal::Principal;
 use crate::dispatch::artifacts;
 use crate::dispatch::consult::consult;
@@ -27,15 +28,21 @@ const TTL_MS: u64 = 60_000;
 /// The same of a resource that may change.
 const DECLARED_TTL_MS: u64 = 1_000;
 
-/// The template of artifacts, name and definition. They are not listed: only results lead to them.
-pub(super) fn template() -> (String, String) {
+/// The templates of artifacts and long results, name and definition. They are not listed: only results lead to them.
+pub(super) fn templates() -> [(String, String); 2] {
     let name = format!("{ARTIFACTS}{{+handle}}");
-    let template = json!({
+    let artifact = json!({
         "uriTemplate": name,
         "name": "artifact",
         "description": "A file that a tool produced. The tool's result links to it.",
     });
-    (name, template.to_string())
+    let long = format!("{RESULTS}{{id}}{{?offset,length}}");
+    let result = json!({
+        "uriTemplate": long,
+        "name": "result",
+        "description": "A part of a result that was too long to be sent at once: length bytes from offset. Its beginning has the id.",
+    });
+    [(name, artifact.to_string()), (long, result.to_string())]
 }
 
 fn more(shard: &Shard, revision: Revision, ttl_ms: u64) -> String {
@@ -45,11 +52,11 @@ fn more(shard: &Shard, revision: Revision, ttl_ms: u64) -> String {
 /// The result of `resources/read`.
 ///
 /// # Errors
-/// There is no such resource for this principal, or it is too large.
+/// There is no such resource for this viewer, or it is too large.
 pub(super) async fn read(
     shard: &Shard,
     params: &Params,
-    principal: &Principal,
+    viewer: Viewer<'_>,
     revision: Revision,
 ) -> Result<String, Fault> {
     let Some(uri) = &params.uri else {
@@ -58,10 +65,14 @@ pub(super) async fn read(
     let code = if revision.is_stateless() { Code::InvalidParams } else { Code::NoResource };
     let missing = || Fault::new(code, "there is no such resource, or it has expired");
     let missing = || missing().with_data(json!({ "uri": uri }).to_string());
+    if let Some(rest) = uri.strip_prefix(RESULTS) {
+        let contents = long::read(&shard.gateway, viewer.principal, uri, rest)?.ok_or_else(missing)?;
+        return Ok(contents_of(shard, &contents, revision));
+    }
     let Some(handle) = uri.strip_prefix(ARTIFACTS) else {
-        return declared(shard, uri, (principal, revision), missing).await;
+        return declared(shard, uri, (viewer, revision), missing).await;
     };
-    let (about, data) = whole(shard, principal, handle).await.map_err(|error| match error.code() {
+    let (about, data) = whole(shard, viewer.principal, handle).await.map_err(|error| match error.code() {
         ErrorCode::NotFound => missing(),
         ErrorCode::OutputTooLarge => Fault::new(Code::InvalidParams, error.message),
         _ => Fault::new(Code::Internal, error.message),
@@ -72,20 +83,24 @@ pub(super) async fn read(
         Ok(text) => contents["blob"] = STANDARD.encode(text).into(),
         Err(binary) => contents["blob"] = STANDARD.encode(binary.into_bytes()).into(),
     }
-    // It is its caller's only.
+    Ok(contents_of(shard, &contents, revision))
+}
+
+/// The result with one resource, which is its caller's only.
+fn contents_of(shard: &Shard, contents: &Value, revision: Revision) -> String {
     let more = more(shard, revision, TTL_MS).replace("\"cacheScope\":\"public\"", "\"cacheScope\":\"private\"");
-    Ok(format!("{{\"contents\":[{contents}]{more}}}"))
+    format!("{{\"contents\":[{contents}]{more}}}")
 }
 
 /// Reads a resource that a skill or an MCP server declares.
 async fn declared(
     shard: &Shard,
     uri: &str,
-    (principal, revision): (&Principal, Revision),
+    (viewer, revision): (Viewer<'_>, Revision),
     missing: impl Fn() -> Fault,
 ) -> Result<String, Fault> {
     let (shelf, skills) = (shard.gateway.catalog.shelf(), shard.gateway.catalog.snapshot());
-    let item = shelf.resource(uri).filter(|it| it.exists_for(principal, &skills)).ok_or_else(&missing)?;
+    let item = shelf.resource(uri).filter(|it| viewer.sees(it, &skills)).ok_or_else(&missing)?;
     let template = if item.offering.key == uri { String::new() } else { item.offering.key.clone() };
     let request = ConsultRequest { template, ..shelf::request(ConsultMethod::Read, item, &json!({ "uri": uri })) };
     let result = consult(shard, item, request).await.map_err(|error| match error.code() {

@@ -15,11 +15,13 @@ use super::jsonrpc::{Code, Fault, Params, string};
 use super::list::{TTL_MS, cacheable};
 use crate::call::principal::Principal;
 use crate::catalog::shelf::{Item, Shelf};
+use crate::catalog::snapshot::Snapshot;
 use crate::dispatch::consult::consult;
 use crate::gateway::Shard;
 use crate::mcp::pages::List;
 use crate::mcp::revision::Revision;
 use crate::mcp::seal::Purpose;
+use crate::mcp::views::View;
 
 /// A list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,15 +49,29 @@ impl Listed {
     }
 }
 
-/// A list as it is for a principal now. `more`: what the gateway has of its own, name and definition.
+/// Who looks, and at which part of the catalog.
+#[derive(Clone, Copy)]
+pub(super) struct Viewer<'a> {
+    pub(super) principal: &'a Principal,
+    pub(super) view: &'a View,
+}
+
+impl Viewer<'_> {
+    /// Whether a prompt, a resource or a template exists for it.
+    pub(super) fn sees(self, item: &Item, skills: &Snapshot) -> bool {
+        self.view.offers(&item.offering) && item.exists_for(self.principal, skills)
+    }
+}
+
+/// A list as it is for a viewer now. `more`: what the gateway has of its own, name and definition.
 pub(super) fn current(
     shard: &Shard,
     listed: Listed,
-    principal: &Principal,
+    viewer: Viewer<'_>,
     more: impl IntoIterator<Item = (String, String)>,
 ) -> List {
     let (shelf, skills) = (shard.gateway.catalog.shelf(), shard.gateway.catalog.snapshot());
-    let items = listed.items(&shelf).iter().filter(|(_, it)| it.exists_for(principal, &skills));
+    let items = listed.items(&shelf).iter().filter(|(_, it)| viewer.sees(it, &skills));
     let mut all: BTreeMap<String, String> = items.map(|(name, it)| (name.clone(), it.definition.clone())).collect();
     all.extend(more);
     List::new(all)
@@ -69,24 +85,24 @@ pub(super) fn list(
     shard: &Shard,
     listed: Listed,
     params: &Params,
-    (principal, revision): (&Principal, Revision),
+    (viewer, revision): (Viewer<'_>, Revision),
     more: impl IntoIterator<Item = (String, String)>,
 ) -> Result<String, Fault> {
     let (key, field) = (&shard.gateway.mcp.key, listed.field());
     let opened = |cursor: &String| {
-        let name = key.open(Purpose::Cursor, principal.name(), cursor.as_bytes());
+        let name = key.open(Purpose::Cursor, viewer.principal.name(), cursor.as_bytes());
         let name =
             name.and_then(|it| String::from_utf8(it).ok()?.strip_prefix(field)?.strip_prefix(' ').map(str::to_owned));
         name.ok_or_else(|| Fault::new(Code::InvalidParams, "the cursor is not one of this list"))
     };
     let after = params.cursor.as_ref().map(opened).transpose()?;
-    let list = current(shard, listed, principal, more);
+    let list = current(shard, listed, viewer, more);
     let page = list.page(after.as_deref());
     let mut text = format!("{{\"{field}\":[{}]", std::str::from_utf8(page.tools).unwrap_or_default());
     if let Some(last) = page.last {
         text.push_str(",\"nextCursor\":");
         let place = format!("{field} {last}");
-        text.push_str(&string(&key.seal(Purpose::Cursor, principal.name(), place.as_bytes())));
+        text.push_str(&string(&key.seal(Purpose::Cursor, viewer.principal.name(), place.as_bytes())));
     }
     if revision.is_stateless() {
         text.push_str(&cacheable(shard, TTL_MS));
@@ -117,18 +133,18 @@ const MISSING: &str = "arguments";
 /// `prompts/get`. If arguments are missing, the client's user is asked for them.
 ///
 /// # Errors
-/// There is no such prompt for this principal, arguments are missing, or its owner refuses.
+/// There is no such prompt for this viewer, arguments are missing, or its owner refuses.
 pub(super) async fn prompt(
     shard: &Shard,
     params: &mut Params,
-    principal: &Principal,
+    viewer: Viewer<'_>,
     asker: &Asker,
 ) -> Result<String, Fault> {
     let Some(name) = params.name.take() else {
         return Err(Fault::new(Code::InvalidParams, "params.name is missing: it says which prompt to get"));
     };
     let item = shard.gateway.catalog.shelf().prompts.get(&name).cloned();
-    let item = item.filter(|it| it.exists_for(principal, &shard.gateway.catalog.snapshot()));
+    let item = item.filter(|it| viewer.sees(it, &shard.gateway.catalog.snapshot()));
     let item = item.ok_or_else(|| Fault::new(Code::InvalidParams, "there is no such prompt"))?;
     let mut arguments = read_arguments(params.arguments.take())?;
     arguments.extend(answered(params));
@@ -204,11 +220,11 @@ fn question(missing: &[&Argument]) -> String {
 /// `completion/complete`. An argument without suggestions has none: that is no error.
 ///
 /// # Errors
-/// There is no such prompt or template for this principal.
+/// There is no such prompt or template for this viewer.
 pub(super) async fn complete(
     shard: &Shard,
     params: &Params,
-    principal: &Principal,
+    viewer: Viewer<'_>,
     revision: Revision,
 ) -> Result<String, Fault> {
     let invalid = |message: &str| Fault::new(Code::InvalidParams, message);
@@ -221,7 +237,7 @@ pub(super) async fn complete(
         "ref/resource" => shelf.templates.get(&reference.uri).or_else(|| shelf.resources.get(&reference.uri)),
         _ => return Err(invalid("params.ref.type must be ref/prompt or ref/resource")),
     };
-    let item = item.filter(|it| it.exists_for(principal, &shard.gateway.catalog.snapshot()));
+    let item = item.filter(|it| viewer.sees(it, &shard.gateway.catalog.snapshot()));
     let item = item.ok_or_else(|| invalid("there is no such prompt or template"))?;
     let key = item.offering.key.as_str();
     let reference = match reference.kind.as_str() {

@@ -1,10 +1,11 @@
 //! How the result of a call reaches its client: a JSON answer; or server-sent events, if the skill says something before the result
 //! or stays silent for long.
 //!
-//! Dropping the stream drops the call: its processes end.
+//! Dropping the stream drops the call: its processes end. The stream of a session may be [taken up again](resumed), so there the
+//! call goes on for a while.
 
 use std::convert::Infallible;
-use std::time::Duration;
+use std::sync::Arc;
 
 use axum::body::Body;
 use axum::http::StatusCode;
@@ -21,29 +22,15 @@ use super::answer::{self, Accepts};
 use super::jsonrpc::{self, Code, Fault, notification, string};
 use super::questions::{self, Answers, Asks};
 use super::reply::Reply;
+use super::resumed::{self, Resumable};
+pub(super) use super::sse::{BEAT, beat, event};
 use super::tasks;
 use crate::mcp::clients::{Cancellable, Level};
 use crate::mcp::parked::Events;
-
-/// How long nothing is sent before a comment shows that the stream lives.
-pub(super) const BEAT: Duration = Duration::from_secs(10);
+use crate::mcp::replay::Replay;
 
 /// How much the progress grows if the skill does not say how far it is. It has to grow with each notification.
 const STEP: f64 = 0.001;
-
-/// A comment. Clients skip it.
-pub(super) fn beat() -> Bytes {
-    Bytes::from_static(b":\n\n")
-}
-
-/// A message as an event. JSON may have line breaks between its parts, an event's line must not.
-pub(super) fn event(message: &str) -> Bytes {
-    let mut text = String::with_capacity(message.len() + 24);
-    text.push_str("event: message\ndata: ");
-    text.extend(message.chars().map(|it| if matches!(it, '\n' | '\r') { ' ' } else { it }));
-    text.push_str("\n\n");
-    text.into()
-}
 
 /// A call that runs.
 pub(super) enum Running {
@@ -77,6 +64,8 @@ pub(super) struct Call {
     pub(super) together: Vec<(String, InputRequired)>,
     /// When it becomes a task, if it is to become one.
     pub(super) task_at: Option<Instant>,
+    /// Who may take its stream up again.
+    pub(super) resumable: Option<Resumable>,
 }
 
 /// What comes next of a call.
@@ -272,10 +261,36 @@ pub(super) async fn answer(mut call: Call, accepts: Accepts) -> Result<Response,
                 }
             },
             Next::Silence if !accepts.events => continue,
-            Next::Silence => beat(),
-            Next::Said(message) => event(&message),
+            Next::Silence => None,
+            Next::Said(message) => Some(message),
         };
+        if let Some(resumable) = call.resumable.take()
+            && let Some((writer, reader)) = resumable.open()
+        {
+            writer.spawn(|replay| write(replay, first, call));
+            return Ok(answer::events(Body::from_stream(resumed::events(reader))));
+        }
+        let first = first.map_or_else(beat, |it| event(&it));
         return Ok(answer::events(Body::from_stream(stream(first, call))));
+    }
+}
+
+/// Writes the stream of a call, whoever reads it.
+async fn write(replay: Arc<Replay>, first: Option<String>, mut call: Call) {
+    if let Some(first) = first {
+        resumed::say(&replay, &first).await;
+    }
+    loop {
+        match call.next().await {
+            Next::Said(message) => resumed::say(&replay, &message).await,
+            // Readers know themselves when they have read nothing for long.
+            Next::Silence => {}
+            // Clients with sessions take no tasks.
+            Next::Due => call.task_at = None,
+            Next::Ended(ended) => return resumed::say(&replay, &call.ended(ended)).await,
+            // The client waits for no answer.
+            Next::Cancelled => return,
+        }
     }
 }
 
@@ -354,10 +369,5 @@ mod tests {
         assert_eq!(Voice::new(None, Some(Level::Debug), "echo").of(progress(0.5, "half")), None);
         let said = params(&mut Voice::new(None, Some(Level::Debug), "echo"), log()).unwrap();
         assert_eq!(said, json!({"level": "info", "logger": "echo", "data": "working"}));
-    }
-
-    #[test]
-    fn an_event_is_one_line_whatever_is_in_it() {
-        assert_eq!(event("{\n \"a\":\r\n1}"), "event: message\ndata: {  \"a\":  1}\n\n");
     }
 }

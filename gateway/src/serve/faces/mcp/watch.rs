@@ -6,8 +6,7 @@ use std::collections::BTreeMap;
 use serde_json::json;
 
 use super::jsonrpc::{Filter, Id, notification};
-use super::shelf::{Listed, current};
-use crate::call::principal::Principal;
+use super::shelf::{Listed, Viewer, current};
 use crate::dispatch::consult::tell_all;
 use crate::gateway::Shard;
 use crate::mcp::pages::List;
@@ -26,23 +25,23 @@ pub(super) struct Watch {
 
 impl Watch {
     /// Watches what a client asks for.
-    pub(super) async fn of(shard: &Shard, principal: &Principal, filter: &Filter) -> Self {
+    pub(super) async fn of(shard: &Shard, viewer: Viewer<'_>, filter: &Filter) -> Self {
         let mut watched = BTreeMap::new();
         for uri in filter.resource_subscriptions.iter().take(MAX_WATCHED) {
-            if let Some(state) = subscribe(shard, principal, uri).await {
+            if let Some(state) = subscribe(shard, viewer, uri).await {
                 watched.insert(uri.clone(), state);
             }
         }
         Self {
-            prompts: filter.prompts_list_changed.then(|| prompts(shard, principal)),
-            resources: filter.resources_list_changed.then(|| resources(shard, principal)),
+            prompts: filter.prompts_list_changed.then(|| prompts(shard, viewer)),
+            resources: filter.resources_list_changed.then(|| resources(shard, viewer)),
             watched,
         }
     }
 
     /// Watches everything that a client with a session hears of. Its subscriptions are its session's.
-    pub(super) fn of_session(shard: &Shard, principal: &Principal) -> Self {
-        let (prompts, resources) = (prompts(shard, principal), resources(shard, principal));
+    pub(super) fn of_session(shard: &Shard, viewer: Viewer<'_>) -> Self {
+        let (prompts, resources) = (prompts(shard, viewer), resources(shard, viewer));
         Self { prompts: Some(prompts), resources: Some(resources), watched: BTreeMap::new() }
     }
 
@@ -67,25 +66,19 @@ impl Watch {
     }
 
     /// The notifications of what has changed since. `session`: empty if there is none; `id`: of the subscription.
-    pub(super) fn changes(
-        &mut self,
-        shard: &Shard,
-        principal: &Principal,
-        session: &str,
-        id: Option<&Id>,
-    ) -> Vec<String> {
+    pub(super) fn changes(&mut self, shard: &Shard, viewer: Viewer<'_>, session: &str, id: Option<&Id>) -> Vec<String> {
         let tag = id.map(|it| format!("\"_meta\":{{\"io.modelcontextprotocol/subscriptionId\":{}}}", it.json()));
         let tag = tag.unwrap_or_default();
         let mut said = Vec::new();
         if let Some(seen) = &mut self.prompts {
-            let now = prompts(shard, principal);
+            let now = prompts(shard, viewer);
             if *seen != now {
                 *seen = now;
                 said.push(notification("notifications/prompts/list_changed", &format!("{{{tag}}}")));
             }
         }
         if let Some(seen) = &mut self.resources {
-            let now = resources(shard, principal);
+            let now = resources(shard, viewer);
             if *seen != now {
                 *seen = now;
                 said.push(notification("notifications/resources/list_changed", &format!("{{{tag}}}")));
@@ -113,10 +106,10 @@ impl Watch {
     }
 }
 
-/// Has the owner of a resource tell of its changes from now on. Returns its state; none if it does not exist for the principal.
-pub(super) async fn subscribe(shard: &Shard, principal: &Principal, uri: &str) -> Option<String> {
+/// Has the owner of a resource tell of its changes from now on. Returns its state; none if it does not exist for the viewer.
+pub(super) async fn subscribe(shard: &Shard, viewer: Viewer<'_>, uri: &str) -> Option<String> {
     let shelf = shard.gateway.catalog.shelf();
-    let item = shelf.resource(uri).filter(|it| it.exists_for(principal, &shard.gateway.catalog.snapshot()))?;
+    let item = shelf.resource(uri).filter(|it| viewer.sees(it, &shard.gateway.catalog.snapshot()))?;
     if item.offering.of_server {
         let params = json!({ "uri": uri });
         let request = super::shelf::request(openskill_proto::v1::ConsultMethod::Subscribe, item, &params);
@@ -125,10 +118,10 @@ pub(super) async fn subscribe(shard: &Shard, principal: &Principal, uri: &str) -
     Some(shelf.revision(uri).unwrap_or_default().to_owned())
 }
 
-fn prompts(shard: &Shard, principal: &Principal) -> List {
-    current(shard, Listed::Prompts, principal, [])
+fn prompts(shard: &Shard, viewer: Viewer<'_>) -> List {
+    current(shard, Listed::Prompts, viewer, [])
 }
 
-fn resources(shard: &Shard, principal: &Principal) -> (List, List) {
-    (current(shard, Listed::Resources, principal, []), current(shard, Listed::Templates, principal, []))
+fn resources(shard: &Shard, viewer: Viewer<'_>) -> (List, List) {
+    (current(shard, Listed::Resources, viewer, []), current(shard, Listed::Templates, viewer, []))
 }

@@ -2,22 +2,22 @@
 
 use std::time::Duration;
 
-use axum::Router;
-use axum::http::{HeaderName, HeaderValue, Method, header};
+use http::{HeaderName, HeaderValue, Method, header};
 use openskill_proto::metadata::TRACE_ID;
 use tower_http::cors::{AllowHeaders, CorsLayer};
 
-use crate::serve::layers::sites::Sites;
+use super::sites::Sites;
 
 /// How long a browser remembers what it may send.
 const MAX_AGE: Duration = Duration::from_secs(600);
 
-/// Lets pages of these origins read answers. Others are refused before they come here.
-pub(crate) fn with_cors(routes: Router, sites: Option<&Sites>) -> Router {
+/// Lets pages of these origins read all answers, also refusals. Others are refused before they come here. None if there are no such
+/// origins.
+pub(crate) fn layer(sites: Option<&Sites>) -> Option<CorsLayer> {
     let origins: Vec<_> = sites.into_iter().flat_map(|it| &it.origins).collect();
     let origins: Vec<_> = origins.into_iter().filter_map(|it| HeaderValue::from_str(it).ok()).collect();
     if origins.is_empty() {
-        return routes;
+        return None;
     }
     let exposed = [
         HeaderName::from_static(TRACE_ID),
@@ -26,6 +26,7 @@ pub(crate) fn with_cors(routes: Router, sites: Option<&Sites>) -> Router {
         header::ETAG,
         header::CONTENT_RANGE,
         header::ALLOW,
+        header::WWW_AUTHENTICATE,
     ];
     let cors = CorsLayer::new()
         .allow_origin(origins)
@@ -33,5 +34,5 @@ pub(crate) fn with_cors(routes: Router, sites: Option<&Sites>) -> Router {
         .allow_headers(AllowHeaders::mirror_request())
         .expose_headers(exposed)
         .max_age(MAX_AGE);
-    routes.layer(cors)
+    Some(cors)
 }

@@ -1,0 +1,240 @@
+//! Views: parts of the catalog that look like servers of their own, at `/mcp/{view}`.
+//!
+//! A view narrows what its clients see. It allows nothing: what a principal may call, its policy says.
+//!
+//! - [`file`]: the file that describes views; [`reload`]: how it is followed
+
+pub(crate) mod file;
+pub(crate) mod reload;
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+use openskill_metrics::Counter;
+use openskill_proto::v1::{Offering, Skill};
+use tokio::sync::watch;
+
+/// The tools of a view whose list is `search`.
+pub(crate) const SEARCH_TOOLS: &str = "search_tools";
+pub(crate) const CALL_TOOL: &str = "call_tool";
+pub(crate) const CALL_READ_ONLY_TOOL: &str = "call_read_only_tool";
+
+/// The file of views, and what it had when the gateway started.
+#[derive(Debug, Clone)]
+pub struct ViewsConfig {
+    /// The file.
+    pub file: PathBuf,
+    /// Its views.
+    pub contents: Contents,
+}
+
+/// All views of a file.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Contents {
+    /// The view of `/mcp` itself.
+    default: View,
+    /// By name.
+    named: BTreeMap<String, View>,
+}
+
+/// What a list of tools has.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum ListMode {
+    /// All tools of the view.
+    #[default]
+    All,
+    /// Pinned tools, and those that search and call the others.
+    Search,
+}
+
+/// A part of the catalog.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct View {
+    /// Its name. Empty for that of `/mcp`.
+    pub(crate) name: String,
+    /// Skills by id, and those of toolsets. None of both: all skills.
+    chosen: Option<(BTreeSet<String>, BTreeSet<String>)>,
+    is_read_only: bool,
+    pub(crate) list: ListMode,
+    /// Ids of skills that are listed whatever `list` says.
+    pinned: BTreeSet<String>,
+    /// Tool names by ids of skills, and the other way round.
+    names: HashMap<String, String>,
+    ids: HashMap<String, String>,
+    /// What the scope of a token must have, to use the view and to call what may change something.
+    pub(crate) scopes: Vec<String>,
+    pub(crate) write_scopes: Vec<String>,
+}
+
+impl View {
+    /// Whether a skill is a tool here.
+    pub(crate) fn has(&self, skill: &Skill) -> bool {
+        let is_chosen = self
+            .chosen
+            .as_ref()
+            .is_none_or(|(ids, toolsets)| ids.contains(&skill.id) || toolsets.contains(&skill.toolset));
+        // A name takes the place of the skill with that id.
+        let is_hidden = || self.ids.get(&skill.id).is_some_and(|id| *id != skill.id);
+        is_chosen && (!self.is_read_only || skill.read_only) && !is_hidden()
+    }
+
+    /// Whether it has what a skill or a server offers beside tools: if it has the skill, or one of the server's.
+    pub(crate) fn offers(&self, offering: &Offering) -> bool {
+        let Some((ids, toolsets)) = &self.chosen else { return true };
+        let prefix = format!("{}__", offering.owner);
+        let has_tool = || ids.range(prefix.clone()..).next().is_some_and(|id| id.starts_with(&prefix));
+        ids.contains(&offering.owner) || toolsets.contains(&offering.toolset) || offering.of_server && has_tool()
+    }
+
+    /// The name of a skill as a tool.
+    pub(crate) fn name_of<'a>(&'a self, id: &'a str) -> &'a str {
+        self.names.get(id).map_or(id, String::as_str)
+    }
+
+    /// The id of the skill whose name as a tool this is, if there is such a skill. None for the id of a skill that has another name.
+    pub(crate) fn id_of<'a>(&'a self, name: &'a str) -> Option<&'a str> {
+        match self.ids.get(name) {
+            Some(id) => Some(id),
+            None if self.names.contains_key(name) => None,
+            None => Some(name),
+        }
+    }
+
+    /// Whether the list names a skill of the view.
+    pub(crate) fn lists(&self, id: &str) -> bool {
+        self.list == ListMode::All || self.pinned.contains(id)
+    }
+
+    /// Whether its tools may change nothing.
+    pub(crate) fn is_read_only(&self) -> bool {
+        self.is_read_only
+    }
+
+    /// Whether it has all skills, under their own names.
+    pub(crate) fn is_whole(&self) -> bool {
+        self.chosen.is_none() && !self.is_read_only && self.list == ListMode::All && self.names.is_empty()
+    }
+
+    /// Whether it renames skills.
+    pub(crate) fn has_names(&self) -> bool {
+        !self.names.is_empty()
+    }
+}
+
+/// The views of a gateway.
+#[derive(Debug)]
+pub(crate) struct Views {
+    /// The file, if there is one.
+    file: Option<PathBuf>,
+    current: ArcSwap<Table>,
+    changes: watch::Sender<u64>,
+    /// How often the file changed and could not be used.
+    pub(crate) failures: Counter,
+}
+
+#[derive(Debug, Default)]
+struct Table {
+    default: Arc<View>,
+    named: BTreeMap<String, Arc<View>>,
+}
+
+impl Views {
+    pub(crate) fn new(config: Option<ViewsConfig>) -> Self {
+        let (file, contents) = config.map_or((None, Contents::default()), |it| (Some(it.file), it.contents));
+        let table = Table::after(&Table::default(), contents);
+        let (current, changes) = (ArcSwap::from_pointee(table), watch::Sender::new(0));
+        Self { file, current, changes, failures: Counter::new() }
+    }
+
+    /// The view with this name. The empty one is that of `/mcp`, which is always there.
+    pub(crate) fn get(&self, name: &str) -> Option<Arc<View>> {
+        let table = self.current.load();
+        if name.is_empty() { Some(Arc::clone(&table.default)) } else { table.named.get(name).cloned() }
+    }
+
+    /// Notifies of each new file.
+    pub(crate) fn changes(&self) -> watch::Receiver<u64> {
+        self.changes.subscribe()
+    }
+
+    /// Whether these are the views that there are.
+    fn has(&self, contents: &Contents) -> bool {
+        let table = self.current.load();
+        let same = |(name, view): (&String, &View)| table.named.get(name).is_some_and(|it| **it == *view);
+        *table.default == contents.default
+            && table.named.len() == contents.named.len()
+            && contents.named.iter().all(same)
+    }
+
+    /// Takes the views of a new file. One that is the same as before stays the same object.
+    fn replace(&self, contents: Contents) {
+        let table = Table::after(&self.current.load(), contents);
+        self.current.store(Arc::new(table));
+        self.changes.send_modify(|change| *change += 1);
+    }
+}
+
+impl Table {
+    fn after(before: &Self, contents: Contents) -> Self {
+        let same = |old: Option<&Arc<View>>, new: View| match old {
+            Some(old) if **old == new => Arc::clone(old),
+            _ => Arc::new(new),
+        };
+        let named = contents.named.into_iter();
+        Self {
+            default: same(Some(&before.default), contents.default),
+            named: named.map(|(name, view)| (name.clone(), same(before.named.get(&name), view))).collect(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn skill(id: &str, toolset: &str, read_only: bool) -> Skill {
+        Skill { id: id.to_owned(), toolset: toolset.to_owned(), read_only, ..Skill::default() }
+    }
+
+    fn views(text: &str) -> Views {
+        Views::new(Some(ViewsConfig { file: PathBuf::new(), contents: Contents::parse(text).unwrap() }))
+    }
+
+    #[test]
+    fn a_view_has_what_it_names_and_no_more() {
+        let views = views(
+            "[views.a]\nskills = ['one']\ntoolsets = ['set']\n[views.b]\nread_only = true\n\
+             [views.c.names]\none = 'two'\n",
+        );
+        let has = |view: &str, skill: &Skill| views.get(view).unwrap().has(skill);
+        let (one, two, of_set) = (skill("one", "", true), skill("two", "", false), skill("three", "set", false));
+        assert!(has("a", &one) && has("a", &of_set) && !has("a", &two));
+        assert!(has("b", &one) && !has("b", &of_set));
+        assert!(has("c", &one) && !has("c", &two), "a name takes the place of the skill with that id");
+        assert!(has("", &one) && has("", &two) && views.get("d").is_none());
+    }
+
+    #[test]
+    fn names_lead_back_to_exactly_one_skill() {
+        let views = views("[views.a.names]\none = 'Exact.Name'\nx = 'y'\n");
+        let view = views.get("a").unwrap();
+        assert_eq!((view.name_of("one"), view.name_of("two")), ("Exact.Name", "two"));
+        for (name, id) in [("Exact.Name", Some("one")), ("one", None), ("two", Some("two")), ("y", Some("x"))] {
+            assert_eq!(view.id_of(name), id, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_view_that_did_not_change_stays_itself() {
+        let views = views("[views.a]\nskills = ['one']\n[views.b]\n");
+        let (before, mut changes) = (views.get("a").unwrap(), views.changes());
+        changes.mark_unchanged();
+        views.replace(Contents::parse("[views.a]\nskills = ['one']\n").unwrap());
+        assert!(Arc::ptr_eq(&before, &views.get("a").unwrap()) && views.get("b").is_none());
+        assert!(changes.has_changed().unwrap());
+        views.replace(Contents::parse("[views.a]\nskills = ['two']\n").unwrap());
+        assert!(!Arc::ptr_eq(&before, &views.get("a").unwrap()));
+    }
+}

@@ -1,0 +1,158 @@
+//! Results that are too long for a client to get at once: their beginning and a link, and reading the rest in ranges.
+
+use std::time::Instant;
+
+use serde_json::{Value, json};
+
+use super::jsonrpc::{Code, Fault};
+use crate::call::principal::Principal;
+use crate::gateway::Gateway;
+use crate::mcp::revision::Revision;
+
+/// Where long results are, as resources.
+pub(super) const RESULTS: &str = "openskill://results/";
+
+/// The longest range, in bytes.
+const MAX_RANGE: usize = 1024 * 1024;
+
+/// The content blocks of a result within the budget of text, if they are beyond it. None if they fit as they are.
+/// `content`: a JSON list of blocks.
+pub(super) fn cut(gateway: &Gateway, principal: &Principal, content: &str, revision: Revision) -> Option<String> {
+    let budget = gateway.config.mcp_result_bytes;
+    // As JSON, a text is no shorter.
+    if content.len() <= budget {
+        return None;
+    }
+    let mut blocks: Vec<Value> = serde_json::from_str(content).ok()?;
+    let whole: Vec<&str> = blocks.iter().filter_map(text_of).collect();
+    let whole = whole.join("\n");
+    if whole.len() <= budget {
+        return None;
+    }
+    let is_json = whole.starts_with(['{', '[']) && serde_json::from_str::<serde::de::IgnoredAny>(&whole).is_ok();
+    let (media_type, size) = (if is_json { "application/json" } else { "text/plain" }, whole.len());
+    let uri = gateway.mcp.results.keep(principal.name(), media_type, whole, Instant::now());
+    let uri = uri.map(|id| format!("{RESULTS}{id}"));
+    let shown = shorten(&mut blocks, budget);
+    blocks.extend(links(uri.as_deref(), media_type, (shown, size), revision));
+    Some(Value::from(blocks).to_string())
+}
+
+fn text_of(block: &Value) -> Option<&str> {
+    block.get("text").filter(|_| block.get("type").is_some_and(|it| it == "text"))?.as_str()
+}
+
+/// Cuts texts after the first `budget` bytes of all. Returns how many are left of the whole.
+fn shorten(blocks: &mut Vec<Value>, budget: usize) -> usize {
+    let (mut left, mut shown) = (budget, 0);
+    blocks.retain_mut(|block| {
+        let Some(text) = text_of(block) else { return true };
+        let end = text.floor_char_boundary(left);
+        let head = text.get(..end).unwrap_or_default().to_owned();
+        if left > 0 {
+            // One for the line's end that separates texts in the whole.
+            shown += end + usize::from(shown > 0);
+        }
+        left = if end < text.len() { 0 } else { left - end };
+        block["text"] = head.into();
+        end > 0
+    });
+    shown
+}
+
+/// What says that there is more, and where.
+fn links(
+    uri: Option<&str>,
+    media_type: &str,
+    (shown, size): (usize, usize),
+    revision: Revision,
+) -> impl Iterator<Item = Value> + use<> {
+    let note = match uri {
+        Some(uri) => format!(
+            "These are the first {shown} of {size} bytes. Read on with resources/read: {uri}?offset={shown}&length=65536"
+        ),
+        None => format!("These are the first {shown} of {size} bytes. The rest is too long to be kept."),
+    };
+    let link = uri.filter(|_| revision >= Revision::V2025_06_18).map(|uri| {
+        let description = "All of the result. Append ?offset=…&length=…, in bytes, for a part of it.";
+        json!({
+            "type": "resource_link", "uri": uri, "name": "result", "description": description,
+            "mimeType": media_type, "size": size,
+        })
+    });
+    [json!({ "type": "text", "text": note })].into_iter().chain(link)
+}
+
+/// A range of a long result: what `resources/read` returns of it. `rest`: the URI after [`RESULTS`].
+///
+/// # Errors
+/// A range that can't be read. None: there is no such result for this principal.
+pub(super) fn read(gateway: &Gateway, principal: &Principal, uri: &str, rest: &str) -> Result<Option<Value>, Fault> {
+    let (id, query) = rest.split_once('?').unwrap_or((rest, ""));
+    let Some(long) = gateway.mcp.results.get(principal.name(), id, Instant::now()) else { return Ok(None) };
+    let (offset, length) = range(query)?;
+    let text = &long.text;
+    let begin = text.floor_char_boundary(offset);
+    let end = text.floor_char_boundary(begin.saturating_add(length)).max(begin);
+    let part = text.get(begin..end).unwrap_or_default();
+    Ok(Some(json!({
+        "uri": uri,
+        "mimeType": long.media_type,
+        "text": part,
+        "_meta": { "openskill.dev/range": { "offset": begin, "length": part.len(), "total": text.len() } },
+    })))
+}
+
+/// Offset and length, in bytes.
+fn range(query: &str) -> Result<(usize, usize), Fault> {
+    let (mut offset, mut length) = (0, MAX_RANGE);
+    for (name, value) in form_urlencoded::parse(query.as_bytes()) {
+        let wrong = |_| Fault::new(Code::InvalidParams, format!("{name} in the uri is no number of bytes"));
+        let number = value.parse::<usize>().map_err(wrong)?;
+        match &*name {
+            "offset" => offset = number,
+            "length" => length = number.min(MAX_RANGE),
+            _ => return Err(Fault::new(Code::InvalidParams, "the uri may have offset and length, and no more")),
+        }
+    }
+    Ok((offset, length))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_are_cut_where_the_budget_ends_and_other_blocks_stay() {
+        let blocks = || {
+            vec![
+                json!({"type": "text", "text": "äbc"}),
+                json!({"type": "image", "data": "AA=="}),
+                json!({"type": "text", "text": "def"}),
+            ]
+        };
+        for (budget, shown, texts) in [
+            (100, 8, &["äbc", "def"][..]),
+            (5, 6, &["äbc", "d"]),
+            (4, 4, &["äbc"]),
+            (3, 3, &["äb"]),
+            (2, 2, &["ä"]),
+            (1, 0, &[]),
+        ] {
+            let mut cut = blocks();
+            assert_eq!(shorten(&mut cut, budget), shown, "{budget}");
+            assert_eq!(cut.iter().filter_map(text_of).collect::<Vec<_>>(), texts, "{budget}");
+            assert_eq!(cut.len(), texts.len() + 1, "{budget}");
+        }
+    }
+
+    #[test]
+    fn a_range_is_bounded_and_says_nothing_else() {
+        assert_eq!(range("").unwrap(), (0, MAX_RANGE));
+        assert_eq!(range("offset=5&length=7").unwrap(), (5, 7));
+        assert_eq!(range("length=99999999999").unwrap().1, MAX_RANGE);
+        for wrong in ["offset=-1", "offset=x", "end=5"] {
+            assert!(range(wrong).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! Streams of calls that a client of an older revision may take up again, over HTTP: `GET` with `Last-Event-ID`.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Instant;
+
+use bytes::Bytes;
+use futures_util::stream::{self, Stream};
+
+use super::asker::Asker;
+use super::sse::{BEAT, beat_after_id, event_with_id, only_id};
+use crate::gateway::Gateway;
+use crate::mcp::replay::{Reader, Replay};
+use crate::mcp::revision::Revision;
+
+/// Who may take a stream up again.
+pub(super) struct Resumable {
+    gateway: Arc<Gateway>,
+    session: String,
+    /// Whether the client knows events that have nothing but an id.
+    knows_empty: bool,
+}
+
+/// Writes a stream, whoever reads it.
+pub(super) struct Writer {
+    gateway: Arc<Gateway>,
+    replay: Arc<Replay>,
+    knows_empty: bool,
+}
+
+impl Resumable {
+    /// None for a client without a session: nobody could tell whose the stream is.
+    pub(super) fn of(gateway: &Arc<Gateway>, asker: &Asker) -> Option<Self> {
+        let session = asker.session.as_ref()?.name();
+        Some(Self { gateway: Arc::clone(gateway), session, knows_empty: asker.revision >= Revision::V2025_11_25 })
+    }
+
+    /// Begins a stream. None if it can't be kept.
+    pub(super) fn open(self) -> Option<(Writer, Reader)> {
+        let Self { gateway, session, knows_empty } = self;
+        let (replay, reader) = gateway.mcp.replays.open(&session, Instant::now())?;
+        Some((Writer { gateway, replay, knows_empty }, reader))
+    }
+}
+
+impl Writer {
+    /// Runs `write` in a task of its own, until its end or until nobody has read the stream for long.
+    pub(super) fn spawn<F>(self, write: impl FnOnce(Arc<Replay>) -> F)
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        let Self { gateway, replay, knows_empty } = self;
+        let (tasks, writing) = (gateway.tasks.clone(), write(Arc::clone(&replay)));
+        tasks.spawn(async move {
+            let replays = &gateway.mcp.replays;
+            let writing = async {
+                if knows_empty {
+                    replay.push(only_id).await;
+                }
+                writing.await;
+            };
+            tokio::select! {
+                () = writing => {}
+                () = replay.abandoned(replays.patience()) => {}
+            }
+            replays.end(&replay, Instant::now());
+        });
+    }
+}
+
+/// Adds a message to a stream.
+pub(super) async fn say(replay: &Replay, message: &str) {
+    replay.push(|id| event_with_id(id, message)).await;
+}
+
+/// What a reader reads, as a body.
+pub(super) fn events(reader: Reader) -> impl Stream<Item = Result<Bytes, Infallible>> {
+    stream::unfold(reader, |mut reader| async move {
+        let next = match tokio::time::timeout(BEAT, reader.next()).await {
+            Ok(next) => next?,
+            Err(_) => beat_after_id(),
+        };
+        Some((Ok(next), reader))
+    })
+}
