@@ -30,7 +30,7 @@ pub(crate) use tools::{AddTools, Export, ListIndex, RemoveTools, ToolFolder, Too
 
 /// Run tools for AI agents, with a gateway, workers and a command-line client
 #[derive(Debug, Parser)]
-#[command(name = "openskill", version, about, arg_required_else_help = true)]
+#[command(name = "openskill", version = env!("OPENSKILL_VERSION"), about, arg_required_else_help = true)]
 #[command(
     after_help = "Settings come from flags, the environment, .env, openskill.toml and defaults, in this order of \
     precedence. `openskill config` shows the values in effect.\n\

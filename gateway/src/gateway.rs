@@ -3,7 +3,9 @@
 use std::sync::{Arc, OnceLock, Weak};
 
 use openskill_agent::hosted::Hosted;
-use openskill_metrics::Snapshot;
+use openskill_metrics::{Snapshot, table};
+use openskill_net::tls::client::Connector;
+use openskill_net::tls::server::Acceptor;
 use openskill_proto::timestamp::Timestamp;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -182,7 +184,7 @@ impl Gateway {
     /// All metrics now. Takes milliseconds if there are many skills.
     pub(crate) fn metrics(&self) -> Snapshot {
         let skills = self.catalog.snapshot();
-        self.observer.metrics.snapshot(&Gauges {
+        let mut all = self.observer.metrics.snapshot(&Gauges {
             in_flight: self.in_flight(),
             limit: self.workers_limit(),
             workers_known: self.fleet.all().len(),
@@ -192,7 +194,15 @@ impl Gateway {
             callable: callable(&skills),
             circuits: self.circuits.not_closed(),
             session_circuits: self.circuits.of_sessions(),
-        })
+        });
+        let certificates = [
+            ("public", self.config.tls.as_ref().and_then(Acceptor::expiry)),
+            ("mesh", self.config.mesh.as_ref().and_then(Connector::expiry)),
+        ];
+        for (certificate, expiry) in certificates {
+            expiry.iter().for_each(|it| all.number(&table::CERTIFICATE_EXPIRY, &[certificate], it.0 as f64));
+        }
+        all
     }
 
     /// The workers' concurrency limit, all together, if it is adaptive.

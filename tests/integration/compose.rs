@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use openskill_tests::alone::beside_others;
+use openskill_tests::containers::debian_or_skip;
 use openskill_tests::port::Port;
 use openskill_tests::require::{Need, skip};
 use openskill_tests::rest;
@@ -90,23 +91,10 @@ impl Drop for Project {
     }
 }
 
-/// Makes the base image if it is missing. An error if no engine answers.
-async fn engine() -> Result<(), String> {
-    let docker = Command::new("docker").arg("version").output().await.map_err(|error| error.to_string())?;
-    if !docker.status.success() {
-        return Err(String::from_utf8_lossy(&docker.stderr).trim().to_owned());
-    }
-    let script = repository().join("deploy/make-base-image.sh");
-    let made = Command::new(script).arg("debian:bookworm-slim").stdin(Stdio::null()).output().await.unwrap();
-    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
-    Ok(())
-}
-
 #[tokio::test]
 async fn scaling_workers_with_compose_loses_no_call() {
     let _turn = beside_others();
-    if let Err(reason) = engine().await {
-        skip(Need::Docker, &format!("no container engine answers ({reason}); install one: apt-get install docker.io"));
+    if !debian_or_skip() {
         return;
     }
     let project = Arc::new(Project::new());

@@ -34,6 +34,14 @@ impl Certs {
         certs
     }
 
+    /// Certificates that are valid for so many days.
+    pub fn for_days(days: u32) -> Self {
+        let certs = Self(Folder::new());
+        let made = certs.dev(&["--days", &days.to_string()]);
+        assert!(made.status.success(), "{made:?}");
+        certs
+    }
+
     /// Runs `openskill certs dev` for the directory.
     pub fn dev(&self, flags: &[&str]) -> Output {
         let mut command = Command::new(binary());

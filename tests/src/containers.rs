@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use crate::folder::Folder;
+use crate::repository;
 use crate::require::{Need, skip};
 use crate::wait::until_true;
 
@@ -66,6 +67,26 @@ pub fn docker(arguments: &[&str]) -> Result<String, String> {
     let output = Command::new("docker").args(arguments).stdin(Stdio::null()).output().map_err(|it| it.to_string())?;
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim().to_owned();
     if output.status.success() { Ok(text(&output.stdout)) } else { Err(text(&output.stderr)) }
+}
+
+/// A small Debian with Python, as an image of this name.
+pub const DEBIAN: &str = "debian:bookworm-slim";
+
+/// Makes [`DEBIAN`] if it is missing, which takes a minute once: nothing can be pulled where tests run. False after the test
+/// was skipped, as no engine answers.
+pub fn debian_or_skip() -> bool {
+    if let Err(reason) = docker(&["version", "--format", "{{.Server.Version}}"]) {
+        let advice = "install and start one: apt-get install docker.io";
+        skip(Need::Docker, &format!("no container engine answers ({reason}); {advice}"));
+        return false;
+    }
+    // One of the tests makes it, the others wait for it.
+    static MAKING: Mutex<()> = Mutex::new(());
+    let _making = MAKING.lock().unwrap_or_else(PoisonError::into_inner);
+    let script = repository().join("deploy/make-base-image.sh");
+    let made = Command::new(script).arg(DEBIAN).stdin(Stdio::null()).output().unwrap();
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    true
 }
 
 /// The names of the containers, running or not, with this label.
