@@ -82,7 +82,7 @@ done
 chmod -R u=rwX,go=rX "$tree"
 (cd "$tree" && find . -type f ! -name SHA256SUMS | sort | xargs sha256sum >SHA256SUMS)
 tar --sort=name --mtime="@$SOURCE_DATE_EPOCH" --owner=0 --group=0 --numeric-owner --format=gnu \
-    -C "$work" -c "$name" | gzip -9 -n >"$out/$name.tar.gz"
+    -C "$work" -c "$name" | gzip -n >"$out/$name.tar.gz"
 mv "$work/$name.debug" "$out/$name.debug"
 cp "$tree/openskill.cdx.json" "$out/$name.cdx.json"
 (cd "$out" && sha256sum "$name.tar.gz" "$name.debug" "$name.cdx.json" >SHA256SUMS)

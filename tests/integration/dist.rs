@@ -64,32 +64,25 @@ kill $!
 wait $!
 "#;
 
+/// One test for all of it: with the large binary of a debug build, each tarball takes some twenty seconds.
 #[test]
-fn the_tarball_of_a_release_installs_and_runs_on_a_bare_debian() {
+fn the_tarball_of_a_release_is_reproducible_and_whole_and_runs_on_a_bare_debian() {
     let _turn = beside_others();
-    let folder = Folder::new();
-    let Some(_) = dist(folder.path()) else { return };
-    if !debian_or_skip() {
-        return;
-    }
-    let volume = format!("{}:/dist:ro", folder.path().display());
-    let run = ["run", "--rm", "--network", "none", "--volume", &volume, DEBIAN, "bash", "-c", USE];
-    let said = docker(&run).unwrap_or_else(|error| panic!("{error}"));
-    assert!(said.contains("installed.") && said.contains("\"echoed\": \"hello\""), "{said}");
-    let version = output(Command::new(binary()).arg("--version"));
-    assert!(said.contains(version.trim()), "{said} is another program than {version}");
-}
-
-#[test]
-fn the_same_sources_give_the_same_tarball_with_checksums_symbols_and_a_bill_of_materials() {
     let (one, other) = (Folder::new(), Folder::new());
     let Some(tarball) = dist(one.path()) else { return };
     dist(other.path());
+    is_reproducible_and_whole(&one, &other, &tarball);
+    if debian_or_skip() {
+        runs_on_a_bare_debian(&one);
+    }
+}
+
+fn is_reproducible_and_whole(one: &Folder, other: &Folder, tarball: &Path) {
     let sums = |folder: &Folder| std::fs::read_to_string(folder.path().join("SHA256SUMS")).unwrap();
-    assert_eq!(sums(&one), sums(&other));
-    assert_eq!(sums(&one).lines().count(), 3);
+    assert_eq!(sums(one), sums(other));
+    assert_eq!(sums(one).lines().count(), 3);
     output(Command::new("sha256sum").args(["--check", "SHA256SUMS"]).current_dir(one.path()));
-    output(Command::new("tar").arg("xzf").arg(&tarball).current_dir(one.path()));
+    output(Command::new("tar").arg("xzf").arg(tarball).current_dir(one.path()));
     let name = tarball.file_name().unwrap().to_str().unwrap().strip_suffix(".tar.gz").unwrap().to_owned();
     let tree = one.path().join(&name);
     output(Command::new("sha256sum").args(["--check", "SHA256SUMS"]).current_dir(&tree));
@@ -127,6 +120,15 @@ fn the_same_sources_give_the_same_tarball_with_checksums_symbols_and_a_bill_of_m
     assert!(!components.iter().any(|it| it["name"] == "proptest"), "only tests use it");
     let unlicensed: Vec<_> = components.iter().filter(|it| it["licenses"].is_null()).collect();
     assert!(unlicensed.is_empty(), "{unlicensed:?}");
+}
+
+fn runs_on_a_bare_debian(folder: &Folder) {
+    let volume = format!("{}:/dist:ro", folder.path().display());
+    let run = ["run", "--rm", "--network", "none", "--volume", &volume, DEBIAN, "bash", "-c", USE];
+    let said = docker(&run).unwrap_or_else(|error| panic!("{error}"));
+    assert!(said.contains("installed.") && said.contains("\"echoed\": \"hello\""), "{said}");
+    let version = output(Command::new(binary()).arg("--version"));
+    assert!(said.contains(version.trim()), "{said} is another program than {version}");
 }
 
 #[test]
