@@ -1,7 +1,7 @@
 //! Certificates that `openskill certs dev` made, and clients that trust them.
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::Arc;
 
@@ -9,10 +9,11 @@ use bytes::Bytes;
 use http::{Method, Request, Uri};
 use http_body_util::{BodyExt as _, Full};
 use hyper_util::rt::TokioIo;
+use rustls::client::WantsClientCert;
 use rustls::crypto::ring::default_provider;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
-use rustls::{ClientConfig, RootCertStore};
+use rustls::{ClientConfig, ConfigBuilder, RootCertStore};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
@@ -80,12 +81,7 @@ impl Certs {
 
     /// The same with a certificate of this directory: `client`, say.
     pub fn client_as(&self, name: Option<&str>) -> Client {
-        let mut roots = RootCertStore::empty();
-        for authority in CertificateDer::pem_file_iter(self.path("ca.pem")).unwrap() {
-            roots.add(authority.unwrap()).unwrap();
-        }
-        let builder = ClientConfig::builder_with_provider(default_provider().into());
-        let builder = builder.with_safe_default_protocol_versions().unwrap().with_root_certificates(roots);
+        let builder = trusting(&self.path("ca.pem"));
         let config = match name {
             None => builder.with_no_client_auth(),
             Some(name) => {
@@ -98,11 +94,25 @@ impl Certs {
     }
 }
 
+fn trusting(authorities: &Path) -> ConfigBuilder<ClientConfig, WantsClientCert> {
+    let mut roots = RootCertStore::empty();
+    for authority in CertificateDer::pem_file_iter(authorities).unwrap() {
+        roots.add(authority.unwrap()).unwrap();
+    }
+    let builder = ClientConfig::builder_with_provider(default_provider().into());
+    builder.with_safe_default_protocol_versions().unwrap().with_root_certificates(roots)
+}
+
 /// A client that speaks TLS.
 #[derive(Debug, Clone)]
 pub struct Client(ClientConfig);
 
 impl Client {
+    /// One that trusts the authorities of a file and shows no certificate.
+    pub fn trusting(authorities: &Path) -> Self {
+        Self(trusting(authorities).with_no_client_auth())
+    }
+
     /// A connection with one of these protocols, after its handshake.
     pub async fn connect(&self, address: SocketAddr, protocols: &[&str]) -> std::io::Result<TlsStream<TcpStream>> {
         self.connect_to(address, "localhost", protocols).await

@@ -36,9 +36,14 @@ impl Image {
             skip(Need::Docker, &format!("no container engine answers ({reason}); {advice}"));
             return None;
         }
-        let image = Arc::new(Self { id: import() });
+        let image = Arc::new(Self { id: import(&PROGRAMS) });
         *shared = Arc::downgrade(&image);
         Some(image)
+    }
+
+    /// An image with other programs of this machine, such as `nginx`, at `/bin`. None if one of them is not here.
+    pub fn of(programs: &[&str]) -> Option<Self> {
+        programs.iter().all(|name| locate(name).is_some()).then(|| Self { id: import(programs) })
     }
 
     /// The manifest of a skill that runs a shell script.
@@ -106,12 +111,12 @@ pub async fn gone(id: &str, within: Duration) {
     until_true(&format!("the containers of {id} are removed"), within, || of_skill(id).is_empty()).await;
 }
 
-fn import() -> String {
+fn import(programs: &[&str]) -> String {
     let folder = Folder::new();
     for name in ["bin", "tmp", "etc", "proc", "sys", "dev", "data"] {
         std::fs::create_dir_all(folder.path().join(name)).unwrap();
     }
-    for name in PROGRAMS {
+    for name in programs {
         let program = find(name);
         copy(&program, &folder.path().join("bin").join(name));
         for library in libraries(&program) {
@@ -131,9 +136,14 @@ fn import() -> String {
 }
 
 fn find(name: &str) -> PathBuf {
+    locate(name).unwrap_or_else(|| panic!("{name} was not found"))
+}
+
+/// Where a program is. Those of administrators are not on everybody's `PATH`.
+pub fn locate(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap();
-    let mut candidates = std::env::split_paths(&path).chain(["/bin".into()]).map(|it| it.join(name));
-    candidates.find(|it| it.is_file()).unwrap_or_else(|| panic!("{name} was not found"))
+    let more = ["/bin", "/usr/sbin"].map(PathBuf::from);
+    std::env::split_paths(&path).chain(more).map(|it| it.join(name)).find(|it| it.is_file())
 }
 
 /// The shared libraries of a program and its loader; none for a static one.

@@ -28,9 +28,11 @@ pub enum Need {
     Promtool,
     /// `rg` and `jq` on `PATH`.
     Programs,
+    /// nginx.
+    Nginx,
 }
 
-const ALL: [(&str, Need); 9] = [
+const ALL: [(&str, Need); 10] = [
     ("docker", Need::Docker),
     ("compose", Need::Compose),
     ("jail", Need::Jail),
@@ -40,6 +42,7 @@ const ALL: [(&str, Need); 9] = [
     ("kernel", Need::Kernel),
     ("promtool", Need::Promtool),
     ("programs", Need::Programs),
+    ("nginx", Need::Nginx),
 ];
 
 /// Says what the running test skips and why.
