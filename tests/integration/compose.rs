@@ -75,6 +75,9 @@ impl Project {
     }
 
     async fn run(&self, command: &mut Command) -> Output {
+        // A prebuilt binary has one place in the context of the build.
+        static TURNS: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
+        let _turn = TURNS.lock().await;
         let output = command
             .env("COMPOSE_PROJECT_NAME", &self.name)
             .env("OPENSKILL_TAG", &self.name)

@@ -52,6 +52,7 @@ mod once;
 mod openapi;
 mod paths;
 mod prepare;
+mod proxies;
 mod python_client;
 mod python_environments;
 mod quiet_logs;

@@ -29,16 +29,23 @@ pub struct Certs(Folder);
 
 impl Certs {
     pub fn make() -> Self {
-        let certs = Self(Folder::new());
-        let made = certs.dev(&[]);
-        assert!(made.status.success(), "{made:?}");
-        certs
+        Self::with(&[])
     }
 
     /// Certificates that are valid for so many days.
     pub fn for_days(days: u32) -> Self {
+        Self::with(&["--days", &days.to_string()])
+    }
+
+    /// Certificates for these hosts beside `localhost`.
+    pub fn for_hosts(hosts: &[&str]) -> Self {
+        let flags: Vec<_> = hosts.iter().flat_map(|it| ["--host", it]).collect();
+        Self::with(&flags)
+    }
+
+    fn with(flags: &[&str]) -> Self {
         let certs = Self(Folder::new());
-        let made = certs.dev(&["--days", &days.to_string()]);
+        let made = certs.dev(flags);
         assert!(made.status.success(), "{made:?}");
         certs
     }
@@ -149,7 +156,7 @@ impl Client {
             let client = client.clone();
             async move { client.connect_to(address, name, &["h2"]).await.map(TokioIo::new) }
         });
-        let endpoint = Endpoint::from_shared(format!("https://localhost:{}", address.port())).unwrap();
+        let endpoint = Endpoint::from_shared(format!("https://{name}:{}", address.port())).unwrap();
         endpoint.connect_with_connector(connector).await
     }
 
@@ -162,16 +169,30 @@ impl Client {
         headers: &[(&str, &str)],
         body: impl Into<Bytes>,
     ) -> Answer {
-        let stream = self.connect(address, &["http/1.1"]).await.unwrap();
-        let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.unwrap();
+        self.try_send(address, method, path, headers, body).await.unwrap()
+    }
+
+    /// The same to a server that may not be there.
+    pub async fn try_send(
+        &self,
+        address: SocketAddr,
+        method: Method,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: impl Into<Bytes>,
+    ) -> std::io::Result<Answer> {
+        let broken = std::io::Error::other;
+        let stream = self.connect(address, &["http/1.1"]).await?;
+        let (mut sender, connection) =
+            hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.map_err(broken)?;
         tokio::spawn(connection);
         let mut request = Request::builder().method(method).uri(path).header("host", "localhost");
         for (name, value) in headers {
             request = request.header(*name, *value);
         }
-        let response = sender.send_request(request.body(Full::new(body.into())).unwrap()).await.unwrap();
+        let response = sender.send_request(request.body(Full::new(body.into())).unwrap()).await.map_err(broken)?;
         let (parts, body) = response.into_parts();
-        let body = body.collect().await.unwrap().to_bytes();
-        Answer { status: parts.status.as_u16(), headers: parts.headers, body }
+        let body = body.collect().await.map_err(broken)?.to_bytes();
+        Ok(Answer { status: parts.status.as_u16(), headers: parts.headers, body })
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! Nothing is pulled or compiled. Without an engine a test is skipped.
 
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -116,6 +117,8 @@ fn import(programs: &[&str]) -> String {
     for name in ["bin", "tmp", "etc", "proc", "sys", "dev", "data"] {
         std::fs::create_dir_all(folder.path().join(name)).unwrap();
     }
+    // The engine gives a tmpfs the mode of the folder that it covers.
+    std::fs::set_permissions(folder.path().join("tmp"), PermissionsExt::from_mode(0o1777)).unwrap();
     for name in programs {
         let program = find(name);
         copy(&program, &folder.path().join("bin").join(name));
