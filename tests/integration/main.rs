@@ -36,6 +36,7 @@ mod interpreters;
 mod jail;
 mod jwt;
 mod killed_worker;
+mod kubernetes;
 mod last_word;
 mod licences;
 mod manifests;

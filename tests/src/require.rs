@@ -30,9 +30,11 @@ pub enum Need {
     Programs,
     /// nginx.
     Nginx,
+    /// A `kubectl` that has kustomize.
+    Kubectl,
 }
 
-const ALL: [(&str, Need); 10] = [
+const ALL: [(&str, Need); 11] = [
     ("docker", Need::Docker),
     ("compose", Need::Compose),
     ("jail", Need::Jail),
@@ -43,6 +45,7 @@ const ALL: [(&str, Need); 10] = [
     ("promtool", Need::Promtool),
     ("programs", Need::Programs),
     ("nginx", Need::Nginx),
+    ("kubectl", Need::Kubectl),
 ];
 
 /// Says what the running test skips and why.
