@@ -24,7 +24,7 @@ define make-venv
 	}
 endef
 
-.PHONY: help up build test lint doc eval eval-injections eval-tasks eval-agent eval-sessions eval-research eval-venv bench bench-venv bench-instructions bench-agent bench-runners flamegraph fuzz chaos schemathesis test-venv compose-up compose-down sdk client clean need-rust need-python need-valgrind
+.PHONY: help up build test lint doc eval eval-injections eval-tasks eval-agent eval-sessions eval-research eval-venv bench bench-venv bench-instructions bench-agent bench-runners flamegraph fuzz chaos schemathesis test-venv compose-up compose-down sdk client dist release-contract clean need-rust need-python need-valgrind
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -132,6 +132,13 @@ sdk: need-python ## Build the Python library openskill_sdk as a wheel, to dist/
 client: need-python ## Build the Python client openskill_client as a wheel, to dist/
 	@python3 -m pip --version >/dev/null 2>&1 || { echo "pip is missing: apt-get install python3-pip" >&2; exit 1; }
 	@python3 -m pip wheel --quiet --no-deps --wheel-dir dist ./proto/python
+
+dist: build need-python ## Make the tarball of a release, its debug symbols, bill of materials and checksums, to dist/
+	@deploy/dist.sh $(BINARY)
+
+release-contract: need-rust ## Keep the .proto contract as that of the last release, which later ones must not break
+	OPENSKILL_RELEASE_CONTRACT=1 cargo test --locked --quiet -p openskill-tests --test integration -- \
+		--exact contract::the_contract_breaks_nobody_who_uses_the_last_release
 
 clean: ## Remove everything that was built
 	cargo clean

@@ -3,17 +3,18 @@
 #
 #   build-binary.sh OUT      puts the binary at OUT
 #
-# A prebuilt dist/openskill wins and needs no Rust. Without one, cargo builds it.
-# Debug information is dropped; function names stay, so that a backtrace can be read.
+# A prebuilt dist/openskill-$TARGETARCH or dist/openskill wins and needs no Rust. Without one, cargo builds it.
+# All symbols are dropped: `make dist` keeps those of a release in a file of their own.
 set -eu
 
 out=$1
 prebuilt=dist/openskill
+[ -z "${TARGETARCH:-}" ] || [ ! -f "dist/openskill-$TARGETARCH" ] || prebuilt=dist/openskill-$TARGETARCH
 
 # put BINARY: where there is no strip, or nothing to strip, a plain copy.
 put() {
     mkdir -p "$(dirname "$out")"
-    strip --strip-debug -o "$out" "$1" 2>/dev/null || cp "$1" "$out"
+    strip --strip-all -o "$out" "$1" 2>/dev/null || cp "$1" "$out"
     chmod 0755 "$out"
 }
 

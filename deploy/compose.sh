@@ -1,18 +1,24 @@
 #!/usr/bin/env bash
 # Builds and runs openskill with Docker Compose, v2 (`docker compose`) or v1 (`docker-compose`).
 #
-#   deploy/compose.sh up         builds the image if needed, starts it, waits until it is ready
-#   deploy/compose.sh build      builds the image
+#   deploy/compose.sh up         builds the images if needed, starts them, waits until calls are served
+#   deploy/compose.sh build      builds the images
+#   deploy/compose.sh secure     makes certificates and keys for OPENSKILL_SECURE=1, once
 #   deploy/compose.sh scale N    changes the number of workers of a running stack
 #   deploy/compose.sh down       stops and removes the containers (down --volumes: the data too)
 #
 # Environment:
 #   WORKERS            workers to start (default: as many as there are now, else 2)
-#   OPENSKILL_BINARY   a prebuilt binary to put into the image; without one, cargo builds it there
+#   OPENSKILL_SECURE   1: TLS, a mesh of gateways and workers, and API keys
+#   OPENSKILL_SECRETS  where their files are (default deploy/secrets)
+#   COMPOSE_PROFILES   replicas: a second gateway and a proxy; observe: collector, Jaeger, Prometheus, Grafana
+#   OPENSKILL_BINARY   a prebuilt binary to put into the images; without one, cargo builds it there
 #   OPENSKILL_PORT     port on 127.0.0.1 (default 8000)
-#   OPENSKILL_TAG      tag of the image openskill (default dev)
+#   OPENSKILL_TAG      tag of the images openskill-gateway and openskill-worker (default dev)
 #   BUILD_IMAGE, RUNTIME_IMAGE   base images (defaults rust:1.95-bookworm, debian:bookworm-slim)
 #   COMPOSE_PROJECT_NAME         project name (default openskill)
+#
+# docker-compose.yml lists further ones.
 #
 # Exit codes: 0 done, 1 failed, 2 wrong usage, 3 not available here (no engine, no compose, no base image).
 set -euo pipefail
@@ -26,6 +32,9 @@ export COMPOSE_PROJECT_NAME=${COMPOSE_PROJECT_NAME:-openskill}
 export OPENSKILL_TAG=${OPENSKILL_TAG:-dev}
 export OPENSKILL_PORT=${OPENSKILL_PORT:-8000}
 export RUNTIME_IMAGE=${RUNTIME_IMAGE:-debian:bookworm-slim}
+OPENSKILL_SECRETS=$(realpath -m "${OPENSKILL_SECRETS:-$here/secrets}")
+OPENSKILL_COMMIT=${OPENSKILL_COMMIT:-$(git -C "$root" log -1 --format='%H %cs' 2>/dev/null || true)}
+export OPENSKILL_SECRETS OPENSKILL_COMMIT
 
 say() { printf 'compose.sh: %s\n' "$*"; }
 die() {
@@ -35,7 +44,7 @@ die() {
     exit "$code"
 }
 usage() {
-    printf 'usage: %s up | down [--volumes] | build | scale N\n' "${0##*/}" >&2
+    printf 'usage: %s up | down [--volumes] | build | secure | scale N\n' "${0##*/}" >&2
     exit 2
 }
 
@@ -68,7 +77,22 @@ require_docker() {
     fi
 }
 
-compose() { "${compose_command[@]}" -f "$here/docker-compose.yml" "$@"; }
+is_secure() { [ "${OPENSKILL_SECURE:-0}" = 1 ]; }
+
+compose() {
+    local files=(-f "$here/docker-compose.yml")
+    ! is_secure || files+=(-f "$here/docker-compose.secure.yml")
+    "${compose_command[@]}" "${files[@]}" "$@"
+}
+
+# The flags with which a client command in a container reaches the gateway beside it.
+gateway_flags() {
+    if is_secure; then
+        printf '%s\n' --url https://127.0.0.1:8000 --ca /run/secrets/ca.pem
+    else
+        printf '%s\n' --url http://127.0.0.1:8000
+    fi
+}
 
 have_image() { docker image inspect "$1" >/dev/null 2>&1; }
 
@@ -108,15 +132,41 @@ build() {
     stage_binary
     local build_image=${BUILD_IMAGE:-rust:1.95-bookworm}
     if [ -f "$staged" ]; then
-        say "building openskill:$OPENSKILL_TAG with the binary ${OPENSKILL_BINARY:-dist/openskill}"
+        say "building the images with the binary ${OPENSKILL_BINARY:-dist/openskill}"
         build_image=$RUNTIME_IMAGE # the build stage only copies, so it needs no Rust
     else
         require_image "$build_image" "Or build the binary yourself and name it: OPENSKILL_BINARY=target/release/openskill $0 build"
-        say "building openskill:$OPENSKILL_TAG from source, which takes minutes"
+        say "building the images from source, which takes minutes"
     fi
     # For this command only: Compose would take a changed build argument for a reason to restart everything.
-    # One service is enough, the other has the same image.
-    BUILD_IMAGE=$build_image compose build gateway
+    BUILD_IMAGE=$build_image compose build gateway worker
+}
+
+have_images() { have_image "openskill-gateway:$OPENSKILL_TAG" && have_image "openskill-worker:$OPENSKILL_TAG"; }
+
+# --- Certificates and keys -------------------------------------------------------------------
+
+# Made in a container, so that the files get the user of the containers, who alone may read them.
+secure() {
+    [ ! -e "$OPENSKILL_SECRETS/ca.pem" ] || die 2 "$OPENSKILL_SECRETS has files already. To begin anew, remove them."
+    have_images || build
+    mkdir -p "$OPENSKILL_SECRETS"
+    # shellcheck disable=SC2016  # the shell in the container fills these in
+    docker run --rm --network none --user 0:0 --volume "$OPENSKILL_SECRETS:/out" --entrypoint sh \
+        "openskill-worker:$OPENSKILL_TAG" -euc '
+            umask 077
+            openskill certs dev --dir /tmp/made --host gateway --host gateway-2 --host proxy >/dev/null
+            openskill keys create --file /tmp/made/keys.toml --principal admin --skills "*" --destructive --admin \
+                >/tmp/made/admin.key
+            head -c 32 /dev/urandom | base64 >/tmp/made/mcp.key
+            chown 10001:10001 /tmp/made/*
+            chmod 0644 /tmp/made/*.pem
+            chown "$0" /tmp/made/admin.key /tmp/made/client.key
+            cp -p /tmp/made/* /out/
+        ' "$(id -u):$(id -g)" || die 1 "certificates and keys could not be made."
+    say "made certificates for development and a key for the principal admin, in $OPENSKILL_SECRETS"
+    say "try:  openskill skills --url https://localhost:$OPENSKILL_PORT --ca $OPENSKILL_SECRETS/ca.pem" \
+        "--token-file $OPENSKILL_SECRETS/admin.key"
 }
 
 # --- Run -------------------------------------------------------------------------------------
@@ -134,21 +184,25 @@ up() {
         [ "$workers" -gt 0 ] || workers=2
     fi
     check_count "$workers"
-    if [ -n "${OPENSKILL_BINARY:-}" ] || ! have_image "openskill:$OPENSKILL_TAG"; then
+    if [ -n "${OPENSKILL_BINARY:-}" ] || ! have_images; then
         build
     else
-        say "using the image openskill:$OPENSKILL_TAG as it is ('build' makes a new one)"
+        say "using the images of the tag $OPENSKILL_TAG as they are ('build' makes new ones)"
+    fi
+    if is_secure && [ ! -e "$OPENSKILL_SECRETS/ca.pem" ]; then
+        secure
     fi
     compose up -d --no-build --scale "worker=$workers"
     wait_until_ready
-    say "ready with $workers worker(s): http://$(compose port gateway 8000)"
+    say "ready with $workers worker(s): $(is_secure && echo https || echo http)://$(compose port gateway 8000)"
 }
 
 wait_until_ready() {
-    local deadline=$((SECONDS + READY_WITHIN_S)) gateway
+    local deadline=$((SECONDS + READY_WITHIN_S)) gateway flags
     gateway=$(compose ps -q gateway)
+    mapfile -t flags < <(gateway_flags)
     while [ "$SECONDS" -lt "$deadline" ]; do
-        bounded 5 docker exec "$gateway" openskill health --url http://127.0.0.1:8000 >/dev/null 2>&1 && return
+        bounded 5 docker exec "$gateway" openskill health "${flags[@]}" >/dev/null 2>&1 && return
         sleep 0.5
     done
     compose ps >&2 || true
@@ -164,7 +218,7 @@ scale() {
 }
 
 case ${1:-} in
-    up | build)
+    up | build | secure)
         [ $# -eq 1 ] || usage
         require_docker
         "$1"
@@ -176,7 +230,8 @@ case ${1:-} in
         ;;
     down)
         require_docker
-        compose down "${@:2}"
+        # Of all profiles, whichever there are now.
+        COMPOSE_PROFILES=replicas,observe compose down "${@:2}"
         ;;
     *) usage ;;
 esac

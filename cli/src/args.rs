@@ -30,7 +30,7 @@ pub(crate) use tools::{AddTools, Export, ListIndex, RemoveTools, ToolFolder, Too
 
 /// Run tools for AI agents, with a gateway, workers and a command-line client
 #[derive(Debug, Parser)]
-#[command(name = "openskill", version, about, arg_required_else_help = true)]
+#[command(name = "openskill", version = env!("OPENSKILL_VERSION"), about, arg_required_else_help = true)]
 #[command(
     after_help = "Settings come from flags, the environment, .env, openskill.toml and defaults, in this order of \
     precedence. `openskill config` shows the values in effect.\n\
@@ -94,8 +94,8 @@ pub(crate) enum Command {
     Doctor(Doctor),
     /// Pin the current tools of an MCP server, so that later changes are reported or rejected
     Pin(Pin),
-    /// Check whether the gateway is ready; exit with code 3 if it is not
-    Health(Client),
+    /// Check whether the gateway, or with --worker a worker, is ready; exit with code 3 if it is not
+    Health(Health),
     /// Show the settings in effect and the source of each
     Config(Config),
     /// Print a shell completion script, for example: `source <(openskill completions bash)`
@@ -391,6 +391,15 @@ pub(crate) struct Doctor {
     pub(crate) json: bool,
     #[command(flatten)]
     pub(crate) skills: SkillFolders,
+    #[command(flatten)]
+    pub(crate) client: Client,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Health {
+    /// Check a worker instead: the address of its metrics, HOST:PORT
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) worker: Option<String>,
     #[command(flatten)]
     pub(crate) client: Client,
 }

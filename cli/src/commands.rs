@@ -93,7 +93,7 @@ pub(crate) fn run(args: Args, started: Instant) -> Result<ExitCode, Failure> {
         Command::Trace(args) => block_on(trace::run(&args, &settings)),
         Command::Replay(args) => block_on(replay::run(&args, &settings)),
         Command::Keys(args) => keys::run(args, &settings),
-        Command::Health(_) => block_on(health::run(&settings)),
+        Command::Health(health) => block_on(health::run(&health, &settings)),
         Command::Init(_)
         | Command::Certs(_)
         | Command::Context(_)

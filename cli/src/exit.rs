@@ -5,7 +5,7 @@
 //! | 0 | success |
 //! | 1 | the call or check failed, or the gateway refused the request |
 //! | 2 | usage error |
-//! | 3 | the gateway is unreachable or not ready |
+//! | 3 | the gateway, or the worker that was asked for, is unreachable or not ready |
 //! | 4 | invalid setting |
 //! | 5 | system error: a port in use, an unreadable file |
 //! | 130 | stopped at once by a second signal |
@@ -42,6 +42,14 @@ pub(crate) enum Failure {
         /// What happened.
         reason: String,
     },
+    /// A worker is unreachable or not ready.
+    #[error("the worker at {address} {reason}")]
+    Worker {
+        /// Where it was asked.
+        address: String,
+        /// What happened.
+        reason: String,
+    },
     /// Invalid settings.
     #[error(transparent)]
     Settings(#[from] Problems),
@@ -68,7 +76,7 @@ impl Failure {
         ExitCode::from(match self {
             Self::Refused { .. } => FAILED,
             Self::Usage(_) => 2,
-            Self::Gateway { .. } => 3,
+            Self::Gateway { .. } | Self::Worker { .. } => 3,
             Self::Settings(_) => 4,
             Self::System { .. } => 5,
         })

@@ -96,7 +96,7 @@ impl Command {
             Self::Traces(it) => &it.client,
             Self::Trace(it) => &it.client,
             Self::Replay(it) => &it.client,
-            Self::Health(it) => it,
+            Self::Health(it) => &it.client,
             _ => return None,
         })
     }

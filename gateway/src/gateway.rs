@@ -4,6 +4,8 @@ use std::sync::{Arc, OnceLock, Weak};
 
 use openskill_agent::hosted::Hosted;
 use openskill_metrics::{Snapshot, table};
+use openskill_net::tls::client::Connector;
+use openskill_net::tls::server::Acceptor;
 use openskill_proto::timestamp::Timestamp;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -201,6 +203,13 @@ impl Gateway {
             session_circuits: self.circuits.of_sessions(),
         });
         all.count(&table::MCP_VIEW_FAILURES, &[], &self.mcp.views.failures);
+        let certificates = [
+            ("public", self.config.tls.as_ref().and_then(Acceptor::expiry)),
+            ("mesh", self.config.mesh.as_ref().and_then(Connector::expiry)),
+        ];
+        for (certificate, expiry) in certificates {
+            expiry.iter().for_each(|it| all.number(&table::CERTIFICATE_EXPIRY, &[certificate], it.0 as f64));
+        }
         all
     }
 

@@ -1,6 +1,6 @@
-//! Docker Compose: workers scale up and down under load without a failed call.
+//! Docker Compose: workers scale up and down under load without a failed call, and so do gateways behind a proxy.
 //!
-//! No image is pulled: the base image is made once, and kept. Without an engine the test is skipped.
+//! No image is pulled: the base image is made once, and kept. Without an engine the tests are skipped.
 
 use std::process::{Output, Stdio};
 use std::sync::Arc;
@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use openskill_tests::alone::beside_others;
+use openskill_tests::containers::{debian_or_skip, docker};
 use openskill_tests::port::Port;
 use openskill_tests::require::{Need, skip};
 use openskill_tests::rest;
@@ -16,21 +17,54 @@ use openskill_tests::{binary, repository};
 use serde_json::json;
 use tokio::process::Command;
 
+mod images;
+mod replicas;
+
 const NOT_AVAILABLE: i32 = 3;
 
 /// A project that is taken down when it is dropped.
 struct Project {
     name: String,
     port: Port,
+    environment: Vec<(&'static str, String)>,
 }
 
 impl Project {
-    fn new() -> Self {
-        Self { name: format!("openskilltest{}", std::process::id()), port: Port::reserve() }
+    fn new(name: &str) -> Self {
+        let name = format!("openskilltest{name}{}", std::process::id());
+        Self { name, port: Port::reserve(), environment: Vec::new() }
+    }
+
+    fn with(mut self, name: &'static str, value: impl ToString) -> Self {
+        self.environment.push((name, value.to_string()));
+        self
     }
 
     async fn compose(&self, arguments: &[&str]) -> Output {
-        self.run(Command::new(repository().join("deploy/compose.sh")).args(arguments).env("WORKERS", "1")).await
+        self.compose_with(arguments, "1").await
+    }
+
+    async fn compose_with(&self, arguments: &[&str], workers: &str) -> Output {
+        self.run(Command::new(repository().join("deploy/compose.sh")).args(arguments).env("WORKERS", workers)).await
+    }
+
+    /// The container of a service that has one.
+    fn container(&self, service: &str) -> String {
+        let project = format!("label=com.docker.compose.project={}", self.name);
+        let service = format!("label=com.docker.compose.service={service}");
+        docker(&["ps", "--quiet", "--filter", &project, "--filter", &service]).unwrap()
+    }
+
+    /// What its health check says.
+    fn is_healthy(&self, service: &str) -> bool {
+        let format = "{{.State.Health.Status}}";
+        docker(&["inspect", "--format", format, &self.container(service)]).is_ok_and(|it| it == "healthy")
+    }
+
+    /// A file of its secrets.
+    fn secret(&self, name: &str) -> std::path::PathBuf {
+        let folder = self.environment.iter().find(|(name, _)| *name == "OPENSKILL_SECRETS").unwrap();
+        std::path::Path::new(&folder.1).join(name)
     }
 
     /// `make compose-up`, as somebody who does not say how many workers there should be.
@@ -41,11 +75,15 @@ impl Project {
     }
 
     async fn run(&self, command: &mut Command) -> Output {
+        // A prebuilt binary has one place in the context of the build.
+        static TURNS: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
+        let _turn = TURNS.lock().await;
         let output = command
             .env("COMPOSE_PROJECT_NAME", &self.name)
             .env("OPENSKILL_TAG", &self.name)
             .env("OPENSKILL_PORT", self.port.number().to_string())
             .env("OPENSKILL_BINARY", binary())
+            .envs(self.environment.iter().map(|(name, value)| (name, value)))
             .stdin(Stdio::null())
             .output()
             .await
@@ -81,35 +119,23 @@ impl Drop for Project {
             .args(["down", "--volumes"])
             .env("COMPOSE_PROJECT_NAME", &self.name)
             .env("OPENSKILL_TAG", &self.name)
+            .envs(self.environment.iter().map(|(name, value)| (name, value)))
             .output();
         let _ = down;
-        let image = format!("openskill:{}", self.name);
-        let _ = std::process::Command::new("docker").args(["image", "rm", "-f", &image]).output();
-        let stage = ["image", "prune", "-f", "--filter", "label=openskill.stage=build"];
-        let _ = std::process::Command::new("docker").args(stage).output();
+        let [gateway, worker] = ["gateway", "worker"].map(|it| format!("openskill-{it}:{}", self.name));
+        let _ = docker(&["image", "rm", "-f", &gateway, &worker]);
+        // The stages of their builds.
+        let _ = docker(&["image", "prune", "-f", "--filter", "label=openskill.stage"]);
     }
-}
-
-/// Makes the base image if it is missing. An error if no engine answers.
-async fn engine() -> Result<(), String> {
-    let docker = Command::new("docker").arg("version").output().await.map_err(|error| error.to_string())?;
-    if !docker.status.success() {
-        return Err(String::from_utf8_lossy(&docker.stderr).trim().to_owned());
-    }
-    let script = repository().join("deploy/make-base-image.sh");
-    let made = Command::new(script).arg("debian:bookworm-slim").stdin(Stdio::null()).output().await.unwrap();
-    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
-    Ok(())
 }
 
 #[tokio::test]
 async fn scaling_workers_with_compose_loses_no_call() {
     let _turn = beside_others();
-    if let Err(reason) = engine().await {
-        skip(Need::Docker, &format!("no container engine answers ({reason}); install one: apt-get install docker.io"));
+    if !debian_or_skip() {
         return;
     }
-    let project = Arc::new(Project::new());
+    let project = Arc::new(Project::new("scale"));
     let up = project.compose(&["up"]).await;
     if up.status.code() == Some(NOT_AVAILABLE) {
         skip(Need::Compose, String::from_utf8_lossy(&up.stderr).trim());

@@ -2,7 +2,7 @@
 
 mod dashboards;
 mod exports;
-mod lint;
+pub(crate) mod lint;
 mod many_skills;
 mod scraped;
 

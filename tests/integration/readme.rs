@@ -159,6 +159,11 @@ async fn the_commands_in_the_readme_work() {
 }
 
 #[tokio::test]
+async fn the_commands_in_releases_md_work() {
+    holds("docs/releases.md").await;
+}
+
+#[tokio::test]
 async fn the_commands_in_agent_md_work() {
     holds("docs/agent.md").await;
 }

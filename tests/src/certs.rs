@@ -1,7 +1,7 @@
 //! Certificates that `openskill certs dev` made, and clients that trust them.
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::Arc;
 
@@ -9,10 +9,11 @@ use bytes::Bytes;
 use http::{Method, Request, Uri};
 use http_body_util::{BodyExt as _, Full};
 use hyper_util::rt::TokioIo;
+use rustls::client::WantsClientCert;
 use rustls::crypto::ring::default_provider;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
-use rustls::{ClientConfig, RootCertStore};
+use rustls::{ClientConfig, ConfigBuilder, RootCertStore};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
@@ -28,8 +29,23 @@ pub struct Certs(Folder);
 
 impl Certs {
     pub fn make() -> Self {
+        Self::with(&[])
+    }
+
+    /// Certificates that are valid for so many days.
+    pub fn for_days(days: u32) -> Self {
+        Self::with(&["--days", &days.to_string()])
+    }
+
+    /// Certificates for these hosts beside `localhost`.
+    pub fn for_hosts(hosts: &[&str]) -> Self {
+        let flags: Vec<_> = hosts.iter().flat_map(|it| ["--host", it]).collect();
+        Self::with(&flags)
+    }
+
+    fn with(flags: &[&str]) -> Self {
         let certs = Self(Folder::new());
-        let made = certs.dev(&[]);
+        let made = certs.dev(flags);
         assert!(made.status.success(), "{made:?}");
         certs
     }
@@ -72,12 +88,7 @@ impl Certs {
 
     /// The same with a certificate of this directory: `client`, say.
     pub fn client_as(&self, name: Option<&str>) -> Client {
-        let mut roots = RootCertStore::empty();
-        for authority in CertificateDer::pem_file_iter(self.path("ca.pem")).unwrap() {
-            roots.add(authority.unwrap()).unwrap();
-        }
-        let builder = ClientConfig::builder_with_provider(default_provider().into());
-        let builder = builder.with_safe_default_protocol_versions().unwrap().with_root_certificates(roots);
+        let builder = trusting(&self.path("ca.pem"));
         let config = match name {
             None => builder.with_no_client_auth(),
             Some(name) => {
@@ -90,11 +101,25 @@ impl Certs {
     }
 }
 
+fn trusting(authorities: &Path) -> ConfigBuilder<ClientConfig, WantsClientCert> {
+    let mut roots = RootCertStore::empty();
+    for authority in CertificateDer::pem_file_iter(authorities).unwrap() {
+        roots.add(authority.unwrap()).unwrap();
+    }
+    let builder = ClientConfig::builder_with_provider(default_provider().into());
+    builder.with_safe_default_protocol_versions().unwrap().with_root_certificates(roots)
+}
+
 /// A client that speaks TLS.
 #[derive(Debug, Clone)]
 pub struct Client(ClientConfig);
 
 impl Client {
+    /// One that trusts the authorities of a file and shows no certificate.
+    pub fn trusting(authorities: &Path) -> Self {
+        Self(trusting(authorities).with_no_client_auth())
+    }
+
     /// A connection with one of these protocols, after its handshake.
     pub async fn connect(&self, address: SocketAddr, protocols: &[&str]) -> std::io::Result<TlsStream<TcpStream>> {
         self.connect_to(address, "localhost", protocols).await
@@ -131,7 +156,7 @@ impl Client {
             let client = client.clone();
             async move { client.connect_to(address, name, &["h2"]).await.map(TokioIo::new) }
         });
-        let endpoint = Endpoint::from_shared(format!("https://localhost:{}", address.port())).unwrap();
+        let endpoint = Endpoint::from_shared(format!("https://{name}:{}", address.port())).unwrap();
         endpoint.connect_with_connector(connector).await
     }
 
@@ -144,16 +169,30 @@ impl Client {
         headers: &[(&str, &str)],
         body: impl Into<Bytes>,
     ) -> Answer {
-        let stream = self.connect(address, &["http/1.1"]).await.unwrap();
-        let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.unwrap();
+        self.try_send(address, method, path, headers, body).await.unwrap()
+    }
+
+    /// The same to a server that may not be there.
+    pub async fn try_send(
+        &self,
+        address: SocketAddr,
+        method: Method,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: impl Into<Bytes>,
+    ) -> std::io::Result<Answer> {
+        let broken = std::io::Error::other;
+        let stream = self.connect(address, &["http/1.1"]).await?;
+        let (mut sender, connection) =
+            hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.map_err(broken)?;
         tokio::spawn(connection);
         let mut request = Request::builder().method(method).uri(path).header("host", "localhost");
         for (name, value) in headers {
             request = request.header(*name, *value);
         }
-        let response = sender.send_request(request.body(Full::new(body.into())).unwrap()).await.unwrap();
+        let response = sender.send_request(request.body(Full::new(body.into())).unwrap()).await.map_err(broken)?;
         let (parts, body) = response.into_parts();
-        let body = body.collect().await.unwrap().to_bytes();
-        Answer { status: parts.status.as_u16(), headers: parts.headers, body }
+        let body = body.collect().await.map_err(broken)?.to_bytes();
+        Ok(Answer { status: parts.status.as_u16(), headers: parts.headers, body })
     }
 }

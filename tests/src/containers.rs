@@ -2,12 +2,14 @@
 //!
 //! Nothing is pulled or compiled. Without an engine a test is skipped.
 
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use crate::folder::Folder;
+use crate::repository;
 use crate::require::{Need, skip};
 use crate::wait::until_true;
 
@@ -35,9 +37,14 @@ impl Image {
             skip(Need::Docker, &format!("no container engine answers ({reason}); {advice}"));
             return None;
         }
-        let image = Arc::new(Self { id: import() });
+        let image = Arc::new(Self { id: import(&PROGRAMS) });
         *shared = Arc::downgrade(&image);
         Some(image)
+    }
+
+    /// An image with other programs of this machine, such as `nginx`, at `/bin`. None if one of them is not here.
+    pub fn of(programs: &[&str]) -> Option<Self> {
+        programs.iter().all(|name| locate(name).is_some()).then(|| Self { id: import(programs) })
     }
 
     /// The manifest of a skill that runs a shell script.
@@ -68,6 +75,26 @@ pub fn docker(arguments: &[&str]) -> Result<String, String> {
     if output.status.success() { Ok(text(&output.stdout)) } else { Err(text(&output.stderr)) }
 }
 
+/// A small Debian with Python, as an image of this name.
+pub const DEBIAN: &str = "debian:bookworm-slim";
+
+/// Makes [`DEBIAN`] if it is missing, which takes a minute once: nothing can be pulled where tests run. False after the test
+/// was skipped, as no engine answers.
+pub fn debian_or_skip() -> bool {
+    if let Err(reason) = docker(&["version", "--format", "{{.Server.Version}}"]) {
+        let advice = "install and start one: apt-get install docker.io";
+        skip(Need::Docker, &format!("no container engine answers ({reason}); {advice}"));
+        return false;
+    }
+    // One of the tests makes it, the others wait for it.
+    static MAKING: Mutex<()> = Mutex::new(());
+    let _making = MAKING.lock().unwrap_or_else(PoisonError::into_inner);
+    let script = repository().join("deploy/make-base-image.sh");
+    let made = Command::new(script).arg(DEBIAN).stdin(Stdio::null()).output().unwrap();
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    true
+}
+
 /// The names of the containers, running or not, with this label.
 pub fn labelled(label: &str) -> Vec<String> {
     let filter = format!("label={label}");
@@ -85,12 +112,14 @@ pub async fn gone(id: &str, within: Duration) {
     until_true(&format!("the containers of {id} are removed"), within, || of_skill(id).is_empty()).await;
 }
 
-fn import() -> String {
+fn import(programs: &[&str]) -> String {
     let folder = Folder::new();
     for name in ["bin", "tmp", "etc", "proc", "sys", "dev", "data"] {
         std::fs::create_dir_all(folder.path().join(name)).unwrap();
     }
-    for name in PROGRAMS {
+    // The engine gives a tmpfs the mode of the folder that it covers.
+    std::fs::set_permissions(folder.path().join("tmp"), PermissionsExt::from_mode(0o1777)).unwrap();
+    for name in programs {
         let program = find(name);
         copy(&program, &folder.path().join("bin").join(name));
         for library in libraries(&program) {
@@ -110,9 +139,14 @@ fn import() -> String {
 }
 
 fn find(name: &str) -> PathBuf {
+    locate(name).unwrap_or_else(|| panic!("{name} was not found"))
+}
+
+/// Where a program is. Those of administrators are not on everybody's `PATH`.
+pub fn locate(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap();
-    let mut candidates = std::env::split_paths(&path).chain(["/bin".into()]).map(|it| it.join(name));
-    candidates.find(|it| it.is_file()).unwrap_or_else(|| panic!("{name} was not found"))
+    let more = ["/bin", "/usr/sbin"].map(PathBuf::from);
+    std::env::split_paths(&path).chain(more).map(|it| it.join(name)).find(|it| it.is_file())
 }
 
 /// The shared libraries of a program and its loader; none for a static one.

@@ -28,9 +28,13 @@ pub enum Need {
     Promtool,
     /// `rg` and `jq` on `PATH`.
     Programs,
+    /// nginx.
+    Nginx,
+    /// A `kubectl` that has kustomize.
+    Kubectl,
 }
 
-const ALL: [(&str, Need); 9] = [
+const ALL: [(&str, Need); 11] = [
     ("docker", Need::Docker),
     ("compose", Need::Compose),
     ("jail", Need::Jail),
@@ -40,6 +44,8 @@ const ALL: [(&str, Need); 9] = [
     ("kernel", Need::Kernel),
     ("promtool", Need::Promtool),
     ("programs", Need::Programs),
+    ("nginx", Need::Nginx),
+    ("kubectl", Need::Kubectl),
 ];
 
 /// Says what the running test skips and why.

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use openskill_metrics::Snapshot;
+use openskill_metrics::{Snapshot, table};
+use openskill_net::tls::server::Acceptor;
 use openskill_proto::trace::{hex, random_id};
 use openskill_proto::v1::WorkerState;
 use tokio::sync::watch;
@@ -91,6 +92,9 @@ impl Worker {
         let now = Gauges { running, queued, slots, reserved, queue, available, unavailable };
         let mut all = self.metrics.snapshot(now);
         self.registry.measure(&mut all);
+        if let Some(expiry) = self.config.mesh.as_ref().and_then(Acceptor::expiry) {
+            all.number(&table::CERTIFICATE_EXPIRY, &["mesh"], expiry.0 as f64);
+        }
         all
     }
 

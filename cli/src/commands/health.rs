@@ -1,17 +1,27 @@
 //! `openskill health`.
 
 use std::process::ExitCode;
+use std::time::Duration;
 
+use reqwest::Client;
+use reqwest::redirect::Policy;
 use tonic_health::pb::HealthCheckRequest;
 use tonic_health::pb::health_check_response::ServingStatus;
 use tonic_health::pb::health_client::HealthClient;
 
 use super::client;
+use crate::args::Health;
 use crate::exit::Failure;
 use crate::settings::Settings;
 use crate::terminal::say;
 
-pub(super) async fn run(settings: &Settings) -> Result<ExitCode, Failure> {
+/// How long a worker may take to answer.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+pub(super) async fn run(health: &Health, settings: &Settings) -> Result<ExitCode, Failure> {
+    if let Some(address) = &health.worker {
+        return of_worker(address).await;
+    }
     let mut health = HealthClient::new(client::connect(settings).await?);
     let answer = health.check(HealthCheckRequest::default()).await.map_err(client::refused(settings))?;
     if answer.into_inner().status() == ServingStatus::Serving {
@@ -22,4 +32,24 @@ pub(super) async fn run(settings: &Settings) -> Result<ExitCode, Failure> {
         url: settings.base_url.clone(),
         reason: "is not ready: it is draining, or no worker is up".to_owned(),
     })
+}
+
+/// Asks a worker where its metrics are. In a mesh, the port for calls answers gateways alone.
+async fn of_worker(address: &str) -> Result<ExitCode, Failure> {
+    let url = format!("http://{address}/healthz");
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    // It is near: no proxy, and no certificates that the system may not have.
+    let client = Client::builder().no_proxy().redirect(Policy::none()).tls_certs_only([]).timeout(PATIENCE).build();
+    let failed = |reason| Failure::Worker { address: address.to_owned(), reason };
+    let unreachable = |error: reqwest::Error| {
+        let sources = std::iter::successors(std::error::Error::source(&error), |error| error.source());
+        let reason = sources.last().map_or_else(|| error.to_string(), ToString::to_string);
+        failed(format!("cannot be reached: {reason}"))
+    };
+    let answer = client.map_err(unreachable)?.get(&url).send().await.map_err(unreachable)?;
+    if answer.status().is_success() {
+        say("ready\n");
+        return Ok(ExitCode::SUCCESS);
+    }
+    Err(failed(format!("is not ready: it answers {}", answer.status())))
 }

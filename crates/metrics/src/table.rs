@@ -140,6 +140,8 @@ metrics! {
         "Spans for the collector, by what became of them: `ok`; `dropped` for lack of room, or of time at the end of the process; `failed` if the collector did not take them.";
     METRIC_EXPORTS "openskill_metric_exports_total" Counter ["end"] Both
         "Exports of metrics by OTLP: `ok` or `failed`.";
+    CERTIFICATE_EXPIRY "openskill_certificate_expiry_timestamp_seconds" Gauge ["certificate"] Both
+        "When the first certificate of a chain in use ends, in seconds since 1970: `public` for the gateway's addresses, `mesh` for what gateways and workers show each other. Absent without [TLS](tls.md).";
     BUILD "openskill_build_info" Gauge ["version" "process"] Both
         "Always 1. The labels are the version, and `gateway` or `worker`.";
     PROCESS_CPU "process_cpu_seconds_total" Counter [] Both

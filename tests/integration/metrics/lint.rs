@@ -15,15 +15,15 @@ use super::{up, workers};
 
 /// A row of the reference.
 #[derive(Debug)]
-pub(super) struct Row {
-    pub(super) name: String,
-    pub(super) kind: String,
+pub(crate) struct Row {
+    pub(crate) name: String,
+    pub(crate) kind: String,
     labels: Vec<String>,
-    of: String,
+    pub(crate) of: String,
 }
 
 /// The table in `docs/metrics.md`.
-pub(super) fn table() -> Vec<Row> {
+pub(crate) fn table() -> Vec<Row> {
     let page = std::fs::read_to_string(repository().join("docs/metrics.md")).unwrap();
     let (_, table) = page.split_once("| metric | type | unit | labels | of | meaning |\n").expect("the table is there");
     let rows = table.lines().skip(1).take_while(|line| line.starts_with('|')).map(|line| {

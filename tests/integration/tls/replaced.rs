@@ -85,3 +85,28 @@ async fn a_pair_that_is_half_written_is_never_shown() {
     certs.replace("gateway.pem", &whole);
     until("the new one is shown", PATIENCE, || async { (shown(&client, &system).await != before).then_some(()) }).await;
 }
+
+/// The series of the metric with the ends of certificates, without its name.
+async fn ends(certs: &Certs, system: &System) -> Vec<(String, f64)> {
+    let answer = certs.client().send(system.address, Method::GET, "/metrics", &[], "").await;
+    let text = String::from_utf8(answer.body.to_vec()).unwrap();
+    let series = text.lines().filter_map(|it| it.strip_prefix("openskill_certificate_expiry_timestamp_seconds"));
+    series.map(|it| it.split_once(' ').unwrap()).map(|(name, end)| (name.to_owned(), end.parse().unwrap())).collect()
+}
+
+#[tokio::test]
+async fn the_end_of_a_certificate_is_a_metric_and_follows_the_file() {
+    let (certs, next) = (Certs::make(), Certs::for_days(3));
+    let system = up(&certs).start().await;
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs_f64();
+    let days = |ends: &[(String, f64)]| ((ends[0].1 - now) / 86_400.0).round();
+    let first = ends(&certs, &system).await;
+    assert_eq!((first.len(), first[0].0.as_str()), (1, "{certificate=\"public\"}"));
+    assert_eq!(days(&first), 30.0, "{first:?}");
+    certs.trust(&next);
+    for name in ["gateway.pem", "gateway.key"] {
+        certs.replace(name, &next.read(name));
+    }
+    until("the new end is shown", PATIENCE, || async { (days(&ends(&certs, &system).await) == 3.0).then_some(()) })
+        .await;
+}

@@ -14,7 +14,8 @@ use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncWrite};
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
-use super::facts::described;
+use super::expiry::Time;
+use super::facts::{described, expiry};
 use super::reload::{Contents, FileError, Made, Reloaded};
 use super::shown::Shown;
 use super::{pem, provider};
@@ -36,6 +37,7 @@ const REFUSAL: Duration = Duration::from_millis(500);
 struct Used {
     config: Arc<ClientConfig>,
     shown: Arc<Shown>,
+    expiry: Option<Time>,
 }
 
 /// Makes TLS connections of connected sockets, for HTTP/2. Cheap to clone.
@@ -71,6 +73,11 @@ impl Connector {
     /// Takes changes of the files, until it is dropped. Connections that are open stay as they are.
     pub async fn follow(self) {
         self.config.follow().await;
+    }
+
+    /// When its own certificate ends, or the first one of its chain that does. None if it shows none.
+    pub fn expiry(&self) -> Option<Time> {
+        self.config.current().expiry
     }
 
     /// For an HTTP client that does its own handshakes. Later changes of the files do not reach it.
@@ -124,12 +131,12 @@ fn config(files: &ClientFiles, is_mesh: bool, contents: &Contents) -> Result<Mad
         }
         None => builder.with_platform_verifier().map_err(of_system)?,
     };
-    let mut about = String::new();
+    let (mut about, mut ends) = (String::new(), None);
     let own = match &files.identity {
         None => None,
         Some((certificate, key)) => {
             let chain = pem::chain(next()).map_err(|reason| FileError::new(certificate, reason))?;
-            about = described(&chain);
+            (about, ends) = (described(&chain), expiry(&chain));
             let private = pem::key(next()).map_err(|reason| FileError::new(key, reason))?;
             let unusable = |error: rustls::Error| {
                 FileError::new(key, format!("it cannot be used with '{}': {error}", certificate.display()))
@@ -143,5 +150,5 @@ fn config(files: &ClientFiles, is_mesh: bool, contents: &Contents) -> Result<Mad
     if is_mesh {
         config.resumption = Resumption::disabled();
     }
-    Ok(Made { value: Used { config: Arc::new(config), shown }, about })
+    Ok(Made { value: Used { config: Arc::new(config), shown, expiry: ends }, about })
 }

@@ -51,6 +51,11 @@ pub(super) fn described(chain: &[CertificateDer<'_>]) -> String {
     facts.map_or_else(|| "a certificate".to_owned(), |it| it.to_string())
 }
 
+/// When the first certificate of a chain ends. None if none of them can be read.
+pub(super) fn expiry(chain: &[CertificateDer<'_>]) -> Option<Time> {
+    chain.iter().filter_map(|it| Facts::read(it)).map(|it| it.ends).min()
+}
+
 impl fmt::Display for Facts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let shown: Vec<_> = self.names.iter().take(MAX_NAMES).map(String::as_str).collect();

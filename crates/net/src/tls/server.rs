@@ -13,7 +13,8 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
-use super::facts::described;
+use super::expiry::Time;
+use super::facts::{described, expiry};
 use super::named::NamedClients;
 use super::reload::{Contents, FileError, Made, Reloaded};
 use super::{pem, provider};
@@ -57,9 +58,16 @@ pub struct ServerFiles {
     pub clients: Clients,
 }
 
+/// What the files were made into.
+#[derive(Debug)]
+struct Served {
+    config: Arc<ServerConfig>,
+    expiry: Option<Time>,
+}
+
 /// Makes TLS connections of accepted ones. Cheap to clone.
 #[derive(Debug, Clone)]
-pub struct Acceptor(Arc<Reloaded<ServerConfig>>);
+pub struct Acceptor(Arc<Reloaded<Served>>);
 
 impl Acceptor {
     /// Reads the files. `name` is what the log calls them.
@@ -77,6 +85,11 @@ impl Acceptor {
         self.0.follow().await;
     }
 
+    /// When the certificate in use ends, or the first one of its chain that does.
+    pub fn expiry(&self) -> Option<Time> {
+        self.0.current().expiry
+    }
+
     /// Shakes hands.
     ///
     /// # Errors
@@ -85,7 +98,7 @@ impl Acceptor {
     where
         S: AsyncRead + AsyncWrite + Unpin,
     {
-        let accepting = TlsAcceptor::from(self.0.current()).accept(stream);
+        let accepting = TlsAcceptor::from(Arc::clone(&self.0.current().config)).accept(stream);
         tokio::time::timeout(HANDSHAKE_TIMEOUT, accepting).await.map_err(|_| Error::from(ErrorKind::TimedOut))?
     }
 }
@@ -95,7 +108,7 @@ pub fn is_http2<S>(stream: &TlsStream<S>) -> bool {
     stream.get_ref().1.alpn_protocol() == Some(H2)
 }
 
-fn config(files: &ServerFiles, contents: &Contents) -> Result<Made<ServerConfig>, FileError> {
+fn config(files: &ServerFiles, contents: &Contents) -> Result<Made<Served>, FileError> {
     let content = |at: usize| contents.get(at).map(Vec::as_slice).unwrap_or_default();
     let ServerFiles { certificate, key, clients } = files;
     let chain = pem::chain(content(0)).map_err(|reason| FileError::new(certificate, reason))?;
@@ -111,7 +124,7 @@ fn config(files: &ServerFiles, contents: &Contents) -> Result<Made<ServerConfig>
             builder.with_client_cert_verifier(verifier)
         }
     };
-    let about = described(&chain);
+    let (about, expiry) = (described(&chain), expiry(&chain));
     let mut config = builder.with_single_cert(chain, private).map_err(|error| {
         let reason = match error {
             rustls::Error::InconsistentKeys(_) => format!("it is not the key of '{}'", certificate.display()),
@@ -128,7 +141,7 @@ fn config(files: &ServerFiles, contents: &Contents) -> Result<Made<ServerConfig>
     } else {
         config.alpn_protocols = vec![H2.to_vec(), HTTP_1_1.to_vec()];
     }
-    Ok(Made { value: config, about })
+    Ok(Made { value: Served { config: Arc::new(config), expiry }, about })
 }
 
 fn verifier(clients: &Clients, authorities: &[u8]) -> Result<Arc<dyn ClientCertVerifier>, String> {

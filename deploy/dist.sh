@@ -1,0 +1,89 @@
+#!/usr/bin/env bash
+# Makes the tarball of a release, for machines that have neither Rust nor this checkout.
+#
+#   deploy/dist.sh [BINARY]      default: target/release/openskill
+#
+# Writes to dist/: openskill-VERSION-linux-ARCH.tar.gz, the debug symbols of its binary, its bill of materials
+# (CycloneDX) and SHA256SUMS. The same commit, binary and tools give the same bytes.
+#
+# Environment:
+#   DIST_DIR   where to write (default dist)
+#   PYTHON     the Python that builds the wheels (default python3)
+#   OFFLINE=1  build wheels with the flit_core that PYTHON has, instead of one from the package index
+#
+# Exit codes: 0 done, 1 failed, 2 wrong usage.
+set -euo pipefail
+export LC_ALL=C
+
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+out=$(realpath -m "${DIST_DIR:-$root/dist}")
+python=${PYTHON:-python3}
+
+die() {
+    local code=$1
+    shift
+    printf 'dist.sh: %s\n' "$@" >&2
+    exit "$code"
+}
+
+[ $# -le 1 ] || { printf 'usage: %s [BINARY]\n' "${0##*/}" >&2; exit 2; }
+binary=$(realpath -m "${1:-$root/target/release/openskill}")
+[ -x "$binary" ] || die 2 "$binary is not an executable file. Build it: make build"
+for tool in objcopy tar gzip sha256sum; do
+    command -v "$tool" >/dev/null || die 1 "$tool is missing. Debian: apt-get install binutils tar gzip coreutils"
+done
+
+said=$("$binary" --version)
+version=$(cut -d' ' -f2 <<<"$said")
+# The time of all files: that of the commit, or of the changelog where there is no checkout.
+SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git -C "$root" log -1 --format=%ct 2>/dev/null || stat -c %Y "$root/CHANGELOG.md")}
+export SOURCE_DATE_EPOCH
+name=openskill-$version-linux-$(uname -m)
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+tree=$work/$name
+
+# --- The binary, and its symbols apart -------------------------------------------------------
+# They find each other by build id and by the checksum in .gnu_debuglink, as gdb and perf expect.
+install -d "$out" "$tree/bin" "$tree/share/openskill" "$tree/wheels"
+objcopy --only-keep-debug --compress-debug-sections=zlib "$binary" "$work/$name.debug"
+(cd "$work" && objcopy --strip-all --add-gnu-debuglink="$name.debug" "$binary" "$tree/bin/openskill")
+chmod 0755 "$tree/bin/openskill"
+
+# --- What belongs to it ----------------------------------------------------------------------
+cp -r "$root/worker/skills" "$tree/share/openskill/skills"
+rm -rf "$tree/share/openskill/skills/"{tests,pyproject.toml,build,dist,*.egg-info}
+cp -r "$root/data" "$tree/share/openskill/data"
+find "$tree" -name __pycache__ -type d -prune -exec rm -rf {} +
+cp -r "$root/deploy/systemd" "$tree/systemd"
+install -m 0755 "$root/deploy/install.sh" "$tree/install.sh"
+cp "$root/LICENSE" "$root/CHANGELOG.md" "$tree/"
+cp "$root/docs/releases.md" "$tree/README.md"
+
+install -d "$tree/completions"
+# By its name and not by its path: that is what the scripts will call.
+for shell in bash zsh fish; do
+    PATH="$tree/bin:$PATH" openskill completions "$shell" >"$tree/completions/openskill.$shell"
+done
+
+offline=()
+[ -z "${OFFLINE:-}" ] || offline=(--no-index --no-build-isolation)
+for package in worker/skills proto/python; do
+    # A copy: building leaves folders beside the sources.
+    cp -r "$root/$package" "$work/source"
+    "$python" -m pip wheel --quiet --disable-pip-version-check --no-deps "${offline[@]}" \
+        --wheel-dir "$tree/wheels" "$work/source"
+    rm -rf "$work/source"
+done
+
+"$root/deploy/sbom.py" >"$tree/openskill.cdx.json"
+
+# --- One file of it --------------------------------------------------------------------------
+chmod -R u=rwX,go=rX "$tree"
+(cd "$tree" && find . -type f ! -name SHA256SUMS | sort | xargs sha256sum >SHA256SUMS)
+tar --sort=name --mtime="@$SOURCE_DATE_EPOCH" --owner=0 --group=0 --numeric-owner --format=gnu \
+    -C "$work" -c "$name" | gzip -n >"$out/$name.tar.gz"
+mv "$work/$name.debug" "$out/$name.debug"
+cp "$tree/openskill.cdx.json" "$out/$name.cdx.json"
+(cd "$out" && sha256sum "$name.tar.gz" "$name.debug" "$name.cdx.json" >SHA256SUMS)
+printf 'dist.sh: %s: %s\n' "$said" "$out/$name.tar.gz"

@@ -1,0 +1,162 @@
+//! Two gateways behind a proxy, with certificates and keys.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use http::Method;
+use openskill_tests::alone::beside_others;
+use openskill_tests::certs::Client;
+use openskill_tests::containers::{Image, debian_or_skip, docker};
+use openskill_tests::folder::Folder;
+use openskill_tests::port::Port;
+use openskill_tests::require::{Need, skip};
+use openskill_tests::rest::Answer;
+use openskill_tests::wait::{until, until_true};
+use serde_json::{Value, json};
+
+use super::{NOT_AVAILABLE, Project, images};
+
+/// How often a call is made again before it counts as failed. Each try is after a pause.
+const TRIES: usize = 40;
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// A skill whose calls of one session go to one worker.
+const WHO: &str = "id: who\ntype: cli\nruntime: exec\nentry: who.sh\naffinity: session\nidempotent: true\n";
+
+/// What a client of the proxy has.
+struct Caller {
+    client: Client,
+    proxy: Port,
+    key: String,
+}
+
+impl Caller {
+    async fn call(&self, skill: &str, input: Value, key: &str) -> std::io::Result<Answer> {
+        self.call_as(&self.key, skill, input, key).await
+    }
+
+    async fn call_as(&self, api_key: &str, skill: &str, input: Value, key: &str) -> std::io::Result<Answer> {
+        let bearer = format!("Bearer {api_key}");
+        let headers = [("authorization", &bearer[..]), ("idempotency-key", key), ("content-type", "application/json")];
+        let (path, body) = (format!("/skills/{skill}:invoke"), json!({ "input": input }).to_string());
+        self.client.try_send(self.proxy.address(), Method::POST, &path, &headers, body).await
+    }
+
+    /// Calls until there is an answer that is no refusal. The idempotency key makes that safe.
+    async fn retried(&self, number: usize) -> Result<(), String> {
+        let (key, input) = (format!("call-{number}"), json!({"text": format!("{number}")}));
+        let mut last = String::new();
+        for _ in 0..TRIES {
+            let answer = self.call("echo", input.clone(), &key).await;
+            if let Ok(answer) = &answer
+                && answer.status == 200
+            {
+                assert_eq!(answer.json()["data"]["echoed"], json!(format!("{number}")));
+                return Ok(());
+            }
+            last = format!("{answer:?}");
+            tokio::time::sleep(PAUSE).await;
+        }
+        Err(last)
+    }
+}
+
+#[tokio::test]
+async fn two_gateways_behind_a_proxy_share_sessions_and_restart_without_a_failed_call() {
+    let _turn = beside_others();
+    if !debian_or_skip() {
+        return;
+    }
+    let Some(nginx) = Image::of(&["nginx"]) else {
+        return skip(Need::Nginx, "nginx is not here; install it: apt-get install nginx-light");
+    };
+    let (folder, proxy, grpc) = (Folder::new(), Port::reserve(), Port::reserve());
+    folder.write("skills/who.yaml", WHO);
+    let script = folder.write("skills/who.sh", "#!/bin/sh\ncat > /dev/null\necho '{}'\n");
+    std::fs::set_permissions(script, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let project = Project::new("replicas")
+        .with("OPENSKILL_SECURE", 1)
+        .with("OPENSKILL_SECRETS", folder.path().join("secrets").display())
+        .with("OPENSKILL_OWN_SKILLS", folder.path().join("skills").display())
+        .with("COMPOSE_PROFILES", "replicas")
+        .with("NGINX_IMAGE", &nginx.id)
+        .with("PROXY_PORT", proxy.number())
+        .with("PROXY_GRPC_PORT", grpc.number());
+    let up = project.compose_with(&["up"], "2").await;
+    if up.status.code() == Some(NOT_AVAILABLE) {
+        return skip(Need::Compose, String::from_utf8_lossy(&up.stderr).trim());
+    }
+    images::are_small_labelled_and_bare(&project.name);
+
+    let read = |name: &str| std::fs::read_to_string(folder.path().join("secrets").join(name)).unwrap();
+    let caller = Caller {
+        client: Client::trusting(&folder.path().join("secrets/ca.pem")),
+        proxy,
+        key: read("admin.key").trim().to_owned(),
+    };
+    until("the proxy and both gateways serve calls", Duration::from_secs(60), || async {
+        let healthy = ["gateway", "gateway-2"].map(|it| project.is_healthy(it));
+        let answer = caller.retried(0).await;
+        (healthy == [true, true] && answer.is_ok()).then_some(())
+    })
+    .await;
+    let stranger = caller.call_as("osk_0_0", "echo", json!({"text": "a"}), "k").await.unwrap();
+    assert_eq!(stranger.status, 401);
+
+    share_sessions(&project);
+    loses_no_call(&project, Arc::new(caller)).await;
+}
+
+/// A session is on one worker, whichever gateway a call came to.
+fn share_sessions(project: &Project) {
+    let worker_of = |gateway: &str, session: &str| {
+        let token = std::fs::read_to_string(project.secret("admin.key")).unwrap();
+        let client = ["openskill", "invoke", "who", "--full", "--session", session];
+        let gateway_flags = ["--url", "https://127.0.0.1:8000", "--ca", "/run/secrets/ca.pem", "--token", token.trim()];
+        let container = project.container(gateway);
+        let said = docker(&[&["exec", &container][..], &client, &gateway_flags].concat()).unwrap();
+        let result: Value = serde_json::from_str(&said).unwrap_or_else(|_| panic!("{said}"));
+        result["meta"]["worker_id"].as_str().unwrap_or_else(|| panic!("{said}")).to_owned()
+    };
+    let mut workers = std::collections::BTreeSet::new();
+    for number in 0..12 {
+        let session = format!("session-{number}");
+        let [one, other] = ["gateway", "gateway-2"].map(|it| worker_of(it, &session));
+        assert_eq!(one, other, "{session}");
+        workers.insert(one);
+    }
+    assert_eq!(workers.len(), 2, "the sessions of twelve are on both workers: {workers:?}");
+}
+
+/// One gateway after the other restarts under load.
+async fn loses_no_call(project: &Project, caller: Arc<Caller>) {
+    let (stop, finished) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
+    let mut load = tokio::task::JoinSet::new();
+    for task in 0..4 {
+        let (caller, stop, finished) = (Arc::clone(&caller), Arc::clone(&stop), Arc::clone(&finished));
+        load.spawn(async move {
+            let mut number = task;
+            while !stop.load(Ordering::Relaxed) {
+                number += 4;
+                caller.retried(number).await?;
+                finished.fetch_add(1, Ordering::Relaxed);
+            }
+            Ok::<_, String>(())
+        });
+    }
+    for gateway in ["gateway", "gateway-2"] {
+        let before = finished.load(Ordering::Relaxed);
+        let container = project.container(gateway);
+        let restarted = tokio::process::Command::new("docker").args(["restart", "--time", "30", &container]).output();
+        assert!(restarted.await.unwrap().status.success());
+        let healthy = format!("{gateway} is healthy");
+        until_true(&healthy, Duration::from_secs(60), || project.is_healthy(gateway)).await;
+        assert!(finished.load(Ordering::Relaxed) > before, "calls run meanwhile");
+    }
+    stop.store(true, Ordering::Relaxed);
+    while let Some(ended) = load.join_next().await {
+        ended.unwrap().unwrap();
+    }
+    eprintln!("{} calls, none failed", finished.load(Ordering::Relaxed));
+}
