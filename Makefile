@@ -24,7 +24,7 @@ define make-venv
 	}
 endef
 
-.PHONY: help up build test lint doc eval eval-injections eval-tasks eval-agent eval-sessions eval-research eval-venv bench bench-venv bench-instructions bench-agent bench-runners flamegraph fuzz chaos schemathesis test-venv compose-up compose-down sdk client dist release-contract clean need-rust need-python need-valgrind
+.PHONY: help up build test lint doc eval eval-injections eval-tasks eval-agent eval-sessions eval-research eval-identity eval-venv bench bench-venv bench-instructions bench-agent bench-runners flamegraph fuzz chaos schemathesis test-venv compose-up compose-down sdk client dist release-contract clean need-rust need-python need-valgrind
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -76,6 +76,9 @@ eval-sessions: build need-python ## Compare sessions of Python code with ipykern
 eval-research: build need-python ## Count the answers that research quotes, on pages of SQuAD (DATA=folder with dev-v1.1.json, LIMIT=N)
 	@[ -n "$(DATA)" ] || { echo "say where the data is: make eval-research DATA=folder" >&2; exit 2; }
 	@OPENSKILL_BIN=$(BINARY) LIMIT=$(or $(LIMIT),500) python3 tests/evaluations/research.py $(DATA)
+
+eval-identity: build need-python ## Measure how exact rate limits are, and the time of refusals, three minutes (ONLY=keys)
+	@OPENSKILL_BIN=$(BINARY) python3 tests/evaluations/identity.py $(ONLY)
 
 eval-venv: need-python
 	$(call make-venv,$(EVALS),tests/evaluations/requirements.txt)

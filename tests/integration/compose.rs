@@ -48,11 +48,17 @@ impl Project {
         self.run(Command::new(repository().join("deploy/compose.sh")).args(arguments).env("WORKERS", workers)).await
     }
 
-    /// The container of a service that has one.
-    fn container(&self, service: &str) -> String {
+    /// The running containers of a service.
+    fn containers(&self, service: &str) -> Vec<String> {
         let project = format!("label=com.docker.compose.project={}", self.name);
         let service = format!("label=com.docker.compose.service={service}");
-        docker(&["ps", "--quiet", "--filter", &project, "--filter", &service]).unwrap()
+        let listed = docker(&["ps", "--quiet", "--filter", &project, "--filter", &service]).unwrap();
+        listed.lines().map(str::to_owned).collect()
+    }
+
+    /// The container of a service that has one.
+    fn container(&self, service: &str) -> String {
+        self.containers(service).concat()
     }
 
     /// What its health check says.

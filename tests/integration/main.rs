@@ -22,6 +22,7 @@ mod contract;
 mod dist;
 mod docker;
 mod evaluations;
+mod examples;
 mod exec;
 mod failing_scripts;
 mod fair_shares;

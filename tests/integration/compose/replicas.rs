@@ -129,7 +129,14 @@ fn share_sessions(project: &Project) {
     assert_eq!(workers.len(), 2, "the sessions of twelve are on both workers: {workers:?}");
 }
 
-/// One gateway after the other restarts under load.
+/// Waits until some calls have ended since now.
+async fn progresses(finished: &AtomicUsize) {
+    let before = finished.load(Ordering::Relaxed);
+    until_true("calls end", Duration::from_secs(60), || finished.load(Ordering::Relaxed) > before + 20).await;
+}
+
+/// Under load, one gateway after the other restarts, a worker is killed, another is cut off from its network and joined again, and
+/// the number of workers changes.
 async fn loses_no_call(project: &Project, caller: Arc<Caller>) {
     let (stop, finished) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
     let mut load = tokio::task::JoinSet::new();
@@ -154,6 +161,17 @@ async fn loses_no_call(project: &Project, caller: Arc<Caller>) {
         until_true(&healthy, Duration::from_secs(60), || project.is_healthy(gateway)).await;
         assert!(finished.load(Ordering::Relaxed) > before, "calls run meanwhile");
     }
+    let worker = project.containers("worker").remove(0);
+    docker(&["kill", &worker]).unwrap();
+    progresses(&finished).await;
+    project.compose(&["scale", "4"]).await;
+    let (hop, worker) = (format!("{}_hop", project.name), project.containers("worker").remove(0));
+    docker(&["network", "disconnect", &hop, &worker]).unwrap();
+    progresses(&finished).await;
+    docker(&["network", "connect", "--alias", "worker", &hop, &worker]).unwrap();
+    progresses(&finished).await;
+    project.compose(&["scale", "1"]).await;
+    progresses(&finished).await;
     stop.store(true, Ordering::Relaxed);
     while let Some(ended) = load.join_next().await {
         ended.unwrap().unwrap();
