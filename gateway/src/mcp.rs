@@ -22,10 +22,8 @@ use clients::Clients;
 use pages::Pages;
 use parked::Parking;
 use seal::Key;
-use tasks::{Tasks, Times};
+use tasks::Tasks;
 use tokio::sync::Semaphore;
-
-use crate::config::{Config, TasksConfig};
 
 /// How many clients may listen for changes at a time, over all connections.
 const MAX_LISTENERS: usize = 8192;
@@ -42,28 +40,15 @@ pub(crate) struct McpState {
 }
 
 impl McpState {
-    /// # Errors
-    /// The store of tasks can't be opened.
-    pub(crate) fn new(config: &Config) -> std::io::Result<Self> {
-        Ok(Self {
-            // What replicas share, or what only this process knows.
-            key: config.mcp_secret.as_ref().map_or_else(Key::random, |it| Key::of(&it.0)),
+    /// `secret`: what replicas share; none for one that only this process knows.
+    pub(crate) fn new(secret: Option<&[u8]>, tasks: Tasks) -> Self {
+        Self {
+            key: secret.map_or_else(Key::random, Key::of),
             clients: Clients::default(),
             pages: Pages::default(),
             parking: Parking::default(),
-            tasks: tasks(&config.mcp_tasks).map_err(std::io::Error::other)?,
+            tasks,
             listeners: Arc::new(Semaphore::new(MAX_LISTENERS)),
-        })
-    }
-}
-
-fn tasks(config: &TasksConfig) -> Result<Tasks, tasks::store::StoreError> {
-    let times = Times { after: config.after, ttl: config.lifetime };
-    match Tasks::open(config.file.as_deref(), times) {
-        Err(error) if config.is_default => {
-            tracing::info!(%error, "tasks of MCP clients end with this process");
-            Tasks::open(None, times)
         }
-        opened => opened,
     }
 }

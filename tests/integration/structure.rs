@@ -241,6 +241,7 @@ const DROPS: [(&str, &str); 15] = [
     ("export/forms.rs", "Cached"),             // gives its share of the cache back
     ("identity/usage.rs", "Held"),             // gives back what a call used of its principal's limits
     ("mcp/clients.rs", "Cancellable"),         // forgets how to cancel a call
+    ("mcp/tasks.rs", "Running"),               // forgets a task that did not end
     ("observe/call_record.rs", "CallRecord"),  // records that a call was dropped
     ("protect/admission.rs", "Place"),
     ("protect/circuit/guard.rs", "CircuitGuard"), // gives the passes back, without a verdict

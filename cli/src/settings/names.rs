@@ -281,28 +281,19 @@ settings! {
         "Key of OpenAI, or of a server that speaks its formats. `openskill config` masks it.";
     OPENAI_API_BASE "OPENAI_API_BASE" "" "gateway, up, agent"
         "Base URL of the same, such as `http://localhost:11434`: then no key is needed. Default: the provider's own.";
-    OPENAI_MODEL "OPENAI_MODEL" "" "gateway, up, agent"
-        "Model of the same if a message names none, such as `gpt-5`.";
+    OPENAI_MODEL "OPENAI_MODEL" "" "gateway, up, agent" "Model of the same if a message names none, such as `gpt-5`.";
     OPENAI_API_STYLE "OPENAI_API_STYLE" "chat" "gateway, up, agent"
         "Wire format of the same: `chat` (chat completions) or `responses`.";
-    DASHSCOPE_API_KEY "DASHSCOPE_API_KEY" "" "gateway, up, agent"
-        "Key of Alibaba DashScope. `openskill config` masks it.";
-    DASHSCOPE_API_BASE "DASHSCOPE_API_BASE" "" "gateway, up, agent"
-        "Base URL of the same. Default: the provider's own.";
-    DASHSCOPE_MODEL "DASHSCOPE_MODEL" "" "gateway, up, agent"
-        "Model of the same if a message names none, such as `qwen-plus`.";
-    ANTHROPIC_API_KEY "ANTHROPIC_API_KEY" "" "gateway, up, agent"
-        "Key of Anthropic. `openskill config` masks it.";
-    ANTHROPIC_API_BASE "ANTHROPIC_API_BASE" "" "gateway, up, agent"
-        "Base URL of the same. Default: the provider's own.";
+    DASHSCOPE_API_KEY "DASHSCOPE_API_KEY" "" "gateway, up, agent" "Key of Alibaba DashScope. `openskill config` masks it.";
+    DASHSCOPE_API_BASE "DASHSCOPE_API_BASE" "" "gateway, up, agent" "Base URL of the same. Default: the provider's own.";
+    DASHSCOPE_MODEL "DASHSCOPE_MODEL" "" "gateway, up, agent" "Model of the same if a message names none, such as `qwen-plus`.";
+    ANTHROPIC_API_KEY "ANTHROPIC_API_KEY" "" "gateway, up, agent" "Key of Anthropic. `openskill config` masks it.";
+    ANTHROPIC_API_BASE "ANTHROPIC_API_BASE" "" "gateway, up, agent" "Base URL of the same. Default: the provider's own.";
     ANTHROPIC_MODEL "ANTHROPIC_MODEL" "" "gateway, up, agent"
         "Model of the same if a message names none, such as `claude-sonnet-4-5`.";
-    GEMINI_API_KEY "GEMINI_API_KEY" "" "gateway, up, agent"
-        "Key of Google Gemini. `openskill config` masks it.";
-    GEMINI_API_BASE "GEMINI_API_BASE" "" "gateway, up, agent"
-        "Base URL of the same. Default: the provider's own.";
-    GEMINI_MODEL "GEMINI_MODEL" "" "gateway, up, agent"
-        "Model of the same if a message names none, such as `gemini-2.5-flash`.";
+    GEMINI_API_KEY "GEMINI_API_KEY" "" "gateway, up, agent" "Key of Google Gemini. `openskill config` masks it.";
+    GEMINI_API_BASE "GEMINI_API_BASE" "" "gateway, up, agent" "Base URL of the same. Default: the provider's own.";
+    GEMINI_MODEL "GEMINI_MODEL" "" "gateway, up, agent" "Model of the same if a message names none, such as `gemini-2.5-flash`.";
     AGENT_PRICES "OPENSKILL_AGENT_PRICES" "" "gateway, up, agent"
         "What a million tokens cost, `PROVIDER:MODEL=INPUT/OUTPUT` separated by commas, such as `openai:gpt-5=1.25/10`. The agent counts costs in millionths of this currency. Default: no model has a price.";
     AGENT_INSTRUCTIONS "OPENSKILL_AGENT_INSTRUCTIONS" "" "gateway, up, agent"

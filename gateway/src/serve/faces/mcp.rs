@@ -27,8 +27,10 @@ mod methods;
 mod questions;
 mod reply;
 mod resources;
+mod running;
 mod shelf;
 mod stream;
+mod task_rules;
 mod tasks;
 mod watch;
 

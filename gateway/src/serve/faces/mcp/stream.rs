@@ -21,7 +21,8 @@ use super::answer::{self, Accepts};
 use super::jsonrpc::{self, Code, Fault, notification, string};
 use super::questions::{self, Answers, Asks};
 use super::reply::Reply;
-use super::tasks;
+use super::running::{Arrived, Running};
+use super::tasks::{self, Going};
 use crate::mcp::clients::{Cancellable, Level};
 use crate::mcp::parked::Events;
 
@@ -43,13 +44,6 @@ pub(super) fn event(message: &str) -> Bytes {
     text.extend(message.chars().map(|it| if matches!(it, '\n' | '\r') { ' ' } else { it }));
     text.push_str("\n\n");
     text.into()
-}
-
-/// A call that runs.
-pub(super) enum Running {
-    /// Nothing is heard of it but its result.
-    Silent(BoxFuture<'static, SkillResult>),
-    Heard(Events),
 }
 
 /// What a client wants to hear while its call runs.
@@ -155,32 +149,6 @@ impl Voice {
     }
 }
 
-/// What arrives of a call that runs.
-pub(super) enum Arrived {
-    Result(SkillResult),
-    Event(Event),
-    Broken(String),
-}
-
-impl Running {
-    /// What arrives next. Nothing is lost if the future is dropped before that.
-    pub(super) async fn next(&mut self) -> Arrived {
-        let events = match self {
-            Self::Silent(result) => return Arrived::Result(result.await),
-            Self::Heard(events) => events,
-        };
-        loop {
-            match events.next().await.map(|it| it.map(|it| it.event)) {
-                Some(Ok(Some(Event::Result(result)))) => return Arrived::Result(result),
-                Some(Ok(Some(event))) => return Arrived::Event(event),
-                Some(Ok(None)) => {}
-                Some(Err(error)) => return Arrived::Broken(error.message),
-                None => return Arrived::Broken("the call ended without a result".to_owned()),
-            }
-        }
-    }
-}
-
 impl Call {
     /// Waits for what comes next, at most for a [`BEAT`].
     async fn next(&mut self) -> Next {
@@ -246,6 +214,15 @@ impl Call {
         Some(Next::Ended(asked.map(|result| jsonrpc::result(&self.reply.id, &result))))
     }
 
+    /// Makes a task of it: the message for its client, or the call if there is no room for another task.
+    async fn promote(self) -> Result<String, Box<Self>> {
+        let Self { running, reply, voice, cancellable, asks, asked, given, together, .. } = self;
+        tasks::promote(Going { running, reply, asked, together }).await.map_err(|going| {
+            let Going { running, reply, asked, together } = *going;
+            Box::new(Self { running, reply, voice, cancellable, asks, asked, given, together, task_at: None })
+        })
+    }
+
     fn ended(&self, ended: Result<String, Fault>) -> String {
         ended.unwrap_or_else(|fault| jsonrpc::error(Some(&self.reply.id), &fault))
     }
@@ -263,7 +240,7 @@ pub(super) async fn answer(mut call: Call, accepts: Accepts) -> Result<Response,
                 return Ok(answer::events(Body::from(event(&ended?))));
             }
             Next::Cancelled => return Err(Fault::new(Code::Cancelled, "the request was cancelled")),
-            Next::Due => match tasks::promote(call).await {
+            Next::Due => match call.promote().await {
                 Ok(created) if accepts.json => return Ok(answer::json(StatusCode::OK, created)),
                 Ok(created) => return Ok(answer::events(Body::from(event(&created)))),
                 Err(back) => {
@@ -299,7 +276,7 @@ fn stream(first: Bytes, call: Call) -> impl futures_util::Stream<Item = Result<B
             Next::Ended(ended) => Some((Ok(event(&call.ended(ended))), Rest::Done)),
             // The client waits for no answer.
             Next::Cancelled => None,
-            Next::Due => match tasks::promote(*call).await {
+            Next::Due => match call.promote().await {
                 Ok(created) => Some((Ok(event(&created)), Rest::Done)),
                 // There is no room for it: it goes on as it began.
                 Err(call) => Some((Ok(beat()), Rest::Running(call))),
