@@ -33,6 +33,8 @@ pub(crate) struct McpState {
     pub(crate) key: Key,
     pub(crate) clients: Clients,
     pub(crate) pages: Pages,
+    /// Lists of prompts, resources and templates.
+    pub(crate) shelves: [Pages; 3],
     pub(crate) parking: Parking,
     pub(crate) tasks: Tasks,
     /// Streams that wait for changes.
@@ -46,6 +48,7 @@ impl McpState {
             key: secret.map_or_else(Key::random, Key::of),
             clients: Clients::default(),
             pages: Pages::default(),
+            shelves: Default::default(),
             parking: Parking::default(),
             tasks,
             listeners: Arc::new(Semaphore::new(MAX_LISTENERS)),

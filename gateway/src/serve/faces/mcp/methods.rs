@@ -137,13 +137,12 @@ impl Exchange {
         let result = match (method, asker.revision.is_stateless()) {
             ("tools/call", _) => return self.asked(asker, id, params).call().await,
             ("tools/list", _) => list::tools(shard, &params, principal, asker.revision)?,
-            ("prompts/list", _) => shelf::list(shard, Listed::Prompts, &params, (principal, asker.revision), [])?,
+            ("prompts/list", _) => shelf::list(shard, Listed::Prompts, &params, principal, asker.revision)?,
             ("prompts/get", _) => shelf::prompt(shard, &mut params, principal, &asker).await?,
             ("completion/complete", _) => shelf::complete(shard, &params, principal, asker.revision).await?,
-            ("resources/list", _) => shelf::list(shard, Listed::Resources, &params, (principal, asker.revision), [])?,
+            ("resources/list", _) => shelf::list(shard, Listed::Resources, &params, principal, asker.revision)?,
             ("resources/templates/list", _) => {
-                let own = [resources::template()];
-                shelf::list(shard, Listed::Templates, &params, (principal, asker.revision), own)?
+                shelf::list(shard, Listed::Templates, &params, principal, asker.revision)?
             }
             ("resources/subscribe", false) => self.subscribe(&asker, &params).await?,
             ("resources/unsubscribe", false) => self.unsubscribe(&asker, &params)?,

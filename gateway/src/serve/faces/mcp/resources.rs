@@ -27,17 +27,6 @@ const TTL_MS: u64 = 60_000;
 /// The same of a resource that may change.
 const DECLARED_TTL_MS: u64 = 1_000;
 
-/// The template of artifacts, name and definition. They are not listed: only results lead to them.
-pub(super) fn template() -> (String, String) {
-    let name = format!("{ARTIFACTS}{{+handle}}");
-    let template = json!({
-        "uriTemplate": name,
-        "name": "artifact",
-        "description": "A file that a tool produced. The tool's result links to it.",
-    });
-    (name, template.to_string())
-}
-
 fn more(shard: &Shard, revision: Revision, ttl_ms: u64) -> String {
     if revision.is_stateless() { cacheable(shard, ttl_ms) } else { String::new() }
 }

@@ -10,6 +10,7 @@ use serde_json::{Map, Value, json};
 
 use super::asker::Asker;
 use super::capabilities::Capabilities;
+use super::content::ARTIFACTS;
 use super::hello::server_info;
 use super::jsonrpc::{Code, Fault, Params, string};
 use super::list::{TTL_MS, cacheable};
@@ -47,18 +48,38 @@ impl Listed {
     }
 }
 
-/// A list as it is for a principal now. `more`: what the gateway has of its own, name and definition.
-pub(super) fn current(
-    shard: &Shard,
-    listed: Listed,
-    principal: &Principal,
-    more: impl IntoIterator<Item = (String, String)>,
-) -> List {
-    let (shelf, skills) = (shard.gateway.catalog.shelf(), shard.gateway.catalog.snapshot());
-    let items = listed.items(&shelf).iter().filter(|(_, it)| it.exists_for(principal, &skills));
-    let mut all: BTreeMap<String, String> = items.map(|(name, it)| (name.clone(), it.definition.clone())).collect();
-    all.extend(more);
-    List::new(all)
+/// A list as it is for a principal now. One that did not change is the same object.
+pub(super) fn current(shard: &Shard, listed: Listed, principal: &Principal) -> Arc<List> {
+    let gateway = &shard.gateway;
+    let [prompts, resources, templates] = &gateway.mcp.shelves;
+    let pages = match listed {
+        Listed::Prompts => prompts,
+        Listed::Resources => resources,
+        Listed::Templates => templates,
+    };
+    // Read first: a list that is newer than its number is written once more.
+    let change = gateway.catalog.change();
+    pages.get(principal, change, || {
+        let (shelf, skills) = (gateway.catalog.shelf(), gateway.catalog.snapshot());
+        let items = listed.items(&shelf).iter().filter(|(_, it)| it.exists_for(principal, &skills));
+        let mut all: BTreeMap<String, String> = items.map(|(name, it)| (name.clone(), it.definition.clone())).collect();
+        if listed == Listed::Templates {
+            let (name, definition) = artifacts();
+            all.insert(name, definition);
+        }
+        List::new(all)
+    })
+}
+
+/// The template of artifacts, name and definition. They are not listed: only results lead to them.
+fn artifacts() -> (String, String) {
+    let name = format!("{ARTIFACTS}{{+handle}}");
+    let template = json!({
+        "uriTemplate": name,
+        "name": "artifact",
+        "description": "A file that a tool produced. The tool's result links to it.",
+    });
+    (name, template.to_string())
 }
 
 /// The result of `prompts/list`, `resources/list` or `resources/templates/list`.
@@ -69,8 +90,8 @@ pub(super) fn list(
     shard: &Shard,
     listed: Listed,
     params: &Params,
-    (principal, revision): (&Principal, Revision),
-    more: impl IntoIterator<Item = (String, String)>,
+    principal: &Principal,
+    revision: Revision,
 ) -> Result<String, Fault> {
     let (key, field) = (&shard.gateway.mcp.key, listed.field());
     let opened = |cursor: &String| {
@@ -80,7 +101,7 @@ pub(super) fn list(
         name.ok_or_else(|| Fault::new(Code::InvalidParams, "the cursor is not one of this list"))
     };
     let after = params.cursor.as_ref().map(opened).transpose()?;
-    let list = current(shard, listed, principal, more);
+    let list = current(shard, listed, principal);
     let page = list.page(after.as_deref());
     let mut text = format!("{{\"{field}\":[{}]", std::str::from_utf8(page.tools).unwrap_or_default());
     if let Some(last) = page.last {

@@ -11,10 +11,9 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use bytes::Bytes;
 use futures_util::StreamExt as _;
-use futures_util::future::BoxFuture;
 use futures_util::stream;
 use openskill_proto::v1::invoke_event::Event;
-use openskill_proto::v1::{InputRequired, Progress, SkillResult};
+use openskill_proto::v1::{InputRequired, Progress};
 use tokio::time::Instant;
 
 use super::answer::{self, Accepts};
@@ -24,7 +23,6 @@ use super::reply::Reply;
 use super::running::{Arrived, Running};
 use super::tasks::{self, Going};
 use crate::mcp::clients::{Cancellable, Level};
-use crate::mcp::parked::Events;
 
 /// How long nothing is sent before a comment shows that the stream lives.
 pub(super) const BEAT: Duration = Duration::from_secs(10);

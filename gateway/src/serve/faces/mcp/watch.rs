@@ -2,6 +2,7 @@
 //! subscribed to.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use serde_json::json;
 
@@ -18,8 +19,8 @@ pub(super) const MAX_WATCHED: usize = 64;
 /// What a listener knows.
 #[derive(Default)]
 pub(super) struct Watch {
-    prompts: Option<List>,
-    resources: Option<(List, List)>,
+    prompts: Option<Arc<List>>,
+    resources: Option<(Arc<List>, Arc<List>)>,
     /// Resources and their states.
     watched: BTreeMap<String, String>,
 }
@@ -125,10 +126,10 @@ pub(super) async fn subscribe(shard: &Shard, principal: &Principal, uri: &str) -
     Some(shelf.revision(uri).unwrap_or_default().to_owned())
 }
 
-fn prompts(shard: &Shard, principal: &Principal) -> List {
-    current(shard, Listed::Prompts, principal, [])
+fn prompts(shard: &Shard, principal: &Principal) -> Arc<List> {
+    current(shard, Listed::Prompts, principal)
 }
 
-fn resources(shard: &Shard, principal: &Principal) -> (List, List) {
-    (current(shard, Listed::Resources, principal, []), current(shard, Listed::Templates, principal, []))
+fn resources(shard: &Shard, principal: &Principal) -> (Arc<List>, Arc<List>) {
+    (current(shard, Listed::Resources, principal), current(shard, Listed::Templates, principal))
 }
