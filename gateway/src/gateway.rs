@@ -17,7 +17,7 @@ use crate::call::request::Call;
 use crate::catalog::Catalog;
 use crate::catalog::agents::Agents;
 use crate::catalog::snapshot::callable;
-use crate::config::Config;
+use crate::config::{Config, TasksConfig};
 use crate::dispatch::affinity::Affinity;
 use crate::dispatch::budget::RetryBudget;
 use crate::dispatch::lateness::Lateness;
@@ -25,6 +25,7 @@ use crate::dispatch::questions::Questions;
 use crate::identity::audit;
 use crate::identity::registry::Registry;
 use crate::mcp::McpState;
+use crate::mcp::tasks::{Tasks, Times};
 use crate::observe::Observer;
 use crate::observe::call_record::CallRecord;
 use crate::observe::metrics::Gauges;
@@ -105,7 +106,12 @@ impl Gateway {
             retries: RetryBudget::default(),
             lateness: Lateness::default(),
             questions: Questions::default(),
-            mcp: McpState::new(&config)?,
+            mcp: McpState::new(
+                config.mcp_secret.as_ref().map(|it| it.0.as_slice()),
+                tasks(&config.mcp_tasks)?,
+                config.mcp_views.clone(),
+                config.mcp_resumable,
+            ),
             circuits: Circuits::new(config.circuits, Arc::clone(&observer)),
             keys: IdempotencyKeys::new(config.idempotency_lifetime),
             admission: Admission::new(config.max_in_flight, config.max_in_flight_of_skill),
@@ -248,4 +254,17 @@ impl Gateway {
         self.leaving.cancel();
         tokio::time::sleep(self.config.lame_duck).await;
     }
+}
+
+/// Opens the store of tasks. A file that nobody chose is done without if it can't be used.
+fn tasks(config: &TasksConfig) -> std::io::Result<Tasks> {
+    let times = Times { after: config.after, ttl: config.lifetime };
+    let opened = match Tasks::open(config.file.as_deref(), times) {
+        Err(error) if config.is_default => {
+            tracing::info!(%error, "tasks of MCP clients end with this process");
+            Tasks::open(None, times)
+        }
+        opened => opened,
+    };
+    opened.map_err(std::io::Error::other)
 }

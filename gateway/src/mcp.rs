@@ -21,6 +21,7 @@ pub(crate) mod tasks;
 pub(crate) mod views;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use clients::Clients;
 use pages::Pages;
@@ -28,11 +29,9 @@ use parked::Parking;
 use replay::Replays;
 use results::Results;
 use seal::Key;
-use tasks::{Tasks, Times};
+use tasks::Tasks;
 use tokio::sync::Semaphore;
-use views::Views;
-
-use crate::config::{Config, TasksConfig};
+use views::{Views, ViewsConfig};
 
 /// How many clients may listen for changes at a time, over all connections.
 const MAX_LISTENERS: usize = 8192;
@@ -43,6 +42,8 @@ pub(crate) struct McpState {
     pub(crate) clients: Clients,
     pub(crate) views: Arc<Views>,
     pub(crate) pages: Pages,
+    /// Lists of prompts, resources and templates.
+    pub(crate) shelves: [Pages; 3],
     pub(crate) parking: Parking,
     pub(crate) tasks: Tasks,
     pub(crate) replays: Replays,
@@ -52,31 +53,20 @@ pub(crate) struct McpState {
 }
 
 impl McpState {
-    /// # Errors
-    /// The store of tasks can't be opened.
-    pub(crate) fn new(config: &Config) -> std::io::Result<Self> {
-        Ok(Self {
-            // What replicas share, or what only this process knows.
-            key: config.mcp_secret.as_ref().map_or_else(Key::random, |it| Key::of(&it.0)),
+    /// `secret`: what replicas share; none for one that only this process knows. `views`: none for that of `/mcp` alone.
+    /// `resumable`: how long calls go on without their clients.
+    pub(crate) fn new(secret: Option<&[u8]>, tasks: Tasks, views: Option<ViewsConfig>, resumable: Duration) -> Self {
+        Self {
+            key: secret.map_or_else(Key::random, Key::of),
             clients: Clients::default(),
-            views: Arc::new(Views::new(config.mcp_views.clone())),
+            views: Arc::new(Views::new(views)),
             pages: Pages::default(),
+            shelves: Default::default(),
             parking: Parking::default(),
-            tasks: tasks(&config.mcp_tasks).map_err(std::io::Error::other)?,
-            replays: Replays::new(config.mcp_resumable),
+            tasks,
+            replays: Replays::new(resumable),
             results: Results::default(),
             listeners: Arc::new(Semaphore::new(MAX_LISTENERS)),
-        })
-    }
-}
-
-fn tasks(config: &TasksConfig) -> Result<Tasks, tasks::store::StoreError> {
-    let times = Times { after: config.after, ttl: config.lifetime };
-    match Tasks::open(config.file.as_deref(), times) {
-        Err(error) if config.is_default => {
-            tracing::info!(%error, "tasks of MCP clients end with this process");
-            Tasks::open(None, times)
         }
-        opened => opened,
     }
 }

@@ -242,6 +242,7 @@ const DROPS: [(&str, &str); 16] = [
     ("identity/usage.rs", "Held"),             // gives back what a call used of its principal's limits
     ("mcp/clients.rs", "Cancellable"),         // forgets how to cancel a call
     ("mcp/replay.rs", "Reader"),               // a stream has no reader any more
+    ("mcp/tasks.rs", "Running"),               // forgets a task that did not end
     ("observe/call_record.rs", "CallRecord"),  // records that a call was dropped
     ("protect/admission.rs", "Place"),
     ("protect/circuit/guard.rs", "CircuitGuard"), // gives the passes back, without a verdict

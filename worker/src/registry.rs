@@ -24,6 +24,9 @@ mod scan;
 
 use look::Folders;
 
+/// How much the prompts and resources of all manifests and servers take in the worker's state, in bytes.
+const MAX_SHELF_BYTES: usize = 8 * 1024 * 1024;
+
 /// A skill and its runner.
 pub(crate) struct Entry {
     pub(crate) manifest: Arc<Manifest>,
@@ -118,6 +121,13 @@ impl Registry {
         offerings.sort_by(|one, other| (one.kind, &one.owner, &one.key).cmp(&(other.kind, &other.owner, &other.key)));
         updates.sort_by(|one, other| (&one.owner, &one.uri).cmp(&(&other.owner, &other.uri)));
         offerings.truncate(MAX_OFFERINGS);
+        let mut bytes = 0;
+        let mut fits = |it: &v1::Offering| {
+            bytes += it.key.len() + it.definition_json.len() + 64;
+            bytes <= MAX_SHELF_BYTES
+        };
+        let fitting = offerings.iter().take_while(|it| fits(it)).count();
+        offerings.truncate(fitting);
         updates.truncate(MAX_OFFERINGS);
         (offerings, updates)
     }

@@ -86,7 +86,9 @@ mod tests {
     fn a_question_carries_its_schema_as_json() {
         let question = |schema: &str| {
             let (request_id, message, schema_json) = ("r".to_owned(), "Go on?".to_owned(), schema.to_owned());
-            rendered(Event::InputRequired(InputRequired { request_id, message, schema_json, timeout_ms: 5 })).1
+            let timeout_ms = 5;
+            let question = InputRequired { request_id, message, schema_json, timeout_ms, ..InputRequired::default() };
+            rendered(Event::InputRequired(question)).1
         };
         let expected = json!({"call_id": "c", "request_id": "r", "message": "Go on?", "schema": null, "timeout_ms": 5});
         assert_eq!(question(""), expected);

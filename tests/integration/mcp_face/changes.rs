@@ -101,7 +101,7 @@ async fn a_new_skill_is_announced_to_clients_of_all_revisions() {
         (begun.pointer(id), &begun["params"]["notifications"]),
         (Some(&json!("s1")), &json!({"toolsListChanged": true}))
     );
-    assert_eq!(other.next().await["params"]["notifications"], json!({}));
+    assert_eq!(other.next().await["params"]["notifications"], json!({"promptsListChanged": true}));
     add(&folder, "second");
     let changed = newest.next().await;
     assert_eq!(

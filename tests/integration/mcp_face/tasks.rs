@@ -66,11 +66,15 @@ async fn a_call_that_takes_long_becomes_a_task_after_the_time_that_is_set() {
 async fn a_task_that_is_cancelled_ends_the_processes_of_its_skill() {
     let folder = Folder::new();
     let mark = format!("MARK=mcp-task-{}", std::process::id());
-    folder.write("sleeper.py", "import time\ntime.sleep(500)\n");
     folder.write(
         "sleeper.yaml",
-        format!("id: sleeper\ntype: cli\nruntime: python\nentry: sleeper.py\ntimeout_ms: 600000\nenv: [{mark}]\ntask: {{after_ms: 0}}\n"),
+        format!(
+            "id: sleeper\ntype: cli\nruntime: exec\nentry: sleeper.sh\ntimeout_ms: 600000\nenv: [{mark}]\n\
+             task: {{after_ms: 0}}\n"
+        ),
     );
+    let script = folder.write("sleeper.sh", "#!/bin/sh\nsleep 500\necho null\n");
+    std::fs::set_permissions(script, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
     let system = Setup::with_skills(&[folder.path()]).start().await;
     let id = begin(&system, "sleeper", json!({})).await;
     wait::until_true("the skill runs", PATIENCE, || !processes::with_environment(&mark).is_empty()).await;

@@ -37,8 +37,7 @@ struct QuestionLine {
     id: String,
     #[serde(default)]
     kind: Kind,
-    #[serde(default)]
-    message: String,
+    message: Option<String>,
     #[serde(default)]
     schema: Option<Value>,
     #[serde(default)]
@@ -71,7 +70,11 @@ impl OneOrMany {
             Self::One(line) => vec![line],
             Self::Many(lines) => lines,
         };
-        let fits = |it: &QuestionLine| is_id(&it.id) && (it.key.is_empty() || is_id(&it.key));
+        let fits = |it: &QuestionLine| {
+            // A person reads the message; models and roots need none.
+            let is_said = it.message.is_some() || matches!(it.kind, Kind::Sampling | Kind::Roots);
+            is_said && is_id(&it.id) && (it.key.is_empty() || is_id(&it.key))
+        };
         let are_usable = (1..=MAX_CALL_QUESTIONS).contains(&lines.len()) && lines.iter().all(fits);
         are_usable.then(|| lines.into_iter().map(QuestionLine::question).collect())
     }
@@ -86,7 +89,7 @@ impl QuestionLine {
             Kind::Url => InputKind::Url,
         };
         let Self { id, message, schema, params, key, .. } = self;
-        Question { id, ask: Ask { kind, message, schema, params, key } }
+        Question { id, ask: Ask { kind, message: message.unwrap_or_default(), schema, params, key } }
     }
 }
 

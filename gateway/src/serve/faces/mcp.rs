@@ -31,10 +31,12 @@ mod questions;
 mod reply;
 mod resources;
 mod resumed;
+mod running;
 mod search;
 mod shelf;
 mod sse;
 mod stream;
+mod task_rules;
 mod tasks;
 mod watch;
 

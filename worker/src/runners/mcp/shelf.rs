@@ -97,7 +97,10 @@ async fn list(peer: &Peer<RoleClient>, method: &str, field: &str, key: &str) -> 
                 return items;
             }
             if is_usable {
-                items.insert(name.to_owned(), fields.clone());
+                let mut fields = fields.clone();
+                // A client would load them: of tools, too, they count only if they are pinned.
+                fields.remove("icons");
+                items.insert(name.to_owned(), fields);
             }
         }
         match page.get("nextCursor").and_then(Value::as_str).filter(|it| !it.is_empty()) {

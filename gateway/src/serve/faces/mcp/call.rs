@@ -19,9 +19,10 @@ use super::jsonrpc::{self, Code, Fault, Id, Meta, Params};
 use super::questions::{self, Asks, Back, Way};
 use super::reply::Reply;
 use super::resumed::Resumable;
+use super::running::Running;
 use super::search::{self, By, Wanted};
-use super::stream::{self, Call as Streamed, Running, Voice};
-use super::{answer, content, headers, tasks};
+use super::stream::{self, Call as Streamed, Voice};
+use super::{answer, content, headers, task_rules};
 use crate::call::reading;
 use crate::call::request::RequestContext;
 use crate::catalog::entry::Entry;
@@ -88,7 +89,7 @@ impl Asked<'_> {
         {
             headers::check_arguments(self.headers, entry.definition.schema(), &arguments)?;
         }
-        let task_after = tasks::after(&self, entry.as_deref())?;
+        let task_after = task_rules::after(shard, (&self.params, self.asker.revision), entry.as_deref())?;
         let task_at = || task_after.map(|after| Instant::now() + after);
         let (voice, asks) = (self.voice(&name)?, self.asks(&name, &arguments));
         let abilities = asks.abilities();

@@ -140,14 +140,11 @@ impl Exchange {
         let result = match (method, asker.revision.is_stateless()) {
             ("tools/call", _) => return self.asked(asker, id, params).call().await,
             ("tools/list", _) => list::tools(shard, &self.entrance.view, &params, principal, asker.revision)?,
-            ("prompts/list", _) => shelf::list(shard, Listed::Prompts, &params, (viewer, asker.revision), [])?,
+            ("prompts/list", _) => shelf::list(shard, Listed::Prompts, &params, viewer, asker.revision)?,
             ("prompts/get", _) => shelf::prompt(shard, &mut params, viewer, &asker).await?,
             ("completion/complete", _) => shelf::complete(shard, &params, viewer, asker.revision).await?,
-            ("resources/list", _) => shelf::list(shard, Listed::Resources, &params, (viewer, asker.revision), [])?,
-            ("resources/templates/list", _) => {
-                let own = resources::templates();
-                shelf::list(shard, Listed::Templates, &params, (viewer, asker.revision), own)?
-            }
+            ("resources/list", _) => shelf::list(shard, Listed::Resources, &params, viewer, asker.revision)?,
+            ("resources/templates/list", _) => shelf::list(shard, Listed::Templates, &params, viewer, asker.revision)?,
             ("resources/subscribe", false) => self.subscribe(&asker, &params).await?,
             ("resources/unsubscribe", false) => self.unsubscribe(&asker, &params)?,
             ("resources/read", _) => resources::read(shard, &params, viewer, asker.revision).await?,

@@ -28,23 +28,6 @@ const TTL_MS: u64 = 60_000;
 /// The same of a resource that may change.
 const DECLARED_TTL_MS: u64 = 1_000;
 
-/// The templates of artifacts and long results, name and definition. They are not listed: only results lead to them.
-pub(super) fn templates() -> [(String, String); 2] {
-    let name = format!("{ARTIFACTS}{{+handle}}");
-    let artifact = json!({
-        "uriTemplate": name,
-        "name": "artifact",
-        "description": "A file that a tool produced. The tool's result links to it.",
-    });
-    let long = format!("{RESULTS}{{id}}{{?offset,length}}");
-    let result = json!({
-        "uriTemplate": long,
-        "name": "result",
-        "description": "A part of a result that was too long to be sent at once: length bytes from offset. Its beginning has the id.",
-    });
-    [(name, artifact.to_string()), (long, result.to_string())]
-}
-
 fn more(shard: &Shard, revision: Revision, ttl_ms: u64) -> String {
     if revision.is_stateless() { cacheable(shard, ttl_ms) } else { String::new() }
 }

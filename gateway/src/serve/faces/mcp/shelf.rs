@@ -10,9 +10,11 @@ use serde_json::{Map, Value, json};
 
 use super::asker::Asker;
 use super::capabilities::Capabilities;
+use super::content::ARTIFACTS;
 use super::hello::server_info;
 use super::jsonrpc::{Code, Fault, Params, string};
 use super::list::{TTL_MS, cacheable};
+use super::long::RESULTS;
 use crate::call::principal::Principal;
 use crate::catalog::shelf::{Item, Shelf};
 use crate::catalog::snapshot::Snapshot;
@@ -53,7 +55,7 @@ impl Listed {
 #[derive(Clone, Copy)]
 pub(super) struct Viewer<'a> {
     pub(super) principal: &'a Principal,
-    pub(super) view: &'a View,
+    pub(super) view: &'a Arc<View>,
 }
 
 impl Viewer<'_> {
@@ -63,18 +65,42 @@ impl Viewer<'_> {
     }
 }
 
-/// A list as it is for a viewer now. `more`: what the gateway has of its own, name and definition.
-pub(super) fn current(
-    shard: &Shard,
-    listed: Listed,
-    viewer: Viewer<'_>,
-    more: impl IntoIterator<Item = (String, String)>,
-) -> List {
-    let (shelf, skills) = (shard.gateway.catalog.shelf(), shard.gateway.catalog.snapshot());
-    let items = listed.items(&shelf).iter().filter(|(_, it)| viewer.sees(it, &skills));
-    let mut all: BTreeMap<String, String> = items.map(|(name, it)| (name.clone(), it.definition.clone())).collect();
-    all.extend(more);
-    List::new(all)
+/// A list as it is for a viewer now. One that did not change is the same object.
+pub(super) fn current(shard: &Shard, listed: Listed, viewer: Viewer<'_>) -> Arc<List> {
+    let gateway = &shard.gateway;
+    let [prompts, resources, templates] = &gateway.mcp.shelves;
+    let pages = match listed {
+        Listed::Prompts => prompts,
+        Listed::Resources => resources,
+        Listed::Templates => templates,
+    };
+    // Read first: a list that is newer than its number is written once more.
+    let change = gateway.catalog.change();
+    pages.get(viewer.principal, viewer.view, change, || {
+        let (shelf, skills) = (gateway.catalog.shelf(), gateway.catalog.snapshot());
+        let items = listed.items(&shelf).iter().filter(|(_, it)| viewer.sees(it, &skills));
+        let mut all: BTreeMap<String, String> = items.map(|(name, it)| (name.clone(), it.definition.clone())).collect();
+        if listed == Listed::Templates {
+            all.extend(own_templates());
+        }
+        List::new(all)
+    })
+}
+
+/// The templates of artifacts and long results, name and definition. They are not listed: only results lead to them.
+fn own_templates() -> [(String, String); 2] {
+    let (artifact, result) = (format!("{ARTIFACTS}{{+handle}}"), format!("{RESULTS}{{id}}{{?offset,length}}"));
+    let of_artifact = json!({
+        "uriTemplate": artifact,
+        "name": "artifact",
+        "description": "A file that a tool produced. The tool's result links to it.",
+    });
+    let of_result = json!({
+        "uriTemplate": result,
+        "name": "result",
+        "description": "A part of a result that was too long to be sent at once: length bytes from offset. Its beginning has the id.",
+    });
+    [(artifact, of_artifact.to_string()), (result, of_result.to_string())]
 }
 
 /// The result of `prompts/list`, `resources/list` or `resources/templates/list`.
@@ -85,8 +111,8 @@ pub(super) fn list(
     shard: &Shard,
     listed: Listed,
     params: &Params,
-    (viewer, revision): (Viewer<'_>, Revision),
-    more: impl IntoIterator<Item = (String, String)>,
+    viewer: Viewer<'_>,
+    revision: Revision,
 ) -> Result<String, Fault> {
     let (key, field) = (&shard.gateway.mcp.key, listed.field());
     let opened = |cursor: &String| {
@@ -96,7 +122,7 @@ pub(super) fn list(
         name.ok_or_else(|| Fault::new(Code::InvalidParams, "the cursor is not one of this list"))
     };
     let after = params.cursor.as_ref().map(opened).transpose()?;
-    let list = current(shard, listed, viewer, more);
+    let list = current(shard, listed, viewer);
     let page = list.page(after.as_deref());
     let mut text = format!("{{\"{field}\":[{}]", std::str::from_utf8(page.tools).unwrap_or_default());
     if let Some(last) = page.last {

@@ -12,10 +12,9 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use bytes::Bytes;
 use futures_util::StreamExt as _;
-use futures_util::future::BoxFuture;
 use futures_util::stream;
 use openskill_proto::v1::invoke_event::Event;
-use openskill_proto::v1::{InputRequired, Progress, SkillResult};
+use openskill_proto::v1::{InputRequired, Progress};
 use tokio::time::Instant;
 
 use super::answer::{self, Accepts};
@@ -23,21 +22,14 @@ use super::jsonrpc::{self, Code, Fault, notification, string};
 use super::questions::{self, Answers, Asks};
 use super::reply::Reply;
 use super::resumed::{self, Resumable};
+use super::running::{Arrived, Running};
 pub(super) use super::sse::{BEAT, beat, event};
-use super::tasks;
+use super::tasks::{self, Going};
 use crate::mcp::clients::{Cancellable, Level};
-use crate::mcp::parked::Events;
 use crate::mcp::replay::Replay;
 
 /// How much the progress grows if the skill does not say how far it is. It has to grow with each notification.
 const STEP: f64 = 0.001;
-
-/// A call that runs.
-pub(super) enum Running {
-    /// Nothing is heard of it but its result.
-    Silent(BoxFuture<'static, SkillResult>),
-    Heard(Events),
-}
 
 /// What a client wants to hear while its call runs.
 pub(super) struct Voice {
@@ -144,32 +136,6 @@ impl Voice {
     }
 }
 
-/// What arrives of a call that runs.
-pub(super) enum Arrived {
-    Result(SkillResult),
-    Event(Event),
-    Broken(String),
-}
-
-impl Running {
-    /// What arrives next. Nothing is lost if the future is dropped before that.
-    pub(super) async fn next(&mut self) -> Arrived {
-        let events = match self {
-            Self::Silent(result) => return Arrived::Result(result.await),
-            Self::Heard(events) => events,
-        };
-        loop {
-            match events.next().await.map(|it| it.map(|it| it.event)) {
-                Some(Ok(Some(Event::Result(result)))) => return Arrived::Result(result),
-                Some(Ok(Some(event))) => return Arrived::Event(event),
-                Some(Ok(None)) => {}
-                Some(Err(error)) => return Arrived::Broken(error.message),
-                None => return Arrived::Broken("the call ended without a result".to_owned()),
-            }
-        }
-    }
-}
-
 impl Call {
     /// Waits for what comes next, at most for a [`BEAT`].
     async fn next(&mut self) -> Next {
@@ -235,6 +201,15 @@ impl Call {
         Some(Next::Ended(asked.map(|result| jsonrpc::result(&self.reply.id, &result))))
     }
 
+    /// Makes a task of it: the message for its client, or the call if there is no room for another task.
+    async fn promote(self) -> Result<String, Box<Self>> {
+        let Self { running, reply, voice, cancellable, asks, asked, given, together, .. } = self;
+        tasks::promote(Going { running, reply, asked, together }).await.map_err(|going| {
+            let Going { running, reply, asked, together } = *going;
+            Box::new(Self { running, reply, voice, cancellable, asks, asked, given, together, task_at: None })
+        })
+    }
+
     fn ended(&self, ended: Result<String, Fault>) -> String {
         ended.unwrap_or_else(|fault| jsonrpc::error(Some(&self.reply.id), &fault))
     }
@@ -252,7 +227,7 @@ pub(super) async fn answer(mut call: Call, accepts: Accepts) -> Result<Response,
                 return Ok(answer::events(Body::from(event(&ended?))));
             }
             Next::Cancelled => return Err(Fault::new(Code::Cancelled, "the request was cancelled")),
-            Next::Due => match tasks::promote(call).await {
+            Next::Due => match call.promote().await {
                 Ok(created) if accepts.json => return Ok(answer::json(StatusCode::OK, created)),
                 Ok(created) => return Ok(answer::events(Body::from(event(&created)))),
                 Err(back) => {
@@ -314,7 +289,7 @@ fn stream(first: Bytes, call: Call) -> impl futures_util::Stream<Item = Result<B
             Next::Ended(ended) => Some((Ok(event(&call.ended(ended))), Rest::Done)),
             // The client waits for no answer.
             Next::Cancelled => None,
-            Next::Due => match tasks::promote(*call).await {
+            Next::Due => match call.promote().await {
                 Ok(created) => Some((Ok(event(&created)), Rest::Done)),
                 // There is no room for it: it goes on as it began.
                 Err(call) => Some((Ok(beat()), Rest::Running(call))),

@@ -1,101 +1,80 @@
-//! Calls as tasks: when a call becomes one, and `tasks/get`, `tasks/update` and `tasks/cancel`.
-
-use std::time::Duration;
+//! Calls as tasks: they go on without their requests; `tasks/get`, `tasks/update` and `tasks/cancel`.
 
 use openskill_proto::timestamp::Timestamp;
 use openskill_proto::v1::invoke_event::Event;
-use openskill_proto::v1::{ErrorCode, InputRequired, SkillResult, TaskSupport};
+use openskill_proto::v1::{ErrorCode, InputRequired, SkillResult};
 use serde_json::{Map, Value, json};
 
-use super::call::Asked;
-use super::capabilities::TASKS;
 use super::hello::server_info;
 use super::jsonrpc::{self, Code, Fault, Params};
 use super::questions::{self, Answers};
 use super::reply::Reply;
-use super::stream::{Arrived, Call};
+use super::running::{Arrived, Running};
+use super::task_rules::{not_declared, takes_tasks};
 use crate::call::principal::Principal;
-use crate::catalog::entry::Entry;
 use crate::gateway::Shard;
 use crate::mcp::tasks::record::{End, Record};
-use crate::mcp::tasks::{Running, Seen};
+use crate::mcp::tasks::{Running as Task, Seen};
 
 /// How often a client should ask, in milliseconds.
 const POLL_MS: u64 = 1_000;
 
-/// After how long a call becomes a task. None: it does not.
-///
-/// # Errors
-/// Its skill runs as a task only, and the client takes none.
-pub(super) fn after(asked: &Asked<'_>, entry: Option<&Entry>) -> Result<Option<Duration>, Fault> {
-    let (Some(entry), true) = (entry, asked.asker.revision.is_stateless()) else { return Ok(None) };
-    let rules = entry.skill.task.unwrap_or_default();
-    if rules.support() == TaskSupport::Forbidden {
-        return Ok(None);
-    }
-    if !takes_tasks(&asked.params) {
-        return if rules.support() == TaskSupport::Required { Err(not_declared()) } else { Ok(None) };
-    }
-    let usual = asked.shard.gateway.mcp.tasks.times().after;
-    Ok(Some(rules.after_ms.map_or(usual, |it| Duration::from_millis(it.into()))))
-}
-
-fn takes_tasks(params: &Params) -> bool {
-    params.meta.as_ref().and_then(|it| it.capabilities.as_ref()).is_some_and(|it| it.takes_tasks())
-}
-
-fn not_declared() -> Fault {
-    let data = json!({ "requiredCapabilities": { "extensions": { TASKS: {} } } });
-    Fault::new(Code::MissingCapability, "the client does not declare that it takes tasks").with_data(data.to_string())
+/// A call that goes on as a task.
+pub(super) struct Going {
+    pub(super) running: Running,
+    pub(super) reply: Reply,
+    /// How many questions were asked.
+    pub(super) asked: usize,
+    /// Questions that nobody was asked yet.
+    pub(super) together: Vec<(String, InputRequired)>,
 }
 
 /// Makes a task of a call. Returns the message for its client, or the call if there is no room for another task.
-pub(super) async fn promote(mut call: Call) -> Result<String, Box<Call>> {
-    call.task_at = None;
+pub(super) async fn promote(call: Going) -> Result<String, Box<Going>> {
     let (shard, principal) = (call.reply.shard.clone(), call.reply.principal.clone());
-    let Ok(running) = shard.gateway.mcp.tasks.begin(principal.name()).await else { return Err(Box::new(call)) };
-    let created = match shard.gateway.mcp.tasks.get(principal.name(), running.id()).await {
-        Ok(Some(seen)) => jsonrpc::result(&call.reply.id, &written(running.id(), &seen, "task").to_string()),
+    let Ok(task) = shard.gateway.mcp.tasks.begin(principal.name()).await else { return Err(Box::new(call)) };
+    let created = match shard.gateway.mcp.tasks.get(principal.name(), task.id()).await {
+        Ok(Some(seen)) => jsonrpc::result(&call.reply.id, &written(task.id(), &seen, "task").to_string()),
         _ => return Err(Box::new(call)),
     };
     let tracker = shard.gateway.tasks.clone();
-    tracker.spawn(drive(call, running, shard, principal));
+    tracker.spawn(drive(call, task, shard, principal));
     Ok(created)
 }
 
 /// Runs the call of a task until it ends, or its owner cancels it: then it is dropped, and its processes end.
-async fn drive(mut call: Call, running: Running, shard: Shard, principal: Principal) {
+async fn drive(mut call: Going, task: Task, shard: Shard, principal: Principal) {
     for (key, question) in std::mem::take(&mut call.together) {
-        running.ask(key, question);
+        task.ask(key, question);
     }
     let end = loop {
         let arrived = tokio::select! {
             biased;
-            () = running.cancelled() => break End::Cancelled,
+            () = task.cancelled() => break End::Cancelled,
             arrived = call.running.next() => arrived,
         };
         match arrived {
             Arrived::Result(result) => break ended(&call.reply, result).await,
             Arrived::Broken(message) => break failed(&Fault::new(Code::Internal, message)),
             Arrived::Event(Event::InputRequired(question)) => {
-                ask(&mut call, &running, question, (&shard, &principal)).await
+                ask(&mut call, &task, question, (&shard, &principal)).await
             }
-            Arrived::Event(Event::Progress(progress)) if !progress.message.is_empty() => running.say(progress.message),
+            Arrived::Event(Event::Progress(progress)) if !progress.message.is_empty() => task.say(progress.message),
             Arrived::Event(_) => {}
         }
     };
     drop(call);
-    running.end(end, too_large).await;
+    task.end(end, too_large).await;
 }
 
-async fn ask(call: &mut Call, running: &Running, question: InputRequired, (shard, principal): (&Shard, &Principal)) {
+async fn ask(call: &mut Going, task: &Task, question: InputRequired, (shard, principal): (&Shard, &Principal)) {
     if questions::dismiss_secret(shard, principal, &question).await {
         return;
     }
     call.asked += 1;
     // Keys of a task are never used twice.
     let key = if question.key.is_empty() { "question" } else { &question.key };
-    running.ask(format!("{key}-{}", call.asked), question);
+    task.ask(format!("{key}-{}", call.asked), question);
 }
 
 async fn ended(reply: &Reply, result: SkillResult) -> End {

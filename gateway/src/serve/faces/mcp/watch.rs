@@ -2,6 +2,7 @@
 //! subscribed to.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use serde_json::json;
 
@@ -17,8 +18,8 @@ pub(super) const MAX_WATCHED: usize = 64;
 /// What a listener knows.
 #[derive(Default)]
 pub(super) struct Watch {
-    prompts: Option<List>,
-    resources: Option<(List, List)>,
+    prompts: Option<Arc<List>>,
+    resources: Option<(Arc<List>, Arc<List>)>,
     /// Resources and their states.
     watched: BTreeMap<String, String>,
 }
@@ -118,10 +119,10 @@ pub(super) async fn subscribe(shard: &Shard, viewer: Viewer<'_>, uri: &str) -> O
     Some(shelf.revision(uri).unwrap_or_default().to_owned())
 }
 
-fn prompts(shard: &Shard, viewer: Viewer<'_>) -> List {
-    current(shard, Listed::Prompts, viewer, [])
+fn prompts(shard: &Shard, viewer: Viewer<'_>) -> Arc<List> {
+    current(shard, Listed::Prompts, viewer)
 }
 
-fn resources(shard: &Shard, viewer: Viewer<'_>) -> (List, List) {
-    (current(shard, Listed::Resources, viewer, []), current(shard, Listed::Templates, viewer, []))
+fn resources(shard: &Shard, viewer: Viewer<'_>) -> (Arc<List>, Arc<List>) {
+    (current(shard, Listed::Resources, viewer), current(shard, Listed::Templates, viewer))
 }

@@ -15,7 +15,7 @@ fn catalog(tools: Value) -> Catalog {
         .unwrap()
         .iter()
         .map(|it| (it["name"].as_str().unwrap().to_owned(), it.as_object().unwrap().clone()));
-    Catalog { version: "1.2".to_owned(), tools: tools.collect() }
+    Catalog { version: "1.2".to_owned(), tools: tools.collect(), shelf: Shelf::default() }
 }
 
 fn offers(manifest: &Manifest, catalog: &Catalog, pinned: &BTreeMap<String, Pin>) -> Vec<Offer> {
