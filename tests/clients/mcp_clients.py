@@ -85,7 +85,7 @@ def main():
         if WANTED and environment not in WANTED:
             continue
         version, seen, errors = see(environment, package, script, more)
-        shown = {True: "yes", None: "–", False: "**no**"}
+        shown = {True: "yes", "listed": "when it lists", None: "–", False: "**no**"}
         cells = [shown[seen.get(column, False)] for column in COLUMNS]
         way = " over `openskill mcp`" if "{binary}" in more else ""
         print(f"| {package} {version}{way} | " + " | ".join(cells) + " |", flush=True)

@@ -29,9 +29,11 @@ async def main():
         asked = await client.call_tool("asks", stage.QUESTION)
         SEEN["question"] = json.loads(asked.content[0].text) == stage.ANSWER
         SEEN["cancel"] = await stage.cancelled(client.call_tool("slow", {}), stage.end_task)
-        stage.add_skill()
-        await stage.until(lambda: changes)
-        SEEN["new"] = bool(changes) and any(tool.name == "added" for tool in await client.list_tools())
+
+        async def names():
+            return [tool.name for tool in await client.list_tools()]
+
+        SEEN["new"] = await stage.noticed(changes, names)
 
 
 stage.run(main)

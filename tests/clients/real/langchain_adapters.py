@@ -34,11 +34,7 @@ async def main():
     SEEN["question"] = stage.ANSWER["name"] in json.dumps(asked, default=str)
     SEEN["cancel"] = await stage.cancelled(found["slow"].ainvoke({}), stage.end_task)
     # It has no connection between calls, so nothing tells it of changes: it lists again.
-    stage.add_skill()
-    for _ in range(100):
-        SEEN["new"] = "added" in await tools()
-        if SEEN["new"]:
-            break
+    SEEN["new"] = await stage.noticed([], tools)
 
 
 stage.run(main)

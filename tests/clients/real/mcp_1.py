@@ -35,10 +35,11 @@ async def see(session, changes, can_answer):
         await session.send_notification(types.ClientNotification(notification))
 
     SEEN["cancel"] = await stage.cancelled(session.call_tool("slow", {}), cancel)
-    stage.add_skill()
-    heard = await stage.until(lambda: changes)
-    tools = (await session.list_tools()).tools
-    SEEN["new"] = heard and any(tool.name == "added" for tool in tools)
+
+    async def names():
+        return [tool.name for tool in (await session.list_tools()).tools]
+
+    SEEN["new"] = await stage.noticed(changes, names)
 
 
 async def main():

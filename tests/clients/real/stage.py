@@ -1,6 +1,7 @@
 """What the scripts of real clients share: the gateway before them, what they look for, and how they say what they saw.
 
-A script sees: list, call, progress, cancel, question, new. True: it worked. None: the client has no way to do it.
+A script sees: list, call, progress, cancel, question, new. True: it worked. None: the client has no way to do it. For a new skill,
+"listed" means that the client sees it when it lists again, and does not listen for changes.
 """
 import asyncio
 import glob
@@ -63,6 +64,18 @@ def add_skill():
     os.chmod(file.name, 0o755)
     with open(os.path.join(FOLDER, "added.yaml"), "w") as file:
         file.write("id: added\ndescription: A new skill.\ntype: cli\nruntime: exec\nentry: added.sh\n")
+
+
+async def noticed(changes, names):
+    """Adds a skill. How a client notices it: `changes` are what it heard, `names` lists the tools."""
+    add_skill()
+    end = time.monotonic() + PATIENCE_S
+    while time.monotonic() < end:
+        if "added" in await names():
+            await asyncio.sleep(0.5)
+            return True if changes else "listed"
+        await asyncio.sleep(0.2)
+    return False
 
 
 def run(main):
