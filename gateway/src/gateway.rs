@@ -96,7 +96,11 @@ impl Gateway {
             retries: RetryBudget::default(),
             lateness: Lateness::default(),
             questions: Questions::default(),
-            mcp: McpState::new(config.mcp_secret.as_ref().map(|it| it.0.as_slice()), config.mcp_views.clone(), config.mcp_resumable),
+            mcp: McpState::new(
+                config.mcp_secret.as_ref().map(|it| it.0.as_slice()),
+                config.mcp_views.clone(),
+                config.mcp_resumable,
+            ),
             circuits: Circuits::new(config.circuits, Arc::clone(&observer)),
             keys: IdempotencyKeys::new(config.idempotency_lifetime),
             admission: Admission::new(config.max_in_flight, config.max_in_flight_of_skill),

@@ -104,7 +104,8 @@ async fn a_view_lists_and_calls_its_own_skills_by_their_names() {
     assert_eq!(names(&system, "/mcp/reading").await, ["reads"]);
     let called = call(&system, "/mcp/some", "Exact.Name", json!({"text": "a"})).await;
     assert_eq!(data(&called), json!({"skill": "reads", "input": {"text": "a"}}));
-    for (path, name) in [("/mcp/some", "reads"), ("/mcp/some", "in_set"), ("/mcp/reading", "writes"), ("/mcp", "none")] {
+    for (path, name) in [("/mcp/some", "reads"), ("/mcp/some", "in_set"), ("/mcp/reading", "writes"), ("/mcp", "none")]
+    {
         let refused = call(&system, path, name, json!({})).await;
         assert_eq!(refused["error"]["code"], -32602, "{path} {name}: {refused}");
     }

@@ -5,11 +5,10 @@ const RELATED: &[(&[&str], &[&str])] = &[
     (&["supermarket", "shop"], &["grocery", "store"]),
     (&["euro", "eur", "usd", "gbp", "dollar", "yen", "rupee"], &["currency", "exchange"]),
     (&["currency"], &["exchange", "convert"]),
-    (&["ounce", "pound", "cup", "gram", "tablespoon", "teaspoon", "kilogram", "litre", "mile", "kilometer"], &[
-        "unit",
-        "conversion",
-        "convert",
-    ]),
+    (
+        &["ounce", "pound", "cup", "gram", "tablespoon", "teaspoon", "kilogram", "litre", "mile", "kilometer"],
+        &["unit", "conversion", "convert"],
+    ),
     (&["coin", "heads", "tails", "dice"], &["probability", "binomial"]),
     (&["chance", "odds", "likelihood"], &["probability"]),
     (&["hcf", "gcd"], &["highest", "common", "factor", "divisor"]),

@@ -121,8 +121,7 @@ fn weighed(asked: HashMap<String, f64>, documents: &[&Document]) -> Vec<(usize, 
         .collect();
     let score = |(document, found): (&&Document, &[Option<f64>])| -> f64 {
         let norm = K1 * (1.0 - B + B * document.length / mean.max(1.0));
-        let of_word =
-            |(weight, rarity): (&Option<f64>, &f64)| weight.map(|it| rarity * it * (K1 + 1.0) / (it + norm));
+        let of_word = |(weight, rarity): (&Option<f64>, &f64)| weight.map(|it| rarity * it * (K1 + 1.0) / (it + norm));
         // Summed in a fixed order, so that equal scores are equal to the last bit.
         let mut parts: Vec<_> = found.iter().zip(&rarity).filter_map(of_word).collect();
         parts.sort_by(f64::total_cmp);

@@ -92,7 +92,14 @@ impl Replays {
         let id = hex(&random_id::<12>());
         let state = State { events: VecDeque::new(), first: 0, next: 0, is_over: false, reader: 0, is_read: false };
         let (session, state) = (session.to_owned(), Mutex::new(state));
-        let replay = Arc::new(Replay { id: id.clone(), session, state, written: Notify::new(), read: Notify::new(), turned: Notify::new() });
+        let replay = Arc::new(Replay {
+            id: id.clone(),
+            session,
+            state,
+            written: Notify::new(),
+            read: Notify::new(),
+            turned: Notify::new(),
+        });
         streams.by_id.insert(id, Arc::clone(&replay));
         let reader = replay.reader(0)?;
         Some((replay, reader))

@@ -89,13 +89,18 @@ async fn a_token_without_the_scopes_is_told_which_it_needs() {
     let wanted = |answer: &Answer| {
         let challenge = answer.header("www-authenticate");
         assert_eq!(answer.status, 403, "{answer:?}");
-        assert!(challenge.contains("error=\"insufficient_scope\"") && challenge.contains("/mcp/notes\""), "{challenge}");
+        assert!(
+            challenge.contains("error=\"insufficient_scope\"") && challenge.contains("/mcp/notes\""),
+            "{challenge}"
+        );
         challenge.split("scope=\"").nth(2).unwrap_or_else(|| challenge.split(" scope=\"").nth(1).unwrap()).to_owned()
     };
     let (tools, reads, writes) = (token("tools"), token("tools notes:read"), token("notes:write notes:read tools"));
     assert_eq!(ask(&system, "/mcp", &tools, "tools/list", json!({})).await.status, 200);
     assert_eq!(ask(&system, "/mcp", &token("other"), "tools/list", json!({})).await.status, 403);
-    assert!(wanted(&ask(&system, "/mcp/notes", &tools, "tools/list", json!({})).await).starts_with("tools notes:read\""));
+    assert!(
+        wanted(&ask(&system, "/mcp/notes", &tools, "tools/list", json!({})).await).starts_with("tools notes:read\"")
+    );
     assert_eq!(ask(&system, "/mcp/notes", &reads, "tools/list", json!({})).await.status, 200);
     let call = |skill: &str| json!({"name": skill, "arguments": {}});
     assert_eq!(ask(&system, "/mcp/notes", &reads, "tools/call", call("reads")).await.status, 200);

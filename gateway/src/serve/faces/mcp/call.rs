@@ -18,8 +18,8 @@ use super::jsonrpc::{self, Code, Fault, Id, Meta, Params};
 use super::questions::{self, Asks, Back, Way};
 use super::reply::Reply;
 use super::resumed::Resumable;
-use super::stream::{self, Call as Streamed, Running, Voice};
 use super::search::{self, By, Wanted};
+use super::stream::{self, Call as Streamed, Running, Voice};
 use super::{answer, content, headers};
 use crate::call::reading;
 use crate::call::request::RequestContext;
@@ -89,7 +89,8 @@ impl Asked<'_> {
         let (voice, asks) = (self.voice(&name)?, self.asks(&name, &arguments));
         let can_ask = asks.can_ask();
         let principal = self.context.principal.clone();
-        let reply = |id: Id| Reply::new(shard.clone(), id, self.asker.revision, entry.clone(), (principal.clone(), can_ask));
+        let reply =
+            |id: Id| Reply::new(shard.clone(), id, self.asker.revision, entry.clone(), (principal.clone(), can_ask));
         let run = async |call: Streamed| stream::answer(call, self.accepts).await;
         if let (Asks::ByResult(way), Some(state)) = (&asks, &self.params.request_state) {
             let answers = self.params.input_responses.take().unwrap_or_default();

@@ -124,11 +124,13 @@ mod tests {
 
     #[test]
     fn texts_are_cut_where_the_budget_ends_and_other_blocks_stay() {
-        let blocks = || vec![
-            json!({"type": "text", "text": "äbc"}),
-            json!({"type": "image", "data": "AA=="}),
-            json!({"type": "text", "text": "def"}),
-        ];
+        let blocks = || {
+            vec![
+                json!({"type": "text", "text": "äbc"}),
+                json!({"type": "image", "data": "AA=="}),
+                json!({"type": "text", "text": "def"}),
+            ]
+        };
         for (budget, shown, texts) in [
             (100, 8, &["äbc", "def"][..]),
             (5, 6, &["äbc", "d"]),
