@@ -19,6 +19,9 @@ BINARY, VENVS = os.path.abspath(sys.argv[1]), pathlib.Path(sys.argv[2]).resolve(
 WANTED = sys.argv[3:]
 COLUMNS = ["list", "call", "progress", "cancel", "question", "new"]
 
+# What a client has no way to do: mcp-proxy passes on neither cancellations nor changes.
+LACKS = {"mcp-proxy": {"cancel"}}
+
 # The environment, the package whose version is shown, the script, and what it gets beside the usual: {url}, {binary}, {venv}.
 CLIENTS = [
     ("mcp-1.30", "mcp", "mcp_1.py", []),
@@ -85,6 +88,7 @@ def main():
         if WANTED and environment not in WANTED:
             continue
         version, seen, errors = see(environment, package, script, more)
+        seen.update({column: None for column in LACKS.get(environment, ()) if seen.get(column) is False})
         shown = {True: "yes", "listed": "when it lists", None: "–", False: "**no**"}
         cells = [shown[seen.get(column, False)] for column in COLUMNS]
         way = " over `openskill mcp`" if "{binary}" in more else ""

@@ -96,21 +96,24 @@ async def main():
             async for _ in client.receive_response():
                 pass
 
-        await ask("test_simple_text")
+        async def returns(tool, text):
+            # It connects to servers, and hears of their changes, while it talks.
+            for _ in range(20):
+                await ask(tool)
+                if any(text in it for it in Messages.returned):
+                    return True
+                await asyncio.sleep(0.5)
+            return False
+
+        SEEN["call"] = await returns("test_simple_text", "simple text")
         SEEN["list"] = PREFIX + "test_simple_text" in Messages.offered
-        SEEN["call"] = any("simple text" in it for it in Messages.returned)
-        stage.add_skill()
-        for _ in range(20):
-            await ask("added")
-            SEEN["new"] = any("new" in it for it in Messages.returned)
-            if SEEN["new"]:
-                break
-            await asyncio.sleep(0.5)
 
         async def interrupt(task):
             await client.interrupt()
 
         SEEN["cancel"] = await stage.cancelled(ask("slow"), interrupt)
+        stage.add_skill()
+        SEEN["new"] = PREFIX + "added" not in Messages.offered and await returns("added", "it is new")
 
 
 stage.run(main)

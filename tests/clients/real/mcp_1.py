@@ -26,7 +26,9 @@ async def see(session, changes, can_answer):
     SEEN["progress"] = len(progress) >= 2 and progress == sorted(progress)
     if can_answer:
         asked = await session.call_tool("asks", stage.QUESTION)
-        SEEN["question"] = json.loads(asked.content[0].text) == stage.ANSWER
+        # A proxy need not pass questions on. Then it does not say that it can ask.
+        if "ASK_USER_UNAVAILABLE" not in json.dumps(asked.model_dump(mode="json")):
+            SEEN["question"] = json.loads(asked.content[0].text) == stage.ANSWER
     number = session._request_id
 
     async def cancel(task):

@@ -31,8 +31,10 @@ async def main():
 
         return FunctionModel(reply)
 
+    # It listens for no changes, so it must not keep the list.
+    more = {"read_timeout": 60, "cache_tools": False}
     tools = MCPToolset(
-        stage.URL, elicitation_handler=answered, progress_handler=reported, message_handler=hear, read_timeout=60
+        stage.URL, elicitation_handler=answered, progress_handler=reported, message_handler=hear, **more
     )
 
     async with tools:

@@ -60,7 +60,7 @@ async def end_task(task):
 def add_skill():
     """A skill that was not there."""
     with open(os.path.join(FOLDER, "added.sh"), "w") as file:
-        file.write("#!/bin/sh\necho '\"new\"'\n")
+        file.write("#!/bin/sh\necho '\"it is new\"'\n")
     os.chmod(file.name, 0o755)
     with open(os.path.join(FOLDER, "added.yaml"), "w") as file:
         file.write("id: added\ndescription: A new skill.\ntype: cli\nruntime: exec\nentry: added.sh\n")
