@@ -11,6 +11,8 @@ MCPO    := target/bench-venv-mcpo
 SCHEMATHESIS := target/schemathesis-venv
 EVALS   := target/evaluations-venv
 SESSIONS := target/sessions-venv
+CLIENTS := target/mcp-clients
+MCP_CLIENTS := mcp-1.30 mcp-1.9 fastmcp langchain openai-agents pydantic-ai mcp-proxy claude
 # The Python that runs scripts, the same for everything that is measured.
 SCRIPTS  = $${OPENSKILL_PYTHON:-$$($(HOSTS)/bin/python -c 'import sys; print(sys._base_executable)')}
 
@@ -24,7 +26,7 @@ define make-venv
 	}
 endef
 
-.PHONY: help up build test lint doc eval eval-injections eval-tasks eval-agent eval-sessions eval-research eval-identity eval-venv bench bench-venv bench-instructions bench-agent bench-runners flamegraph fuzz chaos schemathesis test-venv compose-up compose-down sdk client dist release-contract clean need-rust need-python need-valgrind
+.PHONY: help up build test lint doc eval eval-injections eval-tasks eval-agent eval-sessions eval-research eval-identity eval-venv bench bench-venv bench-instructions bench-agent bench-runners flamegraph fuzz chaos schemathesis mcp-clients test-venv compose-up compose-down sdk client dist release-contract clean need-rust need-python need-valgrind
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -118,6 +120,12 @@ chaos: build ## Kill, stop, flood and restart it for 15 minutes, and check the i
 schemathesis: build need-python ## Ask a gateway whether it does what its OpenAPI document says, minutes (ARGS="--max-examples 100")
 	$(call make-venv,$(SCHEMATHESIS),tests/clients/requirements-schemathesis.txt)
 	tests/clients/schemathesis.sh $(BINARY) $(SCHEMATHESIS)/bin/st $(ARGS)
+
+mcp-clients: build $(addprefix mcp-client-venv-,$(MCP_CLIENTS)) ## Run real MCP clients against a gateway (ONLY='fastmcp claude')
+	@python3 tests/clients/mcp_clients.py $(BINARY) $(CLIENTS) $(ONLY)
+
+mcp-client-venv-%: need-python
+	$(call make-venv,$(CLIENTS)/$*,tests/clients/real/requirements/$*.txt)
 
 test-venv: need-python ## Install what tests need beside Rust: a stand-in for grpcurl, and real MCP servers
 	$(call make-venv,$(VENV),tests/readme/requirements.txt)

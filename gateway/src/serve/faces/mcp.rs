@@ -63,7 +63,7 @@ pub(crate) fn routes(shard: Shard) -> Router {
 async fn post(State(shard): State<Shard>, view: ViewName, request: Request) -> Response {
     match Entrance::of(&shard, view, &request) {
         Ok(entrance) => methods::post(shard, entrance, request).await,
-        Err(refusal) => refusal,
+        Err(refusal) => *refusal,
     }
 }
 
@@ -71,7 +71,7 @@ async fn post(State(shard): State<Shard>, view: ViewName, request: Request) -> R
 async fn get(State(shard): State<Shard>, view: ViewName, request: Request) -> Response {
     match Entrance::of(&shard, view, &request) {
         Ok(entrance) => listen::get(shard, entrance, &request),
-        Err(refusal) => refusal,
+        Err(refusal) => *refusal,
     }
 }
 
@@ -79,6 +79,6 @@ async fn get(State(shard): State<Shard>, view: ViewName, request: Request) -> Re
 async fn delete(State(shard): State<Shard>, view: ViewName, request: Request) -> Response {
     match Entrance::of(&shard, view, &request) {
         Ok(_) => asker::delete(&shard, &request),
-        Err(refusal) => refusal,
+        Err(refusal) => *refusal,
     }
 }

@@ -30,17 +30,17 @@ pub(super) type ViewName = Option<Path<String>>;
 impl Entrance {
     /// # Errors
     /// There is no such view, or the token lacks scopes: the answer.
-    pub(super) fn of(shard: &Shard, name: ViewName, request: &Request) -> Result<Self, Response> {
+    pub(super) fn of(shard: &Shard, name: ViewName, request: &Request) -> Result<Self, Box<Response>> {
         let name = name.map(|Path(name)| name).unwrap_or_default();
         let Some(view) = shard.gateway.mcp.views.get(&name) else {
             let fault = Fault::new(Code::InvalidRequest, "there is no view of this name");
-            return Err(refuse(StatusCode::NOT_FOUND, None, &fault));
+            return Err(Box::new(refuse(StatusCode::NOT_FOUND, None, &fault)));
         };
         let scopes = request.extensions().get::<Scopes>().cloned();
         let entrance = Self { view, scopes, uri: request.uri().clone() };
         if !entrance.has(&entrance.view.scopes) {
             let wanted = entrance.view.scopes.clone();
-            return Err(entrance.insufficient(&shard.gateway, request.headers(), None, &wanted));
+            return Err(Box::new(entrance.insufficient(&shard.gateway, request.headers(), None, &wanted)));
         }
         Ok(entrance)
     }

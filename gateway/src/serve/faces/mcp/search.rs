@@ -159,7 +159,7 @@ mod tests {
     #[test]
     fn a_call_names_what_it_calls() {
         let call = |name: &str, arguments: &str, by| {
-            Ok(Wanted::Call { name: name.to_owned(), arguments: arguments.to_owned(), way })
+            Ok(Wanted::Call { name: name.to_owned(), arguments: arguments.to_owned(), by })
         };
         let inner = json!({"name": "echo", "arguments": {"a":1}});
         assert_eq!(read_in(ListMode::Search, CALL_TOOL, &inner), call("echo", "{\"a\":1}", By::CallTool));
