@@ -33,8 +33,12 @@ fn library() -> PathBuf {
     repository().join("worker/skills")
 }
 
+fn setup() -> Setup {
+    Setup::with_skills(&[&skills(), &repository().join("tests/fixtures/skills"), &library()])
+}
+
 async fn start() -> System {
-    Setup::with_skills(&[&skills(), &repository().join("tests/fixtures/skills"), &library()]).start().await
+    setup().start().await
 }
 
 const BOTH: (&str, &str) = ("accept", "application/json, text/event-stream");
