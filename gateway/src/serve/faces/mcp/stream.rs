@@ -203,10 +203,11 @@ impl Call {
 
     /// Makes a task of it: the message for its client, or the call if there is no room for another task.
     async fn promote(self) -> Result<String, Box<Self>> {
-        let Self { running, reply, voice, cancellable, asks, asked, given, together, .. } = self;
+        let Self { running, reply, voice, cancellable, asks, asked, given, together, task_at: _, resumable } = self;
         tasks::promote(Going { running, reply, asked, together }).await.map_err(|going| {
             let Going { running, reply, asked, together } = *going;
-            Box::new(Self { running, reply, voice, cancellable, asks, asked, given, together, task_at: None })
+            let task_at = None;
+            Box::new(Self { running, reply, voice, cancellable, asks, asked, given, together, task_at, resumable })
         })
     }
 
