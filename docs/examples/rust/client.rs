@@ -7,6 +7,8 @@
 //! Needs `openskill-proto` with the feature `grpc`, `tonic` with `channel` and `tls-ring`, `tonic-types`, `tokio`, `tokio-stream`,
 //! `rand` and `serde_json`.
 
+#![allow(clippy::print_stdout, reason = "it says what it did")]
+
 use std::collections::HashMap;
 use std::error::Error;
 use std::time::{Duration, Instant};

@@ -109,6 +109,28 @@ async fn a_gateway_of_another_authority_is_refused() {
     worker.log.line(&["refused", "not from a gateway of the mesh"]).await;
 }
 
+#[tokio::test]
+async fn a_worker_of_a_mesh_is_probed_where_its_metrics_are_and_shows_when_its_certificate_ends() {
+    let (certs, port, metrics) = (Certs::make(), Port::reserve(), Port::reserve());
+    let setup = bare_worker(&port).flag("--metrics-listen", metrics.address());
+    let worker = member(setup, &certs, &certs, "worker").spawn();
+    worker.log.line(&["worker ready"]).await;
+    let probe = |address: String| {
+        let mut command = std::process::Command::new(openskill_tests::binary());
+        command.args(["health", "--worker", &address]).env_clear().output().unwrap()
+    };
+    let ready = probe(metrics.address().to_string());
+    assert!(ready.status.success() && ready.stdout == b"ready\n", "{ready:?}");
+    for address in [port.address().to_string(), "127.0.0.1:1".to_owned(), "nonsense".to_owned()] {
+        let failed = probe(address);
+        let said = String::from_utf8_lossy(&failed.stderr);
+        assert!(failed.status.code() == Some(3) && said.contains("the worker at"), "{failed:?}");
+    }
+    let scraped = rest::send(metrics.address(), http::Method::GET, "/metrics", &[], "").await;
+    let text = String::from_utf8_lossy(&scraped.body).into_owned();
+    assert!(text.contains("openskill_certificate_expiry_timestamp_seconds{certificate=\"mesh\"} "), "{text}");
+}
+
 /// Calls a worker as a gateway would.
 async fn execute(client: Client, port: &Port) -> Result<(), String> {
     let name = "worker.openskill.internal";
