@@ -2,13 +2,13 @@
 //!
 //! - [`prompt`], [`resource`]: what there is; [`body`]: texts and files, and the places in them for arguments
 
-use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
 pub(crate) mod body;
 pub(crate) mod prompt;
 pub(crate) mod resource;
 
+use body::{Fault, unique};
 use prompt::Prompt;
 use resource::Resource;
 
@@ -45,9 +45,6 @@ impl Shelf {
     }
 }
 
-/// Why something can't be used: the key, and the reason.
-type Fault = (&'static str, String);
-
 /// Reads what a manifest declares. `file`: the manifest.
 pub(super) fn resolve(prompts: Vec<prompt::Raw>, resources: Vec<resource::Raw>, file: &Path) -> Result<Shelf, Fault> {
     if prompts.len() > MAX_ITEMS || resources.len() > MAX_ITEMS {
@@ -62,14 +59,6 @@ pub(super) fn resolve(prompts: Vec<prompt::Raw>, resources: Vec<resource::Raw>, 
     unique("prompts", shelf.prompts.iter().map(|it| it.name.as_str()))?;
     unique("resources", shelf.resources.iter().map(|it| it.uri.as_str()))?;
     Ok(shelf)
-}
-
-fn unique<'a>(field: &'static str, names: impl Iterator<Item = &'a str>) -> Result<(), Fault> {
-    let mut seen = HashSet::new();
-    match names.into_iter().find(|name| !seen.insert(*name)) {
-        Some(name) => Err((field, format!("'{name}' is declared twice"))),
-        None => Ok(()),
-    }
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@
 //! - [`said`]: what it writes beside its messages, for the log; [`last_lines`]: the end of it, for whoever checks it
 //! - [`tapped`], [`tap`]: tracking requests; [`broken`]: answers that are not valid
 //! - [`catalog`], [`known`], [`names`], [`pins`]: its tools, the ids of their skills, and whether they changed
-//! - [`shelf`], [`subscriptions`]: its prompts and resources, and which of those changed
+//! - [`shelf`], [`consult`], [`subscriptions`]: its prompts and resources, their content, and which of those changed
 //! - [`trial`]: the tools of a server that is not served yet
 //! - [`call`], [`output`], [`media`], [`errors`]: one call and its result; [`asks`]: relays elicitation to the caller
 
@@ -43,6 +43,7 @@ mod broken;
 mod call;
 mod catalog;
 mod connection;
+mod consult;
 mod errors;
 mod host;
 mod http_client;
@@ -183,7 +184,7 @@ impl Runner for Mcp {
         let server = self.with(|servers| servers.get(&request.owner).cloned());
         async move {
             match server {
-                Some(server) => shelf::consult(server, request).await,
+                Some(server) => consult::consult(server, request).await,
                 None => Err(SkillError::new(ErrorCode::NotFound, "this worker has no such server")),
             }
         }

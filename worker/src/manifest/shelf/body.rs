@@ -1,8 +1,11 @@
 //! The content of a prompt or a resource, and the places in it for arguments: `{name}`.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::path::{Component, Path, PathBuf};
+
+/// Why something can't be used: the key, and the reason.
+pub(crate) type Fault = (&'static str, String);
 
 /// Where a content is.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -99,5 +102,14 @@ pub(super) fn media_type_of(file: &Path) -> &'static str {
         "mp3" => "audio/mpeg",
         "ogg" => "audio/ogg",
         _ => "",
+    }
+}
+
+/// Checks that no name is there twice.
+pub(super) fn unique<'a>(field: &'static str, names: impl Iterator<Item = &'a str>) -> Result<(), Fault> {
+    let mut seen = HashSet::new();
+    match names.into_iter().find(|name| !seen.insert(*name)) {
+        Some(name) => Err((field, format!("'{name}' is declared twice"))),
+        None => Ok(()),
     }
 }

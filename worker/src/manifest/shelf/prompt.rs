@@ -3,8 +3,7 @@
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::Fault;
-use super::body::{Body, is_name, media_type_of};
+use super::body::{Body, Fault, is_name, media_type_of, unique};
 
 /// How many arguments and messages a prompt may have, and how many values an argument may suggest.
 const MAX_PARTS: usize = 64;
@@ -155,7 +154,7 @@ pub(super) fn check_arguments(field: &'static str, arguments: &[Argument]) -> Re
         Some(argument) => {
             Err((field, format!("'{}' is no name of an argument: use [A-Za-z0-9_]{{1,64}}", argument.name)))
         }
-        None => super::unique(field, arguments.iter().map(|it| it.name.as_str())),
+        None => unique(field, arguments.iter().map(|it| it.name.as_str())),
     }
 }
 

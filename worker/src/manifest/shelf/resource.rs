@@ -5,8 +5,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use url::Url;
 
-use super::Fault;
-use super::body::{Body, media_type_of};
+use super::body::{Body, Fault, media_type_of};
 use super::prompt::{Argument, check_arguments};
 
 /// A resource, or a template of resources.

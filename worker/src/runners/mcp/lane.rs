@@ -9,9 +9,10 @@ use rmcp::model::{ClientRequest, PingRequest};
 
 use super::catalog::Catalog;
 use super::connection::{Connection, Opened, open};
+use super::consult;
 use super::program::Started;
 use super::server::Server;
-use super::shelf;
+
 use super::why::Why;
 
 /// The backoff before a server is tried again: doubled with each failure, from the first to the longest.
@@ -106,7 +107,7 @@ async fn live(server: &Server, index: usize) -> End {
     if openskill_log::admits("an MCP server is up") {
         tracing::info!(server = server.manifest.id, tools = catalog.tools.len(), "an MCP server is up");
     }
-    shelf::subscribe_again(server, &opened.connection.peer).await;
+    consult::subscribe_again(server, &opened.connection.peer).await;
     server.up(index, &opened.connection, catalog);
     watch(server, index, opened).await
 }

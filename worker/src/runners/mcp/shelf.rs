@@ -1,17 +1,14 @@
 //! What a server offers beside tools: prompts, resources, templates of resources.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use openskill_log::admits;
-use openskill_proto::v1::{ConsultMethod, ConsultRequest, ErrorCode, Offering, OfferingKind, SkillError};
+use openskill_proto::v1::{Offering, OfferingKind};
 use rmcp::model::{ClientRequest, CustomRequest, ServerResult};
 use rmcp::{Peer, RoleClient, ServiceError};
 use serde_json::{Map, Value, json};
 
-use super::server::Server;
-use super::words::clean;
 use crate::manifest::Manifest;
 use crate::runners::http::secrets::Secrets;
 
@@ -21,14 +18,8 @@ const MAX_ITEMS: usize = 2000;
 const MAX_LIST_BYTES: usize = 4 * 1024 * 1024;
 const MAX_KEY_BYTES: usize = 2048;
 
-/// How long the lists may take together, and how long an answer.
+/// How long the lists may take together.
 const PATIENCE: Duration = Duration::from_secs(10);
-
-/// The largest answer that is passed on, in bytes.
-const MAX_ANSWER_BYTES: usize = 12 * 1024 * 1024;
-
-/// The longest error that is passed on, in bytes.
-const MAX_MESSAGE_BYTES: usize = 1024;
 
 type Items = BTreeMap<String, Map<String, Value>>;
 
@@ -111,65 +102,15 @@ async fn list(peer: &Peer<RoleClient>, method: &str, field: &str, key: &str) -> 
     items
 }
 
-async fn ask(peer: &Peer<RoleClient>, method: &str, params: Value) -> Result<Value, ServiceError> {
+/// Sends a request, and gives its result as it was sent.
+///
+/// # Errors
+/// The server refuses, or the connection is lost.
+pub(super) async fn ask(peer: &Peer<RoleClient>, method: &str, params: Value) -> Result<Value, ServiceError> {
     let request = CustomRequest::new(method.to_owned(), Some(params));
     let result = peer.send_request(ClientRequest::CustomRequest(request)).await?;
     Ok(match result {
         ServerResult::CustomResult(result) => result.0,
         other => serde_json::to_value(other).unwrap_or_default(),
     })
-}
-
-/// Asks the server, and gives its answer with secrets masked.
-///
-/// # Errors
-/// It can't be reached, or it refuses: why, for people.
-pub(super) async fn consult(server: Arc<Server>, request: ConsultRequest) -> Result<String, SkillError> {
-    let params: Value = serde_json::from_str(&request.params_json).unwrap_or_default();
-    let method = match request.method() {
-        ConsultMethod::Prompt => "prompts/get",
-        ConsultMethod::Read => "resources/read",
-        ConsultMethod::Complete => "completion/complete",
-        ConsultMethod::Subscribe => "resources/subscribe",
-    };
-    let until = Instant::now() + PATIENCE;
-    let reserved = server.reserve(until).await.map_err(|reason| SkillError::new(ErrorCode::Unavailable, reason))?;
-    if request.method() == ConsultMethod::Subscribe {
-        let uri = params.get("uri").and_then(Value::as_str).unwrap_or_default();
-        if !server.subscriptions.add(uri) {
-            let message = "the server has too many subscriptions";
-            return Err(SkillError::new(ErrorCode::Overloaded, message));
-        }
-    }
-    let asked = tokio::time::timeout_at(until.into(), ask(&reserved.connection.peer, method, params)).await;
-    match asked {
-        Ok(Ok(result)) => {
-            let json = result.to_string();
-            if json.len() > MAX_ANSWER_BYTES {
-                let message = format!("the answer has more than {MAX_ANSWER_BYTES} bytes");
-                return Err(SkillError::new(ErrorCode::OutputTooLarge, message));
-            }
-            Ok(server.secrets.scrub_json(json))
-        }
-        Ok(Err(ServiceError::McpError(error))) => {
-            let code = match error.code.0 {
-                -32002 | -32601 => ErrorCode::NotFound,
-                -32602 => ErrorCode::InvalidArgument,
-                _ => ErrorCode::McpExecutionError,
-            };
-            let message = clean(&server.secrets.scrub_text(error.message.into_owned()), MAX_MESSAGE_BYTES);
-            Err(SkillError::new(code, message))
-        }
-        Ok(Err(_)) => Err(SkillError::new(ErrorCode::Unavailable, "the connection to the server was lost")),
-        Err(_) => Err(SkillError::new(ErrorCode::Unavailable, "the server did not answer in time")),
-    }
-}
-
-/// Subscribes again over a new connection.
-pub(super) async fn subscribe_again(server: &Server, peer: &Peer<RoleClient>) {
-    for uri in server.subscriptions.uris() {
-        // Without it, its subscribers hear of no changes: they can read it all the same.
-        let _ = tokio::time::timeout(PATIENCE, ask(peer, "resources/subscribe", json!({ "uri": uri }))).await;
-        server.subscriptions.changed(&uri);
-    }
 }

@@ -1,0 +1,75 @@
+//! Asks a server for the content of what it offers beside tools.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use openskill_proto::v1::{ConsultMethod, ConsultRequest, ErrorCode, SkillError};
+use rmcp::{Peer, RoleClient, ServiceError};
+use serde_json::{Value, json};
+
+use super::server::Server;
+use super::shelf::ask;
+use super::words::clean;
+
+/// How long an answer may take.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// The largest answer that is passed on, in bytes.
+const MAX_ANSWER_BYTES: usize = 12 * 1024 * 1024;
+
+/// The longest error that is passed on, in bytes.
+const MAX_MESSAGE_BYTES: usize = 1024;
+
+/// Asks the server, and gives its answer with secrets masked.
+///
+/// # Errors
+/// It can't be reached, or it refuses: why, for people.
+pub(super) async fn consult(server: Arc<Server>, request: ConsultRequest) -> Result<String, SkillError> {
+    let params: Value = serde_json::from_str(&request.params_json).unwrap_or_default();
+    let method = match request.method() {
+        ConsultMethod::Prompt => "prompts/get",
+        ConsultMethod::Read => "resources/read",
+        ConsultMethod::Complete => "completion/complete",
+        ConsultMethod::Subscribe => "resources/subscribe",
+    };
+    let until = Instant::now() + PATIENCE;
+    let reserved = server.reserve(until).await.map_err(|reason| SkillError::new(ErrorCode::Unavailable, reason))?;
+    if request.method() == ConsultMethod::Subscribe {
+        let uri = params.get("uri").and_then(Value::as_str).unwrap_or_default();
+        if !server.subscriptions.add(uri) {
+            let message = "the server has too many subscriptions";
+            return Err(SkillError::new(ErrorCode::Overloaded, message));
+        }
+    }
+    let asked = tokio::time::timeout_at(until.into(), ask(&reserved.connection.peer, method, params)).await;
+    match asked {
+        Ok(Ok(result)) => {
+            let json = result.to_string();
+            if json.len() > MAX_ANSWER_BYTES {
+                let message = format!("the answer has more than {MAX_ANSWER_BYTES} bytes");
+                return Err(SkillError::new(ErrorCode::OutputTooLarge, message));
+            }
+            Ok(server.secrets.scrub_json(json))
+        }
+        Ok(Err(ServiceError::McpError(error))) => {
+            let code = match error.code.0 {
+                -32002 | -32601 => ErrorCode::NotFound,
+                -32602 => ErrorCode::InvalidArgument,
+                _ => ErrorCode::McpExecutionError,
+            };
+            let message = clean(&server.secrets.scrub_text(error.message.into_owned()), MAX_MESSAGE_BYTES);
+            Err(SkillError::new(code, message))
+        }
+        Ok(Err(_)) => Err(SkillError::new(ErrorCode::Unavailable, "the connection to the server was lost")),
+        Err(_) => Err(SkillError::new(ErrorCode::Unavailable, "the server did not answer in time")),
+    }
+}
+
+/// Subscribes again over a new connection.
+pub(super) async fn subscribe_again(server: &Server, peer: &Peer<RoleClient>) {
+    for uri in server.subscriptions.uris() {
+        // Without it, its subscribers hear of no changes: they can read it all the same.
+        let _ = tokio::time::timeout(PATIENCE, ask(peer, "resources/subscribe", json!({ "uri": uri }))).await;
+        server.subscriptions.changed(&uri);
+    }
+}
