@@ -117,6 +117,12 @@ impl View {
         self.chosen.is_none() && !self.is_read_only && self.list == ListMode::All && self.names.is_empty()
     }
 
+    /// One of all skills.
+    #[cfg(test)]
+    pub(crate) fn listing(list: ListMode) -> Self {
+        Self { list, ..Self::default() }
+    }
+
     /// Whether it renames skills.
     pub(crate) fn has_names(&self) -> bool {
         !self.names.is_empty()

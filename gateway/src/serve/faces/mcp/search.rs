@@ -153,7 +153,7 @@ mod tests {
     use super::*;
 
     fn read_in(list: ListMode, name: &str, arguments: &Value) -> Result<Wanted, String> {
-        read(&View { list, ..View::default() }, name.to_owned(), arguments.to_string())
+        read(&View::listing(list), name.to_owned(), arguments.to_string())
     }
 
     #[test]
