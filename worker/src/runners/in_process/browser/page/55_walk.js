@@ -39,7 +39,7 @@ class Walk {
 
   text(node, up) {
     if (!up.visible) return;
-    const data = textData(node);
+    const data = node.data;
     const text = collapse(data.length > 20000 ? data.slice(0, 20000) : data);
     if (text === '' || (text === ' ' && up.name === null)) return;
     for (let name = up.name; name; name = name.outer) {

@@ -1,6 +1,6 @@
 // From a number to a point a pointer can press, tested at that moment; else a refusal that says why.
 
-const scrollTo = method(Element.prototype, 'scrollIntoView');
+const scrollTo = (el, how) => run(Element, el, 'scrollIntoView', how);
 
 const shownOf = (el) => {
   const style = getComputedStyle(el);
@@ -8,7 +8,7 @@ const shownOf = (el) => {
   const listed = el instanceof SVGElement || localName(el) === 'input' || Number(style.opacity) > 0;
   return { style, box, ok: style.visibility === 'visible' && listed && (box.width > 0 || box.height > 0) && isDrawn(el) };
 };
-const isDrawn = (el) => Element.prototype.checkVisibility.call(el);
+const isDrawn = (el) => run(Element, el, 'checkVisibility');
 
 // The part of an element that its scrolling and clipping ancestors let through, in the viewport.
 const clipOf = (el) => {
@@ -46,11 +46,11 @@ const hundredth = (value) => Math.round(value * 100) / 100;
 // Outlines and lines are hit on their stroke alone: their length is tried.
 const drawnPoints = (el, clip) => {
   if (!(el instanceof SVGGeometryElement)) return gridPoints(el, clip);
-  const matrix = SVGGraphicsElement.prototype.getScreenCTM.call(el);
-  const length = SVGGeometryElement.prototype.getTotalLength.call(el);
+  const matrix = el.getScreenCTM();
+  const length = el.getTotalLength();
   const points = [];
   for (let i = 1; matrix && i < 16 && points.length < 5; i += 1) {
-    const on = SVGGeometryElement.prototype.getPointAtLength.call(el, (length * i) / 16);
+    const on = el.getPointAtLength((length * i) / 16);
     const at = new DOMPoint(on.x, on.y).matrixTransform(matrix);
     if (at.x >= clip.left && at.x < clip.right && at.y >= clip.top && at.y < clip.bottom && hitsAt(el, at.x, at.y)) points.push([hundredth(at.x), hundredth(at.y)]);
   }
@@ -128,7 +128,7 @@ const frame = () => new Promise((resolve) => {
 });
 const isAnimated = (el) => {
   for (let node = el, steps = 0; node && steps < 50; node = elementParent(node), steps += 1) {
-    if (Element.prototype.getAnimations.call(node).some((one) => one.playState === 'running')) return true;
+    if (run(Element, node, 'getAnimations').some((one) => one.playState === 'running')) return true;
   }
   return false;
 };

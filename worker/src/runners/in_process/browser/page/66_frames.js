@@ -3,8 +3,8 @@
 // The content box of a frame element and the scale between it and the child's viewport; refused when it is turned.
 const contentOf = (el, args) => {
   const box = boxOf(el);
-  const scaleX = layoutWidth(el) > 0 ? box.width / layoutWidth(el) : 1;
-  const scaleY = layoutHeight(el) > 0 ? box.height / layoutHeight(el) : 1;
+  const scaleX = el.offsetWidth > 0 ? box.width / el.offsetWidth : 1;
+  const scaleY = el.offsetHeight > 0 ? box.height / el.offsetHeight : 1;
   for (let node = el, steps = 0; node && steps < 500; node = elementParent(node), steps += 1) {
     const { transform, rotate, perspective } = getComputedStyle(node);
     if (rotate !== 'none' || perspective !== 'none' || (transform !== 'none' && !isUpright(transform))) {
@@ -18,8 +18,6 @@ const contentOf = (el, args) => {
     x: ((clientWidth(el) - pad('Left') - pad('Right')) * scaleX) / args.width, y: ((clientHeight(el) - pad('Top') - pad('Bottom')) * scaleY) / args.height,
   };
 };
-const layoutWidth = getter(HTMLElement.prototype, 'offsetWidth');
-const layoutHeight = getter(HTMLElement.prototype, 'offsetHeight');
 
 // A scale with or without a shift keeps the axes; anything else does not.
 const isUpright = (transform) => {
