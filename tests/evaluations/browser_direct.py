@@ -18,7 +18,7 @@ LISTENED = {
 }
 KEYS = {
     "Enter": ("Enter", 13, "\r"), "Tab": ("Tab", 9, ""), "Escape": ("Escape", 27, ""), "Backspace": ("Backspace", 8, ""),
-    "Delete": ("Delete", 46, ""), "ArrowLeft": ("ArrowLeft", 37, ""), "ArrowUp": ("ArrowUp", 38, ""),
+    "Space": (" ", 32, " "), "Delete": ("Delete", 46, ""), "ArrowLeft": ("ArrowLeft", 37, ""), "ArrowUp": ("ArrowUp", 38, ""),
     "ArrowRight": ("ArrowRight", 39, ""), "ArrowDown": ("ArrowDown", 40, ""), "Home": ("Home", 36, ""),
     "End": ("End", 35, ""), "PageUp": ("PageUp", 33, ""), "PageDown": ("PageDown", 34, ""),
 }
@@ -107,13 +107,14 @@ class DirectBrowser:
 
     def click(self, index: int):
         spot = self.script.call("locate", number=index)
-        self._press(*spot["points"][0])
-        self._settle()
-
-    def _press(self, x: float, y: float):
+        x, y = spot["points"][0]
         self._mouse("mouseMoved", x, y)
+        seen = self.script.call("hits", number=index, x=x, y=y)
+        if not seen["hit"]:
+            raise ToolError("covered", f"covered by {seen['by']}")
         self._mouse("mousePressed", x, y, buttons=1)
         self._mouse("mouseReleased", x, y)
+        self._settle()
 
     def _mouse(self, kind: str, x: float, y: float, buttons: int = 0):
         button = "none" if kind == "mouseMoved" and not buttons else "left"

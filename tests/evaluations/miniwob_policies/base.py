@@ -9,7 +9,7 @@ from typing import Callable
 POLICIES: dict[str, Callable[["Page"], None]] = {}
 
 STRING = r'"((?:[^"\\]|\\.)*)"'
-LINE = re.compile(rf"^( *)(?:\[(\d+)\] )?([a-z](?:[a-z]| (?=[a-z]))*(?: of \d+ corners)?(?: \d)?)(?: {STRING})?(?: value {STRING})?(?: (.*))?$", re.S)
+LINE = re.compile(rf"^( *)(?:\[(\d+)\] )?(drawn text|polygon of \d+ corners|[a-z]+(?: \d)?)(?: {STRING})?(?: value {STRING})?(?: (.*))?$", re.S)
 PLACE = re.compile(r"(-?\d+)x(-?\d+) at (-?\d+),(-?\d+)")
 # What MiniWoB shows beside each task.
 DISPLAY = ("Last reward:", "Last 10 average:", "Time left:", "Episodes done:")
@@ -60,10 +60,8 @@ def parse(text: str) -> Line:
     if not found:
         return Line(0, 0, "", "", "", text)
     indent, n, kind, name, value, rest = found.groups()
-    words = kind.split(" ")
     rest = rest or ""
-    if name is None and len(words) > 1 and " of " not in kind and words[0] not in ("drawn",):
-        kind, rest = words[0], " ".join(words[1:] + [rest]).strip()
+    kind = re.sub(r" \d$", "", kind)
     place = PLACE.search(rest)
     box = tuple(int(part) for part in place.groups()) if place else None
     return Line(len(indent) // 2, int(n or 0), kind, unquoted(name), unquoted(value), rest, box)
@@ -121,7 +119,8 @@ class Page:
 
     def submit(self, name: str = "Submit"):
         self.look()
-        self.click(next(line for line in self.all() if line.name.lower() == name.lower()))
+        found = [line for line in self.all() if line.name.lower().strip("!") == name.lower()]
+        self.click(next((line for line in found if line.kind == "button"), found[0]))
 
     def fields(self) -> list[Line]:
         return [line for line in self.all("textbox", "password", "searchbox", "spinbutton", "date", "time") if not line.has("disabled")]

@@ -123,8 +123,7 @@ def widget(page: Page):
     kind = page.quoted()
     kinds = {"text": "textbox", "textarea": "textbox"}.get(kind, kind)
     for line in page.all(kinds):
-        tall = line.box is None or line.box[1] > 23
-        if kinds != "textbox" or tall == (kind == "textarea"):
+        if kinds != "textbox" or line.has("multiline") == (kind == "textarea"):
             return page.click(line)
     raise LookupError(kind)
 
@@ -153,10 +152,15 @@ def shades(page: Page):
 @task("click-menu")
 def menu_path(page: Page):
     *path, leaf = page.goal_match(r"Select (.*)").group(1).split(">")
-    for name in path:
-        page.click(name, "menuitem")
-        page.wait_for(lambda: settled(page))
-    page.click(leaf, "menuitem")
+    page.tools.send_keys("Tab")
+    shown: set[int] = set()
+    for name in [*path, leaf]:
+        page.look()
+        items = [line for line in page.all("menuitem") if line.n not in shown]
+        shown |= {line.n for line in items}
+        for _ in range([line.name for line in items].index(name)):
+            page.tools.send_keys("ArrowDown")
+        page.tools.send_keys("Enter" if name == leaf else "ArrowRight")
 
 
 ICONS = {"disk": "Save", "seek-start": "Prev", "stop": "Stop", "play": "Play", "seek-end": "Next", "zoomin": "Zoom In", "zoomout": "Zoom Out"}
@@ -206,7 +210,7 @@ def file_tree(page: Page):
 def one_post(page: Page):
     user = page.goal_match(r"user @(\w+)").group(1)
     wanted = page.quoted()
-    post = next(line for line in page.lines if line.kind == "text" and re.search(rf"@{user}(?!\w*[a-z]\b)|@{user}\d+h", line.name))
+    post = next(line for line in page.lines[1:] if line.kind == "text" and re.search(rf"@{user}\d*[hms]", line.name))
     below = page.after(post)
     direct = {"like": ".like", "reply": ".reply", "retweet": ".retweet"}.get(wanted.lower())
     if direct:

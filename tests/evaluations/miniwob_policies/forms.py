@@ -201,13 +201,10 @@ def dropdown_and_button(page: Page):
 def movie(page: Page):
     genre, director, year = page.goal_match(r"Search for (.*) movies directed by (.*) from year (\d+)").groups()
     values = {"genre": genre, "director": director, "year": year}
-    label = ""
-    for line in list(page.lines[1:]):
-        if line.kind == "textbox":
-            key = next(key for key in values if key in (line.name + " " + label).lower())
-            page.write(line, values[key])
-        elif line.name:
-            label = line.name
+    labels = [line.name.lower() for line in page.lines[1:] if not line.n and any(key in line.name.lower() for key in values)]
+    for i, line in enumerate(page.all("textbox")):
+        shown = line.name.lower() if any(key in line.name.lower() for key in values) else labels[i]
+        page.write(line, next(value for key, value in values.items() if key in shown))
     page.look()
     page.click(next(line for line in page.all() if line.kind != "textbox" and line.name in ("Search", "Submit")))
 
@@ -238,8 +235,8 @@ def flight(page: Page):
         page.click(field)
         page.write(field, place)
         page.tools.send_keys("ArrowDown")
-        page.wait_for(lambda place=place: bool([line for line in page.all("menuitem", "generic", "option") if place in line.name]))
-        page.click([line for line in page.all("menuitem", "generic", "option") if place in line.name][-1])
+        page.wait_for(lambda place=place: bool([line for line in page.all("listitem") if place in line.name]))
+        page.click([line for line in page.all("listitem") if place in line.name][-1])
         page.look()
     pick_date(page, int(year), int(month), int(day))
     page.submit("Search")
@@ -254,4 +251,23 @@ def flight(page: Page):
 
 @task("text-editor")
 def editor(page: Page):
-    raise LookupError("no tool selects a word in an editor")
+    words = next(line for line in page.all("generic") if line.value)
+    wanted = re.search(r"give the text (.*?) the (?:style|color) (\w+)", page.goal)
+    style = wanted.group(2) if wanted else page.goal_match(r"make everything (?:the color )?(\w+)").group(1)
+    page.click(words)
+    page.tools.send_keys("Control+a")
+    if wanted:
+        page.tools.send_keys("Home")
+        for _ in range(words.value.index(wanted.group(1))):
+            page.tools.send_keys("ArrowRight")
+        for _ in range(len(wanted.group(1))):
+            page.tools.send_keys("Shift+ArrowRight")
+    button = {"bold": ".ql-bold", "italics": ".ql-italic", "underlined": ".ql-underline"}.get(style)
+    if button:
+        page.click(next(line for line in page.all("button") if line.marks == button))
+        return page.submit()
+    page.click(next(line for line in page.all("generic") if line.marks == ".ql-picker-label"))
+    page.look()
+    codes = {"red": "#e60000", "orange": "#ff9900", "yellow": "yellow", "green": "#008a00", "blue": "#0066cc", "purple": "#9933ff"}
+    page.click(next(line for line in page.all() if ".ql-picker-item" in line.rest and line.has(codes[style])))
+    page.submit()

@@ -123,10 +123,9 @@ def calendar(page: Page):
     length, name, start, end = page.goal_match(r'Create a (.*?) event named "(\w+)", between (\w+) and (\w+)').groups()
     halves = round(number(length) * (2 if "hour" in length else 1 / 30))
     first, last = hour(start) * 2, hour(end) * 2 if hour(end) else 48
-    page.tools.scroll_to_text(start.lower())
+    page.tools.scroll(20 * first - 40)
     page.look()
-    slots = page.all("generic")
-    slots = [line for line in slots if ".half-hour" in line.rest]
+    slots = [line for line in page.all("generic") if line.marks.startswith("#hh-")]
     for i in range(first, last - halves + 1):
         from_slot, to_slot = slots[i], slots[i + halves - 1]
         page.drag(from_slot.middle, (to_slot.middle[0], to_slot.middle[1] + 2), 12)

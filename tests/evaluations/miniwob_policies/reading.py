@@ -67,11 +67,11 @@ def last_word(page: Page):
 @task("copy-paste", "copy-paste-2")
 def copy(page: Page):
     areas = page.all("textbox")
-    source = areas[ordinal(page.goal) - 1] if re.search(r"\d(st|nd|rd)", page.goal) else areas[0]
+    source = areas[ordinal(page.goal) - 1] if re.search(r"\d(st|nd|rd)", page.goal) else next(line for line in areas if line.has("multiline"))
     page.click(source)
     page.tools.send_keys("Control+a")
     page.tools.send_keys("Control+c")
-    page.click(areas[-1])
+    page.click(next(line for line in areas if not line.has("multiline")))
     page.tools.send_keys("Control+v")
     page.submit()
 
@@ -215,7 +215,7 @@ def food(page: Page):
     for line in chosen:
         page.click(line)
     page.look()
-    page.click(next(line for line in page.all() if line.name.lower() in ("order", "submit", "checkout")))
+    page.submit("Order")
 
 
 def fits_diet(marks: list[str], mark: str) -> bool:

@@ -59,6 +59,7 @@ const referenced = (el, ids) => {
   return found.map((target) => attr(target, 'aria-label') || plainText(target)).join(' ').trim();
 };
 
+const NAMED_FIELDS = new Set(['input', 'textarea', 'select']);
 const LABELED = new Set(['input', 'textarea', 'select', 'meter', 'progress', 'output', 'button']);
 
 // The name given by markup, or '' when it is the content that names the element.
@@ -97,12 +98,12 @@ const givenName = (el, tag, labels) => {
 
 // What stands in for a name when neither markup nor content gives one.
 const lastName = (el) => attr(el, 'title') || attr(el, 'placeholder') || attr(el, 'aria-placeholder') || attr(el, 'data-tooltip')
-  || (LABELED.has(localName(el)) && (attr(el, 'name') || idOf(el))) || '';
+  || (NAMED_FIELDS.has(localName(el)) && (attr(el, 'name') || idOf(el))) || '';
 
 // What the markup calls an element that nothing names: its id, its classes, or those of the picture in it.
 const iconName = (el) => {
-  if (idOf(el)) return `#${oneLine(idOf(el), 40)}`;
-  const classes = attr(el, 'class') || [...queryAll(el, '[class]')].map((one) => attr(one, 'class'))[0];
+  const id = idOf(el) ? `#${oneLine(idOf(el), 40)}` : '';
+  const classes = attr(el, 'class') || (id ? '' : [...queryAll(el, '[class]')].map((one) => attr(one, 'class'))[0]);
   const words = oneLine(classes || '', 200).split(' ').filter(Boolean).slice(0, 3);
-  return words.length > 0 ? cut(`.${words.join('.')}`, 50) : '';
+  return cut(id + words.map((word) => `.${word}`).join(''), 60);
 };

@@ -51,6 +51,7 @@ const stateOf = (el, tag, role, active) => {
   if (ariaIs(el, 'pressed')) state.push('pressed');
   if (el === active) state.push('focused');
   if (ariaIs(el, 'invalid')) state.push('invalid');
+  if (tag === 'textarea' || ariaIs(el, 'multiline')) state.push('multiline');
   if (attr(el, 'multiple') !== null || ariaIs(el, 'multiselectable')) state.push('multiple');
   if (attr(el, 'draggable') === 'true') state.push('draggable');
   const current = attr(el, 'aria-current');

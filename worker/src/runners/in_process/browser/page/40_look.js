@@ -17,7 +17,7 @@ const colorName = (paint) => {
 };
 
 const SHAPES = new Set(['circle', 'ellipse', 'rect', 'polygon', 'polyline', 'path', 'line', 'text', 'image', 'use']);
-const LEAST_DRAWING = 60; // pixels; a smaller SVG is an icon and its parts are not listed
+const LEAST_DRAWING = 28; // pixels; a smaller SVG is an icon and its parts are not listed
 
 const size = (box) => `${round(box.width)}x${round(box.height)}`;
 const round = (value) => Math.round(value);

@@ -28,7 +28,7 @@ const finish = (entry, active) => {
   if (entry.value !== null && entry.value !== '') parts.push(`value ${quoted(entry.value)}`);
   if (entry.role === 'slider' || entry.role === 'spinbutton') parts.push(rangeOf(entry.el));
   parts.push(...entry.state);
-  if (entry.does === 'graphic' || (entry.does && entry.does !== 'frame' && !entry.name && !entry.value)) parts.push(lookOf(entry));
+  if (entry.does === 'graphic' || (entry.does && entry.does !== 'frame' && !entry.name)) parts.push(lookOf(entry));
   else if (entry.does && saysPlace(entry.el, entry.role, entry.style)) parts.push(`${size(entry.box)} ${place(entry.box)}`);
   if (entry.where !== 'in' && entry.does) parts.push(`(${entry.where})`);
   entry.t = parts.filter(Boolean).join(' ');

@@ -162,9 +162,17 @@ const locateSelector = (args) => {
   return settleBox(el).then(() => locateElement(el, { ...args, enabled: false }));
 };
 
-const hits = (args) => {
+// Asked when the pointer is already there: what hovering changes is drawn within a frame or two, and what it loads may
+// take longer, so a miss is looked at again for a third of a second.
+const HOVER_ROUNDS = 20;
+const hits = async (args) => {
   const el = elementOf(args.number);
-  const hit = hitAt(args.x, args.y);
+  let hit = null;
+  for (let round = 0; round < HOVER_ROUNDS; round += 1) {
+    await frame();
+    hit = isConnected(el) ? hitAt(args.x, args.y) : null;
+    if (hit !== null && actsOn(el, hit) && round > 0) break;
+  }
   const brief = hit ? briefOf(listedAround(hit)) : { n: null, t: '' };
   return { hit: hit !== null && actsOn(el, hit), by: brief.t, by_n: brief.n };
 };

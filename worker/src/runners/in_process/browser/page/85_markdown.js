@@ -163,7 +163,7 @@ const framed = (md, el) => {
   md.block(`[frame ${oneLine(attr(el, 'title') || attr(el, 'src') || '')}]`, el, { n: numberOf(el) });
 };
 const fieldText = (md, el, tag) => {
-  const value = valueOf(el, tag, 'type');
+  const value = tag === 'textarea' ? collapse(el.value.slice(0, md.budget.most_chars)) : valueOf(el, tag, 'type');
   if (value && inputVisible(el, tag)) md.inline += ` ${escapeInline(value)} `;
 };
 const inputVisible = (el, tag) => tag !== 'input' || inputType(el) !== 'hidden';
