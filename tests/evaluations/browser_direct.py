@@ -49,6 +49,7 @@ class PageScript:
             raise RuntimeError(answer["exceptionDetails"])
         self.object = answer["result"]["objectId"]
         self.told: set[int] = set()
+        self.parent: tuple[PageScript, int] | None = None
 
     def method(self, function: str, arguments: list, by_value: bool = True):
         return self.cdp.send("Runtime.callFunctionOn", {
@@ -64,6 +65,27 @@ class PageScript:
         if answer["ok"]:
             return answer["value"]
         raise ToolError(answer["error"]["code"], json.dumps(answer["error"], ensure_ascii=False))
+
+    def owner_of(self, frame: str) -> int:
+        """The number of the element that shows a frame of this document."""
+        owner = self.cdp.send("DOM.getFrameOwner", {"frameId": frame})["backendNodeId"]
+        found = self.cdp.send("DOM.resolveNode", {"backendNodeId": owner, "executionContextId": self.context})["object"]
+        return self.method("function(e){return this.number(e)}", [{"objectId": found["objectId"]}])["value"]
+
+    def show_closed_roots(self, hosts: int) -> bool:
+        roots = []
+        for i in range(hosts):
+            host = self.method("function(i){return this.host(i)}", [{"value": i}], by_value=False)
+            if "objectId" not in host:
+                continue
+            seen = self.cdp.send("DOM.describeNode", {"objectId": host["objectId"], "depth": 1, "pierce": True})["node"]
+            for root in seen.get("shadowRoots", []):
+                if root["shadowRootType"] == "closed":
+                    target = {"backendNodeId": root["backendNodeId"], "executionContextId": self.context}
+                    roots.append({"objectId": self.cdp.send("DOM.resolveNode", target)["object"]["objectId"]})
+        if roots:
+            self.method("function(...r){return this.adopt(...r)}", roots)
+        return bool(roots)
 
     def tell_listeners(self, main_world: int | None = None):
         """Hands over the elements that listen: an isolated world doesn't see them."""
@@ -91,27 +113,75 @@ class DirectBrowser:
     def __init__(self, playwright_page):
         self.page = playwright_page
         self.cdp = playwright_page.context.new_cdp_session(playwright_page)
+        self.cdp.send("DOM.enable")
         self.script: PageScript | None = None
+        self.frames: dict[str, PageScript] = {}
+        self.numbers: list[tuple[PageScript, int]] = []
 
     def navigate(self, url: str):
         self.page.goto(url)
         self.script = PageScript(self.cdp)
+        self.frames = {self.script.frame: self.script}
+        self.numbers = [(self.script, 0)]
 
     def tree(self) -> list[str]:
-        self.script.tell_listeners()
-        lines = self.script.call("lines", budget={"lines": 1000})["lines"]
-        return ["  " * one["d"] + (f"[{one['n']}] " if one["n"] else "") + one["t"] for one in lines]
+        return self._tree(self.cdp.send("Page.getFrameTree")["frameTree"], self.script, 0)
+
+    def _tree(self, node: dict, script: PageScript, depth: int) -> list[str]:
+        if script is self.script:
+            script.tell_listeners()
+        answer = script.call("lines", budget={"lines": 1000})
+        if script.show_closed_roots(answer["hosts"]):
+            answer = script.call("lines", budget={"lines": 1000})
+        children = {}
+        for child in node.get("childFrames", []):
+            frame = child["frame"]["id"]
+            if frame not in self.frames:
+                self.frames[frame] = PageScript(self.cdp, frame)
+                self.frames[frame].parent = (script, script.owner_of(frame))
+            children[self.frames[frame].parent[1]] = child
+        out = []
+        for one in answer["lines"]:
+            number = f"[{self._number(script, one['n'])}] " if one["n"] else ""
+            out.append("  " * (depth + one["d"]) + number + one["t"])
+            if one["n"] in children:
+                child = children[one["n"]]
+                out += self._tree(child, self.frames[child["frame"]["id"]], depth + one["d"] + 1)
+        return out
+
+    def _number(self, script: PageScript, local: int) -> int:
+        if (script, local) not in self.numbers:
+            self.numbers.append((script, local))
+        return self.numbers.index((script, local))
+
+    def _on_screen(self, script: PageScript, x: float, y: float) -> tuple[float, float]:
+        """A point of a frame in the viewport of the page."""
+        while script.parent:
+            width, height = script.call("info")["viewport"]
+            script, owner = script.parent[0], {"number": script.parent[1], "x": x, "y": y, "width": width, "height": height}
+            point = script.call("enter", **owner)
+            x, y = point["x"], point["y"]
+        return x, y
 
     def content(self, selector: str = "") -> str:
         return "\n\n".join(block["text"] for block in self.script.call("content", selector=selector)["blocks"])
 
     def click(self, index: int):
-        spot = self.script.call("locate", number=index)
-        x, y = spot["points"][0]
-        self._mouse("mouseMoved", x, y)
-        seen = self.script.call("hits", number=index, x=x, y=y)
-        if not seen["hit"]:
-            raise ToolError("covered", f"covered by {seen['by']}")
+        script, local = self.numbers[index]
+        refused = None
+        for point in script.call("locate", number=local)["points"]:
+            try:
+                x, y = self._on_screen(script, *point)
+            except ToolError as error:
+                refused = error
+                continue
+            self._mouse("mouseMoved", x, y)
+            seen = script.call("hits", number=local, x=point[0], y=point[1])
+            if seen["hit"]:
+                break
+            refused = ToolError("covered", f"covered by {seen['by']}")
+        else:
+            raise refused
         self._mouse("mousePressed", x, y, buttons=1)
         self._mouse("mouseReleased", x, y)
         self._settle()
@@ -127,9 +197,10 @@ class DirectBrowser:
             self.script.call("settle", quiet_ms=40, most_ms=600)
 
     def input_text(self, index: int, text: str):
-        plan = self.script.call("prepare_text", number=index, clear=True)
+        script, local = self.numbers[index]
+        plan = script.call("prepare_text", number=local, clear=True)
         if plan["do"] == "set":
-            self.script.call("set_value", number=index, text=text)
+            script.call("set_value", number=local, text=text)
         elif text:
             self.cdp.send("Input.insertText", {"text": text})
         elif plan["value"]:
@@ -152,14 +223,16 @@ class DirectBrowser:
         self._settle()
 
     def options(self, index: int) -> list[str]:
-        return [one["text"] for one in self.script.call("options", number=index)["options"]]
+        script, local = self.numbers[index]
+        return [one["text"] for one in script.call("options", number=local)["options"]]
 
     def select(self, index: int, text: str):
+        script, local = self.numbers[index]
         for _ in range(3):
-            done = self.script.call("choose", number=index, text=text)
+            done = script.call("choose", number=local, text=text)
             if done.get("done"):
                 return self._settle()
-            self.click(done["click"] if "click" in done else index)
+            self.click(self._number(script, done["click"]) if "click" in done else index)
             if "click" in done:
                 return None
         raise ToolError("not_open", "the list does not open")
