@@ -132,7 +132,7 @@ fn in_namespaces(
         names,
         user: walls.identity.user,
         zero: walls.counted && !forks,
-        writes_proc: forks,
+        writes_proc: forks || walls.sandbox.is_some(),
         temp: temp_folder,
     })?;
     let mut ready = ready(walls, root, Place::Own, forks)?;
@@ -152,7 +152,7 @@ fn ready(walls: &Walls, root: Option<BorrowedFd<'_>>, place: Place<'_>, forks: b
     // The calls of a fork server are measured.
     let counted = walls.counted && !forks;
     let rules = walls.landlock.then(|| files::rules(walls, root, place, counted)).transpose()?;
-    let filter = walls.calls.then(|| Filter::compile(&walls.network, walls.owner(), counted)).transpose()?;
+    let filter = walls.calls.then(|| Filter::compile(&walls.network, walls.owner(), walls.makes(), counted)).transpose()?;
     Ok(Ready { identity: walls.identity, rules, filter })
 }
 

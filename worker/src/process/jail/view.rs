@@ -58,7 +58,7 @@ pub(super) struct View<'a> {
     pub(super) user: Option<User>,
     /// Whether the kernel counts memory that is mapped from `/dev/zero`.
     pub(super) zero: bool,
-    /// Whether the process writes user mappings of its children.
+    /// Whether the process writes user mappings, of its children or its own.
     pub(super) writes_proc: bool,
     /// Mount options of the temporary folder.
     pub(super) temp: &'a TempOptions,
