@@ -4,7 +4,7 @@
 //! Its stdin is a socket of packets to the worker, its stdout the socket that the browser and the worker talk over. It trusts
 //! the worker; what it hands over is a file of the jail at worst.
 
-use std::io::Result;
+use std::io::{Result, stdin};
 use std::net::{Ipv4Addr, TcpListener};
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::process::{Command, ExitCode, Stdio};
@@ -12,7 +12,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::fs::{FileType, Mode, OFlags};
 use rustix::net::Shutdown;
-use rustix::stdio::stdin;
 
 use super::descriptors::{receive, send};
 

@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use std::io::{Error, ErrorKind, Result};
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -49,19 +49,30 @@ enum Reply {
     AddressNotSupported = 8,
 }
 
-/// What a relay counts and remembers, for answers and tests.
+/// What a relay counts and remembers, for answers.
 #[derive(Debug, Default)]
 pub(super) struct Seen {
     /// Connections that were asked for.
     asked: AtomicU64,
-    refusals: Mutex<VecDeque<(String, String)>>,
+    refusals: Mutex<VecDeque<Unmade>>,
+    refused: AtomicU64,
+}
+
+/// A connection that was not made.
+#[derive(Debug)]
+struct Unmade {
+    /// Which of all those it is, from 1.
+    number: u64,
+    host: String,
+    reason: String,
+    /// Whether the rules of egress did not allow it.
+    is_refusal: bool,
 }
 
 impl Seen {
-    /// Why connections to this host were refused last, if they were: a sentence.
-    pub(super) fn refusal(&self, host: &str) -> Option<String> {
-        let refusals = self.refusals.lock().unwrap_or_else(PoisonError::into_inner);
-        refusals.iter().rev().find(|(it, _)| it == host).map(|(_, reason)| reason.clone())
+    /// How many connections were not made.
+    pub(super) fn refusals(&self) -> u64 {
+        self.refused.load(Ordering::Relaxed)
     }
 
     /// How many connections were asked for.
@@ -69,20 +80,40 @@ impl Seen {
         self.asked.load(Ordering::Relaxed)
     }
 
-    fn refused(&self, host: String, reason: String) {
-        let mut refusals = self.refusals.lock().unwrap_or_else(PoisonError::into_inner);
-        if refusals.len() == MOST_REFUSALS {
-            refusals.pop_front();
+    /// The last connection that was not allowed since there were `before`: the host, and why.
+    pub(super) fn refused_since(&self, before: u64) -> Option<(String, String)> {
+        let all = self.lock();
+        let last = all.iter().rev().find(|it| it.is_refusal && it.number > before)?;
+        Some((last.host.clone(), last.reason.clone()))
+    }
+
+    /// Why the last connection since then failed.
+    pub(super) fn failed_since(&self, before: u64) -> Option<String> {
+        let all = self.lock();
+        let last = all.iter().rev().find(|it| it.number > before)?;
+        Some(format!("{}: {}", last.host, last.reason))
+    }
+
+    fn unmade(&self, host: String, problem: &Problem) {
+        let number = self.refused.fetch_add(1, Ordering::Relaxed) + 1;
+        let mut all = self.lock();
+        if all.len() == MOST_REFUSALS {
+            all.pop_front();
         }
-        refusals.push_back((host, reason));
+        let is_refusal = matches!(problem, Problem::Refused(_));
+        all.push_back(Unmade { number, host, reason: problem.to_string(), is_refusal });
+    }
+
+    fn lock(&self) -> MutexGuard<'_, VecDeque<Unmade>> {
+        self.refusals.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// Why a connection was not made.
 #[derive(Debug, thiserror::Error)]
 enum Problem {
-    #[error(transparent)]
-    Refused(#[from] Refusal),
+    #[error("{0}")]
+    Refused(String),
     #[error("its name can't be resolved")]
     NoName,
     #[error("nothing answers there")]
@@ -121,7 +152,7 @@ async fn relay(mut browser: TcpStream, allowed: &Allowed, seen: &Seen, look_ups:
         Err(problem) => {
             tracing::debug!(host, port, %problem, "a browser's connection was not made");
             let reply = if matches!(problem, Problem::Refused(_)) { Reply::NotAllowed } else { Reply::HostUnreachable };
-            seen.refused(host, problem.to_string());
+            seen.unmade(host, &problem);
             return answer(&mut browser, reply).await;
         }
     };
@@ -184,7 +215,7 @@ async fn connect(host: &str, port: u16, allowed: &Allowed, look_ups: Arc<Semapho
         return Err(Problem::NoHost);
     }
     let url = Url::parse(&format!("http://{host}:{port}/")).map_err(|_| Problem::NoHost)?;
-    let reach = Reach::of(&url, allowed)?;
+    let reach = Reach::of(&url, allowed).map_err(|it| refused(&it))?;
     let addresses = match url.host() {
         Some(url::Host::Ipv4(address)) => vec![(address, port).into()],
         Some(url::Host::Ipv6(address)) => vec![(address, port).into()],
@@ -209,8 +240,18 @@ async fn connect(host: &str, port: u16, allowed: &Allowed, look_ups: Arc<Semapho
         }
     }
     match refusal {
-        Some(refusal) if !tried => Err(refusal.into()),
+        Some(refusal) if !tried => Err(refused(&refusal)),
         _ if tried => Err(Problem::Unreachable),
         _ => Err(Problem::NoName),
     }
+}
+
+/// In words of browsers, whose rules are the worker's and not a manifest's.
+fn refused(refusal: &Refusal) -> Problem {
+    Problem::Refused(match refusal {
+        Refusal::Address { host, kind } => {
+            format!("'{host}' is {kind}, which browsers reach only if OPENSKILL_BROWSER_ALLOW names it")
+        }
+        other => other.to_string(),
+    })
 }
