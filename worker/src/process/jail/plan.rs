@@ -40,14 +40,15 @@ impl Plan {
     }
 
     /// The same for a program that makes a sandbox of its own, and is alone in a network of its own, in which it may use this
-    /// port of its loopback address.
+    /// port of its loopback address. It finds these files, beside copies of the system's settings: paths below `/etc`, and what
+    /// they hold.
     ///
     /// # Errors
     /// There are no namespaces here, or no walls: the reason.
-    pub(crate) fn with_sandbox(mut self, port: u16) -> Result<Self, String> {
+    pub(crate) fn with_sandbox(mut self, port: u16, settings: Vec<(PathBuf, String)>) -> Result<Self, String> {
         match &mut self.walls {
             Some(walls) if walls.namespaces && walls.network == Network::None && walls.calls => {
-                walls.sandbox = Some(port);
+                walls.sandbox = Some(Sandbox { port, settings });
                 Ok(self)
             }
             Some(walls) if !walls.namespaces => Err("processes can't have namespaces of their own here".to_owned()),
@@ -138,8 +139,16 @@ pub(super) struct Walls {
     /// Further names of these, and of what the process starts with. They may lead through links.
     pub(super) names: Vec<PathBuf>,
     pub(super) network: Network,
-    /// Its program makes a sandbox of its own, and may use this port of its own loopback address.
-    pub(super) sandbox: Option<u16>,
+    pub(super) sandbox: Option<Sandbox>,
+}
+
+/// What a process gets that makes a sandbox of its own.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Sandbox {
+    /// Of its own loopback address, which it may use.
+    pub(super) port: u16,
+    /// Files below `/etc` that it finds in its root, and what they hold.
+    pub(super) settings: Vec<(PathBuf, String)>,
 }
 
 impl Walls {

@@ -134,6 +134,7 @@ fn in_namespaces(
         zero: walls.counted && !forks,
         writes_proc: forks || walls.sandbox.is_some(),
         temp: temp_folder,
+        settings: walls.sandbox.as_ref().map(|it| it.settings.as_slice()).unwrap_or_default(),
     })?;
     let mut ready = ready(walls, root, Place::Own, forks)?;
     let mut apart = None;

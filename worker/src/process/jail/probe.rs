@@ -174,6 +174,7 @@ fn try_namespaces(user: User) -> Namespaces {
                 zero: true,
                 writes_proc: false,
                 temp: &temp,
+                settings: &[],
             });
             let become_user = || Identity { user, override_files: false, divides: false }.enter();
             let alone = entered.and_then(|()| become_user()).and_then(|()| match Path::new("/proc/2").exists() {

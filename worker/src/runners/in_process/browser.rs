@@ -10,7 +10,7 @@
 //! - [`view`]: the documents of a tab; [`documents`], [`page`]: the script in each; [`listing`], [`numbers`]: the elements as callers
 //!   know them; [`aim`], [`pointer`], [`keys`]: from a number to trusted input
 //! - [`instance`]: one browser; [`tabs`], [`news`]: what its events say
-//! - [`launch`], [`flags`], [`host_process`], [`descriptors`]: how it is started; [`relay`]: its way out
+//! - [`launch`], [`flags`], [`policies`], [`host_process`], [`descriptors`]: how it is started; [`relay`]: its way out
 //!
 //! What pages say is never trusted: it is bounded, escaped, and reaches callers as the text of a stranger.
 
@@ -48,6 +48,7 @@ mod news;
 mod numbers;
 mod page;
 mod pointer;
+mod policies;
 mod problem;
 mod reading;
 mod relay;

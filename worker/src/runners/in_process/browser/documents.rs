@@ -84,11 +84,6 @@ impl Documents {
         self.heard.remove(&document.key);
     }
 
-    /// Whether a document is remembered, by its key.
-    pub(super) fn with_key(&self, key: u64) -> Option<&Document> {
-        self.by_place.values().find(|it| it.key == key)
-    }
-
     fn forget_oldest(&mut self) {
         let oldest = self.by_place.values().min_by_key(|it| it.key).cloned();
         if let Some(oldest) = oldest {

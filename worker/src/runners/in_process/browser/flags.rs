@@ -3,7 +3,7 @@
 use super::host_process::{HOME, RELAY_PORT};
 
 /// The size of a page, in CSS pixels.
-pub(super) const WINDOW: (u32, u32) = (1280, 800);
+pub(super) const PAGE: (u32, u32) = (1280, 800);
 
 /// Its own sandbox is on: nothing here may turn it off, or the same-origin policy.
 const PLAIN: &[&str] = &[
@@ -38,6 +38,11 @@ const PLAIN: &[&str] = &[
     "--disable-field-trial-config",
     "--disable-search-engine-choice-screen",
     "--disable-sync",
+    // The few calls that no setting turns off have nobody to reach.
+    "--gaia-url=http://0.0.0.0",
+    "--google-apis-url=http://0.0.0.0",
+    "--component-updater=url-source=http://0.0.0.0",
+    "--extensions-update-frequency=2147483",
     "--metrics-recording-only",
     "--no-pings",
     "--no-service-autorun",
@@ -71,12 +76,12 @@ const DISABLED: &[&str] = &[
 
 /// All arguments.
 pub(super) fn arguments() -> Vec<String> {
-    let (width, height) = WINDOW;
+    let (width, height) = PAGE;
     let mut all: Vec<String> = PLAIN.iter().map(|it| (*it).to_owned()).collect();
     all.extend([
         format!("--user-data-dir={HOME}/profile"),
         format!("--disk-cache-size={}", 32 << 20),
-        format!("--window-size={width},{height}"),
+        format!("--window-size={width},{}", height + 150),
         format!("--proxy-server=socks5://127.0.0.1:{RELAY_PORT}"),
         format!("--disable-features={}", DISABLED.join(",")),
         "about:blank".to_owned(),

@@ -21,6 +21,7 @@ use super::flags::arguments;
 use super::host_process::{ARGUMENT, DOWNLOADS, HOME, LISTENS, RELAY_PORT};
 use super::instance::{Browser, Life, PROMPT, State};
 use super::numbers::Numbers;
+use super::policies::policies;
 use super::problem::Problem;
 use super::relay;
 use super::tabs::{Bounds, Tabs, attach_to};
@@ -101,7 +102,7 @@ impl Launch {
         }
         let lacking = |reason| format!("browsers need a jail with namespaces, and this worker can't give it: {reason}");
         let plan = self.host.jailer.isolated_plan(&stranger, &readable, &[]).map_err(lacking)?;
-        plan.ok_or("there is none".to_owned()).and_then(|it| it.with_sandbox(RELAY_PORT)).map_err(lacking)
+        plan.ok_or("there is none".to_owned()).and_then(|it| it.with_sandbox(RELAY_PORT, policies())).map_err(lacking)
     }
 
     fn command(&self, manifest: &Manifest) -> Result<Command, StartError> {

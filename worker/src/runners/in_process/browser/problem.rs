@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use openskill_cdp::client::CallError;
-use openskill_proto::v1::{ErrorCode, SkillError};
+use openskill_proto::v1::{Blame, ErrorCode, SkillError};
 use serde_json::{Value, json};
 
 use super::wording::line;
@@ -84,11 +84,6 @@ impl Problem {
         matches!(self, Self::Page { code, .. } if code == wanted)
     }
 
-    /// Whether the browser can't be used any more.
-    pub(super) fn is_end(&self) -> bool {
-        matches!(self, Self::Call(CallError::Closed | CallError::Full) | Self::Exhausted(_) | Self::Closed)
-    }
-
     fn code(&self) -> ErrorCode {
         match self {
             Self::Argument(_) => ErrorCode::InvalidArgument,
@@ -123,6 +118,11 @@ impl From<Problem> for SkillError {
             other => line(&other.to_string(), 2000),
         };
         let error = Self::new(problem.code(), message);
+        // A page that is not as its caller thinks is nothing that the tool could have done better.
+        let error = match problem {
+            Problem::Script(_) | Problem::Exhausted(_) | Problem::Call(_) => error,
+            _ => error.with_blame(Blame::Caller),
+        };
         match problem {
             Problem::Page { code, more, .. } => error.with_details(json!({"reason": code, "page": more}).to_string()),
             Problem::Captcha(_) => error.with_details(json!({"reason": "captcha"}).to_string()),

@@ -52,8 +52,6 @@ enum Reply {
 /// What a relay counts and remembers, for answers.
 #[derive(Debug, Default)]
 pub(super) struct Seen {
-    /// Connections that were asked for.
-    asked: AtomicU64,
     refusals: Mutex<VecDeque<Unmade>>,
     refused: AtomicU64,
 }
@@ -73,11 +71,6 @@ impl Seen {
     /// How many connections were not made.
     pub(super) fn refusals(&self) -> u64 {
         self.refused.load(Ordering::Relaxed)
-    }
-
-    /// How many connections were asked for.
-    pub(super) fn asked(&self) -> u64 {
-        self.asked.load(Ordering::Relaxed)
     }
 
     /// The last connection that was not allowed since there were `before`: the host, and why.
@@ -146,7 +139,6 @@ async fn relay(mut browser: TcpStream, allowed: &Allowed, seen: &Seen, look_ups:
     let _ = browser.set_nodelay(true);
     let asked = tokio::time::timeout(GREETING, greet(&mut browser)).await.map_err(|_| ErrorKind::TimedOut)?;
     let (host, port) = asked?;
-    seen.asked.fetch_add(1, Ordering::Relaxed);
     let mut server = match connect(&host, port, allowed, look_ups).await {
         Ok(server) => server,
         Err(problem) => {

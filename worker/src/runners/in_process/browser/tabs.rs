@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use openskill_cdp::message::Event;
 use serde_json::{Value, json};
 
+use super::flags::PAGE;
 use super::news::{Happening, News};
 
 /// A request to the browser that nobody waits for.
@@ -99,6 +100,12 @@ pub(super) struct Tabs {
 
 fn text<'a>(value: &'a Value, field: &str) -> &'a str {
     value.get(field).and_then(Value::as_str).unwrap_or_default()
+}
+
+/// The size of each page, whatever window the browser gives it.
+fn size() -> Value {
+    let (width, height) = PAGE;
+    json!({"width": width, "height": height, "deviceScaleFactor": 1, "mobile": false})
 }
 
 /// Which targets the browser attaches: pages and their frames. Workers and its own pages go without.
@@ -234,6 +241,7 @@ impl Tabs {
                     Order::to(&session, "Page.setLifecycleEventsEnabled", json!({"enabled": true})),
                     Order::to(&session, "Inspector.enable", json!({})),
                     attach,
+                    Order::to(&session, "Emulation.setDeviceMetricsOverride", size()),
                     Order::to(&session, "Emulation.setFocusEmulationEnabled", json!({"enabled": true})),
                     Order::to(&session, "Page.setInterceptFileChooserDialog", json!({"enabled": true})),
                     run,
