@@ -15,6 +15,7 @@ mod raw;
 mod reader;
 mod recorder;
 mod reference;
+mod browser;
 mod research;
 mod resolve;
 mod setting;
