@@ -25,6 +25,8 @@ pub(super) struct Aim {
     pub(super) at: usize,
     /// Its number in there.
     pub(super) local: u64,
+    /// The same point in its document's own viewport.
+    pub(super) inner: (f64, f64),
 }
 
 /// The element with this number: its document, and its number in there.
@@ -125,7 +127,7 @@ async fn outwards(browser: &mut Browser, view: &View, at: usize, found: &Value) 
     let mut problem = Problem::Script("the element has no point".to_owned());
     for point in points.filter_map(|it| Some((it[0].as_f64()?, it[1].as_f64()?))) {
         match through(browser, view, at, (local, point)).await {
-            Ok((x, y)) => return Ok(Aim { x, y, text, at, local }),
+            Ok((x, y)) => return Ok(Aim { x, y, text, at, local, inner: point }),
             Err(other) => problem = other,
         }
     }
@@ -154,12 +156,17 @@ async fn through(
         let arguments = json!({"number": local, "x": point.0, "y": point.1});
         let hits = view.nodes[at].document.call(&browser.client, "hits", arguments).await?;
         if hits["hit"] != true {
-            let by = hits["by"].as_str().unwrap_or("something else");
-            let message = format!("the element is covered by {by}");
-            return Err(Problem::Page { code: "covered".to_owned(), message, more: json!({"by": by}) });
+            return Err(covered(&hits));
         }
     }
     Ok((x, y))
+}
+
+/// Something else would be hit: what `hits` says it is.
+pub(super) fn covered(hits: &Value) -> Problem {
+    let by = hits["by"].as_str().unwrap_or("something else");
+    let message = format!("the element is covered by {by}");
+    Problem::Page { code: "covered".to_owned(), message, more: json!({"by": by}) }
 }
 
 /// The numbers that a caller knows, in place of those of a document.
