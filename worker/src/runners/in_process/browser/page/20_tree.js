@@ -5,7 +5,6 @@ const slotted = new WeakMap(); // node -> slot of an adopted root
 const offered = new WeakSet(); // hosts already offered to the worker
 
 const shadowOf = (el) => openRoot(el) || adopted.get(el) || null;
-const assignedNodes = method(HTMLSlotElement.prototype, 'assignedNodes');
 
 // Calls `visit` with each child of the flat tree until it answers false.
 const eachChild = (node, visit) => {
@@ -13,7 +12,7 @@ const eachChild = (node, visit) => {
     const root = shadowOf(node);
     if (root) return eachChild(root, visit);
     if (node instanceof HTMLSlotElement) {
-      const shown = assignedNodes(node);
+      const shown = node.assignedNodes();
       if (shown.length > 0) {
         for (const child of shown) {
           slotted.set(child, node);
@@ -33,7 +32,7 @@ const flatParent = (node) => {
   const slot = (node instanceof Element && slotOf(node)) || slotted.get(node);
   if (slot && isConnected(slot)) return slot;
   const parent = parentNode(node);
-  return parent instanceof ShadowRoot ? hostOf(parent) : parent;
+  return parent instanceof ShadowRoot ? parent.host : parent;
 };
 
 const holds = (outer, inner) => {
@@ -49,13 +48,11 @@ const elementParent = (node) => {
 };
 
 // The element a pointer would hit, looked up through shadow roots.
-const pointDocument = Document.prototype.elementFromPoint;
-const pointShadow = ShadowRoot.prototype.elementFromPoint;
 const hitAt = (x, y) => {
-  let hit = pointDocument.call(DOC, x, y);
+  let hit = run(Document, DOC, 'elementFromPoint', x, y);
   for (let depth = 0; hit && depth < 64; depth += 1) {
     const root = shadowOf(hit);
-    const inner = root && pointShadow.call(root, x, y);
+    const inner = root && root.elementFromPoint(x, y);
     if (!inner || inner === hit || rootOf(inner) !== root) return hit;
     hit = inner;
   }
@@ -63,11 +60,10 @@ const hitAt = (x, y) => {
 };
 
 const focused = () => {
-  let el = getter(Document.prototype, 'activeElement')(DOC);
-  const inner = getter(ShadowRoot.prototype, 'activeElement');
+  let el = ofDocument('activeElement');
   for (let depth = 0; el && depth < 64; depth += 1) {
     const root = shadowOf(el);
-    const deeper = root && inner(root);
+    const deeper = root && root.activeElement;
     if (!deeper) break;
     el = deeper;
   }

@@ -25,7 +25,7 @@ const NAMED_ONLY = new Set(['region', 'form', 'group', 'figure', 'article', 'con
 const CONTENT_ROLES = new Set('button caption cell checkbox columnheader definition gridcell heading label link listitem menuitem menuitemcheckbox menuitemradio option radio rowheader switch tab term tooltip treeitem'.split(' '));
 const KNOWN_ROLES = new Set([...SHOWN_ROLES, ...CLICK_ROLES, 'none', 'presentation', 'generic', 'application', 'document', 'feed', 'marquee', 'math', 'note', 'paragraph', 'rowgroup', 'timer']);
 
-const inputType = getter(HTMLInputElement.prototype, 'type');
+const inputType = (input) => input.type;
 
 const roleOf = (el, tag) => {
   const given = attr(el, 'role');
@@ -43,9 +43,16 @@ const roleOf = (el, tag) => {
 };
 
 const heard = new WeakMap(); // element -> the types of events it listens to
+// Names that libraries give to what they let a person move.
+const MOVED = /(?:^|[\s-])(?:sortable-handle|draggable|drag-handle|resizable-handle)(?:$|[\s-])/;
+const isMoved = (el) => {
+  const classes = attr(el, 'class');
+  return classes !== null && classes.length < 1000 && MOVED.test(classes);
+};
+
 const HANDLERS = ['onclick', 'onmousedown', 'onmouseup', 'onpointerdown', 'onpointerup', 'ondblclick', 'ontouchstart', 'onmouseover', 'onmouseenter'];
 
-const editable = getter(HTMLElement.prototype, 'isContentEditable');
+const editable = (el) => (isForm(el) ? clean(HTMLElement, el, 'isContentEditable') : el.isContentEditable);
 const editHost = (el) => {
   if (!(el instanceof HTMLElement) || !editable(el)) return false;
   const parent = elementParent(el);
@@ -71,7 +78,7 @@ const doesOf = (el, tag, role, pointer) => {
   if (edits !== null && edits !== 'false' && editHost(el)) return 'type';
   if (CHECK_ROLES.has(role)) return 'check';
   if (CLICK_ROLES.has(role)) return 'click';
-  if (heard.has(el) || pointer || attr(el, 'draggable') === 'true') return 'click';
+  if (heard.has(el) || pointer || attr(el, 'draggable') === 'true' || isMoved(el)) return 'click';
   const tab = attr(el, 'tabindex');
   if (tab !== null && Number(tab) >= 0) return 'click';
   if (HANDLERS.some((name) => attr(el, name) !== null)) return 'click';

@@ -1,8 +1,6 @@
 // Names that do not come from an element's own content: labels, attributes, captions. Content is collected by the walk.
 
-const inputValue = getter(HTMLInputElement.prototype, 'value');
-const areaValue = getter(HTMLTextAreaElement.prototype, 'value');
-const labelControl = getter(HTMLLabelElement.prototype, 'control');
+const labelControl = (label) => label.control;
 
 // Text of an element as it reads, alternatives of images included, for labels and references.
 const plainText = (node, most = NAME_CHARS * 4) => {
@@ -13,7 +11,7 @@ const plainText = (node, most = NAME_CHARS * 4) => {
     if (steps > 2000 || out.length > most) return false;
     const type = nodeType(at);
     if (type === 3) {
-      out += textData(at).slice(0, most);
+      out += at.data.slice(0, most);
       return true;
     }
     if (type !== 1 && type !== 11) return true;
@@ -61,6 +59,7 @@ const referenced = (el, ids) => {
   return found.map((target) => attr(target, 'aria-label') || plainText(target)).join(' ').trim();
 };
 
+const NAMED_FIELDS = new Set(['input', 'textarea', 'select']);
 const LABELED = new Set(['input', 'textarea', 'select', 'meter', 'progress', 'output', 'button']);
 
 // The name given by markup, or '' when it is the content that names the element.
@@ -82,7 +81,7 @@ const givenName = (el, tag, labels) => {
   if (tag === 'input') {
     const type = inputType(el);
     if (CLICK_TYPES.has(type)) {
-      return inputValue(el) || attr(el, 'alt') || (type === 'submit' ? 'Submit' : type === 'reset' ? 'Reset' : '');
+      return el.value || attr(el, 'alt') || (type === 'submit' ? 'Submit' : type === 'reset' ? 'Reset' : '');
     }
   }
   if (tag === 'img' || tag === 'area') return attr(el, 'alt') || '';
@@ -99,10 +98,12 @@ const givenName = (el, tag, labels) => {
 
 // What stands in for a name when neither markup nor content gives one.
 const lastName = (el) => attr(el, 'title') || attr(el, 'placeholder') || attr(el, 'aria-placeholder') || attr(el, 'data-tooltip')
-  || (LABELED.has(localName(el)) && (attr(el, 'name') || idOf(el))) || '';
+  || (NAMED_FIELDS.has(localName(el)) && (attr(el, 'name') || idOf(el))) || '';
 
+// What the markup calls an element that nothing names: its id, its classes, or those of the picture in it.
 const iconName = (el) => {
-  const words = [attr(el, 'class') || '', ...[...queryAll(el, '[class]')].slice(0, 4).map((one) => attr(one, 'class'))];
-  const name = words.join(' ').trim();
-  return name ? `.${oneLine(name, 60).split(' ').filter(Boolean).join('.')}` : '';
+  const id = idOf(el) ? `#${oneLine(idOf(el), 40)}` : '';
+  const classes = attr(el, 'class') || (id ? '' : [...queryAll(el, '[class]')].map((one) => attr(one, 'class'))[0]);
+  const words = oneLine(classes || '', 200).split(' ').filter(Boolean).slice(0, 3);
+  return cut(id + words.map((word) => `.${word}`).join(''), 60);
 };

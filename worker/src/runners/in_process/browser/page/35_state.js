@@ -1,11 +1,5 @@
 // Value and state of an element, as attributes and properties say.
 
-const checkedOf = getter(HTMLInputElement.prototype, 'checked');
-const mixedOf = getter(HTMLInputElement.prototype, 'indeterminate');
-const selectedOptions = getter(HTMLSelectElement.prototype, 'selectedOptions');
-const optionsOf = getter(HTMLSelectElement.prototype, 'options');
-const optionText = getter(HTMLOptionElement.prototype, 'text');
-const optionSelected = getter(HTMLOptionElement.prototype, 'selected');
 const isDisabled = (el) => matches(el, ':disabled') || closestDisabled(el);
 
 // aria-disabled counts for everything inside it.
@@ -20,11 +14,11 @@ const valueOf = (el, tag, does) => {
   if (tag === 'input') {
     const type = inputType(el);
     if (CLICK_TYPES.has(type) || type === 'checkbox' || type === 'radio' || type === 'hidden') return null;
-    const value = inputValue(el);
+    const value = el.value;
     return type === 'password' ? '\u2022'.repeat(Math.min(value.length, 32)) : oneLine(value, VALUE_CHARS);
   }
-  if (tag === 'textarea') return oneLine(areaValue(el), VALUE_CHARS);
-  if (tag === 'select') return oneLine([...selectedOptions(el)].slice(0, 20).map((one) => optionText(one)).join(', '), VALUE_CHARS);
+  if (tag === 'textarea') return oneLine(el.value, VALUE_CHARS);
+  if (tag === 'select') return oneLine([...el.selectedOptions].slice(0, 20).map((one) => one.text).join(', '), VALUE_CHARS);
   if (tag === 'progress' || tag === 'meter') return attr(el, 'value');
   const said = attr(el, 'aria-valuetext') || attr(el, 'aria-valuenow');
   if (said !== null) return oneLine(said, VALUE_CHARS);
@@ -34,8 +28,8 @@ const valueOf = (el, tag, does) => {
 const checkState = (el, tag, role) => {
   if (tag === 'input') {
     const type = inputType(el);
-    if (type === 'checkbox' && mixedOf(el)) return 'mixed';
-    if (type === 'checkbox' || type === 'radio') return checkedOf(el) ? 'checked' : 'unchecked';
+    if (type === 'checkbox' && el.indeterminate) return 'mixed';
+    if (type === 'checkbox' || type === 'radio') return el.checked ? 'checked' : 'unchecked';
   }
   const said = attr(el, 'aria-checked');
   if (said === 'mixed') return 'mixed';
@@ -53,10 +47,11 @@ const stateOf = (el, tag, role, active) => {
   const expanded = tag === 'summary' ? openDetails(el) : attr(el, 'aria-expanded');
   if (expanded === 'true') state.push('expanded');
   if (expanded === 'false') state.push('collapsed');
-  if (ariaIs(el, 'selected') || (tag === 'option' && optionSelected(el))) state.push('selected');
+  if (ariaIs(el, 'selected') || (tag === 'option' && el.selected)) state.push('selected');
   if (ariaIs(el, 'pressed')) state.push('pressed');
   if (el === active) state.push('focused');
   if (ariaIs(el, 'invalid')) state.push('invalid');
+  if (tag === 'textarea' || ariaIs(el, 'multiline')) state.push('multiline');
   if (attr(el, 'multiple') !== null || ariaIs(el, 'multiselectable')) state.push('multiple');
   if (attr(el, 'draggable') === 'true') state.push('draggable');
   const current = attr(el, 'aria-current');

@@ -17,7 +17,7 @@ const colorName = (paint) => {
 };
 
 const SHAPES = new Set(['circle', 'ellipse', 'rect', 'polygon', 'polyline', 'path', 'line', 'text', 'image', 'use']);
-const LEAST_DRAWING = 60; // pixels; a smaller SVG is an icon and its parts are not listed
+const LEAST_DRAWING = 28; // pixels; a smaller SVG is an icon and its parts are not listed
 
 const size = (box) => `${round(box.width)}x${round(box.height)}`;
 const round = (value) => Math.round(value);
@@ -33,10 +33,7 @@ const shapeName = (el, tag) => {
     const count = corners(attr(el, 'points'));
     return count === 3 ? 'triangle' : `polygon of ${count} corners`;
   }
-  if (tag === 'line') {
-    return 'line';
-  }
-  return tag;
+  return tag === 'text' ? 'drawn text' : tag;
 };
 
 const lookOfShape = (el, tag, style, box) => {
@@ -51,7 +48,7 @@ const lookOfShape = (el, tag, style, box) => {
 
 // The ends of a line in the viewport, so that its direction is known.
 const lineEnds = (el) => {
-  const matrix = el.getScreenCTM && SVGGraphicsElement.prototype.getScreenCTM.call(el);
+  const matrix = el instanceof SVGGraphicsElement ? el.getScreenCTM() : null;
   if (!matrix) return 'unknown ends';
   const end = (x, y) => {
     const at = new DOMPoint(Number(attr(el, x)) || 0, Number(attr(el, y)) || 0).matrixTransform(matrix);
@@ -70,5 +67,5 @@ const DRAG_CURSORS = /^(move|grab|grabbing|crosshair|(?:[nsew]{1,4}|col|row)-res
 const DRAG_EVENTS = /mousedown|pointerdown|dragstart|touchstart/;
 
 // Elements that are moved, drawn on or set by place say where they are; for others the number is enough.
-const saysPlace = (el, role, style) => role === 'slider' || attr(el, 'draggable') === 'true' || DRAG_CURSORS.test(style.cursor)
+const saysPlace = (el, role, style) => role === 'slider' || attr(el, 'draggable') === 'true' || isMoved(el) || DRAG_CURSORS.test(style.cursor)
   || (heard.has(el) && DRAG_EVENTS.test(heard.get(el)));

@@ -28,9 +28,15 @@ const actsOn = (el, hit) => {
     if (!(node instanceof Element)) continue;
     const tag = localName(node);
     if (tag === 'label' && labelControl(node) === el) return true;
-    if (ACTIONABLE.has(tag) && !(tag === 'a' && attr(node, 'href') === null) && !isLabelOf(el, node)) return false;
+    if (isBarrier(node, tag) && !isLabelOf(el, node)) return false;
   }
   return false;
+};
+// A control that would take the press for itself. What is declared as presentation belongs to the control around it.
+const isBarrier = (node, tag) => {
+  if (!ACTIONABLE.has(tag) || (tag === 'a' && attr(node, 'href') === null)) return false;
+  const role = attr(node, 'role');
+  return role !== 'presentation' && role !== 'none';
 };
 const isLabelOf = (el, control) => localName(el) === 'label' && labelControl(el) === control;
 

@@ -39,7 +39,7 @@ class Walk {
 
   text(node, up) {
     if (!up.visible) return;
-    const data = textData(node);
+    const data = node.data;
     const text = collapse(data.length > 20000 ? data.slice(0, 20000) : data);
     if (text === '' || (text === ' ' && up.name === null)) return;
     for (let name = up.name; name; name = name.outer) {
@@ -100,7 +100,7 @@ class Walk {
     const seen = visible && box.width > 0 && box.height > 0 && !empty(meet(box, hard));
     if (clips) {
       clip = meet(clip, box);
-      if (style.overflowX === 'hidden' || style.overflowX === 'clip') hard = meet(hard, box);
+      hard = meet(hard, hardBox(style, box));
       if (box.width < 1 || box.height < 1) return { skip: true };
     }
     const holds = position !== 'static' || style.transform !== 'none';
@@ -157,7 +157,7 @@ class Walk {
     }
     if (!this.hits || style.pointerEvents === 'none' && entry.does !== 'frame') return !this.hits;
     if (entry.does === 'graphic' && empty(place.box)) return true;
-    if (reach(el, style, clip)) return true;
+    if (reach(el, style, clip) || (entry.does === 'graphic' && drawnPoints(el, clip).length > 0)) return true;
     if (this.nestsControl(el, entry)) return true;
     this.covered += 1;
     return false;
@@ -208,6 +208,16 @@ class Walk {
     for (let i = at; i < this.entries.length; i += 1) this.entries[i].d -= 1;
   }
 }
+
+// What an element cuts off for good: the axes along which it can't be scrolled.
+const CUTS = new Set(['hidden', 'clip']);
+const hardBox = (style, box) => {
+  const x = CUTS.has(style.overflowX);
+  const y = CUTS.has(style.overflowY);
+  return {
+    left: x ? box.left : EVERYWHERE.left, right: x ? box.right : EVERYWHERE.right, top: y ? box.top : EVERYWHERE.top, bottom: y ? box.bottom : EVERYWHERE.bottom,
+  };
+};
 
 // Roles whose content is their name only while nothing in them can be acted on.
 const TEXT_HOLDERS = new Set(['listitem', 'cell', 'columnheader', 'rowheader', 'caption', 'definition', 'term', 'label', 'gridcell']);

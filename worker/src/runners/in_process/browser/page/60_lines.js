@@ -11,6 +11,7 @@ const FIELDS = new Set(['type', 'choose', 'set', 'check', 'file']);
 
 const kindOf = (entry) => {
   if (entry.does === 'graphic' && SHAPES.has(entry.tag)) return shapeName(entry.el, entry.tag);
+  if (entry.tag === 'svg' && entry.role === 'generic') return 'drawing';
   if (entry.role === 'textbox' && entry.tag === 'input' && inputType(entry.el) === 'password') return 'password';
   return entry.role;
 };
@@ -27,7 +28,7 @@ const finish = (entry, active) => {
   if (entry.value !== null && entry.value !== '') parts.push(`value ${quoted(entry.value)}`);
   if (entry.role === 'slider' || entry.role === 'spinbutton') parts.push(rangeOf(entry.el));
   parts.push(...entry.state);
-  if (entry.does === 'graphic' || (entry.does && entry.does !== 'frame' && !entry.name && !entry.value)) parts.push(lookOf(entry));
+  if (entry.does === 'graphic' || (entry.does && entry.does !== 'frame' && !entry.name)) parts.push(lookOf(entry));
   else if (entry.does && saysPlace(entry.el, entry.role, entry.style)) parts.push(`${size(entry.box)} ${place(entry.box)}`);
   if (entry.where !== 'in' && entry.does) parts.push(`(${entry.where})`);
   entry.t = parts.filter(Boolean).join(' ');
@@ -53,8 +54,8 @@ const publicOf = (entry) => {
     if (href) out.href = oneLine(href, VALUE_CHARS);
   }
   if (tag === 'select') {
-    const options = optionsOf(entry.el);
-    out.options = [...options].slice(0, MOST_OPTIONS).map((one) => oneLine(optionText(one), 60));
+    const options = entry.el.options;
+    out.options = [...options].slice(0, MOST_OPTIONS).map((one) => oneLine(one.text, 60));
     if (options.length > MOST_OPTIONS) out.more_options = options.length - MOST_OPTIONS;
   }
   return out;
@@ -136,10 +137,10 @@ const info = () => {
   const dialogs = [...queryAll(DOC, 'dialog[open],[role=dialog],[role=alertdialog]')].slice(0, 8).filter((el) => boxOf(el).width > 0);
   return {
     url: oneLine(VIEW.location.href, 2000), title: oneLine(titleOf(), 300), lang: page ? oneLine(attr(page, 'lang') || '', 20) : '',
-    ready: getter(Document.prototype, 'readyState')(DOC), viewport: [VIEW.innerWidth, VIEW.innerHeight], scroll: [round(VIEW.scrollX), round(VIEW.scrollY)],
+    ready: ofDocument('readyState'), viewport: [VIEW.innerWidth, VIEW.innerHeight], scroll: [round(VIEW.scrollX), round(VIEW.scrollY)],
     size: page ? [scrollWidth(page), scrollHeight(page)] : [0, 0], focus: active ? numbers.get(active) || null : null,
     focus_t: active ? describe(active).t : '', dialogs: dialogs.map((el) => describe(el).t),
   };
 };
 
-const titleOf = () => getter(Document.prototype, 'title')(DOC);
+const titleOf = () => ofDocument('title');

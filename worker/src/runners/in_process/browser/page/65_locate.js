@@ -1,6 +1,6 @@
 // From a number to a point a pointer can press, tested at that moment; else a refusal that says why.
 
-const scrollTo = method(Element.prototype, 'scrollIntoView');
+const scrollTo = (el, how) => run(Element, el, 'scrollIntoView', how);
 
 const shownOf = (el) => {
   const style = getComputedStyle(el);
@@ -8,7 +8,7 @@ const shownOf = (el) => {
   const listed = el instanceof SVGElement || localName(el) === 'input' || Number(style.opacity) > 0;
   return { style, box, ok: style.visibility === 'visible' && listed && (box.width > 0 || box.height > 0) && isDrawn(el) };
 };
-const isDrawn = (el) => Element.prototype.checkVisibility.call(el);
+const isDrawn = (el) => run(Element, el, 'checkVisibility');
 
 // The part of an element that its scrolling and clipping ancestors let through, in the viewport.
 const clipOf = (el) => {
@@ -36,21 +36,23 @@ const pointsOf = (el, style) => {
     for (const [x, y] of pointsIn(seen)) {
       if (x < 0 || y < 0 || x >= VIEW.innerWidth || y >= VIEW.innerHeight || !hitsAt(el, x, y)) continue;
       points.push([hundredth(x), hundredth(y)]);
-      if (points.length === 5) return points;
     }
   }
-  return points.length > 0 ? points : drawnPoints(el, clip);
+  return points.length > 0 ? points.sort((a, b) => isFree(el, b) - isFree(el, a)) : drawnPoints(el, clip);
 };
+// Whether the points around belong to the element as well: a press is rounded to pixels, in a scaled frame to coarse ones.
+const AROUND = [[3, 0], [-3, 0], [0, 3], [0, -3]];
+const isFree = (el, [x, y]) => AROUND.every(([dx, dy]) => hitsAt(el, x + dx, y + dy));
 const hundredth = (value) => Math.round(value * 100) / 100;
 
 // Outlines and lines are hit on their stroke alone: their length is tried.
 const drawnPoints = (el, clip) => {
   if (!(el instanceof SVGGeometryElement)) return gridPoints(el, clip);
-  const matrix = SVGGraphicsElement.prototype.getScreenCTM.call(el);
-  const length = SVGGeometryElement.prototype.getTotalLength.call(el);
+  const matrix = el.getScreenCTM();
+  const length = el.getTotalLength();
   const points = [];
   for (let i = 1; matrix && i < 16 && points.length < 5; i += 1) {
-    const on = SVGGeometryElement.prototype.getPointAtLength.call(el, (length * i) / 16);
+    const on = el.getPointAtLength((length * i) / 16);
     const at = new DOMPoint(on.x, on.y).matrixTransform(matrix);
     if (at.x >= clip.left && at.x < clip.right && at.y >= clip.top && at.y < clip.bottom && hitsAt(el, at.x, at.y)) points.push([hundredth(at.x), hundredth(at.y)]);
   }
@@ -94,7 +96,7 @@ const locateElement = (el, { scroll = true, enabled = true } = {}) => {
   }
   if (points.length === 0) explain(el, box, more);
   return {
-    n: numberOf(el), t: entry.t, points, box: [box.left, box.top, box.width, box.height].map(hundredth), scrolled, does: entry.does,
+    n: numberOf(el), t: entry.t, points: points.slice(0, 5), box: [box.left, box.top, box.width, box.height].map(hundredth), scrolled, does: entry.does,
   };
 };
 
@@ -128,7 +130,7 @@ const frame = () => new Promise((resolve) => {
 });
 const isAnimated = (el) => {
   for (let node = el, steps = 0; node && steps < 50; node = elementParent(node), steps += 1) {
-    if (Element.prototype.getAnimations.call(node).some((one) => one.playState === 'running')) return true;
+    if (run(Element, node, 'getAnimations').some((one) => one.playState === 'running')) return true;
   }
   return false;
 };
@@ -162,9 +164,29 @@ const locateSelector = (args) => {
   return settleBox(el).then(() => locateElement(el, { ...args, enabled: false }));
 };
 
-const hits = (args) => {
+// Where the pointer was last seen by this document. In a frame it proves that the way from the point here to the point on
+// the screen is right: what the parents' transforms do to it is not known here.
+let pointer = null;
+const seePointer = (event) => {
+  if (event.isTrusted) pointer = { x: event.clientX, y: event.clientY };
+};
+for (const type of ['pointermove', 'mousemove']) VIEW.addEventListener(type, seePointer, { capture: true, passive: true });
+
+const MOST_OFF = 2; // pixels
+const pointerIsAt = (x, y) => VIEW.parent === VIEW || (pointer !== null && Math.abs(pointer.x - x) <= MOST_OFF && Math.abs(pointer.y - y) <= MOST_OFF);
+
+// Asked when the pointer is already there: what hovering changes is drawn within a frame or two, and what it loads may
+// take longer, so a miss is looked at again for a third of a second.
+const HOVER_ROUNDS = 20;
+const hits = async (args) => {
   const el = elementOf(args.number);
-  const hit = hitAt(args.x, args.y);
+  let hit = null;
+  for (let round = 0; round < HOVER_ROUNDS; round += 1) {
+    await frame();
+    hit = isConnected(el) ? hitAt(args.x, args.y) : null;
+    if (hit !== null && actsOn(el, hit) && pointerIsAt(args.x, args.y) && round > 0) break;
+  }
+  if (!pointerIsAt(args.x, args.y)) return { hit: false, by: 'something outside the frame', by_n: null };
   const brief = hit ? briefOf(listedAround(hit)) : { n: null, t: '' };
   return { hit: hit !== null && actsOn(el, hit), by: brief.t, by_n: brief.n };
 };

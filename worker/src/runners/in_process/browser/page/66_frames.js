@@ -1,35 +1,37 @@
 // The way from a point in a child frame to a point in this document.
 
-// The content box of a frame element and the scale between it and the child's viewport; refused when it is turned.
-const contentOf = (el, args) => {
-  const box = boxOf(el);
-  const scaleX = layoutWidth(el) > 0 ? box.width / layoutWidth(el) : 1;
-  const scaleY = layoutHeight(el) > 0 ? box.height / layoutHeight(el) : 1;
+// What the transforms of an element and those around it do to directions: [a, b, c, d] maps (x, y) to (a x + c y, b x + d y).
+// Refused where depth makes far parts smaller, for then no such map exists.
+const directionsOf = (el) => {
+  let total = new DOMMatrix();
   for (let node = el, steps = 0; node && steps < 500; node = elementParent(node), steps += 1) {
-    const { transform, rotate, perspective } = getComputedStyle(node);
-    if (rotate !== 'none' || perspective !== 'none' || (transform !== 'none' && !isUpright(transform))) {
-      refuse('turned', 'The frame is rotated or skewed.');
+    const { transform, rotate, scale, perspective } = getComputedStyle(node);
+    if (perspective !== 'none' || /perspective|^(?:[xyz]|[\d.-]+ [\d.-]+ [\d.-]+ )/.test(`${rotate} ${transform}`)) {
+      refuse('turned', 'The frame lies in a space with perspective.');
     }
+    if (transform !== 'none') total = new DOMMatrix(transform).multiply(total);
+    if (scale !== 'none') total = new DOMMatrix().scale(...scale.split(' ').map(Number)).multiply(total);
+    if (rotate !== 'none') total = new DOMMatrix(`rotate(${rotate})`).multiply(total);
   }
+  return [total.m11, total.m12, total.m21, total.m22];
+};
+
+// Such a map keeps the middle of a box in the middle of its bounds; from there the point is reached along the directions.
+// Zoom scales both alike, and is what is left between the bounds expected and those found.
+const through = (el, args) => {
+  const [a, b, c, d] = directionsOf(el);
+  const bounds = boxOf(el);
+  const [width, height] = [el.offsetWidth, el.offsetHeight];
   const style = getComputedStyle(el);
   const pad = (side) => parseFloat(style[`padding${side}`]) || 0;
-  return {
-    left: box.left + (clientLeft(el) + pad('Left')) * scaleX, top: box.top + (clientTop(el) + pad('Top')) * scaleY,
-    x: ((clientWidth(el) - pad('Left') - pad('Right')) * scaleX) / args.width, y: ((clientHeight(el) - pad('Top') - pad('Bottom')) * scaleY) / args.height,
+  const inner = {
+    left: clientLeft(el) + pad('Left'), top: clientTop(el) + pad('Top'),
+    width: clientWidth(el) - pad('Left') - pad('Right'), height: clientHeight(el) - pad('Top') - pad('Bottom'),
   };
-};
-const layoutWidth = getter(HTMLElement.prototype, 'offsetWidth');
-const layoutHeight = getter(HTMLElement.prototype, 'offsetHeight');
-
-// A scale with or without a shift keeps the axes; anything else does not.
-const isUpright = (transform) => {
-  const matrix = new DOMMatrix(transform);
-  return matrix.is2D && matrix.b === 0 && matrix.c === 0 && matrix.a > 0 && matrix.d > 0;
-};
-
-const through = (el, args) => {
-  const content = contentOf(el, args);
-  return [content.left + args.x * content.x, content.top + args.y * content.y];
+  const zoom = bounds.width / (Math.abs(a) * width + Math.abs(c) * height) || 1;
+  const x = (inner.left + (args.x * inner.width) / args.width - width / 2) * zoom;
+  const y = (inner.top + (args.y * inner.height) / args.height - height / 2) * zoom;
+  return [bounds.left + bounds.width / 2 + a * x + c * y, bounds.top + bounds.height / 2 + b * x + d * y];
 };
 
 const enter = (args) => {

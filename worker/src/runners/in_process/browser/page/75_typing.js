@@ -1,10 +1,6 @@
 // Text into fields. The worker types; the script focuses, selects, and sets what cannot be typed.
 
-const setValue = (el, text) => {
-  const proto = el instanceof HTMLTextAreaElement ? HTMLTextAreaElement.prototype : HTMLInputElement.prototype;
-  Object.getOwnPropertyDescriptor(proto, 'value').set.call(el, text);
-};
-const focus = method(HTMLElement.prototype, 'focus');
+const focus = (el, how) => run(HTMLElement, el, 'focus', how);
 const tell = (el, ...types) => {
   for (const type of types) el.dispatchEvent(new Event(type, { bubbles: true, composed: true }));
 };
@@ -33,7 +29,7 @@ const prepareText = (args) => {
   if (el instanceof HTMLInputElement) {
     const does = inputDoes(inputType(el));
     if (does === 'file') refuse('file', `The field ${entry.t} takes a file, not text.`, more);
-    if (does === 'set') return { do: 'set', kind: 'input', value: inputValue(el) };
+    if (does === 'set') return { do: 'set', kind: 'input', value: el.value };
   }
   scrollTo(el, { block: 'nearest', inline: 'nearest', behavior: 'instant' });
   focus(el, { preventScroll: true });
@@ -45,7 +41,7 @@ const prepareText = (args) => {
 };
 
 const rawValue = (el) => {
-  const value = el instanceof HTMLTextAreaElement ? areaValue(el) : el instanceof HTMLInputElement ? inputValue(el) : plainText(el, 4000);
+  const value = el instanceof HTMLTextAreaElement || el instanceof HTMLInputElement ? el.value : plainText(el, 4000);
   return value.length > 4000 ? value.slice(0, 4000) : value;
 };
 
@@ -53,7 +49,7 @@ const rawValue = (el) => {
 const selectIn = (el, all) => {
   if (el instanceof HTMLInputElement || el instanceof HTMLTextAreaElement) {
     if (all) {
-      (el instanceof HTMLTextAreaElement ? HTMLTextAreaElement : HTMLInputElement).prototype.select.call(el);
+      el.select();
       return;
     }
     try {
@@ -64,7 +60,7 @@ const selectIn = (el, all) => {
     return;
   }
   const selection = VIEW.getSelection();
-  const range = Document.prototype.createRange.call(DOC);
+  const range = run(Document, DOC, 'createRange');
   range.selectNodeContents(el);
   if (!all) range.collapse(false);
   selection.removeAllRanges();
@@ -77,14 +73,14 @@ const setField = (args) => {
   if (isDisabled(el)) refuse('disabled', `The field ${entry.t} is disabled.`, { t: entry.t });
   if (!(el instanceof HTMLInputElement)) refuse('not_editable', `The element ${entry.t} has no value to set.`, { t: entry.t });
   const type = inputType(el);
-  const before = inputValue(el);
+  const before = el.value;
   const text = String(args.text).trim();
   focus(el, { preventScroll: true });
-  setValue(el, text);
-  const now = inputValue(el);
+  el.value = text;
+  const now = el.value;
   const taken = type === 'range' ? text !== '' && Number(now) === Number(text) : now.toLowerCase() === text.toLowerCase() || (now !== '' && now.startsWith(text));
   if (!taken) {
-    setValue(el, before);
+    el.value = before;
     refuse('bad_value', `The field ${entry.t} takes values such as ${FORMATS[type] || 'its type allows'}.`, { t: entry.t, format: FORMATS[type] || type });
   }
   if (now !== before) tell(el, 'input', 'change');

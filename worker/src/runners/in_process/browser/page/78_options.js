@@ -1,15 +1,12 @@
 // Dropdowns: native selects, lists of suggestions, and those that ARIA describes.
 
 const MOST_LISTED = 500;
-const optionValue = getter(HTMLOptionElement.prototype, 'value');
-const optionDisabled = getter(HTMLOptionElement.prototype, 'disabled');
-const listOf = getter(HTMLInputElement.prototype, 'list');
 
 const OPTION_ROLES = '[role=option],[role=menuitem],[role=menuitemradio],[role=menuitemcheckbox],[role=treeitem]';
 
 const nativeOptions = (options) => [...options].slice(0, MOST_LISTED).map((one) => ({
-  text: oneLine(optionText(one) || attr(one, 'label') || ''), value: oneLine(optionValue(one)), selected: optionSelected(one),
-  disabled: optionDisabled(one) || matches(one, 'optgroup[disabled] option'),
+  text: oneLine(one.text || attr(one, 'label') || ''), value: oneLine(one.value), selected: one.selected,
+  disabled: one.disabled || matches(one, 'optgroup[disabled] option'),
 }));
 
 // The list that an ARIA dropdown owns, controls or holds; else the one open list of the page that follows it.
@@ -38,7 +35,7 @@ const dropdownOf = (el) => {
   if (el instanceof HTMLSelectElement) return { kind: 'select', el };
   if (el instanceof HTMLOptionElement && closest(el, 'select')) return { kind: 'select', el: closest(el, 'select') };
   if (el instanceof HTMLLabelElement && labelControl(el) instanceof HTMLSelectElement) return { kind: 'select', el: labelControl(el) };
-  if (el instanceof HTMLInputElement && listOf(el)) return { kind: 'datalist', el };
+  if (el instanceof HTMLInputElement && el.list) return { kind: 'datalist', el };
   const role = roleOf(el, localName(el));
   if (role === 'listbox' || role === 'tree') return { kind: 'listbox', el, popup: el };
   if (role === 'radiogroup' || localName(el) === 'fieldset') return { kind: 'radio', el, popup: el };
@@ -69,10 +66,10 @@ const ariaOptions = (drop) => {
 const options = (args) => {
   const drop = dropdownOf(elementOf(args.number));
   if (drop.kind === 'select') {
-    return { kind: 'select', multiple: attr(drop.el, 'multiple') !== null, options: nativeOptions(optionsOf(drop.el)), open: true, open_first: false };
+    return { kind: 'select', multiple: attr(drop.el, 'multiple') !== null, options: nativeOptions(drop.el.options), open: true, open_first: false };
   }
   if (drop.kind === 'datalist') {
-    return { kind: 'datalist', multiple: false, options: nativeOptions(queryAll(listOf(drop.el), 'option')), open: true, open_first: false };
+    return { kind: 'datalist', multiple: false, options: nativeOptions(queryAll(drop.el.list, 'option')), open: true, open_first: false };
   }
   const list = ariaOptions(drop);
   return {
@@ -115,24 +112,24 @@ const choose = (args) => {
 };
 
 const chooseNative = (select, wanted) => {
-  const all = [...optionsOf(select)];
+  const all = [...select.options];
   const list = nativeOptions(all);
   const found = pick(list, wanted) || noOption(list, wanted);
   if (found.disabled) refuse('disabled', `The option ${quoted(found.text)} is disabled.`, { t: found.text });
   const option = all[list.indexOf(found)];
-  const before = optionSelected(option);
+  const before = option.selected;
   focus(select, { preventScroll: true });
-  Object.getOwnPropertyDescriptor(HTMLOptionElement.prototype, 'selected').set.call(option, true);
+  option.selected = true;
   if (!before) tell(select, 'input', 'change');
   return { done: true, chosen: found.text, changed: !before };
 };
 
 const chooseSuggestion = (input, wanted) => {
-  const list = nativeOptions(queryAll(listOf(input), 'option'));
+  const list = nativeOptions(queryAll(input.list, 'option'));
   const found = pick(list, wanted) || noOption(list, wanted);
-  const before = inputValue(input);
+  const before = input.value;
   focus(input, { preventScroll: true });
-  setValue(input, found.value || found.text);
+  input.value = found.value || found.text;
   tell(input, 'input', 'change');
-  return { done: true, chosen: found.text, changed: inputValue(input) !== before };
+  return { done: true, chosen: found.text, changed: input.value !== before };
 };

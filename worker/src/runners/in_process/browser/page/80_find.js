@@ -40,7 +40,7 @@ const ownText = (el) => {
   if (blocks < 2) return plainText(el, 5000);
   let out = '';
   eachChild(el, (child) => {
-    if (nodeType(child) === 3) out += textData(child);
+    if (nodeType(child) === 3) out += child.data;
   });
   return out;
 };
@@ -65,7 +65,7 @@ const findText = (args) => {
 
 // The scroller an unnamed scroll means: the document, or the largest one that is drawn when the document cannot move.
 const mainScroller = (dx, dy) => {
-  const page = getter(Document.prototype, 'scrollingElement')(DOC) || rootElement();
+  const page = ofDocument('scrollingElement') || rootElement();
   const fits = (el) => (dy !== 0 ? scrollHeight(el) > clientHeight(el) + 1 : scrollWidth(el) > clientWidth(el) + 1);
   if (fits(page) && getComputedStyle(page).overflowY !== 'hidden') return page;
   let best = page;
@@ -84,14 +84,14 @@ const mainScroller = (dx, dy) => {
   return best;
 };
 
-const scrollBy = method(Element.prototype, 'scrollBy');
+const scrollBy = (el, how) => run(Element, el, 'scrollBy', how);
 
 const scroll = (args) => {
   const sign = args.page === 'up' ? -1 : args.page === 'down' ? 1 : 0;
   const dx = Number(args.dx) || 0;
   const asked = Number(args.dy) || 0;
   const el = mainScroller(dx, sign || asked);
-  const isPage = el === (getter(Document.prototype, 'scrollingElement')(DOC) || rootElement());
+  const isPage = el === (ofDocument('scrollingElement') || rootElement());
   const dy = sign === 0 ? asked : sign * Math.max(Math.floor((isPage ? VIEW.innerHeight : clientHeight(el)) * 0.9), 40);
   const before = [scrollLeft(el), scrollTop(el)];
   scrollBy(el, { left: dx, top: dy, behavior: 'instant' });

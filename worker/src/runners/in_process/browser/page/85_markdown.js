@@ -40,7 +40,7 @@ class Markdown {
   node(node) {
     if (!this.budget.node()) return false;
     const type = nodeType(node);
-    if (type === 3) this.text(textData(node));
+    if (type === 3) this.text(node.data);
     else if (type === 1) this.element(node);
     return !this.budget.over;
   }
@@ -131,9 +131,7 @@ class Markdown {
   }
 }
 
-const tableRows = (el) => [...HTMLTableElementRows(el)].slice(0, MOST_CELLS).map((row) => [...rowCells(row)]).filter((row) => row.length > 0);
-const HTMLTableElementRows = getter(HTMLTableElement.prototype, 'rows');
-const rowCells = getter(HTMLTableRowElement.prototype, 'cells');
+const tableRows = (el) => [...el.rows].slice(0, MOST_CELLS).map((row) => [...row.cells]).filter((row) => row.length > 0);
 // A table that only lays out the page holds blocks; it is read as what it holds.
 const isGrid = (rows) => rows.every((row) => row.every((cell) => queryAll(cell, 'table,h1,h2,h3,ul,ol,form').length === 0));
 
@@ -165,7 +163,7 @@ const framed = (md, el) => {
   md.block(`[frame ${oneLine(attr(el, 'title') || attr(el, 'src') || '')}]`, el, { n: numberOf(el) });
 };
 const fieldText = (md, el, tag) => {
-  const value = valueOf(el, tag, 'type');
+  const value = tag === 'textarea' ? collapse(el.value.slice(0, md.budget.most_chars)) : valueOf(el, tag, 'type');
   if (value && inputVisible(el, tag)) md.inline += ` ${escapeInline(value)} `;
 };
 const inputVisible = (el, tag) => tag !== 'input' || inputType(el) !== 'hidden';
@@ -201,7 +199,7 @@ const linkTarget = (el) => {
   const raw = attr(el, 'href') ?? attr(el, 'src') ?? '';
   if (raw.startsWith('data:')) return 'data:';
   try {
-    return oneLine(new URL(raw, getter(Node.prototype, 'baseURI')(DOC)).href, 500).replace(/[()\s<>]/g, encodeURIComponent);
+    return oneLine(new URL(raw, clean(Node, DOC, 'baseURI')).href, 500).replace(/[()\s<>]/g, encodeURIComponent);
   } catch (error) {
     return '';
   }

@@ -44,7 +44,7 @@ const page = {
 
   adopt(...roots) {
     for (const root of roots) {
-      if (root instanceof ShadowRoot) adopted.set(hostOf(root), root);
+      if (root instanceof ShadowRoot) adopted.set(root.host, root);
     }
     return roots.length;
   },
