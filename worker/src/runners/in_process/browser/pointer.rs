@@ -35,12 +35,19 @@ async fn mouse(browser: &Browser, tab: &Tab, kind: &str, (x, y): (f64, f64), but
     send(browser, tab, "Input.dispatchMouseEvent", params).await.map(drop)
 }
 
-/// Moves the pointer there, presses and releases. What the page does on the press may take the page away.
+/// Moves the pointer there.
+///
+/// # Errors
+/// As [`click`].
+pub(super) async fn hover(browser: &Browser, tab: &Tab, to: (f64, f64)) -> Result<(), Problem> {
+    mouse(browser, tab, "mouseMoved", to, "none").await
+}
+
+/// Presses and releases where the pointer is. What the page does on the press may take the page away.
 ///
 /// # Errors
 /// The page does not answer, or the browser is gone.
 pub(super) async fn click(browser: &Browser, tab: &Tab, to: (f64, f64)) -> Result<(), Problem> {
-    mouse(browser, tab, "mouseMoved", to, "none").await?;
     let (pressed, released) = tokio::join!(
         mouse(browser, tab, "mousePressed", to, "left"),
         mouse(browser, tab, "mouseReleased", to, "left")
