@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::aim::{Aim, at_local, at_number, at_selector, covered, element, with_numbers};
+use super::aim::{Aim, at_local, at_number, at_selector, element, still_hits, with_numbers};
 use super::instance::Browser;
 use super::keys::press;
-use super::pointer::{self, drag};
+use super::pointer::{click, drag, hover};
 use super::problem::Problem;
 use super::tool::Drag;
 use super::view::View;
@@ -25,21 +25,15 @@ const MAX_TEXT_BYTES: usize = 256 * 1024;
 /// It can't be hit.
 pub(super) async fn click_element(browser: &mut Browser, view: &View, number: u64) -> Result<String, Problem> {
     let aim = at_number(browser, view, number, true).await?;
-    click(browser, view, &aim).await?;
+    press_at(browser, view, &aim).await?;
     Ok(format!("clicked [{number}] {}", aim.text))
 }
 
-/// Moves the pointer onto an element, looks whether it is still the one that a press would act on, and presses. Hovering
-/// may have drawn something over it, and only its own frame knows where the pointer came out.
-async fn click(browser: &Browser, view: &View, aim: &Aim) -> Result<(), Problem> {
-    let to = (aim.x, aim.y);
-    pointer::hover(browser, &view.tab, to).await?;
-    let arguments = json!({"number": aim.local, "x": aim.inner.0, "y": aim.inner.1, "pointer": true});
-    let seen = view.nodes[aim.at].document.call(&browser.client, "hits", arguments).await?;
-    if seen["hit"] != true {
-        return Err(covered(&seen));
-    }
-    pointer::press(browser, &view.tab, to).await
+/// Moves the pointer to an element and clicks, unless something came under the pointer meanwhile.
+async fn press_at(browser: &mut Browser, view: &View, aim: &Aim) -> Result<(), Problem> {
+    hover(browser, &view.tab, (aim.x, aim.y)).await?;
+    still_hits(browser, view, aim).await?;
+    click(browser, &view.tab, (aim.x, aim.y)).await
 }
 
 /// Types a text into a field, in place of what is in there.
@@ -96,7 +90,7 @@ async fn of_dropdown(
     let mut answer = document.call(&browser.client, name, arguments.clone()).await;
     if answer.as_ref().is_ok_and(|it| it["open_first"] == true) {
         let aim = at_local(browser, view, (at, local), true).await?;
-        click(browser, view, &aim).await?;
+        press_at(browser, view, &aim).await?;
         let settle = json!({"quiet_ms": 80, "most_ms": OPENS.as_millis() as u64});
         document.call(&browser.client, "settle", settle).await?;
         answer = document.call(&browser.client, name, arguments).await;
@@ -128,7 +122,7 @@ pub(super) async fn select(browser: &mut Browser, view: &View, number: u64, text
     let (at, answer) = of_dropdown(browser, view, number, ("choose", json!({"text": text}))).await?;
     if let Some(local) = answer["click"].as_u64() {
         let aim = at_local(browser, view, (at, local), true).await?;
-        click(browser, view, &aim).await?;
+        press_at(browser, view, &aim).await?;
     } else if answer["done"] != true {
         return Err(Problem::Argument("the dropdown did not open".to_owned()));
     }
@@ -195,7 +189,7 @@ async fn under(browser: &mut Browser, view: &View, (x, y): (f64, f64)) -> Result
     }
     let found = view.main().call(&browser.client, "at", json!({"x": x, "y": y})).await?;
     let text = found["t"].as_str().unwrap_or("the page").to_owned();
-    Ok(Aim { x, y, text, at: 0, local: found["n"].as_u64().unwrap_or(0), inner: (x, y) })
+    Ok(Aim { x, y, own: (x, y), text, at: 0, local: found["n"].as_u64().unwrap_or(0) })
 }
 
 /// Scrolls by an amount, or by a page.
@@ -239,8 +233,11 @@ pub(super) async fn scroll_to_text(browser: &mut Browser, view: &View, text: &st
             let count = found["count"].as_u64().unwrap_or(1);
             let at = found["n"].as_u64().filter(|it| *it > 0).map(|it| browser.numbers.of((node.document.key, it)));
             let at = at.map(|it| format!(" at [{it}]")).unwrap_or_default();
+            let numbers: Vec<String> =
+                found["box"].as_array().into_iter().flatten().filter_map(Value::as_f64).map(|it| it.to_string()).collect();
+            let place = if numbers.len() == 4 { format!(" at x,y,w,h: {}", numbers.join(",")) } else { String::new() };
             let times = if count > 1 { format!(", the first of {count}") } else { String::new() };
-            return Ok(format!("scrolled to \"{}\"{at}{times}", line(text, 100)));
+            return Ok(format!("scrolled to \"{}\"{at}{place}{times}", line(text, 100)));
         }
         near.extend(found["near"].as_array().into_iter().flatten().filter_map(Value::as_str).map(str::to_owned));
     }

@@ -19,14 +19,14 @@ const BETWEEN_TRIES: Duration = Duration::from_millis(100);
 pub(super) struct Aim {
     pub(super) x: f64,
     pub(super) y: f64,
+    /// The same in the viewport of its own document.
+    pub(super) own: (f64, f64),
     /// The element in a line, without its number.
     pub(super) text: String,
     /// Which document it is in.
     pub(super) at: usize,
     /// Its number in there.
     pub(super) local: u64,
-    /// The same point in its document's own viewport.
-    pub(super) inner: (f64, f64),
 }
 
 /// The element with this number: its document, and its number in there.
@@ -126,8 +126,8 @@ async fn outwards(browser: &mut Browser, view: &View, at: usize, found: &Value) 
     let points = found["points"].as_array().into_iter().flatten();
     let mut problem = Problem::Script("the element has no point".to_owned());
     for point in points.filter_map(|it| Some((it[0].as_f64()?, it[1].as_f64()?))) {
-        match through(browser, view, at, (local, point)).await {
-            Ok((x, y)) => return Ok(Aim { x, y, text, at, local, inner: point }),
+        match through(browser, view, at, point).await {
+            Ok((x, y)) => return Ok(Aim { x, y, own: point, text, at, local }),
             Err(other) => problem = other,
         }
     }
@@ -138,7 +138,7 @@ async fn through(
     browser: &mut Browser,
     view: &View,
     at: usize,
-    (local, point): (u64, (f64, f64)),
+    point: (f64, f64),
 ) -> Result<(f64, f64), Problem> {
     let (mut here, (mut x, mut y)) = (at, point);
     while let (Some(parent), Some(owner)) = (view.nodes[here].parent, view.nodes[here].owner) {
@@ -151,22 +151,26 @@ async fn through(
         (x, y) = (entered["x"].as_f64().ok_or(Problem::Gone)?, entered["y"].as_f64().ok_or(Problem::Gone)?);
         here = parent;
     }
-    if here != at && local > 0 {
-        // Scrolling the frames may have moved what is in them.
-        let arguments = json!({"number": local, "x": point.0, "y": point.1});
-        let hits = view.nodes[at].document.call(&browser.client, "hits", arguments).await?;
-        if hits["hit"] != true {
-            return Err(covered(&hits));
-        }
-    }
     Ok((x, y))
 }
 
-/// Something else would be hit: what `hits` says it is.
-pub(super) fn covered(hits: &Value) -> Problem {
+/// Whether the pointer, which is there now, still hits the element: hovering or scrolling may have brought something over it.
+///
+/// # Errors
+/// It does not: what it hits.
+pub(super) async fn still_hits(browser: &mut Browser, view: &View, aim: &Aim) -> Result<(), Problem> {
+    if aim.local == 0 {
+        return Ok(());
+    }
+    let arguments = json!({"number": aim.local, "x": aim.own.0, "y": aim.own.1});
+    let hits = view.nodes[aim.at].document.call(&browser.client, "hits", arguments).await?;
+    if hits["hit"] == true {
+        return Ok(());
+    }
     let by = hits["by"].as_str().unwrap_or("something else");
-    let message = format!("the element is covered by {by}");
-    Problem::Page { code: "covered".to_owned(), message, more: json!({"by": by}) }
+    let (message, more) = (format!("the element is covered by {by}"), json!({"by": by, "by_n": hits["by_n"]}));
+    let problem = Problem::Page { code: "covered".to_owned(), message, more };
+    Err(with_numbers(&mut browser.numbers, view.nodes[aim.at].document.key, problem))
 }
 
 /// The numbers that a caller knows, in place of those of a document.

@@ -64,6 +64,7 @@ pub(super) async fn settle(browser: &mut Browser, most: Duration) -> Result<bool
     for _ in 0..MOST_LOADS {
         loaded(browser, left().min(LOADS)).await;
         let quiet = async {
+            browser.show().await?;
             let view = View::of(browser).await?;
             let ms = MOST_MS.min(left().as_millis() as u64);
             let arguments = json!({"quiet_ms": QUIET_MS, "most_ms": ms});

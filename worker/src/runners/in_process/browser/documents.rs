@@ -173,7 +173,11 @@ impl Document {
         params: Value,
         time: Duration,
     ) -> Result<Value, Problem> {
-        client.call(Some(&self.place.session), method, &params, time).await.map_err(gone)
+        let called = client.call(Some(&self.place.session), method, &params, time).await;
+        if let Err(CallError::Late(_)) = called {
+            tracing::debug!(method, arguments = %params["arguments"], "a document does not answer");
+        }
+        called.map_err(gone)
     }
 }
 

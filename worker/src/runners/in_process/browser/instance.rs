@@ -4,7 +4,7 @@ use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use openskill_cdp::client::Client;
+use openskill_cdp::client::{CallError, Client};
 use openskill_cdp::message::Event;
 use serde_json::{Value, json};
 use tokio::io::Interest;
@@ -126,7 +126,32 @@ impl Browser {
     /// # Errors
     /// As [`Browser::call`].
     pub(super) async fn of_page(&self, session: &str, method: &str, params: Value) -> Result<Value, Problem> {
-        Ok(self.client.call(Some(session), method, &params, OF_PAGE).await?)
+        self.client.call(Some(session), method, &params, OF_PAGE).await.map_err(|error| match error {
+            CallError::Late(time) => {
+                tracing::debug!(method, "a page does not answer");
+                Problem::Stuck(time)
+            }
+            other => other.into(),
+        })
+    }
+
+    /// Shows the tab that calls are about: another one may have come to the front, and what is behind it draws nothing.
+    ///
+    /// # Errors
+    /// The browser is gone.
+    pub(super) async fn show(&self) -> Result<(), Problem> {
+        let (target, is_alone) = {
+            let tabs = self.state.tabs();
+            (tabs.current().map(|it| it.target.clone()), tabs.all().len() < 2)
+        };
+        match target.filter(|_| !is_alone) {
+            // A tab may go at any time.
+            Some(target) => match self.call("Target.activateTarget", json!({"targetId": target})).await {
+                Err(Problem::Call(CallError::Refused(_))) | Ok(_) => Ok(()),
+                Err(problem) => Err(problem),
+            },
+            None => Ok(()),
+        }
     }
 
     /// Stops what scripts of a page run. They may go on with their next event.

@@ -114,10 +114,6 @@ pub(super) fn line(numbers: &mut Numbers, document: u64, element: &Value, level:
         let more = more.map(|it| format!(" | {it} more")).unwrap_or_default();
         line.push_str(&format!(" options: {}{more}", options.join(" | ")));
     }
-    match element["where"].as_str() {
-        None | Some("in") => {}
-        Some(place) => line.push_str(&format!(" ({place})")),
-    }
     line
 }
 

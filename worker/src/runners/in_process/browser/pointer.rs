@@ -38,7 +38,7 @@ async fn mouse(browser: &Browser, tab: &Tab, kind: &str, (x, y): (f64, f64), but
 /// Moves the pointer there.
 ///
 /// # Errors
-/// The page does not answer, or the browser is gone.
+/// As [`click`].
 pub(super) async fn hover(browser: &Browser, tab: &Tab, to: (f64, f64)) -> Result<(), Problem> {
     mouse(browser, tab, "mouseMoved", to, "none").await
 }
@@ -46,8 +46,8 @@ pub(super) async fn hover(browser: &Browser, tab: &Tab, to: (f64, f64)) -> Resul
 /// Presses and releases where the pointer is. What the page does on the press may take the page away.
 ///
 /// # Errors
-/// As [`hover`].
-pub(super) async fn press(browser: &Browser, tab: &Tab, to: (f64, f64)) -> Result<(), Problem> {
+/// The page does not answer, or the browser is gone.
+pub(super) async fn click(browser: &Browser, tab: &Tab, to: (f64, f64)) -> Result<(), Problem> {
     let (pressed, released) = tokio::join!(
         mouse(browser, tab, "mousePressed", to, "left"),
         mouse(browser, tab, "mouseReleased", to, "left")
@@ -64,7 +64,7 @@ pub(super) async fn press(browser: &Browser, tab: &Tab, to: (f64, f64)) -> Resul
 /// Presses at one point, moves in steps, and releases at another. Where the page uses the browser's own drags, these.
 ///
 /// # Errors
-/// As [`hover`].
+/// As [`click`].
 pub(super) async fn drag(
     browser: &Browser,
     tab: &Tab,

@@ -202,10 +202,13 @@ async fn answer(browser: &mut TcpStream, reply: Reply) -> Result<()> {
 
 /// Connects to the first address of the host that may be reached and answers.
 async fn connect(host: &str, port: u16, allowed: &Allowed, look_ups: Arc<Semaphore>) -> std::result::Result<TcpStream, Problem> {
-    // A name with a colon or a slash would move the rest of the URL.
-    if port == 0 || (!host.starts_with('[') && host.contains([':', '/', '@', '?', '#', '\\'])) {
+    // Such a name would move the rest of the URL. An address has colons, and is parsed before.
+    let is_name = !host.starts_with('[') && host.parse::<Ipv6Addr>().is_err();
+    if port == 0 || (is_name && host.contains([':', '/', '@', '?', '#', '\\'])) {
         return Err(Problem::NoHost);
     }
+    let bare: std::result::Result<Ipv6Addr, _> = host.parse();
+    let host = if bare.is_ok() { format!("[{host}]") } else { host.to_owned() };
     let url = Url::parse(&format!("http://{host}:{port}/")).map_err(|_| Problem::NoHost)?;
     let reach = Reach::of(&url, allowed).map_err(|it| refused(&it))?;
     let addresses = match url.host() {
@@ -220,7 +223,7 @@ async fn connect(host: &str, port: u16, allowed: &Allowed, look_ups: Arc<Semapho
     let mut refusal = None;
     let mut tried = false;
     for mut address in addresses {
-        if let Err(refused) = reach.check_address(host, address.ip()) {
+        if let Err(refused) = reach.check_address(&host, address.ip()) {
             refusal = Some(refused);
             continue;
         }

@@ -230,8 +230,10 @@ impl Tabs {
         let (session, target) = (text(params, "sessionId").to_owned(), text(info, "targetId").to_owned());
         let run = Order::to(&session, "Runtime.runIfWaitingForDebugger", json!({}));
         let attach = Order::to(&session, "Target.setAutoAttach", attach_to());
+        // The browser's own parts, such as the list below its address bar, are pages too.
+        let is_of_web = !text(info, "url").starts_with("chrome");
         match (text(info, "type"), within) {
-            ("page", _) => {
+            ("page", _) if is_of_web => {
                 if self.all.len() >= self.bounds.tabs {
                     self.news.add(Happening::NotOpened(text(info, "url").to_owned()));
                     return vec![run, Order::to_browser("Target.closeTarget", json!({"targetId": target}))];
@@ -247,7 +249,10 @@ impl Tabs {
                     run,
                 ];
                 self.opened(session, target, text(info, "url").to_owned());
-                orders.into()
+                // Pages open tabs in front of theirs; callers say themselves which one they want.
+                let front = self.current().filter(|it| it.id + 1 != self.next).map(|it| it.target.clone());
+                let front = front.map(|it| Order::to_browser("Target.activateTarget", json!({"targetId": it})));
+                orders.into_iter().chain(front).collect()
             }
             ("iframe", Some(within)) => {
                 let holds = |it: &&mut Tab| it.session == within || it.parts.iter().any(|part| part.session == within);

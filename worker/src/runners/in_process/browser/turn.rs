@@ -53,6 +53,7 @@ impl Call<'_> {
     /// # Errors
     /// It can't be done: why.
     pub(super) async fn run(&self, browser: &mut Browser) -> Result<Answer, SkillError> {
+        browser.show().await?;
         let (did, mut data) = match self.tool {
             tool if tool.acts_on_page() => self.act(browser).await?,
             tool if tool.loads() => self.load(browser).await?,

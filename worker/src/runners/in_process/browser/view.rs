@@ -156,7 +156,8 @@ pub(super) async fn tell_listeners(browser: &mut Browser, document: &Document) {
 }
 
 async fn tell(browser: &mut Browser, document: &Document) -> Option<()> {
-    let whole = json!({"contextId": document.context, "expression": "document", "objectGroup": GROUP});
+    // The page's own document: that of the isolated world would be given wrappers of the page's world.
+    let whole = json!({"expression": "document", "objectGroup": GROUP});
     let whole = document.ask(&browser.client, "Runtime.evaluate", whole, HELP).await.ok()?;
     let params = json!({"objectId": whole.pointer("/result/objectId")?, "depth": -1, "pierce": true});
     let found = document.ask(&browser.client, "DOMDebugger.getEventListeners", params, HELP).await.ok()?;

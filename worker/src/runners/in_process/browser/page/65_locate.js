@@ -184,9 +184,9 @@ const hits = async (args) => {
   for (let round = 0; round < HOVER_ROUNDS; round += 1) {
     await frame();
     hit = isConnected(el) ? hitAt(args.x, args.y) : null;
-    if (hit !== null && actsOn(el, hit) && (args.pointer !== true || pointerIsAt(args.x, args.y)) && round > 0) break;
+    if (hit !== null && actsOn(el, hit) && pointerIsAt(args.x, args.y) && round > 0) break;
   }
-  if (args.pointer === true && !pointerIsAt(args.x, args.y)) return { hit: false, by: 'something outside the frame', by_n: null };
+  if (!pointerIsAt(args.x, args.y)) return { hit: false, by: 'something outside the frame', by_n: null };
   const brief = hit ? briefOf(listedAround(hit)) : { n: null, t: '' };
   return { hit: hit !== null && actsOn(el, hit), by: brief.t, by_n: brief.n };
 };
