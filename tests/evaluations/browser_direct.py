@@ -176,7 +176,7 @@ class DirectBrowser:
                 refused = error
                 continue
             self._mouse("mouseMoved", x, y)
-            seen = script.call("hits", number=local, x=point[0], y=point[1], pointer=True)
+            seen = script.call("hits", number=local, x=point[0], y=point[1])
             if seen["hit"]:
                 break
             refused = ToolError("covered", f"covered by {seen['by']}")
