@@ -80,7 +80,8 @@ def main() -> int:
     server = Server()
     counts: collections.Counter[str] = collections.Counter()
     wrong: list[dict] = []
-    with browser_of() as browser:
+    at = server.http.server_port
+    with browser_of([f"127.0.0.1:{at}", f"localhost:{at}"]) as browser:
         while sum(counts.values()) < wanted:
             page += 1
             browser.navigate(server.url(page))

@@ -111,7 +111,7 @@ def play(browser, tasks: Tasks, task: str, seed: int) -> tuple[float | None, str
 
 
 @contextlib.contextmanager
-def browser_of():
+def browser_of(allowed: list[str]):
     if os.environ.get("DIRECT"):
         from playwright.sync_api import sync_playwright
 
@@ -124,7 +124,7 @@ def browser_of():
     else:
         from browser_gateway import gateway
 
-        with gateway() as browser:
+        with gateway(allowed) as browser:
             yield browser
 
 
@@ -136,7 +136,7 @@ def main() -> int:
     tasks = Tasks(folder)
     solved, failed = [], {}
     started = time.monotonic()
-    with browser_of() as browser:
+    with browser_of([f"127.0.0.1:{tasks.http.server_port}"]) as browser:
         for task in wanted:
             outcomes = [play(browser, tasks, task, seed) for seed in seeds]
             won = sum(reward == 1 for reward, _ in outcomes)
