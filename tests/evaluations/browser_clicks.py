@@ -2,7 +2,7 @@
 
     browser_clicks.py
 
-DIRECT=1 drives the page script over CDP instead of a gateway; SEED (default 0) is the first page. It prints how many presses were
+OPENSKILL_BIN is the binary; DIRECT=1 drives the page script over CDP instead of a gateway; SEED (default 0) is the first page. It prints how many presses were
 right, refused (by reason) and wrong, and fails if one was wrong or more than a quarter was refused.
 """
 

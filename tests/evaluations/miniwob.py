@@ -3,13 +3,15 @@
     miniwob.py            every task that has a policy, SEEDS (default 5) episodes each
     miniwob.py TASK...    these tasks
 
-MINIWOB is the folder `miniwob/html` of the Python package `miniwob`. DIRECT=1 drives the page script over CDP instead of a
-gateway. A task counts if at least 95 % of its episodes end with the raw reward 1; AT_LEAST (default 105) tasks are asked for.
+The tasks are those of the Python package `miniwob` (MINIWOB: another folder with its html). OPENSKILL_BIN is the binary; DIRECT=1
+drives the page script over CDP instead of a gateway. A task counts if at least 95 % of its episodes end with the raw reward 1;
+AT_LEAST (default 105) tasks are asked for.
 """
 
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import json
 import os
 import sys
@@ -128,8 +130,14 @@ def browser_of(allowed: list[str]):
             yield browser
 
 
+def html_folder() -> Path:
+    if given := os.environ.get("MINIWOB"):
+        return Path(given)
+    return Path(importlib.util.find_spec("miniwob").origin).parent / "html"
+
+
 def main() -> int:
-    folder = Path(os.environ["MINIWOB"])
+    folder = html_folder()
     every = sorted(path.stem for path in (folder / "miniwob").glob("*.html"))
     wanted = sys.argv[1:] or [name for name in every if name in POLICIES]
     seeds = range(1, int(os.environ.get("SEEDS", "5")) + 1)

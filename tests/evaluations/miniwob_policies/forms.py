@@ -236,6 +236,8 @@ def flight(page: Page):
         page.write(field, place)
         page.tools.send_keys("ArrowDown")
         page.wait_for(lambda place=place: bool([line for line in page.all("listitem") if place in line.name]))
+        page.tools.wait(0.3)
+        page.look()
         page.click([line for line in page.all("listitem") if place in line.name][-1])
         page.look()
     pick_date(page, int(year), int(month), int(day))
@@ -257,7 +259,7 @@ def editor(page: Page):
     page.click(words)
     page.tools.send_keys("Control+a")
     if wanted:
-        page.tools.send_keys("Home")
+        page.tools.send_keys("Control+Home")
         for _ in range(words.value.index(wanted.group(1))):
             page.tools.send_keys("ArrowRight")
         for _ in range(len(wanted.group(1))):

@@ -125,8 +125,10 @@ def calendar(page: Page):
     first, last = hour(start) * 2, hour(end) * 2 if hour(end) else 48
     page.tools.scroll(20 * first - 40)
     page.look()
-    slots = [line for line in page.all("generic") if line.marks.startswith("#hh-")]
+    slots = {int(re.search(r"#hh-(\d+)", line.marks).group(1)): line for line in page.all("generic") if line.marks.startswith("#hh-")}
     for i in range(first, last - halves + 1):
+        if not all(part in slots for part in range(i, i + halves)):
+            continue
         from_slot, to_slot = slots[i], slots[i + halves - 1]
         page.drag(from_slot.middle, (to_slot.middle[0], to_slot.middle[1] + 2), 12)
         page.look()
