@@ -170,10 +170,13 @@ let pointer = null;
 const seePointer = (event) => {
   if (event.isTrusted) pointer = { x: event.clientX, y: event.clientY };
 };
-for (const type of ['pointermove', 'mousemove']) VIEW.addEventListener(type, seePointer, { capture: true, passive: true });
+VIEW.addEventListener('pointermove', seePointer, { capture: true, passive: true });
 
 const MOST_OFF = 2; // pixels
-const pointerIsAt = (x, y) => VIEW.parent === VIEW || (pointer !== null && Math.abs(pointer.x - x) <= MOST_OFF && Math.abs(pointer.y - y) <= MOST_OFF);
+const pointerIsNear = (x, y) => pointer !== null && Math.abs(pointer.x - x) <= MOST_OFF && Math.abs(pointer.y - y) <= MOST_OFF;
+const pointerIsAt = (x, y) => VIEW.parent === VIEW || pointerIsNear(x, y);
+// What is under the pointer: a press lands where the pointer is, which rounding may have moved from where it was sent.
+const underPointer = (x, y) => (pointerIsNear(x, y) ? hitAt(pointer.x, pointer.y) : hitAt(x, y));
 
 // Asked when the pointer is already there: what hovering changes is drawn within a frame or two, and what it loads may
 // take longer, so a miss is looked at again for a third of a second.
@@ -183,7 +186,7 @@ const hits = async (args) => {
   let hit = null;
   for (let round = 0; round < HOVER_ROUNDS; round += 1) {
     await frame();
-    hit = isConnected(el) ? hitAt(args.x, args.y) : null;
+    hit = isConnected(el) ? underPointer(args.x, args.y) : null;
     if (hit !== null && actsOn(el, hit) && pointerIsAt(args.x, args.y) && round > 0) break;
   }
   if (!pointerIsAt(args.x, args.y)) return { hit: false, by: 'something outside the frame', by_n: null };
