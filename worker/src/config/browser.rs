@@ -74,9 +74,7 @@ impl Browser {
         match &self.program {
             Some(program) if program.is_file() => Ok(program.clone()),
             Some(program) => Err(format!("OPENSKILL_BROWSER names no file: {}", program.display())),
-            None => {
-                PLACES.iter().map(Path::new).find(is_file).map(Path::to_owned).ok_or_else(|| NO_BROWSER.to_owned())
-            }
+            None => PLACES.iter().map(Path::new).find(is_file).map(Path::to_owned).ok_or_else(|| NO_BROWSER.to_owned()),
         }
     }
 }

@@ -22,7 +22,9 @@ pub(super) fn look(settings: &Browser) -> Finding {
         0 => finding(
             "browser",
             Status::Part,
-            format!("{program}; there are no fonts, so pictures of pages have no letters: install some (Debian: fonts-dejavu-core)"),
+            format!(
+                "{program}; there are no fonts, so pictures of pages have no letters: install some (Debian: fonts-dejavu-core)"
+            ),
         ),
         count => finding("browser", Status::Ok, format!("{program}; {count} fonts")),
     }
