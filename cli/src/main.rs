@@ -60,7 +60,9 @@ fn main() -> ExitCode {
     if std::env::args_os().nth(1).is_some_and(|first| first == openskill_research::pdf_protocol::ARGUMENT) {
         return openskill_research::pdf::main();
     }
-    if std::env::args_os().nth(1).is_some_and(|first| first == openskill_worker::runners::in_process::browser::host_process::ARGUMENT)
+    if std::env::args_os()
+        .nth(1)
+        .is_some_and(|first| first == openskill_worker::runners::in_process::browser::host_process::ARGUMENT)
     {
         return openskill_worker::runners::in_process::browser::host_process::main();
     }

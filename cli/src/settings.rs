@@ -5,6 +5,7 @@
 
 mod access;
 mod agent;
+mod browser;
 mod folders;
 mod mcp;
 pub(crate) mod names;
@@ -15,7 +16,6 @@ mod raw;
 mod reader;
 mod recorder;
 mod reference;
-mod browser;
 mod research;
 mod resolve;
 mod setting;

@@ -56,7 +56,10 @@ fn crates_depend_only_on_the_crates_below_them() {
         ("crates/skill", &["proto"]),
         ("crates/trace", &["proto"]),
         ("gateway", &["agent", "identity", "log", "metrics", "net", "proto", "rank", "redact", "skill", "trace"]),
-        ("worker", &["cdp", "definitions", "log", "metrics", "net", "proto", "rank", "redact", "research", "skill", "trace"]),
+        (
+            "worker",
+            &["cdp", "definitions", "log", "metrics", "net", "proto", "rank", "redact", "research", "skill", "trace"],
+        ),
         (
             "cli",
             &[

@@ -18,7 +18,7 @@ pub(super) fn run(args: &Config, raw: &Raw) -> Result<ExitCode, Failure> {
         return Ok(ExitCode::SUCCESS);
     }
     let width = ALL.iter().map(|setting| setting.name.len()).max().unwrap_or_default();
-    for setting in ALL {
+    for setting in ALL.iter() {
         let value = raw.value(setting.name);
         let shown = if value.is_empty() { "-".to_owned() } else { mask_setting(setting.name, value) };
         say(&format!("{:width$}  {:12}  {shown}\n", setting.name, raw.origin(setting.name).to_string()));

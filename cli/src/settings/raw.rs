@@ -51,7 +51,7 @@ impl Raw {
         let (file, more) = read_file(&folder.join("openskill.toml"));
         problems.extend(more);
         let mut environment_values = HashMap::new();
-        for setting in ALL {
+        for setting in ALL.iter() {
             match environment(setting.name).map(OsString::into_string) {
                 Some(Ok(value)) => drop(environment_values.insert(setting.name, value)),
                 Some(Err(_)) => problems.push(Problem {

@@ -6,7 +6,7 @@ use super::names::{ALL, file_key};
 pub(crate) fn reference() -> String {
     let mut text =
         "| variable | in `openskill.toml` | default | read by | meaning |\n|---|---|---|---|---|\n".to_owned();
-    for setting in ALL {
+    for setting in ALL.iter() {
         let default = if setting.default.is_empty() { "none".to_owned() } else { format!("`{}`", setting.default) };
         let key = file_key(setting.name);
         text += &format!("| `{}` | `{key}` | {default} | {} | {} |\n", setting.name, setting.readers, setting.about);

@@ -25,9 +25,9 @@ use super::problem::{Problem, Problems, mask};
 use super::raw::Raw;
 use super::reader::Reader;
 use super::recorder::{self, RecorderSettings};
-use super::{browser, research};
 use super::sites;
 use super::tls::{self, Tls};
+use super::{browser, research};
 
 /// The format of log lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

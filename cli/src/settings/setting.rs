@@ -13,13 +13,13 @@ pub(crate) struct Setting {
     pub(crate) about: &'static str,
 }
 
-/// Makes a constant with the name of each setting, and the table of all.
+/// Makes a constant with the name of each setting, and a table of them.
 macro_rules! settings {
-    ($($konst:ident $name:literal $default:literal $readers:literal $about:literal;)*) => {
+    ($table:ident $($konst:ident $name:literal $default:literal $readers:literal $about:literal;)*) => {
         $(pub(crate) const $konst: &str = $name;)*
 
-        /// All settings, in the order of the reference.
-        pub(crate) const ALL: &[Setting] = &[
+        /// These settings, in the order of the reference.
+        pub(crate) const $table: &[Setting] = &[
             $(Setting { name: $name, default: $default, readers: $readers, about: $about }),*
         ];
     };

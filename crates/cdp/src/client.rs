@@ -247,9 +247,7 @@ mod tests {
             say(&mut to, &json!({"id": first["id"], "error": {"code": -1, "message": "no"}})).await;
         };
         let (a, b) = (json!({}), json!({"x": 1}));
-        let calls = async {
-            tokio::join!(client.call(Some("s"), "A.a", &a, LONG), client.call(None, "B.b", &b, LONG))
-        };
+        let calls = async { tokio::join!(client.call(Some("s"), "A.a", &a, LONG), client.call(None, "B.b", &b, LONG)) };
         let (answers, ()) = tokio::join!(calls, browser);
         let refused = Refused { code: -1, message: "no".to_owned() };
         assert_eq!(answers, (Err(CallError::Refused(refused)), Ok(json!({"n": 2}))));

@@ -12,7 +12,9 @@ const FORM: &str = "<button onclick=\"document.title='pressed';this.insertAdjace
 fn pages(seen: &Seen) -> Reply {
     match seen.path() {
         "/form" => page(FORM),
-        "/two" => page("<h1>The second page</h1><table><tr><th>River<th>Length</tr><tr><td>Rhine<td>1233 km</tr></table>"),
+        "/two" => {
+            page("<h1>The second page</h1><table><tr><th>River<th>Length</tr><tr><td>Rhine<td>1233 km</tr></table>")
+        }
         "/frames" => {
             let port = seen.header("host").rsplit(':').next().unwrap_or_default().to_owned();
             page(format!("<iframe src=/inner></iframe><iframe src=http://localhost:{port}/inner></iframe>"))
@@ -23,7 +25,8 @@ fn pages(seen: &Seen) -> Reply {
              <button onclick=\"document.title=String(confirm('sure?'))+prompt('name?')\">Ask</button>",
         ),
         "/tabs" => page("<a href=/two target=_blank>New tab</a>"),
-        "/file" => Reply::new(200, "application/octet-stream", "the file").with("content-disposition", "attachment; filename=f.bin"),
+        "/file" => Reply::new(200, "application/octet-stream", "the file")
+            .with("content-disposition", "attachment; filename=f.bin"),
         "/files" => page("<a href=/file>File</a>"),
         _ => page("elsewhere"),
     }
@@ -150,7 +153,11 @@ async fn pictures_documents_and_downloads_are_artifacts() {
     let again = stage.does("screenshot", json!({"filename": "a.png"})).await;
     assert_eq!(again["path"], "data/a-2.png", "what is there stays as it is");
     let document = stage.call("save_pdf", json!({})).await;
-    assert_eq!((data(&document)["path"].as_str(), document.artifacts.len()), (Some("data/page.pdf"), 1), "{document:?}");
+    assert_eq!(
+        (data(&document)["path"].as_str(), document.artifacts.len()),
+        (Some("data/page.pdf"), 1),
+        "{document:?}"
+    );
     let (code, _) = stage.fails("screenshot", json!({"filename": "../a.png"})).await;
     assert_eq!(code, "FORBIDDEN_PATH");
     let mut result = stage.call("click_element", json!({"index": stage.number("File").await})).await;

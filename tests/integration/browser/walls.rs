@@ -76,11 +76,14 @@ async fn no_address_of_this_machine_or_of_a_private_network_is_reached() {
 
 #[tokio::test]
 async fn only_addresses_of_the_web_are_opened() {
-    let Some(stage) = Stage::start(|_| page("<a href=file:///etc/passwd>File</a><a href=chrome://version>Own</a>")).await
+    let Some(stage) =
+        Stage::start(|_| page("<a href=file:///etc/passwd>File</a><a href=chrome://version>Own</a>")).await
     else {
         return;
     };
-    for url in ["file:///etc/passwd", "chrome://version", "view-source:http://a.example", "devtools://x", "data:text/html,x"] {
+    for url in
+        ["file:///etc/passwd", "chrome://version", "view-source:http://a.example", "devtools://x", "data:text/html,x"]
+    {
         let (code, why) = stage.fails("navigate", json!({"url": url})).await;
         assert!(code == "INVALID_ARGUMENT" && why.contains("http://"), "{url}: {why}");
     }

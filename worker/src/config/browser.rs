@@ -18,6 +18,10 @@ const PLACES: [&str; 6] = [
 /// A text in the URL of a search that stands for what is searched for.
 pub const QUERY: &str = "{query}";
 
+/// Why the tools are unavailable without a browser.
+pub(crate) const NO_BROWSER: &str =
+    "there is no Chromium: install it (Debian: chromium), or name the program in OPENSKILL_BROWSER";
+
 /// Which browser there is, and its bounds.
 #[derive(Debug, Clone)]
 pub struct Browser {
@@ -70,9 +74,7 @@ impl Browser {
         match &self.program {
             Some(program) if program.is_file() => Ok(program.clone()),
             Some(program) => Err(format!("OPENSKILL_BROWSER names no file: {}", program.display())),
-            None => PLACES.iter().map(Path::new).find(is_file).map(Path::to_owned).ok_or_else(|| {
-                "there is no Chromium: install it (Debian: chromium), or name the program in OPENSKILL_BROWSER".to_owned()
-            }),
+            None => PLACES.iter().map(Path::new).find(is_file).map(Path::to_owned).ok_or_else(|| NO_BROWSER.to_owned()),
         }
     }
 }

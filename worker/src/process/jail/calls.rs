@@ -19,8 +19,8 @@ mod conditions;
 mod profile;
 mod refused;
 
-use profile::errno::ENOSYS;
 use profile::Profile;
+use profile::errno::ENOSYS;
 
 pub(super) use profile::{Makes, Owner};
 

@@ -153,7 +153,8 @@ fn ready(walls: &Walls, root: Option<BorrowedFd<'_>>, place: Place<'_>, forks: b
     // The calls of a fork server are measured.
     let counted = walls.counted && !forks;
     let rules = walls.landlock.then(|| files::rules(walls, root, place, counted)).transpose()?;
-    let filter = walls.calls.then(|| Filter::compile(&walls.network, walls.owner(), walls.makes(), counted)).transpose()?;
+    let filter =
+        walls.calls.then(|| Filter::compile(&walls.network, walls.owner(), walls.makes(), counted)).transpose()?;
     Ok(Ready { identity: walls.identity, rules, filter })
 }
 

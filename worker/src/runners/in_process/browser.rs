@@ -103,8 +103,7 @@ fn lock(spares: &Mutex<Spares>) -> MutexGuard<'_, Spares> {
 impl Browsers {
     /// Must be called within the runtime that lives as long as the worker.
     pub(super) fn new(host: Host, settings: Settings) -> Self {
-        let bounds =
-            Bounds { per_caller: 1, per_worker: settings.sessions, idle: settings.idle, age: settings.age };
+        let bounds = Bounds { per_caller: 1, per_worker: settings.sessions, idle: settings.idle, age: settings.age };
         let launch = Launch { host, settings, runtime: Handle::current() };
         Self { launch, book: Book::new(bounds), spares: Arc::default(), tasks: TaskTracker::new() }
     }
@@ -169,7 +168,8 @@ impl Browsers {
         let (answer, answered) = oneshot::channel();
         let dropped = CancellationToken::new();
         let (launch, spares) = (self.launch.clone(), Arc::clone(&self.spares));
-        let job = Job { tool, host, invocation, until, dropped: dropped.clone(), launch, spares, tasks: self.tasks.clone() };
+        let job =
+            Job { tool, host, invocation, until, dropped: dropped.clone(), launch, spares, tasks: self.tasks.clone() };
         let waiting = dropped.drop_guard();
         self.tasks.spawn_on(job.drive(lease, answer), &self.launch.runtime);
         let outcome = answered.await;

@@ -40,12 +40,7 @@ async fn press_at(browser: &mut Browser, view: &View, aim: &Aim) -> Result<(), P
 ///
 /// # Errors
 /// It is no field, or can't be hit.
-pub(super) async fn input_text(
-    browser: &mut Browser,
-    view: &View,
-    number: u64,
-    text: &str,
-) -> Result<String, Problem> {
+pub(super) async fn input_text(browser: &mut Browser, view: &View, number: u64, text: &str) -> Result<String, Problem> {
     if text.len() > MAX_TEXT_BYTES {
         return Err(Problem::Argument(format!("text: at most {MAX_TEXT_BYTES} bytes")));
     }
@@ -161,12 +156,7 @@ pub(super) async fn drag_drop(browser: &mut Browser, view: &View, asked: &Drag) 
 }
 
 /// The target once more, unless it and the source can't be in view together.
-async fn at_selector_still(
-    browser: &mut Browser,
-    view: &View,
-    target: &str,
-    before: Aim,
-) -> Result<Aim, Problem> {
+async fn at_selector_still(browser: &mut Browser, view: &View, target: &str, before: Aim) -> Result<Aim, Problem> {
     let document = &view.nodes[before.at].document;
     let arguments = json!({"selector": target, "scroll": false});
     match document.call(&browser.client, "locate_selector", arguments).await {
@@ -233,8 +223,13 @@ pub(super) async fn scroll_to_text(browser: &mut Browser, view: &View, text: &st
             let count = found["count"].as_u64().unwrap_or(1);
             let at = found["n"].as_u64().filter(|it| *it > 0).map(|it| browser.numbers.of((node.document.key, it)));
             let at = at.map(|it| format!(" at [{it}]")).unwrap_or_default();
-            let numbers: Vec<String> =
-                found["box"].as_array().into_iter().flatten().filter_map(Value::as_f64).map(|it| it.to_string()).collect();
+            let numbers: Vec<String> = found["box"]
+                .as_array()
+                .into_iter()
+                .flatten()
+                .filter_map(Value::as_f64)
+                .map(|it| it.to_string())
+                .collect();
             let place = if numbers.len() == 4 { format!(" at x,y,w,h: {}", numbers.join(",")) } else { String::new() };
             let times = if count > 1 { format!(", the first of {count}") } else { String::new() };
             return Ok(format!("scrolled to \"{}\"{at}{place}{times}", line(text, 100)));

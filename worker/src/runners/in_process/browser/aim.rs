@@ -54,12 +54,7 @@ fn unknown(code: &str, reason: &str) -> Problem {
 ///
 /// # Errors
 /// It is gone, hidden, covered or disabled.
-pub(super) async fn at_number(
-    browser: &mut Browser,
-    view: &View,
-    number: u64,
-    enabled: bool,
-) -> Result<Aim, Problem> {
+pub(super) async fn at_number(browser: &mut Browser, view: &View, number: u64, enabled: bool) -> Result<Aim, Problem> {
     let (at, local) = element(browser, view, number)?;
     at_local(browser, view, (at, local), enabled).await
 }
@@ -134,12 +129,7 @@ async fn outwards(browser: &mut Browser, view: &View, at: usize, found: &Value) 
     Err(problem)
 }
 
-async fn through(
-    browser: &mut Browser,
-    view: &View,
-    at: usize,
-    point: (f64, f64),
-) -> Result<(f64, f64), Problem> {
+async fn through(browser: &mut Browser, view: &View, at: usize, point: (f64, f64)) -> Result<(f64, f64), Problem> {
     let (mut here, (mut x, mut y)) = (at, point);
     while let (Some(parent), Some(owner)) = (view.nodes[here].parent, view.nodes[here].owner) {
         let info = view.nodes[here].document.call(&browser.client, "info", json!({})).await?;
@@ -162,7 +152,7 @@ pub(super) async fn still_hits(browser: &mut Browser, view: &View, aim: &Aim) ->
     if aim.local == 0 {
         return Ok(());
     }
-    let arguments = json!({"number": aim.local, "x": aim.own.0, "y": aim.own.1});
+    let arguments = json!({"number": aim.local, "x": aim.own.0, "y": aim.own.1, "pointer": true});
     let hits = view.nodes[aim.at].document.call(&browser.client, "hits", arguments).await?;
     if hits["hit"] == true {
         return Ok(());

@@ -43,9 +43,8 @@ pub(super) fn receive(socket: impl AsFd) -> Result<Option<(Vec<u8>, Option<Owned
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut ancillary = RecvAncillaryBuffer::new(&mut space);
     let mut text = vec![0; MAX_BYTES];
-    let received = retry_on_intr(|| {
-        recvmsg(&socket, &mut [IoSliceMut::new(&mut text)], &mut ancillary, RecvFlags::CMSG_CLOEXEC)
-    })?;
+    let received =
+        retry_on_intr(|| recvmsg(&socket, &mut [IoSliceMut::new(&mut text)], &mut ancillary, RecvFlags::CMSG_CLOEXEC))?;
     let mut descriptor = None;
     for message in ancillary.drain() {
         if let RecvAncillaryMessage::ScmRights(rights) = message {

@@ -144,13 +144,7 @@ impl Document {
         Ok(answer.pointer("/result/objectId").and_then(Value::as_str).map(str::to_owned))
     }
 
-    async fn run(
-        &self,
-        client: &Client,
-        function: &str,
-        arguments: Value,
-        time: Duration,
-    ) -> Result<Value, Problem> {
+    async fn run(&self, client: &Client, function: &str, arguments: Value, time: Duration) -> Result<Value, Problem> {
         let params = json!({
             "objectId": self.object,
             "functionDeclaration": function,

@@ -37,7 +37,12 @@ impl Files<'_> {
     ///
     /// # Errors
     /// The name leads elsewhere, or the file can't be made.
-    pub(super) async fn save(&self, name: &str, (media_type, extension): (&str, &str), data: Vec<u8>) -> Result<String, SkillError> {
+    pub(super) async fn save(
+        &self,
+        name: &str,
+        (media_type, extension): (&str, &str),
+        data: Vec<u8>,
+    ) -> Result<String, SkillError> {
         let (root, place) = self.host.root(self.manifest)?;
         let mut below = place.below("filename", name)?;
         if below.extension().is_none_or(|it| !it.eq_ignore_ascii_case(extension)) {
@@ -117,7 +122,8 @@ pub(super) async fn downloads(browser: &Browser, events: &EventSink, most_bytes:
         })
         .collect()
     };
-    let running = browser.state.tabs().downloads.values().filter(|it| it.state == Transfer::Running).cloned().collect::<Vec<_>>();
+    let running =
+        browser.state.tabs().downloads.values().filter(|it| it.state == Transfer::Running).cloned().collect::<Vec<_>>();
     let mut told = Vec::new();
     for (id, download) in ended.drain(..) {
         let outcome = match download.state {

@@ -96,7 +96,8 @@ mod tests {
     #[test]
     fn the_browsers_own_walls_stay() {
         for argument in arguments() {
-            for wall in ["no-sandbox", "disable-web-security", "disable-site-isolation", "single-process", "no-zygote"] {
+            for wall in ["no-sandbox", "disable-web-security", "disable-site-isolation", "single-process", "no-zygote"]
+            {
                 assert!(!argument.contains(wall), "{argument}");
             }
         }

@@ -101,7 +101,8 @@ fn named(name: &str) -> Option<Key> {
         let key = if *name == "Space" { " " } else { name };
         return Some(Key { key: key.to_owned(), code: (*code).to_owned(), number: *number, text: (*text).to_owned() });
     }
-    let function = name.strip_prefix(['F', 'f']).and_then(|it| it.parse::<u32>().ok()).filter(|it| (1..=24).contains(it))?;
+    let function =
+        name.strip_prefix(['F', 'f']).and_then(|it| it.parse::<u32>().ok()).filter(|it| (1..=24).contains(it))?;
     Some(Key { key: format!("F{function}"), code: format!("F{function}"), number: 111 + function, text: String::new() })
 }
 

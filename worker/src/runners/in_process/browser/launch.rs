@@ -171,8 +171,7 @@ impl Launch {
         let state = Arc::new(State::new(Tabs::new(bounds)));
         let (from, to) = UnixStream::from_std(ours)?.into_split();
         let of_events = Arc::clone(&state);
-        let (client, driver) =
-            connect(from, to, move |client: &Client, event: Event| of_events.on(client, &event));
+        let (client, driver) = connect(from, to, move |client: &Client, event: Event| of_events.on(client, &event));
         spawn(AbortOnDropHandle::new(tokio::spawn(driver)));
         let (documents, numbers) = (Documents::default(), Numbers::default());
         let browser = Browser { client, state, seen, documents, numbers, host, _life: life };

@@ -15,7 +15,11 @@ pub(super) enum Happening {
     NotOpened(String),
     Closed(u64),
     Crashed(u64),
-    Dialog { kind: String, message: String, accepted: bool },
+    Dialog {
+        kind: String,
+        message: String,
+        accepted: bool,
+    },
     FileChooser,
     NotDownloaded(String),
 }

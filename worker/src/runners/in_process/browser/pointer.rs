@@ -48,10 +48,8 @@ pub(super) async fn hover(browser: &Browser, tab: &Tab, to: (f64, f64)) -> Resul
 /// # Errors
 /// The page does not answer, or the browser is gone.
 pub(super) async fn click(browser: &Browser, tab: &Tab, to: (f64, f64)) -> Result<(), Problem> {
-    let (pressed, released) = tokio::join!(
-        mouse(browser, tab, "mousePressed", to, "left"),
-        mouse(browser, tab, "mouseReleased", to, "left")
-    );
+    let (pressed, released) =
+        tokio::join!(mouse(browser, tab, "mousePressed", to, "left"), mouse(browser, tab, "mouseReleased", to, "left"));
     for done in [pressed, released] {
         match done {
             Ok(()) | Err(Problem::Gone) => {}

@@ -38,7 +38,8 @@ pub(super) async fn page_info(browser: &mut Browser) -> Result<Map<String, Value
     }
     if let Some(focus) = info["focus"].as_u64().filter(|it| *it > 0) {
         let number = browser.numbers.of((view.main().key, focus));
-        answer.insert("focus".to_owned(), json!(format!("[{number}] {}", info["focus_t"].as_str().unwrap_or_default())));
+        answer
+            .insert("focus".to_owned(), json!(format!("[{number}] {}", info["focus_t"].as_str().unwrap_or_default())));
     }
     answer.insert("tabs".to_owned(), tabs(browser).await);
     answer.insert("elements".to_owned(), json!(lines.lines));

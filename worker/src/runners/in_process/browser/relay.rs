@@ -201,7 +201,12 @@ async fn answer(browser: &mut TcpStream, reply: Reply) -> Result<()> {
 }
 
 /// Connects to the first address of the host that may be reached and answers.
-async fn connect(host: &str, port: u16, allowed: &Allowed, look_ups: Arc<Semaphore>) -> std::result::Result<TcpStream, Problem> {
+async fn connect(
+    host: &str,
+    port: u16,
+    allowed: &Allowed,
+    look_ups: Arc<Semaphore>,
+) -> std::result::Result<TcpStream, Problem> {
     // Such a name would move the rest of the URL. An address has colons, and is parsed before.
     let is_name = !host.starts_with('[') && host.parse::<Ipv6Addr>().is_err();
     if port == 0 || (is_name && host.contains([':', '/', '@', '?', '#', '\\'])) {

@@ -73,8 +73,15 @@ impl Tool {
     pub(super) fn acts_on_page(self) -> bool {
         matches!(
             self,
-            Self::Click | Self::Drag | Self::Keys | Self::ScrollDown | Self::ScrollToText | Self::ScrollUp | Self::Select
-                | Self::Type | Self::Wait
+            Self::Click
+                | Self::Drag
+                | Self::Keys
+                | Self::ScrollDown
+                | Self::ScrollToText
+                | Self::ScrollUp
+                | Self::Select
+                | Self::Type
+                | Self::Wait
         )
     }
 

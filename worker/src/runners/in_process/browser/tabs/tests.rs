@@ -134,7 +134,8 @@ fn what_is_not_known_is_passed_over() {
     let mut tabs = Tabs::new(BOUNDS);
     for params in [Value::Null, json!([]), json!({"targetInfo": 1, "frame": "x", "guid": {}})] {
         for session in [None, Some("s")] {
-            for method in ["New.event", "Target.detachedFromTarget", "Page.frameNavigated", "Browser.downloadProgress"] {
+            for method in ["New.event", "Target.detachedFromTarget", "Page.frameNavigated", "Browser.downloadProgress"]
+            {
                 assert_eq!(tabs.on(&event(session, method, params.clone())), [], "{method}");
             }
         }
