@@ -310,7 +310,7 @@ def odd_or_even(page: Page):
 
 @task("phone-book")
 def phone_book(page: Page):
-    name, what = page.goal_match(r"Find (\w+) in the contact book and click on their (.*)\.").groups()
+    name, what = page.goal_match(r"Find ([\w-]+) in the contact book and click on their (.*)\.").groups()
     label = {"phone number": "Phone:", "email": "Email:", "address": "Address:"}[what]
     for _ in range(15):
         title = next(line for line in page.lines if line.kind == "heading")
