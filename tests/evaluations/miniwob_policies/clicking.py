@@ -337,3 +337,9 @@ def phone_book(page: Page):
         page.click(">", "link")
         page.wait_for(lambda title=title: title.name not in [line.name for line in page.lines if line.kind == "heading"])
     raise LookupError(name)
+
+
+@task("scroll-text-2")
+def scroll_in_field(page: Page):
+    page.tools.scroll(100000 if "bottom" in page.goal else -100000)
+    page.submit()
