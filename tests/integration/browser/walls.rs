@@ -1,6 +1,5 @@
 //! Nothing that a page does reaches a listener that the worker's rules keep from it.
 
-use openskill_tests::port;
 use tokio::net::TcpListener;
 
 use super::*;
@@ -116,7 +115,8 @@ async fn two_sessions_share_nothing() {
     stage.does_as("one", "navigate", json!({"url": stage.server.url("/?again")})).await;
     let again = stage.does_as("one", "get_content", json!({})).await["content"].as_str().unwrap().to_owned();
     assert!(again.contains("of=") && again.contains("kept: mine"), "{again}");
-    let free = port::free();
-    let (code, _) = stage.fails("navigate", json!({"url": format!("http://127.0.0.1:{free}/")})).await;
+    let other = Backend::start(|_| page("other")).await;
+    let (code, _) = stage.fails("navigate", json!({"url": other.url("/")})).await;
     assert_eq!(code, "PERMISSION_DENIED", "only the listed port");
+    assert_eq!(other.connections(), 0);
 }
