@@ -176,7 +176,8 @@ async fn tools_without_what_they_need_are_listed_as_unavailable_with_a_reason() 
             let reason = tool["status_reason"].as_str().unwrap();
             assert!(reason.contains("OPENSKILL_BROWSER") || reason.contains("model"), "{tool}");
             assert_eq!(tool["input_schema"]["additionalProperties"], false, "{tool}");
-            let example = tool["examples"][0].clone();
+            // An agent has none: its work would be somebody's model's.
+            let Some(example) = tool["examples"].get(0).cloned() else { continue };
             let answer = system.call(tool["id"].as_str().unwrap(), example).await;
             assert_eq!((answer.status, answer.code().as_str()), (503, "UNAVAILABLE"), "{tool}");
             assert_eq!(answer.json()["meta"]["repairs"], json!([]), "an example is valid: {tool}");

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use openskill_proto::v1::{InvokeRequest, SkillResult};
 use openskill_tests::backend::{Backend, Reply, Seen};
+use openskill_tests::repository;
 use openskill_tests::require::{Need, skip};
 use openskill_tests::system::{Setup, System, code, data, request};
 use serde_json::{Value, json};
@@ -47,7 +48,9 @@ impl Stage {
         let server = Backend::start(pages).await;
         let port = server.address.port();
         let allowed = format!("{},localhost:{port},a.localhost:{port}", server.address);
-        let setup = Setup::shipped().flag("--workers", 1).with("OPENSKILL_BROWSER_ALLOW", allowed);
+        // With a folder of its own for what the tools write.
+        let skills = repository().join("worker/skills");
+        let setup = Setup::with_skills(&[&skills]).flag("--workers", 1).with("OPENSKILL_BROWSER_ALLOW", allowed);
         let system = set(setup).start().await;
         let skill = system.get("/skills/browser_navigate").await.json();
         if let Some(reason) = skill["status_reason"].as_str().filter(|_| skill["status"] != "available") {

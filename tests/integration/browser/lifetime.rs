@@ -1,7 +1,8 @@
 //! How long browsers are there, and that nothing of them is left.
 
+use futures_util::StreamExt as _;
 use openskill_tests::processes;
-use openskill_tests::wait::{until_none_is_left, until_true};
+use openskill_tests::wait::{until, until_none_is_left};
 use rustix::process::Signal;
 
 use super::*;
@@ -50,7 +51,10 @@ async fn a_worker_has_as_many_browsers_as_allowed_and_says_so() {
     stage.opens("/").await;
     let waits = stage.call("wait", json!({"seconds": 13}));
     let other = async {
-        until_true("the first call runs", Duration::from_secs(10), || stage.server.connections() > 0).await;
+        until("the first call runs", Duration::from_secs(10), async || {
+            stage.system.workers().await.iter().any(|it| it.in_flight > 0).then_some(())
+        })
+        .await;
         stage.call_as("other", "get_page_info", json!({})).await
     };
     let (waited, other) = tokio::join!(waits, other);
@@ -58,15 +62,19 @@ async fn a_worker_has_as_many_browsers_as_allowed_and_says_so() {
 }
 
 #[tokio::test]
-async fn a_dropped_call_keeps_the_session() {
-    let Some(stage) = Stage::start(|_| page("<p>fine")).await else { return };
+async fn a_call_that_is_late_keeps_the_session() {
+    let pages = |seen: &Seen| match seen.path() {
+        "/hangs" => Reply::pieces("text/html", futures_util::stream::pending().boxed()),
+        _ => page("<p id=kept>fine"),
+    };
+    let Some(stage) = Stage::start(pages).await else { return };
     stage.opens("/").await;
-    let call = request("browser_wait", json!({"seconds": 30}));
-    let call = InvokeRequest { session_id: "s".to_owned(), timeout_ms: 1500, ..call };
+    let call = request("browser_open_tab", json!({"url": stage.server.url("/hangs")}));
+    let call = InvokeRequest { session_id: "s".to_owned(), timeout_ms: 2000, ..call };
     let result = stage.system.invoke(call).await;
-    assert_ne!(code(&result), "", "{result:?}");
-    let url = stage.does("get_current_url", json!({})).await;
-    assert_eq!(url["url"], json!(stage.server.url("/")));
+    assert_eq!(code(&result), "TIMEOUT", "{result:?}");
+    let shown = stage.does("switch_tab", json!({"page_id": 0})).await;
+    assert_eq!(shown["url"], json!(stage.server.url("/")), "{shown}");
 }
 
 #[tokio::test]
