@@ -200,13 +200,13 @@ def dropdown_and_button(page: Page):
 @task("multi-layouts", "multi-orderings")
 def movie(page: Page):
     genre, director, year = page.goal_match(r"Search for (.*) movies directed by (.*) from year (\d+)").groups()
-    values = {"genre": genre, "director": director, "year": year}
+    values = {"genre": genre, "director": director, "year": year, "date": year}
     labels = [line.name.lower() for line in page.lines[1:] if not line.n and any(key in line.name.lower() for key in values)]
     for i, line in enumerate(page.all("textbox")):
         shown = line.name.lower() if any(key in line.name.lower() for key in values) else labels[i]
         page.write(line, next(value for key, value in values.items() if key in shown))
     page.look()
-    page.click(next(line for line in page.all() if line.kind != "textbox" and line.name in ("Search", "Submit")))
+    page.click(next(line for line in page.all() if line.kind != "textbox" and line.name.strip("!") in ("Search", "Submit", "Go")))
 
 
 @task("use-colorwheel", "use-colorwheel-2")
