@@ -13,6 +13,7 @@ EVALS   := target/evaluations-venv
 SESSIONS := target/sessions-venv
 CLIENTS := target/mcp-clients
 MCP_CLIENTS := mcp-1.30 mcp-1.9 fastmcp langchain openai-agents pydantic-ai mcp-proxy claude
+BROWSER := target/browser-venv
 # The Python that runs scripts, the same for everything that is measured.
 SCRIPTS  = $${OPENSKILL_PYTHON:-$$($(HOSTS)/bin/python -c 'import sys; print(sys._base_executable)')}
 
@@ -26,7 +27,7 @@ define make-venv
 	}
 endef
 
-.PHONY: help up build test lint doc eval eval-injections eval-tasks eval-agent eval-sessions eval-research eval-identity eval-venv bench bench-venv bench-instructions bench-agent bench-runners flamegraph fuzz chaos schemathesis mcp-clients test-venv compose-up compose-down sdk client dist release-contract clean need-rust need-python need-valgrind
+.PHONY: help up build test lint doc eval eval-injections eval-tasks eval-agent eval-sessions eval-research eval-browser eval-identity eval-venv bench bench-venv bench-instructions bench-agent bench-runners flamegraph fuzz chaos schemathesis mcp-clients test-venv compose-up compose-down sdk client dist release-contract clean need-rust need-python need-valgrind
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -81,6 +82,12 @@ eval-research: build need-python ## Count the answers that research quotes, on p
 
 eval-identity: build need-python ## Measure how exact rate limits are, and the time of refusals, three minutes (ONLY=keys)
 	@OPENSKILL_BIN=$(BINARY) python3 tests/evaluations/identity.py $(ONLY)
+
+eval-browser: build need-python ## Play MiniWoB++, press 2,000 elements and time reading, with a browser (ONLY=miniwob, ONLY="browser_clicks browser_speed")
+	$(call make-venv,$(BROWSER),tests/evaluations/requirements-browser.txt)
+	@for part in $(or $(ONLY),miniwob browser_clicks browser_speed); do \
+		OPENSKILL_BIN=$(BINARY) $(BROWSER)/bin/python tests/evaluations/$$part.py || exit 1; \
+	done
 
 eval-venv: need-python
 	$(call make-venv,$(EVALS),tests/evaluations/requirements.txt)

@@ -1,12 +1,14 @@
 #!/bin/sh
 # Runs in the build of deploy/Dockerfile, in the runtime image, whose root directory becomes that of a worker's image.
 #
-# Adds Python for the skills and the authorities for calls to the outside, makes the user, and removes what only installs
+# Adds Python for the skills and the authorities for calls to the outside, with BROWSER=yes a browser too, makes the user, and removes what only installs
 # packages: nothing may be installed in a worker that runs. A base that has Python and the authorities needs no network here.
 set -eu
 
 missing=
 command -v python3 >/dev/null || missing="$missing python3"
+[ "${BROWSER:-no}" = no ] || command -v chromium >/dev/null ||
+    missing="$missing chromium fonts-dejavu-core fonts-noto-cjk"
 [ -e /etc/ssl/certs/ca-certificates.crt ] || missing="$missing ca-certificates"
 if [ -n "$missing" ]; then
     apt-get update
@@ -23,6 +25,8 @@ chmod 0700 /app/tools
 
 # The packages of dpkg and apt, and what nothing else uses. Other bases than Debian have other package managers, and keep them.
 command -v dpkg >/dev/null || exit 0
+# The browser uses many of them.
+[ "${BROWSER:-no}" = no ] || exit 0
 rm -rf /var/lib/apt /var/cache/apt /var/cache/debconf /usr/lib/*/gconv
 for package in apt libapt-pkg6.0 debian-archive-keyring gpgv adduser e2fsprogs logsave libext2fs2 libss2 debconf perl-base \
     libgnutls30 libhogweed6 libnettle8 libp11-kit0 libtasn1-6 libidn2-0 libunistring2 login passwd mount; do

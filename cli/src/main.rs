@@ -60,6 +60,12 @@ fn main() -> ExitCode {
     if std::env::args_os().nth(1).is_some_and(|first| first == openskill_research::pdf_protocol::ARGUMENT) {
         return openskill_research::pdf::main();
     }
+    if std::env::args_os()
+        .nth(1)
+        .is_some_and(|first| first == openskill_worker::runners::in_process::browser::host_process::ARGUMENT)
+    {
+        return openskill_worker::runners::in_process::browser::host_process::main();
+    }
     match CompleteEnv::with_factory(args::Args::command).var(complete::VARIABLE).try_complete(std::env::args_os(), None)
     {
         Ok(false) => {}

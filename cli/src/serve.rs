@@ -102,6 +102,7 @@ pub(crate) fn worker_config(settings: &Settings, raw: &Raw) -> Result<openskill_
         skill_users: settings.skill_users,
         least_jail: settings.least_jail,
         docker_host: settings.docker_host.clone(),
+        browser: settings.browser.clone(),
         research: settings.research.clone(),
         reload_interval: settings.reload,
         idle: settings.idle,

@@ -5,6 +5,7 @@
 
 mod access;
 mod agent;
+mod browser;
 mod folders;
 mod mcp;
 pub(crate) mod names;

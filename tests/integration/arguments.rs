@@ -164,8 +164,8 @@ async fn a_raw_model_call_is_parsed_in_every_form_over_grpc_and_rest() {
 }
 
 #[tokio::test]
-async fn the_declared_tools_are_listed_as_unavailable_with_a_reason() {
-    let system = Setup::shipped().start().await;
+async fn tools_without_what_they_need_are_listed_as_unavailable_with_a_reason() {
+    let system = Setup::shipped().with("OPENSKILL_BROWSER", "/nonexistent/chromium").start().await;
     let list = system.get("/skills").await.json();
     for (toolset, count) in [("browser_use", 26)] {
         let all = list["skills"].as_array().unwrap().iter();
@@ -173,9 +173,11 @@ async fn the_declared_tools_are_listed_as_unavailable_with_a_reason() {
         let tools: Vec<_> = all.filter(declared).collect();
         assert_eq!(tools.len(), count, "{toolset}");
         for tool in tools {
-            assert!(tool["status_reason"].as_str().unwrap().contains("does not implement"), "{tool}");
+            let reason = tool["status_reason"].as_str().unwrap();
+            assert!(reason.contains("OPENSKILL_BROWSER") || reason.contains("model"), "{tool}");
             assert_eq!(tool["input_schema"]["additionalProperties"], false, "{tool}");
-            let example = tool["examples"][0].clone();
+            // An agent has none: its work would be somebody's model's.
+            let Some(example) = tool["examples"].get(0).cloned() else { continue };
             let answer = system.call(tool["id"].as_str().unwrap(), example).await;
             assert_eq!((answer.status, answer.code().as_str()), (503, "UNAVAILABLE"), "{tool}");
             assert_eq!(answer.json()["meta"]["repairs"], json!([]), "an example is valid: {tool}");

@@ -8,6 +8,7 @@ mod agent_turns;
 mod arguments;
 mod artifacts;
 mod bad_input;
+mod browser;
 mod calls;
 mod circuits;
 mod clients;

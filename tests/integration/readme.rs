@@ -126,6 +126,8 @@ async fn holds_with(page: &str, change: impl FnOnce(Setup, &Path) -> Setup) {
     let skills: PathBuf = scratch.path().join("worker/skills");
     let skills = skills.display().to_string();
     let setup = Setup::command(&["up", "--listen", "127.0.0.1:0", "--skills-dir", &skills]);
+    // Pages show a machine without a browser.
+    let setup = setup.with("OPENSKILL_BROWSER", "/nonexistent/chromium");
     let system = change(setup.data(&scratch.path().join("data")), scratch.path()).start().await;
     for Exchange { line, command, answer } in exchanges {
         // What starts or builds the system, or needs a container engine, has tests of its own.

@@ -12,9 +12,10 @@ use imports::{Imports, Module, module_of};
 use text::{code, production};
 
 /// The folders with production code.
-const CRATES: [&str; 15] = [
+const CRATES: [&str; 16] = [
     "proto",
     "crates/agent",
+    "crates/cdp",
     "crates/definitions",
     "crates/identity",
     "crates/log",
@@ -42,6 +43,7 @@ fn crates_depend_only_on_the_crates_below_them() {
     for (folder, allowed) in [
         ("proto", &[][..]),
         ("crates/agent", &["proto", "trace"]),
+        ("crates/cdp", &[]),
         ("crates/definitions", &[]),
         ("crates/identity", &["proto"]),
         ("crates/log", &[]),
@@ -54,7 +56,10 @@ fn crates_depend_only_on_the_crates_below_them() {
         ("crates/skill", &["proto"]),
         ("crates/trace", &["proto"]),
         ("gateway", &["agent", "identity", "log", "metrics", "net", "proto", "rank", "redact", "skill", "trace"]),
-        ("worker", &["definitions", "log", "metrics", "net", "proto", "rank", "redact", "research", "skill", "trace"]),
+        (
+            "worker",
+            &["cdp", "definitions", "log", "metrics", "net", "proto", "rank", "redact", "research", "skill", "trace"],
+        ),
         (
             "cli",
             &[

@@ -80,7 +80,7 @@ async fn a_call_written_to_a_strict_definition_succeeds() {
 
 #[tokio::test]
 async fn unavailable_tools_are_omitted_and_listed_separately() {
-    let system = Setup::shipped().start().await;
+    let system = Setup::shipped().with("OPENSKILL_BROWSER", "/nonexistent/chromium").start().await;
     let list = tools(&system, "").await;
     assert_eq!(
         (&list["dialect"], list["tools"].as_array().unwrap().len()),
@@ -90,7 +90,7 @@ async fn unavailable_tools_are_omitted_and_listed_separately() {
     assert_eq!(disabled.len(), 45 - available(&system).await);
     let browser =
         disabled.iter().find(|it| it["skill_id"].as_str().is_some_and(|it| it.starts_with("browser_"))).unwrap();
-    assert!(browser["reason"].as_str().unwrap().contains("does not implement"));
+    assert!(browser["reason"].as_str().unwrap().contains("OPENSKILL_BROWSER"));
     let one = tools(&system, "skill=echo&skill=calculator&dialect=mcp").await;
     let names: Vec<_> = one["tools"].as_array().unwrap().iter().map(|tool| tool["name"].as_str().unwrap()).collect();
     assert_eq!(names, ["calculator", "echo"]);

@@ -14,6 +14,8 @@ pub enum Need {
     Docker,
     /// Docker Compose, v2 or v1, and a base image for it.
     Compose,
+    /// Chromium, and namespaces for it.
+    Browser,
     /// Root, and a kernel with everything that the jail uses.
     Jail,
     /// Python 3.12 or newer, beside the oldest that is supported.
@@ -34,7 +36,8 @@ pub enum Need {
     Kubectl,
 }
 
-const ALL: [(&str, Need); 11] = [
+const ALL: [(&str, Need); 12] = [
+    ("browser", Need::Browser),
     ("docker", Need::Docker),
     ("compose", Need::Compose),
     ("jail", Need::Jail),

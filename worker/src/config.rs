@@ -1,5 +1,6 @@
 //! The settings of a worker, resolved and validated. The caller reads files and environment; nothing here does.
 
+pub mod browser;
 pub mod research;
 
 use std::path::{Path, PathBuf};
@@ -50,6 +51,8 @@ pub struct Config {
     pub least_jail: Level,
     /// The container engine of `docker` skills: `unix:///path`, `tcp://host:port` or `http://host:port`.
     pub docker_host: String,
+    /// Which browser the browser tools use, and its bounds.
+    pub browser: browser::Browser,
     /// What the research tools search, and their limits.
     pub research: research::Research,
     /// How often the skill folders are scanned for changes.

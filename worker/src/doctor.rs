@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::check;
+use crate::config::browser::NO_BROWSER;
 use crate::config::research::NO_PROVIDER;
 use crate::config::{Builds, Config};
 use crate::process::jail::probe::{Facts, Namespaces};
@@ -17,6 +18,7 @@ use crate::runners::python::interpreter::find;
 use crate::sessions::allowed::NONE_ALLOWED;
 use crate::worker::Worker;
 
+mod browser;
 mod engine;
 mod finding;
 
@@ -71,6 +73,7 @@ pub async fn examine(mut config: Config) -> std::io::Result<Examination> {
         packages(&worker.config),
         containers.unwrap_or_else(|_| finding("containers", Status::No, "the engine could not be asked")),
         research(&worker.config),
+        browser::look(&worker.config.browser),
     ];
     check::settle(&worker, check::slowest_start(&manifests)).await;
     for entry in entries(&worker) {
@@ -236,8 +239,8 @@ fn in_path(program: &Path) -> Option<std::path::PathBuf> {
 fn entries(worker: &Worker) -> Vec<Arc<Entry>> {
     let entries = worker.registry.describe().into_iter().filter_map(|skill| worker.registry.get(&skill.id));
     let is_off = |entry: &Arc<Entry>| {
-        let by_operator =
-            entry.runner.as_ref().err().is_some_and(|reason| *reason == NONE_ALLOWED || *reason == NO_PROVIDER);
+        let off = [NONE_ALLOWED, NO_PROVIDER, NO_BROWSER];
+        let by_operator = entry.runner.as_ref().err().is_some_and(|reason| off.contains(&reason.as_str()));
         entry.manifest.unavailable.is_some() || by_operator
     };
     entries.filter(|entry| !is_off(entry)).collect()

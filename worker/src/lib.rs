@@ -206,7 +206,10 @@ fn runners(
         ("docker", Arc::new(Docker::new(config, launcher.clone(), surroundings, offers))),
         ("mcp:stdio", mcp_stdio),
         ("mcp:http", mcp_http),
-        ("inproc", Arc::new(InProcess::new(functions, host, installer, config.research.clone()))),
+        (
+            "inproc",
+            Arc::new(InProcess::new(functions, host, installer, (config.research.clone(), config.browser.clone()))),
+        ),
         (
             "agent",
             Arc::new(InGateway(

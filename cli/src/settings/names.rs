@@ -166,6 +166,26 @@ settings! { OF_PROGRAM
         "Least jail of every skill: `auto` demands nothing, `standard` or `strict` make a skill unavailable where the worker cannot give it. A manifest that says `jail: off` is not affected.";
     DOCKER_HOST "OPENSKILL_DOCKER_HOST" "unix:///var/run/docker.sock" "worker, up, check, doctor"
         "Container engine for `docker` skills: `unix:///path`, or `tcp://host:port` without TLS. The worker contacts it only if there are such skills.";
+    BROWSER "OPENSKILL_BROWSER" "" "worker, up, check, doctor"
+        "Path of the Chromium program for the [browser tools](browser.md). Default: the one that the system has.";
+    BROWSER_ALLOW "OPENSKILL_BROWSER_ALLOW" "" "worker, up, check, doctor"
+        "Hosts outside the public internet that browsers may load pages from, separated by commas: `host:port`, `address:port`, or a network such as `10.1.0.0/16`. Default: none.";
+    BROWSER_SEARCH_URL "OPENSKILL_BROWSER_SEARCH_URL" "https://www.google.com/search?q={query}" "worker, up, check, doctor"
+        "URL of the search that `browser_search_google` opens, with `{query}` for what is searched for.";
+    BROWSER_SESSIONS "OPENSKILL_BROWSER_SESSIONS" "8" "worker, up, check, doctor"
+        "Maximum number of browsers of a worker. Each session has one.";
+    BROWSER_SPARES "OPENSKILL_BROWSER_SPARES" "1" "worker, up, check, doctor"
+        "Number of browsers that a worker starts ahead for sessions to come, while the browser tools are used.";
+    BROWSER_TABS "OPENSKILL_BROWSER_TABS" "10" "worker, up, check, doctor"
+        "Maximum number of tabs of one browser.";
+    BROWSER_MEMORY_MB "OPENSKILL_BROWSER_MEMORY_MB" "2048" "worker, up, check, doctor"
+        "Memory of one browser with all its processes, in MiB. A browser that needs more is ended.";
+    BROWSER_IDLE "OPENSKILL_BROWSER_IDLE_S" "600" "worker, up, check, doctor"
+        "How long a browser is kept without a call, in seconds.";
+    BROWSER_MAX_AGE "OPENSKILL_BROWSER_MAX_AGE_S" "3600" "worker, up, check, doctor"
+        "How long a browser is kept, in seconds. It ends between two calls.";
+    BROWSER_DOWNLOAD_MB "OPENSKILL_BROWSER_DOWNLOAD_MB" "32" "worker, up, check, doctor"
+        "The largest file that a browser downloads, in MiB.";
     RESEARCH_PROVIDER "OPENSKILL_RESEARCH_PROVIDER" "" "worker, up, check, doctor"
         "Where the [research tools](research.md) find pages: `searxng`, `brave`, `tavily`, `folder` or `site`. Unset: they are unavailable.";
     RESEARCH_URL "OPENSKILL_RESEARCH_URL" "" "worker, up, check, doctor"

@@ -8,6 +8,7 @@ use std::time::Duration;
 use openskill_gateway::config::{CircuitRules, SessionRules, Sites, SkillRules, Source, SourceError};
 use openskill_metrics::skills::MOST_SKILLS;
 use openskill_net::listen::Address;
+use openskill_worker::config::browser::Browser;
 use openskill_worker::config::research::Research;
 use openskill_worker::config::{InstallPolicy, PythonPackages, SessionBounds};
 use openskill_worker::manifest::Level;
@@ -24,9 +25,9 @@ use super::problem::{Problem, Problems, mask};
 use super::raw::Raw;
 use super::reader::Reader;
 use super::recorder::{self, RecorderSettings};
-use super::research;
 use super::sites;
 use super::tls::{self, Tls};
+use super::{browser, research};
 
 /// The format of log lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -85,6 +86,7 @@ pub(crate) struct Settings {
     pub(crate) skill_users: SkillUsers,
     pub(crate) least_jail: Level,
     pub(crate) docker_host: String,
+    pub(crate) browser: Browser,
     pub(crate) research: Research,
     pub(crate) debug: bool,
     pub(crate) log: String,
@@ -161,6 +163,7 @@ impl Settings {
                 .unwrap_or(SkillUsers::Own),
             least_jail: reader.parse(names::LEAST_JAIL, "auto, standard or strict").unwrap_or_default(),
             docker_host: reader.docker_host(),
+            browser: browser::read(&mut reader),
             research: research::read(&mut reader),
             debug: reader.flag(names::DEBUG),
             log: raw.value(names::LOG).to_owned(),

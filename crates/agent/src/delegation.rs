@@ -18,6 +18,9 @@ pub const MAX_DEPTH: u32 = 3;
 /// The share of its time that a sub-agent works for. The rest is for its last answer.
 const WORKING_TIME: f64 = 0.75;
 
+/// The argument that bounds the calls of an agent that declares it.
+const MAX_STEPS: &str = "max_steps";
+
 /// A task for an agent that is a skill.
 #[derive(Debug, Clone)]
 pub struct Task {
@@ -105,6 +108,7 @@ impl Task {
         let time = self.time.mul_f64(WORKING_TIME).as_millis();
         // One that has no tools needs no calls.
         let calls = if self.definition.tools.is_empty() { u32::MAX } else { own.max_tool_calls };
+        let calls = calls.min(max_steps(&self.arguments));
         let calls_left = if self.definition.tools.is_empty() { None } else { left.max_tool_calls };
         Limits {
             max_tool_calls: calls.min(calls_left.unwrap_or(u32::MAX)),
@@ -115,6 +119,13 @@ impl Task {
             max_validation_retries: own.max_validation_retries,
         }
     }
+}
+
+/// The most calls that the arguments allow: `max_steps`, if there is one.
+fn max_steps(arguments: &str) -> u32 {
+    let fields: Option<serde_json::Value> = serde_json::from_str(arguments).ok();
+    let steps = fields.and_then(|it| it.get(MAX_STEPS)?.as_u64());
+    steps.map_or(u32::MAX, |it| u32::try_from(it).unwrap_or(u32::MAX).max(1))
 }
 
 /// What the model reads of the arguments: the text, if they are one text; else the JSON object.
@@ -166,6 +177,12 @@ mod tests {
         let more = v1::Delegation { max_tool_calls: Some(40), max_tokens: Some(5000), ..v1::Delegation::default() };
         let more = task(more).limits(&config);
         assert_eq!((more.max_tool_calls, more.max_tokens), (9, 1000), "what is left grants nothing");
+        let steps = |arguments: &str| {
+            let asked = Task { arguments: arguments.to_owned(), ..task(v1::Delegation::default()) };
+            asked.limits(&config).max_tool_calls
+        };
+        assert_eq!(steps(r#"{"task":"look","max_steps":4}"#), 4);
+        assert_eq!(steps(r#"{"task":"look","max_steps":99}"#), 9, "an argument grants nothing either");
     }
 
     #[test]

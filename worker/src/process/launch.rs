@@ -169,6 +169,23 @@ impl Launcher {
         Ok((self.start(command, [&text, &stdout, &stderr_theirs, &calls], guard)?, stderr))
     }
 
+    /// Starts `command` with these descriptors, in the order of those of the process. Gives the reading end of its stderr.
+    ///
+    /// # Errors
+    /// As [`Launcher::launch`].
+    pub(crate) fn launch_with<G: Send>(
+        &self,
+        command: &Command,
+        (stdin, stdout): (&OwnedFd, &OwnedFd),
+        guard: G,
+    ) -> std::result::Result<(Running<G>, pipe::Receiver), LaunchError> {
+        let (stderr, stderr_theirs) = pipe_with(PipeFlags::CLOEXEC).map_err(std::io::Error::from)?;
+        let stderr = pipe::Receiver::from_owned_fd(stderr)?;
+        // It becomes the process's own, so it must be nothing that others use.
+        let nothing = memfd_create("openskill-nothing", MemfdFlags::CLOEXEC).map_err(std::io::Error::from)?;
+        Ok((self.start(command, [stdin, stdout, &stderr_theirs, &nothing], guard)?, stderr))
+    }
+
     fn start<G: Send>(
         &self,
         command: &Command,

@@ -4,6 +4,7 @@
 //!
 //! - [`diagnostics`]: functions for tests
 //! - [`search`], [`definitions`]: built-in functions that read files below the allowed root
+//! - [`browser`]: built-in functions that drive a browser
 //! - [`research`]: built-in functions that search and read pages
 //! - [`tool_index`]: the built-in function that answers which tools could be installed, and installs them
 //! - [`host`]: what those use; [`place`], [`walk`]: how they open files; [`stop`]: when they end
@@ -19,12 +20,14 @@ use openskill_proto::v1::{Blame, ErrorCode, SkillError};
 use openskill_trace::embedded;
 use tokio_util::task::AbortOnDropHandle;
 
+use crate::config::browser::Browser as BrowserSettings;
 use crate::config::research::Research as Settings;
 use crate::events::EventSink;
 use crate::manifest::{How, Manifest};
 use crate::runner::{Invocation, Offer, RawOutput, Runner};
 use crate::tools::installer::Installer;
 
+pub mod browser;
 mod definitions;
 mod diagnostics;
 pub(crate) mod host;
@@ -38,6 +41,8 @@ mod stop;
 mod tool_index;
 mod walk;
 
+use browser::Browsers;
+use browser::tool::Tool as BrowserTool;
 use host::{Host, Report};
 use research::Research;
 use research::arguments::Tool;
@@ -85,6 +90,7 @@ enum Own {
     Search,
     Definitions,
     Research(Tool),
+    Browser(BrowserTool),
     Install,
 }
 
@@ -94,7 +100,7 @@ impl Own {
             "search_file_content" => Some(Self::Search),
             "list_code_definitions" => Some(Self::Definitions),
             "search_and_install_tools" => Some(Self::Install),
-            _ => Tool::of(entry).map(Self::Research),
+            _ => Tool::of(entry).map(Self::Research).or_else(|| BrowserTool::of(entry).map(Self::Browser)),
         }
     }
 }
@@ -105,11 +111,19 @@ pub(crate) struct InProcess {
     host: Host,
     installer: Installer,
     research: Arc<Research>,
+    browsers: Arc<Browsers>,
 }
 
 impl InProcess {
-    pub(crate) fn new(functions: Functions, host: Host, installer: Installer, research: Settings) -> Self {
-        Self { functions, host, installer, research: Arc::new(Research::new(research)) }
+    /// Must be called within the runtime that lives as long as the worker.
+    pub(crate) fn new(
+        functions: Functions,
+        host: Host,
+        installer: Installer,
+        (research, browser): (Settings, BrowserSettings),
+    ) -> Self {
+        let browsers = Arc::new(Browsers::new(host.clone(), browser));
+        Self { functions, host, installer, research: Arc::new(Research::new(research)), browsers }
     }
 
     /// The work of a call. `None`: there is no function of this name.
@@ -127,12 +141,14 @@ impl InProcess {
         }
         let (own, host) = (Own::of(name)?, self.host.clone());
         let (installer, research) = (self.installer.clone(), Arc::clone(&self.research));
+        let browsers = Arc::clone(&self.browsers);
         Some(
             async move {
                 let report = match own {
                     Own::Search => search::run(host, invocation).await,
                     Own::Definitions => definitions::run(host, invocation).await,
                     Own::Research(tool) => research.run(tool, host, invocation).await,
+                    Own::Browser(tool) => browsers.run(tool, host, invocation).await,
                     Own::Install => tool_index::run(installer, invocation).await,
                 };
                 report.map(|Report { data, text, truncated }| RawOutput::Report { data, text, truncated })
@@ -151,17 +167,19 @@ impl Runner for InProcess {
             Some(Own::Search | Own::Install) => Ok(()),
             Some(Own::Definitions) => definitions::admit(&self.host, manifest),
             Some(Own::Research(_)) => self.research.admit(),
+            Some(Own::Browser(_)) => self.browsers.admit(manifest),
             None => Err(none()),
         }
     }
 
     fn tend(&self, _: &[Arc<Manifest>]) {
         self.research.tidy();
+        self.browsers.tidy();
     }
 
     fn close(&self) -> BoxFuture<'static, ()> {
         self.research.close();
-        std::future::ready(()).boxed()
+        self.browsers.close().boxed()
     }
 
     fn offer(&self, manifest: Manifest) -> Vec<Offer> {

@@ -19,10 +19,10 @@ mod conditions;
 mod profile;
 mod refused;
 
+use profile::Profile;
 use profile::errno::ENOSYS;
-use profile::{Makes, Profile};
 
-pub(super) use profile::Owner;
+pub(super) use profile::{Makes, Owner};
 
 use super::program::Rules;
 use crate::manifest::Network;
@@ -32,8 +32,8 @@ pub(super) struct Filter(BpfProgram);
 
 impl Filter {
     /// Compiles the filter for such a process. `counted`: by the kernel, in all its memory; else by looking.
-    pub(super) fn compile(network: &Network, owner: Owner, counted: bool) -> io::Result<Self> {
-        Self::of(&rules(&Profile { network, owner, makes: Makes::Nothing, counted }))
+    pub(super) fn compile(network: &Network, owner: Owner, makes: Makes, counted: bool) -> io::Result<Self> {
+        Self::of(&rules(&Profile { network, owner, makes, counted }))
     }
 
     /// The filter of a fork server, which makes mounts and namespaces for its children. Their memory is measured

@@ -9,8 +9,8 @@ use landlock::{
     Ruleset, RulesetAttr as _, RulesetCreated, RulesetCreatedAttr as _, RulesetStatus, Scope,
 };
 
-use super::plan::Walls;
-use super::system::{OWN_SETTINGS, PRIVATE, PROGRAMS, READ_DEVICES, SETTINGS, WRITE_DEVICES, ZERO};
+use super::plan::{Sandbox, Walls};
+use super::system::{KERNEL, OWN_SETTINGS, PRIVATE, PROGRAMS, READ_DEVICES, SETTINGS, WRITE_DEVICES, ZERO};
 use crate::allowed_root::open_place;
 use crate::manifest::Network;
 
@@ -79,6 +79,12 @@ pub(super) fn rules(
     }
     if let Network::Connect(ports) = &walls.network {
         rules = add_ports(rules, ports)?;
+    }
+    if let Some(Sandbox { port, .. }) = &walls.sandbox {
+        // Its processes write their user mappings; what else is there belongs to other users.
+        rules = allow(rules, PathFd::new(KERNEL).map_err(io::Error::other)?, read | AccessFs::WriteFile)?;
+        let both = AccessNet::BindTcp | AccessNet::ConnectTcp;
+        rules = rules.add_rule(NetPort::new(*port, both)).map_err(io::Error::other)?;
     }
     Ok(rules)
 }

@@ -166,6 +166,7 @@ impl Jailer {
             writable,
             names,
             network,
+            sandbox: None,
         };
         Ok(Some(self.plan_of(manifest, Some(walls))))
     }

@@ -7,7 +7,7 @@
 #![allow(unsafe_code)]
 
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd as _, OwnedFd};
 
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Pid, Signal, WaitOptions, getegid, geteuid, set_parent_process_death_signal, waitpid};
@@ -54,6 +54,30 @@ pub(in crate::process) fn split(own_network: bool, before: impl FnOnce(i32) -> i
             }
             Ok(Side::Outside(child))
         }
+    }
+}
+
+/// Gives the network namespace of the calling process, which was made with it, a loopback address.
+///
+/// # Errors
+/// The kernel does not allow it.
+pub(in crate::process) fn raise_loopback() -> io::Result<()> {
+    let socket = rustix::net::socket_with(
+        rustix::net::AddressFamily::INET,
+        rustix::net::SocketType::DGRAM,
+        rustix::net::SocketFlags::CLOEXEC,
+        None,
+    )?;
+    // SAFETY: all zeros is a valid value of a struct of numbers and a union of numbers and a pointer.
+    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+    for (to, from) in request.ifr_name.iter_mut().zip(b"lo\0") {
+        *to = *from as libc::c_char;
+    }
+    request.ifr_ifru.ifru_flags = (libc::IFF_UP | libc::IFF_RUNNING) as libc::c_short;
+    // SAFETY: the request is what this ioctl reads (netdevice(7)), and lives until it returns.
+    match unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCSIFFLAGS, &raw const request) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
     }
 }
 

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use super::calls::Owner;
+use super::calls::{Makes, Owner};
 use super::identity::{Identity, User};
 use crate::manifest::Network;
 use crate::process::bounds::{Bounds, Controller, Together};
@@ -37,6 +37,29 @@ impl Plan {
             walls.readable.push(folder);
         }
         self
+    }
+
+    /// The same for a program that makes a sandbox of its own, and is alone in a network of its own, in which it may use this
+    /// port of its loopback address. It finds these files, beside copies of the system's settings: paths below `/etc`, and what
+    /// they hold.
+    ///
+    /// # Errors
+    /// There are no namespaces here, or no walls: the reason.
+    pub(crate) fn with_sandbox(mut self, port: u16, settings: Vec<(PathBuf, String)>) -> Result<Self, String> {
+        match &mut self.walls {
+            Some(walls) if walls.namespaces && walls.network == Network::None && walls.calls => {
+                walls.sandbox = Some(Sandbox { port, settings });
+                Ok(self)
+            }
+            Some(walls) if !walls.namespaces => Err("processes can't have namespaces of their own here".to_owned()),
+            Some(_) => Err("system calls can't be filtered here (seccomp)".to_owned()),
+            None => Err("its jail is off".to_owned()),
+        }
+    }
+
+    /// Whether its network is to have a loopback address.
+    pub(in crate::process) fn has_loopback(&self) -> bool {
+        self.walls.as_ref().is_some_and(|it| it.sandbox.is_some())
     }
 
     /// Whether the descriptor of the allowed root goes with it.
@@ -116,9 +139,23 @@ pub(super) struct Walls {
     /// Further names of these, and of what the process starts with. They may lead through links.
     pub(super) names: Vec<PathBuf>,
     pub(super) network: Network,
+    pub(super) sandbox: Option<Sandbox>,
+}
+
+/// What a process gets that makes a sandbox of its own.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Sandbox {
+    /// Of its own loopback address, which it may use.
+    pub(super) port: u16,
+    /// Files below `/etc` that it finds in its root, and what they hold.
+    pub(super) settings: Vec<(PathBuf, String)>,
 }
 
 impl Walls {
+    pub(super) fn makes(&self) -> Makes {
+        if self.sandbox.is_some() { Makes::Sandbox } else { Makes::Nothing }
+    }
+
     pub(super) fn owner(&self) -> Owner {
         match self.identity {
             // Nothing is there that the call may not change anyway.

@@ -132,8 +132,9 @@ fn in_namespaces(
         names,
         user: walls.identity.user,
         zero: walls.counted && !forks,
-        writes_proc: forks,
+        writes_proc: forks || walls.sandbox.is_some(),
         temp: temp_folder,
+        settings: walls.sandbox.as_ref().map(|it| it.settings.as_slice()).unwrap_or_default(),
     })?;
     let mut ready = ready(walls, root, Place::Own, forks)?;
     let mut apart = None;
@@ -152,7 +153,8 @@ fn ready(walls: &Walls, root: Option<BorrowedFd<'_>>, place: Place<'_>, forks: b
     // The calls of a fork server are measured.
     let counted = walls.counted && !forks;
     let rules = walls.landlock.then(|| files::rules(walls, root, place, counted)).transpose()?;
-    let filter = walls.calls.then(|| Filter::compile(&walls.network, walls.owner(), counted)).transpose()?;
+    let filter =
+        walls.calls.then(|| Filter::compile(&walls.network, walls.owner(), walls.makes(), counted)).transpose()?;
     Ok(Ready { identity: walls.identity, rules, filter })
 }
 

@@ -10,7 +10,7 @@ use std::process::{Command, ExitCode, Stdio};
 use rustix::process::{WaitOptions, geteuid, getppid, test_kill_process, waitpid};
 use serde::{Deserialize, Serialize};
 
-use super::calls::{Filter, Owner};
+use super::calls::{Filter, Makes, Owner};
 use super::files::{self, Place};
 use super::identity::{Identity, User};
 use super::mount;
@@ -131,6 +131,7 @@ fn run_against(user: User, root: &Path) -> Facts {
         writable: Vec::new(),
         names: Vec::new(),
         network,
+        sandbox: None,
     };
     // The order is another than in a jail: what a wall refuses must not be refused by an earlier one.
     let _ = rustix::thread::set_no_new_privs(true);
@@ -144,7 +145,7 @@ fn run_against(user: User, root: &Path) -> Facts {
     if facts.root {
         facts.own_user = identity(Some(user)).enter().is_ok() && geteuid().as_raw() == user.uid;
     }
-    if let Ok(filter) = Filter::compile(&Network::None, Owner::Worker, false) {
+    if let Ok(filter) = Filter::compile(&Network::None, Owner::Worker, Makes::Nothing, false) {
         facts.calls = filter.enter().is_ok() && is_refused(std::os::unix::net::UnixDatagram::unbound());
     }
     facts
@@ -173,6 +174,7 @@ fn try_namespaces(user: User) -> Namespaces {
                 zero: true,
                 writes_proc: false,
                 temp: &temp,
+                settings: &[],
             });
             let become_user = || Identity { user, override_files: false, divides: false }.enter();
             let alone = entered.and_then(|()| become_user()).and_then(|()| match Path::new("/proc/2").exists() {

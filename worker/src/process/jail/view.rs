@@ -58,10 +58,12 @@ pub(super) struct View<'a> {
     pub(super) user: Option<User>,
     /// Whether the kernel counts memory that is mapped from `/dev/zero`.
     pub(super) zero: bool,
-    /// Whether the process writes user mappings of its children.
+    /// Whether the process writes user mappings, of its children or its own.
     pub(super) writes_proc: bool,
     /// Mount options of the temporary folder.
     pub(super) temp: &'a TempOptions,
+    /// Further settings, which are files below `/etc`, with their content.
+    pub(super) settings: &'a [(PathBuf, String)],
 }
 
 /// The size and owner of a temporary folder in memory, as mount options.
@@ -279,15 +281,17 @@ fn fill(root: &OwnedFd, view: &View<'_>, content: &Content) -> io::Result<()> {
             symlinkat(target, root, below(Path::new(alias)))?;
         }
     }
-    for (path, content) in settings {
+    let copied = settings.iter().map(|(path, content)| (Path::new(path), content.as_slice()));
+    let own = view.settings.iter().map(|(path, content)| (path.as_path(), content.as_bytes()));
+    for (path, content) in copied.chain(own) {
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::CLOEXEC;
-        if let Some(parent) = Path::new(path).parent() {
+        if let Some(parent) = path.parent() {
             folder(root, parent)?;
         }
-        let file = openat(root, below(Path::new(path)), flags, Mode::from_raw_mode(0o644))?;
+        let file = openat(root, below(path), flags, Mode::from_raw_mode(0o644))?;
         let mut file = std::fs::File::from(file);
         io::Write::write_all(&mut file, content)?;
-        let own = view.user.map(names_of).into_iter().flatten().find(|(name, _)| name == path);
+        let own = view.user.map(names_of).into_iter().flatten().find(|(name, _)| Path::new(name) == path);
         if let Some((_, line)) = own {
             io::Write::write_all(&mut file, line.as_bytes())?;
         }

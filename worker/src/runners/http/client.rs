@@ -210,6 +210,14 @@ impl Resolve for Guard {
     }
 }
 
+/// The addresses of a name, within `look_ups` at a time. They are not checked.
+///
+/// # Errors
+/// It has none, or the system can't say.
+pub(crate) async fn resolve(host: String, look_ups: Arc<Semaphore>) -> std::io::Result<Vec<SocketAddr>> {
+    look_up(host, None, look_ups).await
+}
+
 /// Resolves on a detached thread: a runtime that shuts down would wait for its blocking threads.
 async fn look_up(
     host: String,

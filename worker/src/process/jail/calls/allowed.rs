@@ -126,7 +126,8 @@ pub(super) struct Granted {
 pub(super) const BY_PROFILE: &[Granted] = &[
     Granted {
         group: Group { reason: "Sockets of the network, which the manifest grants.", calls: calls![SOCKET] },
-        to: |it| *it.network != Network::None,
+        // A browser has a network of its own, in which nobody else is.
+        to: |it| *it.network != Network::None || it.makes == Makes::Sandbox,
         otherwise: EACCES,
     },
     Granted {
@@ -134,7 +135,7 @@ pub(super) const BY_PROFILE: &[Granted] = &[
             reason: "Listening. Landlock is not asked when a socket without an address listens.",
             calls: calls![LISTEN],
         },
-        to: |it| *it.network == Network::Full,
+        to: |it| *it.network == Network::Full || it.makes == Makes::Sandbox,
         otherwise: EACCES,
     },
     Granted {
@@ -196,10 +197,26 @@ pub(super) const BY_PROFILE: &[Granted] = &[
     },
     Granted {
         group: Group {
-            reason: "Mounts and namespaces, which a fork server makes for its calls.",
-            calls: calls![MOUNT UNSHARE SETNS],
+            reason: "Mounts and others' namespaces, which a fork server needs for its calls.",
+            calls: calls![MOUNT SETNS],
         },
         to: |it| it.makes == Makes::Namespaces,
+        otherwise: EPERM,
+    },
+    Granted {
+        group: Group {
+            reason: "Namespaces, which a fork server makes for its calls, and a browser for its pages.",
+            calls: calls![UNSHARE],
+        },
+        to: |it| it.makes != Makes::Nothing,
+        otherwise: EPERM,
+    },
+    Granted {
+        group: Group {
+            reason: "A root without files, which a browser gives its pages. Who is in a root of its own gains nothing by it.",
+            calls: calls![CHROOT],
+        },
+        to: |it| it.makes == Makes::Sandbox,
         otherwise: EPERM,
     },
 ];

@@ -1,7 +1,7 @@
 //! Arguments that are refused in calls that are allowed. A filter sees registers, and not the memory they point to.
 
 use super::profile::errno::{DONE, EACCES, EPERM};
-use super::profile::{Owner, Profile};
+use super::profile::{Makes, Owner, Profile};
 use crate::manifest::Network;
 use crate::process::jail::numbers as n;
 use crate::process::jail::program::{Rules, Test};
@@ -41,16 +41,22 @@ const S_IFBLK: u32 = 0o060_000;
 /// Namespaces that clone(2) can make: mount, cgroup, host name, IPC, user, process ids, network.
 const CLONE_NEW: [u32; 7] = [0x0002_0000, 0x0200_0000, 0x0400_0000, 0x0800_0000, 0x1000_0000, 0x2000_0000, 0x4000_0000];
 
+/// Those of a browser's sandbox: user, process ids, network.
+const CLONE_NEW_OF_SANDBOX: [u32; 3] = [0x1000_0000, 0x2000_0000, 0x4000_0000];
+
 /// All conditions for this profile. They change nothing about calls that it refuses.
 pub(super) fn add(rules: &mut Rules, profile: &Profile<'_>) {
     files(rules, profile.owner);
     privileged_programs(rules);
-    system(rules);
+    system(rules, profile.makes);
     if !profile.counted {
         unseen(rules);
     }
     processes(rules);
-    sockets(rules, profile.network);
+    match profile.makes {
+        Makes::Sandbox => sockets_of_sandbox(rules),
+        Makes::Nothing | Makes::Namespaces => sockets(rules, profile.network),
+    }
 }
 
 /// What Landlock does not see of files.
@@ -90,8 +96,9 @@ fn privileged_programs(rules: &mut Rules) {
 }
 
 /// Namespaces, which only a fork server makes, and by other calls; other programs' rules; terminals of others.
-fn system(rules: &mut Rules) {
-    for namespace in CLONE_NEW {
+fn system(rules: &mut Rules, makes: Makes) {
+    let made: &[u32] = if makes == Makes::Sandbox { &CLONE_NEW_OF_SANDBOX } else { &[] };
+    for namespace in CLONE_NEW.into_iter().filter(|it| !made.contains(it)) {
         rules.refuse_if(EPERM, n::CLONE, &[Test::Bits(0, namespace, namespace)]);
     }
     rules.refuse_if(EPERM, n::PERSONALITY, &[Test::Not(0, 0), Test::Not(0, u32::MAX)]);
@@ -143,6 +150,16 @@ fn sockets(rules: &mut Rules, network: &Network) {
     // Connecting by sending: Landlock is not asked.
     for (call, flags) in [(n::SENDTO, 3), (n::SENDMSG, 2), (n::SENDMMSG, 3)] {
         rules.refuse_if(EACCES, call, &[Test::Bits(flags, MSG_FASTOPEN, MSG_FASTOPEN)]);
+    }
+}
+
+/// A browser talks with its own processes and, in a network in which nobody else is, with the relay. Raw sockets and other
+/// families are parts of the kernel that no page is to reach.
+fn sockets_of_sandbox(rules: &mut Rules) {
+    rules.refuse_if(EACCES, n::SOCKETPAIR, &[Test::Not(0, AF_UNIX)]);
+    rules.refuse_if(EACCES, n::SOCKET, &[Test::Not(0, AF_UNIX), Test::Not(0, AF_INET), Test::Not(0, AF_INET6)]);
+    for call in [n::SOCKET, n::SOCKETPAIR] {
+        kinds_but(rules, call, &[SOCK_STREAM, SOCK_DGRAM, SOCK_SEQPACKET]);
     }
 }
 

@@ -15,9 +15,12 @@ pub(in crate::process::jail) enum Owner {
 
 /// What a process makes for its children.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Makes {
+pub(in crate::process::jail) enum Makes {
     Nothing,
+    /// Mounts and namespaces.
     Namespaces,
+    /// A sandbox: users, processes and a network of their own, and a root without files.
+    Sandbox,
 }
 
 /// A process, as far as the system calls that it may make depend on it.
@@ -28,6 +31,7 @@ pub(super) enum Makes {
 /// | the same without namespaces (`standard`) | any | `Nothing` | whether a cgroup counts it |
 /// | a fork server in namespaces | `Itself` | `Namespaces` | no |
 /// | a call of a fork server in namespaces | `Itself` | `Nothing` | no |
+/// | a browser in namespaces | `Itself` | `Sandbox` | whether a cgroup counts it |
 /// | a fork server without namespaces, and its calls | any | `Nothing` | no |
 ///
 /// `network` is that of the manifest.

@@ -52,7 +52,6 @@ pub(super) const NEVER: &[(u32, Group)] = &[
             reason: "Other mounts and roots, a way to other files. A fork server needs none of these.",
             calls: calls![
                 UMOUNT2 MOVE_MOUNT OPEN_TREE OPEN_TREE_ATTR MOUNT_SETATTR FSOPEN FSCONFIG FSMOUNT FSPICK PIVOT_ROOT
-                CHROOT
             ],
         },
     ),

@@ -18,6 +18,7 @@ fn profiles(networks: &[Network]) -> Vec<Profile<'_>> {
             }
         }
         profiles.push(fork_server(network));
+        profiles.push(Profile { makes: Makes::Sandbox, ..fork_server(network) });
     }
     profiles
 }

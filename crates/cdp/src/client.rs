@@ -1,0 +1,284 @@
+//! Calls to a browser, each with a deadline, and the task that reads and writes for all of them.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use serde_json::Value;
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _};
+use tokio::sync::{mpsc, oneshot};
+use tokio_util::sync::CancellationToken;
+
+use crate::frames::Frames;
+use crate::message::{self, Event, Message, Refused, Request};
+
+/// The longest message. Pictures and documents are the longest.
+const MAX_MESSAGE_BYTES: usize = 64 << 20;
+
+/// How many messages wait to be written.
+const QUEUE: usize = 256;
+
+/// How many calls wait for answers.
+const MAX_PENDING: usize = 1024;
+
+/// Why a call has no answer.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum CallError {
+    /// The browser is there, and refuses.
+    #[error(transparent)]
+    Refused(#[from] Refused),
+    /// No answer came in time. The browser may still do what was asked.
+    #[error("the browser did not answer within {} ms", .0.as_millis())]
+    Late(Duration),
+    /// The connection is closed: the browser has ended.
+    #[error("the browser has ended")]
+    Closed,
+    /// Too many calls wait for answers.
+    #[error("too many calls of the browser wait for answers")]
+    Full,
+}
+
+/// A connection. Cheap to clone; it closes when the driver ends.
+#[derive(Debug, Clone)]
+pub struct Client(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    queue: mpsc::Sender<Vec<u8>>,
+    waiting: Mutex<Waiting>,
+    /// The driver is to end.
+    closing: CancellationToken,
+    closed: CancellationToken,
+}
+
+#[derive(Debug, Default)]
+struct Waiting {
+    last: u64,
+    calls: HashMap<u64, oneshot::Sender<Result<Value, Refused>>>,
+    is_over: bool,
+}
+
+/// Connects. The second value is the driver, which the caller runs: it ends when the pipe does, and dropping it closes the
+/// connection. `handle` is called for each event, in order, between two messages: it must not block.
+pub fn connect<R, W, H>(from: R, to: W, mut handle: H) -> (Client, impl Future<Output = ()> + Send)
+where
+    R: AsyncRead + Unpin + Send,
+    W: AsyncWrite + Unpin + Send,
+    H: FnMut(&Client, Event) + Send,
+{
+    let (queue, queued) = mpsc::channel(QUEUE);
+    let (closing, closed) = (CancellationToken::new(), CancellationToken::new());
+    let shared = Shared { queue, waiting: Mutex::default(), closing, closed };
+    let client = Client(Arc::new(shared));
+    let end = End(client.clone());
+    let driver = async move {
+        let client = &end.0;
+        let read = async {
+            let mut frames = Frames::new(from, MAX_MESSAGE_BYTES);
+            while let Ok(Some(text)) = frames.next().await {
+                match message::read(text) {
+                    Some(Message::Answer(id, answer)) => client.answered(id, answer),
+                    Some(Message::Event(event)) => handle(client, event),
+                    None => {}
+                }
+            }
+        };
+        // Neither waits for the other: the browser may read only once it was read from.
+        tokio::select! {
+            () = read => {}
+            () = write(queued, to) => {}
+            () = client.0.closing.cancelled() => {}
+        }
+    };
+    (client, driver)
+}
+
+async fn write(mut queued: mpsc::Receiver<Vec<u8>>, mut to: impl AsyncWrite + Unpin) {
+    while let Some(text) = queued.recv().await {
+        if to.write_all(&text).await.is_err() {
+            return;
+        }
+    }
+}
+
+/// Ends all calls when the driver ends or is dropped.
+struct End(Client);
+
+impl Drop for End {
+    fn drop(&mut self) {
+        let mut waiting = self.0.lock();
+        waiting.is_over = true;
+        waiting.calls.clear();
+        drop(waiting);
+        self.0.0.closed.cancel();
+    }
+}
+
+/// Forgets a call that nobody waits for any more.
+struct Forget<'a>(&'a Client, u64);
+
+impl Drop for Forget<'_> {
+    fn drop(&mut self) {
+        self.0.lock().calls.remove(&self.1);
+    }
+}
+
+impl Client {
+    /// Calls a method and waits for the answer. Dropping this forgets the call; the browser may still do it.
+    ///
+    /// # Errors
+    /// The browser refuses, is gone, or does not answer within `time`.
+    pub async fn call(
+        &self,
+        session: Option<&str>,
+        method: &str,
+        params: &Value,
+        time: Duration,
+    ) -> Result<Value, CallError> {
+        let (sender, receiver) = oneshot::channel();
+        let id = self.register(Some(sender))?;
+        let _forget = Forget(self, id);
+        let text = encode(&Request { id, session, method, params });
+        let answered = async {
+            self.0.queue.send(text).await.map_err(|_| CallError::Closed)?;
+            receiver.await.map_err(|_| CallError::Closed)
+        };
+        let answer = tokio::select! {
+            answer = tokio::time::timeout(time, answered) => answer.map_err(|_| CallError::Late(time))??,
+            () = self.0.closed.cancelled() => return Err(CallError::Closed),
+        };
+        Ok(answer?)
+    }
+
+    /// Calls a method without waiting: for handlers of events. Returns whether it will be sent.
+    pub fn tell(&self, session: Option<&str>, method: &str, params: &Value) -> bool {
+        let Ok(id) = self.register(None) else { return false };
+        self.0.queue.try_send(encode(&Request { id, session, method, params })).is_ok()
+    }
+
+    /// Closes the connection: all calls end.
+    pub fn close(&self) {
+        self.0.closing.cancel();
+    }
+
+    /// Whether the connection is closed.
+    pub fn is_closed(&self) -> bool {
+        self.0.closed.is_cancelled()
+    }
+
+    /// Waits until the connection is closed.
+    pub async fn closed(&self) {
+        self.0.closed.cancelled().await;
+    }
+
+    fn register(&self, sender: Option<oneshot::Sender<Result<Value, Refused>>>) -> Result<u64, CallError> {
+        let mut waiting = self.lock();
+        if waiting.is_over {
+            return Err(CallError::Closed);
+        }
+        if waiting.calls.len() >= MAX_PENDING {
+            return Err(CallError::Full);
+        }
+        waiting.last += 1;
+        let id = waiting.last;
+        waiting.calls.extend(sender.map(|it| (id, it)));
+        Ok(id)
+    }
+
+    fn answered(&self, id: u64, answer: Result<Value, Refused>) {
+        if let Some(sender) = self.lock().calls.remove(&id) {
+            let _ = sender.send(answer);
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Waiting> {
+        self.0.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn encode(request: &Request<'_>) -> Vec<u8> {
+    // JSON of texts, numbers and maps with text keys can't fail.
+    let mut text = serde_json::to_vec(request).unwrap_or_default();
+    text.push(0);
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+    use tokio::io::DuplexStream;
+
+    use super::*;
+
+    const LONG: Duration = Duration::from_secs(60);
+
+    /// A client, and the browser's side: what it reads and writes.
+    fn pair() -> (Client, Frames<DuplexStream>, DuplexStream, mpsc::Receiver<Event>) {
+        let (ours, theirs) = (tokio::io::duplex(64), tokio::io::duplex(64));
+        let (events, seen) = mpsc::channel(8);
+        let (client, driver) = connect(theirs.0, ours.0, move |client: &Client, event: Event| {
+            if event.method == "Page.javascriptDialogOpening" {
+                client.tell(event.session.as_deref(), "Page.handleJavaScriptDialog", &json!({"accept": false}));
+            }
+            let _ = events.try_send(event);
+        });
+        tokio::spawn(driver);
+        (client, Frames::new(ours.1, 1000), theirs.1, seen)
+    }
+
+    async fn request(frames: &mut Frames<DuplexStream>) -> Value {
+        serde_json::from_slice(frames.next().await.unwrap().unwrap()).unwrap()
+    }
+
+    async fn say(to: &mut DuplexStream, message: &Value) {
+        to.write_all(&[message.to_string().as_bytes(), &[0]].concat()).await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn answers_find_their_calls_in_any_order() {
+        let (client, mut asked, mut to, _) = pair();
+        let browser = async {
+            let (first, second) = (request(&mut asked).await, request(&mut asked).await);
+            assert_eq!((&first["method"], &first["sessionId"]), (&json!("A.a"), &json!("s")));
+            assert_eq!(second.get("sessionId"), None);
+            say(&mut to, &json!({"id": 999, "result": {}})).await;
+            say(&mut to, &json!({"no": "message"})).await;
+            say(&mut to, &json!({"id": second["id"], "result": {"n": 2}})).await;
+            say(&mut to, &json!({"id": first["id"], "error": {"code": -1, "message": "no"}})).await;
+        };
+        let (a, b) = (json!({}), json!({"x": 1}));
+        let calls = async { tokio::join!(client.call(Some("s"), "A.a", &a, LONG), client.call(None, "B.b", &b, LONG)) };
+        let (answers, ()) = tokio::join!(calls, browser);
+        let refused = Refused { code: -1, message: "no".to_owned() };
+        assert_eq!(answers, (Err(CallError::Refused(refused)), Ok(json!({"n": 2}))));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_call_without_an_answer_ends_and_is_forgotten() {
+        let (client, _asked, _to, _) = pair();
+        let time = Duration::from_millis(300);
+        assert_eq!(client.call(None, "A.a", &json!({}), time).await, Err(CallError::Late(time)));
+        assert!(client.lock().calls.is_empty());
+    }
+
+    #[tokio::test]
+    async fn the_end_of_the_browser_ends_all_calls() {
+        let (client, asked, to, _) = pair();
+        let params = json!({});
+        let call = client.call(None, "A.a", &params, LONG);
+        let (answer, ()) = tokio::join!(call, async { drop((asked, to)) });
+        assert_eq!(answer, Err(CallError::Closed));
+        assert!(client.is_closed());
+        assert_eq!(client.call(None, "A.a", &params, LONG).await, Err(CallError::Closed));
+    }
+
+    #[tokio::test]
+    async fn a_handler_answers_events_without_waiting() {
+        let (_client, mut asked, mut to, mut seen) = pair();
+        say(&mut to, &json!({"method": "Page.javascriptDialogOpening", "sessionId": "p", "params": {"type": "alert"}}))
+            .await;
+        let answer = request(&mut asked).await;
+        assert_eq!((&answer["method"], &answer["sessionId"]), (&json!("Page.handleJavaScriptDialog"), &json!("p")));
+        assert_eq!(seen.recv().await.unwrap().params["type"], "alert");
+    }
+}

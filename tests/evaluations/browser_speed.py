@@ -1,0 +1,159 @@
+"""Compares reading a page with Playwright's `aria_snapshot` and browser-use's state, on one Chromium, in one run.
+
+    browser_speed.py      pages of 100, 1,000 and 5,000 elements (SIZES); the median of ROUNDS (default 7)
+
+It needs `playwright` and `browser-use` (see requirements-browser.txt). It prints a table, and fails if a bound is missed: the
+tree is no slower than `aria_snapshot`, and reading is 10 times as fast as browser-use at 1,000 elements, 30 times at 5,000.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import urllib.request
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+os.environ.setdefault("ANONYMIZED_TELEMETRY", "false")
+os.environ.setdefault("BROWSER_USE_LOGGING_LEVEL", "critical")
+
+SIZES = tuple(map(int, os.environ.get("SIZES", "100 1000 5000").split()))
+FASTER_THAN_BROWSER_USE = {1000: 10, 5000: 30}
+
+
+def page(count: int) -> str:
+    """A page of a shop: rows with a link, a button, a field and a check box each, between texts."""
+    rows = []
+    for i in range(count // 4):
+        rows.append(f'<li><h3>Thing {i}</h3><p>It costs <b>{i % 90 + 9}</b> and comes in {i % 7 + 1} days.</p><a href="/thing/{i}">More on {i}</a> '
+                    f'<button onclick="1">Buy {i}</button> <label>Count <input name="count{i}" value="{i % 5}"></label> '
+                    f'<label><input type="checkbox"> gift {i}</label></li>')
+    return f"<!DOCTYPE html><title>Shop</title><main><h1>Shop</h1><ul>{''.join(rows)}</ul></main>"
+
+
+class Chromium:
+    """One browser that all three talk to."""
+
+    def __enter__(self):
+        self.profile = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
+        root = ["--no-sandbox"] if os.geteuid() == 0 else []
+        self.process = subprocess.Popen(
+            ["/usr/bin/chromium", "--headless=new", "--remote-debugging-port=0", f"--user-data-dir={self.profile.name}", "--window-size=1280,900",
+             *root, "about:blank"], stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+        port = Path(self.profile.name, "DevToolsActivePort")
+        for _ in range(300):
+            if port.exists() and port.read_text().strip():
+                break
+            time.sleep(0.1)
+        self.url = f"http://127.0.0.1:{port.read_text().splitlines()[0]}"
+        urllib.request.urlopen(f"{self.url}/json/version", timeout=10).read()
+        return self
+
+    def __exit__(self, *_):
+        self.process.terminate()
+        self.process.wait(10)
+        self.profile.cleanup()
+
+
+def median_ms(run, rounds: int) -> float:
+    times = []
+    for _ in range(rounds + 1):
+        started = time.perf_counter()
+        run()
+        times.append((time.perf_counter() - started) * 1000)
+    return statistics.median(times[1:])
+
+
+def ours_and_playwright(chromium: Chromium, sizes, rounds: int) -> dict[int, dict[str, float]]:
+    from playwright.sync_api import sync_playwright
+
+    from browser_direct import PageScript
+
+    out = {}
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.connect_over_cdp(chromium.url)
+        context = browser.contexts[0]
+        tab = context.new_page()
+        for size in sizes:
+            tab.set_content(page(size))
+            script = PageScript(context.new_cdp_session(tab))
+            budget = {"elements": 10**6, "lines": 10**6, "ms": 10**6, "nodes": 10**7}
+
+            def tree():
+                script.tell_listeners()
+                return script.raw("lines", budget=budget)
+
+            def index():
+                script.tell_listeners()
+                return script.raw("index", budget=budget)
+
+            listed = len(json.loads(index())["value"]["elements"])
+            if listed != size:
+                raise SystemExit(f"{listed} of {size} elements are listed")
+            body = tab.locator("body")
+            out[size] = {"tree": median_ms(tree, rounds), "index": median_ms(index, rounds),
+                         "aria_snapshot": median_ms(lambda body=body: body.aria_snapshot(), rounds)}
+        tab.close()
+    return out
+
+
+async def browser_use(chromium: Chromium, sizes, rounds: int) -> dict[int, float]:
+    from browser_use import BrowserSession
+
+    out = {}
+    pages = ThreadingHTTPServer(("127.0.0.1", 0), Shop)
+    threading.Thread(target=pages.serve_forever, daemon=True).start()
+    session = BrowserSession(cdp_url=chromium.url)
+    await session.start()
+    for size in sizes:
+        await session.navigate_to(f"http://127.0.0.1:{pages.server_port}/{size}")
+        times = []
+        for _ in range(rounds):
+            started = time.perf_counter()
+            state = await session.get_browser_state_summary(include_screenshot=False)
+            times.append((time.perf_counter() - started) * 1000)
+        out[size] = statistics.median(times)
+        print(f"browser-use lists {len(state.dom_state.selector_map)} of {size} elements, in {out[size]:.0f} ms", flush=True)
+    pages.shutdown()
+    return out
+
+
+class Shop(BaseHTTPRequestHandler):
+    def log_message(self, *_):
+        pass
+
+    def do_GET(self):
+        self.send_response(200)
+        self.send_header("content-type", "text/html; charset=utf-8")
+        self.end_headers()
+        self.wfile.write(page(int(self.path.strip("/"))).encode() if self.path.strip("/").isdigit() else b"")
+
+
+def main() -> int:
+    rounds = int(os.environ.get("ROUNDS", "7"))
+    with Chromium() as chromium:
+        table = ours_and_playwright(chromium, SIZES, rounds)
+        for size, took in asyncio.run(asyncio.wait_for(browser_use(chromium, SIZES, min(rounds, 3)), 300)).items():
+            table[size]["browser-use"] = took
+    missed = []
+    print(f"{'elements':>8} {'tree':>9} {'index':>9} {'aria_snapshot':>14} {'browser-use':>12}   (ms, median)")
+    for size, row in table.items():
+        print(f"{size:>8} {row['tree']:>9.1f} {row['index']:>9.1f} {row['aria_snapshot']:>14.1f} {row['browser-use']:>12.1f}")
+        if row["tree"] > row["aria_snapshot"]:
+            missed.append(f"the tree of {size} elements is slower than aria_snapshot")
+        times = row["browser-use"] / row["index"]
+        if times < FASTER_THAN_BROWSER_USE.get(size, 0):
+            missed.append(f"{size} elements: {times:.1f} times as fast as browser-use")
+    print("\n".join(missed))
+    return int(bool(missed))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

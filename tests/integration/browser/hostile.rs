@@ -1,0 +1,109 @@
+//! Pages that hold a browser up, or bring it down: an error in time, and the next call works.
+
+use std::time::Instant;
+
+use bytes::Bytes;
+use futures_util::StreamExt as _;
+use openskill_tests::processes;
+use openskill_tests::wait::until_true;
+use rustix::process::Signal;
+
+use super::*;
+
+fn pages(seen: &Seen) -> Reply {
+    match seen.path() {
+        "/alerts" => page("<button onclick=\"while(1)alert('again')\">Go</button>"),
+        "/spins" => page("<button onclick=\"while(1);\">Go</button>"),
+        "/popups" => page("<button onclick=\"for(let i=0;i<200;i++)window.open('/fine?'+i)\">Go</button>"),
+        "/stays" => page("<input><script>onbeforeunload=e=>{e.preventDefault();return 'stay'}</script>"),
+        "/endless" => {
+            let zeros = futures_util::stream::repeat(Bytes::from_static(&[0; 65_536]));
+            Reply::pieces("application/octet-stream", zeros.boxed())
+        }
+        "/prototypes" => page(
+            "<button>Real</button><script>for(const it of [Element,Node,Document,Array,Object,String,Map])\
+             for(const name of Object.getOwnPropertyNames(it.prototype))\
+             try{Object.defineProperty(it.prototype,name,{get(){throw 1},set(){}})}catch{}</script>",
+        ),
+        _ => page("<p>fine"),
+    }
+}
+
+/// The processes of browsers that descend from the system's workers.
+fn browsers(stage: &Stage, kind: &str) -> Vec<i32> {
+    let workers = stage.system.worker_pids();
+    let all = workers.iter().flat_map(|it| processes::descendants(*it));
+    all.filter(|it| processes::command_line(*it).contains(kind)).collect()
+}
+
+#[tokio::test]
+async fn a_page_that_runs_on_and_on_is_an_error_in_time_and_the_session_goes_on() {
+    let Some(stage) = Stage::start(pages).await else { return };
+    for path in ["/alerts", "/spins"] {
+        stage.opens(path).await;
+        let number = stage.number("Go").await;
+        let begun = Instant::now();
+        let (code, why) = stage.fails("click_element", json!({"index": number})).await;
+        assert!(code == "TIMEOUT" && begun.elapsed() < Duration::from_secs(30), "{path}: {code} {why}");
+        let info = stage.does("get_page_info", json!({})).await;
+        assert!(lines(&info["elements"]).contains("Go"), "{path}: {info}");
+        assert!(stage.opens("/fine").await["url"].as_str().unwrap().ends_with("/fine"));
+    }
+}
+
+#[tokio::test]
+async fn a_storm_of_popups_stays_within_the_bound_and_a_page_can_be_left() {
+    let set = |it: Setup| it.with("OPENSKILL_BROWSER_TABS", 3);
+    let Some(stage) = Stage::start_with(pages, set).await else { return };
+    stage.opens("/popups").await;
+    stage.does("click_element", json!({"index": stage.number("Go").await})).await;
+    let info = stage.does("get_page_info", json!({})).await;
+    assert!(info["tabs"].as_array().unwrap().len() <= 3, "{info}");
+    stage.opens("/stays").await;
+    stage.does("input_text", json!({"index": stage.number("textbox").await, "text": "x"})).await;
+    let left = stage.opens("/fine").await;
+    assert!(lines(&left["events"]).contains("beforeunload"), "{left}");
+}
+
+#[tokio::test]
+async fn a_download_without_an_end_is_cancelled() {
+    let set = |it: Setup| it.with("OPENSKILL_BROWSER_DOWNLOAD_MB", 1);
+    let Some(stage) = Stage::start_with(pages, set).await else { return };
+    let mut answer = stage.opens("/endless").await;
+    for _ in 0..300 {
+        let outcome = answer["downloads"][0]["outcome"].as_str().unwrap_or_default().to_owned();
+        if outcome.contains("over 1 MiB") {
+            return;
+        }
+        assert!(outcome.is_empty() || outcome == "still running", "{answer}");
+        answer = stage.does("wait", json!({"seconds": 0.1})).await;
+    }
+    panic!("it was not cancelled: {answer}");
+}
+
+#[tokio::test]
+async fn a_page_that_replaces_prototypes_is_read_all_the_same() {
+    let Some(stage) = Stage::start(pages).await else { return };
+    stage.opens("/prototypes").await;
+    let number = stage.number("button \"Real\"").await;
+    stage.does("click_element", json!({"index": number})).await;
+}
+
+#[tokio::test]
+async fn a_crash_of_a_page_and_of_the_browser_are_survived() {
+    let Some(stage) = Stage::start(pages).await else { return };
+    stage.opens("/fine").await;
+    for renderer in browsers(&stage, "--type=renderer") {
+        processes::send(renderer, Signal::KILL);
+    }
+    let (code, why) = stage.fails("get_page_info", json!({})).await;
+    assert!(!code.is_empty(), "{why}");
+    assert!(stage.opens("/fine").await["url"].as_str().unwrap().ends_with("/fine"));
+    let main: Vec<i32> = browsers(&stage, "browser-host");
+    assert!(!main.is_empty());
+    main.iter().for_each(|it| processes::send(*it, Signal::KILL));
+    until_true("all are gone", Duration::from_secs(10), || main.iter().all(|it| !processes::is_alive(*it))).await;
+    // The first call may be the one that finds out.
+    let _ = stage.call("get_page_info", json!({})).await;
+    assert!(stage.opens("/fine").await["url"].as_str().unwrap().ends_with("/fine"));
+}

@@ -1,0 +1,243 @@
+//! What tools do on a page: by trusted input, at a point that was just hit.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::aim::{Aim, at_local, at_number, at_selector, element, still_hits, with_numbers};
+use super::instance::Browser;
+use super::keys::press;
+use super::pointer::{click, drag, hover};
+use super::problem::Problem;
+use super::tool::Drag;
+use super::view::View;
+use super::wording::line;
+
+/// How long a dropdown may take to open.
+const OPENS: Duration = Duration::from_secs(2);
+
+/// The longest text that is typed.
+const MAX_TEXT_BYTES: usize = 256 * 1024;
+
+/// Clicks an element.
+///
+/// # Errors
+/// It can't be hit.
+pub(super) async fn click_element(browser: &mut Browser, view: &View, number: u64) -> Result<String, Problem> {
+    let aim = at_number(browser, view, number, true).await?;
+    press_at(browser, view, &aim).await?;
+    Ok(format!("clicked [{number}] {}", aim.text))
+}
+
+/// Moves the pointer to an element and clicks, unless something came under the pointer meanwhile.
+async fn press_at(browser: &mut Browser, view: &View, aim: &Aim) -> Result<(), Problem> {
+    hover(browser, &view.tab, (aim.x, aim.y)).await?;
+    still_hits(browser, view, aim).await?;
+    click(browser, &view.tab, (aim.x, aim.y)).await
+}
+
+/// Types a text into a field, in place of what is in there.
+///
+/// # Errors
+/// It is no field, or can't be hit.
+pub(super) async fn input_text(browser: &mut Browser, view: &View, number: u64, text: &str) -> Result<String, Problem> {
+    if text.len() > MAX_TEXT_BYTES {
+        return Err(Problem::Argument(format!("text: at most {MAX_TEXT_BYTES} bytes")));
+    }
+    let (at, local) = element(browser, view, number)?;
+    let document = &view.nodes[at].document;
+    let numbered = |browser: &mut Browser, it| with_numbers(&mut browser.numbers, document.key, it);
+    let arguments = json!({"number": local, "clear": true});
+    let prepared = document.call(&browser.client, "prepare_text", arguments).await;
+    let prepared = prepared.map_err(|it| numbered(browser, it))?;
+    if prepared["do"] == "set" {
+        let set = json!({"number": local, "text": text});
+        document.call(&browser.client, "set_value", set).await.map_err(|it| numbered(browser, it))?;
+    } else if text.is_empty() {
+        press(browser, &view.tab, "Backspace").await?;
+    } else {
+        browser.of_page(&view.tab.session, "Input.insertText", json!({"text": text})).await?;
+    }
+    let described = format!("typed {} characters into [{number}]", text.chars().count());
+    match document.call(&browser.client, "read_value", json!({"number": local})).await {
+        Ok(read) => {
+            let is_other = read["value"].as_str().is_some_and(|it| it != text) && prepared["kind"] != "editable";
+            let value = line(read["value"].as_str().unwrap_or_default(), 100);
+            let note = if is_other { format!("; the field made it \"{value}\"") } else { String::new() };
+            Ok(format!("{described} {}{note}", read["t"].as_str().unwrap_or_default()))
+        }
+        // What was typed took the field, or the page, away.
+        Err(_) => Ok(described),
+    }
+}
+
+/// Calls `options` or `choose` of a dropdown, and opens it first if it must be open for that.
+async fn of_dropdown(
+    browser: &mut Browser,
+    view: &View,
+    number: u64,
+    (name, arguments): (&str, Value),
+) -> Result<(usize, Value), Problem> {
+    let (at, local) = element(browser, view, number)?;
+    let document = &view.nodes[at].document;
+    let mut arguments = arguments;
+    arguments["number"] = json!(local);
+    let mut answer = document.call(&browser.client, name, arguments.clone()).await;
+    if answer.as_ref().is_ok_and(|it| it["open_first"] == true) {
+        let aim = at_local(browser, view, (at, local), true).await?;
+        press_at(browser, view, &aim).await?;
+        let settle = json!({"quiet_ms": 80, "most_ms": OPENS.as_millis() as u64});
+        document.call(&browser.client, "settle", settle).await?;
+        answer = document.call(&browser.client, name, arguments).await;
+    }
+    let answer = answer.map_err(|it| with_numbers(&mut browser.numbers, document.key, it))?;
+    Ok((at, answer))
+}
+
+/// The options of a dropdown, as the script in the page has them, with the numbers of those that are elements.
+///
+/// # Errors
+/// It is no dropdown.
+pub(super) async fn options(browser: &mut Browser, view: &View, number: u64) -> Result<Value, Problem> {
+    let (at, mut answer) = of_dropdown(browser, view, number, ("options", json!({}))).await?;
+    let key = view.nodes[at].document.key;
+    for option in answer["options"].as_array_mut().into_iter().flatten() {
+        if let Some(n) = option["n"].as_u64().filter(|it| *it > 0) {
+            option["n"] = json!(browser.numbers.of((key, n)));
+        }
+    }
+    Ok(answer)
+}
+
+/// Selects an option of a dropdown by its text.
+///
+/// # Errors
+/// There is no such option, or it can't be hit.
+pub(super) async fn select(browser: &mut Browser, view: &View, number: u64, text: &str) -> Result<String, Problem> {
+    let (at, answer) = of_dropdown(browser, view, number, ("choose", json!({"text": text}))).await?;
+    if let Some(local) = answer["click"].as_u64() {
+        let aim = at_local(browser, view, (at, local), true).await?;
+        press_at(browser, view, &aim).await?;
+    } else if answer["done"] != true {
+        return Err(Problem::Argument("the dropdown did not open".to_owned()));
+    }
+    let chosen = line(answer["chosen"].as_str().unwrap_or(text), 200);
+    let note = if answer["changed"] == false { "; it was selected already" } else { "" };
+    Ok(format!("selected \"{chosen}\" in [{number}]{note}"))
+}
+
+/// Drags from one element or point to another.
+///
+/// # Errors
+/// They are not given in full, or can't be hit.
+pub(super) async fn drag_drop(browser: &mut Browser, view: &View, asked: &Drag) -> Result<String, Problem> {
+    let point = |x: Option<i64>, y: Option<i64>| Some((x? as f64, y? as f64));
+    let from_point = point(asked.coord_source_x, asked.coord_source_y);
+    let to_point = point(asked.coord_target_x, asked.coord_target_y);
+    let given = |it: &Option<String>| it.clone().filter(|it| !it.trim().is_empty());
+    let (from, to) = match (given(&asked.element_source), given(&asked.element_target), from_point, to_point) {
+        (Some(source), Some(target), ..) => {
+            at_selector(browser, view, &source).await?;
+            let to = at_selector(browser, view, &target).await?;
+            // Bringing the target into view may have moved the source.
+            let from = at_selector(browser, view, &source).await?;
+            let now = at_selector_still(browser, view, &target, to).await?;
+            (from, now)
+        }
+        (None, None, Some(from), Some(to)) => (under(browser, view, from).await?, under(browser, view, to).await?),
+        _ => {
+            let message = "give either element_source and element_target, or the four coordinates";
+            return Err(Problem::Argument(message.to_owned()));
+        }
+    };
+    drag(browser, &view.tab, (from.x, from.y), (to.x, to.y), asked.steps).await?;
+    let place = |aim: &Aim| format!("{} at {},{}", aim.text, aim.x.round(), aim.y.round());
+    Ok(format!("dragged {} to {}", place(&from), place(&to)))
+}
+
+/// The target once more, unless it and the source can't be in view together.
+async fn at_selector_still(browser: &mut Browser, view: &View, target: &str, before: Aim) -> Result<Aim, Problem> {
+    let document = &view.nodes[before.at].document;
+    let arguments = json!({"selector": target, "scroll": false});
+    match document.call(&browser.client, "locate_selector", arguments).await {
+        Ok(_) => at_selector(browser, view, target).await,
+        Err(problem) if problem.is("outside") => {
+            let message = "the source and the target can't be seen at the same time: drag by coordinates in steps";
+            Err(Problem::Argument(message.to_owned()))
+        }
+        Err(_) => Ok(before),
+    }
+}
+
+/// What a pointer hits at a point of the page.
+async fn under(browser: &mut Browser, view: &View, (x, y): (f64, f64)) -> Result<Aim, Problem> {
+    let info = view.main().call(&browser.client, "info", json!({})).await?;
+    let (width, height) = (info["viewport"][0].as_f64().unwrap_or(0.0), info["viewport"][1].as_f64().unwrap_or(0.0));
+    if !(0.0..width).contains(&x) || !(0.0..height).contains(&y) {
+        let message = format!("the point {x},{y} is outside of the page, of which {width}x{height} pixels are in view");
+        return Err(Problem::Argument(message));
+    }
+    let found = view.main().call(&browser.client, "at", json!({"x": x, "y": y})).await?;
+    let text = found["t"].as_str().unwrap_or("the page").to_owned();
+    Ok(Aim { x, y, own: (x, y), text, at: 0, local: found["n"].as_u64().unwrap_or(0) })
+}
+
+/// Scrolls by an amount, or by a page.
+///
+/// # Errors
+/// The page does not answer.
+pub(super) async fn scroll(
+    browser: &mut Browser,
+    view: &View,
+    (is_down, amount): (bool, Option<u64>),
+) -> Result<String, Problem> {
+    let amount = amount.map(|it| it.min(10_000_000) as i64);
+    let arguments = match amount {
+        Some(pixels) => json!({"dx": 0, "dy": if is_down { pixels } else { -pixels }, "page": null}),
+        None => json!({"dx": 0, "dy": 0, "page": if is_down { "down" } else { "up" }}),
+    };
+    let scrolled = view.main().call(&browser.client, "scroll", arguments).await?;
+    let moved = scrolled["moved"][1].as_f64().unwrap_or(0.0).abs().round();
+    let of = scrolled["of"].as_str().unwrap_or("page");
+    let end = match (scrolled["end"].as_bool().unwrap_or(false), is_down) {
+        (true, true) => "; this is the end",
+        (true, false) => "; this is the beginning",
+        (false, _) => "",
+    };
+    Ok(format!("scrolled {of} {} by {moved} pixels{end}", if is_down { "down" } else { "up" }))
+}
+
+/// Scrolls to a text, in the page or in one of its frames.
+///
+/// # Errors
+/// It is nowhere: what is near.
+pub(super) async fn scroll_to_text(browser: &mut Browser, view: &View, text: &str) -> Result<String, Problem> {
+    let mut near: Vec<String> = Vec::new();
+    for node in &view.nodes {
+        let found = match node.document.call(&browser.client, "find_text", json!({"text": text, "nth": 1})).await {
+            Ok(found) => found,
+            Err(problem) if node.parent.is_none() => return Err(problem),
+            Err(_) => continue,
+        };
+        if found["found"] == true {
+            let count = found["count"].as_u64().unwrap_or(1);
+            let at = found["n"].as_u64().filter(|it| *it > 0).map(|it| browser.numbers.of((node.document.key, it)));
+            let at = at.map(|it| format!(" at [{it}]")).unwrap_or_default();
+            let numbers: Vec<String> = found["box"]
+                .as_array()
+                .into_iter()
+                .flatten()
+                .filter_map(Value::as_f64)
+                .map(|it| it.to_string())
+                .collect();
+            let place = if numbers.len() == 4 { format!(" at x,y,w,h: {}", numbers.join(",")) } else { String::new() };
+            let times = if count > 1 { format!(", the first of {count}") } else { String::new() };
+            return Ok(format!("scrolled to \"{}\"{at}{place}{times}", line(text, 100)));
+        }
+        near.extend(found["near"].as_array().into_iter().flatten().filter_map(Value::as_str).map(str::to_owned));
+    }
+    near.truncate(5);
+    let similar = if near.is_empty() { String::new() } else { format!("; similar: {}", near.join(" | ")) };
+    let message = format!("the text \"{}\" is not on the page{similar}", line(text, 100));
+    Err(Problem::Page { code: "no_match".to_owned(), message, more: json!({"near": near}) })
+}

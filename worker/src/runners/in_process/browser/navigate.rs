@@ -1,0 +1,220 @@
+//! Loading pages: by address, back, in new tabs.
+
+use std::time::{Duration, Instant};
+
+use openskill_cdp::client::CallError;
+use serde_json::{Value, json};
+use url::Url;
+
+use super::instance::{Browser, PROMPT};
+use super::problem::Problem;
+use super::tabs::Tab;
+use super::wording::line;
+
+/// How long a server may take to begin its answer.
+const ANSWERS: Duration = Duration::from_secs(30);
+
+/// How long a page may take to be complete, once its server answers. Then it is used as it is.
+const COMPLETE: Duration = Duration::from_secs(15);
+
+/// The longest address.
+const MAX_URL_BYTES: usize = 8192;
+
+/// Reads an address.
+///
+/// # Errors
+/// It is none of the web.
+pub(super) fn address(written: &str) -> Result<Url, Problem> {
+    let wrong = |reason: &str| Problem::Argument(format!("url: '{}' {reason}", line(written, 100)));
+    if written.len() > MAX_URL_BYTES {
+        return Err(wrong("is too long"));
+    }
+    let url = match Url::parse(written.trim()) {
+        Ok(url) if url.has_host() || !written.contains('.') || url.scheme().len() > 5 => url,
+        // What has no scheme, or looks as if its host were one.
+        _ => Url::parse(&format!("https://{}", written.trim())).map_err(|_| wrong("is no address"))?,
+    };
+    match url.scheme() {
+        "http" | "https" if url.has_host() => Ok(url),
+        "about" if url.path() == "blank" => Ok(url),
+        scheme => Err(wrong(&format!("can't be opened: browsers open http:// and https:// addresses, not {scheme}:"))),
+    }
+}
+
+/// Opens an address in a tab and waits until its page is there. Gives a note if it is not complete.
+///
+/// # Errors
+/// It was not loaded: why.
+pub(super) async fn open(browser: &Browser, tab: &Tab, url: &Url, most: Duration) -> Result<Option<String>, Problem> {
+    let refused_before = browser.seen.refusals();
+    let params = json!({"url": url.as_str()});
+    browser.state.tabs().expect_load(tab.id);
+    let (until, session) = (Instant::now() + most, Some(tab.session.as_str()));
+    let opened = match browser.client.call(session, "Page.navigate", &params, ANSWERS.min(most)).await {
+        Ok(opened) => opened,
+        Err(CallError::Late(time)) => {
+            let _ = browser.client.call(session, "Page.stopLoading", &json!({}), PROMPT).await;
+            let message = format!("{} did not answer within {} s", host(url), time.as_secs());
+            return Err(Problem::NotLoaded(message));
+        }
+        Err(CallError::Refused(refused)) => {
+            return Err(Problem::NotLoaded(format!("the browser can't open it: {}", line(&refused.message, 200))));
+        }
+        Err(error) => return Err(error.into()),
+    };
+    if let Some(error) = opened["errorText"].as_str().filter(|it| !it.is_empty()) {
+        return not_loaded(browser, url, error, refused_before);
+    }
+    let Some(loader) = opened["loaderId"].as_str().filter(|it| !it.is_empty()) else {
+        // Another place of the same document.
+        return Ok(None);
+    };
+    let left = until.saturating_duration_since(Instant::now()).min(COMPLETE);
+    let done = browser.state.wait(left, |tabs| {
+        let Some(tab) = tabs.get(tab.id) else { return Some(Err(Problem::NoTab)) };
+        match tab {
+            _ if tab.has_crashed => Some(Err(Problem::Crashed)),
+            // Its scripts may have gone elsewhere at once.
+            _ if tab.loader != loader && !tab.loader.is_empty() && !tab.is_busy => Some(Ok(())),
+            _ if tab.loader == loader && tab.is_parsed && !tab.is_busy => Some(Ok(())),
+            _ => None,
+        }
+    });
+    match done.await {
+        Some(Ok(())) => Ok(None),
+        Some(Err(problem)) => Err(problem),
+        None => Ok(Some("the page is not complete yet".to_owned())),
+    }
+}
+
+fn host(url: &Url) -> String {
+    line(url.host_str().unwrap_or_default(), 200)
+}
+
+fn not_loaded(browser: &Browser, url: &Url, error: &str, before: u64) -> Result<Option<String>, Problem> {
+    // What is downloaded, or has no content, leaves the page where it is.
+    if error == "net::ERR_ABORTED" {
+        return Ok(Some("there is no page at this address: it was downloaded, or has no content".to_owned()));
+    }
+    match browser.seen.refused_since(before) {
+        Some((_, reason)) if error.contains("SOCKS") => Err(Problem::Refused(reason)),
+        _ => {
+            let reason = match browser.seen.failed_since(before) {
+                Some(reason) if error.contains("SOCKS") => reason,
+                _ => line(error.trim_start_matches("net::"), 100),
+            };
+            Err(Problem::NotLoaded(format!("{} was not loaded: {reason}", host(url))))
+        }
+    }
+}
+
+/// Goes back in the history of a tab.
+///
+/// # Errors
+/// There is nothing to go back to.
+pub(super) async fn back(browser: &Browser, tab: &Tab) -> Result<(), Problem> {
+    let history = browser.of_page(&tab.session, "Page.getNavigationHistory", json!({})).await?;
+    let current = history["currentIndex"].as_u64().unwrap_or(0) as usize;
+    let entry = current.checked_sub(1).and_then(|it| history["entries"].get(it));
+    // The empty page that a tab begins with is nothing to go back to.
+    let entry = entry.filter(|it| it["url"].as_str().is_some_and(|url| url != "about:blank"));
+    let Some(id) = entry.and_then(|it| it["id"].as_i64()) else {
+        return Err(Problem::Argument("there is no earlier page in this tab".to_owned()));
+    };
+    browser.state.tabs().expect_load(tab.id);
+    browser.of_page(&tab.session, "Page.navigateToHistoryEntry", json!({"entryId": id})).await?;
+    // Going to another place of the same document loads nothing.
+    let went = browser.state.wait(COMPLETE, |tabs| {
+        let now = tabs.get(tab.id)?;
+        let elsewhere = now.loader != tab.loader && !now.is_busy;
+        (elsewhere || now.url != tab.url && now.loader == tab.loader).then_some(())
+    });
+    went.await;
+    Ok(())
+}
+
+/// Opens an empty tab and makes it the current one.
+///
+/// # Errors
+/// There are as many as allowed, or the browser is late.
+pub(super) async fn new_tab(browser: &Browser, most: usize) -> Result<Tab, Problem> {
+    if browser.state.tabs().all().len() >= most {
+        let message = format!("there are {most} tabs, as many as allowed: close one with browser_close_tab");
+        return Err(Problem::Argument(message));
+    }
+    let made = browser.call("Target.createTarget", json!({"url": "about:blank"})).await?;
+    let target = made["targetId"].as_str().unwrap_or_default().to_owned();
+    let attached = browser.state.wait(PROMPT, |tabs| tabs.of_target(&target).cloned()).await;
+    let tab = attached.ok_or_else(|| Problem::Exhausted("the browser opened no tab".to_owned()))?;
+    browser.state.tabs().switch(tab.id);
+    // Orders of its start are done when this is answered.
+    browser.of_page(&tab.session, "Page.getFrameTree", json!({})).await?;
+    Ok(tab)
+}
+
+/// Shows a tab, so that it is the one that gets keys.
+///
+/// # Errors
+/// There is no such tab.
+pub(super) async fn switch(browser: &Browser, id: u64) -> Result<(), Problem> {
+    let tab = existing(browser, id)?;
+    browser.state.tabs().switch(id);
+    let _: Value = browser.call("Target.activateTarget", json!({"targetId": tab.target})).await?;
+    Ok(())
+}
+
+/// Closes a tab. The last one is replaced by an empty one.
+///
+/// # Errors
+/// There is no such tab.
+pub(super) async fn close(browser: &Browser, id: u64, most: usize) -> Result<(), Problem> {
+    let tab = existing(browser, id)?;
+    if browser.state.tabs().all().len() == 1 {
+        new_tab(browser, most.max(2)).await?;
+    }
+    browser.call("Target.closeTarget", json!({"targetId": tab.target})).await?;
+    let gone = browser.state.wait(PROMPT, |tabs| tabs.get(id).is_none().then_some(())).await;
+    gone.ok_or(Problem::Stuck(PROMPT))
+}
+
+fn existing(browser: &Browser, id: u64) -> Result<Tab, Problem> {
+    let tabs = browser.state.tabs();
+    tabs.get(id).cloned().ok_or_else(|| {
+        let ids: Vec<String> = tabs.all().iter().map(|it| it.id.to_string()).collect();
+        Problem::Argument(format!("page_id: there is no tab {id}; the tabs are {}", ids.join(", ")))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_of_the_web_are_opened_and_no_others() {
+        for (written, opened) in [
+            ("https://a.example/x?y#z", "https://a.example/x?y#z"),
+            (" http://127.0.0.1:80/ ", "http://127.0.0.1/"),
+            ("a.example", "https://a.example/"),
+            ("a.example:8080/x", "https://a.example:8080/x"),
+            ("about:blank", "about:blank"),
+        ] {
+            assert_eq!(address(written).unwrap().as_str(), opened, "{written}");
+        }
+        for written in [
+            "file:///etc/passwd",
+            "FILE:///etc/passwd",
+            "chrome://version",
+            "chrome:version",
+            "devtools://devtools/bundled/inspector.html",
+            "view-source:https://a.example",
+            "javascript:alert(1)",
+            "data:text/html,x",
+            "about:version",
+            "blob:https://a.example/1",
+            "ftp://a.example/",
+            "",
+        ] {
+            assert!(matches!(address(written), Err(Problem::Argument(_))), "{written}");
+        }
+    }
+}

@@ -1,0 +1,70 @@
+// What an action changed: the listing before against the listing after.
+
+const MOST_MARKS = 4;
+const MOST_TEXTS = 20;
+const marks = new Map();
+let lastMark = 0;
+
+const pageTexts = (walk) => walk.entries.filter((entry) => entry.kind === 'text').map((entry) => oneLine(entry.text, LINE_CHARS));
+
+// The line without what only place and focus change.
+const essence = (t) => t.replace(/ focused\b/, '').replace(/ \((?:above|below|left|right)\)$/, '');
+
+const snapshot = (budget) => {
+  const { walk, elements } = listing({ budget, texts: true });
+  const texts = new Set(pageTexts(walk));
+  for (const entry of walk.entries) {
+    if (entry.kind === 'element' && !entry.n && entry.name) texts.add(finish(entry, walk.active).t);
+  }
+  return { elements, texts, url: VIEW.location.href, title: titleOf(), cut: walk.budget.cut };
+};
+
+const mark = (args) => {
+  const { elements, texts, url, title } = snapshot(args.budget);
+  lastMark += 1;
+  const listed = new Map(elements.map((entry) => [entry.n, essence(entry.t)]));
+  marks.set(lastMark, { listed, texts, url, title });
+  if (marks.size > MOST_MARKS) marks.delete(marks.keys().next().value);
+  return { mark: lastMark };
+};
+
+const changed = (args) => {
+  const before = marks.get(args.mark);
+  if (!before) refuse('no_mark', 'The page is another one than before; list it again.');
+  const now = snapshot(args.budget);
+  const listed = new Set(now.elements.map((entry) => entry.n));
+  const altered = [];
+  const fresh = [];
+  for (const entry of now.elements) {
+    const was = before.listed.get(entry.n);
+    if (was === undefined) fresh.push(publicOf(entry));
+    else if (was !== essence(entry.t)) altered.push({ n: entry.n, t: entry.t, was });
+  }
+  const gone = [];
+  for (const [n, t] of before.listed) if (!listed.has(n)) gone.push({ n, t });
+  const active = focused();
+  return {
+    new: fresh, gone: now.cut ? [] : gone, altered, text: [...now.texts].filter((text) => text && !before.texts.has(text)).slice(0, MOST_TEXTS),
+    focus: active ? briefOf(active) : null, info: info(), url_changed: now.url !== before.url, title_changed: now.title !== before.title, cut: now.cut,
+  };
+};
+
+// Resolves when the document has not changed for `quiet_ms`, at the latest after `most_ms`.
+const settle = (args) => new Promise((resolve) => {
+  const quiet = Math.min(Math.max(Number(args.quiet_ms) || 80, 1), 5000);
+  const most = Math.min(Math.max(Number(args.most_ms) || 1500, quiet), 10000);
+  const started = performance.now();
+  const end = (calm) => {
+    observer.disconnect();
+    clearTimeout(timer);
+    clearTimeout(limit);
+    resolve({ quiet: calm, ms: Math.round(performance.now() - started) });
+  };
+  let timer = setTimeout(() => end(true), quiet);
+  const limit = setTimeout(() => end(false), most);
+  const observer = new MutationObserver(() => {
+    clearTimeout(timer);
+    timer = setTimeout(() => end(true), quiet);
+  });
+  observer.observe(DOC, { subtree: true, childList: true, attributes: true, characterData: true });
+});

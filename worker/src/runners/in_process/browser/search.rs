@@ -1,0 +1,65 @@
+//! A search on the web: the engine's page of results, in the browser.
+
+use serde_json::Value;
+use url::Url;
+
+use super::problem::Problem;
+use crate::config::browser::QUERY;
+
+/// Signs of a page that asks whether its reader is a person: in its address, and in its text.
+const ADDRESSES: [&str; 4] = ["/sorry/", "/showcaptcha", "captcha", "/challenge"];
+const TEXTS: [&str; 6] = [
+    "unusual traffic from your computer network",
+    "our systems have detected unusual traffic",
+    "i'm not a robot",
+    "are you a robot",
+    "verify you are human",
+    "complete the security check",
+];
+
+/// The address of a search.
+///
+/// # Errors
+/// The setting is no address.
+pub(super) fn address(template: &str, query: &str) -> Result<Url, Problem> {
+    let encoded: String = url::form_urlencoded::byte_serialize(query.as_bytes()).collect();
+    Url::parse(&template.replace(QUERY, &encoded))
+        .map_err(|_| Problem::Argument("OPENSKILL_BROWSER_SEARCH_URL is no address".to_owned()))
+}
+
+/// Whether the engine asks for a person instead of answering.
+///
+/// # Errors
+/// It does.
+pub(super) fn check(url: &str, content: &Value) -> Result<(), Problem> {
+    let path = Url::parse(url).map(|it| it.path().to_ascii_lowercase()).unwrap_or_default();
+    let text = content.as_str().unwrap_or_default().to_lowercase();
+    if ADDRESSES.iter().any(|it| path.contains(it)) || TEXTS.iter().any(|it| text.contains(it)) {
+        let message = "the search engine asks whether its reader is a person (captcha), and shows no results: set another \
+                       one in OPENSKILL_BROWSER_SEARCH_URL, or open a page whose address is known";
+        return Err(Problem::Captcha(message.to_owned()));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_query_is_one_value_of_the_address() {
+        let found = address("https://a.example/search?q={query}&hl=en", "C++ & \"Rust\" #1").unwrap();
+        let query: Vec<_> = found.query_pairs().collect();
+        assert_eq!(query[0].1, "C++ & \"Rust\" #1");
+        assert_eq!((query.len(), found.fragment()), (2, None));
+    }
+
+    #[test]
+    fn a_captcha_is_no_page_of_results() {
+        assert!(check("https://www.google.com/sorry/index?continue=x", &json!("")).is_err());
+        assert!(check("https://a.example/s", &json!("Our systems have detected unusual traffic from...")).is_err());
+        assert!(check("https://a.example/search?q=captcha", &json!("Ten results about captcha libraries")).is_ok());
+    }
+}

@@ -1,0 +1,242 @@
+//! One call of a tool: what is done, and what became of it.
+
+use std::time::{Duration, Instant};
+
+use openskill_proto::v1::SkillError;
+use serde_json::{Map, Value, json};
+
+use super::actions::{click_element, drag_drop, input_text, options, scroll, scroll_to_text, select};
+use super::changes::{self, mark, whereabouts};
+use super::files::{Files, document, downloads, picture};
+use super::instance::{Browser, OF_PAGE};
+use super::keys::press;
+use super::navigate::{self, back, close, new_tab, open, switch};
+use super::problem::Problem;
+use super::reading::{ax_tree, content, extract, page_info};
+use super::search;
+use super::tabs::Tab;
+use super::tool::{self, Tool, read};
+use super::view::View;
+use super::wording::line;
+use crate::config::browser::Browser as Settings;
+
+/// The longest wait.
+const MOST_SECONDS: f64 = 60.0;
+
+/// How long a page may take to show that it still runs.
+const ANSWERS: Duration = Duration::from_secs(1);
+
+/// A call.
+pub(super) struct Call<'a> {
+    pub(super) tool: Tool,
+    pub(super) input: &'a [u8],
+    pub(super) files: Files<'a>,
+    pub(super) settings: &'a Settings,
+    /// When the answer is to be there.
+    pub(super) until: Instant,
+}
+
+/// What a call is answered with.
+pub(super) struct Answer {
+    pub(super) data: Map<String, Value>,
+    /// For a model, in a line.
+    pub(super) text: String,
+}
+
+impl Call<'_> {
+    fn left(&self) -> Duration {
+        self.until.saturating_duration_since(Instant::now())
+    }
+
+    /// Does it.
+    ///
+    /// # Errors
+    /// It can't be done: why.
+    pub(super) async fn run(&self, browser: &mut Browser) -> Result<Answer, SkillError> {
+        browser.show().await?;
+        let (did, mut data) = match self.tool {
+            tool if tool.acts_on_page() => self.act(browser).await?,
+            tool if tool.loads() => self.load(browser).await?,
+            Tool::Screenshot | Tool::Pdf => self.draw(browser).await?,
+            _ => self.look(browser).await?,
+        };
+        let downloads = downloads(browser, self.files.events, self.settings.download_bytes).await;
+        if !downloads.is_empty() {
+            data.insert("downloads".to_owned(), json!(downloads));
+        }
+        let mut text = did.clone();
+        if !did.is_empty() {
+            data.shift_insert(0, "done".to_owned(), json!(did));
+        }
+        if let Some(url) = data.get("url").and_then(Value::as_str) {
+            text = if text.is_empty() { url.to_owned() } else { format!("{text}; now at {url}") };
+        }
+        Ok(Answer { data, text: line(&text, 500) })
+    }
+
+    /// Something on the page that is there.
+    async fn act(&self, browser: &mut Browser) -> Result<(String, Map<String, Value>), SkillError> {
+        let view = View::of(browser).await?;
+        let before = mark(browser, &view).await?;
+        let did = match self.tool {
+            Tool::Click => click_element(browser, &view, read::<tool::Index>(self.input)?.index).await?,
+            Tool::Type => {
+                let tool::IndexText { index, text } = read(self.input)?;
+                input_text(browser, &view, index, &text).await?
+            }
+            Tool::Select => {
+                let tool::IndexText { index, text } = read(self.input)?;
+                select(browser, &view, index, &text).await?
+            }
+            Tool::Keys => {
+                let tool::Keys { keys } = read(self.input)?;
+                press(browser, &view.tab, &keys).await?;
+                format!("pressed {}", line(&keys, 60))
+            }
+            Tool::Drag => drag_drop(browser, &view, &read(self.input)?).await?,
+            Tool::ScrollDown => scroll(browser, &view, (true, read::<tool::Amount>(self.input)?.amount)).await?,
+            Tool::ScrollUp => scroll(browser, &view, (false, read::<tool::Amount>(self.input)?.amount)).await?,
+            Tool::ScrollToText => scroll_to_text(browser, &view, &read::<tool::Text>(self.input)?.text).await?,
+            _ => self.wait(read::<tool::Seconds>(self.input)?.seconds).await?,
+        };
+        let data = changes::since(browser, Some(&before)).await?;
+        Ok((did, data))
+    }
+
+    async fn wait(&self, seconds: f64) -> Result<String, Problem> {
+        if !(0.0..=MOST_SECONDS).contains(&seconds) {
+            return Err(Problem::Argument(format!("seconds: 0 to {MOST_SECONDS}")));
+        }
+        let time = Duration::from_secs_f64(seconds);
+        if time > self.left() {
+            return Err(Problem::Late("it was to wait longer than the call may take"));
+        }
+        tokio::time::sleep(time).await;
+        Ok(format!("waited {seconds} s"))
+    }
+
+    /// Another page, whatever there is now.
+    async fn load(&self, browser: &mut Browser) -> Result<(String, Map<String, Value>), SkillError> {
+        let mut note = None;
+        let did = match self.tool {
+            Tool::Navigate => {
+                let url = navigate::address(&read::<tool::Address>(self.input)?.url)?;
+                let tab = self.usable_tab(browser).await?;
+                note = open(browser, &tab, &url, self.left()).await?;
+                format!("opened {}", line(url.as_str(), 200))
+            }
+            Tool::OpenTab => {
+                let url = navigate::address(&read::<tool::Address>(self.input)?.url)?;
+                let tab = new_tab(browser, self.settings.tabs).await?;
+                note = open(browser, &tab, &url, self.left()).await?;
+                format!("opened {} in the tab with page_id {}", line(url.as_str(), 200), tab.id)
+            }
+            Tool::Search => {
+                let query = read::<tool::Query>(self.input)?.query;
+                let url = search::address(&self.settings.search, &query)?;
+                let tab = self.usable_tab(browser).await?;
+                note = open(browser, &tab, &url, self.left()).await?;
+                return self.found(browser, &query, note).await;
+            }
+            Tool::Back => {
+                let tab = self.usable_tab(browser).await?;
+                back(browser, &tab).await?;
+                "went back".to_owned()
+            }
+            Tool::SwitchTab => {
+                let id = read::<tool::PageId>(self.input)?.page_id;
+                switch(browser, id).await?;
+                format!("switched to the tab with page_id {id}")
+            }
+            _ => {
+                let id = read::<tool::PageId>(self.input)?.page_id;
+                close(browser, id, self.settings.tabs).await?;
+                format!("closed the tab with page_id {id}")
+            }
+        };
+        let mut data = changes::since(browser, None).await?;
+        data.extend(note.map(|it| ("note".to_owned(), json!(it))));
+        Ok((did, data))
+    }
+
+    /// The results of a search, which are a page of somebody's.
+    async fn found(
+        &self,
+        browser: &mut Browser,
+        query: &str,
+        note: Option<String>,
+    ) -> Result<(String, Map<String, Value>), SkillError> {
+        changes::settle(browser, self.left().min(Duration::from_secs(5))).await?;
+        let mut data = content(browser, None).await?;
+        let url = data.get("url").and_then(Value::as_str).unwrap_or_default().to_owned();
+        search::check(&url, data.get("content").unwrap_or(&Value::Null))?;
+        data.extend(note.map(|it| ("note".to_owned(), json!(it))));
+        Ok((format!("searched for \"{}\"", line(query, 100)), data))
+    }
+
+    /// The current tab; a new one in place of one that has crashed or is gone. Scripts that run on and on are stopped.
+    async fn usable_tab(&self, browser: &mut Browser) -> Result<Tab, Problem> {
+        let current = browser.state.tabs().current().cloned();
+        let Some(tab) = current.filter(|it| !it.has_crashed) else {
+            let crashed = browser.state.tabs().current().map(|it| it.target.clone());
+            let tab = new_tab(browser, self.settings.tabs + 1).await?;
+            if let Some(target) = crashed {
+                browser.call("Target.closeTarget", json!({"targetId": target})).await?;
+            }
+            return Ok(tab);
+        };
+        let alive = json!({"expression": "0"});
+        let session = Some(tab.session.as_str());
+        if browser.client.call(session, "Runtime.evaluate", &alive, ANSWERS.min(OF_PAGE)).await.is_err() {
+            browser.stop_scripts(&tab).await;
+        }
+        Ok(tab)
+    }
+
+    async fn draw(&self, browser: &mut Browser) -> Result<(String, Map<String, Value>), SkillError> {
+        let tab = browser.tab()?;
+        let (name, kind, drawn) = match self.tool {
+            Tool::Pdf => ("page.pdf".to_owned(), ("application/pdf", "pdf"), document(browser, &tab).await?),
+            _ => {
+                let name = read::<tool::FileName>(self.input)?.filename.filter(|it| !it.trim().is_empty());
+                let name = name.unwrap_or_else(|| "screenshot.png".to_owned());
+                (name, ("image/png", "png"), picture(browser, &tab).await?)
+            }
+        };
+        let bytes = drawn.len();
+        let path = self.files.save(&name, kind, drawn).await?;
+        let mut data = whereabouts(browser)?;
+        data.insert("path".to_owned(), json!(path));
+        data.insert("bytes".to_owned(), json!(bytes));
+        Ok((format!("saved {path}"), data))
+    }
+
+    /// Something that changes nothing.
+    async fn look(&self, browser: &mut Browser) -> Result<(String, Map<String, Value>), SkillError> {
+        let data = match self.tool {
+            Tool::Tree => ax_tree(browser, read::<tool::Number>(self.input)?.number_of_elements).await?,
+            Tool::Content => {
+                let selector = read::<tool::Selector>(self.input)?.selector;
+                let selector = selector.as_deref().map(str::trim).filter(|it| !it.is_empty());
+                content(browser, selector).await?
+            }
+            Tool::Extract => extract(browser, &read(self.input)?).await?,
+            Tool::Dropdown => {
+                let index = read::<tool::Index>(self.input)?.index;
+                let view = View::of(browser).await?;
+                let answer = options(browser, &view, index).await?;
+                let mut data = whereabouts(browser)?;
+                data.extend(answer.as_object().cloned().unwrap_or_default());
+                data
+            }
+            Tool::Url => {
+                let tab = browser.state.tabs().current().cloned().ok_or(Problem::NoTab)?;
+                let mut data = Map::new();
+                data.insert("url".to_owned(), json!(line(&tab.url, 2000)));
+                return Ok((String::new(), data));
+            }
+            _ => page_info(browser).await?,
+        };
+        Ok((String::new(), data))
+    }
+}
