@@ -11,6 +11,7 @@ MCPO    := target/bench-venv-mcpo
 SCHEMATHESIS := target/schemathesis-venv
 EVALS   := target/evaluations-venv
 SESSIONS := target/sessions-venv
+BROWSER := target/browser-venv
 # The Python that runs scripts, the same for everything that is measured.
 SCRIPTS  = $${OPENSKILL_PYTHON:-$$($(HOSTS)/bin/python -c 'import sys; print(sys._base_executable)')}
 
@@ -24,7 +25,7 @@ define make-venv
 	}
 endef
 
-.PHONY: help up build test lint doc eval eval-injections eval-tasks eval-agent eval-sessions eval-research eval-venv bench bench-venv bench-instructions bench-agent bench-runners flamegraph fuzz chaos schemathesis test-venv compose-up compose-down sdk client clean need-rust need-python need-valgrind
+.PHONY: help up build test lint doc eval eval-injections eval-tasks eval-agent eval-sessions eval-research eval-browser eval-venv bench bench-venv bench-instructions bench-agent bench-runners flamegraph fuzz chaos schemathesis test-venv compose-up compose-down sdk client clean need-rust need-python need-valgrind
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -75,6 +76,12 @@ eval-sessions: build need-python ## Compare sessions of Python code with ipykern
 eval-research: build need-python ## Count the answers that research quotes, on pages of SQuAD (DATA=folder with dev-v1.1.json, LIMIT=N)
 	@[ -n "$(DATA)" ] || { echo "say where the data is: make eval-research DATA=folder" >&2; exit 2; }
 	@OPENSKILL_BIN=$(BINARY) LIMIT=$(or $(LIMIT),500) python3 tests/evaluations/research.py $(DATA)
+
+eval-browser: build need-python ## Play MiniWoB++, press 2,000 elements and time reading, with a browser (ONLY=miniwob, ONLY="browser_clicks browser_speed")
+	$(call make-venv,$(BROWSER),tests/evaluations/requirements-browser.txt)
+	@for part in $(or $(ONLY),miniwob browser_clicks browser_speed); do \
+		OPENSKILL_BIN=$(BINARY) $(BROWSER)/bin/python tests/evaluations/$$part.py || exit 1; \
+	done
 
 eval-venv: need-python
 	$(call make-venv,$(EVALS),tests/evaluations/requirements.txt)

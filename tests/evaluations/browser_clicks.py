@@ -2,7 +2,7 @@
 
     browser_clicks.py
 
-DIRECT=1 drives the page script over CDP instead of a gateway; SEED (default 0) is the first page. It prints how many presses were
+OPENSKILL_BIN is the binary; DIRECT=1 drives the page script over CDP instead of a gateway; SEED (default 0) is the first page. It prints how many presses were
 right, refused (by reason) and wrong, and fails if one was wrong or more than a quarter was refused.
 """
 
@@ -80,7 +80,8 @@ def main() -> int:
     server = Server()
     counts: collections.Counter[str] = collections.Counter()
     wrong: list[dict] = []
-    with browser_of() as browser:
+    at = server.http.server_port
+    with browser_of([f"127.0.0.1:{at}", f"localhost:{at}"]) as browser:
         while sum(counts.values()) < wanted:
             page += 1
             browser.navigate(server.url(page))

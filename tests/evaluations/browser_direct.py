@@ -250,8 +250,11 @@ class DirectBrowser:
     def scroll(self, amount: int):
         self.script.call("scroll", dy=amount)
 
-    def scroll_to_text(self, text: str) -> bool:
-        return self.script.call("find_text", text=text)["found"]
+    def scroll_to_text(self, text: str) -> str:
+        found = self.script.call("find_text", text=text)
+        if not found["found"]:
+            raise ToolError("no_match", f"no {text}")
+        return f"scrolled to it at x,y,w,h: {','.join(map(str, found['box']))}"
 
     def wait(self, seconds: float):
         time.sleep(seconds)

@@ -145,7 +145,7 @@ def hot(page: Page):
 
     def heat(x: int, y: int) -> str:
         """A drag that starts outside the area moves the pointer in it, and presses nothing there."""
-        page.drag((80, 20), (x, y), 2)
+        page.drag((300, 400), (x, y), 2)
         page.look()
         return next((line.name for line in page.lines if line.name.upper() == line.name and line.kind in ("text", "generic") and line.name), "")
 

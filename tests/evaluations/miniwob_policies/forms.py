@@ -200,13 +200,13 @@ def dropdown_and_button(page: Page):
 @task("multi-layouts", "multi-orderings")
 def movie(page: Page):
     genre, director, year = page.goal_match(r"Search for (.*) movies directed by (.*) from year (\d+)").groups()
-    values = {"genre": genre, "director": director, "year": year}
+    values = {"genre": genre, "director": director, "year": year, "date": year}
     labels = [line.name.lower() for line in page.lines[1:] if not line.n and any(key in line.name.lower() for key in values)]
     for i, line in enumerate(page.all("textbox")):
         shown = line.name.lower() if any(key in line.name.lower() for key in values) else labels[i]
         page.write(line, next(value for key, value in values.items() if key in shown))
     page.look()
-    page.click(next(line for line in page.all() if line.kind != "textbox" and line.name in ("Search", "Submit")))
+    page.click(next(line for line in page.all() if line.kind != "textbox" and line.name.strip("!") in ("Search", "Submit", "Go")))
 
 
 @task("use-colorwheel", "use-colorwheel-2")
@@ -236,6 +236,8 @@ def flight(page: Page):
         page.write(field, place)
         page.tools.send_keys("ArrowDown")
         page.wait_for(lambda place=place: bool([line for line in page.all("listitem") if place in line.name]))
+        page.tools.wait(0.3)
+        page.look()
         page.click([line for line in page.all("listitem") if place in line.name][-1])
         page.look()
     pick_date(page, int(year), int(month), int(day))
@@ -257,7 +259,7 @@ def editor(page: Page):
     page.click(words)
     page.tools.send_keys("Control+a")
     if wanted:
-        page.tools.send_keys("Home")
+        page.tools.send_keys("Control+Home")
         for _ in range(words.value.index(wanted.group(1))):
             page.tools.send_keys("ArrowRight")
         for _ in range(len(wanted.group(1))):

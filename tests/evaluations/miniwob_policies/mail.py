@@ -32,8 +32,8 @@ def names_in(page: Page) -> set[str]:
 def sender_of(page: Page) -> str:
     """The first name of the goal from whom there is mail; a name after `by` or `from` before others."""
     senders = names_in(page)
-    words = re.findall(r"[A-Z][a-z]+", page.goal)
-    for pattern in (r"(?:\bby|\bfrom) ([A-Z][a-z]+)", r"([A-Z][a-z]+)'s", r"([A-Z][a-z]+) sent", r"([A-Z][a-z]+) wants his"):
+    words = re.findall(r"[A-Z][a-z]+(?:-[A-Z][a-z]+)?", page.goal)
+    for pattern in (r"(?:\bby|\bfrom) ([A-Z][a-z]+(?:-[A-Z][a-z]+)?)", r"([A-Z][a-z]+(?:-[A-Z][a-z]+)?)'s", r"([A-Z][a-z]+(?:-[A-Z][a-z]+)?) sent", r"([A-Z][a-z]+(?:-[A-Z][a-z]+)?) wants his"):
         for name in re.findall(pattern, page.goal):
             if name in senders:
                 return name
@@ -42,7 +42,7 @@ def sender_of(page: Page) -> str:
 
 def receiver_of(page: Page, sender: str) -> str:
     body = re.sub(r"^(Find|Locate|Look|Forward|Send|Go|Please|Give|Navigate|Search|Get|Open|The|I)\b", "", page.goal)
-    names = [name for name in re.findall(r"\b[A-Z][a-z]+\b", body) if name != sender and name not in STARTS]
+    names = [name for name in re.findall(r"\b[A-Z][a-z]+(?:-[A-Z][a-z]+)?\b", body) if name != sender and name not in STARTS]
     return names[-1] if names else sender
 
 

@@ -27,7 +27,7 @@ def box_in_box(page: Page):
 @task("drag-items")
 def list_item(page: Page):
     items = page.all("listitem")
-    name, where = page.goal_match(r"Drag (\w+) (.*)\.").groups()
+    name, where = page.goal_match(r"Drag ([\w-]+) (.*)\.").groups()
     i = next(i for i, line in enumerate(items) if line.name == name)
     target = {"to the top": 0, "to the bottom": len(items) - 1, "down by one position": i + 1, "up by one position": i - 1}.get(where)
     if target is None:
@@ -49,7 +49,7 @@ CELLS = {"top left": 0, "top center": 1, "top middle": 1, "top right": 2, "left"
 @task("drag-items-grid")
 def grid_item(page: Page):
     items = page.all("listitem")
-    name, where = page.goal_match(r"Drag (\w+) (.*)\.").groups()
+    name, where = page.goal_match(r"Drag ([\w-]+) (.*)\.").groups()
     i = next(i for i, line in enumerate(items) if line.name == name)
     steps = {"left by one": i - 1, "right by one": i + 1, "up by one": i - 3, "down by one": i + 3}
     words = re.sub(r"\bto the |\bposition\b|-", " ", where).strip()
@@ -125,8 +125,10 @@ def calendar(page: Page):
     first, last = hour(start) * 2, hour(end) * 2 if hour(end) else 48
     page.tools.scroll(20 * first - 40)
     page.look()
-    slots = [line for line in page.all("generic") if line.marks.startswith("#hh-")]
+    slots = {int(re.search(r"#hh-(\d+)", line.marks).group(1)): line for line in page.all("generic") if line.marks.startswith("#hh-")}
     for i in range(first, last - halves + 1):
+        if not all(part in slots for part in range(i, i + halves)):
+            continue
         from_slot, to_slot = slots[i], slots[i + halves - 1]
         page.drag(from_slot.middle, (to_slot.middle[0], to_slot.middle[1] + 2), 12)
         page.look()

@@ -58,9 +58,9 @@ def table(page: Page) -> dict[str, str]:
 
 @task("scroll-text")
 def last_word(page: Page):
-    words = page.tools.content().split("Submit")[0]
-    text = next(block for block in re.split(r"\n\n", words) if len(block) > 250)
-    page.write(page.fields()[-1], re.findall(r"[A-Za-z]+", text)[-1])
+    text = max(page.tools.content().split("\n\n"), key=len)
+    answer = next(line for line in page.fields() if not line.has("multiline"))
+    page.write(answer, re.findall(r"[A-Za-z]+", text.split("Submit")[0])[-1])
     page.submit()
 
 
@@ -79,8 +79,10 @@ def copy(page: Page):
 @task("highlight-text", "highlight-text-2")
 def highlight(page: Page):
     nth = ordinal(page.goal) if re.search(r"\d(st|nd|rd)", page.goal) else 1
-    selectors = ["#area > div:nth-of-type(%d)" % nth, "#area > p:nth-of-type(%d)" % nth]
-    raise LookupError(f"no tool selects text: {selectors[0]}")
+    found = page.tools.scroll_to_text(page.texts()[nth - 1])
+    x, y, width, height = map(float, re.search(r"x,y,w,h: ([-\d.,]+)", found).group(1).split(","))
+    page.drag((x, y + 4), (x + width - 1, y + height - 4), 12)
+    page.submit()
 
 
 @task("text-transform")

@@ -34,10 +34,11 @@ class Budget {
     if (this.cut) return false;
     this.nodes += 1;
     if (this.nodes > this.most_nodes) return this.stop('nodes', `only the first ${this.most_nodes} nodes of the page were looked at`);
-    if (this.nodes % CHECK_EVERY === 0 && performance.now() - this.started > this.most_ms) {
-      return this.stop('ms', `the page was looked at for ${this.most_ms} ms, and only its first ${this.nodes} nodes were reached`);
-    }
-    return true;
+    return this.nodes % CHECK_EVERY !== 0 || performance.now() - this.started <= this.most_ms || this.late();
+  }
+
+  late() {
+    return this.stop('ms', `the page was looked at for ${this.most_ms} ms, and only its first ${this.nodes} nodes were reached`);
   }
 
   spend(what, amount) {

@@ -6,9 +6,10 @@ const labelControl = (label) => label.control;
 const plainText = (node, most = NAME_CHARS * 4) => {
   let out = '';
   let steps = 0;
+  let depth = 0;
   const walk = (at) => {
     steps += 1;
-    if (steps > 2000 || out.length > most) return false;
+    if (steps > 2000 || out.length > most || depth > MOST_DEPTH) return false;
     const type = nodeType(at);
     if (type === 3) {
       out += at.data.slice(0, most);
@@ -21,7 +22,10 @@ const plainText = (node, most = NAME_CHARS * 4) => {
       if (tag === 'img') out += ` ${attr(at, 'alt') || ''} `;
       if (tag === 'br' || BLOCK_TAGS.has(tag)) out += ' ';
     }
-    return eachChild(at, walk);
+    depth += 1;
+    const more = eachChild(at, walk);
+    depth -= 1;
+    return more;
   };
   walk(node);
   return collapse(out).trim();

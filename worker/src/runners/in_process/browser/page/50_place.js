@@ -45,12 +45,21 @@ const hitsAt = (el, x, y) => {
   return hit !== null && actsOn(el, hit);
 };
 
+// On a page of a million nodes one look at a point takes a tenth of a second. Until when points are tried:
+let aimUntil = Infinity;
+const AIM_MS = 1500;
+const aimsLate = () => performance.now() > aimUntil;
+const aimFor = (ms) => {
+  aimUntil = performance.now() + ms;
+};
+
 // The first point at which a pointer reaches `el` inside `clip`, or null.
 const reach = (el, style, clip, most = SPREAD.length) => {
   for (const box of aimBoxes(el, style)) {
     const seen = meet(box, clip);
     if (empty(seen)) continue;
     for (const [x, y] of pointsIn(seen).slice(0, most)) {
+      if (aimsLate()) return null;
       if (hitsAt(el, x, y)) return [x, y];
     }
   }

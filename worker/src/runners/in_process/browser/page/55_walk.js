@@ -155,6 +155,7 @@ class Walk {
       if (empty(clip) && entry.where === 'in') entry.where = 'below';
       return !this.viewport;
     }
+    if (aimsLate()) return this.budget.late();
     if (!this.hits || style.pointerEvents === 'none' && entry.does !== 'frame') return !this.hits;
     if (entry.does === 'graphic' && empty(place.box)) return true;
     if (reach(el, style, clip) || (entry.does === 'graphic' && drawnPoints(el, clip).length > 0)) return true;

@@ -67,6 +67,7 @@ let offeredHosts = [];
 const listing = ({ budget, viewport_only = false, texts = false } = {}) => {
   const walk = new Walk({ budget: budget instanceof Budget ? budget : new Budget(budget), viewport: viewport_only === true, texts });
   const root = rootElement();
+  aimFor(walk.budget.most_ms);
   if (root) walk.start(root);
   const elements = walk.entries.filter((entry) => entry.n > 0);
   for (const entry of elements) finish(entry, walk.active);

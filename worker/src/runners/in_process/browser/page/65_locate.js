@@ -34,11 +34,14 @@ const pointsOf = (el, style) => {
     const seen = meet(box, clip);
     if (seen.right <= seen.left && seen.bottom <= seen.top) continue;
     for (const [x, y] of pointsIn(seen)) {
+      if (aimsLate()) return points;
       if (x < 0 || y < 0 || x >= VIEW.innerWidth || y >= VIEW.innerHeight || !hitsAt(el, x, y)) continue;
       points.push([hundredth(x), hundredth(y)]);
     }
   }
-  return points.length > 0 ? points.sort((a, b) => isFree(el, b) - isFree(el, a)) : drawnPoints(el, clip);
+  if (points.length === 0) return drawnPoints(el, clip);
+  const free = points.filter((point) => !aimsLate() && isFree(el, point));
+  return [...free, ...points.filter((point) => !free.includes(point))];
 };
 // Whether the points around belong to the element as well: a press is rounded to pixels, in a scaled frame to coarse ones.
 const AROUND = [[3, 0], [-3, 0], [0, 3], [0, -3]];
@@ -51,7 +54,7 @@ const drawnPoints = (el, clip) => {
   const matrix = el.getScreenCTM();
   const length = el.getTotalLength();
   const points = [];
-  for (let i = 1; matrix && i < 16 && points.length < 5; i += 1) {
+  for (let i = 1; matrix && !aimsLate() && i < 16 && points.length < 5; i += 1) {
     const on = el.getPointAtLength((length * i) / 16);
     const at = new DOMPoint(on.x, on.y).matrixTransform(matrix);
     if (at.x >= clip.left && at.x < clip.right && at.y >= clip.top && at.y < clip.bottom && hitsAt(el, at.x, at.y)) points.push([hundredth(at.x), hundredth(at.y)]);
@@ -65,7 +68,7 @@ const gridPoints = (el, clip) => {
   const seen = meet(boxOf(el), clip);
   const points = [];
   for (let i = 0; i < GRID && !empty(seen); i += 1) {
-    for (let j = 0; j < GRID; j += 1) {
+    for (let j = 0; j < GRID && !aimsLate(); j += 1) {
       const x = seen.left + ((seen.right - seen.left) * (i + 0.5)) / GRID;
       const y = seen.top + ((seen.bottom - seen.top) * (j + 0.5)) / GRID;
       if (hitsAt(el, x, y)) points.push([hundredth(x), hundredth(y)]);
@@ -78,6 +81,7 @@ const gridPoints = (el, clip) => {
 const inWindow = (box) => box.left >= 0 && box.top >= 0 && box.right <= VIEW.innerWidth && box.bottom <= VIEW.innerHeight;
 
 const locateElement = (el, { scroll = true, enabled = true } = {}) => {
+  aimFor(AIM_MS);
   const entry = describe(el);
   const more = { t: entry.t };
   if (enabled && isDisabled(el)) refuse('disabled', `The element ${entry.t} is disabled and does not react.`, more);
@@ -94,6 +98,7 @@ const locateElement = (el, { scroll = true, enabled = true } = {}) => {
     }
     box = boxOf(el);
   }
+  if (points.length === 0 && aimsLate()) refuse('slow', `The page is so large that no free point of ${more.t} was found in ${AIM_MS} ms.`, more);
   if (points.length === 0) explain(el, box, more);
   return {
     n: numberOf(el), t: entry.t, points: points.slice(0, 5), box: [box.left, box.top, box.width, box.height].map(hundredth), scrolled, does: entry.does,

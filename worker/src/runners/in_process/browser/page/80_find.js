@@ -8,11 +8,11 @@ const textPlaces = (wanted, budget) => {
   const found = [];
   const near = [];
   const first = needle.split(' ')[0];
-  const seek = (el) => {
-    if (!budget.node() || UNREAD.has(localName(el))) return false;
+  const seek = (el, depth) => {
+    if (!budget.node() || depth > MOST_DEPTH || UNREAD.has(localName(el))) return false;
     let inside = false;
     eachChild(el, (child) => {
-      if (nodeType(child) === 1 && seek(child)) inside = true;
+      if (nodeType(child) === 1 && seek(child, depth + 1)) inside = true;
       return !budget.over;
     });
     if (inside) return true;
@@ -26,7 +26,7 @@ const textPlaces = (wanted, budget) => {
     return true;
   };
   const root = rootElement();
-  if (root) seek(root);
+  if (root) seek(root, 0);
   return { found, near };
 };
 

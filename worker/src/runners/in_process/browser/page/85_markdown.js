@@ -13,6 +13,7 @@ class Markdown {
     this.prefix = '';
     this.headings = [];
     this.at = null;
+    this.depth = 0;
   }
 
   // Ends the block being written.
@@ -38,10 +39,12 @@ class Markdown {
   }
 
   node(node) {
-    if (!this.budget.node()) return false;
+    if (!this.budget.node() || this.depth > MOST_DEPTH) return false;
     const type = nodeType(node);
+    this.depth += 1;
     if (type === 3) this.text(node.data);
     else if (type === 1) this.element(node);
+    this.depth -= 1;
     return !this.budget.over;
   }
 
