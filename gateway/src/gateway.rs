@@ -3,7 +3,7 @@
 use std::sync::{Arc, OnceLock, Weak};
 
 use openskill_agent::hosted::Hosted;
-use openskill_metrics::{Snapshot, table};
+use openskill_metrics::Snapshot;
 use openskill_proto::timestamp::Timestamp;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -186,7 +186,7 @@ impl Gateway {
     /// All metrics now. Takes milliseconds if there are many skills.
     pub(crate) fn metrics(&self) -> Snapshot {
         let skills = self.catalog.snapshot();
-        let mut all = self.observer.metrics.snapshot(&Gauges {
+        self.observer.metrics.snapshot(&Gauges {
             in_flight: self.in_flight(),
             limit: self.workers_limit(),
             workers_known: self.fleet.all().len(),
@@ -196,9 +196,8 @@ impl Gateway {
             callable: callable(&skills),
             circuits: self.circuits.not_closed(),
             session_circuits: self.circuits.of_sessions(),
-        });
-        all.count(&table::MCP_VIEW_FAILURES, &[], &self.mcp.views.failures);
-        all
+            view_failures: self.mcp.views.failures.get(),
+        })
     }
 
     /// The workers' concurrency limit, all together, if it is adaptive.
