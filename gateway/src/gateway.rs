@@ -197,7 +197,7 @@ impl Gateway {
     /// All metrics now. Takes milliseconds if there are many skills.
     pub(crate) fn metrics(&self) -> Snapshot {
         let skills = self.catalog.snapshot();
-        let mut all = self.observer.metrics.snapshot(&Gauges {
+        self.observer.metrics.snapshot(&Gauges {
             in_flight: self.in_flight(),
             limit: self.workers_limit(),
             workers_known: self.fleet.all().len(),
@@ -207,8 +207,8 @@ impl Gateway {
             callable: callable(&skills),
             circuits: self.circuits.not_closed(),
             session_circuits: self.circuits.of_sessions(),
+            view_failures: self.mcp.views.failures.get(),
         });
-        all.count(&table::MCP_VIEW_FAILURES, &[], &self.mcp.views.failures);
         let certificates = [
             ("public", self.config.tls.as_ref().and_then(Acceptor::expiry)),
             ("mesh", self.config.mesh.as_ref().and_then(Connector::expiry)),

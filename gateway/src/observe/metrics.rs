@@ -79,6 +79,8 @@ pub(crate) struct Gauges {
     pub(crate) circuits: Vec<(String, CircuitState)>,
     /// Sessions' circuits that are half-open, and that are open.
     pub(crate) session_circuits: [usize; 2],
+    /// How often the file of views could not be used.
+    pub(crate) view_failures: u64,
 }
 
 impl Default for Metrics {
@@ -155,6 +157,7 @@ impl Metrics {
         all.count(&table::REPLAYS, &[], &self.replays);
         self.jailed.read(&mut all, &table::JAILED);
         self.mcp.read(&mut all);
+        all.add(&table::MCP_VIEW_FAILURES, &[], Value::Count(now.view_failures));
         all.number(&table::WORKERS_UP, &[], now.workers_up as f64);
         all.number(&table::WORKERS_KNOWN, &[], now.workers_known as f64);
         all.number(&table::WORKERS_EJECTED, &[], now.workers_ejected as f64);
