@@ -197,7 +197,7 @@ impl Gateway {
     /// All metrics now. Takes milliseconds if there are many skills.
     pub(crate) fn metrics(&self) -> Snapshot {
         let skills = self.catalog.snapshot();
-        self.observer.metrics.snapshot(&Gauges {
+        let mut all = self.observer.metrics.snapshot(&Gauges {
             in_flight: self.in_flight(),
             limit: self.workers_limit(),
             workers_known: self.fleet.all().len(),
