@@ -180,6 +180,30 @@ async fn scaling_workers_with_compose_loses_no_call() {
     project.wait_for(2).await;
 }
 
+/// No engine is needed for that, and no image.
+#[test]
+fn both_files_are_valid_with_every_profile_and_images_are_arguments() {
+    let is_plugin = docker(&["compose", "version"]).is_ok();
+    let mut command = std::process::Command::new(if is_plugin { "docker" } else { "docker-compose" });
+    if is_plugin {
+        command.arg("compose");
+    }
+    let images = ["COLLECTOR", "JAEGER", "PROMETHEUS", "GRAFANA", "NGINX"];
+    let [plain, secure] = ["", ".secure"].map(|it| repository().join(format!("deploy/docker-compose{it}.yml")));
+    command.arg("-f").arg(plain).arg("-f").arg(secure).arg("config").env("COMPOSE_PROFILES", "replicas,observe");
+    command.envs(images.map(|it| (format!("{it}_IMAGE"), format!("own/{}:1", it.to_lowercase()))));
+    let Ok(output) = command.output() else {
+        return skip(Need::Compose, "there is no Compose; install it: apt-get install docker-compose");
+    };
+    let config = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    for image in images {
+        assert!(config.contains(&format!("image: own/{}:1", image.to_lowercase())), "{image}: {config}");
+    }
+    // Each of the eight services bounds its logs.
+    assert_eq!(config.matches("max-size: 10m").count(), 8, "{config}");
+}
+
 #[test]
 fn make_sets_the_number_of_workers_only_if_somebody_says_it() {
     let plan = |argument: &[&str]| {
