@@ -43,7 +43,8 @@ async fn a_client_sees_and_calls_what_its_policy_allows_and_no_session_of_others
 async fn prompts_resources_and_tasks_follow_the_policies_of_principals() {
     let keys = Keys::new();
     let alice = keys.create("alice", &["--skills", "test_simple_text,slow_compute"]);
-    let bob = keys.create("bob", &["--skills", "blocks__test_refusal"]);
+    // What a server does not say is destructive.
+    let bob = keys.create("bob", &["--skills", "blocks__test_refusal", "--destructive"]);
     let folders = [repository().join("tests/fixtures/mcp_face"), repository().join("worker/skills")];
     let folders: Vec<_> = folders.iter().map(PathBuf::as_path).collect();
     let system = Setup::with_skills(&folders).with("OPENSKILL_KEYS", keys.path().display()).start().await;
