@@ -49,7 +49,7 @@ async fn a_worker_has_as_many_browsers_as_allowed_and_says_so() {
     let set = |it: Setup| it.with("OPENSKILL_BROWSER_SESSIONS", 1).with("OPENSKILL_BROWSER_SPARES", 0);
     let Some(stage) = Stage::start_with(|_| page("<p>fine"), set).await else { return };
     stage.opens("/").await;
-    let waits = stage.call("wait", json!({"seconds": 13}));
+    let waits = stage.call("wait", json!({"seconds": 25}));
     let other = async {
         until("the first call runs", Duration::from_secs(10), async || {
             stage.system.workers().await.iter().any(|it| it.in_flight > 0).then_some(())

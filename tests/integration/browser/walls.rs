@@ -13,7 +13,7 @@ fn attacks(to: &str) -> Reply {
          <script src='http://{to}/script'></script><object data='http://{to}/object'></object>\
          <video src='http://{to}/video' autoplay muted></video>\
          <script>const at='{to}', tried=[];\
-         const end=name=>{{tried.push(name);if(tried.length==6)document.title='all tried'}};\
+         const end=name=>{{tried.push(name);if(tried.length==5)document.title='all tried'}};\
          fetch('http://'+at+'/fetch',{{mode:'no-cors'}}).finally(()=>end('fetch')).catch(()=>0);\
          const socket=new WebSocket('ws://'+at+'/socket');socket.onerror=()=>end('socket');\
          const code=`fetch('http://${{at}}/worker',{{mode:'no-cors'}}).catch(()=>0).finally(()=>postMessage(1))`;\
@@ -23,7 +23,7 @@ fn attacks(to: &str) -> Reply {
          const [host,port]=[at.slice(0,at.lastIndexOf(':')),at.slice(at.lastIndexOf(':')+1)];\
          const peer=new RTCPeerConnection({{iceServers:[{{urls:`stun:${{host}}:${{port}}?transport=tcp`.replace('?transport=tcp','')}},\
          {{urls:`turn:${{host}}:${{port}}?transport=tcp`,username:'u',credential:'c'}}]}});\
-         peer.createDataChannel('x');peer.onicegatheringstatechange=()=>peer.iceGatheringState=='complete'&&end('peer');\
+         peer.createDataChannel('x');\
          peer.createOffer().then(it=>peer.setLocalDescription(it));</script>"
     ))
 }

@@ -67,7 +67,7 @@ use tool::Tool;
 use turn::{Answer, Call};
 
 /// How long a call waits for a browser that another call uses, or for one that ends.
-const WAIT: Duration = Duration::from_secs(10);
+const WAIT: Duration = Duration::from_secs(5);
 
 /// How long before its deadline a call is answered.
 const BEFORE_THE_DEADLINE: Duration = Duration::from_millis(300);
@@ -255,13 +255,11 @@ impl Job {
 
     /// A spare, or a browser that is started now.
     async fn new_browser(&self, stop: &CancellationToken) -> Result<Browser, SkillError> {
-        let spare = {
-            let mut spares = lock(&self.spares);
-            spares.used = Some(Instant::now());
-            spares.ready.pop()
-        };
-        if let Some(spare) = spare.filter(Browser::is_alive) {
-            return Ok(spare);
+        while let Some(spare) = self.spare() {
+            // It may have ended a moment ago.
+            if spare.call("Browser.getVersion", json!({})).await.is_ok() {
+                return Ok(spare);
+            }
         }
         let late = || SkillError::new(ErrorCode::Timeout, "the browser did not start before the call's deadline");
         tokio::select! {
@@ -271,6 +269,12 @@ impl Job {
             () = tokio::time::sleep_until(self.until.into()) => Err(late()),
             started = self.launch.start(&self.invocation.manifest) => started.map_err(|error| not_started(&error)),
         }
+    }
+
+    fn spare(&self) -> Option<Browser> {
+        let mut spares = lock(&self.spares);
+        spares.used = Some(Instant::now());
+        spares.ready.pop()
     }
 
     /// Starts as many spares as there are to be.

@@ -28,6 +28,10 @@ pub(super) const PROMPT: Duration = Duration::from_secs(10);
 /// How long a page may take for what its own scripts may hold up.
 pub(super) const OF_PAGE: Duration = Duration::from_secs(5);
 
+/// How long, and how often, a page is waited for whose scripts were stopped.
+const STOPS: Duration = Duration::from_secs(1);
+const MOST_STOPS: usize = 5;
+
 /// What the task that reads events shares with calls.
 pub(super) struct State {
     tabs: Mutex<Tabs>,
@@ -154,11 +158,17 @@ impl Browser {
         }
     }
 
-    /// Stops what scripts of a page run. They may go on with their next event.
+    /// Stops what scripts of a page run, until it answers. They may go on with their next event.
     pub(super) async fn stop_scripts(&self, tab: &Tab) {
-        for session in tab.parts.iter().map(|it| &it.session).chain([&tab.session]) {
-            let stopped = Duration::from_secs(1);
-            let _ = self.client.call(Some(session), "Runtime.terminateExecution", &json!({}), stopped).await;
+        let (nothing, look) = (json!({}), json!({"expression": "0"}));
+        for _ in 0..MOST_STOPS {
+            for session in tab.parts.iter().map(|it| &it.session).chain([&tab.session]) {
+                let _ = self.client.call(Some(session), "Runtime.terminateExecution", &nothing, STOPS).await;
+            }
+            let alive = self.client.call(Some(&tab.session), "Runtime.evaluate", &look, STOPS).await;
+            if !matches!(alive, Err(CallError::Late(_))) {
+                return;
+            }
         }
     }
 

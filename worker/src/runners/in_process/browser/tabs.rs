@@ -108,9 +108,9 @@ fn size() -> Value {
     json!({"width": width, "height": height, "deviceScaleFactor": 1, "mobile": false})
 }
 
-/// Which targets the browser attaches: pages and their frames. Workers and its own pages go without.
+/// Which targets the browser attaches: all of a page's, as one that is left out would wait for ever to be let run.
 pub(super) fn attach_to() -> Value {
-    let filter = json!([{"type": "page"}, {"type": "iframe"}, {"exclude": true}]);
+    let filter = json!([{"type": "browser", "exclude": true}, {"type": "tab", "exclude": true}, {}]);
     json!({"autoAttach": true, "waitForDebuggerOnStart": true, "flatten": true, "filter": filter})
 }
 
@@ -261,10 +261,8 @@ impl Tabs {
                 }
                 vec![attach, run]
             }
-            _ => {
-                let detach = Order::to_browser("Target.detachFromTarget", json!({"sessionId": session}));
-                vec![run, detach]
-            }
+            // Workers, and the browser's own parts.
+            _ => vec![run],
         }
     }
 
