@@ -30,7 +30,7 @@ pub(super) const OF_PAGE: Duration = Duration::from_secs(5);
 
 /// How long, and how often, a page is waited for whose scripts were stopped.
 const STOPS: Duration = Duration::from_secs(1);
-const MOST_STOPS: usize = 5;
+const MOST_STOPS: usize = 3;
 
 /// What the task that reads events shares with calls.
 pub(super) struct State {
@@ -158,7 +158,8 @@ impl Browser {
         }
     }
 
-    /// Stops what scripts of a page run, until it answers. They may go on with their next event.
+    /// Stops what scripts of a page run, until it answers. They may go on with their next event. A page that does not let
+    /// itself be stopped is crashed.
     pub(super) async fn stop_scripts(&self, tab: &Tab) {
         let (nothing, look) = (json!({}), json!({"expression": "0"}));
         for _ in 0..MOST_STOPS {
@@ -170,6 +171,10 @@ impl Browser {
                 return;
             }
         }
+        // This one needs nothing of the page's own thread.
+        let _ = self.client.call(Some(&tab.session), "Page.crash", &nothing, STOPS).await;
+        let id = tab.id;
+        self.state.wait(STOPS, |tabs| tabs.get(id).is_none_or(|it| it.has_crashed).then_some(())).await;
     }
 
     /// Opens a file that was downloaded.
