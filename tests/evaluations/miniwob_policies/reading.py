@@ -163,17 +163,15 @@ def results(page: Page):
 
 @task("terminal")
 def terminal(page: Page):
-    wanted = page.goal_match(r"file (?:that |with |ending with )?(?:has |the |ending with )*(.*?)\.?$").group(1)
     page.click(next(line for line in page.all() if "terminal" in line.name.lower() or line.kind == "textbox"))
     run(page, "ls")
-    listed = re.findall(r"[\w-]+(?:\.\w+)?", " ".join(page.tools.content().split("ls")[-1:]))
+    listed = re.findall(r"[\w-]+(?:\.\w+)*", " ".join(page.tools.content().split("ls")[-1:]))
     if "no file extension" in page.goal:
         name = next(one for one in listed if "." not in one and one not in ("user",))
     else:
-        ending = re.search(r"\.(\w+)", page.goal).group(1)
+        ending = re.search(r"\.([\w.]+\w)", page.goal).group(1)
         name = next(one for one in listed if one.endswith("." + ending))
     run(page, f"rm {name}")
-    return wanted
 
 
 def run(page: Page, command: str):

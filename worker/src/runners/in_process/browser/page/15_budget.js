@@ -14,15 +14,22 @@ class Budget {
     }
     this.started = performance.now();
     this.cut = null;
+    this.over = false;
   }
 
   stop(by, message) {
+    this.over = true;
+    return this.note(by, message);
+  }
+
+  // Something is left out, and the walk goes on.
+  note(by, message) {
     if (!this.cut) this.cut = { by, message };
     return false;
   }
 
-  get over() {
-    return this.cut !== null;
+  tooDeep() {
+    return this.note('nodes', `elements nested deeper than ${MOST_DEPTH} are left out`);
   }
 
   elapsed() {
@@ -31,7 +38,7 @@ class Budget {
 
   // One more node; false when the walk has to end.
   node() {
-    if (this.cut) return false;
+    if (this.over) return false;
     this.nodes += 1;
     if (this.nodes > this.most_nodes) return this.stop('nodes', `only the first ${this.most_nodes} nodes of the page were looked at`);
     return this.nodes % CHECK_EVERY !== 0 || performance.now() - this.started <= this.most_ms || this.late();
@@ -42,7 +49,7 @@ class Budget {
   }
 
   spend(what, amount) {
-    if (this.cut) return false;
+    if (this.over) return false;
     this[what] += amount;
     return this[what] <= this[`most_${what}`] || this.stop(what, `only the first ${this[`most_${what}`]} ${what} are given`);
   }

@@ -74,7 +74,7 @@ class Walk {
     if (up.level < MOST_DEPTH) {
       if (tag !== 'select' && tag !== 'textarea' && tag !== 'iframe') eachChild(el, (child) => this.node(child, down));
     } else {
-      this.budget.stop('nodes', `elements nested deeper than ${MOST_DEPTH} are left out`);
+      this.budget.tooDeep();
     }
     if (entry) this.close(el, entry, first, down);
     if (!inline) this.breakLine(up);

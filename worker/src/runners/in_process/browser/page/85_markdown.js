@@ -39,7 +39,8 @@ class Markdown {
   }
 
   node(node) {
-    if (!this.budget.node() || this.depth > MOST_DEPTH) return false;
+    if (!this.budget.node()) return false;
+    if (this.depth > MOST_DEPTH) return this.budget.tooDeep();
     const type = nodeType(node);
     this.depth += 1;
     if (type === 3) this.text(node.data);
