@@ -78,7 +78,7 @@ fn given<T: DeserializeOwned>(answer: Answer) -> Result<T, ErrorData> {
     let refused = |reason: &str| Err(ErrorData::invalid_request(reason.to_owned(), None));
     match answer {
         Answer::Accept(content) => serde_json::from_str(&content)
-            .or_else(|_| Err(ErrorData::internal_error("the client's answer is not a valid result", None))),
+            .map_err(|_| ErrorData::internal_error("the client's answer is not a valid result", None)),
         Answer::Decline | Answer::Cancel => refused("the user refused"),
         Answer::Unavailable(reason) => refused(&reason),
     }
