@@ -30,7 +30,7 @@ pub(super) fn address(written: &str) -> Result<Url, Problem> {
         return Err(wrong("is too long"));
     }
     let url = match Url::parse(written.trim()) {
-        Ok(url) if url.has_host() || !written.contains('.') || url.scheme().len() > 5 => url,
+        Ok(url) if !url.scheme().contains('.') && url.scheme() != "localhost" => url,
         // What has no scheme, or looks as if its host were one.
         _ => Url::parse(&format!("https://{}", written.trim())).map_err(|_| wrong("is no address"))?,
     };

@@ -34,7 +34,8 @@ fn tabs_have_small_numbers_that_are_never_used_again() {
 #[test]
 fn tabs_beyond_the_bound_are_closed_and_reported() {
     let mut tabs = Tabs::new(BOUNDS);
-    ["a", "b"].map(|it| attach(&mut tabs, None, "page", it));
+    attach(&mut tabs, None, "page", "a");
+    attach(&mut tabs, None, "page", "b");
     let orders = attach(&mut tabs, None, "page", "c");
     assert_eq!(orders, ["Runtime.runIfWaitingForDebugger", "Target.closeTarget"]);
     assert_eq!(tabs.all().len(), 2);
