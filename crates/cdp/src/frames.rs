@@ -1,6 +1,6 @@
 //! Where messages end: a zero byte, which no JSON text holds.
 
-use std::io::{Error, ErrorKind, Result};
+use std::io::Result;
 
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 
@@ -16,29 +16,39 @@ pub struct Frames<R> {
     /// Up to where no end was found.
     searched: usize,
     max_bytes: usize,
+    /// Whether what comes belongs to a message that is too long.
+    skips: bool,
 }
 
 impl<R: AsyncRead + Unpin> Frames<R> {
-    /// `max_bytes`: the longest message.
+    /// `max_bytes`: the longest message. Longer ones are skipped: a page can cause them, and must not end the connection.
     pub fn new(from: R, max_bytes: usize) -> Self {
-        Self { from, buffer: Vec::new(), begin: 0, searched: 0, max_bytes }
+        Self { from, buffer: Vec::new(), begin: 0, searched: 0, max_bytes, skips: false }
     }
 
     /// The next message. None: there are no more. Not safe to drop and call again: half a read would be lost.
     ///
     /// # Errors
-    /// Reading failed, or a message is longer than allowed.
+    /// Reading failed.
     pub async fn next(&mut self) -> Result<Option<&[u8]>> {
         let end = loop {
             if let Some(at) = memchr::memchr(0, &self.buffer[self.searched..]) {
-                break self.searched + at;
+                let end = self.searched + at;
+                if !std::mem::take(&mut self.skips) {
+                    break end;
+                }
+                self.begin = end + 1;
+                self.searched = self.begin;
+                continue;
             }
             self.buffer.drain(..self.begin);
             self.begin = 0;
-            self.searched = self.buffer.len();
-            if self.searched > self.max_bytes {
-                return Err(Error::new(ErrorKind::InvalidData, "a message is longer than allowed"));
+            if self.skips || self.buffer.len() > self.max_bytes {
+                self.skips = true;
+                // Its memory goes too.
+                self.buffer = Vec::new();
             }
+            self.searched = self.buffer.len();
             self.buffer.reserve(CHUNK_BYTES);
             if self.from.read_buf(&mut self.buffer).await? == 0 {
                 return Ok(None);
@@ -70,10 +80,10 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_message_that_is_too_long_is_an_error() {
-        let long = [vec![b'x'; 200_000], vec![0]].concat();
-        assert!(all(&long, 100).await.is_err());
-        assert_eq!(all(&long, 300_000).await.unwrap(), [vec![b'x'; 200_000]]);
+    async fn a_message_that_is_too_long_is_skipped() {
+        let long = [b"a\0".to_vec(), vec![b'x'; 200_000], b"\0b\0".to_vec()].concat();
+        assert_eq!(all(&long, 100_000).await.unwrap(), [&b"a"[..], b"b"]);
+        assert_eq!(all(&long, 300_000).await.unwrap(), [&b"a"[..], &vec![b'x'; 200_000], b"b"]);
     }
 
     #[tokio::test]

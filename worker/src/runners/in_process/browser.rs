@@ -248,26 +248,33 @@ impl Job {
             && error.code() == ErrorCode::Timeout
             && let Ok(tab) = browser.tab()
         {
-            browser.stop_scripts(&tab).await;
+            tokio::select! {
+                biased;
+                () = stop.cancelled() => {}
+                () = browser.stop_scripts(&tab) => {}
+            }
         }
         outcome
     }
 
     /// A spare, or a browser that is started now.
     async fn new_browser(&self, stop: &CancellationToken) -> Result<Browser, SkillError> {
-        while let Some(spare) = self.spare() {
-            // It may have ended a moment ago.
-            if spare.call("Browser.getVersion", json!({})).await.is_ok() {
-                return Ok(spare);
+        let found = async {
+            while let Some(spare) = self.spare() {
+                // It may have ended a moment ago.
+                if spare.call("Browser.getVersion", json!({})).await.is_ok() {
+                    return Ok(spare);
+                }
             }
-        }
+            self.launch.start(&self.invocation.manifest).await.map_err(|error| not_started(&error))
+        };
         let late = || SkillError::new(ErrorCode::Timeout, "the browser did not start before the call's deadline");
         tokio::select! {
             biased;
             () = stop.cancelled() => Err(Problem::Closed.into()),
             () = self.dropped.cancelled() => Err(late()),
             () = tokio::time::sleep_until(self.until.into()) => Err(late()),
-            started = self.launch.start(&self.invocation.manifest) => started.map_err(|error| not_started(&error)),
+            found = found => found,
         }
     }
 

@@ -169,7 +169,7 @@ impl Document {
     ) -> Result<Value, Problem> {
         let called = client.call(Some(&self.place.session), method, &params, time).await;
         if let Err(CallError::Late(_)) = called {
-            tracing::debug!(method, arguments = %params["arguments"], "a document does not answer");
+            tracing::debug!(method, "a document does not answer");
         }
         called.map_err(gone)
     }

@@ -6,7 +6,7 @@
 
 use std::io::{Result, stdin};
 use std::net::{Ipv4Addr, TcpListener};
-use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::process::{Command, ExitCode, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -33,11 +33,6 @@ const START: &str = "exec \"$0\" \"$@\" 3<&1 4>&1 </dev/null >/dev/null";
 /// The first message: the relay's socket.
 pub(super) const LISTENS: &[u8] = b"relay";
 
-/// The answer for a file that is there.
-pub(super) const FILE: &[u8] = b"file";
-
-const NONE: &[u8] = b"none";
-
 static ENDED: AtomicBool = AtomicBool::new(false);
 
 /// Runs until the browser or the worker ends.
@@ -63,10 +58,8 @@ fn run() -> Result<()> {
         let _ = rustix::net::shutdown(stdin(), Shutdown::Both);
     })?;
     while let Some((name, _)) = receive(stdin())? {
-        match open(&name) {
-            Some(file) => send(stdin(), FILE, Some(file.as_fd()))?,
-            None => send(stdin(), NONE, None)?,
-        }
+        let file = open(&name);
+        send(stdin(), &name, file.as_ref().map(AsFd::as_fd))?;
     }
     if ENDED.load(Ordering::Acquire) {
         let _ = waiting.join();
@@ -81,8 +74,12 @@ fn open(name: &[u8]) -> Option<OwnedFd> {
     let is_id = !name.is_empty() && name.bytes().all(|it| it.is_ascii_alphanumeric() || it == b'-');
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let file = is_id.then(|| rustix::fs::open(format!("{DOWNLOADS}/{name}"), flags, Mode::empty()).ok())??;
-    let is_plain = FileType::from_raw_mode(rustix::fs::fstat(&file).ok()?.st_mode) == FileType::RegularFile;
-    is_plain.then_some(file)
+    Some(file).filter(is_plain)
+}
+
+/// Whether it is a regular file: reading it ends.
+pub(super) fn is_plain(file: &OwnedFd) -> bool {
+    rustix::fs::fstat(file).is_ok_and(|it| FileType::from_raw_mode(it.st_mode) == FileType::RegularFile)
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@ use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use futures_util::future::join_all;
 use openskill_cdp::client::{CallError, Client};
 use openskill_cdp::message::Event;
 use serde_json::{Value, json};
@@ -15,7 +16,7 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::descriptors::{receive, send};
 use super::documents::Documents;
-use super::host_process::FILE;
+use super::host_process::is_plain;
 use super::numbers::Numbers;
 use super::problem::Problem;
 use super::relay::Seen;
@@ -31,6 +32,9 @@ pub(super) const OF_PAGE: Duration = Duration::from_secs(5);
 /// How long, and how often, a page is waited for whose scripts were stopped.
 const STOPS: Duration = Duration::from_secs(1);
 const MOST_STOPS: usize = 3;
+
+/// How many documents of other processes are looked at, of a page that is stuck.
+const MOST_PARTS: usize = 32;
 
 /// What the task that reads events shares with calls.
 pub(super) struct State {
@@ -158,18 +162,19 @@ impl Browser {
         }
     }
 
-    /// Stops what scripts of a page run, until it answers. They may go on with their next event. A page that does not let
-    /// itself be stopped is crashed.
+    /// Stops what scripts of a page run, until it answers. They may go on with their next event. A page that answers is left
+    /// as it is, and one that does not let itself be stopped is crashed. Takes ten seconds at most.
     pub(super) async fn stop_scripts(&self, tab: &Tab) {
-        let (nothing, look) = (json!({}), json!({"expression": "0"}));
-        for _ in 0..MOST_STOPS {
-            for session in tab.parts.iter().map(|it| &it.session).chain([&tab.session]) {
-                let _ = self.client.call(Some(session), "Runtime.terminateExecution", &nothing, STOPS).await;
-            }
-            let alive = self.client.call(Some(&tab.session), "Runtime.evaluate", &look, STOPS).await;
-            if !matches!(alive, Err(CallError::Late(_))) {
+        let nothing = json!({});
+        let mut stuck: Vec<&str> = tab.parts.iter().map(|it| it.session.as_str()).take(MOST_PARTS).collect();
+        stuck.push(&tab.session);
+        for round in 0..=MOST_STOPS {
+            stuck = join_all(stuck.into_iter().map(|it| self.stuck(it))).await.into_iter().flatten().collect();
+            if !stuck.contains(&tab.session.as_str()) && (stuck.is_empty() || round == MOST_STOPS) {
                 return;
             }
+            let stop = |session| self.client.call(Some(session), "Runtime.terminateExecution", &nothing, STOPS);
+            join_all(stuck.iter().copied().map(stop)).await;
         }
         // This one needs nothing of the page's own thread.
         let _ = self.client.call(Some(&tab.session), "Page.crash", &nothing, STOPS).await;
@@ -177,12 +182,23 @@ impl Browser {
         self.state.wait(STOPS, |tabs| tabs.get(id).is_none_or(|it| it.has_crashed).then_some(())).await;
     }
 
+    /// The session, if what it is attached to does not answer.
+    async fn stuck<'s>(&self, session: &'s str) -> Option<&'s str> {
+        let alive = self.client.call(Some(session), "Runtime.evaluate", &json!({"expression": "0"}), STOPS).await;
+        matches!(alive, Err(CallError::Late(_))).then_some(session)
+    }
+
     /// Opens a file that was downloaded.
     pub(super) async fn downloaded(&self, id: &str) -> Option<OwnedFd> {
         let opened = async {
             send(&self.host, id.as_bytes(), None).ok()?;
-            let answer = self.host.async_io(Interest::READABLE, || receive(&self.host)).await.ok()??;
-            answer.1.filter(|_| answer.0 == FILE)
+            loop {
+                let (name, file) = self.host.async_io(Interest::READABLE, || receive(&self.host)).await.ok()??;
+                // A call that ended meanwhile may have left its answer.
+                if name == id.as_bytes() {
+                    return file.filter(is_plain);
+                }
+            }
         };
         tokio::time::timeout(PROMPT, opened).await.ok().flatten()
     }

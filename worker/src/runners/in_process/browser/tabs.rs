@@ -332,6 +332,7 @@ impl Tabs {
             return Vec::new();
         }
         match text(params, "state") {
+            "completed" if download.bytes > most => download.state = Transfer::TooLarge,
             "completed" => download.state = Transfer::Done,
             "canceled" => download.state = Transfer::Failed,
             _ if download.bytes.max(number("totalBytes")) > most => {

@@ -89,5 +89,7 @@ const setField = (args) => {
 
 const readValue = (args) => {
   const el = fieldOf(elementOf(args.number));
-  return { value: rawValue(el), t: describe(el).t };
+  // A password is nobody's to read, not even to compare it.
+  const isSecret = el instanceof HTMLInputElement && inputType(el) === 'password';
+  return { ...(isSecret ? {} : { value: rawValue(el) }), t: describe(el).t };
 };
