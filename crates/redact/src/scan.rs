@@ -5,15 +5,17 @@ use crate::classes::{ALNUM, BASE64, TOKEN, run_end, run_start};
 use crate::escapes::{self, hides};
 use crate::ids::Ids;
 use crate::keys::Names;
-use crate::known::{KnownNames, KnownValues};
+use crate::known::KnownNames;
 use crate::prose;
 use crate::span::Span;
 use crate::values::providers::{self, Miss, Providers};
 use crate::values::{base64, cards, contacts, home, jwt, pem, tokens, urls};
 
 mod assigned;
+mod decided;
 mod stops;
 
+use decided::KnownValues;
 use stops::{Stop, WORDS, stop};
 
 /// What is looked for.

@@ -50,7 +50,7 @@ impl Files<'_> {
         }
         let (wanted, content) = (below.clone(), data.clone());
         let written = tokio::task::spawn_blocking(move || write_new(&root, &wanted, &content)).await;
-        let written = written.unwrap_or_else(|_| Err(Errno::IO));
+        let written = written.unwrap_or(Err(Errno::IO));
         let below = written.map_err(|errno| {
             let message = format!("filename: '{}' can't be written: {errno}", super::wording::line(name, 100));
             SkillError::from(Problem::Files(message))
