@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use openskill_proto::uri_template::Template;
-use openskill_proto::v1::{Offering, OfferingKind};
+use openskill_proto::v1::{Offering, OfferingKind, Skill};
 
 use crate::call::principal::Principal;
 use crate::catalog::snapshot::Snapshot;
@@ -35,19 +35,22 @@ pub(crate) struct Item {
 }
 
 impl Item {
+    /// The skills that it belongs to: its owner, or the tools of the server.
+    pub(crate) fn skills<'s>(&self, skills: &'s Snapshot) -> impl Iterator<Item = &'s Skill> + use<'s> {
+        let Offering { owner, of_server, .. } = &self.offering;
+        // The tools of a server are next to each other.
+        let prefix = if *of_server { format!("{owner}__") } else { owner.clone() };
+        let (first, of_server) = (prefix.clone(), *of_server);
+        let is_its = move |id: &str| if of_server { id.starts_with(&prefix) } else { id == prefix };
+        skills.range(first..).take_while(move |(id, _)| is_its(id)).map(|(_, it)| &it.skill)
+    }
+
     /// Whether it exists for a principal: one of its owner's skills does.
     pub(crate) fn exists_for(&self, principal: &Principal, skills: &Snapshot) -> bool {
         let Offering { owner, toolset, of_server, .. } = &self.offering;
-        if principal.sees_all() {
-            return true;
-        }
-        if !of_server {
-            return skills.get(owner).is_some_and(|it| principal.may_call(&it.skill));
-        }
-        // Its tools are next to each other.
-        let prefix = format!("{owner}__");
-        let tools = skills.range(prefix.clone()..).take_while(|(id, _)| id.starts_with(&prefix));
-        principal.allows(owner, toolset, false) || tools.into_iter().any(|(_, it)| principal.may_call(&it.skill))
+        principal.sees_all()
+            || *of_server && principal.allows(owner, toolset, false)
+            || self.skills(skills).any(|it| principal.may_call(it))
     }
 }
 
@@ -104,10 +107,11 @@ impl Shelf {
         }
     }
 
-    /// What a URI names: a resource, or a template that it fits.
-    pub(crate) fn resource(&self, uri: &str) -> Option<&Arc<Item>> {
-        let fits = |it: &&Arc<Item>| it.template.as_ref().is_some_and(|it| it.matched(uri).is_some());
-        self.resources.get(uri).or_else(|| self.templates.values().find(fits))
+    /// What a URI names for a viewer who `sees` some of it: a resource, or a template that it fits.
+    pub(crate) fn resource(&self, uri: &str, sees: impl Fn(&Item) -> bool) -> Option<&Arc<Item>> {
+        let fits = |it: &Item| it.template.as_ref().is_some_and(|it| it.matched(uri).is_some());
+        let resource = self.resources.get(uri).filter(|it| sees(it));
+        resource.or_else(|| self.templates.values().find(|it| fits(it) && sees(it)))
     }
 
     /// The state of a resource. It differs after a change. None if nothing is known of changes.
@@ -163,7 +167,7 @@ mod tests {
         assert_eq!(shelf.prompts.keys().collect::<Vec<_>>(), ["p", "s__p"]);
         assert_eq!((shelf.prompts["p"].offering.owner.as_str(), shelf.prompts["p"].workers.len()), ("a", 2));
         assert_eq!(shelf.prompts["s__p"].definition, r#"{"name":"s__p"}"#);
-        let found = |uri: &str| shelf.resource(uri).map(|it| it.offering.key.as_str());
+        let found = |uri: &str| shelf.resource(uri, |_| true).map(|it| it.offering.key.as_str());
         assert_eq!((found("x:1"), found("x:5/y"), found("x:5")), (Some("x:1"), Some("x:{id}/y"), None));
         let changed = Shelf::merge(&[worker(offerings(), "1"), worker(offerings(), "2")]);
         assert_ne!(shelf.revision("x:1"), changed.revision("x:1"));

@@ -58,6 +58,8 @@ struct State {
     /// Those that are stored.
     kept: HashMap<String, Kept>,
     bytes: usize,
+    /// Those that are to be removed from the store, with the next task that is written.
+    forgotten: Vec<String>,
 }
 
 /// What is known of a stored task without reading it.
@@ -134,7 +136,7 @@ impl Tasks {
             ttl_ms: u64::try_from(self.0.times.ttl.as_millis()).unwrap_or(u64::MAX),
             end: None,
         };
-        let removed = self.lock().make_room(owner, record.size(), now)?;
+        self.lock().make_room(owner, record.size(), now)?;
         let cancelled = CancellationToken::new();
         {
             let mut state = self.lock();
@@ -148,8 +150,7 @@ impl Tasks {
             state.live.insert(id.clone(), live);
         }
         let running = Running { tasks: self.clone(), id: id.clone(), cancelled };
-        let change = Change { put: vec![(id, record)], removed };
-        match self.0.store.apply(change).await {
+        match self.write(id, record).await {
             Ok(()) => Ok(running),
             Err(error) => {
                 tracing::error!(%error, "a call can't become a task");
@@ -199,6 +200,16 @@ impl Tasks {
         self.change(id, |live| live.questions.retain(|(its, _)| its != key));
     }
 
+    /// Writes a task, and removes from the store those that were forgotten.
+    async fn write(&self, id: String, record: Record) -> Result<(), StoreError> {
+        let removed = std::mem::take(&mut self.lock().forgotten);
+        let written = self.0.store.apply(Change { put: vec![(id, record)], removed: removed.clone() }).await;
+        if written.is_err() {
+            self.lock().forgotten.extend(removed);
+        }
+        written
+    }
+
     fn change(&self, id: &str, change: impl FnOnce(&mut Live)) {
         if let Some(live) = self.lock().live.get_mut(id) {
             change(live);
@@ -245,15 +256,15 @@ impl Running {
             End::Completed(json) if json.len() > MAX_RESULT_BYTES => End::Completed(too_large()),
             end => end,
         };
-        let (change, id) = {
+        let (record, id) = {
             let (mut state, now) = (self.tasks.lock(), now_ms());
             let Some(live) = state.live.get(&self.id) else { return };
             let record = Record { end: Some(end), updated_ms: now, ..live.record.clone() };
-            let removed = state.shrink(record.size(), now, &self.id);
+            state.shrink(record.size(), now, &self.id);
             state.keep(self.id.clone(), &record);
-            (Change { put: vec![(self.id.clone(), record)], removed }, self.id.clone())
+            (record, self.id.clone())
         };
-        if let Err(error) = self.tasks.0.store.apply(change).await {
+        if let Err(error) = self.tasks.write(id.clone(), record).await {
             tracing::error!(%error, "the end of a task can't be stored");
         }
         self.tasks.lock().live.remove(&id);
@@ -262,7 +273,13 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        self.tasks.lock().live.remove(&self.id);
+        let mut state = self.tasks.lock();
+        // One that did not end, perhaps because its client was gone before it was stored, expires and makes room like others.
+        if state.live.remove(&self.id).is_some()
+            && let Some(kept) = state.kept.get_mut(&self.id)
+        {
+            kept.has_ended = true;
+        }
     }
 }
 
@@ -288,9 +305,15 @@ impl State {
         }
     }
 
-    /// Makes room for one more task of `owner`. Returns those that go for it.
-    fn make_room(&mut self, owner: &str, size: usize, now_ms: u64) -> Result<Vec<String>, Full> {
-        let mut removed = self.shrink(size, now_ms, "");
+    /// Forgets a task that is stored.
+    fn give_up(&mut self, id: String) {
+        self.forget(&id);
+        self.forgotten.push(id);
+    }
+
+    /// Makes room for one more task of `owner`.
+    fn make_room(&mut self, owner: &str, size: usize, now_ms: u64) -> Result<(), Full> {
+        self.shrink(size, now_ms, "");
         let own = self.kept.values().filter(|it| it.owner == owner).count();
         let bounds = [(Some(owner), own, MAX_TASKS_OF_ONE), (None, self.kept.len(), MAX_TASKS)];
         for (of, count, most) in bounds {
@@ -298,23 +321,20 @@ impl State {
                 continue;
             }
             let id = self.oldest(of, "").ok_or(Full)?;
-            self.forget(&id);
-            removed.push(id);
+            self.give_up(id);
         }
-        Ok(removed)
+        Ok(())
     }
 
-    /// Forgets tasks that have expired, and the oldest that ended while all take too much. Returns them.
-    fn shrink(&mut self, more: usize, now_ms: u64, but: &str) -> Vec<String> {
+    /// Forgets tasks that have expired, and the oldest that ended while all take too much.
+    fn shrink(&mut self, more: usize, now_ms: u64, but: &str) {
         let is_over = |(id, it): &(&String, &Kept)| it.expires_ms <= now_ms && it.has_ended && id.as_str() != but;
-        let mut removed: Vec<_> = self.kept.iter().filter(is_over).map(|(id, _)| id.clone()).collect();
-        removed.iter().for_each(|id| self.forget(id));
+        let over: Vec<_> = self.kept.iter().filter(is_over).map(|(id, _)| id.clone()).collect();
+        over.into_iter().for_each(|id| self.give_up(id));
         while self.bytes + more > MAX_BYTES {
             let Some(id) = self.oldest(None, but) else { break };
-            self.forget(&id);
-            removed.push(id);
+            self.give_up(id);
         }
-        removed
     }
 
     /// The oldest task that has ended.

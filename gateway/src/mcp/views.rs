@@ -80,12 +80,21 @@ impl View {
         is_chosen && (!self.is_read_only || skill.read_only) && !is_hidden()
     }
 
-    /// Whether it has what a skill or a server offers beside tools: if it has the skill, or one of the server's.
+    /// Whether it has a skill of which nothing is known but its id.
+    pub(crate) fn chooses(&self, id: &str) -> bool {
+        !self.is_read_only && self.chosen.as_ref().is_none_or(|(ids, _)| ids.contains(id))
+    }
+
+    /// Whether it has all skills, perhaps under other names.
+    pub(crate) fn has_all(&self) -> bool {
+        self.chosen.is_none() && !self.is_read_only
+    }
+
+    /// Whether it has what a server without tools offers.
     pub(crate) fn offers(&self, offering: &Offering) -> bool {
-        let Some((ids, toolsets)) = &self.chosen else { return true };
-        let prefix = format!("{}__", offering.owner);
-        let has_tool = || ids.range(prefix.clone()..).next().is_some_and(|id| id.starts_with(&prefix));
-        ids.contains(&offering.owner) || toolsets.contains(&offering.toolset) || offering.of_server && has_tool()
+        self.chosen
+            .as_ref()
+            .is_none_or(|(ids, toolsets)| ids.contains(&offering.owner) || toolsets.contains(&offering.toolset))
     }
 
     /// The name of a skill as a tool.

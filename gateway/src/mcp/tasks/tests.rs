@@ -92,14 +92,28 @@ fn the_oldest_that_ended_make_room_and_those_that_run_do_not() {
     for number in 0..MAX_TASKS_OF_ONE {
         state.keep(format!("a{number}"), &record("ada", number as u64, Some(completed())));
     }
-    assert_eq!(state.make_room("bob", 300, 5).unwrap(), Vec::<String>::new());
-    assert_eq!(state.make_room("ada", 300, 5).unwrap(), ["a0"]);
+    state.make_room("bob", 300, 5).unwrap();
+    assert!(state.forgotten.is_empty());
+    state.make_room("ada", 300, 5).unwrap();
+    assert_eq!(std::mem::take(&mut state.forgotten), ["a0"]);
     for number in 0..MAX_TASKS_OF_ONE {
         state.keep(format!("b{number}"), &record("bob", number as u64, None));
     }
     assert!(state.make_room("bob", 300, 5).is_err());
     let huge = End::Completed("x".repeat(MAX_BYTES));
     state.keep("huge".to_owned(), &record("cyd", 7, Some(huge)));
-    let removed = state.make_room("cyd", 300, 5).unwrap();
-    assert!(removed.contains(&"huge".to_owned()) && state.bytes < MAX_BYTES, "{}", removed.len());
+    state.make_room("cyd", 300, 5).unwrap();
+    assert!(state.forgotten.contains(&"huge".to_owned()) && state.bytes < MAX_BYTES, "{}", state.forgotten.len());
+}
+
+#[tokio::test]
+async fn a_task_whose_call_was_dropped_makes_room_like_others() {
+    let tasks = tasks();
+    let id = tasks.begin("ada").await.unwrap().id().to_owned();
+    let seen = tasks.get("ada", &id).await.unwrap().unwrap();
+    assert_eq!(seen.record.end, Some(End::Failed(interrupted())));
+    let mut state = tasks.lock();
+    assert_eq!(state.oldest(Some("ada"), ""), Some(id.clone()));
+    state.shrink(0, u64::MAX, "");
+    assert!(state.kept.is_empty() && state.forgotten == [id]);
 }

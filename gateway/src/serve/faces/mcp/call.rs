@@ -166,8 +166,10 @@ impl Asked<'_> {
         let entry = catalog.get_for(id, principal);
         let is_here = match &entry {
             Some(entry) => view.has(&entry.skill) && (by != By::Name || view.lists(id)),
-            // The call itself says what is near, or that it may be back soon. In a part of the catalog, neither is for sure.
-            None => (view.is_whole() && by == By::Name) || catalog.had_recently_for(id, principal),
+            // The call itself says what is near.
+            None if view.is_whole() && by == By::Name => true,
+            // Or that it may be back soon.
+            None => view.chooses(id) && (by != By::Name || view.lists(id)) && catalog.had_recently_for(id, principal),
         };
         is_here.then(|| (id.to_owned(), entry))
     }

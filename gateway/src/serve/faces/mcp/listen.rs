@@ -190,7 +190,7 @@ impl Listener {
                 Ok(()) = self.views.changed() => {
                     let Some(entrance) = self.entrance.again(&gateway) else { return self.end() };
                     self.entrance = entrance;
-                    self.is_due = self.seen.is_some();
+                    self.is_due |= self.seen.is_some() || !self.watch.is_nothing();
                 }
                 () = tokio::time::sleep_until(self.not_before), if self.is_due => {
                     self.is_due = false;

@@ -83,7 +83,7 @@ async fn declared(
     missing: impl Fn() -> Fault,
 ) -> Result<String, Fault> {
     let (shelf, skills) = (shard.gateway.catalog.shelf(), shard.gateway.catalog.snapshot());
-    let item = shelf.resource(uri).filter(|it| viewer.sees(it, &skills)).ok_or_else(&missing)?;
+    let item = shelf.resource(uri, |it| viewer.sees(it, &skills)).ok_or_else(&missing)?;
     let template = if item.offering.key == uri { String::new() } else { item.offering.key.clone() };
     let request = ConsultRequest { template, ..shelf::request(ConsultMethod::Read, item, &json!({ "uri": uri })) };
     let result = consult(shard, item, request).await.map_err(|error| match error.code() {

@@ -15,6 +15,9 @@ use crate::serve::tools;
 const LIMIT: usize = 5;
 const MAX_LIMIT: usize = 20;
 
+/// How much of a query counts.
+const MAX_QUERY_BYTES: usize = 1024;
+
 /// What a call of a tool asks for.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Wanted {
@@ -78,7 +81,9 @@ fn search(arguments: &str) -> Result<Wanted, String> {
     }
     let raw: Raw = serde_json::from_str(arguments)
         .map_err(|error| format!("{error}. Example: {{\"query\": \"convert a picture to PDF\"}}"))?;
-    Ok(Wanted::Search { task: raw.query, limit: raw.limit.unwrap_or(LIMIT).clamp(1, MAX_LIMIT) })
+    let mut task = raw.query;
+    task.truncate(task.floor_char_boundary(MAX_QUERY_BYTES));
+    Ok(Wanted::Search { task, limit: raw.limit.unwrap_or(LIMIT).clamp(1, MAX_LIMIT) })
 }
 
 /// What a search found: JSON that fits the tool's output schema.

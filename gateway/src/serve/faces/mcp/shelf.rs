@@ -61,7 +61,15 @@ pub(super) struct Viewer<'a> {
 impl Viewer<'_> {
     /// Whether a prompt, a resource or a template exists for it.
     pub(super) fn sees(self, item: &Item, skills: &Snapshot) -> bool {
-        self.view.offers(&item.offering) && item.exists_for(self.principal, skills)
+        if self.view.has_all() {
+            return item.exists_for(self.principal, skills);
+        }
+        // One and the same skill has to be in the view and the principal's to call.
+        let mut tools = item.skills(skills).peekable();
+        if tools.peek().is_none() && item.offering.of_server {
+            return self.view.offers(&item.offering) && item.exists_for(self.principal, skills);
+        }
+        tools.any(|it| self.view.has(it) && self.principal.may_call(it))
     }
 }
 

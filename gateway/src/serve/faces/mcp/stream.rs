@@ -141,12 +141,7 @@ impl Call {
     async fn next(&mut self) -> Next {
         let beat_at = Instant::now() + BEAT;
         loop {
-            let cancelled = async {
-                match &self.cancellable {
-                    Some(it) => it.cancelled().await,
-                    None => std::future::pending().await,
-                }
-            };
+            let cancelled = cancelled(self.cancellable.as_ref());
             let (task_at, is_due) = (self.task_at.unwrap_or(beat_at), self.task_at.is_some());
             let arrived = tokio::select! {
                 biased;
@@ -216,6 +211,14 @@ impl Call {
     }
 }
 
+/// Waits until the client of a call cancels it.
+async fn cancelled(cancellable: Option<&Cancellable>) {
+    match cancellable {
+        Some(it) => it.cancelled().await,
+        None => std::future::pending().await,
+    }
+}
+
 /// The answer to a call, as soon as it is known what it begins with.
 ///
 /// # Errors
@@ -258,7 +261,16 @@ async fn write(replay: Arc<Replay>, first: Option<String>, mut call: Call) {
     }
     loop {
         match call.next().await {
-            Next::Said(message) => resumed::say(&replay, &message).await,
+            Next::Said(message) => {
+                let is_cancelled = tokio::select! {
+                    biased;
+                    () = cancelled(call.cancellable.as_ref()) => true,
+                    () = resumed::say(&replay, &message) => false,
+                };
+                if is_cancelled {
+                    return;
+                }
+            }
             // Readers know themselves when they have read nothing for long.
             Next::Silence => {}
             // Clients with sessions take no tasks.

@@ -98,7 +98,10 @@ impl Watch {
         if !session.is_empty() {
             changed.extend(shard.gateway.mcp.clients.changed(session, state));
         }
-        said.extend(changed.into_iter().map(|uri| {
+        // What a policy or a view no longer has is no news.
+        let skills = shard.gateway.catalog.snapshot();
+        let seen = changed.into_iter().filter(|uri| shelf.resource(uri, |it| viewer.sees(it, &skills)).is_some());
+        said.extend(seen.map(|uri| {
             let uri = json!(uri);
             let separator = if tag.is_empty() { "" } else { "," };
             notification("notifications/resources/updated", &format!("{{\"uri\":{uri}{separator}{tag}}}"))
@@ -110,7 +113,8 @@ impl Watch {
 /// Has the owner of a resource tell of its changes from now on. Returns its state; none if it does not exist for the viewer.
 pub(super) async fn subscribe(shard: &Shard, viewer: Viewer<'_>, uri: &str) -> Option<String> {
     let shelf = shard.gateway.catalog.shelf();
-    let item = shelf.resource(uri).filter(|it| viewer.sees(it, &shard.gateway.catalog.snapshot()))?;
+    let skills = shard.gateway.catalog.snapshot();
+    let item = shelf.resource(uri, |it| viewer.sees(it, &skills))?;
     if item.offering.of_server {
         let params = json!({ "uri": uri });
         let request = super::shelf::request(openskill_proto::v1::ConsultMethod::Subscribe, item, &params);
