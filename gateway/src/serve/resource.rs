@@ -70,7 +70,7 @@ impl Resource {
         let issuers = self.registry.issuers().unwrap_or_default();
         let servers: Vec<_> = issuers.into_iter().filter(|it| it.starts_with("https://")).collect();
         let mut metadata = json!({
-            // The gateway as a whole is no resource: tokens are for its MCP endpoint.
+            // The gateway as a whole is not a resource: tokens are for its MCP endpoint.
             "resource": format!("{base}{}", if path.is_empty() { MCP } else { path }),
             "authorization_servers": servers,
             "bearer_methods_supported": ["header"],

@@ -48,7 +48,8 @@ async fn metadata_say_where_to_get_a_token_and_challenges_where_the_metadata_are
     let system = setup.start().await;
     let url = system.url();
     for (path, resource, scopes) in [
-        ("", url.clone(), json!(["tools"])),
+        // The gateway as a whole is not a resource: its root says what its endpoint says.
+        ("", format!("{url}/mcp"), json!(["tools"])),
         ("/mcp", format!("{url}/mcp"), json!(["tools"])),
         ("/mcp/notes", format!("{url}/mcp/notes"), json!(["tools", "notes:read", "notes:write"])),
     ] {
