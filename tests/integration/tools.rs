@@ -21,10 +21,15 @@ fn parts<'a>(dialect: &str, tool: &'a Value) -> (&'a str, Option<&'a Value>) {
     (holder["name"].as_str().unwrap(), holder.get(schema))
 }
 
-/// How many of the shipped skills can be called here: those of the sandbox only in a strict jail.
+/// How many of the shipped skills can be called here: those of the sandbox only in a strict jail, and those that drive a
+/// browser only where there is one. A whole task for a browser needs a model.
 async fn available(system: &System) -> usize {
-    let sandbox = system.get("/skills/microsandbox_execute").await.json();
-    if sandbox["status"] == "available" { 15 } else { 9 }
+    let mut count = 9;
+    for (skill, more) in [("microsandbox_execute", 6), ("browser_navigate", 25)] {
+        let described = system.get(&format!("/skills/{skill}")).await.json();
+        count += if described["status"] == "available" { more } else { 0 };
+    }
+    count
 }
 
 #[tokio::test]
