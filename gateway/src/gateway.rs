@@ -3,7 +3,7 @@
 use std::sync::{Arc, OnceLock, Weak};
 
 use openskill_agent::hosted::Hosted;
-use openskill_metrics::{Snapshot, table};
+use openskill_metrics::Snapshot;
 use openskill_net::tls::client::Connector;
 use openskill_net::tls::server::Acceptor;
 use openskill_proto::timestamp::Timestamp;
@@ -197,7 +197,11 @@ impl Gateway {
     /// All metrics now. Takes milliseconds if there are many skills.
     pub(crate) fn metrics(&self) -> Snapshot {
         let skills = self.catalog.snapshot();
-        let mut all = self.observer.metrics.snapshot(&Gauges {
+        let certificates = [
+            ("public", self.config.tls.as_ref().and_then(Acceptor::expiry)),
+            ("mesh", self.config.mesh.as_ref().and_then(Connector::expiry)),
+        ];
+        self.observer.metrics.snapshot(&Gauges {
             in_flight: self.in_flight(),
             limit: self.workers_limit(),
             workers_known: self.fleet.all().len(),
@@ -208,15 +212,8 @@ impl Gateway {
             circuits: self.circuits.not_closed(),
             session_circuits: self.circuits.of_sessions(),
             view_failures: self.mcp.views.failures.get(),
-        });
-        let certificates = [
-            ("public", self.config.tls.as_ref().and_then(Acceptor::expiry)),
-            ("mesh", self.config.mesh.as_ref().and_then(Connector::expiry)),
-        ];
-        for (certificate, expiry) in certificates {
-            expiry.iter().for_each(|it| all.number(&table::CERTIFICATE_EXPIRY, &[certificate], it.0 as f64));
-        }
-        all
+            certificates: certificates.into_iter().filter_map(|(of, ends)| Some((of, ends?.0))).collect(),
+        })
     }
 
     /// The workers' concurrency limit, all together, if it is adaptive.

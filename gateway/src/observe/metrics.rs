@@ -81,6 +81,8 @@ pub(crate) struct Gauges {
     pub(crate) session_circuits: [usize; 2],
     /// How often the file of views could not be used.
     pub(crate) view_failures: u64,
+    /// Certificates of this process, and when they end, in seconds since 1970.
+    pub(crate) certificates: Vec<(&'static str, i64)>,
 }
 
 impl Default for Metrics {
@@ -158,6 +160,9 @@ impl Metrics {
         self.jailed.read(&mut all, &table::JAILED);
         self.mcp.read(&mut all);
         all.add(&table::MCP_VIEW_FAILURES, &[], Value::Count(now.view_failures));
+        for (certificate, ends) in &now.certificates {
+            all.number(&table::CERTIFICATE_EXPIRY, &[certificate], *ends as f64);
+        }
         all.number(&table::WORKERS_UP, &[], now.workers_up as f64);
         all.number(&table::WORKERS_KNOWN, &[], now.workers_known as f64);
         all.number(&table::WORKERS_EJECTED, &[], now.workers_ejected as f64);
