@@ -2,7 +2,7 @@
 //!
 //! A view narrows what its clients see. It allows nothing: what a principal may call, its policy says.
 //!
-//! - [`file`]: the file that describes views; [`reload`]: how it is followed
+//! - [`mod@file`]: the file that describes views; [`reload`]: how it is followed
 
 pub(crate) mod file;
 pub(crate) mod reload;
