@@ -142,7 +142,7 @@ class Client:
             connection.close()
         else:
             body = response.read()
-            # What is refused before the protocol, for its host or origin, is no message of it.
+            # What is refused before the protocol, for its host or origin, is not a message of the protocol.
             if body and response.status != 403:
                 messages.append(json.loads(body))
                 self.received(messages[0], method, message.get("id"))
@@ -713,7 +713,7 @@ ABLE = {"elicitation": {}, "extensions": {TASKS: {}}}
 
 def created(s, client, name, arguments=None, **more):
     result = client.call(name, arguments, **more).result
-    s.expect(result.get("resultType") == "task", f"{name} is no task: {json.dumps(result)[:200]}")
+    s.expect(result.get("resultType") == "task", f"{name} is not a task: {json.dumps(result)[:200]}")
     for key in ("ttl", "pollInterval", "requestState", "inputRequests", "task", "result"):
         s.expect(key not in result, f"a new task has {key}")
     return result["taskId"]

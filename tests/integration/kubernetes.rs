@@ -92,7 +92,7 @@ fn the_autoscaler_uses_metrics_that_workers_have_and_the_adapter_offers() {
     assert!(!named.is_empty());
     let adapter = std::fs::read_to_string(repository().join("deploy/kubernetes/prometheus-adapter.yaml")).unwrap();
     for name in named {
-        let row = table().into_iter().find(|it| it.name == name).unwrap_or_else(|| panic!("{name} is no metric"));
+        let row = table().into_iter().find(|it| it.name == name).unwrap_or_else(|| panic!("{name} is not a metric"));
         assert!(row.kind == "gauge" && row.of.contains("worker"), "{row:?}");
         let end = name.strip_prefix("openskill_worker_calls_").unwrap();
         assert!(adapter.contains("openskill_worker_calls_(") && adapter.contains(end), "the adapter leaves out {name}");
@@ -145,7 +145,7 @@ fn fits(pod: &Value, part: &str, settings: &str) {
     let value = |name: &str| env.iter().find(|it| it["name"] == name).and_then(|it| it["value"].as_str());
     for it in &env {
         let name = it["name"].as_str().unwrap();
-        assert!(settings.contains(&format!("| `{name}` |")), "{name} is no setting");
+        assert!(settings.contains(&format!("| `{name}` |")), "{name} is not a setting");
         // Files are where a volume is.
         let Some(path) = it["value"].as_str().filter(|it| it.starts_with("/etc/")) else { continue };
         let mounts = container["volumeMounts"].as_array().unwrap();

@@ -10,9 +10,8 @@ use crate::state::key;
 use crate::state::recent::Recent;
 use crate::state::striped::{STRIPES, Striped};
 
-/// How long a refusal speaks for later calls. Longer than the second that many callers wait before they call again: without
-/// it, a thousand of them that call in the same instant all reach the workers. Short, since calls of other callers may be
-/// cancelled.
+/// How long a refusal counts for later calls. Many callers back off for one second: if it were shorter, a thousand retries in
+/// the same instant would all reach the workers. It is short because a cancelled call of another caller may free a slot.
 const MEMORY: Duration = Duration::from_millis(1250);
 
 /// No worker's estimate counts for more.

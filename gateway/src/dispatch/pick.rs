@@ -9,7 +9,7 @@ use std::time::Instant;
 use openskill_proto::v1::SkillError;
 
 use crate::workers::candidate::Candidate;
-use crate::workers::record::Account;
+use crate::workers::record::Standing;
 use crate::workers::worker::Worker;
 
 /// No worker is up that was not tried yet.
@@ -54,9 +54,9 @@ pub(super) fn eligible<'a>(
         if !worker.is_serving() || criteria.tried.iter().any(|tried| Arc::ptr_eq(tried, worker)) {
             continue;
         }
-        match worker.record.account(criteria.now) {
-            Account::Available => available.push(it),
-            Account::Ejected => ejected.push(it),
+        match worker.record.standing(criteria.now) {
+            Standing::Available => available.push(it),
+            Standing::Ejected => ejected.push(it),
         }
     }
     match (available.is_empty(), ejected.is_empty()) {

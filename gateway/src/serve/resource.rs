@@ -40,7 +40,7 @@ impl Resource {
         })
     }
 
-    /// What a request at `path` without valid credentials is told. None if the path is none of MCP.
+    /// What a request at `path` without valid credentials is told. None if the path does not belong to MCP.
     pub(crate) fn challenge(&self, uri: &Uri, headers: &HeaderMap) -> Option<HeaderValue> {
         let name = view_of(uri.path())?;
         let view = self.views.get(name);
@@ -66,7 +66,7 @@ impl Resource {
         let view = self.views.get(name)?;
         let base = self.base(uri, headers)?;
         let scopes: Vec<_> = view.scopes.iter().chain(&view.write_scopes).collect();
-        // What is no URL is no place to ask for a token.
+        // Only an issuer that is a URL can be asked for a token.
         let issuers = self.registry.issuers().unwrap_or_default();
         let servers: Vec<_> = issuers.into_iter().filter(|it| it.starts_with("https://")).collect();
         let mut metadata = json!({

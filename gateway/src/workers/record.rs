@@ -36,7 +36,7 @@ impl Default for Record {
 
 /// Whether a worker can take a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Account {
+pub(crate) enum Standing {
     Available,
     /// It failed too often, or does not answer health checks.
     Ejected,
@@ -77,9 +77,9 @@ impl Record {
 
     /// Whether a call may go there. How busy it is does not count: whom it refuses then is for the worker to decide, which
     /// knows the calls of all callers and gateways.
-    pub(crate) fn account(&self, now: Instant) -> Account {
+    pub(crate) fn standing(&self, now: Instant) -> Standing {
         let ejected = self.unhealthy.load(Ordering::Relaxed) || !self.book().ejection.admits(now);
-        if ejected { Account::Ejected } else { Account::Available }
+        if ejected { Standing::Ejected } else { Standing::Available }
     }
 
     /// Whether a call may go there. If it is the probe of an ejected worker, no other may.

@@ -43,7 +43,7 @@ impl Caller {
         self.client.try_send(self.proxy.address(), Method::POST, &path, &headers, body).await
     }
 
-    /// Calls until there is an answer that is no refusal. The idempotency key makes that safe.
+    /// Calls until there is an answer other than a refusal. The idempotency key makes that safe.
     async fn retried(&self, number: usize) -> Result<(), String> {
         let (key, input) = (format!("call-{number}"), json!({"text": format!("{number}")}));
         let mut last = String::new();

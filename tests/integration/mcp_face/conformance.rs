@@ -17,7 +17,7 @@ async fn every_scenario_of_the_conformance_suite_passes() {
     system.has_skill("blocks__test_refusal").await;
     let mut command = Command::new("python3");
     command.arg(repository().join("tests/clients/mcp_conformance.py")).arg(format!("{}/mcp", system.url()));
-    // The schemas of the protocol are no part of the repository.
+    // The schemas of the protocol are not part of the repository.
     command.arg("-").env("PYTHONDONTWRITEBYTECODE", "1").kill_on_drop(true);
     let output = tokio::time::timeout(Duration::from_secs(300), command.output()).await.expect("it ends").unwrap();
     let said = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);

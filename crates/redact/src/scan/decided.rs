@@ -1,4 +1,4 @@
-//! Values that were decided about: one value often stands in many lines, after one name. Pure.
+//! Remembers verdicts on values: equal names and values get equal verdicts. Pure.
 
 use crate::assignment::{self, Key, Separator, Verdict};
 
@@ -37,8 +37,8 @@ impl KnownValues {
     }
 }
 
-/// Where a value is remembered. None: the text ends too soon, or the
-/// value may be a mask, which depends on what is before the name.
+/// Where a value is remembered. None: the text ends too soon, or the value may be a mask, which depends on what stands before
+/// the name.
 fn place(text: &[u8], separator: Separator) -> Option<usize> {
     let decides = text.get(separator.value_start..assignment::decides_to(separator))?;
     let mixed = decides.chunks_exact(8).fold(0_u64, |hash, eight| {

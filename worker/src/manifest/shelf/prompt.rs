@@ -152,7 +152,7 @@ pub(super) fn check_arguments(field: &'static str, arguments: &[Argument]) -> Re
     }
     match arguments.iter().find(|it| !is_name(&it.name)) {
         Some(argument) => {
-            Err((field, format!("'{}' is no name of an argument: use [A-Za-z0-9_]{{1,64}}", argument.name)))
+            Err((field, format!("'{}' is not a valid argument name: use [A-Za-z0-9_]{{1,64}}", argument.name)))
         }
         None => unique(field, arguments.iter().map(|it| it.name.as_str())),
     }
@@ -185,7 +185,10 @@ fn message(raw: RawMessage) -> Result<Message, Fault> {
         Kind::Text | Kind::Resource(_) => true,
     };
     if !fits {
-        return Err(("prompts", format!("'{media_type}' is no media type of a picture or a sound: set media_type")));
+        return Err((
+            "prompts",
+            format!("'{media_type}' is not the media type of a picture or a sound: set media_type"),
+        ));
     }
     Ok(Message { role, kind, body, media_type })
 }

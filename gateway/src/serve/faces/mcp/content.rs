@@ -71,7 +71,7 @@ pub(super) async fn of(
     write(&result, entry.as_deref(), revision, |content| long::cut(gateway, principal, content, revision))
 }
 
-/// The result of a tool that is no skill. `structured`: JSON; empty for none.
+/// The result of a tool of the gateway itself. `structured`: JSON; empty for none.
 pub(super) fn said(text: &str, structured: &str, is_error: bool, revision: Revision) -> String {
     let content = format!("[{{\"type\":\"text\",\"text\":{}}}]", string(text));
     let mut written = framed(&content, structured, is_error, revision);

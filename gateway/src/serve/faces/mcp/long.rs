@@ -107,7 +107,7 @@ pub(super) fn read(gateway: &Gateway, principal: &Principal, uri: &str, rest: &s
 fn range(query: &str) -> Result<(usize, usize), Fault> {
     let (mut offset, mut length) = (0, MAX_RANGE);
     for (name, value) in form_urlencoded::parse(query.as_bytes()) {
-        let wrong = |_| Fault::new(Code::InvalidParams, format!("{name} in the uri is no number of bytes"));
+        let wrong = |_| Fault::new(Code::InvalidParams, format!("{name} in the uri is not a number of bytes"));
         let number = value.parse::<usize>().map_err(wrong)?;
         match &*name {
             "offset" => offset = number,

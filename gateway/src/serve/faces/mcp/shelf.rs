@@ -251,7 +251,7 @@ fn question(missing: &[&Argument]) -> String {
     result.to_string()
 }
 
-/// `completion/complete`. An argument without suggestions has none: that is no error.
+/// `completion/complete`. An argument without suggestions gets an empty list, not an error.
 ///
 /// # Errors
 /// There is no such prompt or template for this viewer.

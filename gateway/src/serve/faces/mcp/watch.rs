@@ -98,7 +98,7 @@ impl Watch {
         if !session.is_empty() {
             changed.extend(shard.gateway.mcp.clients.changed(session, state));
         }
-        // What a policy or a view no longer has is no news.
+        // A resource that the policy or the view no longer allows is not announced.
         let skills = shard.gateway.catalog.snapshot();
         let seen = changed.into_iter().filter(|uri| shelf.resource(uri, |it| viewer.sees(it, &skills)).is_some());
         said.extend(seen.map(|uri| {

@@ -42,7 +42,7 @@ async fn press_at(browser: &mut Browser, view: &View, aim: &Aim) -> Result<(), P
 /// Types a text into a field, in place of what is in there.
 ///
 /// # Errors
-/// It is no field, or can't be hit.
+/// It is not a field, or can't be hit.
 pub(super) async fn input_text(browser: &mut Browser, view: &View, number: u64, text: &str) -> Result<String, Problem> {
     if text.len() > MAX_TEXT_BYTES {
         return Err(Problem::Argument(format!("text: at most {MAX_TEXT_BYTES} bytes")));
@@ -102,7 +102,7 @@ async fn of_dropdown(
 /// The options of a dropdown, as the script in the page has them, with the numbers of those that are elements.
 ///
 /// # Errors
-/// It is no dropdown.
+/// It is not a dropdown.
 pub(super) async fn options(browser: &mut Browser, view: &View, number: u64) -> Result<Value, Problem> {
     let (at, mut answer) = of_dropdown(browser, view, number, ("options", json!({}))).await?;
     let key = view.nodes[at].document.key;

@@ -136,7 +136,7 @@ fn modifier(key: &Key) -> u32 {
 fn parse(written: &str) -> Result<Vec<Key>, Problem> {
     let wrong = |part: &str| {
         Problem::Argument(format!(
-            "keys: '{}' is no key; give keys such as Enter, Escape, ArrowDown or Control+c, or use browser_input_text for text",
+            "keys: '{}' is not a key; give keys such as Enter, Escape, ArrowDown or Control+c, or use browser_input_text for text",
             super::wording::line(part, 40)
         ))
     };
@@ -201,7 +201,7 @@ fn events(keys: &[Key]) -> Vec<Value> {
 /// Presses a key or a shortcut.
 ///
 /// # Errors
-/// A name is none of a key, or the page does not answer.
+/// A name is not that of a key, or the page does not answer.
 pub(super) async fn press(browser: &Browser, tab: &Tab, written: &str) -> Result<(), Problem> {
     for event in events(&parse(written)?) {
         match browser.of_page(&tab.session, "Input.dispatchKeyEvent", event).await {

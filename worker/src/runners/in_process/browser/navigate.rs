@@ -23,7 +23,7 @@ const MAX_URL_BYTES: usize = 8192;
 /// Reads an address.
 ///
 /// # Errors
-/// It is none of the web.
+/// It is not an http:// or https:// address.
 pub(super) fn address(written: &str) -> Result<Url, Problem> {
     let wrong = |reason: &str| Problem::Argument(format!("url: '{}' {reason}", line(written, 100)));
     if written.len() > MAX_URL_BYTES {
@@ -32,7 +32,7 @@ pub(super) fn address(written: &str) -> Result<Url, Problem> {
     let url = match Url::parse(written.trim()) {
         Ok(url) if !url.scheme().contains('.') && url.scheme() != "localhost" => url,
         // What has no scheme, or looks as if its host were one.
-        _ => Url::parse(&format!("https://{}", written.trim())).map_err(|_| wrong("is no address"))?,
+        _ => Url::parse(&format!("https://{}", written.trim())).map_err(|_| wrong("is not an address"))?,
     };
     match url.scheme() {
         "http" | "https" if url.has_host() => Ok(url),

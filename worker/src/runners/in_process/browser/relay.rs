@@ -111,7 +111,7 @@ enum Problem {
     NoName,
     #[error("nothing answers there")]
     Unreachable,
-    #[error("it is no host")]
+    #[error("it is not a host")]
     NoHost,
 }
 

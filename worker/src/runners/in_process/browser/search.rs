@@ -20,11 +20,11 @@ const TEXTS: [&str; 6] = [
 /// The address of a search.
 ///
 /// # Errors
-/// The setting is no address.
+/// The setting is not an address.
 pub(super) fn address(template: &str, query: &str) -> Result<Url, Problem> {
     let encoded: String = url::form_urlencoded::byte_serialize(query.as_bytes()).collect();
     Url::parse(&template.replace(QUERY, &encoded))
-        .map_err(|_| Problem::Argument("OPENSKILL_BROWSER_SEARCH_URL is no address".to_owned()))
+        .map_err(|_| Problem::Argument("OPENSKILL_BROWSER_SEARCH_URL is not an address".to_owned()))
 }
 
 /// Whether the engine asks for a person instead of answering.

@@ -191,7 +191,7 @@ fn ten() -> u64 {
 /// Reads the arguments of a tool.
 ///
 /// # Errors
-/// They are none of this tool. The gateway checks them before.
+/// They do not fit this tool. The gateway checks them first.
 pub(super) fn read<T: DeserializeOwned>(input: &[u8]) -> Result<T, SkillError> {
     serde_json::from_slice(input).map_err(|error| SkillError::new(ErrorCode::InvalidArgument, error.to_string()))
 }
