@@ -18,6 +18,12 @@ const B: f64 = 0.75;
 const NAME_WEIGHT: f64 = 3.0;
 const DESCRIPTION_WEIGHT: f64 = 1.5;
 
+/// The same of what explains a parameter: its description, and the values that it may have.
+const EXPLANATION_WEIGHT: f64 = 0.5;
+
+/// How many values of a parameter count.
+const MAX_CHOICES: usize = 256;
+
 /// How many distinct words of a query count.
 const MAX_WORDS: usize = 64;
 
@@ -49,7 +55,11 @@ impl Document {
         let properties = schema.and_then(|it| it.get("properties")).and_then(Value::as_object);
         for (name, schema) in properties.into_iter().flatten() {
             words.add(name, 1.0);
-            words.add(schema.get("description").and_then(Value::as_str).unwrap_or_default(), 0.5);
+            words.add(schema.get("description").and_then(Value::as_str).unwrap_or_default(), EXPLANATION_WEIGHT);
+            // A task often names one of the values: the unit, the currency, the sort of thing.
+            for value in choices(schema).take(MAX_CHOICES) {
+                words.add(value, EXPLANATION_WEIGHT);
+            }
         }
         let mut weights: Vec<_> = words.0.into_iter().collect();
         weights.sort_by_key(|(hash, _)| *hash);
@@ -66,6 +76,12 @@ impl Document {
         let at = self.weights.binary_search_by_key(&hash, |(hash, _)| *hash).ok()?;
         self.weights.get(at).map(|(_, weight)| *weight)
     }
+}
+
+/// The values that a parameter may have, or each item of it, if its schema names them.
+fn choices(schema: &Value) -> impl Iterator<Item = &str> {
+    let named = schema.get("enum").or_else(|| schema.get("items")?.get("enum"));
+    named.and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str)
 }
 
 /// The weights of words, by their hashes.
@@ -219,6 +235,22 @@ mod tests {
         assert_eq!(found("how far is it to Rome"), [0, 1]);
         assert_eq!(found("100 euros in dollars"), [2]);
         assert_eq!(found("打开浏览器"), [3]);
+    }
+
+    #[test]
+    fn a_task_finds_a_tool_by_a_value_of_its_parameters() {
+        let choices = serde_json::json!(["celsius", "fahrenheit"]);
+        let one = serde_json::json!({ "properties": { "unit": { "type": "string", "enum": choices } } });
+        let several =
+            serde_json::json!({ "properties": { "units": { "type": "array", "items": { "enum": choices } } } });
+        let tools = [
+            Document::new("speed", "", "", None),
+            Document::new("reading", "", "", Some(&one)),
+            Document::new("readings", "", "", Some(&several)),
+        ];
+        let tools: Vec<_> = tools.iter().collect();
+        let found: Vec<_> = search("how many degrees Fahrenheit", &tools).iter().map(|it| it.0).collect();
+        assert_eq!(found, [1, 2]);
     }
 
     #[test]
