@@ -1,4 +1,5 @@
-//! Conversations beside plain calls: what two hundred chats at once cost those who only call.
+//! Conversations beside plain calls: what two hundred chats at once cost those who only call. The model and those who chat
+//! stand for other machines: they have a thread of their own, at a low priority, and delay no plain call of this process.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -10,7 +11,11 @@ use openskill_tests::fixtures;
 use openskill_tests::quantile::quantile;
 use openskill_tests::system::{Setup, System, request};
 use serde_json::{Value, json};
+use tokio::runtime::{Builder, Handle};
 use tokio::task::JoinSet;
+
+/// How nice the thread of the others is: as nice as the agent's own thread in the gateway.
+const NICE: i32 = 10;
 
 /// What is measured.
 #[derive(Debug, Args)]
@@ -34,9 +39,10 @@ pub(crate) struct AgentSettings {
 
 /// Runs the rounds and prints their ratios.
 pub(crate) fn run(settings: &AgentSettings) {
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("a runtime starts");
+    let others = elsewhere();
+    let runtime = Builder::new_multi_thread().enable_all().build().expect("a runtime starts");
     runtime.block_on(async {
-        let model = model(Duration::from_millis(settings.model_ms)).await;
+        let model = others.spawn(model(Duration::from_millis(settings.model_ms))).await.expect("the model starts");
         let setup = Setup::with_skills(&[&fixtures()]).at_its_own_pace();
         let setup = setup.with("OPENAI_API_BASE", model.url("/v1")).with("OPENAI_MODEL", "scripted");
         let system = Arc::new(setup.start().await);
@@ -47,8 +53,8 @@ pub(crate) fn run(settings: &AgentSettings) {
         );
         println!("|---|---|---|---|---|---|---|");
         for round in 1..=settings.rounds {
-            let alone = measure(&system, settings, 0).await;
-            let beside = measure(&system, settings, settings.chats).await;
+            let alone = measure(&system, settings, 0, &others).await;
+            let beside = measure(&system, settings, settings.chats, &others).await;
             println!(
                 "| {round} | {:.2} ms | {:.2} ms | {:.2} ms | {:.2} ms | {:.2} | {:.0} |",
                 alone.p50 * 1e3,
@@ -63,6 +69,17 @@ pub(crate) fn run(settings: &AgentSettings) {
     });
 }
 
+/// A thread with a runtime, for what would be elsewhere.
+fn elsewhere() -> Handle {
+    let runtime = Builder::new_current_thread().enable_all().build().expect("a runtime starts");
+    let handle = runtime.handle().clone();
+    std::thread::spawn(move || {
+        rustix::process::nice(NICE).expect("a thread may be nicer");
+        runtime.block_on(std::future::pending::<()>());
+    });
+    handle
+}
+
 struct Measured {
     p50: f64,
     p99: f64,
@@ -71,19 +88,20 @@ struct Measured {
 }
 
 /// Plain calls for some seconds, beside so many conversations.
-async fn measure(system: &Arc<System>, settings: &AgentSettings, chats: usize) -> Measured {
+async fn measure(system: &Arc<System>, settings: &AgentSettings, chats: usize, others: &Handle) -> Measured {
     let ends = Arc::new(AtomicBool::new(false));
     let (done, failed) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
     let mut talking = JoinSet::new();
     for _ in 0..chats {
         let (system, ends, done, failed) =
             (Arc::clone(system), Arc::clone(&ends), Arc::clone(&done), Arc::clone(&failed));
-        talking.spawn(async move {
+        let chats = async move {
             while !ends.load(Ordering::Relaxed) {
                 let count = if chat(&system).await { &done } else { &failed };
                 count.fetch_add(1, Ordering::Relaxed);
             }
-        });
+        };
+        talking.spawn_on(chats, others);
     }
     // All of them have begun.
     tokio::time::sleep(Duration::from_millis(if chats > 0 { 1000 } else { 200 })).await;
