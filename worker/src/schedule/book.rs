@@ -59,12 +59,19 @@ pub(super) enum Arrived<W, G> {
     Refused(Refusal),
 }
 
+/// What becomes of a call that waited.
+#[derive(Debug)]
+pub(super) enum Next<W> {
+    Runs(Ticket, W),
+    Refused(W, Refusal),
+}
+
 /// Why a call neither runs nor waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Refusal {
     /// The queue is full, and nobody has more calls in it than this caller.
     Full,
-    /// This caller's calls would not start before the deadline. After this time the same call may be accepted.
+    /// The call would not end before its deadline. After this time the same call may be accepted.
     Late { retry_after: Duration },
 }
 
@@ -187,13 +194,15 @@ impl<W> Book<W> {
         }
         let ticket = self.note(index, arrival.skill);
         let (waiter, granted) = waiter();
-        self.flows.push(index, Waiting { ticket, skill: Arc::clone(arrival.skill), waiter });
+        let (skill, deadline) = (Arc::clone(arrival.skill), arrival.deadline);
+        self.flows.push(index, Waiting { ticket, skill, deadline, waiter });
         self.waiting += 1;
         Arrived::Waits { ticket, granted, evicted }
     }
 
-    /// The call that runs next, if a place is free for one that waits.
-    pub(super) fn next(&mut self, now: Instant) -> Option<(Ticket, W)> {
+    /// The call that runs next, if a place is free for one that waits. Calls of others may have gone before a call that came
+    /// in time: a long one that can't end before its deadline any more is refused, and leaves the place to the next.
+    pub(super) fn next(&mut self, now: Instant) -> Option<Next<W>> {
         if self.waiting == 0 {
             return None;
         }
@@ -205,10 +214,32 @@ impl<W> Book<W> {
             let number = |flow: &Flow<W>| flow.waiting[0].ticket.number;
             rank(one).cmp(&rank(other)).then(one.served.total_cmp(&other.served)).then(number(one).cmp(&number(other)))
         })?;
-        let Waiting { ticket, waiter, .. } = self.flows.pop_first(index)?;
+        let Waiting { ticket, waiter, skill, deadline } = self.flows.pop_first(index)?;
         self.waiting -= 1;
-        self.start(ticket, if is_open { Kind::Open } else { Kind::Reserved }, now);
-        Some((ticket, waiter))
+        let left = deadline.saturating_duration_since(now);
+        match self.expected(index, &skill).filter(|pace| *pace > SHORT && *pace > left) {
+            None => {
+                self.start(ticket, if is_open { Kind::Open } else { Kind::Reserved }, now);
+                Some(Next::Runs(ticket, waiter))
+            }
+            Some(pace) => {
+                self.calls.remove(ticket.index);
+                self.settle(index);
+                Some(Next::Refused(waiter, Refusal::Late { retry_after: pace - left }))
+            }
+        }
+    }
+
+    /// How long a call of a flow is expected to run. None: no call of the skill has ended.
+    fn expected(&self, flow: usize, skill: &Skill) -> Option<Duration> {
+        self.flows.get(flow).paces.of_skill(skill.number).or_else(|| skill.pace.read())
+    }
+
+    /// A call of the flow has left.
+    fn settle(&mut self, flow: usize) {
+        if !self.flows.get(flow).is_active() {
+            self.active -= 1;
+        }
     }
 
     /// A call ended, or stopped waiting. Does nothing for a call that was evicted.
@@ -262,9 +293,7 @@ impl<W> Book<W> {
                 }
             }
         }
-        if !flow.is_active() {
-            self.active -= 1;
-        }
+        self.settle(call.flow);
     }
 
     /// Notes a new call of a flow.
@@ -311,7 +340,7 @@ impl<W> Book<W> {
     /// Refuses a call that would wait past its deadline.
     fn is_late(&self, index: usize, arrival: Arrival<'_>, now: Instant) -> Option<Refusal> {
         let (flow, skill) = (self.flows.get(index), arrival.skill);
-        let pace = flow.paces.of_skill(skill.number).or_else(|| skill.pace.read())?;
+        let pace = self.expected(index, skill)?;
         let typical = flow.paces.typical().unwrap_or(pace);
         // Its own calls before it take as long as its calls do, those of others as long as all. A short call need not wait
         // for those: the reserve serves it in between.

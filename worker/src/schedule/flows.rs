@@ -42,6 +42,7 @@ pub(super) struct Ticket {
 pub(super) struct Waiting<W> {
     pub(super) ticket: Ticket,
     pub(super) skill: Arc<Skill>,
+    pub(super) deadline: Instant,
     pub(super) waiter: W,
 }
 

@@ -6,13 +6,16 @@ use std::time::Instant;
 
 use tokio::sync::oneshot::{self, error::RecvError};
 
-use super::book::{Arrival, Arrived, Book, Bounds, Ending, Refusal};
+use super::book::{Arrival, Arrived, Book, Bounds, Ending, Next, Refusal};
 use super::flows::Ticket;
 use super::pace::SHORT;
 
+/// What a call waits for.
+type Granted = Result<Place, Refusal>;
+
 /// A gate that calls of all shards pass.
 #[derive(Debug)]
-pub(super) struct Gate(Mutex<Book<oneshot::Sender<Place>>>);
+pub(super) struct Gate(Mutex<Book<oneshot::Sender<Granted>>>);
 
 /// A place at a gate, free again when it is dropped.
 #[derive(Debug)]
@@ -54,7 +57,7 @@ impl Gate {
         Arc::new(Self(Mutex::new(Book::new(bounds, Instant::now()))))
     }
 
-    fn book(&self) -> MutexGuard<'_, Book<oneshot::Sender<Place>>> {
+    fn book(&self) -> MutexGuard<'_, Book<oneshot::Sender<Granted>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -72,7 +75,7 @@ impl Gate {
     /// Waits for a place. The caller enforces the deadline; here it decides whether waiting has any use.
     ///
     /// # Errors
-    /// The call is refused, at once or because another one needs its place in the queue more.
+    /// The call is refused: at once, because another one needs its place in the queue more, or because it waited too long.
     pub(super) async fn enter(self: &Arc<Self>, arrival: Arrival<'_>) -> Result<Place, Refusal> {
         let (arrived, rank, is_reserve_full) = {
             let (mut book, now) = (self.book(), Instant::now());
@@ -89,12 +92,12 @@ impl Gate {
         // The evicted call sees its sender dropped.
         drop(evicted);
         let _queued = Queued { gate: self, ticket };
-        let place = if is_reserve_full { self.ask_again(granted).await } else { granted.await };
-        place.map_err(|_| Refusal::Full)
+        let granted = if is_reserve_full { self.ask_again(granted).await } else { granted.await };
+        granted.unwrap_or(Err(Refusal::Full))
     }
 
     /// Waits, and checks the reserve periodically: a call that gives its reserved place back goes on and wakes nobody.
-    async fn ask_again(self: &Arc<Self>, mut granted: oneshot::Receiver<Place>) -> Result<Place, RecvError> {
+    async fn ask_again(self: &Arc<Self>, mut granted: oneshot::Receiver<Granted>) -> Result<Granted, RecvError> {
         loop {
             match tokio::time::timeout(SHORT, &mut granted).await {
                 Ok(place) => return place,
@@ -104,10 +107,18 @@ impl Gate {
     }
 
     /// Grants the places that are free to the calls that wait.
-    fn grant(self: &Arc<Self>, book: &mut Book<oneshot::Sender<Place>>, now: Instant) {
-        while let Some((ticket, waiter)) = book.next(now) {
+    fn grant(self: &Arc<Self>, book: &mut Book<oneshot::Sender<Granted>>, now: Instant) {
+        while let Some(next) = book.next(now) {
+            let (ticket, waiter) = match next {
+                Next::Runs(ticket, waiter) => (ticket, waiter),
+                Next::Refused(waiter, refusal) => {
+                    // If its call is gone, nobody asks.
+                    let _ = waiter.send(Err(refusal));
+                    continue;
+                }
+            };
             let rank = book.running_beside(ticket);
-            if let Err(mut place) = waiter.send(Place::new(self, ticket, rank)) {
+            if let Err(Ok(mut place)) = waiter.send(Ok(Place::new(self, ticket, rank))) {
                 // Its call is gone. Not by drop, which would lock the book again.
                 place.ticket = None;
                 book.leave(ticket, Ending::CutShort, now);

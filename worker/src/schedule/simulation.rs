@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BinaryHeap};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::book::{Arrival, Arrived, Book, Bounds, Ending, Refusal};
+use super::book::{Arrival, Arrived, Book, Bounds, Ending, Next, Refusal};
 use super::flows::Ticket;
 use super::pace::{SHORT, Skill};
 
@@ -15,7 +15,7 @@ const fn ms(millis: u64) -> Duration {
 
 const LONG: Duration = Duration::from_secs(5);
 
-/// How long callers are patient.
+/// How long callers are patient, if nothing else is said.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// One caller: makes the next call `pause` after one ended, with `at_once` of them under way.
@@ -27,12 +27,15 @@ struct Caller {
     runs: Duration,
     pause: Duration,
     at_once: usize,
+    /// How long its calls may take, with what they wait.
+    patience: Duration,
 }
 
 /// What a caller got.
 #[derive(Debug, Default, Clone)]
 struct Got {
     waited: Vec<Duration>,
+    /// Place time of the calls that ended in time.
     ran: Duration,
     refused: usize,
 }
@@ -48,6 +51,12 @@ enum Happens {
     Ends {
         caller: usize,
         ticket: usize,
+        /// Before its deadline.
+        in_time: bool,
+    },
+    /// The deadline of a call passes, which may still wait.
+    Expires {
+        number: usize,
     },
     Calls {
         caller: usize,
@@ -65,9 +74,9 @@ struct Simulation {
     events: BinaryHeap<Reverse<(Instant, u64, Happens)>>,
     order: u64,
     calls: usize,
-    /// Tickets of running calls, and waiting calls' callers with the time they came.
+    /// Tickets of running calls, and of waiting ones, with their callers and the time they came.
     running: Vec<Option<Ticket>>,
-    arrived: BTreeMap<usize, (usize, Instant)>,
+    arrived: BTreeMap<usize, (usize, Ticket, Instant)>,
     /// The most calls that ran at once.
     peak: usize,
 }
@@ -111,17 +120,28 @@ impl Simulation {
             match what {
                 Happens::Calls { caller } => self.call(caller),
                 Happens::Review => self.at(when + SHORT, Happens::Review),
-                Happens::Ends { caller, ticket } => {
+                Happens::Ends { caller, ticket, in_time } => {
+                    let ending = if in_time { Ending::Whole } else { Ending::CutShort };
                     if let Some(ticket) = self.running[ticket].take() {
-                        self.book.leave(ticket, Ending::Whole, self.now);
+                        self.book.leave(ticket, ending, self.now);
                     }
                     let next = self.now + self.callers[caller].pause;
                     self.at(next, Happens::Calls { caller });
                 }
+                Happens::Expires { number } => {
+                    if let Some((caller, ticket, _)) = self.arrived.remove(&number) {
+                        self.book.give_up(ticket, self.now);
+                        self.refused(caller, ms(1000));
+                    }
+                }
             }
-            while let Some((ticket, waiter)) = self.book.next(self.now) {
-                let (caller, came) = self.arrived.remove(&waiter).unwrap();
-                self.start(caller, ticket, came);
+            while let Some(next) = self.book.next(self.now) {
+                let (Next::Runs(_, waiter) | Next::Refused(waiter, _)) = &next;
+                let (caller, _, came) = self.arrived.remove(waiter).unwrap();
+                match next {
+                    Next::Runs(ticket, _) => self.start(caller, ticket, came),
+                    Next::Refused(..) => self.refused(caller, ms(1000)),
+                }
             }
             self.peak = self.peak.max(self.book.running());
             assert_eq!(self.book.len() - self.book.running(), self.arrived.len());
@@ -132,13 +152,14 @@ impl Simulation {
         self.calls += 1;
         let number = self.calls;
         let it = self.callers[caller].clone();
-        let deadline = self.now + PATIENCE;
+        let deadline = self.now + it.patience;
         let arrival = Arrival { principal: it.principal, session: &it.session, skill: &it.skill, deadline };
         match self.book.arrive(arrival, || (number, ()), self.now) {
             Arrived::Runs(ticket) => self.start(caller, ticket, self.now),
-            Arrived::Waits { evicted, .. } => {
-                self.arrived.insert(number, (caller, self.now));
-                if let Some((caller, _)) = evicted.and_then(|evicted| self.arrived.remove(&evicted)) {
+            Arrived::Waits { ticket, evicted, .. } => {
+                self.arrived.insert(number, (caller, ticket, self.now));
+                self.at(deadline, Happens::Expires { number });
+                if let Some((caller, ..)) = evicted.and_then(|evicted| self.arrived.remove(&evicted)) {
                     self.refused(caller, ms(1000));
                 }
             }
@@ -153,15 +174,17 @@ impl Simulation {
     }
 
     fn start(&mut self, caller: usize, ticket: Ticket, came: Instant) {
-        let runs = self.callers[caller].runs;
-        self.got[caller].waited.push(self.now - came);
-        self.got[caller].ran += runs;
+        let Caller { runs, patience, .. } = self.callers[caller];
+        let (waited, left) = (self.now - came, (came + patience).saturating_duration_since(self.now));
+        let in_time = runs <= left;
+        self.got[caller].waited.push(waited);
+        self.got[caller].ran += if in_time { runs } else { Duration::ZERO };
         self.running.push(Some(ticket));
         let ticket = self.running.len() - 1;
-        self.at(self.now + runs, Happens::Ends { caller, ticket });
+        self.at(self.now + runs.min(left), Happens::Ends { caller, ticket, in_time });
     }
 
-    /// Place time of all callers over what the open places have.
+    /// Place time of all calls that ended in time, over what the open places have.
     fn utilization(&self, places: usize, time: Duration) -> f64 {
         let ran: Duration = self.got.iter().map(|got| got.ran).sum();
         ran.as_secs_f64() / (time.as_secs_f64() * places as f64)
@@ -173,7 +196,8 @@ fn bounds(places: usize) -> Bounds {
 }
 
 fn caller(session: impl ToString, skill: &Arc<Skill>, runs: Duration, pause: Duration, at_once: usize) -> Caller {
-    Caller { principal: "", session: session.to_string(), skill: Arc::clone(skill), runs, pause, at_once }
+    let (session, skill) = (session.to_string(), Arc::clone(skill));
+    Caller { principal: "", session, skill, runs, pause, at_once, patience: PATIENCE }
 }
 
 fn neighbour(skill: &Arc<Skill>) -> Caller {
@@ -222,6 +246,20 @@ fn slow_calls_of_one_or_many_sessions_leave_a_neighbour_alone_and_use_every_plac
         let late = got.waited.iter().filter(|wait| !wait.is_zero()).count();
         assert!(late * 100 < got.waited.len(), "{calls} of {sessions}: {late} of {}", got.waited.len());
         assert!(simulation.utilization(16, time) > 0.97, "{calls} of {sessions}");
+    }
+}
+
+/// Calls of others go before a call that came in time, and calls that started together end together, later than their mean
+/// suggests.
+#[test]
+fn a_call_that_can_no_longer_end_in_time_leaves_its_place_to_another() {
+    for sessions in [1, 50] {
+        let slow: Arc<Skill> = Arc::default();
+        let hurried = |it| Caller { patience: ms(14_500), ..caller(it, &slow, LONG, ms(0), 300 / sessions) };
+        let callers: Vec<_> = (0..sessions).map(hurried).collect();
+        let (time, mut simulation) = (Duration::from_secs(300), Simulation::new(bounds(16), callers));
+        simulation.run(time);
+        assert!(simulation.utilization(16, time) > 0.95, "{sessions}: {}", simulation.utilization(16, time));
     }
 }
 
@@ -319,7 +357,7 @@ fn cancelled_calls_do_not_make_a_slow_skill_look_short() {
     }
     book.leave(first, Ending::Whole, now);
     let mut now = now;
-    while let Some((granted, ())) = book.next(now) {
+    while let Some(Next::Runs(granted, ())) = book.next(now) {
         now += ms(20);
         book.leave(granted, Ending::CutShort, now);
     }
