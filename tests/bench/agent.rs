@@ -7,15 +7,13 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use openskill_tests::backend::{Backend, Reply, Seen};
+use openskill_tests::elsewhere::elsewhere;
 use openskill_tests::fixtures;
 use openskill_tests::quantile::quantile;
 use openskill_tests::system::{Setup, System, request};
 use serde_json::{Value, json};
 use tokio::runtime::{Builder, Handle};
 use tokio::task::JoinSet;
-
-/// How nice the thread of the others is: as nice as the agent's own thread in the gateway.
-const NICE: i32 = 10;
 
 /// What is measured.
 #[derive(Debug, Args)]
@@ -48,20 +46,22 @@ pub(crate) fn run(settings: &AgentSettings) {
         let system = Arc::new(setup.start().await);
         system.has_skill("in_echo").await;
         println!(
-            "| round | plain calls p50 | p99 | beside {} chats p50 | p99 | p99 ratio | chats a second |",
+            "| round | plain calls p50 | p99 | beside {} chats p50 | p99 | p99 ratio | slowest | slowest list | chats a second |",
             settings.chats
         );
-        println!("|---|---|---|---|---|---|---|");
+        println!("|---|---|---|---|---|---|---|---|---|");
         for round in 1..=settings.rounds {
             let alone = measure(&system, settings, 0, &others).await;
             let beside = measure(&system, settings, settings.chats, &others).await;
             println!(
-                "| {round} | {:.2} ms | {:.2} ms | {:.2} ms | {:.2} ms | {:.2} | {:.0} |",
+                "| {round} | {:.2} ms | {:.2} ms | {:.2} ms | {:.2} ms | {:.2} | {:.0} ms | {:.0} ms | {:.0} |",
                 alone.p50 * 1e3,
                 alone.p99 * 1e3,
                 beside.p50 * 1e3,
                 beside.p99 * 1e3,
                 beside.p99 / alone.p99,
+                beside.slowest * 1e3,
+                beside.slowest_list * 1e3,
                 beside.chats_a_second
             );
             assert_eq!(beside.failed, 0, "chats failed");
@@ -69,20 +69,13 @@ pub(crate) fn run(settings: &AgentSettings) {
     });
 }
 
-/// A thread with a runtime, for what would be elsewhere.
-fn elsewhere() -> Handle {
-    let runtime = Builder::new_current_thread().enable_all().build().expect("a runtime starts");
-    let handle = runtime.handle().clone();
-    std::thread::spawn(move || {
-        rustix::process::nice(NICE).expect("a thread may be nicer");
-        runtime.block_on(std::future::pending::<()>());
-    });
-    handle
-}
-
 struct Measured {
     p50: f64,
     p99: f64,
+    /// A call that waits for a thread of the gateway which is blocked takes at least as long.
+    slowest: f64,
+    /// The same of the agent's own thread, which answers what conversations there are.
+    slowest_list: f64,
     chats_a_second: f64,
     failed: usize,
 }
@@ -107,6 +100,7 @@ async fn measure(system: &Arc<System>, settings: &AgentSettings, chats: usize, o
     tokio::time::sleep(Duration::from_millis(if chats > 0 { 1000 } else { 200 })).await;
     let (begun, before) = (Instant::now(), done.load(Ordering::Relaxed));
     let until = begun + Duration::from_secs(settings.seconds);
+    let lists = tokio::spawn(slowest_list(Arc::clone(system), until));
     let mut calling = JoinSet::new();
     for _ in 0..settings.calls {
         let mut client = system.skills().await;
@@ -124,10 +118,24 @@ async fn measure(system: &Arc<System>, settings: &AgentSettings, chats: usize, o
     }
     let all: Vec<f64> = calling.join_all().await.into_iter().flatten().collect();
     let chats_a_second = (done.load(Ordering::Relaxed) - before) as f64 / begun.elapsed().as_secs_f64();
+    let slowest_list = lists.await.expect("lists are answered");
     ends.store(true, Ordering::Relaxed);
     talking.join_all().await;
-    let failed = failed.load(Ordering::Relaxed);
-    Measured { p50: quantile(all.clone(), 0.5), p99: quantile(all, 0.99), chats_a_second, failed }
+    let (failed, slowest) = (failed.load(Ordering::Relaxed), all.iter().copied().fold(0.0, f64::max));
+    let (p50, p99) = (quantile(all.clone(), 0.5), quantile(all, 0.99));
+    Measured { p50, p99, slowest, slowest_list, chats_a_second, failed }
+}
+
+/// Asks which conversations there are, every few milliseconds.
+async fn slowest_list(system: Arc<System>, until: Instant) -> f64 {
+    let mut slowest = Duration::ZERO;
+    while Instant::now() < until {
+        let begun = Instant::now();
+        assert_eq!(system.get("/agent/conversations?limit=1").await.status, 200);
+        slowest = slowest.max(begun.elapsed());
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    slowest.as_secs_f64()
 }
 
 /// One turn with one call. Whether it ended well.

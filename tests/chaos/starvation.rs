@@ -1,11 +1,14 @@
-//! Starvation: slow calls must not starve a neighbour of another session, and must still use every slot.
+//! Starvation: slow calls must not starve a neighbour of another session, and must still use every slot. Those who call slowly
+//! stand for other machines, so that the neighbour does not wait for its own process.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use openskill_tests::elsewhere::elsewhere;
 use openskill_tests::quantile::quantile;
 use serde_json::json;
+use tokio::runtime::Handle;
 use tokio::task::JoinSet;
 
 use crate::call::{Called, Caller, Job};
@@ -58,7 +61,7 @@ const LOADS: [(usize, Option<usize>); 7] =
     [(30, Some(1)), (64, Some(1)), (300, Some(1)), (1000, Some(1)), (300, Some(50)), (1000, Some(50)), (300, None)];
 
 pub(crate) async fn run(settings: Settings) -> Vec<Row> {
-    let mut rows = Vec::new();
+    let (mut rows, others) = (Vec::new(), elsewhere());
     for kind in KINDS {
         let plan = Plan::without_circuits().sampled_log().workers("OPENSKILL_WORKER_CONCURRENCY", SLOTS);
         let stage = Stage::start(plan).await;
@@ -68,7 +71,7 @@ pub(crate) async fn run(settings: Settings) -> Vec<Row> {
         let quiet = p99(&neighbour(&stage, kind, time).await);
         rows.push(Row::info(format!("{}: quiet, p99", kind.name), milliseconds(quiet)));
         for (calls, sessions) in LOADS {
-            rows.extend(beside(&stage, kind, (calls, sessions), quiet, time).await);
+            rows.extend(beside(&stage, kind, (calls, sessions), (quiet, time), &others).await);
         }
     }
     rows
@@ -78,12 +81,12 @@ async fn beside(
     stage: &Arc<Stage>,
     kind: Kind,
     (calls, sessions): (usize, Option<usize>),
-    quiet: Duration,
-    time: Duration,
+    (quiet, time): (Duration, Duration),
+    others: &Handle,
 ) -> Vec<Row> {
     let of = sessions.map_or("no session".to_owned(), |count| format!("{count} sessions"));
     let named = |what: &str| format!("{}, {calls} slow calls of {of}: {what}", kind.name);
-    let load = Slow::start(stage, kind, calls, sessions);
+    let load = Slow::start(stage, kind, (calls, sessions), others);
     tokio::time::sleep(SETTLES).await;
     let (begun, before) = (Instant::now(), load.done());
     let called = neighbour(stage, kind, time).await;
@@ -137,14 +140,14 @@ struct Slow {
 }
 
 impl Slow {
-    fn start(stage: &Stage, kind: Kind, calls: usize, sessions: Option<usize>) -> Self {
+    fn start(stage: &Stage, kind: Kind, (calls, sessions): (usize, Option<usize>), others: &Handle) -> Self {
         let caller = Caller::new(crate::prefix("slow"), stage.links(calls.div_ceil(50)));
         let (done, stop): (Arc<AtomicUsize>, Arc<AtomicBool>) = Default::default();
         let mut callers = JoinSet::new();
         for number in 0..calls {
             let session = sessions.map_or(String::new(), |count| format!("slow-{}", number % count));
             let (caller, done, stop) = (caller.clone(), Arc::clone(&done), Arc::clone(&stop));
-            callers.spawn(async move {
+            let calls = async move {
                 while !stop.load(Ordering::Relaxed) {
                     let called = caller.call(job(kind.slow, session.clone(), PATIENCE)).await;
                     if called.is_ok() {
@@ -153,7 +156,8 @@ impl Slow {
                         tokio::time::sleep(BACKOFF).await;
                     }
                 }
-            });
+            };
+            callers.spawn_on(calls, others);
         }
         Self { callers, done, stop }
     }

@@ -10,7 +10,7 @@
 //! - [`wheel`], [`mcp_wheel`]: packages of Python, and MCP servers in them
 //! - [`require`]: what a machine may lack, and how tests are skipped
 //! - [`alone`]: timed tests run alone
-//! - [`own_thread`]: load on a thread of its own
+//! - [`own_thread`]: load on a thread of its own; [`elsewhere`]: load that stands for other machines
 //! - [`terminal`]: a terminal to write to
 //! - [`quantile`]: medians and percentiles
 //! - [`wait`]: waiting on conditions; [`interrupt`]: on signals
@@ -21,6 +21,7 @@ pub mod alone;
 pub mod backend;
 pub mod certs;
 pub mod containers;
+pub mod elsewhere;
 pub mod folder;
 pub mod interrupt;
 pub mod mcp_wheel;
