@@ -1,9 +1,10 @@
 //! Slow calls of one caller leave the slots of a worker to others, whichever gateway they come by.
 
+use http::Method;
 use openskill_proto::v1::InvokeRequest;
 use openskill_tests::folder::Folder;
 use openskill_tests::port::Port;
-use openskill_tests::rest::Answer;
+use openskill_tests::rest::{Answer, send};
 use openskill_tests::system::{PATIENCE, Process, Setup, System, code, request};
 use openskill_tests::wait::until;
 use serde_json::json;
@@ -15,6 +16,8 @@ const SLOW_MS: u32 = 60_000;
 /// A worker and two gateways.
 struct Stage {
     gateways: Vec<System>,
+    /// Where the worker serves its metrics.
+    metrics: Port,
     _ports: Vec<Port>,
     _worker: Process,
     _folder: Folder,
@@ -32,10 +35,12 @@ impl Stage {
             folder.write(&format!("skills/{id}.yaml"), format!("id: {id}\n{text}"));
         }
         let socket = format!("unix:{}", folder.path().join("worker.sock").display());
+        let metrics = Port::reserve();
         let worker = Setup::command(&["worker", "--listen", &socket])
             .flag("--skills-dir", folder.path().join("skills").display())
             .with("OPENSKILL_WORKER_CONCURRENCY", concurrency)
             .with("OPENSKILL_WORKER_RESERVE", reserve)
+            .with("OPENSKILL_WORKER_METRICS_LISTEN", metrics.address())
             .spawn();
         worker.log.line(&["worker ready"]).await;
         let (mut gateways, mut ports) = (Vec::new(), Vec::new());
@@ -49,10 +54,10 @@ impl Stage {
             gateways.push(gateway);
             ports.push(port);
         }
-        Self { gateways, _ports: ports, _worker: worker, _folder: folder }
+        Self { gateways, metrics, _ports: ports, _worker: worker, _folder: folder }
     }
 
-    /// Keeps this many calls in flight, over the first gateway, and waits until the worker has them.
+    /// Keeps this many calls in flight, over the first gateway, and waits until it has sent them.
     async fn hold(&self, skill: &str, session: &str, count: usize) -> JoinSet<()> {
         let mut calls = JoinSet::new();
         let client = self.gateways[0].skills().await;
@@ -60,8 +65,21 @@ impl Stage {
             let (mut client, call) = (client.clone(), call(skill, session, SLOW_MS, 2 * SLOW_MS));
             calls.spawn(async move { drop(client.invoke(call).await) });
         }
-        until("the worker has all calls", PATIENCE, || async {
+        until("the gateway has sent all calls", PATIENCE, || async {
             (self.gateways[0].workers().await[0].in_flight as usize == count).then_some(())
+        })
+        .await;
+        calls
+    }
+
+    /// One slow call runs, and two wait for its slot: the worker itself says so.
+    async fn hold_one_and_queue_two(&self) -> JoinSet<()> {
+        let calls = self.hold("slow", "slow", 3).await;
+        until("the worker runs one call and has two more", PATIENCE, || async {
+            let metrics = send(self.metrics.address(), Method::GET, "/metrics", &[], Vec::new()).await;
+            let metrics = String::from_utf8(metrics.body.to_vec()).unwrap();
+            let has = |line: &str| metrics.lines().any(|it| it == line);
+            (has("openskill_worker_calls_running 1") && has("openskill_worker_calls_queued 2")).then_some(())
         })
         .await;
         calls
@@ -114,7 +132,7 @@ async fn a_call_that_cannot_start_before_its_deadline_is_refused_with_the_time_t
     let gateway = &stage.gateways[0];
     // The worker learns how long the skill runs.
     assert_eq!(code(&gateway.invoke(call("slow", "slow", 3000, 20_000)).await), "");
-    let slow = stage.hold("slow", "slow", 3).await;
+    let slow = stage.hold_one_and_queue_two().await;
     let answer = hurried(gateway).await;
     assert_eq!((answer.status, answer.code().as_str()), (503, "OVERLOADED"));
     let error = &answer.json()["error"];
@@ -131,7 +149,7 @@ async fn a_caller_that_was_just_refused_is_refused_again_without_asking_the_work
     let stage = Stage::start(1, 0).await;
     let gateway = &stage.gateways[0];
     assert_eq!(code(&gateway.invoke(call("slow", "slow", 3000, 20_000)).await), "");
-    let slow = stage.hold("slow", "slow", 3).await;
+    let slow = stage.hold_one_and_queue_two().await;
     // A refusal is remembered for a moment: on a busy machine the second call may come too late for it.
     until("the second of two calls is refused by the gateway itself", PATIENCE, || async {
         let mut asked = [0; 3];
