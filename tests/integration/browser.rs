@@ -13,6 +13,7 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 mod actions;
 mod hostile;
 mod lifetime;
+mod task;
 mod walls;
 
 /// Browsers are large: two tests of them run at a time.
