@@ -14,6 +14,7 @@ mod actions;
 mod hostile;
 mod lifetime;
 mod task;
+mod values;
 mod walls;
 
 /// Browsers are large: two tests of them run at a time.
