@@ -12,7 +12,7 @@
 //! - `ask`: one request to the model, or the router's choice
 //! - `toolbox`: the tools that the model sees
 //! - `settle`: the calls of a reply; `call`: one call of a skill; `own`: a call of the agent's own tools
-//! - `pictures`: what the model looks at
+//! - `pictures`: what the model looks at; `look`: shows it
 //! - `user`: what the user sends, and waiting for it
 //! - `spans`: the OpenTelemetry spans of a turn
 
@@ -38,6 +38,7 @@ use crate::skills::{Caller, Skills};
 mod approval;
 mod ask;
 mod call;
+mod look;
 mod own;
 mod pictures;
 mod settle;
