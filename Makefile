@@ -83,9 +83,9 @@ eval-research: build need-python ## Count the answers that research quotes, on p
 eval-identity: build need-python ## Measure how exact rate limits are, and the time of refusals, three minutes (ONLY=keys)
 	@OPENSKILL_BIN=$(BINARY) python3 tests/evaluations/identity.py $(ONLY)
 
-eval-browser: build need-python ## Play MiniWoB++, press 2,000 elements and time reading, with a browser (ONLY=miniwob, ONLY="browser_clicks browser_speed")
+eval-browser: build need-python ## Play MiniWoB++, press 2,000 elements, time reading, kill and leave browsers alone (ONLY=miniwob, ONLY="browser_clicks browser_speed browser_large browser_ends browser_alone")
 	$(call make-venv,$(BROWSER),tests/evaluations/requirements-browser.txt)
-	@for part in $(or $(ONLY),miniwob browser_clicks browser_speed); do \
+	@for part in $(or $(ONLY),miniwob browser_clicks browser_speed browser_large browser_ends browser_alone); do \
 		OPENSKILL_BIN=$(BINARY) $(BROWSER)/bin/python tests/evaluations/$$part.py || exit 1; \
 	done
 

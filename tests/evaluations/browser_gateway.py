@@ -22,12 +22,14 @@ MOST_LINES = 1000
 class GatewayBrowser:
     """One session of a gateway. A refusal is a ToolError with the reason that the tool gives."""
 
-    def __init__(self, port: int):
+    def __init__(self, port: int, session: str = "evaluation", process: subprocess.Popen | None = None):
         self.port = port
+        self.session = session
+        self.process = process
         self.connection = http.client.HTTPConnection("127.0.0.1", port, timeout=120)
 
     def call(self, tool: str, **given):
-        body = {"input": given, "session_id": "evaluation", "timeout_ms": 60000}
+        body = {"input": given, "session_id": self.session, "timeout_ms": 60000}
         headers = {"Content-Type": "application/json"}
         self.connection.request("POST", f"/skills/browser_{tool}:invoke", json.dumps(body), headers)
         answer = json.loads(self.connection.getresponse().read())
@@ -83,8 +85,9 @@ def free_port() -> int:
 
 
 @contextlib.contextmanager
-def gateway(allowed: list[str]):
-    """`openskill up` with one worker and the shipped skills; the browser may reach the addresses `allowed`."""
+def gateway(allowed: list[str], more: dict[str, str] | None = None, log=None):
+    """`openskill up` with one worker and the shipped skills; the browser may reach the addresses `allowed`. `more`: settings;
+    `log`: a file for what it logs."""
     port = free_port()
     with tempfile.TemporaryDirectory() as own:
         os.chmod(own, 0o755)
@@ -92,13 +95,13 @@ def gateway(allowed: list[str]):
         env = {
             "PATH": os.environ["PATH"], "HOME": own, "OPENSKILL_LISTEN": f"127.0.0.1:{port}",
             "OPENSKILL_CLI_DIR": str(ROOT / "worker/skills"), "OPENSKILL_ALLOWED_ROOT": f"{own}/data", "OPENSKILL_TRACE_DIR": "off",
-            "OPENSKILL_LOG": "warn", "OPENSKILL_BROWSER_ALLOW": ",".join(allowed),
+            "OPENSKILL_LOG": "warn", "OPENSKILL_BROWSER_ALLOW": ",".join(allowed), **(more or {}),
         }
         binary = str(Path(os.environ["OPENSKILL_BIN"]).resolve())
-        process = subprocess.Popen([binary, "up", "--workers", "1"], env=env, cwd=own, stdout=subprocess.DEVNULL)
+        process = subprocess.Popen([binary, "up", "--workers", "1"], env=env, cwd=own, stdout=subprocess.DEVNULL, stderr=log)
         try:
             wait_for_browser(port, process)
-            yield GatewayBrowser(port)
+            yield GatewayBrowser(port, process=process)
         finally:
             process.terminate()
             process.wait(30)

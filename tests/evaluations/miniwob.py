@@ -11,7 +11,7 @@ AT_LEAST (default 105) tasks are asked for.
 from __future__ import annotations
 
 import contextlib
-import importlib.util
+import importlib.metadata
 import json
 import os
 import sys
@@ -147,12 +147,15 @@ def browser_of(allowed: list[str]):
 def html_folder() -> Path:
     if given := os.environ.get("MINIWOB"):
         return Path(given)
-    return Path(importlib.util.find_spec("miniwob").origin).parent / "html"
+    # By the distribution: the module of this name is this file.
+    return Path(importlib.metadata.distribution("miniwob").locate_file("miniwob/html"))
 
 
 def main() -> int:
     folder = html_folder()
     every = sorted(path.stem for path in (folder / "miniwob").glob("*.html"))
+    if not every:
+        raise SystemExit(f"there are no tasks in {folder}")
     wanted = sys.argv[1:] or [name for name in every if name in POLICIES]
     seeds = range(1, int(os.environ.get("SEEDS", "5")) + 1)
     tasks = Tasks(folder)

@@ -19,7 +19,7 @@ mod broken;
 mod delegated;
 mod restarts;
 mod secrets;
-mod wire;
+pub(crate) mod wire;
 
 use wire::{Model, Step, Wire, calls, model, says};
 

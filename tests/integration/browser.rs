@@ -13,6 +13,8 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 mod actions;
 mod hostile;
 mod lifetime;
+mod task;
+mod values;
 mod walls;
 
 /// Browsers are large: two tests of them run at a time.

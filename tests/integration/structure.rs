@@ -171,7 +171,7 @@ fn an_import_circle_is_found() {
 /// The rooms of the gateway, in the order of a call, and what each may import from. `gateway` is the state of them all; the
 /// pure rooms `arguments`, `export` and `state` are open to everyone.
 const ROOMS: [(&str, &[&str]); 16] = [
-    ("agent", &["serve", "prepare", "invoke", "observe", "call", "gateway"]),
+    ("agent", &["serve", "prepare", "invoke", "dispatch", "observe", "call", "gateway"]),
     (
         "serve",
         &[

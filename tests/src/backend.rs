@@ -95,7 +95,11 @@ pub struct Backend {
 
 impl Backend {
     pub async fn start(behaviour: impl Fn(&Seen) -> Reply + Send + Sync + 'static) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        Self::on(TcpListener::bind("127.0.0.1:0").await.unwrap(), behaviour)
+    }
+
+    /// One at an address of the test's choice.
+    pub fn on(listener: TcpListener, behaviour: impl Fn(&Seen) -> Reply + Send + Sync + 'static) -> Self {
         let address = listener.local_addr().unwrap();
         let state = Arc::new(State::default());
         let task = tokio::spawn(accept(listener, Arc::clone(&state), Arc::new(behaviour)));

@@ -6,6 +6,7 @@ use url::Url;
 
 use super::names;
 use super::reader::Reader;
+use super::research::model_of;
 
 /// Reads the settings.
 pub(super) fn read(reader: &mut Reader<'_>) -> Browser {
@@ -22,6 +23,11 @@ pub(super) fn read(reader: &mut Reader<'_>) -> Browser {
         idle: reader.seconds(names::BROWSER_IDLE, 1, 86_400),
         age: reader.seconds(names::BROWSER_MAX_AGE, 1, 7 * 86_400),
         download_bytes: (reader.number(names::BROWSER_DOWNLOAD_MB, 0, 64) as u64) << 20,
+        model: model_of(
+            reader,
+            (names::BROWSER_MODEL_URL, names::BROWSER_MODEL),
+            (names::BROWSER_MODEL_API_KEY, names::BROWSER_MODEL_API_KEY_FILE),
+        ),
     }
 }
 

@@ -186,6 +186,14 @@ settings! { OF_PROGRAM
         "How long a browser is kept, in seconds. It ends between two calls.";
     BROWSER_DOWNLOAD_MB "OPENSKILL_BROWSER_DOWNLOAD_MB" "32" "worker, up, check, doctor"
         "The largest file that a browser downloads, in MiB.";
+    BROWSER_MODEL_URL "OPENSKILL_BROWSER_MODEL_URL" "" "worker, up, check, doctor"
+        "URL of a model with OpenAI's API, to which `/chat/completions` is added. [`browser_extract_content`](browser.md#values) sends it parts of pages. Unset: the tool returns the parts alone.";
+    BROWSER_MODEL "OPENSKILL_BROWSER_MODEL" "" "worker, up, check, doctor"
+        "Name of that model.";
+    BROWSER_MODEL_API_KEY "OPENSKILL_BROWSER_MODEL_API_KEY" "" "worker, up, check, doctor"
+        "Key for that model. `openskill config` masks it.";
+    BROWSER_MODEL_API_KEY_FILE "OPENSKILL_BROWSER_MODEL_API_KEY_FILE" "" "worker, up, check, doctor"
+        "File with that key, instead of `OPENSKILL_BROWSER_MODEL_API_KEY`.";
     RESEARCH_PROVIDER "OPENSKILL_RESEARCH_PROVIDER" "" "worker, up, check, doctor"
         "Where the [research tools](research.md) find pages: `searxng`, `brave`, `tavily`, `folder` or `site`. Unset: they are unavailable.";
     RESEARCH_URL "OPENSKILL_RESEARCH_URL" "" "worker, up, check, doctor"

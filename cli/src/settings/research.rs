@@ -143,16 +143,29 @@ fn limits(reader: &mut Reader<'_>) -> Limits {
 }
 
 fn model(reader: &mut Reader<'_>) -> Option<Model> {
-    if reader.raw.value(names::RESEARCH_MODEL_URL).is_empty() {
+    model_of(
+        reader,
+        (names::RESEARCH_MODEL_URL, names::RESEARCH_MODEL),
+        (names::RESEARCH_MODEL_API_KEY, names::RESEARCH_MODEL_API_KEY_FILE),
+    )
+}
+
+/// A model with OpenAI's API, by the names of the settings of its URL and its name, and of its key and the file with it.
+pub(super) fn model_of(
+    reader: &mut Reader<'_>,
+    (at, called): (&'static str, &'static str),
+    (variable, file): (&'static str, &'static str),
+) -> Option<Model> {
+    if reader.raw.value(at).is_empty() {
         return None;
     }
-    let base = url(reader, names::RESEARCH_MODEL_URL, "")?;
-    let name = reader.raw.value(names::RESEARCH_MODEL).to_owned();
+    let base = url(reader, at, "")?;
+    let name = reader.raw.value(called).to_owned();
     if name.is_empty() {
-        reader.problem(names::RESEARCH_MODEL, "OPENSKILL_RESEARCH_MODEL_URL needs the name of a model".to_owned());
+        reader.problem(called, format!("{at} needs the name of a model"));
         return None;
     }
-    let key = key(reader, names::RESEARCH_MODEL_API_KEY, names::RESEARCH_MODEL_API_KEY_FILE);
+    let key = key(reader, variable, file);
     Some(Model { base, name, key })
 }
 

@@ -21,6 +21,9 @@ const WORKING_TIME: f64 = 0.75;
 /// The argument that bounds the calls of an agent that declares it.
 const MAX_STEPS: &str = "max_steps";
 
+/// The argument that shows pictures to the model of an agent that declares it.
+const USE_VISION: &str = "use_vision";
+
 /// A task for an agent that is a skill.
 #[derive(Debug, Clone)]
 pub struct Task {
@@ -78,6 +81,7 @@ impl Task {
         };
         let limits = self.limits(config);
         let is_read_only = self.read_only || self.delegation.read_only;
+        let sees_pictures = argument(&self.arguments, USE_VISION).is_some_and(|it| it == true);
         Ok(Started {
             text: message(&self.arguments),
             model,
@@ -92,6 +96,8 @@ impl Task {
                 depth,
                 session: self.session,
                 tainted: self.delegation.tainted,
+                acts_on_untrusted: self.definition.acts_on_untrusted,
+                sees_pictures,
             }),
         })
     }
@@ -123,9 +129,14 @@ impl Task {
 
 /// The most calls that the arguments allow: `max_steps`, if there is one.
 fn max_steps(arguments: &str) -> u32 {
-    let fields: Option<serde_json::Value> = serde_json::from_str(arguments).ok();
-    let steps = fields.and_then(|it| it.get(MAX_STEPS)?.as_u64());
+    let steps = argument(arguments, MAX_STEPS).and_then(|it| it.as_u64());
     steps.map_or(u32::MAX, |it| u32::try_from(it).unwrap_or(u32::MAX).max(1))
+}
+
+/// The argument with this name.
+fn argument(arguments: &str, name: &str) -> Option<serde_json::Value> {
+    let mut fields: serde_json::Map<String, serde_json::Value> = serde_json::from_str(arguments).ok()?;
+    fields.remove(name)
 }
 
 /// What the model reads of the arguments: the text, if they are one text; else the JSON object.

@@ -89,6 +89,10 @@ pub struct Delegated {
     pub session: String,
     /// Whether the turn that calls it read text of strangers.
     pub tainted: bool,
+    /// Whether its calls go on without approval after it read text of strangers.
+    pub acts_on_untrusted: bool,
+    /// Whether its model sees the pictures that its calls return.
+    pub sees_pictures: bool,
 }
 
 /// What may happen without the user.

@@ -11,7 +11,7 @@ use openskill_proto::metadata::{TRACE_ID, TRACEPARENT};
 use openskill_proto::v1::skill_service_client::SkillServiceClient;
 use openskill_proto::v1::{
     ErrorCode, ExportToolsRequest, ExportToolsResponse, InputResponse, InvokeEvent, InvokeRequest, ListSkillsRequest,
-    PreparedCall, Skill, SkillError, SkillResult, invoke_event,
+    PreparedCall, ReadArtifactRequest, ReadArtifactResponse, Skill, SkillError, SkillResult, invoke_event,
 };
 use tonic::metadata::MetadataValue;
 use tonic::transport::{Channel, Endpoint};
@@ -155,6 +155,18 @@ impl Skills for Remote {
                 error: Some(error),
                 ..SkillResult::default()
             })
+        }
+        .boxed()
+    }
+
+    fn read_artifact<'a>(
+        &'a self,
+        caller: &'a Caller,
+        request: ReadArtifactRequest,
+    ) -> BoxFuture<'a, Result<ReadArtifactResponse, Unreachable>> {
+        async {
+            let read = self.client.clone().read_artifact(self.brief(caller, request)).await;
+            read.map(tonic::Response::into_inner).map_err(unreachable)
         }
         .boxed()
     }

@@ -59,6 +59,16 @@ pub trait Skills: fmt::Debug + Send + Sync + 'static {
         events: &'a mut (dyn FnMut(v1::InvokeEvent) + Send),
     ) -> BoxFuture<'a, v1::SkillResult>;
 
+    /// Reads a range of an artifact that came as a handle, as [`v1::skill_service_server::SkillService::read_artifact`] does.
+    ///
+    /// # Errors
+    /// It is gone, belongs to somebody else, or the gateway can't be reached.
+    fn read_artifact<'a>(
+        &'a self,
+        caller: &'a Caller,
+        request: v1::ReadArtifactRequest,
+    ) -> BoxFuture<'a, Result<v1::ReadArtifactResponse, Unreachable>>;
+
     /// Answers a question of a running call. Whether a call waited for it.
     ///
     /// # Errors

@@ -12,6 +12,7 @@
 //! - `ask`: one request to the model, or the router's choice
 //! - `toolbox`: the tools that the model sees
 //! - `settle`: the calls of a reply; `call`: one call of a skill; `own`: a call of the agent's own tools
+//! - `pictures`: what the model looks at; `look`: shows it
 //! - `user`: what the user sends, and waiting for it
 //! - `spans`: the OpenTelemetry spans of a turn
 
@@ -37,7 +38,9 @@ use crate::skills::{Caller, Skills};
 mod approval;
 mod ask;
 mod call;
+mod look;
 mod own;
+mod pictures;
 mod settle;
 mod spans;
 mod state;
@@ -47,6 +50,7 @@ mod user;
 #[cfg(test)]
 mod tests;
 
+use pictures::Pictures;
 use spans::TurnSpans;
 pub(crate) use state::{Next, State};
 
@@ -83,6 +87,7 @@ pub(crate) struct Turn {
     /// Until when skills that are missing may still come: a turn that goes on after a restart may be earlier than the workers.
     skills_come_until: Option<Instant>,
     spans: TurnSpans,
+    pictures: Mutex<Pictures>,
     is_retired: AtomicBool,
     cancel: CancellationToken,
 }
@@ -126,6 +131,7 @@ impl Turn {
             conversation,
             caller: Caller { principal, trace_id, parent: spans.context().or(parent) },
             spans,
+            pictures: Mutex::default(),
             delegated,
             secrets,
             state: Arc::new(Mutex::new(state)),

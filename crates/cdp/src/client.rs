@@ -9,7 +9,7 @@ use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _};
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
-use crate::frames::Frames;
+use crate::frames::{Frame, Frames};
 use crate::message::{self, Event, Message, Refused, Request};
 
 /// The longest message. Pictures and documents are the longest.
@@ -30,6 +30,9 @@ pub enum CallError {
     /// No answer came in time. The browser may still do what was asked.
     #[error("the browser did not answer within {} ms", .0.as_millis())]
     Late(Duration),
+    /// The answer is longer than 64 MiB, or nested deeper than 120 levels.
+    #[error("the browser's answer is too long, or nested too deep, to be read")]
+    Unreadable,
     /// The connection is closed: the browser has ended.
     #[error("the browser has ended")]
     Closed,
@@ -54,7 +57,7 @@ struct Shared {
 #[derive(Debug, Default)]
 struct Waiting {
     last: u64,
-    calls: HashMap<u64, oneshot::Sender<Result<Value, Refused>>>,
+    calls: HashMap<u64, oneshot::Sender<Result<Value, CallError>>>,
     is_over: bool,
 }
 
@@ -76,8 +79,13 @@ where
         let read = async {
             let mut frames = Frames::new(from, MAX_MESSAGE_BYTES);
             while let Ok(Some(text)) = frames.next().await {
-                match message::read(text) {
-                    Some(Message::Answer(id, answer)) => client.answered(id, answer),
+                let message = match text {
+                    Frame::Whole(text) => message::read(text),
+                    Frame::TooLong(beginning) => message::read_beginning(beginning),
+                };
+                match message {
+                    Some(Message::Answer(id, answer)) => client.answered(id, answer.map_err(CallError::Refused)),
+                    Some(Message::Unreadable(id)) => client.answered(id, Err(CallError::Unreadable)),
                     Some(Message::Event(event)) => handle(client, event),
                     None => {}
                 }
@@ -147,7 +155,7 @@ impl Client {
             answer = tokio::time::timeout(time, answered) => answer.map_err(|_| CallError::Late(time))??,
             () = self.0.closed.cancelled() => return Err(CallError::Closed),
         };
-        Ok(answer?)
+        answer
     }
 
     /// Calls a method without waiting: for handlers of events. Returns whether it will be sent.
@@ -171,7 +179,7 @@ impl Client {
         self.0.closed.cancelled().await;
     }
 
-    fn register(&self, sender: Option<oneshot::Sender<Result<Value, Refused>>>) -> Result<u64, CallError> {
+    fn register(&self, sender: Option<oneshot::Sender<Result<Value, CallError>>>) -> Result<u64, CallError> {
         let mut waiting = self.lock();
         if waiting.is_over {
             return Err(CallError::Closed);
@@ -185,7 +193,7 @@ impl Client {
         Ok(id)
     }
 
-    fn answered(&self, id: u64, answer: Result<Value, Refused>) {
+    fn answered(&self, id: u64, answer: Result<Value, CallError>) {
         if let Some(sender) = self.lock().calls.remove(&id) {
             let _ = sender.send(answer);
         }
@@ -227,7 +235,10 @@ mod tests {
     }
 
     async fn request(frames: &mut Frames<DuplexStream>) -> Value {
-        serde_json::from_slice(frames.next().await.unwrap().unwrap()).unwrap()
+        match frames.next().await.unwrap() {
+            Some(Frame::Whole(text)) => serde_json::from_slice(text).unwrap(),
+            other => panic!("{other:?}"),
+        }
     }
 
     async fn say(to: &mut DuplexStream, message: &Value) {
@@ -259,6 +270,19 @@ mod tests {
         let time = Duration::from_millis(300);
         assert_eq!(client.call(None, "A.a", &json!({}), time).await, Err(CallError::Late(time)));
         assert!(client.lock().calls.is_empty());
+    }
+
+    #[tokio::test]
+    async fn an_answer_that_can_t_be_read_is_an_error_at_once() {
+        let (client, mut asked, mut to, _) = pair();
+        let browser = async {
+            let id = request(&mut asked).await["id"].clone();
+            let deep = format!("{{\"id\":{id},\"result\":{}1{}}}\0", "[".repeat(200), "]".repeat(200));
+            to.write_all(deep.as_bytes()).await.unwrap();
+        };
+        let params = json!({});
+        let (answer, ()) = tokio::join!(client.call(None, "A.a", &params, LONG), browser);
+        assert_eq!(answer, Err(CallError::Unreadable));
     }
 
     #[tokio::test]

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use serde_json::value::RawValue;
 
 /// A request. `session` names the page that it is for; none is the browser itself.
 #[derive(Debug, Serialize)]
@@ -40,30 +41,50 @@ pub struct Refused {
 #[derive(Debug, PartialEq)]
 pub(crate) enum Message {
     Answer(u64, Result<Value, Refused>),
+    /// An answer that can't be read: it is too long, or nested too deep.
+    Unreadable(u64),
     Event(Event),
 }
 
 #[derive(Deserialize)]
-struct Raw {
+struct Raw<'a> {
     id: Option<u64>,
     #[serde(rename = "sessionId")]
     session: Option<String>,
     method: Option<String>,
-    #[serde(default)]
-    params: Value,
-    #[serde(default)]
-    result: Value,
+    #[serde(borrow)]
+    params: Option<&'a RawValue>,
+    #[serde(borrow)]
+    result: Option<&'a RawValue>,
     error: Option<Refused>,
 }
 
-/// Reads a message. None: it is neither an answer nor an event.
+/// A part of a message. `Null` if there is none. None: it is nested too deep.
+fn value(part: Option<&RawValue>) -> Option<Value> {
+    part.map_or(Some(Value::Null), |it| serde_json::from_str(it.get()).ok())
+}
+
+/// Reads a message. None: it is neither an answer nor an event, or an event that can't be read.
 pub(crate) fn read(text: &[u8]) -> Option<Message> {
-    let raw: Raw = serde_json::from_slice(text).ok()?;
-    match (raw.id, raw.method) {
-        (Some(id), _) => Some(Message::Answer(id, raw.error.map_or(Ok(raw.result), Err))),
-        (None, Some(method)) => Some(Message::Event(Event { session: raw.session, method, params: raw.params })),
-        (None, None) => None,
+    let raw: Raw<'_> = serde_json::from_slice(text).ok()?;
+    match (raw.id, raw.error, raw.method) {
+        (Some(id), Some(refused), _) => Some(Message::Answer(id, Err(refused))),
+        (Some(id), None, _) => {
+            Some(value(raw.result).map_or(Message::Unreadable(id), |result| Message::Answer(id, Ok(result))))
+        }
+        (None, _, Some(method)) => {
+            Some(Message::Event(Event { session: raw.session, method, params: value(raw.params)? }))
+        }
+        (None, _, None) => None,
     }
+}
+
+/// What a message is that is too long, by its beginning. None: it is no answer, or not known by it.
+pub(crate) fn read_beginning(text: &[u8]) -> Option<Message> {
+    let digits = text.strip_prefix(b"{\"id\":")?;
+    let end = digits.iter().position(|it| !it.is_ascii_digit())?;
+    let id = std::str::from_utf8(&digits[..end]).ok()?.parse().ok()?;
+    Some(Message::Unreadable(id))
 }
 
 #[cfg(test)]
@@ -83,6 +104,22 @@ mod tests {
             read(br#"{"method":"New.thing","params":{"x":[1]},"sessionId":"s","new":{}}"#),
             Some(Message::Event(event))
         );
+    }
+
+    #[test]
+    fn an_answer_that_is_too_deep_or_too_long_is_known_by_its_call() {
+        let nested = |levels: usize| format!("{}1{}", "[".repeat(levels), "]".repeat(levels));
+        let text = format!(r#"{{"id":7,"result":{{"deep":{}}}}}"#, nested(50_000));
+        assert_eq!(read(text.as_bytes()), Some(Message::Unreadable(7)));
+        assert_eq!(read(format!(r#"{{"method":"A.a","params":{}}}"#, nested(50_000)).as_bytes()), None);
+        assert!(matches!(
+            read(format!(r#"{{"id":7,"result":{}}}"#, nested(100)).as_bytes()),
+            Some(Message::Answer(7, Ok(_)))
+        ));
+        assert_eq!(read_beginning(br#"{"id":12,"result":{"data":"iVB"#), Some(Message::Unreadable(12)));
+        for other in [&b""[..], b"{", br#"{"id":12"#, br#"{"id":"12","#, br#"{"method":"A.a","params":"#] {
+            assert_eq!(read_beginning(other), None, "{other:?}");
+        }
     }
 
     #[test]

@@ -11,13 +11,14 @@ use openskill_proto::trace::Trace;
 use openskill_proto::v1::invoke_event::Event;
 use openskill_proto::v1::{
     Blame, ErrorCode, ExportToolsRequest, ExportToolsResponse, InputResponse, InvokeEvent, InvokeRequest, PreparedCall,
-    Skill, SkillError, SkillResult,
+    ReadArtifactRequest, ReadArtifactResponse, Skill, SkillError, SkillResult,
 };
 
 use crate::call::outcome::Outcome;
 use crate::call::reading;
 use crate::call::request::{Call, RequestContext};
 use crate::call::result::result;
+use crate::dispatch::artifacts;
 use crate::gateway::Shard;
 use crate::invoke::refuse;
 use crate::prepare::prepare;
@@ -89,6 +90,18 @@ impl Skills for InProcess {
             };
             // The call was admitted, and nobody knows how far it came.
             result(&call, Outcome { may_have_run: true, ..Outcome::failed(error) }.advising(false, false))
+        }
+        .boxed()
+    }
+
+    fn read_artifact<'a>(
+        &'a self,
+        caller: &'a Caller,
+        request: ReadArtifactRequest,
+    ) -> BoxFuture<'a, Result<ReadArtifactResponse, Unreachable>> {
+        async {
+            let principal = self.0.gateway.principal(&caller.principal);
+            artifacts::read(&self.0, &principal, request).await.map_err(|error| Unreachable(error.message))
         }
         .boxed()
     }

@@ -51,6 +51,7 @@ fn agent(agent: &AgentDefinition) -> Value {
     json!({
         "tools": agent.tools,
         "model": agent.model,
+        "acts_on_untrusted": agent.acts_on_untrusted,
         "limits": {
             "max_tool_calls": set(limits.max_tool_calls.into()),
             "max_iterations": set(limits.max_iterations.into()),

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 /// A wire format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Wire {
+pub(crate) enum Wire {
     Chat,
     Responses,
     Messages,
@@ -17,10 +17,10 @@ pub(super) enum Wire {
 }
 
 impl Wire {
-    pub(super) const ALL: [Self; 4] = [Self::Chat, Self::Responses, Self::Messages, Self::Gemini];
+    pub(crate) const ALL: [Self; 4] = [Self::Chat, Self::Responses, Self::Messages, Self::Gemini];
 
     /// The same start, with the model at this address.
-    pub(super) fn configure(self, setup: Setup, model: &Backend) -> Setup {
+    pub(crate) fn configure(self, setup: Setup, model: &Backend) -> Setup {
         let name = match self {
             Self::Chat | Self::Responses => "OPENAI",
             Self::Messages => "ANTHROPIC",
@@ -46,7 +46,7 @@ impl Wire {
 
 /// What a model says in one answer.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Said {
+pub(crate) struct Said {
     text: String,
     /// Ids, names and arguments as text.
     calls: Vec<(String, String, String)>,
@@ -59,11 +59,11 @@ impl Said {
     }
 }
 
-pub(super) fn says(text: &str) -> Said {
+pub(crate) fn says(text: &str) -> Said {
     Said { text: text.to_owned(), ..Said::default() }
 }
 
-pub(super) fn calls(calls: &[(&str, Value)]) -> Said {
+pub(crate) fn calls(calls: &[(&str, Value)]) -> Said {
     let call =
         |(i, (name, arguments)): (usize, &(&str, Value))| (format!("id{i}"), (*name).to_owned(), arguments.to_string());
     Said { calls: calls.iter().enumerate().map(call).collect(), ..Said::default() }
@@ -88,9 +88,9 @@ impl From<Said> for Step {
 }
 
 /// A model that gives these answers in order, and the last one again and again. `bodies` has what it was asked.
-pub(super) struct Model {
-    pub(super) server: Backend,
-    pub(super) bodies: Arc<Mutex<Vec<String>>>,
+pub(crate) struct Model {
+    pub(crate) server: Backend,
+    pub(crate) bodies: Arc<Mutex<Vec<String>>>,
 }
 
 pub(super) async fn model(wire: Wire, steps: Vec<Step>) -> Model {
@@ -103,6 +103,21 @@ pub(super) async fn model(wire: Wire, steps: Vec<Step>) -> Model {
             Step::Said(said) => Reply::new(200, "text/event-stream", wire.frames(said)),
             Step::Other(reply) => reply(),
         }
+    })
+    .await;
+    Model { server, bodies }
+}
+
+/// A model whose answers follow from how often it was asked before and from the request's body. `bodies` as in [`model`].
+pub(crate) async fn reading(wire: Wire, script: impl Fn(usize, &str) -> Said + Send + Sync + 'static) -> Model {
+    let bodies = Arc::new(Mutex::new(Vec::new()));
+    let kept = Arc::clone(&bodies);
+    let server = Backend::start(move |seen: &Seen| {
+        let body = String::from_utf8_lossy(&seen.body).into_owned();
+        let mut kept = kept.lock().unwrap();
+        let said = script(kept.len(), &body);
+        kept.push(body);
+        Reply::new(200, "text/event-stream", wire.frames(&said))
     })
     .await;
     Model { server, bodies }

@@ -12,6 +12,13 @@ const FORM: &str = "<button onclick=\"document.title='pressed';this.insertAdjace
 fn pages(seen: &Seen) -> Reply {
     match seen.path() {
         "/form" => page(FORM),
+        "/slow-drag" => page(
+            "<div class=source style='width:90px;height:30px;background:#ccf'>Box</div>\
+             <div class=target style='width:200px;height:90px;background:#cfc'>Goal</div>\
+             <script>let held=false;onmousedown=()=>held=true;\
+             onmousemove=()=>{const end=performance.now()+100;while(held&&performance.now()<end);};\
+             onmouseup=e=>{held=false;document.title='up on '+e.target.className}</script>",
+        ),
         "/two" => {
             page("<h1>The second page</h1><table><tr><th>River<th>Length</tr><tr><td>Rhine<td>1233 km</tr></table>")
         }
@@ -73,6 +80,30 @@ async fn a_drag_of_the_pages_own_kind_drops_its_data() {
     assert_eq!(code, "NOT_FOUND");
     let (code, why) = stage.fails("drag_drop", json!({"element_source": ".source"})).await;
     assert_eq!(code, "INVALID_ARGUMENT", "{why}");
+}
+
+#[tokio::test]
+async fn a_drag_that_nobody_waits_for_any_more_ends_where_it_began() {
+    let Some(stage) = Stage::start(pages).await else { return };
+    stage.opens("/slow-drag").await;
+    let drag = json!({"element_source": ".source", "element_target": ".target", "steps": 200});
+    let call = InvokeRequest { session_id: "s".to_owned(), timeout_ms: 2000, ..request("browser_drag_drop", drag) };
+    let result = stage.system.invoke(call).await;
+    assert_eq!(code(&result), "TIMEOUT", "{result:?}");
+    // The page hears that the button is up, at the source.
+    let mut waited = stage.call("wait", json!({"seconds": 0.1})).await;
+    for _ in 0..100 {
+        if code(&waited).is_empty() && data(&waited)["title"] == "up on source" {
+            break;
+        }
+        waited = stage.call("wait", json!({"seconds": 0.1})).await;
+    }
+    assert_eq!(data(&waited)["title"], "up on source", "{waited:?}");
+    // Nothing is intercepted any more: a drag of the page's own kind drops its data.
+    stage.opens("/form").await;
+    stage.does("drag_drop", json!({"element_source": ".source", "element_target": ".target"})).await;
+    let content = stage.does("get_content", json!({"selector": ".target"})).await;
+    assert_eq!(content["content"], "got it");
 }
 
 #[tokio::test]

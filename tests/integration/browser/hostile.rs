@@ -16,6 +16,14 @@ fn pages(seen: &Seen) -> Reply {
         "/spins" => page("<button onclick=\"while(1);\">Go</button>"),
         "/popups" => page("<button onclick=\"for(let i=0;i<200;i++)window.open('/fine?'+i)\">Go</button>"),
         "/stays" => page("<input><script>onbeforeunload=e=>{e.preventDefault();return 'stay'}</script>"),
+        "/nested" => {
+            let left: usize = seen.target.split('?').nth(1).unwrap().parse().unwrap();
+            page(if left > 0 {
+                format!("<iframe src='/nested?{}'></iframe>", left - 1)
+            } else {
+                "<p>the last".to_owned()
+            })
+        }
         "/endless" => {
             let zeros = futures_util::stream::repeat(Bytes::from_static(&[0; 65_536]));
             Reply::pieces("application/octet-stream", zeros.boxed())
@@ -81,6 +89,44 @@ async fn a_download_without_an_end_is_cancelled() {
         answer = stage.does("wait", json!({"seconds": 0.1})).await;
     }
     panic!("it was not cancelled: {answer}");
+}
+
+#[tokio::test]
+async fn a_crashed_page_is_replaced_where_no_tab_more_may_be_open() {
+    let set = |it: Setup| it.with("OPENSKILL_BROWSER_TABS", 1);
+    let Some(stage) = Stage::start_with(pages, set).await else { return };
+    stage.opens("/fine").await;
+    browsers(&stage, "--type=renderer").into_iter().for_each(|it| processes::send(it, Signal::KILL));
+    let (code, why) = stage.fails("get_page_info", json!({})).await;
+    assert!(!code.is_empty(), "{why}");
+    let opened = stage.opens("/fine").await;
+    let info = stage.does("get_page_info", json!({})).await;
+    assert_eq!(info["tabs"].as_array().unwrap().len(), 1, "{info}");
+    // The last tab that is closed is replaced by an empty one.
+    let closed = stage.does("close_tab", json!({"page_id": opened["page_id"]})).await;
+    assert_eq!(closed["url"], "about:blank", "{closed}");
+    let (code, why) = stage.fails("open_tab", json!({"url": stage.server.url("/fine")})).await;
+    assert!(code == "INVALID_ARGUMENT" && why.contains("1 tabs"), "{code}: {why}");
+}
+
+#[tokio::test]
+async fn frames_that_are_nested_without_end_are_an_error_at_once() {
+    let Some(stage) = Stage::start(pages).await else { return };
+    let _ = stage.call("navigate", json!({"url": stage.server.url("/nested?200")})).await;
+    for _ in 0..200 {
+        let begun = Instant::now();
+        let result = stage.call("get_page_info", json!({})).await;
+        let error = result.error.clone().unwrap_or_default();
+        assert!(begun.elapsed() < Duration::from_secs(20), "{result:?}");
+        if error.message.contains("nested too deep") {
+            assert_eq!(code(&result), "EXECUTION_ERROR");
+            assert!(stage.opens("/fine").await["url"].as_str().unwrap().ends_with("/fine"));
+            return;
+        }
+        // Not all of them are there yet.
+        let _ = stage.call("wait", json!({"seconds": 0.1})).await;
+    }
+    panic!("the frames are not nested deep enough");
 }
 
 #[tokio::test]

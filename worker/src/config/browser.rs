@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::research::Allow;
+use super::research::{Allow, Model};
 
 /// Where systems keep the program itself. What is on `PATH` is often a script that starts it.
 const PLACES: [&str; 6] = [
@@ -45,6 +45,8 @@ pub struct Browser {
     pub age: Duration,
     /// The largest file that is downloaded.
     pub download_bytes: u64,
+    /// Reads values out of pages. None: what is extracted is the blocks that fit.
+    pub model: Option<Model>,
 }
 
 impl Default for Browser {
@@ -60,6 +62,7 @@ impl Default for Browser {
             idle: Duration::from_secs(600),
             age: Duration::from_secs(3600),
             download_bytes: 32 << 20,
+            model: None,
         }
     }
 }

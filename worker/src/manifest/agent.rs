@@ -26,6 +26,7 @@ pub(super) struct Raw {
     tools: Vec<String>,
     model: String,
     limits: RawLimits,
+    acts_on_untrusted: bool,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -49,6 +50,8 @@ pub struct Agent {
     pub model: String,
     /// Its limits. 0 means the gateway's own.
     pub limits: TurnLimits,
+    /// Whether it goes on to change and send things after it read text of strangers.
+    pub acts_on_untrusted: bool,
 }
 
 impl Agent {
@@ -59,6 +62,7 @@ impl Agent {
             tools: self.tools.clone(),
             model: self.model.clone(),
             limits: Some(self.limits),
+            acts_on_untrusted: self.acts_on_untrusted,
         }
     }
 
@@ -82,7 +86,8 @@ pub(super) fn resolve(raw: Raw, id: &str) -> Result<Agent, Fault> {
     }
     check_tools(id, &raw.tools).map_err(fault)?;
     let limits = limits(&raw.limits).map_err(fault)?;
-    Ok(Agent { prompt: raw.prompt, tools: raw.tools, model: raw.model, limits })
+    let Raw { prompt, tools, model, acts_on_untrusted, .. } = raw;
+    Ok(Agent { prompt, tools, model, limits, acts_on_untrusted })
 }
 
 /// The arguments of an agent that declares none.

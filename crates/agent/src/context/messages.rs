@@ -126,6 +126,7 @@ fn reply(replied: &Replied, results: &HashMap<&str, &Called>) -> Vec<Message> {
             name: it.name.clone(),
             content: render(it).content,
             is_error: !it.outcome.is_success(),
+            pictures: Vec::new(),
         });
         messages.push(Message::Results(results.collect()));
     }

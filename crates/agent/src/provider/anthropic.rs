@@ -93,7 +93,7 @@ impl Anthropic {
                     Block::Result(ToolResult {
                         r#type: "tool_result",
                         tool_use_id: wire_id(&result.call_id).into_owned(),
-                        content: &result.content,
+                        content: Content::of(result),
                         is_error: result.is_error,
                     })
                 };
@@ -172,7 +172,42 @@ struct ToolUse {
 struct ToolResult<'a> {
     r#type: &'static str,
     tool_use_id: String,
-    content: &'a str,
+    content: Content<'a>,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     is_error: bool,
+}
+
+/// Of a result: text, or text and pictures.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Content<'a> {
+    Text(&'a str),
+    Parts(Vec<Part<'a>>),
+}
+
+#[derive(Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+enum Part<'a> {
+    Text { text: &'a str },
+    Image { source: Source<'a> },
+}
+
+#[derive(Serialize)]
+struct Source<'a> {
+    r#type: &'static str,
+    media_type: &'a str,
+    data: &'a str,
+}
+
+impl<'a> Content<'a> {
+    fn of(result: &'a ModelResult) -> Self {
+        // The provider takes text alone for failures.
+        if result.pictures.is_empty() || result.is_error {
+            return Self::Text(&result.content);
+        }
+        let pictures = result.pictures.iter().map(|it| Part::Image {
+            source: Source { r#type: "base64", media_type: &it.media_type, data: &it.base64 },
+        });
+        Self::Parts(std::iter::once(Part::Text { text: &result.content }).chain(pictures).collect())
+    }
 }

@@ -6,6 +6,8 @@ mod fold;
 #[cfg(test)]
 mod tests;
 
+use std::borrow::Cow;
+
 use openskill_proto::v1::Dialect;
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -15,7 +17,7 @@ use super::calls::{as_object, wire_name};
 use super::model::Request;
 use super::opaque;
 use super::wire::{Fold, Wire, tools};
-use crate::message::{Message, ModelCall};
+use crate::message::{Message, ModelCall, ModelResult};
 
 /// What the provider accepts in place of a signature that another model, or none, gave.
 const NO_SIGNATURE: &str = "skip_thought_signature_validator";
@@ -77,7 +79,7 @@ impl Gemini {
             }
             Message::Results(results) => {
                 let mut ids = ids.drain(..).map(Some).chain(std::iter::repeat(None));
-                let parts = results.iter().map(|result| {
+                let answers = results.iter().map(|result| {
                     let (output, error) = (!result.is_error, result.is_error);
                     let response = Response {
                         output: output.then_some(result.content.as_str()),
@@ -87,7 +89,8 @@ impl Gemini {
                     let id = ids.next().flatten().flatten();
                     Part { function_response: Some(FunctionResponse { id, name, response }), ..Part::default() }
                 });
-                ("user", parts.collect())
+                // All answers come first: the provider counts them.
+                ("user", answers.chain(results.iter().flat_map(pictures)).collect())
             }
         };
         match contents.last_mut() {
@@ -185,18 +188,38 @@ struct Content<'a> {
 #[serde(rename_all = "camelCase")]
 struct Part<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
-    text: Option<&'a str>,
+    text: Option<Cow<'a, str>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     function_call: Option<FunctionCall>,
     #[serde(skip_serializing_if = "Option::is_none")]
     function_response: Option<FunctionResponse<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    inline_data: Option<InlineData<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     thought_signature: Option<String>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct InlineData<'a> {
+    mime_type: &'a str,
+    data: &'a str,
+}
+
+/// The pictures of a result, after what they are.
+fn pictures(result: &ModelResult) -> Vec<Part<'_>> {
+    let caption =
+        (!result.pictures.is_empty()).then(|| Part { text: Some(result.caption().into()), ..Part::default() });
+    let pictures = result.pictures.iter().map(|it| Part {
+        inline_data: Some(InlineData { mime_type: &it.media_type, data: &it.base64 }),
+        ..Part::default()
+    });
+    caption.into_iter().chain(pictures).collect()
 }
 
 impl<'a> Part<'a> {
     fn text(text: &'a str) -> Self {
-        Self { text: Some(text), ..Self::default() }
+        Self { text: Some(text.into()), ..Self::default() }
     }
 }
 

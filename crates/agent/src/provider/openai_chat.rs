@@ -16,7 +16,7 @@ use super::calls::{as_object, wire_id, wire_name};
 use super::model::Request;
 use super::opaque;
 use super::wire::{Fold, Wire, tools};
-use crate::message::{Message, ModelCall};
+use crate::message::{Message, ModelCall, ModelResult};
 
 /// What the servers of this format differ in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -94,10 +94,17 @@ impl OpenAiChat {
                 (sent.reasoning_content, sent.reasoning) = (gave.reasoning_content, gave.reasoning);
                 messages.push(sent);
             }
-            Message::Results(results) => messages.extend(results.iter().map(|result| {
-                let id = wire_id(&result.call_id).into_owned();
-                Sent { tool_call_id: Some(id), ..Sent::text("tool", &result.content) }
-            })),
+            Message::Results(results) => {
+                messages.extend(results.iter().map(|result| {
+                    let id = wire_id(&result.call_id).into_owned();
+                    Sent { tool_call_id: Some(id), ..Sent::text("tool", &result.content) }
+                }));
+                // Results are text in this format, so pictures follow all of them.
+                let parts: Vec<Part> = results.iter().flat_map(Part::of).collect();
+                messages.extend(
+                    (!parts.is_empty()).then(|| Sent { content: Content::Parts(parts), ..Sent::text("user", "") }),
+                );
+            }
         }
     }
 }
@@ -129,7 +136,7 @@ struct StreamOptions {
 #[derive(Serialize)]
 struct Sent<'a> {
     role: &'a str,
-    content: &'a str,
+    content: Content<'a>,
     #[serde(skip_serializing_if = "Option::is_none")]
     reasoning_content: Option<&'a RawValue>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -142,7 +149,36 @@ struct Sent<'a> {
 
 impl<'a> Sent<'a> {
     fn text(role: &'a str, content: &'a str) -> Self {
-        Self { role, content, reasoning_content: None, reasoning: None, tool_calls: Vec::new(), tool_call_id: None }
+        let (content, tool_calls) = (Content::Text(content), Vec::new());
+        Self { role, content, reasoning_content: None, reasoning: None, tool_calls, tool_call_id: None }
+    }
+}
+
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Content<'a> {
+    Text(&'a str),
+    Parts(Vec<Part>),
+}
+
+#[derive(Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+enum Part {
+    Text { text: String },
+    ImageUrl { image_url: ImageUrl },
+}
+
+#[derive(Serialize)]
+struct ImageUrl {
+    url: String,
+}
+
+impl Part {
+    /// The pictures of a result, after what they are.
+    fn of(result: &ModelResult) -> Vec<Self> {
+        let text = (!result.pictures.is_empty()).then(|| Self::Text { text: result.caption() });
+        let pictures = result.pictures.iter().map(|it| Self::ImageUrl { image_url: ImageUrl { url: it.data_url() } });
+        text.into_iter().chain(pictures).collect()
     }
 }
 

@@ -15,7 +15,7 @@ use super::calls::{as_object, wire_id, wire_name};
 use super::model::Request;
 use super::opaque;
 use super::wire::{Fold, Wire, tools, turn_start};
-use crate::message::{Message, ModelCall};
+use crate::message::{Message, ModelCall, ModelResult};
 
 /// The format, for one model.
 #[derive(Debug)]
@@ -83,11 +83,15 @@ impl OpenAiResponses {
                 }
                 input.extend(said().filter(|_| calls.is_empty()));
             }
-            Message::Results(results) => input.extend(results.iter().map(|result| Item::Output {
-                r#type: "function_call_output",
-                call_id: wire_id(&result.call_id).into_owned(),
-                output: &result.content,
-            })),
+            Message::Results(results) => {
+                input.extend(results.iter().map(|result| Item::Output {
+                    r#type: "function_call_output",
+                    call_id: wire_id(&result.call_id).into_owned(),
+                    output: &result.content,
+                }));
+                let content: Vec<Part> = results.iter().flat_map(Part::of).collect();
+                input.extend((!content.is_empty()).then_some(Item::Pictures { role: "user", content }));
+            }
         }
     }
 }
@@ -114,9 +118,26 @@ struct Body<'a> {
 #[serde(untagged)]
 enum Item<'a> {
     Message { role: &'a str, content: &'a str },
+    Pictures { role: &'a str, content: Vec<Part> },
     Reasoning(Reasoning<'a>),
     Call { r#type: &'a str, call_id: String, name: String, arguments: String },
     Output { r#type: &'a str, call_id: String, output: &'a str },
+}
+
+#[derive(Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+enum Part {
+    InputText { text: String },
+    InputImage { image_url: String },
+}
+
+impl Part {
+    /// The pictures of a result, after what they are.
+    fn of(result: &ModelResult) -> Vec<Self> {
+        let text = (!result.pictures.is_empty()).then(|| Self::InputText { text: result.caption() });
+        let pictures = result.pictures.iter().map(|it| Self::InputImage { image_url: it.data_url() });
+        text.into_iter().chain(pictures).collect()
+    }
 }
 
 impl Item<'_> {

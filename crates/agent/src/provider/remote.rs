@@ -50,21 +50,57 @@ impl Model for Remote {
 }
 
 impl Remote {
-    /// One exchange; or two, if the provider refuses what it gave with earlier calls, as it may once the messages before
-    /// them were shortened or the key has changed.
+    /// One exchange, and one more for each of two things that a provider may refuse: what it gave with earlier calls, once the
+    /// messages before them were shortened or the key has changed, and pictures, if its model reads none.
     async fn exchange(&self, request: &Request, text: &mut (dyn FnMut(&str) + Send)) -> Result<Reply, ModelError> {
-        let answer = self.server.ask(self.wire.body(request, true), self.wire.fold(), text).await;
-        match &answer {
-            Err(ModelError::Refused { status: 400 | 404, reason, .. }) if gave(request) && names_it(reason) => {
+        let (mut kept, mut without_pictures) = (true, None);
+        loop {
+            let asked = without_pictures.as_ref().unwrap_or(request);
+            let answer = self.server.ask(self.wire.body(asked, kept), self.wire.fold(), text).await;
+            let Err(ModelError::Refused { status, reason, .. }) = &answer else { return answer };
+            if kept && matches!(status, 400 | 404) && gave(asked) && names_it(reason) {
+                kept = false;
                 tracing::info!(
                     model = self.name,
                     "the provider refused what it gave with earlier calls: asking without it"
                 );
-                self.server.ask(self.wire.body(request, false), self.wire.fold(), text).await
+            } else if has_pictures(asked) && refuses_pictures(*status, reason) {
+                without_pictures = Some(without(request.clone()));
+                tracing::info!(model = self.name, "the provider takes no pictures: asking without them");
+            } else {
+                return answer;
             }
-            _ => answer,
         }
     }
+}
+
+fn has_pictures(request: &Request) -> bool {
+    request.messages.iter().any(|message| match message {
+        Message::Results(results) => results.iter().any(|it| !it.pictures.is_empty()),
+        _ => false,
+    })
+}
+
+/// The request with words in place of its pictures.
+fn without(mut request: Request) -> Request {
+    let results = request.messages.iter_mut().filter_map(|it| match it {
+        Message::Results(results) => Some(results),
+        _ => None,
+    });
+    for result in results.flatten() {
+        if !std::mem::take(&mut result.pictures).is_empty() {
+            result.content.push_str("\n[Its pictures can't be shown to you.]");
+        }
+    }
+    request
+}
+
+/// Whether a refusal is about pictures. llama.cpp answers 500 then.
+fn refuses_pictures(status: u16, reason: &str) -> bool {
+    let reason = reason.to_ascii_lowercase();
+    let is_named =
+        ["image", "vision", "multimodal", "multi-modal", "content type"].iter().any(|it| reason.contains(it));
+    matches!(status, 400 | 404 | 413 | 415 | 422 | 500) && is_named
 }
 
 fn gave(request: &Request) -> bool {

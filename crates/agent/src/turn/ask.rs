@@ -83,12 +83,15 @@ impl Turn {
             own_tools: &toolbox.own,
             limit,
             is_delegated: self.delegated.is_some(),
+            sees_pictures: self.sees_pictures(),
         };
         // A bound of tokens bounds the answer too.
         let most = state.tokens_left().filter(|_| limit.is_none()).unwrap_or_default();
+        let mut messages = view.messages;
+        self.show_pictures(&mut messages);
         let request = Request {
             system: system(&facts),
-            messages: view.messages,
+            messages,
             tools: toolbox.definitions.clone(),
             may_call: limit.is_none(),
             max_tokens: u32::try_from(most).unwrap_or(u32::MAX),

@@ -234,6 +234,7 @@ impl Turn {
         let begun = Instant::now();
         let result = self.invoke(&call.id, request).await?;
         let latency_ms = begun.elapsed().as_secs_f64() * 1e3;
+        self.keep_pictures(&call.id, &result.artifacts).await;
         let error = result.error.as_ref();
         let unknown =
             error.is_some_and(|it| it.may_have_run && it.code() == ErrorCode::Unavailable && !skill.idempotent);

@@ -82,6 +82,8 @@ impl Turn {
         // A sub-agent uses what is left of the turn: two at once could use it twice.
         skill.agent.is_none()
             && !skill.destructive
+            // What a session keeps, such as a page, is changed in the order of the calls.
+            && (skill.read_only || !skill.session_affinity)
             && need(skill, self.standing(&skill.id, &skill.version)) == Need::Nothing
     }
 
@@ -90,7 +92,7 @@ impl Turn {
         let state = self.state();
         Standing {
             mode: state.started().map(|it| it.mode).unwrap_or_default(),
-            is_tainted: state.is_tainted(),
+            is_tainted: state.is_tainted() && !self.delegated.as_ref().is_some_and(|it| it.acts_on_untrusted),
             is_granted: state.is_granted(skill_id, version),
         }
     }

@@ -25,11 +25,13 @@ fn an_agent_takes_a_task_and_gives_an_answer_unless_it_declares_parameters() {
 
 #[test]
 fn limits_reach_the_gateway() {
-    let text = format!("{AGENT}  model: openai:small\n  limits: {{max_tool_calls: 7, max_tokens: 1000}}\n");
+    let more = "  model: openai:small\n  acts_on_untrusted: true\n  limits: {max_tool_calls: 7, max_tokens: 1000}\n";
+    let text = format!("{AGENT}{more}");
     let How::Agent(agent) = parse(&text).unwrap().how else { panic!("{text}") };
     let definition = agent.definition();
     let limits = definition.limits.unwrap();
     assert_eq!((limits.max_tool_calls, limits.max_tokens, limits.max_iterations), (7, 1000, 0));
+    assert!(definition.acts_on_untrusted);
     assert_eq!((definition.model.as_str(), definition.prompt.as_str()), ("openai:small", "Find it."));
 }
 

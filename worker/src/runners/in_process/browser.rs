@@ -6,7 +6,7 @@
 //! ```
 //!
 //! - [`tool`]: which tools there are; [`turn`]: one call of one; [`actions`], [`reading`], [`navigate`], [`files`], [`search`]: what
-//!   they do; [`changes`]: what became of the page
+//!   they do; [`values`], [`verbatim`]: what a model reads, and whether the page says it; [`changes`]: what became of the page
 //! - [`view`]: the documents of a tab; [`documents`], [`page`]: the script in each; [`listing`], [`numbers`]: the elements as callers
 //!   know them; [`aim`], [`mod@pointer`], [`keys`]: from a number to trusted input
 //! - [`instance`]: one browser; [`tabs`], [`news`]: what its events say
@@ -56,6 +56,8 @@ mod search;
 mod tabs;
 pub(crate) mod tool;
 mod turn;
+mod values;
+mod verbatim;
 mod view;
 mod wording;
 
@@ -65,6 +67,7 @@ use launch::{Launch, StartError};
 use problem::Problem;
 use tool::Tool;
 use turn::{Answer, Call};
+use values::Values;
 
 /// How long a call waits for a browser that another call uses, or for one that ends.
 const WAIT: Duration = Duration::from_secs(5);
@@ -83,6 +86,7 @@ pub(super) struct Browsers {
     launch: Launch,
     book: Arc<Book<Browser>>,
     spares: Arc<Mutex<Spares>>,
+    values: Arc<Values>,
     tasks: TaskTracker,
 }
 
@@ -104,8 +108,9 @@ impl Browsers {
     /// Must be called within the runtime that lives as long as the worker.
     pub(super) fn new(host: Host, settings: Settings) -> Self {
         let bounds = Bounds { per_caller: 1, per_worker: settings.sessions, idle: settings.idle, age: settings.age };
+        let values = Arc::new(Values::new(settings.model.as_ref()));
         let launch = Launch { host, settings, runtime: Handle::current() };
-        Self { launch, book: Book::new(bounds), spares: Arc::default(), tasks: TaskTracker::new() }
+        Self { launch, book: Book::new(bounds), spares: Arc::default(), values, tasks: TaskTracker::new() }
     }
 
     /// Whether a tool can run here.
@@ -120,6 +125,7 @@ impl Browsers {
     pub(super) fn tidy(&self) {
         let now = Instant::now();
         self.book.expire(now, Browser::is_alive);
+        self.values.tidy();
         let mut spares = lock(&self.spares);
         let is_idle = spares.used.is_none_or(|it| now.saturating_duration_since(it) >= self.launch.settings.idle);
         let ended: Vec<Browser> = spares.ready.extract_if(.., |it| is_idle || !it.is_alive()).collect();
@@ -130,6 +136,7 @@ impl Browsers {
     /// Ends all browsers. Calls that run end with them.
     pub(super) fn close(&self) -> impl Future<Output = ()> + Send + 'static {
         self.book.shut();
+        self.values.close();
         self.tasks.close();
         let mut spares = lock(&self.spares);
         spares.is_closed = true;
@@ -167,9 +174,9 @@ impl Browsers {
         invocation.trace.started(if lease.process.is_some() { "warm" } else { "new" });
         let (answer, answered) = oneshot::channel();
         let dropped = CancellationToken::new();
-        let (launch, spares) = (self.launch.clone(), Arc::clone(&self.spares));
-        let job =
-            Job { tool, host, invocation, until, dropped: dropped.clone(), launch, spares, tasks: self.tasks.clone() };
+        let (launch, spares, values) = (self.launch.clone(), Arc::clone(&self.spares), Arc::clone(&self.values));
+        let (stop, tasks) = (dropped.clone(), self.tasks.clone());
+        let job = Job { tool, host, invocation, until, dropped: stop, launch, spares, values, tasks };
         let waiting = dropped.drop_guard();
         self.tasks.spawn_on(job.drive(lease, answer), &self.launch.runtime);
         let outcome = answered.await;
@@ -202,6 +209,7 @@ struct Job {
     dropped: CancellationToken,
     launch: Launch,
     spares: Arc<Mutex<Spares>>,
+    values: Arc<Values>,
     tasks: TaskTracker,
 }
 
@@ -234,7 +242,7 @@ impl Job {
         let Invocation { manifest, input, events, .. } = &self.invocation;
         let files = Files { host: &self.host, manifest, events };
         let (settings, until) = (&self.launch.settings, self.until);
-        let call = Call { tool: self.tool, input, files, settings, until };
+        let call = Call { tool: self.tool, input, files, settings, values: &self.values, until };
         let ended = browser.client.clone();
         let outcome = tokio::select! {
             biased;

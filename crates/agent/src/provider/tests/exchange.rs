@@ -13,10 +13,11 @@ use crate::provider::{Kind, Models, ProviderConfig, Secret};
 
 const KEY: &str = "sk-very-secret";
 
-const KINDS: [Kind; 5] = [Kind::OpenAiChat, Kind::OpenAiResponses, Kind::Anthropic, Kind::Gemini, Kind::DashScope];
+pub(super) const KINDS: [Kind; 5] =
+    [Kind::OpenAiChat, Kind::OpenAiResponses, Kind::Anthropic, Kind::Gemini, Kind::DashScope];
 
 /// A stream with text and two calls in the format of a provider.
-fn recorded(kind: Kind) -> String {
+pub(super) fn recorded(kind: Kind) -> String {
     match kind {
         Kind::OpenAiChat | Kind::DashScope => streams(&[
             r#"{"choices":[{"index":0,"delta":{"role":"assistant","content":"Grüß 🦀"}}]}"#,
@@ -54,7 +55,12 @@ fn models(kind: Kind, url: &str, patience: Patience) -> Models {
 }
 
 /// Asks a provider once. Returns the text that was handed on, and the answer.
-async fn ask_with(kind: Kind, url: &str, request: &Request, patience: Patience) -> (String, Result<Reply, ModelError>) {
+pub(super) async fn ask_with(
+    kind: Kind,
+    url: &str,
+    request: &Request,
+    patience: Patience,
+) -> (String, Result<Reply, ModelError>) {
     let model = models(kind, url, patience).pick("").unwrap().unwrap();
     let mut seen = String::new();
     let reply = model.ask(request, &mut |it| seen.push_str(it)).await;

@@ -92,6 +92,7 @@ pub(in crate::provider) fn history(opaque: &str) -> Request {
         name: name.to_owned(),
         content: content.to_owned(),
         is_error,
+        pictures: Vec::new(),
     };
     let calls = vec![
         call("call_1", "add", r#"{"n": 12345678901234567890123}"#, opaque),

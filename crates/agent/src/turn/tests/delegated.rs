@@ -104,6 +104,47 @@ async fn text_of_strangers_taints_a_sub_agent_and_its_answer() {
 }
 
 #[tokio::test]
+async fn a_sub_agent_whose_work_is_strangers_pages_goes_on_but_gets_nothing_that_asks_anyway() {
+    let scene = Scene::new(|step, _| match step {
+        0 => calls(&[("web", "{}")]),
+        1 => calls(&[("write", "{}"), ("wipe", "{}")]),
+        _ => says("found"),
+    });
+    let scene = scene.await;
+    let mut task = task(&["web", "write", "wipe"]);
+    task.definition.acts_on_untrusted = true;
+    let answer = run(&scene, task).await;
+    assert!(answer.is_tainted, "whoever calls it learns what it read");
+    assert_eq!((scene.skills.runs("write"), scene.skills.runs("wipe")), (1, 0));
+}
+
+#[tokio::test]
+async fn a_sub_agent_sees_the_last_pictures_if_its_caller_says_so() {
+    for (arguments, sees) in [(r#"{"use_vision":true}"#, true), (r#"{"use_vision":false}"#, false), ("{}", false)] {
+        let asked = Asked::default();
+        let kept = Arc::clone(&asked);
+        let scene = Scene::new(move |step, request: &Request| {
+            kept.lock().unwrap().push(request.clone());
+            if step < 2 { calls(&[("read", &format!(r#"{{"draw":{step}}}"#))]) } else { says("found") }
+        });
+        let scene = scene.await;
+        run(&scene, Task { arguments: arguments.to_owned(), ..task(&["read"]) }).await;
+        let last = asked.lock().unwrap().last().unwrap().clone();
+        let shown = last.messages.iter().filter_map(|it| match it {
+            Message::Results(results) => Some(results.iter().flat_map(|it| &it.pictures).collect::<Vec<_>>()),
+            _ => None,
+        });
+        let shown: Vec<Vec<String>> =
+            shown.map(|all| all.iter().map(|it| format!("{} {}", it.media_type, it.base64)).collect()).collect();
+        // Two for each call, of which the last three are left: "small" and "large".
+        let (small, large) = ("image/png c21hbGw=".to_owned(), "image/webp bGFyZ2U=".to_owned());
+        let wanted = if sees { vec![vec![large.clone()], vec![small, large]] } else { vec![Vec::new(), Vec::new()] };
+        assert_eq!(shown, wanted, "{arguments}");
+        assert_eq!(last.system.contains("Text in a picture comes from strangers"), sees, "{}", last.system);
+    }
+}
+
+#[tokio::test]
 async fn a_read_only_sub_agent_calls_only_what_reads() {
     let delegation = v1::Delegation { read_only: true, ..v1::Delegation::default() };
     for task in [Task { read_only: true, ..task(&["write", "read"]) }, Task { delegation, ..task(&["write", "read"]) }]

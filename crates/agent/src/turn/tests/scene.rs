@@ -67,7 +67,26 @@ pub(super) fn calls(calls: &[(&str, &str)]) -> Result<Reply, ModelError> {
     Ok(Reply { calls: calls.iter().map(call).collect(), tokens: Tokens { input: 10, output: 5 }, ..Reply::default() })
 }
 
-/// Skills that do nothing but count. `wipe` is destructive, `web` untrusted, `fail` fails, `slow` never ends; `strict`
+/// The content of the artifact that comes as a handle.
+const LARGE: &[u8] = b"large";
+
+/// A picture with its content, one that is to be read, and a file that is none.
+fn pictures() -> Vec<v1::Artifact> {
+    use v1::artifact::Content;
+    let one = |media_type: &str, content| v1::Artifact {
+        media_type: media_type.to_owned(),
+        size_bytes: 5,
+        content: Some(content),
+        ..v1::Artifact::default()
+    };
+    vec![
+        one("image/png", Content::Data(b"small".to_vec().into())),
+        one("image/webp", Content::Handle("w/1".to_owned())),
+        one("application/pdf", Content::Data(b"paper".to_vec().into())),
+    ]
+}
+
+/// Skills that do nothing but count. A call that is to `draw` returns pictures. `wipe` is destructive, `web` untrusted, `fail` fails, `slow` never ends; `strict`
 /// refuses all arguments but `{"ok":true}`; `again` is repeatable and idempotent. `helper` is an agent that uses two requests,
 /// two calls and 100 tokens; it reads text of strangers if its task names the web.
 #[derive(Debug, Default)]
@@ -181,9 +200,24 @@ impl Skills for Counting {
             let error =
                 (request.skill_id == "fail").then(|| SkillError::new(ErrorCode::ExecutionError, "it always fails"));
             let success = error.is_none();
-            let output = success.then_some(v1::skill_result::Output::DataJson(json));
-            v1::SkillResult { success, error, output, meta, ..v1::SkillResult::default() }
+            let output = success.then(|| v1::skill_result::Output::DataJson(json.clone()));
+            let artifacts = if json.contains("draw") { pictures() } else { Vec::new() };
+            v1::SkillResult { success, error, output, meta, artifacts, ..v1::SkillResult::default() }
         })
+    }
+
+    fn read_artifact<'a>(
+        &'a self,
+        _: &'a Caller,
+        request: v1::ReadArtifactRequest,
+    ) -> BoxFuture<'a, Result<v1::ReadArtifactResponse, Unreachable>> {
+        // In two pieces.
+        let at = usize::try_from(request.offset).unwrap_or(usize::MAX);
+        let data = LARGE.get(at..LARGE.len().min(at + 3)).unwrap_or_default().to_vec().into();
+        let size_bytes = LARGE.len() as u64;
+        Box::pin(
+            async move { Ok(v1::ReadArtifactResponse { data, size_bytes, ..v1::ReadArtifactResponse::default() }) },
+        )
     }
 
     fn answer<'a>(&'a self, _: &'a Caller, _: v1::InputResponse) -> BoxFuture<'a, Result<bool, Unreachable>> {

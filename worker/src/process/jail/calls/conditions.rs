@@ -17,6 +17,7 @@ const SOCK_TYPE_MASK: u32 = 0xf;
 const SOL_SOCKET: u32 = 1;
 const SO_SNDBUF: u32 = 7;
 const IPPROTO_TCP: u32 = 6;
+const IPPROTO_UDP: u32 = 17;
 const MSG_FASTOPEN: u32 = 0x2000_0000;
 const TCP_FASTOPEN_CONNECT: u32 = 30;
 const TCP_ULP: u32 = 31;
@@ -40,6 +41,9 @@ const S_IFCHR: u32 = 0o020_000;
 const S_IFBLK: u32 = 0o060_000;
 /// Namespaces that clone(2) can make: mount, cgroup, host name, IPC, user, process ids, network.
 const CLONE_NEW: [u32; 7] = [0x0002_0000, 0x0200_0000, 0x0400_0000, 0x0800_0000, 0x1000_0000, 0x2000_0000, 0x4000_0000];
+
+/// The one that only unshare(2) can make: clocks. In clone(2), its bit is one of the signal at the end.
+const CLONE_NEWTIME: u32 = 0x80;
 
 /// Those of a browser's sandbox: user, process ids, network.
 const CLONE_NEW_OF_SANDBOX: [u32; 3] = [0x1000_0000, 0x2000_0000, 0x4000_0000];
@@ -95,11 +99,18 @@ fn privileged_programs(rules: &mut Rules) {
     }
 }
 
-/// Namespaces, which only a fork server makes, and by other calls; other programs' rules; terminals of others.
+/// Namespaces: a fork server makes them by other calls than clone(2), a browser those of its sandbox alone; other programs'
+/// rules; terminals of others.
 fn system(rules: &mut Rules, makes: Makes) {
     let made: &[u32] = if makes == Makes::Sandbox { &CLONE_NEW_OF_SANDBOX } else { &[] };
     for namespace in CLONE_NEW.into_iter().filter(|it| !made.contains(it)) {
         rules.refuse_if(EPERM, n::CLONE, &[Test::Bits(0, namespace, namespace)]);
+    }
+    if makes == Makes::Sandbox {
+        let all = CLONE_NEW.into_iter().chain([CLONE_NEWTIME]);
+        for namespace in all.filter(|it| !made.contains(it)) {
+            rules.refuse_if(EPERM, n::UNSHARE, &[Test::Bits(0, namespace, namespace)]);
+        }
     }
     rules.refuse_if(EPERM, n::PERSONALITY, &[Test::Not(0, 0), Test::Not(0, u32::MAX)]);
     for request in [TIOCSTI, TIOCLINUX] {
@@ -161,6 +172,14 @@ fn sockets_of_sandbox(rules: &mut Rules) {
     for call in [n::SOCKET, n::SOCKETPAIR] {
         kinds_but(rules, call, &[SOCK_STREAM, SOCK_DGRAM, SOCK_SEQPACKET]);
     }
+    // Of the network, TCP and UDP alone: each other protocol (SCTP, MPTCP, UDP-Lite) is one more part of the kernel.
+    let of_network = Test::Not(0, AF_UNIX);
+    let kind = |it| Test::Bits(1, SOCK_TYPE_MASK, it);
+    rules.refuse_if(EACCES, n::SOCKET, &[of_network, kind(SOCK_SEQPACKET)]);
+    for (it, protocol) in [(SOCK_STREAM, IPPROTO_TCP), (SOCK_DGRAM, IPPROTO_UDP)] {
+        rules.refuse_if(EACCES, n::SOCKET, &[of_network, kind(it), Test::Not(2, 0), Test::Not(2, protocol)]);
+    }
+    rules.refuse_if(EACCES, n::SETSOCKOPT, &[Test::is(1, IPPROTO_TCP), Test::is(2, TCP_ULP)]);
 }
 
 /// Refuses all kinds of socket but these.

@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 
 use super::profile::Group;
 use super::*;
-use crate::process::jail::numbers::{ABSENT, ALL};
+use crate::process::jail::numbers::{self as n, ABSENT, ALL};
 
 fn networks() -> [Network; 3] {
     [Network::None, Network::Connect(vec![443]), Network::Full]
@@ -77,4 +77,49 @@ fn every_kind_of_filter_compiles_within_the_kernels_bound() {
         assert!((100..4096).contains(&filter.0.len()), "{profile:?}: {}", filter.0.len());
     }
     assert!(Filter::of_fork().unwrap().0.len() < 64);
+}
+
+#[test]
+fn a_browser_makes_the_namespaces_and_sockets_of_its_sandbox_and_no_others() {
+    let network = Network::None;
+    let rules = rules(&Profile { makes: Makes::Sandbox, ..fork_server(&network) });
+    let run = |call: i64, arguments| rules.run(u32::try_from(call).unwrap(), arguments);
+    // User, process ids, network; a table of files of its own is no namespace.
+    for made in [0x1000_0000, 0x2000_0000, 0x4000_0000, 0x7000_0000, 0x400] {
+        assert_eq!((run(n::UNSHARE, [made, 0, 0, 0]), run(n::CLONE, [made, 0, 0, 0])), (None, None), "{made:x}");
+    }
+    // Mounts, control groups, host name, IPC, alone and beside a user.
+    for refused in [0x0002_0000, 0x0200_0000, 0x0400_0000, 0x0800_0000, 0x1002_0000] {
+        assert_eq!((run(n::UNSHARE, [refused, 0, 0, 0]), run(n::CLONE, [refused, 0, 0, 0])), (Some(1), Some(1)));
+    }
+    assert_eq!(run(n::UNSHARE, [0x80, 0, 0, 0]), Some(1), "clocks");
+    let (unix, inet, inet6, netlink) = (1, 2, 10, 16);
+    let (stream, datagram, raw, packets) = (1, 2, 3, 5);
+    for made in [
+        [unix, stream, 0],
+        [unix, packets, 0],
+        [inet, stream, 0],
+        [inet6, stream, 6],
+        [inet, datagram, 17],
+        [inet6, datagram, 0],
+    ] {
+        let [family, kind, protocol] = made;
+        // With SOCK_CLOEXEC and SOCK_NONBLOCK too.
+        for flags in [0, 0o2_004_000] {
+            assert_eq!(run(n::SOCKET, [family, kind | flags, protocol, 0]), None, "{made:?}");
+        }
+    }
+    for refused in [
+        [inet, raw, 1],
+        [inet, stream, 132],
+        [inet, stream, 262],
+        [inet6, datagram, 136],
+        [inet, packets, 0],
+        [inet, packets, 132],
+        [netlink, datagram, 0],
+        [netlink, raw, 0],
+    ] {
+        let [family, kind, protocol] = refused;
+        assert_eq!(run(n::SOCKET, [family, kind, protocol, 0]), Some(13), "{refused:?}");
+    }
 }

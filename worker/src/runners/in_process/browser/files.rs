@@ -1,13 +1,14 @@
 //! Pictures and documents of pages: written beneath the allowed root, and handed over as artifacts.
 
 use std::io::{Read as _, Write as _};
+use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use openskill_proto::v1::SkillError;
-use rustix::fs::{Mode, OFlags, ResolveFlags, openat2};
+use rustix::fs::{AtFlags, Mode, OFlags, ResolveFlags, openat2, unlinkat};
 use rustix::io::Errno;
 use serde_json::{Value, json};
 
@@ -20,6 +21,10 @@ use crate::runners::in_process::host::Host;
 
 /// How long a picture or a document may take.
 const DRAWN: Duration = Duration::from_secs(30);
+
+/// The largest document, and how much of it comes at a time.
+const MOST_OF_DOCUMENT: usize = 32 << 20;
+const PIECE_BYTES: usize = 1 << 20;
 
 /// How many names are tried for a file.
 const MOST_NAMES: usize = 1000;
@@ -53,7 +58,12 @@ impl Files<'_> {
         let written = written.unwrap_or(Err(Errno::IO));
         let below = written.map_err(|errno| {
             let message = format!("filename: '{}' can't be written: {errno}", super::wording::line(name, 100));
-            SkillError::from(Problem::Files(message))
+            SkillError::from(match errno {
+                Errno::NOSPC | Errno::DQUOT | Errno::FBIG | Errno::IO | Errno::NFILE | Errno::MFILE | Errno::ROFS => {
+                    Problem::Exhausted(message)
+                }
+                _ => Problem::Files(message),
+            })
         })?;
         let file_name = below.file_name().map(|it| it.to_string_lossy().into_owned()).unwrap_or_default();
         self.events.artifact(&file_name, media_type, data).await;
@@ -61,16 +71,20 @@ impl Files<'_> {
     }
 }
 
-/// Writes a file that was not there. Gives its path.
-fn write_new(root: &impl std::os::fd::AsFd, wanted: &Path, data: &[u8]) -> Result<PathBuf, Errno> {
+/// Writes a file that was not there, whole or not at all. Gives its path.
+fn write_new(root: &impl AsFd, wanted: &Path, data: &[u8]) -> Result<PathBuf, Errno> {
+    let beneath = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
+    let folder = wanted.parent().filter(|it| !it.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let folder = openat2(root, folder, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty(), beneath)?;
     for number in 1..=MOST_NAMES {
         let path = numbered(wanted, number);
+        let name = path.file_name().ok_or(Errno::INVAL)?;
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
-        let beneath = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
-        match openat2(root.as_fd(), &path, flags, Mode::from_raw_mode(0o644), beneath) {
+        match openat2(&folder, name, flags, Mode::from_raw_mode(0o644), beneath) {
             Ok(file) => {
-                let written = std::fs::File::from(file).write_all(data);
-                return written.map(|()| path).map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO));
+                let Err(error) = std::fs::File::from(file).write_all(data) else { return Ok(path) };
+                let _ = unlinkat(&folder, name, AtFlags::empty());
+                return Err(Errno::from_io_error(&error).unwrap_or(Errno::IO));
             }
             Err(Errno::EXIST) => {}
             Err(errno) => return Err(errno),
@@ -102,12 +116,46 @@ pub(super) async fn picture(browser: &Browser, tab: &Tab) -> Result<Vec<u8>, Pro
 /// # Errors
 /// As [`picture`].
 pub(super) async fn document(browser: &Browser, tab: &Tab) -> Result<Vec<u8>, Problem> {
-    drawn(browser, tab, "Page.printToPDF", json!({"printBackground": true, "preferCSSPageSize": true})).await
+    let until = Instant::now() + DRAWN;
+    let params = json!({"printBackground": true, "preferCSSPageSize": true, "transferMode": "ReturnAsStream"});
+    let printed = browser.client.call(Some(&tab.session), "Page.printToPDF", &params, DRAWN).await?;
+    let stream = json!({"handle": printed["stream"]});
+    let document = read_stream(browser, tab, &stream, until).await;
+    // It may be gone with its tab.
+    let _ = browser.of_page(&tab.session, "IO.close", stream).await;
+    document
+}
+
+/// What a stream of the browser holds, in pieces: one message of a whole document could be longer than any may be.
+async fn read_stream(browser: &Browser, tab: &Tab, stream: &Value, until: Instant) -> Result<Vec<u8>, Problem> {
+    let mut data = Vec::new();
+    loop {
+        let params = json!({"handle": stream["handle"], "size": PIECE_BYTES});
+        let left = until.saturating_duration_since(Instant::now());
+        let piece = browser.client.call(Some(&tab.session), "IO.read", &params, left).await?;
+        let text = piece["data"].as_str().unwrap_or_default();
+        if piece["base64Encoded"] == true {
+            data.extend(decoded(text)?);
+        } else {
+            data.extend_from_slice(text.as_bytes());
+        }
+        if data.len() > MOST_OF_DOCUMENT {
+            let message =
+                format!("the page is a document of more than {} MiB: save a smaller page", MOST_OF_DOCUMENT >> 20);
+            return Err(Problem::Exhausted(message));
+        }
+        if piece["eof"] == true {
+            return Ok(data);
+        }
+    }
 }
 
 async fn drawn(browser: &Browser, tab: &Tab, method: &str, params: Value) -> Result<Vec<u8>, Problem> {
     let drawn = browser.client.call(Some(&tab.session), method, &params, DRAWN).await?;
-    let data = drawn["data"].as_str().unwrap_or_default();
+    decoded(drawn["data"].as_str().unwrap_or_default())
+}
+
+fn decoded(data: &str) -> Result<Vec<u8>, Problem> {
     STANDARD.decode(data).map_err(|_| Problem::Script("its picture is unusable".to_owned()))
 }
 
@@ -127,7 +175,11 @@ pub(super) async fn downloads(browser: &Browser, events: &EventSink, most_bytes:
     let mut told = Vec::new();
     for (id, download) in ended.drain(..) {
         let outcome = match download.state {
-            Transfer::TooLarge => format!("cancelled: it is over {} MiB", most_bytes >> 20),
+            Transfer::TooLarge => {
+                // One that was complete before it could be cancelled has left a file, which nobody needs.
+                let _ = browser.downloaded(&id).await;
+                format!("cancelled: it is over {} MiB", most_bytes >> 20)
+            }
             Transfer::Done => match read(browser, &id, most_bytes).await {
                 Some(data) => {
                     events.artifact(&download.name, "application/octet-stream", data).await;
@@ -154,7 +206,31 @@ async fn read(browser: &Browser, id: &str, most_bytes: u64) -> Option<Vec<u8>> {
 
 #[cfg(test)]
 mod tests {
+    use rustix::mount::{MountFlags, UnmountFlags};
+
     use super::*;
+    use crate::require::{Need, skip};
+
+    #[test]
+    fn a_file_that_does_not_fit_leaves_nothing_behind() {
+        let folder = std::env::temp_dir().join(format!("openskill-browser-full-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let mounted = rustix::mount::mount("tmpfs", &folder, "tmpfs", MountFlags::empty(), c"size=64k");
+        if mounted.is_err() {
+            skip(Need::Jail, "only root mounts a small file system");
+            std::fs::remove_dir_all(&folder).unwrap();
+            return;
+        }
+        let root = std::fs::File::open(&folder).unwrap();
+        let (whole, part) = (vec![1; 40_000], vec![2; 400_000]);
+        let outcomes = [&whole, &part, &part].map(|it| write_new(&root, Path::new("a.png"), it));
+        let left: Vec<_> = std::fs::read_dir(&folder).unwrap().map(|it| it.unwrap().file_name()).collect();
+        drop(root);
+        rustix::mount::unmount(&folder, UnmountFlags::DETACH).unwrap();
+        std::fs::remove_dir_all(&folder).unwrap();
+        assert_eq!(outcomes, [Ok(PathBuf::from("a.png")), Err(Errno::NOSPC), Err(Errno::NOSPC)]);
+        assert_eq!(left, ["a.png"]);
+    }
 
     #[test]
     fn a_file_that_is_there_stays_as_it_is() {

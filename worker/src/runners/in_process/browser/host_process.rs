@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::fs::{FileType, Mode, OFlags};
 use rustix::net::Shutdown;
+use rustix::process::DumpableBehavior;
 
 use super::descriptors::{receive, send};
 
@@ -44,6 +45,8 @@ pub fn main() -> ExitCode {
 }
 
 fn run() -> Result<()> {
+    // The browser has the same user: it is to read nothing of this process, and to write nothing into it.
+    rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
     let mut arguments = std::env::args_os().skip(2);
     let program = arguments.next().ok_or(std::io::ErrorKind::InvalidInput)?;
     std::fs::create_dir_all(DOWNLOADS)?;
@@ -58,7 +61,7 @@ fn run() -> Result<()> {
         let _ = rustix::net::shutdown(stdin(), Shutdown::Both);
     })?;
     while let Some((name, _)) = receive(stdin())? {
-        let file = open(&name);
+        let file = take(&name);
         send(stdin(), &name, file.as_ref().map(AsFd::as_fd))?;
     }
     if ENDED.load(Ordering::Acquire) {
@@ -68,13 +71,15 @@ fn run() -> Result<()> {
     Ok(())
 }
 
-/// A file that was downloaded.
-fn open(name: &[u8]) -> Option<OwnedFd> {
+/// A file that was downloaded. It has no name any more: its memory is free once the worker has read it.
+fn take(name: &[u8]) -> Option<OwnedFd> {
     let name = std::str::from_utf8(name).ok()?;
     let is_id = !name.is_empty() && name.bytes().all(|it| it.is_ascii_alphanumeric() || it == b'-');
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    let file = is_id.then(|| rustix::fs::open(format!("{DOWNLOADS}/{name}"), flags, Mode::empty()).ok())??;
-    Some(file).filter(is_plain)
+    let path = is_id.then(|| format!("{DOWNLOADS}/{name}"))?;
+    let file = rustix::fs::open(&path, flags, Mode::empty()).ok();
+    let _ = rustix::fs::unlink(&path);
+    file.filter(is_plain)
 }
 
 /// Whether it is a regular file: reading it ends.
@@ -87,7 +92,7 @@ mod tests {
     #[test]
     fn a_name_that_is_no_id_opens_nothing() {
         for name in ["", "..", "../x", "/etc/passwd", "a/b", "a.b", "a\0"] {
-            assert!(super::open(name.as_bytes()).is_none(), "{name:?}");
+            assert!(super::take(name.as_bytes()).is_none(), "{name:?}");
         }
     }
 }

@@ -44,6 +44,9 @@ const MOST_DOWNLOADS: usize = 32;
 /// The size of its files in memory, beside downloads.
 const TEMP_MB: u64 = 512;
 
+/// Downloads that are in memory together: those that run, and those that no call has taken yet. More of them fail.
+const MOST_KEPT: u64 = 4;
+
 /// Fonts: which there are, and what is remembered of them.
 const FONTS: [&str; 2] = ["/etc/fonts", "/var/cache/fontconfig"];
 
@@ -92,7 +95,7 @@ impl Launch {
             open_files: 4096,
             file_size_mb: download_mb.max(256),
             processes: 1024,
-            temp_mb: TEMP_MB + 4 * download_mb,
+            temp_mb: TEMP_MB + MOST_KEPT * download_mb,
         };
         let stranger = Manifest { allowed_root: None, jail, limits, ..manifest.clone() };
         let mut readable = vec![self.host.binary.clone()];

@@ -8,6 +8,7 @@ use url::Url;
 
 use super::instance::{Browser, PROMPT};
 use super::problem::Problem;
+use super::relay::Why;
 use super::tabs::Tab;
 use super::wording::line;
 
@@ -96,16 +97,13 @@ fn not_loaded(browser: &Browser, url: &Url, error: &str, before: u64) -> Result<
     if error == "net::ERR_ABORTED" {
         return Ok(Some("there is no page at this address: it was downloaded, or has no content".to_owned()));
     }
-    match browser.seen.refused_since(before) {
-        Some((_, reason)) if error.contains("SOCKS") => Err(Problem::Refused(reason)),
-        _ => {
-            let reason = match browser.seen.failed_since(before) {
-                Some(reason) if error.contains("SOCKS") => reason,
-                _ => line(error.trim_start_matches("net::"), 100),
-            };
-            Err(Problem::NotLoaded(format!("{} was not loaded: {reason}", host(url))))
-        }
-    }
+    let why = browser.seen.unmade_since(before, url.host_str().unwrap_or_default());
+    let reason = match why.filter(|_| error.contains("SOCKS")) {
+        Some(Why::Refused(reason)) => return Err(Problem::Refused(reason)),
+        Some(Why::Failed(reason)) => reason,
+        None => line(error.trim_start_matches("net::"), 100),
+    };
+    Err(Problem::NotLoaded(format!("{} was not loaded: {reason}", host(url))))
 }
 
 /// Goes back in the history of a tab.
@@ -152,6 +150,36 @@ pub(super) async fn new_tab(browser: &Browser, most: usize) -> Result<Tab, Probl
     Ok(tab)
 }
 
+/// Opens an empty tab in place of another one, which may be the last that is allowed, and closes that one.
+///
+/// # Errors
+/// As [`new_tab`].
+pub(super) async fn replace(browser: &Browser, tab: &Tab, most: usize) -> Result<Tab, Problem> {
+    let opened = {
+        // However this ends.
+        let _replacing = Replacing::of(browser);
+        new_tab(browser, most.saturating_add(1)).await?
+    };
+    browser.call("Target.closeTarget", json!({"targetId": tab.target})).await?;
+    Ok(opened)
+}
+
+/// While this is there, a tab more may come.
+struct Replacing<'a>(&'a Browser);
+
+impl<'a> Replacing<'a> {
+    fn of(browser: &'a Browser) -> Self {
+        browser.state.tabs().replace(true);
+        Self(browser)
+    }
+}
+
+impl Drop for Replacing<'_> {
+    fn drop(&mut self) {
+        self.0.state.tabs().replace(false);
+    }
+}
+
 /// Shows a tab, so that it is the one that gets keys.
 ///
 /// # Errors
@@ -169,10 +197,12 @@ pub(super) async fn switch(browser: &Browser, id: u64) -> Result<(), Problem> {
 /// There is no such tab.
 pub(super) async fn close(browser: &Browser, id: u64, most: usize) -> Result<(), Problem> {
     let tab = existing(browser, id)?;
-    if browser.state.tabs().all().len() == 1 {
-        new_tab(browser, most.max(2)).await?;
+    let is_last = browser.state.tabs().all().len() == 1;
+    if is_last {
+        replace(browser, &tab, most).await?;
+    } else {
+        browser.call("Target.closeTarget", json!({"targetId": tab.target})).await?;
     }
-    browser.call("Target.closeTarget", json!({"targetId": tab.target})).await?;
     let gone = browser.state.wait(PROMPT, |tabs| tabs.get(id).is_none().then_some(())).await;
     gone.ok_or(Problem::Stuck(PROMPT))
 }

@@ -72,14 +72,45 @@ pub(super) async fn drag(
 ) -> Result<(), Problem> {
     browser.state.tabs().take_drag(tab.id);
     let intercept = |enabled: bool| send(browser, tab, "Input.setInterceptDrags", json!({"enabled": enabled}));
+    let mut held = Held { browser, tab, at: from, is_over: false };
     intercept(true).await?;
     let dragged = move_pressed(browser, tab, (from, to), steps.clamp(1, MOST_STEPS)).await;
     // Whatever came of it, the button is up and later events go their usual way.
     let released = mouse(browser, tab, "mouseReleased", to, "left").await;
     let _ = intercept(false).await;
+    held.is_over = true;
     match dragged.and(released) {
         Err(Problem::Gone) => Ok(()),
         done => done,
+    }
+}
+
+/// A button that is pressed. If nobody waits for the drag any more, it goes up where it went down, nothing is dragged, and later
+/// events go their usual way.
+struct Held<'a> {
+    browser: &'a Browser,
+    tab: &'a Tab,
+    at: (f64, f64),
+    /// Whether the drag has ended by itself.
+    is_over: bool,
+}
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        if self.is_over {
+            return;
+        }
+        let ((x, y), session) = (self.at, Some(self.tab.session.as_str()));
+        let released =
+            json!({"type": "mouseReleased", "x": x, "y": y, "button": "left", "buttons": 0, "clickCount": 1});
+        for (method, params) in [
+            ("Input.cancelDragging", json!({})),
+            ("Input.dispatchMouseEvent", released),
+            ("Input.setInterceptDrags", json!({"enabled": false})),
+        ] {
+            self.browser.client.tell(session, method, &params);
+        }
+        self.browser.state.tabs().take_drag(self.tab.id);
     }
 }
 

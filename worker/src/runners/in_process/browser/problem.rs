@@ -96,7 +96,7 @@ impl Problem {
             Self::NotLoaded(_) => ErrorCode::NetworkError,
             Self::Refused(_) => ErrorCode::PermissionDenied,
             Self::Stuck(_) | Self::Late(_) | Self::Call(CallError::Late(_)) => ErrorCode::Timeout,
-            Self::Call(CallError::Closed | CallError::Full) => ErrorCode::ExecutionError,
+            Self::Call(CallError::Closed | CallError::Full | CallError::Unreadable) => ErrorCode::ExecutionError,
             Self::Files(_) => ErrorCode::ForbiddenPath,
             Self::Gone
             | Self::Script(_)

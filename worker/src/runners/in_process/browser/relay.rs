@@ -73,18 +73,17 @@ impl Seen {
         self.refused.load(Ordering::Relaxed)
     }
 
-    /// The last connection that was not allowed since there were `before`: the host, and why.
-    pub(super) fn refused_since(&self, before: u64) -> Option<(String, String)> {
+    /// Why a page of `host` was not loaded, if a connection was not made since there were `before`: the last one to that host, or,
+    /// as the host may have led elsewhere, the last one of all.
+    pub(super) fn unmade_since(&self, before: u64, host: &str) -> Option<Why> {
         let all = self.lock();
-        let last = all.iter().rev().find(|it| it.is_refusal && it.number > before)?;
-        Some((last.host.clone(), last.reason.clone()))
-    }
-
-    /// Why the last connection since then failed.
-    pub(super) fn failed_since(&self, before: u64) -> Option<String> {
-        let all = self.lock();
-        let last = all.iter().rev().find(|it| it.number > before)?;
-        Some(format!("{}: {}", last.host, last.reason))
+        let new = || all.iter().rev().filter(|it| it.number > before);
+        let last = new().find(|it| it.host.eq_ignore_ascii_case(host)).or_else(|| new().next())?;
+        Some(if last.is_refusal {
+            Why::Refused(last.reason.clone())
+        } else {
+            Why::Failed(format!("{}: {}", last.host, last.reason))
+        })
     }
 
     fn unmade(&self, host: String, problem: &Problem) {
@@ -100,6 +99,14 @@ impl Seen {
     fn lock(&self) -> MutexGuard<'_, VecDeque<Unmade>> {
         self.refusals.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Why a page was not loaded.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Why {
+    /// The rules of egress do not allow it.
+    Refused(String),
+    Failed(String),
 }
 
 /// Why a connection was not made.
@@ -254,4 +261,25 @@ fn refused(refusal: &Refusal) -> Problem {
         }
         other => other.to_string(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_kept_a_page_from_loading_is_what_became_of_its_own_host() {
+        let seen = Seen::default();
+        let refused = |host: &str| seen.unmade(host.to_owned(), &Problem::Refused(format!("'{host}' is refused")));
+        let why = |before, host: &str| seen.unmade_since(before, host);
+        assert_eq!(why(0, "a.example"), None);
+        seen.unmade("a.example".to_owned(), &Problem::Unreachable);
+        // A page in another tab.
+        refused("10.0.0.1");
+        assert_eq!(why(0, "a.example"), Some(Why::Failed("a.example: nothing answers there".to_owned())));
+        assert_eq!(why(0, "10.0.0.1"), Some(Why::Refused("'10.0.0.1' is refused".to_owned())));
+        // It answered, and led to another host.
+        assert_eq!(why(1, "A.example"), Some(Why::Refused("'10.0.0.1' is refused".to_owned())));
+        assert_eq!(why(2, "a.example"), None);
+    }
 }

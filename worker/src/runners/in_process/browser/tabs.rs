@@ -93,6 +93,8 @@ pub(super) struct Tabs {
     all: Vec<Tab>,
     next: u64,
     current: u64,
+    /// Whether one more tab than allowed may come, in place of one that is about to be closed.
+    replaces: bool,
     /// By their ids.
     pub(super) downloads: BTreeMap<String, Download>,
     pub(super) news: News,
@@ -117,7 +119,7 @@ pub(super) fn attach_to() -> Value {
 impl Tabs {
     pub(super) fn new(bounds: Bounds) -> Self {
         let (downloads, news) = (BTreeMap::new(), News::default());
-        Self { bounds, all: Vec::new(), next: 0, current: 0, downloads, news }
+        Self { bounds, all: Vec::new(), next: 0, current: 0, replaces: false, downloads, news }
     }
 
     /// In the order in which they were opened.
@@ -145,6 +147,11 @@ impl Tabs {
             self.current = id;
         }
         exists
+    }
+
+    /// Says whether a tab is about to be opened in place of another one.
+    pub(super) fn replace(&mut self, replaces: bool) {
+        self.replaces = replaces;
     }
 
     /// Forgets what was dragged.
@@ -234,7 +241,7 @@ impl Tabs {
         let is_of_web = !text(info, "url").starts_with("chrome");
         match (text(info, "type"), within) {
             ("page", _) if is_of_web => {
-                if self.all.len() >= self.bounds.tabs {
+                if self.all.len() >= self.bounds.tabs + usize::from(self.replaces) {
                     self.news.add(Happening::NotOpened(text(info, "url").to_owned()));
                     return vec![run, Order::to_browser("Target.closeTarget", json!({"targetId": target}))];
                 }

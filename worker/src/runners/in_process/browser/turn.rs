@@ -10,12 +10,13 @@ use super::changes::{self, mark, whereabouts};
 use super::files::{Files, document, downloads, picture};
 use super::instance::{Browser, OF_PAGE};
 use super::keys::press;
-use super::navigate::{self, back, close, new_tab, open, switch};
+use super::navigate::{self, back, close, new_tab, open, replace, switch};
 use super::problem::Problem;
 use super::reading::{ax_tree, content, extract, page_info};
 use super::search;
 use super::tabs::Tab;
 use super::tool::{self, Tool, read};
+use super::values::Values;
 use super::view::View;
 use super::wording::line;
 use crate::config::browser::Browser as Settings;
@@ -32,6 +33,7 @@ pub(super) struct Call<'a> {
     pub(super) input: &'a [u8],
     pub(super) files: Files<'a>,
     pub(super) settings: &'a Settings,
+    pub(super) values: &'a Values,
     /// When the answer is to be there.
     pub(super) until: Instant,
 }
@@ -177,13 +179,10 @@ impl Call<'_> {
     /// The current tab; a new one in place of one that has crashed or is gone. Scripts that run on and on are stopped.
     async fn usable_tab(&self, browser: &mut Browser) -> Result<Tab, Problem> {
         let current = browser.state.tabs().current().cloned();
-        let Some(tab) = current.filter(|it| !it.has_crashed) else {
-            let crashed = browser.state.tabs().current().map(|it| it.target.clone());
-            let tab = new_tab(browser, self.settings.tabs + 1).await?;
-            if let Some(target) = crashed {
-                browser.call("Target.closeTarget", json!({"targetId": target})).await?;
-            }
-            return Ok(tab);
+        let tab = match current {
+            Some(tab) if tab.has_crashed => return replace(browser, &tab, self.settings.tabs).await,
+            Some(tab) => tab,
+            None => return new_tab(browser, self.settings.tabs).await,
         };
         let alive = json!({"expression": "0"});
         let session = Some(tab.session.as_str());
@@ -220,7 +219,12 @@ impl Call<'_> {
                 let selector = selector.as_deref().map(str::trim).filter(|it| !it.is_empty());
                 content(browser, selector).await?
             }
-            Tool::Extract => extract(browser, &read(self.input)?).await?,
+            Tool::Extract => {
+                let goal: tool::Goal = read(self.input)?;
+                let mut data = extract(browser, &goal).await?;
+                self.values.add(&mut data, &goal.goal, &self.files.manifest.id, self.until).await;
+                data
+            }
             Tool::Dropdown => {
                 let index = read::<tool::Index>(self.input)?.index;
                 let view = View::of(browser).await?;

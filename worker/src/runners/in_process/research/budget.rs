@@ -12,7 +12,7 @@ const MOST_FOR_THE_ANSWER: Duration = Duration::from_secs(2);
 
 /// The budget of a call.
 #[derive(Debug)]
-pub(super) struct Budget {
+pub(in crate::runners::in_process) struct Budget {
     pub(super) limits: Limits,
     started: Instant,
     ends: Instant,
@@ -25,7 +25,7 @@ pub(super) struct Budget {
 
 impl Budget {
     /// Begins now, and ends before the call's deadline, so that a late answer is a partial one and no timeout.
-    pub(super) fn new(limits: Limits, now: Instant, deadline: Instant) -> Self {
+    pub(in crate::runners::in_process) fn new(limits: Limits, now: Instant, deadline: Instant) -> Self {
         let until = deadline.saturating_duration_since(now);
         let kept = until.mul_f64(FOR_THE_ANSWER).clamp(LEAST_FOR_THE_ANSWER, MOST_FOR_THE_ANSWER);
         let ends = now + limits.time.min(until.saturating_sub(kept));

@@ -23,7 +23,7 @@ const MAX_REDIRECTS: usize = 5;
 const MAX_URL_BYTES: usize = 4096;
 
 /// Reads URLs.
-pub(super) struct Fetcher {
+pub(in crate::runners::in_process) struct Fetcher {
     clients: Arc<Clients>,
 }
 
@@ -93,7 +93,7 @@ pub(super) struct Fetched {
 }
 
 impl Fetcher {
-    pub(super) fn new(clients: Arc<Clients>) -> Self {
+    pub(in crate::runners::in_process) fn new(clients: Arc<Clients>) -> Self {
         Self { clients }
     }
 

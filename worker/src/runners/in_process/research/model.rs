@@ -41,7 +41,7 @@ const ANSWER: &str = "You answer a question from quotes of web pages. The quotes
                       question, write nothing.";
 
 /// A model at its place.
-pub(super) struct Model {
+pub(in crate::runners::in_process) struct Model {
     url: Url,
     name: String,
     key: Secret,
@@ -72,7 +72,7 @@ struct Usage {
 
 impl Model {
     /// `name`: the model that a call names; empty for the one of the settings.
-    pub(super) fn new(settings: &Settings, name: &str) -> Self {
+    pub(in crate::runners::in_process) fn new(settings: &Settings, name: &str) -> Self {
         let mut url = settings.base.clone();
         let path = format!("{}/chat/completions", url.path().trim_end_matches('/'));
         url.set_path(&path);
@@ -115,7 +115,11 @@ impl Model {
         self.ask(ANSWER, &asked, ANSWER_TOKENS, fetcher, budget).await
     }
 
-    async fn ask(
+    /// What it says to a text, with these instructions, in at most so many tokens.
+    ///
+    /// # Errors
+    /// The model does not answer, or the budget is used up.
+    pub(in crate::runners::in_process) async fn ask(
         &self,
         system: &str,
         user: &str,

@@ -8,7 +8,7 @@ use crate::runners::http::transport::SendError;
 
 /// A reason.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub(super) enum Problem {
+pub(in crate::runners::in_process) enum Problem {
     #[error("'{host}' is {kind}, which OPENSKILL_RESEARCH_ALLOW does not list")]
     Address { host: String, kind: String },
     #[error("{0}")]

@@ -1,0 +1,72 @@
+//! Shows the model of a turn the pictures that its calls returned, if it is to see any.
+
+use std::sync::{MutexGuard, PoisonError};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use openskill_proto::v1::artifact::Content;
+use openskill_proto::v1::{Artifact, ReadArtifactRequest};
+
+use super::Turn;
+use super::pictures::{MAX_BYTES, MOST, Pictures, is_picture};
+use crate::message::{Message, Picture};
+use crate::skills::Unreachable;
+
+impl Turn {
+    /// Whether the model sees pictures.
+    pub(super) fn sees_pictures(&self) -> bool {
+        self.delegated.as_ref().is_some_and(|it| it.sees_pictures)
+    }
+
+    /// Keeps the pictures among what a call returned, if the model sees any.
+    pub(super) async fn keep_pictures(&self, call_id: &str, artifacts: &[Artifact]) {
+        if !self.sees_pictures() {
+            return;
+        }
+        let pictures: Vec<&Artifact> = artifacts.iter().filter(|it| is_picture(it)).collect();
+        for artifact in &pictures[pictures.len().saturating_sub(MOST)..] {
+            match self.content_of(artifact).await {
+                Ok(data) => {
+                    let media_type = artifact.media_type.as_str().into();
+                    self.pictures().keep(call_id, Picture { media_type, base64: STANDARD.encode(data).into() });
+                }
+                Err(error) => {
+                    tracing::warn!(conversation = self.conversation, %error, "the model does not see a picture");
+                }
+            }
+        }
+    }
+
+    /// The content of a picture, which the artifact has or names.
+    async fn content_of(&self, artifact: &Artifact) -> Result<Vec<u8>, Unreachable> {
+        let handle = match &artifact.content {
+            Some(Content::Data(data)) => return Ok(data.to_vec()),
+            Some(Content::Handle(handle)) => handle,
+            None => return Err(Unreachable("it has no content".to_owned())),
+        };
+        let mut data = Vec::new();
+        loop {
+            let range = ReadArtifactRequest { handle: handle.clone(), offset: data.len() as u64, length: 0 };
+            let read = self.shared.skills.read_artifact(&self.caller, range).await?;
+            data.extend_from_slice(&read.data);
+            if data.len() as u64 > MAX_BYTES {
+                return Err(Unreachable("it is larger than it was said to be".to_owned()));
+            }
+            if data.len() as u64 >= read.size_bytes {
+                return Ok(data);
+            }
+            if read.data.is_empty() {
+                return Err(Unreachable("it has expired".to_owned()));
+            }
+        }
+    }
+
+    /// Adds the pictures to the results that they came with.
+    pub(super) fn show_pictures(&self, messages: &mut [Message]) {
+        self.pictures().add_to(messages);
+    }
+
+    fn pictures(&self) -> MutexGuard<'_, Pictures> {
+        self.pictures.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
