@@ -27,7 +27,7 @@ define make-venv
 	}
 endef
 
-.PHONY: help up build test lint doc eval eval-injections eval-tasks eval-agent eval-sessions eval-research eval-browser eval-identity eval-venv bench bench-venv bench-instructions bench-agent bench-runners flamegraph fuzz chaos schemathesis mcp-clients test-venv compose-up compose-down sdk client dist release-contract clean need-rust need-python need-valgrind
+.PHONY: help up build gateway test lint doc eval eval-injections eval-tasks eval-agent eval-sessions eval-research eval-browser eval-identity eval-venv bench bench-venv bench-instructions bench-agent bench-runners flamegraph fuzz chaos schemathesis mcp-clients test-venv compose-up compose-down sdk client dist release-contract clean need-rust need-python need-valgrind
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -39,7 +39,13 @@ build: need-rust need-python ## Build the binary (PROFILE=dev for a quick one)
 	@[ -x $(BINARY) ] || echo "building openskill: the first time takes some minutes"
 	@cargo build --locked --profile $(PROFILE) -p openskill
 
+gateway: need-rust ## Build the program of the gateway's image, without a worker: target/release/openskill-gateway
+	@cargo build --locked --profile $(PROFILE) -p openskill --no-default-features
+	@# Not under the name of the program with a worker: `make build` puts that back at once.
+	@mv $(BINARY) $(BINARY)-gateway
+
 test: need-rust need-python lint test-venv ## Everything CI runs except bench-instructions
+	$(MAKE) gateway PROFILE=dev
 	cargo build --locked -p openskill
 	cargo test --locked --workspace --exclude openskill-tests
 	cargo test --locked -p openskill-tests
@@ -48,6 +54,7 @@ test: need-rust need-python lint test-venv ## Everything CI runs except bench-in
 lint: need-rust ## Formatting and lints, warnings denied
 	cargo fmt --all --check
 	cargo clippy --locked --workspace --all-targets -- -D warnings
+	cargo clippy --locked -p openskill --no-default-features --all-targets -- -D warnings
 
 doc: need-rust ## Build the documentation of the code, warnings denied
 	RUSTDOCFLAGS="-D warnings" cargo doc --locked --no-deps --workspace --document-private-items

@@ -12,7 +12,8 @@
 #   OPENSKILL_SECURE   1: TLS, a mesh of gateways and workers, and API keys
 #   OPENSKILL_SECRETS  where their files are (default deploy/secrets)
 #   COMPOSE_PROFILES   replicas: a second gateway and a proxy; observe: collector, Jaeger, Prometheus, Grafana
-#   OPENSKILL_BINARY   a prebuilt binary to put into the images; without one, cargo builds it there
+#   OPENSKILL_BINARY   a prebuilt binary to put into the images; without one, cargo builds them there
+#   OPENSKILL_GATEWAY_BINARY     another one for the gateway's image, which `make gateway` builds (default: the same)
 #   OPENSKILL_PORT     port on 127.0.0.1 (default 8000)
 #   OPENSKILL_TAG      tag of the images openskill-gateway and openskill-worker (default dev)
 #   BUILD_IMAGE, RUNTIME_IMAGE   base images (defaults rust:1.95-bookworm, debian:bookworm-slim)
@@ -106,30 +107,41 @@ require_image() {
 
 # --- Build -----------------------------------------------------------------------------------
 
-# Puts OPENSKILL_BINARY where the Dockerfile looks for it. Taken away again at the end, so that a
-# later build from source does not find an old binary.
-stage_binary() {
-    [ -n "${OPENSKILL_BINARY:-}" ] || return 0
-    if [ ! -f "$OPENSKILL_BINARY" ] || [ ! -x "$OPENSKILL_BINARY" ]; then
-        die 2 "OPENSKILL_BINARY=$OPENSKILL_BINARY is not an executable file."
-    fi
-    [ ! -e "$staged" ] || die 2 "dist/openskill is there already. Remove it, or leave OPENSKILL_BINARY unset to use it."
-    trap unstage_binary EXIT
+# Puts OPENSKILL_BINARY and OPENSKILL_GATEWAY_BINARY where the Dockerfile looks for them. Taken away again at the end, so that a
+# later build from source does not find old binaries.
+stage_binaries() {
+    [ -n "${OPENSKILL_BINARY:-}" ] || {
+        [ -z "${OPENSKILL_GATEWAY_BINARY:-}" ] || die 2 "OPENSKILL_GATEWAY_BINARY needs OPENSKILL_BINARY: the worker has no other."
+        return 0
+    }
+    [ ! -e "$staged" ] && [ ! -e "$staged-gateway" ] ||
+        die 2 "dist/openskill or dist/openskill-gateway is there already. Remove it, or leave OPENSKILL_BINARY unset to use it."
+    trap unstage_binaries EXIT
     trap 'exit 130' INT
     trap 'exit 143' TERM HUP
     mkdir -p "$root/dist"
-    strip --strip-debug -o "$staged" "$OPENSKILL_BINARY" 2>/dev/null || cp "$OPENSKILL_BINARY" "$staged"
-    chmod 0755 "$staged"
+    stage OPENSKILL_BINARY "$staged"
+    [ -z "${OPENSKILL_GATEWAY_BINARY:-}" ] || stage OPENSKILL_GATEWAY_BINARY "$staged-gateway"
 }
 
-unstage_binary() {
-    rm -f "$staged"
+# stage VARIABLE TO
+stage() {
+    local binary=${!1}
+    if [ ! -f "$binary" ] || [ ! -x "$binary" ]; then
+        die 2 "$1=$binary is not an executable file."
+    fi
+    strip --strip-debug -o "$2" "$binary" 2>/dev/null || cp "$binary" "$2"
+    chmod 0755 "$2"
+}
+
+unstage_binaries() {
+    rm -f "$staged" "$staged-gateway"
     rmdir "$root/dist" 2>/dev/null || true
 }
 
 build() {
     require_image "$RUNTIME_IMAGE" "Make one here:  sudo $here/make-base-image.sh $RUNTIME_IMAGE"
-    stage_binary
+    stage_binaries
     local build_image=${BUILD_IMAGE:-rust:1.95-bookworm}
     if [ -f "$staged" ]; then
         say "building the images with the binary ${OPENSKILL_BINARY:-dist/openskill}"

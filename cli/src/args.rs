@@ -6,27 +6,41 @@ use clap::{Args as ClapArgs, Parser, Subcommand};
 
 use crate::complete::{skill_ids, worker_ids};
 
+#[cfg(not(feature = "worker"))]
+mod absent;
+mod agent;
 mod certs;
 mod client;
 mod context;
 mod describe;
 mod folders;
+#[cfg(feature = "worker")]
+mod install;
 mod keys;
+#[cfg(feature = "worker")]
+mod local;
 mod mcp;
 mod output;
 mod recorded;
 mod tools;
 
+#[cfg(not(feature = "worker"))]
+pub(crate) use absent::refused;
+pub(crate) use agent::{Agent, AgentStore};
 pub(crate) use certs::{Certs, CertsCommand, DevCerts};
 pub(crate) use client::Client;
 pub(crate) use context::{Context, ContextCommand};
 pub(crate) use describe::{Describe, DescribeSkill, DescribeWorker, Described};
 pub(crate) use folders::SkillFolders;
+#[cfg(feature = "worker")]
+pub(crate) use install::{AddTools, ListIndex, RemoveTools, ToolFolder, ToolsCommand};
 pub(crate) use keys::{CreateKey, Keys, KeysCommand, ListKeys, RevokeKey};
+#[cfg(feature = "worker")]
+pub(crate) use local::{Check, Doctor, Init, Local, New, Pin, SkillType, Up, Worker};
 pub(crate) use mcp::{Mcp, McpClient, McpCommand, McpConfig, Served};
 pub(crate) use output::{Format, Output};
 pub(crate) use recorded::{Logs, Replay, Trace, Traces};
-pub(crate) use tools::{AddTools, Export, ListIndex, RemoveTools, ToolFolder, Tools, ToolsCommand};
+pub(crate) use tools::{Export, Tools};
 
 /// Run tools for AI agents, with a gateway, workers and a command-line client
 #[derive(Debug, Parser)]
@@ -44,12 +58,11 @@ pub(crate) struct Args {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Start a gateway and worker processes, and restart workers that exit
-    Up(Up),
+    #[cfg(feature = "worker")]
+    #[command(flatten)]
+    Local(Local),
     /// Start a gateway without workers
     Gateway(Gateway),
-    /// Start a single worker
-    Worker(Worker),
     /// Start an agent that calls skills at a gateway elsewhere
     Agent(Agent),
     /// Speak MCP on stdin and stdout, or print the configuration of a client that does
@@ -84,16 +97,6 @@ pub(crate) enum Command {
     Certs(Certs),
     /// List, choose, create and remove contexts: gateways with a name
     Context(Context),
-    /// Create a project in a directory: settings, a skill and its test
-    Init(Init),
-    /// Create a skill from a template: manifest, program and test
-    New(New),
-    /// Validate manifests and run their examples, without a gateway
-    Check(Check),
-    /// Report what this machine supports and which skills require more; exit with code 1 if any skill does. With an https URL, also which certificate the gateway has
-    Doctor(Doctor),
-    /// Pin the current tools of an MCP server, so that later changes are reported or rejected
-    Pin(Pin),
     /// Check whether the gateway, or with --worker a worker, is ready; exit with code 3 if it is not
     Health(Health),
     /// Show the settings in effect and the source of each
@@ -103,26 +106,6 @@ pub(crate) enum Command {
         /// The shell to complete for
         shell: clap_complete::Shell,
     },
-}
-
-#[derive(Debug, ClapArgs)]
-pub(crate) struct Up {
-    /// Number of worker processes
-    #[arg(long, short = 'n', default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=256))]
-    pub(crate) workers: u16,
-    /// Address that the gateway listens on, HOST:PORT
-    #[arg(long, value_name = "ADDRESS")]
-    pub(crate) listen: Option<String>,
-    /// Separate address for AdminService, HOST:PORT; default: same as --listen
-    #[arg(long, value_name = "ADDRESS")]
-    pub(crate) admin_listen: Option<String>,
-    /// Address for the metrics of the first worker, HOST:PORT; the next workers use the next ports
-    #[arg(long, value_name = "ADDRESS")]
-    pub(crate) worker_metrics: Option<String>,
-    #[command(flatten)]
-    pub(crate) agent: AgentStore,
-    #[command(flatten)]
-    pub(crate) skills: SkillFolders,
 }
 
 #[derive(Debug, ClapArgs)]
@@ -138,43 +121,6 @@ pub(crate) struct Gateway {
     pub(crate) workers: Option<String>,
     #[command(flatten)]
     pub(crate) agent: AgentStore,
-}
-
-#[derive(Debug, ClapArgs)]
-pub(crate) struct Agent {
-    /// Address to listen on, HOST:PORT
-    #[arg(long, value_name = "ADDRESS")]
-    pub(crate) listen: Option<String>,
-    /// URL of the gateway whose skills it calls
-    #[arg(long, value_name = "URL")]
-    pub(crate) gateway: Option<String>,
-    #[command(flatten)]
-    pub(crate) store: AgentStore,
-}
-
-#[derive(Debug, Default, ClapArgs)]
-pub(crate) struct AgentStore {
-    /// File that the agent keeps conversations in, or `memory`
-    #[arg(long = "agent-store", value_name = "FILE")]
-    pub(crate) file: Option<String>,
-}
-
-#[derive(Debug, ClapArgs)]
-pub(crate) struct Worker {
-    /// Address to listen on, HOST:PORT or unix:/path
-    #[arg(long, value_name = "ADDRESS")]
-    pub(crate) listen: Option<String>,
-    /// Id of the worker; must be unique among the workers of a gateway
-    #[arg(long)]
-    pub(crate) id: Option<String>,
-    /// Address for the worker's metrics, HOST:PORT; default: none
-    #[arg(long, value_name = "ADDRESS")]
-    pub(crate) metrics_listen: Option<String>,
-    /// Drain and exit when the parent process with this PID exits
-    #[arg(long, hide = true, value_name = "PID")]
-    pub(crate) exit_with_parent: Option<i32>,
-    #[command(flatten)]
-    pub(crate) skills: SkillFolders,
 }
 
 #[derive(Debug, ClapArgs)]
@@ -318,79 +264,6 @@ pub(crate) struct Invoke {
     /// Timeout of the call in milliseconds; 0 means the skill's own timeout
     #[arg(long, value_name = "MS", default_value_t = 0)]
     pub(crate) timeout_ms: u32,
-    #[command(flatten)]
-    pub(crate) client: Client,
-}
-
-#[derive(Debug, ClapArgs)]
-pub(crate) struct Pin {
-    /// Id of the MCP server, as in its manifest
-    pub(crate) server: String,
-    #[command(flatten)]
-    pub(crate) skills: SkillFolders,
-}
-
-#[derive(Debug, ClapArgs)]
-pub(crate) struct Init {
-    /// Directory of the project; created if it does not exist
-    #[arg(value_name = "DIR", default_value = ".")]
-    pub(crate) folder: PathBuf,
-}
-
-#[derive(Debug, ClapArgs)]
-pub(crate) struct New {
-    /// Id of the skill or server
-    pub(crate) id: String,
-    /// Type of the skill
-    #[arg(long = "type", value_name = "TYPE", default_value = "cli:python")]
-    pub(crate) kind: SkillType,
-    // Files are written to the first of its directories.
-    #[command(flatten)]
-    pub(crate) skills: SkillFolders,
-}
-
-/// The type of a skill, which determines what runs it.
-#[derive(Debug, Clone, Copy, clap::ValueEnum)]
-pub(crate) enum SkillType {
-    /// A Python script
-    #[value(name = "cli:python")]
-    Python,
-    /// A program
-    #[value(name = "cli:exec")]
-    Exec,
-    /// An HTTP request
-    #[value(name = "http")]
-    Http,
-    /// A container
-    #[value(name = "docker")]
-    Docker,
-    /// Tools of an MCP server that runs as a program
-    #[value(name = "mcp:stdio")]
-    McpStdio,
-    /// Tools of an MCP server at a URL
-    #[value(name = "mcp:http")]
-    McpHttp,
-    /// A function built into the worker
-    #[value(name = "inproc")]
-    Inproc,
-}
-
-#[derive(Debug, ClapArgs)]
-pub(crate) struct Check {
-    /// Id of the skill; default: all skills
-    #[arg(add = skill_ids())]
-    pub(crate) skill_id: Option<String>,
-    #[command(flatten)]
-    pub(crate) skills: SkillFolders,
-}
-
-#[derive(Debug, ClapArgs)]
-pub(crate) struct Doctor {
-    /// Print JSON
-    #[arg(long)]
-    pub(crate) json: bool,
-    #[command(flatten)]
-    pub(crate) skills: SkillFolders,
     #[command(flatten)]
     pub(crate) client: Client,
 }

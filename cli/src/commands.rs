@@ -5,6 +5,8 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use crate::args::{Args, Command};
+#[cfg(feature = "worker")]
+use crate::args::{Local, Tools};
 use crate::contexts;
 use crate::exit::Failure;
 use crate::serve;
@@ -13,28 +15,24 @@ use crate::terminal::complain;
 
 mod certs;
 mod chat;
-mod check;
 mod circuits;
 mod client;
 mod completions;
 mod config;
 mod context;
 mod describe;
-mod doctor;
 mod drain;
 mod health;
-mod init;
 mod input;
 mod invoke;
 mod keys;
+#[cfg(feature = "worker")]
+mod local;
 mod logs;
 mod mcp;
-mod new;
-mod pin;
 mod poll;
 mod replay;
 mod runtime;
-mod scaffold;
 mod skills;
 mod tools;
 mod trace;
@@ -44,12 +42,14 @@ mod workers;
 use runtime::block_on;
 
 /// Runs the command. `started` is when the process started.
+#[cfg_attr(not(feature = "worker"), expect(unused_variables, reason = "only `up` says how long it took"))]
 pub(crate) fn run(args: Args, started: Instant) -> Result<ExitCode, Failure> {
     let command = args.command;
     match &command {
         Command::Completions { shell } => return completions::run(*shell),
         // There is no project yet whose settings could be read.
-        Command::Init(args) => return init::run(args),
+        #[cfg(feature = "worker")]
+        Command::Local(Local::Init(args)) => return local::init::run(args),
         Command::Certs(args) => return certs::run(args),
         _ => {}
     }
@@ -60,8 +60,13 @@ pub(crate) fn run(args: Args, started: Instant) -> Result<ExitCode, Failure> {
     if command.client().is_some() || matches!(command, Command::Config(_)) {
         contexts::apply(&mut raw)?;
     }
-    let is_server = matches!(command, Command::Up(_) | Command::Gateway(_) | Command::Agent(_) | Command::Worker(_))
-        || matches!(&command, Command::Mcp(it) if it.command.is_none() && it.served.gateway.is_none());
+    let is_server = match &command {
+        Command::Gateway(_) | Command::Agent(_) => true,
+        Command::Mcp(it) => it.command.is_none() && it.served.gateway.is_none(),
+        #[cfg(feature = "worker")]
+        Command::Local(it) => matches!(it, Local::Up(_) | Local::Worker(_)),
+        _ => false,
+    };
     // Servers log them.
     for variable in unknown_variables().iter().filter(|_| !is_server) {
         complain(&format!("openskill: unknown variable ignored: {variable}\n"));
@@ -71,18 +76,16 @@ pub(crate) fn run(args: Args, started: Instant) -> Result<ExitCode, Failure> {
     }
     let settings = Settings::resolve(&raw)?;
     match command {
-        Command::Up(args) => serve::up::run(&args, &settings, &raw, started),
+        #[cfg(feature = "worker")]
+        Command::Local(command) => local::run(&command, &settings, &raw, started),
         Command::Gateway(_) => serve::gateway::run(&settings, &raw),
         Command::Agent(_) => serve::agent::run(&settings, &raw),
-        Command::Worker(args) => serve::worker::run(&args, &settings, &raw),
         Command::Mcp(args) => mcp::run(args, &settings, &raw),
-        Command::New(args) => new::run(&args, &settings),
-        Command::Pin(args) => pin::run(&args, &settings, &raw),
-        Command::Check(args) => check::run(&args, &settings, &raw),
-        Command::Doctor(args) => doctor::run(&args, &settings, &raw),
         Command::Chat(args) => block_on(chat::run(&args, &settings)),
         Command::Skills(args) => block_on(skills::run(&args, &settings)),
-        Command::Tools(args) => tools::run(&args, &settings, &raw),
+        #[cfg(feature = "worker")]
+        Command::Tools(Tools { command: Some(command), .. }) => local::tools::run(&command, &settings, &raw),
+        Command::Tools(args) => block_on(tools::run(&args.export, &settings)),
         Command::Invoke(args) => block_on(invoke::run(&args, &settings)),
         Command::Workers(args) => block_on(workers::run(&args, &settings)),
         Command::Circuits(args) => block_on(circuits::run(&args, &settings)),
@@ -94,10 +97,8 @@ pub(crate) fn run(args: Args, started: Instant) -> Result<ExitCode, Failure> {
         Command::Replay(args) => block_on(replay::run(&args, &settings)),
         Command::Keys(args) => keys::run(args, &settings),
         Command::Health(health) => block_on(health::run(&health, &settings)),
-        Command::Init(_)
-        | Command::Certs(_)
-        | Command::Context(_)
-        | Command::Config(_)
-        | Command::Completions { .. } => Ok(ExitCode::SUCCESS),
+        Command::Certs(_) | Command::Context(_) | Command::Config(_) | Command::Completions { .. } => {
+            Ok(ExitCode::SUCCESS)
+        }
     }
 }

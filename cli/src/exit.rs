@@ -26,6 +26,16 @@ pub(crate) enum Failure {
     /// A usage error that only shows once the command runs.
     #[error("{0}")]
     Usage(String),
+    /// This build has no worker.
+    #[cfg(not(feature = "worker"))]
+    #[error(
+        "this program was built without a worker, so it has no `openskill {command}`: use the image openskill-worker, or the \
+         program of a release"
+    )]
+    NoWorker {
+        /// The words of the command.
+        command: String,
+    },
     /// The gateway answers, and does not do what was asked.
     #[error("the gateway at {url} refused the request: {reason}")]
     Refused {
@@ -76,6 +86,8 @@ impl Failure {
         ExitCode::from(match self {
             Self::Refused { .. } => FAILED,
             Self::Usage(_) => 2,
+            #[cfg(not(feature = "worker"))]
+            Self::NoWorker { .. } => 2,
             Self::Gateway { .. } | Self::Worker { .. } => 3,
             Self::Settings(_) => 4,
             Self::System { .. } => 5,

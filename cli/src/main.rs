@@ -11,10 +11,15 @@
 //! - [`channel`]: a connection to a gateway, with the credentials of the settings; [`contexts`]: gateways with a name
 //! - [`complete`]: candidates of shell completion
 //! - [`exit`]: errors and their exit codes
+//! - [`mod@children`]: the processes that a worker starts from this binary
 //! - [`terminal`], [`listing`], [`table`], [`pretty`], [`yaml`]: output for people and programs
+//!
+//! Without the feature `worker`, which is on by default, it is the gateway and its clients: what runs skills is not in it.
 
 mod args;
 mod channel;
+#[cfg(feature = "worker")]
+mod children;
 mod collector;
 mod commands;
 mod complete;
@@ -48,23 +53,9 @@ fn main() -> ExitCode {
     // Workers and supervisors start as /proc/self/exe, and `ps` would show them as `exe`.
     let _ = rustix::thread::set_name(c"openskill");
     // A supervisor starts for every run of a skill, so it must not wait for anything below.
-    if std::env::args_os().nth(1).is_some_and(|first| first == openskill_worker::process::supervise::ARGUMENT) {
-        return openskill_worker::process::supervise::main();
-    }
-    if std::env::args_os().nth(1).is_some_and(|first| first == openskill_worker::runners::docker::sentinel::ARGUMENT) {
-        return openskill_worker::runners::docker::sentinel::main();
-    }
-    if std::env::args_os().nth(1).is_some_and(|first| first == openskill_definitions::protocol::ARGUMENT) {
-        return openskill_definitions::parser::main();
-    }
-    if std::env::args_os().nth(1).is_some_and(|first| first == openskill_research::pdf_protocol::ARGUMENT) {
-        return openskill_research::pdf::main();
-    }
-    if std::env::args_os()
-        .nth(1)
-        .is_some_and(|first| first == openskill_worker::runners::in_process::browser::host_process::ARGUMENT)
-    {
-        return openskill_worker::runners::in_process::browser::host_process::main();
+    #[cfg(feature = "worker")]
+    if let Some(code) = children::main() {
+        return code;
     }
     match CompleteEnv::with_factory(args::Args::command).var(complete::VARIABLE).try_complete(std::env::args_os(), None)
     {
@@ -74,6 +65,10 @@ fn main() -> ExitCode {
             terminal::complain(&format!("openskill: {error}"));
             return ExitCode::from(2);
         }
+    }
+    #[cfg(not(feature = "worker"))]
+    if let Some(failure) = args::refused(std::env::args_os().skip(1)) {
+        return failure.report();
     }
     let args = args::Args::parse();
     match commands::run(args, started) {

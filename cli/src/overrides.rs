@@ -2,7 +2,9 @@
 
 use std::path::Path;
 
-use crate::args::{AgentStore, Client, Command, Described, SkillFolders, ToolFolder, ToolsCommand};
+use crate::args::{AgentStore, Client, Command, Described, SkillFolders, Tools};
+#[cfg(feature = "worker")]
+use crate::args::{Local, ToolFolder, ToolsCommand};
 use crate::settings::{Overrides, names};
 
 impl SkillFolders {
@@ -11,6 +13,7 @@ impl SkillFolders {
     }
 }
 
+#[cfg(feature = "worker")]
 impl ToolFolder {
     fn overrides(&self) -> Overrides {
         given([(names::TOOL_INDEX, self.index.clone()), (names::TOOLS_DIR, self.tools_dir.clone())])
@@ -30,25 +33,10 @@ impl AgentStore {
 impl Command {
     /// The flags of this command that are settings.
     pub(crate) fn overrides(&self) -> Overrides {
-        let listen = |public: &Option<String>, admin: &Option<String>| {
-            given([(names::LISTEN, public.clone()), (names::ADMIN_LISTEN, admin.clone())])
-        };
         match self {
-            Self::Up(it) => {
-                let metrics = given([(names::WORKER_METRICS_LISTEN, it.worker_metrics.clone())]);
-                [listen(&it.listen, &it.admin_listen), metrics, it.agent.overrides(), it.skills.overrides()].concat()
-            }
             Self::Gateway(it) => {
                 let workers = given([(names::WORKERS, it.workers.clone())]);
-                [listen(&it.listen, &it.admin_listen), workers, it.agent.overrides()].concat()
-            }
-            Self::Worker(it) => {
-                let own = given([
-                    (names::WORKER_LISTEN, it.listen.clone()),
-                    (names::WORKER_ID, it.id.clone()),
-                    (names::WORKER_METRICS_LISTEN, it.metrics_listen.clone()),
-                ]);
-                [own, it.skills.overrides()].concat()
+                [listen(it.listen.as_deref(), it.admin_listen.as_deref()), workers, it.agent.overrides()].concat()
             }
             Self::Agent(it) => {
                 let own = given([(names::AGENT_LISTEN, it.listen.clone()), (names::HTTP_BASE_URL, it.gateway.clone())]);
@@ -60,18 +48,9 @@ impl Command {
                 let own = given([(names::LISTEN, Some("127.0.0.1:0".to_owned()))]);
                 [own, it.served.skills.overrides()].concat()
             }
-            Self::Check(it) => it.skills.overrides(),
-            Self::New(it) => it.skills.overrides(),
-            Self::Doctor(it) => [it.skills.overrides(), it.client.overrides()].concat(),
-            Self::Pin(it) => it.skills.overrides(),
-            Self::Tools(it) => match &it.command {
-                None => it.export.client.overrides(),
-                Some(ToolsCommand::Add(it) | ToolsCommand::Pins(it)) => {
-                    [it.place.overrides(), it.skills.overrides()].concat()
-                }
-                Some(ToolsCommand::Remove(it)) => [it.place.overrides(), root(it.allowed_root.as_deref())].concat(),
-                Some(ToolsCommand::Index(it)) => [it.place.overrides(), root(it.allowed_root.as_deref())].concat(),
-            },
+            #[cfg(feature = "worker")]
+            Self::Local(it) => it.overrides(),
+            Self::Tools(it) => it.overrides(),
             Self::Keys(it) => given([(names::KEYS, it.file().file.clone())]),
             _ => self.client().map(Client::overrides).unwrap_or_default(),
         }
@@ -80,10 +59,13 @@ impl Command {
     /// The flags for the gateway, if this is a client command.
     pub(crate) fn client(&self) -> Option<&Client> {
         Some(match self {
-            Self::Doctor(it) => &it.client,
+            #[cfg(feature = "worker")]
+            Self::Local(Local::Doctor(it)) => &it.client,
             Self::Chat(it) => &it.client,
             Self::Skills(it) => &it.client,
-            Self::Tools(it) if it.command.is_none() => &it.export.client,
+            #[cfg(feature = "worker")]
+            Self::Tools(it) if it.command.is_some() => return None,
+            Self::Tools(it) => &it.export.client,
             Self::Invoke(it) => &it.client,
             Self::Workers(it) => &it.client,
             Self::Circuits(it) => &it.client,
@@ -102,6 +84,59 @@ impl Command {
     }
 }
 
+/// The flags of the commands that run skills on this machine, or write them.
+#[cfg(feature = "worker")]
+impl Local {
+    fn overrides(&self) -> Overrides {
+        match self {
+            Self::Up(it) => {
+                let metrics = given([(names::WORKER_METRICS_LISTEN, it.worker_metrics.clone())]);
+                [
+                    listen(it.listen.as_deref(), it.admin_listen.as_deref()),
+                    metrics,
+                    it.agent.overrides(),
+                    it.skills.overrides(),
+                ]
+                .concat()
+            }
+            Self::Worker(it) => {
+                let own = given([
+                    (names::WORKER_LISTEN, it.listen.clone()),
+                    (names::WORKER_ID, it.id.clone()),
+                    (names::WORKER_METRICS_LISTEN, it.metrics_listen.clone()),
+                ]);
+                [own, it.skills.overrides()].concat()
+            }
+            Self::Init(_) => Overrides::new(),
+            Self::New(it) => it.skills.overrides(),
+            Self::Check(it) => it.skills.overrides(),
+            Self::Doctor(it) => [it.skills.overrides(), it.client.overrides()].concat(),
+            Self::Pin(it) => it.skills.overrides(),
+        }
+    }
+}
+
+impl Tools {
+    fn overrides(&self) -> Overrides {
+        #[cfg(feature = "worker")]
+        if let Some(command) = &self.command {
+            return command.overrides();
+        }
+        self.export.client.overrides()
+    }
+}
+
+#[cfg(feature = "worker")]
+impl ToolsCommand {
+    fn overrides(&self) -> Overrides {
+        match self {
+            Self::Add(it) | Self::Pins(it) => [it.place.overrides(), it.skills.overrides()].concat(),
+            Self::Remove(it) => [it.place.overrides(), root(it.allowed_root.as_deref())].concat(),
+            Self::Index(it) => [it.place.overrides(), root(it.allowed_root.as_deref())].concat(),
+        }
+    }
+}
+
 impl Client {
     fn overrides(&self) -> Overrides {
         let headers = (!self.headers.is_empty()).then(|| self.headers.join(","));
@@ -116,6 +151,10 @@ impl Client {
             (names::HEADERS, headers),
         ])
     }
+}
+
+fn listen(public: Option<&str>, admin: Option<&str>) -> Overrides {
+    given([(names::LISTEN, public.map(str::to_owned)), (names::ADMIN_LISTEN, admin.map(str::to_owned))])
 }
 
 fn given(flags: impl IntoIterator<Item = (&'static str, Option<String>)>) -> Overrides {

@@ -13,21 +13,20 @@ use tokio_util::sync::CancellationToken;
 
 use crate::exit::{Failure, INTERRUPTED};
 use crate::metrics_export;
-use crate::settings::{Raw, Settings, TraceDir, unknown_variables};
+use crate::settings::{Settings, TraceDir, unknown_variables};
 use crate::signals::Signals;
 use crate::telemetry;
 
 pub(crate) mod agent;
 pub(crate) mod gateway;
+#[cfg(feature = "worker")]
 pub(crate) mod up;
+#[cfg(feature = "worker")]
 pub(crate) mod worker;
 
 /// How long load balancers get to notice that a gateway is about to shut down. With a drain timeout of 20 s, both fit into
 /// the 30 s that Kubernetes grants.
 const LAME_DUCK: Duration = Duration::from_secs(5);
-
-/// This binary, even if it has been replaced on disk.
-const OWN_BINARY: &str = "/proc/self/exe";
 
 /// Runs `work` on this thread with logs, traces and signal handlers, and shuts everything down in order.
 fn run<F>(
@@ -73,46 +72,6 @@ fn name_unknown_variables() {
 
 fn shards(settings: &Settings) -> usize {
     settings.shards.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from))
-}
-
-/// The worker's part of the settings.
-pub(crate) fn worker_config(settings: &Settings, raw: &Raw) -> Result<openskill_worker::Config, Failure> {
-    let here = std::env::current_dir().map_err(Failure::system("finding the current directory"))?;
-    let allowed_root = settings.project_root(raw)?;
-    let tools = settings.tools(&here, &allowed_root, raw)?;
-    let mut skill_dirs: Vec<PathBuf> =
-        settings.skill_dirs.iter().map(|folder| here.join(folder).components().collect()).collect();
-    // The last one: what is installed takes the place of nothing.
-    if !skill_dirs.contains(&tools.folder) {
-        skill_dirs.push(tools.folder.clone());
-    }
-    Ok(openskill_worker::Config {
-        worker_id: settings.worker_id.clone(),
-        skill_dirs,
-        allowed_root,
-        tools,
-        concurrency: settings.worker_concurrency,
-        reserve: settings.worker_reserve.unwrap_or(settings.worker_concurrency / 4),
-        queue: settings.worker_queue,
-        drain_timeout: settings.drain_timeout,
-        python: Some(settings.python.clone()),
-        packages: settings.packages.clone(),
-        supervisor: PathBuf::from(OWN_BINARY),
-        sessions: settings.sessions,
-        skill_users: settings.skill_users,
-        least_jail: settings.least_jail,
-        docker_host: settings.docker_host.clone(),
-        browser: settings.browser.clone(),
-        research: settings.research.clone(),
-        reload_interval: settings.reload,
-        idle: settings.idle,
-        measured_skills: settings.measured_skills,
-        debug: settings.debug,
-        redactor: telemetry::redactor(settings)?,
-        // Only a worker that serves has one.
-        mesh: None,
-        tracer: None,
-    })
 }
 
 /// What the gateway that listens on `address` records. `by_default`: the directory unless a setting names one; none means

@@ -5,24 +5,21 @@
 
 mod access;
 mod agent;
-mod browser;
-mod folders;
 mod mcp;
 pub(crate) mod names;
 pub(crate) mod otlp;
-mod packages;
 mod problem;
 mod raw;
 mod reader;
 mod recorder;
 mod reference;
-mod research;
 mod resolve;
 mod setting;
 mod sites;
 mod tls;
-mod tools;
 mod unknown;
+#[cfg(feature = "worker")]
+mod worker;
 
 pub(crate) use agent::Store;
 pub(crate) use mcp::McpFiles;

@@ -13,11 +13,12 @@ use openskill_tests::port::Port;
 use openskill_tests::require::{Need, skip};
 use openskill_tests::rest;
 use openskill_tests::wait::until;
-use openskill_tests::{binary, repository};
+use openskill_tests::{binary, gateway_binary, repository};
 use serde_json::json;
 use tokio::process::Command;
 
 mod images;
+mod observe;
 mod replicas;
 
 const NOT_AVAILABLE: i32 = 3;
@@ -89,6 +90,7 @@ impl Project {
             .env("OPENSKILL_TAG", &self.name)
             .env("OPENSKILL_PORT", self.port.number().to_string())
             .env("OPENSKILL_BINARY", binary())
+            .envs(gateway_binary().map(|it| ("OPENSKILL_GATEWAY_BINARY", it)))
             .envs(self.environment.iter().map(|(name, value)| (name, value)))
             .stdin(Stdio::null())
             .output()

@@ -37,14 +37,21 @@ impl Image {
             skip(Need::Docker, &format!("no container engine answers ({reason}); {advice}"));
             return None;
         }
-        let image = Arc::new(Self { id: import(&PROGRAMS) });
+        let image = Arc::new(Self { id: import(&PROGRAMS.map(find), &[]) });
         *shared = Arc::downgrade(&image);
         Some(image)
     }
 
     /// An image with other programs of this machine, such as `nginx`, at `/bin`. None if one of them is not here.
     pub fn of(programs: &[&str]) -> Option<Self> {
-        programs.iter().all(|name| locate(name).is_some()).then(|| Self { id: import(programs) })
+        let found: Option<Vec<_>> = programs.iter().map(|name| locate(name)).collect();
+        Some(Self { id: import(&found?, &[]) })
+    }
+
+    /// An image that runs a program, whatever its arguments.
+    pub fn running(program: &Path) -> Self {
+        let name = program.file_name().unwrap().to_string_lossy();
+        Self { id: import(&[program.to_owned()], &["--change", &format!("ENTRYPOINT [\"/bin/{name}\"]")]) }
     }
 
     /// The manifest of a skill that runs a shell script.
@@ -112,17 +119,17 @@ pub async fn gone(id: &str, within: Duration) {
     until_true(&format!("the containers of {id} are removed"), within, || of_skill(id).is_empty()).await;
 }
 
-fn import(programs: &[&str]) -> String {
+/// `changes`: further arguments of `docker import`.
+fn import(programs: &[PathBuf], changes: &[&str]) -> String {
     let folder = Folder::new();
     for name in ["bin", "tmp", "etc", "proc", "sys", "dev", "data"] {
         std::fs::create_dir_all(folder.path().join(name)).unwrap();
     }
     // The engine gives a tmpfs the mode of the folder that it covers.
     std::fs::set_permissions(folder.path().join("tmp"), PermissionsExt::from_mode(0o1777)).unwrap();
-    for name in programs {
-        let program = find(name);
-        copy(&program, &folder.path().join("bin").join(name));
-        for library in libraries(&program) {
+    for program in programs {
+        copy(program, &folder.path().join("bin").join(program.file_name().unwrap()));
+        for library in libraries(program) {
             copy(&library, &folder.path().join(library.strip_prefix("/").unwrap()));
         }
     }
@@ -133,7 +140,8 @@ fn import(programs: &[&str]) -> String {
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
-    let made = Command::new("docker").args(["import", "-"]).stdin(tar.stdout.take().unwrap()).output().unwrap();
+    let made =
+        Command::new("docker").arg("import").args(changes).arg("-").stdin(tar.stdout.take().unwrap()).output().unwrap();
     assert!(tar.wait().unwrap().success() && made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
     String::from_utf8(made.stdout).unwrap().trim().to_owned()
 }

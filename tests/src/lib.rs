@@ -58,6 +58,14 @@ pub fn binary() -> PathBuf {
         .expect("the openskill binary was not found; run `cargo build -p openskill` first")
 }
 
+/// The program of the gateway's image, which has no worker: `OPENSKILL_GATEWAY_BIN`, or the one that `make gateway` put beside
+/// [`binary`]. None if there is none.
+pub fn gateway_binary() -> Option<PathBuf> {
+    let beside = || binary().with_file_name("openskill-gateway");
+    let path = std::env::var_os("OPENSKILL_GATEWAY_BIN").map_or_else(beside, |path| repository().join(path));
+    path.is_file().then_some(path)
+}
+
 /// Skills that misbehave.
 pub fn fixtures() -> PathBuf {
     repository().join("tests/fixtures/skills")

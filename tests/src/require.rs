@@ -34,9 +34,15 @@ pub enum Need {
     Nginx,
     /// A `kubectl` that has kustomize.
     Kubectl,
+    /// Prometheus.
+    Prometheus,
+    /// Go, with the Debian packages of gRPC for it.
+    Go,
+    /// The program without a worker, which `make gateway` builds.
+    Gateway,
 }
 
-const ALL: [(&str, Need); 12] = [
+const ALL: [(&str, Need); 15] = [
     ("browser", Need::Browser),
     ("docker", Need::Docker),
     ("compose", Need::Compose),
@@ -49,6 +55,9 @@ const ALL: [(&str, Need); 12] = [
     ("programs", Need::Programs),
     ("nginx", Need::Nginx),
     ("kubectl", Need::Kubectl),
+    ("prometheus", Need::Prometheus),
+    ("go", Need::Go),
+    ("gateway", Need::Gateway),
 ];
 
 /// Says what the running test skips and why.

@@ -91,7 +91,9 @@ use runners::python::Python;
 use runners::python::environments::Environments;
 use runners::python::interpreter::{self, Interpreter, PythonError};
 use runners::sandbox::Sandbox;
+use tools::folder::Folder;
 use tools::installer::Installer;
+use tools::watched::Watched;
 use worker::Worker;
 
 /// How long a worker that shuts down still accepts connections, and refuses calls, after it told the gateways. A connection
@@ -225,6 +227,7 @@ fn runners(
 async fn keep_up_to_date(worker: Arc<Worker>, strays: Arc<Strays>) {
     let mut ticks = tokio::time::interval(worker.config.reload_interval);
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    let watched = Arc::new(Watched::begin(Folder::at(&worker.config.tools.folder)));
     let mut looked_after = Instant::now();
     loop {
         tokio::select! {
@@ -234,7 +237,12 @@ async fn keep_up_to_date(worker: Arc<Worker>, strays: Arc<Strays>) {
         worker.artifacts.expire(Instant::now());
         let metrics = Arc::clone(&worker);
         let (worker, strays, jailer) = (Arc::clone(&worker), Arc::clone(&strays), worker.jailer.clone());
-        if let Err(error) = tokio::task::spawn_blocking(move || worker.registry.reload()).await {
+        let watched = Arc::clone(&watched);
+        let reload = move || {
+            worker.registry.reload();
+            watched.look();
+        };
+        if let Err(error) = tokio::task::spawn_blocking(reload).await {
             tracing::error!(%error, "the skill folders could not be reloaded");
         }
         let found = tokio::task::spawn_blocking(move || strays.look()).await.unwrap_or_default();

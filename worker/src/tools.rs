@@ -14,7 +14,7 @@
 //! - [`installer`]: installs one; [`check`]: what it is held to; [`refusal`]: why it is not installed
 //! - [`folder`]: the folder of installed servers
 //! - [`audit`]: the log of what was installed, removed and refused
-//! - [`operator`]: the commands of `openskill tools`
+//! - [`operator`]: the commands of `openskill tools`; [`watched`]: logs what they changed
 
 pub(crate) mod audit;
 pub(crate) mod candidates;
@@ -25,3 +25,4 @@ pub mod index;
 pub(crate) mod installer;
 pub mod operator;
 pub mod refusal;
+pub(crate) mod watched;

@@ -2,12 +2,14 @@
 
 use std::process::ExitCode;
 
-use http::HeaderMap;
 use http::header::AUTHORIZATION;
 
-use crate::args::{Mcp, McpCommand, SkillFolders, Up};
+#[cfg(feature = "worker")]
+use crate::args::{AgentStore, Up};
+use crate::args::{Mcp, McpCommand, Served};
 use crate::commands::runtime::block_on;
 use crate::exit::Failure;
+#[cfg(feature = "worker")]
 use crate::serve::up;
 use crate::settings::{Raw, Settings};
 use crate::stdio;
@@ -19,12 +21,10 @@ pub(super) fn run(args: Mcp, settings: &Settings, raw: &Raw) -> Result<ExitCode,
     if let Some(McpCommand::Config(config)) = command {
         return clients::run(&config);
     }
-    let view = served.view.clone();
     if served.gateway.is_none() {
-        return up::run_for(&own(served.skills), settings, raw, |address| async move {
-            stdio::run(&endpoint(&format!("http://{address}"), view.as_deref()), HeaderMap::new(), None).await
-        });
+        return alone(served, settings, raw);
     }
+    let view = served.view;
     let mut headers = settings.access.headers.clone();
     headers.extend(settings.access.authorization()?.map(|it| (AUTHORIZATION, it)));
     let is_encrypted = settings.base_url.starts_with("https://");
@@ -40,7 +40,18 @@ fn endpoint(base_url: &str, view: Option<&str>) -> String {
     view.map_or_else(|| format!("{base_url}/mcp"), |view| format!("{base_url}/mcp/{view}"))
 }
 
-/// A gateway for this client alone. Its flags are settings already.
-fn own(skills: SkillFolders) -> Up {
-    Up { workers: 1, listen: None, admin_listen: None, worker_metrics: None, agent: Default::default(), skills }
+/// With a gateway for this client alone. Its flags are settings already.
+#[cfg(feature = "worker")]
+fn alone(served: Served, settings: &Settings, raw: &Raw) -> Result<ExitCode, Failure> {
+    let (view, skills) = (served.view, served.skills);
+    let own =
+        Up { workers: 1, listen: None, admin_listen: None, worker_metrics: None, agent: AgentStore::default(), skills };
+    up::run_for(&own, settings, raw, |address| async move {
+        stdio::run(&endpoint(&format!("http://{address}"), view.as_deref()), http::HeaderMap::new(), None).await
+    })
+}
+
+#[cfg(not(feature = "worker"))]
+fn alone(_: Served, _: &Settings, _: &Raw) -> Result<ExitCode, Failure> {
+    Err(Failure::NoWorker { command: "mcp` without `--gateway".to_owned() })
 }

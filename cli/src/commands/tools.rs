@@ -1,6 +1,4 @@
-//! `openskill tools`.
-//!
-//! - [`install`]: those of an index: `add`, `remove`, `index`, `pins`
+//! `openskill tools`: exports them. Those of an index are installed in `local/tools.rs`.
 //!
 //! Definitions go to stdout as one JSON array, ready for a provider's `tools`. Notes about them go to stderr.
 
@@ -10,23 +8,13 @@ use openskill_proto::v1::{Dialect, ExportToolsRequest, ExportToolsResponse};
 use serde_json::value::RawValue;
 
 use super::client;
-use super::runtime::block_on;
-use crate::args::{Export, Tools};
+use crate::args::Export;
 use crate::exit::Failure;
 use crate::pretty::pretty;
-use crate::settings::{Raw, Settings};
+use crate::settings::Settings;
 use crate::terminal::{complain, say_json};
 
-mod install;
-
-pub(super) fn run(args: &Tools, settings: &Settings, raw: &Raw) -> Result<ExitCode, Failure> {
-    match &args.command {
-        None => block_on(export(&args.export, settings)),
-        Some(command) => install::run(command, settings, raw),
-    }
-}
-
-async fn export(args: &Export, settings: &Settings) -> Result<ExitCode, Failure> {
+pub(super) async fn run(args: &Export, settings: &Settings) -> Result<ExitCode, Failure> {
     let mut client = client::skills(settings).await?;
     let request = ExportToolsRequest {
         dialect: args.dialect.into(),

@@ -85,7 +85,7 @@ where
     F: Future<Output = Result<(), Failure>>,
 {
     // Fails before the first worker starts, instead of in each of them.
-    super::worker_config(settings, raw)?;
+    super::worker::config(settings, raw)?;
     let metrics = worker_metrics(settings, args.workers)?;
     let McpFiles { secret: mcp_secret, views: mcp_views } = settings.mcp.files(raw)?;
     let agent = super::agent::setup(settings, raw, state_folder().map(|it| it.join("agent.redb")))?;
@@ -150,7 +150,7 @@ fn state_folder() -> Option<PathBuf> {
 
 /// Where each worker serves its metrics: on consecutive ports, from that of the setting. With port 0, each on any free one.
 fn worker_metrics(settings: &Settings, workers: u16) -> Result<Vec<SocketAddr>, Failure> {
-    let Some(first) = settings.worker_metrics_listen else { return Ok(Vec::new()) };
+    let Some(first) = settings.worker.metrics_listen else { return Ok(Vec::new()) };
     let port = |number: u16| if first.port() == 0 { Some(0) } else { first.port().checked_add(number) };
     let address = |number| port(number).map(|port| SocketAddr::new(first.ip(), port));
     (0..workers).map(address).collect::<Option<_>>().ok_or_else(|| {
@@ -160,7 +160,7 @@ fn worker_metrics(settings: &Settings, workers: u16) -> Result<Vec<SocketAddr>, 
 }
 
 fn command(id: &str, socket: &Path, settings: &Settings, raw: &Raw) -> Command {
-    let mut command = Command::new(super::OWN_BINARY);
+    let mut command = Command::new(super::worker::OWN_BINARY);
     command
         .arg0("openskill")
         .args(["worker", "--exit-with-parent", &std::process::id().to_string(), "--id", id, "--listen"])

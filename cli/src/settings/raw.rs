@@ -107,6 +107,7 @@ impl Raw {
     }
 
     /// All settings that some source sets, for child processes.
+    #[cfg(feature = "worker")]
     pub(crate) fn given(&self) -> impl Iterator<Item = (&'static str, &str)> {
         let given = self.values.iter().filter(|(_, (_, origin))| *origin != Origin::Default);
         given.map(|(name, (value, _))| (*name, value.as_str()))

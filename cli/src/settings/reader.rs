@@ -1,6 +1,7 @@
 //! Readings that all groups of settings share. Each adds its own on [`Reader`], in its own file.
 
-use std::path::{Path, PathBuf};
+use std::net::SocketAddr;
+use std::path::Path;
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -62,6 +63,14 @@ impl<'a> Reader<'a> {
         (!self.raw.value(name).is_empty()).then(|| self.number(name, least, most))
     }
 
+    /// None if it is not set.
+    pub(super) fn address(&mut self, name: &str, example: &str) -> Option<SocketAddr> {
+        if self.raw.value(name).is_empty() {
+            return None;
+        }
+        self.parse(name, &format!("HOST:PORT with a numeric host, such as {example}"))
+    }
+
     pub(super) fn millis(&mut self, name: &str, least: usize, most: usize) -> Duration {
         Duration::from_millis(self.number(name, least, most) as u64)
     }
@@ -83,15 +92,6 @@ impl<'a> Reader<'a> {
 
     pub(super) fn flag(&mut self, name: &str) -> bool {
         self.one_of(name, &[("0", false), ("1", true), ("false", false), ("true", true)])
-    }
-
-    /// The path of a folder, which need not exist.
-    pub(super) fn folder(&mut self, name: &str) -> PathBuf {
-        let value = self.raw.value(name);
-        if value.is_empty() || value.contains(':') {
-            self.problem(name, format!("'{value}' is not the path of one directory"));
-        }
-        PathBuf::from(value)
     }
 
     pub(super) fn ratio(&mut self, name: &str) -> f64 {

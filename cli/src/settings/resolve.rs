@@ -1,18 +1,11 @@
 //! Parses and validates the settings, and reports all problems at once.
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use openskill_gateway::config::{CircuitRules, SessionRules, Sites, SkillRules, Source, SourceError};
 use openskill_metrics::skills::MOST_SKILLS;
-use openskill_net::listen::Address;
-use openskill_worker::config::browser::Browser;
-use openskill_worker::config::research::Research;
-use openskill_worker::config::{InstallPolicy, PythonPackages, SessionBounds};
-use openskill_worker::manifest::Level;
-use openskill_worker::process::jail::SkillUsers;
 
 use super::access::{self, Access};
 use super::agent::{self, AgentSettings};
@@ -20,14 +13,14 @@ use super::mcp::{self, McpSettings};
 use super::names;
 use super::otlp::destination::Destination;
 use super::otlp::{self, Otlp};
-use super::packages;
-use super::problem::{Problem, Problems, mask};
+use super::problem::{Problems, mask};
 use super::raw::Raw;
 use super::reader::Reader;
 use super::recorder::{self, RecorderSettings};
 use super::sites;
 use super::tls::{self, Tls};
-use super::{browser, research};
+#[cfg(feature = "worker")]
+use super::worker::{self, WorkerSettings};
 
 /// The format of log lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,12 +44,9 @@ pub(crate) struct Settings {
     /// None means that the gateway is at the URL that requests name.
     pub(crate) public_url: Option<String>,
     pub(crate) workers: Vec<Source>,
-    pub(crate) worker_listen: Address,
+    #[cfg(feature = "worker")]
+    pub(crate) worker: WorkerSettings,
     pub(crate) worker_id: String,
-    /// None means that workers serve no metrics. With `up`, the address of the first worker.
-    pub(crate) worker_metrics_listen: Option<SocketAddr>,
-    pub(crate) skill_dirs: Vec<PathBuf>,
-    pub(crate) allowed_root: PathBuf,
     pub(crate) timeout: Duration,
     pub(crate) max_in_flight: usize,
     pub(crate) max_in_flight_of_skill: usize,
@@ -65,29 +55,12 @@ pub(crate) struct Settings {
     pub(crate) idempotency_lifetime: Duration,
     pub(crate) max_connections: usize,
     pub(crate) max_connections_of_peer: usize,
-    pub(crate) worker_concurrency: usize,
-    pub(crate) worker_reserve: Option<usize>,
-    pub(crate) worker_queue: usize,
     /// None means the command's own default.
     pub(crate) shards: Option<usize>,
     /// None means the command's own default.
     pub(crate) lame_duck: Option<Duration>,
     pub(crate) drain_timeout: Duration,
     pub(crate) refresh: Duration,
-    pub(crate) reload: Duration,
-    pub(crate) idle: Duration,
-    pub(crate) sessions: SessionBounds,
-    pub(crate) python: PathBuf,
-    pub(crate) packages: PythonPackages,
-    pub(crate) tool_install: InstallPolicy,
-    /// None means the index that ships.
-    pub(crate) tool_index: Option<PathBuf>,
-    pub(crate) tools_dir: PathBuf,
-    pub(crate) skill_users: SkillUsers,
-    pub(crate) least_jail: Level,
-    pub(crate) docker_host: String,
-    pub(crate) browser: Browser,
-    pub(crate) research: Research,
     pub(crate) debug: bool,
     pub(crate) log: String,
     pub(crate) log_format: LogFormat,
@@ -122,13 +95,9 @@ impl Settings {
             mcp: mcp::read(&mut reader),
             public_url: reader.optional_url(names::PUBLIC_URL),
             workers,
-            worker_listen: reader
-                .parse(names::WORKER_LISTEN, "HOST:PORT or unix:/path")
-                .unwrap_or_else(|| Address::Unix(PathBuf::new())),
+            #[cfg(feature = "worker")]
+            worker: worker::read(&mut reader),
             worker_id: reader.worker_id(),
-            worker_metrics_listen: reader.address(names::WORKER_METRICS_LISTEN, "127.0.0.1:9464"),
-            skill_dirs: reader.raw.value(names::CLI_DIR).split(':').map(PathBuf::from).collect(),
-            allowed_root: PathBuf::from(raw.value(names::ALLOWED_ROOT)),
             timeout: reader.millis(names::TIMEOUT_MS, 1, 3_600_000),
             max_in_flight: reader.number(names::MAX_IN_FLIGHT, 1, 1_000_000),
             max_in_flight_of_skill: reader.number(names::MAX_IN_FLIGHT_PER_SKILL, 1, 1_000_000),
@@ -137,34 +106,10 @@ impl Settings {
             idempotency_lifetime: reader.seconds(names::IDEMPOTENCY_LIFETIME, 1, 86_400),
             max_connections: reader.number(names::MAX_CONNECTIONS, 1, 1_000_000),
             max_connections_of_peer: reader.number(names::MAX_CONNECTIONS_PER_PEER, 1, 1_000_000),
-            worker_concurrency: reader.number(names::WORKER_CONCURRENCY, 1, 10_000),
-            worker_reserve: reader.optional(names::WORKER_RESERVE, 0, 10_000),
-            worker_queue: reader.number(names::WORKER_QUEUE, 0, 1_000_000),
             shards: reader.optional(names::SHARDS, 1, 256),
             lame_duck: reader.optional(names::LAME_DUCK_MS, 0, 3_600_000).map(|it| Duration::from_millis(it as u64)),
             drain_timeout: reader.millis(names::DRAIN_TIMEOUT_MS, 0, 3_600_000),
             refresh: reader.millis(names::REFRESH_MS, 10, 3_600_000),
-            reload: reader.millis(names::RELOAD_MS, 10, 3_600_000),
-            idle: reader.millis(names::IDLE_MS, 100, 86_400_000),
-            python: PathBuf::from(raw.value(names::PYTHON)),
-            packages: packages::read(&mut reader),
-            sessions: SessionBounds {
-                per_worker: reader.number(names::SESSIONS, 1, 512),
-                per_caller: reader.number(names::SESSIONS_PER_CALLER, 1, 512),
-                idle: reader.seconds(names::SESSION_IDLE_S, 1, 604_800),
-                age: reader.seconds(names::SESSION_AGE_S, 1, 604_800),
-            },
-            tool_install: reader
-                .one_of(names::TOOL_INSTALL, &[("ask", InstallPolicy::Ask), ("listed", InstallPolicy::Listed)]),
-            tool_index: Some(raw.value(names::TOOL_INDEX)).filter(|it| !it.is_empty()).map(PathBuf::from),
-            tools_dir: reader.folder(names::TOOLS_DIR),
-            skill_users: reader
-                .parse(names::SKILL_USER, "own, or UID or UID:GID, numbers other than 0, such as 65534:65534")
-                .unwrap_or(SkillUsers::Own),
-            least_jail: reader.parse(names::LEAST_JAIL, "auto, standard or strict").unwrap_or_default(),
-            docker_host: reader.docker_host(),
-            browser: browser::read(&mut reader),
-            research: research::read(&mut reader),
             debug: reader.flag(names::DEBUG),
             log: raw.value(names::LOG).to_owned(),
             log_format: reader.one_of(names::LOG_FORMAT, &[("text", LogFormat::Text), ("json", LogFormat::Json)]),
@@ -179,22 +124,6 @@ impl Settings {
             service_name: raw.value(names::SERVICE_NAME).to_owned(),
         };
         if reader.problems.is_empty() { Ok(settings) } else { Err(Problems(reader.problems)) }
-    }
-
-    /// The allowed root, absolute and without symbolic links. Only commands that run skills need it to exist.
-    pub(crate) fn real_root(&self, raw: &Raw) -> Result<PathBuf, Problems> {
-        let fail = |reason: String| {
-            let (name, origin) = (names::ALLOWED_ROOT.to_owned(), raw.origin(names::ALLOWED_ROOT).to_string());
-            Problems(vec![Problem { name, origin, reason }])
-        };
-        let shown = self.allowed_root.display();
-        let root = self.allowed_root.canonicalize();
-        let root = root
-            .map_err(|error| fail(format!("'{shown}' cannot be opened: {error}; create it with: mkdir -p {shown}")))?;
-        match root.parent() {
-            Some(_) if root.is_dir() => Ok(root),
-            _ => Err(fail(format!("'{shown}' must be a directory other than '/'"))),
-        }
     }
 }
 
@@ -264,29 +193,6 @@ impl Reader<'_> {
     fn listen(&mut self, name: &str, example: &str) -> SocketAddr {
         self.parse(name, &format!("HOST:PORT with a numeric host, such as {example}"))
             .unwrap_or_else(|| SocketAddr::from(([127, 0, 0, 1], 0)))
-    }
-
-    /// None if it is not set.
-    fn address(&mut self, name: &str, example: &str) -> Option<SocketAddr> {
-        if self.raw.value(name).is_empty() {
-            return None;
-        }
-        self.parse(name, &format!("HOST:PORT with a numeric host, such as {example}"))
-    }
-
-    fn docker_host(&mut self) -> String {
-        let value = self.raw.value(names::DOCKER_HOST).trim_end_matches('/').to_owned();
-        let valid = match value.strip_prefix("unix://") {
-            Some(path) => path.starts_with('/'),
-            None => value
-                .replacen("tcp://", "http://", 1)
-                .parse::<tonic::transport::Uri>()
-                .is_ok_and(|it| it.scheme_str() == Some("http") && it.port().is_some() && it.path() == "/"),
-        };
-        if !valid {
-            self.problem(names::DOCKER_HOST, format!("'{}' is not unix:///path or tcp://host:port", mask(&value)));
-        }
-        value
     }
 }
 

@@ -16,7 +16,10 @@ pub(crate) struct Setting {
 /// Makes a constant with the name of each setting, and a table of them.
 macro_rules! settings {
     ($table:ident $($konst:ident $name:literal $default:literal $readers:literal $about:literal;)*) => {
-        $(pub(crate) const $konst: &str = $name;)*
+        $(
+            #[cfg_attr(not(feature = "worker"), allow(dead_code, reason = "only workers read some of them"))]
+            pub(crate) const $konst: &str = $name;
+        )*
 
         /// These settings, in the order of the reference.
         pub(crate) const $table: &[Setting] = &[

@@ -29,6 +29,10 @@ struct Mesh {
     authorities: PathBuf,
     certificate: PathBuf,
     key: PathBuf,
+    #[cfg_attr(
+        not(feature = "worker"),
+        expect(dead_code, reason = "only workers ask for it, and it is validated all the same")
+    )]
     gateway_name: ServerName<'static>,
     worker_name: ServerName<'static>,
 }
@@ -140,6 +144,7 @@ impl Tls {
     }
 
     /// The scheme of the public addresses.
+    #[cfg(feature = "worker")]
     pub(crate) fn scheme(&self) -> &'static str {
         if self.server.is_some() { "https" } else { "http" }
     }
@@ -148,6 +153,7 @@ impl Tls {
     ///
     /// # Errors
     /// The files can't be used.
+    #[cfg(feature = "worker")]
     pub(crate) fn mesh_acceptor(&self, raw: &Raw) -> Result<Option<Acceptor>, Problems> {
         let Some(mesh) = &self.mesh else { return Ok(None) };
         let clients = Clients::Mesh(mesh.authorities.clone(), mesh.gateway_name.clone());

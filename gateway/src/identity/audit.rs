@@ -32,9 +32,17 @@ pub(crate) fn limited(principal: &str, limit: Limit, trace_id: &str) {
     }
 }
 
-/// An administrator changes something, or may look at what belongs to others.
+/// An administrator changes something.
 pub(crate) fn administered(principal: &str, key: &str, asked: &str, trace_id: &str) {
     tracing::warn!(target: "openskill::audit", decision = "administered", principal, key, asked, trace_id);
+}
+
+/// An administrator looks at what belongs to others. It is no warning, and may be often: a console asks every few seconds.
+pub(crate) fn inspected(principal: &str, key: &str, asked: &str, trace_id: &str) {
+    if openskill_log::admits("reads by administrators") {
+        let asked = brief(asked);
+        tracing::info!(target: "openskill::audit", decision = "inspected", principal, key, asked, trace_id);
+    }
 }
 
 fn brief(text: &str) -> &str {

@@ -43,10 +43,16 @@ async fn administration_needs_an_administrator_and_leaves_a_line() {
     let log = &system.process.log;
     log.line(&["openskill::audit", "decision=\"forbidden\"", "principal=\"caller\"", "AdminService/Drain"]).await;
     assert_eq!(admin.list_workers(from(&operator, ListWorkersRequest {})).await.unwrap().into_inner().workers.len(), 2);
+    let looked = ["decision=\"inspected\"", "principal=\"operator\"", super::id(&operator), "AdminService/ListWorkers"];
+    log.line(&looked).await;
+    assert_eq!(super::get(&system, &operator, "/traces").await.status, 200);
+    log.line(&["decision=\"inspected\"", "asked=\"/traces\""]).await;
+    assert_eq!(super::get(&system, &caller, "/traces").await.status, 200, "its own");
     admin.drain(from(&operator, DrainRequest::default())).await.unwrap();
     log.line(&["decision=\"administered\"", "principal=\"operator\"", super::id(&operator), "AdminService/Drain"])
         .await;
     assert!(services(&system, &operator).await.iter().any(|it| it == ADMIN));
+    assert!(!log.text().contains("decision=\"inspected\" principal=\"caller\""), "{}", log.text());
     let seen = services(&system, &caller).await;
     assert!(!seen.iter().any(|it| it == ADMIN) && seen.iter().any(|it| it == "openskill.v1.SkillService"), "{seen:?}");
     let mut anonymous = ServerReflectionClient::new(system.channel().await);

@@ -65,6 +65,11 @@ async fn the_operators_command_installs_what_a_running_worker_then_offers() {
     })
     .await;
     assert_eq!(stage.installed(), [""; 0]);
+    for decision in ["decision=\"installed\"", "decision=\"removed\""] {
+        let log = &system.process.log;
+        log.line(&["openskill::audit", decision, "principal=\"operator\"", "server=\"clock\"", "version=\"1.0\""])
+            .await;
+    }
     let (good, _, err) = stage.tools(&["remove", "clock"]).await;
     assert!(!good && err.contains("no server 'clock' is installed"), "{err}");
     let (good, _, err) = stage.tools(&["add", "nobody"]).await;

@@ -11,6 +11,7 @@
 //!
 //! What begins with a dot is no skill. Whoever has the lock removes what others left.
 
+use std::collections::BTreeMap;
 use std::fs::{self, DirBuilder, File, TryLockError};
 use std::io::{self, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
@@ -29,6 +30,9 @@ const RECORD: &str = ".installed.json";
 
 /// The largest record that is read.
 const MAX_RECORD_BYTES: u64 = 64 * 1024;
+
+/// The most servers that are looked at together.
+const MOST_SERVERS: usize = 1000;
 
 const PARTIAL: &str = ".partial";
 const REMOVED: &str = ".removed";
@@ -122,6 +126,13 @@ impl Folder {
     pub(crate) fn record(&self, id: &str) -> Option<Record> {
         let text = plain_file::read_in_folder(&self.0.join(id).join(RECORD), MAX_RECORD_BYTES).ok()?;
         serde_json::from_str::<Record>(&text).ok().filter(|it| it.id == id)
+    }
+
+    /// What is known of all servers that were installed here, by id.
+    pub(crate) fn records(&self) -> BTreeMap<String, Record> {
+        let names = fs::read_dir(&self.0).into_iter().flatten().flatten().map(|it| it.file_name());
+        let ids = names.filter_map(|it| it.into_string().ok()).filter(|it| !it.starts_with('.'));
+        ids.take(MOST_SERVERS).filter_map(|id| Some((id.clone(), self.record(&id)?))).collect()
     }
 
     /// Where the manifest of a server is, or will be.

@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::audit::{self, Who};
+use super::audit::Who;
 use super::entry::Entry;
 use super::folder::{Folder, FolderError, Record};
 use super::index::{Index, IndexError};
@@ -125,9 +125,8 @@ pub async fn remove(tools: &Tools, id: &str) -> Result<Record, ToolsError> {
     let not_removed = |reason: String| ToolsError::NotRemoved { id: id.to_owned(), reason };
     folder.make().map_err(|error| not_removed(FolderError::System(error).to_string()))?;
     let lock = lock(&folder).await.map_err(|refusal| not_removed(refusal.to_string()))?;
-    let record = folder.remove(&lock, id).map_err(|error| not_removed(error.to_string()))?;
-    audit::removed(&Who::operator(), id, &record.version);
-    Ok(record)
+    // Workers that serve the folder see it, and log it.
+    folder.remove(&lock, id).map_err(|error| not_removed(error.to_string()))
 }
 
 /// Has a worker that serves nobody do something with a server of the index. It knows all names that are taken.

@@ -5,6 +5,7 @@ use http::{Extensions, HeaderMap, HeaderValue, Method, Response, header};
 use http_body::Frame;
 use openskill_proto::render;
 use openskill_proto::v1::admin_service_server::SERVICE_NAME as ADMIN;
+use openskill_proto::v1::trace_service_server::SERVICE_NAME as TRACES;
 use openskill_proto::v1::{ErrorCode, SkillError};
 
 use super::grpc::methods::is_server_streaming;
@@ -17,7 +18,7 @@ use crate::serve::resource::METADATA;
 
 /// The rules of all listeners.
 pub(crate) const RULES: Rules =
-    Rules { is_open, is_administration, is_change, is_stream: is_server_streaming, events, refuse, last };
+    Rules { is_open, is_administration, is_change, is_insight, is_stream: is_server_streaming, events, refuse, last };
 
 /// The same text whatever is wrong: missing, malformed, unknown, expired, revoked.
 const UNAUTHENTICATED: &str = "this gateway needs a valid API key or token: send it as 'authorization: Bearer …'";
@@ -35,15 +36,21 @@ fn is_open(method: &Method, headers: &HeaderMap, path: &str) -> bool {
 }
 
 fn is_administration(path: &str) -> bool {
-    method_of_admin(path).is_some()
+    method(path, ADMIN).is_some()
 }
 
 fn is_change(path: &str) -> bool {
-    matches!(method_of_admin(path), Some("Drain" | "ResetCircuits"))
+    matches!(method(path, ADMIN), Some("Drain" | "ResetCircuits"))
 }
 
-fn method_of_admin(path: &str) -> Option<&str> {
-    path.strip_prefix('/')?.strip_prefix(ADMIN)?.strip_prefix('/')
+/// What else administrators alone may read, and the recorded calls, of which others see their own.
+fn is_insight(path: &str) -> bool {
+    let is_rest = path.strip_prefix("/traces").is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
+    is_rest || method(path, TRACES).is_some() || (is_administration(path) && !is_change(path))
+}
+
+fn method<'a>(path: &'a str, service: &str) -> Option<&'a str> {
+    path.strip_prefix('/')?.strip_prefix(service)?.strip_prefix('/')
 }
 
 fn events(path: &str) -> StreamKind {
@@ -110,6 +117,14 @@ mod tests {
         assert!(is_administration("/openskill.v1.AdminService/ListWorkers"));
         assert!(!is_administration("/openskill.v1.AdminServiceX/ListWorkers"));
         assert!(is_change("/openskill.v1.AdminService/Drain") && !is_change("/openskill.v1.AdminService/ListWorkers"));
+        for path in
+            ["/openskill.v1.AdminService/ListCircuits", "/openskill.v1.TraceService/GetTrace", "/traces", "/traces/t-1"]
+        {
+            assert!(is_insight(path), "{path}");
+        }
+        for path in ["/openskill.v1.AdminService/Drain", "/openskill.v1.SkillService/Invoke", "/tracesx", "/skills"] {
+            assert!(!is_insight(path), "{path}");
+        }
     }
 
     #[test]

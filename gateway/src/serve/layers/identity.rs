@@ -55,6 +55,8 @@ pub(crate) struct Rules {
     pub(crate) is_administration: fn(&str) -> bool,
     /// Whether such a path changes something.
     pub(crate) is_change: fn(&str) -> bool,
+    /// Whether administrators see at the path what belongs to others.
+    pub(crate) is_insight: fn(&str) -> bool,
     /// Whether the answer to a gRPC request with this path is a stream.
     pub(crate) is_stream: fn(&str) -> bool,
     /// The kind of a stream of events at this path.
@@ -188,14 +190,16 @@ fn admit<B>(registry: &Registry, rules: &Rules, request: &mut Request<B>) -> Res
         }
     })?;
     let principal = Principal::identified(Arc::clone(&identified.account));
-    if (rules.is_administration)(path) {
-        if !principal.is_admin() {
-            audit::forbidden(principal.name(), path, &trace_id);
-            return Err(Stopped::Denied(Denied::NotAdmin));
-        }
+    if principal.is_admin() {
+        let (name, credential) = (principal.name(), &identified.credential);
         if (rules.is_change)(path) {
-            audit::administered(principal.name(), &identified.credential, path, &trace_id);
+            audit::administered(name, credential, path, &trace_id);
+        } else if (rules.is_insight)(path) {
+            audit::inspected(name, credential, path, &trace_id);
         }
+    } else if (rules.is_administration)(path) {
+        audit::forbidden(principal.name(), path, &trace_id);
+        return Err(Stopped::Denied(Denied::NotAdmin));
     }
     let is_grpc_stream = (rules.is_stream)(path);
     let events = (rules.events)(path);

@@ -91,7 +91,10 @@ impl Source {
         if !self.uses_network() {
             return Network::None;
         }
-        let proxies = OF_NETWORK.iter().filter_map(|name| worker(name));
+        let names = OF_NETWORK.iter().filter(|name| !name.eq_ignore_ascii_case("no_proxy"));
+        let proxies = names.filter_map(|name| worker(name));
+        // As pip reads them: `proxy:3128` is one that speaks HTTP.
+        let proxies = proxies.map(|it| if it.contains("://") { it } else { format!("http://{it}") });
         let urls = self.index.iter().chain(&self.page).cloned().chain(proxies);
         let port = |url: String| Url::parse(&url).ok()?.port_or_known_default();
         let mut ports: Vec<u16> = urls.filter_map(port).chain([HTTPS]).collect();
@@ -134,6 +137,17 @@ mod tests {
         assert_eq!(index.network(none), Network::Connect(vec![443, 8443]));
         let proxy = |name: &str| (name == "HTTPS_PROXY").then(|| "http://proxy:3128".to_owned());
         assert_eq!(index.network(proxy), Network::Connect(vec![443, 3128, 8443]));
+    }
+
+    #[test]
+    fn a_proxy_may_be_named_without_a_scheme() {
+        let index = source(Some("https://own:8443/simple"), None);
+        for proxy in ["proxy:3128", "10.0.0.1:3128", "ann:pw@proxy:3128/", "[::1]:3128"] {
+            let ports = index.network(|name| (name == "https_proxy").then(|| proxy.to_owned()));
+            assert_eq!(ports, Network::Connect(vec![443, 3128, 8443]), "{proxy}");
+        }
+        let hosts_without = index.network(|name| (name == "NO_PROXY").then(|| "localhost,own".to_owned()));
+        assert_eq!(hosts_without, Network::Connect(vec![443, 8443]));
     }
 
     #[test]

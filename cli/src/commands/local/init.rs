@@ -18,7 +18,7 @@ const SETTINGS: &str = "openskill.toml";
 /// The id of the example.
 const EXAMPLE: &str = "shout";
 
-pub(super) fn run(args: &Init) -> Result<ExitCode, Failure> {
+pub(in crate::commands) fn run(args: &Init) -> Result<ExitCode, Failure> {
     let folder = args.folder.as_path();
     if folder.join(SETTINGS).symlink_metadata().is_ok() {
         let shown = folder.join(SETTINGS).display().to_string();

@@ -7,15 +7,15 @@ use serde_json::{Value, json};
 
 mod gateway;
 
-use super::runtime::block_on;
 use crate::args::Doctor;
+use crate::commands::runtime::block_on;
 use crate::exit::{FAILED, Failure};
 use crate::serve;
 use crate::settings::{Raw, Settings};
 use crate::terminal::{say, say_value};
 
 pub(super) fn run(args: &Doctor, settings: &Settings, raw: &Raw) -> Result<ExitCode, Failure> {
-    let config = serve::worker_config(settings, raw)?;
+    let config = serve::worker::config(settings, raw)?;
     block_on(async {
         let mut found = examine(config).await.map_err(Failure::system("setting up the sandbox"))?;
         found.machine.extend(gateway::certificate(settings).await);

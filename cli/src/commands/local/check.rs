@@ -5,15 +5,15 @@ use std::process::ExitCode;
 use openskill_worker::check::{CheckError, Findings};
 use openskill_worker::manifest::How;
 
-use super::runtime::block_on;
 use crate::args::Check;
+use crate::commands::runtime::block_on;
 use crate::exit::{FAILED, Failure};
 use crate::serve;
 use crate::settings::{Raw, Settings};
 use crate::terminal::{complain, say};
 
 pub(super) fn run(args: &Check, settings: &Settings, raw: &Raw) -> Result<ExitCode, Failure> {
-    let mut config = serve::worker_config(settings, raw)?;
+    let mut config = serve::worker::config(settings, raw)?;
     config.packages.progress = |step| complain(&format!("{step}\n"));
     block_on(async {
         let findings = match openskill_worker::check::check(config, args.skill_id.as_deref()).await {
@@ -28,7 +28,7 @@ pub(super) fn run(args: &Check, settings: &Settings, raw: &Raw) -> Result<ExitCo
             }
         };
         if findings.is_empty() {
-            let folders: Vec<_> = settings.skill_dirs.iter().map(|it| it.display().to_string()).collect();
+            let folders: Vec<_> = settings.worker.skill_dirs.iter().map(|it| it.display().to_string()).collect();
             complain(&format!("no skills in {}: `openskill new ID` creates one\n", folders.join(", ")));
             return Ok(ExitCode::from(FAILED));
         }

@@ -4,12 +4,12 @@ use std::path::{Path, PathBuf};
 
 use openskill_worker::config::Tools;
 
-use super::names;
-use super::problem::{Problem, Problems};
-use super::raw::Raw;
-use super::resolve::Settings;
+use super::WorkerSettings;
+use crate::settings::names;
+use crate::settings::problem::{Problem, Problems};
+use crate::settings::raw::{Origin, Raw};
 
-impl Settings {
+impl WorkerSettings {
     /// The tools that can be installed. `root` is the allowed root: skills write there, and must not decide what is installed.
     pub(crate) fn tools(&self, here: &Path, root: &Path, raw: &Raw) -> Result<Tools, Problems> {
         let absolute = |path: &Path| here.join(path).components().collect::<PathBuf>();
@@ -18,7 +18,16 @@ impl Settings {
         let within = given.into_iter().filter(|(_, path)| path.is_some_and(|it| real(it).starts_with(root)));
         let problem = |(name, path): (&str, Option<&PathBuf>)| {
             let shown = path.map(|it| it.display().to_string()).unwrap_or_default();
-            let reason = format!("'{shown}' is in the allowed root, where skills may write: choose another place");
+            let hint = match raw.origin(name) {
+                // Nobody chose it: the root is what somebody wanted.
+                Origin::Default => {
+                    "set it to a directory elsewhere, or set an allowed root below this directory, such as \
+                     --allowed-root ./data"
+                }
+                _ => "choose another place",
+            };
+            let root = root.display();
+            let reason = format!("'{shown}' is in the allowed root '{root}', where skills may write: {hint}");
             Problem { name: name.to_owned(), origin: raw.origin(name).to_string(), reason }
         };
         let problems: Vec<_> = within.map(problem).collect();
@@ -41,6 +50,7 @@ mod tests {
     use std::os::unix::fs::symlink;
 
     use super::*;
+    use crate::settings::reader::Reader;
 
     #[test]
     fn what_is_installed_is_decided_out_of_reach_for_skills() {
@@ -51,7 +61,7 @@ mod tests {
         let tools = |values: &[(&'static str, &str)]| {
             let flags = values.iter().map(|(name, value)| (*name, (*value).to_owned())).collect();
             let raw = Raw::read(&flags, |_| None, Path::new("/nonexistent"));
-            Settings::resolve(&raw).unwrap().tools(&here, &root, &raw)
+            super::super::read(&mut Reader::new(&raw)).tools(&here, &root, &raw)
         };
         let found = tools(&[]).unwrap();
         assert_eq!((found.folder, found.index), (here.join("installed-tools"), None));
@@ -66,6 +76,10 @@ mod tests {
             let problems = tools(&[(name, value)]).unwrap_err().to_string();
             assert!(problems.contains(name) && problems.contains("where skills may write"), "{value}: {problems}");
         }
+        // A root that has everything in it, such as `--allowed-root .`.
+        let raw = Raw::read(&Vec::new(), |_| None, Path::new("/nonexistent"));
+        let problem = super::super::read(&mut Reader::new(&raw)).tools(&here, &here, &raw).unwrap_err().to_string();
+        assert!(problem.contains(names::TOOLS_DIR) && problem.contains("--allowed-root ./data"), "{problem}");
         std::fs::remove_dir_all(&place).unwrap();
     }
 }

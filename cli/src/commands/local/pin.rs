@@ -4,15 +4,15 @@ use std::process::ExitCode;
 
 use openskill_worker::check::PinError;
 
-use super::runtime::block_on;
 use crate::args::Pin;
+use crate::commands::runtime::block_on;
 use crate::exit::{FAILED, Failure};
 use crate::serve;
 use crate::settings::{Raw, Settings};
 use crate::terminal::{complain, counted, say};
 
 pub(super) fn run(args: &Pin, settings: &Settings, raw: &Raw) -> Result<ExitCode, Failure> {
-    let config = serve::worker_config(settings, raw)?;
+    let config = serve::worker::config(settings, raw)?;
     block_on(async {
         match openskill_worker::check::pin(config, &args.server).await {
             Ok((file, tools)) => {

@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use openskill_worker::config::research::{Allow, Limits, Model, Provider, Research, Secret, Site};
 use url::Url;
 
-use super::names;
-use super::problem::mask;
-use super::reader::Reader;
+use crate::settings::names;
+use crate::settings::problem::mask;
+use crate::settings::reader::Reader;
 
 /// Reads the settings, and the files with keys.
 pub(super) fn read(reader: &mut Reader<'_>) -> Research {
@@ -173,8 +173,8 @@ pub(super) fn model_of(
 mod tests {
     use std::path::Path;
 
-    use super::super::raw::Raw;
     use super::*;
+    use crate::settings::raw::Raw;
 
     fn of(values: &[(&'static str, &str)]) -> (Option<Provider>, String) {
         let flags = values.iter().map(|(name, value)| (*name, (*value).to_owned())).collect();

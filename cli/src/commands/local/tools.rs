@@ -16,7 +16,7 @@ use crate::serve;
 use crate::settings::{Raw, Settings};
 use crate::terminal::{complain, counted, program, say};
 
-pub(super) fn run(command: &ToolsCommand, settings: &Settings, raw: &Raw) -> Result<ExitCode, Failure> {
+pub(in crate::commands) fn run(command: &ToolsCommand, settings: &Settings, raw: &Raw) -> Result<ExitCode, Failure> {
     match command {
         ToolsCommand::Add(args) => {
             let config = worker_config(settings, raw)?;
@@ -49,7 +49,7 @@ fn ended(ended: Result<(), ToolsError>) -> Result<ExitCode, Failure> {
 }
 
 fn worker_config(settings: &Settings, raw: &Raw) -> Result<Config, Failure> {
-    let mut config = serve::worker_config(settings, raw)?;
+    let mut config = serve::worker::config(settings, raw)?;
     config.packages.progress = |step| complain(&format!("{step}\n"));
     Ok(config)
 }
@@ -57,8 +57,8 @@ fn worker_config(settings: &Settings, raw: &Raw) -> Result<Config, Failure> {
 fn tools(settings: &Settings, raw: &Raw) -> Result<Tools, Failure> {
     let here = std::env::current_dir().map_err(Failure::system("finding the current directory"))?;
     // A root that does not exist holds nothing.
-    let root = settings.allowed_root.canonicalize().unwrap_or_else(|_| here.join(&settings.allowed_root));
-    Ok(settings.tools(&here, &root, raw)?)
+    let root = settings.worker.allowed_root.canonicalize().unwrap_or_else(|_| here.join(&settings.worker.allowed_root));
+    Ok(settings.worker.tools(&here, &root, raw)?)
 }
 
 async fn add(args: &AddTools, config: Config) -> Result<(), ToolsError> {

@@ -17,7 +17,7 @@ pub(super) fn run(args: &New, settings: &Settings) -> Result<ExitCode, Failure> 
         let rule = openskill_worker::manifest::ID_RULE;
         return Err(Failure::Usage(format!("'{id}' is not a valid skill id: {rule}")));
     }
-    let folder = settings.skill_dirs.first().map_or_else(|| PathBuf::from("."), Clone::clone);
+    let folder = settings.worker.skill_dirs.first().map_or_else(|| PathBuf::from("."), Clone::clone);
     if args.skills.skills_dir.is_none() && !folder.is_dir() {
         let shown = folder.display();
         let hint = "change to the project's directory, make a project here with `openskill init`, or set another one with \

@@ -6,9 +6,9 @@ use std::time::Duration;
 use openskill_worker::config::{AllowList, Builds, Index, Installer, NoList, PythonPackages};
 use rustix::process::geteuid;
 
-use super::names;
-use super::problem::mask;
-use super::reader::Reader;
+use crate::settings::names;
+use crate::settings::problem::mask;
+use crate::settings::reader::Reader;
 
 const DAY: Duration = Duration::from_secs(24 * 3600);
 

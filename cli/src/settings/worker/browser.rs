@@ -4,9 +4,9 @@ use openskill_worker::config::browser::{Browser, QUERY};
 use openskill_worker::config::research::Allow;
 use url::Url;
 
-use super::names;
-use super::reader::Reader;
 use super::research::model_of;
+use crate::settings::names;
+use crate::settings::reader::Reader;
 
 /// Reads the settings.
 pub(super) fn read(reader: &mut Reader<'_>) -> Browser {
@@ -55,8 +55,8 @@ fn search(reader: &mut Reader<'_>) -> String {
 mod tests {
     use std::path::Path;
 
-    use super::super::raw::Raw;
     use super::*;
+    use crate::settings::raw::Raw;
 
     fn problems(values: &[(&'static str, &str)]) -> String {
         let flags = values.iter().map(|(name, value)| (*name, (*value).to_owned())).collect();

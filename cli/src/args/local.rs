@@ -1,0 +1,139 @@
+//! The grammar of the commands that run skills on this machine, or write them.
+
+use std::path::PathBuf;
+
+use clap::{Args as ClapArgs, Subcommand, ValueEnum};
+
+use super::agent::AgentStore;
+use super::client::Client;
+use super::folders::SkillFolders;
+use crate::complete::skill_ids;
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Local {
+    /// Start a gateway and worker processes, and restart workers that exit
+    Up(Up),
+    /// Start a single worker
+    Worker(Worker),
+    /// Create a project in a directory: settings, a skill and its test
+    Init(Init),
+    /// Create a skill from a template: manifest, program and test
+    New(New),
+    /// Validate manifests and run their examples, without a gateway
+    Check(Check),
+    /// Report what this machine supports and which skills require more; exit with code 1 if any skill does. With an https URL, also which certificate the gateway has
+    Doctor(Doctor),
+    /// Pin the current tools of an MCP server, so that later changes are reported or rejected
+    Pin(Pin),
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Up {
+    /// Number of worker processes
+    #[arg(long, short = 'n', default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=256))]
+    pub(crate) workers: u16,
+    /// Address that the gateway listens on, HOST:PORT
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) listen: Option<String>,
+    /// Separate address for AdminService, HOST:PORT; default: same as --listen
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) admin_listen: Option<String>,
+    /// Address for the metrics of the first worker, HOST:PORT; the next workers use the next ports
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) worker_metrics: Option<String>,
+    #[command(flatten)]
+    pub(crate) agent: AgentStore,
+    #[command(flatten)]
+    pub(crate) skills: SkillFolders,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Worker {
+    /// Address to listen on, HOST:PORT or unix:/path
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) listen: Option<String>,
+    /// Id of the worker; must be unique among the workers of a gateway
+    #[arg(long)]
+    pub(crate) id: Option<String>,
+    /// Address for the worker's metrics, HOST:PORT; default: none
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) metrics_listen: Option<String>,
+    /// Drain and exit when the parent process with this PID exits
+    #[arg(long, hide = true, value_name = "PID")]
+    pub(crate) exit_with_parent: Option<i32>,
+    #[command(flatten)]
+    pub(crate) skills: SkillFolders,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Init {
+    /// Directory of the project; created if it does not exist
+    #[arg(value_name = "DIR", default_value = ".")]
+    pub(crate) folder: PathBuf,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct New {
+    /// Id of the skill or server
+    pub(crate) id: String,
+    /// Type of the skill
+    #[arg(long = "type", value_name = "TYPE", default_value = "cli:python")]
+    pub(crate) kind: SkillType,
+    // Files are written to the first of its directories.
+    #[command(flatten)]
+    pub(crate) skills: SkillFolders,
+}
+
+/// The type of a skill, which determines what runs it.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(crate) enum SkillType {
+    /// A Python script
+    #[value(name = "cli:python")]
+    Python,
+    /// A program
+    #[value(name = "cli:exec")]
+    Exec,
+    /// An HTTP request
+    #[value(name = "http")]
+    Http,
+    /// A container
+    #[value(name = "docker")]
+    Docker,
+    /// Tools of an MCP server that runs as a program
+    #[value(name = "mcp:stdio")]
+    McpStdio,
+    /// Tools of an MCP server at a URL
+    #[value(name = "mcp:http")]
+    McpHttp,
+    /// A function built into the worker
+    #[value(name = "inproc")]
+    Inproc,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Check {
+    /// Id of the skill; default: all skills
+    #[arg(add = skill_ids())]
+    pub(crate) skill_id: Option<String>,
+    #[command(flatten)]
+    pub(crate) skills: SkillFolders,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Doctor {
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) skills: SkillFolders,
+    #[command(flatten)]
+    pub(crate) client: Client,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Pin {
+    /// Id of the MCP server, as in its manifest
+    pub(crate) server: String,
+    #[command(flatten)]
+    pub(crate) skills: SkillFolders,
+}

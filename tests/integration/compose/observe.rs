@@ -1,0 +1,170 @@
+//! The profile `observe`: Debian's Prometheus with the configuration that ships, and a receiver in place of the collector.
+//!
+//! Jaeger and Grafana cannot be had where tests run. The receiver takes their places too, and the test asks Prometheus what the
+//! dashboard would.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use http::Method;
+use openskill_tests::alone::beside_others;
+use openskill_tests::containers::{Image, debian_or_skip, docker, locate};
+use openskill_tests::port::Port;
+use openskill_tests::repository;
+use openskill_tests::require::{Need, skip};
+use openskill_tests::rest;
+use openskill_tests::wait::until;
+use serde_json::Value;
+
+use super::{NOT_AVAILABLE, Project};
+
+/// Prometheus scrapes every 15 s, and a rate needs two scrapes of a target.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// What has no series while nothing goes wrong, no MCP server is connected, and no metrics are exported.
+const MAY_BE_EMPTY: [&str; 5] = [
+    "openskill_skill_circuit_state",
+    "openskill_worker_mcp_",
+    "openskill_metric_exports_total",
+    "openskill_skill_errors_total",
+    "openskill_argument_repairs_total",
+];
+
+/// Prometheus, at a port of this machine.
+struct Prometheus(Port);
+
+impl Prometheus {
+    /// What it answers at a path of its API. None while it does not.
+    async fn get(&self, path: &str) -> Option<Value> {
+        let connects = tokio::net::TcpStream::connect(self.0.address()).await.is_ok();
+        let answer =
+            if connects { rest::send(self.0.address(), Method::GET, path, &[], "").await } else { return None };
+        let answer = (answer.status == 200).then(|| answer.json())?;
+        assert_eq!(answer["status"], "success", "{path}: {answer}");
+        Some(answer["data"].clone())
+    }
+
+    /// The series that an expression has now.
+    async fn query(&self, expression: &str) -> Vec<Value> {
+        let escaped: String = expression.bytes().map(|byte| format!("%{byte:02X}")).collect();
+        let answer = self.get(&format!("/api/v1/query?query={escaped}")).await;
+        let answer = answer.unwrap_or_else(|| panic!("Prometheus refuses {expression}"));
+        answer["result"].as_array().unwrap().clone()
+    }
+
+    /// Waits until the processes that it found are up, and returns how many each job has.
+    async fn has_targets(&self, gateways: usize, workers: usize) {
+        until(&format!("{gateways} gateways and {workers} workers are scraped"), PATIENCE, || async {
+            let targets = self.get("/api/v1/targets").await?;
+            let up = |job: &str| {
+                let active = targets["activeTargets"].as_array().unwrap().iter();
+                active.filter(|it| it["labels"]["job"] == job && it["health"] == "up").count()
+            };
+            ([up("openskill-gateway"), up("openskill-worker")] == [gateways, workers]).then_some(())
+        })
+        .await;
+    }
+
+    /// Waits until every rule that ships was evaluated without a fault.
+    async fn has_rules(&self) {
+        let shipped = std::fs::read_to_string(repository().join("deploy/observability/alerts.yml")).unwrap();
+        let wanted = shipped.matches("- alert: ").count();
+        assert!(wanted > 10, "{wanted}");
+        until("all rules are evaluated", PATIENCE, || async {
+            let groups = self.get("/api/v1/rules").await?;
+            let rules: Vec<Value> = groups["groups"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .flat_map(|it| it["rules"].as_array().unwrap().clone())
+                .collect();
+            assert!(rules.iter().all(|it| it["health"] != "err"), "{groups}");
+            (rules.iter().filter(|it| it["health"] == "ok").count() == wanted).then_some(())
+        })
+        .await;
+    }
+}
+
+#[tokio::test]
+async fn prometheus_scrapes_and_the_collector_hears_of_all_processes() {
+    let _turn = beside_others();
+    if !debian_or_skip() {
+        return;
+    }
+    let Some(program) = locate("prometheus") else {
+        return skip(Need::Prometheus, "there is no prometheus on PATH; install it: apt-get install prometheus");
+    };
+    let prometheus = Image::running(&program);
+    let receiver = Image::running(Path::new(env!("CARGO_BIN_EXE_otlp_receiver")));
+    let [port, grafana, jaeger] = std::array::from_fn(|_| Port::reserve());
+    let project = Project::new("observe")
+        .with("COMPOSE_PROFILES", "observe")
+        .with("OTEL_EXPORTER_OTLP_ENDPOINT", "http://collector:4317")
+        .with("PROMETHEUS_IMAGE", &prometheus.id)
+        .with("COLLECTOR_IMAGE", &receiver.id)
+        .with("JAEGER_IMAGE", &receiver.id)
+        .with("GRAFANA_IMAGE", &receiver.id)
+        .with("PROMETHEUS_PORT", port.number())
+        .with("GRAFANA_PORT", grafana.number())
+        .with("JAEGER_PORT", jaeger.number());
+    let project = Arc::new(project);
+    let up = project.compose_with(&["up"], "2").await;
+    if up.status.code() == Some(NOT_AVAILABLE) {
+        return skip(Need::Compose, String::from_utf8_lossy(&up.stderr).trim());
+    }
+    let stop = Arc::new(AtomicBool::new(false));
+    let calls = {
+        let (project, stop) = (Arc::clone(&project), Arc::clone(&stop));
+        tokio::spawn(async move {
+            while !stop.load(Ordering::Relaxed) {
+                assert_eq!(project.echo().await.status, 200);
+                tokio::time::sleep(Duration::from_millis(200)).await;
+            }
+        })
+    };
+    let prometheus = Prometheus(port);
+    prometheus.has_targets(1, 2).await;
+    prometheus.has_rules().await;
+    the_dashboard_has_data(&prometheus).await;
+
+    // Workers that come are found, and those that went are forgotten.
+    project.compose(&["scale", "1"]).await;
+    prometheus.has_targets(1, 1).await;
+    stop.store(true, Ordering::Relaxed);
+    calls.await.unwrap();
+    until("spans of gateway and worker have arrived", PATIENCE, || async {
+        let said = docker(&["logs", &project.container("collector")]).ok()?;
+        let has = |service: &str| said.lines().any(|line| line.starts_with(service));
+        (has("openskill-gateway: ") && has("openskill-worker: ")).then_some(())
+    })
+    .await;
+    // Prometheus has the metrics: the collector, which would refuse them, is not sent any.
+    let exports = prometheus.query("sum(openskill_metric_exports_total)").await;
+    assert!(exports.iter().all(|it| it["value"][1] == "0"), "{exports:?}");
+    let firing = prometheus.query("ALERTS{alertstate=\"firing\"}").await;
+    assert!(firing.is_empty(), "{firing:?}");
+}
+
+/// Asks everything that the dashboard asks.
+async fn the_dashboard_has_data(prometheus: &Prometheus) {
+    let path = repository().join("deploy/observability/grafana/dashboards/openskill.json");
+    let dashboard: Value = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
+    let panels = dashboard["panels"].as_array().unwrap().iter();
+    let targets = panels.flat_map(|it| it["targets"].as_array().cloned().unwrap_or_default());
+    let asked = targets.map(|it| it["expr"].as_str().unwrap().to_owned());
+    let asked = asked.map(|it| it.replace("$__rate_interval", "1m").replace("$skill", ".*"));
+    let asked: Vec<_> = asked.collect();
+    assert!(asked.len() > 50, "{}", asked.len());
+    for expression in &asked {
+        if MAY_BE_EMPTY.iter().any(|it| expression.contains(it)) {
+            prometheus.query(expression).await;
+            continue;
+        }
+        until(&format!("{expression} has data"), PATIENCE, || async {
+            (!prometheus.query(expression).await.is_empty()).then_some(())
+        })
+        .await;
+    }
+}
