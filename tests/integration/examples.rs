@@ -1,13 +1,11 @@
 //! The programs of `docs/examples`, against a gateway with TLS and keys.
 
-use std::ffi::OsStr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Stdio;
 use std::time::Duration;
 
 use http::Method;
 use openskill_tests::certs::Certs;
-use openskill_tests::containers::locate;
 use openskill_tests::folder::Folder;
 use openskill_tests::port::Port;
 use openskill_tests::require::{Need, skip};
@@ -50,16 +48,10 @@ impl Service {
     }
 
     /// Runs a program before its gateway is there: it waits, or tries again, and succeeds. The call that it cancels ends.
-    async fn calls(&self, program: Command) {
-        self.calls_with(program, &[]).await;
-    }
-
-    /// The same with flags of its own.
-    async fn calls_with(&self, mut program: Command, flags: &[&OsStr]) {
+    async fn calls(&self, mut program: Command) {
         let address = format!("localhost:{}", self.port.number());
         program
             .arg(address)
-            .args(flags)
             .args(["--ca", &self.certs.file("ca.pem"), "--slow", "never_ends", "--token-file"])
             .arg(self.folder.path().join("service.key"))
             .stdin(Stdio::null())
@@ -89,60 +81,6 @@ async fn a_service_in_rust_calls_with_tonic() {
     Service::new().calls(Command::new(env!("CARGO_BIN_EXE_service_client"))).await;
 }
 
-/// Runs the `protoc` of grpcio-tools on the contract, in a folder.
-fn make_stubs(python: &Path, folder: &Path, flags: &[String]) {
-    let mut protoc = std::process::Command::new(python);
-    protoc.args(["-m", "grpc_tools.protoc", "-I"]).arg(repository().join("proto")).args(flags);
-    let made = protoc.args(contract().iter().map(|(path, _)| path)).current_dir(folder).output().unwrap();
-    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
-}
-
-/// The files of the contract, and their names in it.
-fn contract() -> Vec<(PathBuf, String)> {
-    let files = std::fs::read_dir(repository().join("proto/openskill/v1")).unwrap().map(|it| it.unwrap().path());
-    let files = files.filter(|it| it.extension().is_some_and(|it| it == "proto"));
-    files.map(|it| (it.clone(), format!("openskill/v1/{}", it.file_name().unwrap().to_string_lossy()))).collect()
-}
-
-/// Where Debian's packages of Go libraries are.
-const LIBRARIES: &str = "/usr/share/gocode";
-
-/// With Debian's Go and its libraries alone: nothing is downloaded.
-#[tokio::test]
-async fn a_service_in_go_calls_with_stubs_of_its_own() {
-    let python = repository().join("target/test-venv/bin/python");
-    if !python.exists() {
-        return skip(Need::Venv, "target/test-venv is not there; run `make test-venv`");
-    }
-    let library = Path::new(LIBRARIES).join("src/google.golang.org/grpc");
-    if ["go", "protoc-gen-go", "protoc-gen-go-grpc"].iter().any(|it| locate(it).is_none()) || !library.is_dir() {
-        let packages = "golang-go golang-google-grpc-dev golang-google-protobuf-dev protoc-gen-go protoc-gen-go-grpc";
-        return skip(Need::Go, &format!("Go is not here; install it: apt-get install {packages}"));
-    }
-    let service = Service::new();
-    let own = service.folder.path().join("go");
-    let source = own.join("src/client");
-    std::fs::create_dir_all(&source).unwrap();
-    let packages: Vec<_> = contract().iter().map(|(_, name)| format!("M{name}=skills.example/openskill/v1")).collect();
-    let flags = ["go", "go-grpc"].map(|plugin| format!("--{plugin}_out={}:src", packages.join(",")));
-    make_stubs(&python, &own, &flags);
-    std::fs::copy(repository().join("docs/examples/go/client.go"), source.join("client.go")).unwrap();
-    let built = std::process::Command::new("go")
-        .args(["build", "-p", "2", "-o", "client", "client"])
-        .current_dir(&own)
-        .env("GOPATH", format!("{}:{LIBRARIES}", own.display()))
-        .env("GO111MODULE", "off")
-        .env("GOFLAGS", "")
-        .env("GOCACHE", own.join("cache"))
-        .output()
-        .unwrap();
-    assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
-    let mut program = Command::new(own.join("client"));
-    program.env("GRPC_GO_RETRY", "on");
-    let config = repository().join("docs/examples/service-config.json");
-    service.calls_with(program, &["--service-config".as_ref(), config.as_os_str()]).await;
-}
-
 #[tokio::test]
 async fn a_service_in_python_calls_with_stubs_of_its_own() {
     let python = repository().join("target/test-venv/bin/python");
@@ -152,7 +90,18 @@ async fn a_service_in_python_calls_with_stubs_of_its_own() {
     let service = Service::new();
     let stubs = service.folder.path().join("stubs");
     std::fs::create_dir(&stubs).unwrap();
-    make_stubs(&python, &stubs, &["--python_out=.".to_owned(), "--grpc_python_out=.".to_owned()]);
+    let proto = repository().join("proto");
+    let files = std::fs::read_dir(proto.join("openskill/v1")).unwrap().map(|it| it.unwrap().path());
+    let files: Vec<PathBuf> = files.filter(|it| it.extension().is_some_and(|it| it == "proto")).collect();
+    let made = std::process::Command::new(&python)
+        .args(["-m", "grpc_tools.protoc", "-I"])
+        .arg(&proto)
+        .args(["--python_out=.", "--grpc_python_out=."])
+        .args(files)
+        .current_dir(&stubs)
+        .output()
+        .unwrap();
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
     let mut program = Command::new(python);
     program.arg("-B").arg(repository().join("docs/examples/python/client.py")).env("PYTHONPATH", &stubs);
     service.calls(program).await;
