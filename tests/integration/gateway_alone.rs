@@ -34,7 +34,7 @@ async fn a_gateway_without_a_worker_inside_serves_workers_of_the_whole_program()
     running.log.line(&["gateway ready"]).await;
     let body = json!({"input": {"text": "hello"}}).to_string();
     let answer = rest::send(port.address(), http::Method::POST, "/skills/in_echo:invoke", &[], body).await;
-    assert_eq!(answer.json()["data"], json!({"echoed": "hello"}), "{answer:?}");
+    assert_eq!(answer.json()["data"], json!({"text": "hello"}), "{answer:?}");
     let client = run(&program, &["skills", "--url", &format!("http://{}", port.address())]);
     assert!(client.status.success() && String::from_utf8_lossy(&client.stdout).contains("in_echo"), "{client:?}");
 }

@@ -43,7 +43,9 @@ fn service(resource: &Resource) -> String {
 #[tokio::main(flavor = "current_thread")]
 async fn main() {
     let mut terminated = signal(SignalKind::terminate()).unwrap();
-    let stop = async move { drop(terminated.recv().await) };
+    let stop = async move {
+        let _ = terminated.recv().await;
+    };
     let server = tonic::transport::Server::builder().add_service(TraceServiceServer::new(Receiver));
     server.serve_with_shutdown(ADDRESS.parse().unwrap(), stop).await.unwrap();
 }
