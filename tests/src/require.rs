@@ -36,13 +36,11 @@ pub enum Need {
     Kubectl,
     /// Prometheus.
     Prometheus,
-    /// Go, with the Debian packages of gRPC for it.
-    Go,
     /// The program without a worker, which `make gateway` builds.
     Gateway,
 }
 
-const ALL: [(&str, Need); 15] = [
+const ALL: [(&str, Need); 14] = [
     ("browser", Need::Browser),
     ("docker", Need::Docker),
     ("compose", Need::Compose),
@@ -56,7 +54,6 @@ const ALL: [(&str, Need); 15] = [
     ("nginx", Need::Nginx),
     ("kubectl", Need::Kubectl),
     ("prometheus", Need::Prometheus),
-    ("go", Need::Go),
     ("gateway", Need::Gateway),
 ];
 
