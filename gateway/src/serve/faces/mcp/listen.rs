@@ -140,7 +140,7 @@ fn listener(shard: Shard, entrance: Entrance, principal: Principal, wants_tools:
     let seen = wants_tools.then(|| current(&shard, &entrance.view, &principal));
     Ok(Listener {
         shard,
-        entrance,
+        entrance: entrance.kept(),
         principal,
         changes,
         views,
