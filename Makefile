@@ -27,7 +27,7 @@ define make-venv
 	}
 endef
 
-.PHONY: help up build gateway test lint doc eval eval-injections eval-tasks eval-agent eval-sessions eval-research eval-browser eval-identity eval-venv bench bench-venv bench-instructions bench-agent bench-runners flamegraph fuzz chaos schemathesis mcp-clients test-venv compose-up compose-down sdk client dist release-contract clean need-rust need-python need-valgrind
+.PHONY: help up build gateway test lint doc eval eval-injections eval-tasks eval-agent eval-sessions eval-research eval-browser eval-identity eval-venv bench bench-venv bench-instructions bench-agent bench-runners flamegraph fuzz fuzz-mcp chaos schemathesis mcp-clients test-venv compose-up compose-down sdk client dist release-contract clean need-rust need-python need-valgrind
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -126,6 +126,10 @@ fuzz: need-rust ## Fuzz the reading and repairing of arguments for SECONDS=60 ea
 	cd gateway && for target in parse repair; do \
 		cargo +nightly fuzz run --target-dir ../target/fuzz $$target -- -max_total_time=$(SECONDS) -max_len=4096 || exit 1; \
 	done
+
+fuzz-mcp: build need-python ## Send mutated messages of MCP to a gateway for SECONDS=60, and check its answers
+	OPENSKILL_BIN=$(abspath $(BINARY)) OPENSKILL_FUZZ_SECONDS=$(SECONDS) cargo test --locked -p openskill-tests --test integration -- \
+		--nocapture mcp_face::mutated
 
 chaos: build ## Kill, stop, flood and restart it for 15 minutes, and check the invariants (ARGS="--only faults --scale 0.1")
 	cargo test --locked --release -p openskill-gateway circuit -- --nocapture

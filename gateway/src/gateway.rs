@@ -7,6 +7,7 @@ use openskill_metrics::Snapshot;
 use openskill_net::tls::client::Connector;
 use openskill_net::tls::server::Acceptor;
 use openskill_proto::timestamp::Timestamp;
+use openskill_proto::v1::SkillError;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -143,6 +144,34 @@ impl Gateway {
         Ok(permit.with(held))
     }
 
+    /// Admits a question to a worker that is no call, of a session, to an owner, of so many bytes. Counts the refusal if it does
+    /// not.
+    pub(crate) fn admit_consult(
+        &self,
+        principal: &Principal,
+        claim: (&str, &str, usize),
+        trace_id: &str,
+    ) -> Result<Permit, SkillError> {
+        self.try_admit_consult(principal, claim).map_err(|refusal| {
+            self.count_refusal(refusal, principal, trace_id);
+            refusal.into()
+        })
+    }
+
+    fn try_admit_consult(
+        &self,
+        principal: &Principal,
+        (session_id, owner, bytes): (&str, &str, usize),
+    ) -> Result<Permit, Refusal> {
+        if *self.drained.borrow() {
+            return Err(Refusal::Drained);
+        }
+        let permit = self.admission.admit_consult((principal, session_id), owner, bytes, self.workers_limit());
+        let permit = permit.map_err(Refusal::Full)?;
+        let held = principal.begin(session_id, bytes).map_err(Refusal::Principal)?;
+        Ok(permit.with(held))
+    }
+
     /// Admits a call, and counts the refusal if it does not.
     pub(crate) fn admit(&self, call: &Call) -> Result<Permit, Refusal> {
         self.try_admit(call).inspect_err(|refusal| self.count(*refusal, call))
@@ -150,12 +179,17 @@ impl Gateway {
 
     /// Counts a refusal that the caller gets.
     pub(crate) fn count(&self, refusal: Refusal, call: &Call) {
+        self.count_refusal(refusal, &call.principal, &call.trace.id);
+    }
+
+    /// The same of what is no call.
+    fn count_refusal(&self, refusal: Refusal, principal: &Principal, trace_id: &str) {
         match refusal {
             Refusal::Drained => {}
             Refusal::Full(bound) => self.observer.call_refused(bound.name()),
             Refusal::Principal(exceeded) => {
                 self.observer.call_refused(exceeded.limit.name());
-                audit::limited(call.principal.name(), exceeded.limit, &call.trace.id);
+                audit::limited(principal.name(), exceeded.limit, trace_id);
             }
         }
     }

@@ -7,9 +7,11 @@
 //! - [`parked`]: calls that wait until their clients come back with answers; [`replay`]: streams that clients take up again
 //! - [`tasks`]: calls that go on without a request
 //! - [`results`]: those that are too long to be sent at once
+//! - [`owner`]: whose all that is; [`shares`]: who makes room if there is none
 //! - [`views`]: parts of the catalog at paths of their own; [`pages`]: lists of tools, written once per change
 
 pub(crate) mod clients;
+pub(crate) mod owner;
 pub(crate) mod pages;
 pub(crate) mod parked;
 pub(crate) mod replay;
@@ -17,6 +19,7 @@ pub(crate) mod results;
 pub(crate) mod revision;
 pub(crate) mod seal;
 pub(crate) mod session;
+mod shares;
 pub(crate) mod tasks;
 pub(crate) mod views;
 

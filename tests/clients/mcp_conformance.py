@@ -18,8 +18,6 @@ from urllib.parse import urlsplit
 OLD, NEW = "2025-11-25", "2026-07-28"
 TASKS = "io.modelcontextprotocol/tasks"
 META = "io.modelcontextprotocol/"
-#: Tools of the server behind mcp:stdio, as they are named if no view gives them their own names.
-SERVER = "blocks__"
 
 RESULTS = {
     "initialize": "InitializeResult", "server/discover": "DiscoverResult", "ping": "EmptyResult",
@@ -181,7 +179,7 @@ class Client:
 
     def call(self, name, arguments=None, **more):
         extra = {key: more.pop(key) for key in ("inputResponses", "requestState", "task") if key in more}
-        return self.send("tools/call", {"name": self.suite.tool(name), "arguments": arguments or {}, **extra}, **more)
+        return self.send("tools/call", {"name": name, "arguments": arguments or {}, **extra}, **more)
 
     def tools(self):
         return {tool["name"]: tool for tool in self.send("tools/list").result["tools"]}
@@ -204,7 +202,7 @@ class Suite:
     def __init__(self, url, schemas):
         parts = urlsplit(url)
         self.host, self.path, self.schemas = parts.netloc, parts.path, Schemas(schemas)
-        self.faults, self._names = [], None
+        self.faults = []
 
     def fault(self, fault):
         if fault:
@@ -212,12 +210,6 @@ class Suite:
 
     def expect(self, condition, fault):
         self.fault(None if condition else fault)
-
-    def tool(self, name):
-        if self._names is None:
-            self._names = set()
-            self._names = set(Client(self, NEW).tools())
-        return name if name in self._names or SERVER + name not in self._names else SERVER + name
 
 
 SCENARIOS = []

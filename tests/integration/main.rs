@@ -63,6 +63,7 @@ mod python_environments;
 mod quiet_logs;
 mod readme;
 mod recorder;
+mod replicas;
 mod research;
 mod sandbox;
 mod sdk;

@@ -4,6 +4,7 @@ mod calls;
 mod changes;
 mod conformance;
 mod long_results;
+mod mutated;
 mod questions;
 mod real_clients;
 mod refusals;

@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 
 mod authorization;
 mod listening;
+mod ownership;
 
 const PATIENCE: Duration = Duration::from_secs(20);
 

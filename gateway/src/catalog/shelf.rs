@@ -14,13 +14,25 @@ use crate::workers::worker::Worker;
 #[derive(Debug, Default)]
 pub(crate) struct Shelf {
     /// By the names that clients use.
-    pub(crate) prompts: BTreeMap<String, Arc<Item>>,
+    pub(crate) prompts: BTreeMap<String, Items>,
     /// By URI.
-    pub(crate) resources: BTreeMap<String, Arc<Item>>,
+    pub(crate) resources: BTreeMap<String, Items>,
     /// By URI template.
-    pub(crate) templates: BTreeMap<String, Arc<Item>>,
-    /// The latest state of resources that have one, by URI.
-    revisions: BTreeMap<String, String>,
+    pub(crate) templates: BTreeMap<String, Items>,
+    /// The latest state of resources that have one, by owner and URI.
+    revisions: BTreeMap<(String, String), String>,
+}
+
+/// What several owners call the same, sorted by owner. A viewer gets the first that it sees: one that is hidden from it hides no
+/// other.
+#[derive(Debug, Default)]
+pub(crate) struct Items(Vec<Arc<Item>>);
+
+impl Items {
+    /// The one for a viewer who `sees` some of them.
+    pub(crate) fn first(&self, sees: impl Fn(&Item) -> bool) -> Option<&Arc<Item>> {
+        self.0.iter().find(|it| sees(it))
+    }
 }
 
 /// A prompt, a resource or a template.
@@ -55,18 +67,17 @@ impl Item {
 }
 
 impl Shelf {
-    /// Merges what workers offer. Where two owners have the same name or URI, the first one's counts.
+    /// Merges what workers offer.
     pub(super) fn merge(workers: &[Arc<Worker>]) -> Self {
         let mut shelf = Self::default();
         let mut all: Vec<(Offering, Arc<Worker>)> = Vec::new();
         for worker in workers {
             let Some(state) = worker.serving() else { continue };
             all.extend(state.offerings.iter().map(|it| (it.clone(), Arc::clone(worker))));
-            let revisions = state.updates.iter().map(|it| (it.uri.clone(), it.revision.clone()));
-            for (uri, revision) in revisions {
+            for update in &state.updates {
                 // Each worker counts for itself: a change of any of them is one.
-                let known = shelf.revisions.entry(uri).or_default();
-                known.push_str(&revision);
+                let known = shelf.revisions.entry((update.owner.clone(), update.uri.clone())).or_default();
+                known.push_str(&update.revision);
                 known.push(' ');
             }
         }
@@ -86,23 +97,23 @@ impl Shelf {
             OfferingKind::Resource => (offering.key.clone(), &mut self.resources),
             OfferingKind::Template => (offering.key.clone(), &mut self.templates),
         };
-        match place.get_mut(&name) {
+        let items = &mut place.entry(name.clone()).or_default().0;
+        match items.last_mut() {
+            // Sorted by owner, so one owner's are next to each other.
             Some(item) if item.offering.owner == offering.owner => {
                 // Nobody else has it yet.
                 if let Some(item) = Arc::get_mut(item) {
                     item.workers.push(worker);
                 }
             }
-            Some(_) => {}
-            None => {
+            _ => {
                 let template = (offering.kind() == OfferingKind::Template).then(|| Template::parse(&offering.key));
-                let item = Item {
+                items.push(Arc::new(Item {
                     definition: definition(&offering, &name),
                     template: template.flatten(),
                     workers: vec![worker],
                     offering,
-                };
-                place.insert(name, Arc::new(item));
+                }));
             }
         }
     }
@@ -110,13 +121,14 @@ impl Shelf {
     /// What a URI names for a viewer who `sees` some of it: a resource, or a template that it fits.
     pub(crate) fn resource(&self, uri: &str, sees: impl Fn(&Item) -> bool) -> Option<&Arc<Item>> {
         let fits = |it: &Item| it.template.as_ref().is_some_and(|it| it.matched(uri).is_some());
-        let resource = self.resources.get(uri).filter(|it| sees(it));
-        resource.or_else(|| self.templates.values().find(|it| fits(it) && sees(it)))
+        let resource = self.resources.get(uri).and_then(|it| it.first(&sees));
+        resource.or_else(|| self.templates.values().find_map(|it| it.first(|it| fits(it) && sees(it))))
     }
 
-    /// The state of a resource. It differs after a change. None if nothing is known of changes.
-    pub(crate) fn revision(&self, uri: &str) -> Option<&str> {
-        self.revisions.get(uri).map(String::as_str)
+    /// The state of an owner's resource. It differs after a change. Empty if nothing is known of changes.
+    pub(crate) fn revision(&self, item: &Item, uri: &str) -> &str {
+        let key = (item.offering.owner.clone(), uri.to_owned());
+        self.revisions.get(&key).map_or("", String::as_str)
     }
 }
 
@@ -165,12 +177,38 @@ mod tests {
         };
         let shelf = Shelf::merge(&[worker(offerings(), "1"), worker(offerings(), "1")]);
         assert_eq!(shelf.prompts.keys().collect::<Vec<_>>(), ["p", "s__p"]);
-        assert_eq!((shelf.prompts["p"].offering.owner.as_str(), shelf.prompts["p"].workers.len()), ("a", 2));
-        assert_eq!(shelf.prompts["s__p"].definition, r#"{"name":"s__p"}"#);
+        let prompt = |shelf: &Shelf, name: &str| Arc::clone(shelf.prompts[name].first(|_| true).unwrap());
+        let first = prompt(&shelf, "p");
+        assert_eq!((first.offering.owner.as_str(), first.workers.len()), ("a", 2));
+        assert_eq!(prompt(&shelf, "s__p").definition, r#"{"name":"s__p"}"#);
         let found = |uri: &str| shelf.resource(uri, |_| true).map(|it| it.offering.key.as_str());
         assert_eq!((found("x:1"), found("x:5/y"), found("x:5")), (Some("x:1"), Some("x:{id}/y"), None));
         let changed = Shelf::merge(&[worker(offerings(), "1"), worker(offerings(), "2")]);
-        assert_ne!(shelf.revision("x:1"), changed.revision("x:1"));
-        assert_eq!(shelf.revision("x:2"), None);
+        assert_ne!(shelf.revision(&first, "x:1"), changed.revision(&first, "x:1"));
+        assert_eq!(shelf.revision(&first, "x:2"), "");
+    }
+
+    #[test]
+    fn an_owner_that_is_hidden_hides_no_other_of_the_same_name() {
+        use OfferingKind::{Prompt, Resource, Template};
+        let of = |owner: &str| {
+            [(Prompt, "p"), (Resource, "x:1"), (Template, "x:{id}/y")]
+                .map(|(kind, key)| offering(kind, owner, key, false))
+        };
+        let shelf = Shelf::merge(&[worker([of("a"), of("b")].concat(), "1"), worker(of("b").to_vec(), "1")]);
+        for (hidden, owner, workers) in [("a", "b", 2), ("b", "a", 1), ("", "a", 1)] {
+            let sees = |it: &Item| it.offering.owner != hidden;
+            let found = [
+                shelf.prompts["p"].first(sees),
+                shelf.resource("x:1", sees),
+                shelf.resource("x:5/y", sees),
+                shelf.templates["x:{id}/y"].first(sees),
+            ];
+            for item in found.map(Option::unwrap) {
+                assert_eq!((item.offering.owner.as_str(), item.workers.len()), (owner, workers));
+            }
+        }
+        let of_b = shelf.resource("x:1", |it| it.offering.owner == "b").unwrap();
+        assert_eq!(shelf.revision(of_b, "x:1"), "", "what changed is another owner's");
     }
 }

@@ -124,13 +124,15 @@ impl Clients {
         }
     }
 
-    /// The resources of a session whose state is another than it knows. From now on it knows them. `state`: of a URI.
-    pub(crate) fn changed(&self, session: &str, state: impl Fn(&str) -> String) -> Vec<String> {
+    /// The resources of a session whose state is another than it knows. From now on it knows them. `state`: of a URI; none if
+    /// its client may not hear of it.
+    pub(crate) fn changed(&self, session: &str, state: impl Fn(&str) -> Option<String>) -> Vec<String> {
         let mut sessions = self.sessions.lock(session);
         let mut changed = Vec::new();
         for (uri, known) in sessions.subscriptions.use_mut(session).into_iter().flatten() {
-            let now = state(uri);
-            if *known != now {
+            if let Some(now) = state(uri)
+                && *known != now
+            {
                 *known = now;
                 changed.push(uri.clone());
             }
@@ -213,9 +215,10 @@ mod tests {
     fn a_session_hears_once_of_each_change_of_what_it_subscribed_to() {
         let clients = Clients::default();
         assert!(clients.subscribe("a", "x:1", "1".to_owned()) && clients.subscribe("a", "x:2", "1".to_owned()));
-        let changed = |state: &str| clients.changed("a", |_| state.to_owned());
+        let changed = |state: &str| clients.changed("a", |_| Some(state.to_owned()));
         assert_eq!(changed("1"), Vec::<String>::new());
         assert_eq!((changed("2").len(), changed("2").len()), (2, 0));
+        assert_eq!(clients.changed("a", |_| None), Vec::<String>::new(), "what it may not hear of");
         clients.unsubscribe("a", "x:1");
         assert_eq!(changed("3"), ["x:2"]);
         assert!((0..MAX_SUBSCRIPTIONS - 1).all(|it| clients.subscribe("a", &it.to_string(), String::new())));

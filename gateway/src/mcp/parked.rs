@@ -24,10 +24,13 @@ pub(crate) type Ticket = [u8; 16];
 pub(crate) struct Fingerprint([u8; 32]);
 
 impl Fingerprint {
-    pub(crate) fn of(skill_id: &str, arguments: &str) -> Self {
+    /// `view`: where.
+    pub(crate) fn of(view: &str, skill_id: &str, arguments: &str) -> Self {
         let mut hash = Sha256::new();
-        hash.update(skill_id.len().to_be_bytes());
-        hash.update(skill_id);
+        for name in [view, skill_id] {
+            hash.update(name.len().to_be_bytes());
+            hash.update(name);
+        }
         hash.update(arguments);
         Self(hash.finalize().into())
     }
@@ -82,7 +85,7 @@ mod tests {
     use super::*;
 
     fn call(until: Instant) -> Parked {
-        let fingerprint = Fingerprint::of("asks", "{}");
+        let fingerprint = Fingerprint::of("", "asks", "{}");
         Parked { events: stream::empty().boxed(), questions: Vec::new(), fingerprint, until }
     }
 
@@ -91,8 +94,11 @@ mod tests {
         let (parking, now) = (Parking::default(), Instant::now());
         let later = now + Duration::from_secs(10);
         let ticket = parking.park(call(later), now).unwrap_or_else(|_| panic!("there is room"));
-        let (same, other) = (Fingerprint::of("asks", "{}"), Fingerprint::of("asks", "{ }"));
-        assert!(parking.take(&ticket, other, now).is_none() && parking.take(&ticket, same, later).is_none());
+        let same = Fingerprint::of("", "asks", "{}");
+        for other in [Fingerprint::of("", "asks", "{ }"), Fingerprint::of("notes", "asks", "{}")] {
+            assert!(parking.take(&ticket, other, now).is_none());
+        }
+        assert!(parking.take(&ticket, same, later).is_none());
         assert!(parking.take(&ticket, same, now).is_some());
         assert!(parking.take(&ticket, same, now).is_none());
     }

@@ -1,4 +1,4 @@
-//! Results that are too long for a client to get at once. Each is its caller's alone, for a while, and their room is bounded.
+//! Results that are too long for a client to get at once. Each is its owner's alone, for a while, and their room is bounded.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -6,16 +6,19 @@ use std::time::{Duration, Instant};
 
 use openskill_proto::trace::{hex, random_id};
 
+use super::owner::Owner;
+use super::shares::heaviest;
+
 /// How long a result is kept.
 pub(crate) const LIFETIME: Duration = Duration::from_secs(15 * 60);
 
-/// How much is kept of all results, in bytes. The oldest make room.
+/// How much is kept of all results, in bytes. The oldest make room, of the principal who has most.
 const MAX_BYTES: usize = 64 * 1024 * 1024;
 
 /// A result.
 #[derive(Debug)]
 pub(crate) struct Long {
-    owner: String,
+    owner: Owner,
     /// Its type.
     pub(crate) media_type: &'static str,
     /// All of it.
@@ -36,35 +39,54 @@ struct Kept {
 
 impl Results {
     /// Keeps a text for its owner. Returns its id; none if there is no room for it.
-    pub(crate) fn keep(&self, owner: &str, media_type: &'static str, text: String, now: Instant) -> Option<String> {
+    pub(crate) fn keep(&self, owner: Owner, media_type: &'static str, text: String, now: Instant) -> Option<String> {
         if text.len() > MAX_BYTES {
             return None;
         }
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        kept.bytes += text.len();
         kept.forget(now);
         let id = hex(&random_id::<16>());
-        kept.by_id.insert(id.clone(), Arc::new(Long { owner: owner.to_owned(), media_type, text }));
+        kept.bytes += text.len();
+        kept.by_id.insert(id.clone(), Arc::new(Long { owner, media_type, text }));
         kept.order.push_back((now, id.clone()));
-        Some(id)
+        kept.make_room();
+        // Who has most by now may be who asks, with this text.
+        kept.by_id.contains_key(&id).then_some(id)
     }
 
     /// A result of this owner. None if it is not kept, or somebody else's.
-    pub(crate) fn get(&self, owner: &str, id: &str, now: Instant) -> Option<Arc<Long>> {
+    pub(crate) fn get(&self, owner: &Owner, id: &str, now: Instant) -> Option<Arc<Long>> {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         kept.forget(now);
-        kept.by_id.get(id).filter(|it| it.owner == owner).cloned()
+        kept.by_id.get(id).filter(|it| it.owner == *owner).cloned()
     }
 }
 
 impl Kept {
+    /// Forgets what was kept long enough.
     fn forget(&mut self, now: Instant) {
-        while let Some((at, id)) = self.order.front() {
-            if now.saturating_duration_since(*at) < LIFETIME && self.bytes <= MAX_BYTES {
-                return;
-            }
-            self.bytes -= self.by_id.remove(id).map_or(0, |it| it.text.len());
-            self.order.pop_front();
+        while let Some((at, _)) = self.order.front()
+            && now.saturating_duration_since(*at) >= LIFETIME
+        {
+            self.remove(0);
+        }
+    }
+
+    /// Forgets the oldest of those who have most, while all have too much.
+    fn make_room(&mut self) {
+        while self.bytes > MAX_BYTES {
+            let owners = self.by_id.values().map(|it| (it.owner.principal.as_str(), it.text.len()));
+            let Some(principal) = heaviest(owners) else { return };
+            let is_its =
+                |(_, id): &(Instant, String)| self.by_id.get(id).is_some_and(|it| it.owner.principal == principal);
+            let Some(oldest) = self.order.iter().position(is_its) else { return };
+            self.remove(oldest);
+        }
+    }
+
+    fn remove(&mut self, place: usize) {
+        if let Some((_, id)) = self.order.remove(place) {
+            self.bytes -= self.by_id.remove(&id).map_or(0, |it| it.text.len());
         }
     }
 }
@@ -73,23 +95,47 @@ impl Kept {
 mod tests {
     use super::*;
 
+    fn at(principal: &str, view: &str) -> Owner {
+        Owner { principal: principal.to_owned(), view: view.to_owned() }
+    }
+
     #[test]
     fn a_result_is_its_owners_alone_and_for_a_while() {
         let (results, now) = (Results::default(), Instant::now());
-        let id = results.keep("ada", "text/plain", "long".to_owned(), now).unwrap();
-        assert_eq!(results.get("ada", &id, now).unwrap().text, "long");
-        assert!(results.get("bob", &id, now).is_none() && results.get("ada", "x", now).is_none());
-        assert!(results.get("ada", &id, now + LIFETIME).is_none());
+        let id = results.keep(at("ada", "notes"), "text/plain", "long".to_owned(), now).unwrap();
+        let get = |owner: &Owner, now: Instant| results.get(owner, &id, now).map(|it| it.text.clone());
+        assert_eq!(get(&at("ada", "notes"), now).unwrap(), "long");
+        assert!(get(&at("bob", "notes"), now).is_none() && results.get(&at("ada", "notes"), "x", now).is_none());
+        assert!(get(&at("ada", ""), now).is_none(), "another view has other scopes");
+        assert!(get(&at("ada", "notes"), now + LIFETIME).is_none());
     }
 
     #[test]
     fn the_oldest_make_room() {
         let (results, now) = (Results::default(), Instant::now());
-        let keep = |bytes: usize| results.keep("", "text/plain", "x".repeat(bytes), now);
+        let keep = |bytes: usize| results.keep(at("", ""), "text/plain", "x".repeat(bytes), now);
         let (first, second) = (keep(MAX_BYTES / 2).unwrap(), keep(MAX_BYTES / 2).unwrap());
         let third = keep(1).unwrap();
-        let is_kept = |id: &str| results.get("", id, now).is_some();
+        let is_kept = |id: &str| results.get(&at("", ""), id, now).is_some();
         assert!(!is_kept(&first) && is_kept(&second) && is_kept(&third));
         assert!(keep(MAX_BYTES + 1).is_none() && is_kept(&third));
+    }
+
+    #[test]
+    fn one_principal_pushes_out_its_own_results_and_nobody_elses_share() {
+        let (results, now) = (Results::default(), Instant::now());
+        let keep = |principal: &'static str, bytes: usize| {
+            let id = results.keep(at(principal, ""), "text/plain", "x".repeat(bytes), now).unwrap();
+            move |results: &Results| results.get(&at(principal, ""), &id, now).is_some()
+        };
+        let small = keep("ada", MAX_BYTES / 8);
+        let floods: Vec<_> = (0..64).map(|_| keep("bob", MAX_BYTES / 8)).collect();
+        assert!(small(&results), "the oldest of all, and not of whom has most");
+        assert_eq!(floods.iter().filter(|it| it(&results)).count(), 7);
+        // Another one gets a share, of what the first has.
+        let share = keep("cyd", MAX_BYTES / 4);
+        assert!(share(&results) && small(&results) && floods.last().unwrap()(&results));
+        let more = results.keep(at("cyd", ""), "text/plain", "x".repeat(MAX_BYTES), now);
+        assert!(more.is_none() && small(&results) && floods.last().unwrap()(&results));
     }
 }

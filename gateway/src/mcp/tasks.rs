@@ -1,14 +1,15 @@
 //! Calls that go on without a request: tasks, of the extension of that name.
 //!
-//! A task belongs to the principal whose call it is. It is stored before its client learns its id, and again when it ends;
-//! while it runs, what its client may ask of it is here. One whose process ended before it did has failed.
+//! A task belongs to the principal whose call it is, at the view where it was called. It is stored before its client learns
+//! its id, and again when it ends; while it runs, what its client may ask of it is here. One whose process ended before it did
+//! has failed.
 //!
 //! - [`record`]: a task as it is stored; [`store`]: the store, on disk or in memory
 
 pub(crate) mod record;
 pub(crate) mod store;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -21,7 +22,11 @@ use tokio_util::sync::CancellationToken;
 use record::{End, Record};
 use store::{Change, Store, StoreError};
 
-/// How many tasks are kept, of all principals and of one. The oldest that ended make room for new ones.
+use super::owner::Owner;
+use super::shares::heaviest;
+
+/// How many tasks are kept, of all principals and of one. The oldest that ended make room for new ones, of the principal who
+/// has most.
 const MAX_TASKS: usize = 10_000;
 const MAX_TASKS_OF_ONE: usize = 1_000;
 
@@ -65,7 +70,7 @@ struct State {
 /// What is known of a stored task without reading it.
 #[derive(Debug)]
 struct Kept {
-    owner: String,
+    owner: Owner,
     created_ms: u64,
     expires_ms: u64,
     size: usize,
@@ -127,16 +132,16 @@ impl Tasks {
     ///
     /// # Errors
     /// There is no room, or the store failed.
-    pub(crate) async fn begin(&self, owner: &str) -> Result<Running, Full> {
+    pub(crate) async fn begin(&self, owner: &Owner) -> Result<Running, Full> {
         let (id, now) = (hex(&random_id::<16>()), now_ms());
         let record = Record {
-            owner: owner.to_owned(),
+            owner: owner.clone(),
             created_ms: now,
             updated_ms: now,
             ttl_ms: u64::try_from(self.0.times.ttl.as_millis()).unwrap_or(u64::MAX),
             end: None,
         };
-        self.lock().make_room(owner, record.size(), now)?;
+        self.lock().make_room(&owner.principal, record.size(), now)?;
         let cancelled = CancellationToken::new();
         {
             let mut state = self.lock();
@@ -164,11 +169,11 @@ impl Tasks {
     ///
     /// # Errors
     /// The store failed.
-    pub(crate) async fn get(&self, owner: &str, id: &str) -> Result<Option<Seen>, StoreError> {
+    pub(crate) async fn get(&self, owner: &Owner, id: &str) -> Result<Option<Seen>, StoreError> {
         let now = now_ms();
         {
             let state = self.lock();
-            let is_its = |it: &&Kept| it.owner == owner && it.expires_ms > now;
+            let is_its = |it: &&Kept| it.owner == *owner && it.expires_ms > now;
             if state.kept.get(id).filter(is_its).is_none() {
                 return Ok(None);
             }
@@ -186,9 +191,9 @@ impl Tasks {
     }
 
     /// Whether there is a task of `owner`. If it runs, it is cancelled.
-    pub(crate) fn cancel(&self, owner: &str, id: &str) -> bool {
+    pub(crate) fn cancel(&self, owner: &Owner, id: &str) -> bool {
         let (state, now) = (self.lock(), now_ms());
-        let is_there = state.kept.get(id).is_some_and(|it| it.owner == owner && it.expires_ms > now);
+        let is_there = state.kept.get(id).is_some_and(|it| it.owner == *owner && it.expires_ms > now);
         if let Some(live) = state.live.get(id).filter(|_| is_there) {
             live.cancelled.cancel();
         }
@@ -260,7 +265,7 @@ impl Running {
             let (mut state, now) = (self.tasks.lock(), now_ms());
             let Some(live) = state.live.get(&self.id) else { return };
             let record = Record { end: Some(end), updated_ms: now, ..live.record.clone() };
-            state.shrink(record.size(), now, &self.id);
+            state.shrink((&record.owner.principal, record.size()), now, &self.id);
             state.keep(self.id.clone(), &record);
             (record, self.id.clone())
         };
@@ -311,39 +316,47 @@ impl State {
         self.forgotten.push(id);
     }
 
-    /// Makes room for one more task of `owner`.
-    fn make_room(&mut self, owner: &str, size: usize, now_ms: u64) -> Result<(), Full> {
-        self.shrink(size, now_ms, "");
-        let own = self.kept.values().filter(|it| it.owner == owner).count();
-        let bounds = [(Some(owner), own, MAX_TASKS_OF_ONE), (None, self.kept.len(), MAX_TASKS)];
-        for (of, count, most) in bounds {
-            if count < most {
-                continue;
-            }
-            let id = self.oldest(of, "").ok_or(Full)?;
+    /// Makes room for one more task of a principal.
+    fn make_room(&mut self, principal: &str, size: usize, now_ms: u64) -> Result<(), Full> {
+        self.shrink((principal, size), now_ms, "");
+        let own = self.kept.values().filter(|it| it.owner.principal == principal).count();
+        if own >= MAX_TASKS_OF_ONE {
+            let id = self.oldest(principal, "").ok_or(Full)?;
+            self.give_up(id);
+        }
+        if self.kept.len() >= MAX_TASKS {
+            let id = self.dispensable((principal, 1), |_| 1, "").ok_or(Full)?;
             self.give_up(id);
         }
         Ok(())
     }
 
-    /// Forgets tasks that have expired, and the oldest that ended while all take too much.
-    fn shrink(&mut self, more: usize, now_ms: u64, but: &str) {
+    /// Forgets tasks that have expired, and some that ended while all take too much. `more`: what a principal needs.
+    fn shrink(&mut self, more: (&str, usize), now_ms: u64, but: &str) {
         let is_over = |(id, it): &(&String, &Kept)| it.expires_ms <= now_ms && it.has_ended && id.as_str() != but;
         let over: Vec<_> = self.kept.iter().filter(is_over).map(|(id, _)| id.clone()).collect();
         over.into_iter().for_each(|id| self.give_up(id));
-        while self.bytes + more > MAX_BYTES {
-            let Some(id) = self.oldest(None, but) else { break };
+        while self.bytes + more.1 > MAX_BYTES {
+            let Some(id) = self.dispensable(more, |it| it.size, but) else { break };
             self.give_up(id);
         }
     }
 
-    /// The oldest task that has ended.
-    fn oldest(&self, owner: Option<&str>, but: &str) -> Option<String> {
-        let ended = self
-            .kept
-            .iter()
-            .filter(|(id, it)| it.has_ended && owner.is_none_or(|owner| it.owner == owner) && id.as_str() != but);
-        ended.min_by_key(|(_, it)| it.created_ms).map(|(id, _)| id.clone())
+    /// The task that makes room: the oldest that has ended, of the principal who has most and any that ended. `more`: what a
+    /// principal is about to have.
+    fn dispensable(&self, more: (&str, usize), weigh: impl Fn(&Kept) -> usize, but: &str) -> Option<String> {
+        let ended = self.kept.iter().filter(|(id, it)| it.has_ended && id.as_str() != but);
+        let able: HashSet<&str> = ended.map(|(_, it)| it.owner.principal.as_str()).collect();
+        let kept = self.kept.values().map(|it| (it.owner.principal.as_str(), weigh(it))).chain([more]);
+        let principal = heaviest(kept.filter(|(principal, _)| able.contains(principal)))?;
+        self.oldest(principal, but)
+    }
+
+    /// The oldest task of a principal that has ended.
+    fn oldest(&self, principal: &str, but: &str) -> Option<String> {
+        let is_its =
+            |(id, it): &(&String, &Kept)| it.has_ended && it.owner.principal == principal && id.as_str() != but;
+        self.kept.iter().filter(is_its).min_by_key(|(_, it)| it.created_ms).map(|(id, _)| id.clone())
     }
 }
 

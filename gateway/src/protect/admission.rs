@@ -12,6 +12,7 @@ use ahash::HashMap;
 use openskill_proto::v1::{Blame, ErrorCode, SkillError};
 
 use super::shares::is_fair;
+use crate::call::principal::Principal;
 use crate::call::request::Call;
 use crate::identity::usage::{Exceeded, Held, Limit};
 use crate::state::key;
@@ -145,10 +146,10 @@ impl From<Exceeded> for SkillError {
 }
 
 impl Claim {
-    fn of(call: &Call, skill: &str) -> Self {
-        let (principal, session) = (call.principal.name(), call.session_id.as_str());
+    fn of((principal, session): (&Principal, &str), skill: &str, size: usize) -> Self {
+        let principal = principal.name();
         let pair = key::join([principal, session, skill]);
-        Self { pair, session_bytes: principal.len() + 1 + session.len(), size: call.input.size() }
+        Self { pair, session_bytes: principal.len() + 1 + session.len(), size }
     }
 
     fn session(&self) -> &str {
@@ -169,7 +170,18 @@ impl Admission {
     /// Admits a call, or names the limit it hit. `skill`: the one that the call counts towards. `workers`: the workers'
     /// concurrency limit, if there is one.
     pub(crate) fn admit(self: &Arc<Self>, call: &Call, skill: &str, workers: Option<usize>) -> Result<Permit, Bound> {
-        self.grant(Claim::of(call, skill), workers)
+        self.grant(Claim::of((&call.principal, &call.session_id), skill, call.input.size()), workers)
+    }
+
+    /// Admits a question to a worker of so many bytes, as if it were a call of its `owner`: a skill, or an MCP server.
+    pub(crate) fn admit_consult(
+        self: &Arc<Self>,
+        of: (&Principal, &str),
+        owner: &str,
+        size: usize,
+        workers: Option<usize>,
+    ) -> Result<Permit, Bound> {
+        self.grant(Claim::of(of, owner, size), workers)
     }
 
     fn grant(self: &Arc<Self>, claim: Claim, workers: Option<usize>) -> Result<Permit, Bound> {

@@ -94,3 +94,31 @@ async fn prompts_resources_and_tasks_follow_the_policies_of_principals() {
     let own = newest(&alice, "tasks/get", id, json!({"taskId": id})).await;
     assert_eq!(own["result"]["status"], "working", "{own}");
 }
+
+#[tokio::test]
+async fn questions_about_prompts_and_resources_count_towards_the_limits_of_a_principal() {
+    let keys = Keys::new();
+    let slow = keys.create("slow", &["--skills", "test_simple_text", "--rate", "0.001", "--burst", "3"]);
+    let free = keys.create("free", &["--skills", "test_simple_text"]);
+    let folders = [repository().join("tests/fixtures/mcp_face"), repository().join("worker/skills")];
+    let folders: Vec<_> = folders.iter().map(PathBuf::as_path).collect();
+    let system = Setup::with_skills(&folders).with("OPENSKILL_KEYS", keys.path().display()).start().await;
+    let reference = json!({"type": "ref/prompt", "name": "test_prompt_with_arguments"});
+    let questions = [
+        ("prompts/get", json!({"name": "test_simple_prompt"})),
+        ("resources/read", json!({"uri": "test://static-text"})),
+        ("completion/complete", json!({"ref": reference, "argument": {"name": "arg1", "value": "t"}})),
+    ];
+    for (method, params) in &questions {
+        let answer = ask(&system, &slow, "", method, params.clone()).await.json();
+        assert!(answer["result"].is_object(), "{method}: {answer}");
+    }
+    for (method, params) in &questions {
+        let refused = ask(&system, &slow, "", method, params.clone()).await.json();
+        let message = refused["error"]["message"].as_str().unwrap_or_else(|| panic!("{method}: {refused}"));
+        assert!(refused["error"]["code"] == -32000 && message.contains("rate limit"), "{refused}");
+        // Others are not concerned.
+        assert!(ask(&system, &free, "", method, params.clone()).await.json()["result"].is_object(), "{method}");
+    }
+    system.process.log.line(&["decision=\"limited\"", "principal=\"slow\"", "principal_rate"]).await;
+}

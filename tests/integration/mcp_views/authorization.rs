@@ -21,7 +21,7 @@ write_scopes = ['notes:write']
 ";
 
 /// A gateway that takes tokens of this issuer. The folder has its files.
-fn protected(views: &Views, signer: &Signer) -> (Setup, Folder) {
+pub(super) fn protected(views: &Views, signer: &Signer) -> (Setup, Folder) {
     let folder = Folder::new();
     folder.write("keys.json", jwks(&[signer]).to_string());
     let text = format!(
@@ -33,7 +33,7 @@ fn protected(views: &Views, signer: &Signer) -> (Setup, Folder) {
     (views.up().with("OPENSKILL_JWT", file.display()), folder)
 }
 
-async fn ask(system: &System, path: &str, token: &str, method: &str, params: Value) -> Answer {
+pub(super) async fn ask(system: &System, path: &str, token: &str, method: &str, params: Value) -> Answer {
     let body = json!({"jsonrpc": "2.0", "id": 7, "method": method, "params": params}).to_string();
     let authorization = format!("Bearer {token}");
     let mut headers = HEADERS.to_vec();

@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::mcp::owner::Owner;
+
 /// What became of a task.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -27,8 +29,7 @@ impl End {
 /// A task.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Record {
-    /// The principal whose it is.
-    pub(crate) owner: String,
+    pub(crate) owner: Owner,
     /// Milliseconds since 1970.
     pub(crate) created_ms: u64,
     pub(crate) updated_ms: u64,
@@ -45,6 +46,6 @@ impl Record {
 
     /// About how much of the store it takes, in bytes.
     pub(crate) fn size(&self) -> usize {
-        256 + self.owner.len() + self.end.as_ref().map_or(0, End::size)
+        256 + self.owner.size() + self.end.as_ref().map_or(0, End::size)
     }
 }

@@ -8,6 +8,14 @@ fn tasks() -> Tasks {
     Tasks::open(None, times()).unwrap()
 }
 
+fn at(principal: &str, view: &str) -> Owner {
+    Owner { principal: principal.to_owned(), view: view.to_owned() }
+}
+
+fn ada() -> Owner {
+    at("ada", "")
+}
+
 fn completed() -> End {
     End::Completed("{\"content\":[]}".to_owned())
 }
@@ -15,41 +23,43 @@ fn completed() -> End {
 #[tokio::test]
 async fn a_task_is_there_for_its_owner_alone_while_it_runs_and_after_it() {
     let tasks = tasks();
-    let running = tasks.begin("ada").await.unwrap();
+    let running = tasks.begin(&ada()).await.unwrap();
     let id = running.id().to_owned();
     running.say("half".to_owned());
-    let seen = tasks.get("ada", &id).await.unwrap().unwrap();
+    let seen = tasks.get(&ada(), &id).await.unwrap().unwrap();
     assert_eq!((seen.record.end, seen.message.as_str()), (None, "half"));
-    assert!(tasks.get("bob", &id).await.unwrap().is_none() && !tasks.cancel("bob", &id));
+    for other in [at("bob", ""), at("ada", "notes")] {
+        assert!(tasks.get(&other, &id).await.unwrap().is_none() && !tasks.cancel(&other, &id), "{other:?}");
+    }
     running.end(completed(), String::new).await;
-    let seen = tasks.get("ada", &id).await.unwrap().unwrap();
+    let seen = tasks.get(&ada(), &id).await.unwrap().unwrap();
     assert_eq!(seen.record.end, Some(completed()));
-    assert!(tasks.get("bob", &id).await.unwrap().is_none() && tasks.lock().live.is_empty());
+    assert!(tasks.get(&at("ada", "notes"), &id).await.unwrap().is_none() && tasks.lock().live.is_empty());
 }
 
 #[tokio::test]
 async fn questions_are_open_until_they_are_answered() {
     let tasks = tasks();
-    let running = tasks.begin("ada").await.unwrap();
+    let running = tasks.begin(&ada()).await.unwrap();
     let id = running.id().to_owned();
     for key in ["one", "two"] {
         running.ask(key.to_owned(), InputRequired::default());
     }
     tasks.answered(&id, "one");
-    let seen = tasks.get("ada", &id).await.unwrap().unwrap();
+    let seen = tasks.get(&ada(), &id).await.unwrap().unwrap();
     assert_eq!(seen.questions.iter().map(|(key, _)| key.as_str()).collect::<Vec<_>>(), ["two"]);
 }
 
 #[tokio::test]
 async fn one_that_is_cancelled_hears_of_it() {
     let tasks = tasks();
-    let running = tasks.begin("ada").await.unwrap();
-    assert!(tasks.cancel("ada", running.id()));
+    let running = tasks.begin(&ada()).await.unwrap();
+    assert!(tasks.cancel(&ada(), running.id()));
     running.cancelled().await;
     let id = running.id().to_owned();
     running.end(End::Cancelled, String::new).await;
-    assert!(tasks.cancel("ada", &id), "it is there all the same");
-    assert_eq!(tasks.get("ada", &id).await.unwrap().unwrap().record.end, Some(End::Cancelled));
+    assert!(tasks.cancel(&ada(), &id), "it is there all the same");
+    assert_eq!(tasks.get(&ada(), &id).await.unwrap().unwrap().record.end, Some(End::Cancelled));
 }
 
 #[tokio::test]
@@ -57,12 +67,12 @@ async fn what_ended_survives_the_process_and_what_did_not_has_failed() {
     let folder = std::env::temp_dir().join(format!("openskill-tasks-{}", hex(&random_id::<8>())));
     let file = folder.join("tasks.redb");
     let tasks = Tasks::open(Some(&file), times()).unwrap();
-    let (ended, runs) = (tasks.begin("ada").await.unwrap(), tasks.begin("ada").await.unwrap());
+    let (ended, runs) = (tasks.begin(&ada()).await.unwrap(), tasks.begin(&ada()).await.unwrap());
     let ids = [ended.id().to_owned(), runs.id().to_owned()];
     ended.end(completed(), String::new).await;
     drop((runs, tasks));
     let tasks = Tasks::open(Some(&file), times()).unwrap();
-    let end = async |id: &str| tasks.get("ada", id).await.unwrap().unwrap().record.end.unwrap();
+    let end = async |id: &str| tasks.get(&ada(), id).await.unwrap().unwrap().record.end.unwrap();
     assert_eq!(end(&ids[0]).await, completed());
     assert!(matches!(end(&ids[1]).await, End::Failed(_)));
     std::fs::remove_dir_all(folder).unwrap();
@@ -71,24 +81,25 @@ async fn what_ended_survives_the_process_and_what_did_not_has_failed() {
 #[tokio::test]
 async fn an_expired_task_is_none_and_goes_with_the_next_one() {
     let tasks = Tasks::open(None, Times { ttl: Duration::ZERO, ..times() }).unwrap();
-    let running = tasks.begin("ada").await.unwrap();
+    let running = tasks.begin(&ada()).await.unwrap();
     let id = running.id().to_owned();
     running.end(completed(), String::new).await;
-    assert!(tasks.get("ada", &id).await.unwrap().is_none());
-    let _next = tasks.begin("ada").await.unwrap();
+    assert!(tasks.get(&ada(), &id).await.unwrap().is_none());
+    let _next = tasks.begin(&ada()).await.unwrap();
     assert!(!tasks.lock().kept.contains_key(&id) && tasks.0.store.all().unwrap().len() == 1);
+}
+
+fn record(principal: &str, created_ms: u64, end: Option<End>) -> Record {
+    Record { owner: at(principal, ""), created_ms, updated_ms: created_ms, ttl_ms: 1_000_000, end }
+}
+
+fn of_size(bytes: usize) -> Option<End> {
+    Some(End::Completed("x".repeat(bytes)))
 }
 
 #[test]
 fn the_oldest_that_ended_make_room_and_those_that_run_do_not() {
     let mut state = State::default();
-    let record = |owner: &str, created_ms: u64, end: Option<End>| Record {
-        owner: owner.to_owned(),
-        created_ms,
-        updated_ms: created_ms,
-        ttl_ms: 1_000_000,
-        end,
-    };
     for number in 0..MAX_TASKS_OF_ONE {
         state.keep(format!("a{number}"), &record("ada", number as u64, Some(completed())));
     }
@@ -100,20 +111,43 @@ fn the_oldest_that_ended_make_room_and_those_that_run_do_not() {
         state.keep(format!("b{number}"), &record("bob", number as u64, None));
     }
     assert!(state.make_room("bob", 300, 5).is_err());
-    let huge = End::Completed("x".repeat(MAX_BYTES));
-    state.keep("huge".to_owned(), &record("cyd", 7, Some(huge)));
+    state.keep("huge".to_owned(), &record("cyd", 7, of_size(MAX_BYTES)));
     state.make_room("cyd", 300, 5).unwrap();
     assert!(state.forgotten.contains(&"huge".to_owned()) && state.bytes < MAX_BYTES, "{}", state.forgotten.len());
+}
+
+#[test]
+fn one_principal_pushes_out_its_own_tasks_and_nobody_elses_share() {
+    // By size: the small one is the oldest of all.
+    let mut state = State::default();
+    state.keep("small".to_owned(), &record("ada", 0, of_size(MAX_BYTES / 8)));
+    for number in 0..64 {
+        state.make_room("bob", MAX_BYTES / 8, 5).unwrap();
+        state.keep(format!("b{number}"), &record("bob", 1 + number, of_size(MAX_BYTES / 8)));
+    }
+    assert!(state.kept.contains_key("small") && state.bytes <= MAX_BYTES + MAX_BYTES / 8);
+    assert!(state.forgotten.iter().all(|it| it.starts_with('b')), "{:?}", state.forgotten);
+    // By number: ten others have all that there may be.
+    let mut state = State::default();
+    for number in 0..MAX_TASKS {
+        let name = format!("flood{}", number / MAX_TASKS_OF_ONE);
+        state.keep(format!("f{number}"), &record(&name, 1 + number as u64, Some(completed())));
+    }
+    for number in 0..3 {
+        state.make_room("ada", 300, 5).unwrap();
+        state.keep(format!("a{number}"), &record("ada", 0, Some(completed())));
+    }
+    assert!((0..3).all(|it| state.kept.contains_key(&format!("a{it}"))) && state.kept.len() == MAX_TASKS);
 }
 
 #[tokio::test]
 async fn a_task_whose_call_was_dropped_makes_room_like_others() {
     let tasks = tasks();
-    let id = tasks.begin("ada").await.unwrap().id().to_owned();
-    let seen = tasks.get("ada", &id).await.unwrap().unwrap();
+    let id = tasks.begin(&ada()).await.unwrap().id().to_owned();
+    let seen = tasks.get(&ada(), &id).await.unwrap().unwrap();
     assert_eq!(seen.record.end, Some(End::Failed(interrupted())));
     let mut state = tasks.lock();
-    assert_eq!(state.oldest(Some("ada"), ""), Some(id.clone()));
-    state.shrink(0, u64::MAX, "");
+    assert_eq!(state.oldest("ada", ""), Some(id.clone()));
+    state.shrink(("", 0), u64::MAX, "");
     assert!(state.kept.is_empty() && state.forgotten == [id]);
 }

@@ -29,6 +29,7 @@ use crate::catalog::entry::Entry;
 use crate::gateway::Shard;
 use crate::invoke::{invoke, refuse};
 use crate::mcp::clients::Level;
+use crate::mcp::owner::Owner;
 use crate::mcp::parked::Fingerprint;
 use crate::mcp::session::Abilities;
 use crate::mcp::views::{CALL_TOOL, View};
@@ -94,8 +95,9 @@ impl Asked<'_> {
         let (voice, asks) = (self.voice(&name)?, self.asks(&name, &arguments));
         let abilities = asks.abilities();
         let kinds = abilities.kinds();
-        let owner = || (shard.clone(), self.context.principal.clone());
-        let reply = |id: Id| Reply::new(owner(), id, self.asker.revision, entry.clone(), abilities);
+        let owner = Owner { principal: self.context.principal.name().to_owned(), view: view.name.clone() };
+        let caller = || (shard.clone(), self.context.principal.clone(), owner.clone());
+        let reply = |id: Id| Reply::new(caller(), id, self.asker.revision, entry.clone(), abilities);
         let run = async |call: Streamed| stream::answer(call, self.accepts).await;
         if let (Asks::ByResult(way), Some(state)) = (&asks, &self.params.request_state) {
             let answers = self.params.input_responses.take().unwrap_or_default();
@@ -152,7 +154,7 @@ impl Asked<'_> {
             Running::Silent(async move { invoke(&shard, call, permit, None, record).await }.boxed())
         };
         let (asked, together, task_at) = (0, Vec::new(), task_at());
-        let resumable = Resumable::of(&shard.gateway, &self.asker);
+        let resumable = Resumable::of(&shard.gateway, &self.asker, &view);
         let streamed =
             Streamed { running, reply, voice, cancellable, asks, asked, given, together, task_at, resumable };
         let response = run(streamed).await?;
@@ -186,7 +188,7 @@ impl Asked<'_> {
         let way = |abilities: Abilities| Way {
             shard: self.shard.clone(),
             principal: self.context.principal.clone(),
-            fingerprint: Fingerprint::of(name, arguments),
+            fingerprint: Fingerprint::of(&self.entrance.view.name, name, arguments),
             abilities,
         };
         let is_able = |abilities: &Abilities| *abilities != Abilities::default();

@@ -22,9 +22,9 @@ use super::hello::server_info;
 use super::jsonrpc::string;
 use super::long;
 use crate::call::aside::HEAVY_BYTES;
-use crate::call::principal::Principal;
 use crate::catalog::entry::Entry;
 use crate::gateway::Gateway;
+use crate::mcp::owner::Owner;
 use crate::mcp::revision::Revision;
 
 /// Where artifacts are, as resources.
@@ -60,15 +60,15 @@ pub(super) async fn of(
     result: SkillResult,
     entry: Option<Arc<Entry>>,
     gateway: &Arc<Gateway>,
-    principal: &Principal,
+    owner: &Owner,
     revision: Revision,
 ) -> String {
     if data(&result).len().max(result.content_json.len()) > HEAVY_BYTES {
-        let (shared, principal) = (Arc::clone(gateway), principal.clone());
-        let cut = move |content: &str| long::cut(&shared, &principal, content, revision);
+        let (shared, owner) = (Arc::clone(gateway), owner.clone());
+        let cut = move |content: &str| long::cut(&shared, &owner, content, revision);
         return gateway.aside.run(move || write(&result, entry.as_deref(), revision, cut)).await;
     }
-    write(&result, entry.as_deref(), revision, |content| long::cut(gateway, principal, content, revision))
+    write(&result, entry.as_deref(), revision, |content| long::cut(gateway, owner, content, revision))
 }
 
 /// The result of a tool of the gateway itself. `structured`: JSON; empty for none.

@@ -45,6 +45,12 @@ impl Entrance {
         Ok(entrance)
     }
 
+    /// The same for longer than the request: its URI is a part of what was read from the connection, all of which it keeps in
+    /// memory.
+    pub(super) fn kept(self) -> Self {
+        Self { uri: Uri::default(), ..self }
+    }
+
     /// The same at the view as it is now. None if it is gone, or the token lacks scopes by now.
     pub(super) fn again(&self, gateway: &Gateway) -> Option<Self> {
         let view = gateway.mcp.views.get(&self.view.name)?;

@@ -88,7 +88,8 @@ pub(super) fn get(shard: Shard, entrance: Entrance, request: &Request) -> Respon
     match only(request.headers(), &LAST_EVENT) {
         Only::None => {}
         Only::One(last) => {
-            let reader = shard.gateway.mcp.replays.resume(&asker.session_name(), last, std::time::Instant::now());
+            let owner = resumed::owner(&asker, &entrance.view).unwrap_or_default();
+            let reader = shard.gateway.mcp.replays.resume(&owner, last, std::time::Instant::now());
             return match reader {
                 Some(reader) => answer::events(Body::from_stream(resumed::events(reader))),
                 None => fault(StatusCode::BAD_REQUEST, Code::InvalidRequest, "the stream of this event is not kept"),
@@ -128,7 +129,7 @@ pub(super) async fn subscribe(
 ) -> Result<Response, Fault> {
     // Its changes from here on count, those while it subscribes too.
     let listener = listener(shard.clone(), entrance, principal, filter.tools_list_changed)?;
-    let watch = Watch::of(shard, listener.viewer(), &filter).await;
+    let watch = Watch::of(shard, listener.viewer(), &filter).await?;
     Ok(stream(Listener { id: Some(id), watch, ..listener }))
 }
 
@@ -140,7 +141,7 @@ fn listener(shard: Shard, entrance: Entrance, principal: Principal, wants_tools:
     let seen = wants_tools.then(|| current(&shard, &entrance.view, &principal));
     Ok(Listener {
         shard,
-        entrance,
+        entrance: entrance.kept(),
         principal,
         changes,
         views,
@@ -168,7 +169,7 @@ fn events(listener: Listener) -> impl Stream<Item = Result<Bytes, Infallible>> {
 
 impl Listener {
     fn viewer(&self) -> Viewer<'_> {
-        Viewer { principal: &self.principal, view: &self.entrance.view }
+        Viewer { principal: &self.principal, view: &self.entrance.view, session_id: &self.session, trace_id: "" }
     }
 
     async fn next(&mut self) -> Option<Bytes> {
@@ -230,8 +231,10 @@ impl Listener {
 
     /// Notifications of what has changed, if anything has.
     fn look(&mut self) -> Option<Bytes> {
-        let viewer = Viewer { principal: &self.principal, view: &self.entrance.view };
-        let mut said = self.watch.changes(&self.shard, viewer, &self.session, self.id.as_ref());
+        // Not by its method: the watch changes meanwhile.
+        let (principal, view) = (&self.principal, &self.entrance.view);
+        let viewer = Viewer { principal, view, session_id: &self.session, trace_id: "" };
+        let mut said = self.watch.changes(&self.shard, viewer, self.id.as_ref());
         let now = current(&self.shard, &self.entrance.view, &self.principal);
         if let Some(seen) = self.seen.as_mut().filter(|seen| !Arc::ptr_eq(seen, &now) && **seen != now) {
             *seen = now;

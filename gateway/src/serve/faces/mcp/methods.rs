@@ -136,9 +136,12 @@ impl Exchange {
         if asker.revision.is_stateless() {
             check(&self.headers, method, &params)?;
         }
-        let (shard, principal, viewer) = (&self.shard, &self.context.principal, self.viewer());
+        if method == "tools/call" {
+            return self.asked(asker, id, params).call().await;
+        }
+        let (shard, principal, session) = (&self.shard, &self.context.principal, asker.session_name());
+        let viewer = self.viewer(&session);
         let result = match (method, asker.revision.is_stateless()) {
-            ("tools/call", _) => return self.asked(asker, id, params).call().await,
             ("tools/list", _) => list::tools(shard, &self.entrance.view, &params, principal, asker.revision)?,
             ("prompts/list", _) => shelf::list(shard, Listed::Prompts, &params, viewer, asker.revision)?,
             ("prompts/get", _) => shelf::prompt(shard, &mut params, viewer, &asker).await?,
@@ -162,7 +165,7 @@ impl Exchange {
             }
             ("ping", false) => "{}".to_owned(),
             ("logging/setLevel", false) => self.set_level(&asker, &params)?,
-            (_, true) if let Some(result) = tasks::method(shard, method, &mut params, principal).await => result?,
+            (_, true) if let Some(result) = tasks::method(shard, method, &mut params, viewer).await => result?,
             _ => return Err(Fault::new(Code::MethodNotFound, "the server has no such method")),
         };
         Ok(answer::json(StatusCode::OK, jsonrpc::result(&id, &result)))
@@ -173,14 +176,15 @@ impl Exchange {
         Asked { shard, entrance: &self.entrance, headers, context: self.context.clone(), accepts, asker, id, params }
     }
 
-    fn viewer(&self) -> Viewer<'_> {
-        Viewer { principal: &self.context.principal, view: &self.entrance.view }
+    fn viewer<'a>(&'a self, session_id: &'a str) -> Viewer<'a> {
+        let Self { entrance, context, .. } = self;
+        Viewer { principal: &context.principal, view: &entrance.view, session_id, trace_id: &context.trace.id }
     }
 
     /// Subscribes a session to a resource.
     async fn subscribe(&self, asker: &Asker, params: &Params) -> Result<String, Fault> {
         let (session, uri) = subscription(asker, params)?;
-        let Some(state) = watch::subscribe(&self.shard, self.viewer(), uri).await else {
+        let Some(state) = watch::subscribe(&self.shard, self.viewer(&session), uri).await? else {
             let fault = Fault::new(Code::NoResource, "there is no such resource");
             return Err(fault.with_data(format!("{{\"uri\":{}}}", jsonrpc::string(uri))));
         };

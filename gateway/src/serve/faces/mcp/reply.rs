@@ -11,6 +11,7 @@ use super::jsonrpc::{self, Code, Fault, Id};
 use crate::call::principal::Principal;
 use crate::catalog::entry::Entry;
 use crate::gateway::Shard;
+use crate::mcp::owner::Owner;
 use crate::mcp::revision::Revision;
 use crate::mcp::session::Abilities;
 
@@ -21,6 +22,8 @@ pub(super) struct Reply {
     revision: Revision,
     entry: Option<Arc<Entry>>,
     pub(super) principal: Principal,
+    /// Whose is what the client comes back for.
+    pub(super) owner: Owner,
     /// What the client said that it can be asked for.
     abilities: Abilities,
 }
@@ -28,13 +31,13 @@ pub(super) struct Reply {
 impl Reply {
     /// `entry`: the tool. None if there is none.
     pub(super) fn new(
-        (shard, principal): (Shard, Principal),
+        (shard, principal, owner): (Shard, Principal, Owner),
         id: Id,
         revision: Revision,
         entry: Option<Arc<Entry>>,
         abilities: Abilities,
     ) -> Self {
-        Self { shard, id, revision, entry, principal, abilities }
+        Self { shard, id, revision, entry, principal, owner, abilities }
     }
 
     /// The message with the result. A tool that does not exist is an error of the request; all else is for the model.
@@ -55,7 +58,7 @@ impl Reply {
             return Err(Fault::new(Code::MissingCapability, message).with_data(required(missed)));
         }
         let gateway = &self.shard.gateway;
-        Ok(content::of(result, self.entry.clone(), gateway, &self.principal, self.revision).await)
+        Ok(content::of(result, self.entry.clone(), gateway, &self.owner, self.revision).await)
     }
 }
 

@@ -49,7 +49,7 @@ pub(super) async fn read(
     let missing = || Fault::new(code, "there is no such resource, or it has expired");
     let missing = || missing().with_data(json!({ "uri": uri }).to_string());
     if let Some(rest) = uri.strip_prefix(RESULTS) {
-        let contents = long::read(&shard.gateway, viewer.principal, uri, rest)?.ok_or_else(missing)?;
+        let contents = long::read(&shard.gateway, &viewer.owner(), uri, rest)?.ok_or_else(missing)?;
         return Ok(contents_of(shard, &contents, revision));
     }
     let Some(handle) = uri.strip_prefix(ARTIFACTS) else {
@@ -86,7 +86,7 @@ async fn declared(
     let item = shelf.resource(uri, |it| viewer.sees(it, &skills)).ok_or_else(&missing)?;
     let template = if item.offering.key == uri { String::new() } else { item.offering.key.clone() };
     let request = ConsultRequest { template, ..shelf::request(ConsultMethod::Read, item, &json!({ "uri": uri })) };
-    let result = consult(shard, item, request).await.map_err(|error| match error.code() {
+    let result = consult(shard, viewer.asks(), item, request).await.map_err(|error| match error.code() {
         ErrorCode::NotFound => missing(),
         _ => shelf::fault(error),
     })?;

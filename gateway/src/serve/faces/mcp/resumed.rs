@@ -12,6 +12,8 @@ use super::sse::{BEAT, beat_after_id, event_with_id, only_id};
 use crate::gateway::Gateway;
 use crate::mcp::replay::{Reader, Replay};
 use crate::mcp::revision::Revision;
+use crate::mcp::views::View;
+use crate::state::key::join;
 
 /// Who may take a stream up again.
 pub(super) struct Resumable {
@@ -30,8 +32,8 @@ pub(super) struct Writer {
 
 impl Resumable {
     /// None for a client without a session: nobody could tell whose the stream is.
-    pub(super) fn of(gateway: &Arc<Gateway>, asker: &Asker) -> Option<Self> {
-        let session = asker.session.as_ref()?.name();
+    pub(super) fn of(gateway: &Arc<Gateway>, asker: &Asker, view: &View) -> Option<Self> {
+        let session = owner(asker, view)?;
         Some(Self { gateway: Arc::clone(gateway), session, knows_empty: asker.revision >= Revision::V2025_11_25 })
     }
 
@@ -41,6 +43,11 @@ impl Resumable {
         let (replay, reader) = gateway.mcp.replays.open(&session, Instant::now())?;
         Some((Writer { gateway, replay, knows_empty }, reader))
     }
+}
+
+/// Whose a stream is: a session's, at the view where it began. None for a client without a session.
+pub(super) fn owner(asker: &Asker, view: &View) -> Option<String> {
+    Some(join([&asker.session.as_ref()?.name(), &view.name]))
 }
 
 impl Writer {

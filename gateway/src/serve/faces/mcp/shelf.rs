@@ -16,10 +16,11 @@ use super::jsonrpc::{Code, Fault, Params, string};
 use super::list::{TTL_MS, cacheable};
 use super::long::RESULTS;
 use crate::call::principal::Principal;
-use crate::catalog::shelf::{Item, Shelf};
+use crate::catalog::shelf::{Item, Items, Shelf};
 use crate::catalog::snapshot::Snapshot;
-use crate::dispatch::consult::consult;
+use crate::dispatch::consult::{Asks, consult};
 use crate::gateway::Shard;
+use crate::mcp::owner::Owner;
 use crate::mcp::pages::List;
 use crate::mcp::revision::Revision;
 use crate::mcp::seal::Purpose;
@@ -42,7 +43,7 @@ impl Listed {
         }
     }
 
-    fn items(self, shelf: &Shelf) -> &BTreeMap<String, Arc<Item>> {
+    fn items(self, shelf: &Shelf) -> &BTreeMap<String, Items> {
         match self {
             Self::Prompts => &shelf.prompts,
             Self::Resources => &shelf.resources,
@@ -56,9 +57,23 @@ impl Listed {
 pub(super) struct Viewer<'a> {
     pub(super) principal: &'a Principal,
     pub(super) view: &'a Arc<View>,
+    /// Empty for a client without a session.
+    pub(super) session_id: &'a str,
+    /// Of the request. Empty for a client that listens.
+    pub(super) trace_id: &'a str,
 }
 
-impl Viewer<'_> {
+impl<'a> Viewer<'a> {
+    /// Whose is what it begins here.
+    pub(super) fn owner(self) -> Owner {
+        Owner { principal: self.principal.name().to_owned(), view: self.view.name.clone() }
+    }
+
+    /// Who asks workers.
+    pub(super) fn asks(self) -> Asks<'a> {
+        Asks { principal: self.principal, session_id: self.session_id, trace_id: self.trace_id }
+    }
+
     /// Whether a prompt, a resource or a template exists for it.
     pub(super) fn sees(self, item: &Item, skills: &Snapshot) -> bool {
         if self.view.has_all() {
@@ -86,8 +101,9 @@ pub(super) fn current(shard: &Shard, listed: Listed, viewer: Viewer<'_>) -> Arc<
     let change = gateway.catalog.change();
     pages.get(viewer.principal, viewer.view, change, || {
         let (shelf, skills) = (gateway.catalog.shelf(), gateway.catalog.snapshot());
-        let items = listed.items(&shelf).iter().filter(|(_, it)| viewer.sees(it, &skills));
-        let mut all: BTreeMap<String, String> = items.map(|(name, it)| (name.clone(), it.definition.clone())).collect();
+        let items = listed.items(&shelf).iter();
+        let seen = items.filter_map(|(name, it)| Some((name, it.first(|it| viewer.sees(it, &skills))?)));
+        let mut all: BTreeMap<String, String> = seen.map(|(name, it)| (name.clone(), it.definition.clone())).collect();
         if listed == Listed::Templates {
             all.extend(own_templates());
         }
@@ -177,8 +193,8 @@ pub(super) async fn prompt(
     let Some(name) = params.name.take() else {
         return Err(Fault::new(Code::InvalidParams, "params.name is missing: it says which prompt to get"));
     };
-    let item = shard.gateway.catalog.shelf().prompts.get(&name).cloned();
-    let item = item.filter(|it| viewer.sees(it, &shard.gateway.catalog.snapshot()));
+    let (shelf, skills) = (shard.gateway.catalog.shelf(), shard.gateway.catalog.snapshot());
+    let item = shelf.prompts.get(&name).and_then(|it| it.first(|it| viewer.sees(it, &skills)));
     let item = item.ok_or_else(|| Fault::new(Code::InvalidParams, "there is no such prompt"))?;
     let mut arguments = read_arguments(params.arguments.take())?;
     arguments.extend(answered(params));
@@ -193,7 +209,8 @@ pub(super) async fn prompt(
         return Err(Fault::new(Code::InvalidParams, message));
     }
     let asked = json!({ "name": item.offering.key, "arguments": arguments });
-    let result = consult(shard, &item, request(ConsultMethod::Prompt, &item, &asked)).await.map_err(fault)?;
+    let result =
+        consult(shard, viewer.asks(), item, request(ConsultMethod::Prompt, item, &asked)).await.map_err(fault)?;
     complete_result(&result, asker.revision)
 }
 
@@ -265,14 +282,16 @@ pub(super) async fn complete(
     let (Some(reference), Some(argument)) = (&params.reference, &params.argument) else {
         return Err(invalid("params.ref and params.argument say what to complete"));
     };
-    let shelf = shard.gateway.catalog.shelf();
+    let (shelf, skills) = (shard.gateway.catalog.shelf(), shard.gateway.catalog.snapshot());
+    let seen = |items: Option<&'_ Items>| items.and_then(|it| it.first(|it| viewer.sees(it, &skills))).cloned();
     let item = match reference.kind.as_str() {
-        "ref/prompt" => shelf.prompts.get(&reference.name),
-        "ref/resource" => shelf.templates.get(&reference.uri).or_else(|| shelf.resources.get(&reference.uri)),
+        "ref/prompt" => seen(shelf.prompts.get(&reference.name)),
+        "ref/resource" => {
+            seen(shelf.templates.get(&reference.uri)).or_else(|| seen(shelf.resources.get(&reference.uri)))
+        }
         _ => return Err(invalid("params.ref.type must be ref/prompt or ref/resource")),
     };
-    let item = item.filter(|it| viewer.sees(it, &shard.gateway.catalog.snapshot()));
-    let item = item.ok_or_else(|| invalid("there is no such prompt or template"))?;
+    let item = &item.ok_or_else(|| invalid("there is no such prompt or template"))?;
     let key = item.offering.key.as_str();
     let reference = match reference.kind.as_str() {
         "ref/prompt" => json!({ "type": "ref/prompt", "name": key }),
@@ -282,7 +301,7 @@ pub(super) async fn complete(
     if let Some(context) = &params.context {
         asked["context"] = serde_json::from_str(context.get()).unwrap_or_default();
     }
-    match consult(shard, item, request(ConsultMethod::Complete, item, &asked)).await {
+    match consult(shard, viewer.asks(), item, request(ConsultMethod::Complete, item, &asked)).await {
         Ok(result) => complete_result(&result, revision),
         // A server need not complete anything.
         Err(error) if error.code() == ErrorCode::NotFound => {
@@ -317,7 +336,7 @@ fn complete_result(result: &str, revision: Revision) -> Result<String, Fault> {
 pub(super) fn fault(error: SkillError) -> Fault {
     let code = match error.code() {
         ErrorCode::NotFound | ErrorCode::InvalidArgument => Code::InvalidParams,
-        ErrorCode::Overloaded => Code::Overloaded,
+        ErrorCode::Overloaded | ErrorCode::RateLimited => Code::Overloaded,
         _ => Code::Internal,
     };
     Fault::new(code, error.message)

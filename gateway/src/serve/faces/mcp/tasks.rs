@@ -10,6 +10,7 @@ use super::jsonrpc::{self, Code, Fault, Params};
 use super::questions::{self, Answers};
 use super::reply::Reply;
 use super::running::{Arrived, Running};
+use super::shelf::Viewer;
 use super::task_rules::{not_declared, takes_tasks};
 use crate::call::principal::Principal;
 use crate::gateway::Shard;
@@ -31,9 +32,9 @@ pub(super) struct Going {
 
 /// Makes a task of a call. Returns the message for its client, or the call if there is no room for another task.
 pub(super) async fn promote(call: Going) -> Result<String, Box<Going>> {
-    let (shard, principal) = (call.reply.shard.clone(), call.reply.principal.clone());
-    let Ok(task) = shard.gateway.mcp.tasks.begin(principal.name()).await else { return Err(Box::new(call)) };
-    let created = match shard.gateway.mcp.tasks.get(principal.name(), task.id()).await {
+    let (shard, principal, owner) = (call.reply.shard.clone(), call.reply.principal.clone(), call.reply.owner.clone());
+    let Ok(task) = shard.gateway.mcp.tasks.begin(&owner).await else { return Err(Box::new(call)) };
+    let created = match shard.gateway.mcp.tasks.get(&owner, task.id()).await {
         Ok(Some(seen)) => jsonrpc::result(&call.reply.id, &written(task.id(), &seen, "task").to_string()),
         _ => return Err(Box::new(call)),
     };
@@ -138,12 +139,12 @@ fn written(id: &str, seen: &Seen, result_type: &str) -> Value {
 /// A method of tasks. None: there is no such method.
 ///
 /// # Errors
-/// The client does not declare the extension, or there is no such task of this principal.
+/// The client does not declare the extension, or there is no such task of this viewer.
 pub(super) async fn method(
     shard: &Shard,
     method: &str,
     params: &mut Params,
-    principal: &Principal,
+    viewer: Viewer<'_>,
 ) -> Option<Result<String, Fault>> {
     if !matches!(method, "tasks/get" | "tasks/update" | "tasks/cancel") {
         return None;
@@ -155,26 +156,26 @@ pub(super) async fn method(
         return Some(Err(Fault::new(Code::InvalidParams, "params.taskId is missing")));
     };
     Some(match method {
-        "tasks/get" => get(shard, &id, principal).await.map(|seen| written(&id, &seen, "complete").to_string()),
+        "tasks/get" => get(shard, &id, viewer).await.map(|seen| written(&id, &seen, "complete").to_string()),
         "tasks/update" => match params.input_responses.take() {
-            Some(answers) => update(shard, &id, &answers, principal).await,
+            Some(answers) => update(shard, &id, &answers, viewer).await,
             None => Err(Fault::new(Code::InvalidParams, "params.inputResponses is missing")),
         },
-        _ if shard.gateway.mcp.tasks.cancel(principal.name(), &id) => Ok(acknowledged()),
+        _ if shard.gateway.mcp.tasks.cancel(&viewer.owner(), &id) => Ok(acknowledged()),
         _ => Err(unknown()),
     })
 }
 
-async fn get(shard: &Shard, id: &str, principal: &Principal) -> Result<Seen, Fault> {
-    let found = shard.gateway.mcp.tasks.get(principal.name(), id).await;
+async fn get(shard: &Shard, id: &str, viewer: Viewer<'_>) -> Result<Seen, Fault> {
+    let found = shard.gateway.mcp.tasks.get(&viewer.owner(), id).await;
     found.map_err(|error| Fault::new(Code::Internal, error.to_string()))?.ok_or_else(unknown)
 }
 
 /// Hands answers to the call of a task. What it did not ask for is ignored; what does not fit is still asked for.
-async fn update(shard: &Shard, id: &str, answers: &Answers, principal: &Principal) -> Result<String, Fault> {
-    for (key, question) in get(shard, id, principal).await?.questions {
+async fn update(shard: &Shard, id: &str, answers: &Answers, viewer: Viewer<'_>) -> Result<String, Fault> {
+    for (key, question) in get(shard, id, viewer).await?.questions {
         if let Some(answer) = answers.get(&key)
-            && questions::delivered(shard, principal, &question, answer).await
+            && questions::delivered(shard, viewer.principal, &question, answer).await
         {
             shard.gateway.mcp.tasks.answered(id, &key);
         }
@@ -194,10 +195,11 @@ fn unknown() -> Fault {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::mcp::owner::Owner;
 
     fn seen(end: Option<End>, questions: Vec<(String, InputRequired)>) -> Seen {
         let record = Record {
-            owner: "ada".to_owned(),
+            owner: Owner::default(),
             created_ms: 1_800_000_000_000,
             updated_ms: 1_800_000_001_000,
             ttl_ms: 5,

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use serde_json::json;
 
-use super::jsonrpc::{Filter, Id, notification};
-use super::shelf::{Listed, Viewer, current};
+use super::jsonrpc::{Fault, Filter, Id, notification};
+use super::shelf::{Listed, Viewer, current, fault};
 use crate::dispatch::consult::tell_all;
 use crate::gateway::Shard;
 use crate::mcp::pages::List;
@@ -26,18 +26,21 @@ pub(super) struct Watch {
 
 impl Watch {
     /// Watches what a client asks for.
-    pub(super) async fn of(shard: &Shard, viewer: Viewer<'_>, filter: &Filter) -> Self {
+    ///
+    /// # Errors
+    /// The gateway sheds load.
+    pub(super) async fn of(shard: &Shard, viewer: Viewer<'_>, filter: &Filter) -> Result<Self, Fault> {
         let mut watched = BTreeMap::new();
         for uri in filter.resource_subscriptions.iter().take(MAX_WATCHED) {
-            if let Some(state) = subscribe(shard, viewer, uri).await {
+            if let Some(state) = subscribe(shard, viewer, uri).await? {
                 watched.insert(uri.clone(), state);
             }
         }
-        Self {
+        Ok(Self {
             prompts: filter.prompts_list_changed.then(|| prompts(shard, viewer)),
             resources: filter.resources_list_changed.then(|| resources(shard, viewer)),
             watched,
-        }
+        })
     }
 
     /// Watches everything that a client with a session hears of. Its subscriptions are its session's.
@@ -66,8 +69,8 @@ impl Watch {
         granted
     }
 
-    /// The notifications of what has changed since. `session`: empty if there is none; `id`: of the subscription.
-    pub(super) fn changes(&mut self, shard: &Shard, viewer: Viewer<'_>, session: &str, id: Option<&Id>) -> Vec<String> {
+    /// The notifications of what has changed since. `id`: of the subscription.
+    pub(super) fn changes(&mut self, shard: &Shard, viewer: Viewer<'_>, id: Option<&Id>) -> Vec<String> {
         let tag = id.map(|it| format!("\"_meta\":{{\"io.modelcontextprotocol/subscriptionId\":{}}}", it.json()));
         let tag = tag.unwrap_or_default();
         let mut said = Vec::new();
@@ -85,23 +88,25 @@ impl Watch {
                 said.push(notification("notifications/resources/list_changed", &format!("{{{tag}}}")));
             }
         }
-        let shelf = shard.gateway.catalog.shelf();
-        let state = |uri: &str| shelf.revision(uri).unwrap_or_default().to_owned();
+        let (shelf, skills) = (shard.gateway.catalog.shelf(), shard.gateway.catalog.snapshot());
+        // A resource that the policy or the view no longer allows is not announced.
+        let state = |uri: &str| {
+            let item = shelf.resource(uri, |it| viewer.sees(it, &skills))?;
+            Some(shelf.revision(item, uri).to_owned())
+        };
         let mut changed = Vec::new();
         for (uri, seen) in &mut self.watched {
-            let now = state(uri);
-            if *seen != now {
+            if let Some(now) = state(uri)
+                && *seen != now
+            {
                 *seen = now;
                 changed.push(uri.clone());
             }
         }
-        if !session.is_empty() {
-            changed.extend(shard.gateway.mcp.clients.changed(session, state));
+        if !viewer.session_id.is_empty() {
+            changed.extend(shard.gateway.mcp.clients.changed(viewer.session_id, state));
         }
-        // A resource that the policy or the view no longer allows is not announced.
-        let skills = shard.gateway.catalog.snapshot();
-        let seen = changed.into_iter().filter(|uri| shelf.resource(uri, |it| viewer.sees(it, &skills)).is_some());
-        said.extend(seen.map(|uri| {
+        said.extend(changed.into_iter().map(|uri| {
             let uri = json!(uri);
             let separator = if tag.is_empty() { "" } else { "," };
             notification("notifications/resources/updated", &format!("{{\"uri\":{uri}{separator}{tag}}}"))
@@ -111,16 +116,19 @@ impl Watch {
 }
 
 /// Has the owner of a resource tell of its changes from now on. Returns its state; none if it does not exist for the viewer.
-pub(super) async fn subscribe(shard: &Shard, viewer: Viewer<'_>, uri: &str) -> Option<String> {
+///
+/// # Errors
+/// The gateway sheds load.
+pub(super) async fn subscribe(shard: &Shard, viewer: Viewer<'_>, uri: &str) -> Result<Option<String>, Fault> {
     let shelf = shard.gateway.catalog.shelf();
     let skills = shard.gateway.catalog.snapshot();
-    let item = shelf.resource(uri, |it| viewer.sees(it, &skills))?;
+    let Some(item) = shelf.resource(uri, |it| viewer.sees(it, &skills)) else { return Ok(None) };
     if item.offering.of_server {
         let params = json!({ "uri": uri });
         let request = super::shelf::request(openskill_proto::v1::ConsultMethod::Subscribe, item, &params);
-        tell_all(shard, item, &request).await;
+        tell_all(shard, viewer.asks(), item, &request).await.map_err(fault)?;
     }
-    Some(shelf.revision(uri).unwrap_or_default().to_owned())
+    Ok(Some(shelf.revision(item, uri).to_owned()))
 }
 
 fn prompts(shard: &Shard, viewer: Viewer<'_>) -> Arc<List> {

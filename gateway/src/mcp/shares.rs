@@ -1,0 +1,29 @@
+//! Who makes room where everybody keeps something and the whole is bounded: who keeps most. So nobody's share is pushed out by
+//! another's, as long as it is at most an even one; and who is alone may have all.
+
+use ahash::HashMap;
+
+/// The principal with the most of `kept`, each with its weight.
+pub(super) fn heaviest<'k>(kept: impl Iterator<Item = (&'k str, usize)>) -> Option<&'k str> {
+    let mut weights: HashMap<&str, usize> = HashMap::default();
+    for (principal, weight) in kept {
+        *weights.entry(principal).or_default() += weight;
+    }
+    // The same one, whatever the order of the map.
+    weights
+        .into_iter()
+        .max_by(|(one, mine), (other, its)| mine.cmp(its).then(other.cmp(one)))
+        .map(|(principal, _)| principal)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_keeps_most_makes_room() {
+        assert_eq!(heaviest([("a", 3), ("b", 2), ("b", 2)].into_iter()), Some("b"));
+        assert_eq!(heaviest([("b", 1), ("a", 1)].into_iter()), Some("a"));
+        assert_eq!(heaviest(std::iter::empty()), None);
+    }
+}
