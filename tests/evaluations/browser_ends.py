@@ -102,15 +102,33 @@ def everybody() -> list[int]:
     return [int(it) for it in os.listdir("/proc") if it.isdigit()]
 
 
-def left_on_disk() -> set[str]:
-    """Mounts of this namespace, and what is in the folder for temporary files."""
+def left_on_disk(folder: str) -> set[str]:
+    """What is in the folder for temporary files, and mounted there."""
     mounts = {line.split()[1] for line in Path("/proc/self/mounts").read_text().splitlines()}
-    return mounts | {str(it) for it in Path(tempfile.gettempdir()).iterdir()}
+    return {it for it in mounts if it.startswith(folder)} | {str(it) for it in Path(folder).iterdir()}
 
 
-def unix_sockets() -> set[str]:
-    """The sockets with a name, which would be found in the file system or beside it."""
-    return {line.split()[7] for line in Path("/proc/net/unix").read_text().splitlines()[1:] if len(line.split()) > 7}
+def sockets_of(pids) -> set[str]:
+    """The sockets that processes hold, by inode."""
+    found = set()
+    for pid in pids:
+        with contextlib.suppress(OSError):
+            for descriptor in os.listdir(f"/proc/{pid}/fd"):
+                with contextlib.suppress(OSError):
+                    target = os.readlink(f"/proc/{pid}/fd/{descriptor}")
+                    if target.startswith("socket:["):
+                        found.add(target[8:-1])
+    return found
+
+
+def all_sockets() -> set[str]:
+    """All sockets of this network that the kernel knows, by inode."""
+    found = set()
+    for table, column in (("unix", 6), ("tcp", 9), ("tcp6", 9), ("udp", 9), ("udp6", 9)):
+        with contextlib.suppress(OSError):
+            lines = Path(f"/proc/net/{table}").read_text().splitlines()[1:]
+            found |= {fields[column] for fields in map(str.split, lines) if len(fields) > column}
+    return found
 
 
 def until(what: str, is_true):
@@ -139,24 +157,27 @@ def round_of(count: int, number: int) -> tuple[int, list[str]]:
     """Loads `count` pages, gives the calls up, kills the worker. How many processes there were, and what is left."""
     site = Site()
     more = {"OPENSKILL_BROWSER_SESSIONS": str(count), "OPENSKILL_BROWSER_SPARES": "0", "OPENSKILL_LOG": "error"}
-    with gateway([f"127.0.0.1:{site.port}"], more) as browser:
+    with tempfile.TemporaryDirectory() as temporary, gateway([f"127.0.0.1:{site.port}"], {**more, "TMPDIR": temporary}) as browser:
+        os.chmod(temporary, 0o755)
         up = browser.process.pid
         until("the worker runs", lambda: worker_of(up))
         worker = worker_of(up)
-        disk, sockets = left_on_disk(), unix_sockets()
+        disk = left_on_disk(temporary)
         url = f"http://127.0.0.1:{site.port}/"
         calls = [load_and_give_up(browser.port, url, f"s{number}-{it}") for it in range(count)]
         until(f"{count} pages load", lambda: site.came >= count)
         tree = descendants(worker)
         own = namespaces(tree) - namespaces([os.getpid(), worker])
+        # The worker inherits some of its parent's.
+        sockets = sockets_of([worker, *tree]) - sockets_of([up])
         for call in calls:
             call.close()
         os.kill(worker, signal.SIGKILL)
         time.sleep(GONE_S)
         left = [f"process {it}: {command(it)[:80]}" for it in tree if is_alive(it)]
         left += [f"namespace {it}" for it in own & namespaces(everybody())]
-        left += [f"on disk: {it}" for it in left_on_disk() - disk]
-        left += [f"socket {it}" for it in unix_sockets() - sockets]
+        left += [f"on disk: {it}" for it in left_on_disk(temporary) - disk]
+        left += [f"socket {it}" for it in sockets & all_sockets()]
         if not site.closed():
             left.append("connections to the site")
         if not own or len(tree) < 3 * count:

@@ -38,10 +38,10 @@ const PLAIN: &[&str] = &[
     "--disable-field-trial-config",
     "--disable-search-engine-choice-screen",
     "--disable-sync",
-    // The few calls that no setting turns off have nobody to reach. The updater asks at its start whatever is turned off: an
-    // address without a host makes no connection.
-    "--gaia-url=http://0.0.0.0",
-    "--google-apis-url=http://0.0.0.0",
+    // The few calls that no setting turns off end before they connect: browsers refuse port 1, and an address without a host
+    // is none to connect to. The updater asks at its start, whatever is turned off.
+    "--gaia-url=http://0.0.0.0:1",
+    "--google-apis-url=http://0.0.0.0:1",
     "--component-updater=url-source=about:blank,initial-delay=31536000",
     "--extensions-update-frequency=2147483",
     "--metrics-recording-only",
