@@ -158,7 +158,8 @@ def round_of(count: int, number: int) -> tuple[int, list[str]]:
     site = Site()
     more = {"OPENSKILL_BROWSER_SESSIONS": str(count), "OPENSKILL_BROWSER_SPARES": "0", "OPENSKILL_LOG": "error"}
     with tempfile.TemporaryDirectory() as temporary, gateway([f"127.0.0.1:{site.port}"], {**more, "TMPDIR": temporary}) as browser:
-        os.chmod(temporary, 0o755)
+        # As the system's own is.
+        os.chmod(temporary, 0o1777)
         up = browser.process.pid
         until("the worker runs", lambda: worker_of(up))
         worker = worker_of(up)
