@@ -1,7 +1,7 @@
 """Kills workers with kill -9 while their browsers load pages that never end and the calls were given up, and looks two seconds
 later for what is left of the browsers.
 
-    browser_ends.py       SESSIONS (default 100), TOGETHER (default 5) at a time
+    browser_ends.py       SESSIONS (default 100), TOGETHER (default 3) at a time
 
 It counts processes, namespaces, mounts and temporary folders, and sockets, and fails if one is left.
 """
@@ -187,7 +187,7 @@ def round_of(count: int, number: int) -> tuple[int, list[str]]:
 
 
 def main() -> int:
-    sessions, together = int(os.environ.get("SESSIONS", "100")), int(os.environ.get("TOGETHER", "5"))
+    sessions, together = int(os.environ.get("SESSIONS", "100")), int(os.environ.get("TOGETHER", "3"))
     processes, left, done = 0, [], 0
     while done < sessions:
         count = min(together, sessions - done)
