@@ -1,7 +1,7 @@
 """Kills workers with kill -9 while their browsers load pages that never end and the calls were given up, and looks two seconds
 later for what is left of the browsers.
 
-    browser_ends.py       SESSIONS (default 100), TOGETHER (default 5) at a time
+    browser_ends.py       SESSIONS (default 100), TOGETHER (default 3) at a time
 
 It counts processes, namespaces, mounts and temporary folders, and sockets, and fails if one is left.
 """
@@ -158,7 +158,8 @@ def round_of(count: int, number: int) -> tuple[int, list[str]]:
     site = Site()
     more = {"OPENSKILL_BROWSER_SESSIONS": str(count), "OPENSKILL_BROWSER_SPARES": "0", "OPENSKILL_LOG": "error"}
     with tempfile.TemporaryDirectory() as temporary, gateway([f"127.0.0.1:{site.port}"], {**more, "TMPDIR": temporary}) as browser:
-        os.chmod(temporary, 0o755)
+        # As the system's own is.
+        os.chmod(temporary, 0o1777)
         up = browser.process.pid
         until("the worker runs", lambda: worker_of(up))
         worker = worker_of(up)
@@ -186,7 +187,7 @@ def round_of(count: int, number: int) -> tuple[int, list[str]]:
 
 
 def main() -> int:
-    sessions, together = int(os.environ.get("SESSIONS", "100")), int(os.environ.get("TOGETHER", "5"))
+    sessions, together = int(os.environ.get("SESSIONS", "100")), int(os.environ.get("TOGETHER", "3"))
     processes, left, done = 0, [], 0
     while done < sessions:
         count = min(together, sessions - done)
