@@ -45,8 +45,6 @@ pub(super) enum Refused {
     Denied,
     #[error("it is {0}, not a plain file")]
     NotPlain(&'static str),
-    #[error("it has more than {0} bytes, so none of its rules apply")]
-    TooManyRules(u64),
     #[error("another process holds a lease on it: try again later")]
     Held,
     #[error("it can't be read: {0}")]
@@ -73,7 +71,6 @@ impl Refused {
             Self::Missing => "missing",
             Self::Denied => "permission_denied",
             Self::NotPlain(_) => "not_a_file",
-            Self::TooManyRules(_) => "too_large",
             Self::Held | Self::System(_) => "unreadable",
         }
     }
@@ -84,7 +81,7 @@ impl Refused {
             Self::Link | Self::LeadsOut => ErrorCode::ForbiddenPath,
             Self::Missing => ErrorCode::NotFound,
             Self::Denied => ErrorCode::PermissionDenied,
-            Self::NotPlain(_) | Self::TooManyRules(_) => ErrorCode::InvalidArgument,
+            Self::NotPlain(_) => ErrorCode::InvalidArgument,
             Self::Held | Self::System(_) => ErrorCode::ExecutionError,
         };
         SkillError::new(code, format!("{field}: '{}' can't be used: {self}", quoted(path)))

@@ -19,7 +19,7 @@ use crate::allowed_root::beneath;
 
 mod rules;
 
-use rules::{Rules, Unread};
+use rules::Rules;
 
 /// The deepest folder, counted from where the walk begins.
 const MAX_DEPTH: usize = 128;
@@ -32,8 +32,6 @@ pub(super) struct Walk {
     root: Arc<OwnedFd>,
     globs: Override,
     levels: Vec<Level>,
-    /// Ignore files that the next steps name.
-    unread: Unread,
     /// How many more entries it looks at.
     left: usize,
     is_complete: bool,
@@ -55,7 +53,7 @@ struct Entry {
 pub(super) enum Step {
     /// A plain file, when its folder was read: its path below the allowed root.
     File(PathBuf),
-    /// A skipped path, and why. An ignore file: its rules are unknown, so files may come that it names.
+    /// A skipped path, and why.
     Left(PathBuf, Refused),
 }
 
@@ -65,9 +63,8 @@ impl Walk {
     /// # Errors
     /// The folder can't be read.
     pub(super) fn new(root: Arc<OwnedFd>, folder: &Path, globs: Override) -> Result<Self, Refused> {
-        let (levels, mut unread) = (Vec::new(), Vec::new());
-        let rules = Rules::above(root.as_fd(), folder, &mut unread);
-        let mut walk = Self { root, globs, levels, unread, left: MAX_ENTRIES, is_complete: true };
+        let mut walk = Self { root, globs, levels: Vec::new(), left: MAX_ENTRIES, is_complete: true };
+        let rules = Rules::above(walk.root.as_fd(), folder);
         walk.enter(folder.to_owned(), &rules)?;
         Ok(walk)
     }
@@ -79,9 +76,6 @@ impl Walk {
 
     /// The next file or skipped path. `None` at the end.
     pub(super) fn next(&mut self) -> Option<Step> {
-        if let Some((file, refused)) = self.unread.pop() {
-            return Some(Step::Left(file, refused));
-        }
         while let Some(level) = self.levels.last_mut() {
             let Some(entry) = level.entries.next() else {
                 self.levels.pop();
@@ -112,9 +106,6 @@ impl Walk {
             let Some(rules) = self.levels.last().map(|it| Arc::clone(&it.rules)) else { continue };
             if let Err(refused) = self.enter(path.clone(), &rules) {
                 return Some(Step::Left(path, refused));
-            }
-            if let Some((file, refused)) = self.unread.pop() {
-                return Some(Step::Left(file, refused));
             }
         }
         None
@@ -151,7 +142,7 @@ impl Walk {
             entries.push(Entry { name: OsString::from_vec(name.to_owned()), kind: entry.file_type() });
         }
         let has = |name: &str| entries.iter().any(|it| it.name == name);
-        let rules = Rules::of(self.root.as_fd(), &path, (above, &mut self.unread), has);
+        let rules = Rules::of(self.root.as_fd(), &path, above, has);
         entries.sort_unstable_by(|one, other| one.name.cmp(&other.name));
         self.levels.push(Level { path, rules, entries: entries.into_iter() });
         Ok(())

@@ -179,12 +179,7 @@ fn list(path: &Path, stop: &Stop) -> Result<Listed, Problem> {
                     files.push((path, (changed, found.len())));
                 }
             }
-            Some(Step::File(_)) => {}
-            Some(Step::Left(path, refused)) => {
-                if openskill_log::admits("files of the research folder that are not read") {
-                    tracing::warn!(path = %path.display(), reason = %refused, "not read in OPENSKILL_RESEARCH_FOLDER");
-                }
-            }
+            Some(_) => {}
             None => return Ok(Listed { root, files, is_complete: walk.is_complete() }),
         }
     }

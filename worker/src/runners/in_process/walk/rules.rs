@@ -2,19 +2,15 @@
 
 use std::io::Read as _;
 use std::os::fd::BorrowedFd;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
-use rustix::io::Errno;
 
-use super::super::place::{Kind, Refused, look, open};
+use super::super::place::{Kind, look, open};
 
 /// The largest ignore file that is read.
 const MAX_RULES_BYTES: u64 = 256 * 1024;
-
-/// The ignore files whose rules are unknown, and why.
-pub(super) type Unread = Vec<(PathBuf, Refused)>;
 
 /// The rules of a folder, and of those above it up to the allowed root.
 #[derive(Debug)]
@@ -34,29 +30,18 @@ impl Rules {
     }
 
     /// The rules of the folders above `folder`, which the walk does not visit.
-    pub(super) fn above(root: BorrowedFd<'_>, folder: &Path, unread: &mut Unread) -> Arc<Self> {
+    pub(super) fn above(root: BorrowedFd<'_>, folder: &Path) -> Arc<Self> {
         let mut above: Vec<&Path> = folder.ancestors().skip(1).collect();
         above.reverse();
         above.into_iter().fold(Self::none(), |rules, path| {
             let has = |name: &str| look(root, &path.join(name)).is_ok();
-            Self::of(root, path, (&rules, unread), has)
+            Self::of(root, path, &rules, has)
         })
     }
 
     /// Those of a folder. `has`: whether it has a file of this name.
-    pub(super) fn of(
-        root: BorrowedFd<'_>,
-        folder: &Path,
-        (above, unread): (&Arc<Self>, &mut Unread),
-        has: impl Fn(&str) -> bool,
-    ) -> Arc<Self> {
-        let mut read = |name: &str| {
-            let file = has(name).then(|| folder.join(name))?;
-            read(root, &file).unwrap_or_else(|refused| {
-                unread.push((file, refused));
-                None
-            })
-        };
+    pub(super) fn of(root: BorrowedFd<'_>, folder: &Path, above: &Arc<Self>, has: impl Fn(&str) -> bool) -> Arc<Self> {
+        let read = |name: &str| has(name).then(|| read(root, &folder.join(name))).flatten();
         let (ignore, gitignore, has_git) = (read(".ignore"), read(".gitignore"), has(".git"));
         if ignore.is_none() && gitignore.is_none() && !has_git {
             return Arc::clone(above);
@@ -95,24 +80,20 @@ fn from(path: &Path, bytes: usize) -> &Path {
     Path::new(std::ffi::OsStr::from_bytes(rest))
 }
 
-/// The rules of a file. None if it is a folder. Invalid lines are skipped.
-///
-/// # Errors
-/// It is not plain, not readable or too large.
-fn read(root: BorrowedFd<'_>, file: &Path) -> Result<Option<Gitignore>, Refused> {
-    if look(root, file)? != Kind::File {
-        return Ok(None);
+/// The rules of a file. A file that is not plain, not readable or too large has none. Invalid lines are skipped.
+fn read(root: BorrowedFd<'_>, file: &Path) -> Option<Gitignore> {
+    if look(root, file) != Ok(Kind::File) {
+        return None;
     }
     let mut bytes = Vec::new();
-    let read = open(root, file)?.take(MAX_RULES_BYTES + 1).read_to_end(&mut bytes);
-    read.map_err(|error| Refused::of(Errno::from_io_error(&error).unwrap_or(Errno::IO)))?;
+    open(root, file).ok()?.take(MAX_RULES_BYTES + 1).read_to_end(&mut bytes).ok()?;
     if bytes.len() as u64 > MAX_RULES_BYTES {
-        return Err(Refused::TooManyRules(MAX_RULES_BYTES));
+        return None;
     }
     let text = String::from_utf8_lossy(&bytes);
     let mut builder = GitignoreBuilder::new("");
     for line in text.trim_start_matches('\u{feff}').lines() {
         let _ = builder.add_line(None, line);
     }
-    Ok(builder.build().ok())
+    builder.build().ok()
 }

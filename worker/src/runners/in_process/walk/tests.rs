@@ -100,20 +100,6 @@ fn a_folder_that_becomes_a_link_is_left_out_with_the_reason() {
 }
 
 #[test]
-fn ignore_files_that_are_not_read_are_named_and_their_rules_do_not_apply() {
-    let top = Top::new("unread");
-    for path in ["a.log", "sub/b.log", "sub/deep/c.log"] {
-        top.write(path, "");
-    }
-    top.write(".gitignore", &"*.log\n".repeat(50_000));
-    symlink("../.gitignore", top.0.join("sub/.ignore")).unwrap();
-    std::fs::create_dir(top.0.join("sub/deep/.ignore")).unwrap();
-    let (large, link) = (".gitignore: too_large", "sub/.ignore: symbolic_link");
-    assert_eq!(top.files("", &[]), [large, "a.log", link, "sub/b.log", "sub/deep/c.log"]);
-    assert_eq!(top.files("sub/deep", &[]), [link, large, "sub/deep/c.log"], "those of the folders above too");
-}
-
-#[test]
 fn a_walk_goes_no_deeper_than_its_bound() {
     let top = Top::new("deep");
     let deep: PathBuf = std::iter::repeat_n("d", MAX_DEPTH + 5).collect();
