@@ -64,10 +64,14 @@ fn value(part: Option<&RawValue>) -> Option<Value> {
     part.map_or(Some(Value::Null), |it| serde_json::from_str(it.get()).ok())
 }
 
+/// What a browser says that could not write its own answer: it was nested too deep for that.
+const UNWRITTEN: &str = "Failed to convert response to JSON";
+
 /// Reads a message. None: it is neither an answer nor an event, or an event that can't be read.
 pub(crate) fn read(text: &[u8]) -> Option<Message> {
     let raw: Raw<'_> = serde_json::from_slice(text).ok()?;
     match (raw.id, raw.error, raw.method) {
+        (Some(id), Some(refused), _) if refused.message.starts_with(UNWRITTEN) => Some(Message::Unreadable(id)),
         (Some(id), Some(refused), _) => Some(Message::Answer(id, Err(refused))),
         (Some(id), None, _) => {
             Some(value(raw.result).map_or(Message::Unreadable(id), |result| Message::Answer(id, Ok(result))))
@@ -111,6 +115,8 @@ mod tests {
         let nested = |levels: usize| format!("{}1{}", "[".repeat(levels), "]".repeat(levels));
         let text = format!(r#"{{"id":7,"result":{{"deep":{}}}}}"#, nested(50_000));
         assert_eq!(read(text.as_bytes()), Some(Message::Unreadable(7)));
+        let unwritten = br#"{"id":8,"error":{"code":-32000,"message":"Failed to convert response to JSON: CBOR: stack limit exceeded"}}"#;
+        assert_eq!(read(unwritten), Some(Message::Unreadable(8)));
         assert_eq!(read(format!(r#"{{"method":"A.a","params":{}}}"#, nested(50_000)).as_bytes()), None);
         assert!(matches!(
             read(format!(r#"{{"id":7,"result":{}}}"#, nested(100)).as_bytes()),
