@@ -27,7 +27,7 @@ impl WorkerSettings {
                 _ => "choose another place",
             };
             let root = root.display();
-            let reason = format!("'{shown}' is in the allowed root '{root}', where skills may write: {hint}");
+            let reason = format!("'{shown}' is in the allowed root, where skills may write ('{root}'): {hint}");
             Problem { name: name.to_owned(), origin: raw.origin(name).to_string(), reason }
         };
         let problems: Vec<_> = within.map(problem).collect();
