@@ -406,3 +406,6 @@ impl<W> Book<W> {
         });
     }
 }
+
+#[cfg(test)]
+mod tests;

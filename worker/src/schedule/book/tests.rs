@@ -1,0 +1,102 @@
+//! What a gate decides, call by call.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::{Arrival, Arrived, Book, Bounds, Ending, Next, Refusal};
+use crate::schedule::pace::Skill;
+
+const LONG: Duration = Duration::from_secs(5);
+
+/// How long callers are patient, if nothing else is said.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+const fn ms(millis: u64) -> Duration {
+    Duration::from_millis(millis)
+}
+
+#[test]
+fn a_full_queue_makes_room_for_whoever_has_less_in_it() {
+    let skill: Arc<Skill> = Arc::default();
+    let mut book = Book::new(Bounds { places: 1, reserved: 0, most_waiting: 4 }, Instant::now());
+    let now = Instant::now();
+    let arrives = |book: &mut Book<usize>, session: &str, number: usize| {
+        let arrival = Arrival { principal: "", session, skill: &skill, deadline: now + PATIENCE };
+        book.arrive(arrival, || (number, ()), now)
+    };
+    for number in 0..5 {
+        assert!(matches!(arrives(&mut book, "flood", number), Arrived::Runs(_) | Arrived::Waits { evicted: None, .. }));
+    }
+    assert!(matches!(arrives(&mut book, "flood", 5), Arrived::Refused(Refusal::Full)));
+    assert!(matches!(arrives(&mut book, "modest", 6), Arrived::Waits { evicted: Some(4), .. }));
+    assert!(matches!(arrives(&mut book, "modest", 7), Arrived::Waits { evicted: Some(3), .. }));
+    assert!(matches!(arrives(&mut book, "modest", 8), Arrived::Refused(Refusal::Full)));
+    assert_eq!((book.running(), book.len()), (1, 5));
+}
+
+#[test]
+fn a_call_that_could_not_start_before_its_deadline_is_refused_and_others_are_not() {
+    let skill: Arc<Skill> = Arc::default();
+    let began = Instant::now();
+    let mut book = Book::new(Bounds { places: 4, reserved: 0, most_waiting: 100 }, began);
+    let arrives = |book: &mut Book<()>, session: &str, left: Duration, now: Instant| {
+        let arrival = Arrival { principal: "", session, skill: &skill, deadline: now + left };
+        book.arrive(arrival, || ((), ()), now)
+    };
+    let Arrived::Runs(first) = arrives(&mut book, "busy", PATIENCE, began) else { panic!("a place is free") };
+    let now = began + ms(1000);
+    book.leave(first, Ending::Whole, now);
+    for _ in 0..8 {
+        assert!(matches!(arrives(&mut book, "busy", PATIENCE, now), Arrived::Runs(_) | Arrived::Waits { .. }));
+    }
+    // Four run and four wait: a place is free in about a second, and the call runs for another.
+    assert!(matches!(arrives(&mut book, "busy", ms(2000), now), Arrived::Refused(Refusal::Late { .. })));
+    assert!(matches!(arrives(&mut book, "other", ms(2000), now), Arrived::Waits { .. }));
+    assert!(matches!(arrives(&mut book, "busy", ms(4000), now), Arrived::Waits { .. }));
+}
+
+/// A caller whose connection breaks cancels all its calls: each gets the place of the one before, and leaves it soon.
+#[test]
+fn cancelled_calls_do_not_make_a_slow_skill_look_short() {
+    let (slow, began): (Arc<Skill>, _) = (Arc::default(), Instant::now());
+    let mut book = Book::new(Bounds { places: 1, reserved: 1, most_waiting: 100 }, began);
+    let arrives = |book: &mut Book<()>, now: Instant| {
+        let arrival = Arrival { principal: "", session: "slow", skill: &slow, deadline: now + PATIENCE * 100 };
+        book.arrive(arrival, || ((), ()), now)
+    };
+    let Arrived::Runs(first) = arrives(&mut book, began) else { panic!("a place is free") };
+    let now = began + LONG;
+    for _ in 0..64 {
+        assert!(matches!(arrives(&mut book, now), Arrived::Runs(_) | Arrived::Waits { .. }));
+    }
+    book.leave(first, Ending::Whole, now);
+    let mut now = now;
+    while let Some(Next::Runs(granted, ())) = book.next(now) {
+        now += ms(20);
+        book.leave(granted, Ending::CutShort, now);
+    }
+    assert!(matches!(arrives(&mut book, now), Arrived::Runs(_)), "every place is free again");
+    assert!(matches!(arrives(&mut book, now), Arrived::Waits { .. }), "the reserve is for short calls");
+}
+
+#[test]
+fn a_short_call_is_not_refused_for_the_long_ones_that_wait() {
+    let (slow, quick): (Arc<Skill>, Arc<Skill>) = Default::default();
+    let began = Instant::now();
+    let mut book = Book::new(Bounds { places: 1, reserved: 1, most_waiting: 100 }, began);
+    let arrives = |book: &mut Book<()>, session: &str, skill, left: Duration, now: Instant| {
+        let arrival = Arrival { principal: "", session, skill, deadline: now + left };
+        book.arrive(arrival, || ((), ()), now)
+    };
+    for (session, skill, ran) in [("slow-0", &slow, LONG), ("quick", &quick, ms(2))] {
+        let Arrived::Runs(first) = arrives(&mut book, session, skill, PATIENCE, began) else { panic!("it is free") };
+        book.leave(first, Ending::Whole, began + ran);
+    }
+    let now = began + LONG;
+    for session in ["slow-0", "slow-1", "slow-2", "slow-3"] {
+        let _ = arrives(&mut book, session, &slow, PATIENCE, now);
+    }
+    // One call runs in the reserve. The next waits for that one, not for the slow calls.
+    assert!(matches!(arrives(&mut book, "quick", &quick, ms(100), now), Arrived::Runs(_)));
+    assert!(matches!(arrives(&mut book, "quick", &quick, ms(100), now), Arrived::Waits { .. }));
+}
