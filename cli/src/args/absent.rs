@@ -23,6 +23,8 @@ pub(crate) fn refused(mut words: impl Iterator<Item = OsString>) -> Option<Failu
 
 #[cfg(test)]
 mod tests {
+    use std::ffi::OsString;
+
     use super::refused;
 
     fn reason(line: &str) -> Option<String> {
