@@ -112,7 +112,7 @@ async fn a_crashed_page_is_replaced_where_no_tab_more_may_be_open() {
 #[tokio::test]
 async fn frames_that_are_nested_without_end_are_an_error_at_once() {
     let Some(stage) = Stage::start(pages).await else { return };
-    let _ = stage.call("navigate", json!({"url": stage.server.url("/nested?200")})).await;
+    let _ = stage.call("navigate", json!({"url": stage.server.url("/nested?100")})).await;
     for _ in 0..200 {
         let begun = Instant::now();
         let result = stage.call("get_page_info", json!({})).await;
