@@ -7,7 +7,7 @@
 //! - [`parked`]: calls that wait until their clients come back with answers; [`replay`]: streams that clients take up again
 //! - [`tasks`]: calls that go on without a request
 //! - [`results`]: those that are too long to be sent at once
-//! - [`owner`]: whose all that is; [`shares`]: who makes room if there is none
+//! - [`owner`]: the owners of all that; [`shares`]: whose entry is evicted if there is no room
 //! - [`views`]: parts of the catalog at paths of their own; [`pages`]: lists of tools, written once per change
 
 pub(crate) mod clients;

@@ -12,33 +12,20 @@ import os
 import re
 import sys
 import tempfile
-import threading
 import time
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 from browser_gateway import GatewayBrowser, gateway
+from local_site import serve
 
 RELAY = "openskill_worker::runners::in_process::browser::relay"
 # The page, and the picture that browsers ask for beside each page.
 OF_PAGE = 8
-
-
-class Site(BaseHTTPRequestHandler):
-    def log_message(self, *_):
-        pass
-
-    def do_GET(self):
-        self.send_response(200)
-        self.send_header("content-type", "text/html")
-        self.end_headers()
-        self.wfile.write(b"<title>A page</title><form><input type=password name=p><input name=email></form><p>A page.")
+PAGE = b"<title>A page</title><form><input type=password name=p><input name=email></form><p>A page."
 
 
 def main() -> int:
     minutes = float(os.environ.get("MINUTES", "5"))
-    site = ThreadingHTTPServer(("127.0.0.1", 0), Site)
-    threading.Thread(target=site.serve_forever, daemon=True).start()
-    address = f"127.0.0.1:{site.server_port}"
+    address = serve(lambda _: PAGE)
     with tempfile.NamedTemporaryFile("w+") as log:
         more = {"OPENSKILL_LOG": f"warn,{RELAY}=debug", "OPENSKILL_BROWSER_IDLE_S": "3600"}
         with gateway([address], more, log) as first:

@@ -10,10 +10,10 @@ import os
 import sys
 import threading
 import time
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 from browser_direct import ToolError
 from browser_gateway import GatewayBrowser, gateway
+from local_site import serve
 
 NODES = int(os.environ.get("NODES", "1000000"))
 MOST_S = 30.0
@@ -38,23 +38,10 @@ more();
 </script>""" % (NODES, NODES)
 
 
-class Site(BaseHTTPRequestHandler):
-    def log_message(self, *_):
-        pass
-
-    def do_GET(self):
-        self.send_response(200)
-        self.send_header("content-type", "text/html")
-        self.end_headers()
-        self.wfile.write(PAGE.encode() if self.path == "/large" else b"<title>Small</title><p>fine")
-
-
 def main() -> int:
-    site = ThreadingHTTPServer(("127.0.0.1", 0), Site)
-    threading.Thread(target=site.serve_forever, daemon=True).start()
-    address = f"http://127.0.0.1:{site.server_port}"
-    missed = []
-    with gateway([address.removeprefix("http://")]) as browser:
+    host = serve(lambda path: PAGE.encode() if path == "/large" else b"<title>Small</title><p>fine")
+    address, missed = f"http://{host}", []
+    with gateway([host]) as browser:
         neighbour = GatewayBrowser(browser.port, "neighbour")
         neighbour.navigate(f"{address}/small")
         done, asked, failed = threading.Event(), [0], []

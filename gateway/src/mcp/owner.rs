@@ -1,4 +1,4 @@
-//! Whose something is that its client comes back for: a task, a stream, a long result.
+//! The owner of what a client comes back for: a task, a stream, a long result.
 
 use serde::{Deserialize, Serialize};
 

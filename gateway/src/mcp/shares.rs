@@ -1,5 +1,5 @@
-//! Who makes room where everybody keeps something and the whole is bounded: who keeps most. So nobody's share is pushed out by
-//! another's, as long as it is at most an even one; and who is alone may have all.
+//! Eviction from a bounded store that principals share: the principal that keeps most loses an entry. An even share is safe from
+//! others, and a principal that is alone may fill the store.
 
 use ahash::HashMap;
 
@@ -21,7 +21,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_keeps_most_makes_room() {
+    fn the_principal_that_keeps_most_is_evicted() {
         assert_eq!(heaviest([("a", 3), ("b", 2), ("b", 2)].into_iter()), Some("b"));
         assert_eq!(heaviest([("b", 1), ("a", 1)].into_iter()), Some("a"));
         assert_eq!(heaviest(std::iter::empty()), None);

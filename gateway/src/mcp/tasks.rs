@@ -279,7 +279,7 @@ impl Running {
 impl Drop for Running {
     fn drop(&mut self) {
         let mut state = self.tasks.lock();
-        // One that did not end, perhaps because its client was gone before it was stored, expires and makes room like others.
+        // One that did not end, perhaps because its client was gone before it was stored, expires and is evicted like others.
         if state.live.remove(&self.id).is_some()
             && let Some(kept) = state.kept.get_mut(&self.id)
         {
@@ -342,7 +342,7 @@ impl State {
         }
     }
 
-    /// The task that makes room: the oldest that has ended, of the principal who has most and any that ended. `more`: what a
+    /// The task to evict: the oldest that has ended, of the principal who has most and any that ended. `more`: what a
     /// principal is about to have.
     fn dispensable(&self, more: (&str, usize), weigh: impl Fn(&Kept) -> usize, but: &str) -> Option<String> {
         let ended = self.kept.iter().filter(|(id, it)| it.has_ended && id.as_str() != but);

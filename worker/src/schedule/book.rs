@@ -25,9 +25,6 @@ use slab::Slab;
 use super::flows::{Flow, Flows, Ticket, Waiting};
 use super::pace::{SHORT, Skill};
 
-/// How much a call changes the average of all: one sixteenth of the difference.
-const WEIGHT: u32 = 16;
-
 /// The bounds of a gate.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Bounds {
@@ -114,8 +111,6 @@ pub(super) struct Book<W> {
     reserved: Vec<Ticket>,
     waiting: usize,
     flows: Flows<W>,
-    /// How long calls hold a place, whoever makes them: a moving average. None before the first has ended.
-    typical: Option<Duration>,
     /// Flows that have a call.
     active: usize,
     calls: Slab<Call>,
@@ -135,7 +130,6 @@ impl<W> Book<W> {
             reserved: Vec::with_capacity(bounds.reserved),
             waiting: 0,
             flows: Flows::new(),
-            typical: None,
             active: 0,
             calls: Slab::new(),
             numbers: 0,
@@ -177,7 +171,7 @@ impl<W> Book<W> {
         let place = match () {
             // A call that waits goes first.
             () if self.waiting == 0 && self.open < self.bounds.places => Some(Kind::Open),
-            () if self.may_reserve(self.flows.get(index), arrival.skill) => Some(Kind::Reserved),
+            () if self.may_reserve(index, arrival.skill) => Some(Kind::Reserved),
             () => None,
         };
         if let Some(place) = place {
@@ -208,12 +202,16 @@ impl<W> Book<W> {
         }
         self.advance(now);
         let is_open = self.open < self.bounds.places;
-        let may_run = |flow: &Flow<W>| is_open || self.may_reserve(flow, &flow.waiting[0].skill);
-        let (index, _) = self.flows.waiting().filter(|(_, flow)| may_run(flow)).min_by(|(_, one), (_, other)| {
-            let rank = |flow: &Flow<W>| (self.running_of(&flow.principal), flow.running);
-            let number = |flow: &Flow<W>| flow.waiting[0].ticket.number;
-            rank(one).cmp(&rank(other)).then(one.served.total_cmp(&other.served)).then(number(one).cmp(&number(other)))
-        })?;
+        let may_run = |index: usize, flow: &Flow<W>| is_open || self.may_reserve(index, &flow.waiting[0].skill);
+        let (index, _) =
+            self.flows.waiting().filter(|(index, flow)| may_run(*index, flow)).min_by(|(_, one), (_, other)| {
+                let rank = |flow: &Flow<W>| (self.running_of(&flow.principal), flow.running);
+                let number = |flow: &Flow<W>| flow.waiting[0].ticket.number;
+                rank(one)
+                    .cmp(&rank(other))
+                    .then(one.served.total_cmp(&other.served))
+                    .then(number(one).cmp(&number(other)))
+            })?;
         let Waiting { ticket, waiter, skill, deadline } = self.flows.pop_first(index)?;
         self.waiting -= 1;
         let left = deadline.saturating_duration_since(now);
@@ -275,8 +273,6 @@ impl<W> Book<W> {
                     Ending::Whole => {
                         flow.paces.observe(call.skill.number, ran);
                         call.skill.pace.observe(ran);
-                        let moved = |typical| (typical * (WEIGHT - 1) + ran) / WEIGHT;
-                        self.typical = Some(self.typical.map_or(ran, moved));
                     }
                     Ending::CutShort => {
                         flow.paces.raise(call.skill.number, ran);
@@ -328,47 +324,50 @@ impl<W> Book<W> {
     }
 
     /// Whether a call of this flow may have a reserved place.
-    fn may_reserve(&self, flow: &Flow<W>, skill: &Skill) -> bool {
+    fn may_reserve(&self, index: usize, skill: &Skill) -> bool {
+        let flow = self.flows.get(index);
         let Bounds { places, reserved, .. } = self.bounds;
         // What long calls took from the reserve has a bound too.
         let has_room = self.reserved.len() < reserved && self.running() < places + 2 * reserved;
         let is_modest = flow.running == 0 || (flow.running + 1) * self.active <= places;
-        let expected = flow.paces.of_skill(skill.number).or_else(|| skill.pace.read()).unwrap_or_default();
-        has_room && is_modest && expected <= SHORT
+        has_room && is_modest && self.expected(index, skill).unwrap_or_default() <= SHORT
     }
 
     /// Refuses a call that would wait past its deadline.
     fn is_late(&self, index: usize, arrival: Arrival<'_>, now: Instant) -> Option<Refusal> {
-        let (flow, skill) = (self.flows.get(index), arrival.skill);
-        let pace = self.expected(index, skill)?;
-        let typical = flow.paces.typical().unwrap_or(pace);
-        // Its own calls before it take as long as its calls do, those of others as long as all. A short call need not wait
-        // for those: the reserve serves it in between.
-        let all = if pace <= SHORT { typical } else { self.typical.unwrap_or(typical) };
-        let mine = flow.waiting.len() + 1;
-        let others = self.turns_until(index).saturating_sub(mine);
-        let places = self.bounds.places as f64;
-        let of_others = all.mul_f64(others as f64 / places);
-        let starts_in = typical.mul_f64(mine as f64 / places) + of_others;
+        let pace = self.expected(index, arrival.skill)?;
+        let starts_in = self.place_time_before(index, pace).div_f64(self.bounds.places as f64);
         // A quarter more: a call that passes its deadline half way has wasted what another could have used.
         let needs = starts_in.mul_f64(1.25) + pace;
         let left = arrival.deadline.saturating_duration_since(now);
         (needs > left).then(|| Refusal::Late { retry_after: needs - left })
     }
 
-    /// How many calls start up to and with the next one of a flow: flows take turns, and before that principals do.
-    fn turns_until(&self, index: usize) -> usize {
+    /// The place time of the calls that start up to and with the next one of a flow, which is expected to run for `pace`: flows
+    /// take turns, and before that principals do. The calls of each flow take as long as it is known for.
+    fn place_time_before(&self, index: usize, pace: Duration) -> Duration {
         let flow = self.flows.get(index);
+        let typical = flow.paces.typical().unwrap_or(pace);
+        // A short call need not wait for long ones of others: the reserve serves it in between.
+        let most = if pace <= SHORT { typical } else { Duration::MAX };
+        let takes = |index, flow: &Flow<W>| self.expected(index, &flow.waiting[0].skill).unwrap_or(typical).min(most);
         let mine = flow.waiting.len() + 1;
-        let (mut of_principal, mut of_others) = (mine, HashMap::<&str, usize>::default());
-        for (_, other) in self.flows.waiting().filter(|(other, _)| *other != index) {
-            if other.principal == flow.principal {
-                of_principal += other.waiting.len().min(mine);
+        let (mut turns, mut time) = (mine as f64, typical.as_secs_f64() * mine as f64);
+        let mut of_others = HashMap::<&str, (f64, f64)>::default();
+        for (other, its) in self.flows.waiting().filter(|(other, _)| *other != index) {
+            let takes = takes(other, its).as_secs_f64();
+            if its.principal == flow.principal {
+                let before = its.waiting.len().min(mine) as f64;
+                turns += before;
+                time += takes * before;
             } else {
-                *of_others.entry(&other.principal).or_default() += other.waiting.len();
+                let (calls, all) = of_others.entry(&its.principal).or_default();
+                *calls += its.waiting.len() as f64;
+                *all += takes * its.waiting.len() as f64;
             }
         }
-        of_principal + of_others.values().map(|waiting| (*waiting).min(of_principal)).sum::<usize>()
+        time += of_others.values().map(|(calls, all)| all * turns.min(*calls) / calls).sum::<f64>();
+        Duration::try_from_secs_f64(time).unwrap_or(Duration::MAX)
     }
 
     /// Makes room in the queue: the newest call of the flow that has most waiting, if that is more than this one would have.

@@ -100,3 +100,28 @@ fn a_short_call_is_not_refused_for_the_long_ones_that_wait() {
     assert!(matches!(arrives(&mut book, "quick", &quick, ms(100), now), Arrived::Runs(_)));
     assert!(matches!(arrives(&mut book, "quick", &quick, ms(100), now), Arrived::Waits { .. }));
 }
+
+#[test]
+fn quick_calls_of_a_neighbour_do_not_make_the_long_calls_of_others_look_short() {
+    let (slow, quick): (Arc<Skill>, Arc<Skill>) = Default::default();
+    let began = Instant::now();
+    let mut book = Book::new(Bounds { places: 2, reserved: 1, most_waiting: 100 }, began);
+    let arrives = |book: &mut Book<()>, session: &str, skill, left: Duration, now: Instant| {
+        let arrival = Arrival { principal: "", session, skill, deadline: now + left };
+        book.arrive(arrival, || ((), ()), now)
+    };
+    let Arrived::Runs(first) = arrives(&mut book, "slow", &slow, PATIENCE, began) else { panic!("it is free") };
+    let now = began + LONG;
+    book.leave(first, Ending::Whole, now);
+    for _ in 0..1000 {
+        let Arrived::Runs(call) = arrives(&mut book, "quick", &quick, PATIENCE, now) else { panic!("it is free") };
+        book.leave(call, Ending::Whole, now + ms(2));
+    }
+    for number in 0..8 {
+        let came = arrives(&mut book, &format!("slow-{number}"), &slow, PATIENCE, now);
+        assert!(matches!(came, Arrived::Runs(_) | Arrived::Waits { .. }));
+    }
+    // Two run and six wait: the next starts in some seventeen seconds.
+    assert!(matches!(arrives(&mut book, "late", &slow, ms(15_000), now), Arrived::Refused(Refusal::Late { .. })));
+    assert!(matches!(arrives(&mut book, "in time", &slow, PATIENCE, now), Arrived::Waits { .. }));
+}
