@@ -26,6 +26,30 @@ pub(crate) const WORDS: [&[u8]; 20] = [
     b"token", b"key", b"apikey", b"credential", b"credentials", b"bearer", b"basic", b"pass", b"pin", b"otp", b"psk",
 ];
 
+/// Where the next byte of a text is that a value may have. Most sentences about secrets have no value: one has a digit, a
+/// sign or quotes. Remembered, so that a text of nothing but names is looked through once.
+#[derive(Debug, Default)]
+pub(crate) struct ValueAhead {
+    /// Up to where there was none.
+    looked_from: usize,
+    at: usize,
+}
+
+impl ValueAhead {
+    fn is_near(&mut self, text: &[u8], end: usize) -> bool {
+        if !(self.looked_from..=self.at).contains(&end) {
+            let found = text[end..].iter().position(is_of_value);
+            *self = Self { looked_from: end, at: found.map_or(text.len(), |it| end + it) };
+        }
+        self.at < text.len().min(end + NEAR)
+    }
+}
+
+fn is_of_value(byte: &u8) -> bool {
+    byte.is_ascii_digit()
+        || matches!(byte, b'"' | b'\'' | b'`' | b'!' | b'@' | b'#' | b'$' | b'%' | b'^' | b'*' | b'&' | 0xe2)
+}
+
 /// The secret that follows a word which ends at a place.
 pub(crate) fn after_word(
     text: &[u8],
@@ -33,6 +57,7 @@ pub(crate) fn after_word(
     end: usize,
     names: &Names,
     known: &mut KnownNames,
+    ahead: &mut ValueAhead,
 ) -> Option<(usize, usize)> {
     if !matches!(text.get(end), Some(b' ' | b'\t' | b'+' | b'%')) {
         return None;
@@ -40,12 +65,7 @@ pub(crate) fn after_word(
     if let Some(is_credential) = scheme(&text[word..end]) {
         return after_scheme(text, end, is_credential);
     }
-    // Most sentences about secrets have none: a value has a digit, a sign or quotes.
-    let may_have = |byte: &u8| {
-        byte.is_ascii_digit()
-            || matches!(byte, b'"' | b'\'' | b'`' | b'!' | b'@' | b'#' | b'$' | b'%' | b'^' | b'*' | b'&' | 0xe2)
-    };
-    if !text[end..text.len().min(end + NEAR)].iter().any(may_have) {
+    if !ahead.is_near(text, end) {
         return None;
     }
     let kind = known.kind(text, word.saturating_sub(BEFORE), end, names)?;

@@ -6,7 +6,7 @@ use crate::escapes::{self, hides};
 use crate::ids::Ids;
 use crate::keys::Names;
 use crate::known::KnownNames;
-use crate::prose;
+use crate::prose::{self, ValueAhead};
 use crate::span::Span;
 use crate::values::providers::{self, Miss, Providers};
 use crate::values::{base64, cards, contacts, home, jwt, pem, tokens, urls};
@@ -69,6 +69,7 @@ struct Scan<'a> {
     known_names: KnownNames,
     /// The values that were decided about.
     known_values: KnownValues,
+    value_ahead: ValueAhead,
 }
 
 /// Looks a text through.
@@ -90,6 +91,7 @@ pub(crate) fn scan(text: &[u8], options: &Options) -> Found {
         header_end: 0,
         known_names: KnownNames::default(),
         known_values: KnownValues::default(),
+        value_ahead: ValueAhead::default(),
     };
     let mut at = 0;
     while let Some(byte) = text.get(at) {
@@ -241,7 +243,8 @@ impl Scan<'_> {
             return None;
         }
         if prose::WORDS.iter().any(|it| word.eq_ignore_ascii_case(it)) {
-            return prose::after_word(text, start, end, &self.options.names, &mut self.known_names);
+            let Self { options, known_names, value_ahead, .. } = self;
+            return prose::after_word(text, start, end, &options.names, known_names, value_ahead);
         }
         urls::webhook(text, start)
     }
