@@ -21,6 +21,14 @@ use super::{NOT_AVAILABLE, Project, images};
 const TRIES: usize = 40;
 const PAUSE: Duration = Duration::from_millis(100);
 
+/// How many calls are made at a time, and at least in all: `OPENSKILL_TEST_CALLS`.
+const IN_FLIGHT: usize = 4;
+const CALLS: usize = 160;
+
+fn wanted_calls() -> usize {
+    std::env::var("OPENSKILL_TEST_CALLS").map_or(CALLS, |it| it.parse().expect("OPENSKILL_TEST_CALLS is a number"))
+}
+
 /// A skill whose calls of one session go to one worker.
 const WHO: &str = "id: who\ntype: cli\nruntime: exec\nentry: who.sh\naffinity: session\nidempotent: true\n";
 
@@ -44,16 +52,17 @@ impl Caller {
     }
 
     /// Calls until there is an answer other than a refusal. The idempotency key makes that safe.
-    async fn retried(&self, number: usize) -> Result<(), String> {
+    /// Returns how often it was made again.
+    async fn retried(&self, number: usize) -> Result<usize, String> {
         let (key, input) = (format!("call-{number}"), json!({"text": format!("{number}")}));
         let mut last = String::new();
-        for _ in 0..TRIES {
+        for again in 0..TRIES {
             let answer = self.call("echo", input.clone(), &key).await;
             if let Ok(answer) = &answer
                 && answer.status == 200
             {
                 assert_eq!(answer.json()["data"]["echoed"], json!(format!("{number}")));
-                return Ok(());
+                return Ok(again);
             }
             last = format!("{answer:?}");
             tokio::time::sleep(PAUSE).await;
@@ -129,52 +138,78 @@ fn share_sessions(project: &Project) {
     assert_eq!(workers.len(), 2, "the sessions of twelve are on both workers: {workers:?}");
 }
 
-/// Waits until some calls have ended since now.
-async fn progresses(finished: &AtomicUsize) {
-    let before = finished.load(Ordering::Relaxed);
-    until_true("calls end", Duration::from_secs(60), || finished.load(Ordering::Relaxed) > before + 20).await;
+/// The calls of a load so far.
+#[derive(Default)]
+struct Load {
+    stop: AtomicBool,
+    finished: AtomicUsize,
+    /// Calls that were made more than once, and how often in all.
+    repeated: AtomicUsize,
+    repeats: AtomicUsize,
+}
+
+impl Load {
+    fn finished(&self) -> usize {
+        self.finished.load(Ordering::Relaxed)
+    }
+
+    /// Makes one call after the other until it is stopped, of which each has its number.
+    async fn run(&self, caller: &Caller, first: usize) -> Result<(), String> {
+        for number in (first..).step_by(IN_FLIGHT) {
+            if self.stop.load(Ordering::Relaxed) {
+                break;
+            }
+            let again = caller.retried(number).await.map_err(|last| format!("call {number}: {last}"))?;
+            self.finished.fetch_add(1, Ordering::Relaxed);
+            self.repeated.fetch_add(usize::from(again > 0), Ordering::Relaxed);
+            self.repeats.fetch_add(again, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+
+    /// Waits until this many calls have ended since now.
+    async fn progresses(&self, count: usize) {
+        let before = self.finished();
+        until_true("calls end", Duration::from_secs(600), || self.finished() >= before + count).await;
+    }
 }
 
 /// Under load, one gateway after the other restarts, a worker is killed, another is cut off from its network and joined again, and
-/// the number of workers changes.
+/// the number of workers changes. The calls are about as many after each of these.
 async fn loses_no_call(project: &Project, caller: Arc<Caller>) {
-    let (stop, finished) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
-    let mut load = tokio::task::JoinSet::new();
-    for task in 0..4 {
-        let (caller, stop, finished) = (Arc::clone(&caller), Arc::clone(&stop), Arc::clone(&finished));
-        load.spawn(async move {
-            let mut number = task;
-            while !stop.load(Ordering::Relaxed) {
-                number += 4;
-                caller.retried(number).await?;
-                finished.fetch_add(1, Ordering::Relaxed);
-            }
-            Ok::<_, String>(())
-        });
+    let (wanted, load) = (wanted_calls(), Arc::new(Load::default()));
+    let share = wanted / 8;
+    let mut tasks = tokio::task::JoinSet::new();
+    for first in 1..=IN_FLIGHT {
+        let (caller, load) = (Arc::clone(&caller), Arc::clone(&load));
+        tasks.spawn(async move { load.run(&caller, first).await });
     }
     for gateway in ["gateway", "gateway-2"] {
-        let before = finished.load(Ordering::Relaxed);
+        let before = load.finished();
         let container = project.container(gateway);
         let restarted = tokio::process::Command::new("docker").args(["restart", "--time", "30", &container]).output();
         assert!(restarted.await.unwrap().status.success());
         let healthy = format!("{gateway} is healthy");
         until_true(&healthy, Duration::from_secs(60), || project.is_healthy(gateway)).await;
-        assert!(finished.load(Ordering::Relaxed) > before, "calls run meanwhile");
+        assert!(load.finished() > before, "calls run meanwhile");
+        load.progresses(share).await;
     }
     let worker = project.containers("worker").remove(0);
     docker(&["kill", &worker]).unwrap();
-    progresses(&finished).await;
+    load.progresses(share).await;
     project.compose(&["scale", "4"]).await;
     let (hop, worker) = (format!("{}_hop", project.name), project.containers("worker").remove(0));
     docker(&["network", "disconnect", &hop, &worker]).unwrap();
-    progresses(&finished).await;
+    load.progresses(share).await;
     docker(&["network", "connect", "--alias", "worker", &hop, &worker]).unwrap();
-    progresses(&finished).await;
+    load.progresses(share).await;
     project.compose(&["scale", "1"]).await;
-    progresses(&finished).await;
-    stop.store(true, Ordering::Relaxed);
-    while let Some(ended) = load.join_next().await {
+    load.progresses(share).await;
+    until_true("all calls have ended", Duration::from_secs(600), || load.finished() >= wanted).await;
+    load.stop.store(true, Ordering::Relaxed);
+    while let Some(ended) = tasks.join_next().await {
         ended.unwrap().unwrap();
     }
-    eprintln!("{} calls, none failed", finished.load(Ordering::Relaxed));
+    let [repeated, repeats] = [&load.repeated, &load.repeats].map(|it| it.load(Ordering::Relaxed));
+    eprintln!("{} calls, none failed; {repeated} were made again, {repeats} times in all", load.finished());
 }

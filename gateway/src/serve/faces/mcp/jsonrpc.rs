@@ -29,7 +29,7 @@ pub(super) enum Code {
     MethodNotFound,
     InvalidParams,
     Internal,
-    /// The gateway sheds load.
+    /// The gateway sheds load or drains, or no worker answers: the client may try again.
     Overloaded,
     Cancelled,
     /// Before 2026-07-28.

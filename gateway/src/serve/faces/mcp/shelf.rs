@@ -336,7 +336,7 @@ fn complete_result(result: &str, revision: Revision) -> Result<String, Fault> {
 pub(super) fn fault(error: SkillError) -> Fault {
     let code = match error.code() {
         ErrorCode::NotFound | ErrorCode::InvalidArgument => Code::InvalidParams,
-        ErrorCode::Overloaded | ErrorCode::RateLimited => Code::Overloaded,
+        ErrorCode::Overloaded | ErrorCode::RateLimited | ErrorCode::Unavailable => Code::Overloaded,
         _ => Code::Internal,
     };
     Fault::new(code, error.message)
