@@ -27,7 +27,7 @@ define make-venv
 	}
 endef
 
-.PHONY: help up build gateway test lint doc eval eval-injections eval-tasks eval-agent eval-sessions eval-research eval-browser eval-identity eval-venv bench bench-venv bench-instructions bench-agent bench-runners flamegraph fuzz fuzz-mcp chaos schemathesis mcp-clients test-venv compose-up compose-down sdk client dist release-contract clean need-rust need-python need-valgrind
+.PHONY: help up build gateway test lint doc eval eval-injections eval-tasks eval-agent eval-sessions eval-research eval-browser eval-identity eval-venv bench bench-venv bench-instructions bench-agent bench-mcp bench-runners flamegraph fuzz fuzz-mcp chaos schemathesis mcp-clients test-venv compose-up compose-down sdk client dist release-contract clean need-rust need-python need-valgrind
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -114,6 +114,12 @@ bench-instructions: need-rust need-valgrind ## Count the instructions of a call,
 
 bench-agent: build ## Measure plain calls beside 200 conversations, a minute (ARGS="--chats 50")
 	OPENSKILL_BIN=$(BINARY) cargo run --locked --release -p openskill-tests --bin bench -- agent $(ARGS)
+
+bench-mcp: build bench-venv ## Compare its MCP face with FastMCP, rmcp and mcpo, three minutes (ARGS="--only list,stdio")
+	@cargo build --quiet --release --manifest-path tests/bench/rmcp/Cargo.toml --target-dir target/bench-rmcp
+	@cargo build --locked --quiet --release -p openskill-tests --bin bench
+	@OPENSKILL_BIN=$(BINARY) target/release/bench mcp --hosts $(HOSTS)/bin/python --mcpo $(MCPO)/bin/mcpo \
+		--rmcp target/bench-rmcp/release/rmcp-echo --no-memory $(ARGS)
 
 bench-runners: build ## Compare the runners, six minutes (ARGS="--only fork,process --python PATH --before PATH")
 	OPENSKILL_BIN=$(BINARY) cargo run --locked --release -p openskill-tests --bin bench -- runners $(ARGS)

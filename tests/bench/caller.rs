@@ -13,7 +13,7 @@ use openskill_proto::v1::invoke_event::Event;
 use openskill_proto::v1::skill_service_client::SkillServiceClient;
 use openskill_proto::v1::{ErrorCode, InvokeEvent, InvokeRequest, SkillResult};
 use openskill_tests::certs::Client;
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::transport::{Channel, Endpoint};
@@ -209,10 +209,7 @@ impl Http {
         let accept = header::HeaderValue::from_static("application/json, text/event-stream");
         self.headers.insert(header::ACCEPT, accept);
         self.headers.insert("mcp-protocol-version", header::HeaderValue::from_static(MCP_VERSION));
-        let client = json!({"name": "bench", "version": "1"});
-        let params = json!({"protocolVersion": MCP_VERSION, "capabilities": {}, "clientInfo": client});
-        let initialize = json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params});
-        let answer = self.post(MCP, initialize.to_string()).await?;
+        let answer = self.post(MCP, initialize().to_string()).await?;
         if let Some(session) = answer.headers.get(MCP_SESSION) {
             self.headers.insert(MCP_SESSION, session.clone());
         }
@@ -230,6 +227,13 @@ impl Http {
         let body = body.collect().await.map_err(|error| error.to_string())?.to_bytes();
         Ok(Answer { status: parts.status, headers: parts.headers, body })
     }
+}
+
+/// The first message of a client of MCP.
+pub(crate) fn initialize() -> Value {
+    let client = json!({"name": "bench", "version": "1"});
+    let params = json!({"protocolVersion": MCP_VERSION, "capabilities": {}, "clientInfo": client});
+    json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params})
 }
 
 impl Answer {

@@ -1,4 +1,4 @@
-//! What is no openskill: tonic alone, and hosts in Python. The hosts' packages are in virtual environments; the interpreter
+//! What is no openskill: tonic alone, hosts in Python, and a server of rmcp. The hosts' packages are in virtual environments; the interpreter
 //! that runs their script is the one that openskill has for it.
 
 use std::path::Path;
@@ -8,6 +8,7 @@ use openskill_tests::port::Port;
 use tokio::process::Command;
 
 use crate::child::Child;
+use crate::rows::TEXT;
 use crate::site::Running;
 
 pub(crate) const ECHO_SCRIPT: &str = include_str!("python/echo.py");
@@ -31,17 +32,19 @@ pub(crate) async fn forwarder(threads: usize) -> Result<Running, String> {
 }
 
 /// Starts a program in a folder with everything that the hosts run. `line` is given the port.
-pub(crate) async fn python(program: &Path, line: impl Fn(u16) -> String, script: &Path) -> Result<Running, String> {
+pub(crate) async fn host(program: &Path, line: impl Fn(u16) -> String, script: &Path) -> Result<Running, String> {
     let (folder, port) = (Folder::new(), Port::reserve());
     folder.write("skills/echo.py", ECHO_SCRIPT);
     folder.write("host.py", include_str!("python/host.py"));
     folder.write("proxy.py", include_str!("python/proxy.py"));
     folder.write("echo_server.py", SERVER);
+    folder.write("echo_http.py", include_str!("python/echo_http.py"));
     let mut command = Command::new(program);
     command
         .args(line(port.number()).split_whitespace())
         .current_dir(folder.path())
         .env("BENCH_SCRIPT_PYTHON", script)
+        .env("BENCH_TEXT", TEXT)
         .env("BENCH_PORT", port.number().to_string());
     let log = folder.path().join("host.log");
     let mut child = Child::start(command, &log)?;

@@ -1,12 +1,13 @@
 //! Benchmarks of the built binary over the wire: throughput, latency, processor time and memory, everything in one run on
 //! one machine. `make bench` compares openskill with what a user would choose instead, `make bench-runners` compares its
-//! runners with each other, and `--before PATH` compares two builds of openskill.
+//! runners with each other, `make bench-mcp` its MCP face with other servers, and `--before PATH` two builds of openskill.
 //!
 //! - [`settings`]: the command line
 //! - [`agent`]: conversations beside plain calls
 //! - [`rows`]: what is measured; [`site`], [`hosts`], [`child`]: the processes that serve it
 //! - [`caller`], [`load`], [`usage`]: the load generator and what it observes
 //! - [`rounds`], [`report`]: the order of measurements, and the tables
+//! - [`stdio`]: how soon a server on stdio is ready
 //! - [`forwarder`]: tonic alone, which this binary becomes when it is started again
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stderr, clippy::print_stdout)]
@@ -22,6 +23,7 @@ mod rounds;
 mod rows;
 mod settings;
 mod site;
+mod stdio;
 mod usage;
 
 use std::process::ExitCode;
@@ -38,8 +40,9 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
     let ended = match Cli::parse().command {
-        Command::Calls(settings) => bench(settings, false),
-        Command::Runners(settings) => bench(settings, true),
+        Command::Calls(settings) => bench(settings, What::Calls),
+        Command::Runners(settings) => bench(settings, What::Runners),
+        Command::Mcp(settings) => bench(settings, What::Mcp),
         Command::Agent(settings) => {
             agent::run(&settings);
             Ok(ExitCode::SUCCESS)
@@ -52,12 +55,20 @@ fn main() -> ExitCode {
     })
 }
 
-fn bench(settings: Settings, runners: bool) -> Result<ExitCode, String> {
+/// Which rows.
+#[derive(Clone, Copy)]
+enum What {
+    Calls,
+    Runners,
+    Mcp,
+}
+
+fn bench(settings: Settings, what: What) -> Result<ExitCode, String> {
     let settings = settings.resolve();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime starts");
     let ended = runtime.block_on(async {
         tokio::select! {
-            ended = run(&settings, runners) => Some(ended),
+            ended = run(&settings, what) => Some(ended),
             () = interrupted() => None,
         }
     });
@@ -72,14 +83,15 @@ fn bench(settings: Settings, runners: bool) -> Result<ExitCode, String> {
     }
 }
 
-async fn run(settings: &Settings, runners: bool) -> Result<(), String> {
-    let (rows, all) = match runners {
-        true => (rows::runners().await, &rows::RUNNERS_IN_FLIGHT[..]),
-        false => (rows::calls(settings), &rows::CALLS_IN_FLIGHT[..]),
+async fn run(settings: &Settings, what: What) -> Result<(), String> {
+    let (rows, all) = match what {
+        What::Calls => (rows::calls(settings), &rows::CALLS_IN_FLIGHT[..]),
+        What::Runners => (rows::runners().await, &rows::RUNNERS_IN_FLIGHT[..]),
+        What::Mcp => (rows::mcp(), &rows::MCP_IN_FLIGHT[..]),
     };
     let in_flight = if settings.in_flight.is_empty() { all } else { &settings.in_flight };
     let mut entries = Entry::of_rows(&rows.all, settings);
-    if entries.is_empty() {
+    if entries.is_empty() && !settings.wants(stdio::ID) {
         return Err("--only names no row".to_owned());
     }
     if !settings.no_memory {
@@ -87,5 +99,8 @@ async fn run(settings: &Settings, runners: bool) -> Result<(), String> {
     }
     rounds::throughput(&mut entries, in_flight, settings).await;
     println!("{}", report::text(&entries, in_flight, settings));
+    if matches!(what, What::Mcp) && settings.wants(stdio::ID) {
+        println!("{}", stdio::text(settings).await?);
+    }
     Ok(())
 }

@@ -72,29 +72,30 @@ fn ratio(mut rounds: Vec<f64>) -> String {
     format!("{median:.2} ({least:.2} to {most:.2})")
 }
 
-/// Calls per second as a multiple of another row's, such as a fork's of a fresh interpreter's.
+/// Calls per second divided by another row's, such as a fork's by a fresh interpreter's.
 fn ratios(entries: &[Entry], in_flight: &[usize], settings: &Settings) -> String {
     let mut lines = String::new();
     for entry in entries {
         let of_same = |it: &&Entry| it.is_before == entry.is_before && it.python == entry.python;
-        let base = entry.row.base.as_ref();
-        let Some(base) = base.and_then(|id| entries.iter().filter(of_same).find(|it| it.row.id == *id)) else {
-            continue;
-        };
-        let ratio = |callers: &usize| {
-            let ratio = entry.cell(*callers).zip(base.cell(*callers)).map(|(it, base)| it.per_second / base.per_second);
-            ratio.map_or_else(String::new, |ratio| format!("{ratio:.1}"))
-        };
-        let cells: Vec<_> = in_flight.iter().map(ratio).collect();
-        let build = if entry.is_before { ", before" } else { "" };
-        lines += &format!("| {}{build} | {} |\n", name(entry, settings), cells.join(" | "));
+        for id in &entry.row.bases {
+            let Some(base) = entries.iter().filter(of_same).find(|it| it.row.id == *id) else {
+                continue;
+            };
+            let ratio = |callers: &usize| {
+                let both = entry.cell(*callers).zip(base.cell(*callers));
+                both.map_or_else(String::new, |(it, base)| format!("{:.2}", it.per_second / base.per_second))
+            };
+            let cells: Vec<_> = in_flight.iter().map(ratio).collect();
+            let build = if entry.is_before { ", before" } else { "" };
+            lines += &format!("| {}{build} | {} | {} |\n", name(entry, settings), base.row.name, cells.join(" | "));
+        }
     }
     let head: String = in_flight.iter().map(|callers| format!(" at {callers} |")).collect();
     let rule = "---:|".repeat(in_flight.len());
     if lines.is_empty() {
         lines
     } else {
-        format!("\n## Times a fresh interpreter\n\n| calls/s |{head}\n|---|{rule}\n{lines}")
+        format!("\n## Ratios of calls/s\n\n| of | to |{head}\n|---|---|{rule}\n{lines}")
     }
 }
 

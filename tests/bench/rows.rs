@@ -14,6 +14,7 @@ use crate::site::Site;
 /// Callers at once.
 pub(crate) const CALLS_IN_FLIGHT: [usize; 4] = [1, 16, 64, 256];
 pub(crate) const RUNNERS_IN_FLIGHT: [usize; 3] = [1, 8, 32];
+pub(crate) const MCP_IN_FLIGHT: [usize; 2] = [16, 64];
 
 /// The skill of every row; of an MCP server, its tool.
 pub(crate) const ECHO: &str = "echo";
@@ -22,7 +23,12 @@ pub(crate) const TOOL: &str = "echo__echo";
 /// With its key about a hundred bytes.
 pub(crate) const TEXT: &str = "the quick brown fox jumps over the lazy dog, again and again, all day long, and sleeps";
 
+/// The tools that are listed beside the echo.
+const LISTED: usize = 1000;
+
 const SCHEMA: &str = "parameters:\n  text: {type: string, required: true}\n";
+/// The manifest of an echo in the worker, but for its id.
+pub(crate) const IN_PROCESS: &str = "type: inproc\nentry: echo\nparameters:\n  text: {type: string, required: true}\n";
 const SERVER: &str = "type: mcp\nruntime: stdio\nmcp: {start_s: 60}\n";
 
 /// How a script runs.
@@ -40,8 +46,8 @@ pub(crate) struct Row {
     pub(crate) has_memory: bool,
     /// Each Python of `--python` gets a row of its own.
     pub(crate) is_script: bool,
-    /// The id of the row that this one is compared with.
-    pub(crate) base: Option<String>,
+    /// The ids of the rows that this one is compared with.
+    pub(crate) bases: Vec<String>,
 }
 
 /// Rows, and what they call while they are measured.
@@ -52,7 +58,7 @@ pub(crate) struct Rows {
 
 fn row(id: &str, name: &str, site: Site, call: Call) -> Row {
     let (id, name) = (id.to_owned(), name.to_owned());
-    Row { id, name, site, call, has_memory: false, is_script: false, base: None }
+    Row { id, name, site, call, has_memory: false, is_script: false, bases: Vec::new() }
 }
 
 impl Row {
@@ -61,8 +67,12 @@ impl Row {
     }
 
     fn of_script(self, base: &str) -> Self {
-        let base = (self.id != base).then(|| base.to_owned());
-        Self { is_script: true, base, ..self }
+        let bases = if self.id == base { Vec::new() } else { vec![base.to_owned()] };
+        Self { is_script: true, bases, ..self }
+    }
+
+    fn beside(self, bases: &[&str]) -> Self {
+        Self { bases: bases.iter().map(|id| (*id).to_owned()).collect(), ..self }
     }
 }
 
@@ -70,11 +80,28 @@ fn invoke(skill: &str) -> Call {
     Call::Invoke(request(skill, json!({ "text": TEXT })))
 }
 
+/// An echo in the worker, called through whatever face.
+pub(crate) fn in_process() -> Site {
+    Site::openskill(IN_PROCESS)
+}
+
+fn of_rest() -> Call {
+    Call::Post("/skills/echo:invoke", json!({"input": {"text": TEXT}}).to_string())
+}
+
+fn of_mcpo() -> Call {
+    Call::Post("/echo", json!({ "text": TEXT }).to_string())
+}
+
+fn of_mcp(tool: &str) -> Call {
+    let params = json!({"name": tool, "arguments": {"text": TEXT}});
+    let call = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params});
+    Call::Post(MCP, call.to_string())
+}
+
 /// openskill beside what a user would choose instead.
 pub(crate) fn calls(settings: &Settings) -> Rows {
-    let in_process = || Site::openskill(&format!("type: inproc\nentry: echo\n{SCHEMA}"));
     let payload = |bytes: usize| Call::Invoke(request(ECHO, json!({"text": "x".repeat(bytes)})));
-    let rest = Call::Post("/skills/echo:invoke", json!({"input": {"text": TEXT}}).to_string());
     let mut all = vec![
         row("forwarder-1", "tonic forwarder and server, one thread each", Site::Forwarder(1), invoke(ECHO))
             .with_memory(),
@@ -82,7 +109,7 @@ pub(crate) fn calls(settings: &Settings) -> Rows {
         row("invoke", "openskill `Invoke`", in_process(), invoke(ECHO)).with_memory(),
         row("tls", "openskill `Invoke` over TLS", in_process().encrypted(), invoke(ECHO)),
         row("many", "openskill `InvokeMany`", in_process(), Call::InvokeMany(request(ECHO, json!({ "text": TEXT })))),
-        row("rest", "openskill REST", in_process(), rest.clone()),
+        row("rest", "openskill REST", in_process(), of_rest()),
         row("payload-10k", "openskill `Invoke`, a text of 10 kB", in_process(), payload(10_000)),
         row("payload-1m", "openskill `Invoke`, a text of 1 MB", in_process(), payload(1_000_000)),
     ];
@@ -93,23 +120,49 @@ pub(crate) fn calls(settings: &Settings) -> Rows {
     if let Some(hosts) = &settings.hosts {
         for workers in [1, 2] {
             let name = format!("FastAPI with `subprocess.run`, uvicorn workers: {workers}");
-            all.push(row(&format!("fastapi-{workers}"), &name, Site::FastApi(workers), rest.clone()).with_memory());
+            all.push(row(&format!("fastapi-{workers}"), &name, Site::FastApi(workers), of_rest()).with_memory());
         }
         let server = Site::openskill(&format!("{SERVER}entry: servers/echo_server.py\njail: \"off\"\n"));
         let server =
             server.with_server("servers/echo_server.py", &format!("#!{}\n{}", hosts.display(), crate::hosts::SERVER));
-        let params = json!({"name": ECHO, "arguments": {"text": TEXT}});
-        let call = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params});
-        let call = Call::Post(MCP, call.to_string());
         all.extend([
             row("mcp", "openskill `mcp:stdio` in front of a FastMCP server", server, invoke(TOOL)).with_memory(),
-            row("proxy", "FastMCP proxy in front of the same server", Site::FastMcp, call).with_memory(),
+            row("proxy", "FastMCP proxy in front of the same server", Site::FastMcpProxy("stdio"), of_mcp(ECHO))
+                .with_memory(),
         ]);
         if settings.mcpo.is_some() {
-            let call = Call::Post("/echo", json!({ "text": TEXT }).to_string());
-            all.push(row("mcpo", "mcpo in front of the same server", Site::Mcpo, call).with_memory());
+            all.push(row("mcpo", "mcpo in front of the same server", Site::Mcpo, of_mcpo()).with_memory());
         }
     }
+    Rows { all, _kept: (None, None) }
+}
+
+/// The MCP face of openskill beside other servers of MCP.
+pub(crate) fn mcp() -> Rows {
+    let list = Call::Post(MCP, json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"}).to_string());
+    let more = (0..LISTED).map(|number| {
+        let about = format!("id: tool_{number}\ndescription: {TEXT}\n{IN_PROCESS}");
+        (format!("tool_{number}.yaml"), about)
+    });
+    let (names, peers): (Vec<_>, Vec<_>) = [
+        ("rest", "openskill REST", in_process(), of_rest()),
+        ("rmcp-json", "rmcp's server, without sessions, JSON", Site::Rmcp("json"), of_mcp(ECHO)),
+        ("rmcp-sessions", "rmcp's server, as it is by default", Site::Rmcp("sessions"), of_mcp(ECHO)),
+        ("fastmcp", "FastMCP's server", Site::FastMcp(0), of_mcp(ECHO)),
+        ("proxy-stdio", "FastMCP's proxy in front of a server on stdio", Site::FastMcpProxy("stdio"), of_mcp(ECHO)),
+        ("proxy-http", "FastMCP's proxy in front of its server", Site::FastMcpProxy("http"), of_mcp(ECHO)),
+        ("mcpo", "mcpo in front of that server", Site::Mcpo, of_mcpo()),
+    ]
+    .into_iter()
+    .map(|(id, name, site, call)| (id, row(id, name, site, call)))
+    .unzip();
+    let mut all = vec![row("mcp", "openskill MCP", in_process(), of_mcp(ECHO)).beside(&names)];
+    all.extend(peers);
+    let of_openskill = in_process().with_skills(more);
+    all.extend([
+        row("list", "openskill MCP, 1,000 tools listed", of_openskill, list.clone()).beside(&["list-fastmcp"]),
+        row("list-fastmcp", "FastMCP's server, 1,000 tools listed", Site::FastMcp(LISTED), list),
+    ]);
     Rows { all, _kept: (None, None) }
 }
 
@@ -132,7 +185,7 @@ pub(crate) async fn runners() -> Rows {
         let server = server.with_server("servers/small.py", include_str!("python/small_server.py"));
         all.push(row(&format!("mcp{suffix}"), &format!("`mcp:stdio`, a small server{words}"), server, invoke(TOOL)));
     }
-    all.push(row("inproc", "`inproc`", Site::openskill(&format!("type: inproc\nentry: echo\n{SCHEMA}")), invoke(ECHO)));
+    all.push(row("inproc", "`inproc`", in_process(), invoke(ECHO)));
     let backend = Backend::start(|seen| Reply::json(200, &seen.json())).await;
     let (url, host) = (backend.url("/"), backend.address);
     let http = format!("type: http\nentry: {url}\nhttp: {{allow: ['{host}']}}\n{SCHEMA}");

@@ -17,6 +17,8 @@ pub(crate) enum Command {
     Calls(Settings),
     /// Compare the runners of openskill
     Runners(Settings),
+    /// Compare openskill with other servers of MCP
+    Mcp(Settings),
     /// Measure plain calls beside conversations with the agent
     Agent(AgentSettings),
     /// Be the bare tonic forwarder, or the server behind it
@@ -50,6 +52,9 @@ pub(crate) struct Settings {
     /// The program mcpo, which needs a virtual environment of its own
     #[arg(long, value_name = "PATH")]
     pub(crate) mcpo: Option<PathBuf>,
+    /// The server of `tests/bench/rmcp`; without it rmcp is not measured
+    #[arg(long, value_name = "PATH")]
+    pub(crate) rmcp: Option<PathBuf>,
     /// Do not measure memory
     #[arg(long)]
     pub(crate) no_memory: bool,
@@ -84,6 +89,7 @@ impl Settings {
         self.before = self.before.as_deref().map(absolute);
         self.hosts = self.hosts.as_deref().map(absolute);
         self.mcpo = self.mcpo.as_deref().map(absolute);
+        self.rmcp = self.rmcp.as_deref().map(absolute);
         if self.python.is_empty() {
             self.python.push(std::env::var_os("OPENSKILL_PYTHON").unwrap_or_else(|| "python3".into()).into());
         }

@@ -31,8 +31,13 @@ pub(crate) enum Site {
     Openskill(Openskill),
     /// With this many uvicorn workers.
     FastApi(usize),
-    FastMcp,
+    /// A proxy in front of a server on `stdio` or `http`.
+    FastMcpProxy(&'static str),
+    /// A server over HTTP with an echo and this many tools beside it.
+    FastMcp(usize),
     Mcpo,
+    /// The server of `tests/bench/rmcp`, in one of its modes.
+    Rmcp(&'static str),
 }
 
 /// `openskill up --workers 1` with one skill.
@@ -40,8 +45,10 @@ pub(crate) enum Site {
 pub(crate) struct Openskill {
     /// The skill's manifest, but for its id.
     manifest: String,
-    /// Path and text of its MCP server.
-    server: Option<(String, String)>,
+    /// Paths and texts of executables and manifests beside it.
+    files: Vec<(String, String)>,
+    /// What it has once it is ready.
+    awaited: &'static str,
     environment: Vec<(String, String)>,
     /// Its address speaks TLS.
     is_encrypted: bool,
@@ -51,7 +58,8 @@ impl Site {
     pub(crate) fn openskill(manifest: &str) -> Self {
         Self::Openskill(Openskill {
             manifest: manifest.to_owned(),
-            server: None,
+            files: Vec::new(),
+            awaited: ECHO,
             environment: Vec::new(),
             is_encrypted: false,
         })
@@ -73,7 +81,16 @@ impl Site {
 
     pub(crate) fn with_server(mut self, path: &str, text: &str) -> Self {
         if let Self::Openskill(it) = &mut self {
-            it.server = Some((path.to_owned(), text.to_owned()));
+            it.files.push((path.to_owned(), text.to_owned()));
+            it.awaited = TOOL;
+        }
+        self
+    }
+
+    /// With more skills to list.
+    pub(crate) fn with_skills(mut self, manifests: impl Iterator<Item = (String, String)>) -> Self {
+        if let Self::Openskill(it) = &mut self {
+            it.files.extend(manifests);
         }
         self
     }
@@ -92,13 +109,22 @@ impl Site {
             Self::FastApi(workers) => {
                 let log = "--log-level warning --no-access-log";
                 let line = |port| format!("-m uvicorn host:app --port {port} --workers {workers} {log}");
-                hosts::python(&needed(&settings.hosts)?, line, python).await
+                hosts::host(&needed(&settings.hosts)?, line, python).await
             }
-            Self::FastMcp => hosts::python(&needed(&settings.hosts)?, |_| "proxy.py".to_owned(), python).await,
+            Self::FastMcpProxy(server) => {
+                hosts::host(&needed(&settings.hosts)?, |_| format!("proxy.py {server}"), python).await
+            }
+            Self::FastMcp(more) => {
+                hosts::host(&needed(&settings.hosts)?, |_| format!("echo_http.py {more}"), python).await
+            }
             Self::Mcpo => {
                 let server = format!("{} echo_server.py", needed(&settings.hosts)?.display());
                 let line = |port| format!("--host 127.0.0.1 --port {port} --log-level WARNING -- {server}");
-                hosts::python(&needed(&settings.mcpo)?, line, python).await
+                hosts::host(&needed(&settings.mcpo)?, line, python).await
+            }
+            Self::Rmcp(mode) => {
+                let server = settings.rmcp.clone().ok_or("its server was not given")?;
+                hosts::host(&server, |_| (*mode).to_owned(), python).await
             }
         }
     }
@@ -109,10 +135,10 @@ impl Openskill {
         let folder = Folder::new();
         folder.write("skills/echo.yaml", format!("id: {ECHO}\n{}", self.manifest));
         folder.write("skills/echo.py", hosts::ECHO_SCRIPT);
-        if let Some((path, text)) = &self.server {
-            let server = folder.write(&format!("skills/{path}"), text);
+        for (path, text) in &self.files {
+            let file = folder.write(&format!("skills/{path}"), text);
             let mode = std::fs::Permissions::from_mode(0o755);
-            std::fs::set_permissions(server, mode).map_err(|error| error.to_string())?;
+            std::fs::set_permissions(file, mode).map_err(|error| error.to_string())?;
         }
         let mut setup = Setup::command(&["up", "--listen", "127.0.0.1:0", "--workers", "1"])
             .flag("--skills-dir", folder.path().join("skills").display())
@@ -131,7 +157,7 @@ impl Openskill {
         if let Some(binary) = binary {
             setup = setup.binary(binary);
         }
-        let skill = if self.server.is_some() { TOOL } else { ECHO };
+        let skill = self.awaited;
         let is_encrypted = self.is_encrypted;
         // The harness panics when it waits in vain.
         let starting = tokio::spawn(async move {
