@@ -115,11 +115,11 @@ bench-instructions: need-rust need-valgrind ## Count the instructions of a call,
 bench-agent: build ## Measure plain calls beside 200 conversations, a minute (ARGS="--chats 50")
 	OPENSKILL_BIN=$(BINARY) cargo run --locked --release -p openskill-tests --bin bench -- agent $(ARGS)
 
-bench-mcp: build bench-venv ## Compare its MCP face with FastMCP, rmcp and mcpo, three minutes (ARGS="--only list,stdio")
-	@cargo build --quiet --release --manifest-path tests/bench/rmcp/Cargo.toml --target-dir target/bench-rmcp
+bench-mcp: build bench-venv ## Compare its MCP face with FastMCP, rmcp and mcpo, three minutes (ARGS="--only list,startup")
+	@cargo build --quiet --locked --release --manifest-path tests/bench/rmcp/Cargo.toml --target-dir target/bench-rmcp
 	@cargo build --locked --quiet --release -p openskill-tests --bin bench
 	@OPENSKILL_BIN=$(BINARY) target/release/bench mcp --hosts $(HOSTS)/bin/python --mcpo $(MCPO)/bin/mcpo \
-		--rmcp target/bench-rmcp/release/rmcp-echo --no-memory $(ARGS)
+		--rmcp target/bench-rmcp/release/rmcp-echo $(ARGS)
 
 bench-runners: build ## Compare the runners, six minutes (ARGS="--only fork,process --python PATH --before PATH")
 	OPENSKILL_BIN=$(BINARY) cargo run --locked --release -p openskill-tests --bin bench -- runners $(ARGS)

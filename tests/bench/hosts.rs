@@ -1,4 +1,4 @@
-//! What is no openskill: tonic alone, hosts in Python, and a server of rmcp. The hosts' packages are in virtual environments; the interpreter
+//! Peers: tonic alone, hosts in Python, and a server of rmcp. The hosts' packages are in virtual environments; the interpreter
 //! that runs their script is the one that openskill has for it.
 
 use std::path::Path;

@@ -7,7 +7,7 @@
 //! - [`rows`]: what is measured; [`site`], [`hosts`], [`child`]: the processes that serve it
 //! - [`caller`], [`load`], [`usage`]: the load generator and what it observes
 //! - [`rounds`], [`report`]: the order of measurements, and the tables
-//! - [`stdio`]: how soon a server on stdio is ready
+//! - [`startup`]: how soon a server on stdio answers
 //! - [`forwarder`]: tonic alone, which this binary becomes when it is started again
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stderr, clippy::print_stdout)]
@@ -23,7 +23,7 @@ mod rounds;
 mod rows;
 mod settings;
 mod site;
-mod stdio;
+mod startup;
 mod usage;
 
 use std::process::ExitCode;
@@ -40,9 +40,9 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
     let ended = match Cli::parse().command {
-        Command::Calls(settings) => bench(settings, What::Calls),
-        Command::Runners(settings) => bench(settings, What::Runners),
-        Command::Mcp(settings) => bench(settings, What::Mcp),
+        Command::Calls(settings) => bench(settings, Suite::Calls),
+        Command::Runners(settings) => bench(settings, Suite::Runners),
+        Command::Mcp(settings) => bench(settings, Suite::Mcp),
         Command::Agent(settings) => {
             agent::run(&settings);
             Ok(ExitCode::SUCCESS)
@@ -55,20 +55,20 @@ fn main() -> ExitCode {
     })
 }
 
-/// Which rows.
+/// Which rows are measured.
 #[derive(Clone, Copy)]
-enum What {
+enum Suite {
     Calls,
     Runners,
     Mcp,
 }
 
-fn bench(settings: Settings, what: What) -> Result<ExitCode, String> {
+fn bench(settings: Settings, suite: Suite) -> Result<ExitCode, String> {
     let settings = settings.resolve();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime starts");
     let ended = runtime.block_on(async {
         tokio::select! {
-            ended = run(&settings, what) => Some(ended),
+            ended = run(&settings, suite) => Some(ended),
             () = interrupted() => None,
         }
     });
@@ -83,15 +83,16 @@ fn bench(settings: Settings, what: What) -> Result<ExitCode, String> {
     }
 }
 
-async fn run(settings: &Settings, what: What) -> Result<(), String> {
-    let (rows, all) = match what {
-        What::Calls => (rows::calls(settings), &rows::CALLS_IN_FLIGHT[..]),
-        What::Runners => (rows::runners().await, &rows::RUNNERS_IN_FLIGHT[..]),
-        What::Mcp => (rows::mcp(), &rows::MCP_IN_FLIGHT[..]),
+async fn run(settings: &Settings, suite: Suite) -> Result<(), String> {
+    let (rows, all) = match suite {
+        Suite::Calls => (rows::calls(settings), &rows::CALLS_IN_FLIGHT[..]),
+        Suite::Runners => (rows::runners().await, &rows::RUNNERS_IN_FLIGHT[..]),
+        Suite::Mcp => (rows::mcp(), &rows::MCP_IN_FLIGHT[..]),
     };
     let in_flight = if settings.in_flight.is_empty() { all } else { &settings.in_flight };
     let mut entries = Entry::of_rows(&rows.all, settings);
-    if entries.is_empty() && !settings.wants(stdio::ID) {
+    let has_startup = matches!(suite, Suite::Mcp) && settings.wants(startup::ID);
+    if entries.is_empty() && !has_startup {
         return Err("--only names no row".to_owned());
     }
     if !settings.no_memory {
@@ -99,8 +100,8 @@ async fn run(settings: &Settings, what: What) -> Result<(), String> {
     }
     rounds::throughput(&mut entries, in_flight, settings).await;
     println!("{}", report::text(&entries, in_flight, settings));
-    if matches!(what, What::Mcp) && settings.wants(stdio::ID) {
-        println!("{}", stdio::text(settings).await?);
+    if has_startup {
+        println!("{}", startup::text(settings).await?);
     }
     Ok(())
 }

@@ -27,7 +27,7 @@ pub(crate) const TEXT: &str = "the quick brown fox jumps over the lazy dog, agai
 const LISTED: usize = 1000;
 
 const SCHEMA: &str = "parameters:\n  text: {type: string, required: true}\n";
-/// The manifest of an echo in the worker, but for its id.
+/// The manifest of an echo in the worker, but for its id; its parameters are [`SCHEMA`].
 pub(crate) const IN_PROCESS: &str = "type: inproc\nentry: echo\nparameters:\n  text: {type: string, required: true}\n";
 const SERVER: &str = "type: mcp\nruntime: stdio\nmcp: {start_s: 60}\n";
 
@@ -141,7 +141,9 @@ pub(crate) fn calls(settings: &Settings) -> Rows {
 pub(crate) fn mcp() -> Rows {
     let list = Call::Post(MCP, json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"}).to_string());
     let more = (0..LISTED).map(|number| {
-        let about = format!("id: tool_{number}\ndescription: {TEXT}\n{IN_PROCESS}");
+        // The last one's tells that the list is whole.
+        let description = if number + 1 == LISTED { TEXT } else { "Gives a text back." };
+        let about = format!("id: tool_{number}\ndescription: {description}\n{IN_PROCESS}");
         (format!("tool_{number}.yaml"), about)
     });
     let (names, peers): (Vec<_>, Vec<_>) = [
@@ -151,7 +153,7 @@ pub(crate) fn mcp() -> Rows {
         ("fastmcp", "FastMCP's server", Site::FastMcp(0), of_mcp(ECHO)),
         ("proxy-stdio", "FastMCP's proxy in front of a server on stdio", Site::FastMcpProxy("stdio"), of_mcp(ECHO)),
         ("proxy-http", "FastMCP's proxy in front of its server", Site::FastMcpProxy("http"), of_mcp(ECHO)),
-        ("mcpo", "mcpo in front of that server", Site::Mcpo, of_mcpo()),
+        ("mcpo", "mcpo in front of a server on stdio", Site::Mcpo, of_mcpo()),
     ]
     .into_iter()
     .map(|(id, name, site, call)| (id, row(id, name, site, call)))

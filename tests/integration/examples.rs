@@ -82,6 +82,17 @@ async fn a_service_in_rust_calls_with_tonic() {
 }
 
 #[tokio::test]
+async fn a_service_in_javascript_calls_over_rest() {
+    let is_new = std::process::Command::new("node").args(["-e", "AbortSignal.any([])"]).output();
+    if !is_new.is_ok_and(|it| it.status.success()) {
+        return skip(Need::Node, "no Node.js of version 20 or newer is on PATH");
+    }
+    let mut program = Command::new("node");
+    program.arg(repository().join("docs/examples/node/client.mjs"));
+    Service::new().calls(program).await;
+}
+
+#[tokio::test]
 async fn a_service_in_python_calls_with_stubs_of_its_own() {
     let python = repository().join("target/test-venv/bin/python");
     if !python.exists() {

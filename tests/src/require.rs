@@ -38,9 +38,11 @@ pub enum Need {
     Prometheus,
     /// The program without a worker, which `make gateway` builds.
     Gateway,
+    /// Node.js 20 or newer on `PATH`.
+    Node,
 }
 
-const ALL: [(&str, Need); 14] = [
+const ALL: [(&str, Need); 15] = [
     ("browser", Need::Browser),
     ("docker", Need::Docker),
     ("compose", Need::Compose),
@@ -55,6 +57,7 @@ const ALL: [(&str, Need); 14] = [
     ("kubectl", Need::Kubectl),
     ("prometheus", Need::Prometheus),
     ("gateway", Need::Gateway),
+    ("node", Need::Node),
 ];
 
 /// Says what the running test skips and why.

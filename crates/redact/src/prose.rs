@@ -26,16 +26,18 @@ pub(crate) const WORDS: [&[u8]; 20] = [
     b"token", b"key", b"apikey", b"credential", b"credentials", b"bearer", b"basic", b"pass", b"pin", b"otp", b"psk",
 ];
 
-/// Where the next byte of a text is that a value may have. Most sentences about secrets have no value: one has a digit, a
-/// sign or quotes. Remembered, so that a text of nothing but names is looked through once.
+/// Caches the position of the next byte that can be part of a value: a digit, a sign or a quote. Most sentences about
+/// secrets have no value, and a text of nothing but names is looked through once.
 #[derive(Debug, Default)]
 pub(crate) struct ValueAhead {
-    /// Up to where there was none.
+    /// Where the last search began.
     looked_from: usize,
+    /// The first such byte at or after that; the text's length if there is none.
     at: usize,
 }
 
 impl ValueAhead {
+    /// Whether there is one within [`NEAR`] bytes after `end`, the end of a word.
     fn is_near(&mut self, text: &[u8], end: usize) -> bool {
         if !(self.looked_from..=self.at).contains(&end) {
             let found = text[end..].iter().position(is_of_value);
@@ -307,4 +309,22 @@ fn is_of_command(text: &[u8], dash: usize, command: &[u8], flag: u8) -> bool {
             b'a' => has_word(b"redis"),
             _ => has_word(b"ldapsearch") || has_word(b"ldapmodify"),
         }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_cached_look_ahead_finds_what_a_look_at_each_word_finds() {
+        let gaps = [3, 1, 47, 48, 49, 200, 5, 46];
+        let text: Vec<u8> = gaps.iter().flat_map(|gap| [b"a".repeat(*gap), b"1".to_vec()].concat()).collect();
+        for step in [1, 2, 7, 50] {
+            let mut ahead = ValueAhead::default();
+            for end in (1..=text.len()).step_by(step) {
+                let near = &text[end..text.len().min(end + NEAR)];
+                assert_eq!(ahead.is_near(&text, end), near.iter().any(is_of_value), "{end} by {step}");
+            }
+        }
+    }
 }

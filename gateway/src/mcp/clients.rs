@@ -1,8 +1,9 @@
 //! What this process knows of sessions beside their ids. All of it is bounded, and may be lost.
 
-use std::collections::{BTreeMap, HashMap};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
+use ahash::HashMap;
 use openskill_proto::v1::Log;
 use tokio_util::sync::CancellationToken;
 
@@ -57,7 +58,7 @@ pub(crate) struct Clients {
     calls: Arc<Calls>,
 }
 
-type Calls = Mutex<HashMap<String, CancellationToken>>;
+type Calls = Striped<HashMap<String, CancellationToken>>;
 
 #[derive(Debug)]
 struct Sessions {
@@ -74,7 +75,7 @@ impl Default for Clients {
             levels: Recent::new(MAX_SESSIONS),
             subscriptions: Recent::new(MAX_SUBSCRIBERS),
         };
-        Self { sessions: Striped::new(sessions), calls: Arc::default() }
+        Self { sessions: Striped::new(sessions), calls: Arc::new(Striped::new(HashMap::default)) }
     }
 }
 
@@ -87,8 +88,9 @@ impl Clients {
         sessions.subscriptions.remove(session);
         drop(sessions);
         let prefix = join([session, ""]);
-        let calls = lock(&self.calls);
-        calls.iter().filter(|(key, _)| key.starts_with(&prefix)).for_each(|(_, token)| token.cancel());
+        for calls in self.calls.all() {
+            calls.iter().filter(|(key, _)| key.starts_with(&prefix)).for_each(|(_, token)| token.cancel());
+        }
     }
 
     pub(crate) fn has_ended(&self, session: &str) -> bool {
@@ -143,17 +145,19 @@ impl Clients {
     /// Begins a call that its client can cancel. None if a call with this id is in flight.
     pub(crate) fn begin(&self, session: &str, id: &str) -> Option<Cancellable> {
         let (key, token) = (join([session, id]), CancellationToken::new());
-        let mut calls = lock(&self.calls);
+        let mut calls = self.calls.lock(&key);
         if calls.contains_key(&key) {
             return None;
         }
         calls.insert(key.clone(), token.clone());
+        drop(calls);
         Some(Cancellable { key, token, calls: Arc::clone(&self.calls) })
     }
 
     /// Cancels a call, if it is in flight.
     pub(crate) fn cancel(&self, session: &str, id: &str) {
-        if let Some(token) = lock(&self.calls).get(&join([session, id])) {
+        let key = join([session, id]);
+        if let Some(token) = self.calls.lock(&key).get(&key) {
             token.cancel();
         }
     }
@@ -175,12 +179,8 @@ impl Cancellable {
 
 impl Drop for Cancellable {
     fn drop(&mut self) {
-        lock(&self.calls).remove(&self.key);
+        self.calls.lock(&self.key).remove(&self.key);
     }
-}
-
-fn lock(calls: &Calls) -> MutexGuard<'_, HashMap<String, CancellationToken>> {
-    calls.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]
@@ -208,7 +208,7 @@ mod tests {
         clients.cancel("a", "1");
         assert!(call.token.is_cancelled());
         drop(call);
-        assert!(clients.begin("a", "1").is_some() && lock(&clients.calls).is_empty());
+        assert!(clients.begin("a", "1").is_some() && clients.calls.all().all(|it| it.is_empty()));
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Ids of sessions. An id holds everything that the gateway has to know of its session, sealed.
 
-use openskill_proto::trace::{hex, random_id};
+use openskill_proto::trace::random_id;
 use openskill_proto::v1::InputKind;
 
 use super::revision::Revision;
@@ -44,11 +44,19 @@ pub(crate) struct Session {
     /// Seconds since 1970.
     begun_s: u64,
     nonce: [u8; 16],
+    name: Name,
 }
+
+/// `mcp-` and the hexadecimal digits of a nonce. Written once a request, and read several times.
+type Name = [u8; 36];
 
 impl Session {
     pub(crate) fn begin(revision: Revision, abilities: Abilities, now_s: u64) -> Self {
-        Self { revision, abilities, begun_s: now_s, nonce: random_id() }
+        Self::of(revision, abilities, now_s, random_id())
+    }
+
+    fn of(revision: Revision, abilities: Abilities, begun_s: u64, nonce: [u8; 16]) -> Self {
+        Self { revision, abilities, begun_s, nonce, name: name(&nonce) }
     }
 
     /// The id. Only `owner` can use it.
@@ -70,15 +78,25 @@ impl Session {
         let (begun_s, nonce) = (u64::from_be_bytes(*begun_s), nonce.try_into().ok()?);
         let has = |bit: u8| abilities & bit != 0;
         let abilities = Abilities { elicitation: has(1), sampling: has(2), roots: has(4), url: has(8) };
-        let session = Self { revision: *Revision::ALL.get(usize::from(place))?, abilities, begun_s, nonce };
+        let session = Self::of(*Revision::ALL.get(usize::from(place))?, abilities, begun_s, nonce);
         // A replica's clock may be a little ahead.
         (now_s.saturating_sub(begun_s) < LIFETIME_S).then_some(session)
     }
 
     /// Its name in this process, and to skills: nobody can use it as an id.
-    pub(crate) fn name(&self) -> String {
-        format!("mcp-{}", hex(&self.nonce))
+    pub(crate) fn name(&self) -> &str {
+        // It is ASCII.
+        std::str::from_utf8(&self.name).unwrap_or_default()
     }
+}
+
+fn name(nonce: &[u8; 16]) -> Name {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    let mut name = *b"mcp-00000000000000000000000000000000";
+    for (place, byte) in name[4..].chunks_exact_mut(2).zip(nonce) {
+        place.copy_from_slice(&[DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]]);
+    }
+    name
 }
 
 fn place(revision: Revision) -> u8 {
@@ -120,5 +138,8 @@ mod tests {
     fn two_sessions_have_two_names() {
         let session = || Session::begin(Revision::V2025_06_18, Abilities::default(), NOW);
         assert_ne!(session().name(), session().name());
+        let nonce = std::array::from_fn(|at| (at * 17) as u8);
+        let session = Session::of(Revision::V2025_06_18, Abilities::default(), NOW, nonce);
+        assert_eq!(session.name(), "mcp-00112233445566778899aabbccddeeff");
     }
 }

@@ -15,8 +15,11 @@ def echo(text: str) -> dict:
 
 
 server.tool(echo)
-for number in range(int(sys.argv[1])):
-    server.tool(echo, name=f"tool_{number}", description=os.environ["BENCH_TEXT"])
+more = int(sys.argv[1])
+for number in range(more):
+    # The last one's tells that the list is whole.
+    description = os.environ["BENCH_TEXT"] if number + 1 == more else "Gives a text back."
+    server.tool(echo, name=f"tool_{number}", description=description)
 
 if __name__ == "__main__":
     port = int(os.environ["BENCH_PORT"])

@@ -17,13 +17,16 @@ def behind() -> dict:
     """The server. It ends with the process group."""
     if sys.argv[1:] != ["http"]:
         return {"command": sys.executable, "args": [str(HERE / "echo_server.py")]}
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    # Bound and not listening: nobody else gets the port, and the server may bind it too.
+    reserved = socket.socket()
+    reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    reserved.bind(("127.0.0.1", 0))
+    port = reserved.getsockname()[1]
     server = subprocess.Popen([sys.executable, HERE / "echo_http.py", "0"], env={**os.environ, "BENCH_PORT": str(port)})
     while True:
         try:
             socket.create_connection(("127.0.0.1", port)).close()
+            reserved.close()
             return {"url": f"http://127.0.0.1:{port}/mcp"}
         except OSError:
             if server.poll() is not None:

@@ -1,7 +1,7 @@
 //! Two gateways behind a proxy, with certificates and keys.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use http::Method;
@@ -24,6 +24,8 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// How many calls are made at a time, and at least in all: `OPENSKILL_TEST_CALLS`.
 const IN_FLIGHT: usize = 4;
 const CALLS: usize = 160;
+/// How many calls run after each fault, at least.
+const LEAST_SHARE: usize = 20;
 
 fn wanted_calls() -> usize {
     std::env::var("OPENSKILL_TEST_CALLS").map_or(CALLS, |it| it.parse().expect("OPENSKILL_TEST_CALLS is a number"))
@@ -146,6 +148,8 @@ struct Load {
     /// Calls that were made more than once, and how often in all.
     repeated: AtomicUsize,
     repeats: AtomicUsize,
+    /// The first call that failed for good.
+    failure: OnceLock<String>,
 }
 
 impl Load {
@@ -153,32 +157,44 @@ impl Load {
         self.finished.load(Ordering::Relaxed)
     }
 
-    /// Makes one call after the other until it is stopped, of which each has its number.
-    async fn run(&self, caller: &Caller, first: usize) -> Result<(), String> {
+    /// Makes numbered calls, one after the other, until it is stopped or one fails.
+    async fn run(&self, caller: &Caller, first: usize) {
         for number in (first..).step_by(IN_FLIGHT) {
             if self.stop.load(Ordering::Relaxed) {
-                break;
+                return;
             }
-            let again = caller.retried(number).await.map_err(|last| format!("call {number}: {last}"))?;
-            self.finished.fetch_add(1, Ordering::Relaxed);
-            self.repeated.fetch_add(usize::from(again > 0), Ordering::Relaxed);
-            self.repeats.fetch_add(again, Ordering::Relaxed);
+            match caller.retried(number).await {
+                Ok(again) => {
+                    self.finished.fetch_add(1, Ordering::Relaxed);
+                    self.repeated.fetch_add(usize::from(again > 0), Ordering::Relaxed);
+                    self.repeats.fetch_add(again, Ordering::Relaxed);
+                }
+                Err(last) => return drop(self.failure.set(format!("call {number}: {last}"))),
+            }
         }
-        Ok(())
     }
 
-    /// Waits until this many calls have ended since now.
+    /// Waits until so many calls have ended in all.
+    async fn reaches(&self, count: usize) {
+        let limit = Duration::from_secs(60) + Duration::from_millis(100) * count as u32;
+        let has_reached = || {
+            assert!(self.failure.get().is_none(), "{:?}", self.failure.get());
+            self.finished() >= count
+        };
+        until_true("calls end", limit, has_reached).await;
+    }
+
+    /// Waits until so many calls have ended since now.
     async fn progresses(&self, count: usize) {
-        let before = self.finished();
-        until_true("calls end", Duration::from_secs(600), || self.finished() >= before + count).await;
+        self.reaches(self.finished() + count).await;
     }
 }
 
 /// Under load, one gateway after the other restarts, a worker is killed, another is cut off from its network and joined again, and
-/// the number of workers changes. The calls are about as many after each of these.
+/// the number of workers changes. At least an eighth of the calls run after each fault.
 async fn loses_no_call(project: &Project, caller: Arc<Caller>) {
     let (wanted, load) = (wanted_calls(), Arc::new(Load::default()));
-    let share = wanted / 8;
+    let share = (wanted / 8).max(LEAST_SHARE);
     let mut tasks = tokio::task::JoinSet::new();
     for first in 1..=IN_FLIGHT {
         let (caller, load) = (Arc::clone(&caller), Arc::clone(&load));
@@ -205,11 +221,10 @@ async fn loses_no_call(project: &Project, caller: Arc<Caller>) {
     load.progresses(share).await;
     project.compose(&["scale", "1"]).await;
     load.progresses(share).await;
-    until_true("all calls have ended", Duration::from_secs(600), || load.finished() >= wanted).await;
+    load.reaches(wanted).await;
     load.stop.store(true, Ordering::Relaxed);
-    while let Some(ended) = tasks.join_next().await {
-        ended.unwrap().unwrap();
-    }
+    tasks.join_all().await;
+    assert!(load.failure.get().is_none(), "{:?}", load.failure.get());
     let [repeated, repeats] = [&load.repeated, &load.repeats].map(|it| it.load(Ordering::Relaxed));
     eprintln!("{} calls, none failed; {repeated} were made again, {repeats} times in all", load.finished());
 }

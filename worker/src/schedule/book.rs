@@ -25,6 +25,9 @@ use slab::Slab;
 use super::flows::{Flow, Flows, Ticket, Waiting};
 use super::pace::{SHORT, Skill};
 
+/// No estimate of a wait is longer.
+const LONGEST: Duration = Duration::from_secs(3600);
+
 /// The bounds of a gate.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Bounds {
@@ -171,7 +174,7 @@ impl<W> Book<W> {
         let place = match () {
             // A call that waits goes first.
             () if self.waiting == 0 && self.open < self.bounds.places => Some(Kind::Open),
-            () if self.may_reserve(index, arrival.skill) => Some(Kind::Reserved),
+            () if self.may_reserve(self.flows.get(index), arrival.skill) => Some(Kind::Reserved),
             () => None,
         };
         if let Some(place) = place {
@@ -202,20 +205,16 @@ impl<W> Book<W> {
         }
         self.advance(now);
         let is_open = self.open < self.bounds.places;
-        let may_run = |index: usize, flow: &Flow<W>| is_open || self.may_reserve(index, &flow.waiting[0].skill);
-        let (index, _) =
-            self.flows.waiting().filter(|(index, flow)| may_run(*index, flow)).min_by(|(_, one), (_, other)| {
-                let rank = |flow: &Flow<W>| (self.running_of(&flow.principal), flow.running);
-                let number = |flow: &Flow<W>| flow.waiting[0].ticket.number;
-                rank(one)
-                    .cmp(&rank(other))
-                    .then(one.served.total_cmp(&other.served))
-                    .then(number(one).cmp(&number(other)))
-            })?;
+        let may_run = |flow: &Flow<W>| is_open || self.may_reserve(flow, &flow.waiting[0].skill);
+        let (index, _) = self.flows.waiting().filter(|(_, flow)| may_run(flow)).min_by(|(_, one), (_, other)| {
+            let rank = |flow: &Flow<W>| (self.running_of(&flow.principal), flow.running);
+            let number = |flow: &Flow<W>| flow.waiting[0].ticket.number;
+            rank(one).cmp(&rank(other)).then(one.served.total_cmp(&other.served)).then(number(one).cmp(&number(other)))
+        })?;
         let Waiting { ticket, waiter, skill, deadline } = self.flows.pop_first(index)?;
         self.waiting -= 1;
         let left = deadline.saturating_duration_since(now);
-        match self.expected(index, &skill).filter(|pace| *pace > SHORT && *pace > left) {
+        match self.flows.get(index).expected(&skill).filter(|pace| *pace > SHORT && *pace > left) {
             None => {
                 self.start(ticket, if is_open { Kind::Open } else { Kind::Reserved }, now);
                 Some(Next::Runs(ticket, waiter))
@@ -226,11 +225,6 @@ impl<W> Book<W> {
                 Some(Next::Refused(waiter, Refusal::Late { retry_after: pace - left }))
             }
         }
-    }
-
-    /// How long a call of a flow is expected to run. None: no call of the skill has ended.
-    fn expected(&self, flow: usize, skill: &Skill) -> Option<Duration> {
-        self.flows.get(flow).paces.of_skill(skill.number).or_else(|| skill.pace.read())
     }
 
     /// A call of the flow has left.
@@ -324,50 +318,49 @@ impl<W> Book<W> {
     }
 
     /// Whether a call of this flow may have a reserved place.
-    fn may_reserve(&self, index: usize, skill: &Skill) -> bool {
-        let flow = self.flows.get(index);
+    fn may_reserve(&self, flow: &Flow<W>, skill: &Skill) -> bool {
         let Bounds { places, reserved, .. } = self.bounds;
         // What long calls took from the reserve has a bound too.
         let has_room = self.reserved.len() < reserved && self.running() < places + 2 * reserved;
         let is_modest = flow.running == 0 || (flow.running + 1) * self.active <= places;
-        has_room && is_modest && self.expected(index, skill).unwrap_or_default() <= SHORT
+        has_room && is_modest && flow.expected(skill).unwrap_or_default() <= SHORT
     }
 
     /// Refuses a call that would wait past its deadline.
     fn is_late(&self, index: usize, arrival: Arrival<'_>, now: Instant) -> Option<Refusal> {
-        let pace = self.expected(index, arrival.skill)?;
-        let starts_in = self.place_time_before(index, pace).div_f64(self.bounds.places as f64);
+        let pace = self.flows.get(index).expected(arrival.skill)?;
+        let starts_in = self.place_time_before(index, arrival.skill, pace) / self.bounds.places as f64;
         // A quarter more: a call that passes its deadline half way has wasted what another could have used.
-        let needs = starts_in.mul_f64(1.25) + pace;
+        let needs = Duration::try_from_secs_f64(starts_in * 1.25).unwrap_or(LONGEST).min(LONGEST) + pace;
         let left = arrival.deadline.saturating_duration_since(now);
         (needs > left).then(|| Refusal::Late { retry_after: needs - left })
     }
 
-    /// The place time of the calls that start up to and with the next one of a flow, which is expected to run for `pace`: flows
-    /// take turns, and before that principals do. The calls of each flow take as long as it is known for.
-    fn place_time_before(&self, index: usize, pace: Duration) -> Duration {
+    /// The place time, in seconds, of the calls that start up to and with the next one of a flow, a call of `skill` that may run for `pace`:
+    /// flows take turns, and before that principals do. Calls of the flow itself take what its calls usually do; all waiting
+    /// calls of another count as its first one.
+    fn place_time_before(&self, index: usize, skill: &Skill, pace: Duration) -> f64 {
         let flow = self.flows.get(index);
-        let typical = flow.paces.typical().unwrap_or(pace);
+        let usual = flow.paces.typical().or_else(|| skill.pace.mean()).unwrap_or(pace);
         // A short call need not wait for long ones of others: the reserve serves it in between.
-        let most = if pace <= SHORT { typical } else { Duration::MAX };
-        let takes = |index, flow: &Flow<W>| self.expected(index, &flow.waiting[0].skill).unwrap_or(typical).min(most);
+        let most = if pace <= SHORT && self.bounds.reserved > 0 { usual } else { Duration::MAX };
         let mine = flow.waiting.len() + 1;
-        let (mut turns, mut time) = (mine as f64, typical.as_secs_f64() * mine as f64);
-        let mut of_others = HashMap::<&str, (f64, f64)>::default();
-        for (other, its) in self.flows.waiting().filter(|(other, _)| *other != index) {
-            let takes = takes(other, its).as_secs_f64();
-            if its.principal == flow.principal {
-                let before = its.waiting.len().min(mine) as f64;
+        let (mut turns, mut time) = (mine, usual.as_secs_f64() * mine as f64);
+        // The waiting calls of each other principal, and their place time.
+        let mut principals = HashMap::<&str, (usize, f64)>::default();
+        for (_, other) in self.flows.waiting().filter(|(other, _)| *other != index) {
+            let average = other.average(&other.waiting[0].skill).unwrap_or(usual).min(most).as_secs_f64();
+            if other.principal == flow.principal {
+                let before = other.waiting.len().min(mine);
                 turns += before;
-                time += takes * before;
+                time += average * before as f64;
             } else {
-                let (calls, all) = of_others.entry(&its.principal).or_default();
-                *calls += its.waiting.len() as f64;
-                *all += takes * its.waiting.len() as f64;
+                let (calls, all) = principals.entry(&other.principal).or_default();
+                *calls += other.waiting.len();
+                *all += average * other.waiting.len() as f64;
             }
         }
-        time += of_others.values().map(|(calls, all)| all * turns.min(*calls) / calls).sum::<f64>();
-        Duration::try_from_secs_f64(time).unwrap_or(Duration::MAX)
+        time + principals.values().map(|(calls, all)| all * turns.min(*calls) as f64 / *calls as f64).sum::<f64>()
     }
 
     /// Makes room in the queue: the newest call of the flow that has most waiting, if that is more than this one would have.

@@ -47,6 +47,16 @@ pub(super) struct Waiting<W> {
 }
 
 impl<W> Flow<W> {
+    /// How long a call of a skill is expected to run. None: no call of the skill has ended.
+    pub(super) fn expected(&self, skill: &Skill) -> Option<Duration> {
+        self.paces.of_skill(skill.number).or_else(|| skill.pace.read())
+    }
+
+    /// How long calls of a skill run on average. None: no call of the skill has ended.
+    pub(super) fn average(&self, skill: &Skill) -> Option<Duration> {
+        self.paces.of_skill(skill.number).or_else(|| skill.pace.mean())
+    }
+
     pub(super) fn is_active(&self) -> bool {
         self.running > 0 || !self.waiting.is_empty()
     }

@@ -31,29 +31,48 @@ impl Default for Skill {
     }
 }
 
-/// How long the calls of a skill take, whoever makes them. Zero before the first.
+/// How long the calls of a skill take, whoever makes them, in microseconds. Zero before the first.
 #[derive(Debug, Default)]
-pub(super) struct SkillPace(AtomicU64);
+pub(super) struct SkillPace {
+    /// What the next call may take.
+    pace: AtomicU64,
+    /// What a call takes on average: a moving average of calls that ended by themselves.
+    mean: AtomicU64,
+}
 
 impl SkillPace {
-    /// None before the first call.
+    /// How long the next call may take. None before the first.
     pub(super) fn read(&self) -> Option<Duration> {
-        Some(Duration::from_micros(self.0.load(Ordering::Relaxed))).filter(|pace| !pace.is_zero())
+        read(&self.pace)
+    }
+
+    /// How long a call takes on average. None before the first has ended.
+    pub(super) fn mean(&self) -> Option<Duration> {
+        read(&self.mean)
     }
 
     /// A call runs for this long and has not ended, or was cut short.
     pub(super) fn raise(&self, running: Duration) {
-        self.0.fetch_max(micros(running), Ordering::Relaxed);
+        self.pace.fetch_max(micros(running), Ordering::Relaxed);
     }
 
-    /// A call ended by itself.
+    /// A call ended by itself. Of two calls that end at once, one is not counted: these are estimates.
     pub(super) fn observe(&self, ran: Duration) {
-        let ran = micros(ran).max(1);
-        let before = self.0.load(Ordering::Relaxed);
-        let after = if ran >= before { ran } else { before - (before - ran).div_ceil(SKILL_WEIGHT.into()) };
-        // Of two calls that end at once, one is not counted: this is an estimate.
-        self.0.store(after, Ordering::Relaxed);
+        let (ran, weight) = (micros(ran).max(1), u64::from(SKILL_WEIGHT));
+        let before = self.pace.load(Ordering::Relaxed);
+        let after = if ran >= before { ran } else { before - (before - ran).div_ceil(weight) };
+        self.pace.store(after, Ordering::Relaxed);
+        let mean = match self.mean.load(Ordering::Relaxed) {
+            0 => ran,
+            before if ran >= before => before + (ran - before) / weight,
+            before => before - (before - ran) / weight,
+        };
+        self.mean.store(mean, Ordering::Relaxed);
     }
+}
+
+fn read(micros: &AtomicU64) -> Option<Duration> {
+    Some(Duration::from_micros(micros.load(Ordering::Relaxed))).filter(|it| !it.is_zero())
 }
 
 /// How long the calls of one caller take, by skill.
@@ -117,6 +136,16 @@ mod tests {
         assert_eq!(pace.read(), Some(Duration::from_secs(5)));
         (0..100).for_each(|_| pace.observe(short));
         assert!(pace.read() < Some(SHORT), "{:?}", pace.read());
+    }
+
+    #[test]
+    fn one_long_call_changes_the_average_of_a_skill_little() {
+        let (pace, short) = (SkillPace::default(), Duration::from_millis(1));
+        pace.observe(short);
+        pace.observe(Duration::from_secs(5));
+        assert_eq!(pace.mean().map(|it| it.as_millis()), Some(1 + 4999 / u128::from(SKILL_WEIGHT)));
+        (0..100).for_each(|_| pace.observe(short));
+        assert!(pace.mean() < Some(short * 2), "{:?}", pace.mean());
     }
 
     #[test]

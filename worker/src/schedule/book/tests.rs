@@ -125,3 +125,43 @@ fn quick_calls_of_a_neighbour_do_not_make_the_long_calls_of_others_look_short() 
     assert!(matches!(arrives(&mut book, "late", &slow, ms(15_000), now), Arrived::Refused(Refusal::Late { .. })));
     assert!(matches!(arrives(&mut book, "in time", &slow, PATIENCE, now), Arrived::Waits { .. }));
 }
+
+#[test]
+fn a_call_that_once_took_long_does_not_make_the_short_calls_of_new_sessions_look_long() {
+    let skill: Arc<Skill> = Arc::default();
+    let began = Instant::now();
+    let mut book = Book::new(Bounds { places: 2, reserved: 0, most_waiting: 100 }, began);
+    let arrives = |book: &mut Book<()>, session: &str, left: Duration| {
+        let arrival = Arrival { principal: "", session, skill: &skill, deadline: began + left };
+        book.arrive(arrival, || ((), ()), began)
+    };
+    for ran in (0..50).map(|_| ms(600)).chain([LONG]) {
+        let Arrived::Runs(call) = arrives(&mut book, "known", PATIENCE) else { panic!("it is free") };
+        book.leave(call, Ending::Whole, began + ran);
+    }
+    for number in 0..8 {
+        assert!(!matches!(arrives(&mut book, &format!("new-{number}"), PATIENCE), Arrived::Refused(_)));
+    }
+    // Six wait, for less than a second each, and one call may take five.
+    assert!(matches!(arrives(&mut book, "new", ms(14_000)), Arrived::Waits { .. }));
+}
+
+#[test]
+fn without_a_reserve_a_short_call_waits_for_the_long_ones_of_others() {
+    let (slow, quick): (Arc<Skill>, Arc<Skill>) = Default::default();
+    let began = Instant::now();
+    let mut book = Book::new(Bounds { places: 1, reserved: 0, most_waiting: 100 }, began);
+    let arrives = |book: &mut Book<()>, session: &str, skill, left: Duration| {
+        let arrival = Arrival { principal: "", session, skill, deadline: began + left };
+        book.arrive(arrival, || ((), ()), began)
+    };
+    for (session, skill, ran) in [("slow", &slow, LONG), ("quick", &quick, ms(2))] {
+        let Arrived::Runs(first) = arrives(&mut book, session, skill, PATIENCE) else { panic!("it is free") };
+        book.leave(first, Ending::Whole, began + ran);
+    }
+    for session in ["slow-0", "slow-1", "slow-2"] {
+        let _ = arrives(&mut book, session, &slow, PATIENCE);
+    }
+    assert!(matches!(arrives(&mut book, "quick", &quick, LONG), Arrived::Refused(Refusal::Late { .. })));
+    assert!(matches!(arrives(&mut book, "quick", &quick, PATIENCE), Arrived::Waits { .. }));
+}

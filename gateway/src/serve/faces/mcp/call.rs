@@ -44,7 +44,7 @@ pub(super) struct Asked<'a> {
     pub(super) shard: &'a Shard,
     pub(super) entrance: &'a Entrance,
     pub(super) headers: &'a HeaderMap,
-    pub(super) context: RequestContext,
+    pub(super) context: &'a RequestContext,
     pub(super) accepts: Accepts,
     pub(super) asker: Asker,
     pub(super) id: Id,
@@ -125,7 +125,7 @@ impl Asked<'_> {
         }
         let meta = self.params.meta.take().unwrap_or_default();
         let session = self.asker.session_name();
-        let cancellable = match session.as_str() {
+        let cancellable = match session {
             "" => None,
             session => Some(shard.gateway.mcp.clients.begin(session, self.id.json()).ok_or_else(|| {
                 Fault::new(Code::InvalidRequest, "a request with this id is in flight: ids must not be used twice")
@@ -134,7 +134,8 @@ impl Asked<'_> {
         let given = self.params.input_responses.take().unwrap_or_default();
         let (interactive, answers) = (!kinds.is_empty(), kinds.into_iter().map(i32::from).collect());
         let request = InvokeRequest { interactive, answers, ..self.request(name, arguments, &meta, session) };
-        let context = RequestContext { trace: trace(&meta, self.context.trace.clone()), ..self.context.clone() };
+        let mut context = self.context.clone();
+        continue_trace(&mut context.trace, &meta);
         let (aside, default) = (&shard.gateway.aside, shard.gateway.config.default_timeout);
         let call = Arc::new(reading::read(aside, default, request, context).await);
         let trace_id = call.trace.id.clone();
@@ -154,7 +155,7 @@ impl Asked<'_> {
             Running::Silent(async move { invoke(&shard, call, permit, None, record).await }.boxed())
         };
         let (asked, together, task_at) = (0, Vec::new(), task_at());
-        let resumable = Resumable::of(&shard.gateway, &self.asker, &view);
+        let resumable = Resumable::of(&shard.gateway, &self.asker, view);
         let streamed =
             Streamed { running, reply, voice, cancellable, asks, asked, given, together, task_at, resumable };
         let response = run(streamed).await?;
@@ -203,12 +204,12 @@ impl Asked<'_> {
         }
     }
 
-    fn request(&self, skill_id: String, arguments: String, meta: &Meta, session: String) -> InvokeRequest {
+    fn request(&self, skill_id: String, arguments: String, meta: &Meta, session: &str) -> InvokeRequest {
         let key = || self.headers.get(IDEMPOTENCY_KEY).map(|it| String::from_utf8_lossy(it.as_bytes()).into_owned());
         InvokeRequest {
             skill_id,
             arguments: Some(Arguments::InputJson(arguments)),
-            session_id: meta.session_id.clone().unwrap_or(session),
+            session_id: meta.session_id.clone().unwrap_or_else(|| session.to_owned()),
             idempotency_key: meta.idempotency_key.clone().or_else(key).unwrap_or_default(),
             ..InvokeRequest::default()
         }
@@ -228,16 +229,18 @@ impl Asked<'_> {
                 Level::named(level)
                     .ok_or_else(|| Fault::new(Code::InvalidParams, "there is no such level of messages"))?,
             ),
-            (_, Some(session)) => self.shard.gateway.mcp.clients.level(&session.name()),
+            (_, Some(session)) => self.shard.gateway.mcp.clients.level(session.name()),
             _ => None,
         };
         Ok(Voice::new(token, level, skill_id))
     }
 }
 
-/// The trace that the message continues, or else that of the headers.
-fn trace(meta: &Meta, of_headers: Trace) -> Trace {
-    let Some(parent) = &meta.traceparent else { return of_headers };
-    let state = meta.tracestate.as_deref().map(str::as_bytes);
-    Some(Trace::from_headers(None, Some(parent.as_bytes()), state)).filter(|it| it.has_parent).unwrap_or(of_headers)
+/// A trace that the message names goes before that of the headers.
+fn continue_trace(trace: &mut Trace, meta: &Meta) {
+    let Some(parent) = &meta.traceparent else { return };
+    let of_message = Trace::from_headers(None, Some(parent.as_bytes()), meta.tracestate.as_deref().map(str::as_bytes));
+    if of_message.has_parent {
+        *trace = of_message;
+    }
 }

@@ -88,7 +88,7 @@ pub(super) fn get(shard: Shard, entrance: Entrance, request: &Request) -> Respon
     match only(request.headers(), &LAST_EVENT) {
         Only::None => {}
         Only::One(last) => {
-            let owner = resumed::owner(&asker, &entrance.view).unwrap_or_default();
+            let owner = asker.session.as_ref().map(|it| resumed::owner(it, &entrance.view)).unwrap_or_default();
             let reader = shard.gateway.mcp.replays.resume(&owner, last, std::time::Instant::now());
             return match reader {
                 Some(reader) => answer::events(Body::from_stream(resumed::events(reader))),
@@ -102,7 +102,7 @@ pub(super) fn get(shard: Shard, entrance: Entrance, request: &Request) -> Respon
     match listener(shard, entrance, context.principal, true) {
         Ok(listener) => {
             let watch = Watch::of_session(&listener.shard, listener.viewer());
-            stream(Listener { session: asker.session_name(), watch, ..listener })
+            stream(Listener { session: asker.session_name().to_owned(), watch, ..listener })
         }
         Err(it) => refuse(StatusCode::SERVICE_UNAVAILABLE, None, &it),
     }

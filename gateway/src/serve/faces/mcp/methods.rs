@@ -127,7 +127,7 @@ impl Exchange {
             Err((status, fault)) => return refuse(status, None, &fault),
         };
         if let (Some(session), Some(id), "notifications/cancelled") = (&asker.session, &params.request_id, method) {
-            self.shard.gateway.mcp.clients.cancel(&session.name(), id.get());
+            self.shard.gateway.mcp.clients.cancel(session.name(), id.get());
         }
         accepted()
     }
@@ -140,7 +140,7 @@ impl Exchange {
             return self.asked(asker, id, params).call().await;
         }
         let (shard, principal, session) = (&self.shard, &self.context.principal, asker.session_name());
-        let viewer = self.viewer(&session);
+        let viewer = self.viewer(session);
         let result = match (method, asker.revision.is_stateless()) {
             ("tools/list", _) => list::tools(shard, &self.entrance.view, &params, principal, asker.revision)?,
             ("prompts/list", _) => shelf::list(shard, Listed::Prompts, &params, viewer, asker.revision)?,
@@ -173,7 +173,7 @@ impl Exchange {
 
     fn asked(&self, asker: Asker, id: Id, params: Params) -> Asked<'_> {
         let (shard, headers, accepts) = (&self.shard, &self.headers, self.accepts);
-        Asked { shard, entrance: &self.entrance, headers, context: self.context.clone(), accepts, asker, id, params }
+        Asked { shard, entrance: &self.entrance, headers, context: &self.context, accepts, asker, id, params }
     }
 
     fn viewer<'a>(&'a self, session_id: &'a str) -> Viewer<'a> {
@@ -184,11 +184,11 @@ impl Exchange {
     /// Subscribes a session to a resource.
     async fn subscribe(&self, asker: &Asker, params: &Params) -> Result<String, Fault> {
         let (session, uri) = subscription(asker, params)?;
-        let Some(state) = watch::subscribe(&self.shard, self.viewer(&session), uri).await? else {
+        let Some(state) = watch::subscribe(&self.shard, self.viewer(session), uri).await? else {
             let fault = Fault::new(Code::NoResource, "there is no such resource");
             return Err(fault.with_data(format!("{{\"uri\":{}}}", jsonrpc::string(uri))));
         };
-        match self.shard.gateway.mcp.clients.subscribe(&session, uri, state) {
+        match self.shard.gateway.mcp.clients.subscribe(session, uri, state) {
             true => Ok("{}".to_owned()),
             false => Err(Fault::new(Code::Overloaded, "the session has too many subscriptions")),
         }
@@ -196,7 +196,7 @@ impl Exchange {
 
     fn unsubscribe(&self, asker: &Asker, params: &Params) -> Result<String, Fault> {
         let (session, uri) = subscription(asker, params)?;
-        self.shard.gateway.mcp.clients.unsubscribe(&session, uri);
+        self.shard.gateway.mcp.clients.unsubscribe(session, uri);
         Ok("{}".to_owned())
     }
 
@@ -204,14 +204,14 @@ impl Exchange {
         let level = params.level.as_deref().and_then(Level::named);
         let level = level.ok_or_else(|| Fault::new(Code::InvalidParams, "params.level is missing or no level"))?;
         if let Some(session) = &asker.session {
-            self.shard.gateway.mcp.clients.set_level(&session.name(), level);
+            self.shard.gateway.mcp.clients.set_level(session.name(), level);
         }
         Ok("{}".to_owned())
     }
 }
 
 /// Who subscribes to what.
-fn subscription<'a>(asker: &Asker, params: &'a Params) -> Result<(String, &'a str), Fault> {
+fn subscription<'a>(asker: &'a Asker, params: &'a Params) -> Result<(&'a str, &'a str), Fault> {
     let Some(uri) = params.uri.as_deref() else {
         return Err(Fault::new(Code::InvalidParams, "params.uri is missing: it says which resource"));
     };

@@ -58,7 +58,7 @@ pub(super) async fn read(
     let (about, data) = whole(shard, viewer.principal, handle).await.map_err(|error| match error.code() {
         ErrorCode::NotFound => missing(),
         ErrorCode::OutputTooLarge => Fault::new(Code::InvalidParams, error.message),
-        _ => Fault::new(Code::Internal, error.message),
+        _ => shelf::fault(error),
     })?;
     let mut contents = json!({ "uri": uri, "mimeType": about.media_type });
     match String::from_utf8(data) {

@@ -12,13 +12,15 @@ use super::sse::{BEAT, beat_after_id, event_with_id, only_id};
 use crate::gateway::Gateway;
 use crate::mcp::replay::{Reader, Replay};
 use crate::mcp::revision::Revision;
+use crate::mcp::session::Session;
 use crate::mcp::views::View;
 use crate::state::key::join;
 
 /// Who may take a stream up again.
 pub(super) struct Resumable {
     gateway: Arc<Gateway>,
-    session: String,
+    session: Session,
+    view: Arc<View>,
     /// Whether the client knows events that have nothing but an id.
     knows_empty: bool,
 }
@@ -32,22 +34,22 @@ pub(super) struct Writer {
 
 impl Resumable {
     /// None for a client without a session: nobody could tell whose the stream is.
-    pub(super) fn of(gateway: &Arc<Gateway>, asker: &Asker, view: &View) -> Option<Self> {
-        let session = owner(asker, view)?;
-        Some(Self { gateway: Arc::clone(gateway), session, knows_empty: asker.revision >= Revision::V2025_11_25 })
+    pub(super) fn of(gateway: &Arc<Gateway>, asker: &Asker, view: Arc<View>) -> Option<Self> {
+        let (session, knows_empty) = (asker.session?, asker.revision >= Revision::V2025_11_25);
+        Some(Self { gateway: Arc::clone(gateway), session, view, knows_empty })
     }
 
     /// Begins a stream. None if it can't be kept.
     pub(super) fn open(self) -> Option<(Writer, Reader)> {
-        let Self { gateway, session, knows_empty } = self;
-        let (replay, reader) = gateway.mcp.replays.open(&session, Instant::now())?;
+        let Self { gateway, session, view, knows_empty } = self;
+        let (replay, reader) = gateway.mcp.replays.open(&owner(&session, &view), Instant::now())?;
         Some((Writer { gateway, replay, knows_empty }, reader))
     }
 }
 
-/// Whose a stream is: a session's, at the view where it began. None for a client without a session.
-pub(super) fn owner(asker: &Asker, view: &View) -> Option<String> {
-    Some(join([&asker.session.as_ref()?.name(), &view.name]))
+/// The owner of a stream: a session, at the view where it began.
+pub(super) fn owner(session: &Session, view: &View) -> String {
+    join([session.name(), &view.name])
 }
 
 impl Writer {

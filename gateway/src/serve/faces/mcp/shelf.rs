@@ -367,6 +367,16 @@ mod tests {
     }
 
     #[test]
+    fn what_may_pass_is_told_apart_from_what_is_wrong() {
+        let code = |code: ErrorCode| fault(SkillError::new(code, "")).code.number();
+        for may_pass in [ErrorCode::Overloaded, ErrorCode::RateLimited, ErrorCode::Unavailable] {
+            assert_eq!(code(may_pass), -32000, "{may_pass:?}");
+        }
+        assert_eq!([code(ErrorCode::NotFound), code(ErrorCode::InvalidArgument)], [-32602, -32602]);
+        assert_eq!([code(ErrorCode::Internal), code(ErrorCode::ExecutionError)], [-32603, -32603]);
+    }
+
+    #[test]
     fn arguments_of_prompts_are_strings() {
         let read = |text: &str| read_arguments(Some(RawValue::from_string(text.to_owned()).unwrap()));
         assert_eq!(read(r#"{"a": "b"}"#).unwrap().len(), 1);
