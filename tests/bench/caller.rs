@@ -238,7 +238,8 @@ pub(crate) fn initialize() -> Value {
 
 impl Answer {
     fn contains(&self, text: &str) -> Result<(), Failure> {
-        let found = self.body.windows(text.len()).any(|part| part == text.as_bytes());
+        // From its end: in a long list, that is where it is.
+        let found = self.body.windows(text.len()).rev().any(|part| part == text.as_bytes());
         match self.status {
             StatusCode::SERVICE_UNAVAILABLE => Err(Failure::Shed),
             status if status.is_success() && found => Ok(()),

@@ -5,6 +5,7 @@ The answers are those of the `browser_*` skills, so a policy can't tell the two 
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import contextlib
 import json
@@ -182,15 +183,28 @@ class DirectBrowser:
             refused = ToolError("covered", f"covered by {seen['by']}")
         else:
             raise refused
-        self._mouse("mousePressed", x, y, buttons=1)
-        self._mouse("mouseReleased", x, y)
+        self._press(x, y)
         self._settle()
 
+    def _press(self, x: float, y: float):
+        """Sends both events before it waits for either, as the tools and Playwright do. Playwright's blocking interface can't."""
+        session = self.cdp._impl_obj
+
+        async def both():
+            pressed, released = self._event("mousePressed", x, y, 1), self._event("mouseReleased", x, y)
+            await asyncio.gather(session.send(*pressed), session.send(*released))
+
+        self.cdp._sync(both())
+
     def _mouse(self, kind: str, x: float, y: float, buttons: int = 0):
+        self.cdp.send(*self._event(kind, x, y, buttons))
+
+    @staticmethod
+    def _event(kind: str, x: float, y: float, buttons: int = 0) -> tuple[str, dict]:
         button = "none" if kind == "mouseMoved" and not buttons else "left"
-        self.cdp.send("Input.dispatchMouseEvent", {
-            "type": kind, "x": x, "y": y, "button": button, "buttons": buttons, "clickCount": int(kind != "mouseMoved"),
-        })
+        clicks = int(kind != "mouseMoved")
+        event = {"type": kind, "x": x, "y": y, "button": button, "buttons": buttons, "clickCount": clicks}
+        return "Input.dispatchMouseEvent", event
 
     def _settle(self):
         with contextlib.suppress(Exception):  # the page may have been left

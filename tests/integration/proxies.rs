@@ -1,127 +1,33 @@
-//! nginx before a gateway, with the configuration of `docs/proxies.md`. Skipped where there is no nginx.
+//! nginx and Envoy in front of a gateway, with the configurations of `docs/proxies.md`. Skipped where they are not.
 
-use std::net::SocketAddr;
-use std::process::{Child, Command, Stdio};
+mod proxied;
+
+use std::process::Stdio;
 
 use http::Method;
 use openskill_proto::v1::invoke_event::Event;
-use openskill_proto::v1::skill_service_client::SkillServiceClient;
 use openskill_proto::v1::{InputAction, InputResponse, InvokeRequest};
-use openskill_tests::certs::Certs;
-use openskill_tests::containers::locate;
-use openskill_tests::folder::Folder;
-use openskill_tests::port::Port;
-use openskill_tests::require::{Need, skip};
-use openskill_tests::system::{PATIENCE, Setup, System, data, request};
-use openskill_tests::wait::until;
-use openskill_tests::{processes, repository};
-use rustix::process::Signal;
+use openskill_tests::system::{data, request};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
-use tonic::transport::Channel;
 
-const HOST: &str = "skills.example.com";
-
-/// The `nginx` block of the page, which takes the place of `conf.d/*.conf` in a whole configuration.
-fn documented() -> String {
-    let page = std::fs::read_to_string(repository().join("docs/proxies.md")).unwrap();
-    page.split_once("```nginx\n").unwrap().1.split_once("```").unwrap().0.to_owned()
-}
-
-/// nginx and the gateway behind it, until they are dropped.
-struct Proxied {
-    system: System,
-    certs: Certs,
-    port: Port,
-    nginx: Child,
-    _folder: Folder,
-}
-
-impl Proxied {
-    /// None after the test was skipped.
-    async fn or_skip() -> Option<Self> {
-        let Some(program) = locate("nginx") else {
-            skip(Need::Nginx, "nginx is not here; install it: apt-get install nginx-light");
-            return None;
-        };
-        let (folder, port, certs) = (Folder::new(), Port::reserve(), Certs::for_hosts(&[HOST]));
-        let system = Setup::up().with("OPENSKILL_ALLOWED_HOSTS", HOST).start().await;
-        let mut block = documented();
-        for (documented, here) in [
-            ("listen 443 ssl http2", format!("listen {} ssl http2", port.address())),
-            ("server 127.0.0.1:8000", format!("server {}", system.address)),
-            ("/etc/ssl/skills.example.com.pem", certs.file("gateway.pem")),
-            ("/etc/ssl/skills.example.com.key", certs.file("gateway.key")),
-        ] {
-            assert_eq!(block.matches(documented).count(), 1, "docs/proxies.md has '{documented}' once");
-            block = block.replace(documented, &here);
-        }
-        let root = folder.path().display();
-        let paths: String = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
-            .iter()
-            .map(|it| format!("{it}_temp_path {root}/{it};\n"))
-            .collect();
-        let whole = format!(
-            "daemon off;\nmaster_process off;\npid {root}/pid;\nerror_log stderr warn;\nevents {{}}\n\
-             http {{\naccess_log off;\n{paths}{block}}}\n"
-        );
-        let file = folder.write("nginx.conf", whole);
-        let mut command = Command::new(program);
-        command.arg("-c").arg(file).args(["-e", "stderr"]).stdin(Stdio::null());
-        let nginx = command.spawn().unwrap();
-        let proxied = Self { system, certs, port, nginx, _folder: folder };
-        until("nginx passes requests on", PATIENCE, || async { proxied.get("/readyz", &[]).await.ok() }).await;
-        Some(proxied)
-    }
-
-    fn address(&self) -> SocketAddr {
-        self.port.address()
-    }
-
-    async fn grpc(&self) -> SkillServiceClient<Channel> {
-        SkillServiceClient::new(self.certs.client().channel_to(self.address(), HOST).await.unwrap())
-    }
-
-    /// Runs curl, which speaks both versions of HTTP. The status, and what it printed; an error if it got no answer.
-    async fn curl(&self, arguments: &[&str], path: &str) -> Result<(u16, String), String> {
-        let output = self.curl_command(arguments, path).output().await.unwrap();
-        let text = String::from_utf8_lossy(&output.stdout).into_owned();
-        let (body, status) = text.rsplit_once('\n').ok_or("no output")?;
-        if !output.status.success() {
-            return Err(format!("{:?}: {body}", output.status));
-        }
-        Ok((status.parse().unwrap(), body.to_owned()))
-    }
-
-    fn curl_command(&self, arguments: &[&str], path: &str) -> tokio::process::Command {
-        let (port, ca) = (self.port.number(), self.certs.file("ca.pem"));
-        let mut curl = tokio::process::Command::new("curl");
-        curl.args(["--silent", "--no-buffer", "--max-time", "30", "--noproxy", "*", "--write-out", "\n%{http_code}"])
-            .args(["--cacert", &ca, "--resolve", &format!("{HOST}:{port}:127.0.0.1")])
-            .args(arguments)
-            .arg(format!("https://{HOST}:{port}{path}"))
-            .kill_on_drop(true);
-        curl
-    }
-
-    async fn get(&self, path: &str, headers: &[&str]) -> Result<(u16, String), String> {
-        let headers: Vec<_> = headers.iter().flat_map(|it| ["--header", it]).collect();
-        self.curl(&headers, path).await
-    }
-}
-
-impl Drop for Proxied {
-    fn drop(&mut self) {
-        processes::send(self.nginx.id() as i32, Signal::TERM);
-        let _ = self.nginx.wait();
-    }
-}
+use proxied::{HOST, Proxied, Proxy};
 
 #[tokio::test]
 async fn grpc_passes_nginx_one_message_at_a_time() {
-    let Some(proxied) = Proxied::or_skip().await else { return };
+    let Some(proxied) = Proxied::or_skip(Proxy::Nginx).await else { return };
+    grpc_passes_one_message_at_a_time(&proxied).await;
+}
+
+#[tokio::test]
+async fn grpc_passes_envoy_one_message_at_a_time() {
+    let Some(proxied) = Proxied::or_skip(Proxy::Envoy).await else { return };
+    grpc_passes_one_message_at_a_time(&proxied).await;
+}
+
+async fn grpc_passes_one_message_at_a_time(proxied: &Proxied) {
     let mut client = proxied.grpc().await;
     let called = client.invoke(request("in_echo", json!({"n": 1}))).await.unwrap().into_inner();
     assert_eq!(data(&called)["n"], 1);
@@ -156,12 +62,25 @@ async fn grpc_passes_nginx_one_message_at_a_time() {
     let refused = client.invoke(request("in_echo", json!([]))).await.unwrap().into_inner();
     assert!(refused.error.is_some(), "{refused:?}");
     let large = request("in_echo", json!({"text": "x".repeat(2_000_000)}));
-    assert!(client.invoke(large).await.unwrap().into_inner().success, "nginx refuses more than a megabyte by default");
+    assert!(
+        client.invoke(large).await.unwrap().into_inner().success,
+        "a proxy may refuse more than a megabyte by default"
+    );
 }
 
 #[tokio::test]
 async fn rest_events_and_mcp_pass_nginx_over_both_versions_of_http() {
-    let Some(proxied) = Proxied::or_skip().await else { return };
+    let Some(proxied) = Proxied::or_skip(Proxy::Nginx).await else { return };
+    rest_events_and_mcp_pass_over_both_versions_of_http(&proxied).await;
+}
+
+#[tokio::test]
+async fn rest_events_and_mcp_pass_envoy_over_both_versions_of_http() {
+    let Some(proxied) = Proxied::or_skip(Proxy::Envoy).await else { return };
+    rest_events_and_mcp_pass_over_both_versions_of_http(&proxied).await;
+}
+
+async fn rest_events_and_mcp_pass_over_both_versions_of_http(proxied: &Proxied) {
     let large = format!("{{\"input\": {{\"text\": \"{}\"}}}}", "x".repeat(100_000));
     for version in ["--http1.1", "--http2"] {
         let (status, body) =
@@ -211,7 +130,17 @@ fn find(value: &Value, name: &str) -> Option<String> {
 
 #[tokio::test]
 async fn pages_of_other_sites_are_refused_behind_nginx_and_forwarded_headers_change_nothing() {
-    let Some(proxied) = Proxied::or_skip().await else { return };
+    let Some(proxied) = Proxied::or_skip(Proxy::Nginx).await else { return };
+    pages_of_other_sites_are_refused_and_forwarded_headers_change_nothing(&proxied).await;
+}
+
+#[tokio::test]
+async fn pages_of_other_sites_are_refused_behind_envoy_and_forwarded_headers_change_nothing() {
+    let Some(proxied) = Proxied::or_skip(Proxy::Envoy).await else { return };
+    pages_of_other_sites_are_refused_and_forwarded_headers_change_nothing(&proxied).await;
+}
+
+async fn pages_of_other_sites_are_refused_and_forwarded_headers_change_nothing(proxied: &Proxied) {
     let own = format!("origin: https://{HOST}:{}", proxied.port.number());
     let site = format!("x-forwarded-host: {HOST}");
     for (headers, expected) in [
@@ -236,7 +165,7 @@ async fn pages_of_other_sites_are_refused_behind_nginx_and_forwarded_headers_cha
     let mut foreign = tonic::Request::new(request("in_echo", json!({})));
     foreign.metadata_mut().insert("origin", "https://evil.example".parse().unwrap());
     assert_eq!(client.invoke(foreign).await.unwrap_err().code(), tonic::Code::PermissionDenied);
-    // nginx itself answers nothing of this: the gateway does.
+    // The proxy itself answers nothing of this: the gateway does.
     let direct = openskill_tests::rest::send(
         proxied.system.address,
         Method::GET,

@@ -38,11 +38,13 @@ pub enum Need {
     Prometheus,
     /// The program without a worker, which `make gateway` builds.
     Gateway,
+    /// Envoy, which `make test-venv` installs.
+    Envoy,
     /// Node.js 20 or newer on `PATH`.
     Node,
 }
 
-const ALL: [(&str, Need); 15] = [
+const ALL: [(&str, Need); 16] = [
     ("browser", Need::Browser),
     ("docker", Need::Docker),
     ("compose", Need::Compose),
@@ -57,6 +59,7 @@ const ALL: [(&str, Need); 15] = [
     ("kubectl", Need::Kubectl),
     ("prometheus", Need::Prometheus),
     ("gateway", Need::Gateway),
+    ("envoy", Need::Envoy),
     ("node", Need::Node),
 ];
 
