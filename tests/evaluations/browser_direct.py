@@ -191,8 +191,8 @@ class DirectBrowser:
         session = self.cdp._impl_obj
 
         async def both():
-            pressed, released = self._event("mousePressed", x, y, 1), self._event("mouseReleased", x, y)
-            await asyncio.gather(session.send(*pressed), session.send(*released))
+            events = self._event("mousePressed", x, y, 1), self._event("mouseReleased", x, y)
+            await asyncio.gather(*(session.send(method=it[0], params=it[1], timeout=None) for it in events))
 
         self.cdp._sync(both())
 

@@ -24,6 +24,7 @@ use slab::Slab;
 
 use super::flows::{Flow, Flows, Ticket, Waiting};
 use super::pace::{SHORT, Skill};
+use super::stagger;
 
 /// No estimate of a wait is longer.
 const LONGEST: Duration = Duration::from_secs(3600);
@@ -214,15 +215,17 @@ impl<W> Book<W> {
         let Waiting { ticket, waiter, skill, deadline } = self.flows.pop_first(index)?;
         self.waiting -= 1;
         let left = deadline.saturating_duration_since(now);
-        match self.flows.get(index).expected(&skill).filter(|pace| *pace > SHORT && *pace > left) {
+        // With its place, a long call may wait a little more until it starts.
+        let pace = self.flows.get(index).expected(&skill).filter(|pace| *pace > SHORT);
+        match pace.map(|pace| pace + pace / stagger::PART).filter(|needs| *needs > left) {
             None => {
                 self.start(ticket, if is_open { Kind::Open } else { Kind::Reserved }, now);
                 Some(Next::Runs(ticket, waiter))
             }
-            Some(pace) => {
+            Some(needs) => {
                 self.calls.remove(ticket.index);
                 self.settle(index);
-                Some(Next::Refused(waiter, Refusal::Late { retry_after: pace - left }))
+                Some(Next::Refused(waiter, Refusal::Late { retry_after: needs - left }))
             }
         }
     }

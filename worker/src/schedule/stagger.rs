@@ -13,7 +13,7 @@ use super::pace::SHORT;
 const APART: Duration = Duration::from_millis(40);
 
 /// As many starts as the gate has places take at most this part of the time that one call runs.
-const PART: u32 = 8;
+pub(super) const PART: u32 = 8;
 
 /// When the next long call of a gate may start.
 #[derive(Debug, Default)]
