@@ -219,9 +219,8 @@ impl Asked<'_> {
     fn voice(&self, skill_id: &str) -> Result<Voice, Fault> {
         let meta = self.params.meta.as_ref();
         let token = meta.and_then(|it| it.progress_token.as_ref()).map(|it| it.get().to_owned());
-        let is_token = |it: &String| it.starts_with(|it: char| it == '"' || it == '-' || it.is_ascii_digit());
-        if token.as_ref().is_some_and(|it| !is_token(it) || it.len() > 256) {
-            let message = "params._meta.progressToken must be a string or a number of at most 256 bytes";
+        if token.as_ref().is_some_and(|it| it.len() > 256 || !jsonrpc::is_echoed(it)) {
+            let message = "params._meta.progressToken must be a readable string or number of at most 256 bytes";
             return Err(Fault::new(Code::InvalidParams, message));
         }
         let level = match (meta.and_then(|it| it.log_level.as_deref()), self.asker.session) {

@@ -66,11 +66,21 @@ impl Id {
         &self.0
     }
 
-    /// None if the text is no id: `null`, a structure, or too long.
+    /// None if the text is no id: `null`, a structure, too long, or what others can't read.
     fn read(json: Box<RawValue>) -> Option<Self> {
         let text: Box<str> = json.into();
-        let is_id = text.starts_with(|it: char| it == '"' || it == '-' || it.is_ascii_digit());
-        (is_id && text.len() <= MAX_ID).then_some(Self(text))
+        (text.len() <= MAX_ID && is_echoed(&text)).then_some(Self(text))
+    }
+}
+
+/// Whether a JSON text is a string or a number that may be sent back as it came. Half of a surrogate pair and numbers beyond
+/// `f64` are JSON, but many clients can't read an answer that has one.
+pub(super) fn is_echoed(json: &str) -> bool {
+    match json.as_bytes() {
+        [b'"', inner @ ..] if !inner.contains(&b'\\') => true,
+        [b'"', ..] => serde_json::from_str::<String>(json).is_ok(),
+        [b'-' | b'0'..=b'9', ..] => serde_json::from_str::<f64>(json).is_ok_and(f64::is_finite),
+        _ => false,
     }
 }
 
@@ -265,7 +275,9 @@ fn message(bytes: &[u8]) -> Result<Message, Unreadable> {
     }
     match (method, id) {
         (Some(method), Some(id)) => Ok(Message::Request { id, method, params: params.unwrap_or_default() }),
-        (_, None) if has_id => invalid(None, format!("id must be a string or a number of at most {MAX_ID} bytes")),
+        (_, None) if has_id => {
+            invalid(None, format!("id must be a readable string or number of at most {MAX_ID} bytes"))
+        }
         (Some(method), None) => Ok(Message::Notification { method, params: params.unwrap_or_default() }),
         (None, Some(id)) if result.is_some() || error.is_some() => Ok(Message::Response { id, result }),
         (None, id) => invalid(id, "method is missing".to_owned()),
@@ -367,6 +379,8 @@ mod tests {
             (r#"{"jsonrpc":"2.0","id":7}"#, (Code::InvalidRequest, seven())),
             (r#"{"jsonrpc":"2.0","id":null,"method":"ping"}"#, (Code::InvalidRequest, None)),
             (r#"{"jsonrpc":"2.0","id":{},"method":"ping"}"#, (Code::InvalidRequest, None)),
+            (r#"{"jsonrpc":"2.0","id":"\ud800","method":"ping"}"#, (Code::InvalidRequest, None)),
+            (r#"{"jsonrpc":"2.0","id":1e999,"method":"ping"}"#, (Code::InvalidRequest, None)),
             (r#"{"jsonrpc":"2.0","id":7,"method":5}"#, (Code::InvalidRequest, seven())),
             (r#"{"jsonrpc":"2.0","id":7,"id":8,"method":"ping"}"#, (Code::InvalidRequest, None)),
             (r#"{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":5}}"#, (Code::InvalidParams, seven())),

@@ -216,9 +216,7 @@ fn subscription<'a>(asker: &'a Asker, params: &'a Params) -> Result<(&'a str, &'
         return Err(Fault::new(Code::InvalidParams, "params.uri is missing: it says which resource"));
     };
     match asker.session_name() {
-        session if session.is_empty() => {
-            Err(Fault::new(Code::InvalidRequest, "a subscription needs a session: send initialize"))
-        }
+        "" => Err(Fault::new(Code::InvalidRequest, "a subscription needs a session: send initialize")),
         session => Ok((session, uri)),
     }
 }
