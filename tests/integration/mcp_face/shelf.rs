@@ -123,6 +123,21 @@ async fn subscribers_of_all_revisions_hear_of_a_changed_file_and_of_a_new_prompt
     assert_eq!(read["contents"][0]["text"], r#"{"by": "a\"b"}"#);
 }
 
+/// No text has half of a surrogate pair, and JSON may.
+#[tokio::test]
+async fn an_argument_that_no_text_can_have_is_refused() {
+    let system = start().await;
+    let reference = r#"{"type": "ref/prompt", "name": "test_prompt_with_arguments"}"#;
+    for (argument, context) in
+        [(r#"{"nam\ud800e": "a"}"#, "{}"), (r#"{"name": "arg1", "value": ""}"#, r#"{"\ud800": 1}"#)]
+    {
+        let params = format!(r#"{{"ref": {reference}, "argument": {argument}, "context": {context}}}"#);
+        let body = format!(r#"{{"jsonrpc": "2.0", "id": 7, "method": "completion/complete", "params": {params}}}"#);
+        let answer = system.post("/mcp", &[BOTH, JSON], body).await;
+        assert_eq!((answer.status, &answer.json()["error"]["code"]), (200, &json!(-32602)), "{answer:?}");
+    }
+}
+
 #[tokio::test]
 async fn subscribers_hear_of_a_changed_resource_of_a_server() {
     let system = start().await;

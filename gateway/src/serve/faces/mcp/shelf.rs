@@ -297,9 +297,12 @@ pub(super) async fn complete(
         "ref/prompt" => json!({ "type": "ref/prompt", "name": key }),
         _ => json!({ "type": "ref/resource", "uri": key }),
     };
-    let mut asked = json!({ "ref": reference, "argument": argument });
+    // JSON may have what no text has, such as half of a surrogate pair.
+    let read = |json: &RawValue| serde_json::from_str::<Value>(json.get());
+    let unreadable = |_| invalid("params.argument or params.context can't be read");
+    let mut asked = json!({ "ref": reference, "argument": read(argument).map_err(unreadable)? });
     if let Some(context) = &params.context {
-        asked["context"] = serde_json::from_str(context.get()).unwrap_or_default();
+        asked["context"] = read(context).map_err(unreadable)?;
     }
     match consult(shard, viewer.asks(), item, request(ConsultMethod::Complete, item, &asked)).await {
         Ok(result) => complete_result(&result, revision),
