@@ -5,7 +5,7 @@ use openskill_tests::system::{Setup, System};
 use serde_json::{Value, json};
 
 use super::changes::Events;
-use super::{ask, ask_older, begin, start};
+use super::{BOTH, JSON, ask, ask_older, begin, start};
 
 async fn result(system: &System, method: &str, params: Value) -> Value {
     let answer = ask(system, method, params).await.json();
