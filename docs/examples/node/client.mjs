@@ -1,6 +1,6 @@
 // Calls skills from another service over REST, over TLS, with an API key.
 //
-//     node client.mjs localhost:8000 --ca ca.pem --token-file reports.key
+//     node client.mjs localhost:8000 --ca certs/ca.pem --token-file reports.key
 //
 // Needs Node.js 20 or newer, and no package.
 // @ts-check
@@ -15,7 +15,7 @@ import { parseArgs } from "node:util";
 const DEADLINE_MS = 20_000;
 /** Between tries, if the gateway does not say. */
 const PAUSE_MS = 200;
-/** The connection was not made, or broke: the idempotency key makes it safe to call again. */
+/** The connection was not made, or broke. The idempotency key makes it safe to call the same gateway again. */
 const BROKEN = ["ECONNREFUSED", "ECONNRESET", "EPIPE", "ETIMEDOUT"];
 
 /** A gateway. One for the whole program: its connections are kept. */
@@ -67,11 +67,18 @@ class Gateway {
    * @param {string} path @param {object} body @param {Record<string, string>} headers @param {number} left
    */
   async try(path, body, headers, left) {
-    let text;
+    let answer, text;
     try {
-      text = await read(await this.post(path, body, headers, AbortSignal.timeout(left)));
+      answer = await this.post(path, body, headers, AbortSignal.timeout(left));
+      text = await read(answer);
     } catch (error) {
       if (BROKEN.includes(error.code)) return { error, pause: PAUSE_MS };
+      throw error;
+    }
+    // A proxy on the way answers for a gateway that it can't reach.
+    if (!answer.headers["content-type"]?.startsWith("application/json")) {
+      const error = new Error(`HTTP ${answer.statusCode}: ${text}`);
+      if ([502, 503, 504].includes(answer.statusCode ?? 0)) return { error, pause: PAUSE_MS };
       throw error;
     }
     const result = JSON.parse(text);
@@ -120,7 +127,8 @@ async function cancel(gateway, skill) {
   try {
     for await (const part of events.setEncoding("utf8")) {
       text += part;
-      if (text.includes("event: accepted")) cancelled.abort();
+      // Give a call that fails at once the time to say so.
+      if (text.includes("event: accepted")) setTimeout(() => cancelled.abort(), PAUSE_MS);
     }
   } catch (error) {
     if (!cancelled.signal.aborted) throw error;

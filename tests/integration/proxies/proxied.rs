@@ -102,6 +102,12 @@ impl Proxy {
                 let whole = self.configuration(&[
                     ("address: 0.0.0.0, port_value: 443", format!("address: 127.0.0.1, port_value: {}", port.number())),
                     ("address: gateway, port_value: 8000", format!("address: {host}, port_value: {at}")),
+                    // By default, a gateway that fails its checks is called if all do: the checks would not be tested.
+                    (
+                        "lb_policy: LEAST_REQUEST",
+                        "lb_policy: LEAST_REQUEST\n      common_lb_config: {healthy_panic_threshold: {value: 0}}"
+                            .to_owned(),
+                    ),
                     pem,
                     key,
                 ]);
