@@ -27,8 +27,6 @@ pub(crate) const TEXT: &str = "the quick brown fox jumps over the lazy dog, agai
 const LISTED: usize = 1000;
 
 const SCHEMA: &str = "parameters:\n  text: {type: string, required: true}\n";
-/// The manifest of an echo in the worker, but for its id; its parameters are [`SCHEMA`].
-pub(crate) const IN_PROCESS: &str = "type: inproc\nentry: echo\nparameters:\n  text: {type: string, required: true}\n";
 const SERVER: &str = "type: mcp\nruntime: stdio\nmcp: {start_s: 60}\n";
 
 /// How a script runs.
@@ -80,9 +78,14 @@ fn invoke(skill: &str) -> Call {
     Call::Invoke(request(skill, json!({ "text": TEXT })))
 }
 
+/// The manifest of an echo in the worker, but for its id.
+pub(crate) fn in_process_manifest() -> String {
+    format!("type: inproc\nentry: echo\n{SCHEMA}")
+}
+
 /// An echo in the worker, called through whatever face.
 pub(crate) fn in_process() -> Site {
-    Site::openskill(IN_PROCESS)
+    Site::openskill(&in_process_manifest())
 }
 
 fn of_rest() -> Call {
@@ -143,7 +146,7 @@ pub(crate) fn mcp() -> Rows {
     let more = (0..LISTED).map(|number| {
         // The last one's tells that the list is whole.
         let description = if number + 1 == LISTED { TEXT } else { "Gives a text back." };
-        let about = format!("id: tool_{number}\ndescription: {description}\n{IN_PROCESS}");
+        let about = format!("id: tool_{number}\ndescription: {description}\n{}", in_process_manifest());
         (format!("tool_{number}.yaml"), about)
     });
     let (names, peers): (Vec<_>, Vec<_>) = [

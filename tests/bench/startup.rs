@@ -60,7 +60,7 @@ pub(crate) async fn text(settings: &Settings) -> Result<String, String> {
     let python = settings.python.first().ok_or("no Python")?;
     let gateway = rows::in_process().start(settings, python, None).await?;
     let (folder, url) = (Folder::new(), format!("http://{}", gateway.address));
-    folder.write("skills/echo.yaml", format!("id: {}\n{}", rows::ECHO, rows::IN_PROCESS));
+    folder.write("skills/echo.yaml", format!("id: {}\n{}", rows::ECHO, rows::in_process_manifest()));
     let server = folder.write("echo_server.py", hosts::SERVER);
     // The root that skills may use, unless a setting names another.
     std::fs::create_dir(folder.path().join("data")).map_err(|error| error.to_string())?;

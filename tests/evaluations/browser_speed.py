@@ -17,11 +17,11 @@ import os
 import statistics
 import subprocess
 import tempfile
-import threading
 import time
 import urllib.request
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+
+from local_site import serve
 
 os.environ.setdefault("ANONYMIZED_TELEMETRY", "false")
 os.environ.setdefault("BROWSER_USE_LOGGING_LEVEL", "critical")
@@ -114,6 +114,11 @@ def ours_and_playwright(chromium: Chromium, sizes, rounds: int) -> dict[int, dic
     return out
 
 
+def launch(playwright):
+    root = ["--no-sandbox"] if os.geteuid() == 0 else []
+    return playwright.chromium.launch(executable_path="/usr/bin/chromium", args=root)
+
+
 def clicks(address: str) -> dict[str, float]:
     """The median times of a click, in milliseconds: Playwright's, the tools' from number to release, and a call of a gateway, which
     compares the page before and after. On a fresh page each."""
@@ -139,8 +144,7 @@ def clicks(address: str) -> dict[str, float]:
 
     url, out = f"http://{address}/{OF_CLICKS}", {}
     with sync_playwright() as playwright:
-        root = ["--no-sandbox"] if os.geteuid() == 0 else []
-        browser = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=root)
+        browser = launch(playwright)
         tab = browser.new_page(viewport={"width": 1280, "height": 800})
         tab.goto(url)
         out["playwright"] = median(lambda number: tab.click(f"text='Buy {number}'"))
@@ -163,28 +167,18 @@ def first_pages(address: str) -> dict[str, float]:
 
     from browser_gateway import GatewayBrowser, gateway
 
-    def timed(open_page) -> float:
-        started = time.perf_counter()
-        open_page()
-        return (time.perf_counter() - started) * 1000
-
     def browsers() -> int:
         lines = (path.read_bytes() for path in Path("/proc").glob("[0-9]*/cmdline") if os.access(path, os.R_OK))
         return sum(b"chromium" in line and b"--user-data-dir" in line and b"--type=" not in line for line in lines)
 
     url, times = f"http://{address}/100", {"playwright": [], "spare": []}
     with sync_playwright() as playwright:
-        root = ["--no-sandbox"] if os.geteuid() == 0 else []
-
-        def launch():
-            browser = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=root)
-            browser.new_page().goto(url)
-            return browser
-
         for _ in range(FIRST_PAGES):
-            launched = []
-            times["playwright"].append(timed(lambda: launched.append(launch())))
-            launched[0].close()
+            started = time.perf_counter()
+            browser = launch(playwright)
+            browser.new_page().goto(url)
+            times["playwright"].append((time.perf_counter() - started) * 1000)
+            browser.close()
     before = browsers()
     with gateway([address]) as first:
         first.navigate(url)
@@ -194,7 +188,9 @@ def first_pages(address: str) -> dict[str, float]:
             # It is started; what it does by itself at first would slow the page.
             time.sleep(SETTLES_S)
             session = GatewayBrowser(first.port, f"session-{number}")
-            times["spare"].append(timed(lambda: session.navigate(url)))
+            started = time.perf_counter()
+            session.navigate(url)
+            times["spare"].append((time.perf_counter() - started) * 1000)
     return {name: statistics.median(all_of) for name, all_of in times.items()}
 
 
@@ -222,22 +218,14 @@ async def browser_use(chromium: Chromium, address: str, sizes, rounds: int) -> d
     return out
 
 
-class Shop(BaseHTTPRequestHandler):
-    def log_message(self, *_):
-        pass
-
-    def do_GET(self):
-        self.send_response(200)
-        self.send_header("content-type", "text/html; charset=utf-8")
-        self.end_headers()
-        self.wfile.write(page(int(self.path.strip("/"))).encode() if self.path.strip("/").isdigit() else b"")
+def shop(path: str) -> bytes:
+    size = path.strip("/")
+    return page(int(size)).encode() if size.isdigit() else b""
 
 
 def main():
     rounds = int(os.environ.get("ROUNDS", "7"))
-    pages = ThreadingHTTPServer(("127.0.0.1", 0), Shop)
-    threading.Thread(target=pages.serve_forever, daemon=True).start()
-    address = f"127.0.0.1:{pages.server_port}"
+    address = serve(shop)
     click = clicks(address)
     first = first_pages(address)
     with Chromium() as chromium:

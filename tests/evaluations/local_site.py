@@ -16,7 +16,7 @@ def serve(page: Callable[[str], bytes]) -> str:
 
         def do_GET(self):
             self.send_response(200)
-            self.send_header("content-type", "text/html")
+            self.send_header("content-type", "text/html; charset=utf-8")
             self.end_headers()
             self.wfile.write(page(self.path))
 

@@ -45,7 +45,7 @@ class Gateway {
   }
 
   /**
-   * Calls a skill, and again for as long as the gateway says that it may succeed, until the deadline.
+   * Calls a skill. Retries until the deadline, if the gateway says that a retry may succeed.
    * @param {string} skill @param {object} input @param {string} traceparent
    */
   async invoke(skill, input, traceparent) {
@@ -55,7 +55,7 @@ class Gateway {
       const left = Math.floor(ends - performance.now());
       const tried = await this.try(`/skills/${skill}:invoke`, { input, timeout_ms: left }, headers, left);
       if (tried.result) return tried.result;
-      // Half of it at random, so that callers do not come back in the same instant.
+      // Up to half as long again, at random, so that callers do not retry at the same time.
       const pause = tried.pause * (1 + Math.random() / 2);
       if (performance.now() + pause >= ends) throw tried.error;
       await sleep(pause);
@@ -63,7 +63,7 @@ class Gateway {
   }
 
   /**
-   * Makes a call once. Without a result, it may be made again after a pause.
+   * Calls once. Returns a result, or an error after which the call may be retried, and the pause before that.
    * @param {string} path @param {object} body @param {Record<string, string>} headers @param {number} left
    */
   async try(path, body, headers, left) {
@@ -127,7 +127,7 @@ async function cancel(gateway, skill) {
   try {
     for await (const part of events.setEncoding("utf8")) {
       text += part;
-      // Give a call that fails at once the time to say so.
+      // A call that fails at once has time to report it.
       if (text.includes("event: accepted")) setTimeout(() => cancelled.abort(), PAUSE_MS);
     }
   } catch (error) {

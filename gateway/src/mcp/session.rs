@@ -1,6 +1,6 @@
 //! Ids of sessions. An id holds everything that the gateway has to know of its session, sealed.
 
-use openskill_proto::trace::random_id;
+use openskill_proto::trace::{hex, random_id};
 use openskill_proto::v1::InputKind;
 
 use super::revision::Revision;
@@ -91,11 +91,8 @@ impl Session {
 }
 
 fn name(nonce: &[u8; 16]) -> Name {
-    const DIGITS: &[u8; 16] = b"0123456789abcdef";
     let mut name = *b"mcp-00000000000000000000000000000000";
-    for (place, byte) in name[4..].chunks_exact_mut(2).zip(nonce) {
-        place.copy_from_slice(&[DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]]);
-    }
+    name[4..].copy_from_slice(hex(nonce).as_bytes());
     name
 }
 

@@ -71,14 +71,11 @@ impl Proxy {
         gateway: SocketAddr,
         certs: &Certs,
     ) -> Command {
-        let files = [
-            ("/etc/ssl/skills.example.com.pem", certs.file("gateway.pem")),
-            ("/etc/ssl/skills.example.com.key", certs.file("gateway.key")),
-        ];
+        let pem = ("/etc/ssl/skills.example.com.pem", certs.file("gateway.pem"));
+        let key = ("/etc/ssl/skills.example.com.key", certs.file("gateway.key"));
         let mut command = Command::new(program);
         match self {
             Self::Nginx => {
-                let [pem, key] = files;
                 let block = self.configuration(&[
                     ("listen 443 ssl http2", format!("listen {} ssl http2", port.address())),
                     ("server 127.0.0.1:8000", format!("server {gateway}")),
@@ -97,12 +94,11 @@ impl Proxy {
                 command.arg("-c").arg(folder.write("nginx.conf", whole)).args(["-e", "stderr"]);
             }
             Self::Envoy => {
-                let [pem, key] = files;
                 let (host, at) = (gateway.ip(), gateway.port());
                 let whole = self.configuration(&[
                     ("address: 0.0.0.0, port_value: 443", format!("address: 127.0.0.1, port_value: {}", port.number())),
                     ("address: gateway, port_value: 8000", format!("address: {host}, port_value: {at}")),
-                    // By default, a gateway that fails its checks is called if all do: the checks would not be tested.
+                    // By default, Envoy calls unhealthy gateways if all are unhealthy, which would hide a failing check.
                     (
                         "lb_policy: LEAST_REQUEST",
                         "lb_policy: LEAST_REQUEST\n      common_lb_config: {healthy_panic_threshold: {value: 0}}"
@@ -142,12 +138,8 @@ impl Proxied {
         Some(proxied)
     }
 
-    fn address(&self) -> SocketAddr {
-        self.port.address()
-    }
-
     pub(super) async fn grpc(&self) -> SkillServiceClient<Channel> {
-        SkillServiceClient::new(self.certs.client().channel_to(self.address(), HOST).await.unwrap())
+        SkillServiceClient::new(self.certs.client().channel_to(self.port.address(), HOST).await.unwrap())
     }
 
     /// Runs curl, which speaks both versions of HTTP. The status, and what it printed; an error if it got no answer.

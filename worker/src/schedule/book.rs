@@ -26,9 +26,6 @@ use super::flows::{Flow, Flows, Ticket, Waiting};
 use super::pace::{SHORT, Skill};
 use super::stagger;
 
-/// No estimate of a wait is longer.
-const LONGEST: Duration = Duration::from_secs(3600);
-
 /// The bounds of a gate.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Bounds {
@@ -334,14 +331,15 @@ impl<W> Book<W> {
         let pace = self.flows.get(index).expected(arrival.skill)?;
         let starts_in = self.place_time_before(index, arrival.skill, pace) / self.bounds.places as f64;
         // A quarter more: a call that passes its deadline half way has wasted what another could have used.
-        let needs = Duration::try_from_secs_f64(starts_in * 1.25).unwrap_or(LONGEST).min(LONGEST) + pace;
+        let waits = Duration::try_from_secs_f64(starts_in * 1.25).unwrap_or(Duration::MAX);
+        let needs = waits.saturating_add(pace);
         let left = arrival.deadline.saturating_duration_since(now);
         (needs > left).then(|| Refusal::Late { retry_after: needs - left })
     }
 
-    /// The place time, in seconds, of the calls that start up to and with the next one of a flow, a call of `skill` that may run for `pace`:
-    /// flows take turns, and before that principals do. Calls of the flow itself take what its calls usually do; all waiting
-    /// calls of another count as its first one.
+    /// The place time, in seconds, of the calls that start before the next call of a flow, and of that call. It is a call of
+    /// `skill` and may run for `pace`. Principals take turns, and their flows do. The flow's own calls count by their usual
+    /// time; all waiting calls of another flow count as its first one.
     fn place_time_before(&self, index: usize, skill: &Skill, pace: Duration) -> f64 {
         let flow = self.flows.get(index);
         let usual = flow.paces.typical().or_else(|| skill.pace.mean()).unwrap_or(pace);

@@ -168,20 +168,19 @@ fn without_a_reserve_a_short_call_waits_for_the_long_ones_of_others() {
 
 #[test]
 fn a_call_whose_turn_leaves_it_no_time_to_start_and_run_is_refused() {
-    let (skill, began): (Arc<Skill>, _) = (Arc::default(), Instant::now());
+    let ([skill, other], began): ([Arc<Skill>; 2], _) = (Default::default(), Instant::now());
     let mut book = Book::new(Bounds { places: 1, reserved: 0, most_waiting: 100 }, began);
-    let arrives = |book: &mut Book<&'static str>, session: &'static str, left: Duration| {
-        let arrival = Arrival { principal: "", session, skill: &skill, deadline: began + left };
+    let arrives = |book: &mut Book<&'static str>, session: &'static str, skill, left: Duration| {
+        let arrival = Arrival { principal: "", session, skill, deadline: began + left };
         book.arrive(arrival, || (session, ()), began)
     };
     skill.pace.observe(ms(1000));
-    let Arrived::Runs(first) = arrives(&mut book, "first", PATIENCE) else { panic!("a place is free") };
+    let Arrived::Runs(first) = arrives(&mut book, "first", &other, PATIENCE) else { panic!("a place is free") };
     for (session, left) in [("hurried", ms(3000)), ("patient", ms(5000))] {
-        assert!(matches!(arrives(&mut book, session, left), Arrived::Waits { .. }));
+        assert!(matches!(arrives(&mut book, session, &skill, left), Arrived::Waits { .. }));
     }
-    // The first ran for longer than it should. What is left to the next is what it runs, and not what it may wait.
+    // The next call has the second that it runs for, but no time to start.
     let now = began + ms(1950);
-    skill.pace.observe(ms(1000));
     book.leave(first, Ending::CutShort, now);
     let Some(Next::Refused("hurried", Refusal::Late { .. })) = book.next(now) else { panic!("it can't end in time") };
     assert!(matches!(book.next(now), Some(Next::Runs(_, "patient"))));
