@@ -1,10 +1,9 @@
 //! Slow calls of one caller leave the slots of a worker to others, whichever gateway they come by.
 
-use http::Method;
 use openskill_proto::v1::InvokeRequest;
 use openskill_tests::folder::Folder;
 use openskill_tests::port::Port;
-use openskill_tests::rest::{Answer, send};
+use openskill_tests::rest::{self, Answer};
 use openskill_tests::system::{PATIENCE, Process, Setup, System, code, request};
 use openskill_tests::wait::until;
 use serde_json::json;
@@ -76,10 +75,7 @@ impl Stage {
     async fn hold_one_and_queue_two(&self) -> JoinSet<()> {
         let calls = self.hold("slow", "slow", 3).await;
         until("the worker runs one call and has two more", PATIENCE, || async {
-            let metrics = send(self.metrics.address(), Method::GET, "/metrics", &[], Vec::new()).await;
-            let metrics = String::from_utf8(metrics.body.to_vec()).unwrap();
-            let has = |line: &str| metrics.lines().any(|it| it == line);
-            (has("openskill_worker_calls_running 1") && has("openskill_worker_calls_queued 2")).then_some(())
+            rest::worker_has(self.metrics.address(), 1, 2).await.then_some(())
         })
         .await;
         calls

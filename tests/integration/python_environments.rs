@@ -293,8 +293,7 @@ async fn an_import_that_is_not_warm_is_explained_by_check_and_counted() {
     let system = setup.start().await;
     assert_eq!(version(&system, "slow").await, 1);
     until("the import is counted", PATIENCE, || async {
-        let answer = openskill_tests::rest::send(port.address(), http::Method::GET, "/metrics", &[], "").await;
-        let text = String::from_utf8(answer.body.to_vec()).unwrap();
+        let text = openskill_tests::rest::metrics(port.address()).await;
         text.contains("openskill_worker_cold_imports{leaves=\"thread\"} 1").then_some(())
     })
     .await;

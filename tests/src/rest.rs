@@ -52,6 +52,19 @@ pub async fn send(
     Answer { status: parts.status.as_u16(), headers: parts.headers, body }
 }
 
+/// What a gateway or a worker answers to a scrape.
+pub async fn metrics(address: SocketAddr) -> String {
+    let answer = send(address, Method::GET, "/metrics", &[], Bytes::new()).await;
+    String::from_utf8(answer.body.to_vec()).unwrap()
+}
+
+/// Whether a worker has exactly so many calls, by its own metrics.
+pub async fn worker_has(metrics_address: SocketAddr, running: usize, queued: usize) -> bool {
+    let text = metrics(metrics_address).await;
+    let has = |line: &str| text.lines().any(|it| it == line);
+    has(&format!("openskill_worker_calls_running {running}")) && has(&format!("openskill_worker_calls_queued {queued}"))
+}
+
 /// Sends bytes as they are and reads until the other side closes.
 pub async fn send_raw(address: SocketAddr, bytes: &[u8]) -> String {
     let mut stream = TcpStream::connect(address).await.unwrap();

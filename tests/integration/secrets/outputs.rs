@@ -4,7 +4,6 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::process::Stdio;
 
-use http::Method;
 use openskill_proto::v1::GetTraceRequest;
 use openskill_redact::testing::Finder;
 use openskill_tests::backend::{Backend, Reply};
@@ -70,8 +69,7 @@ impl Outputs {
         self.add("a list of calls as JSON", command(system, &["traces", "--limit", "500", "--json"]).await);
         self.add("a list of skills", command(system, &["skills"]).await);
         for (what, address) in [("the gateway's metrics", system.address), ("the worker's metrics", worker)] {
-            let answer = rest::send(address, Method::GET, "/metrics", &[], "").await;
-            self.add(what, String::from_utf8(answer.body.to_vec()).unwrap());
+            self.add(what, rest::metrics(address).await);
         }
     }
 
