@@ -27,6 +27,8 @@ use crate::terminal::{counted, program, say};
 
 mod banner;
 
+use banner::Reach;
+
 /// Backoff before a worker is restarted: initial and maximum. It resets once a worker has run for the maximum.
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(5));
 
@@ -40,7 +42,10 @@ const EXIT_GRACE: Duration = Duration::from_secs(3);
 pub(crate) fn run(args: &Up, settings: &Settings, raw: &Raw, started: Instant) -> Result<ExitCode, Failure> {
     let (scheme, base_url) = (settings.tls.scheme(), settings.base_url.clone());
     let public = Public { identity: super::gateway::identity(settings, raw)?, tls: settings.tls.acceptor(raw)? };
-    let ready = move |address, ready| announce(&format!("{scheme}://{address}"), &ready, &base_url, started);
+    let asks_keys = public.identity.is_some();
+    let ready = move |address, ready| {
+        announce(&Reach { url: format!("{scheme}://{address}"), base_url, asks_keys }, &ready, started);
+    };
     serve(args, settings, raw, public, ready, |_| std::future::pending())
 }
 
@@ -286,12 +291,13 @@ impl Drop for SocketDir {
     }
 }
 
-fn announce(url: &str, ready: &openskill_gateway::Ready, base_url: &str, started: Instant) {
+fn announce(reach: &Reach, ready: &openskill_gateway::Ready, started: Instant) {
+    let url = &reach.url;
     let seconds = started.elapsed().as_secs_f64();
     let (workers, skills) = (counted(ready.workers, "worker"), counted(ready.skills, "skill"));
     say(&format!(
         "\nopenskill is ready in {seconds:.2} s: {url}, {workers}, {skills}\n{}\n\
          API documentation: {url}/docs        Stop: Ctrl-C\n\n",
-        banner::advice(url, ready, base_url, &program()),
+        banner::advice(reach, ready, &program()),
     ));
 }

@@ -2,21 +2,46 @@
 
 use openskill_gateway::{Ready, Suggestion};
 
-/// What to try, and what is missing. `base_url`: where the other commands look for a gateway.
-pub(super) fn advice(url: &str, ready: &Ready, base_url: &str, program: &str) -> String {
-    let at = if url == base_url { String::new() } else { format!(" --url {url}") };
+/// How a gateway is reached.
+pub(super) struct Reach {
+    pub(super) url: String,
+    /// Where the other commands look for a gateway.
+    pub(super) base_url: String,
+    /// Whether it asks its callers for a key.
+    pub(super) asks_keys: bool,
+}
+
+impl Reach {
+    fn is_tls(&self) -> bool {
+        self.url.starts_with("https://")
+    }
+
+    /// The flags of the other commands. Who trusts which certificate is not known here.
+    fn flags(&self) -> String {
+        let at = if self.url == self.base_url { String::new() } else { format!(" --url {}", self.url) };
+        if self.is_tls() { format!("{at} --ca CA.pem") } else { at }
+    }
+}
+
+/// What to try, and what is missing.
+pub(super) fn advice(reach: &Reach, ready: &Ready, program: &str) -> String {
+    let (url, at) = (&reach.url, reach.flags());
     let missing = missing(ready, program, &at);
     let Some(Suggestion { skill_id, input_json }) = &ready.suggestion else { return missing };
-    // Who trusts which certificate is not known here.
-    let (scheme, address) = url.split_once("://").unwrap_or(("http", url));
-    let (curl, grpcurl) = if scheme == "https" { (" --cacert CA.pem", "-cacert CA.pem") } else { ("", "-plaintext") };
+    let address = url.split_once("://").map_or(url.as_str(), |(_, address)| address);
+    let (curl, grpcurl) = if reach.is_tls() { (" --cacert CA.pem", "-cacert CA.pem") } else { ("", "-plaintext") };
+    // The commands of openskill read the variable by themselves.
+    let (first, header) = match reach.asks_keys {
+        true => (", with a key of yours in OPENSKILL_TOKEN", " -H \"authorization: Bearer $OPENSKILL_TOKEN\""),
+        false => ("", ""),
+    };
     format!(
         "{missing}\n\
-         Try in another terminal:\n\
-         \x20 curl -s{curl} {url}/skills/{skill_id}:invoke -d {}\n\
+         Try in another terminal{first}:\n\
+         \x20 curl -s{curl}{header} {url}/skills/{skill_id}:invoke -d {}\n\
          \x20 {program} skills{at}\n\
          \x20 {program} invoke {skill_id} --json {}{at}\n\
-         \x20 grpcurl {grpcurl} {address} list\n",
+         \x20 grpcurl {grpcurl}{header} {address} list\n",
         quoted(&format!("{{\"input\": {input_json}}}")),
         quoted(input_json),
     )
@@ -42,19 +67,37 @@ fn quoted(text: &str) -> String {
 mod tests {
     use super::*;
 
+    fn reach(url: &str, asks_keys: bool) -> Reach {
+        Reach { url: url.to_owned(), base_url: "http://127.0.0.1:8000".to_owned(), asks_keys }
+    }
+
     fn shown(ready: &Ready) -> String {
-        advice("http://127.0.0.1:8123", ready, "http://127.0.0.1:8000", "openskill")
+        advice(&reach("http://127.0.0.1:8123", false), ready, "openskill")
+    }
+
+    fn suggested(unavailable: usize) -> Ready {
+        let suggestion = Suggestion { skill_id: "shout".to_owned(), input_json: r#"{"text":"it's"}"#.to_owned() };
+        Ready { workers: 1, skills: 1, unavailable, suggestion: Some(suggestion) }
     }
 
     #[test]
     fn a_skill_that_is_there_is_suggested() {
-        let suggestion = Suggestion { skill_id: "shout".to_owned(), input_json: r#"{"text":"it's"}"#.to_owned() };
-        let text = shown(&Ready { workers: 1, skills: 1, unavailable: 2, suggestion: Some(suggestion) });
+        let text = shown(&suggested(2));
         assert!(
             text.starts_with("2 more skills are unavailable: `openskill skills --all --url http://127.0.0.1:8123`")
         );
         assert!(text.contains(r#"/skills/shout:invoke -d '{"input": {"text":"it'\''s"}}'"#), "{text}");
         assert!(text.contains(r#"invoke shout --json '{"text":"it'\''s"}' --url http://127.0.0.1:8123"#), "{text}");
+    }
+
+    #[test]
+    fn each_command_has_the_key_and_the_authority_that_the_gateway_asks_for() {
+        let text = advice(&reach("https://127.0.0.1:8123", true), &suggested(0), "openskill");
+        let key = r#" -H "authorization: Bearer $OPENSKILL_TOKEN" "#;
+        assert!(text.contains("with a key of yours in OPENSKILL_TOKEN:"), "{text}");
+        assert!(text.contains(&format!("curl -s --cacert CA.pem{key}https://127.0.0.1:8123/skills/")), "{text}");
+        assert!(text.contains("openskill skills --url https://127.0.0.1:8123 --ca CA.pem\n"), "{text}");
+        assert!(text.contains(&format!("grpcurl -cacert CA.pem{key}127.0.0.1:8123 list")), "{text}");
     }
 
     #[test]
