@@ -53,16 +53,27 @@ class PageScript:
         self.parent: tuple[PageScript, int] | None = None
 
     def method(self, function: str, arguments: list, by_value: bool = True):
-        return self.cdp.send("Runtime.callFunctionOn", {
+        return self.cdp.send(*self._function(function, arguments, by_value))["result"]
+
+    def _function(self, function: str, arguments: list, by_value: bool) -> tuple[str, dict]:
+        return "Runtime.callFunctionOn", {
             "objectId": self.object, "functionDeclaration": function, "arguments": arguments,
             "returnByValue": by_value, "awaitPromise": True,
-        })["result"]
+        }
+
+    def asked(self, name: str, **args) -> tuple[str, dict]:
+        """The call of CDP that asks the script."""
+        return self._function("function(n,a){return this.call(n,a)}", [{"value": name}, {"value": args}], True)
 
     def raw(self, name: str, **args) -> str:
-        return self.method("function(n,a){return this.call(n,a)}", [{"value": name}, {"value": args}])["value"]
+        return self.cdp.send(*self.asked(name, **args))["result"]["value"]
 
     def call(self, name: str, **args):
-        answer = json.loads(self.raw(name, **args))
+        return self.read(self.raw(name, **args))
+
+    @staticmethod
+    def read(text: str):
+        answer = json.loads(text)
         if answer["ok"]:
             return answer["value"]
         raise ToolError(answer["error"]["code"], json.dumps(answer["error"], ensure_ascii=False))
@@ -176,8 +187,7 @@ class DirectBrowser:
             except ToolError as error:
                 refused = error
                 continue
-            self._mouse("mouseMoved", x, y)
-            seen = script.call("hits", number=local, x=point[0], y=point[1])
+            seen = self._hover(script, (x, y), {"number": local, "x": point[0], "y": point[1]})
             if seen["hit"]:
                 break
             refused = ToolError("covered", f"covered by {seen['by']}")
@@ -186,15 +196,22 @@ class DirectBrowser:
         self._press(x, y)
         self._settle()
 
+    def _hover(self, script: PageScript, point: tuple[float, float], element: dict) -> dict:
+        """Asks whether the pointer hits the element while it moves there, as the tools do."""
+        return script.read(self._together(self._event("mouseMoved", *point), script.asked("hits", **element))[1]["result"]["value"])
+
     def _press(self, x: float, y: float):
-        """Sends both events before it waits for either, as the tools and Playwright do. Playwright's blocking interface can't."""
+        """Sends both events before it waits for either, as the tools and Playwright do."""
+        self._together(self._event("mousePressed", x, y, 1), self._event("mouseReleased", x, y))
+
+    def _together(self, *calls: tuple[str, dict]) -> list[dict]:
+        """Sends calls before it waits for the answers. Playwright's blocking interface can't."""
         session = self.cdp._impl_obj
 
-        async def both():
-            events = self._event("mousePressed", x, y, 1), self._event("mouseReleased", x, y)
-            await asyncio.gather(*(session.send(method=it[0], params=it[1], timeout=None) for it in events))
+        async def all_of_them():
+            return await asyncio.gather(*(session.send(method=it[0], params=it[1], timeout=None) for it in calls))
 
-        self.cdp._sync(both())
+        return self.cdp._sync(all_of_them())
 
     def _mouse(self, kind: str, x: float, y: float, buttons: int = 0):
         self.cdp.send(*self._event(kind, x, y, buttons))

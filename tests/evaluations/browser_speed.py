@@ -31,7 +31,7 @@ SIZES = tuple(map(int, os.environ.get("SIZES", "100 1000 5000").split()))
 FIRST_PAGES = 5
 SETTLES_S = 2
 # A page that has loaded is shown once it has been quiet for so long. Playwright's `goto` does not wait for that.
-QUIET_MS = 80
+QUIET_MS = 40
 FASTER_THAN_BROWSER_USE = {1000: 10, 5000: 30}
 DEADLINE_S = float(os.environ.get("DEADLINE_S", "60"))
 CLICKS = int(os.environ.get("CLICKS", "30"))

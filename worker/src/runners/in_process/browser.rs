@@ -78,6 +78,9 @@ const BEFORE_THE_DEADLINE: Duration = Duration::from_millis(300);
 /// How long a worker that shuts down waits for calls to end.
 const CLOSING: Duration = Duration::from_secs(3);
 
+/// How long a call may take before the next spare is started beside it.
+const SPARE_AFTER: Duration = Duration::from_secs(2);
+
 /// The name of a caller's only browser.
 const NAME: &str = "browser";
 
@@ -219,15 +222,15 @@ impl Job {
             Some(browser) => Ok(browser),
             None => self.new_browser(&lease.stop).await,
         };
-        self.keep_spares();
         let mut browser = match found {
             Ok(browser) => browser,
             Err(error) => {
+                self.keep_spares();
                 let _ = answer.send(Err(error));
                 return;
             }
         };
-        let outcome = self.attempt(&mut browser, &lease.stop).await;
+        let outcome = self.before_spares(self.attempt(&mut browser, &lease.stop)).await;
         if browser.is_alive() && !lease.stop.is_cancelled() {
             lease.give_back(browser, Instant::now());
         } else {
@@ -290,6 +293,21 @@ impl Job {
         let mut spares = lock(&self.spares);
         spares.used = Some(Instant::now());
         spares.ready.pop()
+    }
+
+    /// Waits for a call, and starts the spares that are missing after it: a browser that starts keeps two cores busy, which the
+    /// first page of this one needs. A long call does not hold them up.
+    async fn before_spares<T>(&self, call: impl Future<Output = T>) -> T {
+        tokio::pin!(call);
+        let outcome = match tokio::time::timeout(SPARE_AFTER, &mut call).await {
+            Ok(outcome) => outcome,
+            Err(_) => {
+                self.keep_spares();
+                call.await
+            }
+        };
+        self.keep_spares();
+        outcome
     }
 
     /// Starts as many spares as there are to be.

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::aim::{Aim, at_local, at_number, at_selector, element, still_hits, with_numbers};
+use super::aim::{Aim, at_local, at_number, at_selector, element, hover_over, with_numbers};
 use super::instance::Browser;
 use super::keys::press;
-use super::pointer::{click, drag, hover};
+use super::pointer::{click, drag};
 use super::problem::Problem;
 use super::tool::Drag;
 use super::view::View;
@@ -34,8 +34,7 @@ pub(super) async fn click_element(browser: &mut Browser, view: &View, number: u6
 
 /// Moves the pointer to an element and clicks, unless something came under the pointer meanwhile.
 async fn press_at(browser: &mut Browser, view: &View, aim: &Aim) -> Result<(), Problem> {
-    hover(browser, &view.tab, (aim.x, aim.y)).await?;
-    still_hits(browser, view, aim).await?;
+    hover_over(browser, view, aim).await?;
     click(browser, &view.tab, (aim.x, aim.y)).await
 }
 

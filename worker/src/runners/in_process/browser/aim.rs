@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use super::instance::Browser;
 use super::numbers::Numbers;
+use super::pointer::hover;
 use super::problem::Problem;
 use super::view::View;
 
@@ -144,23 +145,28 @@ async fn through(browser: &mut Browser, view: &View, at: usize, point: (f64, f64
     Ok((x, y))
 }
 
-/// Whether the pointer, which is there now, still hits the element: hovering or scrolling may have brought something over it.
+/// Moves the pointer to the element: hovering or scrolling may bring something over it.
 ///
 /// # Errors
-/// It does not: what it hits.
-pub(super) async fn still_hits(browser: &mut Browser, view: &View, aim: &Aim) -> Result<(), Problem> {
+/// The pointer does not hit it: what it hits. The page does not answer, or the browser is gone.
+pub(super) async fn hover_over(browser: &mut Browser, view: &View, aim: &Aim) -> Result<(), Problem> {
+    let moved = hover(browser, &view.tab, (aim.x, aim.y));
     if aim.local == 0 {
-        return Ok(());
+        return moved.await;
     }
-    let arguments = json!({"number": aim.local, "x": aim.own.0, "y": aim.own.1, "pointer": true});
-    let hits = view.nodes[aim.at].document.call(&browser.client, "hits", arguments).await?;
+    let document = &view.nodes[aim.at].document;
+    let arguments = json!({"number": aim.local, "x": aim.own.0, "y": aim.own.1});
+    // Asked while the pointer moves, because the browser answers a move a frame later; the script waits for the pointer.
+    let (moved, hits) = tokio::join!(moved, document.call(&browser.client, "hits", arguments));
+    moved?;
+    let hits = hits?;
     if hits["hit"] == true {
         return Ok(());
     }
     let by = hits["by"].as_str().unwrap_or("something else");
     let (message, more) = (format!("the element is covered by {by}"), json!({"by": by, "by_n": hits["by_n"]}));
     let problem = Problem::Page { code: "covered".to_owned(), message, more };
-    Err(with_numbers(&mut browser.numbers, view.nodes[aim.at].document.key, problem))
+    Err(with_numbers(&mut browser.numbers, document.key, problem))
 }
 
 /// The numbers that a caller knows, in place of those of a document.

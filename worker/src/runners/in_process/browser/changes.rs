@@ -54,11 +54,12 @@ pub(super) async fn mark(browser: &mut Browser, view: &View) -> Result<Before, P
     Ok(Before { tab: view.tab.id, loader: view.tab.loader.clone(), url: view.tab.url.clone(), marks })
 }
 
-/// Waits until the current page has loaded what it began to, and is quiet. Returns whether it is.
+/// Waits until the current page has loaded what it began to, and is quiet. Returns whether it is. The page that an action was
+/// on has to be quiet from now on; another one, or one that was not there before, since it was loaded.
 ///
 /// # Errors
 /// It does not answer, or the browser is gone.
-pub(super) async fn settle(browser: &mut Browser, most: Duration) -> Result<bool, Problem> {
+pub(super) async fn settle(browser: &mut Browser, before: Option<&Before>, most: Duration) -> Result<bool, Problem> {
     let until = Instant::now() + most;
     let left = || until.saturating_duration_since(Instant::now());
     for _ in 0..MOST_LOADS {
@@ -67,7 +68,8 @@ pub(super) async fn settle(browser: &mut Browser, most: Duration) -> Result<bool
             browser.show().await?;
             let view = View::of(browser).await?;
             let ms = MOST_MS.min(left().as_millis() as u64);
-            let arguments = json!({"quiet_ms": QUIET_MS, "most_ms": ms});
+            let is_loaded = before.is_none_or(|it| it.loader != view.tab.loader);
+            let arguments = json!({"quiet_ms": QUIET_MS, "most_ms": ms, "loaded": is_loaded});
             view.main().call(&browser.client, "settle", arguments).await.map(|it| (it, view))
         };
         match quiet.await {
@@ -102,7 +104,7 @@ async fn loaded(browser: &Browser, most: Duration) -> bool {
 /// # Errors
 /// The page does not answer, or the browser is gone.
 pub(super) async fn since(browser: &mut Browser, before: Option<&Before>) -> Result<Map<String, Value>, Problem> {
-    let is_quiet = settle(browser, LOADS + Duration::from_secs(2)).await?;
+    let is_quiet = settle(browser, before, LOADS + Duration::from_secs(2)).await?;
     let mut answer = whereabouts(browser)?;
     let view = match View::of(browser).await {
         Ok(view) => view,

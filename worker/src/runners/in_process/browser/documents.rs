@@ -6,7 +6,7 @@ use std::time::Duration;
 use openskill_cdp::client::{CallError, Client};
 use serde_json::{Value, json};
 
-use super::page::SCRIPT;
+use super::page::{SCRIPT, WORLD};
 use super::problem::Problem;
 
 /// How long one call of the script may take. Its own budgets are shorter.
@@ -14,9 +14,6 @@ const OF_SCRIPT: Duration = Duration::from_secs(5);
 
 /// Documents that are remembered. The oldest go first.
 const MOST: usize = 256;
-
-/// The isolated world of the script.
-const WORLD: &str = "openskill";
 
 /// Objects of the page that the script is given.
 pub(super) const GROUP: &str = "openskill";

@@ -1,6 +1,9 @@
 //! The script that runs in an isolated world of each frame. Its files form one expression, in this order; the value of
 //! that expression is the object on which the worker calls.
 
+/// The isolated world.
+pub(super) const WORLD: &str = "openskill";
+
 /// The expression to evaluate once per document.
 pub(super) const SCRIPT: &str = concat!(
     include_str!("page/00_start.js"),
@@ -25,3 +28,6 @@ pub(super) const SCRIPT: &str = concat!(
     include_str!("page/87_extract.js"),
     include_str!("page/99_end.js"),
 );
+
+/// What runs in each new page, in the same world, from its beginning on.
+pub(super) const WATCH: &str = include_str!("watch.js");

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use super::flags::PAGE;
 use super::news::{Happening, News};
+use super::page::{WATCH, WORLD};
 
 /// A request to the browser that nobody waits for.
 #[derive(Debug, Clone, PartialEq)]
@@ -108,6 +109,11 @@ fn text<'a>(value: &'a Value, field: &str) -> &'a str {
 fn size() -> Value {
     let (width, height) = PAGE;
     json!({"width": width, "height": height, "deviceScaleFactor": 1, "mobile": false})
+}
+
+/// What each of its documents runs first.
+fn watch() -> Value {
+    json!({"source": WATCH, "worldName": WORLD})
 }
 
 /// Which targets the browser attaches: all of a page's, as one that is left out would wait for ever to be let run.
@@ -248,6 +254,7 @@ impl Tabs {
                 let orders = [
                     Order::to(&session, "Page.enable", json!({})),
                     Order::to(&session, "Page.setLifecycleEventsEnabled", json!({"enabled": true})),
+                    Order::to(&session, "Page.addScriptToEvaluateOnNewDocument", watch()),
                     Order::to(&session, "Inspector.enable", json!({})),
                     attach,
                     Order::to(&session, "Emulation.setDeviceMetricsOverride", size()),

@@ -168,7 +168,7 @@ impl Call<'_> {
         query: &str,
         note: Option<String>,
     ) -> Result<(String, Map<String, Value>), SkillError> {
-        changes::settle(browser, self.left().min(Duration::from_secs(5))).await?;
+        changes::settle(browser, None, self.left().min(Duration::from_secs(5))).await?;
         let mut data = content(browser, None).await?;
         let url = data.get("url").and_then(Value::as_str).unwrap_or_default().to_owned();
         search::check(&url, data.get("content").unwrap_or(&Value::Null))?;

@@ -183,16 +183,20 @@ const pointerIsAt = (x, y) => VIEW.parent === VIEW || pointerIsNear(x, y);
 // What is under the pointer: a press lands where the pointer is, which rounding may have moved from where it was sent.
 const underPointer = (x, y) => (pointerIsNear(x, y) ? hitAt(pointer.x, pointer.y) : hitAt(x, y));
 
-// Asked when the pointer is already there: what hovering changes is drawn within a frame or two, and what it loads may
+// Asked while the pointer moves there: what hovering changes is drawn a frame after the pointer came, and what it loads may
 // take longer, so a miss is looked at again for a third of a second.
 const HOVER_ROUNDS = 20;
+// A page can keep the pointer's move from this script, and a pointer that was there already moves nothing.
+const MOVE_ROUNDS = 2;
 const hits = async (args) => {
   const el = elementOf(args.number);
   let hit = null;
+  let hovered = 0;
   for (let round = 0; round < HOVER_ROUNDS; round += 1) {
     await frame();
     hit = isConnected(el) ? underPointer(args.x, args.y) : null;
-    if (hit !== null && actsOn(el, hit) && pointerIsAt(args.x, args.y) && round > 0) break;
+    if (pointerIsNear(args.x, args.y) || round >= MOVE_ROUNDS) hovered += 1;
+    if (hit !== null && actsOn(el, hit) && pointerIsAt(args.x, args.y) && hovered > 1) break;
   }
   if (!pointerIsAt(args.x, args.y)) return { hit: false, by: 'something outside the frame', by_n: null };
   const brief = hit ? briefOf(listedAround(hit)) : { n: null, t: '' };

@@ -49,18 +49,20 @@ const changed = (args) => {
   };
 };
 
-// Resolves when the document has not changed for `quiet_ms`, at the latest after `most_ms`.
+// Resolves when the document has not changed for `quiet_ms`, at the latest after `most_ms`. With `loaded`, what the page was
+// quiet since it was loaded counts, if its watch is there: pages can keep events from it.
 const settle = (args) => new Promise((resolve) => {
   const quiet = Math.min(Math.max(Number(args.quiet_ms) || 80, 1), 5000);
   const most = Math.min(Math.max(Number(args.most_ms) || 1500, quiet), 10000);
   const started = performance.now();
+  const since = args.loaded === true && VIEW.changedAt <= started ? VIEW.changedAt : started;
   const end = (calm) => {
     observer.disconnect();
     clearTimeout(timer);
     clearTimeout(limit);
     resolve({ quiet: calm, ms: Math.round(performance.now() - started) });
   };
-  let timer = setTimeout(() => end(true), quiet);
+  let timer = setTimeout(() => end(true), Math.max(since + quiet - started, 0));
   const limit = setTimeout(() => end(false), most);
   const observer = new MutationObserver(() => {
     clearTimeout(timer);
