@@ -57,18 +57,19 @@ struct Parts {
 
 /// The result of `tools/call`, a JSON object. `entry`: the skill. `principal`: who gets it.
 pub(super) async fn of(
-    result: SkillResult,
+    result: &mut SkillResult,
     entry: Option<Arc<Entry>>,
     gateway: &Arc<Gateway>,
     owner: &Owner,
     revision: Revision,
 ) -> String {
-    if data(&result).len().max(result.content_json.len()) > HEAVY_BYTES {
-        let (shared, owner) = (Arc::clone(gateway), owner.clone());
+    if data(result).len().max(result.content_json.len()) > HEAVY_BYTES {
+        let (shared, owner, result) = (Arc::clone(gateway), owner.clone(), std::mem::take(result));
         let cut = move |content: &str| long::cut(&shared, &owner, content, revision);
-        return gateway.aside.run(move || write(&result, entry.as_deref(), revision, cut)).await;
+        // Boxed, so that the future of a small result stays small.
+        return Box::pin(gateway.aside.run(move || write(&result, entry.as_deref(), revision, cut))).await;
     }
-    write(&result, entry.as_deref(), revision, |content| long::cut(gateway, owner, content, revision))
+    write(result, entry.as_deref(), revision, |content| long::cut(gateway, owner, content, revision))
 }
 
 /// The result of a tool of the gateway itself. `structured`: JSON; empty for none.

@@ -109,11 +109,12 @@ pub(super) enum Message {
     Request {
         id: Id,
         method: String,
-        params: Params,
+        // Boxed: there are many, and a message is moved often.
+        params: Box<Params>,
     },
     Notification {
         method: String,
-        params: Params,
+        params: Box<Params>,
     },
     /// An answer to a request of the server. Without a result it is an error.
     Response {
@@ -261,7 +262,7 @@ fn unparsable(error: &serde_json::Error) -> Fault {
 }
 
 fn message(bytes: &[u8]) -> Result<Message, Unreadable> {
-    let raw = match serde_json::from_slice::<Raw<Params>>(bytes) {
+    let raw = match serde_json::from_slice::<Raw<Box<Params>>>(bytes) {
         Ok(raw) => raw,
         Err(error) if !error.is_data() => return Err(Unreadable { id: None, fault: unparsable(&error) }),
         Err(error) => return Err(misshapen(bytes, &error)),

@@ -151,10 +151,11 @@ impl Call {
                 () = tokio::time::sleep_until(beat_at) => return Next::Silence,
             };
             match arrived {
-                Arrived::Result(result) => return Next::Ended(self.reply.message(result).await),
+                Arrived::Result(mut result) => return Next::Ended(self.reply.message(&mut result).await),
                 Arrived::Broken(message) => return Next::Ended(Err(Fault::new(Code::Internal, message))),
                 Arrived::Event(Event::InputRequired(question)) => {
-                    if let Some(next) = self.ask(question).await {
+                    // Boxed, as few calls ask anything.
+                    if let Some(next) = Box::pin(self.ask(question)).await {
                         return next;
                     }
                 }
@@ -231,7 +232,7 @@ pub(super) async fn answer(mut call: Call, accepts: Accepts) -> Result<Response,
                 return Ok(answer::events(Body::from(event(&ended?))));
             }
             Next::Cancelled => return Err(Fault::new(Code::Cancelled, "the request was cancelled")),
-            Next::Due => match call.promote().await {
+            Next::Due => match Box::pin(call.promote()).await {
                 Ok(created) if accepts.json => return Ok(answer::json(StatusCode::OK, created)),
                 Ok(created) => return Ok(answer::events(Body::from(event(&created)))),
                 Err(back) => {
